@@ -188,25 +188,25 @@ impl NamePatternError {
 
 /// What a job gets, and what it does not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Cleaned {
+pub struct JobEnvironment {
     /// The environment, in the server's order, then what was set.
     pub kept: Vec<(OsString, OsString)>,
     /// What was left out: names only, never a value.
-    pub dropped: Vec<DroppedName>,
+    pub dropped: Vec<DroppedVariable>,
 }
 
 /// A variable that a job does not get.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DroppedName {
+pub struct DroppedVariable {
     /// Its name; bytes that are no text are replaced.
     pub name: String,
     /// Why.
-    pub why: Dropped,
+    pub why: DropCause,
 }
 
 /// Why a job does not get a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dropped {
+pub enum DropCause {
     /// It has power over every shell or over the loader. Never passes.
     Dangerous,
     /// It is the server's own setting or place. Never passes.
@@ -221,7 +221,7 @@ pub enum Dropped {
     Unlisted,
 }
 
-impl Dropped {
+impl DropCause {
     /// The stable word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -238,15 +238,15 @@ impl Dropped {
 
 /// Picks the variables that jobs get out of those of the server.
 #[must_use]
-pub fn clean(server: &[(OsString, OsString)], rules: &EnvironmentRules) -> Cleaned {
-    let mut cleaned = Cleaned::default();
+pub fn clean(server: &[(OsString, OsString)], rules: &EnvironmentRules) -> JobEnvironment {
+    let mut cleaned = JobEnvironment::default();
     let is_set = |name: &OsStr| rules.set.iter().any(|(set, _)| name == set.as_str());
     for (name, value) in server.iter().filter(|(name, _)| !is_set(name)) {
         match judge(name, value, rules) {
             Ok(()) => cleaned.kept.push((name.clone(), value.clone())),
             Err(why) => {
                 let name = name.to_string_lossy().into_owned();
-                cleaned.dropped.push(DroppedName { name, why });
+                cleaned.dropped.push(DroppedVariable { name, why });
             }
         }
     }
@@ -254,18 +254,18 @@ pub fn clean(server: &[(OsString, OsString)], rules: &EnvironmentRules) -> Clean
     cleaned
 }
 
-fn judge(name: &OsStr, value: &OsStr, rules: &EnvironmentRules) -> Result<(), Dropped> {
+fn judge(name: &OsStr, value: &OsStr, rules: &EnvironmentRules) -> Result<(), DropCause> {
     // No rule can speak of a name that is no text.
-    let name = name.to_str().ok_or(Dropped::Unlisted)?;
+    let name = name.to_str().ok_or(DropCause::Unlisted)?;
     let any = |patterns: &[NamePattern]| patterns.iter().any(|pattern| pattern.fits(name));
     if any_fits(&DANGEROUS, name) {
-        return Err(Dropped::Dangerous);
+        return Err(DropCause::Dangerous);
     }
     if any_fits(&SERVERS, name) {
-        return Err(Dropped::Servers);
+        return Err(DropCause::Servers);
     }
     if any(&rules.drop) {
-        return Err(Dropped::ByRule);
+        return Err(DropCause::ByRule);
     }
     if rules.pass.iter().any(|pattern| pattern.spells_out(name)) {
         return Ok(());
@@ -275,15 +275,15 @@ fn judge(name: &OsStr, value: &OsStr, rules: &EnvironmentRules) -> Result<(), Dr
     if is_inherited(name, rules.inherit) || any(&rules.pass) {
         Ok(())
     } else {
-        Err(Dropped::Unlisted)
+        Err(DropCause::Unlisted)
     }
 }
 
-fn check_secret(name: &str, value: &OsStr) -> Result<(), Dropped> {
+fn check_secret(name: &str, value: &OsStr) -> Result<(), DropCause> {
     if is_secret_name(name) {
-        return Err(Dropped::SecretName);
+        return Err(DropCause::SecretName);
     }
-    secret_in_value(value.as_bytes()).map_or(Ok(()), |kind| Err(Dropped::SecretValue(kind)))
+    secret_in_value(value.as_bytes()).map_or(Ok(()), |kind| Err(DropCause::SecretValue(kind)))
 }
 
 fn is_inherited(name: &str, inherit: Inherit) -> bool {
@@ -312,14 +312,14 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(variable: (&str, &str), rules: &EnvironmentRules, expected: Result<(), Dropped>) {
+    fn check(variable: (&str, &str), rules: &EnvironmentRules, expected: Result<(), DropCause>) {
         let (name, value) = variable;
         let cleaned = clean(&[(name.into(), value.into())], rules);
         let (kept, dropped) = match expected {
             Ok(()) => (vec![(name.into(), value.into())], Vec::new()),
-            Err(why) => (Vec::new(), vec![DroppedName { name: name.into(), why }]),
+            Err(why) => (Vec::new(), vec![DroppedVariable { name: name.into(), why }]),
         };
-        assert_eq!(cleaned, Cleaned { kept, dropped }, "{variable:?} under {rules:?}");
+        assert_eq!(cleaned, JobEnvironment { kept, dropped }, "{variable:?} under {rules:?}");
     }
 
     #[test]
@@ -329,18 +329,18 @@ mod tests {
             check((name, "x"), &rules, Ok(()));
         }
         for (name, value, why) in [
-            ("FOO", "x", Dropped::Unlisted),
-            ("NODE_OPTIONS", "x", Dropped::Unlisted),
-            ("path", "x", Dropped::Unlisted),
-            ("API_KEY", "x", Dropped::SecretName),
-            ("XDG_TOKEN", "x", Dropped::SecretName),
-            ("https_proxy", "http://me:pw@p", Dropped::SecretValue("password in a URL")),
-            ("FOO", "AKIAABCDEFGHIJKLMNOP", Dropped::SecretValue("AWS key id")),
-            ("LD_PRELOAD", "x", Dropped::Dangerous),
-            ("BASH_FUNC_ls%%", "() { :; }", Dropped::Dangerous),
-            ("SHELLYARD_HTTP_BIND", "x", Dropped::Servers),
-            ("MCP_HTTP_BIND", "x", Dropped::Servers),
-            ("PWD", "/", Dropped::Servers),
+            ("FOO", "x", DropCause::Unlisted),
+            ("NODE_OPTIONS", "x", DropCause::Unlisted),
+            ("path", "x", DropCause::Unlisted),
+            ("API_KEY", "x", DropCause::SecretName),
+            ("XDG_TOKEN", "x", DropCause::SecretName),
+            ("https_proxy", "http://me:pw@p", DropCause::SecretValue("password in a URL")),
+            ("FOO", "AKIAABCDEFGHIJKLMNOP", DropCause::SecretValue("AWS key id")),
+            ("LD_PRELOAD", "x", DropCause::Dangerous),
+            ("BASH_FUNC_ls%%", "() { :; }", DropCause::Dangerous),
+            ("SHELLYARD_HTTP_BIND", "x", DropCause::Servers),
+            ("MCP_HTTP_BIND", "x", DropCause::Servers),
+            ("PWD", "/", DropCause::Servers),
         ] {
             check((name, value), &rules, Err(why));
         }
@@ -352,20 +352,20 @@ mod tests {
         check(("MY_TOKEN", "x"), &named, Ok(()));
         check(("https_proxy", "http://me:pw@p"), &named, Ok(()));
         check(("MY_FLAG", "x"), &named, Ok(()));
-        check(("MY_KEY", "x"), &named, Err(Dropped::SecretName));
+        check(("MY_KEY", "x"), &named, Err(DropCause::SecretName));
         let value = ("MY_URL", "ftp://me:pw@host");
-        check(value, &named, Err(Dropped::SecretValue("password in a URL")));
-        check(("LD_PRELOAD", "x"), &named, Err(Dropped::Dangerous));
+        check(value, &named, Err(DropCause::SecretValue("password in a URL")));
+        check(("LD_PRELOAD", "x"), &named, Err(DropCause::Dangerous));
     }
 
     #[test]
     fn all_is_everything_but_secrets_and_dangers() {
         let all = rules(Inherit::All, &["KEPT_TOKEN"], &["INTERNAL_*", "KEPT_TOKEN"]);
         check(("FOO", "x"), &all, Ok(()));
-        check(("FOO_TOKEN", "x"), &all, Err(Dropped::SecretName));
-        check(("ENV", "x"), &all, Err(Dropped::Dangerous));
-        check(("INTERNAL_HOST", "x"), &all, Err(Dropped::ByRule));
-        check(("KEPT_TOKEN", "x"), &all, Err(Dropped::ByRule));
+        check(("FOO_TOKEN", "x"), &all, Err(DropCause::SecretName));
+        check(("ENV", "x"), &all, Err(DropCause::Dangerous));
+        check(("INTERNAL_HOST", "x"), &all, Err(DropCause::ByRule));
+        check(("KEPT_TOKEN", "x"), &all, Err(DropCause::ByRule));
     }
 
     #[test]
@@ -376,15 +376,15 @@ mod tests {
         let expected = [("HOME", "/h"), ("PATH", "/opt/bin"), ("LD_LIBRARY_PATH", "/l")];
         let expected = expected.map(|(name, value)| (name.into(), value.into()));
         let cleaned = clean(&server, &rules);
-        assert_eq!(cleaned, Cleaned { kept: expected.to_vec(), dropped: Vec::new() });
+        assert_eq!(cleaned, JobEnvironment { kept: expected.to_vec(), dropped: Vec::new() });
     }
 
     #[test]
     fn a_name_that_is_no_text_does_not_pass() {
         let name = OsStr::from_bytes(b"A\xff").to_owned();
         let cleaned = clean(&[(name, "x".into())], &rules(Inherit::All, &["*"], &[]));
-        let dropped = vec![DroppedName { name: "A\u{fffd}".into(), why: Dropped::Unlisted }];
-        assert_eq!(cleaned, Cleaned { kept: Vec::new(), dropped });
+        let dropped = vec![DroppedVariable { name: "A\u{fffd}".into(), why: DropCause::Unlisted }];
+        assert_eq!(cleaned, JobEnvironment { kept: Vec::new(), dropped });
     }
 
     #[test]

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// A tenant's name. A cheap copy: each name is kept once, for as long as the process lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tenant(&'static str);
+pub struct TenantId(&'static str);
 
 /// Tenants that one server can know: names come from outside, where an authorization server
 /// gives them out.
@@ -18,7 +18,7 @@ const MAX_NAME_BYTES: usize = 100;
 
 static NAMES: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
 
-impl Tenant {
+impl TenantId {
     /// Whoever uses this machine without a token.
     pub const LOCAL: Self = Self("local");
 
@@ -26,7 +26,7 @@ impl Tenant {
     ///
     /// # Errors
     /// When it can be no tenant's name, or there are too many tenants already.
-    pub fn named(name: &str) -> Result<Self, TenantError> {
+    pub fn parse(name: &str) -> Result<Self, TenantError> {
         if !is_name(name) {
             return Err(TenantError::BadName { given: name.chars().take(40).collect() });
         }
@@ -55,13 +55,13 @@ fn is_name(name: &str) -> bool {
     (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_fit)
 }
 
-impl fmt::Display for Tenant {
+impl fmt::Display for TenantId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
     }
 }
 
-impl fmt::Debug for Tenant {
+impl fmt::Debug for TenantId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.0, f)
     }
@@ -96,7 +96,7 @@ impl JobNumber {
 
     /// The job of this tenant that has the number.
     #[must_use]
-    pub const fn of(self, tenant: Tenant) -> JobId {
+    pub const fn for_tenant(self, tenant: TenantId) -> JobId {
         JobId { tenant, number: self.0 }
     }
 }
@@ -110,7 +110,7 @@ impl fmt::Display for JobNumber {
 /// A job: its tenant's name and its number. Without the tenant no job can be named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId {
-    tenant: Tenant,
+    tenant: TenantId,
     number: u64,
 }
 
@@ -118,7 +118,7 @@ impl JobId {
     /// A job of the local tenant, for tests.
     #[cfg(test)]
     pub(crate) const fn local(number: u64) -> Self {
-        JobNumber::new(number).of(Tenant::LOCAL)
+        JobNumber::new(number).for_tenant(TenantId::LOCAL)
     }
 
     /// The number itself.
@@ -129,13 +129,13 @@ impl JobId {
 
     /// The number as its tenant says it.
     #[must_use]
-    pub const fn in_tenant(self) -> JobNumber {
+    pub const fn job_number(self) -> JobNumber {
         JobNumber(self.number)
     }
 
     /// Whose job it is.
     #[must_use]
-    pub const fn tenant(self) -> Tenant {
+    pub const fn tenant(self) -> TenantId {
         self.tenant
     }
 }
@@ -171,21 +171,21 @@ mod tests {
 
     #[test]
     fn a_name_is_kept_once_and_odd_ones_are_none() {
-        let [a, b] = ["ids-a", "ids-b"].map(|name| Tenant::named(name).unwrap());
-        assert_eq!(Tenant::named("ids-a"), Ok(a));
-        assert!(std::ptr::eq(Tenant::named("ids-a").unwrap().name(), a.name()));
+        let [a, b] = ["ids-a", "ids-b"].map(|name| TenantId::parse(name).unwrap());
+        assert_eq!(TenantId::parse("ids-a"), Ok(a));
+        assert!(std::ptr::eq(TenantId::parse("ids-a").unwrap().name(), a.name()));
         assert_ne!(a, b);
-        assert_eq!(Tenant::named("local"), Ok(Tenant::LOCAL));
+        assert_eq!(TenantId::parse("local"), Ok(TenantId::LOCAL));
         for odd in ["", "a b", "ü", "a\n", &"x".repeat(101)] {
-            assert!(Tenant::named(odd).is_err(), "{odd}");
+            assert!(TenantId::parse(odd).is_err(), "{odd}");
         }
     }
 
     #[test]
     fn the_same_number_of_two_tenants_is_two_jobs() {
         let number: JobNumber = "7".parse().unwrap();
-        let other = Tenant::named("ids-other").unwrap();
-        assert_ne!(number.of(Tenant::LOCAL), number.of(other));
-        assert_eq!(number.of(other).to_string(), "7");
+        let other = TenantId::parse("ids-other").unwrap();
+        assert_ne!(number.for_tenant(TenantId::LOCAL), number.for_tenant(other));
+        assert_eq!(number.for_tenant(other).to_string(), "7");
     }
 }

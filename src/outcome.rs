@@ -65,7 +65,7 @@ impl Outcome {
 
     /// Whose fault it is; nobody's where it ended as it should, or as somebody wished.
     #[must_use]
-    pub const fn fault(&self) -> Option<Fault> {
+    pub const fn fault(&self) -> Option<JobFault> {
         match self {
             Self::Exited { code: 0 } | Self::Stopped { .. } => None,
             Self::FailedToStart(
@@ -73,18 +73,18 @@ impl Outcome {
                 | StartError::OutOfProcesses { .. }
                 | StartError::Confinement { .. },
             )
-            | Self::Lost { .. } => Some(Fault::Server),
+            | Self::Lost { .. } => Some(JobFault::Server),
             Self::Exited { .. } | Self::Signaled { .. } | Self::FailedToStart(_) => {
-                Some(Fault::Command)
+                Some(JobFault::Command)
             }
-            Self::TimedOut { .. } | Self::Limit { .. } => Some(Fault::Limit),
+            Self::TimedOut { .. } | Self::Limit { .. } => Some(JobFault::Limit),
         }
     }
 }
 
 /// Whose fault it is that a job did not end well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum JobFault {
     /// The command's: it failed, or could not be run as it was given.
     Command,
     /// It ran into its deadline or another of its bounds.
@@ -93,8 +93,8 @@ pub enum Fault {
     Server,
 }
 
-impl Fault {
-    /// Every word that [`Fault::word`] can give.
+impl JobFault {
+    /// Every word that [`JobFault::word`] can give.
     pub const WORDS: [&'static str; 3] = ["command", "limit", "server"];
 
     /// The stable word for it.
@@ -176,7 +176,7 @@ impl LimitKind {
 
     /// Whether it bounds what a job writes to us, and not what it takes from the host.
     #[must_use]
-    pub const fn is_of_output(self) -> bool {
+    pub const fn is_output_limit(self) -> bool {
         match self {
             Self::OutputBytes(_) | Self::OutputLines(_) | Self::LargeOutput(_) => true,
             Self::Memory { .. } | Self::Cpu(_) | Self::Processes(_) | Self::FileSize(_) => false,
@@ -204,7 +204,7 @@ impl fmt::Display for LimitKind {
 
 /// How a run ended, with everything that was measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ending {
+pub struct JobEnding {
     /// The one outcome.
     pub outcome: Outcome,
     /// When.
@@ -219,10 +219,10 @@ pub struct Ending {
     pub kill: Option<KillNote>,
 }
 
-impl Ending {
+impl JobEnding {
     /// An ending at this moment, with nothing measured.
     #[must_use]
-    pub fn without_process(outcome: Outcome) -> Self {
+    pub fn unmeasured(outcome: Outcome) -> Self {
         Self {
             outcome,
             at: Instant::now(),

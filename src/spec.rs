@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::confinement::{Granted, ResourceLimits};
-use crate::ids::Tenant;
+use crate::ids::TenantId;
 use crate::trace::CallTrace;
 
 pub use crate::output::Stream;
@@ -16,9 +16,9 @@ pub const DEFAULT_LANE: &str = "default";
 
 /// A command to run, complete: defaults are already filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spec {
+pub struct JobSpec {
     /// What to run.
-    pub program: Program,
+    pub program: JobProgram,
     /// Where to run it.
     pub cwd: PathBuf,
     /// Variables added to the job's environment.
@@ -26,7 +26,7 @@ pub struct Spec {
     /// What the job reads on its standard input.
     pub stdin: Stdin,
     /// Bounds on the run.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// What it may use up.
     pub resources: ResourceLimits,
     /// How far it is shut in.
@@ -46,7 +46,7 @@ pub struct Spec {
     /// The shell that runs it; `None`: the configured one.
     pub shell_path: Option<String>,
     /// Whose job it is.
-    pub tenant: Tenant,
+    pub tenant: TenantId,
     /// How long last bytes are waited for at most, once the leader has ended and its children hold
     /// its output open; `None`: as configured.
     pub drain_max: Option<Duration>,
@@ -65,7 +65,7 @@ pub enum ShellUse {
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Program {
+pub enum JobProgram {
     /// Text for a shell.
     Shell(String),
     /// A program and its arguments, with no shell between.
@@ -77,7 +77,7 @@ pub enum Program {
     },
 }
 
-impl Program {
+impl JobProgram {
     /// One line for logs and lists: the shell text, or the words of the direct call.
     #[must_use]
     pub fn display(&self) -> String {
@@ -112,7 +112,7 @@ pub enum Stdin {
 
 /// Bounds on one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RunLimits {
     /// The run is ended when it has taken this long.
     pub timeout: Duration,
     /// From SIGTERM to SIGKILL.

@@ -99,7 +99,7 @@ impl CallTrace {
 
     /// The trace's number, where the caller knows it.
     #[must_use]
-    pub const fn known_id(&self) -> Option<TraceId> {
+    pub const fn id_known_to_caller(&self) -> Option<TraceId> {
         match self.begun_by {
             BegunBy::Caller => Some(self.context.trace_id),
             BegunBy::Server => None,

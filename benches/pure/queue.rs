@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion};
-use shellyard::ids::{JobNumber, Tenant};
+use shellyard::ids::{JobNumber, TenantId};
 use shellyard::spec::{DEFAULT_LANE, Priority};
 use shellyard::supervisor::queue::{Queue, QueueLimits, TenantLimits, Wish};
 
 const TENANTS: u64 = 1000;
 
 pub(crate) fn bench(criterion: &mut Criterion) {
-    let tenants: Vec<Tenant> = (0..TENANTS)
-        .map(|number| Tenant::named(&format!("bench-{number}")).expect("a good name"))
+    let tenants: Vec<TenantId> = (0..TENANTS)
+        .map(|number| TenantId::parse(&format!("bench-{number}")).expect("a good name"))
         .collect();
     let mut group = criterion.benchmark_group("queue: submit, start and end of a job");
     for length in [1_000, 10_000, 100_000] {
@@ -27,12 +27,12 @@ pub(crate) fn bench(criterion: &mut Criterion) {
 /// A queue in which always as many wait.
 struct Backlog<'a> {
     queue: Queue,
-    tenants: &'a [Tenant],
+    tenants: &'a [TenantId],
     jobs: u64,
 }
 
 impl<'a> Backlog<'a> {
-    fn of(length: u64, tenants: &'a [Tenant]) -> Self {
+    fn of(length: u64, tenants: &'a [TenantId]) -> Self {
         let queue = Queue::new(QueueLimits {
             slots: 8,
             max_queued: usize::MAX,
@@ -50,7 +50,7 @@ impl<'a> Backlog<'a> {
         let wish = Wish { tenant, lane: DEFAULT_LANE, priority: Priority::Normal };
         let room = self.queue.check(tenant, DEFAULT_LANE, &|_| Duration::ZERO);
         room.expect("there is room");
-        self.queue.push(JobNumber::new(self.jobs).of(Tenant::LOCAL), wish);
+        self.queue.push(JobNumber::new(self.jobs).for_tenant(TenantId::LOCAL), wish);
         self.jobs += 1;
     }
 

@@ -6,9 +6,9 @@ use super::error::AppError;
 use super::rules;
 use crate::config::{Environment, Loaded, Settings};
 use crate::confinement::ConfinedPlaces;
-use crate::ids::Tenant;
+use crate::ids::TenantId;
 use crate::process::Host;
-use crate::service::{Confining, Terms};
+use crate::service::{ConfinementRules, ConfinementTerms};
 
 /// Where users keep what gives access to something, below their home directory.
 const CREDENTIALS: [&str; 17] = [
@@ -46,9 +46,9 @@ const SERVICES: [&str; 9] = [
 ];
 
 /// What is said about the confinement of jobs, once it is known that this host can give it.
-pub(super) fn confining(loaded: &Loaded, host: &Host) -> Result<Confining, AppError> {
+pub(super) fn confining(loaded: &Loaded, host: &Host) -> Result<ConfinementRules, AppError> {
     let confining = wished(&loaded.settings, host)?;
-    let keys = std::iter::once(("confinement.profile".to_owned(), Terms::NOTHING));
+    let keys = std::iter::once(("confinement.profile".to_owned(), ConfinementTerms::NOTHING));
     let tenants = confining.tenants.iter();
     let tenants = tenants.map(|(name, said)| (format!("tenants.{name}.confinement"), *said));
     let lanes = confining.lanes.iter();
@@ -62,13 +62,13 @@ pub(super) fn confining(loaded: &Loaded, host: &Host) -> Result<Confining, AppEr
 }
 
 /// What is said, whether this host can give it or not: that is not tried out here.
-pub(super) fn wished(settings: &Settings, host: &Host) -> Result<Confining, AppError> {
+pub(super) fn wished(settings: &Settings, host: &Host) -> Result<ConfinementRules, AppError> {
     let general = &settings.confinement;
     let tenants = settings.tenants.iter();
-    let tenants = tenants.map(|(name, own)| Ok((Tenant::named(name)?, own.confining)));
+    let tenants = tenants.map(|(name, own)| Ok((TenantId::parse(name)?, own.confining)));
     let lanes = settings.queue.lanes.iter();
-    Ok(Confining {
-        all: Terms {
+    Ok(ConfinementRules {
+        all: ConfinementTerms {
             profile: Some(general.profile),
             network: Some(general.network),
             limits: settings.limits,
@@ -117,8 +117,11 @@ mod tests {
     fn credentials_and_doors_of_services_are_hidden() {
         let environment = Environment::from_pairs([("HOME", "/home/me")]);
         let file = Some("/dev/null".into());
-        let sources =
-            crate::config::Sources { file, environment: environment.clone(), flags: Vec::new() };
+        let sources = crate::config::ConfigSources {
+            file,
+            environment: environment.clone(),
+            flags: Vec::new(),
+        };
         let loaded = crate::config::load(sources).unwrap();
         let places = places(&loaded.settings, &environment, Path::new("/tmp/s"));
         for path in ["/home/me/.ssh", "/run/user/0", "/run/docker.sock", "/run/podman"] {

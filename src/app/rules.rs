@@ -6,25 +6,25 @@ use std::sync::Arc;
 
 use super::error::AppError;
 use crate::config::{self, Environment, Loaded, Settings};
-use crate::environment::{Cleaned, EnvironmentRules, NamePattern, clean};
+use crate::environment::{EnvironmentRules, JobEnvironment, NamePattern, clean};
 use crate::http::auth::{Auth, AuthSettings, KeySource, OauthSettings, Scopes, TokenPlace};
-use crate::ids::Tenant;
+use crate::ids::TenantId;
 use crate::output::redaction::Redactor;
 use crate::policy::command::Shell as PolicyShell;
 use crate::policy::directories::AllowedDirectories;
 use crate::policy::rules::{self, CoreTools, Rule, RuleError};
 use crate::policy::{OnUncertain, Policy};
 use crate::process::shell::{Dialect, Shell, judged_by};
-use crate::service::{AuditTrail, DEFAULT_LANE, OnAuditFailure, Rules, Variables};
+use crate::service::{AdmissionRules, AuditTrail, DEFAULT_LANE, OnAuditFailure, Variables};
 use crate::telemetry::audit::{AuditLog, AuditLogSettings};
 use crate::telemetry::events;
 
 const SHELL_TOOL_DIRECTORIES: &str = "shell_tool.allowed_directories";
 
 /// All rules of a configuration, or the first mistake in them, with its place.
-pub(super) fn rules(loaded: &Loaded, shell: &Shell) -> Result<Rules, AppError> {
+pub(super) fn rules(loaded: &Loaded, shell: &Shell) -> Result<AdmissionRules, AppError> {
     let settings = &loaded.settings;
-    Ok(Rules {
+    Ok(AdmissionRules {
         policy: checked_policy(settings, shell).map_err(|error| AppError::Rule {
             origin: origin(loaded, error.place()),
             source: error,
@@ -43,7 +43,7 @@ fn checked_policy(settings: &Settings, shell: &Shell) -> Result<Policy, RuleErro
     Ok(policy)
 }
 
-fn policy(settings: &config::PolicySettings, shell: &Shell) -> Result<Policy, RuleError> {
+fn policy(settings: &config::PolicySection, shell: &Shell) -> Result<Policy, RuleError> {
     let mut allow = list("policy.allow", &settings.allow)?;
     let mut allows_all = settings.allow.is_empty();
     if !settings.core_tools.is_empty() {
@@ -63,9 +63,9 @@ fn policy(settings: &config::PolicySettings, shell: &Shell) -> Result<Policy, Ru
         deny,
         ask: list("policy.ask", &settings.ask)?,
         uncertain: match settings.uncertain {
-            config::Uncertain::Refuse => OnUncertain::Refuse,
-            config::Uncertain::Confine => OnUncertain::Confine,
-            config::Uncertain::Allow => OnUncertain::Allow,
+            config::UncertainPolicy::Refuse => OnUncertain::Refuse,
+            config::UncertainPolicy::Confine => OnUncertain::Confine,
+            config::UncertainPolicy::Allow => OnUncertain::Allow,
         },
         shell: match judged_by(shell) {
             Dialect::Bash => PolicyShell::Bash,
@@ -85,7 +85,7 @@ fn blocked(key: &str, texts: &[String]) -> Result<Vec<Rule>, RuleError> {
 }
 
 /// A rule for a lane that there is not would never hold.
-fn check_lanes(policy: &Policy, queue: &config::QueueSettings) -> Result<(), RuleError> {
+fn check_lanes(policy: &Policy, queue: &config::QueueSection) -> Result<(), RuleError> {
     let known = || std::iter::once(DEFAULT_LANE).chain(queue.lanes.keys().map(String::as_str));
     let rules = policy.allow.iter().flatten().chain(&policy.deny).chain(&policy.ask);
     for (rule, lane) in rules.flat_map(|rule| rule.scope().lanes.iter().map(move |it| (rule, it))) {
@@ -153,7 +153,10 @@ pub(super) fn at_write(loaded: &Loaded) -> Result<Option<Arc<Redactor>>, AppErro
 }
 
 /// What jobs find in their environment, and what was left out of it.
-pub(super) fn environment(loaded: &Loaded, environment: &Environment) -> Result<Cleaned, AppError> {
+pub(super) fn environment(
+    loaded: &Loaded,
+    environment: &Environment,
+) -> Result<JobEnvironment, AppError> {
     Ok(clean(&environment.pairs(), &environment_rules(loaded)?))
 }
 
@@ -190,7 +193,7 @@ pub(super) fn audit(settings: &Settings) -> Result<Option<AuditTrail>, AppError>
         return Ok(None);
     }
     let path = audit.file.clone().unwrap_or_else(|| settings.server.data_dir.join("audit.jsonl"));
-    let config::AuditSettings { max_bytes, keep, max_queued, .. } = *audit;
+    let config::AuditSection { max_bytes, keep, max_queued, .. } = *audit;
     let max_queued = usize::try_from(max_queued).unwrap_or(usize::MAX);
     let place = AuditLogSettings { path, max_bytes, keep, max_queued };
     let log = match (AuditLog::open(place.clone()), audit.on_failure) {
@@ -244,7 +247,7 @@ fn oauth(settings: &Settings) -> Result<Option<OauthSettings>, AppError> {
 }
 
 /// No OAuth, unless somebody seems to believe that there is.
-fn without_issuer(oauth: &config::OauthSettings) -> Result<Option<OauthSettings>, AppError> {
+fn without_issuer(oauth: &config::OauthSection) -> Result<Option<OauthSettings>, AppError> {
     let meant = [
         ("resource", !oauth.resource.is_empty()),
         ("audience", !oauth.audience.is_empty()),
@@ -272,10 +275,10 @@ fn keys(jwks: &str) -> KeySource {
 }
 
 /// A value may hold `=`, a tenant's name cannot.
-fn tenants(oauth: &config::OauthSettings) -> Result<HashMap<String, Tenant>, AppError> {
+fn tenants(oauth: &config::OauthSection) -> Result<HashMap<String, TenantId>, AppError> {
     let tenant = |entry: &String| {
         let (value, name) = entry.rsplit_once('=').unwrap_or((entry, ""));
-        let tenant = Tenant::named(name);
+        let tenant = TenantId::parse(name);
         let tenant =
             tenant.map_err(|source| AppError::OauthTenant { entry: entry.clone(), source })?;
         Ok((value.to_owned(), tenant))

@@ -17,13 +17,15 @@ use super::runtime::{self, EndWatchdog, Signals};
 use super::values;
 use crate::bounded_read::{SPILL_CHECK_TIME, run_bounded};
 use crate::cli::terminal;
-use crate::config::{Changes, Loaded, Settings, Sources, load};
+use crate::config::{Changes, ConfigSources, Loaded, Settings, load};
 use crate::http::{Doors, MetricsText, Operations, Readiness, Reloaded, Server};
 use crate::mcp::{Handler, ServerName};
 use crate::output::SpillDir;
 use crate::process::sandbox::scratch::ScratchRoot;
 use crate::process::{Host, ProcessRecord, trim_memory};
-use crate::service::{AfterDrain, Identity, PressureWatch, Tuning, Yard, YardSettings};
+use crate::service::{
+    AfterDrain, CallerIdentity, JobService, LiveSettings, PressureWatch, ServiceSettings,
+};
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::{lines, stdio};
 
@@ -47,7 +49,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 pub(super) struct App {
     host: Arc<Host>,
     settings: Settings,
-    yard: Yard,
+    service: JobService,
     gauges: Arc<QueueGauges>,
     reload: Reload,
     log: LogFilter,
@@ -82,7 +84,7 @@ impl App {
     pub(super) async fn start(
         host: Arc<Host>,
         loaded: Loaded,
-        sources: Sources,
+        sources: ConfigSources,
         numbers: Option<PathBuf>,
         log: LogFilter,
     ) -> Result<Self, AppError> {
@@ -95,23 +97,23 @@ impl App {
         follow_children(Arc::clone(&host), record).map_err(AppError::no_thread)?;
         host.guardian().want(scratch.as_ref().map(ScratchRoot::path));
         let place = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
-        let yard = values::yard(&loaded, &host, &sources.environment, place)?;
-        let spill = yard.job.log.spill_dir.clone();
+        let service = values::service(&loaded, &host, &sources.environment, place)?;
+        let spill = service.job.log.spill_dir.clone();
         let checked = spill.clone();
         if let Err(error) = run_bounded(SPILL_CHECK_TIME, move || checked.check()).flatten() {
             events::data_dir_unusable(spill.root(), &error);
         }
         spill.remove_leftovers();
         events::read_memory_limit_set(loaded.settings.output.read_memory as u64);
-        tokio::spawn(yard.job.quota.read_memory().clone().trim_after_reads(trim_memory));
-        let yard = Yard::open(YardSettings { numbers, ..yard }).await?;
+        tokio::spawn(service.job.quota.read_memory().clone().trim_after_reads(trim_memory));
+        let service = JobService::open(ServiceSettings { numbers, ..service }).await?;
         let pressure = watch::Sender::new(loaded.settings.pressure);
-        yard.watch_pressure(pressure.subscribe());
+        service.watch_pressure(pressure.subscribe());
         let gauges = Arc::new(QueueGauges::install(values::known_names(&loaded.settings)));
         let settings = loaded.settings.clone();
         let live = Live {
             host: Arc::clone(&host),
-            yard: yard.clone(),
+            service: service.clone(),
             pressure,
             gauges: Arc::clone(&gauges),
             log: log.clone(),
@@ -122,11 +124,11 @@ impl App {
         tokio::spawn(on_hangup.map_err(AppError::Signals)?);
         let guarded = Arc::clone(&host);
         spawn_blocking(move || start_guardian(&guarded));
-        Ok(Self { host, settings, yard, gauges, reload, log, spill, _scratch: scratch })
+        Ok(Self { host, settings, service, gauges, reload, log, spill, _scratch: scratch })
     }
 
-    pub(super) const fn yard(&self) -> &Yard {
-        &self.yard
+    pub(super) const fn service(&self) -> &JobService {
+        &self.service
     }
 
     pub(super) async fn serve_http(
@@ -140,7 +142,7 @@ impl App {
         let (after_drain, wishes) = watch::channel(AfterDrain::Stay);
         let (readiness, ready) = watch::channel(Readiness::Ready);
         let doors = Doors {
-            yard: self.yard.clone(),
+            service: self.service.clone(),
             handler: self.handler(),
             metrics: self.metrics(exporter),
             readiness: ready,
@@ -152,7 +154,7 @@ impl App {
         let end = tokio::select! {
             () = ending.signals.wish_to_end() => Ok(()),
             () = self.emptied(wishes) => Ok(()),
-            () = self.yard.given_up() => Err(AppError::SupervisorFails),
+            () = self.service.given_up() => Err(AppError::SupervisorFails),
         };
         ending.watchdog.begin();
         readiness.send_replace(Readiness::Draining);
@@ -183,7 +185,7 @@ impl App {
     async fn emptied(&self, mut wishes: watch::Receiver<AfterDrain>) {
         // Asked each time: whoever undid the drain no longer wants the end.
         while wishes.wait_for(|wish| *wish == AfterDrain::Exit).await.is_ok() {
-            let queue = self.yard.queue_overview().await;
+            let queue = self.service.queue_overview().await;
             if queue.draining && queue.running + queue.queued == 0 {
                 return;
             }
@@ -204,9 +206,9 @@ impl App {
         };
         let shutdown = CancellationToken::new();
         let end = tokio::select! {
-            () = stdio::serve(self.handler().for_caller(Identity::LOCAL), shutdown.clone(), patience) => Ok(()),
+            () = stdio::serve(self.handler().for_caller(CallerIdentity::LOCAL), shutdown.clone(), patience) => Ok(()),
             () = ending.signals.wish_to_end() => Ok(()),
-            () = self.yard.given_up() => Err(AppError::SupervisorFails),
+            () = self.service.given_up() => Err(AppError::SupervisorFails),
         };
         ending.watchdog.begin();
         shutdown.cancel();
@@ -219,8 +221,8 @@ impl App {
     async fn drain(&self, patience: Duration, ending: &mut Ending) {
         let grace = end_grace(self.settings.job.grace, patience);
         tokio::select! {
-            () = self.yard.drain(patience, grace) => {}
-            () = ending.signals.wish_to_end() => self.yard.drain(Duration::ZERO, Duration::ZERO).await,
+            () = self.service.drain(patience, grace) => {}
+            () = ending.signals.wish_to_end() => self.service.drain(Duration::ZERO, Duration::ZERO).await,
         }
         self.end_everything().await;
     }
@@ -240,17 +242,17 @@ impl App {
 
     /// Returns the text of all metrics, for which each scrape asks the queue for its figures.
     fn metrics(&self, exporter: Exporter) -> MetricsText {
-        let yard = self.yard.clone();
+        let service = self.service.clone();
         let gauges = Arc::clone(&self.gauges);
         let exporter = exporter
             .with_data_dir(values::spill_dir(&self.settings))
             .with_output_counters(Arc::clone(self.spill.counters()));
         MetricsText::new(move || {
-            let yard = yard.clone();
+            let service = service.clone();
             let gauges = Arc::clone(&gauges);
             let exporter = exporter.clone();
             async move {
-                if let Some(figures) = yard.figures().await {
+                if let Some(figures) = service.figures().await {
                     gauges.update(&figures);
                 }
                 exporter.render().await
@@ -259,7 +261,7 @@ impl App {
     }
 
     fn handler(&self) -> Handler {
-        Handler::new(self.yard.clone(), values::mcp(&self.settings))
+        Handler::new(self.service.clone(), values::mcp(&self.settings))
     }
 }
 
@@ -285,7 +287,7 @@ const READ_TIME: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) host: Arc<Host>,
-    pub(super) yard: Yard,
+    pub(super) service: JobService,
     pub(super) pressure: watch::Sender<PressureWatch>,
     pub(super) gauges: Arc<QueueGauges>,
     pub(super) log: LogFilter,
@@ -295,7 +297,7 @@ pub(super) struct Live {
 #[derive(Debug, Clone)]
 pub(super) struct Reload {
     live: Arc<Live>,
-    sources: Sources,
+    sources: ConfigSources,
     /// What the server was started with: what takes a restart differs from that, however often
     /// it is read again.
     started: Arc<Loaded>,
@@ -304,7 +306,7 @@ pub(super) struct Reload {
 }
 
 impl Reload {
-    pub(super) fn new(live: Live, sources: Sources, loaded: Loaded) -> Self {
+    pub(super) fn new(live: Live, sources: ConfigSources, loaded: Loaded) -> Self {
         let started = Arc::new(loaded.clone());
         Self { live: Arc::new(live), sources, started, last: Arc::new(Mutex::new(loaded)) }
     }
@@ -312,18 +314,18 @@ impl Reload {
     /// What SIGHUP asks for.
     pub(super) async fn on_hangup(self) {
         // Whether it could be done is logged.
-        self.now(Identity::LOCAL).await.ok();
+        self.now(CallerIdentity::LOCAL).await.ok();
     }
 
     /// Either everything new that a running server can take over holds from now on, or nothing
     /// does. Says which settings changed, or why none did.
-    pub(super) async fn now(&self, by: Identity) -> Result<Changes, String> {
+    pub(super) async fn now(&self, by: CallerIdentity) -> Result<Changes, String> {
         let mut last = self.last.lock().await;
         let (loaded, tuning) = match self.read_in_time().await {
             Ok(read) => read,
             Err(error) => {
                 let why = terminal::message_with_causes(&error);
-                self.live.yard.keep_tuning(&why, by);
+                self.live.service.record_refused_reload(&why, by);
                 events::reload_refused(&why);
                 return Err(why);
             }
@@ -332,7 +334,7 @@ impl Reload {
             live: Changes::between(&last, &loaded).live,
             restart: Changes::between(&self.started, &loaded).restart,
         };
-        self.live.yard.tune(tuning, by, &changes.live).await;
+        self.live.service.apply_settings(tuning, by, &changes.live).await;
         self.live.pressure.send_replace(loaded.settings.pressure);
         self.live.gauges.add_names(values::known_names(&loaded.settings));
         self.filter_log(&changes, &loaded);
@@ -350,7 +352,7 @@ impl Reload {
     }
 
     /// Reads the sources where waiting for a file system holds nobody up.
-    async fn read_in_time(&self) -> Result<(Loaded, Tuning), AppError> {
+    async fn read_in_time(&self) -> Result<(Loaded, LiveSettings), AppError> {
         let reload = self.clone();
         match timeout(READ_TIME, spawn_blocking(move || reload.read())).await {
             Ok(Ok(read)) => read,
@@ -359,7 +361,7 @@ impl Reload {
         }
     }
 
-    fn read(&self) -> Result<(Loaded, Tuning), AppError> {
+    fn read(&self) -> Result<(Loaded, LiveSettings), AppError> {
         let loaded = load(self.sources.clone())?;
         let tuning = values::tuning(&loaded, &self.live.host)?;
         Ok((loaded, tuning))

@@ -12,7 +12,7 @@ use super::serve::{App, Ending};
 use super::{confinement, connect, rules, traces, values};
 use crate::bounded_read::{FILE_TIME, run_bounded};
 use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, terminal};
-use crate::config::{Environment, FlagValue, Loaded, Settings, Sources, load};
+use crate::config::{ConfigSources, Environment, FlagValue, Loaded, Settings, load};
 use crate::http::Server;
 use crate::private_files::{PrivateDirError, make_private_dir};
 use crate::process::{Host, keep_child_signals};
@@ -30,7 +30,7 @@ const LAST_TASKS: Duration = Duration::from_secs(1);
 /// Runs the program to its end.
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
-    let environment = Environment::of_process();
+    let environment = Environment::from_process();
     let (result, failure) = match cli.command {
         Command::Config(cli::ConfigCommand { verb: ConfigVerb::File(verb) }) => {
             (Ok(cli::config::run(&verb, environment)), FAILURE)
@@ -92,12 +92,12 @@ fn ask(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppError> {
 
 /// Everything that settings come from.
 struct Start {
-    sources: Sources,
+    sources: ConfigSources,
 }
 
 impl Start {
     fn new(file: Option<PathBuf>, flags: Vec<FlagValue>, environment: Environment) -> Self {
-        Self { sources: Sources { file, environment, flags } }
+        Self { sources: ConfigSources { file, environment, flags } }
     }
 
     fn serve(self) -> Result<u8, AppError> {
@@ -199,8 +199,8 @@ impl Start {
         let result = runtime.block_on(async {
             // Job numbers of one client or one command begin anew.
             let app = App::start(new_host()?, loaded, self.sources, None, log).await?;
-            let result = cli::run::run(app.yard(), flags).await.map_err(AppError::Signals)?;
-            app.yard().drain(Duration::ZERO, grace).await;
+            let result = cli::run::run(app.service(), flags).await.map_err(AppError::Signals)?;
+            app.service().drain(Duration::ZERO, grace).await;
             app.end_everything().await;
             if let Some(message) = &result.message {
                 terminal::print_message(message);

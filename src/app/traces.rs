@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::error::AppError;
 use crate::cli::terminal;
 use crate::client::{Client, Target};
-use crate::config::{Loaded, Origin};
+use crate::config::{Loaded, ValueOrigin};
 use crate::telemetry::{events, otlp, spans};
 
 /// Spans that are handed over as long as this lives; what is left is when it ends, within a bound.
@@ -31,7 +31,7 @@ pub(super) fn start(loaded: &Loaded, runtime: &Handle) -> Result<Traces, AppErro
     spans::set_sample_ratio(settings.sample);
     match (&settings.otlp_endpoint, loaded.origin("trace.otlp_endpoint")) {
         // It may well be meant for other programs.
-        (Some(endpoint), Some(Origin::Variable(name))) if !CAN_EXPORT && name == STANDARD => {
+        (Some(endpoint), Some(ValueOrigin::Variable(name))) if !CAN_EXPORT && name == STANDARD => {
             events::span_export_not_built(endpoint);
             Ok(Traces::default())
         }

@@ -10,25 +10,22 @@ use std::time::Duration;
 use super::error::AppError;
 use super::{confinement, rules};
 use crate::client::USUAL_SOCKET;
-use crate::config::{self, Environment, Loaded, Settings, TenantSettings};
+use crate::config::{self, Environment, Loaded, Settings, TenantSection};
 use crate::confinement::ConfinedPlaces;
 use crate::http::{HttpSettings, JobDetection, SocketAt};
-use crate::ids::Tenant;
+use crate::ids::TenantId;
 use crate::mcp::{DialectSettings, ExecuteSettings, McpSettings, ShellToolSettings};
 use crate::output::{Counters, LogSettings, Quota, QuotaLimits, SpillDir};
 use crate::process::{Callers, Host};
 use crate::service::{
-    Bounds, DEFAULT_LANE, Defaults, JobSettings, LaneDefaults, LaneLimits, QueueLimits, Retention,
-    TenantLimits, Tuning, YardSettings,
+    Bounds, DEFAULT_LANE, JobSettings, LaneDefaults, LaneLimits, LiveSettings, QueueLimits,
+    Retention, ServiceSettings, SubmissionDefaults, TenantLimits,
 };
-use crate::spec::Limits;
+use crate::spec::RunLimits;
 use crate::telemetry::SeriesNames;
 use crate::telemetry::logging::{LineFormat, LoggingSettings};
 
-pub(super) fn logging(
-    settings: &config::LogSettings,
-    environment: &Environment,
-) -> LoggingSettings {
+pub(super) fn logging(settings: &config::LogSection, environment: &Environment) -> LoggingSettings {
     let coloured = std::io::stderr().is_terminal() && !environment.refuses_color();
     let format = match settings.format {
         config::LogFormat::Json => LineFormat::Json,
@@ -76,17 +73,17 @@ fn job_detection(host: Arc<Host>) -> JobDetection {
 fn socket(settings: &Settings) -> Option<SocketAt> {
     let path = socket_path(settings)?;
     Some(match &settings.http.socket {
-        config::Socket::Usual | config::Socket::Off => SocketAt::Usual(path),
-        config::Socket::At(_) => SocketAt::Given(path),
+        config::SocketSetting::Usual | config::SocketSetting::Off => SocketAt::Usual(path),
+        config::SocketSetting::At(_) => SocketAt::Given(path),
     })
 }
 
 /// Where the unix socket is, if there is one.
 pub(super) fn socket_path(settings: &Settings) -> Option<PathBuf> {
     match &settings.http.socket {
-        config::Socket::Usual => Some(settings.server.data_dir.join(USUAL_SOCKET)),
-        config::Socket::At(path) => Some(path.clone()),
-        config::Socket::Off => None,
+        config::SocketSetting::Usual => Some(settings.server.data_dir.join(USUAL_SOCKET)),
+        config::SocketSetting::At(path) => Some(path.clone()),
+        config::SocketSetting::Off => None,
     }
 }
 
@@ -117,14 +114,14 @@ fn dialects(all: &Settings) -> DialectSettings {
     }
 }
 
-pub(super) fn yard(
+pub(super) fn service(
     loaded: &Loaded,
     host: &Arc<Host>,
     environment: &Environment,
     scratch: &Path,
-) -> Result<YardSettings, AppError> {
+) -> Result<ServiceSettings, AppError> {
     let settings = &loaded.settings;
-    Ok(YardSettings {
+    Ok(ServiceSettings {
         defaults: defaults(loaded, host)?,
         queue: queue_limits(settings)?,
         retention: retention(&settings.retention),
@@ -137,9 +134,9 @@ pub(super) fn yard(
 }
 
 /// What a running yard can take over.
-pub(super) fn tuning(loaded: &Loaded, host: &Host) -> Result<Tuning, AppError> {
+pub(super) fn tuning(loaded: &Loaded, host: &Host) -> Result<LiveSettings, AppError> {
     let settings = &loaded.settings;
-    Ok(Tuning {
+    Ok(LiveSettings {
         rules: rules::rules(loaded, &settings.job.shell)?,
         defaults: defaults(loaded, host)?,
         queue: queue_limits(settings)?,
@@ -147,16 +144,16 @@ pub(super) fn tuning(loaded: &Loaded, host: &Host) -> Result<Tuning, AppError> {
     })
 }
 
-fn defaults(loaded: &Loaded, host: &Host) -> Result<Defaults, AppError> {
+fn defaults(loaded: &Loaded, host: &Host) -> Result<SubmissionDefaults, AppError> {
     let settings = &loaded.settings;
     let lanes = settings.queue.lanes.iter();
     let environment = settings.tenants.iter();
     let environment = environment.map(|(name, own)| {
         let pairs = own.environment.iter().filter_map(|text| text.split_once('='));
         let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Ok((Tenant::named(name)?, pairs.collect()))
+        Ok((TenantId::parse(name)?, pairs.collect()))
     });
-    Ok(Defaults {
+    Ok(SubmissionDefaults {
         cwd: cwd(settings)?,
         limits: limits(settings),
         on_large_output: settings.output.on_large_output,
@@ -191,7 +188,7 @@ fn job(
     })
 }
 
-fn lane_defaults(lane: &config::LaneSettings, settings: &Settings) -> LaneDefaults {
+fn lane_defaults(lane: &config::LaneSection, settings: &Settings) -> LaneDefaults {
     LaneDefaults {
         timeout: lane.timeout.map(|timeout| timeout.min(settings.job.max_timeout)),
         priority: lane.priority.unwrap_or_default(),
@@ -216,11 +213,11 @@ pub(super) fn known_names(settings: &Settings) -> SeriesNames {
     let tenants = settings.tenants.keys().cloned();
     SeriesNames {
         lanes: lanes.chain([DEFAULT_LANE.to_owned()]).collect(),
-        tenants: tenants.chain([Tenant::LOCAL.name().to_owned()]).collect(),
+        tenants: tenants.chain([TenantId::LOCAL.name().to_owned()]).collect(),
     }
 }
 
-fn retention(settings: &config::RetentionSettings) -> Retention {
+fn retention(settings: &config::RetentionSection) -> Retention {
     let tenant_finished = settings.tenant_max_finished;
     Retention {
         all: Bounds {
@@ -246,9 +243,9 @@ pub(super) fn numbers_file(settings: &Settings) -> PathBuf {
     settings.server.data_dir.join("numbers")
 }
 
-fn limits(settings: &Settings) -> Limits {
+fn limits(settings: &Settings) -> RunLimits {
     let job = &settings.job;
-    Limits {
+    RunLimits {
         timeout: job.timeout,
         grace: job.grace,
         output_bytes: job.max_output,
@@ -275,7 +272,7 @@ pub(super) fn queue_limits(settings: &Settings) -> Result<QueueLimits, AppError>
     });
     let quota = settings.quota;
     let tenants = settings.tenants.iter();
-    let tenants = tenants.map(|(name, own)| Ok((Tenant::named(name)?, tenant(own, &quota))));
+    let tenants = tenants.map(|(name, own)| Ok((TenantId::parse(name)?, tenant(own, &quota))));
     Ok(QueueLimits {
         slots: queue.slots_for(cores),
         max_queued: queue.max_queued,
@@ -286,7 +283,7 @@ pub(super) fn queue_limits(settings: &Settings) -> Result<QueueLimits, AppError>
 }
 
 /// What the tenant's own section does not say is as for every tenant.
-fn tenant(own: &TenantSettings, quota: &TenantLimits) -> TenantLimits {
+fn tenant(own: &TenantSection, quota: &TenantLimits) -> TenantLimits {
     TenantLimits {
         weight: own.weight.and_then(NonZeroU32::new).unwrap_or(quota.weight),
         max_running: own.max_running.map_or(quota.max_running, jobs),
@@ -312,9 +309,9 @@ fn cpu(seconds: u64) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::Terms;
+    use crate::service::ConfinementTerms;
 
-    const NONE: TenantSettings = TenantSettings {
+    const NONE: TenantSection = TenantSection {
         weight: None,
         max_running: None,
         max_queued: None,
@@ -322,7 +319,7 @@ mod tests {
         cpu_s_per_hour: None,
         max_stored: None,
         environment: Vec::new(),
-        confining: Terms::NOTHING,
+        confining: ConfinementTerms::NOTHING,
     };
 
     #[test]
@@ -334,7 +331,7 @@ mod tests {
             ..TenantLimits::default()
         };
         assert_eq!(tenant(&NONE, &everybody), everybody);
-        let own = TenantSettings {
+        let own = TenantSection {
             weight: Some(3),
             max_queued: Some(0),
             starts_per_minute: Some(5),

@@ -12,7 +12,8 @@ use super::terminal::{VerbOutput, table};
 use super::{CheckFlags, ConfigFileVerb, InitFlags, ServeFlags, ShowFlags};
 use crate::client::Client;
 use crate::config::{
-    ConfigError, DEFAULT_FILE, Entry, Environment, Loaded, Problem, Sources, load, user_file,
+    ConfigEntry, ConfigError, ConfigSources, DEFAULT_FILE, Environment, Loaded, Problem, load,
+    user_file,
 };
 
 /// Carries out a `config` verb that takes no server, and returns the exit code: 0, or 1 when something is wrong.
@@ -47,7 +48,7 @@ fn check(flags: &CheckFlags, environment: Environment) -> VerbOutput {
 
 /// A valid configuration that `serve` will refuse all the same.
 fn warning(loaded: &Loaded) -> String {
-    match loaded.settings.open_to_anyone() {
+    match loaded.settings.address_open_to_anyone() {
         None => String::new(),
         Some(bind) => format!(
             "note: `serve` will refuse to listen on {bind} without tokens; set http.token_file, or bind to 127.0.0.1\n"
@@ -83,7 +84,7 @@ fn shown(loaded: &Loaded) -> String {
 }
 
 /// The origin; and where an empty value stands for a place, that place.
-fn remark(loaded: &Loaded, key: &str, entry: &Entry) -> String {
+fn remark(loaded: &Loaded, key: &str, entry: &ConfigEntry) -> String {
     match entry.given.as_str() {
         Some("") if key == "server.data_dir" => {
             format!("{}: {}", entry.origin, loaded.settings.server.data_dir.display())
@@ -93,7 +94,8 @@ fn remark(loaded: &Loaded, key: &str, entry: &Entry) -> String {
 }
 
 fn shown_as_json(loaded: &Loaded) -> String {
-    let one = |entry: &Entry| json!({ "value": entry.given, "origin": entry.origin.to_string() });
+    let one =
+        |entry: &ConfigEntry| json!({ "value": entry.given, "origin": entry.origin.to_string() });
     let settings: serde_json::Map<_, _> =
         loaded.entries().into_iter().map(|(key, entry)| (key.to_owned(), one(entry))).collect();
     format!("{:#}\n", json!({ "file": loaded.file, "settings": settings }))
@@ -129,7 +131,7 @@ fn read(
     environment: Environment,
 ) -> Result<Loaded, ConfigError> {
     let file = file.or_else(|| serve.server.config.clone());
-    load(Sources { file, environment, flags: serve.values() })
+    load(ConfigSources { file, environment, flags: serve.values() })
 }
 
 fn problems(error: &ConfigError) -> Vec<Value> {

@@ -10,12 +10,12 @@ use serde_json::json;
 use super::DoctorFlags;
 use super::doctor_host as host;
 use crate::bounded_read::{SPILL_CHECK_TIME, run_bounded};
-use crate::environment::{Cleaned, DroppedName};
+use crate::environment::{DroppedVariable, JobEnvironment};
 use crate::output::SpillDir;
 use crate::process::Host;
 use crate::process::load::PressureError;
 use crate::process::shell::Shell;
-use crate::service::{Confining, Levels};
+use crate::service::{ConfinementRules, Levels};
 use crate::supervisor::read_pressure;
 use crate::telemetry::HostResource;
 use crate::telemetry::spans::OTLP_BUILT_IN;
@@ -26,7 +26,7 @@ pub use super::doctor_host::{ServerRlimits, read_rlimits};
 #[derive(Debug)]
 pub struct DoctorInput<'a> {
     /// The environment of jobs.
-    pub environment: &'a Cleaned,
+    pub environment: &'a JobEnvironment,
     /// What holds starts back.
     pub levels: Levels,
     /// Where output goes that is too much for memory.
@@ -40,7 +40,7 @@ pub struct DoctorInput<'a> {
     /// Where temporary files go.
     pub temp_dir: PathBuf,
     /// How jobs are to be confined, and what this host can do.
-    pub confining: Confining,
+    pub confining: ConfinementRules,
     /// Makes cgroups, to see what this host lets it do.
     pub host: &'a Host,
     /// The limits that this process was started with.
@@ -83,8 +83,9 @@ fn check_spill_dir(dir: &Path) -> io::Result<()> {
     run_bounded(SPILL_CHECK_TIME, move || spill.check())?
 }
 
-fn as_json(found: &[Finding], environment: &Cleaned) -> String {
-    let one = |dropped: &DroppedName| json!({ "name": dropped.name, "why": dropped.why.word() });
+fn as_json(found: &[Finding], environment: &JobEnvironment) -> String {
+    let one =
+        |dropped: &DroppedVariable| json!({ "name": dropped.name, "why": dropped.why.word() });
     let dropped: Vec<_> = environment.dropped.iter().map(one).collect();
     let environment = json!({ "passed": kept(environment), "dropped": dropped });
     let answer = json!({ "findings": found, "environment": environment });
@@ -172,16 +173,16 @@ fn store_finding(dir: &Path, checked: io::Result<()>) -> Finding {
     }
 }
 
-fn environment_finding(environment: &Cleaned) -> Finding {
+fn environment_finding(environment: &JobEnvironment) -> Finding {
     let mut detail = format!("jobs get {}", kept(environment).join(" "));
-    for DroppedName { name, why } in &environment.dropped {
+    for DroppedVariable { name, why } in &environment.dropped {
         detail.push_str(&format!("\nleft out: {name} ({})", why.word()));
     }
     let fix = Some("to pass a variable on, name it in environment.pass".to_owned());
     Finding { level: Level::Ok, what: "environment", detail, fix }
 }
 
-fn kept(environment: &Cleaned) -> Vec<String> {
+fn kept(environment: &JobEnvironment) -> Vec<String> {
     environment.kept.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect()
 }
 

@@ -8,11 +8,11 @@ use rustix::process::{Resource, getrlimit};
 
 use super::doctor::Finding;
 use crate::confinement::{Granted, ResourceLimits};
-use crate::environment::Cleaned;
+use crate::environment::JobEnvironment;
 use crate::process::cgroup::Delegation;
 use crate::process::shell::{DESKTOP_PATH, is_found, of_login_shell};
 use crate::process::shell::{Shell, bash};
-use crate::service::{Confining, HostOffer, Terms};
+use crate::service::{ConfinementRules, ConfinementTerms, HostOffer};
 use crate::size;
 
 /// What agents most often call.
@@ -59,7 +59,7 @@ pub(super) enum LoginPath {
 }
 
 /// Asks the login shell.
-pub(super) fn only_by_login(shell: Option<&Path>, environment: &Cleaned) -> LoginPath {
+pub(super) fn only_by_login(shell: Option<&Path>, environment: &JobEnvironment) -> LoginPath {
     let is_needed = |name: &OsStr| LOGIN_VARIABLES.iter().any(|known| name == *known);
     let kept = environment.kept.iter().filter(|(name, _)| is_needed(name)).cloned();
     let kept: Vec<_> = kept.collect();
@@ -202,13 +202,13 @@ fn cgroup_finding(cgroup: &Delegation) -> Finding {
 }
 
 /// What jobs get about which nothing else is said.
-pub(super) fn effective_finding(confining: &Confining) -> Finding {
+pub(super) fn effective_finding(confining: &ConfinementRules) -> Finding {
     const WHAT: &str = "confinement";
     const DEGRADED: &str = "correct what is missing above, or set confinement.profile to what is \
                             given";
     const REFUSED: &str = "correct what is missing above, set a looser confinement.profile, or \
                            confinement.on_unavailable = \"degrade\"";
-    match confining.granted(Terms::NOTHING) {
+    match confining.granted(ConfinementTerms::NOTHING) {
         Err(unavailable) => {
             let asked = unavailable.asked;
             let missing = unavailable.missing;
@@ -280,13 +280,13 @@ mod confinement_tests {
     use crate::process::cgroup::Controller;
     use crate::service::{Bound, LimitTerms, OnUnavailable};
 
-    fn confining(profile: Profile, strongest: Backend) -> Confining {
+    fn confining(profile: Profile, strongest: Backend) -> ConfinementRules {
         let processes = Some(Bound::AtMost(512));
         let limits = LimitTerms { processes, ..LimitTerms::NOTHING };
         let offer =
             HostOffer { namespaces: Ok(()).into(), landlock: Ok(7).into(), seccomp: Ok(()).into() };
-        Confining {
-            all: Terms { profile: Some(profile), network: None, limits },
+        ConfinementRules {
+            all: ConfinementTerms { profile: Some(profile), network: None, limits },
             tenants: BTreeMap::new(),
             lanes: BTreeMap::new(),
             offer: offer.limited_to(strongest),

@@ -405,7 +405,7 @@ impl ConfineFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Environment, Origin, Sources, load};
+    use crate::config::{ConfigSources, Environment, ValueOrigin, load};
     use clap::CommandFactory;
 
     fn parse(line: &str) -> Command {
@@ -426,7 +426,7 @@ mod tests {
         let line = "shellyard serve --bind 127.0.0.1:1 --socket /s --path /x --token-file /t --data-dir /d \
                     --dialect shell,native --result-format both --log-format json --slots 3";
         let Command::Serve(flags) = parse(line) else { panic!("not serve") };
-        let sources = Sources {
+        let sources = ConfigSources {
             file: Some("/dev/null".into()),
             environment: Environment::default(),
             flags: flags.values(),
@@ -436,8 +436,8 @@ mod tests {
             .entries()
             .into_iter()
             .filter_map(|(key, entry)| match entry.origin {
-                Origin::Flag(flag) => Some((key.to_owned(), flag)),
-                Origin::Default | Origin::File { .. } | Origin::Variable(_) => None,
+                ValueOrigin::Flag(flag) => Some((key.to_owned(), flag)),
+                ValueOrigin::Default | ValueOrigin::File { .. } | ValueOrigin::Variable(_) => None,
             })
             .collect();
         let expected = [

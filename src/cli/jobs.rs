@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::server_request::{ConnectFlags, ServerRequestError, get};
 use super::terminal::{VerbOutput, clipped, harmless, table};
 use crate::client::Client;
-use crate::ids::Tenant;
+use crate::ids::TenantId;
 
 /// How wide a table is where no terminal says so.
 const USUAL_WIDTH: usize = 120;
@@ -33,14 +33,14 @@ pub struct JobsFlags {
     pub limit: u16,
     /// The jobs of this tenant; takes the role admin.
     #[arg(long, value_name = "NAME", value_parser = tenant)]
-    pub tenant: Option<Tenant>,
+    pub tenant: Option<TenantId>,
     /// Which server is asked.
     #[command(flatten)]
     pub server: ConnectFlags,
 }
 
-fn tenant(text: &str) -> Result<Tenant, String> {
-    Tenant::named(text).map_err(|error| error.to_string())
+fn tenant(text: &str) -> Result<TenantId, String> {
+    TenantId::parse(text).map_err(|error| error.to_string())
 }
 
 /// Lists the jobs that are asked for.
@@ -74,7 +74,7 @@ fn address(flags: &JobsFlags) -> String {
 enum Whose {
     Unsaid,
     Told,
-    Known(Tenant),
+    Known(TenantId),
 }
 
 const fn whose(flags: &JobsFlags) -> Whose {

@@ -8,10 +8,10 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::RunFlags;
-use crate::outcome::{Ending, Outcome, StartError, StopBy};
+use crate::outcome::{JobEnding, Outcome, StartError, StopBy};
 use crate::output::{LogReader, PageEnd, PageRequest};
-use crate::service::{Identity, JobHandle, StopWish, Submission, SubmitError, Yard};
-use crate::spec::{Program, Stdin, Stream};
+use crate::service::{CallerIdentity, JobHandle, JobService, StopWish, Submission, SubmitError};
+use crate::spec::{JobProgram, Stdin, Stream};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::trace::{BegunBy, CallTrace};
 
@@ -38,12 +38,12 @@ pub struct RunResult {
 ///
 /// # Errors
 /// When our own signal handlers could not be installed.
-pub async fn run(yard: &Yard, flags: RunFlags) -> io::Result<RunResult> {
+pub async fn run(service: &JobService, flags: RunFlags) -> io::Result<RunResult> {
     let mut wishes = Wishes::listen()?;
     let span = TraceSpan::start(SpanKind::Internal, "run".to_owned(), None);
     let trace = CallTrace { context: span.context().clone(), begun_by: BegunBy::Server };
-    let desk = yard.desk(Identity::LOCAL, "shellyard run").in_trace(trace);
-    let job = match desk.submit(submission(flags)).await {
+    let client = service.tenant_client(CallerIdentity::LOCAL, "shellyard run").with_trace(trace);
+    let job = match client.submit(submission(flags)).await {
         Ok(job) => job,
         Err(error) => return Ok(refused(&error)),
     };
@@ -81,9 +81,9 @@ fn unheard(error: &io::Error) -> RunResult {
 fn submission(flags: RunFlags) -> Submission {
     let mut words = flags.words.into_iter();
     let program = if flags.shell {
-        Program::Shell(words.collect::<Vec<_>>().join(" "))
+        JobProgram::Shell(words.collect::<Vec<_>>().join(" "))
     } else {
-        Program::Direct { program: words.next().unwrap_or_default(), args: words.collect() }
+        JobProgram::Direct { program: words.next().unwrap_or_default(), args: words.collect() }
     };
     Submission {
         cwd: flags.cwd,
@@ -169,7 +169,7 @@ fn refused(error: &SubmitError) -> RunResult {
     RunResult { exit_code, message: Some(format!("refused, nothing was run: {error}")) }
 }
 
-fn result(ending: &Ending) -> RunResult {
+fn result(ending: &JobEnding) -> RunResult {
     let plain = |exit_code| RunResult { exit_code, message: None };
     let said = |exit_code, message| RunResult { exit_code, message: Some(message) };
     match &ending.outcome {
@@ -212,7 +212,7 @@ mod tests {
 
     #[track_caller]
     fn check(outcome: Outcome, exit_code: u8) {
-        assert_eq!(result(&Ending::without_process(outcome)).exit_code, exit_code);
+        assert_eq!(result(&JobEnding::unmeasured(outcome)).exit_code, exit_code);
     }
 
     #[test]

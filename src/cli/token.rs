@@ -13,8 +13,8 @@ use crate::config::FlagValue;
 use crate::http::auth::{
     Label, Moment, StoreError, TokenEntry, TokenFile, TokenId, TokenPlace, TokenStore,
 };
-use crate::ids::Tenant;
-use crate::service::{Identity, Role};
+use crate::ids::TenantId;
+use crate::service::{CallerIdentity, CallerRole};
 
 /// The `token` verb.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -65,10 +65,10 @@ pub enum TokenVerb {
 pub struct TokenNewFlags {
     /// The tenant: whoever has a token for the same name sees the same jobs.
     #[arg(value_name = "NAME", value_parser = tenant)]
-    pub tenant: Tenant,
+    pub tenant: TenantId,
     /// What it may do: read-only, run, or admin (metrics, and all tenants).
     #[arg(long, value_name = "ROLE", default_value = "run", value_parser = role)]
-    pub role: Role,
+    pub role: CallerRole,
     /// When it ends: after a time such as 30d or 12h, or at a moment such as 2027-01-31T00:00:00Z.
     #[arg(long, value_name = "WHEN", value_parser = expiry)]
     pub expires: Option<Moment>,
@@ -109,7 +109,7 @@ fn make(
     flags: &TokenNewFlags,
     format: Format,
 ) -> Result<VerbOutput, StoreError> {
-    let identity = Identity { tenant: flags.tenant, role: flags.role };
+    let identity = CallerIdentity { tenant: flags.tenant, role: flags.role };
     let (secret, entry) = store.make(identity, flags.expires, flags.note.clone())?;
     let stdout = match format {
         Format::Human => format!("{}\n", secret.reveal()),
@@ -166,7 +166,7 @@ fn shown(file: &TokenFile) -> String {
 }
 
 fn cells(entry: &TokenEntry) -> [String; 5] {
-    let Identity { tenant, role } = entry.identity;
+    let CallerIdentity { tenant, role } = entry.identity;
     let (id, note) = match &entry.label {
         Label::Plain => {
             ("-".to_owned(), "written in plain; remove its line to revoke it".to_owned())
@@ -183,7 +183,7 @@ fn cells(entry: &TokenEntry) -> [String; 5] {
 
 /// Absent means not applicable; neither hashes nor secrets are ever shown.
 fn as_json(entry: &TokenEntry) -> Value {
-    let Identity { tenant, role } = entry.identity;
+    let CallerIdentity { tenant, role } = entry.identity;
     let mut answer = json!({ "tenant": tenant.name(), "role": role.word() });
     if let Label::Made { id, note } = &entry.label {
         answer["id"] = json!(id.to_string());
@@ -213,12 +213,12 @@ fn failure(error: &StoreError, format: Format) -> VerbOutput {
     }
 }
 
-fn tenant(text: &str) -> Result<Tenant, String> {
-    Tenant::named(text).map_err(|error| error.to_string())
+fn tenant(text: &str) -> Result<TenantId, String> {
+    TenantId::parse(text).map_err(|error| error.to_string())
 }
 
-fn role(text: &str) -> Result<Role, String> {
-    Role::of_word(text).ok_or_else(|| "roles are read-only, run and admin".to_owned())
+fn role(text: &str) -> Result<CallerRole, String> {
+    CallerRole::parse(text).ok_or_else(|| "roles are read-only, run and admin".to_owned())
 }
 
 fn note(text: &str) -> Result<String, String> {
@@ -280,7 +280,8 @@ mod tests {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         let folder = tempfile::Builder::new().permissions(mode).tempdir().unwrap();
         let store = TokenStore::new(TokenPlace::Usual(folder.path().join("tokens")));
-        let identity = Identity { tenant: Tenant::named("ci").unwrap(), role: Role::Read };
+        let identity =
+            CallerIdentity { tenant: TenantId::parse("ci").unwrap(), role: CallerRole::Read };
         let expires = "9998-01-01T00:00:00Z".parse().ok();
         let (_, entry) = store.make(identity, expires, Some("the note".into())).unwrap();
         let Label::Made { id, .. } = &entry.label else { panic!("{entry:?}") };

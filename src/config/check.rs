@@ -9,7 +9,7 @@ use crate::{filter, size};
 
 /// What a value may be.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Rule {
+pub(super) enum ValueRule {
     /// An IP address (or `localhost`) and a port.
     Address,
     /// The path of the MCP endpoint.
@@ -61,7 +61,7 @@ pub(super) enum Rule {
 /// Routes of the server that MCP cannot be served on.
 const TAKEN_ROUTES: [&str; 5] = ["/metrics", "/healthz", "/readyz", "/api", "/.well-known"];
 
-impl Rule {
+impl ValueRule {
     /// The value in its one canonical form (sizes as integers, seconds as floats), or
     /// `None` when it breaks the rule.
     pub(super) fn check(self, value: &Value) -> Option<Value> {
@@ -311,10 +311,10 @@ fn list_of(text: &str) -> Value {
 mod tests {
     use super::*;
 
-    const BOUND: Rule = Rule::Or(&["none"], &Rule::Size { min: 0, max: 4096 });
+    const BOUND: ValueRule = ValueRule::Or(&["none"], &ValueRule::Size { min: 0, max: 4096 });
 
     #[track_caller]
-    fn check(rule: Rule, text: &str, expected: Option<&str>) {
+    fn check(rule: ValueRule, text: &str, expected: Option<&str>) {
         let parse = |text: &str| {
             let table: toml::Table = toml::from_str(&format!("v = {text}")).unwrap();
             table["v"].clone()
@@ -324,70 +324,70 @@ mod tests {
 
     #[test]
     fn values_that_keep_their_rule_come_back_canonical() {
-        check(Rule::Address, r#""localhost:80""#, Some(r#""127.0.0.1:80""#));
-        check(Rule::Address, r#""[::1]:80""#, Some(r#""[::1]:80""#));
-        check(Rule::Route, r#""/v1/mcp""#, Some(r#""/v1/mcp""#));
-        check(Rule::Hosts, r#"["a.example:80"]"#, Some(r#"["a.example:80"]"#));
-        check(Rule::Origins, r#"["http://a:1"]"#, Some(r#"["http://a:1"]"#));
-        check(Rule::Size { min: 0, max: 4096 }, r#""4 KiB""#, Some("4096"));
-        check(Rule::Size { min: 0, max: 4096 }, "7", Some("7"));
-        check(Rule::Seconds { min: 0.0, max: 9.0 }, "2", Some("2.0"));
-        check(Rule::Seconds { min: 0.0, max: 9.0 }, "0.5", Some("0.5"));
-        check(Rule::Filter, r#""warn,shellyard=debug""#, Some(r#""warn,shellyard=debug""#));
-        check(Rule::Share, "1", Some("1.0"));
-        check(Rule::Share, "0.25", Some("0.25"));
-        check(Rule::Shell, r#""auto""#, Some(r#""auto""#));
-        check(Rule::Path, r#""""#, Some(r#""""#));
+        check(ValueRule::Address, r#""localhost:80""#, Some(r#""127.0.0.1:80""#));
+        check(ValueRule::Address, r#""[::1]:80""#, Some(r#""[::1]:80""#));
+        check(ValueRule::Route, r#""/v1/mcp""#, Some(r#""/v1/mcp""#));
+        check(ValueRule::Hosts, r#"["a.example:80"]"#, Some(r#"["a.example:80"]"#));
+        check(ValueRule::Origins, r#"["http://a:1"]"#, Some(r#"["http://a:1"]"#));
+        check(ValueRule::Size { min: 0, max: 4096 }, r#""4 KiB""#, Some("4096"));
+        check(ValueRule::Size { min: 0, max: 4096 }, "7", Some("7"));
+        check(ValueRule::Seconds { min: 0.0, max: 9.0 }, "2", Some("2.0"));
+        check(ValueRule::Seconds { min: 0.0, max: 9.0 }, "0.5", Some("0.5"));
+        check(ValueRule::Filter, r#""warn,shellyard=debug""#, Some(r#""warn,shellyard=debug""#));
+        check(ValueRule::Share, "1", Some("1.0"));
+        check(ValueRule::Share, "0.25", Some("0.25"));
+        check(ValueRule::Shell, r#""auto""#, Some(r#""auto""#));
+        check(ValueRule::Path, r#""""#, Some(r#""""#));
         check(BOUND, r#""none""#, Some(r#""none""#));
         check(BOUND, r#""4 KiB""#, Some("4096"));
     }
 
     #[test]
     fn values_that_break_their_rule_are_refused() {
-        check(Rule::Address, r#""8000""#, None);
-        check(Rule::Address, r#""example.org:80""#, None);
+        check(ValueRule::Address, r#""8000""#, None);
+        check(ValueRule::Address, r#""example.org:80""#, None);
         for route in ["mcp", "/", "/mcp/", "/a b", "/{id}", "/metrics", "/api/v1"] {
-            check(Rule::Route, &format!("{route:?}"), None);
+            check(ValueRule::Route, &format!("{route:?}"), None);
         }
-        check(Rule::Hosts, r#""a""#, None);
-        check(Rule::Hosts, r#"["a b"]"#, None);
-        check(Rule::Origins, r#"["a.example"]"#, None);
-        check(Rule::Origins, r#"["https://a.example/"]"#, None);
-        check(Rule::Path, r#""~/tokens""#, None);
-        check(Rule::Shell, r#""bash""#, None);
-        check(Rule::Size { min: 8, max: 4096 }, "7", None);
-        check(Rule::Size { min: 0, max: 4096 }, "-1", None);
-        check(Rule::Seconds { min: 0.0, max: 9.0 }, "nan", None);
-        check(Rule::Seconds { min: 0.0, max: 9.0 }, "inf", None);
-        check(Rule::Seconds { min: 0.0, max: 9.0 }, r#""2""#, None);
-        check(Rule::Count { min: 0, max: 9 }, "1.0", None);
-        check(Rule::Count { min: 0, max: 9 }, "10", None);
-        check(Rule::Word(&["a", "b"]), r#""c""#, None);
-        check(Rule::Switch, "1", None);
+        check(ValueRule::Hosts, r#""a""#, None);
+        check(ValueRule::Hosts, r#"["a b"]"#, None);
+        check(ValueRule::Origins, r#"["a.example"]"#, None);
+        check(ValueRule::Origins, r#"["https://a.example/"]"#, None);
+        check(ValueRule::Path, r#""~/tokens""#, None);
+        check(ValueRule::Shell, r#""bash""#, None);
+        check(ValueRule::Size { min: 8, max: 4096 }, "7", None);
+        check(ValueRule::Size { min: 0, max: 4096 }, "-1", None);
+        check(ValueRule::Seconds { min: 0.0, max: 9.0 }, "nan", None);
+        check(ValueRule::Seconds { min: 0.0, max: 9.0 }, "inf", None);
+        check(ValueRule::Seconds { min: 0.0, max: 9.0 }, r#""2""#, None);
+        check(ValueRule::Count { min: 0, max: 9 }, "1.0", None);
+        check(ValueRule::Count { min: 0, max: 9 }, "10", None);
+        check(ValueRule::Word(&["a", "b"]), r#""c""#, None);
+        check(ValueRule::Switch, "1", None);
         for filter in ["shellyard=loud", "debgu", ""] {
-            check(Rule::Filter, &format!("{filter:?}"), None);
+            check(ValueRule::Filter, &format!("{filter:?}"), None);
         }
         check(BOUND, r#""nothing""#, None);
         check(BOUND, "4097", None);
-        check(Rule::Share, "1.1", None);
-        check(Rule::Share, "nan", None);
+        check(ValueRule::Share, "1.1", None);
+        check(ValueRule::Share, "nan", None);
     }
 
     #[test]
     fn a_route_may_only_look_like_a_taken_one() {
-        check(Rule::Route, r#""/apiary""#, Some(r#""/apiary""#));
+        check(ValueRule::Route, r#""/apiary""#, Some(r#""/apiary""#));
     }
 
     #[test]
     fn text_becomes_the_type_that_its_rule_wants() {
-        let count = Rule::Count { min: 0, max: 9 };
+        let count = ValueRule::Count { min: 0, max: 9 };
         assert_eq!(count.value_of_text("8"), Value::Integer(8));
         assert_eq!(count.value_of_text("many"), Value::from("many"));
-        assert_eq!(Rule::Switch.value_of_text("true"), Value::Boolean(true));
-        let bound = Rule::Or(&["none"], &Rule::Count { min: 0, max: 9 });
+        assert_eq!(ValueRule::Switch.value_of_text("true"), Value::Boolean(true));
+        let bound = ValueRule::Or(&["none"], &ValueRule::Count { min: 0, max: 9 });
         assert_eq!(bound.value_of_text("8"), Value::Integer(8));
         assert_eq!(bound.value_of_text("none"), Value::from("none"));
-        let hosts = Rule::Hosts.value_of_text("a, b,");
+        let hosts = ValueRule::Hosts.value_of_text("a, b,");
         assert_eq!(hosts, Value::Array(vec![Value::from("a"), Value::from("b")]));
     }
 }

@@ -20,7 +20,7 @@ impl Environment {
     ///
     /// A variable whose name is not UTF-8 is left out: it cannot be one of ours.
     #[must_use]
-    pub fn of_process() -> Self {
+    pub fn from_process() -> Self {
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
             .collect();

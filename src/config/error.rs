@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::{Origin, schema};
+use super::{ValueOrigin, schema};
 use crate::bounded_read::BoundedReadError;
 use crate::did_you_mean::closest;
 
@@ -52,14 +52,14 @@ fn list(problems: &[Problem]) -> String {
 #[error("{origin}: {trouble}")]
 pub struct Problem {
     /// Where it was found.
-    pub origin: Origin,
+    pub origin: ValueOrigin,
     /// What is wrong.
-    pub trouble: Trouble,
+    pub trouble: ProblemKind,
 }
 
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Trouble {
+pub enum ProblemKind {
     /// The file is not TOML.
     #[error("not valid TOML: {0}")]
     Syntax(String),
@@ -124,7 +124,7 @@ pub enum Trouble {
         /// The bound's value.
         bound_value: String,
         /// Where the bound came from.
-        bound_origin: Box<Origin>,
+        bound_origin: Box<ValueOrigin>,
     },
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use crate::confinement::{Backend, Profile};
 use crate::environment::Inherit;
 use crate::process::shell::Shell;
-use crate::service::{NetworkRule, OnAuditFailure, OnUnavailable, Terms};
+use crate::service::{ConfinementTerms, NetworkRule, OnAuditFailure, OnUnavailable};
 use crate::setting_values::{
     milliseconds, path_or_none, seconds, some_seconds, word, zero_is_none, zero_seconds_is_none,
 };
@@ -18,20 +18,20 @@ use crate::spec::{LargeOutput, Priority};
 /// `[queue]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct QueueSettings {
-    /// Jobs that run at one time; 0 = by the number of cores, see [`QueueSettings::slots_for`].
+pub struct QueueSection {
+    /// Jobs that run at one time; 0 = by the number of cores, see [`QueueSection::slots_for`].
     pub slots: usize,
     /// Jobs that may wait for a slot.
     pub max_queued: usize,
     /// Lanes by name.
-    pub lanes: BTreeMap<String, LaneSettings>,
+    pub lanes: BTreeMap<String, LaneSection>,
 }
 
 /// `[queue.lanes.NAME]`
 // Unknown keys were refused before, and serde cannot do that beside a flattened field.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct LaneSettings {
+pub struct LaneSection {
     /// Its jobs that run at one time; `None` = as many as there are slots.
     pub slots: Option<usize>,
     /// Its jobs that may wait; `None` = as many as the queue takes.
@@ -44,10 +44,10 @@ pub struct LaneSettings {
     pub priority: Option<Priority>,
     /// How its jobs are confined.
     #[serde(flatten)]
-    pub confining: Terms,
+    pub confining: ConfinementTerms,
 }
 
-impl QueueSettings {
+impl QueueSection {
     /// The slots on a machine with this many cores.
     #[must_use]
     pub const fn slots_for(&self, cores: usize) -> usize {
@@ -61,7 +61,7 @@ impl QueueSettings {
 /// `[job]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct JobSettings {
+pub struct JobSection {
     /// The shell for command text.
     #[serde(deserialize_with = "shell")]
     pub shell: Shell,
@@ -93,7 +93,7 @@ pub struct JobSettings {
 /// `[policy]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PolicySettings {
+pub struct PolicySection {
     /// Nothing else may run, where there is any.
     pub allow: Vec<String>,
     /// These may never run.
@@ -111,13 +111,13 @@ pub struct PolicySettings {
     /// Directories that jobs may run in, where there is any.
     pub allowed_directories: Vec<PathBuf>,
     /// What becomes of text that cannot be judged.
-    pub uncertain: Uncertain,
+    pub uncertain: UncertainPolicy,
 }
 
 /// What becomes of text that cannot be judged while any list is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Uncertain {
+pub enum UncertainPolicy {
     /// It is refused.
     Refuse,
     /// It runs in the `read-only` sandbox without network.
@@ -130,7 +130,7 @@ pub enum Uncertain {
 // Unknown keys were refused before, and serde cannot do that beside a flattened field.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct TenantSettings {
+pub struct TenantSection {
     /// Its share of the slots beside others that wait.
     pub weight: Option<u32>,
     /// Jobs that run at one time.
@@ -147,13 +147,13 @@ pub struct TenantSettings {
     pub environment: Vec<String>,
     /// How its jobs are confined.
     #[serde(flatten)]
-    pub confining: Terms,
+    pub confining: ConfinementTerms,
 }
 
 /// `[confinement]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ConfinementSettings {
+pub struct ConfinementSection {
     /// What a job may do to its surroundings.
     #[serde(deserialize_with = "profile")]
     pub profile: Profile,
@@ -179,7 +179,7 @@ pub struct ConfinementSettings {
 /// `[environment]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct EnvironmentSettings {
+pub struct EnvironmentSection {
     /// What is taken over from the server's own environment.
     pub inherit: Inherit,
     /// Names and patterns that are passed on as well.
@@ -193,7 +193,7 @@ pub struct EnvironmentSettings {
 /// `[redact]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RedactSettings {
+pub struct RedactSection {
     /// Whether well-known forms of secrets are masked.
     pub builtin: bool,
     /// Further patterns.
@@ -205,7 +205,7 @@ pub struct RedactSettings {
 /// `[audit]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AuditSettings {
+pub struct AuditSection {
     /// Whether an audit log is written.
     pub enabled: bool,
     /// Where; `None` = `audit.jsonl` in the data directory.
@@ -224,7 +224,7 @@ pub struct AuditSettings {
 /// `[output]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OutputSettings {
+pub struct OutputSection {
     /// Bytes of a job's output that are kept in memory.
     pub memory: usize,
     /// From here on the output of a job is large.
@@ -249,7 +249,7 @@ pub struct OutputSettings {
 /// `[retention]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RetentionSettings {
+pub struct RetentionSection {
     /// Finished jobs that stay readable.
     pub max_finished: usize,
     /// How long they do; `None` = no bound.

@@ -9,17 +9,17 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Table, Value};
 
-use super::check::{self, Rule};
-use super::error::{self, Problem, Trouble};
-use super::schema::{self, Meaning};
+use super::check::{self, ValueRule};
+use super::error::{self, Problem, ProblemKind};
+use super::schema::{self, KeyMeaning};
 
 /// A value in force.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct ConfigEntry {
     /// The value as it was written.
     pub given: Value,
     /// Where it came from.
-    pub origin: Origin,
+    pub origin: ValueOrigin,
     /// The value in the form that [`super::Settings`] is read from.
     pub(super) canonical: Value,
 }
@@ -27,60 +27,62 @@ pub struct Entry {
 /// All layers laid so far, and every problem met on the way.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, ConfigEntry>,
     problems: Vec<Problem>,
 }
 
 impl Layers {
     /// Lays one value over what was there, if it keeps its rule.
-    pub(super) fn set(&mut self, key: &str, given: Value, origin: Origin) {
+    pub(super) fn set(&mut self, key: &str, given: Value, origin: ValueOrigin) {
         let key = &schema::spelled_out(key);
         match schema::meaning(key) {
-            Meaning::Value(rule) => self.set_checked(key, *rule, given, origin),
-            Meaning::Section => {
-                self.report(origin, Trouble::SectionExpected { section: key.to_owned() });
+            KeyMeaning::Value(rule) => self.set_checked(key, *rule, given, origin),
+            KeyMeaning::Section => {
+                self.report(origin, ProblemKind::SectionExpected { section: key.to_owned() });
             }
-            Meaning::BadName => self.report(origin, Trouble::FreeName { key: key.to_owned() }),
-            Meaning::Unknown => {
+            KeyMeaning::BadName => {
+                self.report(origin, ProblemKind::FreeName { key: key.to_owned() })
+            }
+            KeyMeaning::Unknown => {
                 let suggestion = error::for_key(key);
-                self.report(origin, Trouble::UnknownKey { key: key.to_owned(), suggestion });
+                self.report(origin, ProblemKind::UnknownKey { key: key.to_owned(), suggestion });
             }
         }
     }
 
     /// As [`Layers::set`], for a value that was given as text.
-    pub(super) fn set_text(&mut self, key: &str, text: &str, origin: Origin) {
+    pub(super) fn set_text(&mut self, key: &str, text: &str, origin: ValueOrigin) {
         let given = match schema::meaning(&schema::spelled_out(key)) {
-            Meaning::Value(rule) => rule.value_of_text(text),
-            Meaning::Section | Meaning::BadName | Meaning::Unknown => Value::from(text),
+            KeyMeaning::Value(rule) => rule.value_of_text(text),
+            KeyMeaning::Section | KeyMeaning::BadName | KeyMeaning::Unknown => Value::from(text),
         };
         self.set(key, given, origin);
     }
 
     /// Notes a problem; loading goes on, so that all are found.
-    pub(super) fn report(&mut self, origin: Origin, trouble: Trouble) {
+    pub(super) fn report(&mut self, origin: ValueOrigin, trouble: ProblemKind) {
         self.problems.push(Problem { origin, trouble });
     }
 
     /// The values in force, or every problem there is.
-    pub(super) fn finish(mut self) -> Result<BTreeMap<String, Entry>, Vec<Problem>> {
+    pub(super) fn finish(mut self) -> Result<BTreeMap<String, ConfigEntry>, Vec<Problem>> {
         for &(key, bound) in schema::ORDERED {
             self.check_order(key, bound);
         }
         if self.problems.is_empty() { Ok(self.entries) } else { Err(self.problems) }
     }
 
-    fn set_checked(&mut self, key: &str, rule: Rule, given: Value, origin: Origin) {
+    fn set_checked(&mut self, key: &str, rule: ValueRule, given: Value, origin: ValueOrigin) {
         match rule.check(&given) {
             Some(canonical) => {
-                self.entries.insert(key.to_owned(), Entry { given, origin, canonical });
+                self.entries.insert(key.to_owned(), ConfigEntry { given, origin, canonical });
             }
             None => {
                 let allowed = rule.allowed();
                 let meant = rule.meant(&given);
                 let key = key.to_owned();
                 let given = given.to_string();
-                self.report(origin, Trouble::NotAllowed { key, given, allowed, meant });
+                self.report(origin, ProblemKind::NotAllowed { key, given, allowed, meant });
             }
         }
     }
@@ -94,8 +96,8 @@ impl Layers {
             return;
         }
         // Blame the one that somebody wrote: a default cannot be corrected.
-        let origin = if low.origin == Origin::Default { &high.origin } else { &low.origin };
-        let trouble = Trouble::OutOfOrder {
+        let origin = if low.origin == ValueOrigin::Default { &high.origin } else { &low.origin };
+        let trouble = ProblemKind::OutOfOrder {
             key,
             value: low.given.to_string(),
             bound,
@@ -107,7 +109,7 @@ impl Layers {
 }
 
 /// The canonical values as one nested table.
-pub(super) fn table_of(entries: &BTreeMap<String, Entry>) -> Table {
+pub(super) fn table_of(entries: &BTreeMap<String, ConfigEntry>) -> Table {
     let mut root = Table::new();
     for (key, entry) in entries {
         insert(&mut root, key, entry.canonical.clone());
@@ -133,7 +135,7 @@ fn insert(table: &mut Table, key: &str, value: Value) {
 
 /// Where a value came from, precise enough to go and change it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum ValueOrigin {
     /// `config/default.toml`, compiled in.
     Default,
     /// A line of a configuration file.
@@ -149,7 +151,7 @@ pub enum Origin {
     Flag(&'static str),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -163,26 +165,26 @@ impl fmt::Display for Origin {
 // Reads TOML text into layers, each value with its line.
 
 /// Lays every value of `text` over `layers`. `origin_of` makes an origin from a line number.
-pub(super) fn lay(layers: &mut Layers, text: &str, origin_of: &dyn Fn(usize) -> Origin) {
+pub(super) fn lay(layers: &mut Layers, text: &str, origin_of: &dyn Fn(usize) -> ValueOrigin) {
     let (root, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(|error| error.span().map(|span| span.start));
-    let lines = Lines::of(text);
+    let lines = LineEnds::of(text);
     let origin_at = |span: Range<usize>| origin_of(lines.at(span.start));
     if errors.is_empty() {
-        Walk { layers, origin_at: &origin_at }.table("", root.into_inner());
+        TableWalk { layers, origin_at: &origin_at }.table("", root.into_inner());
     }
     for error in errors {
         let origin = origin_at(error.span().unwrap_or_default());
-        layers.report(origin, Trouble::Syntax(error.message().to_owned()));
+        layers.report(origin, ProblemKind::Syntax(error.message().to_owned()));
     }
 }
 
-struct Walk<'a> {
+struct TableWalk<'a> {
     layers: &'a mut Layers,
-    origin_at: &'a dyn Fn(Range<usize>) -> Origin,
+    origin_at: &'a dyn Fn(Range<usize>) -> ValueOrigin,
 }
 
-impl Walk<'_> {
+impl TableWalk<'_> {
     fn table(&mut self, prefix: &str, table: DeTable<'_>) {
         // By position, so that problems come in the order of the lines.
         let mut pairs: Vec<_> = table.into_iter().collect();
@@ -195,8 +197,8 @@ impl Walk<'_> {
         }
     }
 
-    fn pair(&mut self, key: &str, value: Spanned<DeValue<'_>>, origin: Origin) {
-        if matches!(schema::meaning(key), Meaning::Section) && value.get_ref().is_table() {
+    fn pair(&mut self, key: &str, value: Spanned<DeValue<'_>>, origin: ValueOrigin) {
+        if matches!(schema::meaning(key), KeyMeaning::Section) && value.get_ref().is_table() {
             if let DeValue::Table(inner) = value.into_inner() {
                 self.table(key, inner);
             }
@@ -204,17 +206,19 @@ impl Walk<'_> {
         }
         match Value::deserialize(ValueDeserializer::from(value)) {
             Ok(value) => self.layers.set(key, value, origin),
-            Err(error) => self.layers.report(origin, Trouble::Syntax(error.message().to_owned())),
+            Err(error) => {
+                self.layers.report(origin, ProblemKind::Syntax(error.message().to_owned()))
+            }
         }
     }
 }
 
 /// Where the lines of a text end: found once, and not again for each value.
-struct Lines {
+struct LineEnds {
     ends: Vec<usize>,
 }
 
-impl Lines {
+impl LineEnds {
     fn of(text: &str) -> Self {
         Self { ends: memchr::memchr_iter(b'\n', text.as_bytes()).collect() }
     }

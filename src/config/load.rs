@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::environment::{self, TOKEN_VARIABLE};
-use super::error::{self, ConfigError, Problem, Trouble};
-use super::layers::{self, Entry, Layers, Origin};
+use super::error::{self, ConfigError, Problem, ProblemKind};
+use super::layers::{self, ConfigEntry, Layers, ValueOrigin};
 use super::settings::Settings;
 use super::{Environment, schema};
 use crate::bounded_read::{BoundedReadError, read_text};
@@ -31,7 +31,7 @@ const ALIASES: [(&str, &str); 6] = [
 
 /// What is laid over the defaults.
 #[derive(Debug, Clone, Default)]
-pub struct Sources {
+pub struct ConfigSources {
     /// The file to read; `None` = the first of the usual places that exists.
     pub file: Option<PathBuf>,
     /// The environment.
@@ -58,13 +58,13 @@ pub struct Loaded {
     pub settings: Settings,
     /// The file that was read, where there was one.
     pub file: Option<PathBuf>,
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, ConfigEntry>,
 }
 
 impl Loaded {
     /// Every key with the value in force and its origin, in the order of `config/default.toml`.
     #[must_use]
-    pub fn entries(&self) -> Vec<(&str, &Entry)> {
+    pub fn entries(&self) -> Vec<(&str, &ConfigEntry)> {
         let mut entries: Vec<_> =
             self.entries.iter().map(|(key, entry)| (key.as_str(), entry)).collect();
         entries.sort_by_key(|(key, _)| schema::rank(key));
@@ -73,7 +73,7 @@ impl Loaded {
 
     /// Where the value of a key came from.
     #[must_use]
-    pub fn origin(&self, key: &str) -> Option<&Origin> {
+    pub fn origin(&self, key: &str) -> Option<&ValueOrigin> {
         self.entries.get(key).map(|entry| &entry.origin)
     }
 }
@@ -82,14 +82,14 @@ impl Loaded {
 ///
 /// # Errors
 /// When a file cannot be read, or when anything in any layer is wrong.
-pub fn load(sources: Sources) -> Result<Loaded, ConfigError> {
-    let Sources { file, environment, flags } = sources;
+pub fn load(sources: ConfigSources) -> Result<Loaded, ConfigError> {
+    let ConfigSources { file, environment, flags } = sources;
     let mut layers = Layers::default();
-    layers::lay(&mut layers, DEFAULT_FILE, &|_| Origin::Default);
+    layers::lay(&mut layers, DEFAULT_FILE, &|_| ValueOrigin::Default);
     let file = lay_file(&mut layers, file, &environment)?;
     lay_environment(&mut layers, &environment);
     for FlagValue { key, value, flag } in flags {
-        layers.set_text(key, &value, Origin::Flag(flag));
+        layers.set_text(key, &value, ValueOrigin::Flag(flag));
     }
     let entries = layers.finish().map_err(|problems| ConfigError::Invalid { problems })?;
     let settings = read_settings(&entries, &environment)?;
@@ -102,7 +102,7 @@ fn lay_file(
     environment: &Environment,
 ) -> Result<Option<PathBuf>, ConfigError> {
     let Some((path, text)) = find_file(named, environment)? else { return Ok(None) };
-    layers::lay(layers, &text, &|line| Origin::File { path: path.clone(), line });
+    layers::lay(layers, &text, &|line| ValueOrigin::File { path: path.clone(), line });
     Ok(Some(path))
 }
 
@@ -147,23 +147,23 @@ fn lay_environment(layers: &mut Layers, environment: &Environment) {
             Some(key) => lay_variable(layers, &key, name, value),
             None => {
                 let suggestion = error::for_variable(name);
-                let origin = Origin::Variable(name.to_owned());
-                layers.report(origin, Trouble::UnknownVariable { suggestion });
+                let origin = ValueOrigin::Variable(name.to_owned());
+                layers.report(origin, ProblemKind::UnknownVariable { suggestion });
             }
         }
     }
 }
 
 fn lay_variable(layers: &mut Layers, key: &str, name: &str, value: &OsStr) {
-    let origin = Origin::Variable(name.to_owned());
+    let origin = ValueOrigin::Variable(name.to_owned());
     match value.to_str() {
         Some(text) => layers.set_text(key, text, origin),
-        None => layers.report(origin, Trouble::NotText { key: key.to_owned() }),
+        None => layers.report(origin, ProblemKind::NotText { key: key.to_owned() }),
     }
 }
 
 fn read_settings(
-    entries: &BTreeMap<String, Entry>,
+    entries: &BTreeMap<String, ConfigEntry>,
     environment: &Environment,
 ) -> Result<Settings, ConfigError> {
     let mut settings = Settings::deserialize(layers::table_of(entries)).map_err(mismatch)?;
@@ -176,8 +176,8 @@ fn read_settings(
 /// The schema let something pass that the settings do not take: a fault of ours, which
 /// the tests of this room rule out for every rule.
 fn mismatch(error: toml::de::Error) -> ConfigError {
-    let trouble = Trouble::Syntax(error.message().to_owned());
-    ConfigError::Invalid { problems: vec![Problem { origin: Origin::Default, trouble }] }
+    let trouble = ProblemKind::Syntax(error.message().to_owned());
+    ConfigError::Invalid { problems: vec![Problem { origin: ValueOrigin::Default, trouble }] }
 }
 
 // Differences between two loads, and which of them a running server takes over.
@@ -249,12 +249,12 @@ fn is_live(key: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Environment, Sources, load};
+    use super::super::{ConfigSources, Environment, load};
     use super::*;
 
     fn loaded(variables: &[(&'static str, &'static str)]) -> Loaded {
         let environment = Environment::from_pairs(variables.to_vec());
-        load(Sources { environment, ..Sources::default() }).unwrap()
+        load(ConfigSources { environment, ..ConfigSources::default() }).unwrap()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Four layers, the later wins: `config/default.toml` (compiled in), one file, the
 //! environment, flags. Every value is checked in the layer that gave it, so that a
 //! problem names its line, variable or flag; all problems are told at once. What
-//! comes out is [`Settings`], typed and complete, and for every key its [`Origin`].
+//! comes out is [`Settings`], typed and complete, and for every key its [`ValueOrigin`].
 //!
 //! No other module reads configuration or the environment: `app` hands each module the values that
 //! it needs. Settings structs of modules are filled here, so `config` stands above them.
@@ -20,15 +20,14 @@ mod settings;
 mod tests;
 
 pub use environment::{Environment, TOKEN_VARIABLE, user_file};
-pub use error::{ConfigError, Problem, Trouble};
+pub use error::{ConfigError, Problem, ProblemKind};
 pub use job_settings::{
-    AuditSettings, ConfinementSettings, EnvironmentSettings, JobSettings, LaneSettings,
-    OutputSettings, PolicySettings, QueueSettings, RedactSettings, RetentionSettings,
-    TenantSettings, Uncertain,
+    AuditSection, ConfinementSection, EnvironmentSection, JobSection, LaneSection, OutputSection,
+    PolicySection, QueueSection, RedactSection, RetentionSection, TenantSection, UncertainPolicy,
 };
-pub use layers::{Entry, Origin};
-pub use load::{Changes, DEFAULT_FILE, FlagValue, Loaded, Sources, load};
+pub use layers::{ConfigEntry, ValueOrigin};
+pub use load::{Changes, ConfigSources, DEFAULT_FILE, FlagValue, Loaded, load};
 pub use settings::{
-    ExecuteSettings, HttpSettings, LogFormat, LogSettings, OauthSettings, ServerSettings, Settings,
-    ShellToolSettings, Socket, TraceSettings,
+    ExecuteSection, HttpSection, LogFormat, LogSection, OauthSection, ServerSection, Settings,
+    ShellToolSection, SocketSetting, TraceSection,
 };

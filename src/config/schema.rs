@@ -1,16 +1,16 @@
 //! Every key there is, and the rule that its value keeps.
 
-use super::check::Rule;
+use super::check::ValueRule;
 
 /// One setting: its dotted key and its rule.
 #[derive(Debug)]
-pub(super) struct Setting {
+pub(super) struct SettingSchema {
     pub(super) key: &'static str,
-    pub(super) rule: Rule,
+    pub(super) rule: ValueRule,
 }
 
-const fn setting(key: &'static str, rule: Rule) -> Setting {
-    Setting { key, rule }
+const fn setting(key: &'static str, rule: ValueRule) -> SettingSchema {
+    SettingSchema { key, rule }
 }
 
 const KIB: u64 = 1 << 10;
@@ -37,19 +37,19 @@ const MANY: u64 = 10_000_000;
 
 /// A section of sections with free names, such as `[queue.lanes.build]`.
 #[derive(Debug)]
-struct Named {
+struct NamedSection {
     section: &'static str,
     /// The last keys before it in `config show` start with this.
     after: &'static str,
     is_name: fn(&str) -> bool,
     /// Its own, beside those of [`CONFINING`].
-    keys: &'static [Setting],
+    keys: &'static [SettingSchema],
     /// The key that a name stands for where it has a plain value.
     short: Option<&'static str>,
 }
 
 /// What lanes and tenants may say about the confinement of their jobs.
-const CONFINING: [Setting; 8] = [
+const CONFINING: [SettingSchema; 8] = [
     setting("confinement", PROFILE),
     setting("network", NETWORK),
     setting("memory", MEMORY),
@@ -60,181 +60,181 @@ const CONFINING: [Setting; 8] = [
     setting("nice", NICE),
 ];
 
-const PROFILE: Rule = Rule::Word(&["none", "default", "workspace-write", "read-only"]);
-const NETWORK: Rule = Rule::Word(&["auto", "on", "off"]);
-const MEMORY: Rule = Rule::Or(&["auto", "none"], &Rule::Size { min: MIB, max: PIB });
-const CPU: Rule = Rule::Or(&["none"], &Rule::Seconds { min: 0.001, max: YEAR });
-const PROCESSES: Rule = Rule::Or(&["none"], &Rule::Count { min: 1, max: 4_194_304 });
-const OPEN_FILES: Rule = Rule::Or(&["none"], &Rule::Count { min: 16, max: 1 << 30 });
-const FILE_SIZE: Rule = Rule::Or(&["none"], &Rule::Size { min: KIB, max: PIB });
-const NICE: Rule = Rule::Count { min: 0, max: 19 };
+const PROFILE: ValueRule = ValueRule::Word(&["none", "default", "workspace-write", "read-only"]);
+const NETWORK: ValueRule = ValueRule::Word(&["auto", "on", "off"]);
+const MEMORY: ValueRule = ValueRule::Or(&["auto", "none"], &ValueRule::Size { min: MIB, max: PIB });
+const CPU: ValueRule = ValueRule::Or(&["none"], &ValueRule::Seconds { min: 0.001, max: YEAR });
+const PROCESSES: ValueRule = ValueRule::Or(&["none"], &ValueRule::Count { min: 1, max: 4_194_304 });
+const OPEN_FILES: ValueRule = ValueRule::Or(&["none"], &ValueRule::Count { min: 16, max: 1 << 30 });
+const FILE_SIZE: ValueRule = ValueRule::Or(&["none"], &ValueRule::Size { min: KIB, max: PIB });
+const NICE: ValueRule = ValueRule::Count { min: 0, max: 19 };
 
-const NAMED: [Named; 2] = [
-    Named {
+const NAMED: [NamedSection; 2] = [
+    NamedSection {
         section: "queue.lanes",
         after: "queue.",
         is_name: is_lane_name,
         keys: &[
-            setting("slots", Rule::Count { min: 1, max: 100_000 }),
-            setting("max_queued", Rule::Count { min: 0, max: MANY }),
-            setting("timeout_s", Rule::Seconds { min: 0.001, max: YEAR }),
-            setting("priority", Rule::Word(&["low", "normal", "high"])),
+            setting("slots", ValueRule::Count { min: 1, max: 100_000 }),
+            setting("max_queued", ValueRule::Count { min: 0, max: MANY }),
+            setting("timeout_s", ValueRule::Seconds { min: 0.001, max: YEAR }),
+            setting("priority", ValueRule::Word(&["low", "normal", "high"])),
         ],
         short: Some("slots"),
     },
-    Named {
+    NamedSection {
         section: "tenants",
         after: "quota.",
         is_name: is_tenant_name,
         keys: &[
-            setting("weight", Rule::Count { min: 1, max: 1000 }),
-            setting("max_running", Rule::Count { min: 0, max: MANY }),
-            setting("max_queued", Rule::Count { min: 0, max: MANY }),
-            setting("starts_per_minute", Rule::Count { min: 0, max: 1_000_000 }),
-            setting("cpu_s_per_hour", Rule::Count { min: 0, max: 1_000_000_000 }),
-            setting("max_stored", Rule::Size { min: KIB, max: PIB }),
-            setting("environment", Rule::Variables),
+            setting("weight", ValueRule::Count { min: 1, max: 1000 }),
+            setting("max_running", ValueRule::Count { min: 0, max: MANY }),
+            setting("max_queued", ValueRule::Count { min: 0, max: MANY }),
+            setting("starts_per_minute", ValueRule::Count { min: 0, max: 1_000_000 }),
+            setting("cpu_s_per_hour", ValueRule::Count { min: 0, max: 1_000_000_000 }),
+            setting("max_stored", ValueRule::Size { min: KIB, max: PIB }),
+            setting("environment", ValueRule::Variables),
         ],
         short: None,
     },
 ];
 
 /// Every setting in the order of `config/default.toml`, which is the order of `config show`.
-pub(super) const SETTINGS: &[Setting] = &[
-    setting("http.bind", Rule::Address),
-    setting("http.socket", Rule::Path),
-    setting("http.path", Rule::Route),
-    setting("http.allowed_hosts", Rule::Hosts),
-    setting("http.allowed_origins", Rule::Origins),
-    setting("http.token_file", Rule::Path),
-    setting("http.allow_jobs", Rule::Switch),
-    setting("http.tls_cert", Rule::Path),
-    setting("http.tls_key", Rule::Path),
-    setting("http.max_body", Rule::Size { min: KIB, max: GIB }),
-    setting("http.max_headers", Rule::Size { min: 8 * KIB, max: MIB }),
-    setting("http.header_timeout_s", Rule::Seconds { min: 0.1, max: 3600.0 }),
-    setting("http.body_timeout_s", Rule::Seconds { min: 0.1, max: 3600.0 }),
-    setting("http.write_timeout_s", Rule::Seconds { min: 0.1, max: 3600.0 }),
-    setting("http.max_unread", Rule::Size { min: MIB, max: 1024 * GIB }),
-    setting("http.max_connections", Rule::Count { min: 1, max: 1_000_000 }),
-    setting("http.max_connections_per_address", Rule::Count { min: 1, max: 1_000_000 }),
-    setting("http.session_idle_s", Rule::Seconds { min: 0.1, max: DAY }),
-    setting("oauth.issuer", Rule::Url),
-    setting("oauth.resource", Rule::Url),
-    setting("oauth.audience", Rule::Text),
-    setting("oauth.jwks", Rule::Path),
-    setting("oauth.jwks_refresh_s", Rule::Seconds { min: 1.0, max: DAY }),
-    setting("oauth.tenant_claim", Rule::Text),
-    setting("oauth.tenants", Rule::Variables),
-    setting("oauth.run_scope", Rule::Text),
-    setting("oauth.read_scope", Rule::Text),
-    setting("oauth.admin_scope", Rule::Text),
-    setting("oauth.leeway_s", Rule::Seconds { min: 0.0, max: 600.0 }),
-    setting("mcp.dialects", Rule::Words(DIALECTS)),
-    setting("mcp.server_name", Rule::Word(&["shellyard", "mcpz-shell"])),
-    setting("mcp.result_format", Rule::Word(&["text", "structured", "both"])),
-    setting("mcp.wait_s", Rule::Seconds { min: 0.0, max: DAY }),
-    setting("mcp.max_wait_s", Rule::Seconds { min: 0.0, max: DAY }),
-    setting("mcp.max_wait_with_progress_s", Rule::Seconds { min: 0.0, max: DAY }),
-    setting("mcp.progress_s", Rule::Seconds { min: 0.1, max: 3600.0 }),
-    setting("mcp.max_tokens", Rule::Count { min: 500, max: 400_000 }),
-    setting("mcp.page_bytes", Rule::Size { min: KIB, max: 16 * MIB }),
-    setting("mcp.max_page_bytes", Rule::Size { min: KIB, max: 16 * MIB }),
-    setting("mcp.task_grace_s", Rule::Seconds { min: 0.0, max: DAY }),
-    setting("mcp.cancel_stops_job", Rule::Switch),
-    setting("queue.slots", Rule::Count { min: 0, max: 100_000 }),
-    setting("queue.max_queued", Rule::Count { min: 1, max: MANY }),
-    setting("quota.max_running", Rule::Count { min: 0, max: MANY }),
-    setting("quota.max_queued", Rule::Count { min: 0, max: MANY }),
-    setting("quota.starts_per_minute", Rule::Count { min: 0, max: 1_000_000 }),
-    setting("quota.cpu_s_per_hour", Rule::Count { min: 0, max: 1_000_000_000 }),
-    setting("pressure.cpu", Rule::Count { min: 0, max: 100 }),
-    setting("pressure.memory", Rule::Count { min: 0, max: 100 }),
-    setting("pressure.io", Rule::Count { min: 0, max: 100 }),
-    setting("pressure.check_s", Rule::Seconds { min: 0.1, max: 3600.0 }),
-    setting("job.shell", Rule::Shell),
-    setting("job.timeout_s", Rule::Seconds { min: 0.001, max: YEAR }),
-    setting("job.max_timeout_s", Rule::Seconds { min: 0.001, max: YEAR }),
-    setting("job.grace_s", Rule::Seconds { min: 0.0, max: 3600.0 }),
-    setting("job.max_output", Rule::Size { min: 1, max: PIB }),
-    setting("job.max_lines", Rule::Count { min: 0, max: i64::MAX as u64 }),
-    setting("job.drain_quiet_ms", Rule::Count { min: 1, max: 60_000 }),
-    setting("job.drain_max_ms", Rule::Count { min: 1, max: 600_000 }),
-    setting("job.cwd", Rule::Path),
-    setting("policy.allow", Rule::Texts),
-    setting("policy.deny", Rule::Texts),
-    setting("policy.ask", Rule::Texts),
-    setting("policy.coreTools", Rule::Texts),
-    setting("policy.excludeTools", Rule::Texts),
-    setting("policy.blocked_commands", Rule::Texts),
-    setting("policy.allowed_directories", Rule::Directories),
-    setting("policy.uncertain", Rule::Word(&["refuse", "confine", "allow"])),
-    setting("environment.inherit", Rule::Word(&["core", "all"])),
-    setting("environment.pass", Rule::Texts),
-    setting("environment.drop", Rule::Texts),
-    setting("environment.set", Rule::Variables),
+pub(super) const SETTINGS: &[SettingSchema] = &[
+    setting("http.bind", ValueRule::Address),
+    setting("http.socket", ValueRule::Path),
+    setting("http.path", ValueRule::Route),
+    setting("http.allowed_hosts", ValueRule::Hosts),
+    setting("http.allowed_origins", ValueRule::Origins),
+    setting("http.token_file", ValueRule::Path),
+    setting("http.allow_jobs", ValueRule::Switch),
+    setting("http.tls_cert", ValueRule::Path),
+    setting("http.tls_key", ValueRule::Path),
+    setting("http.max_body", ValueRule::Size { min: KIB, max: GIB }),
+    setting("http.max_headers", ValueRule::Size { min: 8 * KIB, max: MIB }),
+    setting("http.header_timeout_s", ValueRule::Seconds { min: 0.1, max: 3600.0 }),
+    setting("http.body_timeout_s", ValueRule::Seconds { min: 0.1, max: 3600.0 }),
+    setting("http.write_timeout_s", ValueRule::Seconds { min: 0.1, max: 3600.0 }),
+    setting("http.max_unread", ValueRule::Size { min: MIB, max: 1024 * GIB }),
+    setting("http.max_connections", ValueRule::Count { min: 1, max: 1_000_000 }),
+    setting("http.max_connections_per_address", ValueRule::Count { min: 1, max: 1_000_000 }),
+    setting("http.session_idle_s", ValueRule::Seconds { min: 0.1, max: DAY }),
+    setting("oauth.issuer", ValueRule::Url),
+    setting("oauth.resource", ValueRule::Url),
+    setting("oauth.audience", ValueRule::Text),
+    setting("oauth.jwks", ValueRule::Path),
+    setting("oauth.jwks_refresh_s", ValueRule::Seconds { min: 1.0, max: DAY }),
+    setting("oauth.tenant_claim", ValueRule::Text),
+    setting("oauth.tenants", ValueRule::Variables),
+    setting("oauth.run_scope", ValueRule::Text),
+    setting("oauth.read_scope", ValueRule::Text),
+    setting("oauth.admin_scope", ValueRule::Text),
+    setting("oauth.leeway_s", ValueRule::Seconds { min: 0.0, max: 600.0 }),
+    setting("mcp.dialects", ValueRule::Words(DIALECTS)),
+    setting("mcp.server_name", ValueRule::Word(&["shellyard", "mcpz-shell"])),
+    setting("mcp.result_format", ValueRule::Word(&["text", "structured", "both"])),
+    setting("mcp.wait_s", ValueRule::Seconds { min: 0.0, max: DAY }),
+    setting("mcp.max_wait_s", ValueRule::Seconds { min: 0.0, max: DAY }),
+    setting("mcp.max_wait_with_progress_s", ValueRule::Seconds { min: 0.0, max: DAY }),
+    setting("mcp.progress_s", ValueRule::Seconds { min: 0.1, max: 3600.0 }),
+    setting("mcp.max_tokens", ValueRule::Count { min: 500, max: 400_000 }),
+    setting("mcp.page_bytes", ValueRule::Size { min: KIB, max: 16 * MIB }),
+    setting("mcp.max_page_bytes", ValueRule::Size { min: KIB, max: 16 * MIB }),
+    setting("mcp.task_grace_s", ValueRule::Seconds { min: 0.0, max: DAY }),
+    setting("mcp.cancel_stops_job", ValueRule::Switch),
+    setting("queue.slots", ValueRule::Count { min: 0, max: 100_000 }),
+    setting("queue.max_queued", ValueRule::Count { min: 1, max: MANY }),
+    setting("quota.max_running", ValueRule::Count { min: 0, max: MANY }),
+    setting("quota.max_queued", ValueRule::Count { min: 0, max: MANY }),
+    setting("quota.starts_per_minute", ValueRule::Count { min: 0, max: 1_000_000 }),
+    setting("quota.cpu_s_per_hour", ValueRule::Count { min: 0, max: 1_000_000_000 }),
+    setting("pressure.cpu", ValueRule::Count { min: 0, max: 100 }),
+    setting("pressure.memory", ValueRule::Count { min: 0, max: 100 }),
+    setting("pressure.io", ValueRule::Count { min: 0, max: 100 }),
+    setting("pressure.check_s", ValueRule::Seconds { min: 0.1, max: 3600.0 }),
+    setting("job.shell", ValueRule::Shell),
+    setting("job.timeout_s", ValueRule::Seconds { min: 0.001, max: YEAR }),
+    setting("job.max_timeout_s", ValueRule::Seconds { min: 0.001, max: YEAR }),
+    setting("job.grace_s", ValueRule::Seconds { min: 0.0, max: 3600.0 }),
+    setting("job.max_output", ValueRule::Size { min: 1, max: PIB }),
+    setting("job.max_lines", ValueRule::Count { min: 0, max: i64::MAX as u64 }),
+    setting("job.drain_quiet_ms", ValueRule::Count { min: 1, max: 60_000 }),
+    setting("job.drain_max_ms", ValueRule::Count { min: 1, max: 600_000 }),
+    setting("job.cwd", ValueRule::Path),
+    setting("policy.allow", ValueRule::Texts),
+    setting("policy.deny", ValueRule::Texts),
+    setting("policy.ask", ValueRule::Texts),
+    setting("policy.coreTools", ValueRule::Texts),
+    setting("policy.excludeTools", ValueRule::Texts),
+    setting("policy.blocked_commands", ValueRule::Texts),
+    setting("policy.allowed_directories", ValueRule::Directories),
+    setting("policy.uncertain", ValueRule::Word(&["refuse", "confine", "allow"])),
+    setting("environment.inherit", ValueRule::Word(&["core", "all"])),
+    setting("environment.pass", ValueRule::Texts),
+    setting("environment.drop", ValueRule::Texts),
+    setting("environment.set", ValueRule::Variables),
     setting("confinement.profile", PROFILE),
     setting("confinement.network", NETWORK),
-    setting("confinement.on_unavailable", Rule::Word(&["refuse", "degrade"])),
+    setting("confinement.on_unavailable", ValueRule::Word(&["refuse", "degrade"])),
     setting(
         "confinement.backend",
-        Rule::Word(&["auto", "namespaces", "landlock", "seccomp", "none"]),
+        ValueRule::Word(&["auto", "namespaces", "landlock", "seccomp", "none"]),
     ),
-    setting("confinement.workspace", Rule::Directories),
-    setting("confinement.hide", Rule::Directories),
-    setting("confinement.show", Rule::HomePaths),
-    setting("confinement.protect", Rule::Names),
+    setting("confinement.workspace", ValueRule::Directories),
+    setting("confinement.hide", ValueRule::Directories),
+    setting("confinement.show", ValueRule::HomePaths),
+    setting("confinement.protect", ValueRule::Names),
     setting("limits.memory", MEMORY),
     setting("limits.cpu_s", CPU),
     setting("limits.processes", PROCESSES),
     setting("limits.open_files", OPEN_FILES),
     setting("limits.file_size", FILE_SIZE),
     setting("limits.nice", NICE),
-    setting("redact.builtin", Rule::Switch),
-    setting("redact.patterns", Rule::Texts),
-    setting("redact.at_write", Rule::Switch),
-    setting("audit.enabled", Rule::Switch),
-    setting("audit.file", Rule::Path),
-    setting("audit.max_bytes", Rule::Size { min: 64 * KIB, max: PIB }),
-    setting("audit.keep", Rule::Count { min: 1, max: 10_000 }),
-    setting("audit.max_queued", Rule::Size { min: 0, max: GIB }),
-    setting("audit.on_failure", Rule::Word(&["count", "refuse"])),
-    setting("shell_tool.default_timeout", Rule::Seconds { min: 1.0, max: DAY }),
-    setting("shell_tool.max_timeout", Rule::Seconds { min: 1.0, max: DAY }),
-    setting("shell_tool.max_output_size", Rule::Size { min: 1, max: GIB }),
-    setting("shell_tool.allowed_directories", Rule::Directories),
-    setting("shell_tool.blocked_commands", Rule::Texts),
-    setting("shell_tool.log_commands", Rule::Switch),
-    setting("shell_tool.abort_file", Rule::Path),
-    setting("execute.max_output_bytes", Rule::Size { min: 0, max: GIB }),
-    setting("execute.log_full_output", Rule::Switch),
-    setting("execute.log_output_bytes", Rule::Size { min: 0, max: MIB }),
-    setting("run_shell_command.marker", Rule::Name),
-    setting("execute_command.timeout", Rule::Seconds { min: 0.001, max: YEAR }),
-    setting("execute_command.shell", Rule::Path),
-    setting("execute_command.stderr", Rule::Switch),
-    setting("execute_command.verbose", Rule::Switch),
-    setting("execute_command.max_output", Rule::Size { min: 1, max: GIB }),
-    setting("output.memory", Rule::Size { min: 4 * KIB, max: 64 * MIB }),
-    setting("output.large", Rule::Size { min: 4 * KIB, max: PIB }),
-    setting("output.on_large_output", Rule::Word(&["spill", "truncate", "error"])),
-    setting("output.max_store", Rule::Size { min: KIB, max: PIB }),
-    setting("output.max_tenant", Rule::Size { min: KIB, max: PIB }),
-    setting("output.compress_from", Rule::Size { min: 0, max: PIB }),
-    setting("output.read_memory", Rule::Size { min: MIB, max: 1024 * GIB }),
-    setting("output.search_s", Rule::Seconds { min: 0.001, max: 3600.0 }),
-    setting("retention.max_finished", Rule::Count { min: 1, max: 10_000_000 }),
-    setting("retention.max_age_s", Rule::Seconds { min: 0.0, max: 100.0 * YEAR }),
-    setting("retention.max_bytes", Rule::Size { min: 0, max: PIB }),
-    setting("retention.tenant_max_finished", Rule::Count { min: 0, max: 10_000_000 }),
-    setting("retention.tenant_max_age_s", Rule::Seconds { min: 0.0, max: 100.0 * YEAR }),
-    setting("retention.tenant_max_bytes", Rule::Size { min: 0, max: PIB }),
-    setting("server.data_dir", Rule::Path),
-    setting("server.drain_s", Rule::Seconds { min: 0.0, max: 3600.0 }),
-    setting("log.format", Rule::Word(&["human", "json"])),
-    setting("log.filter", Rule::Filter),
-    setting("trace.otlp_endpoint", Rule::Url),
-    setting("trace.sample", Rule::Share),
+    setting("redact.builtin", ValueRule::Switch),
+    setting("redact.patterns", ValueRule::Texts),
+    setting("redact.at_write", ValueRule::Switch),
+    setting("audit.enabled", ValueRule::Switch),
+    setting("audit.file", ValueRule::Path),
+    setting("audit.max_bytes", ValueRule::Size { min: 64 * KIB, max: PIB }),
+    setting("audit.keep", ValueRule::Count { min: 1, max: 10_000 }),
+    setting("audit.max_queued", ValueRule::Size { min: 0, max: GIB }),
+    setting("audit.on_failure", ValueRule::Word(&["count", "refuse"])),
+    setting("shell_tool.default_timeout", ValueRule::Seconds { min: 1.0, max: DAY }),
+    setting("shell_tool.max_timeout", ValueRule::Seconds { min: 1.0, max: DAY }),
+    setting("shell_tool.max_output_size", ValueRule::Size { min: 1, max: GIB }),
+    setting("shell_tool.allowed_directories", ValueRule::Directories),
+    setting("shell_tool.blocked_commands", ValueRule::Texts),
+    setting("shell_tool.log_commands", ValueRule::Switch),
+    setting("shell_tool.abort_file", ValueRule::Path),
+    setting("execute.max_output_bytes", ValueRule::Size { min: 0, max: GIB }),
+    setting("execute.log_full_output", ValueRule::Switch),
+    setting("execute.log_output_bytes", ValueRule::Size { min: 0, max: MIB }),
+    setting("run_shell_command.marker", ValueRule::Name),
+    setting("execute_command.timeout", ValueRule::Seconds { min: 0.001, max: YEAR }),
+    setting("execute_command.shell", ValueRule::Path),
+    setting("execute_command.stderr", ValueRule::Switch),
+    setting("execute_command.verbose", ValueRule::Switch),
+    setting("execute_command.max_output", ValueRule::Size { min: 1, max: GIB }),
+    setting("output.memory", ValueRule::Size { min: 4 * KIB, max: 64 * MIB }),
+    setting("output.large", ValueRule::Size { min: 4 * KIB, max: PIB }),
+    setting("output.on_large_output", ValueRule::Word(&["spill", "truncate", "error"])),
+    setting("output.max_store", ValueRule::Size { min: KIB, max: PIB }),
+    setting("output.max_tenant", ValueRule::Size { min: KIB, max: PIB }),
+    setting("output.compress_from", ValueRule::Size { min: 0, max: PIB }),
+    setting("output.read_memory", ValueRule::Size { min: MIB, max: 1024 * GIB }),
+    setting("output.search_s", ValueRule::Seconds { min: 0.001, max: 3600.0 }),
+    setting("retention.max_finished", ValueRule::Count { min: 1, max: 10_000_000 }),
+    setting("retention.max_age_s", ValueRule::Seconds { min: 0.0, max: 100.0 * YEAR }),
+    setting("retention.max_bytes", ValueRule::Size { min: 0, max: PIB }),
+    setting("retention.tenant_max_finished", ValueRule::Count { min: 0, max: 10_000_000 }),
+    setting("retention.tenant_max_age_s", ValueRule::Seconds { min: 0.0, max: 100.0 * YEAR }),
+    setting("retention.tenant_max_bytes", ValueRule::Size { min: 0, max: PIB }),
+    setting("server.data_dir", ValueRule::Path),
+    setting("server.drain_s", ValueRule::Seconds { min: 0.0, max: 3600.0 }),
+    setting("log.format", ValueRule::Word(&["human", "json"])),
+    setting("log.filter", ValueRule::Filter),
+    setting("trace.otlp_endpoint", ValueRule::Url),
+    setting("trace.sample", ValueRule::Share),
 ];
 
 /// Pairs of keys of which the first must not be larger than the second.
@@ -249,11 +249,11 @@ pub(super) const ORDERED: &[(&str, &str)] = &[
 
 /// What a dotted key stands for.
 #[derive(Debug)]
-pub(super) enum Meaning {
+pub(super) enum KeyMeaning {
     /// A table of further keys.
     Section,
     /// A value that keeps this rule.
-    Value(&'static Rule),
+    Value(&'static ValueRule),
     /// A name under `queue.lanes` or `tenants` that cannot be one.
     BadName,
     /// Nothing that we know.
@@ -261,14 +261,14 @@ pub(super) enum Meaning {
 }
 
 /// What `key` stands for.
-pub(super) fn meaning(key: &str) -> Meaning {
+pub(super) fn meaning(key: &str) -> KeyMeaning {
     if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) {
-        return Meaning::Value(&setting.rule);
+        return KeyMeaning::Value(&setting.rule);
     }
     if sections().any(|section| section == key) {
-        return Meaning::Section;
+        return KeyMeaning::Section;
     }
-    NAMED.iter().find_map(|named| named.meaning(key)).unwrap_or(Meaning::Unknown)
+    NAMED.iter().find_map(|named| named.meaning(key)).unwrap_or(KeyMeaning::Unknown)
 }
 
 /// The key that a value at `key` is for: a lane's plain number is the number of its slots.
@@ -280,24 +280,24 @@ pub(super) fn spelled_out(key: &str) -> String {
     short.map_or_else(|| key.to_owned(), |short| format!("{key}.{short}"))
 }
 
-impl Named {
+impl NamedSection {
     /// What comes after the section.
     fn rest<'a>(&self, key: &'a str) -> Option<&'a str> {
         key.strip_prefix(self.section)?.strip_prefix('.')
     }
 
-    fn settings(&self) -> impl Iterator<Item = &'static Setting> {
+    fn settings(&self) -> impl Iterator<Item = &'static SettingSchema> {
         self.keys.iter().chain(&CONFINING)
     }
 
-    fn meaning(&'static self, key: &str) -> Option<Meaning> {
+    fn meaning(&'static self, key: &str) -> Option<KeyMeaning> {
         let rest = self.rest(key)?;
         let (name, inner) = rest.split_once('.').unwrap_or((rest, ""));
         Some(match self.settings().find(|setting| setting.key == inner) {
-            _ if !(self.is_name)(name) => Meaning::BadName,
-            _ if inner.is_empty() => Meaning::Section,
-            Some(setting) => Meaning::Value(&setting.rule),
-            None => Meaning::Unknown,
+            _ if !(self.is_name)(name) => KeyMeaning::BadName,
+            _ if inner.is_empty() => KeyMeaning::Section,
+            Some(setting) => KeyMeaning::Value(&setting.rule),
+            None => KeyMeaning::Unknown,
         })
     }
 
@@ -402,15 +402,18 @@ mod tests {
     #[test]
     fn free_names_are_short_words() {
         for good in ["queue.lanes.a", "queue.lanes.gpu-0_x", "tenants.Team-7"] {
-            assert!(matches!(meaning(good), Meaning::Section), "{good}");
-            assert!(matches!(meaning(&format!("{good}.max_queued")), Meaning::Value(_)), "{good}");
-            assert!(matches!(meaning(&format!("{good}.max")), Meaning::Unknown), "{good}");
+            assert!(matches!(meaning(good), KeyMeaning::Section), "{good}");
+            assert!(
+                matches!(meaning(&format!("{good}.max_queued")), KeyMeaning::Value(_)),
+                "{good}"
+            );
+            assert!(matches!(meaning(&format!("{good}.max")), KeyMeaning::Unknown), "{good}");
         }
         assert_eq!(spelled_out("queue.lanes.a"), "queue.lanes.a.slots");
         assert_eq!(spelled_out("tenants.a"), "tenants.a");
         let long = format!("queue.lanes.{}", "a".repeat(33));
         for bad in ["queue.lanes.", "queue.lanes.GPU", "queue.lanes.a b", long.as_str()] {
-            assert!(matches!(meaning(bad), Meaning::BadName), "{bad}");
+            assert!(matches!(meaning(bad), KeyMeaning::BadName), "{bad}");
         }
     }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 
 use super::job_settings::{
-    AuditSettings, ConfinementSettings, EnvironmentSettings, JobSettings, OutputSettings,
-    PolicySettings, QueueSettings, RedactSettings, RetentionSettings, TenantSettings,
+    AuditSection, ConfinementSection, EnvironmentSection, JobSection, OutputSection, PolicySection,
+    QueueSection, RedactSection, RetentionSection, TenantSection,
 };
 use crate::mcp::{ExecuteCommandSettings, McpSettings, RunShellCommandSettings};
 use crate::service::{LimitTerms, PressureWatch, TenantLimits};
@@ -25,59 +25,59 @@ use crate::setting_values::{address_or_none, path_or_none, seconds, text_or_none
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The HTTP server.
-    pub http: HttpSettings,
+    pub http: HttpSection,
     /// Tokens of an authorization server.
-    pub oauth: OauthSettings,
+    pub oauth: OauthSection,
     /// The MCP tools.
     pub mcp: McpSettings,
     /// How many jobs run and wait.
-    pub queue: QueueSettings,
+    pub queue: QueueSection,
     /// What each tenant may have.
     pub quota: TenantLimits,
     /// Tenants that differ.
     #[serde(default)]
-    pub tenants: BTreeMap<String, TenantSettings>,
+    pub tenants: BTreeMap<String, TenantSection>,
     /// When new jobs are held back.
     pub pressure: PressureWatch,
     /// Defaults and bounds of one job.
-    pub job: JobSettings,
+    pub job: JobSection,
     /// What may run.
-    pub policy: PolicySettings,
+    pub policy: PolicySection,
     /// What jobs find in their environment.
-    pub environment: EnvironmentSettings,
+    pub environment: EnvironmentSection,
     /// How far jobs are shut in.
-    pub confinement: ConfinementSettings,
+    pub confinement: ConfinementSection,
     /// What one job may use up.
     pub limits: LimitTerms,
     /// What is masked.
-    pub redact: RedactSettings,
+    pub redact: RedactSection,
     /// What is written down about each decision.
-    pub audit: AuditSettings,
+    pub audit: AuditSection,
     /// The tool `shell`.
-    pub shell_tool: ShellToolSettings,
+    pub shell_tool: ShellToolSection,
     /// The tool `execute`.
-    pub execute: ExecuteSettings,
+    pub execute: ExecuteSection,
     /// The tool `run_shell_command`.
     pub run_shell_command: RunShellCommandSettings,
     /// The tool `execute_command`.
     pub execute_command: ExecuteCommandSettings,
     /// Where output is kept.
-    pub output: OutputSettings,
+    pub output: OutputSection,
     /// What stays after the end.
-    pub retention: RetentionSettings,
+    pub retention: RetentionSection,
     /// The server as a whole.
-    pub server: ServerSettings,
+    pub server: ServerSection,
     /// Logs.
-    pub log: LogSettings,
+    pub log: LogSection,
     /// Traces.
-    pub trace: TraceSettings,
+    pub trace: TraceSection,
 }
 
 impl Settings {
     /// The address on which anyone on the network could call without a token, if there is one:
     /// `serve` must refuse that.
     #[must_use]
-    pub fn open_to_anyone(&self) -> Option<SocketAddr> {
+    pub fn address_open_to_anyone(&self) -> Option<SocketAddr> {
         let bind = self.http.bind.filter(|bind| !bind.ip().to_canonical().is_loopback())?;
         let asks = self.http.token_file.is_some() || !self.oauth.issuer.is_empty();
         (!asks).then_some(bind)
@@ -87,13 +87,13 @@ impl Settings {
 /// `[http]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HttpSettings {
+pub struct HttpSection {
     /// Address and port to listen on; `None` = only the socket.
     #[serde(deserialize_with = "address_or_none")]
     pub bind: Option<SocketAddr>,
     /// The unix socket.
     #[serde(deserialize_with = "socket")]
-    pub socket: Socket,
+    pub socket: SocketSetting,
     /// The path of the MCP endpoint.
     pub path: String,
     /// Host names that are allowed beside loopback and the bound address.
@@ -137,7 +137,7 @@ pub struct HttpSettings {
 
 /// The unix socket of `serve`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Socket {
+pub enum SocketSetting {
     /// The usual one, in the data directory.
     Usual,
     /// This one.
@@ -149,7 +149,7 @@ pub enum Socket {
 /// `[server]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ServerSettings {
+pub struct ServerSection {
     /// Where spill files go; resolved, never empty. It may not exist yet.
     pub data_dir: PathBuf,
     /// How long running jobs get on shutdown before they are ended.
@@ -160,7 +160,7 @@ pub struct ServerSettings {
 /// `[log]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LogSettings {
+pub struct LogSection {
     /// How a line looks.
     pub format: LogFormat,
     /// What is logged.
@@ -180,7 +180,7 @@ pub enum LogFormat {
 /// `[trace]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TraceSettings {
+pub struct TraceSection {
     /// The collector that spans go to.
     #[serde(deserialize_with = "text_or_none")]
     pub otlp_endpoint: Option<String>,
@@ -191,7 +191,7 @@ pub struct TraceSettings {
 /// `[oauth]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OauthSettings {
+pub struct OauthSection {
     /// Who signs tokens; empty = no OAuth.
     pub issuer: String,
     /// The public URL of the MCP endpoint.
@@ -221,7 +221,7 @@ pub struct OauthSettings {
 /// `[shell_tool]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ShellToolSettings {
+pub struct ShellToolSection {
     /// The deadline when the caller does not say.
     #[serde(deserialize_with = "seconds")]
     pub default_timeout: Duration,
@@ -244,7 +244,7 @@ pub struct ShellToolSettings {
 /// `[execute]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ExecuteSettings {
+pub struct ExecuteSection {
     /// Bytes of both streams that a reply holds.
     pub max_output_bytes: usize,
     /// Whether all of them are logged.
@@ -253,11 +253,11 @@ pub struct ExecuteSettings {
     pub log_output_bytes: usize,
 }
 
-fn socket<'de, D: Deserializer<'de>>(input: D) -> Result<Socket, D::Error> {
+fn socket<'de, D: Deserializer<'de>>(input: D) -> Result<SocketSetting, D::Error> {
     let text = String::deserialize(input)?;
     Ok(match text.as_str() {
-        "" => Socket::Usual,
-        "none" => Socket::Off,
-        _ => Socket::At(text.into()),
+        "" => SocketSetting::Usual,
+        "none" => SocketSetting::Off,
+        _ => SocketSetting::At(text.into()),
     })
 }

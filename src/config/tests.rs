@@ -30,30 +30,32 @@ fn load_with(
         value: value.to_owned(),
         flag: "--flag",
     };
-    load(Sources {
+    load(ConfigSources {
         file: Some(file.path().to_owned()),
         environment: Environment::from_pairs(variables.to_vec()),
         flags: flags.iter().map(flag).collect(),
     })
 }
 
-fn origin_of(loaded: &Loaded, key: &str) -> Origin {
+fn origin_of(loaded: &Loaded, key: &str) -> ValueOrigin {
     let found = loaded.entries().into_iter().find(|(known, _)| *known == key);
     found.unwrap().1.origin.clone()
 }
 
-fn slots(lanes: &BTreeMap<String, LaneSettings>) -> Vec<(&str, Option<usize>)> {
+fn slots(lanes: &BTreeMap<String, LaneSection>) -> Vec<(&str, Option<usize>)> {
     lanes.iter().map(|(name, lane)| (name.as_str(), lane.slots)).collect()
 }
 
 /// Line and trouble of every problem in a file.
-fn troubles(text: &str) -> Vec<(usize, Trouble)> {
+fn troubles(text: &str) -> Vec<(usize, ProblemKind)> {
     let Err(ConfigError::Invalid { problems }) = load_with(text, &[], &[]) else {
         panic!("{text:?} was accepted");
     };
     let line = |problem: Problem| match problem.origin {
-        Origin::File { line, .. } => (line, problem.trouble),
-        Origin::Default | Origin::Variable(_) | Origin::Flag(_) => panic!("{problem}"),
+        ValueOrigin::File { line, .. } => (line, problem.trouble),
+        ValueOrigin::Default | ValueOrigin::Variable(_) | ValueOrigin::Flag(_) => {
+            panic!("{problem}")
+        }
     };
     problems.into_iter().map(line).collect()
 }
@@ -117,7 +119,7 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!((job.timeout.as_secs(), job.max_timeout.as_secs()), (86_400, 604_800));
     assert_eq!((job.drain_quiet.as_millis(), job.drain_max.as_millis()), (150, 2000));
     assert!(policy.allow.is_empty() && policy.deny.is_empty() && audit.enabled);
-    assert_eq!((policy.uncertain, audit.file), (Uncertain::Refuse, None));
+    assert_eq!((policy.uncertain, audit.file), (UncertainPolicy::Refuse, None));
     assert_eq!((output.memory, retention.max_finished), (64 << 10, 1000));
     assert_eq!(server.data_dir, Path::new("/h/.local/state/shellyard"));
     assert_eq!((log.format, log.filter.as_str()), (LogFormat::Human, "info"));
@@ -141,7 +143,7 @@ fn the_later_layer_wins_and_the_origin_says_which() {
         assert_eq!(loaded.settings.queue.slots, slots, "{origin}");
         let given = origin_of(&loaded, "queue.slots").to_string();
         assert!(given.ends_with(origin), "{given} is not {origin}");
-        assert_eq!(origin_of(&loaded, "queue.max_queued"), Origin::Default);
+        assert_eq!(origin_of(&loaded, "queue.max_queued"), ValueOrigin::Default);
     }
 }
 
@@ -151,14 +153,14 @@ fn the_aliases_of_the_requirement_documents_stand_below_our_own_names() {
     let loaded = load_with("[http]\npath = \"/file\"\n", &alias, &[]).unwrap();
     assert_eq!(loaded.settings.http.bind, "127.0.0.2:1".parse().ok());
     assert_eq!(loaded.settings.http.path, "/alias");
-    assert_eq!(origin_of(&loaded, "http.path"), Origin::Variable("MCP_HTTP_PATH".into()));
+    assert_eq!(origin_of(&loaded, "http.path"), ValueOrigin::Variable("MCP_HTTP_PATH".into()));
 
     let both = [alias[0], ("SHELLYARD_HTTP_BIND", "127.0.0.3:1")];
     let loaded = load_with("", &both, &[]).unwrap();
     assert_eq!(loaded.settings.http.bind, "127.0.0.3:1".parse().ok());
 
     let empty = load_with("", &[("MCP_HTTP_BIND", "")], &[]).unwrap();
-    assert_eq!(origin_of(&empty, "http.bind"), Origin::Default);
+    assert_eq!(origin_of(&empty, "http.bind"), ValueOrigin::Default);
 }
 
 #[test]
@@ -248,16 +250,16 @@ fn wrong_values_name_the_key_the_line_and_what_is_allowed() {
 
 #[test]
 fn sections_and_values_cannot_trade_places() {
-    let section = Trouble::SectionExpected { section: "http".into() };
+    let section = ProblemKind::SectionExpected { section: "http".into() };
     assert_eq!(troubles("http = 3\n"), [(1, section)]);
     let problems = troubles("[queue.slots]\nx = 1\n");
-    assert!(matches!(&problems[..], [(1, Trouble::NotAllowed { .. })]), "{problems:?}");
+    assert!(matches!(&problems[..], [(1, ProblemKind::NotAllowed { .. })]), "{problems:?}");
 }
 
 #[test]
 fn broken_toml_names_its_line() {
     let problems = troubles("[http]\nbind = \n[queue\n");
-    assert!(problems.iter().all(|(_, trouble)| matches!(trouble, Trouble::Syntax(_))));
+    assert!(problems.iter().all(|(_, trouble)| matches!(trouble, ProblemKind::Syntax(_))));
     assert_eq!(problems[0].0, 2, "{problems:?}");
 }
 
@@ -267,8 +269,8 @@ fn problems_of_all_layers_are_told_at_once() {
     let error = load_with("x = 1\n", &variables, &[("http.bind", "here")]).unwrap_err();
     let ConfigError::Invalid { problems } = &error else { panic!("{error}") };
     assert_eq!(problems.len(), 3, "{error}");
-    assert_eq!(problems[1].origin, Origin::Variable("SHELLYARD_QUEUE_SLOTS".into()));
-    assert_eq!(problems[2].origin, Origin::Flag("--flag"));
+    assert_eq!(problems[1].origin, ValueOrigin::Variable("SHELLYARD_QUEUE_SLOTS".into()));
+    assert_eq!(problems[2].origin, ValueOrigin::Flag("--flag"));
     assert_eq!(error.code(), "config_invalid");
 }
 
@@ -287,7 +289,7 @@ fn a_value_beyond_its_bound_is_a_problem_of_the_layer_that_set_it() {
 fn a_variable_that_is_not_text_is_a_problem() {
     let bytes = std::ffi::OsString::from_vec(vec![0xff]);
     let environment = Environment::from_pairs([("SHELLYARD_JOB_CWD", bytes)]);
-    let sources = Sources { file: Some("/dev/null".into()), environment, flags: Vec::new() };
+    let sources = ConfigSources { file: Some("/dev/null".into()), environment, flags: Vec::new() };
     assert!(load(sources).unwrap_err().to_string().contains("not UTF-8"));
 }
 
@@ -298,14 +300,15 @@ fn the_first_usual_place_that_exists_is_read() {
     let path = user_file(&environment).unwrap();
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, "[queue]\nslots = 5\n").unwrap();
-    let loaded = load(Sources { environment, ..Sources::default() }).unwrap();
+    let loaded = load(ConfigSources { environment, ..ConfigSources::default() }).unwrap();
     assert_eq!(loaded.settings.queue.slots, 5);
     assert_eq!(loaded.file, Some(path));
 }
 
 #[test]
 fn a_named_file_must_exist() {
-    let sources = Sources { file: Some("/nonexistent/x.toml".into()), ..Sources::default() };
+    let sources =
+        ConfigSources { file: Some("/nonexistent/x.toml".into()), ..ConfigSources::default() };
     let error = load(sources).unwrap_err();
     assert_eq!(error.code(), "config_unreadable");
 }
@@ -314,7 +317,7 @@ fn a_named_file_must_exist() {
 fn only_loopback_goes_without_tokens() {
     let open = |bind: &str, token_file: &str| {
         let flags = [("http.bind", bind), ("http.token_file", token_file)];
-        load_with("", &[], &flags).unwrap().settings.open_to_anyone().is_some()
+        load_with("", &[], &flags).unwrap().settings.address_open_to_anyone().is_some()
     };
     assert!(!open("127.0.0.9:1", ""));
     assert!(!open("[::1]:1", ""));

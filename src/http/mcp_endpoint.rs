@@ -42,7 +42,7 @@ use super::settings::HttpSettings;
 use crate::lines;
 use crate::lines::{DIRECTORY, Decoded, PROTOCOL, decode_message, id_near_ends};
 use crate::mcp::{Handler, Network, Watched};
-use crate::service::{Identity, Role};
+use crate::service::{CallerIdentity, CallerRole};
 use crate::telemetry::{Transport, events};
 
 /// Where a modern client names the method of its request.
@@ -113,7 +113,7 @@ impl McpMount {
         if let Err(denied) = self.check_scope(&parts, &body) {
             return refused(denied);
         }
-        let tenant = parts.extensions.get::<Identity>().map(|caller| caller.tenant);
+        let tenant = parts.extensions.get::<CallerIdentity>().map(|caller| caller.tenant);
         self.sessions.hide_foreign(&mut parts.headers, tenant);
         if let Some(network) = parts.extensions.get().map(Arrival::network) {
             parts.extensions.insert(network);
@@ -141,7 +141,7 @@ impl McpMount {
     fn check_scope(&self, parts: &Parts, body: &Bytes) -> Result<(), Denied> {
         match parts.extensions.get::<Credential>() {
             Some(caller) if caller.has_scopes() && self.handler.needs_run(body) => {
-                caller.require(Role::Run, &parts.headers)
+                caller.require(CallerRole::Run, &parts.headers)
             }
             Some(_) | None => Ok(()),
         }
@@ -281,7 +281,7 @@ fn open_lines(
         return StatusCode::NOT_IMPLEMENTED.into_response();
     };
     let handler = match directory(&request) {
-        Some(directory) => handler.for_caller(caller.identity).in_directory(&directory),
+        Some(directory) => handler.for_caller(caller.identity).with_directory(&directory),
         None => handler.for_caller(caller.identity),
     };
     let handler = handler.watched(network(&request));

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-use crate::service::Yard;
+use crate::service::JobService;
 
 /// Whether the server takes work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub(super) async fn alive() -> &'static str {
 }
 
 /// `/readyz`: 200 while work is taken, 503 while draining, by whosever wish.
-pub(super) async fn ready(readiness: watch::Receiver<Readiness>, yard: Yard) -> Response {
-    let wished = yard.queue_overview().await.draining;
+pub(super) async fn ready(readiness: watch::Receiver<Readiness>, service: JobService) -> Response {
+    let wished = service.queue_overview().await.draining;
     let readiness = *readiness.borrow();
     match if wished { Readiness::Draining } else { readiness } {
         Readiness::Ready => (StatusCode::OK, "ready\n").into_response(),

@@ -22,13 +22,13 @@ use super::probes::Readiness;
 use super::settings::HttpSettings;
 use super::{api, mcp_endpoint, probes};
 use crate::mcp::Handler;
-use crate::service::{Role, Yard};
+use crate::service::{CallerRole, JobService};
 
 /// What the server leads to.
 #[derive(Debug, Clone)]
 pub struct Doors {
     /// Where jobs are.
-    pub yard: Yard,
+    pub service: JobService,
     /// Answers MCP requests.
     pub handler: Handler,
     /// Renders the metrics.
@@ -49,7 +49,7 @@ pub(super) fn routes(
     bound: Option<SocketAddr>,
     streams: CancellationToken,
 ) -> Router {
-    let Doors { yard, handler, metrics, readiness, operations } = doors;
+    let Doors { service, handler, metrics, readiness, operations } = doors;
     let open = Route::ALL.into_iter().filter(|route| route.is_open());
     let gate = Gate {
         guard: Guard::new(settings, bound),
@@ -64,8 +64,8 @@ pub(super) fn routes(
     };
     let house = House {
         mcp: Arc::new(McpMount::new(handler.clone(), settings, bound, streams, readiness.clone())),
-        api: Arc::new(Api::new(yard.clone(), handler, operations)),
-        yard,
+        api: Arc::new(Api::new(service.clone(), handler, operations)),
+        service,
         auth: settings.auth.clone(),
         metrics,
         readiness,
@@ -85,7 +85,7 @@ pub(super) fn routes(
 struct House {
     mcp: Arc<McpMount>,
     api: Arc<Api>,
-    yard: Yard,
+    service: JobService,
     auth: Auth,
     metrics: MetricsText,
     readiness: watch::Receiver<Readiness>,
@@ -103,8 +103,8 @@ impl House {
             Route::Healthz => get(probes::alive),
             Route::Readyz => {
                 let readiness = self.readiness.clone();
-                let yard = self.yard.clone();
-                get(move || probes::ready(readiness, yard))
+                let service = self.service.clone();
+                get(move || probes::ready(readiness, service))
             }
             Route::Metrics => {
                 let metrics = self.metrics.clone();
@@ -148,7 +148,7 @@ async fn scrape(
     Extension(caller): Extension<Credential>,
     headers: HeaderMap,
 ) -> Response {
-    match caller.require(Role::Admin, &headers) {
+    match caller.require(CallerRole::Admin, &headers) {
         Ok(()) => metrics.response().await,
         Err(denied) => refused(denied),
     }

@@ -31,7 +31,7 @@ use rmcp::transport::streamable_http_server::session::{
 };
 use tokio::time::sleep;
 
-use crate::ids::Tenant;
+use crate::ids::TenantId;
 use crate::lines::{InFlight, request_id};
 use crate::telemetry::events::OpenSession;
 use crate::telemetry::{self, events};
@@ -56,7 +56,7 @@ tokio::task_local! {
 /// Who may be about to open a session.
 #[derive(Debug, Clone, Default)]
 struct Caller {
-    tenant: Option<Tenant>,
+    tenant: Option<TenantId>,
     /// Whether there was no room for it.
     refused: Arc<AtomicBool>,
 }
@@ -97,7 +97,7 @@ impl Sessions {
 
     /// Makes a request that names another tenant's session, or none that is known, name none that
     /// is: it is then answered just the same.
-    pub(super) fn hide_foreign(&self, headers: &mut HeaderMap, tenant: Option<Tenant>) {
+    pub(super) fn hide_foreign(&self, headers: &mut HeaderMap, tenant: Option<TenantId>) {
         let Some(named) = headers.get(SESSION) else { return };
         let owner = named.to_str().ok().and_then(|id| self.book(|book| book.owner(id)));
         if owner.is_none() || owner != tenant {
@@ -110,7 +110,7 @@ impl Sessions {
     /// # Errors
     /// When it would have opened one for which there is no room.
     pub(super) async fn opening_for<T>(
-        tenant: Option<Tenant>,
+        tenant: Option<TenantId>,
         answer: impl Future<Output = T>,
     ) -> Result<T, Full> {
         let caller = Caller { tenant, ..Caller::default() };
@@ -188,7 +188,7 @@ struct Entry {
     uses: usize,
     /// Also those whose client has hung up, which is no cancellation.
     in_flight: InFlight,
-    owner: Option<Tenant>,
+    owner: Option<TenantId>,
     _open: OpenSession,
 }
 
@@ -197,7 +197,7 @@ impl Book {
         Self { most, sessions: HashMap::new() }
     }
 
-    fn add(&mut self, id: &SessionId, owner: Option<Tenant>, now: Instant) -> InFlight {
+    fn add(&mut self, id: &SessionId, owner: Option<TenantId>, now: Instant) -> InFlight {
         let in_flight = InFlight::default();
         let entry = Entry {
             used: now,
@@ -224,7 +224,7 @@ impl Book {
         idle.map(|(id, _)| id.clone()).collect()
     }
 
-    fn owner(&self, id: &str) -> Option<Tenant> {
+    fn owner(&self, id: &str) -> Option<TenantId> {
         self.sessions.get(id)?.owner
     }
 
@@ -254,7 +254,7 @@ impl Book {
     fn make_room(
         &mut self,
         new: &SessionId,
-        tenant: Option<Tenant>,
+        tenant: Option<TenantId>,
     ) -> Result<Option<SessionId>, Full> {
         let share = (self.most / SHARE).max(LEAST_SHARE);
         let has_share = self.count(tenant) > share;
@@ -272,12 +272,12 @@ impl Book {
         Ok(Some(idle))
     }
 
-    fn count(&self, tenant: Option<Tenant>) -> usize {
+    fn count(&self, tenant: Option<TenantId>) -> usize {
         self.sessions.values().filter(|entry| entry.owner == tenant).count()
     }
 
     /// The session of this tenant that was silent longest, other than the new one.
-    fn idlest(&self, new: &SessionId, tenant: Option<Tenant>) -> Option<SessionId> {
+    fn idlest(&self, new: &SessionId, tenant: Option<TenantId>) -> Option<SessionId> {
         let is_unused = |entry: &Entry| entry.uses == 0 && entry.in_flight.is_empty();
         let own = self
             .sessions
@@ -417,12 +417,16 @@ mod tests {
 
     use super::*;
 
-    fn tenant(name: &str) -> Option<Tenant> {
-        Tenant::named(name).ok()
+    fn tenant(name: &str) -> Option<TenantId> {
+        TenantId::parse(name).ok()
     }
 
     /// Adds a session, and tells which one had to go.
-    fn open(book: &mut Book, id: &str, tenant: Option<Tenant>) -> Result<Option<SessionId>, Full> {
+    fn open(
+        book: &mut Book,
+        id: &str,
+        tenant: Option<TenantId>,
+    ) -> Result<Option<SessionId>, Full> {
         let id = SessionId::from(id);
         book.add(&id, tenant, Instant::now());
         let room = book.make_room(&id, tenant);

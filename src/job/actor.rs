@@ -23,7 +23,7 @@ use super::timers::{Outflow, Timer, Timers};
 use super::watchdog::Watch;
 use crate::confinement::ConfinedPlaces;
 use crate::in_place;
-use crate::outcome::{Ending, KillNote, Outcome, SIGTERM, StartError, Usage};
+use crate::outcome::{JobEnding, KillNote, Outcome, SIGTERM, StartError, Usage};
 use crate::output::redaction::Redactor;
 use crate::output::{LogSettings, Quota};
 use crate::process::shell::Shell;
@@ -388,7 +388,7 @@ impl Job {
             let tree = self.seat.tree();
             self.survivors = tree.map_or_else(Vec::new, |tree| in_place(|| tree.alive()));
         }
-        let ending = Ending {
+        let ending = JobEnding {
             outcome,
             at: Instant::now(),
             usage: self.usage,

@@ -8,10 +8,10 @@ use tokio::sync::watch;
 use super::messages::{Address, JobMsg};
 use super::stdin_writer::{Input, InputError};
 use crate::ids::JobId;
-use crate::outcome::{Ending, Outcome, StopBy};
+use crate::outcome::{JobEnding, Outcome, StopBy};
 use crate::output::LogReader;
 use crate::process::Tree;
-use crate::spec::Spec;
+use crate::spec::JobSpec;
 
 /// A job, as the rest of the service sees it. A cheap clone; it outlives the actor.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub struct JobHandle {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) id: JobId,
-    pub(super) spec: Spec,
+    pub(super) spec: JobSpec,
     pub(super) actor: OnceLock<Address>,
     pub(super) tree: OnceLock<Arc<Tree>>,
     status: watch::Receiver<Status>,
@@ -34,7 +34,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(
         id: JobId,
-        spec: Spec,
+        spec: JobSpec,
         status: watch::Receiver<Status>,
         output: LogReader,
     ) -> Self {
@@ -69,7 +69,7 @@ impl JobHandle {
 
     /// What it was asked to do.
     #[must_use]
-    pub fn spec(&self) -> &Spec {
+    pub fn spec(&self) -> &JobSpec {
         &self.shared.spec
     }
 
@@ -93,14 +93,14 @@ impl JobHandle {
     }
 
     /// Returns once the job has ended. Any number may wait; giving up waiting disturbs nobody.
-    pub async fn finished(&self) -> Ending {
+    pub async fn finished(&self) -> JobEnding {
         let mut status = self.shared.status.clone();
         let ended = status.wait_for(|status| status.ending().is_some()).await;
         let ending = ended.ok().and_then(|status| status.ending().cloned());
         // A seat never goes without an ending; should it ever, waiting for ever would be the lie.
         ending.unwrap_or_else(|| {
             let why = "the job's actor went away without an outcome".to_owned();
-            Ending::without_process(Outcome::Lost { why })
+            JobEnding::unmeasured(Outcome::Lost { why })
         })
     }
 
@@ -225,7 +225,7 @@ pub enum Phase {
     /// Its tree is being ended.
     Stopping,
     /// It ended.
-    Finished(Ending),
+    Finished(JobEnding),
 }
 
 impl Status {
@@ -235,7 +235,7 @@ impl Status {
 
     /// How it ended, once it has.
     #[must_use]
-    pub const fn ending(&self) -> Option<&Ending> {
+    pub const fn ending(&self) -> Option<&JobEnding> {
         match &self.phase {
             Phase::Finished(ending) => Some(ending),
             Phase::Queued | Phase::Running | Phase::Stopping => None,

@@ -11,10 +11,10 @@ use super::actor::{JobActor, JobSettings};
 use super::handle::{JobHandle, Phase, Shared, Status};
 use super::messages::Address;
 use crate::ids::JobId;
-use crate::outcome::{Ending, Fault, Outcome, StopBy};
+use crate::outcome::{JobEnding, JobFault, Outcome, StopBy};
 use crate::output::{self, Keep, LogBounds, LogReader, LogWriter};
 use crate::process::{Cwd, OpenedDir, Tree};
-use crate::spec::{LargeOutput, Spec, Stdin};
+use crate::spec::{JobSpec, LargeOutput, Stdin};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::telemetry::{ActiveJob, events};
 use crate::trace::{BegunBy, TraceContext};
@@ -40,7 +40,7 @@ pub struct JobSeat {
 #[derive(Debug)]
 pub struct Order {
     /// What to do.
-    pub spec: Spec,
+    pub spec: JobSpec,
     /// The directory to do it in, where that is open already.
     pub cwd: Option<OpenedDir>,
 }
@@ -72,7 +72,7 @@ pub fn create(id: JobId, order: Order, settings: &Arc<JobSettings>) -> (JobSeat,
 }
 
 /// How much of the job's output is kept, and on whose account.
-fn log_bounds(spec: &Spec, settings: &JobSettings) -> LogBounds {
+fn log_bounds(spec: &JobSpec, settings: &JobSettings) -> LogBounds {
     let keep = match spec.on_large_output {
         LargeOutput::Spill | LargeOutput::Error => Keep::All,
         LargeOutput::Truncate => Keep::Ends(spec.limits.large_bytes),
@@ -98,7 +98,7 @@ impl JobSeat {
         self.span.handed_on()
     }
 
-    pub(super) fn spec(&self) -> &Spec {
+    pub(super) fn spec(&self) -> &JobSpec {
         &self.shared.spec
     }
 
@@ -149,7 +149,7 @@ impl JobSeat {
 
     /// Ends a job that never started.
     pub fn stop_unstarted(mut self, by: StopBy) {
-        self.finish(Ending::without_process(Outcome::Stopped { by }));
+        self.finish(JobEnding::unmeasured(Outcome::Stopped { by }));
     }
 
     pub(super) fn running(&mut self) {
@@ -170,7 +170,7 @@ impl JobSeat {
     }
 
     /// Tells the world, once. Output that never began is closed here.
-    pub(super) fn finish(&mut self, ending: Ending) {
+    pub(super) fn finish(&mut self, ending: JobEnding) {
         self.writer = None;
         let active = self.active.take();
         let written = self.shared.output.progress().written_bytes();
@@ -205,7 +205,7 @@ impl Drop for JobSeat {
             "the server failed before this job began; nothing was run"
         };
         if !is_finished {
-            self.finish(Ending::without_process(Outcome::Lost { why: why.to_owned() }));
+            self.finish(JobEnding::unmeasured(Outcome::Lost { why: why.to_owned() }));
         }
     }
 }
@@ -226,7 +226,7 @@ pub(super) struct JobSpan {
 
 impl JobSpan {
     /// Begins with the job.
-    pub(super) fn begin(id: JobId, spec: &Spec) -> Self {
+    pub(super) fn begin(id: JobId, spec: &JobSpec) -> Self {
         let mut span =
             TraceSpan::start(SpanKind::Internal, "job".to_owned(), Some(&spec.trace.context));
         span.set_attribute("shellyard.job", number(id.number()));
@@ -251,7 +251,7 @@ impl JobSpan {
 
     /// Ends with the job, which waited for so long. Only what is our fault is an error: a command
     /// that fails is what somebody wanted to see.
-    pub(super) fn end(&mut self, ending: &Ending, queued: Duration) {
+    pub(super) fn end(&mut self, ending: &JobEnding, queued: Duration) {
         let Some(mut span) = self.span.take() else { return };
         span.set_attribute("shellyard.outcome", ending.outcome.word());
         if let Outcome::Exited { code } = &ending.outcome {
@@ -261,7 +261,7 @@ impl JobSpan {
             "shellyard.queued_ms",
             i64::try_from(queued.as_millis()).unwrap_or(i64::MAX),
         );
-        if ending.outcome.fault() == Some(Fault::Server) {
+        if ending.outcome.fault() == Some(JobFault::Server) {
             span.set_error(&ending.outcome.word());
         }
     }
@@ -282,9 +282,9 @@ mod tests {
     fn exported(outcome: Outcome) -> (crate::telemetry::spans::FinishedSpan, TraceContext) {
         recorded::start();
         let call = CallTrace::own();
-        let spec = Spec { trace: call.clone(), ..super::super::tests::spec("secret") };
+        let spec = JobSpec { trace: call.clone(), ..super::super::tests::spec("secret") };
         let mut span = JobSpan::begin(JobId::local(7), &spec);
-        let ending = Ending::without_process(outcome);
+        let ending = JobEnding::unmeasured(outcome);
         span.end(&ending, Duration::from_millis(12));
         span.end(&ending, Duration::ZERO);
         let mut spans = recorded::spans_of_trace(call.context.trace_id);
@@ -332,7 +332,7 @@ mod tests {
         let (own, sent) =
             (CallTrace::own(), CallTrace { begun_by: BegunBy::Caller, ..CallTrace::own() });
         let told = |trace: &CallTrace| {
-            let spec = Spec { trace: trace.clone(), ..super::super::tests::spec("true") };
+            let spec = JobSpec { trace: trace.clone(), ..super::super::tests::spec("true") };
             JobSpan::begin(JobId::local(7), &spec).handed_on().cloned()
         };
         assert_eq!(told(&own), None);

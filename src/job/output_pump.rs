@@ -21,7 +21,7 @@ use crate::outcome::LimitKind;
 use crate::output::redaction::{LineMasker, Redactor};
 use crate::output::{LogWriter, Progress};
 use crate::process::{OutputPipe, wait_for_any};
-use crate::spec::{LargeOutput, Spec, Stream};
+use crate::spec::{JobSpec, LargeOutput, Stream};
 use crate::telemetry::events;
 
 /// What makes a flood.
@@ -87,7 +87,7 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// The bounds of this job.
-    pub(super) const fn of(job: JobId, spec: &Spec) -> Self {
+    pub(super) const fn of(job: JobId, spec: &JobSpec) -> Self {
         let limits = &spec.limits;
         let (bytes, past_bytes) = match spec.on_large_output {
             LargeOutput::Error if limits.large_bytes < limits.output_bytes => {

@@ -22,7 +22,7 @@ use super::spawn_pool::{self, Line};
 use crate::outcome::StartError;
 use crate::process::shell::{self, Invocation, Shell};
 use crate::process::{Confine, Cwd, Host, Launch, LaunchStdin, Process, Report, Variable};
-use crate::spec::{Program, ShellUse, Spec, Stdin};
+use crate::spec::{JobProgram, JobSpec, ShellUse, Stdin};
 use crate::trace::TraceContext;
 
 /// How long a job counts as one that has just begun: it is at work then, whatever it does later.
@@ -78,10 +78,10 @@ pub(super) enum OwnShell {
 }
 
 impl OwnShell {
-    pub(super) const fn of(spec: &Spec) -> Self {
+    pub(super) const fn of(spec: &JobSpec) -> Self {
         match (&spec.program, &spec.shell_path) {
-            (Program::Shell(_), None) => Self::Yes,
-            (Program::Shell(_) | Program::Direct { .. }, _) => Self::No,
+            (JobProgram::Shell(_), None) => Self::Yes,
+            (JobProgram::Shell(_) | JobProgram::Direct { .. }, _) => Self::No,
         }
     }
 }
@@ -190,9 +190,9 @@ pub(super) fn launch(seat: &JobSeat, cwd: Cwd) -> Result<Launch, StartError> {
 
 type Words = (OsString, Option<OsString>, Vec<OsString>, Report);
 
-fn command(spec: &Spec, settings: &JobSettings) -> Words {
+fn command(spec: &JobSpec, settings: &JobSettings) -> Words {
     match &spec.program {
-        Program::Shell(text) => {
+        JobProgram::Shell(text) => {
             let named = spec.shell_path.clone().map(Shell::Path);
             let shell = named.as_ref().unwrap_or(&settings.shell);
             let invocation = match spec.shell {
@@ -202,7 +202,7 @@ fn command(spec: &Spec, settings: &JobSettings) -> Words {
             let Invocation { program, arg0, args, report } = invocation;
             (program, Some(arg0), args, report)
         }
-        Program::Direct { program, args } => {
+        JobProgram::Direct { program, args } => {
             (program.into(), None, args.iter().map(OsString::from).collect(), Report::None)
         }
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::outcome::{LimitKind, Outcome, SIGKILL, SIGTERM, SIGXCPU, SIGXFSZ, StartError, StopBy};
 use crate::process::ExitKind;
-use crate::spec::{Program, Spec};
+use crate::spec::{JobProgram, JobSpec};
 
 /// Where a job that has been admitted stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -248,7 +248,7 @@ fn draining(outcome: Outcome, rest: Rest, event: Event) -> (State, Vec<Effect>) 
         Event::DrainExpired => finish(Streams::Open, rest, outcome),
         // The leader ended by itself; only what it left behind is to be ended.
         Event::StopRequested { .. } => (State::Draining { outcome, rest }, vec![Effect::Kill]),
-        Event::LimitHit(which) if !which.is_of_output() => {
+        Event::LimitHit(which) if !which.is_output_limit() => {
             (State::Draining { outcome, rest }, vec![Effect::Kill])
         }
         // It had written that before it ended by itself, of which we heard first.
@@ -281,7 +281,7 @@ fn finished(streams: Streams, event: Event) -> (State, Vec<Effect>) {
         }
         Event::TreeChecked(_) => (streams, vec![Effect::CheckTree(Pace::Slow)]),
         Event::StopRequested { .. } => (streams, vec![Effect::Kill]),
-        Event::LimitHit(which) if !which.is_of_output() => (streams, vec![Effect::Kill]),
+        Event::LimitHit(which) if !which.is_output_limit() => (streams, vec![Effect::Kill]),
         Event::Started
         | Event::FailedToStart(_)
         | Event::LeaderExited(..)
@@ -337,7 +337,7 @@ const BY_SIGNAL: i32 = 128;
 /// refused it a process: a job that fails after that failed because of it.
 pub(super) fn outcome(
     exit: ExitKind,
-    spec: &Spec,
+    spec: &JobSpec,
     out_of_memory: Option<u64>,
     was_refused_tasks: bool,
 ) -> Outcome {
@@ -354,11 +354,11 @@ pub(super) fn outcome(
 
 /// `true` if those who outlived the leader are as many as the job may have: with the leader they
 /// were too many. Not every kernel limit tells that it refused a process.
-pub(super) fn survivors_reach_limit(spec: &Spec, survivors: &[u32]) -> bool {
+pub(super) fn survivors_reach_limit(spec: &JobSpec, survivors: &[u32]) -> bool {
     spec.resources.processes.is_some_and(|most| survivors.len() as u64 >= most)
 }
 
-fn limit(exit: ExitKind, spec: &Spec, out_of_memory: Option<u64>) -> Option<LimitKind> {
+fn limit(exit: ExitKind, spec: &JobSpec, out_of_memory: Option<u64>) -> Option<LimitKind> {
     let limits = &spec.resources;
     match signal(exit, &spec.program)? {
         SIGKILL => {
@@ -372,11 +372,11 @@ fn limit(exit: ExitKind, spec: &Spec, out_of_memory: Option<u64>) -> Option<Limi
 }
 
 /// The signal that ended the leader or, where that is a shell, its last command.
-fn signal(exit: ExitKind, program: &Program) -> Option<i32> {
+fn signal(exit: ExitKind, program: &JobProgram) -> Option<i32> {
     match (exit, program) {
         (ExitKind::Signal { signal, .. }, _) => Some(signal),
-        (ExitKind::Code(code), Program::Shell(_)) => Some(code - BY_SIGNAL),
-        (ExitKind::Code(_), Program::Direct { .. }) => None,
+        (ExitKind::Code(code), JobProgram::Shell(_)) => Some(code - BY_SIGNAL),
+        (ExitKind::Code(_), JobProgram::Direct { .. }) => None,
     }
 }
 
@@ -723,13 +723,13 @@ mod exit_tests {
     }
 
     fn limited(exit: ExitKind, out_of_memory: Option<u64>) -> Outcome {
-        outcome(exit, &Spec { resources: LIMITS, ..spec("true") }, out_of_memory, false)
+        outcome(exit, &JobSpec { resources: LIMITS, ..spec("true") }, out_of_memory, false)
     }
 
     #[test]
     fn a_failure_after_a_refused_process_reads_as_the_limit() {
         let resources = ResourceLimits { processes: Some(7), ..LIMITS };
-        let refused = |exit| outcome(exit, &Spec { resources, ..spec("true") }, None, true);
+        let refused = |exit| outcome(exit, &JobSpec { resources, ..spec("true") }, None, true);
         let limit = Outcome::Limit { which: LimitKind::Processes(7) };
         assert_eq!([refused(ExitKind::Code(2)), refused(by(SIGKILL))], [limit.clone(), limit]);
         assert_eq!(refused(ExitKind::Code(0)), Outcome::Exited { code: 0 }, "it coped");
@@ -738,12 +738,12 @@ mod exit_tests {
     #[test]
     fn as_many_survivors_as_the_limit_tell_of_a_refused_process() {
         let resources = ResourceLimits { processes: Some(2), ..LIMITS };
-        let spec = Spec { resources, ..spec("true") };
+        let spec = JobSpec { resources, ..spec("true") };
         assert_eq!(
             [&[7][..], &[7, 8]].map(|left| survivors_reach_limit(&spec, left)),
             [false, true]
         );
-        assert!(!survivors_reach_limit(&Spec { resources: LIMITS, ..spec }, &[7, 8, 9]));
+        assert!(!survivors_reach_limit(&JobSpec { resources: LIMITS, ..spec }, &[7, 8, 9]));
     }
 
     #[test]
@@ -769,8 +769,8 @@ mod exit_tests {
         for code in [152, 153] {
             let exit = ExitKind::Code(code);
             assert_eq!(outcome(exit, &free, None, false), Outcome::Exited { code });
-            let program = Program::Direct { program: "x".to_owned(), args: Vec::new() };
-            let direct = Spec { resources: LIMITS, program, ..spec("") };
+            let program = JobProgram::Direct { program: "x".to_owned(), args: Vec::new() };
+            let direct = JobSpec { resources: LIMITS, program, ..spec("") };
             assert_eq!(
                 outcome(exit, &direct, None, false),
                 Outcome::Exited { code },

@@ -13,7 +13,7 @@ use crate::outcome::{LimitKind, Outcome};
 use crate::output::{LogSettings, LogWriter, PageEnd, PageRequest, Quota};
 use crate::process::Host;
 use crate::process::shell::Shell;
-use crate::spec::{LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin, Stream};
+use crate::spec::{JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin, Stream};
 
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
@@ -59,16 +59,16 @@ pub(crate) fn settings() -> Arc<JobSettings> {
     })
 }
 
-pub(super) fn spec(text: &str) -> Spec {
-    let limits = Limits {
+pub(super) fn spec(text: &str) -> JobSpec {
+    let limits = RunLimits {
         timeout: LONG,
         grace: LONG,
         output_bytes: 1 << 20,
         output_lines: 1 << 20,
         large_bytes: 1 << 20,
     };
-    Spec {
-        program: Program::Shell(text.to_owned()),
+    JobSpec {
+        program: JobProgram::Shell(text.to_owned()),
         cwd: PathBuf::from("/"),
         env: Vec::new(),
         stdin: Stdin::Closed,
@@ -82,7 +82,7 @@ pub(super) fn spec(text: &str) -> Spec {
         priority: Priority::Normal,
         shell: ShellUse::Configured,
         shell_path: None,
-        tenant: crate::ids::Tenant::LOCAL,
+        tenant: crate::ids::TenantId::LOCAL,
         drain_max: None,
         trace: crate::trace::CallTrace::own(),
     }
@@ -195,7 +195,7 @@ async fn floods_that_pause_and_come_again_are_kept_to_the_last_byte_by_however_m
     parent.stop(None);
 }
 
-async fn outcome_of(spec: Spec) -> Outcome {
+async fn outcome_of(spec: JobSpec) -> Outcome {
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
     let (seat, job) = create(JobId::local(1), Order { spec, cwd: None }, &settings());
     seat.run(parent.get_cell()).await.unwrap();
@@ -210,8 +210,8 @@ async fn a_bound_that_a_job_has_passed_is_told_however_soon_it_ends() {
     for _ in 0..10 {
         for (text, which) in [("printf %0100d 1", bytes), ("printf '%s\\n' 1 2 3 4 5 6 7", lines)] {
             let small = spec(text);
-            let limits = Limits { output_bytes: 50, output_lines: 5, ..small.limits };
-            let outcome = outcome_of(Spec { limits, ..small }).await;
+            let limits = RunLimits { output_bytes: 50, output_lines: 5, ..small.limits };
+            let outcome = outcome_of(JobSpec { limits, ..small }).await;
             assert_eq!(outcome, Outcome::Limit { which });
         }
     }
@@ -221,8 +221,8 @@ async fn a_bound_that_a_job_has_passed_is_told_however_soon_it_ends() {
 async fn a_deadline_may_be_as_short_as_one_likes() {
     for after in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(5)] {
         let long = spec("exec sleep 300");
-        let limits = Limits { timeout: after, ..long.limits };
-        assert_eq!(outcome_of(Spec { limits, ..long }).await, Outcome::TimedOut { after });
+        let limits = RunLimits { timeout: after, ..long.limits };
+        assert_eq!(outcome_of(JobSpec { limits, ..long }).await, Outcome::TimedOut { after });
     }
 }
 

@@ -397,20 +397,20 @@ mod tests {
     use crate::job::tests::{LONG, Parent, page, settings, spec};
     use crate::job::{JobHandle, Order, create};
     use crate::outcome::LimitKind;
-    use crate::outcome::{Ending, Outcome};
-    use crate::spec::Spec;
+    use crate::outcome::{JobEnding, Outcome};
+    use crate::spec::JobSpec;
 
     const MB: u64 = 1 << 20;
 
     async fn start(text: &str, resources: ResourceLimits) -> JobHandle {
         let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
-        let order = Order { spec: Spec { resources, ..spec(text) }, cwd: None };
+        let order = Order { spec: JobSpec { resources, ..spec(text) }, cwd: None };
         let (seat, job) = create(JobId::local(1), order, &settings());
         seat.run(parent.get_cell()).await.unwrap();
         job
     }
 
-    async fn ended(job: &JobHandle) -> Ending {
+    async fn ended(job: &JobHandle) -> JobEnding {
         let ending = tokio::time::timeout(LONG, job.finished()).await.expect("it ends");
         tokio::time::timeout(LONG, job.settled()).await.expect("nothing of it is left");
         ending

@@ -25,7 +25,8 @@ use rmcp::service::{PeerRequestOptions, RequestContext, ServiceError};
 use super::reply::thousands;
 use super::tools::{Call, Response, Turn, WaitEnd, wait_for};
 use crate::service::{
-    Consent, Fate, JobHandle, NoConsent, Parked, Question, Submission, SubmitError, Submitted,
+    ApprovalQuestion, Consent, JobHandle, NoConsent, ParkedState, ParkedSubmission, Submission,
+    SubmitError, SubmitOutcome,
 };
 use crate::spec::Stdin;
 
@@ -87,7 +88,7 @@ pub(crate) async fn submit(
     call: Call<'_>,
     submission: Submission,
 ) -> Result<ControlFlow<Response, JobHandle>, SubmitError> {
-    let desk = call.desk;
+    let client = call.client;
     if let Some(Answered { question, consent }) = call.answered {
         let said = consent.ok_or(NoConsent::Declined);
         // Boxed, here and below: a call that nobody is asked about would else be as large.
@@ -95,11 +96,11 @@ pub(crate) async fn submit(
     }
     let way = Way::of(call.request);
     if way == Way::None {
-        return desk.submit(submission).await.map(Continue);
+        return client.submit(submission).await.map(Continue);
     }
-    let question = match desk.submit_or_ask(submission.clone()).await? {
-        Submitted::Job(job) => return Ok(Continue(job)),
-        Submitted::Ask(question) => question,
+    let question = match client.submit_or_ask(submission.clone()).await? {
+        SubmitOutcome::Job(job) => return Ok(Continue(job)),
+        SubmitOutcome::Ask(question) => question,
     };
     // Whoever is asked may take long, and calls behind this one need not wait for that.
     Turn::end(call.request);
@@ -110,7 +111,7 @@ pub(crate) async fn submit(
         }
         // What is typed into a terminal is not a part of what can be parked.
         Way::Result if call.task_after.is_some() && submission.stdin != Stdin::Terminal => {
-            let parked = desk.park(submission, question);
+            let parked = client.park(submission, question);
             Ok(Break(Response::Parked(Box::new(parked))))
         }
         Way::Result => Ok(Break(Response::Ask(question))),
@@ -125,13 +126,13 @@ async fn approved(
     said: Result<Consent, NoConsent>,
 ) -> Result<JobHandle, SubmitError> {
     match said {
-        Ok(consent) => call.desk.submit_approved(submission, question, consent).await,
-        Err(why) => Err(call.desk.decline(question, why)),
+        Ok(consent) => call.client.submit_approved(submission, question, consent).await,
+        Err(why) => Err(call.client.decline(question, why)),
     }
 }
 
 /// Asks by a request of our own, as long as the client bears a call that waits.
-async fn ask(call: Call<'_>, question: &Question) -> Result<Consent, NoConsent> {
+async fn ask(call: Call<'_>, question: &ApprovalQuestion) -> Result<Consent, NoConsent> {
     let limit = call.patience();
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(question_form(question)));
     let options = PeerRequestOptions::with_timeout(limit);
@@ -163,8 +164,8 @@ const CHOICES: [(&str, Option<Consent>); 3] =
 const SHOWN_CHARS: usize = 1500;
 
 /// The form in which somebody is asked.
-pub(crate) fn question_form(question: &Question) -> ElicitRequestParams {
-    let Question { command, cwd, rule, .. } = question;
+pub(crate) fn question_form(question: &ApprovalQuestion) -> ElicitRequestParams {
+    let ApprovalQuestion { command, cwd, rule, .. } = question;
     let message = format!(
         "May this command run in {}?\n\n{}\n\nIt matches {rule}. once: run it now. tenant: run it \
          now, and again without asking until the server ends. no: do not run it.",
@@ -181,12 +182,12 @@ pub(crate) fn question_form(question: &Question) -> ElicitRequestParams {
 }
 
 /// The same as the answer to a call, which is to be sent again with what was said.
-pub(crate) fn question_result(question: &Question) -> InputRequiredResult {
+pub(crate) fn question_result(question: &ApprovalQuestion) -> InputRequiredResult {
     InputRequiredResult::new(Some(question_requests(question)), Some(question.id.clone()))
 }
 
 /// The same as what a task asks for.
-pub(crate) fn question_requests(question: &Question) -> InputRequests {
+pub(crate) fn question_requests(question: &ApprovalQuestion) -> InputRequests {
     let request = InputRequest::Elicitation(ElicitRequest::new(question_form(question)));
     InputRequests::from([(APPROVAL.to_owned(), request)])
 }
@@ -210,16 +211,16 @@ pub(crate) fn consent_among(responses: &InputResponses) -> Option<Consent> {
 }
 
 /// What a client that waits is told in between.
-pub(crate) fn asking_line(question: &Question) -> String {
+pub(crate) fn asking_line(question: &ApprovalQuestion) -> String {
     format!("waiting for somebody's yes: {} wants it", question.rule)
 }
 
 /// How a submission stands that has asked somebody.
-pub(crate) fn parked_line(parked: &Parked) -> String {
+pub(crate) fn parked_line(parked: &ParkedSubmission) -> String {
     match &parked.fate {
-        Fate::Open => asking_line(&parked.question),
-        Fate::Refused(error) => format!("refused, nothing was run: {error}"),
-        Fate::Cancelled => "cancelled before anybody agreed, nothing was run".to_owned(),
+        ParkedState::Open => asking_line(&parked.question),
+        ParkedState::Refused(error) => format!("refused, nothing was run: {error}"),
+        ParkedState::Cancelled => "cancelled before anybody agreed, nothing was run".to_owned(),
     }
 }
 

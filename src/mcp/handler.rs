@@ -27,8 +27,8 @@ use super::tool_set::Offer;
 use super::tool_set::answer;
 use super::tools::{Call, Turn};
 use super::{resources, server_info, tasks};
-use crate::ids::Tenant;
-use crate::service::{Desk, Identity, JobHandle, Role, Yard};
+use crate::ids::TenantId;
+use crate::service::{CallerIdentity, CallerRole, JobHandle, JobService, TenantClient};
 use crate::telemetry::{events, labels};
 
 /// How long clients may keep what cannot change while the server runs.
@@ -46,20 +46,20 @@ pub struct Handler {
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) yard: Yard,
+    pub(super) service: JobService,
     pub(super) settings: McpSettings,
     pub(super) offer: Offer,
     pub(super) info: ServerConfig,
 }
 
 impl Handler {
-    /// A handler that runs its tools on `yard`, for requests that each say who sent them.
+    /// A handler that runs its tools on `service`, for requests that each say who sent them.
     #[must_use]
-    pub fn new(yard: Yard, settings: McpSettings) -> Self {
+    pub fn new(service: JobService, settings: McpSettings) -> Self {
         let offer = Offer::of(&settings.dialects, &settings.dialect);
         events::tools_offered(offer.names());
         let info = server_config(&settings);
-        let shared = Arc::new(Shared { yard, settings, offer, info });
+        let shared = Arc::new(Shared { service, settings, offer, info });
         Self { shared, subscriptions: Arc::default(), callers: Callers::Each, cwd: None }
     }
 
@@ -71,13 +71,13 @@ impl Handler {
 
     /// The same server for a connection of which all requests come from one caller.
     #[must_use]
-    pub fn for_caller(&self, identity: Identity) -> Self {
+    pub fn for_caller(&self, identity: CallerIdentity) -> Self {
         Self { callers: Callers::One(identity), ..self.for_connection() }
     }
 
     /// The same, with jobs that name no directory in this one.
     #[must_use]
-    pub fn in_directory(self, cwd: &Path) -> Self {
+    pub fn with_directory(self, cwd: &Path) -> Self {
         Self { cwd: Some(cwd.into()), ..self }
     }
 
@@ -140,18 +140,18 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let Shared { settings, offer, .. } = &*self.shared;
         let tool = offer.find(&request.name)?;
-        let desk = &self.desk(&context)?;
+        let client = &self.client(&context)?;
         let arguments = request.arguments.take();
         let budget = TokenBudget::asked(arguments.as_ref(), settings.max_tokens);
         let task_after = tasks::are_known_to(&context).then_some(settings.task_grace);
         let answered = Answered::by(&request);
-        let call = Call { desk, settings, request: &context, budget, task_after, answered };
+        let call = Call { client, settings, request: &context, budget, task_after, answered };
         if !tool.runs() {
             // Only jobs are numbered in the order of their calls.
             Turn::end(&context);
         }
         let mut response = answer(tool, call, arguments).await;
-        note_job(desk, &context);
+        note_job(client, &context);
         if let Some(meta) = meta_of(&mut response) {
             self.stamp_modern(&context, meta);
         }
@@ -163,9 +163,9 @@ impl ServerHandler for Handler {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let desk = self.task_desk("tasks/get", &context)?;
-        let looked = tasks::get(&desk, &self.shared.settings, &context, &request.task_id).await;
-        note_job(&desk, &context);
+        let client = self.task_desk("tasks/get", &context)?;
+        let looked = tasks::get(&client, &self.shared.settings, &context, &request.task_id).await;
+        note_job(&client, &context);
         let mut result = looked?;
         self.stamp_task(&mut result);
         Ok(result)
@@ -176,9 +176,9 @@ impl ServerHandler for Handler {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let desk = self.task_desk("tasks/update", &context)?;
-        let updated = tasks::update(&desk, &request.task_id, &request.input_responses).await;
-        note_job(&desk, &context);
+        let client = self.task_desk("tasks/update", &context)?;
+        let updated = tasks::update(&client, &request.task_id, &request.input_responses).await;
+        note_job(&client, &context);
         updated
     }
 
@@ -187,9 +187,9 @@ impl ServerHandler for Handler {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let desk = self.task_desk("tasks/cancel", &context)?;
-        let cancelled = tasks::cancel(&desk, &request.task_id).await;
-        note_job(&desk, &context);
+        let client = self.task_desk("tasks/cancel", &context)?;
+        let cancelled = tasks::cancel(&client, &request.task_id).await;
+        note_job(&client, &context);
         cancelled
     }
 
@@ -218,8 +218,8 @@ impl ServerHandler for Handler {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let desk = self.desk(&context)?;
-        let mut result = CompleteResult::new(resources::complete(&desk, &request).await?);
+        let client = self.client(&context)?;
+        let mut result = CompleteResult::new(resources::complete(&client, &request).await?);
         self.stamp_modern(&context, &mut result.meta);
         Ok(result)
     }
@@ -250,14 +250,14 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let desk = &self.desk(&context)?;
+        let client = &self.client(&context)?;
         if !is_modern(&context) {
             // Before the look at the list, so that no job is missed. Who never looks at it is
             // not bothered.
-            self.subscriptions.follow_list(desk, context.peer.clone()).await;
+            self.subscriptions.follow_list(client, context.peer.clone()).await;
         }
         let cursor = request.and_then(|request| request.cursor);
-        let mut result = resources::list(desk, cursor.as_deref()).await?;
+        let mut result = resources::list(client, cursor.as_deref()).await?;
         self.stamp_modern(&context, &mut result.meta);
         Ok(result)
     }
@@ -280,9 +280,9 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let desk = self.desk(&context)?;
+        let client = self.client(&context)?;
         let most = self.shared.settings.max_page_bytes;
-        let mut result = resources::read(&desk, &request.uri, most).await?;
+        let mut result = resources::read(&client, &request.uri, most).await?;
         self.stamp_modern(&context, &mut result.meta);
         Ok(result.into())
     }
@@ -292,8 +292,8 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let desk = self.desk(&context)?;
-        self.subscriptions.follow(&desk, &request.uri, context.peer).await
+        let client = self.client(&context)?;
+        self.subscriptions.follow(&client, &request.uri, context.peer).await
     }
 
     async fn unsubscribe(
@@ -314,8 +314,8 @@ impl ServerHandler for Handler {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let desk = self.desk(context.request_context())?;
-        self.subscriptions.listen(&desk, &context).await
+        let client = self.client(context.request_context())?;
+        self.subscriptions.listen(&client, &context).await
     }
 }
 
@@ -338,19 +338,22 @@ fn misfit(request: &CustomRequest, era: Eras) -> Option<ErrorData> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Callers {
     /// All requests of this connection come from one.
-    One(Identity),
+    One(CallerIdentity),
     /// The HTTP guard left it beside each request.
     Each,
 }
 
 impl Callers {
     /// Who sent this request; an error where nobody said, since guessing would open a door.
-    pub(super) fn of(self, context: &RequestContext<RoleServer>) -> Result<Identity, ErrorData> {
+    pub(super) fn of(
+        self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallerIdentity, ErrorData> {
         match self {
             Self::One(identity) => Ok(identity),
             Self::Each => {
                 let parts = context.extensions.get::<Parts>();
-                let identity = parts.and_then(|parts| parts.extensions.get::<Identity>());
+                let identity = parts.and_then(|parts| parts.extensions.get::<CallerIdentity>());
                 identity.copied().ok_or_else(|| {
                     ErrorData::internal_error("the caller of this request is not known", None)
                 })
@@ -406,22 +409,26 @@ pub(super) fn meta_of(response: &mut CallToolResponse) -> Option<&mut Option<Met
 
 impl Handler {
     /// What the caller of a request sees of the yard.
-    pub(super) fn desk(&self, context: &RequestContext<RoleServer>) -> Result<Desk, ErrorData> {
+    pub(super) fn client(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<TenantClient, ErrorData> {
         let client = context.client_info().map(|info| info.name);
         let identity = self.callers.of(context)?;
-        let desk = self.shared.yard.desk(identity, client.as_deref().unwrap_or("unknown"));
-        let desk = match Place::trace(context) {
-            Some(trace) => desk.in_trace(trace),
-            None => desk,
+        let client =
+            self.shared.service.tenant_client(identity, client.as_deref().unwrap_or("unknown"));
+        let client = match Place::trace(context) {
+            Some(trace) => client.with_trace(trace),
+            None => client,
         };
         Ok(match &self.cwd {
-            Some(cwd) => desk.in_directory(Arc::clone(cwd)),
-            None => desk,
+            Some(cwd) => client.with_directory(Arc::clone(cwd)),
+            None => client,
         })
     }
 
     /// Whose request it is, where that is known.
-    pub(super) fn tenant_of(&self, context: &RequestContext<RoleServer>) -> Option<Tenant> {
+    pub(super) fn tenant_of(&self, context: &RequestContext<RoleServer>) -> Option<TenantId> {
         self.callers.of(context).ok().map(|identity| identity.tenant)
     }
 
@@ -438,12 +445,12 @@ impl Handler {
 
     /// The jobs of all tenants, newest first.
     pub(super) async fn all(&self) -> Vec<JobHandle> {
-        self.shared.yard.all_jobs().await
+        self.shared.service.list_all().await
     }
 
     /// What a caller sees of the yard who is no MCP client.
-    pub(super) fn desk_of(&self, identity: Identity) -> Desk {
-        self.shared.yard.desk(identity, "api")
+    pub(super) fn desk_of(&self, identity: CallerIdentity) -> TenantClient {
+        self.shared.service.tenant_client(identity, "api")
     }
 
     /// Whether this message calls a tool that runs, types, writes or stops, or changes a task.
@@ -452,7 +459,7 @@ impl Handler {
     pub fn needs_run(&self, message: &[u8]) -> bool {
         match Called::by(message) {
             Some(Called::Tool(name)) => {
-                self.shared.offer.find(&name).is_ok_and(|tool| !tool.is_for(Role::Read))
+                self.shared.offer.find(&name).is_ok_and(|tool| !tool.is_for(CallerRole::Read))
             }
             Some(Called::TaskChange) => true,
             None => false,
@@ -464,14 +471,14 @@ impl Handler {
         &self,
         method: &str,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Desk, ErrorData> {
-        if is_modern(context) { self.desk(context) } else { Err(self.unknown_method(method)) }
+    ) -> Result<TenantClient, ErrorData> {
+        if is_modern(context) { self.client(context) } else { Err(self.unknown_method(method)) }
     }
 }
 
 /// Tells which job a request was about, if it was about one.
-pub(super) fn note_job(desk: &Desk, context: &RequestContext<RoleServer>) {
-    if let Some(job) = desk.first_job() {
+pub(super) fn note_job(client: &TenantClient, context: &RequestContext<RoleServer>) {
+    if let Some(job) = client.first_job() {
         Place::note_job(context, job);
     }
 }

@@ -22,7 +22,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tracing::Instrument;
 
 use super::handler::Handler;
-use crate::ids::{JobId, Tenant};
+use crate::ids::{JobId, TenantId};
 use crate::telemetry::events::ActiveOperation;
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::telemetry::{ErrorType, events};
@@ -220,7 +220,7 @@ pub(super) struct Asked<'a> {
     pub(super) method: &'a str,
     /// The tool that is called, if one is.
     pub(super) tool: Option<&'static str>,
-    pub(super) tenant: Option<Tenant>,
+    pub(super) tenant: Option<TenantId>,
     /// What carries requests that do not say.
     pub(super) network: Network,
 }
@@ -418,7 +418,7 @@ mod tests {
             request: CallToolRequestParams,
             mut context: RequestContext<RoleServer>,
         ) -> Result<CallToolResponse, ErrorData> {
-            let (tool, tenant) = (Some("run_command"), Some(Tenant::LOCAL));
+            let (tool, tenant) = (Some("run_command"), Some(TenantId::LOCAL));
             let asked = Asked { method: "tools/call", tool, tenant, network: Network::Pipe };
             let operation = Operation::begin(asked, &context);
             context.extensions.insert(operation.place());

@@ -9,7 +9,7 @@ use super::reply::{Answer, Part};
 use super::settings::ResultFormat;
 use super::snapshot::Snapshot;
 use crate::ids::JobNumber;
-use crate::service::{Desk, FindError, Identity, JobHandle, Phase, Role};
+use crate::service::{CallerIdentity, CallerRole, FindError, JobHandle, Phase, TenantClient};
 
 /// Where a job is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,28 +40,33 @@ impl Handler {
     ///
     /// # Errors
     /// When there is no such job.
-    pub async fn job(&self, caller: Identity, job: JobNumber) -> Result<Value, FindError> {
-        let desk = self.desk_of(caller);
-        let job = desk.find(desk.job(job)).await?;
-        let now = Snapshot::take(&desk, &job).await;
+    pub async fn job(&self, caller: CallerIdentity, job: JobNumber) -> Result<Value, FindError> {
+        let client = self.desk_of(caller);
+        let job = client.find(client.job(job)).await?;
+        let now = Snapshot::take(&client, &job).await;
         let bare = Answer::about(&now, None, ResultFormat::Structured);
         let answer =
             names(&job).into_iter().fold(bare, |answer, (name, it)| answer.with_field(&name, it));
-        Ok(structured(&desk, answer))
+        Ok(structured(&client, answer))
     }
 
     /// The newest jobs in this state, or in any, newest first: `{"jobs": [ … ]}`.
-    pub async fn jobs(&self, caller: Identity, state: Option<JobState>, limit: usize) -> Value {
-        let desk = self.desk_of(caller);
-        let jobs = desk.list().await;
+    pub async fn jobs(
+        &self,
+        caller: CallerIdentity,
+        state: Option<JobState>,
+        limit: usize,
+    ) -> Value {
+        let client = self.desk_of(caller);
+        let jobs = client.list().await;
         let is_wanted =
             |job: &&JobHandle| state.is_none_or(|state| state == JobState::of(&job.status().phase));
         let mut parts = Vec::new();
         for job in jobs.iter().filter(is_wanted).take(limit) {
-            let now = Snapshot::take(&desk, job).await;
+            let now = Snapshot::take(&client, job).await;
             parts.push(Part::listed(&now, String::new(), names(job)));
         }
-        structured(&desk, Answer::several(Some(String::new()), parts))
+        structured(&client, Answer::several(Some(String::new()), parts))
     }
 
     /// The same of all tenants, each job with its own: for an operator.
@@ -72,19 +77,19 @@ impl Handler {
         let mut parts = Vec::new();
         for job in jobs.iter().filter(is_wanted).take(limit) {
             let tenant = job.id().tenant();
-            let desk = self.desk_of(Identity { tenant, role: Role::Read });
-            let now = Snapshot::take(&desk, job).await;
+            let client = self.desk_of(CallerIdentity { tenant, role: CallerRole::Read });
+            let now = Snapshot::take(&client, job).await;
             let mut names = names(job);
             names.insert("tenant".into(), tenant.name().into());
             parts.push(Part::listed(&now, String::new(), names));
         }
-        let desk = self.desk_of(Identity::LOCAL);
-        structured(&desk, Answer::several(Some(String::new()), parts))
+        let client = self.desk_of(CallerIdentity::LOCAL);
+        structured(&client, Answer::several(Some(String::new()), parts))
     }
 }
 
-fn structured(desk: &Desk, answer: Answer) -> Value {
-    let masked = answer.with_hint(None).masked(&desk.redactor());
+fn structured(client: &TenantClient, answer: Answer) -> Value {
+    let masked = answer.with_hint(None).masked(&client.redactor());
     masked.into_result(ResultFormat::Structured).structured_content.unwrap_or_default()
 }
 

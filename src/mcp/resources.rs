@@ -18,7 +18,7 @@ use crate::output::views::{Ansi, Fold, Long, ViewOptions};
 use crate::output::{
     BlockingReader, LogReader, PageEnd, Part, PartRequest, ReadBusy, scan_with, views,
 };
-use crate::service::{Desk, FindError, JobHandle};
+use crate::service::{FindError, JobHandle, TenantClient};
 use crate::spec::Stream;
 
 /// The memory of a read beside what it shows.
@@ -32,16 +32,16 @@ const PAGE: usize = 100;
 
 /// The newest jobs, newest first; from the cursor on where one is given.
 pub(super) async fn list(
-    desk: &Desk,
+    client: &TenantClient,
     cursor: Option<&str>,
 ) -> Result<ListResourcesResult, ErrorData> {
     let before = cursor.map(before_of).transpose()?;
-    let mut jobs = desk.list().await;
-    jobs.retain(|job| before.is_none_or(|before| job.id().in_tenant() < before));
+    let mut jobs = client.list().await;
+    jobs.retain(|job| before.is_none_or(|before| job.id().job_number() < before));
     let is_all = jobs.len() <= PAGE;
     jobs.truncate(PAGE);
     let next = jobs.last().filter(|_| !is_all).map(|job| format!("before:{}", job.id()));
-    let redactor = desk.redactor();
+    let redactor = client.redactor();
     let resources = listed_resources(&jobs, &redactor).await;
     let mut result = ListResourcesResult::with_all_items(resources);
     result.next_cursor = next;
@@ -73,12 +73,12 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 
 /// The output at this address, up to `max_bytes`.
 pub(super) async fn read(
-    desk: &Desk,
+    client: &TenantClient,
     uri: &str,
     max_bytes: usize,
 ) -> Result<ReadResourceResult, ErrorData> {
-    let (address, job) = find(desk, uri).await?;
-    let redactor = desk.redactor();
+    let (address, job) = find(client, uri).await?;
+    let redactor = client.redactor();
     let memory = job.output().reserve(BASE_MEMORY + MEMORY_PER_BYTE * max_bytes, MEMORY_WAIT);
     let memory = memory.await.map_err(busy)?;
     let read = move |log: &BlockingReader| {
@@ -97,7 +97,10 @@ pub(super) async fn read(
 }
 
 /// The job at an address.
-pub(super) async fn find(desk: &Desk, uri: &str) -> Result<(Address, JobHandle), ErrorData> {
+pub(super) async fn find(
+    client: &TenantClient,
+    uri: &str,
+) -> Result<(Address, JobHandle), ErrorData> {
     let given: String = uri.chars().take(80).collect();
     let not_found = |why: &str| {
         let data = serde_json::json!({ "uri": uri });
@@ -109,7 +112,7 @@ pub(super) async fn find(desk: &Desk, uri: &str) -> Result<(Address, JobHandle),
             ErrorData::invalid_params(format!("`{given}` names no part; {error}"), None)
         }
     })?;
-    let job = desk.find(desk.job(address.job)).await.map_err(|error| match error {
+    let job = client.find(client.job(address.job)).await.map_err(|error| match error {
         FindError::Unknown { .. } => not_found(&error.to_string()),
         FindError::Freed { .. } => {
             let data = serde_json::json!({ "uri": uri, "error_code": error.code() });
@@ -232,13 +235,13 @@ fn place(part: &Part, address: &Address) -> MetaObject {
 
 /// The values that the argument can have and that begin as it does so far: jobs newest first.
 pub(super) async fn complete(
-    desk: &Desk,
+    client: &TenantClient,
     request: &CompleteRequestParams,
 ) -> Result<CompletionInfo, ErrorData> {
     check_template(&request.r#ref)?;
     let argument = &request.argument;
     let values = match argument.name.as_str() {
-        "job" => desk.list().await.iter().map(|job| job.id().to_string()).collect(),
+        "job" => client.list().await.iter().map(|job| job.id().to_string()).collect(),
         "stream" => [Stream::Stdout, Stream::Stderr].map(|it| it.name().to_owned()).to_vec(),
         // A position can be any number.
         "start" | "end" => Vec::new(),

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::confinement::Granted;
 use crate::ids::JobId;
-use crate::outcome::{Ending, Outcome};
+use crate::outcome::{JobEnding, Outcome};
 use crate::output::Progress;
-use crate::service::{Desk, JobHandle, Liveness, Phase, QueuePlace};
+use crate::service::{JobHandle, Liveness, Phase, QueuePlace, TenantClient};
 use crate::trace::TraceId;
 
 /// One job at one moment. Plain data: nothing in it changes while an answer is written.
@@ -49,7 +49,7 @@ pub(crate) enum State {
     /// It is being ended.
     Stopping,
     /// It has ended.
-    Finished(Ending),
+    Finished(JobEnding),
 }
 
 impl Snapshot {
@@ -71,17 +71,17 @@ impl Snapshot {
     }
 
     /// Looks at a job now.
-    pub(crate) async fn take(desk: &Desk, job: &JobHandle) -> Self {
-        Self::with(desk, job, JobHandle::liveness).await
+    pub(crate) async fn take(client: &TenantClient, job: &JobHandle) -> Self {
+        Self::with(client, job, JobHandle::liveness).await
     }
 
     /// The same for whoever asks often: its processes may have been looked at a moment ago.
-    pub(crate) async fn take_often(desk: &Desk, job: &JobHandle) -> Self {
-        Self::with(desk, job, JobHandle::recent_liveness).await
+    pub(crate) async fn take_often(client: &TenantClient, job: &JobHandle) -> Self {
+        Self::with(client, job, JobHandle::recent_liveness).await
     }
 
     async fn with(
-        desk: &Desk,
+        client: &TenantClient,
         job: &JobHandle,
         liveness: fn(&JobHandle) -> Option<Liveness>,
     ) -> Self {
@@ -89,7 +89,7 @@ impl Snapshot {
         // it will be shown with.
         let status = job.status();
         let state = match &status.phase {
-            Phase::Queued => State::Queued(desk.queue_place(job.id()).await),
+            Phase::Queued => State::Queued(client.queue_position(job.id()).await),
             Phase::Running => State::Running(liveness(job)),
             Phase::Stopping => State::Stopping,
             Phase::Finished(ending) => State::Finished(ending.clone()),
@@ -105,13 +105,13 @@ impl Snapshot {
             survivors: job.survivors().into_iter().chain(job.unattributed()).collect(),
             confinement: job.spec().confinement,
             doubt: job.spec().doubt.clone(),
-            writable: desk.writable(job.spec()),
-            trace_id: job.spec().trace.known_id(),
+            writable: client.writable(job.spec()),
+            trace_id: job.spec().trace.id_known_to_caller(),
         }
     }
 
     /// How it ended, once it has.
-    pub(crate) const fn ending(&self) -> Option<&Ending> {
+    pub(crate) const fn ending(&self) -> Option<&JobEnding> {
         match &self.state {
             State::Finished(ending) => Some(ending),
             State::Queued(_) | State::Running(_) | State::Stopping => None,

@@ -24,7 +24,7 @@ use tokio::time::sleep;
 
 use super::resources;
 use super::resources::{Address, ByteRange};
-use crate::service::{Desk, JobHandle};
+use crate::service::{JobHandle, TenantClient};
 use crate::spec::Stream;
 use crate::telemetry::events;
 use crate::telemetry::events::ActiveSubscription;
@@ -62,11 +62,11 @@ impl Subscriptions {
     /// From now on a legacy client hears of changes of this output.
     pub(super) async fn follow(
         &self,
-        desk: &Desk,
+        client: &TenantClient,
         uri: &str,
         peer: Peer<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let follower = self.follower(desk, uri, Voice::Legacy(peer)).await?;
+        let follower = self.follower(client, uri, Voice::Legacy(peer)).await?;
         self.wish(Wish::Follow(follower)).await;
         Ok(())
     }
@@ -80,14 +80,14 @@ impl Subscriptions {
     }
 
     /// From now on a legacy client hears when jobs appear.
-    pub(super) async fn follow_list(&self, desk: &Desk, peer: Peer<RoleServer>) {
-        self.wish(Wish::FollowList(desk.appearances(), Voice::Legacy(peer))).await;
+    pub(super) async fn follow_list(&self, client: &TenantClient, peer: Peer<RoleServer>) {
+        self.wish(Wish::FollowList(client.watch_new_jobs(), Voice::Legacy(peer))).await;
     }
 
     /// Sends a modern client what it asked for, until it asks no longer.
     pub(super) async fn listen(
         &self,
-        desk: &Desk,
+        client: &TenantClient,
         context: &SubscriptionContext,
     ) -> Result<(), ErrorData> {
         let voice = Voice::Modern(context.sink().clone());
@@ -95,18 +95,23 @@ impl Subscriptions {
         // Dropped at the end of the call, it ends those who are in it.
         let mut followers = JoinSet::new();
         for uri in accepted.resource_subscriptions.iter().flatten() {
-            followers.spawn(self.follower(desk, uri, voice.clone()).await?.run());
+            followers.spawn(self.follower(client, uri, voice.clone()).await?.run());
         }
         if accepted.resources_list_changed == Some(true) {
-            followers.spawn(follow_list(desk.appearances(), voice));
+            followers.spawn(follow_list(client.watch_new_jobs(), voice));
         }
         // Also when nothing more can change: the stream is the client's to close.
         context.cancelled().await;
         Ok(())
     }
 
-    async fn follower(&self, desk: &Desk, uri: &str, voice: Voice) -> Result<Follower, ErrorData> {
-        let (address, job) = resources::find(desk, uri).await?;
+    async fn follower(
+        &self,
+        client: &TenantClient,
+        uri: &str,
+        voice: Voice,
+    ) -> Result<Follower, ErrorData> {
+        let (address, job) = resources::find(client, uri).await?;
         // Notices carry the address as it was given, which must therefore be the one of all.
         let whole = Address { range: ByteRange::WHOLE, ..address };
         if whole.uri() != uri {

@@ -33,7 +33,9 @@ use super::snapshot::{Snapshot, State};
 use super::tools::{Call, answer_about, answer_of};
 use crate::ids::JobId;
 use crate::outcome::{Outcome, StopBy};
-use crate::service::{Desk, Fate, JobHandle, NoConsent, Parked, Role, StopWish};
+use crate::service::{
+    CallerRole, JobHandle, NoConsent, ParkedState, ParkedSubmission, StopWish, TenantClient,
+};
 use crate::telemetry::audit::rfc3339;
 
 /// Whether the client of this request can be answered with a task.
@@ -46,13 +48,13 @@ pub(super) fn are_known_to(context: &RequestContext<RoleServer>) -> bool {
 /// # Errors
 /// When the caller has no such task, or no longer.
 pub(super) async fn get(
-    desk: &Desk,
+    client: &TenantClient,
     settings: &McpSettings,
     request: &RequestContext<RoleServer>,
     id: &str,
 ) -> Result<GetTaskResult, ErrorData> {
-    let (found, Named { budget, created, .. }) = find(desk, id).await?;
-    let call = Call { desk, settings, request, budget, task_after: None, answered: None };
+    let (found, Named { budget, created, .. }) = find(client, id).await?;
+    let call = Call { client, settings, request, budget, task_after: None, answered: None };
     Ok(match found {
         Found::Job(job) => looked_at(call, &job, created).await,
         Found::Parked(parked) => parked_status(call, &parked),
@@ -63,16 +65,16 @@ pub(super) async fn get(
 ///
 /// # Errors
 /// When the caller has no such task, or no longer, or may only read.
-pub(super) async fn cancel(desk: &Desk, id: &str) -> Result<(), ErrorData> {
-    let (found, _) = find(desk, id).await?;
-    may_change(desk)?;
+pub(super) async fn cancel(client: &TenantClient, id: &str) -> Result<(), ErrorData> {
+    let (found, _) = find(client, id).await?;
+    may_change(client)?;
     match found {
         Found::Job(job) if job.status().ending().is_none() => {
             let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
             // What was freed in between has ended.
-            desk.stop(job.id(), wish).await.ok();
+            client.stop(job.id(), wish).await.ok();
         }
-        Found::Parked(parked) if parked.fate == Fate::Open => desk.forget_parked(&parked),
+        Found::Parked(parked) if parked.fate == ParkedState::Open => client.cancel_parked(&parked),
         Found::Job(_) | Found::Parked(_) => {}
     }
     Ok(())
@@ -83,16 +85,16 @@ pub(super) async fn cancel(desk: &Desk, id: &str) -> Result<(), ErrorData> {
 /// # Errors
 /// When the caller has no such task, or no longer, or may only read.
 pub(super) async fn update(
-    desk: &Desk,
+    client: &TenantClient,
     id: &str,
     responses: &InputResponses,
 ) -> Result<(), ErrorData> {
-    let (found, _) = find(desk, id).await?;
-    may_change(desk)?;
+    let (found, _) = find(client, id).await?;
+    may_change(client)?;
     match found {
-        Found::Parked(parked) if parked.fate == Fate::Open && is_answered(responses) => {
+        Found::Parked(parked) if parked.fate == ParkedState::Open && is_answered(responses) => {
             let said = consent_among(responses).ok_or(NoConsent::Declined);
-            desk.answer_parked(*parked, said).await;
+            client.answer_parked(*parked, said).await;
         }
         Found::Parked(_) | Found::Job(_) => {}
     }
@@ -111,12 +113,12 @@ struct Named {
 }
 
 impl Named {
-    fn id(self, desk: &Desk) -> String {
-        desk.ticket_carrying(self.job, [self.budget.tokens(), self.created.0])
+    fn id(self, client: &TenantClient) -> String {
+        client.ticket_with_numbers(self.job, [self.budget.tokens(), self.created.0])
     }
 
-    fn by(desk: &Desk, id: &str) -> Option<Self> {
-        let (job, [tokens, created]) = desk.carried(id)?;
+    fn by(client: &TenantClient, id: &str) -> Option<Self> {
+        let (job, [tokens, created]) = client.read_ticket_with_numbers(id)?;
         Some(Self { job, budget: TokenBudget::given(tokens), created: Moment(created) })
     }
 }
@@ -125,30 +127,30 @@ impl Named {
 enum Found {
     Job(JobHandle),
     /// What becomes a job when somebody agrees.
-    Parked(Box<Parked>),
+    Parked(Box<ParkedSubmission>),
 }
 
 /// What an id names, and what it says. Whatever is wrong with it, the answer is the same: nothing
 /// about others can be read from it.
-async fn find(desk: &Desk, id: &str) -> Result<(Found, Named), ErrorData> {
+async fn find(client: &TenantClient, id: &str) -> Result<(Found, Named), ErrorData> {
     let unknown = || {
         let message =
             "no such task: the id is wrong, or its job was freed; list_jobs shows what is kept";
         ErrorData::invalid_params(message, None)
     };
-    let named = Named::by(desk, id).ok_or_else(unknown)?;
-    let found = match desk.find(named.job).await {
+    let named = Named::by(client, id).ok_or_else(unknown)?;
+    let found = match client.find(named.job).await {
         Ok(job) => Found::Job(job),
         Err(_) => {
-            let parked = desk.parked(named.job).ok_or_else(unknown)?;
+            let parked = client.parked(named.job).ok_or_else(unknown)?;
             Found::Parked(Box::new(parked))
         }
     };
     Ok((found, named))
 }
 
-fn may_change(desk: &Desk) -> Result<(), ErrorData> {
-    if desk.caller().role >= Role::Run {
+fn may_change(client: &TenantClient) -> Result<(), ErrorData> {
+    if client.caller().role >= CallerRole::Run {
         return Ok(());
     }
     let message = "refused, nothing was done: this token may only look at jobs (role read-only); a task is changed by one with the role run";
@@ -228,7 +230,7 @@ impl Standing {
 }
 
 async fn task(call: Call<'_>, job: &JobHandle, now: &Snapshot, created: Moment) -> Task {
-    let id = Named { job: job.id(), budget: call.budget, created }.id(call.desk);
+    let id = Named { job: job.id(), budget: call.budget, created }.id(call.client);
     let standing = Standing::of(&now.state);
     let status = job.status();
     let ended = now.ending().map(|ending| ending.at);
@@ -236,11 +238,11 @@ async fn task(call: Call<'_>, job: &JobHandle, now: &Snapshot, created: Moment) 
     let changed = moments.into_iter().flatten().fold(status.submitted, Instant::max);
     let changed = Moment::of(changed);
     let age = ended.unwrap_or_else(Instant::now).duration_since(status.submitted);
-    let message = call.desk.redactor().mask_text(&status_line(now, job).await).into_owned();
+    let message = call.client.redactor().mask_text(&status_line(now, job).await).into_owned();
     let created = created.to_string();
     let changed = changed.to_string();
     let mut task = Task::new(id, standing.status(), created, changed).with_status_message(message);
-    task.ttl_ms = call.desk.kept_for().map(millis);
+    task.ttl_ms = call.client.max_finished_age().map(millis);
     task.poll_interval_ms = (standing == Standing::Working).then(|| millis(next_look(age)));
     task
 }
@@ -259,36 +261,36 @@ fn object(value: &impl Serialize) -> JsonObject {
 }
 
 /// The answer to a call that goes on as a task which asks somebody first.
-pub(super) fn created_parked(call: Call<'_>, parked: &Parked) -> CreateTaskResult {
+pub(super) fn created_parked(call: Call<'_>, parked: &ParkedSubmission) -> CreateTaskResult {
     let mut task = parked_task(call, parked);
     task.status = TaskStatus::InputRequired;
     CreateTaskResult::new(task)
 }
 
 /// How such a task stands: what it asks, or that nothing will be run.
-fn parked_status(call: Call<'_>, parked: &Parked) -> GetTaskResult {
+fn parked_status(call: Call<'_>, parked: &ParkedSubmission) -> GetTaskResult {
     let payload = match &parked.fate {
-        Fate::Open => {
+        ParkedState::Open => {
             TaskPayload::InputRequired { input_requests: question_requests(&parked.question) }
         }
-        Fate::Refused(error) => {
+        ParkedState::Refused(error) => {
             let answer = ToolError::Submit(error.clone()).into_answer();
             TaskPayload::Completed { result: object(&call.result(answer)) }
         }
-        Fate::Cancelled => TaskPayload::Cancelled,
+        ParkedState::Cancelled => TaskPayload::Cancelled,
     };
     GetTaskResult::new(DetailedTask::new(parked_task(call, parked), payload))
 }
 
-fn parked_task(call: Call<'_>, parked: &Parked) -> Task {
+fn parked_task(call: Call<'_>, parked: &ParkedSubmission) -> Task {
     let created = Moment::of(parked.since);
-    let id = Named { job: parked.job, budget: call.budget, created }.id(call.desk);
+    let id = Named { job: parked.job, budget: call.budget, created }.id(call.client);
     let since = created.to_string();
-    let message = call.desk.redactor().mask_text(&parked_line(parked)).into_owned();
+    let message = call.client.redactor().mask_text(&parked_line(parked)).into_owned();
     let mut task = Task::new(id, TaskStatus::Working, since.clone(), since);
     task.status_message = Some(message);
-    task.ttl_ms = call.desk.kept_for().map(millis);
-    task.poll_interval_ms = (parked.fate == Fate::Open).then(|| millis(FIRST_LOOK));
+    task.ttl_ms = call.client.max_finished_age().map(millis);
+    task.poll_interval_ms = (parked.fate == ParkedState::Open).then(|| millis(FIRST_LOOK));
     task
 }
 
@@ -328,11 +330,11 @@ fn millis(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Ending;
+    use crate::outcome::JobEnding;
 
     #[test]
     fn whatever_ran_to_its_end_is_completed() {
-        let over = |outcome| Standing::of(&State::Finished(Ending::without_process(outcome)));
+        let over = |outcome| Standing::of(&State::Finished(JobEnding::unmeasured(outcome)));
         let stopped = |by| over(Outcome::Stopped { by });
         assert_eq!(over(Outcome::Exited { code: 3 }), Standing::Over);
         assert_eq!(over(Outcome::TimedOut { after: FIRST_LOOK }), Standing::Over);

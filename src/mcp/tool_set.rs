@@ -17,7 +17,7 @@ use super::tools::{
     Call, Response, answer_of, list_jobs, read_output, run_command, send_input, stop_jobs,
     wait_jobs,
 };
-use crate::service::Role;
+use crate::service::CallerRole;
 
 /// The tools of the dialects that were chosen.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Offer {
     }
 
     /// The same of those that a caller in this role may call.
-    pub(super) fn definitions_for(&self, role: Role) -> Vec<Tool> {
+    pub(super) fn definitions_for(&self, role: CallerRole) -> Vec<Tool> {
         let all = self.tools.iter().zip(&self.definitions);
         all.filter(|(tool, _)| tool.is_for(role))
             .map(|(_, definition)| definition.clone())
@@ -103,7 +103,7 @@ impl Offered {
     }
 
     /// Whether a caller in this role may call it.
-    pub(super) fn is_for(self, role: Role) -> bool {
+    pub(super) fn is_for(self, role: CallerRole) -> bool {
         let effect = match self {
             Self::Native(tool) => tool.spec().effect,
             Self::Dialect(tool) => tool.effect(),
@@ -111,7 +111,9 @@ impl Offered {
         match effect {
             Effect::Reads => true,
             // Whoever may look at jobs may not look around on the host.
-            Effect::ReadsFiles | Effect::Runs | Effect::Writes | Effect::Ends => role >= Role::Run,
+            Effect::ReadsFiles | Effect::Runs | Effect::Writes | Effect::Ends => {
+                role >= CallerRole::Run
+            }
         }
     }
 
@@ -187,8 +189,8 @@ pub(super) async fn answer(
     arguments: Option<JsonObject>,
 ) -> CallToolResponse {
     let format = call.settings.result_format;
-    let redactor = call.desk.redactor();
-    let is_allowed = tool.is_for(call.desk.caller().role);
+    let redactor = call.client.redactor();
+    let is_allowed = tool.is_for(call.client.caller().role);
     let forbidden = (!is_allowed).then_some(ToolError::ReadOnly { tool: tool.name() });
     match (tool, forbidden) {
         (Offered::Native(_), Some(error)) => error.into_answer().into_result(format).into(),
@@ -244,7 +246,7 @@ mod tests {
         let looking: Vec<&str> = offer
             .tools
             .iter()
-            .filter(|tool| tool.is_for(Role::Read))
+            .filter(|tool| tool.is_for(CallerRole::Read))
             .map(|tool| tool.name())
             .collect();
         let expected = ["wait_jobs", "read_output", "list_jobs", "read_file_chunk"];

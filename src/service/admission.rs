@@ -5,11 +5,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use thiserror::Error;
 
-use super::approval::{Approval, Approvals, Matter, NoConsent};
-use super::confinement::Confining;
-use super::submission::Caller;
+use super::approval::{Approval, ApprovalSubject, Approvals, NoConsent};
+use super::confinement::ConfinementRules;
+use super::submission::CallerContext;
 use crate::confinement::{Confinement, Granted, Network, Profile};
-use crate::ids::{JobId, Tenant};
+use crate::ids::{JobId, TenantId};
 use crate::outcome::{Outcome, StartError};
 use crate::output::redaction::Redactor;
 use crate::policy::directories::AllowedDirectories;
@@ -19,7 +19,7 @@ use crate::policy::{
 };
 use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::process::{Host, OpenedDir};
-use crate::spec::{Program, ShellUse, Spec};
+use crate::spec::{JobProgram, JobSpec, ShellUse};
 use crate::supervisor::AtEnd;
 use crate::telemetry::audit::{AuditLog, AuditVerdict, DecisionEntry, EndingEntry, NoteEntry};
 
@@ -28,7 +28,7 @@ const LOCALE_NAME: &str = "LC_ALL";
 
 /// Everything that may change while the server runs.
 #[derive(Debug, Clone)]
-pub struct Rules {
+pub struct AdmissionRules {
     /// What may run.
     pub policy: Policy,
     /// Where; anywhere when there is no list.
@@ -37,7 +37,7 @@ pub struct Rules {
     pub redactor: Arc<Redactor>,
 }
 
-impl Rules {
+impl AdmissionRules {
     fn are_unset(&self) -> bool {
         let Policy { allow, deny, ask, .. } = &self.policy;
         allow.is_none() && deny.is_empty() && ask.is_empty() && self.directories.is_none()
@@ -68,7 +68,7 @@ pub enum OnAuditFailure {
 pub(super) struct Gate {
     /// Opens the directories of jobs.
     pub(super) host: Arc<Host>,
-    rules: RwLock<Arc<Rules>>,
+    rules: RwLock<Arc<AdmissionRules>>,
     audit: Option<AuditTrail>,
     /// What somebody is asked, and has agreed to.
     pub(super) approvals: Approvals,
@@ -77,29 +77,29 @@ pub(super) struct Gate {
 /// What wants to pass.
 #[derive(Debug)]
 pub(super) struct Passing<'a> {
-    pub(super) spec: &'a mut Spec,
-    pub(super) caller: &'a Caller,
+    pub(super) spec: &'a mut JobSpec,
+    pub(super) caller: &'a CallerContext,
     /// Where there is one, the directory must lie in it.
     pub(super) root: Option<&'a Path>,
     /// The sandboxes of this host, for text that cannot be judged.
-    pub(super) confining: &'a Confining,
+    pub(super) confining: &'a ConfinementRules,
     /// What somebody has just agreed to.
     pub(super) approval: Option<&'a Approval>,
 }
 
 impl Gate {
-    pub(super) fn new(rules: Rules, audit: Option<AuditTrail>, host: Arc<Host>) -> Self {
+    pub(super) fn new(rules: AdmissionRules, audit: Option<AuditTrail>, host: Arc<Host>) -> Self {
         let rules = RwLock::new(Arc::new(rules));
         Self { host, rules, audit, approvals: Approvals::default() }
     }
 
     /// The rules that hold now.
-    pub(super) fn rules(&self) -> Arc<Rules> {
+    pub(super) fn rules(&self) -> Arc<AdmissionRules> {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// From now on these rules hold.
-    pub(super) fn replace(&self, rules: Rules) {
+    pub(super) fn replace(&self, rules: AdmissionRules) {
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
@@ -109,9 +109,10 @@ impl Gate {
         &self,
         passing: Passing<'_>,
         next_id: impl FnOnce() -> JobId,
-    ) -> Result<(JobId, Option<OpenedDir>), Refused> {
+    ) -> Result<(JobId, Option<OpenedDir>), AdmissionError> {
         let rules = self.rules();
-        let agreed = |matter: &Matter| self.agreed(matter, passing.caller, passing.approval);
+        let agreed =
+            |matter: &ApprovalSubject| self.agreed(matter, passing.caller, passing.approval);
         // Only what may run gets a number.
         let decided = judge(&self.host, &rules, &passing, agreed).map(|passed| (next_id(), passed));
         let Passing { spec, caller, .. } = passing;
@@ -133,7 +134,7 @@ impl Gate {
         written?;
         if passed.cwd.is_some() {
             spec.shell = ShellUse::AsJudged;
-            if let Program::Shell(_) = spec.program {
+            if let JobProgram::Shell(_) = spec.program {
                 fix_locale(&mut spec.env);
             }
         }
@@ -143,8 +144,8 @@ impl Gate {
     /// How somebody has agreed to this, if somebody has.
     fn agreed(
         &self,
-        matter: &Matter,
-        caller: &Caller,
+        matter: &ApprovalSubject,
+        caller: &CallerContext,
         approval: Option<&Approval>,
     ) -> Option<String> {
         match approval.filter(|approval| approval.matter == *matter) {
@@ -163,8 +164,8 @@ impl Gate {
     pub(super) async fn write_decision(
         &self,
         note: &Note<'_>,
-        decided: Result<&Passed, &Refused>,
-    ) -> Result<(), Refused> {
+        decided: Result<&Passed, &AdmissionError>,
+    ) -> Result<(), AdmissionError> {
         let Some(trail) = &self.audit else { return Ok(()) };
         let rule = match decided {
             Ok(passed) => passed.rule.clone(),
@@ -180,7 +181,7 @@ impl Gate {
             confinement: note.confinement,
             verdict: match decided {
                 Ok(_) => AuditVerdict::Allowed,
-                Err(Refused::NeedsApproval { .. }) => AuditVerdict::Asked,
+                Err(AdmissionError::NeedsApproval { .. }) => AuditVerdict::Asked,
                 Err(_) => AuditVerdict::Refused,
             },
             rule: rule.as_deref(),
@@ -190,13 +191,13 @@ impl Gate {
         match (trail.log.decision(&entry).await, trail.on_failure) {
             (Ok(()), _) | (Err(_), OnAuditFailure::Count) => Ok(()),
             (Err(error), OnAuditFailure::Refuse) => {
-                Err(Refused::NoAudit { why: error.to_string() })
+                Err(AdmissionError::NoAudit { why: error.to_string() })
             }
         }
     }
 
     /// What writes the ending of a job down that this caller asked for.
-    pub(super) fn write_at_end(&self, caller: &Caller) -> Option<AtEnd> {
+    pub(super) fn write_at_end(&self, caller: &CallerContext) -> Option<AtEnd> {
         let AuditTrail { log, .. } = self.audit.clone()?;
         let caller = caller.clone();
         let redactor = Arc::clone(&self.rules().redactor);
@@ -241,7 +242,7 @@ fn fix_locale(env: &mut Vec<(String, String)>) {
 
 /// What is written down beside a decision, secrets masked.
 pub(super) struct Note<'a> {
-    pub(super) caller: &'a Caller,
+    pub(super) caller: &'a CallerContext,
     pub(super) job: Option<JobId>,
     pub(super) command: &'a str,
     pub(super) cwd: &'a str,
@@ -277,27 +278,27 @@ pub(super) struct Passed {
 
 fn judge(
     host: &Host,
-    rules: &Rules,
+    rules: &AdmissionRules,
     passing: &Passing<'_>,
-    agreed: impl FnOnce(&Matter) -> Option<String>,
-) -> Result<Passed, Refused> {
+    agreed: impl FnOnce(&ApprovalSubject) -> Option<String>,
+) -> Result<Passed, AdmissionError> {
     let Passing { spec, caller, root, .. } = passing;
     if rules.are_unset() && root.is_none() {
         return Ok(Passed { rule: None, uncertain: None, sandbox: None, cwd: None });
     }
     let cwd = opened(host, rules, &spec.cwd)?;
     if let Some(root) = *root {
-        let root = host.open_dir(root).map_err(Refused::Unreadable)?;
+        let root = host.open_dir(root).map_err(AdmissionError::Unreadable)?;
         if !cwd.path().starts_with(root.path()) {
             let cwd = cwd.path().to_owned();
             let root = root.path().to_owned();
-            return Err(Refused::OutsideRoot { cwd, root });
+            return Err(AdmissionError::OutsideRoot { cwd, root });
         }
     }
     let request = Request {
         call: match &spec.program {
-            Program::Shell(text) => Call::Shell(text),
-            Program::Direct { program, args } => Call::Direct { program, args },
+            JobProgram::Shell(text) => Call::Shell(text),
+            JobProgram::Direct { program, args } => Call::Direct { program, args },
         },
         environment: &spec.env,
         cwd: &cwd.path().to_string_lossy(),
@@ -308,11 +309,11 @@ fn judge(
     };
     let reading = Reading::new(&rules.policy, &request);
     let passed = match decide(&reading, rules.policy.uncertain, Some(passing.confining)) {
-        Err(Refused::NeedsApproval { command, rules: asking, .. }) => {
-            let matter = Matter::of(spec, cwd.path(), &asking);
+        Err(AdmissionError::NeedsApproval { command, rules: asking, .. }) => {
+            let matter = ApprovalSubject::of(spec, cwd.path(), &asking);
             let Some(how) = agreed(&matter) else {
                 let matter = Some(Box::new(matter));
-                return Err(Refused::NeedsApproval { command, rules: asking, matter });
+                return Err(AdmissionError::NeedsApproval { command, rules: asking, matter });
             };
             check_links(&reading)?;
             let uncertain = uncertain(&reading, rules.policy.uncertain);
@@ -327,8 +328,8 @@ fn judge(
 pub(super) fn decide(
     reading: &Reading<'_>,
     on_uncertain: OnUncertain,
-    confining: Option<&Confining>,
-) -> Result<Passed, Refused> {
+    confining: Option<&ConfinementRules>,
+) -> Result<Passed, AdmissionError> {
     match reading.decision() {
         Decision::Allow => {
             check_links(reading)?;
@@ -341,15 +342,18 @@ pub(super) fn decide(
         }
         Decision::Confine { doubt } => sandboxed(confining, doubt),
         Decision::Ask { command, rules } => {
-            Err(Refused::NeedsApproval { command, rules, matter: None })
+            Err(AdmissionError::NeedsApproval { command, rules, matter: None })
         }
-        Decision::Deny(refusal) => Err(Refused::ByPolicy(refusal)),
+        Decision::Deny(refusal) => Err(AdmissionError::ByPolicy(refusal)),
     }
 }
 
 /// Lets text that cannot be judged run read-only and without network; refuses it where that cannot
 /// be had in full, or where nothing is run.
-fn sandboxed(confining: Option<&Confining>, doubt: Refusal) -> Result<Passed, Refused> {
+fn sandboxed(
+    confining: Option<&ConfinementRules>,
+    doubt: Refusal,
+) -> Result<Passed, AdmissionError> {
     let asked = Confinement { profile: Profile::ReadOnly, network: Network::Off };
     let granted = confining.and_then(|confining| confining.grant_whole(asked).ok());
     match granted {
@@ -359,14 +363,14 @@ fn sandboxed(confining: Option<&Confining>, doubt: Refusal) -> Result<Passed, Re
             sandbox: Some(granted),
             cwd: None,
         }),
-        None => Err(Refused::ByPolicy(doubt)),
+        None => Err(AdmissionError::ByPolicy(doubt)),
     }
 }
 
 /// Refuses a file that a line writes if a link leads from it to one that it may not write.
 ///
 /// Links that something else makes between this look and the write are not seen.
-fn check_links(reading: &Reading<'_>) -> Result<(), Refused> {
+fn check_links(reading: &Reading<'_>) -> Result<(), AdmissionError> {
     for path in reading.written_files() {
         check_link(reading, Path::new(&path))?;
     }
@@ -374,10 +378,10 @@ fn check_links(reading: &Reading<'_>) -> Result<(), Refused> {
 }
 
 /// The same for one file.
-pub(super) fn check_link(reading: &Reading<'_>, path: &Path) -> Result<(), Refused> {
+pub(super) fn check_link(reading: &Reading<'_>, path: &Path) -> Result<(), AdmissionError> {
     let target = resolve(path);
     let refusal = reading.refuse_write(&target.to_string_lossy());
-    refusal.map_or(Ok(()), |refusal| Err(Refused::ByPolicy(refusal)))
+    refusal.map_or(Ok(()), |refusal| Err(AdmissionError::ByPolicy(refusal)))
 }
 
 /// The path with the links in it followed, as far as it exists.
@@ -422,18 +426,22 @@ fn uncertain(reading: &Reading<'_>, on_uncertain: OnUncertain) -> Option<String>
 
 /// The directory, opened; an error where it is none, or none of those that are allowed. Links are
 /// followed by the opening itself, so what is judged is what will be used.
-pub(super) fn opened(host: &Host, rules: &Rules, path: &Path) -> Result<OpenedDir, Refused> {
-    let opened = host.open_dir(path).map_err(Refused::Unreadable)?;
+pub(super) fn opened(
+    host: &Host,
+    rules: &AdmissionRules,
+    path: &Path,
+) -> Result<OpenedDir, AdmissionError> {
+    let opened = host.open_dir(path).map_err(AdmissionError::Unreadable)?;
     match &rules.directories {
         Some(allowed) if !allowed.contains(opened.path()) => {
-            Err(Refused::Directory { cwd: opened.path().to_owned(), allowed: roots(rules) })
+            Err(AdmissionError::Directory { cwd: opened.path().to_owned(), allowed: roots(rules) })
         }
         Some(_) | None => Ok(opened),
     }
 }
 
 /// The allowed directories, as text.
-pub(super) fn roots(rules: &Rules) -> Vec<String> {
+pub(super) fn roots(rules: &AdmissionRules) -> Vec<String> {
     let roots = rules.directories.iter().flat_map(AllowedDirectories::roots);
     roots.map(|root| root.to_string_lossy().into_owned()).collect()
 }
@@ -442,7 +450,7 @@ pub(super) fn roots(rules: &Rules) -> Vec<String> {
 
 /// Why a submission was refused by rule. Nothing was run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Refused {
+pub enum AdmissionError {
     /// The policy says no.
     #[error("{0}")]
     ByPolicy(Refusal),
@@ -457,7 +465,7 @@ pub enum Refused {
         /// The rules.
         rules: Vec<AskRule>,
         /// What somebody would have to agree to; `None`: it cannot be asked.
-        matter: Option<Box<Matter>>,
+        matter: Option<Box<ApprovalSubject>>,
     },
     /// Somebody was asked, and did not say yes.
     #[error("{rule} needs somebody's yes, and {why}")]
@@ -489,7 +497,7 @@ pub enum Refused {
     )]
     Confined {
         /// Whose jobs.
-        tenant: Tenant,
+        tenant: TenantId,
         /// What they have.
         profile: Profile,
         /// The file, or the directory in which nothing may be written.
@@ -508,7 +516,7 @@ pub enum Refused {
     },
 }
 
-impl Refused {
+impl AdmissionError {
     /// The stable word that clients may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {

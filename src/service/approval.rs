@@ -14,9 +14,9 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::ids::{JobId, Tenant};
+use crate::ids::{JobId, TenantId};
 use crate::policy::AskRule;
-use crate::spec::{Program, Spec, Stdin};
+use crate::spec::{JobProgram, JobSpec, Stdin};
 use crate::telemetry::ApprovalStep;
 
 /// How long a question can be answered.
@@ -28,7 +28,7 @@ const MAX_LASTING: usize = 1000;
 
 /// What somebody is asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct ApprovalQuestion {
     /// Its name, which nobody can guess.
     pub id: String,
     /// The whole command, secrets masked.
@@ -78,7 +78,7 @@ impl fmt::Debug for Fingerprint {
 
 impl Fingerprint {
     /// Of what this spec would run in this directory.
-    fn of(spec: &Spec, cwd: &Path) -> Self {
+    fn of(spec: &JobSpec, cwd: &Path) -> Self {
         let mut hash = Sha256::new();
         let mut add = |text: &[u8]| {
             // With its length, so that no two lists of texts read the same.
@@ -86,8 +86,8 @@ impl Fingerprint {
             hash.update(text);
         };
         match &spec.program {
-            Program::Shell(text) => [b"shell", text.as_bytes()].iter().for_each(|it| add(it)),
-            Program::Direct { program, args } => {
+            JobProgram::Shell(text) => [b"shell", text.as_bytes()].iter().for_each(|it| add(it)),
+            JobProgram::Direct { program, args } => {
                 add(b"direct");
                 add(program.as_bytes());
                 args.iter().for_each(|arg| add(arg.as_bytes()));
@@ -114,7 +114,7 @@ impl Fingerprint {
 
 /// Something that a rule wants to be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Matter {
+pub struct ApprovalSubject {
     run: Fingerprint,
     /// Where it would run.
     pub(super) cwd: PathBuf,
@@ -122,9 +122,9 @@ pub struct Matter {
     pub(super) rule: String,
 }
 
-impl Matter {
+impl ApprovalSubject {
     /// That this spec would run in this directory, which these rules want to be asked.
-    pub(super) fn of(spec: &Spec, cwd: &Path, rules: &[AskRule]) -> Self {
+    pub(super) fn of(spec: &JobSpec, cwd: &Path, rules: &[AskRule]) -> Self {
         Self { run: Fingerprint::of(spec, cwd), cwd: cwd.to_owned(), rule: AskRule::listed(rules) }
     }
 }
@@ -170,7 +170,7 @@ impl NoConsent {
 /// A yes to a matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Approval {
-    pub(super) matter: Matter,
+    pub(super) matter: ApprovalSubject,
     pub(super) consent: Consent,
     /// The job that it is, where that is known already.
     pub(super) job: Option<JobId>,
@@ -179,26 +179,30 @@ pub(super) struct Approval {
 /// What is open and what was said, for each tenant that was ever asked.
 #[derive(Debug, Default)]
 pub(super) struct Approvals {
-    tenants: Mutex<HashMap<Tenant, Book>>,
+    tenants: Mutex<HashMap<TenantId, Book>>,
 }
 
 #[derive(Debug, Default)]
 struct Book {
     /// The oldest first.
     open: VecDeque<Open>,
-    lasting: HashSet<Matter>,
+    lasting: HashSet<ApprovalSubject>,
 }
 
 #[derive(Debug)]
 struct Open {
     id: String,
-    matter: Matter,
+    matter: ApprovalSubject,
     since: Instant,
 }
 
 impl Approvals {
     /// Opens a question, and names it.
-    pub(super) fn ask(&self, tenant: Tenant, matter: Matter) -> Result<String, getrandom::Error> {
+    pub(super) fn ask(
+        &self,
+        tenant: TenantId,
+        matter: ApprovalSubject,
+    ) -> Result<String, getrandom::Error> {
         let mut secret = [0; 16];
         getrandom::fill(&mut secret)?;
         let id = HEXLOWER.encode(&secret);
@@ -213,7 +217,7 @@ impl Approvals {
     }
 
     /// What a question was about, which is closed by this: it is answered once.
-    pub(super) fn close(&self, tenant: Tenant, id: &str) -> Option<Matter> {
+    pub(super) fn close(&self, tenant: TenantId, id: &str) -> Option<ApprovalSubject> {
         self.book(tenant, |book| {
             book.open.retain(|open| open.since.elapsed() < OPEN_FOR);
             let at = book.open.iter().position(|open| open.id == id)?;
@@ -222,7 +226,7 @@ impl Approvals {
     }
 
     /// From now on this needs no asking for its tenant.
-    pub(super) fn keep(&self, tenant: Tenant, matter: Matter) {
+    pub(super) fn keep(&self, tenant: TenantId, matter: ApprovalSubject) {
         self.book(tenant, |book| {
             if book.lasting.len() < MAX_LASTING {
                 book.lasting.insert(matter);
@@ -231,11 +235,11 @@ impl Approvals {
     }
 
     /// Whether somebody said so earlier.
-    pub(super) fn holds(&self, tenant: Tenant, matter: &Matter) -> bool {
+    pub(super) fn holds(&self, tenant: TenantId, matter: &ApprovalSubject) -> bool {
         self.book(tenant, |book| book.lasting.contains(matter))
     }
 
-    fn book<T>(&self, tenant: Tenant, look: impl FnOnce(&mut Book) -> T) -> T {
+    fn book<T>(&self, tenant: TenantId, look: impl FnOnce(&mut Book) -> T) -> T {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         look(tenants.entry(tenant).or_default())
     }
@@ -245,8 +249,8 @@ impl Approvals {
 mod tests {
     use super::*;
 
-    fn matter(number: u8) -> Matter {
-        Matter {
+    fn matter(number: u8) -> ApprovalSubject {
+        ApprovalSubject {
             run: Fingerprint([number; 32]),
             cwd: "/srv".into(),
             rule: "policy.ask[0]".to_owned(),
@@ -256,32 +260,32 @@ mod tests {
     #[test]
     fn a_question_is_answered_once_and_by_its_own_tenant() {
         let approvals = Approvals::default();
-        let other = Tenant::named("approvals-other").unwrap();
-        let id = approvals.ask(Tenant::LOCAL, matter(1)).unwrap();
+        let other = TenantId::parse("approvals-other").unwrap();
+        let id = approvals.ask(TenantId::LOCAL, matter(1)).unwrap();
         assert_eq!(approvals.close(other, &id), None);
-        assert_eq!(approvals.close(Tenant::LOCAL, &id[1..]), None);
-        assert_eq!(approvals.close(Tenant::LOCAL, &id), Some(matter(1)));
-        assert_eq!(approvals.close(Tenant::LOCAL, &id), None);
+        assert_eq!(approvals.close(TenantId::LOCAL, &id[1..]), None);
+        assert_eq!(approvals.close(TenantId::LOCAL, &id), Some(matter(1)));
+        assert_eq!(approvals.close(TenantId::LOCAL, &id), None);
     }
 
     #[test]
     fn questions_are_bounded_and_the_oldest_makes_room() {
         let approvals = Approvals::default();
         let ids: Vec<String> =
-            (0..=MAX_OPEN).map(|_| approvals.ask(Tenant::LOCAL, matter(1)).unwrap()).collect();
-        assert_eq!(approvals.close(Tenant::LOCAL, &ids[0]), None);
-        assert!(approvals.close(Tenant::LOCAL, &ids[1]).is_some());
+            (0..=MAX_OPEN).map(|_| approvals.ask(TenantId::LOCAL, matter(1)).unwrap()).collect();
+        assert_eq!(approvals.close(TenantId::LOCAL, &ids[0]), None);
+        assert!(approvals.close(TenantId::LOCAL, &ids[1]).is_some());
     }
 
     #[test]
     fn a_lasting_yes_is_good_for_its_tenant_and_matter_alone() {
         let approvals = Approvals::default();
-        let other = Tenant::named("approvals-lasting").unwrap();
-        approvals.keep(Tenant::LOCAL, matter(1));
-        assert!(approvals.holds(Tenant::LOCAL, &matter(1)));
+        let other = TenantId::parse("approvals-lasting").unwrap();
+        approvals.keep(TenantId::LOCAL, matter(1));
+        assert!(approvals.holds(TenantId::LOCAL, &matter(1)));
         assert!(!approvals.holds(other, &matter(1)));
-        assert!(!approvals.holds(Tenant::LOCAL, &matter(2)));
-        let moved = Matter { rule: "policy.ask[1]".to_owned(), ..matter(1) };
-        assert!(!approvals.holds(Tenant::LOCAL, &moved));
+        assert!(!approvals.holds(TenantId::LOCAL, &matter(2)));
+        let moved = ApprovalSubject { rule: "policy.ask[1]".to_owned(), ..matter(1) };
+        assert!(!approvals.holds(TenantId::LOCAL, &moved));
     }
 }

@@ -5,53 +5,57 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::admission::Refused;
-use super::approval::{Approval, Consent, Matter, NoConsent, OPEN_FOR, Question};
+use super::admission::AdmissionError;
+use super::approval::{Approval, ApprovalQuestion, ApprovalSubject, Consent, NoConsent, OPEN_FOR};
 use super::submission::{Submission, SubmitError};
-use super::tenant_client::Desk;
-use crate::ids::{JobId, Tenant};
+use super::tenant_client::TenantClient;
+use crate::ids::{JobId, TenantId};
 use crate::job::JobHandle;
 use crate::telemetry::{ApprovalStep, events};
 
 /// What became of a submission.
 #[derive(Debug)]
-pub enum Submitted {
+pub enum SubmitOutcome {
     /// It is a job.
     Job(JobHandle),
     /// Somebody must be asked first. Nothing was run.
-    Ask(Question),
+    Ask(ApprovalQuestion),
 }
 
-impl Desk {
-    /// Accepts a job as [`Desk::submit`] does. Where a rule wants somebody's yes, it opens a
+impl TenantClient {
+    /// Accepts a job as [`TenantClient::submit`] does. Where a rule wants somebody's yes, it opens a
     /// question instead of refusing.
     ///
     /// # Errors
     /// When the submission cannot be run as asked, or the queue is full.
-    pub async fn submit_or_ask(&self, submission: Submission) -> Result<Submitted, SubmitError> {
+    pub async fn submit_or_ask(
+        &self,
+        submission: Submission,
+    ) -> Result<SubmitOutcome, SubmitError> {
         let command = submission.program.display();
         let accepted = self.admit(self.placed(submission), None).await;
-        let Err(SubmitError::Rules(Refused::NeedsApproval { matter: Some(matter), .. })) =
+        let Err(SubmitError::Rules(AdmissionError::NeedsApproval { matter: Some(matter), .. })) =
             &accepted
         else {
-            return self.noted(accepted).map(Submitted::Job);
+            return self.noted(accepted).map(SubmitOutcome::Job);
         };
         let redactor = self.redactor();
         let rule = matter.rule.clone();
         let masked = |text: &str| redactor.mask_text(text).into_owned();
         let command = masked(&command);
         let cwd = masked(&matter.cwd.to_string_lossy());
-        let asked = self.yard.gate.approvals.ask(self.caller.tenant, Matter::clone(matter));
+        let asked =
+            self.service.gate.approvals.ask(self.caller.tenant, ApprovalSubject::clone(matter));
         // Without random numbers nobody can be asked.
-        let Ok(id) = asked else { return self.noted(accepted).map(Submitted::Job) };
+        let Ok(id) = asked else { return self.noted(accepted).map(SubmitOutcome::Job) };
         self.count_approval(ApprovalStep::Asked);
-        Ok(Submitted::Ask(Question { id, command, cwd, rule }))
+        Ok(SubmitOutcome::Ask(ApprovalQuestion { id, command, cwd, rule }))
     }
 
     /// Accepts a job that somebody has agreed to, by the name of the question. It is judged anew.
     ///
     /// # Errors
-    /// When the question was about something else or is not open, and as [`Desk::submit`] does.
+    /// When the question was about something else or is not open, and as [`TenantClient::submit`] does.
     pub async fn submit_approved(
         &self,
         submission: Submission,
@@ -68,14 +72,14 @@ impl Desk {
         submission: Submission,
         (question, consent): (&str, Consent),
     ) -> Result<JobHandle, SubmitError> {
-        let approvals = &self.yard.gate.approvals;
+        let approvals = &self.service.gate.approvals;
         let Some(matter) = approvals.close(self.caller.tenant, question) else {
             self.count_approval(ApprovalStep::NotAsked);
             return self.noted(Err(not_asked("a rule").into()));
         };
         let approval = Approval { matter, consent, job };
         let accepted = match self.admit(self.placed(submission), Some(&approval)).await {
-            Err(SubmitError::Rules(Refused::NeedsApproval { .. })) => {
+            Err(SubmitError::Rules(AdmissionError::NeedsApproval { .. })) => {
                 self.count_approval(ApprovalStep::NotAsked);
                 Err(not_asked(&approval.matter.rule).into())
             }
@@ -93,10 +97,12 @@ impl Desk {
     /// Closes a question that nobody said yes to; the refusal that says so. It is written down.
     #[must_use]
     pub fn decline(&self, question: &str, why: NoConsent) -> SubmitError {
-        let gate = &self.yard.gate;
+        let gate = &self.service.gate;
         let caller = &self.caller;
         let (step, refused) = match gate.approvals.close(caller.tenant, question) {
-            Some(Matter { rule, .. }) => (why.counted(), Refused::NotApproved { rule, why }),
+            Some(ApprovalSubject { rule, .. }) => {
+                (why.counted(), AdmissionError::NotApproved { rule, why })
+            }
             None => (ApprovalStep::NotAsked, not_asked("a rule")),
         };
         self.count_approval(step);
@@ -114,8 +120,8 @@ impl Desk {
     }
 }
 
-fn not_asked(rule: &str) -> Refused {
-    Refused::NotApproved { rule: rule.to_owned(), why: NoConsent::NotAsked }
+fn not_asked(rule: &str) -> AdmissionError {
+    AdmissionError::NotApproved { rule: rule.to_owned(), why: NoConsent::NotAsked }
 }
 
 /// Parked submissions of one tenant, those that were refused included; the oldest makes room.
@@ -123,21 +129,21 @@ const MAX_PARKED: usize = 20;
 
 /// How a parked submission stands.
 #[derive(Debug, Clone)]
-pub struct Parked {
+pub struct ParkedSubmission {
     /// The job that it becomes.
     pub job: JobId,
     /// What somebody is asked.
-    pub question: Question,
+    pub question: ApprovalQuestion,
     /// Since when.
     pub since: Instant,
     /// Whether it may still become a job.
-    pub fate: Fate,
+    pub fate: ParkedState,
     submission: Submission,
 }
 
 /// Whether a parked submission may still become a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum ParkedState {
     /// Nobody has answered yet.
     Open,
     /// It was refused, and nothing was run.
@@ -149,16 +155,20 @@ pub enum Fate {
 /// All that are parked, by tenant; the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Lot {
-    tenants: Mutex<HashMap<Tenant, VecDeque<Parked>>>,
+    tenants: Mutex<HashMap<TenantId, VecDeque<ParkedSubmission>>>,
 }
 
 impl Lot {
-    fn look<T>(&self, tenant: Tenant, look: impl FnOnce(&mut VecDeque<Parked>) -> T) -> T {
+    fn look<T>(
+        &self,
+        tenant: TenantId,
+        look: impl FnOnce(&mut VecDeque<ParkedSubmission>) -> T,
+    ) -> T {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         look(tenants.entry(tenant).or_default())
     }
 
-    fn settle(&self, job: JobId, fate: Fate) {
+    fn settle(&self, job: JobId, fate: ParkedState) {
         self.look(job.tenant(), |parked| {
             if let Some(it) = parked.iter_mut().find(|it| it.job == job) {
                 it.fate = fate;
@@ -167,16 +177,16 @@ impl Lot {
     }
 }
 
-impl Desk {
+impl TenantClient {
     /// Parks a submission until its question is answered; the job that it may become.
     #[must_use]
-    pub fn park(&self, submission: Submission, question: Question) -> Parked {
-        let job = self.yard.tenancy.next_job(self.caller.tenant);
+    pub fn park(&self, submission: Submission, question: ApprovalQuestion) -> ParkedSubmission {
+        let job = self.service.tenancy.next_job(self.caller.tenant);
         // As it is asked for from here, wherever it is answered from.
         let since = Instant::now();
         let submission = self.placed(submission);
-        let parked = Parked { job, question, since, fate: Fate::Open, submission };
-        self.yard.lot.look(job.tenant(), |all| {
+        let parked = ParkedSubmission { job, question, since, fate: ParkedState::Open, submission };
+        self.service.lot.look(job.tenant(), |all| {
             if all.len() == MAX_PARKED {
                 all.pop_front();
             }
@@ -187,37 +197,37 @@ impl Desk {
 
     /// The submission that may become this job. One that nobody answers for too long is refused.
     #[must_use]
-    pub fn parked(&self, job: JobId) -> Option<Parked> {
+    pub fn parked(&self, job: JobId) -> Option<ParkedSubmission> {
         let find = || {
-            let is_it = |it: &&Parked| it.job == job;
-            self.yard.lot.look(self.caller.tenant, |all| all.iter().find(is_it).cloned())
+            let is_it = |it: &&ParkedSubmission| it.job == job;
+            self.service.lot.look(self.caller.tenant, |all| all.iter().find(is_it).cloned())
         };
         let found = find()?;
-        if found.fate == Fate::Open && found.since.elapsed() >= OPEN_FOR {
+        if found.fate == ParkedState::Open && found.since.elapsed() >= OPEN_FOR {
             let error = self.decline(&found.question.id, NoConsent::NoAnswer);
-            self.yard.lot.settle(job, Fate::Refused(error));
+            self.service.lot.settle(job, ParkedState::Refused(error));
             return find();
         }
         Some(found)
     }
 
     /// What somebody said about a parked submission: it becomes its job, or is refused.
-    pub async fn answer_parked(&self, parked: Parked, said: Result<Consent, NoConsent>) {
-        let Parked { job, question, submission, .. } = parked;
+    pub async fn answer_parked(&self, parked: ParkedSubmission, said: Result<Consent, NoConsent>) {
+        let ParkedSubmission { job, question, submission, .. } = parked;
         let accepted = match said {
             Ok(consent) => self.submit_as(Some(job), submission, (&question.id, consent)).await,
             Err(why) => Err(self.decline(&question.id, why)),
         };
         match accepted {
-            Ok(_) => self.yard.lot.look(job.tenant(), |all| all.retain(|it| it.job != job)),
-            Err(error) => self.yard.lot.settle(job, Fate::Refused(error)),
+            Ok(_) => self.service.lot.look(job.tenant(), |all| all.retain(|it| it.job != job)),
+            Err(error) => self.service.lot.settle(job, ParkedState::Refused(error)),
         }
     }
 
     /// A parked submission becomes no job any more.
-    pub fn forget_parked(&self, parked: &Parked) {
+    pub fn cancel_parked(&self, parked: &ParkedSubmission) {
         // The refusal is written down; whoever asks is told that it was cancelled.
         drop(self.decline(&parked.question.id, NoConsent::Withdrawn));
-        self.yard.lot.settle(parked.job, Fate::Cancelled);
+        self.service.lot.settle(parked.job, ParkedState::Cancelled);
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 use crate::confinement::{Confinement, Granted, Network, Profile, ResourceLimits};
-use crate::ids::Tenant;
+use crate::ids::TenantId;
 use crate::process::load;
 use crate::process::sandbox::{HostOffer, OnUnavailable, Unavailable, grant};
 use crate::setting_values::word;
@@ -21,7 +21,7 @@ use crate::size;
 /// What somebody says about the confinement of jobs; `None`: nothing of that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
-pub struct Terms {
+pub struct ConfinementTerms {
     /// What a job may do to its surroundings.
     #[serde(rename = "confinement", deserialize_with = "profile")]
     pub profile: Option<Profile>,
@@ -32,7 +32,7 @@ pub struct Terms {
     pub limits: LimitTerms,
 }
 
-impl Terms {
+impl ConfinementTerms {
     /// Nothing is said.
     pub const NOTHING: Self = Self { profile: None, network: None, limits: LimitTerms::NOTHING };
 }
@@ -123,7 +123,7 @@ fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Profile>, D::Er
 /// A bound as settings have it: a number, `auto` for what the host has, or `none`.
 #[derive(Deserialize)]
 #[serde(untagged, rename_all = "lowercase")]
-enum Written<T> {
+enum WrittenBound<T> {
     Word(BoundWord),
     AtMost(T),
 }
@@ -135,7 +135,7 @@ enum BoundWord {
     None,
 }
 
-impl<T> Written<T> {
+impl<T> WrittenBound<T> {
     fn bound(self, usual: impl FnOnce() -> Option<T>) -> Bound<T> {
         match self {
             Self::AtMost(most) => Bound::AtMost(most),
@@ -146,17 +146,17 @@ impl<T> Written<T> {
 }
 
 fn plain_bound<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<u64>>, D::Error> {
-    Ok(Some(Written::deserialize(input)?.bound(|| None)))
+    Ok(Some(WrittenBound::deserialize(input)?.bound(|| None)))
 }
 
 /// By itself three quarters of what there is, where that is known.
 fn memory<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<u64>>, D::Error> {
     let usual = || load::total_memory().map(|bytes| bytes / 4 * 3);
-    Ok(Some(Written::deserialize(input)?.bound(usual)))
+    Ok(Some(WrittenBound::deserialize(input)?.bound(usual)))
 }
 
 fn cpu<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<Duration>>, D::Error> {
-    Ok(Some(match Written::<f64>::deserialize(input)?.bound(|| None) {
+    Ok(Some(match WrittenBound::<f64>::deserialize(input)?.bound(|| None) {
         Bound::AtMost(seconds) => Bound::AtMost(Duration::from_secs_f64(seconds)),
         Bound::Unbounded => Bound::Unbounded,
     }))
@@ -164,13 +164,13 @@ fn cpu<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<Duration>>, D
 
 /// What was said about the confinement of jobs, and what this host can do.
 #[derive(Debug, Clone)]
-pub struct Confining {
+pub struct ConfinementRules {
     /// Of all jobs about which nothing else is said.
-    pub all: Terms,
+    pub all: ConfinementTerms,
     /// Of the jobs of these tenants.
-    pub tenants: BTreeMap<Tenant, Terms>,
+    pub tenants: BTreeMap<TenantId, ConfinementTerms>,
     /// Of the jobs in these lanes.
-    pub lanes: BTreeMap<String, Terms>,
+    pub lanes: BTreeMap<String, ConfinementTerms>,
     /// What this host can do.
     pub offer: HostOffer,
     /// What becomes of a job whose confinement it cannot give.
@@ -196,7 +196,7 @@ pub enum ConfineError {
         /// What was asked for.
         asked: String,
         /// Whose jobs.
-        tenant: Tenant,
+        tenant: TenantId,
         /// Where.
         lane: String,
         /// What they have.
@@ -218,13 +218,13 @@ impl ConfineError {
     }
 }
 
-impl Confining {
+impl ConfinementRules {
     /// What a job gets in this lane of this tenant whose call asks for this.
     pub(super) fn decide(
         &self,
-        tenant: Tenant,
+        tenant: TenantId,
         lane: &str,
-        asked: &Terms,
+        asked: &ConfinementTerms,
     ) -> Result<(Granted, ResourceLimits), ConfineError> {
         let standing = self.standing(tenant, lane);
         let (confinement, limits) = standing.tightened(asked).map_err(|(asked, has)| {
@@ -239,7 +239,7 @@ impl Confining {
     }
 
     /// What this tenant's jobs may do in this lane, unless they ask for less.
-    pub(super) fn confinement(&self, tenant: Tenant, lane: &str) -> Confinement {
+    pub(super) fn confinement(&self, tenant: TenantId, lane: &str) -> Confinement {
         self.standing(tenant, lane).confinement()
     }
 
@@ -247,20 +247,23 @@ impl Confining {
     ///
     /// # Errors
     /// When this host cannot give it.
-    pub fn granted(&self, said: Terms) -> Result<(Granted, ResourceLimits), Unavailable> {
+    pub fn granted(
+        &self,
+        said: ConfinementTerms,
+    ) -> Result<(Granted, ResourceLimits), Unavailable> {
         let standing = self.with(&[said]);
         let granted = grant(standing.confinement(), &self.offer, self.on_unavailable)?;
         Ok((granted, standing.limits))
     }
 
-    fn standing(&self, tenant: Tenant, lane: &str) -> Standing {
+    fn standing(&self, tenant: TenantId, lane: &str) -> Standing {
         let said = [self.tenants.get(&tenant), self.lanes.get(lane)];
-        let said: Vec<Terms> = said.into_iter().flatten().copied().collect();
+        let said: Vec<ConfinementTerms> = said.into_iter().flatten().copied().collect();
         self.with(&said)
     }
 
     /// Of each thing the tightest that was said, and where nothing was, what is said of all.
-    fn with(&self, said: &[Terms]) -> Standing {
+    fn with(&self, said: &[ConfinementTerms]) -> Standing {
         let profile = said.iter().filter_map(|terms| terms.profile).max();
         let network = said.iter().filter_map(|terms| terms.network).max();
         Standing {
@@ -282,8 +285,8 @@ impl Confining {
 }
 
 fn bound<T: Ord>(
-    said: &[Terms],
-    all: &Terms,
+    said: &[ConfinementTerms],
+    all: &ConfinementTerms,
     of: impl Fn(&LimitTerms) -> Option<Bound<T>>,
 ) -> Option<T> {
     let tightest = said.iter().filter_map(|terms| of(&terms.limits)).min();
@@ -299,7 +302,7 @@ impl Standing {
     }
 
     /// The same with what a call asks for.
-    fn tightened(&self, asked: &Terms) -> Result<(Confinement, ResourceLimits), Looser> {
+    fn tightened(&self, asked: &ConfinementTerms) -> Result<(Confinement, ResourceLimits), Looser> {
         let standing = self.confinement();
         let profile = asked.profile.unwrap_or(self.profile);
         if profile < self.profile {
@@ -361,14 +364,14 @@ mod tests {
 
     use super::*;
     use crate::confinement::{Backend, Confinement, Granted, Network, Profile, ResourceLimits};
-    use crate::ids::Tenant;
+    use crate::ids::TenantId;
     use crate::process::sandbox::{HostOffer, OnUnavailable};
 
-    impl Confining {
+    impl ConfinementRules {
         /// Nothing is said, and the host can do everything.
         pub(in crate::service) fn of_nothing() -> Self {
             Self {
-                all: Terms::NOTHING,
+                all: ConfinementTerms::NOTHING,
                 tenants: BTreeMap::new(),
                 lanes: BTreeMap::new(),
                 offer: HostOffer {
@@ -384,46 +387,50 @@ mod tests {
     const LANE: &str = "net";
 
     const NOTHING: LimitTerms = LimitTerms::NOTHING;
-    const SAYS_NOTHING: Terms = Terms::NOTHING;
+    const SAYS_NOTHING: ConfinementTerms = ConfinementTerms::NOTHING;
 
-    const fn profile(profile: Profile) -> Terms {
-        Terms { profile: Some(profile), ..SAYS_NOTHING }
+    const fn profile(profile: Profile) -> ConfinementTerms {
+        ConfinementTerms { profile: Some(profile), ..SAYS_NOTHING }
     }
 
-    const fn network(rule: NetworkRule) -> Terms {
-        Terms { network: Some(rule), ..SAYS_NOTHING }
+    const fn network(rule: NetworkRule) -> ConfinementTerms {
+        ConfinementTerms { network: Some(rule), ..SAYS_NOTHING }
     }
 
-    const fn memory(bound: Bound<u64>) -> Terms {
+    const fn memory(bound: Bound<u64>) -> ConfinementTerms {
         let limits = LimitTerms { memory: Some(bound), ..NOTHING };
-        Terms { limits, ..SAYS_NOTHING }
+        ConfinementTerms { limits, ..SAYS_NOTHING }
     }
 
     /// What is said of all, of the tenant and of the lane.
-    fn confining(all: Terms, tenant: Terms, lane: Terms) -> Confining {
-        Confining {
+    fn confining(
+        all: ConfinementTerms,
+        tenant: ConfinementTerms,
+        lane: ConfinementTerms,
+    ) -> ConfinementRules {
+        ConfinementRules {
             all,
-            tenants: BTreeMap::from([(Tenant::LOCAL, tenant)]),
+            tenants: BTreeMap::from([(TenantId::LOCAL, tenant)]),
             lanes: BTreeMap::from([(LANE.to_owned(), lane)]),
-            ..Confining::of_nothing()
+            ..ConfinementRules::of_nothing()
         }
     }
 
     fn decide(
-        confining: &Confining,
-        asked: Terms,
+        confining: &ConfinementRules,
+        asked: ConfinementTerms,
     ) -> Result<(Granted, ResourceLimits), ConfineError> {
-        confining.decide(Tenant::LOCAL, LANE, &asked)
+        confining.decide(TenantId::LOCAL, LANE, &asked)
     }
 
     #[track_caller]
-    fn gets(confining: &Confining, asked: Terms, expected: (Profile, Network)) {
+    fn gets(confining: &ConfinementRules, asked: ConfinementTerms, expected: (Profile, Network)) {
         let (granted, _) = decide(confining, asked).unwrap();
         assert_eq!((granted.given.profile, granted.given.network), expected);
     }
 
     #[track_caller]
-    fn is_refused(confining: &Confining, asked: Terms, words: &[&str]) {
+    fn is_refused(confining: &ConfinementRules, asked: ConfinementTerms, words: &[&str]) {
         let error = decide(confining, asked).unwrap_err();
         assert_eq!(error.code(), "confinement_loosened");
         let told = error.to_string();
@@ -467,7 +474,7 @@ mod tests {
         let default = confining(profile(Profile::Default), SAYS_NOTHING, SAYS_NOTHING);
         let read_only = profile(Profile::ReadOnly);
         gets(&default, read_only, (Profile::ReadOnly, Network::Off));
-        let with_network = Terms { network: Some(NetworkRule::On), ..read_only };
+        let with_network = ConfinementTerms { network: Some(NetworkRule::On), ..read_only };
         gets(&default, with_network, (Profile::ReadOnly, Network::On));
         gets(&default, network(NetworkRule::Off), (Profile::Default, Network::Off));
         let online = confining(profile(Profile::Default), network(NetworkRule::On), SAYS_NOTHING);
@@ -491,14 +498,25 @@ mod tests {
             nice: Some(5),
             ..NOTHING
         };
-        let bounded =
-            confining(Terms { limits: bounded, ..SAYS_NOTHING }, SAYS_NOTHING, SAYS_NOTHING);
+        let bounded = confining(
+            ConfinementTerms { limits: bounded, ..SAYS_NOTHING },
+            SAYS_NOTHING,
+            SAYS_NOTHING,
+        );
         is_refused(&bounded, memory(Bound::AtMost(1001)), &["memory 1001 B", "memory 1000 B"]);
         is_refused(&bounded, memory(Bound::Unbounded), &["memory none", "memory 1000 B"]);
         let longer = LimitTerms { cpu: Some(Bound::AtMost(Duration::from_secs(2))), ..NOTHING };
-        is_refused(&bounded, Terms { limits: longer, ..SAYS_NOTHING }, &["cpu_s 2s", "cpu_s 1.5s"]);
+        is_refused(
+            &bounded,
+            ConfinementTerms { limits: longer, ..SAYS_NOTHING },
+            &["cpu_s 2s", "cpu_s 1.5s"],
+        );
         let pushier = LimitTerms { nice: Some(4), ..NOTHING };
-        is_refused(&bounded, Terms { limits: pushier, ..SAYS_NOTHING }, &["nice 4", "nice 5"]);
+        is_refused(
+            &bounded,
+            ConfinementTerms { limits: pushier, ..SAYS_NOTHING },
+            &["nice 4", "nice 5"],
+        );
     }
 
     #[test]
@@ -515,7 +533,7 @@ mod tests {
         assert_eq!(granted.given.profile, Profile::Default);
     }
 
-    fn any_terms() -> impl Strategy<Value = Terms> {
+    fn any_terms() -> impl Strategy<Value = ConfinementTerms> {
         let profiles = prop::sample::select(Profile::WORDS.map(|(_, profile)| profile).to_vec());
         let rules = vec![NetworkRule::On, NetworkRule::Usual, NetworkRule::Off];
         let bounds = prop_oneof![Just(Bound::Unbounded), (1_u64..6).prop_map(Bound::AtMost)];
@@ -525,7 +543,7 @@ mod tests {
             prop::option::of(bounds),
             prop::option::of(0_u8..4),
         );
-        parts.prop_map(|(profile, network, processes, nice)| Terms {
+        parts.prop_map(|(profile, network, processes, nice)| ConfinementTerms {
             profile,
             network,
             limits: LimitTerms { processes, nice, ..NOTHING },

@@ -7,12 +7,12 @@ use std::time::Duration;
 use ractor::SpawnErr;
 use tokio::sync::watch;
 
-use super::admission::{AuditTrail, Gate, Rules};
+use super::admission::{AdmissionRules, AuditTrail, Gate};
 use super::awaiting_approval::Lot;
 use super::output::{EmptyWaits, Seen, Spilled};
-use super::submission::{Caller, Defaults};
-use super::tenancy::{Identity, Tenancy};
-use super::tenant_client::Desk;
+use super::submission::{CallerContext, SubmissionDefaults};
+use super::tenancy::{CallerIdentity, Tenancy};
+use super::tenant_client::TenantClient;
 use crate::confinement::ConfinedPlaces;
 use crate::job::{JobHandle, JobSettings, StopWish, Variables};
 use crate::outcome::StopBy;
@@ -27,9 +27,9 @@ use crate::trace::CallTrace;
 
 /// The service's one door. A cheap clone.
 #[derive(Debug, Clone)]
-pub struct Yard {
+pub struct JobService {
     pub(super) supervisor: Supervisor,
-    defaults: Arc<RwLock<Arc<Defaults>>>,
+    defaults: Arc<RwLock<Arc<SubmissionDefaults>>>,
     pub(super) gate: Arc<Gate>,
     pub(super) tenancy: Arc<Tenancy>,
     pub(super) empty_waits: Arc<EmptyWaits>,
@@ -53,9 +53,9 @@ const MAX_CLIENT_CHARS: usize = 100;
 
 /// Everything that a yard needs to know.
 #[derive(Debug, Clone)]
-pub struct YardSettings {
+pub struct ServiceSettings {
     /// Defaults and bounds of submissions.
-    pub defaults: Defaults,
+    pub defaults: SubmissionDefaults,
     /// Bounds of the queue.
     pub queue: QueueLimits,
     /// What stays of finished jobs.
@@ -65,21 +65,29 @@ pub struct YardSettings {
     /// What all jobs have in common.
     pub job: JobSettings,
     /// What may run, where, and what is masked.
-    pub rules: Rules,
+    pub rules: AdmissionRules,
     /// Where decisions are written down, if anywhere.
     pub audit: Option<AuditTrail>,
     /// The file by which job numbers go on after a restart, if there is one.
     pub numbers: Option<PathBuf>,
 }
 
-impl Yard {
+impl JobService {
     /// Opens a yard in this process.
     ///
     /// # Errors
     /// When its supervisor could not be started, or the system has no random numbers.
-    pub async fn open(settings: YardSettings) -> Result<Self, SpawnErr> {
-        let YardSettings { defaults, queue, retention, compress_from, job, rules, audit, numbers } =
-            settings;
+    pub async fn open(settings: ServiceSettings) -> Result<Self, SpawnErr> {
+        let ServiceSettings {
+            defaults,
+            queue,
+            retention,
+            compress_from,
+            job,
+            rules,
+            audit,
+            numbers,
+        } = settings;
         let environment = Arc::clone(&job.environment);
         let spilled = Spilled::new(job.log.spill_dir.clone());
         let spilled = spilled.map_err(|error| SpawnErr::StartupFailed(error.into()))?;
@@ -117,25 +125,28 @@ impl Yard {
 
     /// The yard as one caller sees it: the jobs of its tenant, and no others.
     #[must_use]
-    pub fn desk(&self, identity: Identity, client: &str) -> Desk {
+    pub fn tenant_client(&self, identity: CallerIdentity, client: &str) -> TenantClient {
         // A client's name is what it says of itself: masked, and not longer than a name.
         let client: String = client.chars().take(MAX_CLIENT_CHARS).collect();
         let client = self.redactor().mask_text(&client).into_owned();
-        let Identity { tenant, role } = identity;
-        Desk::new(self.clone(), Caller { tenant, role, client, trace: CallTrace::own() })
+        let CallerIdentity { tenant, role } = identity;
+        TenantClient::new(
+            self.clone(),
+            CallerContext { tenant, role, client, trace: CallTrace::own() },
+        )
     }
 
     /// The jobs of all tenants that are known, newest first.
-    pub async fn all_jobs(&self) -> Vec<JobHandle> {
+    pub async fn list_all(&self) -> Vec<JobHandle> {
         self.supervisor.list(None).await
     }
 
     /// What fills the gaps of submissions now.
-    pub(super) fn defaults(&self) -> Arc<Defaults> {
+    pub(super) fn defaults(&self) -> Arc<SubmissionDefaults> {
         Arc::clone(&self.defaults.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn replace_defaults(&self, defaults: Defaults) {
+    pub(super) fn replace_defaults(&self, defaults: SubmissionDefaults) {
         *self.defaults.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(defaults);
     }
 
@@ -211,11 +222,11 @@ use crate::supervisor::Pressure;
 
 /// Everything that a running yard can take over.
 #[derive(Debug)]
-pub struct Tuning {
+pub struct LiveSettings {
     /// What may run, where, and what is masked.
-    pub rules: Rules,
+    pub rules: AdmissionRules,
     /// Defaults and bounds of submissions.
-    pub defaults: Defaults,
+    pub defaults: SubmissionDefaults,
     /// Bounds of the queue.
     pub queue: QueueLimits,
     /// Caps on stored output.
@@ -231,12 +242,12 @@ pub enum AfterDrain {
     Exit,
 }
 
-impl Yard {
+impl JobService {
     /// Nothing starts any more, in this lane or at all; what runs goes on.
     ///
     /// # Errors
     /// When there is no such lane.
-    pub async fn pause(&self, lane: Option<String>, by: Identity) -> Result<(), UnknownLane> {
+    pub async fn pause(&self, lane: Option<String>, by: CallerIdentity) -> Result<(), UnknownLane> {
         let what = which(lane.as_deref());
         self.supervisor.pause(lane).await?;
         self.operated("queue_paused", &what, by);
@@ -247,7 +258,11 @@ impl Yard {
     ///
     /// # Errors
     /// When there is no such lane.
-    pub async fn resume(&self, lane: Option<String>, by: Identity) -> Result<(), UnknownLane> {
+    pub async fn resume(
+        &self,
+        lane: Option<String>,
+        by: CallerIdentity,
+    ) -> Result<(), UnknownLane> {
         let what = which(lane.as_deref());
         self.supervisor.resume(lane).await?;
         self.operated("queue_resumed", &what, by);
@@ -255,7 +270,7 @@ impl Yard {
     }
 
     /// From now on no new job is taken; those that wait and run go on to their ends.
-    pub async fn begin_drain(&self, after: AfterDrain, by: Identity) {
+    pub async fn begin_drain(&self, after: AfterDrain, by: CallerIdentity) {
         self.supervisor.begin_drain().await;
         let what = match after {
             AfterDrain::Stay => "no new jobs are taken",
@@ -265,15 +280,20 @@ impl Yard {
     }
 
     /// New jobs are taken again, unless the server is shutting down.
-    pub async fn end_drain(&self, by: Identity) {
+    pub async fn end_drain(&self, by: CallerIdentity) {
         self.supervisor.end_drain().await;
         self.operated("drain_ended", "new jobs are taken again", by);
     }
 
     /// From now on all of this holds; jobs that are accepted already go on as they were accepted.
     /// `changed` are the settings that differ from before.
-    pub async fn tune(&self, tuning: Tuning, by: Identity, changed: &[String]) {
-        let Tuning { rules, defaults, queue, quota } = tuning;
+    pub async fn apply_settings(
+        &self,
+        tuning: LiveSettings,
+        by: CallerIdentity,
+        changed: &[String],
+    ) {
+        let LiveSettings { rules, defaults, queue, quota } = tuning;
         self.gate.replace(rules);
         self.spilled.forget_packed();
         self.replace_defaults(defaults);
@@ -284,12 +304,12 @@ impl Yard {
     }
 
     /// Writes down that new settings could not be used, and the old ones hold.
-    pub fn keep_tuning(&self, why: &str, by: Identity) {
+    pub fn record_refused_reload(&self, why: &str, by: CallerIdentity) {
         self.operated("reload_refused", why, by);
     }
 
     /// Writes down which log lines are written from now on.
-    pub fn note_log_filter(&self, what: &str, by: Identity) {
+    pub fn record_log_filter(&self, what: &str, by: CallerIdentity) {
         self.operated("log_filter_changed", what, by);
     }
 
@@ -305,7 +325,7 @@ impl Yard {
     }
 
     /// Somebody who may has changed what concerns all tenants.
-    fn operated(&self, what: &str, detail: &str, by: Identity) {
+    fn operated(&self, what: &str, detail: &str, by: CallerIdentity) {
         events::operator_action(what, detail, by.tenant);
         self.gate.note(what, &format!("{detail} (by {})", by.tenant));
     }

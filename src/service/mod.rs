@@ -14,16 +14,21 @@ mod tenant_client;
 #[cfg(test)]
 mod tests;
 
-pub use admission::{AuditTrail, OnAuditFailure, Refused, Rules};
-pub use approval::{Consent, Matter, NoConsent, Question};
-pub use awaiting_approval::{Fate, Parked, Submitted};
-pub use confinement::{Bound, ConfineError, Confining, LimitTerms, NetworkRule, Terms};
-pub use files::{FileError, FileKind, FilePage, Listed, Listing, Written};
-pub use handle::{AfterDrain, Tuning, Yard, YardSettings};
+pub use admission::{AdmissionError, AdmissionRules, AuditTrail, OnAuditFailure};
+pub use approval::{ApprovalQuestion, ApprovalSubject, Consent, NoConsent};
+pub use awaiting_approval::{ParkedState, ParkedSubmission, SubmitOutcome};
+pub use confinement::{
+    Bound, ConfineError, ConfinementRules, ConfinementTerms, LimitTerms, NetworkRule,
+};
+pub use files::{DirectoryEntry, DirectoryListing, FileError, FileKind, FilePage, WriteOutcome};
+pub use handle::{AfterDrain, JobService, LiveSettings, ServiceSettings};
 pub use output::{ContentKind, JobOutput};
-pub use submission::{Caller, Defaults, LaneDefaults, Logged, Submission, SubmitError, Within};
-pub use tenancy::{Identity, Role};
-pub use tenant_client::Desk;
+pub use submission::{
+    CallerContext, CommandLogging, DirectoryScope, LaneDefaults, Submission, SubmissionDefaults,
+    SubmitError,
+};
+pub use tenancy::{CallerIdentity, CallerRole};
+pub use tenant_client::TenantClient;
 
 pub use crate::job::{
     Input, InputEnd, InputError, JobHandle, JobSettings, Key, Liveness, Phase, Status, StopWish,

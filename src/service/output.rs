@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::submission::{Submission, SubmitError};
-use super::tenancy::Tickets;
-use super::tenant_client::Desk;
+use super::tenancy::JobTickets;
+use super::tenant_client::TenantClient;
 use crate::ids::JobId;
 use crate::job::JobHandle;
 use crate::output::views::{is_binary, mime};
@@ -39,7 +39,7 @@ pub enum ContentKind {
     Bytes,
 }
 
-impl Desk {
+impl TenantClient {
     /// What a job has written until now. The bytes are as stored: nothing in them is masked but
     /// what `redact.at_write` masked.
     ///
@@ -125,10 +125,10 @@ fn kind_of(sample: &[u8]) -> ContentKind {
 /// Gzipped forms that are kept; an older one is made anew when it is asked for again.
 const MAX_PACKED: usize = 8;
 
-/// Tickets, and the newest packed forms.
+/// JobTickets, and the newest packed forms.
 #[derive(Debug)]
 pub(super) struct Spilled {
-    tickets: Tickets,
+    tickets: JobTickets,
     /// Where packed forms go.
     dir: SpillDir,
     /// The newest last. The lock is never held while something is packed.
@@ -144,7 +144,7 @@ struct Kept {
 
 impl Spilled {
     pub(super) fn new(dir: SpillDir) -> Result<Self, getrandom::Error> {
-        Ok(Self { tickets: Tickets::new()?, dir, packed: Mutex::default() })
+        Ok(Self { tickets: JobTickets::new()?, dir, packed: Mutex::default() })
     }
 
     /// What is packed was masked by the rules of its time.
@@ -167,29 +167,29 @@ impl Spilled {
     }
 }
 
-impl Desk {
+impl TenantClient {
     /// A name for a job that nobody can guess: digits, a `-` and hexadecimal digits. It holds as
     /// long as this server runs and the job is kept.
     #[must_use]
     pub fn ticket(&self, job: JobId) -> String {
-        self.yard.spilled.tickets.of(job)
+        self.service.spilled.tickets.issue(job)
     }
 
     /// The job that a ticket names, if it is still kept.
-    pub async fn redeem(&self, ticket: &str) -> Option<JobHandle> {
-        self.find(self.yard.spilled.tickets.job_of(self.caller.tenant, ticket)?).await.ok()
+    pub async fn find_by_ticket(&self, ticket: &str) -> Option<JobHandle> {
+        self.find(self.service.spilled.tickets.verify(self.caller.tenant, ticket)?).await.ok()
     }
 
     /// The same with two numbers that travel along.
     #[must_use]
-    pub fn ticket_carrying(&self, job: JobId, numbers: [u64; 2]) -> String {
-        self.yard.spilled.tickets.carrying(job, numbers)
+    pub fn ticket_with_numbers(&self, job: JobId, numbers: [u64; 2]) -> String {
+        self.service.spilled.tickets.issue_with_numbers(job, numbers)
     }
 
     /// The job that such a ticket names, whether it is kept or not, and the numbers.
     #[must_use]
-    pub fn carried(&self, ticket: &str) -> Option<(JobId, [u64; 2])> {
-        self.yard.spilled.tickets.carried(self.caller.tenant, ticket)
+    pub fn read_ticket_with_numbers(&self, ticket: &str) -> Option<(JobId, [u64; 2])> {
+        self.service.spilled.tickets.verify_with_numbers(self.caller.tenant, ticket)
     }
 
     /// The jobs that were asked for with the same words (program, directory and
@@ -197,9 +197,12 @@ impl Desk {
     ///
     /// # Errors
     /// When the submission could not be run at all.
-    pub async fn list_like(&self, submission: &Submission) -> Result<Vec<JobHandle>, SubmitError> {
+    pub async fn list_same_command(
+        &self,
+        submission: &Submission,
+    ) -> Result<Vec<JobHandle>, SubmitError> {
         let wanted =
-            self.placed(submission.clone()).complete(&self.yard.defaults(), &self.caller)?;
+            self.placed(submission.clone()).complete(&self.service.defaults(), &self.caller)?;
         let is_same = |job: &JobHandle| {
             let spec = job.spec();
             (&spec.program, &spec.cwd, &spec.env) == (&wanted.program, &wanted.cwd, &wanted.env)
@@ -211,14 +214,18 @@ impl Desk {
     ///
     /// # Errors
     /// When there is too much of it, or a file could not be read or written.
-    pub async fn packed(&self, job: &JobHandle, stream: Stream) -> Result<Arc<Gzipped>, GzipError> {
-        if let Some(packed) = self.yard.spilled.kept(job.id(), stream) {
+    pub async fn gzip_output(
+        &self,
+        job: &JobHandle,
+        stream: Stream,
+    ) -> Result<Arc<Gzipped>, GzipError> {
+        if let Some(packed) = self.service.spilled.kept(job.id(), stream) {
             return Ok(packed);
         }
         let redactor = self.redactor();
-        let dir = &self.yard.spilled.dir;
+        let dir = &self.service.spilled.dir;
         let packed = Arc::new(gzip(job.output(), stream, &redactor, dir).await?);
-        self.yard.spilled.keep(Kept { job: job.id(), stream, packed: Arc::clone(&packed) });
+        self.service.spilled.keep(Kept { job: job.id(), stream, packed: Arc::clone(&packed) });
         Ok(packed)
     }
 }
@@ -351,10 +358,10 @@ mod seen_tests {
 #[cfg(test)]
 mod empty_waits_tests {
     use super::*;
-    use crate::ids::{JobNumber, Tenant};
+    use crate::ids::{JobNumber, TenantId};
 
     fn jobs<const N: usize>(numbers: [u64; N]) -> [JobId; N] {
-        numbers.map(|number| JobNumber::new(number).of(Tenant::LOCAL))
+        numbers.map(|number| JobNumber::new(number).for_tenant(TenantId::LOCAL))
     }
 
     #[test]

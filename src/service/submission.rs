@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::admission::Refused;
-use super::confinement::{ConfineError, Confining, Terms};
-use super::tenancy::Role;
-use crate::ids::Tenant;
-use crate::spec::{DEFAULT_LANE, LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin};
+use super::admission::AdmissionError;
+use super::confinement::{ConfineError, ConfinementRules, ConfinementTerms};
+use super::tenancy::CallerRole;
+use crate::ids::TenantId;
+use crate::spec::{
+    DEFAULT_LANE, JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin,
+};
 use crate::supervisor::Refusal;
 use crate::telemetry::RejectionReason;
 use crate::trace::CallTrace;
@@ -19,7 +21,7 @@ use crate::trace::CallTrace;
 #[derive(Debug, Clone)]
 pub struct Submission {
     /// What to run.
-    pub program: Program,
+    pub program: JobProgram,
     /// Where; relative paths start at the default directory.
     pub cwd: Option<PathBuf>,
     /// Variables to add.
@@ -37,23 +39,23 @@ pub struct Submission {
     /// Its priority among its tenant's jobs.
     pub priority: Option<Priority>,
     /// How far it is to be shut in, and what it may use up: never more than its tenant's jobs may.
-    pub confinement: Terms,
+    pub confinement: ConfinementTerms,
     /// A name for this wish: the same key never runs twice.
     pub key: Option<String>,
     /// The shell for shell text, by its path; `None`: the configured one.
     pub shell: Option<String>,
     /// Which directories it may run in, beside what the rules say.
-    pub within: Within,
+    pub within: DirectoryScope,
     /// How long last bytes are waited for at most, once the leader has ended and its children hold
     /// its output open; `None`: as configured.
     pub drain_max: Option<Duration>,
     /// Whether the command may stand in the log; the audit log has it in any case.
-    pub logged: Logged,
+    pub logged: CommandLogging,
 }
 
 /// Which directories a submission may run in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Within {
+pub enum DirectoryScope {
     /// Any.
     Anywhere,
     /// The directory of jobs that name none, and those below it, links followed.
@@ -62,7 +64,7 @@ pub enum Within {
 
 /// Whether a command may stand in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Logged {
+pub enum CommandLogging {
     /// It is logged.
     Yes,
     /// Only the job's number is.
@@ -71,11 +73,11 @@ pub enum Logged {
 
 /// Who submits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
+pub struct CallerContext {
     /// Whose jobs these are.
-    pub tenant: Tenant,
+    pub tenant: TenantId,
     /// What it may do.
-    pub role: Role,
+    pub role: CallerRole,
     /// The program that speaks for them, by its own account.
     pub client: String,
     /// The call that it speaks in.
@@ -84,21 +86,21 @@ pub struct Caller {
 
 /// What fills the gaps of a submission, and what bounds it.
 #[derive(Debug, Clone)]
-pub struct Defaults {
+pub struct SubmissionDefaults {
     /// The directory of jobs that name none.
     pub cwd: PathBuf,
     /// Limits of jobs that name none.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// What becomes of a job that writes a lot and does not say.
     pub on_large_output: LargeOutput,
     /// The largest timeout that can be asked for.
     pub max_timeout: Duration,
     /// Variables that a tenant's jobs get, unless the caller says otherwise.
-    pub environment: BTreeMap<Tenant, Vec<(String, String)>>,
+    pub environment: BTreeMap<TenantId, Vec<(String, String)>>,
     /// The lanes there are, beside the default one.
     pub lanes: BTreeMap<String, LaneDefaults>,
     /// How far jobs are shut in, and what they may use up.
-    pub confining: Confining,
+    pub confining: ConfinementRules,
 }
 
 /// What a lane's jobs have that do not say.
@@ -153,7 +155,7 @@ pub enum SubmitError {
     Confinement(#[from] ConfineError),
     /// A rule says no.
     #[error("{0}")]
-    Rules(#[from] Refused),
+    Rules(#[from] AdmissionError),
     /// The queue would not take it.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -212,7 +214,7 @@ impl SubmitError {
 impl Submission {
     /// A command with nothing but defaults.
     #[must_use]
-    pub const fn new(program: Program) -> Self {
+    pub const fn new(program: JobProgram) -> Self {
         Self {
             program,
             cwd: None,
@@ -223,21 +225,21 @@ impl Submission {
             description: None,
             lane: None,
             priority: None,
-            confinement: Terms::NOTHING,
+            confinement: ConfinementTerms::NOTHING,
             key: None,
             shell: None,
-            within: Within::Anywhere,
+            within: DirectoryScope::Anywhere,
             drain_max: None,
-            logged: Logged::Yes,
+            logged: CommandLogging::Yes,
         }
     }
 
     /// Checks what was asked for and fills in the rest.
     pub(super) fn complete(
         self,
-        defaults: &Defaults,
-        caller: &Caller,
-    ) -> Result<Spec, SubmitError> {
+        defaults: &SubmissionDefaults,
+        caller: &CallerContext,
+    ) -> Result<JobSpec, SubmitError> {
         check_program(&self.program)?;
         check_env(&self.env)?;
         self.check_size()?;
@@ -249,12 +251,12 @@ impl Submission {
         };
         let (confinement, resources) =
             defaults.confining.decide(caller.tenant, &lane, &self.confinement)?;
-        Ok(Spec {
+        Ok(JobSpec {
             program: self.program,
             cwd: self.cwd.map_or_else(|| defaults.cwd.clone(), |cwd| defaults.cwd.join(cwd)),
             env: with_own(defaults.environment.get(&caller.tenant), self.env),
             stdin: self.stdin,
-            limits: Limits { timeout, ..defaults.limits },
+            limits: RunLimits { timeout, ..defaults.limits },
             resources,
             confinement,
             doubt: None,
@@ -289,8 +291,8 @@ const MAX_BYTES: usize = 2 * 1024 * 1024;
 impl Submission {
     fn check_size(&self) -> Result<(), SubmitError> {
         let program = match &self.program {
-            Program::Shell(text) => text.len(),
-            Program::Direct { program, args } => {
+            JobProgram::Shell(text) => text.len(),
+            JobProgram::Direct { program, args } => {
                 program.len() + args.iter().map(String::len).sum::<usize>()
             }
         };
@@ -302,10 +304,10 @@ impl Submission {
     }
 }
 
-fn check_program(program: &Program) -> Result<(), SubmitError> {
+fn check_program(program: &JobProgram) -> Result<(), SubmitError> {
     let text = match program {
-        Program::Shell(text) => text,
-        Program::Direct { program, .. } => program,
+        JobProgram::Shell(text) => text,
+        JobProgram::Direct { program, .. } => program,
     };
     if text.trim().is_empty() { Err(SubmitError::EmptyCommand) } else { Ok(()) }
 }
@@ -317,7 +319,7 @@ fn check_env(env: &[(String, String)]) -> Result<(), SubmitError> {
     }
 }
 
-fn check_timeout(given: Duration, defaults: &Defaults) -> Result<Duration, SubmitError> {
+fn check_timeout(given: Duration, defaults: &SubmissionDefaults) -> Result<Duration, SubmitError> {
     let max = defaults.max_timeout;
     if given.is_zero() || given > max {
         Err(SubmitError::Timeout { given, max })
@@ -326,7 +328,7 @@ fn check_timeout(given: Duration, defaults: &Defaults) -> Result<Duration, Submi
     }
 }
 
-fn check_lane(asked: Option<String>, defaults: &Defaults) -> Result<String, SubmitError> {
+fn check_lane(asked: Option<String>, defaults: &SubmissionDefaults) -> Result<String, SubmitError> {
     let given = asked.unwrap_or_else(|| DEFAULT_LANE.to_owned());
     if given == DEFAULT_LANE || defaults.lanes.contains_key(&given) {
         return Ok(given);
@@ -343,32 +345,32 @@ mod tests {
     const BUILD: LaneDefaults =
         LaneDefaults { timeout: Some(Duration::from_secs(90)), priority: Priority::Low };
 
-    fn defaults() -> Defaults {
-        let limits = Limits {
+    fn defaults() -> SubmissionDefaults {
+        let limits = RunLimits {
             timeout: Duration::from_secs(60),
             grace: Duration::from_secs(5),
             output_bytes: 1000,
             output_lines: 1000,
             large_bytes: 1000,
         };
-        Defaults {
+        SubmissionDefaults {
             cwd: "/srv".into(),
             limits,
             on_large_output: LargeOutput::Spill,
             max_timeout: Duration::from_secs(100),
             environment: BTreeMap::new(),
             lanes: BTreeMap::from([("build".to_owned(), BUILD)]),
-            confining: Confining::of_nothing(),
+            confining: ConfinementRules::of_nothing(),
         }
     }
 
     fn shell(text: &str) -> Submission {
-        Submission::new(Program::Shell(text.to_owned()))
+        Submission::new(JobProgram::Shell(text.to_owned()))
     }
 
-    fn caller() -> Caller {
-        let (tenant, role, client) = (Tenant::LOCAL, Role::Run, "test".to_owned());
-        Caller { tenant, role, client, trace: CallTrace::own() }
+    fn caller() -> CallerContext {
+        let (tenant, role, client) = (TenantId::LOCAL, CallerRole::Run, "test".to_owned());
+        CallerContext { tenant, role, client, trace: CallTrace::own() }
     }
 
     #[track_caller]

@@ -18,7 +18,7 @@ use tempfile::NamedTempFile;
 use tokio::sync::watch;
 
 use crate::bounded_read::read_text;
-use crate::ids::{JobId, JobNumber, Tenant};
+use crate::ids::{JobId, JobNumber, TenantId};
 use crate::in_place;
 use crate::private_files::Links;
 use crate::telemetry::events;
@@ -34,7 +34,7 @@ const WRITE_TIME: Duration = Duration::from_millis(500);
 pub(super) struct Tenancy {
     /// Where numbers are kept, if anywhere.
     file: Option<NumbersFile>,
-    tenants: Mutex<HashMap<Tenant, Books>>,
+    tenants: Mutex<HashMap<TenantId, Books>>,
 }
 
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl Tenancy {
     }
 
     /// The next job of a tenant.
-    pub(super) fn next_job(&self, tenant: Tenant) -> JobId {
+    pub(super) fn next_job(&self, tenant: TenantId) -> JobId {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         let books = tenants.entry(tenant).or_default();
         books.last += 1;
@@ -68,7 +68,7 @@ impl Tenancy {
             drop(tenants);
             self.wait_for(writing);
         }
-        JobNumber::new(number).of(tenant)
+        JobNumber::new(number).for_tenant(tenant)
     }
 
     /// The job was not accepted after all: its number is free, unless a later one was given out.
@@ -92,22 +92,22 @@ impl Tenancy {
     }
 
     /// A job of this tenant was accepted.
-    pub(super) fn appeared(&self, tenant: Tenant) {
+    pub(super) fn appeared(&self, tenant: TenantId) {
         self.books(tenant, |books| books.appeared.send_replace(()));
     }
 
     /// Changes whenever a job of this tenant was accepted.
-    pub(super) fn appearances(&self, tenant: Tenant) -> watch::Receiver<()> {
+    pub(super) fn watch_new_jobs(&self, tenant: TenantId) -> watch::Receiver<()> {
         self.books(tenant, |books| books.appeared.subscribe())
     }
 
-    fn books<T>(&self, tenant: Tenant, look: impl FnOnce(&mut Books) -> T) -> T {
+    fn books<T>(&self, tenant: TenantId, look: impl FnOnce(&mut Books) -> T) -> T {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         look(tenants.entry(tenant).or_default())
     }
 
     /// Has the file written. What it says is kept once the receiver has its end.
-    fn keep(&self, tenants: &HashMap<Tenant, Books>) -> Option<Receiver<()>> {
+    fn keep(&self, tenants: &HashMap<TenantId, Books>) -> Option<Receiver<()>> {
         let used = tenants.iter().filter(|(_, books)| books.reserved > 0);
         let lines = used.map(|(tenant, books)| format!("{} {tenant}\n", books.reserved)).collect();
         self.file.as_ref()?.write(lines)
@@ -159,7 +159,7 @@ fn keep_text(path: &Path, text: &str) {
     }
 }
 
-fn read(path: &Path) -> Vec<(Tenant, u64)> {
+fn read(path: &Path) -> Vec<(TenantId, u64)> {
     let text = match read_text(path, Links::Refuse) {
         Ok(text) => text,
         Err(error) if error.is_missing() => return Vec::new(),
@@ -170,7 +170,7 @@ fn read(path: &Path) -> Vec<(Tenant, u64)> {
     };
     let line = |line: &str| {
         let (number, tenant) = line.split_once(' ')?;
-        Some((Tenant::named(tenant).ok()?, number.parse().ok()?))
+        Some((TenantId::parse(tenant).ok()?, number.parse().ok()?))
     };
     text.lines().filter_map(line).collect()
 }
@@ -185,25 +185,25 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-// Tickets: unguessable names of jobs, for addresses that leave the tenant's sight.
+// JobTickets: unguessable names of jobs, for addresses that leave the tenant's sight.
 
 /// Bytes of a ticket that cannot be guessed.
 const PROOF_BYTES: usize = 16;
 
 /// Makes and checks tickets. They follow from a secret that only this server has: nothing is
 /// kept for them, and they end with the server.
-pub(super) struct Tickets {
+pub(super) struct JobTickets {
     secret: [u8; 32],
 }
 
-impl fmt::Debug for Tickets {
+impl fmt::Debug for JobTickets {
     /// Without the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tickets").finish_non_exhaustive()
+        f.debug_struct("JobTickets").finish_non_exhaustive()
     }
 }
 
-impl Tickets {
+impl JobTickets {
     /// With a fresh secret.
     pub(super) fn new() -> Result<Self, getrandom::Error> {
         let mut secret = [0; 32];
@@ -212,31 +212,36 @@ impl Tickets {
     }
 
     /// The ticket of a job: digits, a `-` and hexadecimal digits.
-    pub(super) fn of(&self, job: JobId) -> String {
+    pub(super) fn issue(&self, job: JobId) -> String {
         format!("{job}-{}", self.proof(job, None))
     }
 
     /// A ticket that carries two numbers along, which nobody can change: three numbers with a `-`
     /// between, and the proof.
-    pub(super) fn carrying(&self, job: JobId, numbers: [u64; 2]) -> String {
+    pub(super) fn issue_with_numbers(&self, job: JobId, numbers: [u64; 2]) -> String {
         let [first, second] = numbers;
         format!("{job}-{first}-{second}-{}", self.proof(job, Some(numbers)))
     }
 
     /// The job of this tenant that a ticket names; nothing where it is none of its own.
-    pub(super) fn job_of(&self, tenant: Tenant, ticket: &str) -> Option<JobId> {
+    pub(super) fn verify(&self, tenant: TenantId, ticket: &str) -> Option<JobId> {
         let (job, proof) = ticket.split_once('-')?;
-        let job = job.parse::<JobNumber>().ok()?.of(tenant);
+        let job = job.parse::<JobNumber>().ok()?.for_tenant(tenant);
         bool::from(self.proof(job, None).as_bytes().ct_eq(proof.as_bytes())).then_some(job)
     }
 
     /// The same of a ticket that carries numbers, and those.
-    pub(super) fn carried(&self, tenant: Tenant, ticket: &str) -> Option<(JobId, [u64; 2])> {
+    pub(super) fn verify_with_numbers(
+        &self,
+        tenant: TenantId,
+        ticket: &str,
+    ) -> Option<(JobId, [u64; 2])> {
         let mut parts = ticket.split('-');
-        let job = parts.next()?.parse::<JobNumber>().ok()?.of(tenant);
+        let job = parts.next()?.parse::<JobNumber>().ok()?.for_tenant(tenant);
         let numbers = [parts.next()?.parse().ok()?, parts.next()?.parse().ok()?];
         // As it was given out: other ways to write the same numbers are no tickets.
-        let is_ours = bool::from(self.carrying(job, numbers).as_bytes().ct_eq(ticket.as_bytes()));
+        let is_ours =
+            bool::from(self.issue_with_numbers(job, numbers).as_bytes().ct_eq(ticket.as_bytes()));
         is_ours.then_some((job, numbers))
     }
 
@@ -255,21 +260,21 @@ impl Tickets {
 
 /// Who calls: what a transport found out before it let the caller in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity {
+pub struct CallerIdentity {
     /// Whose jobs it sees.
-    pub tenant: Tenant,
+    pub tenant: TenantId,
     /// What it may do.
-    pub role: Role,
+    pub role: CallerRole,
 }
 
-impl Identity {
+impl CallerIdentity {
     /// Whoever uses this machine without a token: what it can do here it can do without us.
-    pub const LOCAL: Self = Self { tenant: Tenant::LOCAL, role: Role::Admin };
+    pub const LOCAL: Self = Self { tenant: TenantId::LOCAL, role: CallerRole::Admin };
 }
 
 /// What a caller may do; each may also do what those before it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub enum CallerRole {
     /// Look at its tenant's jobs.
     Read,
     /// Run, type into and stop its tenant's jobs.
@@ -278,7 +283,7 @@ pub enum Role {
     Admin,
 }
 
-impl Role {
+impl CallerRole {
     /// Each with the word for it in files and on the command line.
     pub const WORDS: [(&'static str, Self); 3] =
         [("read-only", Self::Read), ("run", Self::Run), ("admin", Self::Admin)];
@@ -295,7 +300,7 @@ impl Role {
 
     /// The role with this word.
     #[must_use]
-    pub fn of_word(word: &str) -> Option<Self> {
+    pub fn parse(word: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(known, _)| *known == word).map(|(_, role)| *role)
     }
 }
@@ -304,15 +309,15 @@ impl Role {
 mod tests {
     use super::*;
 
-    fn numbers(tenancy: &Tenancy, tenant: Tenant, count: usize) -> Vec<u64> {
+    fn numbers(tenancy: &Tenancy, tenant: TenantId, count: usize) -> Vec<u64> {
         (0..count).map(|_| tenancy.next_job(tenant).number()).collect()
     }
 
     #[test]
     fn each_tenant_counts_from_one_and_a_refused_job_takes_no_number() {
-        let other = Tenant::named("tenancy-other").unwrap();
+        let other = TenantId::parse("tenancy-other").unwrap();
         let tenancy = Tenancy::open(None);
-        assert_eq!(numbers(&tenancy, Tenant::LOCAL, 2), [1, 2]);
+        assert_eq!(numbers(&tenancy, TenantId::LOCAL, 2), [1, 2]);
         assert_eq!(numbers(&tenancy, other, 1), [1]);
         let [refused, later] = [(); 2].map(|()| tenancy.next_job(other));
         tenancy.give_back(refused);
@@ -326,14 +331,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = || Some(folder.path().join("new/numbers"));
         let first = Tenancy::open(file());
-        assert_eq!(numbers(&first, Tenant::LOCAL, 3), [1, 2, 3]);
+        assert_eq!(numbers(&first, TenantId::LOCAL, 3), [1, 2, 3]);
         // It was killed: what it had set aside is lost.
         let second = Tenancy::open(file());
-        assert_eq!(numbers(&second, Tenant::LOCAL, 2), [101, 102]);
+        assert_eq!(numbers(&second, TenantId::LOCAL, 2), [101, 102]);
         second.close();
         let third = Tenancy::open(file());
-        assert_eq!(numbers(&third, Tenant::LOCAL, 1), [103]);
-        assert_eq!(numbers(&third, Tenant::named("tenancy-new").unwrap(), 1), [1]);
+        assert_eq!(numbers(&third, TenantId::LOCAL, 1), [103]);
+        assert_eq!(numbers(&third, TenantId::parse("tenancy-new").unwrap(), 1), [1]);
     }
 }
 
@@ -343,39 +348,39 @@ mod ticket_tests {
 
     #[test]
     fn numbers_travel_with_their_job_and_cannot_be_changed() {
-        let tickets = Tickets::new().unwrap();
+        let tickets = JobTickets::new().unwrap();
         let job = JobId::local(12);
-        let ticket = tickets.carrying(job, [8000, 7]);
-        assert_eq!(tickets.carried(Tenant::LOCAL, &ticket), Some((job, [8000, 7])));
-        let other = Tenant::named("tickets-carried").unwrap();
-        assert_eq!(tickets.carried(other, &ticket), None, "of another tenant");
-        assert_eq!(tickets.job_of(Tenant::LOCAL, &ticket), None, "a ticket of another kind");
+        let ticket = tickets.issue_with_numbers(job, [8000, 7]);
+        assert_eq!(tickets.verify_with_numbers(TenantId::LOCAL, &ticket), Some((job, [8000, 7])));
+        let other = TenantId::parse("tickets-carried").unwrap();
+        assert_eq!(tickets.verify_with_numbers(other, &ticket), None, "of another tenant");
+        assert_eq!(tickets.verify(TenantId::LOCAL, &ticket), None, "a ticket of another kind");
         let (changed, padded) =
             (ticket.replace("-8000-", "-8001-"), ticket.replace("-8000-", "-08000-"));
         let moved = ticket.replacen("12-", "13-", 1);
         let later = ticket.replace("-7-", "-8-");
-        let plain = tickets.of(job);
+        let plain = tickets.issue(job);
         for forged in ["", "12-8000-7-", "---", &changed, &padded, &moved, &later, &plain] {
-            assert_eq!(tickets.carried(Tenant::LOCAL, forged), None, "{forged}");
+            assert_eq!(tickets.verify_with_numbers(TenantId::LOCAL, forged), None, "{forged}");
         }
     }
 
     #[test]
     fn a_ticket_names_its_job_and_no_other_text_does() {
-        let tickets = Tickets::new().unwrap();
+        let tickets = JobTickets::new().unwrap();
         let job = JobId::local(12);
-        let ticket = tickets.of(job);
-        assert_eq!(tickets.job_of(Tenant::LOCAL, &ticket), Some(job));
-        let other = Tenant::named("tickets-other").unwrap();
-        assert_eq!(tickets.job_of(other, &ticket), None, "of another tenant");
+        let ticket = tickets.issue(job);
+        assert_eq!(tickets.verify(TenantId::LOCAL, &ticket), Some(job));
+        let other = TenantId::parse("tickets-other").unwrap();
+        assert_eq!(tickets.verify(other, &ticket), None, "of another tenant");
         assert_eq!(ticket.len(), "12-".len() + 2 * PROOF_BYTES);
         let other_job = ticket.replacen("12-", "13-", 1);
         let cut = &ticket[..ticket.len() - 1];
         for forged in ["", "12", "12-", "-", &other_job, cut, "x-y"] {
-            assert_eq!(tickets.job_of(Tenant::LOCAL, forged), None, "{forged}");
+            assert_eq!(tickets.verify(TenantId::LOCAL, forged), None, "{forged}");
         }
         assert_eq!(
-            Tickets::new().unwrap().job_of(Tenant::LOCAL, &ticket),
+            JobTickets::new().unwrap().verify(TenantId::LOCAL, &ticket),
             None,
             "of another server"
         );

@@ -13,15 +13,15 @@ use tokio::sync::watch;
 
 use super::admission::Passing;
 use super::approval::Approval;
-use super::handle::Yard;
-use super::submission::{Caller, Logged, Submission, SubmitError, Within};
+use super::handle::JobService;
+use super::submission::{CallerContext, CommandLogging, DirectoryScope, Submission, SubmitError};
 use crate::confinement::Profile;
 use crate::ids::{JobId, JobNumber};
 use crate::job::{JobHandle, StopWish};
-use crate::outcome::{Ending, Outcome, StartError};
+use crate::outcome::{JobEnding, Outcome, StartError};
 use crate::output::redaction::Redactor;
 use crate::process::{similar, sockets};
-use crate::spec::Spec;
+use crate::spec::JobSpec;
 use crate::supervisor::{Admission, FindError, QueuePlace, Refusal};
 use crate::telemetry::events;
 use crate::trace::CallTrace;
@@ -31,44 +31,44 @@ const SIMILAR: usize = 3;
 
 /// The yard as one caller sees it. A cheap clone.
 #[derive(Debug, Clone)]
-pub struct Desk {
-    pub(super) yard: Yard,
-    pub(super) caller: Caller,
+pub struct TenantClient {
+    pub(super) service: JobService,
+    pub(super) caller: CallerContext,
     /// Where jobs run that name no directory, if not where the yard says.
     cwd: Option<Arc<Path>>,
     /// The job that was asked for first.
     first_job: Arc<OnceLock<JobId>>,
 }
 
-impl Desk {
-    pub(super) fn new(yard: Yard, caller: Caller) -> Self {
-        Self { yard, caller, cwd: None, first_job: Arc::default() }
+impl TenantClient {
+    pub(super) fn new(service: JobService, caller: CallerContext) -> Self {
+        Self { service, caller, cwd: None, first_job: Arc::default() }
     }
 
     /// The same, with jobs that name no directory in this one. Those that are bound to the yard's
     /// own directory stay there.
     #[must_use]
-    pub fn in_directory(self, cwd: Arc<Path>) -> Self {
+    pub fn with_directory(self, cwd: Arc<Path>) -> Self {
         Self { cwd: Some(cwd), ..self }
     }
 
     /// The same, for a call that is a part of this trace.
     #[must_use]
-    pub fn in_trace(mut self, trace: CallTrace) -> Self {
+    pub fn with_trace(mut self, trace: CallTrace) -> Self {
         self.caller.trace = trace;
         self
     }
 
     /// Who calls.
     #[must_use]
-    pub const fn caller(&self) -> &Caller {
+    pub const fn caller(&self) -> &CallerContext {
         &self.caller
     }
 
     /// The job that this caller calls by this number.
     #[must_use]
     pub const fn job(&self, number: JobNumber) -> JobId {
-        number.of(self.caller.tenant)
+        number.for_tenant(self.caller.tenant)
     }
 
     /// Accepts a job, or says why not. A key that is known gives back the job that it named
@@ -99,7 +99,7 @@ impl Desk {
 
     /// As it is asked for from here.
     pub(super) fn placed(&self, mut submission: Submission) -> Submission {
-        if let (Some(cwd), Within::Anywhere) = (&self.cwd, submission.within) {
+        if let (Some(cwd), DirectoryScope::Anywhere) = (&self.cwd, submission.within) {
             submission.cwd = Some(match submission.cwd {
                 Some(given) => cwd.join(given),
                 None => cwd.to_path_buf(),
@@ -114,48 +114,48 @@ impl Desk {
         submission: Submission,
         approval: Option<&Approval>,
     ) -> Result<JobHandle, SubmitError> {
-        let Self { yard, caller, .. } = self;
+        let Self { service, caller, .. } = self;
         let tenant = caller.tenant;
         let key = submission.key.clone();
         if let Some(key) = &key
-            && let Some(known) = yard.supervisor.find_key(tenant, key.clone()).await
+            && let Some(known) = service.supervisor.find_key(tenant, key.clone()).await
         {
             return Ok(known);
         }
         let within = submission.within;
         let logged = submission.logged;
-        let defaults = yard.defaults();
+        let defaults = service.defaults();
         let mut spec = submission
             .complete(&defaults, caller)
             .inspect_err(|error| self.note_unconfined(error))?;
         let root = match within {
-            Within::Anywhere => None,
-            Within::DefaultDirectory => Some(defaults.cwd.as_path()),
+            DirectoryScope::Anywhere => None,
+            DirectoryScope::DefaultDirectory => Some(defaults.cwd.as_path()),
         };
         let reserved = approval.and_then(|approval| approval.job);
-        let next_id = || reserved.unwrap_or_else(|| yard.tenancy.next_job(tenant));
+        let next_id = || reserved.unwrap_or_else(|| service.tenancy.next_job(tenant));
         let confining = &defaults.confining;
         let passing = Passing { spec: &mut spec, caller, root, confining, approval };
-        let (id, cwd) = yard.gate.pass(passing, next_id).await?;
+        let (id, cwd) = service.gate.pass(passing, next_id).await?;
         let logged = match logged {
-            Logged::Yes => self.redactor().mask_text(&spec.program.display()).into_owned(),
-            Logged::No => "(not logged)".to_owned(),
+            CommandLogging::Yes => self.redactor().mask_text(&spec.program.display()).into_owned(),
+            CommandLogging::No => "(not logged)".to_owned(),
         };
-        let at_end = yard.gate.write_at_end(caller);
+        let at_end = service.gate.write_at_end(caller);
         let admission = Admission { id, spec, cwd, key, logged, at_end };
-        let job = yard.supervisor.submit(admission).await.inspect_err(|refusal| {
+        let job = service.supervisor.submit(admission).await.inspect_err(|refusal| {
             // It passed the gate, which wrote it down with its number, and is not run after all.
             let detail = format!("job {id} of {tenant}: {refusal}");
-            yard.gate.note("not_accepted", &detail);
+            service.gate.note("not_accepted", &detail);
             // After a failure it may be known all the same: then its number stays its own, as does
             // one that somebody was told.
             if *refusal != Refusal::Interrupted && reserved.is_none() {
-                yard.tenancy.give_back(id);
+                service.tenancy.give_back(id);
             }
         })?;
         // A key that somebody else used in between gives back that one's job.
         if job.id() == id {
-            yard.tenancy.appeared(tenant);
+            service.tenancy.appeared(tenant);
             events::job_confined(job.spec().confinement);
         }
         Ok(job)
@@ -165,14 +165,14 @@ impl Desk {
     fn note_unconfined(&self, error: &SubmitError) {
         if let SubmitError::Confinement(error) = error {
             let detail = format!("{error} ({} through {})", self.caller.tenant, self.caller.client);
-            self.yard.gate.note(error.code(), &detail);
+            self.service.gate.note(error.code(), &detail);
         }
     }
 
     /// What masks secrets in text that leaves the yard.
     #[must_use]
     pub fn redactor(&self) -> Arc<Redactor> {
-        self.yard.redactor()
+        self.service.redactor()
     }
 
     /// The job with this number.
@@ -181,18 +181,18 @@ impl Desk {
     /// When there is none, or no longer.
     pub async fn find(&self, id: JobId) -> Result<JobHandle, FindError> {
         self.own(id)?;
-        self.yard.supervisor.find(id).await
+        self.service.supervisor.find(id).await
     }
 
     /// All jobs that are known, newest first.
     pub async fn list(&self) -> Vec<JobHandle> {
-        self.yard.supervisor.list(Some(self.caller.tenant)).await
+        self.service.supervisor.list(Some(self.caller.tenant)).await
     }
 
     /// Changes whenever a job was accepted.
     #[must_use]
-    pub fn appearances(&self) -> watch::Receiver<()> {
-        self.yard.tenancy.appearances(self.caller.tenant)
+    pub fn watch_new_jobs(&self) -> watch::Receiver<()> {
+        self.service.tenancy.watch_new_jobs(self.caller.tenant)
     }
 
     /// Begins the end of a job; does not wait for it. Of a job that has finished, what survived
@@ -202,7 +202,7 @@ impl Desk {
     /// When there is no such job, or no longer.
     pub async fn stop(&self, id: JobId, wish: StopWish) -> Result<JobHandle, FindError> {
         self.own(id)?;
-        self.yard.supervisor.stop(id, wish).await
+        self.service.supervisor.stop(id, wish).await
     }
 
     /// Whether anybody on this host listens on this TCP port; who it is does not matter.
@@ -213,33 +213,33 @@ impl Desk {
 
     /// This caller waited for these jobs, and nothing came: for the how manyth time in a row.
     #[must_use]
-    pub fn waited_in_vain(&self, jobs: &[JobId]) -> u32 {
-        self.yard.empty_waits.one_more(&self.caller.client, jobs)
+    pub fn count_empty_wait(&self, jobs: &[JobId]) -> u32 {
+        self.service.empty_waits.one_more(&self.caller.client, jobs)
     }
 
     /// This caller waited for these jobs, and something came.
-    pub fn waited_well(&self, jobs: &[JobId]) {
-        self.yard.empty_waits.forget(&self.caller.client, jobs);
+    pub fn reset_empty_waits(&self, jobs: &[JobId]) {
+        self.service.empty_waits.forget(&self.caller.client, jobs);
     }
 
     /// This caller was shown these bytes of a job's output.
-    pub fn has_shown(&self, job: JobId, bytes: Range<u64>) {
-        self.yard.seen.note(&self.caller.client, job, bytes);
+    pub fn mark_shown(&self, job: JobId, bytes: Range<u64>) {
+        self.service.seen.note(&self.caller.client, job, bytes);
     }
 
     /// Where the output of a job begins that this caller has not been shown.
     #[must_use]
-    pub fn unseen_from(&self, job: JobId) -> u64 {
-        self.yard.seen.end(&self.caller.client, job)
+    pub fn first_unseen_offset(&self, job: JobId) -> u64 {
+        self.service.seen.end(&self.caller.client, job)
     }
 
     /// Where a waiting job stands; nothing once it has started.
-    pub async fn queue_place(&self, id: JobId) -> Option<QueuePlace> {
+    pub async fn queue_position(&self, id: JobId) -> Option<QueuePlace> {
         // Lists look at every job, and are about none of them.
         if !self.owns(id) {
             return None;
         }
-        self.yard.supervisor.place(id).await
+        self.service.supervisor.place(id).await
     }
 
     fn own(&self, id: JobId) -> Result<(), FindError> {
@@ -263,23 +263,23 @@ impl Desk {
 
     /// How long a finished job stays at the most; room for others may take it earlier.
     #[must_use]
-    pub const fn kept_for(&self) -> Option<Duration> {
-        self.yard.kept_for
+    pub const fn max_finished_age(&self) -> Option<Duration> {
+        self.service.kept_for
     }
 
     /// The largest timeout that can be asked for.
     #[must_use]
     pub fn max_timeout(&self) -> Duration {
-        self.yard.defaults().max_timeout
+        self.service.defaults().max_timeout
     }
 
     /// Where a job with this spec may write, where that is bounded, beside a temporary directory of
     /// its own.
     #[must_use]
-    pub fn writable(&self, spec: &Spec) -> Vec<PathBuf> {
+    pub fn writable(&self, spec: &JobSpec) -> Vec<PathBuf> {
         match spec.confinement.given.profile {
             Profile::None | Profile::Default | Profile::ReadOnly => Vec::new(),
-            Profile::WorkspaceWrite => match self.yard.places.workspace.as_slice() {
+            Profile::WorkspaceWrite => match self.service.places.workspace.as_slice() {
                 [] => vec![spec.cwd.clone()],
                 workspace => workspace.to_vec(),
             },
@@ -288,10 +288,10 @@ impl Desk {
 
     /// Where a job ended because a command was not found: names of commands that are there and
     /// read much like it.
-    pub async fn similar_commands(&self, ending: &Ending, output: &str) -> Vec<String> {
+    pub async fn similar_commands(&self, ending: &JobEnding, output: &str) -> Vec<String> {
         let Some(name) = missing(&ending.outcome, output) else { return Vec::new() };
         let name = name.to_owned();
-        let environment = Arc::clone(&self.yard.environment);
+        let environment = Arc::clone(&self.service.environment);
         let look = move || {
             let path = environment.get("PATH").unwrap_or_default();
             similar::similar(&name, path, SIMILAR)

@@ -11,12 +11,12 @@ use crate::output::redaction::Redactor;
 use crate::output::{LogSettings, PageEnd, PageRequest, Quota};
 use crate::policy::Policy;
 use crate::process::shell::Shell;
-use crate::spec::{LargeOutput, Limits, Program, Stdin, Stream};
+use crate::spec::{JobProgram, LargeOutput, RunLimits, Stdin, Stream};
 
 const LONG: Duration = Duration::from_secs(60);
 
-fn settings(slots: usize) -> YardSettings {
-    let limits = Limits {
+fn settings(slots: usize) -> ServiceSettings {
+    let limits = RunLimits {
         timeout: LONG,
         grace: Duration::from_millis(300),
         output_bytes: 1 << 20,
@@ -25,15 +25,15 @@ fn settings(slots: usize) -> YardSettings {
     };
     let path = std::env::split_paths("/usr/local/bin:/usr/bin:/bin");
     let path = std::env::join_paths(path).unwrap();
-    YardSettings {
-        defaults: Defaults {
+    ServiceSettings {
+        defaults: SubmissionDefaults {
             cwd: PathBuf::from("/"),
             limits,
             on_large_output: LargeOutput::Spill,
             max_timeout: LONG,
             environment: BTreeMap::new(),
             lanes: BTreeMap::from([("build".to_owned(), LaneDefaults::default())]),
-            confining: Confining::of_nothing(),
+            confining: ConfinementRules::of_nothing(),
         },
         queue: QueueLimits {
             slots,
@@ -61,7 +61,7 @@ fn settings(slots: usize) -> YardSettings {
             drain_quiet: Duration::from_millis(150),
             drain_max: Duration::from_secs(2),
         },
-        rules: Rules {
+        rules: AdmissionRules {
             policy: Policy::default(),
             directories: None,
             redactor: Arc::new(Redactor::new(&[]).unwrap()),
@@ -71,20 +71,20 @@ fn settings(slots: usize) -> YardSettings {
     }
 }
 
-async fn yard(slots: usize) -> Yard {
-    Yard::open(settings(slots)).await.unwrap()
+async fn service(slots: usize) -> JobService {
+    JobService::open(settings(slots)).await.unwrap()
 }
 
 /// What the local tenant sees.
-fn desk(yard: &Yard) -> Desk {
-    yard.desk(Identity::LOCAL, "test")
+fn client(service: &JobService) -> TenantClient {
+    service.tenant_client(CallerIdentity::LOCAL, "test")
 }
 
 fn shell(text: &str) -> Submission {
-    Submission::new(Program::Shell(text.to_owned()))
+    Submission::new(JobProgram::Shell(text.to_owned()))
 }
 
-async fn ended(job: &JobHandle) -> crate::outcome::Ending {
+async fn ended(job: &JobHandle) -> crate::outcome::JobEnding {
     tokio::time::timeout(LONG, job.finished()).await.expect("the job ended")
 }
 
@@ -98,7 +98,7 @@ fn stream_text(job: &JobHandle, stream: Option<Stream>) -> String {
 }
 
 async fn run(submission: Submission) -> (Outcome, String) {
-    let job = desk(&yard(2).await).submit(submission).await.unwrap();
+    let job = client(&service(2).await).submit(submission).await.unwrap();
     (ended(&job).await.outcome, text(&job))
 }
 
@@ -126,7 +126,7 @@ async fn a_command_ends_with_its_code_and_its_output() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_streams_are_kept_apart_and_together() {
-    let job = desk(&yard(1).await).submit(shell("echo out; echo err >&2")).await.unwrap();
+    let job = client(&service(1).await).submit(shell("echo out; echo err >&2")).await.unwrap();
     ended(&job).await;
     assert_eq!(stream_text(&job, Some(Stream::Stdout)), "out\n");
     assert_eq!(stream_text(&job, Some(Stream::Stderr)), "err\n");
@@ -147,7 +147,7 @@ async fn a_deadline_ends_a_job_that_ignores_the_polite_signal_and_keeps_its_outp
         timeout: Some(timeout),
         ..shell("trap '' TERM; echo before; while :; do sleep 0.05; done")
     };
-    let job = desk(&yard(1).await).submit(stubborn).await.unwrap();
+    let job = client(&service(1).await).submit(stubborn).await.unwrap();
     let ending = ended(&job).await;
     assert_eq!(ending.outcome, Outcome::TimedOut { after: timeout });
     assert!(ending.kill.unwrap().killed_after.is_some());
@@ -157,34 +157,35 @@ async fn a_deadline_ends_a_job_that_ignores_the_polite_signal_and_keeps_its_outp
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_ends_grandchildren_that_left_the_session() {
-    let yard = yard(1).await;
-    let job = desk(&yard).submit(shell("setsid sleep 300 & echo $!; wait")).await.unwrap();
+    let service = service(1).await;
+    let job = client(&service).submit(shell("setsid sleep 300 & echo $!; wait")).await.unwrap();
     until("the pid", || text(&job).ends_with('\n')).await;
     let pid: u32 = text(&job).trim().parse().unwrap();
     assert!(is_alive(pid));
     let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
-    desk(&yard).stop(job.id(), wish).await.unwrap();
+    client(&service).stop(job.id(), wish).await.unwrap();
     assert_eq!(ended(&job).await.outcome, Outcome::Stopped { by: StopBy::Client });
     assert!(!is_alive(pid));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_holds_the_pipe_does_not_hold_the_job_and_can_be_stopped_later() {
-    let yard = yard(1).await;
-    let job = desk(&yard).submit(shell("(sleep 300; echo late) & echo done")).await.unwrap();
+    let service = service(1).await;
+    let job = client(&service).submit(shell("(sleep 300; echo late) & echo done")).await.unwrap();
     let ending = ended(&job).await;
     assert_eq!(ending.outcome, Outcome::Exited { code: 0 });
     assert_eq!(text(&job), "done\n");
     assert!(!ending.survivors.is_empty());
     let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
-    desk(&yard).stop(job.id(), wish).await.unwrap();
+    client(&service).stop(job.id(), wish).await.unwrap();
     until("the survivors' end", || !ending.survivors.iter().any(|pid| is_alive(*pid))).await;
     assert_eq!(ended(&job).await.outcome, Outcome::Exited { code: 0 });
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_survivor_writes_after_the_end_still_goes_to_the_log() {
-    let job = desk(&yard(1).await).submit(shell("(sleep 1; echo late) & echo done")).await.unwrap();
+    let job =
+        client(&service(1).await).submit(shell("(sleep 1; echo late) & echo done")).await.unwrap();
     ended(&job).await;
     until("the late line", || text(&job) == "done\nlate\n").await;
     let request = PageRequest { from: 0, stream: None, max_bytes: 100, max_lines: 0 };
@@ -205,69 +206,70 @@ async fn too_much_output_ends_the_job_at_the_bound() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_wait_their_turn_and_a_waiting_one_can_be_stopped() {
-    let yard = yard(1).await;
-    let first = desk(&yard).submit(shell("sleep 300")).await.unwrap();
-    let second = desk(&yard).submit(shell("echo second")).await.unwrap();
-    let third = desk(&yard).submit(shell("echo third")).await.unwrap();
-    let place = desk(&yard).queue_place(third.id()).await.unwrap();
+    let service = service(1).await;
+    let first = client(&service).submit(shell("sleep 300")).await.unwrap();
+    let second = client(&service).submit(shell("echo second")).await.unwrap();
+    let third = client(&service).submit(shell("echo third")).await.unwrap();
+    let place = client(&service).queue_position(third.id()).await.unwrap();
     assert_eq!((place.position, place.length), (2, 2));
     assert_eq!(place.waits_for, WaitsFor::Slots { slots: 1 });
     let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
-    desk(&yard).stop(second.id(), wish).await.unwrap();
+    client(&service).stop(second.id(), wish).await.unwrap();
     assert_eq!(ended(&second).await.outcome, Outcome::Stopped { by: StopBy::Client });
-    desk(&yard).stop(first.id(), wish).await.unwrap();
+    client(&service).stop(first.id(), wish).await.unwrap();
     assert_eq!(ended(&third).await.outcome, Outcome::Exited { code: 0 });
     assert_eq!(text(&second), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_queue_refuses_and_keeps_nothing() {
-    let yard = yard(1).await;
+    let service = service(1).await;
     for _ in 0..4 {
-        desk(&yard).submit(shell("sleep 300")).await.unwrap();
+        client(&service).submit(shell("sleep 300")).await.unwrap();
     }
-    assert_eq!(desk(&yard).submit(shell("echo no")).await.unwrap_err().code(), "queue_full");
-    assert_eq!(desk(&yard).list().await.len(), 4);
-    yard.drain(Duration::ZERO, Duration::ZERO).await;
+    assert_eq!(client(&service).submit(shell("echo no")).await.unwrap_err().code(), "queue_full");
+    assert_eq!(client(&service).list().await.len(), 4);
+    service.drain(Duration::ZERO, Duration::ZERO).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_names_one_run_however_often_it_is_submitted() {
-    let yard = yard(1).await;
+    let service = service(1).await;
     let keyed = || Submission { key: Some("deploy".to_owned()), ..shell("echo once") };
-    let first = desk(&yard).submit(keyed()).await.unwrap();
-    let again = desk(&yard).submit(keyed()).await.unwrap();
+    let first = client(&service).submit(keyed()).await.unwrap();
+    let again = client(&service).submit(keyed()).await.unwrap();
     assert_eq!(first.id(), again.id());
-    assert_eq!(desk(&yard).list().await.len(), 1);
+    assert_eq!(client(&service).list().await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_oldest_finished_jobs_are_forgotten_beyond_the_bound() {
-    let yard = yard(1).await;
+    let service = service(1).await;
     for _ in 0..6 {
-        ended(&desk(&yard).submit(shell("true")).await.unwrap()).await;
+        ended(&client(&service).submit(shell("true")).await.unwrap()).await;
     }
     // Retiring follows the end by a message; a later answer has seen it.
-    let mut known = desk(&yard).list().await.len();
+    let mut known = client(&service).list().await.len();
     while known > 4 {
         tokio::time::sleep(Duration::from_millis(10)).await;
-        known = desk(&yard).list().await.len();
+        known = client(&service).list().await.len();
     }
-    let numbers: Vec<u64> = desk(&yard).list().await.iter().map(|job| job.id().number()).collect();
+    let numbers: Vec<u64> =
+        client(&service).list().await.iter().map(|job| job.id().number()).collect();
     assert_eq!(numbers, [6, 5, 4, 3]);
     assert_eq!(
-        desk(&yard).find(crate::ids::JobId::local(1)).await.unwrap_err().code(),
+        client(&service).find(crate::ids::JobId::local(1)).await.unwrap_err().code(),
         "job_freed"
     );
 }
 
 /// Asks for room until this job cannot be found any more, and gives the reason. The supervisor
 /// hears of an end by a message, so that one wish may come too early.
-async fn swept(yard: &Yard, id: crate::ids::JobId) -> FindError {
+async fn swept(service: &JobService, id: crate::ids::JobId) -> FindError {
     let waiting = async {
         loop {
-            yard.sweep_for(u64::MAX);
-            match desk(yard).find(id).await {
+            service.sweep_for(u64::MAX);
+            match client(service).find(id).await {
                 Ok(_) => tokio::time::sleep(Duration::from_millis(10)).await,
                 Err(error) => return error,
             }
@@ -278,35 +280,35 @@ async fn swept(yard: &Yard, id: crate::ids::JobId) -> FindError {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_reads_a_job_that_is_freed_reads_on_and_its_key_runs_anew() {
-    let yard = yard(1).await;
+    let service = service(1).await;
     let keyed = || Submission { key: Some("once".to_owned()), ..shell("seq 1 100000") };
-    let job = desk(&yard).submit(keyed()).await.unwrap();
+    let job = client(&service).submit(keyed()).await.unwrap();
     ended(&job).await;
     let before = text(&job);
     assert!(before.len() > 1024, "spilled");
-    let error = swept(&yard, job.id()).await;
+    let error = swept(&service, job.id()).await;
     assert_eq!(error.code(), "job_freed");
     assert!(error.to_string().contains("needed its room"), "{error}");
     assert_eq!(text(&job), before);
-    let again = desk(&yard).submit(keyed()).await.unwrap();
+    let again = client(&service).submit(keyed()).await.unwrap();
     assert_ne!(again.id(), job.id());
     ended(&again).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_with_survivors_is_kept_until_they_are_gone() {
-    let yard = yard(1).await;
-    let job = desk(&yard).submit(shell("echo kept; sleep 300 & true")).await.unwrap();
+    let service = service(1).await;
+    let job = client(&service).submit(shell("echo kept; sleep 300 & true")).await.unwrap();
     assert!(!ended(&job).await.survivors.is_empty());
-    let later = desk(&yard).submit(shell("echo later")).await.unwrap();
+    let later = client(&service).submit(shell("echo later")).await.unwrap();
     ended(&later).await;
-    swept(&yard, later.id()).await;
-    assert!(desk(&yard).find(job.id()).await.is_ok() && !job.is_settled());
+    swept(&service, later.id()).await;
+    assert!(client(&service).find(job.id()).await.is_ok() && !job.is_settled());
     let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
-    desk(&yard).stop(job.id(), wish).await.unwrap();
+    client(&service).stop(job.id(), wish).await.unwrap();
     tokio::time::timeout(LONG, job.settled()).await.expect("its survivors end");
     assert!(job.is_settled());
-    swept(&yard, job.id()).await;
+    swept(&service, job.id()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -314,44 +316,45 @@ async fn a_sweep_of_more_than_one_turn_goes_on_by_itself() {
     let mut settings = settings(1);
     settings.retention = Retention::default();
     settings.queue.max_queued = 1000;
-    let yard = Yard::open(settings).await.unwrap();
+    let service = JobService::open(settings).await.unwrap();
     for _ in 0..600 {
-        desk(&yard).submit(shell("echo hi")).await.unwrap();
+        client(&service).submit(shell("echo hi")).await.unwrap();
     }
     // With one slot, this one runs once the supervisor has heard of every end before it.
-    let last = desk(&yard).submit(shell("sleep 300")).await.unwrap();
+    let last = client(&service).submit(shell("sleep 300")).await.unwrap();
     tokio::time::timeout(5 * LONG, last.started()).await.expect("its turn comes");
-    yard.sweep_for(u64::MAX);
+    service.sweep_for(u64::MAX);
     let waiting = async {
-        while desk(&yard).list().await.len() > 1 {
+        while client(&service).list().await.len() > 1 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     tokio::time::timeout(LONG, waiting).await.expect("one wish frees them all");
-    assert_eq!(desk(&yard).list().await[0].id(), last.id());
-    yard.drain(Duration::ZERO, Duration::ZERO).await;
+    assert_eq!(client(&service).list().await[0].id(), last.id());
+    service.drain(Duration::ZERO, Duration::ZERO).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drain_ends_everything_and_takes_nothing_new() {
-    let yard = yard(2).await;
-    let running = desk(&yard).submit(shell("setsid sleep 300 & echo $!; wait")).await.unwrap();
-    let finished = desk(&yard).submit(shell("sleep 300 >/dev/null 2>&1 & echo $!")).await.unwrap();
+    let service = service(2).await;
+    let running = client(&service).submit(shell("setsid sleep 300 & echo $!; wait")).await.unwrap();
+    let finished =
+        client(&service).submit(shell("sleep 300 >/dev/null 2>&1 & echo $!")).await.unwrap();
     until("the pids", || text(&running).ends_with('\n') && text(&finished).ends_with('\n')).await;
     ended(&finished).await;
     let pids = [text(&running), text(&finished)].map(|pid| pid.trim().parse::<u32>().unwrap());
     assert!(pids.iter().all(|pid| is_alive(*pid)));
-    yard.drain(Duration::ZERO, Duration::from_millis(200)).await;
+    service.drain(Duration::ZERO, Duration::from_millis(200)).await;
     assert!(pids.iter().all(|pid| !is_alive(*pid)));
     assert_eq!(ended(&running).await.outcome, Outcome::Stopped { by: StopBy::Shutdown });
-    assert_eq!(desk(&yard).submit(shell("echo no")).await.unwrap_err().code(), "draining");
+    assert_eq!(client(&service).submit(shell("echo no")).await.unwrap_err().code(), "draining");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn input_reaches_a_running_job_and_its_end_too() {
-    let yard = yard(1).await;
+    let service = service(1).await;
     let open = Submission { stdin: Stdin::Open, ..shell("cat; echo end") };
-    let job = desk(&yard).submit(open).await.unwrap();
+    let job = client(&service).submit(open).await.unwrap();
     until("the wait for input", || job.liveness().is_some_and(|look| look.waiting_for_input)).await;
     let input = Input { bytes: b"hello\n".to_vec(), key: None, end: InputEnd::Closed };
     job.send_input(input).await.unwrap();
@@ -363,9 +366,9 @@ async fn input_reaches_a_running_job_and_its_end_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminal_job_has_a_terminal_and_takes_keys() {
-    let yard = yard(1).await;
+    let service = service(1).await;
     let terminal = Submission { stdin: Stdin::Terminal, ..shell("test -t 0 && echo tty; cat") };
-    let job = desk(&yard).submit(terminal).await.unwrap();
+    let job = client(&service).submit(terminal).await.unwrap();
     until("the terminal", || text(&job).contains("tty")).await;
     job.send_input(Input { key: Some(Key::CtrlC), ..Input::default() }).await.unwrap();
     let ending = ended(&job).await;
@@ -380,7 +383,7 @@ async fn a_terminal_job_has_a_terminal_and_takes_keys() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_masked_pipeline_failure_shows() {
-    let job = desk(&yard(1).await).submit(shell("false | cat")).await.unwrap();
+    let job = client(&service(1).await).submit(shell("false | cat")).await.unwrap();
     let ending = ended(&job).await;
     assert_eq!((ending.outcome, ending.pipeline), (Outcome::Exited { code: 0 }, vec![1, 0]));
 }
@@ -393,7 +396,7 @@ async fn each_way_not_to_start_is_told_apart() {
         why.code()
     }
     let direct = |program: &str| {
-        Submission::new(Program::Direct { program: program.to_owned(), args: Vec::new() })
+        Submission::new(JobProgram::Direct { program: program.to_owned(), args: Vec::new() })
     };
     assert_eq!(code(direct("no-such-program")).await, "not_found");
     assert_eq!(code(direct("/etc/hostname")).await, "not_executable");
@@ -404,42 +407,45 @@ async fn each_way_not_to_start_is_told_apart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_queue_is_paused_resumed_pressed_and_changed_while_jobs_run() {
-    let yard = yard(2).await;
-    let first = desk(&yard).submit(shell("sleep 300")).await.unwrap();
+    let service = service(2).await;
+    let first = client(&service).submit(shell("sleep 300")).await.unwrap();
     first.started().await;
-    yard.pause(None, Identity::LOCAL).await.unwrap();
-    let second = desk(&yard).submit(shell("sleep 300")).await.unwrap();
-    assert_eq!(desk(&yard).queue_place(second.id()).await.unwrap().waits_for, WaitsFor::Paused);
+    service.pause(None, CallerIdentity::LOCAL).await.unwrap();
+    let second = client(&service).submit(shell("sleep 300")).await.unwrap();
+    assert_eq!(
+        client(&service).queue_position(second.id()).await.unwrap().waits_for,
+        WaitsFor::Paused
+    );
     let pressure = Pressure { resource: HostResource::Memory, percent: 38 };
-    yard.set_pressure(Some(pressure));
-    yard.resume(None, Identity::LOCAL).await.unwrap();
-    let place = desk(&yard).queue_place(second.id()).await.unwrap();
+    service.set_pressure(Some(pressure));
+    service.resume(None, CallerIdentity::LOCAL).await.unwrap();
+    let place = client(&service).queue_position(second.id()).await.unwrap();
     assert_eq!(place.waits_for, WaitsFor::Pressure(pressure));
-    yard.set_pressure(None);
+    service.set_pressure(None);
     tokio::time::timeout(LONG, second.started()).await.unwrap();
-    let third = desk(&yard).submit(shell("echo third")).await.unwrap();
-    let overview = yard.queue_overview().await;
+    let third = client(&service).submit(shell("echo third")).await.unwrap();
+    let overview = service.queue_overview().await;
     assert_eq!((overview.slots, overview.running, overview.queued), (2, 2, 1));
-    yard.supervisor.change_limits(QueueLimits { slots: 3, ..settings(1).queue }).await;
+    service.supervisor.change_limits(QueueLimits { slots: 3, ..settings(1).queue }).await;
     assert_eq!(ended(&third).await.outcome, Outcome::Exited { code: 0 });
-    assert!(yard.pause(Some("biuld".to_owned()), Identity::LOCAL).await.is_err());
-    yard.drain(Duration::ZERO, Duration::ZERO).await;
+    assert!(service.pause(Some("biuld".to_owned()), CallerIdentity::LOCAL).await.is_err());
+    service.drain(Duration::ZERO, Duration::ZERO).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drain_lets_jobs_finish_and_can_be_undone() {
-    let yard = yard(1).await;
-    let running = desk(&yard).submit(shell("sleep 0.3")).await.unwrap();
-    let waiting = desk(&yard).submit(shell("echo waited")).await.unwrap();
-    yard.begin_drain(AfterDrain::Stay, Identity::LOCAL).await;
-    assert_eq!(desk(&yard).submit(shell("echo no")).await.unwrap_err().code(), "draining");
-    assert!(yard.queue_overview().await.draining);
+    let service = service(1).await;
+    let running = client(&service).submit(shell("sleep 0.3")).await.unwrap();
+    let waiting = client(&service).submit(shell("echo waited")).await.unwrap();
+    service.begin_drain(AfterDrain::Stay, CallerIdentity::LOCAL).await;
+    assert_eq!(client(&service).submit(shell("echo no")).await.unwrap_err().code(), "draining");
+    assert!(service.queue_overview().await.draining);
     for job in [&running, &waiting] {
         assert_eq!(ended(job).await.outcome, Outcome::Exited { code: 0 });
     }
-    yard.end_drain(Identity::LOCAL).await;
-    desk(&yard).submit(shell("echo yes")).await.unwrap();
-    yard.drain(Duration::ZERO, Duration::ZERO).await;
-    yard.end_drain(Identity::LOCAL).await;
-    assert_eq!(desk(&yard).submit(shell("echo no")).await.unwrap_err().code(), "draining");
+    service.end_drain(CallerIdentity::LOCAL).await;
+    client(&service).submit(shell("echo yes")).await.unwrap();
+    service.drain(Duration::ZERO, Duration::ZERO).await;
+    service.end_drain(CallerIdentity::LOCAL).await;
+    assert_eq!(client(&service).submit(shell("echo no")).await.unwrap_err().code(), "draining");
 }

@@ -18,7 +18,7 @@ use super::registry::{FindError, Forgotten, Registry};
 use super::retention::Retention;
 use super::root_supervisor::Estate;
 use super::spending::Spending;
-use crate::ids::{JobId, Tenant};
+use crate::ids::{JobId, TenantId};
 use crate::job::{self, JobHandle, JobSeat, JobSettings, Order, Status, StopWish};
 use crate::outcome::StopBy;
 use crate::output::{Cap, Packer, Shortage, Stored};
@@ -49,9 +49,9 @@ pub(super) enum SupervisorMsg {
     /// From the yard.
     Find(JobId, RpcReplyPort<Result<JobHandle, FindError>>),
     /// From the yard.
-    FindKey(Tenant, String, RpcReplyPort<Option<JobHandle>>),
+    FindKey(TenantId, String, RpcReplyPort<Option<JobHandle>>),
     /// From the yard: those of one tenant, or of all. Newest first.
-    List(Option<Tenant>, RpcReplyPort<Vec<JobHandle>>),
+    List(Option<TenantId>, RpcReplyPort<Vec<JobHandle>>),
     /// From the yard. Replies once the stop has begun.
     Stop(JobId, StopWish, RpcReplyPort<Result<JobHandle, FindError>>),
     /// From the yard.
@@ -458,7 +458,7 @@ impl Supervision {
     /// Holds back whoever has used up its CPU time, and nobody else.
     pub(super) fn see_who_is_spent(&mut self) {
         let limits = self.queue.limits();
-        let is_spent = |tenant: &Tenant| {
+        let is_spent = |tenant: &TenantId| {
             let limit = limits.of(*tenant).cpu_per_hour;
             limit.is_some_and(|limit| self.spending.cpu_used(*tenant) >= limit)
         };
@@ -474,7 +474,7 @@ impl Supervision {
                 || self.spending.running().any(|tenant| self.bounds_cpu(tenant)))
     }
 
-    fn bounds_cpu(&self, tenant: Tenant) -> bool {
+    fn bounds_cpu(&self, tenant: TenantId) -> bool {
         self.queue.limits().of(tenant).cpu_per_hour.is_some()
     }
 }
@@ -487,7 +487,7 @@ fn used(job: &JobHandle) -> (JobId, Duration) {
 
 impl Supervision {
     /// A job whose output could not be kept is not begun, unless finished ones can make room.
-    pub(super) fn check_room(&mut self, tenant: Tenant) -> Result<(), Refusal> {
+    pub(super) fn check_room(&mut self, tenant: TenantId) -> Result<(), Refusal> {
         let stored = self.job.quota.stored_by(tenant.name());
         if !stored.is_full() || self.registry.could_free(tenant.name()) {
             return Ok(());
@@ -508,7 +508,7 @@ impl Supervision {
         Err(Refusal::TenantLimit { bound, retry: Retry::JobEnded })
     }
 
-    fn note_ends(&mut self, tenant: Tenant) {
+    fn note_ends(&mut self, tenant: TenantId) {
         for job in self.registry.of(tenant) {
             if job.is_settled() {
                 self.note_end(job.id());
@@ -550,7 +550,7 @@ fn lane((name, lane): (String, LaneOverview)) -> LaneStats {
     }
 }
 
-fn tenant((tenant, own): (Tenant, TenantOverview)) -> TenantStats {
+fn tenant((tenant, own): (TenantId, TenantOverview)) -> TenantStats {
     let seconds = |time: Duration| time.as_secs();
     TenantStats {
         name: tenant.name().to_owned(),
@@ -597,7 +597,7 @@ mod tests {
             draining: true,
             waiting: BTreeMap::from([(WaitReason::Lane, 2)]),
             lanes: BTreeMap::from([("build".to_owned(), build)]),
-            tenants: BTreeMap::from([(Tenant::named("figures-ci").unwrap(), ci)]),
+            tenants: BTreeMap::from([(TenantId::parse("figures-ci").unwrap(), ci)]),
             ..QueueOverview::default()
         };
         let figures = of(overview, None);

@@ -14,7 +14,7 @@ use super::actor::SupervisorMsg;
 use super::handle::{AtEnd, Supervisor};
 use super::pressure::{HostResource, Pressure, PressureWatch};
 use crate::job::JobHandle;
-use crate::outcome::Ending;
+use crate::outcome::JobEnding;
 use crate::output::{Answer, Packer, Quota};
 use crate::process::load::{self, PressureError};
 use crate::telemetry::ActorKind;
@@ -192,7 +192,7 @@ pub(super) async fn watch_for_shortages(quota: Arc<Quota>, supervisor: Post) {
 struct Due {
     at_end: Option<AtEnd>,
     job: JobHandle,
-    ending: Ending,
+    ending: JobEnding,
 }
 
 impl Drop for Due {

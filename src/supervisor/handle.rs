@@ -13,11 +13,11 @@ use super::refusal::Refusal;
 use super::registry::FindError;
 use super::retention::Bounds;
 use super::root_supervisor::Warden;
-use crate::ids::{JobId, Tenant};
+use crate::ids::{JobId, TenantId};
 use crate::job::{JobHandle, StopWish};
-use crate::outcome::Ending;
+use crate::outcome::JobEnding;
 use crate::process::OpenedDir;
-use crate::spec::Spec;
+use crate::spec::JobSpec;
 use crate::telemetry::QueueStats;
 use crate::telemetry::events::{self, ServerLimits};
 
@@ -36,7 +36,7 @@ pub struct Admission {
     /// The number that it shall have.
     pub id: JobId,
     /// What to run.
-    pub spec: Spec,
+    pub spec: JobSpec,
     /// The directory to run it in, where that is open already.
     pub cwd: Option<OpenedDir>,
     /// A name for this wish: the same key never runs twice.
@@ -50,16 +50,16 @@ pub struct Admission {
 /// What is to be done when a job has ended, by whoever wanted it to run. It takes but a moment.
 pub struct AtEnd(Box<Act>);
 
-type Act = dyn FnOnce(&JobHandle, &Ending) + Send;
+type Act = dyn FnOnce(&JobHandle, &JobEnding) + Send;
 
 impl AtEnd {
     /// This.
     #[must_use]
-    pub fn new(act: impl FnOnce(&JobHandle, &Ending) + Send + 'static) -> Self {
+    pub fn new(act: impl FnOnce(&JobHandle, &JobEnding) + Send + 'static) -> Self {
         Self(Box::new(act))
     }
 
-    pub(super) fn carry_out(self, job: &JobHandle, ending: &Ending) {
+    pub(super) fn carry_out(self, job: &JobHandle, ending: &JobEnding) {
         (self.0)(job, ending);
     }
 }
@@ -111,13 +111,13 @@ impl Supervisor {
     }
 
     /// The tenant's job that was submitted under this key.
-    pub async fn find_key(&self, tenant: Tenant, key: String) -> Option<JobHandle> {
+    pub async fn find_key(&self, tenant: TenantId, key: String) -> Option<JobHandle> {
         let find = |reply| SupervisorMsg::FindKey(tenant, key.clone(), reply);
         self.post.ask(find).await.flatten()
     }
 
     /// The jobs of a tenant that are known, or those of all, newest first.
-    pub async fn list(&self, tenant: Option<Tenant>) -> Vec<JobHandle> {
+    pub async fn list(&self, tenant: Option<TenantId>) -> Vec<JobHandle> {
         self.post.ask(|reply| SupervisorMsg::List(tenant, reply)).await.unwrap_or_default()
     }
 
@@ -243,8 +243,8 @@ impl Supervision {
         overview.draining = self.doors != Doors::Open;
         // Whoever has used something counts as well, and the tenant that needs no settings.
         let stored = self.job.quota.stored().into_keys();
-        let stored = stored.filter_map(|name| Tenant::named(&name).ok());
-        for tenant in self.spending.tenants().chain(stored).chain([Tenant::LOCAL]) {
+        let stored = stored.filter_map(|name| TenantId::parse(&name).ok());
+        for tenant in self.spending.tenants().chain(stored).chain([TenantId::LOCAL]) {
             overview.tenants.entry(tenant).or_insert_with(|| self.queue.tenant(tenant));
         }
         for (tenant, figures) in &mut overview.tenants {

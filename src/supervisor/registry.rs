@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use thiserror::Error;
 
 use super::retention::{Kept, Ledger, Rest, Retention};
-use crate::ids::{JobId, JobNumber, Tenant};
+use crate::ids::{JobId, JobNumber, TenantId};
 use crate::job::JobHandle;
 use crate::telemetry::FreedReason;
 use crate::telemetry::audit::rfc3339;
@@ -20,7 +20,7 @@ use crate::telemetry::audit::rfc3339;
 #[derive(Debug)]
 pub(super) struct Registry {
     jobs: BTreeMap<JobId, Known>,
-    keys: HashMap<(Tenant, String), JobId>,
+    keys: HashMap<(TenantId, String), JobId>,
     ledger: Ledger,
     freed: FreedJobs,
 }
@@ -79,13 +79,13 @@ impl Registry {
         })
     }
 
-    pub(super) fn find_key(&self, tenant: Tenant, key: &str) -> Option<&JobHandle> {
+    pub(super) fn find_key(&self, tenant: TenantId, key: &str) -> Option<&JobHandle> {
         self.find(*self.keys.get(&(tenant, key.to_owned()))?).ok()
     }
 
     /// Those of a tenant, newest first.
-    pub(super) fn of(&self, tenant: Tenant) -> Vec<JobHandle> {
-        let [first, last] = [0, u64::MAX].map(|number| JobNumber::new(number).of(tenant));
+    pub(super) fn of(&self, tenant: TenantId) -> Vec<JobHandle> {
+        let [first, last] = [0, u64::MAX].map(|number| JobNumber::new(number).for_tenant(tenant));
         self.jobs.range(first..=last).rev().map(|(_, known)| known.job.clone()).collect()
     }
 

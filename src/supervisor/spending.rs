@@ -13,7 +13,7 @@ use governor::{Quota, RateLimiter};
 
 use super::queue::TenantLimits;
 use super::refusal::{Refusal, Retry, TenantBound};
-use crate::ids::{JobId, Tenant};
+use crate::ids::{JobId, TenantId};
 
 /// What tenants have spent.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Spending {
     /// last: whoever is refused for another reason keeps its start.
     pub(in crate::supervisor) fn take_start(
         &mut self,
-        tenant: Tenant,
+        tenant: TenantId,
         limits: &TenantLimits,
     ) -> Result<(), Refusal> {
         let now = self.opened.elapsed();
@@ -47,12 +47,12 @@ impl Spending {
         taken.map_err(|retry_after| Refusal::RateLimited { per_minute, retry_after })
     }
 
-    pub(in crate::supervisor) fn started(&mut self, id: JobId, tenant: Tenant) {
+    pub(in crate::supervisor) fn started(&mut self, id: JobId, tenant: TenantId) {
         self.cpu.started(id, tenant, self.opened.elapsed());
     }
 
     /// Jobs that run, and whose they are; first those that were not seen for longest.
-    pub(in crate::supervisor) fn least_seen(&self) -> impl Iterator<Item = (JobId, Tenant)> {
+    pub(in crate::supervisor) fn least_seen(&self) -> impl Iterator<Item = (JobId, TenantId)> {
         self.cpu.least_seen()
     }
 
@@ -67,12 +67,12 @@ impl Spending {
     }
 
     /// Whose jobs run: each tenant once for each of its jobs.
-    pub(in crate::supervisor) fn running(&self) -> impl Iterator<Item = Tenant> {
+    pub(in crate::supervisor) fn running(&self) -> impl Iterator<Item = TenantId> {
         self.cpu.running()
     }
 
     /// Who used CPU time within the last hour, or a little longer ago.
-    pub(in crate::supervisor) fn tenants(&self) -> impl Iterator<Item = Tenant> {
+    pub(in crate::supervisor) fn tenants(&self) -> impl Iterator<Item = TenantId> {
         self.cpu.tenants()
     }
 
@@ -82,7 +82,7 @@ impl Spending {
     }
 
     /// CPU time that this tenant's jobs used within the last hour.
-    pub(in crate::supervisor) fn cpu_used(&self, tenant: Tenant) -> Duration {
+    pub(in crate::supervisor) fn cpu_used(&self, tenant: TenantId) -> Duration {
         self.cpu.used(tenant, self.opened.elapsed())
     }
 
@@ -98,26 +98,26 @@ impl Spending {
 /// CPU time that jobs used, by tenant.
 #[derive(Debug, Default)]
 struct CpuBook {
-    windows: HashMap<Tenant, Window>,
+    windows: HashMap<TenantId, Window>,
     /// Jobs that run, and what was charged for each.
     running: HashMap<JobId, Charged>,
 }
 
 #[derive(Debug)]
 struct Charged {
-    tenant: Tenant,
+    tenant: TenantId,
     cpu: Duration,
     /// When it was last seen.
     at: Duration,
 }
 
 impl CpuBook {
-    fn started(&mut self, id: JobId, tenant: Tenant, now: Duration) {
+    fn started(&mut self, id: JobId, tenant: TenantId, now: Duration) {
         self.running.insert(id, Charged { tenant, cpu: Duration::ZERO, at: now });
     }
 
     /// Jobs that run, and whose they are; first those that were not seen for longest.
-    fn least_seen(&self) -> impl Iterator<Item = (JobId, Tenant)> {
+    fn least_seen(&self) -> impl Iterator<Item = (JobId, TenantId)> {
         let mut running: Vec<_> = self.running.iter().collect();
         running.sort_unstable_by_key(|(_, charged)| charged.at);
         running.into_iter().map(|(id, charged)| (*id, charged.tenant))
@@ -136,12 +136,12 @@ impl CpuBook {
     }
 
     /// Whose jobs run: each tenant once for each of its jobs.
-    fn running(&self) -> impl Iterator<Item = Tenant> {
+    fn running(&self) -> impl Iterator<Item = TenantId> {
         self.running.values().map(|charged| charged.tenant)
     }
 
     /// Who has used anything and is not [forgotten](Self::forget).
-    fn tenants(&self) -> impl Iterator<Item = Tenant> {
+    fn tenants(&self) -> impl Iterator<Item = TenantId> {
         self.windows.keys().copied()
     }
 
@@ -152,12 +152,12 @@ impl CpuBook {
     }
 
     /// What this tenant used within the last hour.
-    fn used(&self, tenant: Tenant, now: Duration) -> Duration {
+    fn used(&self, tenant: TenantId, now: Duration) -> Duration {
         self.windows.get(&tenant).map_or(Duration::ZERO, |window| window.used(now))
     }
 
     /// How long it takes until this tenant is below its bound.
-    fn free_in(&self, tenant: Tenant, limit: Duration, now: Duration) -> Duration {
+    fn free_in(&self, tenant: TenantId, limit: Duration, now: Duration) -> Duration {
         self.windows.get(&tenant).map_or(Duration::ZERO, |window| window.free_in(now, limit))
     }
 
@@ -233,7 +233,7 @@ const FULL_AGAIN: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 struct Starts {
     clock: Stopwatch,
-    allowances: HashMap<Tenant, Allowance>,
+    allowances: HashMap<TenantId, Allowance>,
 }
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, Stopwatch, StateInformationMiddleware>;
@@ -286,7 +286,7 @@ impl Starts {
 
     /// Takes one start of so many a minute, or says in how long there is one. What a tenant has
     /// used stays used when its bound has changed since.
-    fn take(&mut self, tenant: Tenant, per_minute: NonZeroU32) -> Result<(), Duration> {
+    fn take(&mut self, tenant: TenantId, per_minute: NonZeroU32) -> Result<(), Duration> {
         let clock = self.clock;
         let fresh = || Allowance::new(per_minute, clock);
         let allowance = self.allowances.entry(tenant).or_insert_with(fresh);
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_of_a_job_is_not_charged_again_at_its_end() {
-        let (id, tenant) = (JobId::local(1), Tenant::LOCAL);
+        let (id, tenant) = (JobId::local(1), TenantId::LOCAL);
         let mut book = CpuBook::default();
         book.started(id, tenant, seconds(0));
         for (cpu, used) in [(4, 4), (7, 7), (6, 7)] {
@@ -399,7 +399,7 @@ mod starts_tests {
 
     #[test]
     fn each_tenant_has_its_own_allowance_and_a_changed_one_is_not_refilled() {
-        let [a, b] = ["starts-a", "starts-b"].map(|name| Tenant::named(name).unwrap());
+        let [a, b] = ["starts-a", "starts-b"].map(|name| TenantId::parse(name).unwrap());
         let mut starts = Starts::new();
         for _ in 0..2 {
             starts.take(a, per_minute(2)).unwrap();

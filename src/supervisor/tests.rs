@@ -8,7 +8,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 
 use super::actor::SupervisorMsg;
 use super::*;
-use crate::ids::{JobId, Tenant};
+use crate::ids::{JobId, TenantId};
 use crate::job::{self, JobHandle, JobSettings};
 use crate::outcome::Outcome;
 use crate::output::PageRequest;
@@ -97,7 +97,7 @@ async fn a_supervisor_that_fails_is_replaced_and_what_was_known_stays() {
     assert_eq!(again.id(), running.id(), "a key never runs twice");
     let next = supervisor.submit(admission(4, "echo next")).await.unwrap();
     assert_eq!(outcome(&next).await, Outcome::Exited { code: 0 });
-    let known = supervisor.list(Some(Tenant::LOCAL)).await;
+    let known = supervisor.list(Some(TenantId::LOCAL)).await;
     assert_eq!(known.iter().map(|job| job.id().number()).collect::<Vec<_>>(), [4, 3, 2, 1]);
 
     let text = recorder.handle().render();

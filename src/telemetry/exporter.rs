@@ -195,8 +195,8 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::ids::{JobId, Tenant};
-    use crate::outcome::{self, Ending, Outcome, StopBy};
+    use crate::ids::{JobId, TenantId};
+    use crate::outcome::{self, JobEnding, Outcome, StopBy};
     use crate::output::{
         DropReason, Keep, LogBounds, LogSettings, Quota, QuotaLimits, SpillDir, open_bounded,
     };
@@ -279,7 +279,7 @@ mod tests {
             let job = events::job_started(JOB, Duration::from_millis(2));
             let usage = outcome::Usage { cpu: Duration::from_millis(30), max_rss_bytes: 5000 };
             let outcome = Outcome::Exited { code: 3 };
-            job.finish(&Ending { usage, ..Ending::without_process(outcome) }, 100);
+            job.finish(&JobEnding { usage, ..JobEnding::unmeasured(outcome) }, 100);
             drop(events::job_started(JOB, Duration::ZERO));
             events::job_ended_before_start(JOB, &Outcome::Stopped { by: StopBy::Client });
         });
@@ -302,7 +302,7 @@ mod tests {
     fn what_was_not_measured_is_not_recorded() {
         let text = rendered_after(|| {
             let lost = Outcome::Lost { why: "gone".to_owned() };
-            events::job_started(JOB, Duration::ZERO).finish(&Ending::without_process(lost), 7);
+            events::job_started(JOB, Duration::ZERO).finish(&JobEnding::unmeasured(lost), 7);
         });
         assert_eq!(value(&text, "shellyard_job_cpu_seconds_count"), 0.0);
         assert_eq!(value(&text, "shellyard_job_peak_memory_bytes_count"), 0.0);
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(gauge(drop), 0.0);
         let finish = |job: events::ActiveJob| {
             let by = StopBy::Client;
-            job.finish(&Ending::without_process(Outcome::Stopped { by }), 0);
+            job.finish(&JobEnding::unmeasured(Outcome::Stopped { by }), 0);
         };
         assert_eq!(gauge(finish), 0.0);
     }
@@ -336,7 +336,7 @@ mod tests {
             let limits =
                 events::ServerLimits { slots: 1, queued: 2, retained: 3, retained_bytes: Some(40) };
             events::limits_set(limits);
-            events::job_rejected(Tenant::LOCAL, RejectionReason::QueueFull);
+            events::job_rejected(TenantId::LOCAL, RejectionReason::QueueFull);
             events::queue_length_changed(1);
             events::retained_changed(1, 30);
             events::output_written(Stream::Stderr, 10);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::labels::{OTHER, WaitReason, key};
 use super::names::{Counter, Gauge, jobs, lanes, queue, tenants};
-use crate::ids::Tenant;
+use crate::ids::TenantId;
 
 const LANES: [(Gauge, Gauge); 2] =
     [(lanes::RUNNING, lanes::RUNNING_LIMIT), (lanes::QUEUED, lanes::QUEUED_LIMIT)];
@@ -235,7 +235,7 @@ impl SeriesNames {
     }
 
     /// What a tenant is counted as.
-    pub(super) fn label_of(&self, tenant: Tenant) -> &'static str {
+    pub(super) fn label_of(&self, tenant: TenantId) -> &'static str {
         if self.tenants.contains(tenant.name()) { tenant.name() } else { OTHER }
     }
 }
@@ -252,7 +252,7 @@ pub(super) fn use_for_events(names: &SharedNames) {
 }
 
 /// What events count a tenant as.
-pub(super) fn label_of(tenant: Tenant) -> &'static str {
+pub(super) fn label_of(tenant: TenantId) -> &'static str {
     OF_EVENTS.get().map_or(OTHER, |names| {
         names.read().unwrap_or_else(PoisonError::into_inner).label_of(tenant)
     })
@@ -309,7 +309,7 @@ mod known_tests {
     fn whoever_is_not_configured_is_one_of_the_others() {
         let mut known = SeriesNames::others();
         known.add(SeriesNames { tenants: ["ci".to_owned()].into(), lanes: BTreeSet::new() });
-        let label = |name| known.label_of(Tenant::named(name).unwrap());
+        let label = |name| known.label_of(TenantId::parse(name).unwrap());
         assert_eq!(["ci", "stranger", OTHER].map(label), ["ci", OTHER, OTHER]);
     }
 }

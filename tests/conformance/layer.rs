@@ -14,7 +14,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::play;
 use super::stored::{OFFER, Offer, filled};
-use crate::ids::Tenant;
+use crate::ids::TenantId;
 use crate::mcp::handler::Handler;
 use crate::mcp::handler::{is_modern, meta_of};
 use crate::mcp::settings::Dialect;
@@ -34,7 +34,10 @@ impl WithFixtures {
     }
 
     /// Whose request it is, where that is known.
-    pub(in crate::mcp) fn tenant_of(&self, context: &RequestContext<RoleServer>) -> Option<Tenant> {
+    pub(in crate::mcp) fn tenant_of(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Option<TenantId> {
         self.handler.tenant_of(context)
     }
 

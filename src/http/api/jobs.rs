@@ -21,9 +21,9 @@ use tokio::task::spawn_blocking;
 
 use super::negotiation::{Coding, Encoder, Plan, Tag, plan};
 use super::request::{Api, ApiError, Params, json, operator};
-use crate::ids::{JobId, Tenant};
+use crate::ids::{JobId, TenantId};
 use crate::mcp::JobState;
-use crate::service::{ContentKind, Desk, Identity, JobOutput, RawReader};
+use crate::service::{CallerIdentity, ContentKind, JobOutput, RawReader, TenantClient};
 use crate::spec::Stream;
 use crate::telemetry::events;
 
@@ -46,12 +46,15 @@ enum Whose {
 }
 
 /// Whose jobs a caller sees: its own tenant's, or, for an operator, those of the one it names.
-pub(super) fn seen_as(caller: Identity, params: &Params<'_>) -> Result<Identity, ApiError> {
+pub(super) fn seen_as(
+    caller: CallerIdentity,
+    params: &Params<'_>,
+) -> Result<CallerIdentity, ApiError> {
     match params.value("tenant") {
         None => Ok(caller),
         Some(name) => {
             operator(caller)?;
-            Ok(Identity { tenant: Tenant::named(name)?, ..caller })
+            Ok(CallerIdentity { tenant: TenantId::parse(name)?, ..caller })
         }
     }
 }
@@ -59,7 +62,7 @@ pub(super) fn seen_as(caller: Identity, params: &Params<'_>) -> Result<Identity,
 /// The newest jobs, newest first: the caller's own, or all for an operator.
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Identity>,
+    Extension(caller): Extension<CallerIdentity>,
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let params = Params::read(uri.query(), &["all", "limit", "state", "tenant"])?;
@@ -77,7 +80,7 @@ pub(super) async fn list(
 /// How one job stands.
 pub(super) async fn show(
     State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Identity>,
+    Extension(caller): Extension<CallerIdentity>,
     Path(job): Path<String>,
     uri: Uri,
 ) -> Result<Response, ApiError> {
@@ -106,9 +109,9 @@ struct Wish {
 }
 
 impl Wish {
-    fn read(desk: &Desk, job: &str, params: &Params<'_>) -> Result<Self, ApiError> {
+    fn read(client: &TenantClient, job: &str, params: &Params<'_>) -> Result<Self, ApiError> {
         Ok(Self {
-            job: desk.job(job.parse()?),
+            job: client.job(job.parse()?),
             stream: params.choice("stream", &STREAMS)?,
             purpose: params.choice("download", &USES)?.unwrap_or(Use::View),
         })
@@ -138,14 +141,14 @@ impl Wish {
 /// Sends what a job wrote.
 pub(super) async fn output(
     State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Identity>,
+    Extension(caller): Extension<CallerIdentity>,
     Path(job): Path<String>,
     Parts { method, uri, headers, .. }: Parts,
 ) -> Result<Response, ApiError> {
     let params = Params::read(uri.query(), &["stream", "download", "tenant"])?;
-    let desk = api.yard.desk(seen_as(caller, &params)?, "api");
-    let wish = Wish::read(&desk, &job, &params)?;
-    let output = desk.output(wish.job, wish.stream).await?;
+    let client = api.service.tenant_client(seen_as(caller, &params)?, "api");
+    let wish = Wish::read(&client, &job, &params)?;
+    let output = client.output(wish.job, wish.stream).await?;
     let tag = wish.tag(&output, api.server);
     let plan = plan(&method, &headers, output.length(), tag.as_ref());
     let reply = Reply { api: &api, wish, output, tag };

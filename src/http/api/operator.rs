@@ -36,7 +36,7 @@ pub(super) struct Draining {
 
 /// How full the queue is, by lane and by tenant, and what holds it back.
 pub(super) async fn queue(State(api): State<Arc<Api>>, _: Order) -> Result<Response, ApiError> {
-    Ok(answer(&queue_fields(&api.yard.queue_overview().await)))
+    Ok(answer(&queue_fields(&api.service.queue_overview().await)))
 }
 
 /// Nothing starts any more, in one lane or at all.
@@ -44,8 +44,8 @@ pub(super) async fn pause(
     State(api): State<Arc<Api>>,
     order: Order<Which>,
 ) -> Result<Response, ApiError> {
-    api.yard.pause(order.wish.lane, order.by).await?;
-    Ok(answer(&queue_fields(&api.yard.queue_overview().await)))
+    api.service.pause(order.wish.lane, order.by).await?;
+    Ok(answer(&queue_fields(&api.service.queue_overview().await)))
 }
 
 /// Jobs start again, in one lane or at all.
@@ -53,8 +53,8 @@ pub(super) async fn resume(
     State(api): State<Arc<Api>>,
     order: Order<Which>,
 ) -> Result<Response, ApiError> {
-    api.yard.resume(order.wish.lane, order.by).await?;
-    Ok(answer(&queue_fields(&api.yard.queue_overview().await)))
+    api.service.resume(order.wish.lane, order.by).await?;
+    Ok(answer(&queue_fields(&api.service.queue_overview().await)))
 }
 
 /// No new job is taken; those that are accepted go on.
@@ -70,15 +70,15 @@ pub(super) async fn drain(
         (true, false) => {
             // A later drain must not end a server that was asked to stay.
             api.operations.wish_after_drain(AfterDrain::Stay);
-            api.yard.end_drain(by).await;
+            api.service.end_drain(by).await;
         }
         (false, true) => {
-            api.yard.begin_drain(AfterDrain::Exit, by).await;
+            api.service.begin_drain(AfterDrain::Exit, by).await;
             api.operations.wish_after_drain(AfterDrain::Exit);
         }
-        (false, false) => api.yard.begin_drain(AfterDrain::Stay, by).await,
+        (false, false) => api.service.begin_drain(AfterDrain::Stay, by).await,
     }
-    Ok(answer(&queue_fields(&api.yard.queue_overview().await)))
+    Ok(answer(&queue_fields(&api.service.queue_overview().await)))
 }
 
 /// Reads the configuration again.
@@ -183,7 +183,7 @@ pub(super) async fn set_log_level(
             time.map_or_else(|| filter.clone(), |time| format!("{filter} for {time:?}"))
         }
     };
-    api.yard.note_log_filter(&done, by);
+    api.service.record_log_filter(&done, by);
     Ok(filter_response(log.status()))
 }
 

@@ -19,14 +19,14 @@ use tokio::sync::{Semaphore, watch};
 use crate::filter::FilterError;
 use crate::ids::{JobNumberError, TenantError};
 use crate::mcp::Handler;
-use crate::service::{AfterDrain, FindError, Identity, Role, UnknownLane, Yard};
+use crate::service::{AfterDrain, CallerIdentity, CallerRole, FindError, JobService, UnknownLane};
 use crate::telemetry::LogFilter;
 
 /// Whoever may change what concerns all tenants.
-pub(super) fn operator(caller: Identity) -> Result<(), ApiError> {
+pub(super) fn operator(caller: CallerIdentity) -> Result<(), ApiError> {
     match caller.role {
-        Role::Admin => Ok(()),
-        Role::Read | Role::Run => Err(ApiError::NotAdmin),
+        CallerRole::Admin => Ok(()),
+        CallerRole::Read | CallerRole::Run => Err(ApiError::NotAdmin),
     }
 }
 
@@ -34,7 +34,7 @@ pub(super) fn operator(caller: Identity) -> Result<(), ApiError> {
 #[derive(Debug)]
 pub(super) struct Order<T = Nothing> {
     /// The operator.
-    pub(super) by: Identity,
+    pub(super) by: CallerIdentity,
     /// What stands in the body.
     pub(super) wish: T,
 }
@@ -49,7 +49,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for Order<T> 
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         // The gate names the caller of every request that comes so far.
-        let by = *request.extensions().get::<Identity>().ok_or(ApiError::NotAdmin)?;
+        let by = *request.extensions().get::<CallerIdentity>().ok_or(ApiError::NotAdmin)?;
         operator(by)?;
         // What is meant stands in the body: a wish in the address would be overlooked.
         Params::read(request.uri().query(), &[])?;
@@ -245,7 +245,7 @@ const MAX_ENCODERS: usize = 16;
 /// What the API answers from.
 #[derive(Debug)]
 pub(in crate::http) struct Api {
-    pub(super) yard: Yard,
+    pub(super) service: JobService,
     pub(super) handler: Handler,
     pub(super) operations: Operations,
     /// Sets the content of this server's jobs apart from that of another's with the same number.
@@ -255,11 +255,15 @@ pub(in crate::http) struct Api {
 
 impl Api {
     /// The API of one yard; `handler` writes its jobs down.
-    pub(in crate::http) fn new(yard: Yard, handler: Handler, operations: Operations) -> Self {
+    pub(in crate::http) fn new(
+        service: JobService,
+        handler: Handler,
+        operations: Operations,
+    ) -> Self {
         // Without randomness tags are those of any server: worse for caches, right for ranges.
         let server = getrandom::u64().unwrap_or_default();
         let encoders = Arc::new(Semaphore::new(MAX_ENCODERS));
-        Self { yard, handler, operations, server, encoders }
+        Self { service, handler, operations, server, encoders }
     }
 }
 
@@ -272,7 +276,7 @@ pub struct Reloaded {
     pub restart: Vec<String>,
 }
 
-type Reload = dyn Fn(Identity) -> BoxFuture<'static, Result<Reloaded, String>> + Send + Sync;
+type Reload = dyn Fn(CallerIdentity) -> BoxFuture<'static, Result<Reloaded, String>> + Send + Sync;
 
 /// What an operator can ask of the server as a whole. A cheap clone.
 #[derive(Clone)]
@@ -287,7 +291,7 @@ impl Operations {
     /// what becomes of the server once it has drained; `log` is which log lines are written.
     #[must_use]
     pub fn new(
-        reload: impl Fn(Identity) -> BoxFuture<'static, Result<Reloaded, String>>
+        reload: impl Fn(CallerIdentity) -> BoxFuture<'static, Result<Reloaded, String>>
         + Send
         + Sync
         + 'static,
@@ -297,7 +301,7 @@ impl Operations {
         Self { reload: Arc::new(reload), after_drain, log }
     }
 
-    pub(super) async fn reload(&self, by: Identity) -> Result<Reloaded, String> {
+    pub(super) async fn reload(&self, by: CallerIdentity) -> Result<Reloaded, String> {
         (self.reload)(by).await
     }
 

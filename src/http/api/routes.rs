@@ -14,7 +14,7 @@ use super::{jobs, operator};
 use crate::http::auth::Credential;
 use crate::http::routes::Route;
 use crate::mcp::context_of_headers;
-use crate::service::Role;
+use crate::service::CallerRole;
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 
 /// What answers at a route of the API; nothing stands behind the others here.
@@ -53,7 +53,7 @@ async fn challenge(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     // The API refuses nobody for anything but the role.
     if response.status() == StatusCode::FORBIDDEN
-        && let Some(Err(denied)) = caller.map(|caller| caller.require(Role::Admin, &headers))
+        && let Some(Err(denied)) = caller.map(|caller| caller.require(CallerRole::Admin, &headers))
     {
         denied.put_challenge(&mut response);
     }

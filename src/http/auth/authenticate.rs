@@ -22,7 +22,7 @@ use super::token::TokenHash;
 use super::token::{LineError, TokenEntry, TokenFile};
 use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::Links;
-use crate::service::{Identity, Role};
+use crate::service::{CallerIdentity, CallerRole};
 
 /// What lets somebody in.
 #[derive(Debug)]
@@ -157,7 +157,7 @@ impl Auth {
         let asked = self.0.tokens.now();
         // Clients may send tokens to a server that asks for none.
         if *asked == Asked::No && self.0.oauth.is_none() {
-            return Ok(self.credential(Identity::LOCAL, Proof::NotAsked));
+            return Ok(self.credential(CallerIdentity::LOCAL, Proof::NotAsked));
         }
         match shown(headers) {
             Shown::Nothing | Shown::OtherScheme => Err(self.denied(Reason::NoToken, headers)),
@@ -170,7 +170,7 @@ impl Auth {
     /// it can do without us.
     #[must_use]
     pub fn same_user(&self) -> Credential {
-        self.credential(Identity::LOCAL, Proof::SameUser)
+        self.credential(CallerIdentity::LOCAL, Proof::SameUser)
     }
 
     async fn identify_token(
@@ -187,8 +187,10 @@ impl Auth {
         let Some(oauth) = &self.0.oauth else { return Err(bad(BadToken::Unknown)) };
         let Grant { tenant, role, until } = oauth.verify(token).await.map_err(bad)?;
         match role {
-            Some(role) => Ok(self.credential(Identity { tenant, role }, Proof::Access { until })),
-            None => Err(self.lacks_scope(Role::Run, headers)),
+            Some(role) => {
+                Ok(self.credential(CallerIdentity { tenant, role }, Proof::Access { until }))
+            }
+            None => Err(self.lacks_scope(CallerRole::Run, headers)),
         }
     }
 
@@ -203,7 +205,12 @@ impl Auth {
     }
 
     /// The refusal of a credential that is not enough.
-    pub(super) fn lacks(&self, role: Role, credential: &Credential, headers: &HeaderMap) -> Denied {
+    pub(super) fn lacks(
+        &self,
+        role: CallerRole,
+        credential: &Credential,
+        headers: &HeaderMap,
+    ) -> Denied {
         if credential.has_scopes() {
             self.lacks_scope(role, headers)
         } else {
@@ -211,7 +218,7 @@ impl Auth {
         }
     }
 
-    fn lacks_scope(&self, role: Role, headers: &HeaderMap) -> Denied {
+    fn lacks_scope(&self, role: CallerRole, headers: &HeaderMap) -> Denied {
         Denied::new(Reason::Role(role), self.help(role, headers))
     }
 
@@ -239,15 +246,15 @@ impl Auth {
         self.0.tokens.changes()
     }
 
-    fn credential(&self, identity: Identity, proof: Proof) -> Credential {
+    fn credential(&self, identity: CallerIdentity, proof: Proof) -> Credential {
         Credential { identity, proof, auth: self.clone() }
     }
 
     fn denied(&self, reason: Reason, headers: &HeaderMap) -> Denied {
-        Denied::new(reason, self.help(Role::Run, headers))
+        Denied::new(reason, self.help(CallerRole::Run, headers))
     }
 
-    fn help(&self, role: Role, headers: &HeaderMap) -> Option<Help> {
+    fn help(&self, role: CallerRole, headers: &HeaderMap) -> Option<Help> {
         self.0.oauth.as_ref().map(|oauth| oauth.help(role, headers))
     }
 }
@@ -281,7 +288,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct Credential {
     /// Who it is.
-    pub identity: Identity,
+    pub identity: CallerIdentity,
     pub(super) proof: Proof,
     pub(super) auth: Auth,
 }
@@ -312,7 +319,7 @@ impl Credential {
     ///
     /// # Errors
     /// What to answer to a request with these headers when it may not.
-    pub fn require(&self, role: Role, headers: &HeaderMap) -> Result<(), Denied> {
+    pub fn require(&self, role: CallerRole, headers: &HeaderMap) -> Result<(), Denied> {
         if self.identity.role >= role {
             return Ok(());
         }
@@ -430,7 +437,10 @@ mod tests {
         let auth = Auth::open(AuthSettings { token_file, oauth: None }).unwrap();
         let anybody = auth.identify(&HeaderMap::new()).await.unwrap();
         let same_user = auth.same_user();
-        assert_eq!((anybody.identity, same_user.identity), (Identity::LOCAL, Identity::LOCAL));
+        assert_eq!(
+            (anybody.identity, same_user.identity),
+            (CallerIdentity::LOCAL, CallerIdentity::LOCAL)
+        );
         fs::write(&path, "alpha\n").unwrap();
         anybody.ended().await;
         assert!(auth.identify(&HeaderMap::new()).await.is_err());

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::token::Moment;
 use crate::ids::TenantError;
-use crate::service::Role;
+use crate::service::CallerRole;
 
 /// Why a request may not come in, and what its client can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) enum Reason {
     /// It showed one that lets nobody in.
     BadToken(BadToken),
     /// Its token lets it in, but not there.
-    Role(Role),
+    Role(CallerRole),
 }
 
 /// What is wrong with a token. Texts tell nothing about tokens that are good.

@@ -25,9 +25,9 @@ use super::denied::{BadToken, Help};
 use super::oauth_keys::{Keys, is_fetched};
 use super::oauth_verify::{Grant, Unverified, install};
 use crate::bounded_read::{BoundedReadError, read_text};
-use crate::ids::Tenant;
+use crate::ids::TenantId;
 use crate::private_files::Links;
-use crate::service::Role;
+use crate::service::CallerRole;
 
 /// Takes the access tokens of one issuer.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl ResourceServer {
     }
 
     /// What a client without the rights of this role is told.
-    pub(super) fn help(&self, role: Role, headers: &HeaderMap) -> Help {
+    pub(super) fn help(&self, role: CallerRole, headers: &HeaderMap) -> Help {
         Help {
             metadata: metadata_address(&resource_url(&self.rules, headers)),
             scope: self.rules.scopes.of(role).to_owned(),
@@ -90,7 +90,7 @@ pub struct OauthSettings {
     /// The claim whose value is the tenant.
     pub tenant_claim: String,
     /// Values of that claim and their tenants; if there is any, nobody else comes in.
-    pub tenants: HashMap<String, Tenant>,
+    pub tenants: HashMap<String, TenantId>,
     /// What takes which scope.
     pub scopes: Scopes,
     /// How far clocks may be apart.
@@ -200,17 +200,17 @@ impl Scopes {
     }
 
     /// The scope that a role takes.
-    pub(super) fn of(&self, role: Role) -> &str {
+    pub(super) fn of(&self, role: CallerRole) -> &str {
         match role {
-            Role::Read => &self.read,
-            Role::Run => &self.run,
-            Role::Admin => &self.admin,
+            CallerRole::Read => &self.read,
+            CallerRole::Run => &self.run,
+            CallerRole::Admin => &self.admin,
         }
     }
 
     /// The highest role that these scopes give.
-    pub(super) fn role(&self, granted: &[&str]) -> Option<Role> {
-        let roles = [Role::Admin, Role::Run, Role::Read];
+    pub(super) fn role(&self, granted: &[&str]) -> Option<CallerRole> {
+        let roles = [CallerRole::Admin, CallerRole::Run, CallerRole::Read];
         roles.into_iter().find(|role| granted.contains(&self.of(*role)))
     }
 }

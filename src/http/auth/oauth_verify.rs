@@ -14,15 +14,15 @@ use super::denied::BadToken;
 use super::oauth::OauthSettings;
 use super::oauth_keys::KeySet;
 use super::token::Moment;
-use crate::ids::Tenant;
-use crate::service::Role;
+use crate::ids::TenantId;
+use crate::service::CallerRole;
 
 /// What an access token stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grant {
-    pub(super) tenant: Tenant,
+    pub(super) tenant: TenantId,
     /// What it may do; `None`: nothing here.
-    pub(super) role: Option<Role>,
+    pub(super) role: Option<CallerRole>,
     /// When it ends.
     pub(super) until: Moment,
 }
@@ -160,7 +160,7 @@ fn granted(claims: &Claims) -> Result<Vec<&str>, BadToken> {
     }
 }
 
-fn tenant(claims: &Claims, rules: &OauthSettings) -> Result<Tenant, BadToken> {
+fn tenant(claims: &Claims, rules: &OauthSettings) -> Result<TenantId, BadToken> {
     let claim = &rules.tenant_claim;
     let name = claims
         .get(claim)
@@ -169,9 +169,9 @@ fn tenant(claims: &Claims, rules: &OauthSettings) -> Result<Tenant, BadToken> {
     if !rules.tenants.is_empty() {
         return rules.tenants.get(name).copied().ok_or(BadToken::Stranger);
     }
-    match Tenant::named(name)? {
+    match TenantId::parse(name)? {
         // The operator's own jobs are nobody's to claim.
-        Tenant::LOCAL => Err(BadToken::Stranger),
+        TenantId::LOCAL => Err(BadToken::Stranger),
         tenant => Ok(tenant),
     }
 }
@@ -357,8 +357,8 @@ mod tests {
                 let token = signer
                     .token(&json!({"alg": algorithm, "kid": "a", "typ": "at+jwt"}), &claims());
                 let grant = verify(&token, &keys, &rules()).unwrap();
-                assert_eq!(grant.tenant, Tenant::named("oauth-alice").unwrap(), "{algorithm}");
-                assert_eq!(grant.role, Some(Role::Run));
+                assert_eq!(grant.tenant, TenantId::parse("oauth-alice").unwrap(), "{algorithm}");
+                assert_eq!(grant.role, Some(CallerRole::Run));
             }
         }
     }
@@ -505,9 +505,9 @@ mod tests {
     #[test]
     fn the_highest_scope_is_the_role() {
         for (scopes, role) in [
-            ("y:read", Some(Role::Read)),
-            ("y:run y:read", Some(Role::Run)),
-            ("y:read  y:admin", Some(Role::Admin)),
+            ("y:read", Some(CallerRole::Read)),
+            ("y:run y:read", Some(CallerRole::Run)),
+            ("y:read  y:admin", Some(CallerRole::Admin)),
             ("openid y:runs xy:run Y:RUN", None),
             ("", None),
         ] {
@@ -523,16 +523,16 @@ mod tests {
 
     #[test]
     fn a_tenant_is_the_claim_or_what_the_map_makes_of_it() {
-        let named = |name: &str| Tenant::named(name).unwrap();
+        let named = |name: &str| TenantId::parse(name).unwrap();
         let map = || {
             HashMap::from([
                 ("u=1".to_owned(), named("oauth-one")),
-                ("me".to_owned(), Tenant::LOCAL),
+                ("me".to_owned(), TenantId::LOCAL),
             ])
         };
         for (value, expected) in [
             ("u=1", Ok(named("oauth-one"))),
-            ("me", Ok(Tenant::LOCAL)),
+            ("me", Ok(TenantId::LOCAL)),
             ("local", Err(BadToken::Stranger)),
             ("oauth-one", Err(BadToken::Stranger)),
         ] {

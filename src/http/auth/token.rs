@@ -13,8 +13,8 @@ use thiserror::Error;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::ids::{Tenant, TenantError};
-use crate::service::{Identity, Role};
+use crate::ids::{TenantError, TenantId};
+use crate::service::{CallerIdentity, CallerRole};
 
 /// What every token of ours begins with, so that scanners and people know one when they see it.
 const PREFIX: &str = "sy_";
@@ -161,7 +161,7 @@ pub struct TokenEntry {
     /// What is known of its text.
     pub hash: TokenHash,
     /// Who comes with it.
-    pub identity: Identity,
+    pub identity: CallerIdentity,
     /// When it ends.
     pub expires: Option<Moment>,
     /// How people tell it from others.
@@ -293,7 +293,7 @@ impl fmt::Display for TokenFile {
 /// The line of a token that was made; a plain one is never written, since its text is not known.
 impl fmt::Display for TokenEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Identity { tenant, role } = self.identity;
+        let CallerIdentity { tenant, role } = self.identity;
         write!(f, "{HASHED}{} tenant={tenant} role={}", self.hash.to_hex(), role.word())?;
         let Label::Made { id, note } = &self.label else { return Ok(()) };
         write!(f, " id={id}")?;
@@ -321,7 +321,7 @@ fn plain(secret: &str) -> Result<TokenEntry, LineError> {
     }
     Ok(TokenEntry {
         hash: TokenHash::of(secret),
-        identity: Identity::LOCAL,
+        identity: CallerIdentity::LOCAL,
         expires: None,
         label: Label::Plain,
     })
@@ -331,12 +331,12 @@ fn made(rest: &str) -> Result<TokenEntry, LineError> {
     let (hash, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let hash = TokenHash::from_hex(hash).ok_or(LineError::Hash)?;
     let fields = Fields::read(words)?;
-    let tenant = Tenant::named(fields.tenant.ok_or(LineError::Missing { key: "tenant" })?)?;
+    let tenant = TenantId::parse(fields.tenant.ok_or(LineError::Missing { key: "tenant" })?)?;
     let role = role_of(fields.role.ok_or(LineError::Missing { key: "role" })?)?;
     let id = fields.id.ok_or(LineError::Missing { key: "id" })?;
     Ok(TokenEntry {
         hash,
-        identity: Identity { tenant, role },
+        identity: CallerIdentity { tenant, role },
         expires: fields.expires.map(moment_of).transpose()?,
         label: Label::Made {
             id: id.parse().map_err(|_| LineError::Id { given: id.to_owned() })?,
@@ -390,8 +390,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn role_of(text: &str) -> Result<Role, LineError> {
-    Role::of_word(text).ok_or_else(|| LineError::Role { given: text.to_owned() })
+fn role_of(text: &str) -> Result<CallerRole, LineError> {
+    CallerRole::parse(text).ok_or_else(|| LineError::Role { given: text.to_owned() })
 }
 
 fn moment_of(text: &str) -> Result<Moment, LineError> {
@@ -497,7 +497,7 @@ mod tests {
     fn a_bare_secret_is_the_operators_own() {
         let entry = only("  it-token-5b1c  ").unwrap();
         assert_eq!(entry.hash, TokenHash::of("it-token-5b1c"));
-        assert_eq!((entry.identity, entry.label), (Identity::LOCAL, Label::Plain));
+        assert_eq!((entry.identity, entry.label), (CallerIdentity::LOCAL, Label::Plain));
     }
 
     #[test]
@@ -509,7 +509,7 @@ mod tests {
         assert_eq!(entry.hash, TokenHash::of("abc"));
         assert_eq!(
             entry.identity,
-            Identity { tenant: Tenant::named("ci").unwrap(), role: Role::Read }
+            CallerIdentity { tenant: TenantId::parse("ci").unwrap(), role: CallerRole::Read }
         );
         let written = format!(
             "sha256:{HASH} tenant=ci role=read-only id=0a1b2c3d expires=2027-01-31T00:00:00Z note=the build host = ours"
@@ -543,17 +543,17 @@ mod tests {
     }
 
     fn any_entry() -> impl Strategy<Value = TokenEntry> {
-        let role = prop::sample::select(Role::WORDS.map(|(_, role)| role).to_vec());
+        let role = prop::sample::select(CallerRole::WORDS.map(|(_, role)| role).to_vec());
         let note = prop::option::of("[^\\s\\p{C}]([^\\p{C}]{0,20}[^\\s\\p{C}])?");
         let expires = prop::option::of(any::<u64>().prop_map(Moment::from_unix));
-        let name = "[a-z]{1,3}".prop_map(|name| Tenant::named(&name).unwrap());
+        let name = "[a-z]{1,3}".prop_map(|name| TenantId::parse(&name).unwrap());
         (any::<u32>(), name, role, expires, note).prop_map(
             |(number, tenant, role, expires, note)| {
                 let id = format!("{number:08x}").parse().unwrap();
                 let hash = TokenHash::of(&number.to_string());
                 TokenEntry {
                     hash,
-                    identity: Identity { tenant, role },
+                    identity: CallerIdentity { tenant, role },
                     expires,
                     label: Label::Made { id, note },
                 }

@@ -16,7 +16,7 @@ use super::token::{Label, TokenEntry, TokenFile};
 use super::token::{Secret, TokenId};
 use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::{Links, PrivateDirError, make_private_dir};
-use crate::service::Identity;
+use crate::service::CallerIdentity;
 
 const OWNER_ONLY: u32 = 0o600;
 
@@ -104,7 +104,7 @@ impl TokenStore {
     /// When nothing could be written; then there is no new token.
     pub fn make(
         &self,
-        identity: Identity,
+        identity: CallerIdentity,
         expires: Option<Moment>,
         note: Option<String>,
     ) -> Result<(Secret, TokenEntry), StoreError> {
@@ -196,7 +196,8 @@ mod tests {
         let store = store(folder.path());
         make_private_dir(&folder.path().join("deep")).unwrap();
         fs::write(store.path(), "# mine\n\nplain-secret\nsha256:odd").unwrap();
-        let (secret, entry) = store.make(Identity::LOCAL, None, Some("a note".into())).unwrap();
+        let (secret, entry) =
+            store.make(CallerIdentity::LOCAL, None, Some("a note".into())).unwrap();
         let text = fs::read_to_string(store.path()).unwrap();
         assert!(text.starts_with("# mine\n\nplain-secret\nsha256:odd\nsha256:"), "{text}");
         assert!(!text.contains(secret.reveal()));
@@ -217,7 +218,8 @@ mod tests {
     fn many_at_once_lose_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let store = store(folder.path());
-        let some = || (0..5).for_each(|_| drop(store.make(Identity::LOCAL, None, None).unwrap()));
+        let some =
+            || (0..5).for_each(|_| drop(store.make(CallerIdentity::LOCAL, None, None).unwrap()));
         thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(some))));
         assert_eq!(store.read().unwrap().entries().count(), 20);
     }

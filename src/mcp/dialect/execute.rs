@@ -10,9 +10,9 @@ use super::run::{Captured, Output, submit, to_its_end};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
-use crate::outcome::{Ending, Outcome};
+use crate::outcome::{JobEnding, Outcome};
 use crate::service::{JobHandle, Submission};
-use crate::spec::{Program, Stdin};
+use crate::spec::{JobProgram, Stdin};
 use crate::telemetry::events;
 
 /// No arguments means `sh -c`.
@@ -56,7 +56,7 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply 
 }
 
 async fn execute(call: Call<'_>, arguments: JsonObject) -> Result<DialectReply, String> {
-    let most = u64::try_from(call.desk.max_timeout().as_millis()).unwrap_or(u64::MAX);
+    let most = u64::try_from(call.client.max_timeout().as_millis()).unwrap_or(u64::MAX);
     let submission = submission(arguments, most)?;
     let job = submit(call, submission).await.map_err(|error| failure(&error.to_string()))?;
     let ending = to_its_end(call, &job).await;
@@ -95,8 +95,8 @@ fn submission(arguments: JsonObject, most: u64) -> Result<Submission, String> {
         return Err("Error: command: empty".to_owned());
     }
     let program = match words {
-        Some(args) => Program::Direct { program: command, args },
-        None => Program::Shell(command),
+        Some(args) => JobProgram::Direct { program: command, args },
+        None => JobProgram::Shell(command),
     };
     Ok(Submission {
         stdin: stdin.map_or(Stdin::Closed, Stdin::Text),
@@ -106,7 +106,7 @@ fn submission(arguments: JsonObject, most: u64) -> Result<Submission, String> {
     })
 }
 
-fn fields(job: &JobHandle, ending: &Ending, output: &Output) -> JsonObject {
+fn fields(job: &JobHandle, ending: &JobEnding, output: &Output) -> JsonObject {
     let exit_code = match ending.outcome {
         Outcome::Exited { code } => Value::from(code),
         Outcome::Signaled { .. }
@@ -131,7 +131,7 @@ fn fields(job: &JobHandle, ending: &Ending, output: &Output) -> JsonObject {
 /// Logs as much of the output as is configured.
 fn log(call: Call<'_>, job: &JobHandle, output: &Output) {
     let most = call.settings.dialect.execute.logged;
-    let redactor = call.desk.redactor();
+    let redactor = call.client.redactor();
     let shown = |stream: &Captured| {
         let text = stream.text();
         let end = text.floor_char_boundary(most);
@@ -148,10 +148,10 @@ mod tests {
     fn without_arguments_a_shell_reads_the_command() {
         let of = |given: Value| submission(given.as_object().cloned().unwrap_or_default(), 10_000);
         let shell = of(json!({"command": "echo hi", "timeout_ms": 1500})).unwrap();
-        assert_eq!(shell.program, Program::Shell("echo hi".to_owned()));
+        assert_eq!(shell.program, JobProgram::Shell("echo hi".to_owned()));
         assert_eq!(shell.timeout, Some(Duration::from_millis(1500)));
         let direct = of(json!({"command": "echo", "args": []})).unwrap();
-        assert!(matches!(direct.program, Program::Direct { .. }));
+        assert!(matches!(direct.program, JobProgram::Direct { .. }));
         for empty in ["", " \n\t"] {
             assert_eq!(of(json!({"command": empty})).unwrap_err(), "Error: command: empty");
         }

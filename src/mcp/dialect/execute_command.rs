@@ -16,9 +16,10 @@ use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
 use crate::outcome::Outcome;
 use crate::service::{
-    FilePage, JobHandle, Listed, Listing, Refused, Submission, SubmitError, Written,
+    AdmissionError, DirectoryEntry, DirectoryListing, FilePage, JobHandle, Submission, SubmitError,
+    WriteOutcome,
 };
-use crate::spec::{Program, Stream};
+use crate::spec::{JobProgram, Stream};
 use crate::telemetry::events;
 
 const FIELDS: [Field; 1] = [Field::required("command", Kind::Text, "")];
@@ -95,14 +96,14 @@ impl From<SubmitError> for NotRun {
     fn from(error: SubmitError) -> Self {
         match error {
             SubmitError::Rules(
-                Refused::ByPolicy(_)
-                | Refused::NeedsApproval { .. }
-                | Refused::NotApproved { .. }
-                | Refused::Directory { .. }
-                | Refused::Confined { .. }
-                | Refused::OutsideRoot { .. },
+                AdmissionError::ByPolicy(_)
+                | AdmissionError::NeedsApproval { .. }
+                | AdmissionError::NotApproved { .. }
+                | AdmissionError::Directory { .. }
+                | AdmissionError::Confined { .. }
+                | AdmissionError::OutsideRoot { .. },
             ) => Self::Denied,
-            SubmitError::Rules(Refused::Unreadable(_) | Refused::NoAudit { .. })
+            SubmitError::Rules(AdmissionError::Unreadable(_) | AdmissionError::NoAudit { .. })
             | SubmitError::EmptyCommand
             | SubmitError::TooLong { .. }
             | SubmitError::Timeout { .. }
@@ -119,9 +120,9 @@ async fn execute(call: Call<'_>, command: &str) -> Result<Ran, NotRun> {
     let job = submit(
         call,
         Submission {
-            timeout: Some(settings.timeout.min(call.desk.max_timeout())),
+            timeout: Some(settings.timeout.min(call.client.max_timeout())),
             shell: Some(settings.shell.clone()),
-            ..Submission::new(Program::Shell(command.to_owned()))
+            ..Submission::new(JobProgram::Shell(command.to_owned()))
         },
     )
     .await?;
@@ -187,7 +188,7 @@ fn with_note(mut text: String, note: Option<String>) -> String {
 /// Tells something on stderr, where that is wished, without its secrets.
 fn tell(call: Call<'_>, event: impl FnOnce(&str), text: &str) {
     if call.settings.dialect.execute_command.verbose {
-        event(&call.desk.redactor().mask_text(text));
+        event(&call.client.redactor().mask_text(text));
     }
 }
 
@@ -213,7 +214,7 @@ pub(super) async fn read_file(call: Call<'_>, arguments: JsonObject) -> DialectR
         Err(error) => return DialectReply::failure(error.to_string()),
     };
     let most = call.settings.dialect.execute_command.max_output;
-    match call.desk.read_file(&path, offset, most).await {
+    match call.client.read_file(&path, offset, most).await {
         Ok(page) => DialectReply::pretty(read_file_fields(path, offset, &page)),
         Err(error) => DialectReply::failure(error.to_string()),
     }
@@ -277,7 +278,7 @@ pub(super) async fn write_file(call: Call<'_>, arguments: JsonObject) -> Dialect
         Err(error) => return DialectReply::failure(error.to_string()),
     };
     let bytes = content.len();
-    match call.desk.write_file(&path, content).await {
+    match call.client.write_file(&path, content).await {
         Ok(written) => DialectReply::pretty(write_file_fields(path, bytes, written)),
         Err(error) => DialectReply::failure(error.to_string()),
     }
@@ -289,10 +290,10 @@ fn write_file_args(arguments: JsonObject) -> Result<(String, String), ArgError> 
     Ok((path, args.text("content")?.unwrap_or_default()))
 }
 
-fn write_file_fields(path: String, bytes: usize, written: Written) -> JsonObject {
+fn write_file_fields(path: String, bytes: usize, written: WriteOutcome) -> JsonObject {
     let is_new = match written {
-        Written::Created => true,
-        Written::Replaced => false,
+        WriteOutcome::Created => true,
+        WriteOutcome::Replaced => false,
     };
     let mut fields = JsonObject::new();
     fields.insert("path".into(), path.into());
@@ -325,7 +326,7 @@ pub(super) async fn list_directory(call: Call<'_>, arguments: JsonObject) -> Dia
         Ok(path) => path,
         Err(error) => return DialectReply::failure(error.to_string()),
     };
-    match call.desk.list_directory(&path, MAX_ENTRIES).await {
+    match call.client.list_directory(&path, MAX_ENTRIES).await {
         Ok(listing) => DialectReply::pretty(list_directory_fields(path, listing)),
         Err(error) => DialectReply::failure(error.to_string()),
     }
@@ -336,9 +337,8 @@ fn list_directory_args(arguments: JsonObject) -> Result<String, ArgError> {
     Ok(path.unwrap_or_else(|| ".".to_owned()))
 }
 
-fn list_directory_fields(path: String, listing: Listing) -> JsonObject {
-    let entry =
-        |Listed { name, kind, size }| json!({"name": name, "type": kind.word(), "size": size});
+fn list_directory_fields(path: String, listing: DirectoryListing) -> JsonObject {
+    let entry = |DirectoryEntry { name, kind, size }| json!({"name": name, "type": kind.word(), "size": size});
     let entries: Vec<Value> = listing.entries.into_iter().map(entry).collect();
     let mut fields = JsonObject::new();
     fields.insert("path".into(), path.into());

@@ -74,9 +74,9 @@ async fn read_file_chunk(call: Call<'_>, arguments: JsonObject) -> Result<FileCh
     let unknown = || ExecError::UnknownUri { given: uri.chars().take(100).collect() };
     let address = Address::parse(&uri).ok_or_else(unknown)?;
     // An address that another tenant was given is none.
-    let job = call.desk.redeem(&address.ticket).await.ok_or_else(unknown)?;
+    let job = call.client.find_by_ticket(&address.ticket).await.ok_or_else(unknown)?;
     let start = match cursor {
-        Some(place) if place.given.job.is_some_and(|named| call.desk.job(named) != job.id()) => {
+        Some(place) if place.given.job.is_some_and(|named| call.client.job(named) != job.id()) => {
             return Err(ExecError::OtherCommand(place.given));
         }
         Some(place) => place.offset,
@@ -84,7 +84,7 @@ async fn read_file_chunk(call: Call<'_>, arguments: JsonObject) -> Result<FileCh
     };
     match address.packing {
         Packing::Plain => plain(call, &job, address, start, bytes).await,
-        Packing::Gzip => packed(call, &job, address, start, bytes).await,
+        Packing::Gzip => gzip_output(call, &job, address, start, bytes).await,
     }
 }
 
@@ -119,7 +119,7 @@ async fn plain(
     start: u64,
     bytes: usize,
 ) -> Result<FileChunk, ExecError> {
-    let redactor = call.desk.redactor();
+    let redactor = call.client.redactor();
     let memory = call.reserve(job.output(), MEMORY_PER_BYTE * bytes).await?;
     let read = move |log: &BlockingReader| {
         let piece = stream_piece(log, address.stream, start, Limits { bytes, lines: 0 })?;
@@ -130,14 +130,14 @@ async fn plain(
     Ok(chunk)
 }
 
-async fn packed(
+async fn gzip_output(
     call: Call<'_>,
     job: &JobHandle,
     address: Address,
     start: u64,
     bytes: usize,
 ) -> Result<FileChunk, ExecError> {
-    let packed = call.desk.packed(job, address.stream).await?;
+    let packed = call.client.gzip_output(job, address.stream).await?;
     let _memory = call.reserve(job.output(), MEMORY_PER_BYTE * bytes).await?;
     let bytes = packed.read(start, bytes).await?;
     let end = start + bytes.len() as u64;

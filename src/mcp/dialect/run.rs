@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::mcp::reply::{mask, mask_value, progress_line};
 use crate::mcp::tools::{Call, Turn, WaitEnd, wait_for};
-use crate::outcome::{Ending, Outcome, StopBy};
+use crate::outcome::{JobEnding, Outcome, StopBy};
 use crate::output::redaction::Redactor;
 use crate::output::{BlockingReader, PageEnd, PageRequest, ReadPermit};
 use crate::service::{JobHandle, StopWish, Submission, SubmitError};
@@ -34,14 +34,14 @@ pub(super) async fn submit(
     call: Call<'_>,
     submission: Submission,
 ) -> Result<JobHandle, SubmitError> {
-    let job = call.desk.submit(submission).await?;
+    let job = call.client.submit(submission).await?;
     Turn::end(call.request);
     Ok(job)
 }
 
 /// Waits until a job has ended, its deadline being the bound, also of the wait for its start. A
 /// caller that goes away takes the job with it, unless it is set up otherwise.
-pub(super) async fn to_its_end(call: Call<'_>, job: &JobHandle) -> Ending {
+pub(super) async fn to_its_end(call: Call<'_>, job: &JobHandle) -> JobEnding {
     let deadline = job.spec().limits.timeout;
     // One wait for both, so that its progress never goes back.
     let end = async {
@@ -52,17 +52,17 @@ pub(super) async fn to_its_end(call: Call<'_>, job: &JobHandle) -> Ending {
         WaitEnd::Done(Some(ending)) => ending,
         WaitEnd::Done(None) => {
             let ending = ended_by_us(call, job).await;
-            Ending { outcome: Outcome::TimedOut { after: deadline }, ..ending }
+            JobEnding { outcome: Outcome::TimedOut { after: deadline }, ..ending }
         }
         WaitEnd::Cancelled if !call.settings.cancel_stops_job => job.finished().await,
         WaitEnd::Over | WaitEnd::Cancelled => ended_by_us(call, job).await,
     }
 }
 
-async fn ended_by_us(call: Call<'_>, job: &JobHandle) -> Ending {
+async fn ended_by_us(call: Call<'_>, job: &JobHandle) -> JobEnding {
     let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
     // A job that is no longer known has ended.
-    call.desk.stop(job.id(), wish).await.ok();
+    call.client.stop(job.id(), wish).await.ok();
     job.finished().await
 }
 

@@ -12,9 +12,9 @@ use super::run::{Captured, Output, submit, to_its_end};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
-use crate::outcome::{Ending, Outcome, StartError};
-use crate::service::{JobHandle, Refused, Submission, SubmitError, Within};
-use crate::spec::Program;
+use crate::outcome::{JobEnding, Outcome, StartError};
+use crate::service::{AdmissionError, DirectoryScope, JobHandle, Submission, SubmitError};
+use crate::spec::JobProgram;
 
 const SHELL: &str = "bash";
 
@@ -83,14 +83,15 @@ async fn run(call: Call<'_>, arguments: JsonObject) -> Result<DialectReply, Stri
     let output = output.map_err(|error| format!("the output cannot be read: {error}"))?;
     let report =
         Report { command: wish.command, mode: wish.mode, output, ending, pids: job.survivors() };
-    let failed = matches!(&report.ending, Some(Ending { outcome: Outcome::FailedToStart(_), .. }));
+    let failed =
+        matches!(&report.ending, Some(JobEnding { outcome: Outcome::FailedToStart(_), .. }));
     Ok(DialectReply { is_error: failed, ..report.reply(&job) })
 }
 
 /// A directory is given by another argument here than elsewhere.
 fn refused(error: &SubmitError) -> String {
     match error {
-        SubmitError::Rules(Refused::Unreadable(StartError::BadCwd { cwd, why })) => {
+        SubmitError::Rules(AdmissionError::Unreadable(StartError::BadCwd { cwd, why })) => {
             format!("cannot run in `{cwd}`: {why}; give an existing directory as `directory`")
         }
         SubmitError::Rules(_)
@@ -106,9 +107,9 @@ fn refused(error: &SubmitError) -> String {
 
 /// How the shell of a job in the background has ended, which it does at once; nothing where the
 /// job still waits for its turn.
-async fn at_once(call: Call<'_>, job: &JobHandle) -> Option<Ending> {
+async fn at_once(call: Call<'_>, job: &JobHandle) -> Option<JobEnding> {
     if timeout(START, job.started()).await.is_err() {
-        if call.desk.queue_place(job.id()).await.is_some() {
+        if call.client.queue_position(job.id()).await.is_some() {
             return None;
         }
         // It has left the line: it is being started.
@@ -161,9 +162,9 @@ impl Wish {
             cwd: args.text("directory")?.map(Into::into),
             description: described(args.text("description")?, mode),
             shell: Some(SHELL.to_owned()),
-            within: Within::DefaultDirectory,
+            within: DirectoryScope::DefaultDirectory,
             drain_max: stays.then_some(FIRST_MOMENT),
-            ..Submission::new(Program::Shell(text))
+            ..Submission::new(JobProgram::Shell(text))
         };
         Ok(Self { submission, mode, command })
     }
@@ -199,7 +200,7 @@ struct Report {
     mode: Mode,
     output: Output,
     /// Nothing while it waits for its turn.
-    ending: Option<Ending>,
+    ending: Option<JobEnding>,
     pids: Vec<u32>,
 }
 
@@ -287,7 +288,7 @@ fn row(name: &str, value: &Value) -> String {
 }
 
 /// Error, exit code and signal of a job.
-fn ended(ending: &Ending) -> (Option<String>, Option<i32>, Option<i32>) {
+fn ended(ending: &JobEnding) -> (Option<String>, Option<i32>, Option<i32>) {
     match &ending.outcome {
         Outcome::Exited { code } => (None, Some(*code), None),
         Outcome::Signaled { signal, .. } => (None, None, Some(*signal)),

@@ -13,10 +13,10 @@ use crate::mcp::args::{ArgError, Args};
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::settings::ShellToolSettings;
 use crate::mcp::tools::Call;
-use crate::outcome::{Ending, Outcome, StartError, signal_name};
+use crate::outcome::{JobEnding, Outcome, StartError, signal_name};
 use crate::output::views;
-use crate::service::{JobHandle, Logged, Refused, Submission, SubmitError};
-use crate::spec::Program;
+use crate::service::{AdmissionError, CommandLogging, JobHandle, Submission, SubmitError};
+use crate::spec::JobProgram;
 
 const FIELDS: [Field; 4] = [
     Field::required("command", Kind::Text, ""),
@@ -70,8 +70,8 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply 
         Err(text) => return DialectReply::failure(text),
     };
     if let Some(path) = settings.abort_file.as_ref().filter(|_| reply.is_error) {
-        let reply = reply.clone().masked(&call.desk.redactor());
-        call.desk.write_abort_file(path.clone(), reply.whole_text()).await;
+        let reply = reply.clone().masked(&call.client.redactor());
+        call.client.write_abort_file(path.clone(), reply.whole_text()).await;
     }
     reply
 }
@@ -85,8 +85,8 @@ fn submission(arguments: JsonObject, settings: &ShellToolSettings) -> Result<Sub
             cwd: args.text("working_directory")?.map(Into::into),
             env: args.pairs("environment")?,
             timeout: Some(timeout.map_or(settings.default_timeout, Duration::from_secs)),
-            logged: if settings.log_commands { Logged::Yes } else { Logged::No },
-            ..Submission::new(Program::Shell(command))
+            logged: if settings.log_commands { CommandLogging::Yes } else { CommandLogging::No },
+            ..Submission::new(JobProgram::Shell(command))
         })
     };
     read().map_err(|error: ArgError| error.to_string())
@@ -113,7 +113,7 @@ async fn run(call: Call<'_>, submission: Submission) -> DialectReply {
 /// Nothing was run.
 fn refused(command: Value, error: &SubmitError) -> DialectReply {
     let text = match error {
-        SubmitError::Rules(Refused::Unreadable(error)) => {
+        SubmitError::Rules(AdmissionError::Unreadable(error)) => {
             format!("Command refused, nothing was run: {}", in_words_of_ours(error))
         }
         SubmitError::Rules(_) => format!("Permission denied, nothing was run: {error}"),
@@ -133,9 +133,9 @@ fn refused(command: Value, error: &SubmitError) -> DialectReply {
 }
 
 /// What to do about a command that was not found, or that may not be run.
-async fn advice(call: Call<'_>, ending: &Ending, output: &Output) -> Option<String> {
+async fn advice(call: Call<'_>, ending: &JobEnding, output: &Output) -> Option<String> {
     let said = output.stderr.text();
-    let names = call.desk.similar_commands(ending, &said).await;
+    let names = call.client.similar_commands(ending, &said).await;
     if !names.is_empty() {
         return Some(format!("Command not found; did you mean {}?", names.join(", ")));
     }
@@ -165,7 +165,7 @@ async fn advice(call: Call<'_>, ending: &Ending, output: &Output) -> Option<Stri
 
 fn reply(
     job: &JobHandle,
-    ending: &Ending,
+    ending: &JobEnding,
     output: &Output,
     advice: Option<String>,
 ) -> DialectReply {
@@ -208,7 +208,7 @@ fn with_metadata(text: String, fields: JsonObject) -> DialectReply {
     }
 }
 
-fn sentence(ending: &Ending) -> String {
+fn sentence(ending: &JobEnding) -> String {
     match &ending.outcome {
         Outcome::Exited { code: 0 } => "Command executed successfully".to_owned(),
         Outcome::Exited { code } => format!("Command failed with exit code {code}"),
@@ -244,7 +244,7 @@ fn in_words_of_ours(error: &StartError) -> String {
     }
 }
 
-fn put_ending(fields: &mut JsonObject, ending: &Ending) {
+fn put_ending(fields: &mut JsonObject, ending: &JobEnding) {
     let code = match &ending.outcome {
         Outcome::Exited { code } => Value::from(*code),
         Outcome::Signaled { signal, .. } => {

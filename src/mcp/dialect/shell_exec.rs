@@ -21,7 +21,7 @@ use crate::mcp::cursor::{Cursor, ParsedCursor};
 use crate::mcp::reply::progress_line;
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::{Call, Turn, WaitEnd, wait_for};
-use crate::outcome::{Ending, Outcome, StopBy, signal_name};
+use crate::outcome::{JobEnding, Outcome, StopBy, signal_name};
 use crate::output::Patience;
 use crate::output::pattern::Pattern;
 use crate::output::redaction::Redactor;
@@ -30,7 +30,7 @@ use crate::output::{
     BlockingReader, LogReader, Tally, count_lines, query, stream_offset, tally, views,
 };
 use crate::service::{JobHandle, StopWish, Submission};
-use crate::spec::{Program, Stream};
+use crate::spec::{JobProgram, Stream};
 
 pub(super) const ABOUT: &str = "Executes shell commands in a controlled environment. Supports \
     pagination via `limit_bytes` and `next_cursor`: send the same call again with \
@@ -172,8 +172,8 @@ impl Wish {
 fn submission(args: &mut Args) -> Result<Submission, ArgError> {
     let cmd = args.text("cmd")?.unwrap_or_default();
     let program = match args.texts("args")? {
-        Some(args) => Program::Direct { program: cmd, args },
-        None => Program::Shell(cmd),
+        Some(args) => JobProgram::Direct { program: cmd, args },
+        None => JobProgram::Shell(cmd),
     };
     let mut env = args.pairs("env")?;
     // Whoever sends the same variables in another order means the same run.
@@ -228,7 +228,7 @@ fn filter(args: &mut Args) -> Result<Filter, ExecError> {
 #[derive(Debug)]
 struct Run {
     job: JobHandle,
-    ending: Ending,
+    ending: JobEnding,
 }
 
 /// The run that a call is about, at its end. Nothing is run where there is one already.
@@ -252,17 +252,17 @@ async fn earlier(
     wish: &Wish,
     Place { offset, given }: Place,
 ) -> Result<Option<JobHandle>, ExecError> {
-    let mut same = call.desk.list_like(&wish.submission).await?.into_iter();
+    let mut same = call.client.list_same_command(&wish.submission).await?.into_iter();
     match given.job {
         None => match same.find(has_run) {
             None if offset > 0 => Err(ExecError::NeverRan(given)),
             latest => Ok(latest),
         },
         Some(number) => {
-            let id = call.desk.job(number);
+            let id = call.client.job(number);
             match same.find(|job| job.id() == id) {
                 Some(job) => Ok(Some(job)),
-                None if call.desk.find(id).await.is_ok() => Err(ExecError::OtherCommand(given)),
+                None if call.client.find(id).await.is_ok() => Err(ExecError::OtherCommand(given)),
                 None => Err(ExecError::UnknownRun(given)),
             }
         }
@@ -297,7 +297,7 @@ async fn run(call: Call<'_>, wish: &Wish) -> Result<Run, ExecError> {
 
 /// Waits for a run that another call may still wait for: giving up does not end it.
 async fn at_its_end(call: Call<'_>, job: JobHandle) -> Result<Run, ExecError> {
-    let limit = call.desk.max_timeout();
+    let limit = call.client.max_timeout();
     match wait_for(call, limit, job.finished(), || progress_line([&job])).await {
         WaitEnd::Done(ending) => Ok(Run { job, ending }),
         WaitEnd::Over => Err(ExecError::StillRuns(limit)),
@@ -444,7 +444,7 @@ async fn shell_exec(call: Call<'_>, arguments: JsonObject) -> Result<JsonObject,
     let spilled = spilled(call, &run, &wish, &reading).await?;
     let mut fields = JsonObject::new();
     end.write(&mut fields);
-    write_chunks(&mut fields, reading.chunks(&wish, &call.desk.redactor()), &reading);
+    write_chunks(&mut fields, reading.chunks(&wish, &call.client.redactor()), &reading);
     write_place(&mut fields, &run, &wish, &reading);
     write_extras(&mut fields, &reading);
     spilled.write(&mut fields);
@@ -483,7 +483,7 @@ impl End {
 
 async fn read(call: Call<'_>, run: &Run, wish: &Arc<Wish>) -> Result<Reading, ExecError> {
     let log = run.job.output();
-    let redactor = call.desk.redactor();
+    let redactor = call.client.redactor();
     let wish = Arc::clone(wish);
     let memory = call.reserve(log, Reading::memory_of(log, &wish)).await?;
     let most = memory.bytes();
@@ -520,11 +520,11 @@ async fn spilled(
         Large::SpillAlways => true,
         Large::Truncate | Large::Error => false,
     };
-    let ticket = call.desk.ticket(run.job.id());
+    let ticket = call.client.ticket(run.job.id());
     let at = |stream, packing| Address { ticket: ticket.clone(), stream, packing };
     if wants_stdout && wish.packing == Packing::Gzip {
         // Packed now, so that this reply says it if it cannot be.
-        call.desk.packed(&run.job, Stream::Stdout).await?;
+        call.client.gzip_output(&run.job, Stream::Stdout).await?;
     }
     Ok(Spilled {
         stdout: wants_stdout.then(|| at(Stream::Stdout, wish.packing)),
@@ -553,7 +553,7 @@ fn write_place(fields: &mut JsonObject, run: &Run, wish: &Wish, reading: &Readin
     );
     insert_some(fields, "matches", page.matches);
     let next =
-        ParsedCursor { job: Some(run.job.id().in_tenant()), cursor: Cursor::Bytes(page.span.end) };
+        ParsedCursor { job: Some(run.job.id().job_number()), cursor: Cursor::Bytes(page.span.end) };
     insert_some(fields, "next_cursor", (page.span.has_more && !is_cut).then(|| next.place_first()));
 }
 

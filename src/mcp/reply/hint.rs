@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::format::{size, soon};
 use crate::ids::JobId;
 use crate::mcp::snapshot::{Snapshot, State};
-use crate::outcome::{Ending, Outcome};
+use crate::outcome::{JobEnding, Outcome};
 use crate::output::{PageEnd, Progress};
 
 /// What to do after an answer about one job; nothing where all is said.
@@ -36,10 +36,10 @@ pub(crate) fn after_job(job: &Snapshot, shown: Option<&Shown>) -> Option<String>
 }
 
 /// What can still be read.
-fn kept(ending: &Ending, output: &Progress) -> String {
+fn kept(ending: &JobEnding, output: &Progress) -> String {
     match (&ending.outcome, output.lost_bytes()) {
         // What it wrote past its limit was never taken.
-        (Outcome::Limit { which }, 0) if which.is_of_output() => {
+        (Outcome::Limit { which }, 0) if which.is_output_limit() => {
             "log kept up to the limit".to_owned()
         }
         (_, 0) => "full log kept".to_owned(),
@@ -195,11 +195,11 @@ fn after_confined(job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{JobNumber, Tenant};
+    use crate::ids::{JobNumber, TenantId};
 
     #[test]
     fn who_polls_is_told_to_stop_and_who_waited_long_why_it_came_back() {
-        let open = [JobNumber::new(7).of(Tenant::LOCAL)];
+        let open = [JobNumber::new(7).for_tenant(TenantId::LOCAL)];
         let said = |in_a_row, cut_to, open: &[JobId]| {
             VainWait { in_a_row, cut_to, looked_from: None }
                 .said(open, Some("next".to_owned()))

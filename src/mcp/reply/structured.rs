@@ -11,7 +11,7 @@ use super::format::kill_note;
 use crate::confinement::Granted;
 use crate::mcp::resources;
 use crate::mcp::snapshot::{Snapshot, State};
-use crate::outcome::{Ending, LimitKind, Outcome, signal_name};
+use crate::outcome::{JobEnding, LimitKind, Outcome, signal_name};
 use crate::output::PageEnd;
 use crate::output::digest::Digest;
 use crate::output::excerpt::ErrorLine;
@@ -73,7 +73,7 @@ const fn state_word(state: &State) -> &'static str {
     }
 }
 
-fn outcome(fields: &mut Fields, ending: &Ending, alive: &[u32]) {
+fn outcome(fields: &mut Fields, ending: &JobEnding, alive: &[u32]) {
     fields.put("outcome", ending.outcome.word());
     match &ending.outcome {
         Outcome::Exited { code } => fields.put("exit_code", *code),
@@ -116,7 +116,7 @@ fn times(fields: &mut Fields, job: &Snapshot) {
     match &job.state {
         State::Queued(place) => {
             if let Some(place) = place {
-                queue_place(fields, place);
+                queue_position(fields, place);
             }
         }
         State::Running(liveness) => {
@@ -133,7 +133,7 @@ fn times(fields: &mut Fields, job: &Snapshot) {
     }
 }
 
-fn queue_place(fields: &mut Fields, place: &QueuePlace) {
+fn queue_position(fields: &mut Fields, place: &QueuePlace) {
     fields.put("queue_position", place.position);
     fields.put("queue_length", place.length);
     fields.put("lane", place.lane.as_str());

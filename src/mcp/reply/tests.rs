@@ -15,7 +15,7 @@ use crate::confinement::{Backend, Confinement, Granted, Network, Profile};
 use crate::ids::JobId;
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{Snapshot, State};
-use crate::outcome::{Ending, KillNote, LimitKind, Outcome, StartError, StopBy, Usage};
+use crate::outcome::{JobEnding, KillNote, LimitKind, Outcome, StartError, StopBy, Usage};
 use crate::output::excerpt::ErrorLine;
 use crate::output::redaction::Redactor;
 use crate::output::{PageEnd, Progress};
@@ -37,8 +37,8 @@ fn snapshot(job: u64, state: State, elapsed_ms: u64) -> Snapshot {
     }
 }
 
-fn ending(outcome: Outcome) -> Ending {
-    Ending {
+fn ending(outcome: Outcome) -> JobEnding {
+    JobEnding {
         outcome,
         at: Instant::now(),
         usage: Usage::default(),

@@ -547,7 +547,7 @@ mod tests {
     use crate::mcp::reply::excerpt::{from_offset, shown_dump, shown_page, shown_raw};
     use crate::mcp::reply::hint::after_page;
     use crate::mcp::snapshot::State;
-    use crate::outcome::{Ending, Usage};
+    use crate::outcome::{JobEnding, Usage};
     use crate::output::BlockingReader;
     use crate::output::{LogReader, LogSettings, PageRequest, open};
     use crate::spec::Stream;
@@ -562,7 +562,7 @@ mod tests {
     }
 
     fn job_of(log: &LogReader) -> Snapshot {
-        let ending = Ending {
+        let ending = JobEnding {
             outcome: Outcome::Exited { code: 1 },
             at: Instant::now(),
             usage: Usage::default(),

@@ -4,7 +4,7 @@ use super::body::{Form, Shown};
 use super::format::{bound, count, exact, kill_note, rough, size, soon, thousands};
 use crate::confinement::{Backend, Confinement, Granted, Network, Profile};
 use crate::mcp::snapshot::{Snapshot, State};
-use crate::outcome::{Ending, LimitKind, Outcome, StopBy, signal_name};
+use crate::outcome::{JobEnding, LimitKind, Outcome, StopBy, signal_name};
 use crate::output::DropReason;
 use crate::output::excerpt::{Budget, tail};
 use crate::service::{DEFAULT_LANE, JobHandle, QueuePlace};
@@ -53,7 +53,7 @@ pub(super) fn why_queued(place: &QueuePlace) -> impl Iterator<Item = String> {
     std::iter::once(place.waits_for.to_string()).chain(estimate)
 }
 
-fn finished(job: &Snapshot, ending: &Ending) -> Vec<String> {
+fn finished(job: &Snapshot, ending: &JobEnding) -> Vec<String> {
     let mut parts = vec![ended(job, ending)];
     match ending.outcome {
         Outcome::Stopped { .. } if job.never_started() => {}
@@ -69,7 +69,7 @@ fn finished(job: &Snapshot, ending: &Ending) -> Vec<String> {
     parts
 }
 
-pub(super) fn ended(job: &Snapshot, ending: &Ending) -> String {
+pub(super) fn ended(job: &Snapshot, ending: &JobEnding) -> String {
     let what = match &ending.outcome {
         Outcome::Stopped { .. } if job.never_started() => {
             return "stopped while queued, never started".to_owned();
@@ -116,7 +116,7 @@ pub(super) fn ended(job: &Snapshot, ending: &Ending) -> String {
 /// ` (pipeline 1|0)`, where a failure inside a pipeline hides behind exit 0.
 ///
 /// 141 is a program that wrote into a closed pipe, as in `yes | head -1`: no failure.
-fn masked(code: i32, ending: &Ending) -> String {
+fn masked(code: i32, ending: &JobEnding) -> String {
     let codes = &ending.pipeline;
     let hides = |codes: &[i32]| codes.iter().any(|code| *code != 0 && *code != 141);
     match codes.split_last() {

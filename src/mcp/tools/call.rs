@@ -21,13 +21,13 @@ use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::Patience;
 use crate::output::{BlockingReader, LogReader, ReadBusy, ReadPermit, scan_with};
-use crate::service::{Desk, JobHandle, Parked, Question};
+use crate::service::{ApprovalQuestion, JobHandle, ParkedSubmission, TenantClient};
 
 /// What a tool has at hand while it works on one call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call<'a> {
     /// Where its caller's jobs are.
-    pub(crate) desk: &'a Desk,
+    pub(crate) client: &'a TenantClient,
     /// How the surface is set up.
     pub(crate) settings: &'a McpSettings,
     /// The request: its cancellation and its way to the client.
@@ -62,7 +62,7 @@ impl Call<'_> {
 
     /// Makes answers fit that have, beside output, what `bare` has.
     pub(crate) fn fit(&self, bare: &Answer) -> Fit {
-        Fit::new(self.budget, self.settings.result_format, self.desk.redactor(), bare)
+        Fit::new(self.budget, self.settings.result_format, self.client.redactor(), bare)
     }
 
     /// Reserves memory for a read of a log. Waits for it until the call is cancelled, or has only
@@ -108,21 +108,21 @@ impl Call<'_> {
 
     /// Notes what an answer shows of a job's output: it is no news any more. The answer that starts a
     /// job does not: what it shows depends on how fast that began, and who waits next would miss it.
-    pub(crate) fn has_shown(&self, job: &JobHandle, news: Option<Range<u64>>) {
+    pub(crate) fn mark_shown(&self, job: &JobHandle, news: Option<Range<u64>>) {
         if let Some(bytes) = news {
-            self.desk.has_shown(job.id(), bytes);
+            self.client.mark_shown(job.id(), bytes);
         }
     }
 
     /// An answer as it goes to the client: secrets masked, within the budget.
     pub(crate) fn result(&self, answer: Answer) -> CallToolResult {
         let format = self.settings.result_format;
-        answer.masked(&self.desk.redactor()).within(self.budget, format).into_result(format)
+        answer.masked(&self.client.redactor()).within(self.budget, format).into_result(format)
     }
 
     /// Looks at a job now.
     pub(crate) async fn look(&self, job: &JobHandle) -> Snapshot {
-        Snapshot::take(self.desk, job).await
+        Snapshot::take(self.client, job).await
     }
 }
 
@@ -159,9 +159,9 @@ pub(crate) enum Response {
     /// The job goes on, and the client looks after it as a task.
     Task(JobHandle),
     /// Somebody must say yes first; then the call comes again.
-    Ask(Question),
+    Ask(ApprovalQuestion),
     /// The same, with the client looking after it as a task.
-    Parked(Box<Parked>),
+    Parked(Box<ParkedSubmission>),
 }
 
 impl From<Answer> for Response {
@@ -224,7 +224,7 @@ pub(crate) async fn wait_for<T, F: Future<Output = String>>(
         // be on its way when the result is, and arrive after it.
         if let Some(progress) = &progress {
             // The last line of output is in it.
-            let text = call.desk.redactor().mask_text(&tell().await).into_owned();
+            let text = call.client.redactor().mask_text(&tell().await).into_owned();
             progress.send(text).await;
         }
     }

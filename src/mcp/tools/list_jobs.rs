@@ -70,7 +70,7 @@ pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answe
     let text = args.text("text")?.map(|text| text.to_lowercase());
     let grep = args.text("grep")?.as_deref().map(Grep::lines).transpose()?;
     let limit = args.whole("limit", 1..=MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
-    let jobs = call.desk.list().await;
+    let jobs = call.client.list().await;
     let counts = count(&jobs);
     let is_wanted = |job: &JobHandle| {
         wanted.takes(&job.status().phase) && text.as_deref().is_none_or(|text| says(job, text))

@@ -49,11 +49,11 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
 
 pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
     let Some((id, stream)) = target(&mut args)? else { return search_all(call, args).await };
-    let job = call.desk.find(call.desk.job(id)).await?;
+    let job = call.client.find(call.client.job(id)).await?;
     let wish = Wish::read(args, &job, stream, call.settings).await?;
     let log = job.output().clone();
     log.check().await.map_err(|source| ToolError::Read { job: job.id(), source })?;
-    let now = Snapshot::take_often(call.desk, &job).await;
+    let now = Snapshot::take_often(call.client, &job).await;
     let bare = call.fit(&call.about(&now, None));
     let mut fit = bare.for_page(wish.max_bytes, call.settings.page_bytes);
     match &wish.form {
@@ -98,7 +98,7 @@ pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answe
                 let answer = page(call, &now, shown, wish.place(&job, fit.size()).await?);
                 let answer = digest.iter().fold(answer, with_glance);
                 if let Some(answer) = fit.settle(answer) {
-                    call.has_shown(&job, news);
+                    call.mark_shown(&job, news);
                     return Ok(answer);
                 }
             }
@@ -351,7 +351,7 @@ fn form(args: &mut Args, view: Option<View>) -> Result<Form, ToolError> {
 pub(super) async fn place_of_cursor(cursor: &str, job: &JobHandle) -> Result<Place, ToolError> {
     let parsed: ParsedCursor = cursor.parse()?;
     match parsed.job {
-        Some(of) if of != job.id().in_tenant() => {
+        Some(of) if of != job.id().job_number() => {
             Err(ToolError::ForeignCursor { job: job.id(), of })
         }
         Some(_) | None => match parsed.cursor {

@@ -12,9 +12,10 @@ use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::snapshot::Snapshot;
 use crate::outcome::StopBy;
 use crate::service::{
-    Bound, Desk, Input, JobHandle, LimitTerms, NetworkRule, StopWish, Submission, Terms,
+    Bound, ConfinementTerms, Input, JobHandle, LimitTerms, NetworkRule, StopWish, Submission,
+    TenantClient,
 };
-use crate::spec::{LargeOutput, Priority, Program, Stdin};
+use crate::spec::{JobProgram, LargeOutput, Priority, Stdin};
 
 /// How long a job in the background gets to start before the call answers.
 const START: Duration = Duration::from_secs(1);
@@ -86,14 +87,14 @@ pub(in crate::mcp) async fn call(call: Call<'_>, args: Args) -> Result<Response,
     // Whoever was asked has taken some of the client's patience.
     let limit = call.wait(wait).min(call.patience().saturating_sub(called.elapsed()));
     if limit.is_zero() {
-        settle(call.desk, &job).await;
+        settle(call.client, &job).await;
     } else {
         let patience = task_after.map_or(limit, |grace| grace.min(limit));
         match wait_for(call, patience, job.finished(), || progress_line([&job])).await {
             WaitEnd::Over if task_after.is_some() => return Ok(Response::Task(job)),
             WaitEnd::Cancelled if is_ours && call.settings.cancel_stops_job => {
                 let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
-                call.desk.stop(job.id(), wish).await?;
+                call.client.stop(job.id(), wish).await?;
                 // Should anybody still read the answer, it tells of the end.
                 tokio::time::timeout(LAST_LOOK, job.finished()).await.ok();
             }
@@ -116,7 +117,7 @@ pub(crate) async fn answer_about(
         let shown = show(&now, job.output(), fit.excerpt()).await?;
         let meant = match reused {
             Some(_) => None,
-            None => did_you_mean(call.desk, &now, shown.as_ref()).await,
+            None => did_you_mean(call.client, &now, shown.as_ref()).await,
         };
         let answer = call.about(&now, shown);
         let hint = reused.map(|key| reused_key(key, answer.hint())).or(meant);
@@ -128,8 +129,12 @@ pub(crate) async fn answer_about(
 }
 
 /// What a command that was not found may have meant.
-async fn did_you_mean(desk: &Desk, job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
-    let names = desk.similar_commands(job.ending()?, shown.map_or("", Shown::text)).await;
+async fn did_you_mean(
+    client: &TenantClient,
+    job: &Snapshot,
+    shown: Option<&Shown>,
+) -> Option<String> {
+    let names = client.similar_commands(job.ending()?, shown.map_or("", Shown::text)).await;
     (!names.is_empty()).then(|| format!("did you mean {}?", names.join(", ")))
 }
 
@@ -146,8 +151,8 @@ impl Wish {
         let wait = args.seconds("wait_s")?;
         let (stdin, typed) = stdin(args.text("stdin")?, args.flag("tty")?, wait);
         let program = match args.texts("args")? {
-            None => Program::Shell(command),
-            Some(args) => Program::Direct { program: command, args },
+            None => JobProgram::Shell(command),
+            Some(args) => JobProgram::Direct { program: command, args },
         };
         let submission = Submission {
             cwd: args.text("cwd")?.map(Into::into),
@@ -179,8 +184,8 @@ fn stdin(text: Option<String>, tty: bool, wait: Option<Duration>) -> (Stdin, Opt
 }
 
 /// Waits for what follows at once: the start of a job that need not queue, or its failure.
-async fn settle(desk: &Desk, job: &JobHandle) {
-    if desk.queue_place(job.id()).await.is_none() {
+async fn settle(client: &TenantClient, job: &JobHandle) {
+    if client.queue_position(job.id()).await.is_none() {
         // Where the host is too slow for that, the answer says that it is starting.
         tokio::time::timeout(START, job.started()).await.ok();
     }
@@ -205,8 +210,8 @@ const LIMITS: [Field; 6] = [
 ];
 
 /// Takes what a call says about its confinement.
-pub(super) fn terms(args: &mut Args) -> Result<Terms, ArgError> {
-    Ok(Terms {
+pub(super) fn terms(args: &mut Args) -> Result<ConfinementTerms, ArgError> {
+    Ok(ConfinementTerms {
         profile: args.choice("confinement", &Profile::WORDS)?,
         network: args.choice("network", &NetworkRule::WORDS)?,
         limits: match args.object("limits")? {
@@ -261,11 +266,11 @@ mod tests {
     fn arguments_of_their_own_mean_no_shell() {
         assert_eq!(
             wish(json!({"command": "ls -l"})).submission.program,
-            Program::Shell("ls -l".into())
+            JobProgram::Shell("ls -l".into())
         );
         assert_eq!(
             wish(json!({"command": "ls", "args": []})).submission.program,
-            Program::Direct { program: "ls".into(), args: vec![] }
+            JobProgram::Direct { program: "ls".into(), args: vec![] }
         );
     }
 
@@ -275,7 +280,7 @@ mod tests {
         Field::optional("limits", Kind::Object, ""),
     ];
 
-    fn read(given: &Value) -> Result<Terms, ArgError> {
+    fn read(given: &Value) -> Result<ConfinementTerms, ArgError> {
         terms(&mut Args::new(given.as_object().cloned(), &FIELDS).unwrap())
     }
 
@@ -291,8 +296,8 @@ mod tests {
             ..LimitTerms::NOTHING
         };
         let profile = Some(Profile::ReadOnly);
-        assert_eq!(said, Terms { profile, network: None, limits });
-        assert_eq!(read(&json!({})).unwrap(), Terms::NOTHING);
+        assert_eq!(said, ConfinementTerms { profile, network: None, limits });
+        assert_eq!(read(&json!({})).unwrap(), ConfinementTerms::NOTHING);
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub(super) async fn in_all_jobs(
     page: PageRequest,
     mut fit: Fit,
 ) -> Result<Answer, ToolError> {
-    let jobs = call.desk.list().await;
+    let jobs = call.client.list().await;
     let asked = grep.asked.clone();
     let (found, across) = search_jobs(call, jobs, grep, page).await?;
     let mut all = Vec::with_capacity(found.len());

@@ -45,7 +45,7 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
 pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
     let id = args.job("job")?.ok_or(ArgError::Conflict("`job` is needed"))?;
     let input = input(args)?;
-    let job = call.desk.find(call.desk.job(id)).await?;
+    let job = call.client.find(call.client.job(id)).await?;
     let before = job.output().progress().total_bytes;
     job.send_input(input).await?;
     wait_for(call, REACTION, job.output().wait_past(before), || ready(String::new())).await;

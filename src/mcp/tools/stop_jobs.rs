@@ -42,7 +42,7 @@ pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answe
     let mut stopped = Vec::new();
     let mut missing = Vec::new();
     for job in jobs {
-        match stop(call, call.desk.job(job), wish).await {
+        match stop(call, call.client.job(job), wish).await {
             Ok(job) => stopped.push(job),
             Err(unknown) => missing.push(Part::missing(&unknown)),
         }
@@ -77,8 +77,8 @@ struct Stopped {
 
 async fn stop(call: Call<'_>, job: JobId, wish: StopWish) -> Result<Stopped, FindError> {
     // Before the stop: afterwards they may be gone.
-    let lingering = call.desk.find(job).await?.survivors().len();
-    Ok(Stopped { job: call.desk.stop(job, wish).await?, lingering })
+    let lingering = call.client.find(job).await?.survivors().len();
+    Ok(Stopped { job: call.client.stop(job, wish).await?, lingering })
 }
 
 /// Returns once the job has ended and nothing of its tree is left.

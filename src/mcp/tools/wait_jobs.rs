@@ -22,7 +22,7 @@ use crate::mcp::snapshot::Snapshot;
 use crate::output::excerpt::Budget;
 use crate::output::pattern::Pattern;
 use crate::output::{BlockingReader, LogReader, PageEnd, PageRequest, views};
-use crate::service::{Desk, JobHandle};
+use crate::service::{JobHandle, TenantClient};
 
 pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "wait_jobs",
@@ -67,16 +67,16 @@ pub(in crate::mcp) async fn call(call: Call<'_>, args: Args) -> Result<Answer, T
     }
     let mut waits = Vec::with_capacity(known.len());
     for job in &known {
-        waits.push(Wait::new(call.desk, job, wish.cursor.as_deref()).await?);
+        waits.push(Wait::new(call.client, job, wish.cursor.as_deref()).await?);
     }
     let limit = call.wait(wish.wait);
     let (news, vain) = match wait(call, &wish, &waits, limit).await {
         WaitEnd::Done(news) => {
-            call.desk.waited_well(&ids(&known));
+            call.client.reset_empty_waits(&ids(&known));
             (news, None)
         }
         WaitEnd::Over => {
-            let in_a_row = call.desk.waited_in_vain(&ids(&known));
+            let in_a_row = call.client.count_empty_wait(&ids(&known));
             let cut_to = wish.wait.filter(|asked| *asked > limit).map(|_| limit);
             let looked_from = looked_from(&wish, &waits);
             (News::Nothing, Some(VainWait { in_a_row, cut_to, looked_from }))
@@ -99,7 +99,7 @@ pub(in crate::mcp) async fn call(call: Call<'_>, args: Args) -> Result<Answer, T
 async fn wait(call: Call<'_>, wish: &Wish, waits: &[Wait<'_>], limit: Duration) -> WaitEnd<News> {
     // Looked at before the wait, which may be none: who listened already is no news of the job.
     if let Some(port) = wish.port
-        && call.desk.is_listened_on(port).await
+        && call.client.is_listened_on(port).await
     {
         return WaitEnd::Done(News::Port(Listening::Already));
     }
@@ -108,7 +108,7 @@ async fn wait(call: Call<'_>, wish: &Wish, waits: &[Wait<'_>], limit: Duration) 
         tokio::select! {
             biased;
             settled = settled(wish.mode, events) => News::Jobs(settled),
-            () = listened_on(call.desk, wish.port) => News::Port(Listening::Now),
+            () = listened_on(call.client, wish.port) => News::Port(Listening::Now),
         }
     };
     wait_for(call, limit, event, || progress_line(waits.iter().map(|wait| wait.job))).await
@@ -133,7 +133,7 @@ async fn find(call: Call<'_>, jobs: &[JobNumber]) -> (Vec<JobHandle>, Vec<Part>)
     let mut known = Vec::new();
     let mut missing = Vec::new();
     for job in jobs {
-        match call.desk.find(call.desk.job(*job)).await {
+        match call.client.find(call.client.job(*job)).await {
             Ok(job) => known.push(job),
             Err(unknown) => missing.push(Part::missing(&unknown)),
         }
@@ -223,9 +223,9 @@ impl Look<'_> {
 
     /// Notes what the caller is told of its output, so that the next wait is for news.
     fn tell(&self, call: Call<'_>, shown: Option<&Shown>) {
-        call.has_shown(self.wait.job, shown.and_then(Shown::news));
+        call.mark_shown(self.wait.job, shown.and_then(Shown::news));
         if let Some(Sign::Line(matched)) = self.sign {
-            call.desk.has_shown(self.now.job, 0..matched.end);
+            call.client.mark_shown(self.now.job, 0..matched.end);
         }
     }
 
@@ -334,7 +334,7 @@ pub(super) struct Wait<'a> {
 
 impl<'a> Wait<'a> {
     pub(super) async fn new(
-        desk: &Desk,
+        client: &TenantClient,
         job: &'a JobHandle,
         cursor: Option<&str>,
     ) -> Result<Self, ToolError> {
@@ -342,7 +342,7 @@ impl<'a> Wait<'a> {
             Some(cursor) => Some(offset_of(place_of_cursor(cursor, job).await?, job.output())),
             None => None,
         };
-        let from = since.unwrap_or_else(|| desk.unseen_from(job.id()));
+        let from = since.unwrap_or_else(|| client.first_unseen_offset(job.id()));
         Ok(Self { job, since, from })
     }
 
@@ -403,9 +403,9 @@ async fn quiet(job: &JobHandle, wanted: Option<Duration>) {
 }
 
 /// Returns once somebody listens on this port, where one is asked for.
-pub(super) async fn listened_on(desk: &Desk, port: Option<u16>) {
+pub(super) async fn listened_on(client: &TenantClient, port: Option<u16>) {
     let Some(port) = port else { return pending().await };
-    while !desk.is_listened_on(port).await {
+    while !client.is_listened_on(port).await {
         sleep(LOOK_AGAIN).await;
     }
 }

@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::super::{Caller, DEFAULT_LANE, Desk, Refused, Rules};
+use super::super::{AdmissionError, AdmissionRules, CallerContext, DEFAULT_LANE, TenantClient};
 use super::place::Place;
 use crate::confinement::{Granted, Profile};
 use crate::outcome::StartError;
@@ -28,7 +28,7 @@ use crate::service::admission::{Gate, Note, check_link, decide, opened, resolve,
 /// How long a file system may take to answer; a dead network drive never does.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-impl Desk {
+impl TenantClient {
     /// At most `most` bytes of a file beneath the working directory, from `from` on.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Desk {
     ///
     /// # Errors
     /// When a rule says no, or no regular file can be at this path.
-    pub async fn write_file(&self, path: &str, content: String) -> Result<Written, FileError> {
+    pub async fn write_file(&self, path: &str, content: String) -> Result<WriteOutcome, FileError> {
         let act = move |place: &Place| replace(place, content.as_bytes());
         self.with_file([WRITE_FILE, path], Self::may_write, act).await
     }
@@ -57,19 +57,23 @@ impl Desk {
     ///
     /// # Errors
     /// When a rule says no, or there is no such directory beneath the working directory.
-    pub async fn list_directory(&self, path: &str, most: usize) -> Result<Listing, FileError> {
+    pub async fn list_directory(
+        &self,
+        path: &str,
+        most: usize,
+    ) -> Result<DirectoryListing, FileError> {
         let act = move |place: &Place| list(place, most);
         self.with_file(["list_directory", path], |_, _, _| Ok(()), act).await
     }
 
     /// Refuses to write a file that a job of this caller may not write.
-    fn may_write(&self, root: &Path, path: &str) -> Result<(), Refused> {
+    fn may_write(&self, root: &Path, path: &str) -> Result<(), AdmissionError> {
         let tenant = self.caller.tenant;
-        let profile = self.yard.defaults().confining.confinement(tenant, DEFAULT_LANE).profile;
-        let workspace = &self.yard.places.workspace;
+        let profile = self.service.defaults().confining.confinement(tenant, DEFAULT_LANE).profile;
+        let workspace = &self.service.places.workspace;
         let is_protected = || {
             let file = resolve(&root.join(path));
-            let is_here = |place: &Path| self.yard.places.protects(place, &file);
+            let is_here = |place: &Path| self.service.places.protects(place, &file);
             is_here(root) || workspace.iter().any(|place| is_here(place))
         };
         let refused = match profile {
@@ -84,23 +88,23 @@ impl Desk {
             }
             Profile::ReadOnly => Some(root.to_owned()),
         };
-        refused.map_or(Ok(()), |path| Err(Refused::Confined { tenant, profile, path }))
+        refused.map_or(Ok(()), |path| Err(AdmissionError::Confined { tenant, profile, path }))
     }
 
     /// Passes the gate and acts, on a thread that may block.
     async fn with_file<T: Send + 'static>(
         &self,
         [tool, path]: [&str; 2],
-        confined: fn(&Self, &Path, &str) -> Result<(), Refused>,
+        confined: fn(&Self, &Path, &str) -> Result<(), AdmissionError>,
         act: impl FnOnce(&Place) -> Result<T, FileError> + Send + 'static,
     ) -> Result<T, FileError> {
-        let desk = self.clone();
+        let client = self.clone();
         let tool = tool.to_owned();
         let given = path.to_owned();
         let work = move || {
-            let cwd = &desk.yard.defaults().cwd;
-            let confined = |root: &Path| confined(&desk, root, &given);
-            let root = pass(&desk.yard.gate, [&tool, &given], cwd, &desk.caller, confined)?;
+            let cwd = &client.service.defaults().cwd;
+            let confined = |root: &Path| confined(&client, root, &given);
+            let root = pass(&client.service.gate, [&tool, &given], cwd, &client.caller, confined)?;
             act(&Place::new(root, cwd, &given)?)
         };
         let path = path.to_owned();
@@ -126,12 +130,12 @@ pub(super) fn pass(
     gate: &Gate,
     [tool, path]: [&str; 2],
     cwd: &Path,
-    caller: &Caller,
-    confined: impl FnOnce(&Path) -> Result<(), Refused>,
-) -> Result<OpenedDir, Refused> {
+    caller: &CallerContext,
+    confined: impl FnOnce(&Path) -> Result<(), AdmissionError>,
+) -> Result<OpenedDir, AdmissionError> {
     let all_rules = gate.rules();
     let policy = Policy { allow: None, ..all_rules.policy.clone() };
-    let rules = Rules { policy, ..(*all_rules).clone() };
+    let rules = AdmissionRules { policy, ..(*all_rules).clone() };
     let decided = opened(&gate.host, &rules, cwd).and_then(|root| {
         confined(root.path())?;
         let request = Request {
@@ -202,7 +206,7 @@ fn part(mut file: impl Read + Seek, from: u64, most: usize) -> io::Result<Vec<u8
 
 /// What became of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteOutcome {
     /// There was none before.
     Created,
     /// It has new content, and its mode.
@@ -214,7 +218,7 @@ const KEPT_MODE: u32 = 0o777;
 
 /// Writes a file of this content. Whoever reads it meanwhile sees the old content or the new one.
 /// A link is never written through, and never replaced.
-pub(super) fn replace(place: &Place, content: &[u8]) -> Result<Written, FileError> {
+pub(super) fn replace(place: &Place, content: &[u8]) -> Result<WriteOutcome, FileError> {
     let (parent, name) = place.parent()?;
     let before = match statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => None,
@@ -230,7 +234,7 @@ pub(super) fn replace(place: &Place, content: &[u8]) -> Result<Written, FileErro
     let draft = Draft::create(&parent).map_err(|errno| place.error(errno))?;
     draft.fill(content, before).map_err(|error| place.io_error(error))?;
     draft.become_file(name).map_err(|errno| place.error(errno))?;
-    Ok(if before.is_some() { Written::Replaced } else { Written::Created })
+    Ok(if before.is_some() { WriteOutcome::Replaced } else { WriteOutcome::Created })
 }
 
 /// The new content under a name of its own; gone when it is dropped before it became the file.
@@ -276,16 +280,16 @@ impl Drop for Draft<'_> {
 
 /// What is in a directory, in the order of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listing {
+pub struct DirectoryListing {
     /// What is in it.
-    pub entries: Vec<Listed>,
+    pub entries: Vec<DirectoryEntry>,
     /// Whether there is more in it.
     pub is_cut: bool,
 }
 
 /// One thing in a directory. Links are not followed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Listed {
+pub struct DirectoryEntry {
     /// Its name; what is no UTF-8 reads as `�`.
     pub name: String,
     /// What it is.
@@ -344,12 +348,12 @@ impl FileKind {
 }
 
 /// At most `most` things; of a larger directory, any.
-pub(super) fn list(place: &Place, most: usize) -> Result<Listing, FileError> {
+pub(super) fn list(place: &Place, most: usize) -> Result<DirectoryListing, FileError> {
     let directory = place.directory()?;
     entries(&directory, most).map_err(|errno| place.error(errno))
 }
 
-fn entries(directory: impl AsFd, most: usize) -> Result<Listing, Errno> {
+fn entries(directory: impl AsFd, most: usize) -> Result<DirectoryListing, Errno> {
     let mut entries = Vec::new();
     for entry in Dir::read_from(&directory)? {
         let entry = entry?;
@@ -359,10 +363,10 @@ fn entries(directory: impl AsFd, most: usize) -> Result<Listing, Errno> {
         }
         if entries.len() == most {
             entries.sort();
-            return Ok(Listing { entries, is_cut: true });
+            return Ok(DirectoryListing { entries, is_cut: true });
         }
         match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => entries.push(Listed {
+            Ok(stat) => entries.push(DirectoryEntry {
                 name: name.to_string_lossy().into_owned(),
                 kind: FileKind::of(FileType::from_raw_mode(stat.st_mode)),
                 size: u64::try_from(stat.st_size).unwrap_or_default(),
@@ -373,7 +377,7 @@ fn entries(directory: impl AsFd, most: usize) -> Result<Listing, Errno> {
         }
     }
     entries.sort();
-    Ok(Listing { entries, is_cut: false })
+    Ok(DirectoryListing { entries, is_cut: false })
 }
 
 // Why a file was not read, written or listed.
@@ -383,7 +387,7 @@ fn entries(directory: impl AsFd, most: usize) -> Result<Listing, Errno> {
 pub enum FileError {
     /// A rule says no.
     #[error("denied by security policy: {0}")]
-    Rules(Refused),
+    Rules(AdmissionError),
     /// The working directory itself cannot be used.
     #[error("the working directory cannot be used: {0}")]
     Root(StartError),
@@ -459,17 +463,17 @@ impl FileError {
     }
 }
 
-impl From<Refused> for FileError {
-    fn from(refused: Refused) -> Self {
+impl From<AdmissionError> for FileError {
+    fn from(refused: AdmissionError) -> Self {
         match refused {
-            Refused::Unreadable(error) => Self::Root(error),
-            Refused::ByPolicy(_)
-            | Refused::NeedsApproval { .. }
-            | Refused::NotApproved { .. }
-            | Refused::Directory { .. }
-            | Refused::OutsideRoot { .. }
-            | Refused::Confined { .. }
-            | Refused::NoAudit { .. } => Self::Rules(refused),
+            AdmissionError::Unreadable(error) => Self::Root(error),
+            AdmissionError::ByPolicy(_)
+            | AdmissionError::NeedsApproval { .. }
+            | AdmissionError::NotApproved { .. }
+            | AdmissionError::Directory { .. }
+            | AdmissionError::OutsideRoot { .. }
+            | AdmissionError::Confined { .. }
+            | AdmissionError::NoAudit { .. } => Self::Rules(refused),
         }
     }
 }

@@ -12,4 +12,4 @@ mod place;
 #[cfg(test)]
 mod tests;
 
-pub use calls::{FileError, FileKind, FilePage, Listed, Listing, Written};
+pub use calls::{DirectoryEntry, DirectoryListing, FileError, FileKind, FilePage, WriteOutcome};

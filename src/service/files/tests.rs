@@ -10,7 +10,9 @@ use proptest::prelude::*;
 use rustix::fs::{FileType, Mode, mknodat};
 use tempfile::TempDir;
 
-use super::calls::{FileError, FileKind, FilePage, Listed, Written, list, page, replace};
+use super::calls::{
+    DirectoryEntry, FileError, FileKind, FilePage, WriteOutcome, list, page, replace,
+};
 use super::place::{self, Place};
 use crate::process::OpenedDir;
 
@@ -58,7 +60,7 @@ impl World {
         page(&self.place(path)?, 0, 100)
     }
 
-    fn write(&self, path: &str, content: &str) -> Result<Written, FileError> {
+    fn write(&self, path: &str, content: &str) -> Result<WriteOutcome, FileError> {
         replace(&self.place(path)?, content.as_bytes())
     }
 
@@ -202,11 +204,11 @@ fn a_page_is_cut_where_it_was_asked_to_be() {
 #[test]
 fn writing_creates_or_replaces_and_leaves_nothing_else() {
     let world = World::new();
-    assert_eq!(world.write("sub/new", "one").unwrap(), Written::Created);
+    assert_eq!(world.write("sub/new", "one").unwrap(), WriteOutcome::Created);
     let mode = fs::Permissions::from_mode(0o4751);
     fs::set_permissions(world.at("work/sub/new"), mode).unwrap();
     let before = fs::metadata(world.at("work/sub/new")).unwrap().ino();
-    assert_eq!(world.write("sub/new", "two").unwrap(), Written::Replaced);
+    assert_eq!(world.write("sub/new", "two").unwrap(), WriteOutcome::Replaced);
     let after = fs::metadata(world.at("work/sub/new")).unwrap();
     assert_eq!(world.content("work/sub/new"), "two");
     // Another file in its place, with its permissions but not its set-user-id bit.
@@ -223,7 +225,7 @@ fn a_listing_follows_no_link_and_keeps_its_bound() {
     let listing = list(&place, 100).unwrap();
     assert!(!listing.is_cut && listing.entries.is_sorted());
     let of = |name: &str| listing.entries.iter().find(|entry| entry.name == name).unwrap();
-    let file = Listed { name: "file".to_owned(), kind: FileKind::File, size: 7 };
+    let file = DirectoryEntry { name: "file".to_owned(), kind: FileKind::File, size: 7 };
     assert_eq!(of("file"), &file);
     assert_eq!((of("sub").kind, of("way").kind), (FileKind::Directory, FileKind::Link));
     let all = listing.entries.len();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::limits::{LaneLimits, QueueLimits};
 use super::line::{Line, Ticket, Turn, VirtualTime};
 use super::place::{Ages, Mean};
-use crate::ids::{JobId, Tenant};
+use crate::ids::{JobId, TenantId};
 use crate::spec::{DEFAULT_LANE, Priority};
 use crate::supervisor::pressure::Pressure;
 use crate::supervisor::refusal::{FullQueue, Refusal, Retry, TenantBound};
@@ -23,11 +23,11 @@ pub struct Queue {
     pub(super) flow: Flow,
     pub(super) pressure: Option<Pressure>,
     pub(super) lanes: BTreeMap<Arc<str>, Lane>,
-    pub(super) members: HashMap<Tenant, Member>,
+    pub(super) members: HashMap<TenantId, Member>,
     /// Tenants that start nothing because they have used up their CPU time.
-    pub(super) spent: HashSet<Tenant>,
+    pub(super) spent: HashSet<TenantId>,
     /// Members without jobs that time has not caught up with, by their tags.
-    idle: BTreeSet<(u64, Tenant)>,
+    idle: BTreeSet<(u64, TenantId)>,
     pub(super) jobs: HashMap<JobId, Entry>,
     pub(super) running: usize,
     time: VirtualTime,
@@ -41,7 +41,7 @@ pub struct Queue {
 /// A job in the queue.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    pub(super) tenant: Tenant,
+    pub(super) tenant: TenantId,
     pub(super) lane: Arc<str>,
     pub(super) stage: Stage,
 }
@@ -56,7 +56,7 @@ pub(super) enum Stage {
 #[derive(Debug, Clone, Copy)]
 pub struct Wish<'a> {
     /// Whose it is.
-    pub tenant: Tenant,
+    pub tenant: TenantId,
     /// The lane.
     pub lane: &'a str,
     /// Its priority among the tenant's own jobs.
@@ -118,7 +118,7 @@ impl Queue {
 
     /// Whose job it is, while it waits or runs.
     #[must_use]
-    pub fn tenant_of(&self, id: JobId) -> Option<Tenant> {
+    pub fn tenant_of(&self, id: JobId) -> Option<TenantId> {
         self.jobs.get(&id).map(|entry| entry.tenant)
     }
 
@@ -136,7 +136,7 @@ impl Queue {
         self.limits = limits;
         let limits = &self.limits;
         self.lanes.retain(|name, lane| limits.has_lane(name) || !lane.is_unused());
-        let tenants: Vec<Tenant> = self.members.keys().copied().collect();
+        let tenants: Vec<TenantId> = self.members.keys().copied().collect();
         for tenant in tenants {
             self.leave(tenant);
             self.join(tenant);
@@ -195,7 +195,7 @@ impl Queue {
     }
 
     /// A job that ran has ended, after this long: its slot is free. Gives whose it was.
-    pub fn release(&mut self, id: JobId, ran_for: Duration) -> Option<Tenant> {
+    pub fn release(&mut self, id: JobId, ran_for: Duration) -> Option<TenantId> {
         let Entry { tenant, lane: name, .. } =
             self.take(id, |stage| matches!(stage, Stage::Running))?;
         self.running -= 1;
@@ -239,8 +239,8 @@ impl Queue {
     }
 
     /// From now on exactly these tenants have used up their CPU time: nothing of theirs starts.
-    pub fn set_spent(&mut self, spent: HashSet<Tenant>) {
-        let changed: Vec<Tenant> = self.spent.symmetric_difference(&spent).copied().collect();
+    pub fn set_spent(&mut self, spent: HashSet<TenantId>) {
+        let changed: Vec<TenantId> = self.spent.symmetric_difference(&spent).copied().collect();
         for tenant in &changed {
             self.leave(*tenant);
         }
@@ -274,7 +274,7 @@ impl Queue {
     }
 
     /// The tenant whose turn it is, among those that could start something.
-    pub(super) fn next_tenant(&self) -> Option<Tenant> {
+    pub(super) fn next_tenant(&self) -> Option<TenantId> {
         if self.hold().is_some() || self.running >= self.limits.slots {
             return None;
         }
@@ -285,7 +285,7 @@ impl Queue {
     }
 
     /// This tenant's best job among the lanes that have room.
-    fn best_of(&self, tenant: Tenant) -> Option<(Arc<str>, Ticket)> {
+    fn best_of(&self, tenant: TenantId) -> Option<(Arc<str>, Ticket)> {
         let lanes = self.members.get(&tenant)?.lanes.iter();
         let open = lanes.filter(|(name, _)| self.lanes.get(*name).is_some_and(Lane::has_room));
         let firsts = open.filter_map(|(name, share)| Some((share.line.first()?.0, name)));
@@ -293,14 +293,14 @@ impl Queue {
     }
 
     /// Whether it may run no more than it does.
-    pub(super) fn is_at_limit(&self, tenant: Tenant) -> bool {
+    pub(super) fn is_at_limit(&self, tenant: TenantId) -> bool {
         let running = self.members.get(&tenant).map_or(0, |member| member.running);
         let most = self.limits.of(tenant).max_running;
         most.is_some_and(|most| running >= most) || self.spent.contains(&tenant)
     }
 
     /// Takes a tenant out of everything that is kept in order.
-    fn leave(&mut self, tenant: Tenant) {
+    fn leave(&mut self, tenant: TenantId) {
         let Some(member) = self.members.get(&tenant) else { return };
         self.idle.remove(&(member.turn.tag(), tenant));
         for name in member.lanes_with_line() {
@@ -311,7 +311,7 @@ impl Queue {
     }
 
     /// Puts it back to where it belongs now, or forgets it.
-    fn join(&mut self, tenant: Tenant) {
+    fn join(&mut self, tenant: TenantId) {
         let is_at_limit = self.is_at_limit(tenant);
         let Some(member) = self.members.get(&tenant) else { return };
         if member.is_idle() && self.time.is_behind(member.turn) {
@@ -383,7 +383,7 @@ pub(super) struct Lane {
     pub(super) waiting: usize,
     /// Invariant: holds exactly the tenants that have a job waiting here and may run one more, by
     /// their turns.
-    pub(super) ready: BTreeSet<(Turn, Tenant)>,
+    pub(super) ready: BTreeSet<(Turn, TenantId)>,
 }
 
 /// Whether jobs start.
@@ -408,7 +408,7 @@ impl Lane {
     }
 
     /// Whose turn it is among those that could start here.
-    pub(super) fn first_ready(&self) -> Option<(Turn, Tenant)> {
+    pub(super) fn first_ready(&self) -> Option<(Turn, TenantId)> {
         self.ready.first().copied()
     }
 
@@ -429,7 +429,7 @@ impl Queue {
     ///
     /// # Errors
     /// When too many wait already.
-    pub fn check(&self, tenant: Tenant, lane: &str, ages: Ages<'_>) -> Result<(), Refusal> {
+    pub fn check(&self, tenant: TenantId, lane: &str, ages: Ages<'_>) -> Result<(), Refusal> {
         if self.could_start(tenant, lane) {
             return Ok(());
         }
@@ -455,7 +455,7 @@ impl Queue {
     }
 
     /// Whether it would start at once: there is room for it, and nobody else is waiting for that.
-    fn could_start(&self, tenant: Tenant, lane: &str) -> bool {
+    fn could_start(&self, tenant: TenantId, lane: &str) -> bool {
         self.hold().is_none()
             && self.running < self.limits.slots
             && self.lanes.get(lane).is_none_or(Lane::has_room)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 use super::fair::{Flow, Queue};
-use crate::ids::Tenant;
+use crate::ids::TenantId;
 use crate::setting_values::{zero_is_none, zero_seconds_is_none};
 use crate::spec::DEFAULT_LANE;
 use crate::supervisor::pressure::Pressure;
@@ -25,13 +25,13 @@ pub struct QueueLimits {
     /// What a tenant may have that is not named in `tenants`.
     pub quota: TenantLimits,
     /// Tenants that differ, each with all of its bounds.
-    pub tenants: BTreeMap<Tenant, TenantLimits>,
+    pub tenants: BTreeMap<TenantId, TenantLimits>,
 }
 
 impl QueueLimits {
     /// The bounds of this tenant.
     #[must_use]
-    pub fn of(&self, tenant: Tenant) -> &TenantLimits {
+    pub fn of(&self, tenant: TenantId) -> &TenantLimits {
         self.tenants.get(&tenant).unwrap_or(&self.quota)
     }
 

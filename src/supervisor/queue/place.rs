@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::fair::{Entry, Flow, Lane, Queue, Stage};
 use super::limits::{Hold, LaneLimits, TenantLimits};
-use crate::ids::{JobId, Tenant};
+use crate::ids::{JobId, TenantId};
 use crate::supervisor::pressure::Pressure;
 use crate::telemetry::WaitReason;
 
@@ -112,7 +112,7 @@ impl Queue {
     }
 
     /// What a job of this tenant waits for in this lane: a wish first, then what is narrowest.
-    pub(super) fn waits_for(&self, tenant: Tenant, name: &str) -> WaitsFor {
+    pub(super) fn waits_for(&self, tenant: TenantId, name: &str) -> WaitsFor {
         let hold = self.hold();
         let lane = self.lanes.get(name);
         if hold == Some(Hold::Paused) {
@@ -172,7 +172,7 @@ impl Queue {
     /// tenant to know; and nothing while something else than those ends has to come first.
     pub(super) fn estimate(
         &self,
-        tenant: Tenant,
+        tenant: TenantId,
         lane: &str,
         position: usize,
         ages: Ages<'_>,
@@ -216,7 +216,7 @@ pub struct QueueOverview {
     /// The lanes, the default one included.
     pub lanes: BTreeMap<String, LaneOverview>,
     /// Tenants that are configured, or have jobs.
-    pub tenants: BTreeMap<Tenant, TenantOverview>,
+    pub tenants: BTreeMap<TenantId, TenantOverview>,
 }
 
 /// The figures of one lane, over all tenants.
@@ -299,7 +299,7 @@ impl Queue {
 
     /// The figures of one tenant, whether it has jobs or not.
     #[must_use]
-    pub fn tenant(&self, tenant: Tenant) -> TenantOverview {
+    pub fn tenant(&self, tenant: TenantId) -> TenantOverview {
         let member = self.members.get(&tenant);
         TenantOverview {
             running: member.map_or(0, |member| member.running),

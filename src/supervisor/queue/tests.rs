@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::ids::{JobId, Tenant};
+use crate::ids::{JobId, TenantId};
 use crate::spec::Priority::{self, High, Low, Normal};
 use crate::supervisor::pressure::{HostResource, Pressure};
 use crate::supervisor::refusal::Refusal;
@@ -30,8 +30,8 @@ pub(super) const fn id(number: u64) -> JobId {
     JobId::local(number)
 }
 
-pub(super) fn tenant(name: &str) -> Tenant {
-    Tenant::named(name).unwrap()
+pub(super) fn tenant(name: &str) -> TenantId {
+    TenantId::parse(name).unwrap()
 }
 
 pub(super) fn wish<'a>(name: &str, lane: &'a str, priority: Priority) -> Wish<'a> {
@@ -343,7 +343,7 @@ mod fairness {
 
     use super::super::*;
     use super::{id, limits, tenant, wish};
-    use crate::ids::{JobId, Tenant};
+    use crate::ids::{JobId, TenantId};
     use crate::spec::Priority::Normal;
 
     /// Tenants of weight 1 that come later.
@@ -394,7 +394,7 @@ mod fairness {
 
         /// The next start, after the end of some job where there is no slot; whoever is served
         /// submits again.
-        fn start(&mut self, end: usize) -> (JobId, Tenant) {
+        fn start(&mut self, end: usize) -> (JobId, TenantId) {
             loop {
                 if let Some(id) = self.queue.next() {
                     let tenant = self.queue.tenant_of(id).unwrap();
@@ -416,7 +416,7 @@ mod fairness {
             ends in prop::collection::vec(0..8_usize, 400),
         ) {
             let mut backlog = Backlog::new(queue_of(slots, &weights), weights.len());
-            let starts: Vec<Tenant> = ends.into_iter().map(|end| backlog.start(end).1).collect();
+            let starts: Vec<TenantId> = ends.into_iter().map(|end| backlog.start(end).1).collect();
             let all: u32 = weights.iter().sum();
             for window in starts.windows(100) {
                 for (index, weight) in weights.iter().enumerate() {
@@ -551,7 +551,7 @@ mod model {
 
     use super::super::*;
     use super::{AGELESS, id, limits, tenant};
-    use crate::ids::{JobId, Tenant};
+    use crate::ids::{JobId, TenantId};
     use crate::spec::Priority;
 
     const LANES: [&str; 3] = ["default", "build", "net"];
@@ -611,14 +611,14 @@ mod model {
         })
     }
 
-    fn named(index: usize) -> Tenant {
+    fn named(index: usize) -> TenantId {
         tenant(&format!("model-{index}"))
     }
 
     #[derive(Debug, Clone, Copy, PartialEq)]
     struct Job {
         id: JobId,
-        tenant: Tenant,
+        tenant: TenantId,
         lane: &'static str,
         priority: Priority,
         runs: bool,
@@ -637,7 +637,7 @@ mod model {
         }
 
         /// Whether there is room for this job to run.
-        fn has_room(&self, tenant: Tenant, lane: &'static str) -> bool {
+        fn has_room(&self, tenant: TenantId, lane: &'static str) -> bool {
             let is_below = |limit: Option<usize>, count| limit.is_none_or(|limit| count < limit);
             let of_lane = self.limits.lanes.get(lane).and_then(|limits| limits.slots);
             !self.paused.contains(&None)
@@ -655,7 +655,7 @@ mod model {
             waiting.filter(|job| self.has_room(job.tenant, job.lane)).copied().collect()
         }
 
-        fn refusal(&self, tenant: Tenant, lane: &'static str) -> Option<&'static str> {
+        fn refusal(&self, tenant: TenantId, lane: &'static str) -> Option<&'static str> {
             let is_reached =
                 |limit: Option<usize>, count| limit.is_some_and(|limit| count >= limit);
             let of_lane = self.limits.lanes.get(lane).and_then(|limits| limits.max_queued);
@@ -682,7 +682,7 @@ mod model {
         }
 
         /// The tenant's best job among those that may start.
-        fn best_of(&self, tenant: Tenant) -> Option<JobId> {
+        fn best_of(&self, tenant: TenantId) -> Option<JobId> {
             let mut own = self.may_start();
             own.retain(|job| job.tenant == tenant);
             own.sort_by_key(|job| std::cmp::Reverse(job.priority));
@@ -813,7 +813,7 @@ mod cost {
     use super::super::line::steps;
     use super::super::*;
     use super::{AGELESS, id, tenant};
-    use crate::ids::Tenant;
+    use crate::ids::TenantId;
     use crate::spec::Priority::Normal;
 
     const LANES: [&str; 4] = ["default", "build", "net", "gpu"];
@@ -843,7 +843,7 @@ mod cost {
         let lanes = BTreeMap::from(lanes);
         let limits =
             QueueLimits { slots: 16, max_queued: 0, lanes, quota, tenants: BTreeMap::new() };
-        let names: Vec<Tenant> =
+        let names: Vec<TenantId> =
             (0..tenants).map(|number| tenant(&format!("cost-{number}"))).collect();
         let mut queue = Queue::new(limits);
         let mut worst = Worst::default();

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::ids::Tenant;
+use crate::ids::TenantId;
 use crate::telemetry::labels::{ActorKind, HostResource, key};
 use crate::telemetry::names::{actors, output, process, queue};
 use crate::telemetry::process_metrics::{DiskRoom, ProcessUsage};
@@ -172,7 +172,7 @@ pub fn settings_reloaded(live: &[String], restart: &[String]) {
 }
 
 /// An operator changed what concerns all tenants.
-pub fn operator_action(what: &str, detail: &str, by: Tenant) {
+pub fn operator_action(what: &str, detail: &str, by: TenantId) {
     tracing::info!(what, ?detail, ?by, "operator");
 }
 

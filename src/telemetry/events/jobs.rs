@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::host::millis;
 use crate::confinement::Granted;
-use crate::ids::{JobId, Tenant};
-use crate::outcome::{Ending, Fault, LimitKind, Outcome, Usage};
+use crate::ids::{JobId, TenantId};
+use crate::outcome::{JobEnding, JobFault, LimitKind, Outcome, Usage};
 use crate::output::{Counters, DropReason};
 use crate::spec::Stream;
 use crate::telemetry::labels::{ActorKind, ApprovalStep, FreedReason, RejectionReason, key};
@@ -56,14 +56,14 @@ pub fn job_confined(granted: Granted) {
 }
 
 /// A job was not accepted.
-pub fn job_rejected(tenant: Tenant, reason: RejectionReason) {
+pub fn job_rejected(tenant: TenantId, reason: RejectionReason) {
     tracing::info!(%tenant, reason = reason.word(), "job rejected");
     jobs::REJECTED.with_label((key::REASON, reason.word())).increment(1);
     of_tenant(tenants::REJECTED, tenant, 1);
 }
 
 /// A command that somebody must agree to came this far.
-pub fn approval_step(tenant: Tenant, step: ApprovalStep) {
+pub fn approval_step(tenant: TenantId, step: ApprovalStep) {
     tracing::info!(%tenant, step = step.word(), "approval");
     jobs::APPROVALS.with_label((key::STEP, step.word())).increment(1);
 }
@@ -86,13 +86,13 @@ pub fn job_ended_before_start(id: JobId, outcome: &Outcome) {
 #[derive(Debug, Clone, Copy)]
 struct End {
     outcome: &'static str,
-    fault: Option<Fault>,
+    fault: Option<JobFault>,
     limit: Option<LimitKind>,
 }
 
 impl End {
     /// What it reads as when nobody said how the job ended.
-    const LOST: Self = Self { outcome: "lost", fault: Some(Fault::Server), limit: None };
+    const LOST: Self = Self { outcome: "lost", fault: Some(JobFault::Server), limit: None };
 
     const fn of(outcome: &Outcome) -> Self {
         let limit = match outcome {
@@ -124,7 +124,7 @@ impl ActiveJob {
     }
 
     /// The job is over, and had written so many bytes. Without this it counts as lost.
-    pub fn finish(mut self, ending: &Ending, written: u64) {
+    pub fn finish(mut self, ending: &JobEnding, written: u64) {
         self.end = End::of(&ending.outcome);
         jobs::OUTPUT.unlabeled().record(written as f64);
         of_tenant(tenants::OUTPUT, self.id.tenant(), written);
@@ -181,7 +181,7 @@ fn job_over(id: JobId, End { outcome, fault, limit }: End, elapsed: Duration) {
 }
 
 /// Counts something for the tenant, or for all others where it has no series of its own.
-fn of_tenant(counter: Counter, tenant: Tenant, count: u64) {
+fn of_tenant(counter: Counter, tenant: TenantId, count: u64) {
     counter.with_label((key::TENANT, queue_gauges::label_of(tenant))).increment(count);
 }
 

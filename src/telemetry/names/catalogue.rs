@@ -4,7 +4,7 @@ use super::metric::{
     BYTES, Counter, Gauge, Histogram, LabelPair, Metric, MetricKind, MetricLabels,
     OPERATION_SECONDS, SECONDS,
 };
-use crate::outcome::{Fault, LimitKind, Outcome};
+use crate::outcome::{JobFault, LimitKind, Outcome};
 use crate::output::{DropReason, SpillOperation, Tier};
 use crate::telemetry::labels::{
     ARCHES, ActorKind, ApprovalStep, CONFINEMENT_BACKENDS, CONFINEMENT_PROFILES, CallClass,
@@ -100,7 +100,7 @@ family! {
     /// Jobs that ended, by outcome.
     Counter FINISHED = "shellyard_jobs_finished_total" by OUTCOME: Outcome::WORDS;
     /// Jobs that did not end well, by whose fault: the command's, a limit's, or the server's.
-    Counter FAILED = "shellyard_jobs_failed_total" by FAULT: Fault::WORDS;
+    Counter FAILED = "shellyard_jobs_failed_total" by FAULT: JobFault::WORDS;
     /// Jobs that were ended by one of their limits, by limit.
     Counter OVERRAN = "shellyard_jobs_overran_total" by LIMIT: LimitKind::WORDS;
     /// Jobs that run now, those that are being stopped included.
