@@ -21,7 +21,7 @@ pub use shellyard_output as output;
 pub use shellyard_policy as policy;
 pub mod private_files;
 pub use shellyard_process::{self as process, confinement};
-use shellyard_process::{TaskLimit, in_place};
+use shellyard_process::{TaskLimit, block_in_place};
 pub mod proxy;
 pub mod service;
 mod setting_values;

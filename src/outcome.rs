@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-pub use shellyard_process::{StartError, Usage};
+pub use shellyard_process::{ResourceUsage, StartError};
 
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,7 +210,7 @@ pub struct JobEnding {
     /// When.
     pub at: Instant,
     /// What the leader and its waited-for children used.
-    pub usage: Usage,
+    pub usage: ResourceUsage,
     /// Exit codes of the last pipeline, where bash told them.
     pub pipeline: Vec<i32>,
     /// Processes of the tree that are still alive, on purpose or in spite of us.
@@ -226,7 +226,7 @@ impl JobEnding {
         Self {
             outcome,
             at: Instant::now(),
-            usage: Usage::default(),
+            usage: ResourceUsage::default(),
             pipeline: Vec::new(),
             survivors: Vec::new(),
             kill: None,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::confinement::{Granted, ResourceLimits};
+use crate::confinement::{GrantedConfinement, ResourceLimits};
 use crate::ids::TenantId;
 use crate::trace::CallTrace;
 
@@ -30,7 +30,7 @@ pub struct JobSpec {
     /// What it may use up.
     pub resources: ResourceLimits,
     /// How far it is shut in.
-    pub confinement: Granted,
+    pub confinement: GrantedConfinement,
     /// The doubt because of which it runs in a sandbox, where the policy says so.
     pub doubt: Option<Arc<str>>,
     /// What becomes of it when it writes a lot.

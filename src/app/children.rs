@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use crate::process::{
-    Host, ProcessRecord, TreeScan, newest_number, thread_cpu_time, wait_for_a_child,
+    Host, ProcessRecord, TreeScan, newest_task_id, thread_cpu_time, wait_for_child_exit,
 };
 use crate::telemetry::events;
 
@@ -27,7 +27,7 @@ pub(super) fn follow_children(host: Arc<Host>, record: Option<ProcessRecord>) ->
     thread::Builder::new().name("children".to_owned()).spawn(move || {
         loop {
             let limit = trees.schedule.map(|schedule| schedule.wait(Instant::now()));
-            match wait_for_a_child(limit) {
+            match wait_for_child_exit(limit) {
                 Ok(true) => {
                     thread::sleep(REAP_PAUSE);
                     reap_and_renew(&trees.host);
@@ -51,12 +51,12 @@ fn reap_and_renew(host: &Host) {
     if failures > 0 {
         events::oom_scores_failed(failures);
     }
-    match host.guardian().renew() {
+    match host.guardian().restart_if_dead() {
         Ok(false) => {}
         Ok(true) => events::guardian_restarted(),
         Err(error) => events::guardian_not_started(&error),
     }
-    match host.spawner().renew() {
+    match host.spawner().restart_if_dead() {
         Ok(false) => {}
         Ok(true) => events::spawner_restarted(),
         // The next launch tries again, and says so if it fails.
@@ -77,7 +77,7 @@ struct Trees {
 impl Trees {
     /// The event of a wait that is over. If no process began since the last scan, another would find nothing new.
     fn time_passed(&self) -> Event {
-        let has_begun = self.newest.is_none() || self.newest != newest_number();
+        let has_begun = self.newest.is_none() || self.newest != newest_task_id();
         Event::TimePassed { has_begun }
     }
 
@@ -92,12 +92,12 @@ impl Trees {
     fn scan(&mut self) {
         // By CPU time: beside busy jobs it takes long until this thread gets a processor.
         let begun = thread_cpu_time();
-        let newest = newest_number();
+        let newest = newest_task_id();
         let Some(scan) = self.host.scan_trees() else {
             self.schedule = None;
             return self.note(TreeScan::default());
         };
-        self.newest = newest.filter(|_| scan.is_settled);
+        self.newest = newest.filter(|_| scan.is_conclusive);
         if scan.ended_orphans > 0 {
             events::unattributed_processes_ended(scan.ended_orphans as u64);
         }

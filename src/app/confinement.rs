@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::error::AppError;
 use super::rules;
 use crate::config::{Environment, Loaded, Settings};
-use crate::confinement::ConfinedPlaces;
+use crate::confinement::SandboxPaths;
 use crate::ids::TenantId;
 use crate::process::Host;
 use crate::service::{ConfinementRules, ConfinementTerms};
@@ -75,7 +75,7 @@ pub(super) fn wished(settings: &Settings, host: &Host) -> Result<ConfinementRule
         },
         tenants: tenants.collect::<Result<_, AppError>>()?,
         lanes: lanes.map(|(name, lane)| (name.clone(), lane.confining)).collect(),
-        offer: host.offer().clone().limited_to(general.backend),
+        offer: host.sandbox_support().clone().limited_to(general.backend),
         on_unavailable: general.on_unavailable,
     })
 }
@@ -85,7 +85,7 @@ pub(super) fn places(
     settings: &Settings,
     environment: &Environment,
     scratch: &Path,
-) -> ConfinedPlaces {
+) -> SandboxPaths {
     let home = environment.home();
     let usual = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
     let own = [&settings.http.token_file, &settings.http.tls_key, &settings.audit.file];
@@ -99,7 +99,7 @@ pub(super) fn places(
         (Ok(name), Some(home)) => Some(home.join(name)),
         (Ok(_), None) => None,
     });
-    ConfinedPlaces {
+    SandboxPaths {
         workspace: settings.confinement.workspace.clone(),
         hidden: hidden.filter(|path| path.is_absolute()).collect(),
         shown: shown.collect(),

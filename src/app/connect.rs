@@ -16,7 +16,7 @@ use crate::client::{Client, Place, Target, Token};
 use crate::config::{Environment, Settings, TOKEN_VARIABLE};
 use crate::lines::DIRECTORY;
 use crate::private_files::Links;
-use crate::process::DetachedStarter;
+use crate::process::DetachedSpawner;
 use crate::proxy::{ServerLaunch, Upstream};
 
 /// The server that `--connect` means.
@@ -120,7 +120,7 @@ fn launch(
         // The token is the client's alone.
         env: environment.pairs().into_iter().filter(is_ours).collect(),
         data_dir: settings.server.data_dir.clone(),
-        starter: DetachedStarter::default(),
+        starter: DetachedSpawner::default(),
     })
 }
 

@@ -20,7 +20,7 @@ use crate::output::redaction::RedactError;
 use crate::policy::directories::DirectoryError;
 use crate::policy::rules::RuleError;
 use crate::private_files::PrivateDirError;
-use crate::service::Unavailable;
+use crate::service::ConfinementUnavailable;
 use crate::telemetry::audit::AuditError;
 use crate::telemetry::exporter::ExporterError;
 use crate::telemetry::logging::LoggingError;
@@ -111,7 +111,7 @@ pub(super) enum AppError {
     #[error("a pattern in {key} cannot be used ({origin})")]
     Variable { key: &'static str, origin: String, source: NamePatternError },
     #[error("jobs cannot be confined as `{key}` asks for ({origin})")]
-    Confinement { key: String, origin: String, source: Unavailable },
+    Confinement { key: String, origin: String, source: ConfinementUnavailable },
     #[error("a name under [tenants] cannot be used")]
     Tenant(#[from] TenantError),
     #[error("the audit log cannot be opened")]

@@ -14,7 +14,7 @@ use crate::policy::command::Shell as PolicyShell;
 use crate::policy::directories::AllowedDirectories;
 use crate::policy::rules::{self, CoreTools, Rule, RuleError};
 use crate::policy::{OnUncertain, Policy};
-use crate::process::shell::{Dialect, Shell, judged_by};
+use crate::process::shell::{ShellChoice, ShellDialect, judged_dialect};
 use crate::service::{AdmissionRules, AuditTrail, DEFAULT_LANE, OnAuditFailure, Variables};
 use crate::telemetry::audit::{AuditLog, AuditLogSettings};
 use crate::telemetry::events;
@@ -22,7 +22,7 @@ use crate::telemetry::events;
 const SHELL_TOOL_DIRECTORIES: &str = "shell_tool.allowed_directories";
 
 /// All rules of a configuration, or the first mistake in them, with its place.
-pub(super) fn rules(loaded: &Loaded, shell: &Shell) -> Result<AdmissionRules, AppError> {
+pub(super) fn rules(loaded: &Loaded, shell: &ShellChoice) -> Result<AdmissionRules, AppError> {
     let settings = &loaded.settings;
     Ok(AdmissionRules {
         policy: checked_policy(settings, shell).map_err(|error| AppError::Rule {
@@ -34,7 +34,7 @@ pub(super) fn rules(loaded: &Loaded, shell: &Shell) -> Result<AdmissionRules, Ap
     })
 }
 
-fn checked_policy(settings: &Settings, shell: &Shell) -> Result<Policy, RuleError> {
+fn checked_policy(settings: &Settings, shell: &ShellChoice) -> Result<Policy, RuleError> {
     let mut policy = policy(&settings.policy, shell)?;
     policy
         .deny
@@ -43,7 +43,7 @@ fn checked_policy(settings: &Settings, shell: &Shell) -> Result<Policy, RuleErro
     Ok(policy)
 }
 
-fn policy(settings: &config::PolicySection, shell: &Shell) -> Result<Policy, RuleError> {
+fn policy(settings: &config::PolicySection, shell: &ShellChoice) -> Result<Policy, RuleError> {
     let mut allow = list("policy.allow", &settings.allow)?;
     let mut allows_all = settings.allow.is_empty();
     if !settings.core_tools.is_empty() {
@@ -67,9 +67,9 @@ fn policy(settings: &config::PolicySection, shell: &Shell) -> Result<Policy, Rul
             config::UncertainPolicy::Confine => OnUncertain::Confine,
             config::UncertainPolicy::Allow => OnUncertain::Allow,
         },
-        shell: match judged_by(shell) {
-            Dialect::Bash => PolicyShell::Bash,
-            Dialect::Posix => PolicyShell::Posix,
+        shell: match judged_dialect(shell) {
+            ShellDialect::Bash => PolicyShell::Bash,
+            ShellDialect::Posix => PolicyShell::Posix,
         },
         ..Policy::default()
     })

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::error::AppError;
 use crate::config::Environment;
-use crate::process::{Host, bound_free_memory};
+use crate::process::{Host, limit_retained_memory};
 use crate::telemetry::events;
 
 /// Threads of the runtime that may block. Work that finds no other thread waits for one of these.
@@ -58,7 +58,7 @@ pub(super) fn check_log_thread() -> Result<(), AppError> {
 
 /// The runtime of a server, after [`check_threads`].
 pub(super) fn server_runtime(environment: &Environment) -> Result<Runtime, AppError> {
-    bound_free_memory();
+    limit_retained_memory();
     let mut builder = Builder::new_multi_thread();
     // tokio panics when it has no thread that may block and gets none. Threads that stay are
     // always there: work waits for them.
@@ -218,7 +218,7 @@ async fn outlast(mut signals: Signals, begins: Arc<Notify>, limit: Duration) {
 fn force_end(host: &Host, limit: Duration) {
     events::shutdown_forced(limit);
     // A thread in a system call that nothing interrupts keeps our files open after the exit.
-    host.guardian().let_go();
+    host.guardian().trigger();
     thread::sleep(LAST_LINE);
     process::exit(FORCED);
 }

@@ -95,7 +95,7 @@ impl App {
         let record =
             record.and_then(|record| record.inspect_err(events::process_record_not_written).ok());
         follow_children(Arc::clone(&host), record).map_err(AppError::no_thread)?;
-        host.guardian().want(scratch.as_ref().map(ScratchRoot::path));
+        host.guardian().enable(scratch.as_ref().map(ScratchRoot::path));
         let place = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
         let service = values::service(&loaded, &host, &sources.environment, place)?;
         let spill = service.job.log.spill_dir.clone();
@@ -232,7 +232,7 @@ impl App {
         let (host, spill) = (Arc::clone(&self.host), self.spill.clone());
         let sweep = move || {
             let left = host.end_everything();
-            host.cgroups().leave();
+            host.cgroups().clean_up();
             spill.remove_everything(REMOVAL_TIME);
             left
         };
@@ -273,7 +273,7 @@ fn end_grace(configured: Duration, drain: Duration) -> Duration {
 /// Starts the process that jobs need beside them, so that the first job need not: clients are
 /// answered meanwhile. Where it is missing, the first job tries again, and says so if that fails.
 fn start_guardian(host: &Host) {
-    if let Err(error) = host.guardian().ensure() {
+    if let Err(error) = host.guardian().ensure_running() {
         events::guardian_not_started(&error);
     }
 }

@@ -15,7 +15,7 @@ use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, termina
 use crate::config::{ConfigSources, Environment, FlagValue, Loaded, Settings, load};
 use crate::http::Server;
 use crate::private_files::{PrivateDirError, make_private_dir};
-use crate::process::{Host, keep_child_signals};
+use crate::process::{Host, block_child_signals};
 use crate::proxy;
 use crate::telemetry::{Exporter, logging};
 
@@ -101,7 +101,7 @@ impl Start {
     }
 
     fn serve(self) -> Result<u8, AppError> {
-        keep_child_signals();
+        block_child_signals();
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
@@ -133,7 +133,7 @@ impl Start {
     }
 
     fn stdio(self) -> Result<u8, AppError> {
-        keep_child_signals();
+        block_child_signals();
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
@@ -185,7 +185,7 @@ impl Start {
     }
 
     fn run(self, flags: RunFlags) -> Result<u8, AppError> {
-        keep_child_signals();
+        block_child_signals();
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
         // The command's own output is what the caller wants to see.

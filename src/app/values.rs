@@ -11,12 +11,12 @@ use super::error::AppError;
 use super::{confinement, rules};
 use crate::client::USUAL_SOCKET;
 use crate::config::{self, Environment, Loaded, Settings, TenantSection};
-use crate::confinement::ConfinedPlaces;
+use crate::confinement::SandboxPaths;
 use crate::http::{HttpSettings, JobDetection, SocketAt};
 use crate::ids::TenantId;
 use crate::mcp::{DialectSettings, ExecuteSettings, McpSettings, ShellToolSettings};
 use crate::output::{Counters, LogSettings, Quota, QuotaLimits, SpillDir};
-use crate::process::{Callers, Host};
+use crate::process::{Host, JobConnectionDetector};
 use crate::service::{
     Bounds, DEFAULT_LANE, JobSettings, LaneDefaults, LaneLimits, LiveSettings, QueueLimits,
     Retention, ServiceSettings, SubmissionDefaults, TenantLimits,
@@ -62,7 +62,7 @@ pub(super) fn http(settings: &Settings, host: Arc<Host>) -> Result<HttpSettings,
 }
 
 fn job_detection(host: Arc<Host>) -> JobDetection {
-    let callers = Arc::new(Callers::new(host));
+    let callers = Arc::new(JobConnectionDetector::new(host));
     let on_unix = Arc::clone(&callers);
     JobDetection::new(
         move |stream| on_unix.is_job_on_unix(stream),
@@ -167,7 +167,7 @@ fn defaults(loaded: &Loaded, host: &Host) -> Result<SubmissionDefaults, AppError
 fn job(
     loaded: &Loaded,
     host: &Arc<Host>,
-    places: ConfinedPlaces,
+    places: SandboxPaths,
     environment: &Environment,
 ) -> Result<JobSettings, AppError> {
     let settings = &loaded.settings;

@@ -14,7 +14,7 @@ use crate::environment::{DroppedVariable, JobEnvironment};
 use crate::output::SpillDir;
 use crate::process::Host;
 use crate::process::load::PressureError;
-use crate::process::shell::Shell;
+use crate::process::shell::ShellChoice;
 use crate::service::{ConfinementRules, Levels};
 use crate::supervisor::read_pressure;
 use crate::telemetry::HostResource;
@@ -34,7 +34,7 @@ pub struct DoctorInput<'a> {
     /// The collector that spans go to.
     pub collector: Option<&'a str>,
     /// Who runs shell text.
-    pub shell: Shell,
+    pub shell: ShellChoice,
     /// The login shell of the user, where it is known.
     pub login_shell: Option<PathBuf>,
     /// Where temporary files go.
@@ -72,7 +72,7 @@ fn look(input: &DoctorInput<'_>) -> Vec<Finding> {
     ];
     found.extend(host::means_findings(&confining.offer, &input.host.cgroups().delegation()));
     // Looking has made one.
-    input.host.cgroups().leave();
+    input.host.cgroups().clean_up();
     found.push(host::effective_finding(confining));
     found.push(traces_finding(*collector));
     found

@@ -7,12 +7,12 @@ use rustix::fs::{StatVfs, statvfs};
 use rustix::process::{Resource, getrlimit};
 
 use super::doctor::Finding;
-use crate::confinement::{Granted, ResourceLimits};
+use crate::confinement::{GrantedConfinement, ResourceLimits};
 use crate::environment::JobEnvironment;
 use crate::process::cgroup::Delegation;
-use crate::process::shell::{DESKTOP_PATH, is_found, of_login_shell};
-use crate::process::shell::{Shell, bash};
-use crate::service::{ConfinementRules, ConfinementTerms, HostOffer};
+use crate::process::shell::{DESKTOP_PATH, is_on_path, read_login_path};
+use crate::process::shell::{ShellChoice, bash_path};
+use crate::service::{ConfinementRules, ConfinementTerms, SandboxSupport};
 use crate::size;
 
 /// What agents most often call.
@@ -31,10 +31,10 @@ const FEW_OPEN_FILES: u64 = 1024;
 const FEW_PROCESSES: u64 = 512;
 
 /// The shell that runs command text.
-pub(super) fn shell_finding(shell: &Shell) -> Finding {
+pub(super) fn shell_finding(shell: &ShellChoice) -> Finding {
     const WHAT: &str = "shell";
     match shell {
-        Shell::Auto => match bash() {
+        ShellChoice::Auto => match bash_path() {
             Some(bash) => Finding::ok(WHAT, format!("{bash}; /bin/sh for plain lines")),
             None => Finding::warn(
                 WHAT,
@@ -42,8 +42,8 @@ pub(super) fn shell_finding(shell: &Shell) -> Finding {
                 "install bash; agents write for it",
             ),
         },
-        Shell::Path(path) if Path::new(path).exists() => Finding::ok(WHAT, path.as_str()),
-        Shell::Path(path) => {
+        ShellChoice::Path(path) if Path::new(path).exists() => Finding::ok(WHAT, path.as_str()),
+        ShellChoice::Path(path) => {
             Finding::fail(WHAT, format!("there is no {path}"), "correct job.shell, or remove it")
         }
     }
@@ -63,11 +63,11 @@ pub(super) fn only_by_login(shell: Option<&Path>, environment: &JobEnvironment) 
     let is_needed = |name: &OsStr| LOGIN_VARIABLES.iter().any(|known| name == *known);
     let kept = environment.kept.iter().filter(|(name, _)| is_needed(name)).cloned();
     let kept: Vec<_> = kept.collect();
-    let Some(path) = shell.and_then(|shell| of_login_shell(shell, &kept)) else {
+    let Some(path) = shell.and_then(|shell| read_login_path(shell, &kept)) else {
         return LoginPath::Unknown;
     };
     let only_there =
-        |tool: &&str| is_found(tool, &path) && !is_found(tool, OsStr::new(DESKTOP_PATH));
+        |tool: &&str| is_on_path(tool, &path) && !is_on_path(tool, OsStr::new(DESKTOP_PATH));
     let missed = TOOLS.into_iter().filter(only_there).collect();
     LoginPath::Known { path, missed }
 }
@@ -168,7 +168,7 @@ pub(super) fn limits_finding(limits: ServerRlimits) -> Finding {
 
 /// What this host has, each by itself. A thing that is missing is a warning: whether jobs get what
 /// they are to get is another line.
-pub(super) fn means_findings(offer: &HostOffer, cgroup: &Delegation) -> [Finding; 4] {
+pub(super) fn means_findings(offer: &SandboxSupport, cgroup: &Delegation) -> [Finding; 4] {
     const KERNEL: &str = "a kernel from 5.13 on has it; add landlock to the boot option lsm=, or \
                           let the container's seccomp profile pass its system calls";
     const USERS: &str = "set kernel.apparmor_restrict_unprivileged_userns=0 and \
@@ -179,9 +179,9 @@ pub(super) fn means_findings(offer: &HostOffer, cgroup: &Delegation) -> [Finding
         Ok(detail) => Finding::ok(what, detail),
         Err(why) => Finding::warn(what, why, fix),
     };
-    let namespaces = offer.namespaces.found().map(|()| "jobs can get their own".to_owned());
-    let landlock = offer.landlock.found().map(|abi| format!("ABI {abi}"));
-    let seccomp = offer.seccomp.found().map(|()| "system calls can be filtered".to_owned());
+    let namespaces = offer.namespaces.check().map(|()| "jobs can get their own".to_owned());
+    let landlock = offer.landlock.check().map(|abi| format!("ABI {abi}"));
+    let seccomp = offer.seccomp.check().map(|()| "system calls can be filtered".to_owned());
     [
         means("namespaces", namespaces, USERS),
         means("landlock", landlock, KERNEL),
@@ -210,12 +210,12 @@ pub(super) fn effective_finding(confining: &ConfinementRules) -> Finding {
                            confinement.on_unavailable = \"degrade\"";
     match confining.granted(ConfinementTerms::NOTHING) {
         Err(unavailable) => {
-            let asked = unavailable.asked;
+            let asked = unavailable.requested;
             let missing = unavailable.missing;
             Finding::fail(WHAT, format!("no job can run: {asked} is set, but {missing}"), REFUSED)
         }
         Ok((granted, limits)) if granted.is_degraded() => {
-            let detail = format!("{}; {} was asked for", words(granted, limits), granted.asked);
+            let detail = format!("{}; {} was asked for", words(granted, limits), granted.requested);
             Finding::warn(WHAT, detail, DEGRADED)
         }
         Ok((granted, limits)) => Finding::ok(WHAT, words(granted, limits)),
@@ -223,7 +223,7 @@ pub(super) fn effective_finding(confining: &ConfinementRules) -> Finding {
 }
 
 /// `jobs get default, network on, by seccomp; at most 17 GiB of memory, 512 processes`
-fn words(granted: Granted, limits: ResourceLimits) -> String {
+fn words(granted: GrantedConfinement, limits: ResourceLimits) -> String {
     let bounds = [
         limits.memory.map(|bytes| format!("{} of memory", size::display(bytes >> 20 << 20))),
         limits.cpu.map(|time| format!("{}s of CPU time", time.as_secs_f64())),
@@ -233,7 +233,7 @@ fn words(granted: Granted, limits: ResourceLimits) -> String {
     ];
     let bounds: Vec<String> = bounds.into_iter().flatten().collect();
     let most = if bounds.is_empty() { "no limits".to_owned() } else { bounds.join(", ") };
-    format!("jobs get {}, by {}; at most {most}", granted.given, granted.backend.word())
+    format!("jobs get {}, by {}; at most {most}", granted.effective, granted.backend.word())
 }
 
 #[cfg(test)]
@@ -264,8 +264,8 @@ mod tests {
 
     #[test]
     fn a_shell_or_a_directory_that_is_not_there_fails() {
-        assert_eq!(shell_finding(&Shell::Path("/no/sh".to_owned())).level, Level::Fail);
-        assert_eq!(shell_finding(&Shell::Path("/bin/sh".to_owned())).level, Level::Ok);
+        assert_eq!(shell_finding(&ShellChoice::Path("/no/sh".to_owned())).level, Level::Fail);
+        assert_eq!(shell_finding(&ShellChoice::Path("/bin/sh".to_owned())).level, Level::Ok);
         assert_eq!(temp_finding(Path::new("/no/such/place")).level, Level::Fail);
     }
 }
@@ -276,15 +276,18 @@ mod confinement_tests {
 
     use super::*;
     use crate::cli::doctor::Level;
-    use crate::confinement::{Backend, Profile};
+    use crate::confinement::{Backend, SandboxProfile};
     use crate::process::cgroup::Controller;
     use crate::service::{Bound, LimitTerms, OnUnavailable};
 
-    fn confining(profile: Profile, strongest: Backend) -> ConfinementRules {
+    fn confining(profile: SandboxProfile, strongest: Backend) -> ConfinementRules {
         let processes = Some(Bound::AtMost(512));
         let limits = LimitTerms { processes, ..LimitTerms::NOTHING };
-        let offer =
-            HostOffer { namespaces: Ok(()).into(), landlock: Ok(7).into(), seccomp: Ok(()).into() };
+        let offer = SandboxSupport {
+            namespaces: Ok(()).into(),
+            landlock: Ok(7).into(),
+            seccomp: Ok(()).into(),
+        };
         ConfinementRules {
             all: ConfinementTerms { profile: Some(profile), network: None, limits },
             tenants: BTreeMap::new(),
@@ -296,7 +299,7 @@ mod confinement_tests {
 
     #[test]
     fn what_jobs_get_is_told_with_its_means() {
-        let found = effective_finding(&confining(Profile::Default, Backend::Namespaces));
+        let found = effective_finding(&confining(SandboxProfile::Default, Backend::Namespaces));
         assert_eq!(found.level, Level::Ok);
         let told = "jobs get default, network on, by seccomp; at most 512 processes";
         assert_eq!(found.detail, told);
@@ -304,7 +307,7 @@ mod confinement_tests {
 
     #[test]
     fn what_cannot_be_given_fails_unless_less_will_do() {
-        let mut weak = confining(Profile::ReadOnly, Backend::Seccomp);
+        let mut weak = confining(SandboxProfile::ReadOnly, Backend::Seccomp);
         let found = effective_finding(&weak);
         assert_eq!(found.level, Level::Fail);
         assert!(found.detail.contains("read-only, network off is set"), "{found:?}");
@@ -318,12 +321,12 @@ mod confinement_tests {
 
     #[test]
     fn each_means_that_is_missing_comes_with_its_fix() {
-        let offer = confining(Profile::None, Backend::Nothing).offer;
+        let offer = confining(SandboxProfile::None, Backend::Nothing).offer;
         for found in means_findings(&offer, &Delegation::Nothing { why: "no".to_owned() }) {
             assert_eq!(found.level, Level::Warn, "{found:?}");
             assert!(found.fix.is_some(), "{found:?}");
         }
-        let offer = confining(Profile::None, Backend::Namespaces).offer;
+        let offer = confining(SandboxProfile::None, Backend::Namespaces).offer;
         let controllers = vec![Controller::Memory, Controller::Pids];
         let cgroup = Delegation::Controllers { controllers, below: "/sys/fs/cgroup/x".into() };
         let found = means_findings(&offer, &cgroup);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::confinement::{Backend, Profile};
+use crate::confinement::{Backend, SandboxProfile};
 use crate::environment::Inherit;
-use crate::process::shell::Shell;
+use crate::process::shell::ShellChoice;
 use crate::service::{ConfinementTerms, NetworkRule, OnAuditFailure, OnUnavailable};
 use crate::setting_values::{
     milliseconds, path_or_none, seconds, some_seconds, word, zero_is_none, zero_seconds_is_none,
@@ -64,7 +64,7 @@ impl QueueSection {
 pub struct JobSection {
     /// The shell for command text.
     #[serde(deserialize_with = "shell")]
-    pub shell: Shell,
+    pub shell: ShellChoice,
     /// The deadline when the caller does not say.
     #[serde(rename = "timeout_s", deserialize_with = "seconds")]
     pub timeout: Duration,
@@ -156,7 +156,7 @@ pub struct TenantSection {
 pub struct ConfinementSection {
     /// What a job may do to its surroundings.
     #[serde(deserialize_with = "profile")]
-    pub profile: Profile,
+    pub profile: SandboxProfile,
     /// Whether it has a network.
     pub network: NetworkRule,
     /// What becomes of a job that this host cannot confine as asked.
@@ -269,17 +269,17 @@ pub struct RetentionSection {
     pub tenant_max_bytes: Option<u64>,
 }
 
-fn shell<'de, D: Deserializer<'de>>(input: D) -> Result<Shell, D::Error> {
+fn shell<'de, D: Deserializer<'de>>(input: D) -> Result<ShellChoice, D::Error> {
     let text = String::deserialize(input)?;
-    Ok(if text == "auto" { Shell::Auto } else { Shell::Path(text) })
+    Ok(if text == "auto" { ShellChoice::Auto } else { ShellChoice::Path(text) })
 }
 
 fn priority<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Priority>, D::Error> {
     word(input, &Priority::WORDS).map(Some)
 }
 
-fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<Profile, D::Error> {
-    word(input, &Profile::WORDS)
+fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<SandboxProfile, D::Error> {
+    word(input, &SandboxProfile::WORDS)
 }
 
 fn large_output<'de, D: Deserializer<'de>>(input: D) -> Result<LargeOutput, D::Error> {

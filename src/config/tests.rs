@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::schema::SETTINGS;
 use super::*;
 use crate::mcp::ResultFormat;
-use crate::process::shell::Shell;
+use crate::process::shell::ShellChoice;
 use crate::spec::Priority;
 
 /// A configuration file of this text, in a folder of its own.
@@ -115,7 +115,7 @@ fn the_defaults_are_the_documented_ones() {
     assert!(mcp.cancel_stops_job);
     assert_eq!((queue.slots_for(4), queue.max_queued), (8, 10_000));
     assert_eq!(slots(&queue.lanes), [("build", Some(2)), ("net", Some(4))]);
-    assert_eq!((job.shell, job.max_output, job.max_lines), (Shell::Auto, 10 << 30, None));
+    assert_eq!((job.shell, job.max_output, job.max_lines), (ShellChoice::Auto, 10 << 30, None));
     assert_eq!((job.timeout.as_secs(), job.max_timeout.as_secs()), (86_400, 604_800));
     assert_eq!((job.drain_quiet.as_millis(), job.drain_max.as_millis()), (150, 2000));
     assert!(policy.allow.is_empty() && policy.deny.is_empty() && audit.enabled);

@@ -21,13 +21,13 @@ use super::state::{self, Effect, Event, Grace, Pace, Rest, State};
 use super::stdin_writer::{Feed, FeedError, Input, InputEnd, InputError, Key, PlainKey};
 use super::timers::{Outflow, Timer, Timers};
 use super::watchdog::Watch;
-use crate::confinement::ConfinedPlaces;
-use crate::in_place;
-use crate::outcome::{JobEnding, KillNote, Outcome, SIGTERM, StartError, Usage};
+use crate::block_in_place;
+use crate::confinement::SandboxPaths;
+use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage, SIGTERM, StartError};
 use crate::output::redaction::Redactor;
 use crate::output::{LogSettings, Quota};
-use crate::process::shell::Shell;
-use crate::process::{Host, Leader, PipelineReport, Process, Tree};
+use crate::process::shell::ShellChoice;
+use crate::process::{Host, LeaderProcess, PipelineReport, Process, ProcessTree};
 use crate::spec::Stdin;
 use crate::telemetry::ActorKind;
 use crate::telemetry::events::{self, CountedMessage, LiveActor};
@@ -36,7 +36,7 @@ use crate::telemetry::events::{self, CountedMessage, LiveActor};
 #[derive(Debug, Clone)]
 pub struct JobSettings {
     /// Which shell runs shell text.
-    pub shell: Shell,
+    pub shell: ShellChoice,
     /// The variables that every job gets.
     pub environment: Arc<Variables>,
     /// Starts and ends processes.
@@ -52,7 +52,7 @@ pub struct JobSettings {
     /// The longest wait for last bytes.
     pub drain_max: Duration,
     /// Where confined jobs may write, and what is hidden from them.
-    pub places: Arc<ConfinedPlaces>,
+    pub places: Arc<SandboxPaths>,
 }
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ pub(super) struct Job {
     probe: Option<Probe>,
     pub(super) feed: Option<Feed>,
     report: Option<PipelineReport>,
-    usage: Usage,
+    usage: ResourceUsage,
     survivors: Vec<u32>,
     kill: Option<KillClock>,
     /// While it may use a processor.
@@ -153,7 +153,7 @@ impl Actor for JobActor {
             JobMsg::Timer(Timer::Grace) => Event::GraceExpired,
             JobMsg::Timer(Timer::Drain) => Event::DrainExpired,
             JobMsg::Timer(Timer::CheckTree) => {
-                job.look_at_tree(&myself, Tree::alive, JobMsg::TreeChecked);
+                job.look_at_tree(&myself, ProcessTree::living_pids, JobMsg::TreeChecked);
                 return Ok(());
             }
             JobMsg::TreeChecked(alive) => Event::TreeChecked(rest(&alive)),
@@ -182,7 +182,7 @@ impl Job {
             probe: None,
             feed: None,
             report: None,
-            usage: Usage::default(),
+            usage: ResourceUsage::default(),
             survivors: Vec::new(),
             kill: None,
             presence: None,
@@ -205,7 +205,7 @@ impl Job {
         let presence = self.presence.insert(Presence::begin());
         if presence.is_alone()
             && OwnShell::of(self.seat.spec()) == OwnShell::Yes
-            && host.is_quick(&launch)
+            && host.is_quick_to_start(&launch)
         {
             return self.go_on(start::start_here(&host, &launch), myself);
         }
@@ -232,7 +232,7 @@ impl Job {
 
     /// Nothing starts that would outlive a server that is killed.
     fn guarded(&self) -> Result<(), StartError> {
-        self.seat.settings.host.guardian().ensure().map_err(|error| {
+        self.seat.settings.host.guardian().ensure_running().map_err(|error| {
             let program = self.seat.spec().program.display();
             let mut failed = StartError::from_system(program, &error);
             if let StartError::System { why, .. } = &mut failed {
@@ -347,14 +347,14 @@ impl Job {
         if let Some(clock) = &mut self.kill {
             clock.note.killed_after = Some(clock.since.elapsed());
         }
-        self.look_at_tree(myself, Tree::kill, JobMsg::Killed);
+        self.look_at_tree(myself, ProcessTree::kill, JobMsg::Killed);
     }
 
     /// Does something with the tree on a thread that may block, and reports who is alive.
     fn look_at_tree(
         &self,
         myself: &Address,
-        act: fn(&Tree) -> Vec<u32>,
+        act: fn(&ProcessTree) -> Vec<u32>,
         report: fn(Vec<u32>) -> JobMsg,
     ) {
         let Some(tree) = self.seat.tree() else { return };
@@ -386,7 +386,8 @@ impl Job {
         self.feed = None;
         if !self.survivors.is_empty() {
             let tree = self.seat.tree();
-            self.survivors = tree.map_or_else(Vec::new, |tree| in_place(|| tree.alive()));
+            self.survivors =
+                tree.map_or_else(Vec::new, |tree| block_in_place(|| tree.living_pids()));
         }
         let ending = JobEnding {
             outcome,
@@ -465,8 +466,8 @@ impl Job {
 /// Follows a process until its leader and its output have come to their ends. One task for all: what a
 /// short job writes and its end mostly come together.
 pub(super) async fn follow(
-    leader: Leader,
-    tree: Arc<Tree>,
+    leader: LeaderProcess,
+    tree: Arc<ProcessTree>,
     pumping: Pin<Box<impl Future<Output = ()>>>,
     deadline: Duration,
     actor: Address,
@@ -480,7 +481,7 @@ pub(super) async fn follow(
     }
 }
 
-async fn reap(leader: Leader, tree: Arc<Tree>) -> Reaped {
+async fn reap(leader: LeaderProcess, tree: Arc<ProcessTree>) -> Reaped {
     let exit = leader.wait().await;
     // In this order: where nobody survives, the kernel's books on the tree are closed.
     let out_of_memory = tree.out_of_memory();

@@ -10,7 +10,7 @@ use super::stdin_writer::{Input, InputError};
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, Outcome, StopBy};
 use crate::output::LogReader;
-use crate::process::Tree;
+use crate::process::ProcessTree;
 use crate::spec::JobSpec;
 
 /// A job, as the rest of the service sees it. A cheap clone; it outlives the actor.
@@ -25,7 +25,7 @@ pub(super) struct Shared {
     pub(super) id: JobId,
     pub(super) spec: JobSpec,
     pub(super) actor: OnceLock<Address>,
-    pub(super) tree: OnceLock<Arc<Tree>>,
+    pub(super) tree: OnceLock<Arc<ProcessTree>>,
     status: watch::Receiver<Status>,
     pub(super) output: LogReader,
     last_look: LastLook,
@@ -147,7 +147,9 @@ impl JobHandle {
     #[must_use]
     pub fn survivors(&self) -> Vec<u32> {
         match (&self.status().phase, self.shared.tree.get()) {
-            (Phase::Finished(ending), Some(tree)) if !ending.survivors.is_empty() => tree.alive(),
+            (Phase::Finished(ending), Some(tree)) if !ending.survivors.is_empty() => {
+                tree.living_pids()
+            }
             (Phase::Finished(_) | Phase::Queued | Phase::Running | Phase::Stopping, _) => {
                 Vec::new()
             }
@@ -160,13 +162,13 @@ impl JobHandle {
     pub fn unattributed(&self) -> Vec<u32> {
         let was_ended = self.status().ending().is_some_and(|ending| ending.kill.is_some());
         let tree = self.shared.tree.get().filter(|_| was_ended);
-        tree.map(|tree| tree.unattributed()).unwrap_or_default()
+        tree.map(|tree| tree.unattributed_pids()).unwrap_or_default()
     }
 
     /// Its processes that are alive right now, the leader first.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
-        self.shared.tree.get().map(|tree| tree.alive()).unwrap_or_default()
+        self.shared.tree.get().map(|tree| tree.living_pids()).unwrap_or_default()
     }
 
     /// Begins the end of the job; does not wait for it. Of a job that has finished, what

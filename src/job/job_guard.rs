@@ -13,7 +13,7 @@ use super::messages::Address;
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, JobFault, Outcome, StopBy};
 use crate::output::{self, Keep, LogBounds, LogReader, LogWriter};
-use crate::process::{Cwd, OpenedDir, Tree};
+use crate::process::{Cwd, OpenedDir, ProcessTree};
 use crate::spec::{JobSpec, LargeOutput, Stdin};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::telemetry::{ActiveJob, events};
@@ -106,11 +106,11 @@ impl JobSeat {
         &self.shared.output
     }
 
-    pub(super) fn tree(&self) -> Option<Arc<Tree>> {
+    pub(super) fn tree(&self) -> Option<Arc<ProcessTree>> {
         self.shared.tree.get().cloned()
     }
 
-    pub(super) fn set_tree(&self, tree: Tree) -> Arc<Tree> {
+    pub(super) fn set_tree(&self, tree: ProcessTree) -> Arc<ProcessTree> {
         Arc::clone(self.shared.tree.get_or_init(|| Arc::new(tree)))
     }
 

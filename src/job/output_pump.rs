@@ -20,7 +20,7 @@ use crate::ids::JobId;
 use crate::outcome::LimitKind;
 use crate::output::redaction::{LineMasker, Redactor};
 use crate::output::{LogWriter, Progress};
-use crate::process::{OutputPipe, wait_for_any};
+use crate::process::{OutputPipe, wait_until_readable};
 use crate::spec::{JobSpec, LargeOutput, Stream};
 use crate::telemetry::events;
 
@@ -343,7 +343,7 @@ impl Pump {
     /// and says so; or until this time has passed.
     pub(super) fn wait(&self, time: Duration) -> bool {
         let taps = [&self.stdout, &self.stderr];
-        wait_for_any(taps.into_iter().filter_map(Tap::unwatched), time)
+        wait_until_readable(taps.into_iter().filter_map(Tap::unwatched), time)
     }
 
     pub(super) const fn tap(&mut self, stream: Stream) -> &mut Tap {
@@ -498,7 +498,7 @@ impl Tap {
 
     /// The same, whether or not the runtime has told that something is there.
     pub(super) fn read_untold(&mut self, block: &mut Vec<u8>) -> Read {
-        self.read_by(block, OutputPipe::read_untold)
+        self.read_by(block, OutputPipe::try_read_now)
     }
 
     fn read_by(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::confinement::ResourceLimits;
 use crate::outcome::LimitKind;
-use crate::process::Glance;
+use crate::process::HostLoad;
 
 /// How often the host is glanced at while jobs are watched.
 pub(super) const GLANCE_PAUSE: Duration = Duration::from_millis(100);
@@ -148,7 +148,7 @@ pub(super) fn judge(limits: &ResourceLimits, now: &Used, most: &Used) -> Result<
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastSurvey {
     /// The host at that moment, where it could be told.
-    pub(super) glance: Option<Glance>,
+    pub(super) glance: Option<HostLoad>,
     /// CPU time of all jobs at that moment, where it could be told and none came since.
     pub(super) jobs_cpu: Option<Duration>,
     /// How long it took.
@@ -170,7 +170,7 @@ impl LastSurvey {
         &self,
         since: Duration,
         unseen: Duration,
-        now: Option<Glance>,
+        now: Option<HostLoad>,
         room: &Room,
     ) -> bool {
         let soonest = self.took * HURRIED_SHARE;
@@ -187,7 +187,7 @@ impl LastSurvey {
 
     /// Counts growth from the least that the host had since: what others gave back meanwhile hides
     /// nobody's.
-    pub(super) fn rebase(&mut self, now: Option<Glance>) {
+    pub(super) fn rebase(&mut self, now: Option<HostLoad>) {
         if let (Some(then), Some(now)) = (&mut self.glance, now) {
             then.tasks = then.tasks.min(now.tasks);
             then.available_bytes = then.available_bytes.max(now.available_bytes);
@@ -212,11 +212,11 @@ impl LastSurvey {
     }
 
     /// Whether it is known that no job used any CPU time since.
-    fn is_still(&self, now: Option<Glance>) -> bool {
+    fn is_still(&self, now: Option<HostLoad>) -> bool {
         self.jobs_cpu.is_some() && self.jobs_cpu == now.and_then(|now| now.jobs_cpu)
     }
 
-    fn has_grown(&self, now: Option<Glance>, room: &Room) -> bool {
+    fn has_grown(&self, now: Option<HostLoad>, room: &Room) -> bool {
         let (Some(then), Some(now)) = (self.glance, now) else { return true };
         let memory = then.available_bytes.saturating_sub(now.available_bytes);
         self.count(room).has_grown(Some(now.tasks)) || memory > room.memory / 2
@@ -272,8 +272,8 @@ pub(super) enum Work {
 /// Two glances, one after the other, each where the host could be glanced at.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Glances {
-    pub(super) before: Option<Glance>,
-    pub(super) now: Option<Glance>,
+    pub(super) before: Option<HostLoad>,
+    pub(super) now: Option<HostLoad>,
 }
 
 impl Glances {
@@ -298,7 +298,7 @@ mod tests {
         ..ResourceLimits::NONE
     };
     const AT_LIMIT: Used = Used { memory: 1000, tasks: 10, cpu: Duration::from_secs(59) };
-    const HOST: Glance = Glance { tasks: 500, available_bytes: 10_000, jobs_cpu: None };
+    const HOST: HostLoad = HostLoad { tasks: 500, available_bytes: 10_000, jobs_cpu: None };
     const SURVEY: LastSurvey = LastSurvey {
         glance: Some(HOST),
         jobs_cpu: None,
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(judge(&LIMITS, &now, &most), Ok(Room::at_first(&LIMITS)));
     }
 
-    fn is_due(since_ms: u64, now: Option<Glance>, room: &Room) -> bool {
+    fn is_due(since_ms: u64, now: Option<HostLoad>, room: &Room) -> bool {
         let since = Duration::from_millis(since_ms);
         SURVEY.is_over(since, since, now, room)
     }
@@ -381,17 +381,17 @@ mod tests {
         let (room, unseen) = (Room::at_first(&LIMITS), Duration::from_millis(10));
         let is_due = |now| SURVEY.is_over(2 * CALM, unseen, now, &room);
         assert!(!is_due(Some(HOST)));
-        assert!(is_due(Some(Glance { tasks: 506, ..HOST })));
+        assert!(is_due(Some(HostLoad { tasks: 506, ..HOST })));
     }
 
     #[test]
     fn a_quiet_host_is_surveyed_slowly_and_a_growing_one_at_once() {
         let room = Room::at_first(&LIMITS);
         assert!(!is_due(100, Some(HOST), &room) && is_due(1000, Some(HOST), &room));
-        let few = Glance { tasks: 505, ..HOST };
-        let many = Glance { tasks: 506, ..HOST };
+        let few = HostLoad { tasks: 505, ..HOST };
+        let many = HostLoad { tasks: 506, ..HOST };
         assert!(!is_due(100, Some(few), &room) && is_due(100, Some(many), &room));
-        let less = Glance { available_bytes: 9_400, ..HOST };
+        let less = HostLoad { available_bytes: 9_400, ..HOST };
         assert!(is_due(100, Some(less), &room));
         assert!(is_due(100, None, &room), "a survey is due where a glance tells nothing");
     }
@@ -400,11 +400,11 @@ mod tests {
     fn what_others_gave_back_hides_no_growth() {
         let (room, unseen) = (Room::at_first(&LIMITS), Duration::from_millis(10));
         let mut survey = SURVEY;
-        let grown = Glance { available_bytes: 11_900, ..HOST };
+        let grown = HostLoad { available_bytes: 11_900, ..HOST };
         assert!(!survey.is_over(CALM, unseen, Some(grown), &room), "by what was seen so far");
-        survey.rebase(Some(Glance { tasks: 400, available_bytes: 12_500, ..HOST }));
+        survey.rebase(Some(HostLoad { tasks: 400, available_bytes: 12_500, ..HOST }));
         assert!(survey.is_over(CALM, unseen, Some(grown), &room));
-        survey.rebase(Some(Glance { tasks: 600, available_bytes: 1, ..HOST }));
+        survey.rebase(Some(HostLoad { tasks: 600, available_bytes: 1, ..HOST }));
         let least = survey.glance.unwrap();
         assert_eq!((least.tasks, least.available_bytes), (400, 12_500), "growth is not forgotten");
     }
@@ -415,7 +415,7 @@ mod tests {
         assert!(!is_due(400, Some(HOST), &room) && is_due(500, Some(HOST), &room));
     }
 
-    fn pause_after(last_ms: u64, now: Option<Glance>, room: &Room) -> u128 {
+    fn pause_after(last_ms: u64, now: Option<HostLoad>, room: &Room) -> u128 {
         let glances = Glances { before: Some(HOST), now };
         SURVEY.pause(Duration::from_millis(last_ms), glances, room).as_millis()
     }
@@ -423,13 +423,13 @@ mod tests {
     #[test]
     fn glances_become_rare_while_nothing_grows_and_frequent_when_something_does() {
         let room = Room::at_first(&LIMITS);
-        let shrunk = Glance { tasks: 400, available_bytes: 11_000, ..HOST };
+        let shrunk = HostLoad { tasks: 400, available_bytes: 11_000, ..HOST };
         for quiet in [HOST, shrunk] {
             assert_eq!(pause_after(100, Some(quiet), &room), 200);
             assert_eq!(pause_after(800, Some(quiet), &room), 800);
         }
-        let one_more = Glance { tasks: 501, ..HOST };
-        let less = Glance { available_bytes: 9_984, ..HOST };
+        let one_more = HostLoad { tasks: 501, ..HOST };
+        let less = HostLoad { available_bytes: 9_984, ..HOST };
         for grown in [Some(one_more), Some(less), None] {
             assert_eq!(pause_after(800, grown, &room), 100, "{grown:?}");
         }
@@ -447,11 +447,11 @@ mod tests {
             let since = Duration::from_secs(since);
             survey.is_over(since, since, Some(now), &room)
         };
-        let still = Glance { jobs_cpu: cpu(7), ..HOST };
+        let still = HostLoad { jobs_cpu: cpu(7), ..HOST };
         assert!(!is_over(still, 63) && is_over(still, 64));
-        assert!(is_over(Glance { tasks: 506, ..still }, 1), "who left is not counted");
-        assert!(is_over(Glance { jobs_cpu: cpu(8), ..still }, 1), "one has worked");
-        assert!(is_over(Glance { jobs_cpu: None, ..still }, 1), "nobody can tell");
+        assert!(is_over(HostLoad { tasks: 506, ..still }, 1), "who left is not counted");
+        assert!(is_over(HostLoad { jobs_cpu: cpu(8), ..still }, 1), "one has worked");
+        assert!(is_over(HostLoad { jobs_cpu: None, ..still }, 1), "nobody can tell");
     }
 
     #[test]
@@ -466,7 +466,7 @@ mod tests {
             let since = Duration::from_secs(seconds);
             assert_eq!(survey.is_over(since, since, Some(HOST), &room), expected);
         }
-        let many = Glance { tasks: 506, ..HOST };
+        let many = HostLoad { tasks: 506, ..HOST };
         assert!(
             survey.is_over(GLANCE_PAUSE, GLANCE_PAUSE, Some(many), &room),
             "growth brings a survey at once"
@@ -480,7 +480,7 @@ mod tests {
             took_ms in 0_u64..3000, since_ms in 0_u64..20_000, tasks in 0_u64..5000,
         ) {
             let survey = LastSurvey { took: Duration::from_millis(took_ms), ..SURVEY };
-            let now = Some(Glance { tasks, ..HOST });
+            let now = Some(HostLoad { tasks, ..HOST });
             let nothing = Room { memory: 0, tasks: 0, cpu: Duration::ZERO };
             let since = Duration::from_millis(since_ms);
             let due = survey.is_over(since, since, now, &nothing);

@@ -20,8 +20,10 @@ use super::job_guard::JobSeat;
 use super::messages::UnownedProcess;
 use super::spawn_pool::{self, Line};
 use crate::outcome::StartError;
-use crate::process::shell::{self, Invocation, Shell};
-use crate::process::{Confine, Cwd, Host, Launch, LaunchStdin, Process, Report, Variable};
+use crate::process::shell::{self, ShellChoice, ShellInvocation};
+use crate::process::{
+    Cwd, EnvVariable, Host, LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec,
+};
 use crate::spec::{JobProgram, JobSpec, ShellUse, Stdin};
 use crate::trace::TraceContext;
 
@@ -111,7 +113,7 @@ impl Drop for Presence {
 }
 
 /// Starts a process on this thread, which waits for it.
-pub(super) fn start_here(host: &Host, launch: &Launch) -> Result<Process, StartError> {
+pub(super) fn start_here(host: &Host, launch: &ProcessLaunch) -> Result<Process, StartError> {
     let begun = Instant::now();
     let started = host.spawn(launch);
     let now = Instant::now();
@@ -122,7 +124,7 @@ pub(super) fn start_here(host: &Host, launch: &Launch) -> Result<Process, StartE
 /// Starts a process on a thread of the spawn pool. When this future is dropped, there is none.
 pub(super) async fn start_elsewhere(
     host: Arc<Host>,
-    launch: Launch,
+    launch: ProcessLaunch,
 ) -> Result<UnownedProcess, StartError> {
     let program = launch.program.to_string_lossy().into_owned();
     let (tell, mut told) = oneshot::channel();
@@ -163,11 +165,11 @@ const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
 ///
 /// # Errors
 /// When a variable cannot be given to a program.
-pub(super) fn launch(seat: &JobSeat, cwd: Cwd) -> Result<Launch, StartError> {
+pub(super) fn launch(seat: &JobSeat, cwd: Cwd) -> Result<ProcessLaunch, StartError> {
     let spec = seat.spec();
     let settings = &seat.settings;
     let (program, arg0, args, report) = command(spec, settings);
-    Ok(Launch {
+    Ok(ProcessLaunch {
         program,
         args,
         arg0,
@@ -180,39 +182,39 @@ pub(super) fn launch(seat: &JobSeat, cwd: Cwd) -> Result<Launch, StartError> {
             Stdin::Terminal => LaunchStdin::Terminal,
         },
         report,
-        confine: Confine {
+        sandbox: SandboxSpec {
             granted: spec.confinement,
             limits: spec.resources,
-            places: Arc::clone(&settings.places),
+            paths: Arc::clone(&settings.places),
         },
     })
 }
 
-type Words = (OsString, Option<OsString>, Vec<OsString>, Report);
+type Words = (OsString, Option<OsString>, Vec<OsString>, ReportMode);
 
 fn command(spec: &JobSpec, settings: &JobSettings) -> Words {
     match &spec.program {
         JobProgram::Shell(text) => {
-            let named = spec.shell_path.clone().map(Shell::Path);
+            let named = spec.shell_path.clone().map(ShellChoice::Path);
             let shell = named.as_ref().unwrap_or(&settings.shell);
             let invocation = match spec.shell {
-                ShellUse::Configured => shell::invocation(shell, text),
-                ShellUse::AsJudged => shell::judged_invocation(shell, text),
+                ShellUse::Configured => shell::build_invocation(shell, text),
+                ShellUse::AsJudged => shell::build_judged_invocation(shell, text),
             };
-            let Invocation { program, arg0, args, report } = invocation;
+            let ShellInvocation { program, arg0, args, report } = invocation;
             (program, Some(arg0), args, report)
         }
         JobProgram::Direct { program, args } => {
-            (program.into(), None, args.iter().map(OsString::from).collect(), Report::None)
+            (program.into(), None, args.iter().map(OsString::from).collect(), ReportMode::None)
         }
     }
 }
 
 /// The server's own variables, then the caller's over them, then the marker over all.
-fn environment(seat: &JobSeat) -> Result<Vec<Variable>, StartError> {
+fn environment(seat: &JobSeat) -> Result<Vec<EnvVariable>, StartError> {
     let given = &seat.spec().env;
     let settings = &seat.settings;
-    let marker = settings.host.tag().marker(seat.id().number());
+    let marker = settings.host.tag().new_marker(seat.id().number());
     let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
     let is_told = TRACE_VARIABLES.into_iter().any(is_given);
     let trace = seat.trace().filter(|_| !is_told);
@@ -220,12 +222,12 @@ fn environment(seat: &JobSeat) -> Result<Vec<Variable>, StartError> {
     let is_traced = |name: &OsStr| trace.is_some() && TRACE_VARIABLES.iter().any(|it| name == *it);
     let is_set = |name: &OsStr| is_traced(name) || name.to_str().is_some_and(is_given);
     let base = settings.environment.all().iter().filter(|variable| !is_set(variable.name()));
-    let mut all: Vec<Variable> = base.cloned().collect();
+    let mut all: Vec<EnvVariable> = base.cloned().collect();
     for (name, value) in given {
-        all.push(Variable::new(name, value)?);
+        all.push(EnvVariable::new(name, value)?);
     }
     for (name, value) in trace.into_iter().flat_map(trace_variables) {
-        all.push(Variable::new(name, value)?);
+        all.push(EnvVariable::new(name, value)?);
     }
     all.retain(|variable| variable.name() != marker.name());
     all.push(marker);
@@ -244,27 +246,27 @@ type Pairs = Vec<(OsString, OsString)>;
 
 /// Variables that are made out when the first job needs them: to see that none holds a secret takes
 /// a while, and a server has to answer before it runs anything.
-pub struct Variables(LazyLock<Vec<Variable>, Box<dyn FnOnce() -> Vec<Variable> + Send>>);
+pub struct Variables(LazyLock<Vec<EnvVariable>, Box<dyn FnOnce() -> Vec<EnvVariable> + Send>>);
 
 impl Variables {
     /// Those that this gives; it is called once, or never.
     #[must_use]
     pub fn made_by(make: impl FnOnce() -> Pairs + Send + 'static) -> Self {
         // No process has a variable with a NUL byte in it, ours neither.
-        let variable = |(name, value): (OsString, OsString)| Variable::new(name, value).ok();
+        let variable = |(name, value): (OsString, OsString)| EnvVariable::new(name, value).ok();
         Self(LazyLock::new(Box::new(move || make().into_iter().filter_map(variable).collect())))
     }
 
     /// All of them, in their order.
     #[must_use]
-    pub fn all(&self) -> &[Variable] {
+    pub fn all(&self) -> &[EnvVariable] {
         &self.0
     }
 
     /// The value of this one, where it is set.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&OsStr> {
-        self.all().iter().find(|variable| variable.name() == name).map(Variable::value)
+        self.all().iter().find(|variable| variable.name() == name).map(EnvVariable::value)
     }
 }
 
@@ -279,18 +281,18 @@ impl fmt::Debug for Variables {
 mod tests {
     use super::*;
     use crate::job::tests::host;
-    use crate::process::{self, Confine, Cwd, LaunchStdin, Report};
+    use crate::process::{self, Cwd, LaunchStdin, ReportMode, SandboxSpec};
 
-    fn launch(text: &str) -> Launch {
-        Launch {
+    fn launch(text: &str) -> ProcessLaunch {
+        ProcessLaunch {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), text.into()],
             arg0: None,
             env: Vec::new(),
             cwd: Cwd::Path("/".into()),
             stdin: LaunchStdin::Null,
-            report: Report::None,
-            confine: Confine::not(),
+            report: ReportMode::None,
+            sandbox: SandboxSpec::none(),
         }
     }
 
@@ -298,7 +300,7 @@ mod tests {
     async fn however_many_wait_each_gets_its_process() {
         let elsewhere = start_elsewhere(host(), launch("exit 3")).await.unwrap();
         let elsewhere = elsewhere.into_owned("sh".to_owned()).unwrap();
-        assert!(host().is_quick(&launch("exit 4")), "its directory was seen");
+        assert!(host().is_quick_to_start(&launch("exit 4")), "its directory was seen");
         let here = start_here(&host(), &launch("exit 4")).unwrap();
         let code = |exit: process::Exit| exit.status;
         assert_eq!(code(elsewhere.leader.wait().await.unwrap()), process::ExitKind::Code(3));
@@ -335,6 +337,6 @@ mod tests {
         let process = host().spawn(&launch("sleep 300")).unwrap();
         let tree = process.tree.clone();
         drop(UnownedProcess::new(process));
-        assert_eq!(tree.alive(), Vec::<u32>::new());
+        assert_eq!(tree.living_pids(), Vec::<u32>::new());
     }
 }

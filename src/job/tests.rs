@@ -7,12 +7,12 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use super::*;
-use crate::confinement::{Granted, ResourceLimits};
+use crate::confinement::{GrantedConfinement, ResourceLimits};
 use crate::ids::JobId;
 use crate::outcome::{LimitKind, Outcome};
 use crate::output::{LogSettings, LogWriter, PageEnd, PageRequest, Quota};
 use crate::process::Host;
-use crate::process::shell::Shell;
+use crate::process::shell::ShellChoice;
 use crate::spec::{JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin, Stream};
 
 pub(super) const LONG: Duration = Duration::from_secs(60);
@@ -47,7 +47,7 @@ pub(crate) fn host() -> Arc<Host> {
 
 pub(crate) fn settings() -> Arc<JobSettings> {
     Arc::new(JobSettings {
-        shell: Shell::Auto,
+        shell: ShellChoice::Auto,
         environment: Arc::new(Variables::made_by(|| vec![("PATH".into(), "/usr/bin:/bin".into())])),
         host: host(),
         log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
@@ -74,7 +74,7 @@ pub(super) fn spec(text: &str) -> JobSpec {
         stdin: Stdin::Closed,
         limits,
         resources: ResourceLimits::NONE,
-        confinement: Granted::NOTHING,
+        confinement: GrantedConfinement::NOTHING,
         doubt: None,
         on_large_output: LargeOutput::Spill,
         description: None,

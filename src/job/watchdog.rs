@@ -22,7 +22,7 @@ use super::overuse::{
 use super::state::is_urgent;
 use crate::confinement::ResourceLimits;
 use crate::outcome::LimitKind;
-use crate::process::{self, Glance, Load, Tree};
+use crate::process::{self, HostLoad, ProcessTree, TreeLoad};
 use crate::telemetry::events;
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
@@ -54,7 +54,7 @@ enum Thread {
 /// A job that is watched.
 #[derive(Debug, Clone)]
 struct Watched {
-    tree: Arc<Tree>,
+    tree: Arc<ProcessTree>,
     /// The limits that the kernel does not hold for it.
     limits: ResourceLimits,
     /// The limit on its tasks. Where the kernel holds it, a job that was refused one is ended.
@@ -84,9 +84,13 @@ pub(super) struct Watch {
 impl Watch {
     /// Watches over a job, which is told when it has passed a limit. None where there is nothing to
     /// watch: no such limit, or one for which the kernel ends the job itself.
-    pub(super) fn over(tree: Arc<Tree>, limits: &ResourceLimits, actor: Address) -> Option<Self> {
+    pub(super) fn over(
+        tree: Arc<ProcessTree>,
+        limits: &ResourceLimits,
+        actor: Address,
+    ) -> Option<Self> {
         let processes = limits.processes;
-        let limits = tree.unheld(limits);
+        let limits = tree.unenforced_limits(limits);
         if (limits.memory, limits.cpu, processes) == (None, None, None) {
             return None;
         }
@@ -157,14 +161,14 @@ fn registry() -> MutexGuard<'static, Registry> {
 
 /// A glance at the host of the jobs that are watched; `None` where there are none, or where the kernel does
 /// not tell.
-fn take_glance() -> Option<Glance> {
+fn take_glance() -> Option<HostLoad> {
     let tree = registry().jobs.values().next().map(|job| Arc::clone(&job.tree))?;
-    tree.glance()
+    tree.read_host_load()
 }
 
 fn run() {
     // Beside hundreds of busy processes its turn would come late.
-    process::prefer_this_thread();
+    process::raise_thread_priority();
     let processors = thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let mut surveyed = Instant::now();
     let glance = None;
@@ -271,13 +275,13 @@ fn jobs() -> Vec<(u64, Watched)> {
 /// leader's session, by one pass over the numbers of all processes, and from parent to child, by a
 /// short read for each. A job that has passed a limit is being ended already.
 fn count_tasks(jobs: &[(u64, Watched)]) {
-    let sessions = LazyCell::new(process::session_sizes);
+    let sessions = LazyCell::new(process::count_processes_by_session);
     for (number, job) in jobs.iter().filter(|(_, job)| job.standing != Standing::Over) {
         let Some(limit) = job.processes else { continue };
         match job.tree.tasks_in_cgroup() {
             Some(tasks) => {
                 if let Some(which) = overuse::too_many(job.processes, tasks) {
-                    end(*number, job, which, &Load::default());
+                    end(*number, job, which, &TreeLoad::default());
                 }
             }
             None => {
@@ -303,14 +307,14 @@ fn judge_quick_count(number: u64, job: &Watched, limit: u64, processes: u64) {
 fn count_stopped(number: u64, job: &Watched) {
     job.tree.pause_group();
     let stopped = job.tree.stop_descendants();
-    let loads = process::survey(&[Arc::clone(&job.tree)]);
+    let loads = process::measure_trees(&[Arc::clone(&job.tree)]);
     for load in &loads {
         match overuse::too_many(job.processes, load.tasks) {
             Some(which) => end(number, job, which, load),
             None => {
                 stopped.resume();
                 job.tree.resume_group();
-                let in_session = job.tree.tasks_in_session(&process::session_sizes());
+                let in_session = job.tree.tasks_in_session(&process::count_processes_by_session());
                 let all = in_session.max(job.tree.count_descendants(u64::MAX));
                 with_job(number, |job| job.quick_count.found_alive(all, load.tasks));
             }
@@ -334,7 +338,7 @@ fn survey_jobs(count: TaskCount, before: Work) -> Work {
         return Work::Done;
     }
     let trees: Vec<_> = jobs.iter().map(|(_, job)| Arc::clone(&job.tree)).collect();
-    let loads = process::survey(&trees);
+    let loads = process::measure_trees(&trees);
     let (many, rest): (Vec<_>, Vec<_>) = jobs.iter().zip(&loads).partition(|((_, job), load)| {
         overuse::too_many(job.limits.processes, load.tasks).is_some()
     });
@@ -367,21 +371,21 @@ fn survey_jobs(count: TaskCount, before: Work) -> Work {
 
 /// Tells a job that it has passed this limit. What harms others is kept from growing here already:
 /// beside a fork bomb it may take long until the job's actor gets a processor, or a thread to end it on.
-fn end(number: u64, job: &Watched, which: LimitKind, load: &Load) {
+fn end(number: u64, job: &Watched, which: LimitKind, load: &TreeLoad) {
     with_job(number, |job| job.standing = Standing::Over);
     // The actor hears of the limit before it hears of the leader's end, so the limit is the outcome.
     job.actor.tell(JobMsg::LimitHit(which));
     if is_urgent(which) {
-        job.tree.end_growth(load);
+        job.tree.stop_growth(load);
     }
 }
 
 /// Measures what counts against a job's limits; nothing where there was no time to measure its memory.
-fn used(job: &Watched, load: &Load, has_time: impl Fn() -> bool) -> Option<Used> {
+fn used(job: &Watched, load: &TreeLoad, has_time: impl Fn() -> bool) -> Option<Used> {
     // Shared pages are counted in each process, which can only be too much.
     let is_enough = job.limits.memory.is_none_or(|limit| load.rss_bytes <= limit);
     let memory = if is_enough { load.rss_bytes } else { load.proportional_bytes(has_time)? };
-    let in_all = job.limits.cpu.and_then(|_| job.tree.cpu_in_all());
+    let in_all = job.limits.cpu.and_then(|_| job.tree.total_cpu());
     Some(Used { memory, tasks: load.tasks, cpu: in_all.unwrap_or(load.cpu) })
 }
 
@@ -535,7 +539,7 @@ while True: signal.pause()'";
         let (number, copy) = watched(&job);
         let count = || {
             // Where it has a cgroup, that would be asked instead.
-            let size = copy.tree.tasks_in_session(&process::session_sizes());
+            let size = copy.tree.tasks_in_session(&process::count_processes_by_session());
             assert_eq!(size, 31);
             judge_quick_count(number, &Watched { processes: Some(20), ..copy.clone() }, 20, size);
         };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::confinement::Granted;
+use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, Outcome};
 use crate::output::Progress;
@@ -30,7 +30,7 @@ pub(crate) struct Snapshot {
     /// that may be its own or another job's.
     pub(crate) survivors: Vec<u32>,
     /// How it is confined.
-    pub(crate) confinement: Granted,
+    pub(crate) confinement: GrantedConfinement,
     /// The doubt because of which it runs in a sandbox.
     pub(crate) doubt: Option<Arc<str>>,
     /// Where it may write, where that is bounded.

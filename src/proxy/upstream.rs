@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use crate::client::{Client, ClientError, Upgraded};
 use crate::lines::PROTOCOL;
 use crate::private_files::{Links, PrivateDirError, explain_link, make_private_dir};
-use crate::process::{DetachedLaunch, DetachedStarter};
+use crate::process::{DetachedLaunch, DetachedSpawner};
 use crate::telemetry::events;
 
 /// What requests wait for a server that is gone, from when it went: a restart takes less.
@@ -147,7 +147,7 @@ pub struct ServerLaunch {
     /// Where its log goes, and the lock that lets only one proxy start it.
     pub data_dir: PathBuf,
     /// Starts it.
-    pub starter: DetachedStarter,
+    pub starter: DetachedSpawner,
 }
 
 /// Why a server could not be started on demand.
@@ -215,7 +215,7 @@ impl ServerLaunch {
                 Err(error) if error.is_passing() => {}
                 reached => return reached.map_err(StartError::Client),
             }
-            if server.has_ended().map_err(StartError::Spawn)? {
+            if server.try_reap().map_err(StartError::Spawn)? {
                 return Err(StartError::Ended { said: log.end(), log: log.path });
             }
             sleep(LOOK_PAUSE).await;

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::approval::{Approval, ApprovalSubject, Approvals, NoConsent};
 use super::confinement::ConfinementRules;
 use super::submission::CallerContext;
-use crate::confinement::{Confinement, Granted, Network, Profile};
+use crate::confinement::{Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
 use crate::ids::{JobId, TenantId};
 use crate::outcome::{Outcome, StartError};
 use crate::output::redaction::Redactor;
@@ -17,7 +17,7 @@ use crate::policy::rules::PLAIN_LOCALES;
 use crate::policy::{
     self, AskRule, Call, Decision, OnUncertain, Policy, Reading, Refusal, Request,
 };
-use crate::process::shell::{Dialect, Shell, judged_by};
+use crate::process::shell::{ShellChoice, ShellDialect, judged_dialect};
 use crate::process::{Host, OpenedDir};
 use crate::spec::{JobProgram, JobSpec, ShellUse};
 use crate::supervisor::AtEnd;
@@ -246,7 +246,7 @@ pub(super) struct Note<'a> {
     pub(super) job: Option<JobId>,
     pub(super) command: &'a str,
     pub(super) cwd: &'a str,
-    pub(super) confinement: Granted,
+    pub(super) confinement: GrantedConfinement,
 }
 
 /// What a job could not start with may name a secret.
@@ -271,7 +271,7 @@ pub(super) struct Passed {
     /// What could not be judged, and was let pass by setting.
     uncertain: Option<String>,
     /// The sandbox for text that cannot be judged.
-    sandbox: Option<Granted>,
+    sandbox: Option<GrantedConfinement>,
     /// The directory that was judged, where there are rules.
     cwd: Option<OpenedDir>,
 }
@@ -354,7 +354,7 @@ fn sandboxed(
     confining: Option<&ConfinementRules>,
     doubt: Refusal,
 ) -> Result<Passed, AdmissionError> {
-    let asked = Confinement { profile: Profile::ReadOnly, network: Network::Off };
+    let asked = Confinement { profile: SandboxProfile::ReadOnly, network: NetworkAccess::Off };
     let granted = confining.and_then(|confining| confining.grant_whole(asked).ok());
     match granted {
         Some(granted) => Ok(Passed {
@@ -405,9 +405,9 @@ pub(super) fn resolve(path: &Path) -> PathBuf {
 
 /// How the shell at this path reads its text.
 fn read_by(path: &str) -> policy::command::Shell {
-    match judged_by(&Shell::Path(path.to_owned())) {
-        Dialect::Bash => policy::command::Shell::Bash,
-        Dialect::Posix => policy::command::Shell::Posix,
+    match judged_dialect(&ShellChoice::Path(path.to_owned())) {
+        ShellDialect::Bash => policy::command::Shell::Bash,
+        ShellDialect::Posix => policy::command::Shell::Posix,
     }
 }
 
@@ -499,7 +499,7 @@ pub enum AdmissionError {
         /// Whose jobs.
         tenant: TenantId,
         /// What they have.
-        profile: Profile,
+        profile: SandboxProfile,
         /// The file, or the directory in which nothing may be written.
         path: PathBuf,
     },

@@ -102,7 +102,7 @@ impl Fingerprint {
                 [b"open".as_slice(), b""].map(&mut add)
             }
         };
-        add(spec.confinement.given.to_string().as_bytes());
+        add(spec.confinement.effective.to_string().as_bytes());
         add(spec.shell_path.as_deref().unwrap_or_default().as_bytes());
         for (name, value) in &spec.env {
             add(name.as_bytes());

@@ -11,10 +11,14 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
-use crate::confinement::{Confinement, Granted, Network, Profile, ResourceLimits};
+use crate::confinement::{
+    Confinement, GrantedConfinement, NetworkAccess, ResourceLimits, SandboxProfile,
+};
 use crate::ids::TenantId;
 use crate::process::load;
-use crate::process::sandbox::{HostOffer, OnUnavailable, Unavailable, grant};
+use crate::process::sandbox::{
+    ConfinementUnavailable, OnUnavailable, SandboxSupport, grant_confinement,
+};
 use crate::setting_values::word;
 use crate::size;
 
@@ -24,7 +28,7 @@ use crate::size;
 pub struct ConfinementTerms {
     /// What a job may do to its surroundings.
     #[serde(rename = "confinement", deserialize_with = "profile")]
-    pub profile: Option<Profile>,
+    pub profile: Option<SandboxProfile>,
     /// Whether it has a network.
     pub network: Option<NetworkRule>,
     /// What it may use up.
@@ -54,11 +58,11 @@ impl NetworkRule {
     /// Each with the word for it in a call.
     pub const WORDS: [(&'static str, Self); 2] = [("on", Self::On), ("off", Self::Off)];
 
-    const fn with(self, profile: Profile) -> Network {
+    const fn with(self, profile: SandboxProfile) -> NetworkAccess {
         match self {
-            Self::On => Network::On,
-            Self::Usual => profile.usual_network(),
-            Self::Off => Network::Off,
+            Self::On => NetworkAccess::On,
+            Self::Usual => profile.default_network(),
+            Self::Off => NetworkAccess::Off,
         }
     }
 }
@@ -116,8 +120,8 @@ impl<T> Bound<T> {
     }
 }
 
-fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Profile>, D::Error> {
-    word(input, &Profile::WORDS).map(Some)
+fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<Option<SandboxProfile>, D::Error> {
+    word(input, &SandboxProfile::WORDS).map(Some)
 }
 
 /// A bound as settings have it: a number, `auto` for what the host has, or `none`.
@@ -172,7 +176,7 @@ pub struct ConfinementRules {
     /// Of the jobs in these lanes.
     pub lanes: BTreeMap<String, ConfinementTerms>,
     /// What this host can do.
-    pub offer: HostOffer,
+    pub offer: SandboxSupport,
     /// What becomes of a job whose confinement it cannot give.
     pub on_unavailable: OnUnavailable,
 }
@@ -180,7 +184,7 @@ pub struct ConfinementRules {
 /// What jobs get that do not ask for anything tighter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Standing {
-    profile: Profile,
+    profile: SandboxProfile,
     network: NetworkRule,
     limits: ResourceLimits,
 }
@@ -204,7 +208,7 @@ pub enum ConfineError {
     },
     /// This host cannot do it.
     #[error(transparent)]
-    Unavailable(#[from] Unavailable),
+    Unavailable(#[from] ConfinementUnavailable),
 }
 
 impl ConfineError {
@@ -225,17 +229,20 @@ impl ConfinementRules {
         tenant: TenantId,
         lane: &str,
         asked: &ConfinementTerms,
-    ) -> Result<(Granted, ResourceLimits), ConfineError> {
+    ) -> Result<(GrantedConfinement, ResourceLimits), ConfineError> {
         let standing = self.standing(tenant, lane);
         let (confinement, limits) = standing.tightened(asked).map_err(|(asked, has)| {
             ConfineError::Loosened { asked, tenant, lane: lane.to_owned(), has }
         })?;
-        Ok((grant(confinement, &self.offer, self.on_unavailable)?, limits))
+        Ok((grant_confinement(confinement, &self.offer, self.on_unavailable)?, limits))
     }
 
     /// Grants a confinement in full, or says what the host lacks for it.
-    pub(super) fn grant_whole(&self, asked: Confinement) -> Result<Granted, Unavailable> {
-        grant(asked, &self.offer, OnUnavailable::Refuse)
+    pub(super) fn grant_whole(
+        &self,
+        asked: Confinement,
+    ) -> Result<GrantedConfinement, ConfinementUnavailable> {
+        grant_confinement(asked, &self.offer, OnUnavailable::Refuse)
     }
 
     /// What this tenant's jobs may do in this lane, unless they ask for less.
@@ -250,9 +257,9 @@ impl ConfinementRules {
     pub fn granted(
         &self,
         said: ConfinementTerms,
-    ) -> Result<(Granted, ResourceLimits), Unavailable> {
+    ) -> Result<(GrantedConfinement, ResourceLimits), ConfinementUnavailable> {
         let standing = self.with(&[said]);
-        let granted = grant(standing.confinement(), &self.offer, self.on_unavailable)?;
+        let granted = grant_confinement(standing.confinement(), &self.offer, self.on_unavailable)?;
         Ok((granted, standing.limits))
     }
 
@@ -267,7 +274,7 @@ impl ConfinementRules {
         let profile = said.iter().filter_map(|terms| terms.profile).max();
         let network = said.iter().filter_map(|terms| terms.network).max();
         Standing {
-            profile: profile.or(self.all.profile).unwrap_or(Profile::None),
+            profile: profile.or(self.all.profile).unwrap_or(SandboxProfile::None),
             network: network.or(self.all.network).unwrap_or(NetworkRule::Usual),
             limits: ResourceLimits {
                 memory: bound(said, &self.all, |limits| limits.memory),
@@ -363,9 +370,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::confinement::{Backend, Confinement, Granted, Network, Profile, ResourceLimits};
+    use crate::confinement::{
+        Backend, Confinement, GrantedConfinement, NetworkAccess, ResourceLimits, SandboxProfile,
+    };
     use crate::ids::TenantId;
-    use crate::process::sandbox::{HostOffer, OnUnavailable};
+    use crate::process::sandbox::{OnUnavailable, SandboxSupport};
 
     impl ConfinementRules {
         /// Nothing is said, and the host can do everything.
@@ -374,7 +383,7 @@ mod tests {
                 all: ConfinementTerms::NOTHING,
                 tenants: BTreeMap::new(),
                 lanes: BTreeMap::new(),
-                offer: HostOffer {
+                offer: SandboxSupport {
                     namespaces: Ok(()).into(),
                     landlock: Ok(7).into(),
                     seccomp: Ok(()).into(),
@@ -389,7 +398,7 @@ mod tests {
     const NOTHING: LimitTerms = LimitTerms::NOTHING;
     const SAYS_NOTHING: ConfinementTerms = ConfinementTerms::NOTHING;
 
-    const fn profile(profile: Profile) -> ConfinementTerms {
+    const fn profile(profile: SandboxProfile) -> ConfinementTerms {
         ConfinementTerms { profile: Some(profile), ..SAYS_NOTHING }
     }
 
@@ -419,14 +428,18 @@ mod tests {
     fn decide(
         confining: &ConfinementRules,
         asked: ConfinementTerms,
-    ) -> Result<(Granted, ResourceLimits), ConfineError> {
+    ) -> Result<(GrantedConfinement, ResourceLimits), ConfineError> {
         confining.decide(TenantId::LOCAL, LANE, &asked)
     }
 
     #[track_caller]
-    fn gets(confining: &ConfinementRules, asked: ConfinementTerms, expected: (Profile, Network)) {
+    fn gets(
+        confining: &ConfinementRules,
+        asked: ConfinementTerms,
+        expected: (SandboxProfile, NetworkAccess),
+    ) {
         let (granted, _) = decide(confining, asked).unwrap();
-        assert_eq!((granted.given.profile, granted.given.network), expected);
+        assert_eq!((granted.effective.profile, granted.effective.network), expected);
     }
 
     #[track_caller]
@@ -439,15 +452,23 @@ mod tests {
 
     #[test]
     fn a_tenant_or_a_lane_replaces_what_holds_for_all() {
-        let all = profile(Profile::WorkspaceWrite);
-        let loose = profile(Profile::None);
+        let all = profile(SandboxProfile::WorkspaceWrite);
+        let loose = profile(SandboxProfile::None);
         gets(
             &confining(all, SAYS_NOTHING, SAYS_NOTHING),
             SAYS_NOTHING,
-            (Profile::WorkspaceWrite, Network::Off),
+            (SandboxProfile::WorkspaceWrite, NetworkAccess::Off),
         );
-        gets(&confining(all, loose, SAYS_NOTHING), SAYS_NOTHING, (Profile::None, Network::On));
-        gets(&confining(all, SAYS_NOTHING, loose), SAYS_NOTHING, (Profile::None, Network::On));
+        gets(
+            &confining(all, loose, SAYS_NOTHING),
+            SAYS_NOTHING,
+            (SandboxProfile::None, NetworkAccess::On),
+        );
+        gets(
+            &confining(all, SAYS_NOTHING, loose),
+            SAYS_NOTHING,
+            (SandboxProfile::None, NetworkAccess::On),
+        );
         let (_, limits) = decide(
             &confining(memory(Bound::AtMost(5)), memory(Bound::Unbounded), SAYS_NOTHING),
             SAYS_NOTHING,
@@ -458,37 +479,38 @@ mod tests {
 
     #[test]
     fn between_tenant_and_lane_the_tighter_holds() {
-        let (loose, tight) = (profile(Profile::None), profile(Profile::ReadOnly));
+        let (loose, tight) = (profile(SandboxProfile::None), profile(SandboxProfile::ReadOnly));
         for (tenant, lane) in [(loose, tight), (tight, loose)] {
-            let both = confining(profile(Profile::Default), tenant, lane);
-            gets(&both, SAYS_NOTHING, (Profile::ReadOnly, Network::Off));
+            let both = confining(profile(SandboxProfile::Default), tenant, lane);
+            gets(&both, SAYS_NOTHING, (SandboxProfile::ReadOnly, NetworkAccess::Off));
         }
         let both = confining(tight, network(NetworkRule::On), network(NetworkRule::Usual));
-        gets(&both, SAYS_NOTHING, (Profile::ReadOnly, Network::Off));
+        gets(&both, SAYS_NOTHING, (SandboxProfile::ReadOnly, NetworkAccess::Off));
         let both = confining(SAYS_NOTHING, memory(Bound::Unbounded), memory(Bound::AtMost(7)));
         assert_eq!(decide(&both, SAYS_NOTHING).unwrap().1.memory, Some(7));
     }
 
     #[test]
     fn a_call_tightens_and_the_network_follows_its_profile() {
-        let default = confining(profile(Profile::Default), SAYS_NOTHING, SAYS_NOTHING);
-        let read_only = profile(Profile::ReadOnly);
-        gets(&default, read_only, (Profile::ReadOnly, Network::Off));
+        let default = confining(profile(SandboxProfile::Default), SAYS_NOTHING, SAYS_NOTHING);
+        let read_only = profile(SandboxProfile::ReadOnly);
+        gets(&default, read_only, (SandboxProfile::ReadOnly, NetworkAccess::Off));
         let with_network = ConfinementTerms { network: Some(NetworkRule::On), ..read_only };
-        gets(&default, with_network, (Profile::ReadOnly, Network::On));
-        gets(&default, network(NetworkRule::Off), (Profile::Default, Network::Off));
-        let online = confining(profile(Profile::Default), network(NetworkRule::On), SAYS_NOTHING);
-        gets(&online, read_only, (Profile::ReadOnly, Network::On));
+        gets(&default, with_network, (SandboxProfile::ReadOnly, NetworkAccess::On));
+        gets(&default, network(NetworkRule::Off), (SandboxProfile::Default, NetworkAccess::Off));
+        let online =
+            confining(profile(SandboxProfile::Default), network(NetworkRule::On), SAYS_NOTHING);
+        gets(&online, read_only, (SandboxProfile::ReadOnly, NetworkAccess::On));
         let (_, limits) = decide(&default, memory(Bound::AtMost(9))).unwrap();
         assert_eq!(limits.memory, Some(9));
     }
 
     #[test]
     fn a_call_that_would_loosen_is_refused_and_told_what_there_is() {
-        let tight = confining(profile(Profile::WorkspaceWrite), SAYS_NOTHING, SAYS_NOTHING);
+        let tight = confining(profile(SandboxProfile::WorkspaceWrite), SAYS_NOTHING, SAYS_NOTHING);
         is_refused(
             &tight,
-            profile(Profile::Default),
+            profile(SandboxProfile::Default),
             &["confinement default was asked", "tenant local", "have confinement workspace-write"],
         );
         is_refused(&tight, network(NetworkRule::On), &["network on was asked", "have network off"]);
@@ -521,20 +543,21 @@ mod tests {
 
     #[test]
     fn what_the_host_lacks_is_refused_or_degraded() {
-        let mut weak = confining(profile(Profile::Default), SAYS_NOTHING, SAYS_NOTHING);
+        let mut weak = confining(profile(SandboxProfile::Default), SAYS_NOTHING, SAYS_NOTHING);
         weak.offer = weak.offer.limited_to(Backend::Seccomp);
-        let error = decide(&weak, profile(Profile::ReadOnly)).unwrap_err();
+        let error = decide(&weak, profile(SandboxProfile::ReadOnly)).unwrap_err();
         assert_eq!(error.code(), "confinement_unavailable");
         assert_eq!(weak.granted(SAYS_NOTHING).unwrap().0.backend, Backend::Seccomp);
-        assert!(weak.granted(profile(Profile::ReadOnly)).is_err());
+        assert!(weak.granted(profile(SandboxProfile::ReadOnly)).is_err());
         weak.on_unavailable = OnUnavailable::Degrade;
-        let (granted, _) = decide(&weak, profile(Profile::ReadOnly)).unwrap();
+        let (granted, _) = decide(&weak, profile(SandboxProfile::ReadOnly)).unwrap();
         assert!(granted.is_degraded());
-        assert_eq!(granted.given.profile, Profile::Default);
+        assert_eq!(granted.effective.profile, SandboxProfile::Default);
     }
 
     fn any_terms() -> impl Strategy<Value = ConfinementTerms> {
-        let profiles = prop::sample::select(Profile::WORDS.map(|(_, profile)| profile).to_vec());
+        let profiles =
+            prop::sample::select(SandboxProfile::WORDS.map(|(_, profile)| profile).to_vec());
         let rules = vec![NetworkRule::On, NetworkRule::Usual, NetworkRule::Off];
         let bounds = prop_oneof![Just(Bound::Unbounded), (1_u64..6).prop_map(Bound::AtMost)];
         let parts = (
@@ -557,9 +580,9 @@ mod tests {
         ) {
             let confining = confining(all, tenant, lane);
             let (plain, limits) = decide(&confining, SAYS_NOTHING).unwrap();
-            let plain: Confinement = plain.given;
+            let plain: Confinement = plain.effective;
             if let Ok((granted, asked_limits)) = decide(&confining, asked) {
-                prop_assert!(granted.given.is_as_tight_as(plain));
+                prop_assert!(granted.effective.is_as_tight_as(plain));
                 prop_assert_eq!(asked_limits.tightened(limits), asked_limits);
             }
         }

@@ -13,7 +13,7 @@ use super::output::{EmptyWaits, Seen, Spilled};
 use super::submission::{CallerContext, SubmissionDefaults};
 use super::tenancy::{CallerIdentity, Tenancy};
 use super::tenant_client::TenantClient;
-use crate::confinement::ConfinedPlaces;
+use crate::confinement::SandboxPaths;
 use crate::job::{JobHandle, JobSettings, StopWish, Variables};
 use crate::outcome::StopBy;
 use crate::output::redaction::Redactor;
@@ -41,7 +41,7 @@ pub struct JobService {
     /// What output may be kept.
     quota: Arc<Quota>,
     /// Where confined jobs may write.
-    pub(super) places: Arc<ConfinedPlaces>,
+    pub(super) places: Arc<SandboxPaths>,
     /// What waits for somebody's yes.
     pub(super) lot: Arc<Lot>,
     /// How long finished jobs stay at the most.

@@ -35,7 +35,7 @@ pub use crate::job::{
     Variables,
 };
 pub use crate::output::RawReader;
-pub use crate::process::sandbox::{HostOffer, OnUnavailable, Unavailable};
+pub use crate::process::sandbox::{ConfinementUnavailable, OnUnavailable, SandboxSupport};
 pub use crate::spec::DEFAULT_LANE;
 pub use crate::supervisor::{
     Bounds, FindError, HostResource, LaneLimits, LaneOverview, Levels, Pressure, PressureWatch,

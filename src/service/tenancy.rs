@@ -17,9 +17,9 @@ use subtle::ConstantTimeEq;
 use tempfile::NamedTempFile;
 use tokio::sync::watch;
 
+use crate::block_in_place;
 use crate::bounded_read::read_text;
 use crate::ids::{JobId, JobNumber, TenantId};
-use crate::in_place;
 use crate::private_files::Links;
 use crate::telemetry::events;
 
@@ -117,7 +117,7 @@ impl Tenancy {
     /// not keep jobs from starting.
     fn wait_for(&self, writing: Option<Receiver<()>>) {
         let (Some(file), Some(writing)) = (&self.file, writing) else { return };
-        if in_place(|| writing.recv_timeout(WRITE_TIME)) == Err(RecvTimeoutError::Timeout) {
+        if block_in_place(|| writing.recv_timeout(WRITE_TIME)) == Err(RecvTimeoutError::Timeout) {
             events::job_numbers_not_saved(&file.path, &"the disk does not answer");
         }
     }

@@ -15,7 +15,7 @@ use super::admission::Passing;
 use super::approval::Approval;
 use super::handle::JobService;
 use super::submission::{CallerContext, CommandLogging, DirectoryScope, Submission, SubmitError};
-use crate::confinement::Profile;
+use crate::confinement::SandboxProfile;
 use crate::ids::{JobId, JobNumber};
 use crate::job::{JobHandle, StopWish};
 use crate::outcome::{JobEnding, Outcome, StartError};
@@ -277,9 +277,9 @@ impl TenantClient {
     /// its own.
     #[must_use]
     pub fn writable(&self, spec: &JobSpec) -> Vec<PathBuf> {
-        match spec.confinement.given.profile {
-            Profile::None | Profile::Default | Profile::ReadOnly => Vec::new(),
-            Profile::WorkspaceWrite => match self.service.places.workspace.as_slice() {
+        match spec.confinement.effective.profile {
+            SandboxProfile::None | SandboxProfile::Default | SandboxProfile::ReadOnly => Vec::new(),
+            SandboxProfile::WorkspaceWrite => match self.service.places.workspace.as_slice() {
                 [] => vec![spec.cwd.clone()],
                 workspace => workspace.to_vec(),
             },

@@ -10,7 +10,7 @@ use crate::outcome::{LimitKind, Outcome, StopBy};
 use crate::output::redaction::Redactor;
 use crate::output::{LogSettings, PageEnd, PageRequest, Quota};
 use crate::policy::Policy;
-use crate::process::shell::Shell;
+use crate::process::shell::ShellChoice;
 use crate::spec::{JobProgram, LargeOutput, RunLimits, Stdin, Stream};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -52,7 +52,7 @@ fn settings(slots: usize) -> ServiceSettings {
         compress_from: None,
         job: JobSettings {
             places: Arc::default(),
-            shell: Shell::Auto,
+            shell: ShellChoice::Auto,
             environment: Arc::new(Variables::made_by(|| vec![("PATH".into(), path)])),
             host: crate::job::tests::host(),
             log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },

@@ -321,9 +321,9 @@ impl Sampler {
 /// When the kernel does not tell.
 pub fn read_pressure(resource: HostResource) -> Result<u8, PressureError> {
     load::read_pressure(match resource {
-        HostResource::Cpu => load::Resource::Cpu,
-        HostResource::Memory => load::Resource::Memory,
-        HostResource::Io => load::Resource::Io,
+        HostResource::Cpu => load::PressureResource::Cpu,
+        HostResource::Memory => load::PressureResource::Memory,
+        HostResource::Io => load::PressureResource::Io,
     })
 }
 

@@ -277,7 +277,8 @@ mod tests {
             let _still_running =
                 std::mem::ManuallyDrop::new(events::job_started(JOB, Duration::ZERO));
             let job = events::job_started(JOB, Duration::from_millis(2));
-            let usage = outcome::Usage { cpu: Duration::from_millis(30), max_rss_bytes: 5000 };
+            let usage =
+                outcome::ResourceUsage { cpu: Duration::from_millis(30), max_rss_bytes: 5000 };
             let outcome = Outcome::Exited { code: 3 };
             job.finish(&JobEnding { usage, ..JobEnding::unmeasured(outcome) }, 100);
             drop(events::job_started(JOB, Duration::ZERO));

@@ -1,6 +1,6 @@
 //! Closed sets of label values: however the server is used, no further series appear.
 
-use crate::confinement::{Backend, Profile};
+use crate::confinement::{Backend, SandboxProfile};
 
 /// The label keys.
 pub mod key {
@@ -187,10 +187,10 @@ words! {
 
 /// What a job's confinement lets it do.
 pub(super) const CONFINEMENT_PROFILES: [&str; 4] = [
-    Profile::None.word(),
-    Profile::Default.word(),
-    Profile::WorkspaceWrite.word(),
-    Profile::ReadOnly.word(),
+    SandboxProfile::None.word(),
+    SandboxProfile::Default.word(),
+    SandboxProfile::WorkspaceWrite.word(),
+    SandboxProfile::ReadOnly.word(),
 ];
 
 /// What enforces it.

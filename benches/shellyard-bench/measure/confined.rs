@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 
 use remains::Remains;
 use shellyard::confinement::{
-    Backend, ConfinedPlaces, Confinement, Granted, Network, Profile, ResourceLimits,
+    Backend, Confinement, GrantedConfinement, NetworkAccess, ResourceLimits, SandboxPaths,
+    SandboxProfile,
 };
-use shellyard::process::sandbox::{HostOffer, OnUnavailable, grant};
-use shellyard::process::{Confine, ExitKind, Host, Launch, LaunchStdin, Report, Variable, load};
+use shellyard::process::sandbox::{OnUnavailable, SandboxSupport, grant_confinement};
+use shellyard::process::{
+    EnvVariable, ExitKind, Host, LaunchStdin, ProcessLaunch, ReportMode, SandboxSpec, load,
+};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::runtime::Runtime;
@@ -57,22 +60,28 @@ pub(crate) fn measure(looks: usize, jobs: usize) -> Vec<Row> {
 /// One way to confine a job.
 struct Kind {
     name: &'static str,
-    granted: Granted,
+    granted: GrantedConfinement,
 }
 
 /// Those that this host can give.
 fn kinds() -> Vec<Kind> {
-    let all = host().offer();
+    let all = host().sandbox_support();
     let landlock = all.clone().limited_to(Backend::Landlock);
-    let wishes: [(_, _, _, &HostOffer); 5] = [
-        ("`none` with limits", Profile::None, Network::On, all),
-        ("`default`", Profile::Default, Network::On, all),
-        ("`workspace-write`, no network", Profile::WorkspaceWrite, Network::Off, all),
-        ("`read-only`", Profile::ReadOnly, Network::On, all),
-        ("`workspace-write` by Landlock", Profile::WorkspaceWrite, Network::Off, &landlock),
+    let wishes: [(_, _, _, &SandboxSupport); 5] = [
+        ("`none` with limits", SandboxProfile::None, NetworkAccess::On, all),
+        ("`default`", SandboxProfile::Default, NetworkAccess::On, all),
+        ("`workspace-write`, no network", SandboxProfile::WorkspaceWrite, NetworkAccess::Off, all),
+        ("`read-only`", SandboxProfile::ReadOnly, NetworkAccess::On, all),
+        (
+            "`workspace-write` by Landlock",
+            SandboxProfile::WorkspaceWrite,
+            NetworkAccess::Off,
+            &landlock,
+        ),
     ];
     let granted = wishes.into_iter().filter_map(|(name, profile, network, offer)| {
-        let granted = grant(Confinement { profile, network }, offer, OnUnavailable::Refuse);
+        let granted =
+            grant_confinement(Confinement { profile, network }, offer, OnUnavailable::Refuse);
         Some(Kind { name, granted: granted.ok()? })
     });
     granted.collect()
@@ -93,18 +102,18 @@ fn usual_limits() -> ResourceLimits {
 struct Yard {
     runtime: Runtime,
     place: TempDir,
-    places: Arc<ConfinedPlaces>,
+    places: Arc<SandboxPaths>,
 }
 
 impl Yard {
     fn open() -> Self {
-        host().spawner().start_with(Path::new(BINARY)).expect("a spawner");
+        host().spawner().start_from_program(Path::new(BINARY)).expect("a spawner");
         let place = TempDir::new().expect("a temporary directory");
         let [scratch, workspace] = ["scratch", "workspace"].map(|name| place.path().join(name));
         for path in [&scratch, &workspace] {
             std::fs::create_dir(path).expect("a directory");
         }
-        let places = ConfinedPlaces { scratch, workspace: vec![workspace], ..Default::default() };
+        let places = SandboxPaths { scratch, workspace: vec![workspace], ..Default::default() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         Self { runtime: runtime.expect("a runtime"), place, places: Arc::new(places) }
     }
@@ -112,7 +121,7 @@ impl Yard {
     /// In blocks, so that each kind is measured warm; in turns, so that a busy moment of the machine
     /// hits all of them.
     fn times(&self, kinds: &[Kind], looks: usize) -> Vec<Row> {
-        let launches: Vec<Launch> = kinds.iter().map(|kind| self.launch(kind)).collect();
+        let launches: Vec<ProcessLaunch> = kinds.iter().map(|kind| self.launch(kind)).collect();
         let mut floor = Vec::with_capacity(looks);
         let mut ours = vec![Vec::with_capacity(looks); kinds.len()];
         for _ in 0..looks.div_ceil(BLOCK) {
@@ -157,29 +166,29 @@ impl Yard {
     }
 
     fn run_many(&self, kinds: &[Kind], jobs: usize) {
-        let launches: Vec<Launch> = kinds.iter().map(|kind| self.launch(kind)).collect();
+        let launches: Vec<ProcessLaunch> = kinds.iter().map(|kind| self.launch(kind)).collect();
         launches.iter().cycle().take(jobs).for_each(|launch| self.run(launch));
     }
 
-    fn launch(&self, kind: &Kind) -> Launch {
-        let marker = host().tag().marker(1);
-        Launch {
+    fn launch(&self, kind: &Kind) -> ProcessLaunch {
+        let marker = host().tag().new_marker(1);
+        ProcessLaunch {
             program: "sh".into(),
             args: vec!["-c".into(), ":".into()],
             arg0: None,
-            env: vec![Variable::new("PATH", PATH).expect("a variable"), marker],
+            env: vec![EnvVariable::new("PATH", PATH).expect("a variable"), marker],
             cwd: self.places.workspace[0].as_path().into(),
             stdin: LaunchStdin::Null,
-            report: Report::None,
-            confine: Confine {
+            report: ReportMode::None,
+            sandbox: SandboxSpec {
                 granted: kind.granted,
                 limits: usual_limits(),
-                places: Arc::clone(&self.places),
+                paths: Arc::clone(&self.places),
             },
         }
     }
 
-    fn run(&self, launch: &Launch) {
+    fn run(&self, launch: &ProcessLaunch) {
         let status = self.runtime.block_on(async {
             let mut process = host().spawn(launch).expect("a process");
             process.stdout.read_to_end(&mut Vec::new()).await.expect("output");

@@ -12,9 +12,9 @@ use rustix::process::{
     set_dumpable_behavior, setpriority_process, setrlimit,
 };
 
-use super::launch::Variable;
+use super::launch::EnvVariable;
 use super::oom_score::OwnScore;
-use super::syscalls::{Action, Plan};
+use super::syscalls::{FileAction, PosixSpawnPlan};
 use super::{processes, syscalls};
 
 /// The variable that marks every process of a job in its environment. It is no setting: a server
@@ -57,7 +57,7 @@ impl ChildDefaults {
         set_child_subreaper(Some(getpid()))?;
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let tag = Tag::of_server(u64::from_ne_bytes(random));
+        let tag = ProcessTag::of_server(u64::from_ne_bytes(random));
         // Before Linux 5.11 this fails, and what we were started with passes on as it does by default.
         syscalls::close_inherited_on_exec().ok();
         syscalls::keep_exit_statuses();
@@ -65,8 +65,9 @@ impl ChildDefaults {
         let score = OwnScore::open().ok();
         // Our environment and memory hold tokens: no job shall read them through /proc.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
-        let carried = tag.put_on(None) && Tag::read(getpid()) == Some(tag);
-        let carrier = if carried { Carrier::LimitAndEnvironment } else { Carrier::EnvironmentOnly };
+        let carried = tag.put_on(None) && ProcessTag::read(getpid()) == Some(tag);
+        let carrier =
+            if carried { TagCarrier::LimitAndEnvironment } else { TagCarrier::EnvironmentOnly };
         Ok(Self { tag: HostTag { tag, carrier }, open_files: raise_open_files(), score })
     }
 
@@ -80,7 +81,7 @@ impl ChildDefaults {
     }
 
     /// The tag of the child with this serial number, where the host lets us put tags on processes.
-    pub(crate) fn child_tag(&self, serial: u32) -> Option<Tag> {
+    pub(crate) fn child_tag(&self, serial: u32) -> Option<ProcessTag> {
         Some(self.tag.inherited()?.of_child(serial))
     }
 
@@ -100,14 +101,15 @@ impl ChildDefaults {
     ) -> Result<Pid, Errno> {
         let root = open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let actions = [
-            Action::Chdir(root.as_fd()),
-            Action::Dup { from: line, to: 0 },
-            Action::Open { to: 1, path: c"/dev/null", flags: libc::O_WRONLY },
-            Action::Copy { from: 1, to: 2 },
+            FileAction::Chdir(root.as_fd()),
+            FileAction::Dup { from: line, to: 0 },
+            FileAction::Open { to: 1, path: c"/dev/null", flags: libc::O_WRONLY },
+            FileAction::Copy { from: 1, to: 2 },
         ];
         // It is no job: it has the score of the server.
         let _kept = self.score.as_ref().map(OwnScore::keep);
-        let plan = Plan { path: program, argv, env: &[], actions: &actions, blocked: &BLOCKED };
+        let plan =
+            PosixSpawnPlan { path: program, argv, env: &[], actions: &actions, blocked: &BLOCKED };
         syscalls::posix_spawn(&plan)
     }
 
@@ -142,13 +144,13 @@ impl ChildDefaults {
 /// What tells this server's processes from all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostTag {
-    tag: Tag,
-    carrier: Carrier,
+    tag: ProcessTag,
+    carrier: TagCarrier,
 }
 
 /// What carries the tag to descendants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Carrier {
+enum TagCarrier {
     LimitAndEnvironment,
     EnvironmentOnly,
 }
@@ -157,7 +159,7 @@ impl HostTag {
     /// A variable that marks the processes of one run of this job, and of no other; the caller puts
     /// it into their environment.
     #[must_use]
-    pub fn marker(&self, job: u64) -> Variable {
+    pub fn new_marker(&self, job: u64) -> EnvVariable {
         // The number of a job is its tenant's; one process may hold several yards. Jobs see this:
         // a counter would tell a tenant how many jobs others start. `prepare` made sure that the
         // system gives random numbers.
@@ -173,10 +175,10 @@ impl HostTag {
     }
 
     /// The tag that descendants inherit in their limits, where the host lets us set one.
-    pub(crate) fn inherited(&self) -> Option<Tag> {
+    pub(crate) fn inherited(&self) -> Option<ProcessTag> {
         match self.carrier {
-            Carrier::LimitAndEnvironment => Some(self.tag),
-            Carrier::EnvironmentOnly => None,
+            TagCarrier::LimitAndEnvironment => Some(self.tag),
+            TagCarrier::EnvironmentOnly => None,
         }
     }
 }
@@ -197,15 +199,9 @@ fn raise_open_files() -> Rlimit {
 }
 
 /// Has the calling thread run before other work, where the server has the privilege for that.
-pub fn prefer_this_thread() {
+pub fn raise_thread_priority() {
     // `None` is the calling thread: on Linux each has a niceness of its own.
     setpriority_process(None, FIRST_NICE).ok();
-}
-
-/// Keeps the signals that children have ended for [`wait_for_a_child`]. To be called before there are
-/// other threads: one that did not inherit this would be interrupted by each, and take it.
-pub fn keep_child_signals() {
-    syscalls::block_child_signals();
 }
 
 /// Blocks until a child has ended since the last call, or until the first tree is there, for at most
@@ -213,7 +209,7 @@ pub fn keep_child_signals() {
 ///
 /// # Errors
 /// When the system does not tell.
-pub fn wait_for_a_child(limit: Option<Duration>) -> io::Result<bool> {
+pub fn wait_for_child_exit(limit: Option<Duration>) -> io::Result<bool> {
     Ok(syscalls::take_child_signal(limit)?)
 }
 
@@ -225,13 +221,13 @@ pub fn wait_for_a_child(limit: Option<Duration>) -> io::Result<bool> {
 
 /// Which server a process comes from (upper bits), and which of its children (lower bits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tag(u64);
+pub(crate) struct ProcessTag(u64);
 
 const CHILD_BITS: u32 = 24;
 /// Far above any limit that somebody means, and below what signed readers take.
 const BASE: u64 = 1 << 62;
 
-impl Tag {
+impl ProcessTag {
     /// A server's own tag, from a random number.
     pub(crate) const fn of_server(random: u64) -> Self {
         Self(BASE | ((random << CHILD_BITS) & (BASE - 1)))
@@ -280,7 +276,7 @@ mod tests {
     #[test]
     fn a_child_gets_no_more_files_than_the_hard_limit_of_its_parent() {
         let started_with = Rlimit { current: Some(1024), maximum: Some(4096) };
-        let tag = HostTag { tag: Tag::of_server(7), carrier: Carrier::EnvironmentOnly };
+        let tag = HostTag { tag: ProcessTag::of_server(7), carrier: TagCarrier::EnvironmentOnly };
         let defaults = ChildDefaults { tag, open_files: started_with, score: None };
         for (hard, expected) in [
             (None, started_with),
@@ -301,19 +297,19 @@ mod tag_tests {
     proptest! {
         #[test]
         fn children_share_their_server_and_nothing_else(random: u64, a in 1_u32..1 << 24, b in 1_u32..1 << 24) {
-            let server = Tag::of_server(random);
+            let server = ProcessTag::of_server(random);
             let (first, second) = (server.of_child(a), server.of_child(b));
             prop_assert!(server.is_of_server() && !first.is_of_server());
             prop_assert!(first.same_server(second) && first.same_server(server));
             prop_assert_eq!(first == second, a == b);
-            prop_assert_eq!(Tag::from_number(first.to_number()), Some(first));
+            prop_assert_eq!(ProcessTag::from_number(first.to_number()), Some(first));
         }
     }
 
     #[test]
     fn an_ordinary_limit_is_no_tag() {
         for number in [0, 1, 200_000, 1 << 50, u64::MAX] {
-            assert_eq!(Tag::from_number(number), None, "{number}");
+            assert_eq!(ProcessTag::from_number(number), None, "{number}");
         }
     }
 }

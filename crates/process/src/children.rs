@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
-use super::processes::{self, Stat};
-use super::syscalls::{self, Ended};
+use super::processes::{self, ProcStat};
+use super::syscalls::{self, ChildExit};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
@@ -28,7 +28,7 @@ pub(crate) struct Children {
     /// The lock that is held for reading from before a child exists until it is registered, and for
     /// writing while orphans are reaped. Otherwise a child that ends at once would pass for an orphan.
     creating: RwLock<()>,
-    registry: Mutex<Registry>,
+    registry: Mutex<ChildRegistry>,
     last_serial: AtomicU32,
     /// The list of the main thread's children, open since it was first read.
     list: Mutex<Option<File>>,
@@ -37,7 +37,7 @@ pub(crate) struct Children {
 }
 
 #[derive(Debug, Default)]
-struct Registry {
+struct ChildRegistry {
     /// Process id to serial number. The serial tells a child from a later one with the same id.
     owned: HashMap<Pid, u32>,
     /// Children whose owner is gone: nobody waits for them any more.
@@ -68,7 +68,7 @@ impl Creation<'_> {
     pub(crate) fn register(&self, pid: Pid) -> Child {
         let serial = self.children.new_serial();
         self.children.registry().owned.insert(pid, serial);
-        Child { children: Arc::clone(self.children), pid, serial, state: Reaping::Due }
+        Child { children: Arc::clone(self.children), pid, serial, state: ReapState::Due }
     }
 }
 
@@ -80,11 +80,11 @@ pub(crate) struct Child {
     children: Arc<Children>,
     pid: Pid,
     serial: u32,
-    state: Reaping,
+    state: ReapState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reaping {
+enum ReapState {
     Due,
     Done,
 }
@@ -95,7 +95,7 @@ impl Child {
     }
 
     /// Takes the exit status if the child has ended; `None` while it runs.
-    pub(crate) fn try_reap(&mut self) -> io::Result<Option<Ended>> {
+    pub(crate) fn try_reap(&mut self) -> io::Result<Option<ChildExit>> {
         let ended = syscalls::try_wait(self.pid)?;
         if ended.is_some() {
             self.settle();
@@ -121,25 +121,25 @@ impl Child {
 
     /// Gives up a child that is ending, and that was no job's: it is reaped without being counted.
     pub(crate) fn dismiss(mut self) {
-        self.state = Reaping::Done;
+        self.state = ReapState::Done;
         self.children.registry().dismissed.push(self.pid);
     }
 
     fn settle(&mut self) {
-        self.state = Reaping::Done;
+        self.state = ReapState::Done;
         self.children.registry().forget(self.pid, self.serial);
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if self.state == Reaping::Due {
+        if self.state == ReapState::Due {
             self.children.registry().abandoned.push(self.pid);
         }
     }
 }
 
-impl Registry {
+impl ChildRegistry {
     fn begin_creation(&mut self) -> u64 {
         let number = self.next_creation;
         self.next_creation += 1;
@@ -262,7 +262,7 @@ impl Children {
     ///
     /// They are stopped first, until nobody new turns up: who is stopped cannot start others. Returns
     /// those that are still alive when none has ended for as long as `limit`, by a last scan.
-    pub(crate) fn end_all(&self, find: impl Fn() -> Vec<Stat>, limit: Duration) -> Vec<u32> {
+    pub(crate) fn end_all(&self, find: impl Fn() -> Vec<ProcStat>, limit: Duration) -> Vec<u32> {
         processes::freeze(&find);
         let mut deadline = Instant::now() + limit;
         let mut fewest = usize::MAX;
@@ -271,7 +271,7 @@ impl Children {
         loop {
             let found = find();
             self.reap_dead(&found);
-            let alive: Vec<_> = found.iter().filter(|stat| stat.alive()).collect();
+            let alive: Vec<_> = found.iter().filter(|stat| stat.is_alive()).collect();
             // One scan may miss who was just being handed from a dying parent to us.
             empty_scans = if alive.is_empty() { empty_scans + 1 } else { 0 };
             // The thousands of a fork bomb take their time to end.
@@ -292,13 +292,13 @@ impl Children {
     }
 
     /// Reaps the dead among those that fell to us, so that they do not fill the process table.
-    fn reap_dead(&self, found: &[Stat]) {
+    fn reap_dead(&self, found: &[ProcStat]) {
         let own = getpid().as_raw_nonzero().get();
-        let dead = found.iter().filter(|stat| !stat.alive() && stat.parent == own);
+        let dead = found.iter().filter(|stat| !stat.is_alive() && stat.parent == own);
         self.reap_adopted(&dead.map(|stat| stat.pid).collect::<Vec<_>>());
     }
 
-    fn registry(&self) -> MutexGuard<'_, Registry> {
+    fn registry(&self) -> MutexGuard<'_, ChildRegistry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

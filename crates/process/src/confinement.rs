@@ -7,7 +7,7 @@ use std::time::Duration;
 /// What a job may do to its surroundings. Loosest first: a later one allows nothing that an
 /// earlier one forbids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Profile {
+pub enum SandboxProfile {
     /// Whatever the server's user may.
     None,
     /// The same, without the system calls that reach into other processes or into the kernel, and
@@ -19,7 +19,7 @@ pub enum Profile {
     ReadOnly,
 }
 
-impl Profile {
+impl SandboxProfile {
     /// Each with the word for it in settings and on the wire.
     pub const WORDS: [(&'static str, Self); 4] = [
         ("none", Self::None),
@@ -50,14 +50,14 @@ impl Profile {
 
     /// The network that a job gets where nobody says.
     #[must_use]
-    pub const fn usual_network(self) -> Network {
-        if self.limits_files() { Network::Off } else { Network::On }
+    pub const fn default_network(self) -> NetworkAccess {
+        if self.limits_files() { NetworkAccess::Off } else { NetworkAccess::On }
     }
 }
 
 /// Whether a job reaches other hosts, and programs on this one by their addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Network {
+pub enum NetworkAccess {
     /// It does.
     On,
     /// It does not. In a network namespace of its own it reaches its own servers; unix sockets
@@ -65,7 +65,7 @@ pub enum Network {
     Off,
 }
 
-impl Network {
+impl NetworkAccess {
     /// Each with the word for it in settings and on the wire.
     pub const WORDS: [(&'static str, Self); 2] = [("on", Self::On), ("off", Self::Off)];
 
@@ -83,14 +83,14 @@ impl Network {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Confinement {
     /// What the job may do to its surroundings.
-    pub profile: Profile,
+    pub profile: SandboxProfile,
     /// Whether it has a network.
-    pub network: Network,
+    pub network: NetworkAccess,
 }
 
 impl Confinement {
     /// None at all.
-    pub const NONE: Self = Self { profile: Profile::None, network: Network::On };
+    pub const NONE: Self = Self { profile: SandboxProfile::None, network: NetworkAccess::On };
 
     /// Whether it allows nothing that the other forbids.
     #[must_use]
@@ -141,24 +141,27 @@ impl Backend {
 
 /// What a job gets: what was asked for, who enforces it, and what of it this host could not give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Granted {
+pub struct GrantedConfinement {
     /// What was asked for.
-    pub asked: Confinement,
+    pub requested: Confinement,
     /// What holds: the same, or less where the host cannot do it and a setting allows that.
-    pub given: Confinement,
+    pub effective: Confinement,
     /// What enforces it.
     pub backend: Backend,
 }
 
-impl Granted {
+impl GrantedConfinement {
     /// No confinement at all.
-    pub const NOTHING: Self =
-        Self { asked: Confinement::NONE, given: Confinement::NONE, backend: Backend::Nothing };
+    pub const NOTHING: Self = Self {
+        requested: Confinement::NONE,
+        effective: Confinement::NONE,
+        backend: Backend::Nothing,
+    };
 
     /// Whether the host could not give all of it.
     #[must_use]
     pub fn is_degraded(self) -> bool {
-        self.asked != self.given
+        self.requested != self.effective
     }
 }
 
@@ -213,7 +216,7 @@ fn tighter<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
 
 /// Where things are that confinement is about: the same for all jobs of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ConfinedPlaces {
+pub struct SandboxPaths {
     /// The workspaces, as full paths; empty: the directory in which a job runs.
     pub workspace: Vec<PathBuf>,
     /// The home directory of the server's user.
@@ -230,7 +233,7 @@ pub struct ConfinedPlaces {
     pub scratch: PathBuf,
 }
 
-impl ConfinedPlaces {
+impl SandboxPaths {
     /// `true` if a job that writes to this workspace must not write the file. Both are full paths
     /// with links followed.
     #[must_use]
@@ -257,12 +260,12 @@ mod tests {
 
     #[test]
     fn names_are_protected_in_the_workspace_or_the_home() {
-        let places = ConfinedPlaces {
+        let places = SandboxPaths {
             home: Some("/h".into()),
             protected: [".git/config", ".git/modules/*/config", ".vscode", "~/.bashrc"]
                 .map(PathBuf::from)
                 .to_vec(),
-            ..ConfinedPlaces::default()
+            ..SandboxPaths::default()
         };
         let protects = |file: &str| places.protects(Path::new("/w"), Path::new(file));
         for file in ["/w/.git/config", "/w/.git/modules/a/config", "/w/.vscode/x", "/h/.bashrc"] {
@@ -275,17 +278,17 @@ mod tests {
 
     #[test]
     fn a_later_profile_is_tighter() {
-        let order = Profile::WORDS.map(|(_, profile)| profile);
+        let order = SandboxProfile::WORDS.map(|(_, profile)| profile);
         assert!(order.is_sorted());
-        for (word, profile) in Profile::WORDS {
+        for (word, profile) in SandboxProfile::WORDS {
             assert_eq!(word, profile.word());
         }
     }
 
     #[test]
     fn tighter_in_one_respect_and_looser_in_another_is_not_as_tight() {
-        let loose = Confinement { profile: Profile::Default, network: Network::Off };
-        let tight = Confinement { profile: Profile::ReadOnly, network: Network::On };
+        let loose = Confinement { profile: SandboxProfile::Default, network: NetworkAccess::Off };
+        let tight = Confinement { profile: SandboxProfile::ReadOnly, network: NetworkAccess::On };
         assert!(!tight.is_as_tight_as(loose) && !loose.is_as_tight_as(tight));
         assert!(loose.is_as_tight_as(Confinement::NONE) && loose.is_as_tight_as(loose));
     }

@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags, fstat, fstatfs, open, stat};
 use rustix::io::Errno;
 
 use super::start_error::out_of_files;
-use super::syscalls::in_place;
+use super::syscalls::block_in_place;
 use crate::start_error::StartError;
 
 /// Where a process runs.
@@ -66,7 +66,7 @@ impl OpenedDir {
         if local.has(path) {
             Self::open_now(path, local)
         } else {
-            in_place(|| Self::open_now(path, local))
+            block_in_place(|| Self::open_now(path, local))
         }
     }
 
@@ -185,11 +185,11 @@ mod tests {
     use super::*;
 
     /// Two directories with their names as files in them, and a link to the first.
-    struct Place {
+    struct TestDir {
         root: TempDir,
     }
 
-    impl Place {
+    impl TestDir {
         fn new() -> Self {
             let place = Self { root: tempfile::tempdir().unwrap() };
             for name in ["inside", "outside"] {
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn the_path_is_that_of_what_was_opened() {
-        let place = Place::new();
+        let place = TestDir::new();
         fs::create_dir(place.at("inside/deep")).unwrap();
         symlink("link/deep", place.at("chain")).unwrap();
         for (given, expected) in [
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn each_obstacle_is_named() {
-        let place = Place::new();
+        let place = TestDir::new();
         symlink("nowhere", place.at("dangling")).unwrap();
         symlink("loop", place.at("loop")).unwrap();
         check_refused(&place.at("none"), "no such directory");
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_removed_directory_is_not_taken_for_one_that_has_its_name() {
-        let place = Place::new();
+        let place = TestDir::new();
         let open = open_directory(&place.at("inside"), &LocalDirs::default()).unwrap();
         fs::remove_dir_all(place.at("inside")).unwrap();
         assert_eq!(path_of(&open), Err(Errno::NOENT));
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_link_that_is_swapped_before_or_after_the_check_changes_nothing() {
-        let place = Place::new();
+        let place = TestDir::new();
         let open = open_directory(&place.at("link"), &LocalDirs::default()).unwrap();
         place.swap("outside");
         assert_eq!(path_of(&open), Ok(place.at("inside")));
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn no_race_makes_the_path_differ_from_the_directory() {
-        let place = Place::new();
+        let place = TestDir::new();
         let (link, inside) = (place.at("link"), place.at("inside"));
         let deadline = Instant::now() + Duration::from_secs(30);
         let over = AtomicBool::new(false);

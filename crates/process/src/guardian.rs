@@ -21,9 +21,9 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, Pid, getpid, set_dumpable_behavior};
 
 use super::cgroup;
-use super::child_defaults::{ChildDefaults, HostTag, OURSELVES, Tag};
+use super::child_defaults::{ChildDefaults, HostTag, OURSELVES, ProcessTag};
 use super::children::{Child, Children};
-use super::processes::{self, ProcessKey, Snapshot, Stat, TreeScan};
+use super::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, TreeScan};
 use super::sandbox::scratch;
 
 /// The first argument that makes the program a guardian.
@@ -39,12 +39,12 @@ pub struct Guardian {
     defaults: Arc<ChildDefaults>,
     /// The number of the process that was started last; zero before there is one.
     latest: AtomicI32,
-    post: Mutex<Post>,
+    post: Mutex<GuardianState>,
 }
 
 /// Whether this process has a guardian.
 #[derive(Debug)]
-enum Post {
+enum GuardianState {
     /// Nobody asked for one.
     Unwanted,
     /// The next who needs it starts it, for this directory of jobs' files.
@@ -63,7 +63,12 @@ struct GuardianProcess {
 
 impl Guardian {
     pub(crate) fn new(children: Arc<Children>, defaults: Arc<ChildDefaults>) -> Self {
-        Self { children, defaults, latest: AtomicI32::new(0), post: Mutex::new(Post::Unwanted) }
+        Self {
+            children,
+            defaults,
+            latest: AtomicI32::new(0),
+            post: Mutex::new(GuardianState::Unwanted),
+        }
     }
 
     /// The number of the guardian process, where there is one.
@@ -71,12 +76,12 @@ impl Guardian {
         Pid::from_raw(self.latest.load(Ordering::Relaxed))
     }
 
-    /// From now on this server wants a guardian: [`Self::ensure`] starts one. It cleans up the directory in
+    /// From now on this server wants a guardian: [`Self::ensure_running`] starts one. It cleans up the directory in
     /// which jobs have their files, if there is one.
-    pub fn want(&self, scratch: Option<&Path>) {
+    pub fn enable(&self, scratch: Option<&Path>) {
         let mut post = self.post();
-        if matches!(*post, Post::Unwanted) {
-            *post = Post::Vacant(scratch.map(Path::to_owned));
+        if matches!(*post, GuardianState::Unwanted) {
+            *post = GuardianState::Vacant(scratch.map(Path::to_owned));
         }
     }
 
@@ -85,7 +90,7 @@ impl Guardian {
     ///
     /// # Errors
     /// When the system gives no more files or processes. The next call tries again.
-    pub fn ensure(&self) -> io::Result<()> {
+    pub fn ensure_running(&self) -> io::Result<()> {
         self.fill(&mut self.post())
     }
 
@@ -94,17 +99,17 @@ impl Guardian {
     ///
     /// # Errors
     /// When the system gives no more files or processes. The next call tries again.
-    pub fn renew(&self) -> io::Result<bool> {
+    pub fn restart_if_dead(&self) -> io::Result<bool> {
         let mut post = self.post();
         let died = match &mut *post {
-            Post::Held(guardian) => {
+            GuardianState::Held(guardian) => {
                 guardian.child.try_reap()?.is_some().then(|| guardian.scratch.take())
             }
-            Post::Unwanted | Post::Vacant(_) => None,
+            GuardianState::Unwanted | GuardianState::Vacant(_) => None,
         };
         let has_died = died.is_some();
         if let Some(scratch) = died {
-            *post = Post::Vacant(scratch);
+            *post = GuardianState::Vacant(scratch);
         }
         self.fill(&mut post)?;
         Ok(has_died)
@@ -112,9 +117,9 @@ impl Guardian {
 
     /// Has the guardian do its work although this process is still there: for an exit that a stuck
     /// thread could hold up. Does nothing while another thread is at the guardian.
-    pub fn let_go(&self) {
+    pub fn trigger(&self) {
         if let Ok(mut post) = self.post.try_lock()
-            && let Post::Held(guardian) = &mut *post
+            && let GuardianState::Held(guardian) = &mut *post
         {
             guardian.lifeline = None;
         }
@@ -126,20 +131,20 @@ impl Guardian {
     /// # Errors
     /// When the kernel does not tell about this process.
     pub(crate) fn end_everything(&self, other: Option<Pid>) -> io::Result<Vec<u32>> {
-        let left = LeftBehind::of(&self.defaults.tag())?;
+        let left = ServerProcesses::of(&self.defaults.tag())?;
         // Held, so that no guardian is started that would be taken for one of the left-behind.
         let post = self.post();
         let guardian = match &*post {
-            Post::Held(guardian) => Some(guardian.child.pid()),
-            Post::Unwanted | Post::Vacant(_) => None,
+            GuardianState::Held(guardian) => Some(guardian.child.pid()),
+            GuardianState::Unwanted | GuardianState::Vacant(_) => None,
         };
         let kept: Vec<Pid> = guardian.into_iter().chain(other).collect();
         Ok(left.end_own(&self.children, &kept))
     }
 
-    fn fill(&self, post: &mut Post) -> io::Result<()> {
-        if let Post::Vacant(scratch) = post {
-            *post = Post::Held(self.start(scratch.clone())?);
+    fn fill(&self, post: &mut GuardianState) -> io::Result<()> {
+        if let GuardianState::Vacant(scratch) = post {
+            *post = GuardianState::Held(self.start(scratch.clone())?);
         }
         Ok(())
     }
@@ -154,20 +159,20 @@ impl Guardian {
         Ok(GuardianProcess { child, scratch, lifeline: Some(ours) })
     }
 
-    fn post(&self) -> MutexGuard<'_, Post> {
+    fn post(&self) -> MutexGuard<'_, GuardianState> {
         self.post.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What a guardian is told: whose processes to end, and where that server kept its jobs' files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Orders {
-    left: LeftBehind,
+struct GuardianArgs {
+    left: ServerProcesses,
     scratch: Option<PathBuf>,
 }
 
 fn argv(host: &HostTag, scratch: Option<&Path>) -> io::Result<Vec<CString>> {
-    let tag = host.inherited().map_or(0, Tag::to_number);
+    let tag = host.inherited().map_or(0, ProcessTag::to_number);
     let (server, started) = processes::own_key()?;
     let words = [
         "shellyard".to_owned(),
@@ -182,17 +187,17 @@ fn argv(host: &HostTag, scratch: Option<&Path>) -> io::Result<Vec<CString>> {
     Ok(words.map(CString::new).collect::<Result<_, _>>()?)
 }
 
-impl Orders {
+impl GuardianArgs {
     /// Understands the arguments that [`argv`] gives, the program's name being left out.
     fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut args = args.into_iter();
         let mut word = || args.next().and_then(|arg| arg.into_string().ok());
         word().filter(|first| first == GUARDIAN_ARG)?;
-        let tag = Tag::from_number(word()?.parse().ok()?);
+        let tag = ProcessTag::from_number(word()?.parse().ok()?);
         // Without its end a short prefix would match markers of others.
         let marker_prefix = word().filter(|prefix| prefix.ends_with(':'))?;
         let server = (Pid::from_raw(word()?.parse().ok()?)?, word()?.parse().ok()?);
-        let left = LeftBehind { tag, marker_prefix, server, recorded: HashSet::new() };
+        let left = ServerProcesses { tag, marker_prefix, server, recorded: HashSet::new() };
         Some(Self { left, scratch: args.next().map(PathBuf::from) })
     }
 
@@ -208,7 +213,7 @@ impl Orders {
 ///
 /// To be called before anything else in `main`.
 pub(crate) fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
-    let mut orders = Orders::parse(args)?;
+    let mut orders = GuardianArgs::parse(args)?;
     // Closed to jobs, which are the same user's. A kernel that refuses leaves it as it was.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     wait_for_end_of_input();
@@ -245,8 +250,8 @@ const SWEEP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Tells the processes that came out of one server from all others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LeftBehind {
-    pub(crate) tag: Option<Tag>,
+pub(crate) struct ServerProcesses {
+    pub(crate) tag: Option<ProcessTag>,
     pub(crate) marker_prefix: String,
     /// The server itself, which is none of them.
     pub(crate) server: ProcessKey,
@@ -254,7 +259,7 @@ pub(crate) struct LeftBehind {
     pub(crate) recorded: HashSet<ProcessKey>,
 }
 
-impl LeftBehind {
+impl ServerProcesses {
     /// Describes what this process, as a server, would leave.
     pub(crate) fn of(host: &HostTag) -> io::Result<Self> {
         let (marker_prefix, recorded) = (host.marker_prefix(), HashSet::new());
@@ -274,29 +279,29 @@ impl LeftBehind {
         children.end_all(|| self.find(kept, |stat| stat.parent == own), SWEEP_LIMIT)
     }
 
-    fn find(&self, kept: &[Pid], is_child: impl Fn(&Stat) -> bool) -> Vec<Stat> {
+    fn find(&self, kept: &[Pid], is_child: impl Fn(&ProcStat) -> bool) -> Vec<ProcStat> {
         // By their cgroups first: what they carry in themselves they may have shed.
         let in_cgroups: HashSet<ProcessKey> =
             cgroup::kill_jobs_of(self.server).into_iter().collect();
-        let is_kept = |stat: &Stat| {
+        let is_kept = |stat: &ProcStat| {
             stat.pid == getpid() || stat.key() == self.server || kept.contains(&stat.pid)
         };
-        let mut found = Snapshot::take().with_descendants(|stat| {
+        let mut found = ProcessSnapshot::take().with_descendants(|stat| {
             let is_concerned =
                 in_cgroups.contains(&stat.key()) || is_child(stat) || self.concerns(stat);
-            stat.alive() && !is_kept(stat) && is_concerned
+            stat.is_alive() && !is_kept(stat) && is_concerned
         });
-        found.retain(|stat| stat.alive() && !is_kept(stat));
+        found.retain(|stat| stat.is_alive() && !is_kept(stat));
         found
     }
 
     /// `true` if this process itself is one of them.
-    pub(crate) fn concerns(&self, stat: &Stat) -> bool {
+    pub(crate) fn concerns(&self, stat: &ProcStat) -> bool {
         self.recorded.contains(&stat.key()) || self.is_tagged(stat.pid) || self.is_marked(stat.pid)
     }
 
     fn is_tagged(&self, pid: Pid) -> bool {
-        self.tag.is_some_and(|ours| Tag::read(pid).is_some_and(|tag| tag.same_server(ours)))
+        self.tag.is_some_and(|ours| ProcessTag::read(pid).is_some_and(|tag| tag.same_server(ours)))
     }
 
     fn is_marked(&self, pid: Pid) -> bool {
@@ -315,7 +320,7 @@ const fn number(pid: Pid) -> i32 {
 pub struct ProcessRecord {
     dir: PathBuf,
     boot: String,
-    written: LeftBehind,
+    written: ServerProcesses,
 }
 
 impl ProcessRecord {
@@ -324,7 +329,7 @@ impl ProcessRecord {
     /// # Errors
     /// When it cannot be written.
     pub fn begin(dir: &Path, host: &HostTag) -> io::Result<Self> {
-        let written = LeftBehind::of(host)?;
+        let written = ServerProcesses::of(host)?;
         let record = Self { dir: dir.to_owned(), boot: boot_id()?, written };
         record.write(&record.written)?;
         Ok(record)
@@ -338,14 +343,14 @@ impl ProcessRecord {
         if self.written.recorded == scan.processes {
             return Ok(());
         }
-        let found = LeftBehind { recorded: scan.processes, ..self.written.clone() };
+        let found = ServerProcesses { recorded: scan.processes, ..self.written.clone() };
         self.write(&found)?;
         self.written = found;
         Ok(())
     }
 
     /// Replaces the file whole or not at all: the server may be killed at any moment.
-    fn write(&self, left: &LeftBehind) -> io::Result<()> {
+    fn write(&self, left: &ServerProcesses) -> io::Result<()> {
         let new = self.dir.join(NEW_FILE);
         fs::write(&new, render(&self.boot, left))?;
         fs::rename(new, self.dir.join(FILE))
@@ -354,7 +359,7 @@ impl ProcessRecord {
 
 /// Reads the record of the server whose directory this was; `None` where there is none, or where the
 /// system was started again since: the numbers are others' now.
-pub(crate) fn read(dir: &Path) -> Option<LeftBehind> {
+pub(crate) fn read(dir: &Path) -> Option<ServerProcesses> {
     parse(&fs::read_to_string(dir.join(FILE)).ok()?, &boot_id().ok()?)
 }
 
@@ -368,8 +373,8 @@ fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-fn render(boot: &str, left: &LeftBehind) -> String {
-    let tag = left.tag.map_or(0, Tag::to_number);
+fn render(boot: &str, left: &ServerProcesses) -> String {
+    let tag = left.tag.map_or(0, ProcessTag::to_number);
     let (server, started) = left.server;
     let mut text = format!("{boot}\n{server} {started} {tag} {}\n", left.marker_prefix);
     for (pid, started) in &left.recorded {
@@ -379,16 +384,16 @@ fn render(boot: &str, left: &LeftBehind) -> String {
     text
 }
 
-fn parse(text: &str, boot: &str) -> Option<LeftBehind> {
+fn parse(text: &str, boot: &str) -> Option<ServerProcesses> {
     let mut lines = text.lines();
     lines.next().filter(|found| *found == boot)?;
     let mut words = lines.next()?.split(' ');
     let server = (Pid::from_raw(words.next()?.parse().ok()?)?, words.next()?.parse().ok()?);
-    let tag = Tag::from_number(words.next()?.parse().ok()?);
+    let tag = ProcessTag::from_number(words.next()?.parse().ok()?);
     // Without its end a short prefix would match markers of others.
     let marker_prefix = words.next().filter(|prefix| prefix.ends_with(':'))?.to_owned();
     let recorded = lines.map(process_key).collect::<Option<_>>()?;
-    Some(LeftBehind { tag, marker_prefix, server, recorded })
+    Some(ServerProcesses { tag, marker_prefix, server, recorded })
 }
 
 fn process_key(line: &str) -> Option<ProcessKey> {
@@ -402,33 +407,35 @@ mod tests {
 
     use super::*;
     use crate::host::tests::host;
-    use crate::{Confine, ExitKind, Launch, LaunchStdin, Process, Report, Variable};
+    use crate::{
+        EnvVariable, ExitKind, LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec,
+    };
 
-    fn sleeper(env: Vec<Variable>) -> Process {
-        let launch = Launch {
+    fn sleeper(env: Vec<EnvVariable>) -> Process {
+        let launch = ProcessLaunch {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), "/usr/bin/setsid /bin/sleep 1000 & /bin/sleep 1000".into()],
             arg0: None,
             env,
             cwd: "/".into(),
             stdin: LaunchStdin::Null,
-            report: Report::None,
-            confine: Confine::not(),
+            report: ReportMode::None,
+            sandbox: SandboxSpec::none(),
         };
         host().spawn(&launch).unwrap()
     }
 
     /// Of a server that is not this process, which all children are of here.
-    fn left(tag: Option<Tag>, marker_prefix: &str) -> LeftBehind {
+    fn left(tag: Option<ProcessTag>, marker_prefix: &str) -> ServerProcesses {
         let server = (Pid::from_raw(i32::MAX).unwrap(), 0);
         let recorded = HashSet::new();
-        LeftBehind { tag, marker_prefix: marker_prefix.into(), server, recorded }
+        ServerProcesses { tag, marker_prefix: marker_prefix.into(), server, recorded }
     }
 
     /// How many are their program by now: while one becomes it, its variables cannot be read.
     fn sleeping(process: &Process) -> usize {
         let line = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let alive = process.tree.alive();
+        let alive = process.tree.living_pids();
         alive.iter().filter(|pid| line(pid).starts_with(b"/bin/sleep\0")).count()
     }
 
@@ -441,15 +448,15 @@ mod tests {
         }
     }
 
-    async fn check_swept(process: Process, left: LeftBehind) {
+    async fn check_swept(process: Process, left: ServerProcesses) {
         wait_for(&process, 3);
         let alive =
             tokio::task::spawn_blocking(move || left.end(&host().trees().children)).await.unwrap();
         assert_eq!(alive, [0; 0]);
         // On a busy host it takes a while until a process that was told to end has ended.
         let deadline = std::time::Instant::now() + Duration::from_secs(30);
-        while !process.tree.alive().is_empty() {
-            assert!(std::time::Instant::now() < deadline, "{:?}", process.tree.alive());
+        while !process.tree.living_pids().is_empty() {
+            assert!(std::time::Instant::now() < deadline, "{:?}", process.tree.living_pids());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let status = process.leader.wait().await.unwrap().status;
@@ -458,8 +465,8 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_has_the_marker_is_ended_and_nobody_else() {
-        let marked = sleeper(vec![Variable::new("SHELLYARD_JOB", "swept:1").unwrap()]);
-        let other = sleeper(vec![Variable::new("SHELLYARD_JOB", "swept2:1").unwrap()]);
+        let marked = sleeper(vec![EnvVariable::new("SHELLYARD_JOB", "swept:1").unwrap()]);
+        let other = sleeper(vec![EnvVariable::new("SHELLYARD_JOB", "swept2:1").unwrap()]);
         wait_for(&other, 3);
         check_swept(marked, left(None, "SHELLYARD_JOB=swept:")).await;
         assert_eq!(other.tree.read_activity().processes, 3);
@@ -473,15 +480,15 @@ mod tests {
         let leader = Pid::from_raw(process.tree.leader_pid().cast_signed()).unwrap();
         let key = processes::stat(leader).unwrap().key();
         let nobody = left(None, "SHELLYARD_JOB=nobody:");
-        check_swept(process, LeftBehind { recorded: [key].into(), ..nobody }).await;
+        check_swept(process, ServerProcesses { recorded: [key].into(), ..nobody }).await;
     }
 
     #[tokio::test]
     async fn whoever_has_the_tag_is_ended() {
         let process = sleeper(Vec::new());
         wait_for(&process, 3);
-        let foreign = Tag::of_server(0x1234_5678_9abc);
-        for (serial, pid) in (1..).zip(process.tree.alive()) {
+        let foreign = ProcessTag::of_server(0x1234_5678_9abc);
+        for (serial, pid) in (1..).zip(process.tree.living_pids()) {
             let pid = Pid::from_raw(pid.cast_signed());
             assert!(foreign.of_child(serial).put_on(pid));
         }
@@ -495,8 +502,8 @@ mod tests {
             let args = argv(&tag, scratch.as_deref()).unwrap().into_iter().skip(1);
             let args = args.map(|arg| OsString::from(arg.into_string().unwrap()));
             assert_eq!(
-                Orders::parse(args),
-                Some(Orders { left: LeftBehind::of(&tag).unwrap(), scratch })
+                GuardianArgs::parse(args),
+                Some(GuardianArgs { left: ServerProcesses::of(&tag).unwrap(), scratch })
             );
         }
     }
@@ -512,7 +519,7 @@ mod tests {
             &[GUARDIAN_ARG, "0", "SHELLYARD_JOB=a:", "0", "7"],
         ];
         for args in calls {
-            assert_eq!(Orders::parse(args.iter().map(OsString::from)), None, "{args:?}");
+            assert_eq!(GuardianArgs::parse(args.iter().map(OsString::from)), None, "{args:?}");
         }
     }
 }
@@ -522,10 +529,10 @@ mod left_behind_tests {
     use super::*;
     use crate::host::tests::host;
 
-    fn left() -> LeftBehind {
+    fn left() -> ServerProcesses {
         let recorded = [(Pid::from_raw(7).unwrap(), 70), (Pid::from_raw(8).unwrap(), 80)];
-        LeftBehind {
-            tag: Some(Tag::of_server(5)),
+        ServerProcesses {
+            tag: Some(ProcessTag::of_server(5)),
             marker_prefix: "SHELLYARD_JOB=a:".into(),
             server: (Pid::from_raw(6).unwrap(), 60),
             recorded: recorded.into(),
@@ -534,7 +541,7 @@ mod left_behind_tests {
 
     #[test]
     fn a_record_is_read_as_it_was_written_until_the_system_starts_again() {
-        for left in [left(), LeftBehind { tag: None, recorded: HashSet::new(), ..left() }] {
+        for left in [left(), ServerProcesses { tag: None, recorded: HashSet::new(), ..left() }] {
             let text = render("boot-1", &left);
             assert_eq!(parse(&text, "boot-1"), Some(left), "{text}");
             assert_eq!(parse(&text, "boot-2"), None);
@@ -560,7 +567,7 @@ mod left_behind_tests {
     #[test]
     fn another_process_with_a_recorded_number_is_not_concerned() {
         let own = processes::stat(getpid()).unwrap();
-        let left = |started| LeftBehind { recorded: [(own.pid, started)].into(), ..left() };
+        let left = |started| ServerProcesses { recorded: [(own.pid, started)].into(), ..left() };
         assert!(left(own.started).concerns(&own));
         assert!(!left(own.started + 1).concerns(&own));
     }
@@ -569,7 +576,7 @@ mod left_behind_tests {
     fn the_record_is_replaced_by_each_scan_that_found_something_else() {
         let dir = tempfile::tempdir().unwrap();
         let mut record = ProcessRecord::begin(dir.path(), &host().tag()).unwrap();
-        assert_eq!(read(dir.path()).unwrap(), LeftBehind::of(&host().tag()).unwrap());
+        assert_eq!(read(dir.path()).unwrap(), ServerProcesses::of(&host().tag()).unwrap());
         let processes = left().recorded;
         let scan = TreeScan { processes: processes.clone(), ..TreeScan::default() };
         record.update(scan).unwrap();

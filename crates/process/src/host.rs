@@ -5,34 +5,34 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::cgroup::Cgroups;
-use super::child_defaults::{ChildDefaults, HostTag, Tag};
+use super::child_defaults::{ChildDefaults, HostTag, ProcessTag};
 use super::children::Children;
 use super::cwd::{LocalDirs, OpenedDir};
 use super::guardian::Guardian;
-use super::launch::{Confine, Launch};
+use super::launch::{ProcessLaunch, SandboxSpec};
 use super::oom_score::OwnScore;
 use super::processes::TreeScan;
-use super::sandbox::HostOffer;
-use super::sandbox::job_resources::{Surroundings, untouchable};
+use super::sandbox::SandboxSupport;
+use super::sandbox::job_resources::{SandboxResources, untouchable};
 use super::sandbox::scratch::{ScratchReaper, ScratchRoot};
 use super::spawner::Spawner;
 use super::start_error::StartError;
 use super::tree::orphans::TreeRegistry;
-use super::vfork_spawn::{Shut, VforkSpawner};
+use super::vfork_spawn::{SandboxRules, VforkSpawner};
 use crate::confinement::Backend;
 
 /// The jobs' side of one server: its helper processes, and what it knows and keeps for its jobs.
 ///
 /// The first one of a process makes the process fit to hold jobs. What the kernel has once for each
 /// process, such as its children, its cgroup and its limits, is shared with those that are made
-/// [`beside`](Self::beside) it.
+/// [`beside`](Self::new_sibling) it.
 #[derive(Debug)]
 pub struct Host {
     process: Arc<OwnProcess>,
     spawner: Arc<Spawner>,
     guardian: Guardian,
     vfork_spawner: VforkSpawner,
-    offer: HostOffer,
+    sandbox_support: SandboxSupport,
     scratch_reaper: ScratchReaper,
     local_dirs: LocalDirs,
 }
@@ -68,7 +68,7 @@ impl Host {
     /// A second host in the same process, with helpers of its own. What reaps, scans or ends all
     /// descendants of the process does so for both.
     #[must_use]
-    pub fn beside(&self) -> Self {
+    pub fn new_sibling(&self) -> Self {
         Self::in_process(Arc::clone(&self.process))
     }
 
@@ -81,7 +81,7 @@ impl Host {
         let (children, defaults) = shared();
         let vfork_spawner = VforkSpawner::new(children, defaults);
         Self {
-            offer: HostOffer::of_host(Arc::clone(&spawner)),
+            sandbox_support: SandboxSupport::of_host(Arc::clone(&spawner)),
             spawner,
             guardian,
             vfork_spawner,
@@ -117,8 +117,8 @@ impl Host {
 
     /// The means by which this host can shut jobs in.
     #[must_use]
-    pub fn offer(&self) -> &HostOffer {
-        &self.offer
+    pub fn sandbox_support(&self) -> &SandboxSupport {
+        &self.sandbox_support
     }
 
     /// Opens a directory for a job, as [`OpenedDir::open`] does. It costs less where it was opened before
@@ -193,27 +193,32 @@ impl Host {
     }
 
     /// A tag that no other child has, where the host lets us put tags on processes.
-    pub(crate) fn new_tag(&self) -> Option<Tag> {
+    pub(crate) fn new_tag(&self) -> Option<ProcessTag> {
         self.process.defaults.child_tag(self.process.children.new_serial())
     }
 
-    pub(crate) fn make_surroundings(&self, launch: &Launch) -> Result<Surroundings, StartError> {
-        Surroundings::make(launch, &self.process.cgroups, &self.scratch_reaper)
+    pub(crate) fn make_surroundings(
+        &self,
+        launch: &ProcessLaunch,
+    ) -> Result<SandboxResources, StartError> {
+        SandboxResources::make(launch, &self.process.cgroups, &self.scratch_reaper)
     }
 
     /// How a new process with these surroundings is shut in.
-    pub(crate) fn shut(&self, surroundings: &Surroundings, confine: &Confine) -> Shut {
+    pub(crate) fn shut(&self, surroundings: &SandboxResources, spec: &SandboxSpec) -> SandboxRules {
         // Namespaces hold by themselves; where the kernel has Landlock too, there are two walls.
-        let landlock = match confine.granted.backend {
-            Backend::Namespaces | Backend::Landlock => self.offer.landlock.found().ok().copied(),
+        let landlock = match spec.granted.backend {
+            Backend::Namespaces | Backend::Landlock => {
+                self.sandbox_support.landlock.check().ok().copied()
+            }
             Backend::Seccomp | Backend::Nothing => None,
         };
         // In a process namespace of its own a job has no number for any of us.
-        let untouchable = match confine.granted.backend {
+        let untouchable = match spec.granted.backend {
             Backend::Landlock | Backend::Seccomp => self.untouchable(),
             Backend::Namespaces | Backend::Nothing => Vec::new(),
         };
-        surroundings.shut(confine, landlock, untouchable)
+        surroundings.shut(spec, landlock, untouchable)
     }
 
     /// Whom no job may signal: this server with its group, its guardian and its spawner.
@@ -235,7 +240,7 @@ pub(crate) mod tests {
     use tokio::io::AsyncReadExt as _;
 
     use super::*;
-    use crate::{Confine, ExitKind, LaunchStdin, Process, Report, Variable};
+    use crate::{EnvVariable, ExitKind, LaunchStdin, Process, ReportMode, SandboxSpec};
 
     /// The host of this test process: tests run beside each other in one process, as jobs do.
     pub(crate) fn host() -> &'static Arc<Host> {
@@ -243,22 +248,22 @@ pub(crate) mod tests {
         &HOST
     }
 
-    fn sh(text: &str) -> Launch {
-        Launch {
+    fn sh(text: &str) -> ProcessLaunch {
+        ProcessLaunch {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), text.into()],
             arg0: None,
             env: Vec::new(),
             cwd: "/".into(),
             stdin: LaunchStdin::Null,
-            report: Report::None,
-            confine: Confine::not(),
+            report: ReportMode::None,
+            sandbox: SandboxSpec::none(),
         }
     }
 
     #[tokio::test]
     async fn two_hosts_run_processes_in_one_process() {
-        let (one, other) = (host(), host().beside());
+        let (one, other) = (host(), host().new_sibling());
         let start = |host: &Host| host.spawn(&sh("echo up; sleep 1000 & exec sleep 1000")).unwrap();
         let processes: [Process; 2] = [start(one), start(&other)];
         let mut leaders = Vec::new();
@@ -274,7 +279,7 @@ pub(crate) mod tests {
         one.reap_orphans();
         other.reap_orphans();
         assert_eq!(trees[0].kill(), [0; 0]);
-        assert_eq!(trees[1].alive().len(), 2);
+        assert_eq!(trees[1].living_pids().len(), 2);
         assert_eq!(trees[1].kill(), [0; 0]);
         for leader in leaders {
             let status = leader.wait().await.unwrap().status;
@@ -288,16 +293,16 @@ pub(crate) mod tests {
     #[test]
     fn a_second_host_has_the_same_tag_and_markers_differ() {
         let first = host().tag();
-        assert_eq!(host().beside().tag(), first);
-        assert_eq!(first.inherited(), Tag::read(getpid()));
-        let marker = first.marker(7);
+        assert_eq!(host().new_sibling().tag(), first);
+        assert_eq!(first.inherited(), ProcessTag::read(getpid()));
+        let marker = first.new_marker(7);
         let start = format!("{}7:", first.marker_prefix());
         assert!(marker.as_bytes().starts_with(start.as_bytes()), "{marker:?}");
-        let run = |marker: &Variable| {
+        let run = |marker: &EnvVariable| {
             let text = marker.value().to_str().unwrap();
             u64::from_str_radix(text.rsplit_once(':').unwrap().1, 16).unwrap()
         };
-        let next = first.marker(7);
+        let next = first.new_marker(7);
         assert_ne!(next, marker, "two runs of one job are told apart");
         assert!(run(&next).abs_diff(run(&marker)) > 1 << 20, "nobody counts them: {next:?}");
     }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::cwd::Cwd;
 use super::start_error::StartError;
-use super::stdio::{LaunchStdin, Report};
-use crate::confinement::{Backend, ConfinedPlaces, Granted, ResourceLimits};
+use super::stdio::{LaunchStdin, ReportMode};
+use crate::confinement::{Backend, GrantedConfinement, ResourceLimits, SandboxPaths};
 
 /// A process to start, complete: nothing is inherited from the server but its limits and its user.
 #[derive(Debug, Clone)]
-pub struct Launch {
+pub struct ProcessLaunch {
     /// A path (relative to `cwd`), or a name that is looked up in the PATH of `env`.
     pub program: OsString,
     /// The arguments after the program's own name.
@@ -20,38 +20,38 @@ pub struct Launch {
     /// The program's own name, where it is not `program`.
     pub arg0: Option<OsString>,
     /// The whole environment. A variable named [`JOB_VARIABLE`](super::JOB_VARIABLE) marks the tree.
-    pub env: Vec<Variable>,
+    pub env: Vec<EnvVariable>,
     /// Where it runs.
     pub cwd: Cwd,
     /// What it reads.
     pub stdin: LaunchStdin,
     /// Whether it tells the exit codes of its last pipeline.
-    pub report: Report,
+    pub report: ReportMode,
     /// What it is kept from, and what it may use up.
-    pub confine: Confine,
+    pub sandbox: SandboxSpec,
 }
 
 /// What a process and all that comes out of it are kept from, and what they may use up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Confine {
+pub struct SandboxSpec {
     /// How far it is shut in, and what does it.
-    pub granted: Granted,
+    pub granted: GrantedConfinement,
     /// What it may use up.
     pub limits: ResourceLimits,
     /// Where it may write, and what is hidden from it.
-    pub places: Arc<ConfinedPlaces>,
+    pub paths: Arc<SandboxPaths>,
 }
 
-impl Confine {
+impl SandboxSpec {
     /// Not at all.
     #[must_use]
-    pub fn not() -> Self {
-        let (granted, limits) = (Granted::NOTHING, ResourceLimits::NONE);
-        Self { granted, limits, places: Arc::default() }
+    pub fn none() -> Self {
+        let (granted, limits) = (GrantedConfinement::NOTHING, ResourceLimits::NONE);
+        Self { granted, limits, paths: Arc::default() }
     }
 
     /// Whether there is nothing to do about it.
-    pub(crate) fn is_not(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.granted.backend == Backend::Nothing && self.limits == ResourceLimits::NONE
     }
 }
@@ -60,9 +60,9 @@ impl Confine {
 
 /// `NAME=value`. A cheap clone: most variables of a job are those of every job.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Variable(Arc<CStr>);
+pub struct EnvVariable(Arc<CStr>);
 
-impl Variable {
+impl EnvVariable {
     /// This name with this value.
     ///
     /// # Errors
@@ -98,20 +98,20 @@ impl Variable {
 }
 
 /// As it stands in an environment.
-impl From<CString> for Variable {
+impl From<CString> for EnvVariable {
     fn from(text: CString) -> Self {
         Self(text.into())
     }
 }
 
-impl AsRef<CStr> for Variable {
+impl AsRef<CStr> for EnvVariable {
     fn as_ref(&self) -> &CStr {
         &self.0
     }
 }
 
 /// Values are nobody's business.
-impl fmt::Debug for Variable {
+impl fmt::Debug for EnvVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}=…", self.name().display())
     }
@@ -124,13 +124,13 @@ mod tests {
     #[test]
     fn a_variable_has_a_name_and_a_value() {
         for (name, value) in [("A", "b"), ("A", ""), ("A", "b=c"), ("", "")] {
-            let variable = Variable::new(name, value).unwrap();
+            let variable = EnvVariable::new(name, value).unwrap();
             assert_eq!((variable.name(), variable.value()), (name.as_ref(), value.as_ref()));
             assert_eq!(variable.as_bytes(), format!("{name}={value}").as_bytes());
         }
-        let bare = Variable::from(c"ODD".to_owned());
+        let bare = EnvVariable::from(c"ODD".to_owned());
         assert_eq!((bare.name(), bare.value()), ("ODD".as_ref(), "".as_ref()));
-        assert_eq!(Variable::new("A", "b\0c").unwrap_err().code(), "nul_byte");
-        assert_eq!(format!("{:?}", Variable::new("A", "secret").unwrap()), "A=…");
+        assert_eq!(EnvVariable::new("A", "b\0c").unwrap_err().code(), "nul_byte");
+        assert_eq!(format!("{:?}", EnvVariable::new("A", "secret").unwrap()), "A=…");
     }
 }

@@ -4,7 +4,7 @@
 //! How a tree is kept together: the server is a *child subreaper* ([`Host::new`]), so whatever
 //! a job starts stays a descendant of the server, also after `setsid` and a double fork. Which job
 //! a stray belongs to is told by its session, its ancestors, a tag in an inherited resource limit,
-//! a marker in its environment, and the pipes that it holds ([`Tree`]). Should the server be killed
+//! a marker in its environment, and the pipes that it holds ([`ProcessTree`]). Should the server be killed
 //! itself, a small second process ends what it left behind ([`Guardian`]).
 //!
 //! The server never forks: `fork` copies page tables, so its cost grows with the server. It creates
@@ -37,23 +37,25 @@ mod syscalls;
 mod tree;
 mod vfork_spawn;
 
-pub use child_defaults::{
-    HostTag, JOB_VARIABLE, keep_child_signals, prefer_this_thread, wait_for_a_child,
-};
+pub use child_defaults::{HostTag, JOB_VARIABLE, raise_thread_priority, wait_for_child_exit};
 pub use cwd::{Cwd, OpenedDir};
 pub use guardian::{Guardian, ProcessRecord};
 pub use host::Host;
-pub use launch::{Confine, Launch, Variable};
-pub use load::{Glance, host_tasks, newest_number};
+pub use launch::{EnvVariable, ProcessLaunch, SandboxSpec};
+pub use load::{HostLoad, host_tasks, newest_task_id};
 pub use processes::TreeScan;
-pub use sandbox::job_resources::KillMeans;
-pub use sockets::Callers;
-pub use spawn::{Detached, DetachedLaunch, DetachedStarter, Process, run_helper};
+pub use sandbox::job_resources::KillMethod;
+pub use sockets::JobConnectionDetector;
+pub use spawn::{DetachedLaunch, DetachedProcess, DetachedSpawner, Process, run_helper};
 pub use spawner::Spawner;
 pub use start_error::{StartError, TaskLimit};
-pub use stdio::{InputPipe, LaunchStdin, OutputPipe, PipelineReport, Report, wait_for_any};
-pub use syscalls::{bound_free_memory, in_place, thread_cpu_time, trim_memory};
+pub use stdio::{
+    InputPipe, LaunchStdin, OutputPipe, PipelineReport, ReportMode, wait_until_readable,
+};
+pub use syscalls::{
+    block_child_signals, block_in_place, limit_retained_memory, thread_cpu_time, trim_memory,
+};
 pub use tree::{
-    Exit, ExitKind, Leader, Load, StoppedProcesses, Tree, TreeActivity, Usage, session_sizes,
-    survey,
+    Exit, ExitKind, LeaderProcess, ProcessTree, ResourceUsage, StoppedProcesses, TreeActivity,
+    TreeLoad, count_processes_by_session, measure_trees,
 };

@@ -11,7 +11,7 @@ use super::processes;
 
 /// What all processes of the host together have at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Glance {
+pub struct HostLoad {
     /// Processes and threads.
     pub tasks: u64,
     /// Memory that could still be given out, in bytes.
@@ -23,9 +23,9 @@ pub struct Glance {
 /// A glance at the host; nothing where the kernel does not tell.
 ///
 /// Reads what the kernel keeps anyway: it takes the same time however many processes there are.
-pub(crate) fn glance(cgroups: &Cgroups) -> Option<Glance> {
+pub(crate) fn read_host_load(cgroups: &Cgroups) -> Option<HostLoad> {
     let available_bytes = available_in(&processes::read("/proc/meminfo").ok()?)?;
-    Some(Glance { tasks: host_tasks()?, available_bytes, jobs_cpu: cgroups.jobs_cpu() })
+    Some(HostLoad { tasks: host_tasks()?, available_bytes, jobs_cpu: cgroups.jobs_cpu() })
 }
 
 /// Processes and threads of the whole host, by one read of a short line.
@@ -43,7 +43,7 @@ fn tasks_in(loadavg: &str) -> Option<u64> {
 /// The number that was given to the newest process or thread: the same twice, and none has begun in
 /// between.
 #[must_use]
-pub fn newest_number() -> Option<u64> {
+pub fn newest_task_id() -> Option<u64> {
     processes::read("/proc/loadavg").ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
 }
 
@@ -106,7 +106,7 @@ fn limit_files(groups: &str) -> Vec<String> {
 
 /// A resource that processes stall for want of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resource {
+pub enum PressureResource {
     /// Processors.
     Cpu,
     /// Memory.
@@ -177,11 +177,11 @@ impl From<io::Error> for PressureError {
 ///
 /// # Errors
 /// When the kernel does not tell.
-pub fn read_pressure(resource: Resource) -> Result<u8, PressureError> {
+pub fn read_pressure(resource: PressureResource) -> Result<u8, PressureError> {
     let (file, line) = match resource {
-        Resource::Cpu => ("/proc/pressure/cpu", "some "),
-        Resource::Memory => ("/proc/pressure/memory", "some "),
-        Resource::Io => ("/proc/pressure/io", "full "),
+        PressureResource::Cpu => ("/proc/pressure/cpu", "some "),
+        PressureResource::Memory => ("/proc/pressure/memory", "some "),
+        PressureResource::Io => ("/proc/pressure/io", "full "),
     };
     percent(&processes::read(file)?, line).ok_or(PressureError::Garbled)
 }
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn this_host_has_tasks_and_memory() {
-        let glance = glance(&Cgroups::default()).unwrap();
+        let glance = read_host_load(&Cgroups::default()).unwrap();
         assert!(glance.tasks > 0 && glance.available_bytes > 0, "{glance:?}");
     }
 }

@@ -84,14 +84,14 @@ impl OwnScore {
     ///
     /// A creation can take very long, as from a disk that does not answer. Once its process exists,
     /// it no longer keeps the score up: see [`Self::restore`].
-    pub(crate) fn raise(&self, exists: Arc<AtomicBool>) -> Raised<'_> {
+    pub(crate) fn raise(&self, exists: Arc<AtomicBool>) -> RaisedScore<'_> {
         if let Some(file) = &self.file {
             let mut state = self.state();
             if state.raise(file).is_ok() {
                 state.creations.push(Arc::clone(&exists));
             }
         }
-        Raised { score: self, exists }
+        RaisedScore { score: self, exists }
     }
 
     /// Restores the score unless a creation needs it raised.
@@ -204,12 +204,12 @@ impl State {
 
 /// Holds the score of the server up for one creation.
 #[derive(Debug)]
-pub(crate) struct Raised<'a> {
+pub(crate) struct RaisedScore<'a> {
     score: &'a OwnScore,
     exists: Arc<AtomicBool>,
 }
 
-impl Drop for Raised<'_> {
+impl Drop for RaisedScore<'_> {
     fn drop(&mut self) {
         // Set here too: there is no process where the creation failed.
         self.exists.store(true, Ordering::Release);
@@ -235,7 +235,7 @@ fn put_on_program(pid: Pid, score: i32) -> io::Result<()> {
         attempts += 1;
         if attempts > BUSY_ATTEMPTS {
             // The files of a process that has ended are root's until it is reaped.
-            if !processes::stat(pid).is_some_and(|stat| stat.alive()) {
+            if !processes::stat(pid).is_some_and(|stat| stat.is_alive()) {
                 return Ok(());
             }
             thread::sleep(PAUSE);

@@ -15,13 +15,13 @@ use super::syscalls;
 
 /// One process, as /proc/PID/stat shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stat {
+pub(crate) struct ProcStat {
     pub(crate) pid: Pid,
     /// 0 where the parent is outside of what we can see.
     pub(crate) parent: i32,
     pub(crate) group: i32,
     pub(crate) session: i32,
-    pub(crate) state: State,
+    pub(crate) state: ProcessState,
     /// Clock ticks after boot. With the pid it names a process for ever.
     pub(crate) started: u64,
     /// CPU time of the process and of the children that it has waited for.
@@ -32,7 +32,7 @@ pub(crate) struct Stat {
 
 /// What a process is doing, as far as ending it is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ProcessState {
     /// Running, or asleep and to be woken by a signal.
     Active,
     /// In the kernel, where no signal but SIGKILL reaches it.
@@ -45,13 +45,13 @@ pub(crate) enum State {
 /// A process for ever: its number, and when it started.
 pub(crate) type ProcessKey = (Pid, u64);
 
-impl Stat {
+impl ProcStat {
     pub(crate) const fn key(&self) -> ProcessKey {
         (self.pid, self.started)
     }
 
-    pub(crate) const fn alive(&self) -> bool {
-        !matches!(self.state, State::Dead)
+    pub(crate) const fn is_alive(&self) -> bool {
+        !matches!(self.state, ProcessState::Dead)
     }
 
     pub(crate) fn cpu(&self) -> Duration {
@@ -77,7 +77,7 @@ impl Stat {
             parent: id(4)?,
             group: id(5)?,
             session: id(6)?,
-            state: State::of(fields.first()?, threads),
+            state: ProcessState::of(fields.first()?, threads),
             started: count(22)?,
             cpu_ticks: count(14)? + count(15)? + count(16)? + count(17)?,
             threads,
@@ -86,7 +86,7 @@ impl Stat {
     }
 }
 
-impl State {
+impl ProcessState {
     /// The state by its letter. A process whose first thread has ended reads as a zombie while its
     /// other threads run on.
     fn of(letter: &str, threads: u64) -> Self {
@@ -101,11 +101,11 @@ impl State {
 }
 
 /// What one process looks like now.
-pub(crate) fn stat(pid: Pid) -> Option<Stat> {
+pub(crate) fn stat(pid: Pid) -> Option<ProcStat> {
     // A line is about 350 bytes; 52 numbers of 20 digits would still fit.
     let mut line = [0; 1536];
     let length = File::open(file_of(pid, "stat")).ok()?.read(&mut line).ok()?;
-    Stat::parse(&String::from_utf8_lossy(line.get(..length)?))
+    ProcStat::parse(&String::from_utf8_lossy(line.get(..length)?))
 }
 
 /// The number and the start of this process.
@@ -119,7 +119,7 @@ pub(crate) fn own_key() -> io::Result<ProcessKey> {
 
 /// `true` if this very process is there and is no zombie.
 pub(crate) fn is_alive(key: ProcessKey) -> bool {
-    stat(key.0).is_some_and(|stat| stat.key() == key && stat.alive())
+    stat(key.0).is_some_and(|stat| stat.key() == key && stat.is_alive())
 }
 
 /// The largest resident set that this process itself has had. What `getrusage` says of it may
@@ -145,11 +145,11 @@ fn parse_proportional(rollup: &str) -> Option<u64> {
 
 /// Every process that can be seen, not at one instant but one after the other.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
-    stats: HashMap<Pid, Stat>,
+pub(crate) struct ProcessSnapshot {
+    stats: HashMap<Pid, ProcStat>,
 }
 
-impl Snapshot {
+impl ProcessSnapshot {
     pub(crate) fn take() -> Self {
         let stats = numbers_in("/proc").filter_map(stat).map(|stat| (stat.pid, stat)).collect();
         let mut snapshot = Self { stats };
@@ -159,9 +159,9 @@ impl Snapshot {
 
     /// A process whose parent ended while we were reading has a new parent by now.
     fn look_again_at_orphans(&mut self) {
-        let has_parent = |stat: &&Stat| {
+        let has_parent = |stat: &&ProcStat| {
             let parent = Pid::from_raw(stat.parent);
-            parent.is_none_or(|pid| self.stats.get(&pid).is_some_and(Stat::alive))
+            parent.is_none_or(|pid| self.stats.get(&pid).is_some_and(ProcStat::is_alive))
         };
         let torn: Vec<_> =
             self.stats.values().filter(|stat| !has_parent(stat)).map(|stat| stat.pid).collect();
@@ -173,17 +173,17 @@ impl Snapshot {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Stat> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ProcStat> {
         self.stats.values()
     }
 
-    pub(crate) fn get(&self, pid: Pid) -> Option<&Stat> {
+    pub(crate) fn get(&self, pid: Pid) -> Option<&ProcStat> {
         self.stats.get(&pid)
     }
 
     /// The processes below each parent's number.
-    pub(crate) fn by_parent(&self) -> HashMap<i32, Vec<&Stat>> {
-        let mut children: HashMap<i32, Vec<&Stat>> = HashMap::new();
+    pub(crate) fn by_parent(&self) -> HashMap<i32, Vec<&ProcStat>> {
+        let mut children: HashMap<i32, Vec<&ProcStat>> = HashMap::new();
         for stat in self.iter() {
             children.entry(stat.parent).or_default().push(stat);
         }
@@ -191,9 +191,9 @@ impl Snapshot {
     }
 
     /// The processes for which `is_root` is true, and all their descendants.
-    pub(crate) fn with_descendants(&self, is_root: impl Fn(&Stat) -> bool) -> Vec<Stat> {
+    pub(crate) fn with_descendants(&self, is_root: impl Fn(&ProcStat) -> bool) -> Vec<ProcStat> {
         let mut children = self.by_parent();
-        let mut todo: Vec<&Stat> = self.iter().filter(|stat| is_root(stat)).collect();
+        let mut todo: Vec<&ProcStat> = self.iter().filter(|stat| is_root(stat)).collect();
         let mut found = HashSet::new();
         while let Some(stat) = todo.pop() {
             if found.insert(stat.pid) {
@@ -206,8 +206,8 @@ impl Snapshot {
 }
 
 #[cfg(test)]
-impl FromIterator<Stat> for Snapshot {
-    fn from_iter<I: IntoIterator<Item = Stat>>(stats: I) -> Self {
+impl FromIterator<ProcStat> for ProcessSnapshot {
+    fn from_iter<I: IntoIterator<Item = ProcStat>>(stats: I) -> Self {
         Self { stats: stats.into_iter().map(|stat| (stat.pid, stat)).collect() }
     }
 }
@@ -251,7 +251,7 @@ fn pids_in(list: &str) -> Vec<Pid> {
 /// All children of this process, by a scan of all processes.
 pub(crate) fn all_children() -> Vec<Pid> {
     let own = getpid().as_raw_nonzero().get();
-    Snapshot::take().iter().filter(|stat| stat.parent == own).map(|stat| stat.pid).collect()
+    ProcessSnapshot::take().iter().filter(|stat| stat.parent == own).map(|stat| stat.pid).collect()
 }
 
 /// Whether an environment holds a variable for which `matches` is true.
@@ -309,7 +309,7 @@ pub struct TreeScan {
     /// Orphans without an owner that were ended since the last scan.
     pub ended_orphans: usize,
     /// `true` if every orphan has an owner: without a new process the next scan finds nothing else.
-    pub is_settled: bool,
+    pub is_conclusive: bool,
 }
 
 // Sending signals to processes that were looked up, and ending many for certain.
@@ -317,7 +317,7 @@ pub struct TreeScan {
 const FREEZE_ROUNDS: u32 = 50;
 
 /// Sends a signal to the very process that was seen, never to a later one with its number.
-pub(crate) fn send(target: &Stat, signal: Signal) -> Result<(), Errno> {
+pub(crate) fn send(target: &ProcStat, signal: Signal) -> Result<(), Errno> {
     if target.pid == getpid() || target.pid == Pid::INIT {
         return Err(Errno::PERM);
     }
@@ -330,10 +330,10 @@ pub(crate) fn send(target: &Stat, signal: Signal) -> Result<(), Errno> {
 }
 
 /// Stops everybody, in rounds, until a scan finds nobody who still moves.
-pub(crate) fn freeze(find: &impl Fn() -> Vec<Stat>) {
+pub(crate) fn freeze(find: &impl Fn() -> Vec<ProcStat>) {
     for _ in 0..FREEZE_ROUNDS {
         let found = find();
-        let moving = found.iter().filter(|stat| stat.state == State::Active);
+        let moving = found.iter().filter(|stat| stat.state == ProcessState::Active);
         if moving.filter(|stat| send(stat, Signal::STOP).is_ok()).count() == 0 {
             return;
         }
@@ -366,7 +366,7 @@ mod tests {
 
     #[track_caller]
     fn check_name(name: &str) {
-        let stat = Stat::parse(&format!("42 ({name}) {TAIL}")).unwrap();
+        let stat = ProcStat::parse(&format!("42 ({name}) {TAIL}")).unwrap();
         assert_eq!((stat.pid.as_raw_nonzero().get(), stat.parent), (42, 7), "{name}");
         assert_eq!((stat.group, stat.session, stat.started), (40, 41, 9911), "{name}");
         assert_eq!((stat.cpu_ticks, stat.threads, stat.rss_pages), (100, 1, 250), "{name}");
@@ -384,22 +384,26 @@ mod tests {
         for (threads, lives) in [(1, false), (2, true)] {
             let tail =
                 TAIL.replace("S 7", "Z 7").replace(" 1 0 9911", &format!(" {threads} 0 9911"));
-            assert_eq!(Stat::parse(&format!("42 (x) {tail}")).unwrap().alive(), lives, "{threads}");
+            assert_eq!(
+                ProcStat::parse(&format!("42 (x) {tail}")).unwrap().is_alive(),
+                lives,
+                "{threads}"
+            );
         }
     }
 
     #[test]
     fn half_a_line_is_no_process() {
         for line in ["", "42", "42 (cat", "42 (cat) S 1 2", "x (cat) S 1 2 3", "0 (cat) S"] {
-            assert_eq!(Stat::parse(line), None, "{line}");
+            assert_eq!(ProcStat::parse(line), None, "{line}");
         }
     }
 
     #[test]
     fn we_see_ourselves_alive() {
         let own = stat(getpid()).unwrap();
-        assert!(own.alive() && own.rss_pages > 0);
-        assert!(Snapshot::take().iter().any(|stat| stat.pid == own.pid));
+        assert!(own.is_alive() && own.rss_pages > 0);
+        assert!(ProcessSnapshot::take().iter().any(|stat| stat.pid == own.pid));
     }
 
     #[test]

@@ -11,11 +11,11 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use super::stdio::REPORT_FD;
-use super::stdio::Report;
+use super::stdio::ReportMode;
 
 /// Who runs shell text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shell {
+pub enum ShellChoice {
     /// `sh` for a plain line, which starts fastest and means the same there; else bash if the host
     /// has it.
     Auto,
@@ -23,9 +23,9 @@ pub enum Shell {
     Path(String),
 }
 
-/// How a shell is called, in the words of [`super::Launch`].
+/// How a shell is called, in the words of [`super::ProcessLaunch`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Invocation {
+pub struct ShellInvocation {
     /// The shell.
     pub program: OsString,
     /// The name that it calls itself in its messages.
@@ -33,7 +33,7 @@ pub struct Invocation {
     /// Its arguments.
     pub args: Vec<OsString>,
     /// Whether it tells the exit codes of its last pipeline.
-    pub report: Report,
+    pub report: ReportMode,
 }
 
 /// How to have this text run by this shell.
@@ -42,23 +42,23 @@ pub struct Invocation {
 /// stands before it, on the same line so that line numbers stay, which reports the exit codes of
 /// the last pipeline and changes neither output nor exit code.
 #[must_use]
-pub fn invocation(shell: &Shell, text: &str) -> Invocation {
+pub fn build_invocation(shell: &ShellChoice, text: &str) -> ShellInvocation {
     match shell {
-        Shell::Auto => automatic(text, BASH.as_deref()),
-        Shell::Path(path) => by_path(path, text),
+        ShellChoice::Auto => automatic(text, BASH.as_deref()),
+        ShellChoice::Path(path) => by_path(path, text),
     }
 }
 
-/// The same for a text that was judged by rules: always the shell that [`judged_by`] names, and
+/// The same for a text that was judged by rules: always the shell that [`judged_dialect`] names, and
 /// no start-up file of its own.
 #[must_use]
-pub fn judged_invocation(shell: &Shell, text: &str) -> Invocation {
+pub fn build_judged_invocation(shell: &ShellChoice, text: &str) -> ShellInvocation {
     let path = match shell {
-        Shell::Auto => BASH.as_deref().unwrap_or("/bin/sh"),
-        Shell::Path(path) => path,
+        ShellChoice::Auto => BASH.as_deref().unwrap_or("/bin/sh"),
+        ShellChoice::Path(path) => path,
     };
     let mut invocation = by_path(path, text);
-    if dialect_of(path) == Dialect::Bash {
+    if dialect_of(path) == ShellDialect::Bash {
         invocation.args.splice(0..0, ["--noprofile".into(), "--norc".into()]);
     }
     invocation
@@ -66,7 +66,7 @@ pub fn judged_invocation(shell: &Shell, text: &str) -> Invocation {
 
 /// How a shell reads its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
+pub enum ShellDialect {
     /// As bash does.
     Bash,
     /// As any POSIX shell does.
@@ -75,17 +75,17 @@ pub enum Dialect {
 
 /// How judged text is read.
 #[must_use]
-pub fn judged_by(shell: &Shell) -> Dialect {
+pub fn judged_dialect(shell: &ShellChoice) -> ShellDialect {
     match shell {
-        Shell::Auto if BASH.is_some() => Dialect::Bash,
-        Shell::Auto => Dialect::Posix,
-        Shell::Path(path) => dialect_of(path),
+        ShellChoice::Auto if BASH.is_some() => ShellDialect::Bash,
+        ShellChoice::Auto => ShellDialect::Posix,
+        ShellChoice::Path(path) => dialect_of(path),
     }
 }
 
-fn dialect_of(path: &str) -> Dialect {
+fn dialect_of(path: &str) -> ShellDialect {
     let name = path.rsplit('/').next().unwrap_or(path);
-    if name.starts_with("bash") { Dialect::Bash } else { Dialect::Posix }
+    if name.starts_with("bash") { ShellDialect::Bash } else { ShellDialect::Posix }
 }
 
 static BASH: LazyLock<Option<String>> = LazyLock::new(|| {
@@ -96,30 +96,30 @@ static BASH: LazyLock<Option<String>> = LazyLock::new(|| {
 
 /// Where bash is, if the host has it.
 #[must_use]
-pub fn bash() -> Option<&'static str> {
+pub fn bash_path() -> Option<&'static str> {
     BASH.as_deref()
 }
 
-fn automatic(text: &str, bash: Option<&str>) -> Invocation {
+fn automatic(text: &str, bash: Option<&str>) -> ShellInvocation {
     match bash {
         Some(bash) if !is_plain(text) => by_path(bash, text),
         Some(_) | None => by_path("/bin/sh", text),
     }
 }
 
-fn by_path(path: &str, text: &str) -> Invocation {
+fn by_path(path: &str, text: &str) -> ShellInvocation {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let reports = dialect_of(path) == Dialect::Bash && has_pipe(text);
+    let reports = dialect_of(path) == ShellDialect::Bash && has_pipe(text);
     let (text, report) = if reports {
-        (format!("{}{text}", trap()), Report::Pipeline)
+        (format!("{}{text}", trap()), ReportMode::Pipeline)
     } else {
-        (text.to_owned(), Report::None)
+        (text.to_owned(), ReportMode::None)
     };
     let mut args = vec!["-c".into()];
     // Else it would be taken for more options.
     args.extend(text.starts_with(['-', '+']).then(|| "--".into()));
     args.push(text.into());
-    Invocation { program: path.into(), arg0: name.into(), args, report }
+    ShellInvocation { program: path.into(), arg0: name.into(), args, report }
 }
 
 /// A trap that writes PIPESTATUS to the report's file when the shell ends.
@@ -253,7 +253,7 @@ const MARK: &str = "shellyard-path:";
 ///
 /// `environment` is all that it gets beside [`DESKTOP_PATH`].
 #[must_use]
-pub fn of_login_shell(shell: &Path, environment: &[(OsString, OsString)]) -> Option<OsString> {
+pub fn read_login_path(shell: &Path, environment: &[(OsString, OsString)]) -> Option<OsString> {
     let mut command = Command::new(shell);
     command.args(["-l", "-c", &format!("printf '\\n{MARK}%s\\n' \"$PATH\"")]);
     command.env_clear().envs(environment.iter().cloned()).env("PATH", DESKTOP_PATH);
@@ -283,7 +283,7 @@ fn path_in(said: &[u8]) -> Option<OsString> {
 
 /// Whether a program of this name is found on this PATH.
 #[must_use]
-pub fn is_found(name: &str, path: &OsStr) -> bool {
+pub fn is_on_path(name: &str, path: &OsStr) -> bool {
     std::env::split_paths(path).any(|dir| {
         let file = fs::metadata(dir.join(name));
         file.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
@@ -295,18 +295,18 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, program: &str, report: Report) {
+    fn check(text: &str, program: &str, report: ReportMode) {
         let found = automatic(text, Some("/bin/bash"));
         assert_eq!((found.program.to_str().unwrap(), found.report), (program, report), "{text}");
         let last = found.args.last().unwrap().to_str().unwrap();
         assert!(last.ends_with(text), "{last}");
-        assert_eq!(last == text, report == Report::None, "{last}");
+        assert_eq!(last == text, report == ReportMode::None, "{last}");
     }
 
     #[test]
     fn a_plain_line_goes_to_the_fastest_shell() {
         for text in ["ls", "echo hi", "cargo test --lib a::b", "make -j4 CC=gcc", "git log -1"] {
-            check(text, "/bin/sh", Report::None);
+            check(text, "/bin/sh", ReportMode::None);
         }
     }
 
@@ -335,31 +335,31 @@ mod tests {
             "kill -l",
         ];
         for text in texts {
-            check(text, "/bin/bash", Report::None);
+            check(text, "/bin/bash", ReportMode::None);
         }
     }
 
     #[test]
     fn a_pipe_is_reported() {
         for text in ["a | b", "a|b", "a || b | c", "a |& b", "|"] {
-            check(text, "/bin/bash", Report::Pipeline);
+            check(text, "/bin/bash", ReportMode::Pipeline);
         }
     }
 
     #[test]
     fn without_bash_everything_goes_to_sh() {
         let found = automatic("a | b", None);
-        assert_eq!((found.program, found.report), ("/bin/sh".into(), Report::None));
+        assert_eq!((found.program, found.report), ("/bin/sh".into(), ReportMode::None));
     }
 
     #[test]
     fn a_chosen_shell_is_told_by_its_name() {
-        let report = |path: &str| invocation(&Shell::Path(path.into()), "a | b").report;
-        assert_eq!(report("/opt/bash-5.2/bin/bash"), Report::Pipeline);
-        assert_eq!(report("bash"), Report::Pipeline);
-        assert_eq!(report("/bin/bash/zsh"), Report::None);
-        assert_eq!(report("fish"), Report::None);
-        assert_eq!(invocation(&Shell::Path("/usr/bin/zsh".into()), "x").arg0, "zsh");
+        let report = |path: &str| build_invocation(&ShellChoice::Path(path.into()), "a | b").report;
+        assert_eq!(report("/opt/bash-5.2/bin/bash"), ReportMode::Pipeline);
+        assert_eq!(report("bash"), ReportMode::Pipeline);
+        assert_eq!(report("/bin/bash/zsh"), ReportMode::None);
+        assert_eq!(report("fish"), ReportMode::None);
+        assert_eq!(build_invocation(&ShellChoice::Path("/usr/bin/zsh".into()), "x").arg0, "zsh");
     }
 }
 
@@ -372,16 +372,16 @@ mod login_path_tests {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join(".profile"), "echo hello\nPATH=/opt/own/bin:$PATH\n").unwrap();
         let environment = [("HOME".into(), home.path().into())];
-        let path = of_login_shell(Path::new("/bin/sh"), &environment).unwrap();
+        let path = read_login_path(Path::new("/bin/sh"), &environment).unwrap();
         assert!(path.to_str().unwrap().contains("/opt/own/bin"), "{path:?}");
-        assert_eq!(of_login_shell(Path::new("/no/such/shell"), &environment), None);
+        assert_eq!(read_login_path(Path::new("/no/such/shell"), &environment), None);
     }
 
     #[test]
     fn only_what_can_be_run_is_found() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("tool"), "").unwrap();
-        assert!(is_found("sh", OsStr::new(DESKTOP_PATH)));
-        assert!(!is_found("tool", dir.path().as_os_str()));
+        assert!(is_on_path("sh", OsStr::new(DESKTOP_PATH)));
+        assert!(!is_on_path("tool", dir.path().as_os_str()));
     }
 }

@@ -32,9 +32,10 @@ pub fn similar(name: &str, path_variable: &OsStr, most: usize) -> Vec<String> {
         return Vec::new();
     }
     let words = BASH_WORDS.into_iter().chain(SHARED_WORDS);
-    let mut found: BTreeSet<_> = words.filter_map(|word| Candidate::of(name, word)).collect();
+    let mut found: BTreeSet<_> =
+        words.filter_map(|word| CommandCandidate::of(name, word)).collect();
     found.extend(files_on(path_variable, MAX_FILES).filter_map(|(directory, file)| {
-        let candidate = Candidate::of(name, file.to_str()?)?;
+        let candidate = CommandCandidate::of(name, file.to_str()?)?;
         is_executable(&directory.join(&file)).then_some(candidate)
     }));
     if found.iter().any(|candidate| candidate.name == name) {
@@ -45,7 +46,7 @@ pub fn similar(name: &str, path_variable: &OsStr, most: usize) -> Vec<String> {
 
 /// A name that is close enough. The order is that of the answer.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
+struct CommandCandidate {
     distance: usize,
     likeness: Likeness,
     name: String,
@@ -60,7 +61,7 @@ enum Likeness {
     Other,
 }
 
-impl Candidate {
+impl CommandCandidate {
     fn of(given: &str, known: &str) -> Option<Self> {
         let (given, lower) = (given.to_lowercase(), known.to_lowercase());
         let allowed = allowed_distance(given.chars().count());

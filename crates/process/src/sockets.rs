@@ -3,10 +3,10 @@
 //! A job that could call its own server would start further jobs on looser terms than its own. The
 //! two kinds of connections leave different evidence:
 //!
-//! - **Unix sockets** name the process that called `connect` ([`Callers::is_job_on_unix`]). The
+//! - **Unix sockets** name the process that called `connect` ([`JobConnectionDetector::is_job_on_unix`]). The
 //!   kernel keeps that name, so handing the connected file on does not change it.
 //! - **TCP** names nobody. The kernel tells the inode of the peer's socket (`find`), and
-//!   the process that holds this inode is looked for in /proc ([`Callers::is_job_on_tcp`]).
+//!   the process that holds this inode is looked for in /proc ([`JobConnectionDetector::is_job_on_tcp`]).
 //!
 //! The ancestors of a process tell if it is a job's (`ancestry_of`): the server is a subreaper,
 //! so whatever a job starts stays a descendant of the server, also after `setsid`, a double fork,
@@ -34,9 +34,9 @@ use rustix::net::{
 use rustix::process::{Pid, geteuid, getpid};
 use tokio::net::UnixStream;
 
-use super::child_defaults::Tag;
+use super::child_defaults::ProcessTag;
 use super::host::Host;
-use super::processes::{Snapshot, Stat};
+use super::processes::{ProcStat, ProcessSnapshot};
 use super::{processes, syscalls};
 
 // Finds the process at the other end of a connection.
@@ -46,14 +46,14 @@ const MAX_RECENT: usize = 16;
 
 /// Tells connections of this server's jobs from those of other processes.
 #[derive(Debug)]
-pub struct Callers {
+pub struct JobConnectionDetector {
     host: Arc<Host>,
     /// Processes that lately held the other end of a connection and were no job's. Only a hint:
     /// each is examined again.
     recent: Mutex<VecDeque<Pid>>,
 }
 
-impl Callers {
+impl JobConnectionDetector {
     /// Tells the jobs of this host from other processes.
     #[must_use]
     pub fn new(host: Arc<Host>) -> Self {
@@ -65,13 +65,13 @@ impl Callers {
     #[must_use]
     pub fn is_job_on_unix(&self, stream: &UnixStream) -> bool {
         match connector_of(stream) {
-            Ok(Connector::Process(pid, handle)) => {
+            Ok(PeerProcess::Process(pid, handle)) => {
                 let found = ancestry_of(pid, self.host.tag().inherited());
                 // The number may be another process's by now, unless this one still has it.
                 let is_certain = handle.is_none_or(|handle| pid_of(&handle) == Some(pid));
                 found != Ancestry::Outside || !is_certain
             }
-            Ok(Connector::OtherNamespace) => false,
+            Ok(PeerProcess::OtherNamespace) => false,
             Err(_) => true,
         }
     }
@@ -85,14 +85,14 @@ impl Callers {
         // Asked before the socket is: a job that holds it now may be over once its holder was looked for.
         let had_trees = self.host.trees().has_open_trees();
         match find(peer, server) {
-            Ok(Lookup::Found(entry)) => self.is_jobs_socket(entry, had_trees),
+            Ok(SocketLookup::Found(entry)) => self.is_jobs_socket(entry, had_trees),
             // The other end was closed before it could be examined, or is on another machine.
-            Ok(Lookup::Missing) => {
+            Ok(SocketLookup::Missing) => {
                 let (server, peer) = (server.ip().to_canonical(), peer.ip().to_canonical());
                 peer.is_loopback() || peer == server
             }
             // Refusing here would shut out every client of such a host, not only jobs.
-            Ok(Lookup::Unsupported) => false,
+            Ok(SocketLookup::Unsupported) => false,
             Err(_) => self.has_job_processes(),
         }
     }
@@ -140,8 +140,8 @@ impl Callers {
     fn has_job_processes(&self) -> bool {
         let us = getpid().as_raw_pid();
         let helpers = [self.host.guardian().pid(), self.host.spawner().pid()];
-        let is_child = |stat: &Stat| stat.parent == us && !helpers.contains(&Some(stat.pid));
-        Snapshot::take().iter().any(|stat| stat.alive() && is_child(stat))
+        let is_child = |stat: &ProcStat| stat.parent == us && !helpers.contains(&Some(stat.pid));
+        ProcessSnapshot::take().iter().any(|stat| stat.is_alive() && is_child(stat))
     }
 
     fn lock_recent(&self) -> std::sync::MutexGuard<'_, VecDeque<Pid>> {
@@ -150,14 +150,14 @@ impl Callers {
 }
 
 /// The process that called `connect`.
-enum Connector {
+enum PeerProcess {
     /// This process, and what holds on to it where the kernel gives that.
     Process(Pid, Option<OwnedFd>),
     /// A process that our process namespace does not contain, as all of our descendants are.
     OtherNamespace,
 }
 
-fn connector_of(stream: &UnixStream) -> io::Result<Connector> {
+fn connector_of(stream: &UnixStream) -> io::Result<PeerProcess> {
     let handle = match syscalls::peer_pidfd(stream.as_fd()) {
         Ok(handle) => Some(handle),
         // Linux before 6.5.
@@ -165,9 +165,9 @@ fn connector_of(stream: &UnixStream) -> io::Result<Connector> {
         Err(error) => return Err(error.into()),
     };
     match stream.peer_cred()?.pid() {
-        Some(0) => Ok(Connector::OtherNamespace),
+        Some(0) => Ok(PeerProcess::OtherNamespace),
         number => match number.and_then(Pid::from_raw) {
-            Some(pid) => Ok(Connector::Process(pid, handle)),
+            Some(pid) => Ok(PeerProcess::Process(pid, handle)),
             None => Err(ErrorKind::NotFound.into()),
         },
     }
@@ -181,7 +181,7 @@ fn pid_of(handle: &OwnedFd) -> Option<Pid> {
 }
 
 /// Returns `true` if this process holds the file that `link` names, and is no job's.
-fn holds_outside(pid: Pid, link: &Path, tag: Option<Tag>) -> bool {
+fn holds_outside(pid: Pid, link: &Path, tag: Option<ProcessTag>) -> bool {
     let is_it = |file: &Path| fs::read_link(file).is_ok_and(|target| target == link);
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let held = files.map(|entry| entry.path()).find(|file| is_it(file));
@@ -209,12 +209,12 @@ enum Ancestry {
 }
 
 /// Finds the place of a process by walking up its ancestors; `tag` is that of this server.
-fn ancestry_of(pid: Pid, tag: Option<Tag>) -> Ancestry {
+fn ancestry_of(pid: Pid, tag: Option<ProcessTag>) -> Ancestry {
     (0..ATTEMPTS).find_map(|_| walk_up(pid, tag)).unwrap_or(Ancestry::Unknown)
 }
 
 /// Returns `None` if an ancestor ended during the walk, which moved its children elsewhere.
-fn walk_up(pid: Pid, tag: Option<Tag>) -> Option<Ancestry> {
+fn walk_up(pid: Pid, tag: Option<ProcessTag>) -> Option<Ancestry> {
     let us = getpid().as_raw_pid();
     let Some(mut current) = processes::stat(pid) else { return Some(Ancestry::Unknown) };
     for _ in 0..MAX_DEPTH {
@@ -228,7 +228,8 @@ fn walk_up(pid: Pid, tag: Option<Tag>) -> Option<Ancestry> {
         let parent = processes::stat(Pid::from_raw(current.parent)?);
         // A number belongs to the parent for as long as the child names it. Checked afterwards, so
         // that a number which was given to another process meanwhile is not taken for the parent.
-        let is_same = |now: Stat| (now.parent, now.started) == (current.parent, current.started);
+        let is_same =
+            |now: ProcStat| (now.parent, now.started) == (current.parent, current.started);
         if !processes::stat(current.pid).is_some_and(is_same) {
             return None;
         }
@@ -242,7 +243,7 @@ fn walk_up(pid: Pid, tag: Option<Tag>) -> Option<Ancestry> {
 
 /// The place of a process with a living ancestor that /proc does not show. Mounted with `hidepid`,
 /// /proc shows no process of other users, who are ancestors of every ordinary client there.
-fn behind_hidden_parent(pid: Pid, parent: i32, ours: Option<Tag>) -> Ancestry {
+fn behind_hidden_parent(pid: Pid, parent: i32, ours: Option<ProcessTag>) -> Ancestry {
     let is_hidden = |pid: i32| {
         // Needs no descriptor, so that this does not fail where there are none left.
         fs::symlink_metadata(format!("/proc/{pid}")).is_err_and(|e| e.kind() == ErrorKind::NotFound)
@@ -251,7 +252,7 @@ fn behind_hidden_parent(pid: Pid, parent: i32, ours: Option<Tag>) -> Ancestry {
         return Ancestry::Unknown;
     }
     let carries_tag =
-        ours.is_some_and(|ours| Tag::read(pid).is_some_and(|tag| tag.same_server(ours)));
+        ours.is_some_and(|ours| ProcessTag::read(pid).is_some_and(|tag| tag.same_server(ours)));
     if carries_tag { Ancestry::Ours } else { Ancestry::Outside }
 }
 
@@ -271,7 +272,7 @@ struct SocketEntry {
 
 /// The kernel's answer about a pair of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lookup {
+enum SocketLookup {
     /// This socket has them.
     Found(SocketEntry),
     /// No socket of this machine has them.
@@ -284,13 +285,13 @@ enum Lookup {
 ///
 /// # Errors
 /// When the system is short of descriptors or memory: then nothing is known.
-fn find(local: SocketAddr, remote: SocketAddr) -> io::Result<Lookup> {
+fn find(local: SocketAddr, remote: SocketAddr) -> io::Result<SocketLookup> {
     let (local, remote) = (canonical(local), canonical(remote));
     match query(local, remote) {
-        Ok(Some(entry)) => Ok(Lookup::Found(entry)),
+        Ok(Some(entry)) => Ok(SocketLookup::Found(entry)),
         // A kernel without the module for TCP answers so as well.
         Ok(None) if may_be_local(local, remote) => find_in_tables(local, remote),
-        Ok(None) => Ok(Lookup::Missing),
+        Ok(None) => Ok(SocketLookup::Missing),
         Err(Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT | Errno::OPNOTSUPP) => {
             find_in_tables(local, remote)
         }
@@ -389,8 +390,8 @@ fn word_at(bytes: &[u8], at: usize) -> Option<u32> {
 /// Both tables list a connection between two IPv4 addresses: it depends on the socket's family.
 const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
-fn find_in_tables(local: SocketAddr, remote: SocketAddr) -> io::Result<Lookup> {
-    let mut found = Lookup::Unsupported;
+fn find_in_tables(local: SocketAddr, remote: SocketAddr) -> io::Result<SocketLookup> {
+    let mut found = SocketLookup::Unsupported;
     for table in TABLES {
         let file = match File::open(table) {
             Ok(file) => file,
@@ -398,8 +399,8 @@ fn find_in_tables(local: SocketAddr, remote: SocketAddr) -> io::Result<Lookup> {
             Err(error) => return Err(error),
         };
         match find_in(BufReader::new(file), local, remote)? {
-            Some(entry) => return Ok(Lookup::Found(entry)),
-            None => found = Lookup::Missing,
+            Some(entry) => return Ok(SocketLookup::Found(entry)),
+            None => found = SocketLookup::Missing,
         }
     }
     Ok(found)
@@ -493,7 +494,7 @@ mod tests {
     fn a_child_is_a_job_over_tcp_also_when_it_is_gone_and_we_are_not() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap();
-        let callers = Callers::new(Arc::clone(host()));
+        let callers = JobConnectionDetector::new(Arc::clone(host()));
         for _ in 0..2 {
             let ours = TcpStream::connect(server).unwrap();
             let (_, peer) = listener.accept().unwrap();
@@ -514,7 +515,7 @@ mod tests {
     #[test]
     fn a_socket_whose_holder_ended_while_it_was_looked_for_is_a_jobs_if_there_was_one() {
         let ended = SocketEntry { inode: u32::MAX.into(), uid: geteuid().as_raw() };
-        assert!(Callers::new(Arc::clone(host())).is_jobs_socket(ended, true));
+        assert!(JobConnectionDetector::new(Arc::clone(host())).is_jobs_socket(ended, true));
     }
 
     #[tokio::test]
@@ -522,7 +523,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let listener = tokio::net::UnixListener::bind(&path).unwrap();
-        let callers = Callers::new(Arc::clone(host()));
+        let callers = JobConnectionDetector::new(Arc::clone(host()));
         let ours = UnixStream::connect(&path).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         assert!(!callers.is_job_on_unix(&stream));
@@ -553,7 +554,7 @@ mod ancestry_tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
         assert_eq!(ancestry_of(pid, None), Ancestry::Ours);
-        assert!(Callers::new(Arc::clone(host())).has_job_processes());
+        assert!(JobConnectionDetector::new(Arc::clone(host())).has_job_processes());
         child.kill().unwrap();
         assert_eq!(ancestry_of(pid, None), Ancestry::Ours, "also before it is reaped");
         child.wait().unwrap();
@@ -585,17 +586,21 @@ mod socket_table_tests {
             let (server, peer) = listener.accept().unwrap();
             let local = server.local_addr().unwrap();
             let expected = SocketEntry { uid: geteuid().as_raw(), inode: inode_of(&client) };
-            assert_eq!(find(peer, local).unwrap(), Lookup::Found(expected), "{address}");
+            assert_eq!(find(peer, local).unwrap(), SocketLookup::Found(expected), "{address}");
             let (peer, local) = (canonical(peer), canonical(local));
-            assert_eq!(find_in_tables(peer, local).unwrap(), Lookup::Found(expected), "{address}");
+            assert_eq!(
+                find_in_tables(peer, local).unwrap(),
+                SocketLookup::Found(expected),
+                "{address}"
+            );
             // Who closes its end while the other is open holds nothing any more. A child that
             // another test is just creating may hold a copy for a moment longer.
             drop(client);
             let deadline = Instant::now() + Duration::from_secs(10);
             let is_closed = || match find(peer, local).unwrap() {
-                Lookup::Found(entry) => entry.inode == 0,
-                Lookup::Missing => true,
-                Lookup::Unsupported => panic!("{address}"),
+                SocketLookup::Found(entry) => entry.inode == 0,
+                SocketLookup::Missing => true,
+                SocketLookup::Unsupported => panic!("{address}"),
             };
             while !is_closed() {
                 assert!(Instant::now() < deadline, "{address}");
@@ -608,9 +613,9 @@ mod socket_table_tests {
     fn whoever_listens_is_no_other_end() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let nobody = "127.0.0.1:1".parse().unwrap();
-        assert_eq!(find(listener.local_addr().unwrap(), nobody).unwrap(), Lookup::Missing);
+        assert_eq!(find(listener.local_addr().unwrap(), nobody).unwrap(), SocketLookup::Missing);
         let elsewhere = "192.0.2.1:7".parse().unwrap();
-        assert_eq!(find(elsewhere, listener.local_addr().unwrap()).unwrap(), Lookup::Missing);
+        assert_eq!(find(elsewhere, listener.local_addr().unwrap()).unwrap(), SocketLookup::Missing);
     }
 
     #[test]

@@ -14,19 +14,19 @@ use rustix::fs::{Access, AtFlags, FileType, accessat, statat};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::child_defaults::{JOB_VARIABLE, Tag};
+use super::child_defaults::{JOB_VARIABLE, ProcessTag};
 use super::children::{Child, Children};
 use super::cwd::{self, Cwd};
 use super::guardian::guardian_main;
 use super::host::Host;
-use super::launch::{Launch, Variable};
-use super::sandbox::job_resources::{Holdings, Surroundings};
-use super::spawner::{Namespace, Offspring, spawner_main};
-use super::stdio::{InputPipe, OutputPipe, PipelineReport, Plumbing, Report, Theirs};
-use super::syscalls::{self, Action, Plan};
-use super::tree::members::{Evidence, Identity};
-use super::tree::{self, Leader, Tree};
-use super::vfork_spawn::{Failure, Newborn, Order, Step};
+use super::launch::{EnvVariable, ProcessLaunch};
+use super::sandbox::job_resources::{JobResources, SandboxResources};
+use super::spawner::{NamespacedLeader, PidNamespace, spawner_main};
+use super::stdio::{ChildStdio, InputPipe, OutputPipe, PipelineReport, ReportMode, StdioPipes};
+use super::syscalls::{self, FileAction, PosixSpawnPlan};
+use super::tree::members::{TreeEvidence, TreeIdentity};
+use super::tree::{self, LeaderProcess, ProcessTree};
+use super::vfork_spawn::{SpawnFailure, SpawnRequest, SpawnStep, SpawnedChild};
 use crate::confinement::Backend;
 use crate::start_error::{StartError, out_of_files};
 
@@ -85,9 +85,9 @@ const AGENTS: &[&str] = &[
 #[derive(Debug)]
 pub struct Process {
     /// The process itself: whoever holds this waits for it.
-    pub leader: Leader,
+    pub leader: LeaderProcess,
     /// Everything that comes out of it.
-    pub tree: Tree,
+    pub tree: ProcessTree,
     /// What it writes to its standard output, or to its terminal.
     pub stdout: OutputPipe,
     /// What it writes to its standard error. A terminal has no second stream.
@@ -102,8 +102,8 @@ impl Host {
     /// `true` if an idle host starts it at once, where its program is at hand: its directory is on a
     /// disk of this host, and nothing has to be looked up or asked for to shut it in.
     #[must_use]
-    pub fn is_quick(&self, launch: &Launch) -> bool {
-        let is_quick = match launch.confine.granted.backend {
+    pub fn is_quick_to_start(&self, launch: &ProcessLaunch) -> bool {
+        let is_quick = match launch.sandbox.granted.backend {
             Backend::Nothing | Backend::Seccomp => true,
             Backend::Landlock | Backend::Namespaces => false,
         };
@@ -117,8 +117,8 @@ impl Host {
     ///
     /// # Errors
     /// Each reason has its own variant, see [`StartError`].
-    pub fn spawn(&self, launch: &Launch) -> Result<Process, StartError> {
-        let words = Words::of(launch)?;
+    pub fn spawn(&self, launch: &ProcessLaunch) -> Result<Process, StartError> {
+        let words = ExecStrings::of(launch)?;
         let own;
         let cwd = match &launch.cwd {
             Cwd::Path(path) => {
@@ -130,23 +130,24 @@ impl Host {
         let path = find_program(launch, cwd)?;
         let system = |error: io::Error| system_error(launch, &error);
         let report = match launch.report {
-            Report::Pipeline => Some(PipelineReport::create().map_err(system)?),
-            Report::None => None,
+            ReportMode::Pipeline => Some(PipelineReport::create().map_err(system)?),
+            ReportMode::None => None,
         };
-        let plumbing = Plumbing::lay(launch.stdin).map_err(system)?;
+        let plumbing = StdioPipes::lay(launch.stdin).map_err(system)?;
         let born = syscalls::boot_ticks();
         let (theirs, report_file) = (&plumbing.theirs, report.as_ref());
-        let site = Site { host: self, launch, path: &path, cwd, theirs, report: report_file };
+        let site =
+            SpawnContext { host: self, launch, path: &path, cwd, theirs, report: report_file };
         let marker = words.marker();
-        let Created { newborn, tag, holdings } = site.create(words)?;
+        let CreatedProcess { newborn, tag, holdings } = site.create(words)?;
         let (child, pidfd) = tree::watch(newborn).map_err(system)?;
-        let evidence = Evidence { tag, marker, files: plumbing.theirs.names() };
-        let identity =
-            Identity::new(Arc::clone(self.trees()), child.pid(), born, evidence).holding(holdings);
+        let evidence = TreeEvidence { tag, marker, files: plumbing.theirs.names() };
+        let identity = TreeIdentity::new(Arc::clone(self.trees()), child.pid(), born, evidence)
+            .holding(holdings);
         let identity = Arc::new(identity);
         Ok(Process {
-            leader: Leader::new(child, pidfd, Arc::clone(&identity)),
-            tree: Tree::new(identity),
+            leader: LeaderProcess::new(child, pidfd, Arc::clone(&identity)),
+            tree: ProcessTree::new(identity),
             stdout: plumbing.stdout,
             stderr: plumbing.stderr,
             stdin: plumbing.stdin,
@@ -156,61 +157,61 @@ impl Host {
 }
 
 /// A new process, in its place among ours.
-struct Created {
-    newborn: Newborn,
-    tag: Option<Tag>,
-    holdings: Holdings,
+struct CreatedProcess {
+    newborn: SpawnedChild,
+    tag: Option<ProcessTag>,
+    holdings: JobResources,
 }
 
 /// Where a process is to be created, and what it is to be.
 #[derive(Clone, Copy)]
-struct Site<'a> {
+struct SpawnContext<'a> {
     host: &'a Host,
-    launch: &'a Launch,
+    launch: &'a ProcessLaunch,
     path: &'a CString,
     cwd: BorrowedFd<'a>,
-    theirs: &'a Theirs,
+    theirs: &'a ChildStdio,
     report: Option<&'a PipelineReport>,
 }
 
-impl Site<'_> {
+impl SpawnContext<'_> {
     /// Creates it, shut in and limited: ourselves, or in namespaces by the spawner.
-    fn create(self, mut words: Words) -> Result<Created, StartError> {
+    fn create(self, mut words: ExecStrings) -> Result<CreatedProcess, StartError> {
         let surroundings = self.host.make_surroundings(self.launch)?;
         let marker = words.marker();
         if let Some(temporary) = surroundings.temporary() {
             words.forget_agents();
             words.set(TEMPORARY, temporary.as_os_str())?;
         }
-        let order = Order {
+        let order = SpawnRequest {
             path: self.path.clone(),
             argv: words.argv,
             env: words.env,
             terminal: self.theirs.terminal().cloned(),
             tag: self.host.new_tag(),
-            shut: self.host.shut(&surroundings, &self.launch.confine),
+            shut: self.host.shut(&surroundings, &self.launch.sandbox),
         };
         let (newborn, namespace) = self.bear(&order, &surroundings).map_err(|failure| {
-            if failure.step == Step::Request {
+            if failure.step == SpawnStep::Request {
                 self.end_unanswered(marker);
             }
             self.explain_failure(failure)
         })?;
-        let holdings = Holdings::new(namespace, surroundings);
-        Ok(Created { newborn, tag: order.tag, holdings })
+        let holdings = JobResources::new(namespace, surroundings);
+        Ok(CreatedProcess { newborn, tag: order.tag, holdings })
     }
 
     fn bear(
         self,
-        order: &Order,
-        surroundings: &Surroundings,
-    ) -> Result<(Newborn, Option<Namespace>), Failure> {
-        let cgroup = surroundings.open_cgroup().map_err(|errno| Step::Cgroup.failed(errno))?;
+        order: &SpawnRequest,
+        surroundings: &SandboxResources,
+    ) -> Result<(SpawnedChild, Option<PidNamespace>), SpawnFailure> {
+        let cgroup = surroundings.open_cgroup().map_err(|errno| SpawnStep::Cgroup.failed(errno))?;
         let cgroup = cgroup.as_ref().map(OwnedFd::as_fd);
         let files = self.theirs.files(self.cwd, self.report.map(PipelineReport::file));
         match order.shut.backend {
             Backend::Namespaces => {
-                let Offspring { leader, namespace } =
+                let NamespacedLeader { leader, namespace } =
                     self.host.spawner().create(order, files, cgroup)?;
                 self.host.defaults().check(leader.child.pid());
                 Ok((leader, Some(namespace)))
@@ -224,11 +225,11 @@ impl Site<'_> {
     /// Ends the process of a launch that was not answered: the spawner may have died right after it
     /// created one. It is known by what it carries, for nobody knows its number.
     fn end_unanswered(self, marker: Option<Vec<u8>>) {
-        let evidence = Evidence { tag: None, marker, files: self.theirs.names() };
-        let nobody = Identity::new(Arc::clone(self.host.trees()), Pid::INIT, 0, evidence);
+        let evidence = TreeEvidence { tag: None, marker, files: self.theirs.names() };
+        let nobody = TreeIdentity::new(Arc::clone(self.host.trees()), Pid::INIT, 0, evidence);
         nobody.leader_was_reaped();
         // Who is left even so is ended with the server.
-        drop(Tree::new(Arc::new(nobody)).kill());
+        drop(ProcessTree::new(Arc::new(nobody)).kill());
     }
 
     fn explain(self, errno: Errno) -> StartError {
@@ -236,43 +237,47 @@ impl Site<'_> {
     }
 
     /// Says what a failed step means.
-    fn explain_failure(self, Failure { step, errno }: Failure) -> StartError {
+    fn explain_failure(self, SpawnFailure { step, errno }: SpawnFailure) -> StartError {
         if let Errno::MFILE | Errno::AGAIN = errno {
             // No matter of the step: each of them may need a file, or create a process.
             return system_error(self.launch, &errno.into());
         }
         let why = || io::Error::from(errno).to_string();
         match step {
-            Step::Program => self.explain(errno),
-            Step::Directory => cwd::bad_cwd(self.launch.cwd.path(), errno),
-            Step::Request | Step::Birth | Step::Files | Step::Session => StartError::System {
-                program: shown(&self.launch.program),
-                why: format!("{}: {}", step.what(), why()),
-            },
-            Step::Cgroup
-            | Step::Namespaces
-            | Step::UserMap
-            | Step::Network
-            | Step::Mounts
-            | Step::Place
-            | Step::Processes
-            | Step::Limits
-            | Step::Capabilities
-            | Step::Privileges
-            | Step::Landlock
-            | Step::Filter => StartError::Confinement { what: step.what().to_owned(), why: why() },
+            SpawnStep::Program => self.explain(errno),
+            SpawnStep::Directory => cwd::bad_cwd(self.launch.cwd.path(), errno),
+            SpawnStep::Request | SpawnStep::Birth | SpawnStep::Files | SpawnStep::Session => {
+                StartError::System {
+                    program: shown(&self.launch.program),
+                    why: format!("{}: {}", step.what(), why()),
+                }
+            }
+            SpawnStep::Cgroup
+            | SpawnStep::Namespaces
+            | SpawnStep::UserMap
+            | SpawnStep::Network
+            | SpawnStep::Mounts
+            | SpawnStep::Place
+            | SpawnStep::Processes
+            | SpawnStep::Limits
+            | SpawnStep::Capabilities
+            | SpawnStep::Privileges
+            | SpawnStep::Landlock
+            | SpawnStep::Filter => {
+                StartError::Confinement { what: step.what().to_owned(), why: why() }
+            }
         }
     }
 }
 
 /// A launch's strings in the form that the kernel takes.
-struct Words {
+struct ExecStrings {
     argv: Vec<CString>,
-    env: Vec<Variable>,
+    env: Vec<EnvVariable>,
 }
 
-impl Words {
-    fn of(launch: &Launch) -> Result<Self, StartError> {
+impl ExecStrings {
+    fn of(launch: &ProcessLaunch) -> Result<Self, StartError> {
         let name = launch.arg0.as_ref().unwrap_or(&launch.program);
         let mut argv = vec![c_string(name.as_bytes().to_vec(), "the program's name")?];
         for arg in &launch.args {
@@ -289,13 +294,13 @@ impl Words {
     /// Sets a variable, instead of whatever value it has.
     fn set(&mut self, name: &str, value: &OsStr) -> Result<(), StartError> {
         self.env.retain(|variable| variable.name() != name);
-        self.env.push(Variable::new(name, value)?);
+        self.env.push(EnvVariable::new(name, value)?);
         Ok(())
     }
 
     /// The whole variable that marks the tree.
     fn marker(&self) -> Option<Vec<u8>> {
-        let is_marker = |variable: &&Variable| variable.name() == JOB_VARIABLE;
+        let is_marker = |variable: &&EnvVariable| variable.name() == JOB_VARIABLE;
         self.env.iter().find(is_marker).map(|variable| variable.as_bytes().to_vec())
     }
 }
@@ -305,7 +310,7 @@ fn c_string(bytes: Vec<u8>, what: &'static str) -> Result<CString, StartError> {
 }
 
 /// The path to execute: what was given, if it is one, else the first match in PATH.
-fn find_program(launch: &Launch, cwd: BorrowedFd<'_>) -> Result<CString, StartError> {
+fn find_program(launch: &ProcessLaunch, cwd: BorrowedFd<'_>) -> Result<CString, StartError> {
     let name = launch.program.as_bytes();
     if name.contains(&b'/') {
         return c_string(name.to_vec(), "the program's name");
@@ -323,9 +328,9 @@ fn find_program(launch: &Launch, cwd: BorrowedFd<'_>) -> Result<CString, StartEr
     Err(if denied { not_executable(launch) } else { not_found(launch) })
 }
 
-fn search_path(launch: &Launch) -> &OsStr {
+fn search_path(launch: &ProcessLaunch) -> &OsStr {
     let set = launch.env.iter().rev().find(|variable| variable.name() == "PATH");
-    set.map_or(OsStr::new(DEFAULT_PATH), Variable::value)
+    set.map_or(OsStr::new(DEFAULT_PATH), EnvVariable::value)
 }
 
 fn check_executable(path: &Path, cwd: BorrowedFd<'_>) -> Result<(), Errno> {
@@ -337,13 +342,18 @@ fn check_executable(path: &Path, cwd: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Says what it means that the program could not be executed.
-fn explain(errno: Errno, launch: &Launch, path: &CString, cwd: BorrowedFd<'_>) -> StartError {
+fn explain(
+    errno: Errno,
+    launch: &ProcessLaunch,
+    path: &CString,
+    cwd: BorrowedFd<'_>,
+) -> StartError {
     let exists = || accessat(cwd, path, Access::EXISTS, AtFlags::empty()).is_ok();
     // Only in a namespace does a link lead elsewhere for the job than for us.
     let is_link = || {
         let found = statat(cwd, path, AtFlags::SYMLINK_NOFOLLOW);
         let is_link = |mode| FileType::from_raw_mode(mode) == FileType::Symlink;
-        launch.confine.granted.backend == Backend::Namespaces
+        launch.sandbox.granted.backend == Backend::Namespaces
             && found.is_ok_and(|found| is_link(found.st_mode))
     };
     match errno {
@@ -362,21 +372,21 @@ fn explain(errno: Errno, launch: &Launch, path: &CString, cwd: BorrowedFd<'_>) -
     }
 }
 
-fn bytes_in(launch: &Launch) -> usize {
+fn bytes_in(launch: &ProcessLaunch) -> usize {
     let env = launch.env.iter().map(|variable| variable.as_bytes().len() + 1);
     let args = launch.args.iter().map(|arg| arg.len() + 1);
     launch.program.len() + 1 + env.sum::<usize>() + args.sum::<usize>()
 }
 
-fn not_found(launch: &Launch) -> StartError {
+fn not_found(launch: &ProcessLaunch) -> StartError {
     StartError::NotFound { program: shown(&launch.program) }
 }
 
-fn not_executable(launch: &Launch) -> StartError {
+fn not_executable(launch: &ProcessLaunch) -> StartError {
     StartError::NotExecutable { program: shown(&launch.program) }
 }
 
-fn system_error(launch: &Launch, error: &io::Error) -> StartError {
+fn system_error(launch: &ProcessLaunch, error: &io::Error) -> StartError {
     let program = shown(&launch.program);
     match Errno::from_io_error(error) {
         Some(Errno::MFILE) => StartError::System { program, why: out_of_files() },
@@ -405,23 +415,23 @@ pub struct DetachedLaunch<'a> {
 
 /// A process that goes on when this one ends, whatever happens to our session and group.
 #[derive(Debug)]
-pub struct Detached {
+pub struct DetachedProcess {
     child: Child,
 }
 
 /// Starts detached processes. A clone is the same starter.
 #[derive(Debug, Clone, Default)]
-pub struct DetachedStarter {
+pub struct DetachedSpawner {
     children: Arc<Children>,
 }
 
-impl DetachedStarter {
+impl DetachedSpawner {
     /// Starts a process in the current directory, with an empty standard input. Of the files that are
     /// open here it gets none but its output.
     ///
     /// # Errors
     /// When the system does not start it.
-    pub fn start(&self, launch: &DetachedLaunch<'_>) -> io::Result<Detached> {
+    pub fn start(&self, launch: &DetachedLaunch<'_>) -> io::Result<DetachedProcess> {
         // One that we started earlier may have ended since.
         self.children.reap_orphans();
         // Before Linux 5.11 this fails, and what we were started with passes on as it does by default.
@@ -432,17 +442,18 @@ impl DetachedStarter {
             argv.push(CString::new(arg.as_bytes())?);
         }
         let actions = [
-            Action::Open { to: 0, path: c"/dev/null", flags: libc::O_RDONLY },
-            Action::Dup { from: launch.output.as_fd(), to: 1 },
-            Action::Copy { from: 1, to: 2 },
+            FileAction::Open { to: 0, path: c"/dev/null", flags: libc::O_RDONLY },
+            FileAction::Dup { from: launch.output.as_fd(), to: 1 },
+            FileAction::Copy { from: 1, to: 2 },
         ];
         let env = variables(launch.env)?;
-        let plan = Plan { path: &path, argv: &argv, env: &env, actions: &actions, blocked: &[] };
-        Ok(Detached { child: self.children.create(|| syscalls::posix_spawn(&plan))? })
+        let plan =
+            PosixSpawnPlan { path: &path, argv: &argv, env: &env, actions: &actions, blocked: &[] };
+        Ok(DetachedProcess { child: self.children.create(|| syscalls::posix_spawn(&plan))? })
     }
 }
 
-impl Detached {
+impl DetachedProcess {
     /// Its number.
     #[must_use]
     pub fn pid(&self) -> u32 {
@@ -453,7 +464,7 @@ impl Detached {
     ///
     /// # Errors
     /// When the system does not tell.
-    pub fn has_ended(&mut self) -> io::Result<bool> {
+    pub fn try_reap(&mut self) -> io::Result<bool> {
         Ok(self.child.try_reap()?.is_some())
     }
 }
@@ -496,9 +507,9 @@ mod detached_tests {
             env: &[("A".into(), "b".into()), ("PATH".into(), "/usr/bin:/bin".into())],
             output: output.as_file(),
         };
-        let mut process = DetachedStarter::default().start(&launch).unwrap();
+        let mut process = DetachedSpawner::default().start(&launch).unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
-        while !process.has_ended().unwrap() {
+        while !process.try_reap().unwrap() {
             assert!(Instant::now() < deadline, "it does not end");
             std::thread::yield_now();
         }
@@ -525,32 +536,32 @@ mod tests {
     use super::*;
     use crate::host::tests::host;
     use crate::start_error::StartError;
-    use crate::{Confine, ExitKind, LaunchStdin, OpenedDir, TreeActivity, cgroup, shell};
+    use crate::{ExitKind, LaunchStdin, OpenedDir, SandboxSpec, TreeActivity, cgroup, shell};
 
     const DEADLINE: Duration = Duration::from_secs(30);
 
-    fn launch(program: &str, args: &[&str]) -> Launch {
+    fn launch(program: &str, args: &[&str]) -> ProcessLaunch {
         static JOBS: AtomicU64 = AtomicU64::new(1);
         let tag = host().tag();
-        let path = Variable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap();
-        Launch {
+        let path = EnvVariable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap();
+        ProcessLaunch {
             program: program.into(),
             args: args.iter().map(OsString::from).collect(),
             arg0: None,
-            env: vec![path, tag.marker(JOBS.fetch_add(1, Ordering::Relaxed))],
+            env: vec![path, tag.new_marker(JOBS.fetch_add(1, Ordering::Relaxed))],
             cwd: "/".into(),
             stdin: LaunchStdin::Null,
-            report: Report::None,
-            confine: Confine::not(),
+            report: ReportMode::None,
+            sandbox: SandboxSpec::none(),
         }
     }
 
-    fn sh(text: &str) -> Launch {
+    fn sh(text: &str) -> ProcessLaunch {
         launch("sh", &["-c", text])
     }
 
-    fn with_stdin(stdin: LaunchStdin, launch: Launch) -> Launch {
-        Launch { stdin, ..launch }
+    fn with_stdin(stdin: LaunchStdin, launch: ProcessLaunch) -> ProcessLaunch {
+        ProcessLaunch { stdin, ..launch }
     }
 
     async fn read_all(mut pipe: OutputPipe) -> String {
@@ -560,7 +571,7 @@ mod tests {
     }
 
     /// How it ended, and all that it wrote.
-    async fn run(launch: &Launch) -> (ExitKind, String, String) {
+    async fn run(launch: &ProcessLaunch) -> (ExitKind, String, String) {
         let process = host().spawn(launch).unwrap();
         let stderr = async {
             match process.stderr {
@@ -609,7 +620,7 @@ mod tests {
         process
     }
 
-    async fn kill(tree: &Tree) -> Vec<u32> {
+    async fn kill(tree: &ProcessTree) -> Vec<u32> {
         let tree = tree.clone();
         tokio::task::spawn_blocking(move || tree.kill()).await.unwrap()
     }
@@ -650,9 +661,9 @@ mod tests {
     #[tokio::test]
     async fn the_environment_is_exactly_what_was_given() {
         let mut launch = launch("env", &[]);
-        launch.env.push(Variable::new("EMPTY", "").unwrap());
+        launch.env.push(EnvVariable::new("EMPTY", "").unwrap());
         let (_, stdout, _) = run(&launch).await;
-        let expected = launch.env.iter().map(Variable::as_bytes);
+        let expected = launch.env.iter().map(EnvVariable::as_bytes);
         assert_eq!(
             stdout.lines().map(str::as_bytes).collect::<Vec<_>>(),
             expected.collect::<Vec<_>>()
@@ -664,11 +675,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let script = directory.path().join("here");
         write_script(&script, "#!/bin/sh\npwd -P; echo $0").await;
-        let launch = Launch { cwd: directory.path().into(), ..launch("./here", &[]) };
+        let launch = ProcessLaunch { cwd: directory.path().into(), ..launch("./here", &[]) };
         let real = directory.path().canonicalize().unwrap();
         assert_eq!(run(&launch).await.1, format!("{}\n./here\n", real.display()));
 
-        let named = Launch { arg0: Some("other".into()), ..sh("echo $0") };
+        let named = ProcessLaunch { arg0: Some("other".into()), ..sh("echo $0") };
         assert_eq!(run(&named).await.1, "other\n");
     }
 
@@ -684,7 +695,7 @@ mod tests {
         std::fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink(&second, &link).unwrap();
 
-        let there = |cwd: Cwd| Launch { cwd, ..sh("pwd -P; ls /proc/self/fd | wc -l") };
+        let there = |cwd: Cwd| ProcessLaunch { cwd, ..sh("pwd -P; ls /proc/self/fd | wc -l") };
         let before = format!("{}\n4\n", first.display());
         assert_eq!(run(&there(Cwd::Opened(Arc::clone(&opened)))).await.1, before);
         assert_eq!(run(&there(link.into())).await.1, format!("{}\n4\n", second.display()));
@@ -702,7 +713,8 @@ mod tests {
             let (_, stdout, _) = run(&with_stdin(stdin, launch("ls", &["/proc/self/fd"]))).await;
             assert_eq!(stdout.split_whitespace().collect::<Vec<_>>(), ["0", "1", "2", "3"]);
         }
-        let report = Launch { report: Report::Pipeline, ..launch("ls", &["/proc/self/fd"]) };
+        let report =
+            ProcessLaunch { report: ReportMode::Pipeline, ..launch("ls", &["/proc/self/fd"]) };
         assert_eq!(run(&report).await.1.split_whitespace().last(), Some("61"));
     }
 
@@ -725,7 +737,7 @@ mod tests {
         assert_eq!((fields[0], fields[0], "0"), (fields[4], fields[5], fields[6]), "{line}");
     }
 
-    fn error_of(launch: &Launch) -> StartError {
+    fn error_of(launch: &ProcessLaunch) -> StartError {
         host().spawn(launch).expect_err("it should not have started")
     }
 
@@ -735,7 +747,7 @@ mod tests {
         let file = directory.path().join("file");
         std::fs::write(&file, "echo hi").unwrap();
         let file = file.to_str().unwrap();
-        let at = |cwd: &str| error_of(&Launch { cwd: cwd.into(), ..sh(":") });
+        let at = |cwd: &str| error_of(&ProcessLaunch { cwd: cwd.into(), ..sh(":") });
 
         assert_eq!(error_of(&launch("no-such-program", &[])).code(), "not_found");
         assert_eq!(error_of(&launch("", &[])).code(), "not_found");
@@ -777,8 +789,8 @@ mod tests {
         write_script(&tool, "#!/bin/sh\necho mine").await;
         std::fs::set_permissions(&tool, PermissionsExt::from_mode(0o644)).unwrap();
         let set_path = |path: &str| {
-            let mut launch = Launch { cwd: directory.path().into(), ..launch("tool", &[]) };
-            launch.env[0] = Variable::new("PATH", path).unwrap();
+            let mut launch = ProcessLaunch { cwd: directory.path().into(), ..launch("tool", &[]) };
+            launch.env[0] = EnvVariable::new("PATH", path).unwrap();
             launch
         };
         let absolute = set_path(&format!("/nowhere:{}:/bin", directory.path().display()));
@@ -909,9 +921,9 @@ mod tests {
     }
 
     /// Shell text with a limit, so that it gets a cgroup where this host has any.
-    fn limited(text: &str) -> Launch {
+    fn limited(text: &str) -> ProcessLaunch {
         let mut launch = sh(text);
-        launch.confine.limits.open_files = Some(999);
+        launch.sandbox.limits.open_files = Some(999);
         launch
     }
 
@@ -953,7 +965,7 @@ mod tests {
         ] {
             let mut process = host().spawn(&sh(text)).unwrap();
             let pid = first_line(&mut process.stdout).await;
-            assert!(process.tree.alive().contains(&process.tree.leader_pid()), "{text}");
+            assert!(process.tree.living_pids().contains(&process.tree.leader_pid()), "{text}");
             assert_eq!(kill(&process.tree).await, [0; 0], "{text}");
             assert!(!is_alive(&pid), "{text}");
             let exit =
@@ -975,9 +987,9 @@ mod tests {
         spread 150; echo up; while :; do spread 3; sleep 0.01; done"#;
         let mut process = start_marked(bomb).await;
         assert_eq!(first_line(&mut process.stdout).await, "up");
-        assert!(process.tree.alive().len() > 100);
+        assert!(process.tree.living_pids().len() > 100);
         assert_eq!(kill(&process.tree).await, [0; 0]);
-        assert_eq!(process.tree.alive(), [0; 0]);
+        assert_eq!(process.tree.living_pids(), [0; 0]);
         process.leader.wait().await.unwrap();
         assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
     }
@@ -1055,9 +1067,9 @@ mod tests {
         reaper.await.unwrap();
     }
 
-    /// What bash runs by [`shell::invocation`], with the codes that it reports.
+    /// What bash runs by [`shell::build_invocation`], with the codes that it reports.
     async fn run_text(text: &str) -> (ExitKind, Vec<i32>, String, String) {
-        let call = shell::invocation(&shell::Shell::Path("/bin/bash".into()), text);
+        let call = shell::build_invocation(&shell::ShellChoice::Path("/bin/bash".into()), text);
         let mut launch = launch("", &[]);
         launch.program = call.program;
         launch.args = call.args;
@@ -1112,9 +1124,11 @@ mod tests {
             "printf() { :; }; echo a | cat",
         ] {
             let (status, _, stdout, stderr) = run_text(text).await;
-            let plain =
-                run(&Launch { arg0: Some("bash".into()), ..launch("/bin/bash", &["-c", text]) })
-                    .await;
+            let plain = run(&ProcessLaunch {
+                arg0: Some("bash".into()),
+                ..launch("/bin/bash", &["-c", text])
+            })
+            .await;
             let same_streams = |a: &str, b: &str| {
                 a.lines().collect::<BTreeSet<_>>() == b.lines().collect::<BTreeSet<_>>()
             };

@@ -257,14 +257,14 @@ pub(crate) fn out_of_files() -> String {
 
 /// Why a means was not found.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub(crate) enum ProbeError {
     /// The host does not have it.
     Means(String),
     /// The system gave no thread or process to try it out with.
     Task,
 }
 
-impl Missing {
+impl ProbeError {
     /// The same for a means that could not be tried out because of this error.
     pub(crate) fn new(error: &io::Error, why: String) -> Self {
         if TaskLimit::reached(error).is_some() { Self::Task } else { Self::Means(why) }

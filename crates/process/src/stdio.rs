@@ -90,7 +90,7 @@ impl OutputPipe {
     pub fn try_read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         match &self.told {
             Some(told) => told.try_io(Interest::READABLE, |_| read_into(&self.file, buffer)),
-            None => self.read_untold(buffer),
+            None => self.try_read_now(buffer),
         }
     }
 
@@ -98,7 +98,7 @@ impl OutputPipe {
     ///
     /// # Errors
     /// `WouldBlock` when nothing is there.
-    pub fn read_untold(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    pub fn try_read_now(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         read_into(&self.file, buffer)
     }
 
@@ -113,7 +113,10 @@ impl OutputPipe {
 
 /// Blocks until there is something to read in one of these, or its end, and says so; or until this
 /// time has passed. Of none, nothing ever comes.
-pub fn wait_for_any<'a>(pipes: impl Iterator<Item = &'a OutputPipe>, time: Duration) -> bool {
+pub fn wait_until_readable<'a>(
+    pipes: impl Iterator<Item = &'a OutputPipe>,
+    time: Duration,
+) -> bool {
     let mut polled: Vec<PollFd<'_>> =
         pipes.map(|pipe| PollFd::new(&pipe.file, PollFlags::IN)).collect();
     let Ok(time) = Timespec::try_from(time) else { return false };
@@ -159,19 +162,19 @@ fn ended(read: Result<usize, Errno>) -> io::Result<usize> {
 #[derive(Debug)]
 pub struct InputPipe {
     file: AsyncFd<OwnedFd>,
-    end: InputEnd,
+    end: EndOfInput,
 }
 
 /// How the reader learns that there is no more input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum InputEnd {
+pub(crate) enum EndOfInput {
     Close,
     EndOfFileKey,
 }
 
 impl InputPipe {
     /// Takes a writable file that does not block.
-    pub(crate) fn new(file: OwnedFd, end: InputEnd) -> io::Result<Self> {
+    pub(crate) fn new(file: OwnedFd, end: EndOfInput) -> io::Result<Self> {
         Ok(Self { file: syscalls::register(file, Interest::WRITABLE)?, end })
     }
 
@@ -181,8 +184,8 @@ impl InputPipe {
     /// When the terminal takes no more input, because nobody has it open any more.
     pub async fn end(mut self) -> io::Result<()> {
         match self.end {
-            InputEnd::Close => Ok(()),
-            InputEnd::EndOfFileKey => self.write_all(b"\x04").await,
+            EndOfInput::Close => Ok(()),
+            EndOfInput::EndOfFileKey => self.write_all(b"\x04").await,
         }
     }
 }
@@ -222,12 +225,12 @@ const SIZE: Winsize = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel
 ///
 /// We never open the process's side: so reading ends when the last process has closed it.
 #[derive(Debug)]
-pub(crate) struct Terminal {
+pub(crate) struct PtyPair {
     pub(crate) ours: OwnedFd,
     pub(crate) theirs: CString,
 }
 
-impl Terminal {
+impl PtyPair {
     pub(crate) fn open() -> io::Result<Self> {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&ours)?;
@@ -243,30 +246,30 @@ impl Terminal {
 
 /// Both sides of what connects a process with us. Nothing of it passes to any other process.
 #[derive(Debug)]
-pub(crate) struct Plumbing {
+pub(crate) struct StdioPipes {
     pub(crate) stdout: OutputPipe,
     pub(crate) stderr: Option<OutputPipe>,
     pub(crate) stdin: Option<InputPipe>,
-    pub(crate) theirs: Theirs,
+    pub(crate) theirs: ChildStdio,
 }
 
 /// The process's side. Ours to close once it has started, else we would never see the end.
 #[derive(Debug)]
-pub(crate) enum Theirs {
+pub(crate) enum ChildStdio {
     Pipes { stdin: Option<OwnedFd>, stdout: OwnedFd, stderr: OwnedFd },
     Terminal { path: CString },
 }
 
 /// What /proc/PID/fd calls the files of a process that lead to us.
 #[derive(Debug, Default)]
-pub(crate) struct FileNames {
+pub(crate) struct StdioNames {
     /// What somebody reads who waits for our input.
     pub(crate) inputs: Vec<PathBuf>,
     /// What only processes of this tree write to.
     pub(crate) outputs: Vec<PathBuf>,
 }
 
-impl Plumbing {
+impl StdioPipes {
     pub(crate) fn lay(stdin: LaunchStdin) -> io::Result<Self> {
         match stdin {
             LaunchStdin::Null => Self::pipes(None, None),
@@ -277,7 +280,7 @@ impl Plumbing {
             LaunchStdin::Pipe => {
                 let (theirs, ours) = pipe()?;
                 ioctl_fionbio(&ours, true)?;
-                Self::pipes(Some(theirs), Some(InputPipe::new(ours, InputEnd::Close)?))
+                Self::pipes(Some(theirs), Some(InputPipe::new(ours, EndOfInput::Close)?))
             }
             LaunchStdin::Terminal => Self::terminal(),
         }
@@ -287,36 +290,36 @@ impl Plumbing {
         let (stdout, their_stdout) = output()?;
         let (stderr, their_stderr) = output()?;
         let theirs =
-            Theirs::Pipes { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr };
+            ChildStdio::Pipes { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr };
         Ok(Self { stdout, stderr: Some(stderr), stdin, theirs })
     }
 
     fn terminal() -> io::Result<Self> {
-        let Terminal { ours, theirs } = Terminal::open()?;
-        let stdin = InputPipe::new(ours.try_clone()?, InputEnd::EndOfFileKey)?;
+        let PtyPair { ours, theirs } = PtyPair::open()?;
+        let stdin = InputPipe::new(ours.try_clone()?, EndOfInput::EndOfFileKey)?;
         Ok(Self {
             stdout: OutputPipe::new(ours)?,
             stderr: None,
             stdin: Some(stdin),
-            theirs: Theirs::Terminal { path: theirs },
+            theirs: ChildStdio::Terminal { path: theirs },
         })
     }
 }
 
-impl Theirs {
+impl ChildStdio {
     /// The files that the process starts with.
     pub(crate) fn files<'a>(
         &'a self,
         directory: BorrowedFd<'a>,
         report: Option<BorrowedFd<'a>>,
-    ) -> Files<'a> {
+    ) -> ChildFiles<'a> {
         let (stdin, stdout, stderr) = match self {
             Self::Pipes { stdin, stdout, stderr } => (stdin.as_ref(), Some(stdout), Some(stderr)),
             Self::Terminal { .. } => (None, None, None),
         };
         let lend = |file: Option<&'a OwnedFd>| file.map(OwnedFd::as_fd);
         let (stdin, stdout, stderr) = (lend(stdin), lend(stdout), lend(stderr));
-        Files { directory, stdin, stdout, stderr, report }
+        ChildFiles { directory, stdin, stdout, stderr, report }
     }
 
     /// The terminal that it opens instead.
@@ -328,15 +331,15 @@ impl Theirs {
         }
     }
 
-    pub(crate) fn names(&self) -> FileNames {
+    pub(crate) fn names(&self) -> StdioNames {
         match self {
-            Self::Pipes { stdin, stdout, stderr } => FileNames {
+            Self::Pipes { stdin, stdout, stderr } => StdioNames {
                 inputs: stdin.iter().filter_map(pipe_name).collect(),
                 outputs: [stdout, stderr].into_iter().filter_map(pipe_name).collect(),
             },
             Self::Terminal { path } => {
                 let path = PathBuf::from(path.to_string_lossy().into_owned());
-                FileNames { inputs: vec![path.clone(), "/dev/tty".into()], outputs: vec![path] }
+                StdioNames { inputs: vec![path.clone(), "/dev/tty".into()], outputs: vec![path] }
             }
         }
     }
@@ -421,16 +424,16 @@ pub enum LaunchStdin {
 
 /// Whether a process tells the exit codes of its last pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Report {
+pub enum ReportMode {
     /// It does not.
     None,
-    /// It does: its text was wrapped by [`super::shell::invocation`].
+    /// It does: its text was wrapped by [`super::shell::build_invocation`].
     Pipeline,
 }
 
 /// The files that a new process starts with. Outputs are missing where a terminal is both.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Files<'a> {
+pub(crate) struct ChildFiles<'a> {
     /// The directory in which it runs.
     pub(crate) directory: BorrowedFd<'a>,
     pub(crate) stdin: Option<BorrowedFd<'a>>,

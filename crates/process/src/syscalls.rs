@@ -15,19 +15,19 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// A child to create: `argv` and `env` in the form that the kernel takes them.
 #[derive(Debug)]
-pub(crate) struct Plan<'a> {
+pub(crate) struct PosixSpawnPlan<'a> {
     pub(crate) path: &'a CStr,
     pub(crate) argv: &'a [CString],
     pub(crate) env: &'a [CString],
     /// Done in this order, in the child, after it got its own session.
-    pub(crate) actions: &'a [Action<'a>],
+    pub(crate) actions: &'a [FileAction<'a>],
     /// Signals that the child starts with blocked. All others are unblocked.
     pub(crate) blocked: &'a [c_int],
 }
 
 /// One thing that the child does with its files before it becomes the program.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Action<'a> {
+pub(crate) enum FileAction<'a> {
     Dup { from: BorrowedFd<'a>, to: RawFd },
     Open { to: RawFd, path: &'a CStr, flags: c_int },
     Copy { from: RawFd, to: RawFd },
@@ -37,11 +37,11 @@ pub(crate) enum Action<'a> {
 /// Creates a child in its own session, with default signal dispositions, without `fork`.
 ///
 /// On return the child has become the program; an error means that there is no child.
-pub(crate) fn posix_spawn(plan: &Plan<'_>) -> Result<Pid, Errno> {
+pub(crate) fn posix_spawn(plan: &PosixSpawnPlan<'_>) -> Result<Pid, Errno> {
     let mut actions = MaybeUninit::uninit();
     let actions = FileActions::new(&mut actions, plan.actions)?;
     let mut attributes = MaybeUninit::uninit();
-    let attributes = Attributes::new(&mut attributes, plan.blocked)?;
+    let attributes = SpawnAttributes::new(&mut attributes, plan.blocked)?;
     let argv = pointers(plan.argv);
     let env = pointers(plan.env);
     let mut pid = 0;
@@ -78,14 +78,14 @@ pub(crate) unsafe fn register_lent(file: RawFd, interest: Interest) -> io::Resul
 
 /// How a child ended, as `wait4` tells it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ended {
+pub(crate) struct ChildExit {
     pub(crate) status: c_int,
     pub(crate) cpu: Duration,
     pub(crate) max_rss_bytes: u64,
 }
 
 /// Reaps this one child if it has ended; `None` while it runs.
-pub(crate) fn try_wait(pid: Pid) -> Result<Option<Ended>, Errno> {
+pub(crate) fn try_wait(pid: Pid) -> Result<Option<ChildExit>, Errno> {
     wait(pid, libc::WNOHANG)
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn wait_blocking(pid: Pid) -> Result<(), Errno> {
     wait(pid, 0).map(drop)
 }
 
-fn wait(pid: Pid, options: c_int) -> Result<Option<Ended>, Errno> {
+fn wait(pid: Pid, options: c_int) -> Result<Option<ChildExit>, Errno> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     let number = pid.as_raw_nonzero().get();
@@ -108,7 +108,7 @@ fn wait(pid: Pid, options: c_int) -> Result<Option<Ended>, Errno> {
     // SAFETY: all zeroes is a valid rusage, and so is what the kernel wrote over it.
     let usage = unsafe { usage.assume_init() };
     let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
-    Ok((found != 0).then_some(Ended { status, cpu, max_rss_bytes: rss_bytes(&usage) }))
+    Ok((found != 0).then_some(ChildExit { status, cpu, max_rss_bytes: rss_bytes(&usage) }))
 }
 
 /// The session of a process, by the number of its leader; nothing where there is no such process, or
@@ -177,7 +177,7 @@ pub(crate) fn survive_file_size_limit() {
 }
 
 /// Keeps this thread, and those that it starts from now on, from being interrupted when a child ends.
-pub(crate) fn block_child_signals() {
+pub fn block_child_signals() {
     let (_, children) = signal_sets(&[libc::SIGCHLD]);
     // SAFETY: the set is initialised; the mask of this thread alone is changed.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const children, ptr::null_mut()) };
@@ -213,7 +213,7 @@ struct FileActions<'a>(&'a mut libc::posix_spawn_file_actions_t);
 impl<'a> FileActions<'a> {
     fn new(
         place: &'a mut MaybeUninit<libc::posix_spawn_file_actions_t>,
-        actions: &[Action<'_>],
+        actions: &[FileAction<'_>],
     ) -> Result<Self, Errno> {
         // SAFETY: `place` is writable, and is read only after the call has initialised it.
         let mut this = unsafe {
@@ -223,22 +223,22 @@ impl<'a> FileActions<'a> {
         actions.iter().try_for_each(|action| this.add(*action)).map(|()| this)
     }
 
-    fn add(&mut self, action: Action<'_>) -> Result<(), Errno> {
+    fn add(&mut self, action: FileAction<'_>) -> Result<(), Errno> {
         let actions = ptr::from_mut(self.0);
         // SAFETY: initialised by `new` and not shared; paths are copied by the call, files are
         // borrowed for as long as the plan lives.
         check(unsafe {
             match action {
-                Action::Dup { from, to } => {
+                FileAction::Dup { from, to } => {
                     libc::posix_spawn_file_actions_adddup2(actions, from.as_raw_fd(), to)
                 }
-                Action::Copy { from, to } => {
+                FileAction::Copy { from, to } => {
                     libc::posix_spawn_file_actions_adddup2(actions, from, to)
                 }
-                Action::Open { to, path, flags } => {
+                FileAction::Open { to, path, flags } => {
                     libc::posix_spawn_file_actions_addopen(actions, to, path.as_ptr(), flags, 0)
                 }
-                Action::Chdir(dir) => {
+                FileAction::Chdir(dir) => {
                     libc::posix_spawn_file_actions_addfchdir_np(actions, dir.as_raw_fd())
                 }
             }
@@ -254,9 +254,9 @@ impl Drop for FileActions<'_> {
 }
 
 /// An initialised `posix_spawnattr_t`, which stays where it is and is destroyed on drop.
-struct Attributes<'a>(&'a mut libc::posix_spawnattr_t);
+struct SpawnAttributes<'a>(&'a mut libc::posix_spawnattr_t);
 
-impl<'a> Attributes<'a> {
+impl<'a> SpawnAttributes<'a> {
     fn new(
         place: &'a mut MaybeUninit<libc::posix_spawnattr_t>,
         blocked: &[c_int],
@@ -281,7 +281,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-impl Drop for Attributes<'_> {
+impl Drop for SpawnAttributes<'_> {
     fn drop(&mut self) {
         // SAFETY: initialised by `new`, destroyed once.
         unsafe { libc::posix_spawnattr_destroy(self.0) };
@@ -359,7 +359,7 @@ const KEPT_FREE: c_int = 512 * 1024;
 /// Bounds the memory that glibc keeps after it was freed. Without that each thread's share of the
 /// heap may keep 64 MiB at its end, once blocks of 32 MiB were freed, and [`trim_memory`] leaves
 /// these ends alone. Call it before there are threads.
-pub fn bound_free_memory() {
+pub fn limit_retained_memory() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "the C library's own function")]
     // SAFETY: it may be called at any time, and changes only how memory is taken and given back.
@@ -384,7 +384,7 @@ pub fn trim_memory() {
 
 /// Does what may have to wait, here and now. The runtime's other tasks go on on another thread, which
 /// costs more than a short wait: it is for waits that are rare and may be long.
-pub fn in_place<T>(work: impl FnOnce() -> T) -> T {
+pub fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         // Where there is no other thread, or no task.
@@ -401,7 +401,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn others_go_on_meanwhile() {
         let (tell, told) = mpsc::channel();
-        let waiting = tokio::spawn(async move { in_place(move || told.recv()) });
+        let waiting = tokio::spawn(async move { block_in_place(move || told.recv()) });
         let other = tokio::spawn(async move { tell.send(7) });
         other.await.unwrap().unwrap();
         assert_eq!(waiting.await.unwrap(), Ok(7));
@@ -409,6 +409,6 @@ mod tests {
 
     #[tokio::test]
     async fn one_thread_is_enough() {
-        assert_eq!(in_place(|| 7), 7);
+        assert_eq!(block_in_place(|| 7), 7);
     }
 }

@@ -12,8 +12,8 @@ use subtle::{Choice, ConditionallySelectable};
 use tokio::sync::watch;
 
 use super::token::{TokenEntry, TokenFile, TokenHash};
+use crate::block_in_place;
 use crate::bounded_read::{BoundedReadError, read_blocking};
-use crate::in_place;
 use crate::private_files::Links;
 use crate::telemetry::events;
 
@@ -210,7 +210,7 @@ impl Looker {
         }
         self.asks.send(()).map_err(|_| RecvTimeoutError::Disconnected)?;
         let answer = self.answers.recv_timeout(SHORT_TIME).or_else(|error| match error {
-            RecvTimeoutError::Timeout => in_place(|| self.answers.recv_timeout(LOOK_TIME)),
+            RecvTimeoutError::Timeout => block_in_place(|| self.answers.recv_timeout(LOOK_TIME)),
             RecvTimeoutError::Disconnected => Err(error),
         });
         self.is_late = matches!(answer, Err(RecvTimeoutError::Timeout));

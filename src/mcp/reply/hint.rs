@@ -1,7 +1,7 @@
 //! The `→` line of a reply: the next call to make.
 
 use super::body::{Form, Shown};
-use crate::confinement::{Confinement, Network};
+use crate::confinement::{Confinement, NetworkAccess};
 use std::time::Duration;
 
 use super::format::{size, soon};
@@ -175,8 +175,8 @@ fn after_confined(job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
     if matches!(job.ending()?.outcome, Outcome::Exited { code: 0 }) {
         return None;
     }
-    let Confinement { profile, network } = job.confinement.given;
-    if !profile.limits_files() && network != Network::Off {
+    let Confinement { profile, network } = job.confinement.effective;
+    if !profile.limits_files() && network != NetworkAccess::Off {
         return None;
     }
     let text = shown?.text().to_lowercase();
@@ -188,8 +188,8 @@ fn after_confined(job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
         let profile = profile.word();
         return Some(format!("the job may write only to {places} (confinement {profile})"));
     }
-    let offline = network == Network::Off && says(&NO_NETWORK);
-    offline.then(|| format!("the job has no network (confinement {})", job.confinement.given))
+    let offline = network == NetworkAccess::Off && says(&NO_NETWORK);
+    offline.then(|| format!("the job has no network (confinement {})", job.confinement.effective))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::body::{Cut, Form, Shown};
 use super::digest::short_fields;
 use super::format::kill_note;
-use crate::confinement::Granted;
+use crate::confinement::GrantedConfinement;
 use crate::mcp::resources;
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{JobEnding, LimitKind, Outcome, signal_name};
@@ -220,8 +220,8 @@ pub(super) fn millis(time: std::time::Duration) -> u64 {
 }
 
 /// How a job is confined.
-pub(super) fn confinement_field(granted: Granted, doubt: Option<&str>) -> Value {
-    let Granted { asked, given, backend } = granted;
+pub(super) fn confinement_field(granted: GrantedConfinement, doubt: Option<&str>) -> Value {
+    let GrantedConfinement { requested: asked, effective: given, backend } = granted;
     let mut field = json!({
         "profile": given.profile.word(),
         "network": given.network.word(),

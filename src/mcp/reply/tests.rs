@@ -11,11 +11,11 @@ use super::job_list::Part;
 use super::job_list::{Counts, list_headline, list_line};
 use super::tool_reply::Answer;
 use super::verdict::verdict;
-use crate::confinement::{Backend, Confinement, Granted, Network, Profile};
+use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
 use crate::ids::JobId;
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{Snapshot, State};
-use crate::outcome::{JobEnding, KillNote, LimitKind, Outcome, StartError, StopBy, Usage};
+use crate::outcome::{JobEnding, KillNote, LimitKind, Outcome, ResourceUsage, StartError, StopBy};
 use crate::output::excerpt::ErrorLine;
 use crate::output::redaction::Redactor;
 use crate::output::{PageEnd, Progress};
@@ -30,7 +30,7 @@ fn snapshot(job: u64, state: State, elapsed_ms: u64) -> Snapshot {
         output: Progress::default(),
         quiet_for: None,
         survivors: Vec::new(),
-        confinement: Granted::NOTHING,
+        confinement: GrantedConfinement::NOTHING,
         doubt: None,
         writable: Vec::new(),
         trace_id: None,
@@ -41,7 +41,7 @@ fn ending(outcome: Outcome) -> JobEnding {
     JobEnding {
         outcome,
         at: Instant::now(),
-        usage: Usage::default(),
+        usage: ResourceUsage::default(),
         pipeline: Vec::new(),
         survivors: Vec::new(),
         kill: None,
@@ -398,8 +398,10 @@ fn a_job_that_waits_for_input_says_how_to_answer_it() {
 
 #[test]
 fn a_job_that_ran_into_its_confinement_is_told_where_it_may_write() {
-    let given = Confinement { profile: Profile::WorkspaceWrite, network: Network::Off };
-    let granted = Granted { asked: given, given, backend: Backend::Namespaces };
+    let given =
+        Confinement { profile: SandboxProfile::WorkspaceWrite, network: NetworkAccess::Off };
+    let granted =
+        GrantedConfinement { requested: given, effective: given, backend: Backend::Namespaces };
     let mut job = wrote(exited(5, 1, 400), 1, 40);
     job.confinement = granted;
     job.writable = vec!["/srv/app".into()];
@@ -412,7 +414,7 @@ fn a_job_that_ran_into_its_confinement_is_told_where_it_may_write() {
     let told = Answer::about(&job, Some(shown(text, &[])), ResultFormat::Both).text();
     let hint = "→ the job has no network (confinement workspace-write, network off)";
     assert!(told.ends_with(hint), "{told}");
-    job.confinement = Granted::NOTHING;
+    job.confinement = GrantedConfinement::NOTHING;
     let told = Answer::about(&job, Some(shown(text, &[])), ResultFormat::Both).text();
     assert!(!told.contains('→'), "{told}");
 }

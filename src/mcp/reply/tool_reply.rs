@@ -542,12 +542,12 @@ mod tests {
 
     use super::*;
     use crate::allocation_tests::{Allocated, allocated};
-    use crate::confinement::Granted;
+    use crate::confinement::GrantedConfinement;
     use crate::ids::JobId;
     use crate::mcp::reply::excerpt::{from_offset, shown_dump, shown_page, shown_raw};
     use crate::mcp::reply::hint::after_page;
     use crate::mcp::snapshot::State;
-    use crate::outcome::{JobEnding, Usage};
+    use crate::outcome::{JobEnding, ResourceUsage};
     use crate::output::BlockingReader;
     use crate::output::{LogReader, LogSettings, PageRequest, open};
     use crate::spec::Stream;
@@ -565,7 +565,7 @@ mod tests {
         let ending = JobEnding {
             outcome: Outcome::Exited { code: 1 },
             at: Instant::now(),
-            usage: Usage::default(),
+            usage: ResourceUsage::default(),
             pipeline: vec![1, 0],
             survivors: Vec::new(),
             kill: None,
@@ -578,7 +578,7 @@ mod tests {
             output: log.progress(),
             quiet_for: None,
             survivors: vec![1, 2, 3],
-            confinement: Granted::NOTHING,
+            confinement: GrantedConfinement::NOTHING,
             doubt: None,
             writable: Vec::new(),
             trace_id: Some(TraceContext::root().trace_id),

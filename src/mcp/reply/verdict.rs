@@ -2,7 +2,7 @@
 
 use super::body::{Form, Shown};
 use super::format::{bound, count, exact, kill_note, rough, size, soon, thousands};
-use crate::confinement::{Backend, Confinement, Granted, Network, Profile};
+use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{JobEnding, LimitKind, Outcome, StopBy, signal_name};
 use crate::output::DropReason;
@@ -270,25 +270,29 @@ async fn last_line(job: &JobHandle) -> Option<String> {
 }
 
 /// What a verdict says of a confinement; nothing where a job may do nearly everything.
-fn confinement_remark(granted: Granted) -> Option<String> {
+fn confinement_remark(granted: GrantedConfinement) -> Option<String> {
     if granted.is_degraded() {
         return Some(degraded(granted));
     }
-    let Confinement { profile, network } = granted.given;
+    let Confinement { profile, network } = granted.effective;
     match (profile, network) {
-        (Profile::None | Profile::Default, Network::On) => None,
-        (Profile::None | Profile::Default, Network::Off) => Some("confined: no network".to_owned()),
-        (Profile::WorkspaceWrite | Profile::ReadOnly, Network::On) => {
+        (SandboxProfile::None | SandboxProfile::Default, NetworkAccess::On) => None,
+        (SandboxProfile::None | SandboxProfile::Default, NetworkAccess::Off) => {
+            Some("confined: no network".to_owned())
+        }
+        (SandboxProfile::WorkspaceWrite | SandboxProfile::ReadOnly, NetworkAccess::On) => {
             Some(format!("confined: {}", profile.word()))
         }
-        (Profile::WorkspaceWrite | Profile::ReadOnly, Network::Off) => {
+        (SandboxProfile::WorkspaceWrite | SandboxProfile::ReadOnly, NetworkAccess::Off) => {
             Some(format!("confined: {}, no network", profile.word()))
         }
     }
 }
 
 /// `confinement degraded: workspace-write asked, default given (no namespaces, no Landlock)`
-fn degraded(Granted { asked, given, backend }: Granted) -> String {
+fn degraded(
+    GrantedConfinement { requested: asked, effective: given, backend }: GrantedConfinement,
+) -> String {
     let lost = if asked.network == given.network { "" } else { " without network" };
     let missing = match backend {
         Backend::Namespaces | Backend::Landlock | Backend::Seccomp => "no namespaces, no Landlock",
@@ -304,13 +308,13 @@ mod tests {
     use super::*;
     use crate::mcp::reply::structured::confinement_field;
 
-    const fn asked(profile: Profile, network: Network) -> Confinement {
+    const fn asked(profile: SandboxProfile, network: NetworkAccess) -> Confinement {
         Confinement { profile, network }
     }
 
     #[track_caller]
     fn check(asked: Confinement, given: Confinement, backend: Backend, expected: Option<&str>) {
-        let granted = Granted { asked, given, backend };
+        let granted = GrantedConfinement { requested: asked, effective: given, backend };
         assert_eq!(confinement_remark(granted).as_deref(), expected, "{granted:?}");
         assert_eq!(confinement_field(granted, None)["degraded"], asked != given);
         assert_eq!(confinement_field(granted, None)["profile"], given.profile.word());
@@ -318,23 +322,23 @@ mod tests {
 
     #[test]
     fn a_verdict_tells_what_a_reader_could_stumble_over() {
-        let usual = asked(Profile::Default, Network::On);
+        let usual = asked(SandboxProfile::Default, NetworkAccess::On);
         check(usual, usual, Backend::Seccomp, None);
-        let offline = asked(Profile::Default, Network::Off);
+        let offline = asked(SandboxProfile::Default, NetworkAccess::Off);
         check(offline, offline, Backend::Seccomp, Some("confined: no network"));
-        let files = asked(Profile::WorkspaceWrite, Network::Off);
+        let files = asked(SandboxProfile::WorkspaceWrite, NetworkAccess::Off);
         let told = Some("confined: workspace-write, no network");
         check(files, files, Backend::Namespaces, told);
-        let online = asked(Profile::ReadOnly, Network::On);
+        let online = asked(SandboxProfile::ReadOnly, NetworkAccess::On);
         check(online, online, Backend::Landlock, Some("confined: read-only"));
     }
 
     #[test]
     fn what_the_host_could_not_give_is_told() {
-        let files = asked(Profile::WorkspaceWrite, Network::Off);
+        let files = asked(SandboxProfile::WorkspaceWrite, NetworkAccess::Off);
         check(
             files,
-            asked(Profile::Default, Network::Off),
+            asked(SandboxProfile::Default, NetworkAccess::Off),
             Backend::Seccomp,
             Some(
                 "confinement degraded: workspace-write asked, default given (no namespaces, no Landlock)",

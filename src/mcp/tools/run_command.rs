@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::call::{Call, Response, Turn, WaitEnd, wait_for};
-use crate::confinement::Profile;
+use crate::confinement::SandboxProfile;
 use crate::mcp::approvals::submit;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{Answer, Shown, TokenBudget, ToolError, progress_line, reused_key, show};
@@ -212,7 +212,7 @@ const LIMITS: [Field; 6] = [
 /// Takes what a call says about its confinement.
 pub(super) fn terms(args: &mut Args) -> Result<ConfinementTerms, ArgError> {
     Ok(ConfinementTerms {
-        profile: args.choice("confinement", &Profile::WORDS)?,
+        profile: args.choice("confinement", &SandboxProfile::WORDS)?,
         network: args.choice("network", &NetworkRule::WORDS)?,
         limits: match args.object("limits")? {
             None => LimitTerms::NOTHING,
@@ -295,7 +295,7 @@ mod tests {
             nice: Some(3),
             ..LimitTerms::NOTHING
         };
-        let profile = Some(Profile::ReadOnly);
+        let profile = Some(SandboxProfile::ReadOnly);
         assert_eq!(said, ConfinementTerms { profile, network: None, limits });
         assert_eq!(read(&json!({})).unwrap(), ConfinementTerms::NOTHING);
     }

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::super::{AdmissionError, AdmissionRules, CallerContext, DEFAULT_LANE, TenantClient};
 use super::place::Place;
-use crate::confinement::{Granted, Profile};
+use crate::confinement::{GrantedConfinement, SandboxProfile};
 use crate::outcome::StartError;
 use crate::policy::{Call, Policy, Reading, Request};
 use crate::process::OpenedDir;
@@ -77,8 +77,8 @@ impl TenantClient {
             is_here(root) || workspace.iter().any(|place| is_here(place))
         };
         let refused = match profile {
-            Profile::None | Profile::Default => None,
-            Profile::WorkspaceWrite => {
+            SandboxProfile::None | SandboxProfile::Default => None,
+            SandboxProfile::WorkspaceWrite => {
                 let is_inside = workspace.iter().any(|place| root.starts_with(place));
                 if !workspace.is_empty() && !is_inside {
                     Some(root.to_owned())
@@ -86,7 +86,7 @@ impl TenantClient {
                     is_protected().then(|| root.join(path))
                 }
             }
-            Profile::ReadOnly => Some(root.to_owned()),
+            SandboxProfile::ReadOnly => Some(root.to_owned()),
         };
         refused.map_or(Ok(()), |path| Err(AdmissionError::Confined { tenant, profile, path }))
     }
@@ -163,7 +163,7 @@ pub(super) fn pass(
         command: &rules.redactor.mask_text(&command),
         cwd: &rules.redactor.mask_text(&cwd),
         // The server does it itself.
-        confinement: Granted::NOTHING,
+        confinement: GrantedConfinement::NOTHING,
     };
     let writing = gate.write_decision(&note, decided.as_ref().map(|(_, passed)| passed));
     let written = Handle::current().block_on(writing);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::line::Digest;
-use crate::confinement::Granted;
+use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
 use crate::outcome::Outcome;
 use crate::trace::TraceId;
@@ -55,7 +55,7 @@ pub struct DecisionEntry<'a> {
     /// Where it would run.
     pub cwd: &'a str,
     /// The confinement that it would run in.
-    pub confinement: Granted,
+    pub confinement: GrantedConfinement,
     /// What was decided.
     pub verdict: AuditVerdict,
     /// The rule that decided, and its place in the configuration.
@@ -180,8 +180,8 @@ impl<'a> From<&DecisionEntry<'a>> for Event<'a> {
                 command_sha256: Digest::of(entry.command.as_bytes()),
             }),
             cwd: cut(entry.cwd, PATH_BYTES),
-            profile: entry.confinement.given.profile.word(),
-            network: entry.confinement.given.network.word(),
+            profile: entry.confinement.effective.profile.word(),
+            network: entry.confinement.effective.network.word(),
             backend: entry.confinement.backend.word(),
             verdict: entry.verdict.word(),
             rule: entry.rule.map(|rule| cut(rule, TEXT_BYTES)),

@@ -193,7 +193,7 @@ pub fn rfc3339(moment: SystemTime) -> String {
 mod tests {
     use super::super::entry::{AuditVerdict, DecisionEntry, NoteEntry};
     use super::*;
-    use crate::confinement::Granted;
+    use crate::confinement::GrantedConfinement;
     use crate::ids::JobId;
     use crate::trace::TraceContext;
 
@@ -206,7 +206,7 @@ mod tests {
             job: Some(JobId::local(12)),
             command,
             cwd: "/src",
-            confinement: Granted::NOTHING,
+            confinement: GrantedConfinement::NOTHING,
             verdict: AuditVerdict::Allowed,
             rule: None,
             uncertain: None,
@@ -254,7 +254,7 @@ mod tests {
             tenant: &worst,
             client: &worst,
             cwd: &worst,
-            confinement: Granted::NOTHING,
+            confinement: GrantedConfinement::NOTHING,
             rule: Some(&worst),
             uncertain: Some(&worst),
             ..decision(&worst)

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::log_files::sibling;
 use super::*;
-use crate::confinement::Granted;
+use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
 use crate::outcome::Outcome;
 use crate::trace::TraceContext;
@@ -104,7 +104,7 @@ fn decision(command: &str) -> DecisionEntry<'_> {
         job: Some(JobId::local(7)),
         command,
         cwd: "/src",
-        confinement: Granted::NOTHING,
+        confinement: GrantedConfinement::NOTHING,
         verdict: AuditVerdict::Refused,
         rule: Some("policy.deny[2]"),
         uncertain: None,

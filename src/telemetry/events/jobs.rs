@@ -4,9 +4,9 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use super::host::millis;
-use crate::confinement::Granted;
+use crate::confinement::GrantedConfinement;
 use crate::ids::{JobId, TenantId};
-use crate::outcome::{JobEnding, JobFault, LimitKind, Outcome, Usage};
+use crate::outcome::{JobEnding, JobFault, LimitKind, Outcome, ResourceUsage};
 use crate::output::{Counters, DropReason};
 use crate::spec::Stream;
 use crate::telemetry::labels::{ActorKind, ApprovalStep, FreedReason, RejectionReason, key};
@@ -45,10 +45,10 @@ pub fn job_submitted(id: JobId, command: &str) {
 }
 
 /// An accepted job is confined like this.
-pub fn job_confined(granted: Granted) {
+pub fn job_confined(granted: GrantedConfinement) {
     let degraded = if granted.is_degraded() { "true" } else { "false" };
     let labels = [
-        (key::PROFILE, granted.given.profile.word()),
+        (key::PROFILE, granted.effective.profile.word()),
         (key::BACKEND, granted.backend.word()),
         (key::DEGRADED, degraded),
     ];
@@ -133,7 +133,7 @@ impl ActiveJob {
 }
 
 /// What is not known is left out: zeroes would pull every quantile down.
-fn used(usage: &Usage) {
+fn used(usage: &ResourceUsage) {
     if !usage.cpu.is_zero() {
         jobs::CPU.unlabeled().record(usage.cpu);
     }

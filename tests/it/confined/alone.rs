@@ -8,10 +8,12 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use shellyard::confinement::{
-    Backend, ConfinedPlaces, Confinement, Granted, Network, Profile, ResourceLimits,
+    Backend, Confinement, GrantedConfinement, NetworkAccess, ResourceLimits, SandboxPaths,
+    SandboxProfile,
 };
 use shellyard::process::{
-    Confine, ExitKind, Host, Launch, LaunchStdin, OutputPipe, Process, Report, Variable,
+    EnvVariable, ExitKind, Host, LaunchStdin, OutputPipe, Process, ProcessLaunch, ReportMode,
+    SandboxSpec,
 };
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
@@ -59,59 +61,70 @@ fn check(what: &str, command: &mut Command) {
 /// A process that is fit to hold jobs, and a place for them.
 pub(super) struct Yard {
     pub(super) place: TempDir,
-    places: Arc<ConfinedPlaces>,
+    places: Arc<SandboxPaths>,
 }
 
 /// How jobs are shut in here: without and with namespaces.
-pub(super) const BOTH: [Granted; 2] = [DEFAULT, WORKSPACE];
-pub(super) const DEFAULT: Granted = granted(Profile::Default, Network::On, Backend::Seccomp);
-pub(super) const WORKSPACE: Granted =
-    granted(Profile::WorkspaceWrite, Network::Off, Backend::Namespaces);
-pub(super) const READ_ONLY: Granted = granted(Profile::ReadOnly, Network::On, Backend::Namespaces);
-pub(super) const LANDLOCK: Granted =
-    granted(Profile::WorkspaceWrite, Network::Off, Backend::Landlock);
+pub(super) const BOTH: [GrantedConfinement; 2] = [DEFAULT, WORKSPACE];
+pub(super) const DEFAULT: GrantedConfinement =
+    granted(SandboxProfile::Default, NetworkAccess::On, Backend::Seccomp);
+pub(super) const WORKSPACE: GrantedConfinement =
+    granted(SandboxProfile::WorkspaceWrite, NetworkAccess::Off, Backend::Namespaces);
+pub(super) const READ_ONLY: GrantedConfinement =
+    granted(SandboxProfile::ReadOnly, NetworkAccess::On, Backend::Namespaces);
+pub(super) const LANDLOCK: GrantedConfinement =
+    granted(SandboxProfile::WorkspaceWrite, NetworkAccess::Off, Backend::Landlock);
 
-const fn granted(profile: Profile, network: Network, backend: Backend) -> Granted {
+const fn granted(
+    profile: SandboxProfile,
+    network: NetworkAccess,
+    backend: Backend,
+) -> GrantedConfinement {
     let given = Confinement { profile, network };
-    Granted { asked: given, given, backend }
+    GrantedConfinement { requested: given, effective: given, backend }
 }
 
 impl Yard {
     fn open() -> Self {
-        host().spawner().start_with(Path::new(env!("CARGO_BIN_EXE_shellyard"))).unwrap();
+        host().spawner().start_from_program(Path::new(env!("CARGO_BIN_EXE_shellyard"))).unwrap();
         // It is known by its name from here on.
         wait_until(|| children_of_ours().any(|process| process.name == SPAWNER));
         let place = TempDir::new().unwrap();
         let scratch = place.path().join("scratch");
         std::fs::create_dir(&scratch).unwrap();
-        let places = Arc::new(ConfinedPlaces { scratch, ..ConfinedPlaces::default() });
+        let places = Arc::new(SandboxPaths { scratch, ..SandboxPaths::default() });
         Self { place, places }
     }
 
-    pub(super) fn sh(&self, granted: Granted, text: &str) -> Launch {
+    pub(super) fn sh(&self, granted: GrantedConfinement, text: &str) -> ProcessLaunch {
         self.launch(granted, "sh", &["-c", text])
     }
 
-    pub(super) fn launch(&self, granted: Granted, program: &str, args: &[&str]) -> Launch {
-        let marker = host().tag().marker(1);
-        Launch {
+    pub(super) fn launch(
+        &self,
+        granted: GrantedConfinement,
+        program: &str,
+        args: &[&str],
+    ) -> ProcessLaunch {
+        let marker = host().tag().new_marker(1);
+        ProcessLaunch {
             program: program.into(),
             args: args.iter().map(OsString::from).collect(),
             arg0: None,
-            env: vec![Variable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap(), marker],
+            env: vec![EnvVariable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap(), marker],
             cwd: self.place.path().into(),
             stdin: LaunchStdin::Null,
-            report: Report::None,
-            confine: Confine {
+            report: ReportMode::None,
+            sandbox: SandboxSpec {
                 granted,
                 limits: ResourceLimits::NONE,
-                places: Arc::clone(&self.places),
+                paths: Arc::clone(&self.places),
             },
         }
     }
 
     /// Starts it, and gives how it ended and what it wrote to its standard output.
-    pub(super) async fn run(&self, launch: &Launch) -> (ExitKind, String) {
+    pub(super) async fn run(&self, launch: &ProcessLaunch) -> (ExitKind, String) {
         finish(host().spawn(launch).unwrap()).await
     }
 

@@ -1,6 +1,6 @@
 //! How such jobs end is told as of any other.
 
-use shellyard::process::{ExitKind, Launch, LaunchStdin, Report};
+use shellyard::process::{ExitKind, LaunchStdin, ProcessLaunch, ReportMode};
 use tokio::io::AsyncWriteExt as _;
 
 use super::alone::{
@@ -51,8 +51,11 @@ fn input_output_and_the_report_of_a_pipeline_are_connected() {
             for granted in BOTH {
                 let text = "read a; echo out $a; echo err >&2; echo 1 0 >&61";
                 let launch = yard.launch(granted, "bash", &["-c", text]);
-                let launch =
-                    Launch { stdin: LaunchStdin::Pipe, report: Report::Pipeline, ..launch };
+                let launch = ProcessLaunch {
+                    stdin: LaunchStdin::Pipe,
+                    report: ReportMode::Pipeline,
+                    ..launch
+                };
                 let mut process = host().spawn(&launch).unwrap();
                 process.stdin.take().unwrap().write_all(b"in\n").await.unwrap();
                 let (out, err) = (process.stdout, process.stderr.unwrap());
@@ -71,7 +74,7 @@ fn a_terminal_is_the_controlling_one() {
     alone("confined::endings::a_terminal_is_the_controlling_one", async |yard| {
         for granted in BOTH {
             let launch = yard.sh(granted, "tty; (exec </dev/tty) && echo controls; test -t 2");
-            let launch = Launch { stdin: LaunchStdin::Terminal, ..launch };
+            let launch = ProcessLaunch { stdin: LaunchStdin::Terminal, ..launch };
             let (ended, output) = yard.run(&launch).await;
             // With namespaces it is shown under a name of its own.
             let is_named = ["/dev/pts/", "/dev/console"].iter().any(|it| output.starts_with(it));
@@ -87,7 +90,7 @@ fn our_own_input_can_be_the_jobs() {
         let ours = std::fs::read_link("/proc/self/fd/0").unwrap();
         for granted in BOTH {
             let launch = yard.launch(granted, "readlink", &["/proc/self/fd/0"]);
-            let launch = Launch { stdin: LaunchStdin::Inherited, ..launch };
+            let launch = ProcessLaunch { stdin: LaunchStdin::Inherited, ..launch };
             assert_eq!(yard.run(&launch).await.1.trim_end(), ours.to_str().unwrap());
         }
     });

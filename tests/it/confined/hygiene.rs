@@ -1,6 +1,6 @@
 //! However many jobs there were, nothing is left of them.
 
-use shellyard::confinement::{Granted, ResourceLimits};
+use shellyard::confinement::{GrantedConfinement, ResourceLimits};
 use shellyard::process::ExitKind;
 
 use super::alone::{
@@ -25,9 +25,9 @@ const LIMITS: ResourceLimits = ResourceLimits {
 const UNTIDY: &str = "if test -n \"$TMPDIR\"; then mkdir $TMPDIR/dir; touch $TMPDIR/dir/file; fi; \
                       setsid sleep 1000 >/dev/null 2>&1 &";
 
-async fn run(yard: &Yard, granted: Granted, jobs: usize) {
+async fn run(yard: &Yard, granted: GrantedConfinement, jobs: usize) {
     let mut launch = yard.sh(granted, UNTIDY);
-    launch.confine.limits = LIMITS;
+    launch.sandbox.limits = LIMITS;
     for _ in 0..jobs {
         let process = host().spawn(&launch).unwrap();
         read_all(process.stdout).await;
@@ -37,10 +37,10 @@ async fn run(yard: &Yard, granted: Granted, jobs: usize) {
     yard.settle();
 }
 
-fn leaves_nothing(name: &str, granted: Granted) {
+fn leaves_nothing(name: &str, granted: GrantedConfinement) {
     alone(&format!("confined::hygiene::{name}"), async |yard| {
         // Asked here, where there is a spawner to ask.
-        if granted == LANDLOCK && host().offer().landlock.found().is_err() {
+        if granted == LANDLOCK && host().sandbox_support().landlock.check().is_err() {
             return;
         }
         run(&yard, granted, WARM_UP).await;

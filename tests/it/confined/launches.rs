@@ -3,7 +3,7 @@
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
-use shellyard::process::{ExitKind, Launch, Variable};
+use shellyard::process::{EnvVariable, ExitKind, ProcessLaunch};
 
 use super::alone::{
     BOTH, SPAWNER, WORKSPACE, Yard, alone, children_of_ours, finish, host, processes, wait_until,
@@ -69,9 +69,10 @@ fn a_large_environment_arrives() {
     alone("confined::launches::a_large_environment_arrives", async |yard| {
         for granted in BOTH {
             let launch = yard.sh(granted, "cat /proc/$$/environ | tr -dc % | wc -c");
-            let long = |i: usize| Variable::new(format!("LONG{i}"), "%".repeat(100_000)).unwrap();
+            let long =
+                |i: usize| EnvVariable::new(format!("LONG{i}"), "%".repeat(100_000)).unwrap();
             let env = launch.env.iter().cloned().chain((0..15).map(long)).collect();
-            let (_, output) = yard.run(&Launch { env, ..launch }).await;
+            let (_, output) = yard.run(&ProcessLaunch { env, ..launch }).await;
             assert_eq!(output.trim(), "1500000");
         }
     });
@@ -86,13 +87,13 @@ fn a_spawner_that_died_is_replaced() {
             wait_until(|| processes().all(|it| it.pid != pid || it.state == 'Z'));
             pid
         };
-        assert!(!host().spawner().renew().unwrap(), "it lives");
+        assert!(!host().spawner().restart_if_dead().unwrap(), "it lives");
         let first = kill();
         let (ended, _) = yard.run(&yard.sh(WORKSPACE, "exit 3")).await;
         assert_eq!(ended, ExitKind::Code(3));
         assert_ne!(the_spawner(), first);
         kill();
-        assert!(host().spawner().renew().unwrap(), "it died");
+        assert!(host().spawner().restart_if_dead().unwrap(), "it died");
         let (ended, _) = yard.run(&yard.sh(WORKSPACE, "exit 4")).await;
         assert_eq!(ended, ExitKind::Code(4));
         the_spawner();

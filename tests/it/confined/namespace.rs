@@ -1,6 +1,6 @@
 //! What a job finds around it in namespaces of its own.
 
-use shellyard::confinement::{Confinement, Granted, Network};
+use shellyard::confinement::{Confinement, GrantedConfinement, NetworkAccess};
 use shellyard::process::ExitKind;
 
 use super::alone::{WORKSPACE, alone};
@@ -47,8 +47,10 @@ fn a_job_is_who_it_was() {
 fn the_network_is_there_only_where_it_is_granted() {
     alone("confined::namespace::the_network_is_there_only_where_it_is_granted", async |yard| {
         let ours = std::fs::read_link("/proc/self/ns/net").unwrap();
-        let given = Confinement { network: Network::On, ..WORKSPACE.given };
-        for (granted, is_ours) in [(WORKSPACE, false), (Granted { given, ..WORKSPACE }, true)] {
+        let given = Confinement { network: NetworkAccess::On, ..WORKSPACE.effective };
+        for (granted, is_ours) in
+            [(WORKSPACE, false), (GrantedConfinement { effective: given, ..WORKSPACE }, true)]
+        {
             let launch = yard.launch(granted, "readlink", &["/proc/self/ns/net"]);
             let theirs = yard.run(&launch).await.1;
             assert_eq!(theirs.trim_end() == ours.to_str().unwrap(), is_ours);

@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use shellyard::confinement::Granted;
-use shellyard::process::Launch;
+use shellyard::confinement::GrantedConfinement;
+use shellyard::process::ProcessLaunch;
 
 use super::alone::{BOTH, alone, host};
 
@@ -23,7 +23,7 @@ fn start_errors_are_the_same_for_all() {
         let huge = "x".repeat(200_000);
         let words = vec!["x".repeat(100_000); 100];
         let words: Vec<_> = words.iter().map(String::as_str).collect();
-        let launches = |granted: Granted| {
+        let launches = |granted: GrantedConfinement| {
             let make = |program: &str, args: &[&str]| yard.launch(granted, program, args);
             let cwd = "/no/such/directory".into();
             [
@@ -37,11 +37,13 @@ fn start_errors_are_the_same_for_all() {
                 make("true", &["\0"]),
                 make("/etc", &[]),
                 make("/etc/passwd/x", &[]),
-                Launch { cwd, ..make("true", &[]) },
+                ProcessLaunch { cwd, ..make("true", &[]) },
             ]
         };
         for granted in BOTH {
-            for (plain, confined) in launches(Granted::NOTHING).iter().zip(launches(granted)) {
+            for (plain, confined) in
+                launches(GrantedConfinement::NOTHING).iter().zip(launches(granted))
+            {
                 let expected = host().spawn(plain).unwrap_err();
                 assert_eq!(
                     host().spawn(&confined).unwrap_err(),

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use shellyard::process::{KillMeans, Process};
+use shellyard::process::{KillMethod, Process};
 
 use super::alone::{BOTH, WORKSPACE, alone, host, lives, shown, wait_until};
 
@@ -13,10 +13,10 @@ const WILD: &str = "(setsid sh -c '(setsid sleep 1000 &); sleep 1000' &); \
 
 fn wild(process: &Process) -> Vec<u32> {
     wait_until(|| {
-        let names = process.tree.alive().into_iter().filter_map(|pid| Some(shown(pid)?.name));
+        let names = process.tree.living_pids().into_iter().filter_map(|pid| Some(shown(pid)?.name));
         names.filter(|name| name == "sleep").count() == 4
     });
-    process.tree.alive()
+    process.tree.living_pids()
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_namespace_is_the_means_where_there_is_one() {
     alone("confined::trees::a_namespace_is_the_means_where_there_is_one", async |yard| {
         let process = host().spawn(&yard.sh(WORKSPACE, WILD)).unwrap();
         // A cgroup is stronger, and some hosts give one.
-        assert_ne!(process.tree.kill_means(), KillMeans::Walk);
+        assert_ne!(process.tree.kill_method(), KillMethod::Walk);
         let all = wild(&process);
         let init = yard.children().into_iter().find(|(_, name)| name == "shellyard-init");
         let init = init.expect("a first process").0;
@@ -64,7 +64,7 @@ fn survivors_are_known_and_live_on() {
             assert!(survivors.iter().all(|pid| lives(*pid)));
             assert_eq!(process.tree.read_activity().processes, 2);
             assert_eq!(process.tree.kill(), [0; 0]);
-            assert_eq!(process.tree.alive(), [0; 0]);
+            assert_eq!(process.tree.living_pids(), [0; 0]);
             yard.settle();
         }
     });
@@ -78,7 +78,7 @@ fn a_namespace_goes_with_its_last_process() {
         process.leader.wait().await.unwrap();
         assert_eq!(process.tree.survivors_after_exit().len(), 1);
         std::fs::write(yard.place.path().join("go"), "x\n").unwrap();
-        wait_until(|| process.tree.alive().is_empty());
+        wait_until(|| process.tree.living_pids().is_empty());
         yard.settle();
     });
 }

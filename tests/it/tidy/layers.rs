@@ -145,7 +145,7 @@ fn check(path: &str, text: &str, expected: &[&str]) {
 
 #[test]
 fn imports_from_below_are_fine() {
-    check("job/actor.rs", "use crate::{output::{LogReader, Page}, process::Tree};", &[]);
+    check("job/actor.rs", "use crate::{output::{LogReader, Page}, process::ProcessTree};", &[]);
     check("job/actor.rs", "use crate::job::state::Phase; use crate::ids::JobId;", &[]);
     check("outcome.rs", "use crate::spec::Stream;", &[]);
     check("main.rs", "use shellyard::{app, config::Settings};", &[]);
@@ -156,7 +156,7 @@ fn imports_from_above_are_caught() {
     check("telemetry/log.rs", "use crate::job::JobHandle;", &["must not import `job`"]);
     check("telemetry/log.rs", "fn f(x: crate::service::Yard) {}", &["must not import `service`"]);
     check("job/a/b.rs", "use crate::{\n  output::{A, B},\n  mcp::C,\n};", &["`mcp`"]);
-    check("spec.rs", "use crate::process::Tree;", &["`process`"]);
+    check("spec.rs", "use crate::process::ProcessTree;", &["`process`"]);
 }
 
 #[test]

@@ -16,9 +16,9 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::reaper::CgroupReaper;
-use super::root::{CgroupRoot, Controller, Idle};
+use super::root::{CgroupRoot, Controller, IdleCgroups};
 use crate::confinement::ResourceLimits;
-use crate::processes::{self, Stat};
+use crate::processes::{self, ProcStat};
 
 /// Directories of a cgroup that has none below it: itself and its name in the one above.
 const LINKS_WITHOUT_CHILDREN: u64 = 2;
@@ -30,9 +30,9 @@ pub(crate) struct JobCgroup {
     dir: PathBuf,
     /// Those limits that the kernel holds by it.
     held: ResourceLimits,
-    past: Past,
+    past: CgroupHistory,
     /// Where it may go afterwards; nowhere where limits are written into cgroups.
-    next: Option<Arc<Idle>>,
+    next: Option<Arc<IdleCgroups>>,
     reaper: CgroupReaper,
     /// Whether the job was seen to have left it as it was.
     vacated: AtomicBool,
@@ -43,7 +43,7 @@ pub(crate) struct JobCgroup {
 
 /// Whose work the kernel's books on a cgroup tell of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Past {
+enum CgroupHistory {
     ThisJob,
     OthersToo,
 }
@@ -55,8 +55,8 @@ impl JobCgroup {
         // For a limit on CPU time the books must tell of this job alone.
         let used = next.as_ref().filter(|_| limits.cpu.is_none()).and_then(|idle| idle.take());
         let (dir, past) = match used {
-            Some(dir) => (dir, Past::OthersToo),
-            None => (root.make_directory()?, Past::ThisJob),
+            Some(dir) => (dir, CgroupHistory::OthersToo),
+            None => (root.make_directory()?, CgroupHistory::ThisJob),
         };
         let mut cgroup = Self {
             dir,
@@ -117,7 +117,7 @@ impl JobCgroup {
     }
 
     /// The processes in it and in all cgroups below it that /proc shows.
-    pub(crate) fn members(&self) -> Vec<Stat> {
+    pub(crate) fn members(&self) -> Vec<ProcStat> {
         members_below(&self.dir)
     }
 
@@ -133,7 +133,7 @@ impl JobCgroup {
     }
 
     /// Those of these limits that it does not hold.
-    pub(crate) fn unheld(&self, limits: &ResourceLimits) -> ResourceLimits {
+    pub(crate) fn unenforced_limits(&self, limits: &ResourceLimits) -> ResourceLimits {
         ResourceLimits {
             memory: limits.memory.filter(|_| self.held.memory.is_none()),
             processes: limits.processes.filter(|_| self.held.processes.is_none()),
@@ -170,7 +170,7 @@ impl JobCgroup {
 
     /// CPU time of all that was ever in it; nothing where that was not this job alone.
     pub(crate) fn cpu(&self) -> Option<Duration> {
-        if self.past == Past::OthersToo {
+        if self.past == CgroupHistory::OthersToo {
             return None;
         }
         cpu_in(&self.read("cpu.stat")?)
@@ -216,8 +216,9 @@ fn is_removed(error: &io::Error) -> bool {
 
 /// The processes in a cgroup and in all below it that /proc shows. None of them is another process
 /// that got the number of a member which has ended: membership is read again after each was.
-pub(crate) fn members_below(dir: &Path) -> Vec<Stat> {
-    let mut found: Vec<Stat> = pids_below(dir).into_iter().filter_map(processes::stat).collect();
+pub(crate) fn members_below(dir: &Path) -> Vec<ProcStat> {
+    let mut found: Vec<ProcStat> =
+        pids_below(dir).into_iter().filter_map(processes::stat).collect();
     if !found.is_empty() {
         let members: HashSet<Pid> = pids_below(dir).into_iter().collect();
         found.retain(|stat| members.contains(&stat.pid));
@@ -270,7 +271,7 @@ impl JobCgroup {
         Self {
             dir,
             held: ResourceLimits::NONE,
-            past: Past::ThisJob,
+            past: CgroupHistory::ThisJob,
             next: None,
             reaper: CgroupReaper::default(),
             vacated: AtomicBool::new(false),
@@ -320,7 +321,7 @@ mod tests {
         ] {
             assert_eq!(cgroup.read(file).as_deref(), Some(text), "{file}");
         }
-        assert_eq!(cgroup.unheld(&LIMITS), ResourceLimits::NONE);
+        assert_eq!(cgroup.unenforced_limits(&LIMITS), ResourceLimits::NONE);
         fs::remove_dir_all(home).unwrap();
     }
 
@@ -328,7 +329,7 @@ mod tests {
     fn what_no_controller_holds_is_left_to_others() {
         let (cgroup, home) = plain("some", &[Controller::Pids]);
         let rest = ResourceLimits { processes: None, ..LIMITS };
-        assert_eq!(cgroup.unheld(&LIMITS), rest);
+        assert_eq!(cgroup.unenforced_limits(&LIMITS), rest);
         assert_eq!(cgroup.read("memory.max"), None);
         fs::remove_dir_all(home).unwrap();
     }
@@ -423,8 +424,8 @@ mod tests {
     }
 
     /// A real one that goes to a list of its own afterwards, where this host lets us make any.
-    fn reusable() -> Option<(JobCgroup, Arc<Idle>)> {
-        let idle = Arc::<Idle>::default();
+    fn reusable() -> Option<(JobCgroup, Arc<IdleCgroups>)> {
+        let idle = Arc::<IdleCgroups>::default();
         let next = Some(Arc::clone(&idle));
         let mut cgroup = host().cgroups().create_job(&ResourceLimits::NONE)?;
         cgroup.next = next;
@@ -492,7 +493,7 @@ mod tests {
 
     #[test]
     fn no_more_are_kept_than_are_of_use() {
-        let idle = Idle::default();
+        let idle = IdleCgroups::default();
         let kept = (0..200).filter(|number| idle.keep(PathBuf::from(number.to_string())).is_ok());
         let kept = kept.count();
         assert!((1..200).contains(&kept), "{kept}");

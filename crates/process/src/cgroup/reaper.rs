@@ -13,11 +13,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Removes cgroups in the background while processes leave them. A clone is the same reaper.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CgroupReaper {
-    pending: Arc<Mutex<Pending>>,
+    pending: Arc<Mutex<PendingCgroups>>,
 }
 
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingCgroups {
     dirs: Vec<PathBuf>,
     /// `true` while a thread works on them.
     is_worked_on: bool,
@@ -54,7 +54,7 @@ impl CgroupReaper {
         }
     }
 
-    fn pending(&self) -> MutexGuard<'_, Pending> {
+    fn pending(&self) -> MutexGuard<'_, PendingCgroups> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,7 +13,7 @@ use rustix::process::{Pid, getpid};
 use super::job::{JobCgroup, cpu_in, members_below, pids_below};
 use super::reaper::{self, CgroupReaper};
 use crate::confinement::ResourceLimits;
-use crate::processes::{self, ProcessKey, Stat};
+use crate::processes::{self, ProcStat, ProcessKey};
 
 const PREFIX: &str = "shellyard-";
 const SERVER: &str = "server";
@@ -35,7 +35,7 @@ pub(crate) struct CgroupRoot {
     /// What is at work in the cgroups of jobs, or why nothing is.
     pub(crate) controllers: Result<Vec<Controller>, String>,
     /// Those that wait for a job.
-    pub(crate) idle: Arc<Idle>,
+    pub(crate) idle: Arc<IdleCgroups>,
     /// The cgroup that the server was started in.
     home: PathBuf,
     pub(super) reaper: CgroupReaper,
@@ -47,7 +47,7 @@ pub(crate) struct CgroupRoot {
 
 impl Cgroups {
     /// What this host lets this process do with cgroups. The first call makes one for the jobs of this
-    /// process and may move the process down into another; [`Self::leave`] undoes both.
+    /// process and may move the process down into another; [`Self::clean_up`] undoes both.
     pub fn delegation(&self) -> Delegation {
         let root = match self.root() {
             Ok(root) => root,
@@ -62,7 +62,7 @@ impl Cgroups {
 
     /// Removes what was made for this process, if anything was. To be called at the end, when no job is
     /// left: later ones get no cgroup. Blocks for a moment while the last processes leave.
-    pub fn leave(&self) {
+    pub fn clean_up(&self) {
         if let Some(Ok(root)) = self.root.get() {
             root.idle.forget();
             move_up(&root.dir, &root.home);
@@ -118,7 +118,7 @@ fn kill_jobs_below(own: &Path, server: ProcessKey) -> Vec<ProcessKey> {
             // An older kernel has no such file; the caller ends who is left.
             fs::write(job.join("cgroup.kill"), "1").ok();
         }
-        members.extend(members_below(&job).iter().map(Stat::key));
+        members.extend(members_below(&job).iter().map(ProcStat::key));
     }
     members
 }
@@ -389,11 +389,11 @@ const MOST: usize = 64;
 
 /// Cgroups that hold nobody and nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Idle {
+pub(crate) struct IdleCgroups {
     dirs: Mutex<Vec<PathBuf>>,
 }
 
-impl Idle {
+impl IdleCgroups {
     pub(crate) fn take(&self) -> Option<PathBuf> {
         self.dirs.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }

@@ -14,39 +14,41 @@ use thiserror::Error;
 use super::mounts::Mount;
 use super::seccomp::SocketRules;
 use super::{landlock, seccomp};
-use crate::confinement::{Backend, Confinement, Granted, Network, Profile, ResourceLimits};
-use crate::spawner::{Offspring, Spawner};
-use crate::start_error::Missing;
-use crate::stdio::Files;
-use crate::vfork_spawn::{Failure, Order, Shut, Step};
+use crate::confinement::{
+    Backend, Confinement, GrantedConfinement, NetworkAccess, ResourceLimits, SandboxProfile,
+};
+use crate::spawner::{NamespacedLeader, Spawner};
+use crate::start_error::ProbeError;
+use crate::stdio::ChildFiles;
+use crate::vfork_spawn::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 
-/// What this host can do. Trying out a means may start a process: it is done for what is asked of
+/// What this host can do. Trying out a means may start a process: it is done for what is requested of
 /// the host, and for no more.
 #[derive(Debug, Clone)]
-pub struct HostOffer {
+pub struct SandboxSupport {
     /// Namespaces of users, processes, mounts and networks, made by an ordinary user.
-    pub namespaces: Means<()>,
+    pub namespaces: KernelFeature<()>,
     /// Landlock of a version that limits all ways of writing; gives that version.
-    pub landlock: Means<u32>,
+    pub landlock: KernelFeature<u32>,
     /// Filters of system calls.
-    pub seccomp: Means<()>,
+    pub seccomp: KernelFeature<()>,
 }
 
 /// One means to shut a job in. A text says what is missing.
 #[derive(Debug, Clone)]
-pub enum Means<T> {
+pub enum KernelFeature<T> {
     /// This is known of it.
     Known(Result<T, String>),
     /// It is tried out by whoever asks first; the answer stays.
-    Tried(Arc<Trial<T>>),
+    Tried(Arc<FeatureProbe<T>>),
 }
 
-impl<T> Means<T> {
+impl<T> KernelFeature<T> {
     /// Whether the host has it. Blocks where it still has to be tried out.
     ///
     /// # Errors
     /// What is missing.
-    pub fn found(&self) -> Result<&T, &str> {
+    pub fn check(&self) -> Result<&T, &str> {
         let found = match self {
             Self::Known(found) => found,
             Self::Tried(trial) => trial.get(),
@@ -55,18 +57,18 @@ impl<T> Means<T> {
     }
 }
 
-impl<T> From<Result<T, String>> for Means<T> {
+impl<T> From<Result<T, String>> for KernelFeature<T> {
     fn from(found: Result<T, String>) -> Self {
         Self::Known(found)
     }
 }
 
-impl HostOffer {
+impl SandboxSupport {
     /// The same without what is stronger than this.
     #[must_use]
     pub fn limited_to(mut self, strongest: Backend) -> Self {
-        fn off<T>() -> Means<T> {
-            Means::Known(Err("switched off by confinement.backend".to_owned()))
+        fn off<T>() -> KernelFeature<T> {
+            KernelFeature::Known(Err("switched off by confinement.backend".to_owned()))
         }
         match strongest {
             Backend::Namespaces => return self,
@@ -91,14 +93,14 @@ pub enum OnUnavailable {
     Degrade,
 }
 
-/// This host cannot confine a job as was asked.
+/// This host cannot confine a job as was requested.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "this host cannot give the confinement `{asked}`: {missing}; `shellyard doctor` says what to change, or set confinement.on_unavailable = \"degrade\" to run with less"
+    "this host cannot give the confinement `{requested}`: {missing}; `shellyard doctor` says what to change, or set confinement.on_unavailable = \"degrade\" to run with less"
 )]
-pub struct Unavailable {
+pub struct ConfinementUnavailable {
     /// What was asked for.
-    pub asked: Confinement,
+    pub requested: Confinement,
     /// What is missing, and why.
     pub missing: String,
 }
@@ -107,59 +109,61 @@ pub struct Unavailable {
 ///
 /// # Errors
 /// Where the host cannot give it, and less is not allowed.
-pub fn grant(
-    asked: Confinement,
-    offer: &HostOffer,
+pub fn grant_confinement(
+    requested: Confinement,
+    offer: &SandboxSupport,
     otherwise: OnUnavailable,
-) -> Result<Granted, Unavailable> {
-    match strongest(asked, offer) {
-        Ok(backend) => Ok(Granted { asked, given: asked, backend }),
+) -> Result<GrantedConfinement, ConfinementUnavailable> {
+    match strongest(requested, offer) {
+        Ok(backend) => Ok(GrantedConfinement { requested, effective: requested, backend }),
         Err(missing) => match otherwise {
-            OnUnavailable::Refuse => Err(Unavailable { asked, missing }),
-            OnUnavailable::Degrade => Ok(less(asked, offer)),
+            OnUnavailable::Refuse => Err(ConfinementUnavailable { requested, missing }),
+            OnUnavailable::Degrade => Ok(less(requested, offer)),
         },
     }
 }
 
 /// The strongest that can give all of it, or what is missing.
-fn strongest(asked: Confinement, offer: &HostOffer) -> Result<Backend, String> {
-    if asked == Confinement::NONE {
+fn strongest(requested: Confinement, offer: &SandboxSupport) -> Result<Backend, String> {
+    if requested == Confinement::NONE {
         return Ok(Backend::Nothing);
     }
-    if let Err(why) = offer.seccomp.found() {
+    if let Err(why) = offer.seccomp.check() {
         return Err(format!("no filter of system calls ({why})"));
     }
-    if !asked.profile.limits_files() {
+    if !requested.profile.limits_files() {
         return Ok(Backend::Seccomp);
     }
-    let Err(namespaces) = offer.namespaces.found() else { return Ok(Backend::Namespaces) };
-    match offer.landlock.found() {
+    let Err(namespaces) = offer.namespaces.check() else { return Ok(Backend::Namespaces) };
+    match offer.landlock.check() {
         Ok(_) => Ok(Backend::Landlock),
         Err(landlock) => Err(format!("no namespaces ({namespaces}) and no Landlock ({landlock})")),
     }
 }
 
 /// What is left where the host cannot give all of it.
-fn less(asked: Confinement, offer: &HostOffer) -> Granted {
-    let profile = asked.profile.min(Profile::Default);
-    let (given, backend) = match offer.seccomp.found() {
-        Ok(()) => (Confinement { profile, ..asked }, Backend::Seccomp),
+fn less(requested: Confinement, offer: &SandboxSupport) -> GrantedConfinement {
+    let profile = requested.profile.min(SandboxProfile::Default);
+    let (effective, backend) = match offer.seccomp.check() {
+        Ok(()) => (Confinement { profile, ..requested }, Backend::Seccomp),
         Err(_) => {
-            let profile = Profile::None;
-            (Confinement { profile, network: Network::On }, Backend::Nothing)
+            let profile = SandboxProfile::None;
+            (Confinement { profile, network: NetworkAccess::On }, Backend::Nothing)
         }
     };
-    Granted { asked, given, backend }
+    GrantedConfinement { requested, effective, backend }
 }
 
 // What this host can do, found out by doing it.
 
-impl HostOffer {
+impl SandboxSupport {
     /// What this host can do: each means is tried out at the first question about it. Namespaces are
     /// tried by starting a process by this spawner and waiting for its end.
     pub(crate) fn of_host(spawner: Arc<Spawner>) -> Self {
-        fn tried<T>(try_out: impl Fn() -> Result<T, Missing> + Send + Sync + 'static) -> Means<T> {
-            Means::Tried(Arc::new(Trial::new(try_out)))
+        fn tried<T>(
+            try_out: impl Fn() -> Result<T, ProbeError> + Send + Sync + 'static,
+        ) -> KernelFeature<T> {
+            KernelFeature::Tried(Arc::new(FeatureProbe::new(try_out)))
         }
         Self {
             namespaces: tried(move || try_namespaces(&spawner)),
@@ -171,14 +175,14 @@ impl HostOffer {
 
 /// A means that is tried out once. The result stays, unless the system gave no thread or process to try
 /// with: then the next question tries again.
-pub struct Trial<T> {
-    try_out: Box<dyn Fn() -> Result<T, Missing> + Send + Sync>,
+pub struct FeatureProbe<T> {
+    try_out: Box<dyn Fn() -> Result<T, ProbeError> + Send + Sync>,
     known: OnceLock<Result<T, String>>,
     untried: OnceLock<Result<T, String>>,
 }
 
-impl<T> Trial<T> {
-    fn new(try_out: impl Fn() -> Result<T, Missing> + Send + Sync + 'static) -> Self {
+impl<T> FeatureProbe<T> {
+    fn new(try_out: impl Fn() -> Result<T, ProbeError> + Send + Sync + 'static) -> Self {
         Self { try_out: Box::new(try_out), known: OnceLock::new(), untried: OnceLock::new() }
     }
 
@@ -188,15 +192,15 @@ impl<T> Trial<T> {
         }
         match (self.try_out)() {
             Ok(found) => self.known.get_or_init(|| Ok(found)),
-            Err(Missing::Means(why)) => self.known.get_or_init(|| Err(why)),
-            Err(Missing::Task) => self.untried.get_or_init(|| Err(UNTRIED.to_owned())),
+            Err(ProbeError::Means(why)) => self.known.get_or_init(|| Err(why)),
+            Err(ProbeError::Task) => self.untried.get_or_init(|| Err(UNTRIED.to_owned())),
         }
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Trial<T> {
+impl<T: fmt::Debug> fmt::Debug for FeatureProbe<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trial").field("known", &self.known).finish_non_exhaustive()
+        f.debug_struct("FeatureProbe").field("known", &self.known).finish_non_exhaustive()
     }
 }
 
@@ -204,29 +208,30 @@ const UNTRIED: &str =
     "no process could be created to try it out; raise the limit on processes, or try again later";
 
 /// Starts a process as a job with limited files is started.
-fn try_namespaces(spawner: &Spawner) -> Result<(), Missing> {
-    let no_directory = |error| Missing::Means(format!("no temporary directory: {error}"));
+fn try_namespaces(spawner: &Spawner) -> Result<(), ProbeError> {
+    let no_directory = |error| ProbeError::Means(format!("no temporary directory: {error}"));
     let place = tempfile::tempdir().map_err(no_directory)?;
     spawner.start().map_err(|error| {
-        Missing::new(&error, format!("no process to create jobs with: {error}"))
+        ProbeError::new(&error, format!("no process to create jobs with: {error}"))
     })?;
     let started =
-        start_in(spawner, place.path()).map_err(|error| Missing::Means(error.to_string()))?;
-    started.map_err(|failure| Missing::new(&failure.errno.into(), missing(failure)))
+        start_in(spawner, place.path()).map_err(|error| ProbeError::Means(error.to_string()))?;
+    started.map_err(|failure| ProbeError::new(&failure.errno.into(), missing(failure)))
 }
 
-fn start_in(spawner: &Spawner, place: &Path) -> io::Result<Result<(), Failure>> {
+fn start_in(spawner: &Spawner, place: &Path) -> io::Result<Result<(), SpawnFailure>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = open(place, flags, Mode::empty())?;
     let output = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let confinement = Confinement { profile: Profile::WorkspaceWrite, network: Network::Off };
-    let order = Order {
+    let confinement =
+        Confinement { profile: SandboxProfile::WorkspaceWrite, network: NetworkAccess::Off };
+    let order = SpawnRequest {
         path: CString::from(c"/bin/sh"),
         argv: [c"sh", c"-c", c":"].map(CString::from).into(),
         env: Vec::new(),
         terminal: None,
         tag: None,
-        shut: Shut {
+        shut: SandboxRules {
             confinement,
             backend: Backend::Namespaces,
             sockets: SocketRules::new(confinement, Backend::Namespaces, None),
@@ -236,34 +241,38 @@ fn start_in(spawner: &Spawner, place: &Path) -> io::Result<Result<(), Failure>> 
             untouchable: Vec::new(),
         },
     };
-    let files = Files {
+    let files = ChildFiles {
         directory: directory.as_fd(),
         stdin: None,
         stdout: Some(output.as_fd()),
         stderr: Some(output.as_fd()),
         report: None,
     };
-    Ok(spawner.create(&order, files, None).map(|Offspring { leader, namespace }| {
+    Ok(spawner.create(&order, files, None).map(|NamespacedLeader { leader, namespace }| {
         leader.child.outlive();
         drop(namespace);
     }))
 }
 
 /// What a failed step says about the host.
-fn missing(Failure { step, errno }: Failure) -> String {
+fn missing(SpawnFailure { step, errno }: SpawnFailure) -> String {
     let word = io::Error::from(errno);
     match (step, errno) {
         (
-            Step::Namespaces | Step::UserMap | Step::Network | Step::Mounts | Step::Processes,
+            SpawnStep::Namespaces
+            | SpawnStep::UserMap
+            | SpawnStep::Network
+            | SpawnStep::Mounts
+            | SpawnStep::Processes,
             Errno::PERM | Errno::ACCESS,
         ) => format!(
             "{} ({word}): kernel.apparmor_restrict_unprivileged_userns, kernel.unprivileged_userns_clone, or a container's seccomp profile or masked /proc forbids it",
             step.what()
         ),
-        (Step::Namespaces, Errno::NOSPC) => {
+        (SpawnStep::Namespaces, Errno::NOSPC) => {
             format!("{} ({word}): user.max_user_namespaces is used up or 0", step.what())
         }
-        (Step::Namespaces, Errno::INVAL | Errno::NOSYS) => {
+        (SpawnStep::Namespaces, Errno::INVAL | Errno::NOSYS) => {
             format!("{} ({word}): this kernel was built without them", step.what())
         }
         _ => format!("{} ({word})", step.what()),
@@ -275,37 +284,37 @@ mod tests {
     use super::*;
 
     const OFF: [Confinement; 2] = [
-        Confinement { profile: Profile::None, network: Network::Off },
-        Confinement { profile: Profile::Default, network: Network::Off },
+        Confinement { profile: SandboxProfile::None, network: NetworkAccess::Off },
+        Confinement { profile: SandboxProfile::Default, network: NetworkAccess::Off },
     ];
     const FILES: [Confinement; 2] = [
-        Confinement { profile: Profile::WorkspaceWrite, network: Network::Off },
-        Confinement { profile: Profile::ReadOnly, network: Network::On },
+        Confinement { profile: SandboxProfile::WorkspaceWrite, network: NetworkAccess::Off },
+        Confinement { profile: SandboxProfile::ReadOnly, network: NetworkAccess::On },
     ];
 
-    fn all() -> HostOffer {
-        HostOffer { namespaces: Ok(()).into(), landlock: Ok(7).into(), seccomp: Ok(()).into() }
+    fn all() -> SandboxSupport {
+        SandboxSupport { namespaces: Ok(()).into(), landlock: Ok(7).into(), seccomp: Ok(()).into() }
     }
 
     /// A means that nobody may try out.
-    fn untried<T>() -> Means<T> {
-        Means::Tried(Arc::new(Trial::new(|| panic!("nobody asked for it"))))
+    fn untried<T>() -> KernelFeature<T> {
+        KernelFeature::Tried(Arc::new(FeatureProbe::new(|| panic!("nobody asked for it"))))
     }
 
-    fn backend(asked: Confinement, offer: &HostOffer) -> Backend {
-        let granted = grant(asked, offer, OnUnavailable::Refuse).unwrap();
-        assert_eq!((granted.asked, granted.given), (asked, asked));
+    fn backend(requested: Confinement, offer: &SandboxSupport) -> Backend {
+        let granted = grant_confinement(requested, offer, OnUnavailable::Refuse).unwrap();
+        assert_eq!((granted.requested, granted.effective), (requested, requested));
         granted.backend
     }
 
     #[test]
     fn the_strongest_at_hand_is_taken() {
-        for asked in FILES {
-            assert_eq!(backend(asked, &all()), Backend::Namespaces);
-            assert_eq!(backend(asked, &all().limited_to(Backend::Landlock)), Backend::Landlock);
+        for requested in FILES {
+            assert_eq!(backend(requested, &all()), Backend::Namespaces);
+            assert_eq!(backend(requested, &all().limited_to(Backend::Landlock)), Backend::Landlock);
         }
-        for asked in OFF {
-            assert_eq!(backend(asked, &all().limited_to(Backend::Seccomp)), Backend::Seccomp);
+        for requested in OFF {
+            assert_eq!(backend(requested, &all().limited_to(Backend::Seccomp)), Backend::Seccomp);
         }
         let nothing = all().limited_to(Backend::Nothing);
         assert_eq!(backend(Confinement::NONE, &nothing), Backend::Nothing);
@@ -313,22 +322,23 @@ mod tests {
 
     #[test]
     fn only_what_is_asked_for_is_tried_out() {
-        let untried = HostOffer { namespaces: untried(), landlock: untried(), seccomp: untried() };
+        let untried =
+            SandboxSupport { namespaces: untried(), landlock: untried(), seccomp: untried() };
         assert_eq!(backend(Confinement::NONE, &untried), Backend::Nothing);
-        let filters = HostOffer { seccomp: Ok(()).into(), ..untried };
+        let filters = SandboxSupport { seccomp: Ok(()).into(), ..untried };
         assert_eq!(backend(OFF[1], &filters), Backend::Seccomp);
-        let namespaces = HostOffer { namespaces: Ok(()).into(), ..filters };
+        let namespaces = SandboxSupport { namespaces: Ok(()).into(), ..filters };
         assert_eq!(backend(FILES[0], &namespaces), Backend::Namespaces);
     }
 
     #[test]
     fn what_cannot_be_given_is_refused_and_says_what_is_missing() {
-        let offer = HostOffer {
+        let offer = SandboxSupport {
             namespaces: Err("not permitted".to_owned()).into(),
             landlock: Err("not in this kernel".to_owned()).into(),
             ..all()
         };
-        let refused = grant(FILES[0], &offer, OnUnavailable::Refuse).unwrap_err();
+        let refused = grant_confinement(FILES[0], &offer, OnUnavailable::Refuse).unwrap_err();
         let told = refused.to_string();
         assert!(told.contains("`workspace-write, network off`"), "{told}");
         assert!(told.contains("not permitted") && told.contains("not in this kernel"), "{told}");
@@ -337,13 +347,13 @@ mod tests {
     #[test]
     fn with_leave_a_job_gets_what_there_is_and_it_is_told() {
         let weak = all().limited_to(Backend::Seccomp);
-        let granted = grant(FILES[0], &weak, OnUnavailable::Degrade).unwrap();
-        let left = Confinement { profile: Profile::Default, network: Network::Off };
-        assert_eq!((granted.given, granted.backend), (left, Backend::Seccomp));
+        let granted = grant_confinement(FILES[0], &weak, OnUnavailable::Degrade).unwrap();
+        let left = Confinement { profile: SandboxProfile::Default, network: NetworkAccess::Off };
+        assert_eq!((granted.effective, granted.backend), (left, Backend::Seccomp));
         assert!(granted.is_degraded());
         let nothing = all().limited_to(Backend::Nothing);
-        let granted = grant(OFF[1], &nothing, OnUnavailable::Degrade).unwrap();
-        assert_eq!((granted.given, granted.backend), (Confinement::NONE, Backend::Nothing));
+        let granted = grant_confinement(OFF[1], &nothing, OnUnavailable::Degrade).unwrap();
+        assert_eq!((granted.effective, granted.backend), (Confinement::NONE, Backend::Nothing));
         assert!(granted.is_degraded());
     }
 }
@@ -357,16 +367,16 @@ mod probe_tests {
     #[test]
     fn what_could_not_be_tried_out_is_tried_again_and_what_was_found_stays() {
         let results = Mutex::new(vec![
-            Err(Missing::new(&Errno::AGAIN.into(), String::new())),
+            Err(ProbeError::new(&Errno::AGAIN.into(), String::new())),
             Ok(3),
-            Err(Missing::new(&Errno::AGAIN.into(), String::new())),
+            Err(ProbeError::new(&Errno::AGAIN.into(), String::new())),
         ]);
-        let trial = Trial::new(move || results.lock().unwrap().pop().unwrap());
+        let trial = FeatureProbe::new(move || results.lock().unwrap().pop().unwrap());
         assert_eq!(trial.get(), &Err(UNTRIED.to_owned()));
         assert_eq!(trial.get(), &Ok(3));
         assert_eq!(trial.get(), &Ok(3));
-        let missing = || Err(Missing::new(&Errno::NOSYS.into(), "not built in".to_owned()));
-        let trial: Trial<u32> = Trial::new(missing);
+        let missing = || Err(ProbeError::new(&Errno::NOSYS.into(), "not built in".to_owned()));
+        let trial: FeatureProbe<u32> = FeatureProbe::new(missing);
         for _ in 0..2 {
             assert_eq!(trial.get(), &Err("not built in".to_owned()));
         }

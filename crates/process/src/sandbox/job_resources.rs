@@ -9,87 +9,87 @@ use std::{fs, io};
 use rustix::io::Errno;
 use rustix::process::{Pid, getpgrp, getpid};
 
-use super::mounts::{Mount, Substitute, View};
-use super::protected::{Guarded, Protection};
+use super::mounts::{BindMount, Mount, MountView};
+use super::protected::{ProtectedFiles, ProtectedNames};
 use super::scratch::{Scratch, ScratchReaper};
 use super::seccomp::SocketRules;
-use super::workspace::{SharedPlace, TEMPORARY};
+use super::workspace::{SharedDir, TEMPORARY};
 use super::{mounts, protected, workspace};
 use crate::cgroup::{Cgroups, JobCgroup};
-use crate::confinement::{Backend, Profile};
-use crate::launch::{Confine, Launch};
+use crate::confinement::{Backend, SandboxProfile};
+use crate::launch::{ProcessLaunch, SandboxSpec};
 use crate::processes;
 use crate::processes::number;
-use crate::spawner::Namespace;
+use crate::spawner::PidNamespace;
 use crate::start_error::StartError;
-use crate::vfork_spawn::Shut;
+use crate::vfork_spawn::SandboxRules;
 
 /// What one job has around it. Dropped when no process of it is left.
 #[derive(Debug, Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct SandboxResources {
     cgroup: Option<JobCgroup>,
-    files: Option<FilePlaces>,
+    files: Option<SandboxFiles>,
 }
 
 /// The files that a job sees whose files are limited, and those that it may write.
 #[derive(Debug)]
-struct FilePlaces {
+struct SandboxFiles {
     /// The directories that it may write to, on the host.
     roots: Vec<PathBuf>,
     /// Its directory for temporary files, as the job names it.
     temporary: PathBuf,
     /// Its view of the files in namespaces of its own, if it has any.
-    view: Option<OwnView>,
+    view: Option<PrivateView>,
     scratch: Scratch,
 }
 
 /// The view of the files in a mount namespace of a job's own.
 #[derive(Debug)]
-struct OwnView {
+struct PrivateView {
     /// The workspaces, and what else it sees of places of which it has its own.
     roots: Vec<PathBuf>,
-    private: Vec<Substitute>,
-    shown: Vec<Substitute>,
+    private: Vec<BindMount>,
+    shown: Vec<BindMount>,
     hidden: Vec<PathBuf>,
-    guarded: Guarded,
+    guarded: ProtectedFiles,
 }
 
-impl Surroundings {
+impl SandboxResources {
     /// Makes what this launch needs.
     pub(crate) fn make(
-        launch: &Launch,
+        launch: &ProcessLaunch,
         cgroups: &Cgroups,
         reaper: &ScratchReaper,
     ) -> Result<Self, StartError> {
-        let confine = &launch.confine;
-        if confine.is_not() {
+        let spec = &launch.sandbox;
+        if spec.is_none() {
             return Ok(Self::default());
         }
-        let files = if confine.granted.given.profile.limits_files() {
-            Some(FilePlaces::make(launch, reaper)?)
+        let files = if spec.granted.effective.profile.limits_files() {
+            Some(SandboxFiles::make(launch, reaper)?)
         } else {
             None
         };
-        Ok(Self { cgroup: cgroups.create_job(&confine.limits), files })
+        Ok(Self { cgroup: cgroups.create_job(&spec.limits), files })
     }
 
     /// What the new process does to itself: with this version of Landlock, if that holds it, and without
     /// signalling whom it must not.
     pub(crate) fn shut(
         &self,
-        confine: &Confine,
+        spec: &SandboxSpec,
         landlock: Option<u32>,
         untouchable: Vec<i32>,
-    ) -> Shut {
-        let (confinement, backend) = (confine.granted.given, confine.granted.backend);
+    ) -> SandboxRules {
+        let (confinement, backend) = (spec.granted.effective, spec.granted.backend);
         let files = self.files.as_ref();
-        Shut {
+        SandboxRules {
             confinement,
             backend,
             sockets: SocketRules::new(confinement, backend, landlock),
-            limits: confine.limits,
+            limits: spec.limits,
             mounts: files.map(|files| files.plan(confinement.profile)).unwrap_or_default(),
-            writable: files.filter(|_| landlock.is_some()).map(FilePlaces::writable),
+            writable: files.filter(|_| landlock.is_some()).map(SandboxFiles::writable),
             untouchable,
         }
     }
@@ -110,23 +110,25 @@ impl Surroundings {
 }
 
 #[cfg(test)]
-impl From<JobCgroup> for Surroundings {
+impl From<JobCgroup> for SandboxResources {
     fn from(cgroup: JobCgroup) -> Self {
         Self { cgroup: Some(cgroup), files: None }
     }
 }
 
-impl FilePlaces {
-    fn make(launch: &Launch, reaper: &ScratchReaper) -> Result<Self, StartError> {
-        let confine = &launch.confine;
-        let (places, profile) = (&confine.places, confine.granted.given.profile);
-        let has_view = confine.granted.backend == Backend::Namespaces;
+impl SandboxFiles {
+    fn make(launch: &ProcessLaunch, reaper: &ScratchReaper) -> Result<Self, StartError> {
+        let spec = &launch.sandbox;
+        let (places, profile) = (&spec.paths, spec.granted.effective.profile);
+        let has_view = spec.granted.backend == Backend::Namespaces;
         let shared = if has_view { workspace::find(places.home.as_deref()) } else { Vec::new() };
         let no_workspace =
             |error: workspace::WorkspaceError| StartError::NoWorkspace { why: error.to_string() };
         let roots = match profile {
-            Profile::WorkspaceWrite => workspace::roots(places, &shared, launch.cwd.path()),
-            Profile::None | Profile::Default | Profile::ReadOnly => Ok(Vec::new()),
+            SandboxProfile::WorkspaceWrite => workspace::roots(places, &shared, launch.cwd.path()),
+            SandboxProfile::None | SandboxProfile::Default | SandboxProfile::ReadOnly => {
+                Ok(Vec::new())
+            }
         };
         let roots = roots.map_err(no_workspace)?;
         let scratch = Scratch::make(&places.scratch, reaper);
@@ -138,18 +140,18 @@ impl FilePlaces {
         }
         let readable = workspace::readable(places, &shared, launch.cwd.path());
         let readable = readable.map_err(no_workspace)?;
-        let view = OwnView::make(launch, &shared, &roots, readable, &scratch)?;
+        let view = PrivateView::make(launch, &shared, &roots, readable, &scratch)?;
         let temporary = view.temporary().unwrap_or(&own).to_owned();
         Ok(Self { roots, temporary, view: Some(view), scratch })
     }
 
-    fn plan(&self, profile: Profile) -> Vec<Mount> {
+    fn plan(&self, profile: SandboxProfile) -> Vec<Mount> {
         let Some(view) = &self.view else { return Vec::new() };
         // Directories of other jobs are beside its own.
         let others = self.scratch.path().parent().map(Path::to_owned);
         let hidden: Vec<PathBuf> = view.hidden.iter().cloned().chain(others).collect();
         let is_seen_elsewhere = view.temporary().is_some();
-        mounts::plan(&View {
+        mounts::plan(&MountView {
             profile,
             roots: &view.roots,
             private: &view.private,
@@ -168,18 +170,18 @@ impl FilePlaces {
     }
 }
 
-impl OwnView {
+impl PrivateView {
     fn make(
-        launch: &Launch,
-        shared: &[SharedPlace],
+        launch: &ProcessLaunch,
+        shared: &[SharedDir],
         roots: &[PathBuf],
         readable: Vec<PathBuf>,
         scratch: &Scratch,
     ) -> Result<Self, StartError> {
-        let places = &launch.confine.places;
+        let places = &launch.sandbox.paths;
         let private = shared.iter().map(|place| {
             let source = scratch.directory(place.own)?;
-            Ok(Substitute { place: place.path.clone(), source })
+            Ok(BindMount { place: place.path.clone(), source })
         });
         let private = private.collect::<io::Result<Vec<_>>>().map_err(|error| {
             failed("no directory of its own could be made in the place of a shared one", &error)
@@ -189,7 +191,7 @@ impl OwnView {
         let shown = workspace::shown(shared, named);
         let mut hidden = protected::hidden(&places.hidden);
         hidden.extend(workspace::sockets_in_sight(shared, &shown, &readable));
-        let protection = Protection {
+        let protection = ProtectedNames {
             roots,
             names: &places.protected,
             home: places.home.as_deref(),
@@ -225,7 +227,7 @@ impl OwnView {
 ///
 /// Programs in a directory `bin` find their own files beside it, as in a virtual environment, so the
 /// directory around it counts; `~/.local` does not, where much else is.
-fn programs(launch: &Launch) -> Vec<PathBuf> {
+fn programs(launch: &ProcessLaunch) -> Vec<PathBuf> {
     let path = launch.env.iter().rev().find(|variable| variable.name() == "PATH");
     let path = path.map_or(OsStr::new(""), |variable| variable.value());
     let with_prefix = |directory: PathBuf| {
@@ -265,9 +267,9 @@ fn own_threads() -> Vec<i32> {
 /// What goes when the last process of a job is gone. The namespace goes first: with it ends
 /// whoever might still use the rest.
 #[derive(Debug)]
-pub(crate) struct Holdings {
-    namespace: Option<Namespace>,
-    surroundings: Surroundings,
+pub(crate) struct JobResources {
+    namespace: Option<PidNamespace>,
+    surroundings: SandboxResources,
 }
 
 /// The number that the kernel gives for processes which cannot be seen from this process namespace.
@@ -276,21 +278,24 @@ const UNSEEN: u32 = 0;
 /// Whether somebody is left in a job's process namespace, its first process left out, or in its
 /// cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Inhabitants {
+pub(crate) enum Occupancy {
     None,
     Some,
     /// It has neither, or the kernel does not tell for certain.
     Unknown,
 }
 
-impl Holdings {
-    pub(crate) const fn new(namespace: Option<Namespace>, surroundings: Surroundings) -> Self {
+impl JobResources {
+    pub(crate) const fn new(
+        namespace: Option<PidNamespace>,
+        surroundings: SandboxResources,
+    ) -> Self {
         Self { namespace, surroundings }
     }
 
     /// The first process of the job's process namespace, to which its orphans fall.
     pub(crate) fn init(&self) -> Option<Pid> {
-        self.namespace.as_ref().map(Namespace::init)
+        self.namespace.as_ref().map(PidNamespace::init)
     }
 
     /// The cgroup that the leader began in, where it got one of its own.
@@ -300,13 +305,13 @@ impl Holdings {
 
     /// Whether somebody is left. Right only after the leader was reaped: before, it lives in the
     /// namespace and is no child of the first process.
-    pub(crate) fn inhabitants(&self) -> Inhabitants {
+    pub(crate) fn inhabitants(&self) -> Occupancy {
         match (self.init().map(processes::children_of), self.cgroup()) {
-            (Some(Ok(children)), _) if children.is_empty() => Inhabitants::None,
-            (Some(Ok(_)), _) => Inhabitants::Some,
-            (None, Some(cgroup)) if cgroup.is_vacated() => Inhabitants::None,
-            (None, Some(_)) => Inhabitants::Some,
-            (Some(Err(_)) | None, _) => Inhabitants::Unknown,
+            (Some(Ok(children)), _) if children.is_empty() => Occupancy::None,
+            (Some(Ok(_)), _) => Occupancy::Some,
+            (None, Some(cgroup)) if cgroup.is_vacated() => Occupancy::None,
+            (None, Some(_)) => Occupancy::Some,
+            (Some(Err(_)) | None, _) => Occupancy::Unknown,
         }
     }
 
@@ -331,27 +336,27 @@ impl Holdings {
 
     /// Ends every process by what reaches all of them at once, where there is such a thing, and
     /// says by which means it did.
-    pub(crate) fn end_processes(&self) -> KillMeans {
+    pub(crate) fn end_processes(&self) -> KillMethod {
         if self.cgroup().is_some_and(|cgroup| cgroup.kill()) {
-            return KillMeans::Cgroup;
+            return KillMethod::Cgroup;
         }
-        let Some(namespace) = &self.namespace else { return KillMeans::Walk };
+        let Some(namespace) = &self.namespace else { return KillMethod::Walk };
         namespace.end();
-        KillMeans::Namespace
+        KillMethod::Namespace
     }
 
-    pub(crate) const fn kill_means(&self) -> KillMeans {
+    pub(crate) const fn kill_method(&self) -> KillMethod {
         match (self.cgroup(), &self.namespace) {
-            (Some(_), _) => KillMeans::Cgroup,
-            (None, Some(_)) => KillMeans::Namespace,
-            (None, None) => KillMeans::Walk,
+            (Some(_), _) => KillMethod::Cgroup,
+            (None, Some(_)) => KillMethod::Namespace,
+            (None, None) => KillMethod::Walk,
         }
     }
 }
 
 /// What ends all processes of a tree at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KillMeans {
+pub enum KillMethod {
     /// Its cgroup.
     Cgroup,
     /// The end of its process namespace.
@@ -360,7 +365,7 @@ pub enum KillMeans {
     Walk,
 }
 
-impl KillMeans {
+impl KillMethod {
     /// The word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {

@@ -12,8 +12,8 @@ use landlock::{
     RulesetCreatedAttr as _, RulesetError, Scope,
 };
 
-use crate::confinement::Network;
-use crate::start_error::Missing;
+use crate::confinement::NetworkAccess;
+use crate::start_error::ProbeError;
 use crate::syscalls;
 
 /// What is allowed; all other ways of writing that Landlock knows are not. Reading is not limited.
@@ -22,7 +22,7 @@ pub(crate) struct FileRules {
     /// Directories below which everything may be written.
     pub(crate) writable: Vec<PathBuf>,
     /// Whether there is a network.
-    pub(crate) network: Network,
+    pub(crate) network: NetworkAccess,
 }
 
 /// The first version without which files could be emptied anywhere.
@@ -75,14 +75,14 @@ pub(crate) fn restrict_self(ruleset: BorrowedFd<'_>) -> Result<(), rustix::io::E
 }
 
 /// Rules that allow nothing yet. What newer kernels can do is taken where it is there.
-fn empty_ruleset(network: Network) -> Result<RulesetCreated, RulesetError> {
+fn empty_ruleset(network: NetworkAccess) -> Result<RulesetCreated, RulesetError> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_write(NEEDED))?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_write(COMPLETE))?
         .scope(Scope::from_all(COMPLETE))?;
-    if network == Network::Off {
+    if network == NetworkAccess::Off {
         ruleset = ruleset.handle_access(AccessNet::from_all(COMPLETE))?;
     }
     ruleset.create()
@@ -117,12 +117,12 @@ fn from_errno(errno: &Errno) -> io::Error {
 ///
 /// # Errors
 /// What is missing.
-pub(crate) fn offer() -> Result<u32, Missing> {
+pub(crate) fn offer() -> Result<u32, ProbeError> {
     let thread = thread::Builder::new().spawn(probe);
-    let thread = thread.map_err(|error| Missing::new(&error, error.to_string()))?;
+    let thread = thread.map_err(|error| ProbeError::new(&error, error.to_string()))?;
     let tried = thread.join().unwrap_or(Err(io::ErrorKind::Other.into()));
-    let status = tried.map_err(|error| Missing::Means(error.to_string()))?;
-    version(status).map_err(Missing::Means)
+    let status = tried.map_err(|error| ProbeError::Means(error.to_string()))?;
+    version(status).map_err(ProbeError::Means)
 }
 
 fn version(status: LandlockStatus) -> Result<u32, String> {
@@ -167,13 +167,13 @@ mod tests {
     use super::*;
 
     /// A workspace, and something beside it.
-    struct Ground {
+    struct TestGround {
         _dir: tempfile::TempDir,
         inside: PathBuf,
         outside: PathBuf,
     }
 
-    impl Ground {
+    impl TestGround {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
             let [inside, outside] = ["inside", "outside"].map(|name| dir.path().join(name));
@@ -188,7 +188,7 @@ mod tests {
             Self { _dir: dir, inside, outside }
         }
 
-        fn rules(&self, network: Network) -> FileRules {
+        fn rules(&self, network: NetworkAccess) -> FileRules {
             FileRules { writable: vec![self.inside.clone()], network }
         }
     }
@@ -239,10 +239,10 @@ mod tests {
 
     #[test]
     fn everything_is_written_inside_and_nothing_outside() {
-        let free = Ground::new();
+        let free = TestGround::new();
         assert_eq!(failures(&free.outside), []);
-        let ground = Ground::new();
-        let (rules, outside) = (ground.rules(Network::On), ground.outside.clone());
+        let ground = TestGround::new();
+        let (rules, outside) = (ground.rules(NetworkAccess::On), ground.outside.clone());
         let (inside, way_out) = (ground.inside.clone(), ground.inside.join("way_out"));
         let (inside, outside, by_link) =
             limited(rules, move || (failures(&inside), failures(&outside), failures(&way_out)));
@@ -264,11 +264,12 @@ mod tests {
                 fs::rename(inside.join("other"), outside.join("given")).is_ok(),
             ]
         }
-        let free = Ground::new();
+        let free = TestGround::new();
         assert_eq!(crossings(&free.inside, &free.outside), [true; 4]);
-        let ground = Ground::new();
+        let ground = TestGround::new();
         let (inside, outside) = (ground.inside.clone(), ground.outside.clone());
-        let crossed = limited(ground.rules(Network::On), move || crossings(&inside, &outside));
+        let crossed =
+            limited(ground.rules(NetworkAccess::On), move || crossings(&inside, &outside));
         assert_eq!(crossed, [false; 4]);
     }
 
@@ -282,8 +283,9 @@ mod tests {
         let outside = format!("kill -0 {number}");
         let own = "sleep 1000 & kill $!".to_owned();
         assert!(signal(outside.clone()));
-        let found =
-            limited(Ground::new().rules(Network::On), move || (signal(outside), signal(own)));
+        let found = limited(TestGround::new().rules(NetworkAccess::On), move || {
+            (signal(outside), signal(own))
+        });
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(found, (offer().unwrap() < 6, true));
@@ -296,7 +298,10 @@ mod tests {
         let _listener = UnixListener::bind_addr(&address).unwrap();
         let connects = move || UnixStream::connect_addr(&address).is_ok();
         assert!(connects());
-        assert_eq!(limited(Ground::new().rules(Network::On), connects), offer().unwrap() < 6);
+        assert_eq!(
+            limited(TestGround::new().rules(NetworkAccess::On), connects),
+            offer().unwrap() < 6
+        );
     }
 
     #[test]
@@ -305,14 +310,14 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let reaches =
             move || [TcpStream::connect(address).is_ok(), TcpListener::bind("127.0.0.1:0").is_ok()];
-        assert_eq!(limited(Ground::new().rules(Network::On), reaches), [true; 2]);
+        assert_eq!(limited(TestGround::new().rules(NetworkAccess::On), reaches), [true; 2]);
         let is_older = offer().unwrap() < 4;
-        assert_eq!(limited(Ground::new().rules(Network::Off), reaches), [is_older; 2]);
+        assert_eq!(limited(TestGround::new().rules(NetworkAccess::Off), reaches), [is_older; 2]);
     }
 
     #[test]
     fn everyday_work_goes_on_in_all_that_comes_after() {
-        let ground = Ground::new();
+        let ground = TestGround::new();
         let script = format!(
         "set -e; cd {}; echo a > /dev/null; echo b > /dev/stdout; cat ../outside/file
         git init -q repo && cd repo && git -c user.name=x -c user.email=x@y commit -q --allow-empty -m z
@@ -322,7 +327,7 @@ with multiprocessing.Lock(): print(1, flush=True)
 pty.spawn([\"sh\", \"-c\", \"stty size > /dev/null; echo tty > /dev/tty\"])' < /dev/null",
         ground.inside.display()
     );
-        let output = limited(ground.rules(Network::Off), move || {
+        let output = limited(ground.rules(NetworkAccess::Off), move || {
             Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).output().unwrap()
         });
         assert_eq!(String::from_utf8_lossy(&output.stdout), "b\ntext z\n1\ntty\r\n");
@@ -331,7 +336,7 @@ pty.spawn([\"sh\", \"-c\", \"stty size > /dev/null; echo tty > /dev/tty\"])' < /
     #[test]
     fn a_writable_directory_that_is_missing_is_an_error() {
         let missing = PathBuf::from("/nowhere/at/all");
-        let rules = FileRules { writable: vec![missing], network: Network::On };
+        let rules = FileRules { writable: vec![missing], network: NetworkAccess::On };
         let tried = thread::spawn(move || ruleset(&rules)).join().unwrap();
         assert_eq!(tried.unwrap_err().kind(), ErrorKind::NotFound);
     }
@@ -339,6 +344,6 @@ pty.spawn([\"sh\", \"-c\", \"stty size > /dev/null; echo tty > /dev/tty\"])' < /
     #[test]
     fn looking_limits_nobody() {
         assert!(offer().unwrap() >= 3);
-        assert_eq!(failures(&Ground::new().outside), []);
+        assert_eq!(failures(&TestGround::new().outside), []);
     }
 }

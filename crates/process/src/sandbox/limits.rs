@@ -16,7 +16,7 @@ use rustix::thread::{
     set_capabilities,
 };
 
-use crate::confinement::{Backend, Profile, ResourceLimits};
+use crate::confinement::{Backend, ResourceLimits, SandboxProfile};
 use crate::load;
 
 /// From the signal that a process can handle to the one that it cannot.
@@ -127,7 +127,7 @@ const FOR_OPERATORS: CapabilitySet = CapabilitySet::SYS_PTRACE
 ///
 /// # Errors
 /// When the system refuses.
-pub(crate) fn give_up(profile: Profile) -> io::Result<()> {
+pub(crate) fn give_up(profile: SandboxProfile) -> io::Result<()> {
     let unwanted = unwanted(profile);
     if unwanted.is_empty() {
         return Ok(());
@@ -145,11 +145,11 @@ pub(crate) fn give_up(profile: Profile) -> io::Result<()> {
 }
 
 /// What a job of this profile must not have.
-const fn unwanted(profile: Profile) -> CapabilitySet {
+const fn unwanted(profile: SandboxProfile) -> CapabilitySet {
     match profile {
-        Profile::None => CapabilitySet::empty(),
-        Profile::Default => FOR_OPERATORS,
-        Profile::WorkspaceWrite | Profile::ReadOnly => CapabilitySet::all(),
+        SandboxProfile::None => CapabilitySet::empty(),
+        SandboxProfile::Default => FOR_OPERATORS,
+        SandboxProfile::WorkspaceWrite | SandboxProfile::ReadOnly => CapabilitySet::all(),
     }
 }
 
@@ -219,7 +219,7 @@ mod capabilities_tests {
     use super::*;
 
     /// What a program has that is run by a thread which gave up, in the words of its own status.
-    fn after_exec(profile: Profile) -> Vec<CapabilitySet> {
+    fn after_exec(profile: SandboxProfile) -> Vec<CapabilitySet> {
         let act = move || {
             give_up(profile).unwrap();
             set_no_new_privs(true).unwrap();
@@ -232,7 +232,7 @@ mod capabilities_tests {
     }
 
     /// Whether each of these worked for a thread that gave up.
-    fn works(profile: Profile, commands: &[&'static str]) -> Vec<bool> {
+    fn works(profile: SandboxProfile, commands: &[&'static str]) -> Vec<bool> {
         let commands = commands.to_vec();
         let act = move || {
             give_up(profile).unwrap();
@@ -250,7 +250,7 @@ mod capabilities_tests {
     #[test]
     fn a_privileged_server_keeps_from_its_jobs_what_only_operators_need() {
         let before = capabilities(None).unwrap().permitted;
-        let sets = after_exec(Profile::Default);
+        let sets = after_exec(SandboxProfile::Default);
         assert_eq!(sets.len(), 5);
         let [_, permitted, effective, bounding, ambient] = sets[..] else { unreachable!() };
         assert_eq!(permitted, before.difference(FOR_OPERATORS));
@@ -261,7 +261,7 @@ mod capabilities_tests {
 
     #[test]
     fn with_limited_files_nothing_is_kept() {
-        for profile in [Profile::WorkspaceWrite, Profile::ReadOnly] {
+        for profile in [SandboxProfile::WorkspaceWrite, SandboxProfile::ReadOnly] {
             let sets = after_exec(profile);
             let [inheritable, permitted, effective, _, ambient] = sets[..] else { unreachable!() };
             for set in [inheritable, permitted, effective, ambient] {
@@ -282,10 +282,10 @@ mod capabilities_tests {
             "f=$(mktemp -u) && mknod $f c 1 3 && rm $f",
         ];
         let machine = ["unshare --mount true", "ulimit -n 100 && ulimit -n 200", "renice -n -5 $$"];
-        assert_eq!(works(Profile::None, &[build.as_slice(), &machine].concat()), [true; 7]);
-        assert_eq!(works(Profile::Default, &build), [true; 4]);
-        assert_eq!(works(Profile::Default, &machine), [false; 3]);
-        assert_eq!(works(Profile::ReadOnly, &build), [false; 4]);
+        assert_eq!(works(SandboxProfile::None, &[build.as_slice(), &machine].concat()), [true; 7]);
+        assert_eq!(works(SandboxProfile::Default, &build), [true; 4]);
+        assert_eq!(works(SandboxProfile::Default, &machine), [false; 3]);
+        assert_eq!(works(SandboxProfile::ReadOnly, &build), [false; 4]);
     }
 
     #[test]
@@ -297,8 +297,8 @@ mod capabilities_tests {
                 set_thread_res_uid(nobody, nobody, nobody).unwrap();
             }
             let before = capabilities(None).unwrap();
-            give_up(Profile::Default).unwrap();
-            give_up(Profile::ReadOnly).unwrap();
+            give_up(SandboxProfile::Default).unwrap();
+            give_up(SandboxProfile::ReadOnly).unwrap();
             (before, capabilities(None).unwrap())
         };
         let (before, after) = thread::spawn(act).join().unwrap();

@@ -14,5 +14,7 @@ pub mod scratch;
 pub(crate) mod seccomp;
 pub(crate) mod workspace;
 
-pub use backends::{HostOffer, Means, OnUnavailable, Unavailable, grant};
+pub use backends::{
+    ConfinementUnavailable, KernelFeature, OnUnavailable, SandboxSupport, grant_confinement,
+};
 pub use workspace::WorkspaceError;

@@ -26,7 +26,7 @@ use rustix::mount::{
 use rustix::process::fchdir;
 use rustix::stdio::stdin;
 
-use crate::confinement::Profile;
+use crate::confinement::SandboxProfile;
 
 // Deciding what a job sees and where it may write.
 
@@ -43,14 +43,14 @@ pub(crate) enum Mount {
     /// An empty directory or file instead of this one.
     Hidden(PathBuf),
     /// A directory of the job's own instead of the host's. It can be written.
-    Private(Substitute),
+    Private(BindMount),
     /// A file or directory of the host that can be read within a place that is the job's own.
-    Shown(Substitute),
+    Shown(BindMount),
 }
 
 /// A place, and the file or directory of the host that a job sees there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Substitute {
+pub(crate) struct BindMount {
     pub(crate) place: PathBuf,
     pub(crate) source: PathBuf,
 }
@@ -63,23 +63,23 @@ impl Mount {
             | Self::Pinned(path)
             | Self::ReadOnly(path)
             | Self::Hidden(path)
-            | Self::Private(Substitute { place: path, .. })
-            | Self::Shown(Substitute { place: path, .. }) => path,
+            | Self::Private(BindMount { place: path, .. })
+            | Self::Shown(BindMount { place: path, .. }) => path,
         }
     }
 }
 
 /// What a plan is made from. All paths are full and without symlinks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct View<'a> {
-    pub(crate) profile: Profile,
+pub(crate) struct MountView<'a> {
+    pub(crate) profile: SandboxProfile,
     /// The workspaces ([`super::workspace::roots`]). In a read-only view they can be read.
     pub(crate) roots: &'a [PathBuf],
     /// The places of which the job gets its own, with the directories of the job's own.
-    pub(crate) private: &'a [Substitute],
+    pub(crate) private: &'a [BindMount],
     /// The part of those places that is still seen.
-    pub(crate) shown: &'a [Substitute],
-    /// What in the workspaces must stay as it is ([`super::protected::Guarded::names`]).
+    pub(crate) shown: &'a [BindMount],
+    /// What in the workspaces must stay as it is ([`super::protected::ProtectedFiles::names`]).
     pub(crate) guarded: &'a [PathBuf],
     /// What shall not be read ([`super::protected::hidden`]).
     pub(crate) hidden: &'a [PathBuf],
@@ -92,11 +92,13 @@ pub(crate) struct View<'a> {
 /// The innermost place that is named decides. A workspace in a hidden place is seen there, alone; a
 /// hidden place in a workspace is hidden; one that is both is a workspace, since somebody chose it.
 /// Nothing else of a hidden place is shown.
-pub(crate) fn plan(view: &View<'_>) -> Vec<Mount> {
+pub(crate) fn plan(view: &MountView<'_>) -> Vec<Mount> {
     let chosen: fn(PathBuf) -> Mount = match view.profile {
-        Profile::None | Profile::Default => return Vec::new(),
-        Profile::WorkspaceWrite => Mount::Writable,
-        Profile::ReadOnly => |path| Mount::Shown(Substitute { place: path.clone(), source: path }),
+        SandboxProfile::None | SandboxProfile::Default => return Vec::new(),
+        SandboxProfile::WorkspaceWrite => Mount::Writable,
+        SandboxProfile::ReadOnly => {
+            |path| Mount::Shown(BindMount { place: path.clone(), source: path })
+        }
     };
     let pinned = view.guarded.iter().flat_map(|name| pins(name, view.roots)).map(Mount::Pinned);
     let read_only = view.guarded.iter().cloned().map(Mount::ReadOnly);
@@ -177,9 +179,9 @@ const NULL: &str = "/dev/null";
 pub(crate) fn apply(mounts: &[Mount]) -> io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     let taken = mounts.iter().map(take).collect::<io::Result<Vec<_>>>()?;
-    let devices = Devices::take()?;
+    let devices = DevMounts::take()?;
     let everything = find(Path::new("/"))?;
-    restrict(everything.as_fd(), READ_ONLY | NO_SETUID, Reach::Below)?;
+    restrict(everything.as_fd(), READ_ONLY | NO_SETUID, MountScope::Below)?;
     devices.put()?;
     let mut curtains = Vec::new();
     for (mount, taken) in mounts.iter().zip(taken) {
@@ -189,7 +191,7 @@ pub(crate) fn apply(mounts: &[Mount]) -> io::Result<()> {
         }
     }
     // Only now: the places of what is seen in front of them were made in them.
-    curtains.iter().try_for_each(|curtain| Ok(curtain.restrict(READ_ONLY, Reach::Alone)?))
+    curtains.iter().try_for_each(|curtain| Ok(curtain.restrict(READ_ONLY, MountScope::Alone)?))
 }
 
 /// Mounts the `/proc` of this process's own process namespace.
@@ -205,15 +207,21 @@ pub(crate) fn own_proc() -> io::Result<()> {
 }
 
 /// A copy of what shall be seen there; none where nothing shall.
-fn take(mount: &Mount) -> io::Result<Option<Tree>> {
+fn take(mount: &Mount) -> io::Result<Option<DetachedMount>> {
     let (tree, restrictions) = match mount {
         Mount::Hidden(_) => return Ok(None),
-        Mount::Writable(path) | Mount::Pinned(path) => (Tree::copy_of(&find(path)?)?, NO_SETUID),
-        Mount::ReadOnly(path) => (Tree::copy_of(&shown(path)?)?, NO_SETUID | READ_ONLY),
-        Mount::Private(own) => (Tree::copy_of(&find(&own.source)?)?, NO_SETUID | NO_DEVICES),
-        Mount::Shown(theirs) => (Tree::copy_of(&find(&theirs.source)?)?, NO_SETUID | READ_ONLY),
+        Mount::Writable(path) | Mount::Pinned(path) => {
+            (DetachedMount::copy_of(&find(path)?)?, NO_SETUID)
+        }
+        Mount::ReadOnly(path) => (DetachedMount::copy_of(&shown(path)?)?, NO_SETUID | READ_ONLY),
+        Mount::Private(own) => {
+            (DetachedMount::copy_of(&find(&own.source)?)?, NO_SETUID | NO_DEVICES)
+        }
+        Mount::Shown(theirs) => {
+            (DetachedMount::copy_of(&find(&theirs.source)?)?, NO_SETUID | READ_ONLY)
+        }
     };
-    tree.restrict(restrictions, Reach::Below)?;
+    tree.restrict(restrictions, MountScope::Below)?;
     Ok(Some(tree))
 }
 
@@ -230,7 +238,7 @@ fn shown(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-fn put(tree: &Tree, path: &Path) -> io::Result<()> {
+fn put(tree: &DetachedMount, path: &Path) -> io::Result<()> {
     let place = match find(path) {
         // What is hidden or private around it is empty, and can still be written.
         Err(Errno::NOENT) => {
@@ -252,7 +260,7 @@ fn make_place(path: &Path, kind: FileType) -> io::Result<()> {
 }
 
 /// Covers a place. Gives the directory that is seen instead, if it is one.
-fn hide(path: &Path) -> io::Result<Option<Tree>> {
+fn hide(path: &Path) -> io::Result<Option<DetachedMount>> {
     let place = match find(path) {
         // What is not there, or out of reach of one who has all privileges of the namespace, cannot
         // be read by a job either.
@@ -260,11 +268,11 @@ fn hide(path: &Path) -> io::Result<Option<Tree>> {
         found => found?,
     };
     if kind(&place)? == FileType::Directory {
-        let curtain = Tree::in_memory(&[("mode", "0755")])?;
+        let curtain = DetachedMount::in_memory(&[("mode", "0755")])?;
         curtain.put_on(&place)?;
         return Ok(Some(curtain));
     }
-    Tree::copy_of(&find(Path::new(NULL))?)?.put_on(&place)?;
+    DetachedMount::copy_of(&find(Path::new(NULL))?)?.put_on(&place)?;
     Ok(None)
 }
 
@@ -272,9 +280,9 @@ fn hide(path: &Path) -> io::Result<Option<Tree>> {
 
 /// Something that can be seen in a place once it is put there. Dropped before that, it is gone.
 #[derive(Debug)]
-struct Tree(OwnedFd);
+struct DetachedMount(OwnedFd);
 
-impl Tree {
+impl DetachedMount {
     /// What is to be seen here, with all that is mounted below it.
     fn copy_of(place: &OwnedFd) -> Result<Self, Errno> {
         let (empty, below) = (AtFlags::EMPTY_PATH.bits(), libc::AT_RECURSIVE.cast_unsigned());
@@ -316,7 +324,7 @@ impl Tree {
     }
 
     /// Adds restrictions, before or after it was put in a place.
-    fn restrict(&self, what: MountAttrFlags, reach: Reach) -> Result<(), Errno> {
+    fn restrict(&self, what: MountAttrFlags, reach: MountScope) -> Result<(), Errno> {
         restrict(self.0.as_fd(), what, reach)
     }
 
@@ -344,7 +352,7 @@ fn find(path: &Path) -> Result<OwnedFd, Errno> {
 
 /// Which mounts are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum MountScope {
     /// This one.
     Alone,
     /// This one and all below it.
@@ -364,11 +372,11 @@ struct MountAttr {
 fn restrict(
     mount: BorrowedFd<'_>,
     restrictions: MountAttrFlags,
-    reach: Reach,
+    reach: MountScope,
 ) -> Result<(), Errno> {
     let flags = match reach {
-        Reach::Alone => libc::AT_EMPTY_PATH,
-        Reach::Below => libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+        MountScope::Alone => libc::AT_EMPTY_PATH,
+        MountScope::Below => libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
     };
     let set = u64::from(restrictions.bits());
     let attr = MountAttr { set, clear: 0, propagation: 0, user_namespace: 0 };
@@ -412,28 +420,30 @@ const SHARED_MEMORY: [(&str, &str); 2] = [("mode", "1777"), ("size", "1g")];
 
 /// The host's devices that a job gets.
 #[derive(Debug)]
-struct Devices(Vec<(&'static str, Tree)>);
+struct DevMounts(Vec<(&'static str, DetachedMount)>);
 
-impl Devices {
+impl DevMounts {
     /// Takes them from the host's `/dev`.
     fn take() -> Result<Self, Errno> {
         let mut taken = Vec::with_capacity(DEVICES.len() + 1);
         for name in DEVICES {
             // The host's may be a link to one in another directory.
             let Ok(path) = Path::new("/dev").join(name).canonicalize() else { continue };
-            taken.push((name, Tree::copy_of(&find(&path)?)?));
+            taken.push((name, DetachedMount::copy_of(&find(&path)?)?));
         }
         taken.extend(terminal().map(|terminal| (TERMINAL, terminal)));
         // They can be used all the same; their owner and mode cannot be changed.
         let restrictions = MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID;
-        taken.iter().try_for_each(|(_, device)| device.restrict(restrictions, Reach::Alone))?;
+        taken
+            .iter()
+            .try_for_each(|(_, device)| device.restrict(restrictions, MountScope::Alone))?;
         Ok(Self(taken))
     }
 
     /// Makes a new `/dev` of them, with terminals and shared memory that nobody else sees.
     fn put(self) -> io::Result<()> {
         let dev = Path::new("/dev");
-        let around = Tree::in_memory(&[("mode", "0755")])?;
+        let around = DetachedMount::in_memory(&[("mode", "0755")])?;
         around.put_on(&find(dev)?)?;
         for (name, device) in self.0 {
             let place = dev.join(name);
@@ -443,25 +453,26 @@ impl Devices {
         for (name, to) in LINKS {
             symlink(to, dev.join(name))?;
         }
-        for (name, tree) in
-            [("pts", Tree::of_terminals()?), ("shm", Tree::in_memory(&SHARED_MEMORY)?)]
-        {
+        for (name, tree) in [
+            ("pts", DetachedMount::of_terminals()?),
+            ("shm", DetachedMount::in_memory(&SHARED_MEMORY)?),
+        ] {
             let place = dev.join(name);
             fs::create_dir(&place)?;
             tree.put_on(&find(&place)?)?;
         }
-        Ok(around.restrict(MountAttrFlags::MOUNT_ATTR_RDONLY, Reach::Alone)?)
+        Ok(around.restrict(MountAttrFlags::MOUNT_ATTR_RDONLY, MountScope::Alone)?)
     }
 }
 
 /// The terminal from which this process reads, if it is one of the host's.
-fn terminal() -> Option<Tree> {
+fn terminal() -> Option<DetachedMount> {
     let path = fs::read_link("/proc/self/fd/0").ok()?;
     let found = find(&path).ok().filter(|_| path.starts_with("/dev/pts"))?;
     let (named, used) = (fstat(&found).ok()?, fstat(stdin()).ok()?);
     // In another instance there may be one of the same name.
     let is_same = (named.st_dev, named.st_ino) == (used.st_dev, used.st_ino);
-    is_same.then(|| Tree::copy_of(&found).ok())?
+    is_same.then(|| DetachedMount::copy_of(&found).ok())?
 }
 
 // Going to a directory as it is seen in the namespace.
@@ -490,31 +501,36 @@ mod plan_tests {
     use Mount::{Hidden, Pinned, ReadOnly, Writable};
 
     /// A kind and a path.
-    type Seen = (fn(PathBuf) -> Mount, &'static str);
+    type PlannedMount = (fn(PathBuf) -> Mount, &'static str);
 
     fn paths(texts: &[&str]) -> Vec<PathBuf> {
         texts.iter().map(PathBuf::from).collect()
     }
 
     /// The plan of a job with `/tmp/s/job` as its temporary directory, and nothing private.
-    fn planned(profile: Profile, roots: &[&str], guarded: &[&str], hidden: &[&str]) -> Vec<Mount> {
+    fn planned(
+        profile: SandboxProfile,
+        roots: &[&str],
+        guarded: &[&str],
+        hidden: &[&str],
+    ) -> Vec<Mount> {
         let (roots, guarded) = (paths(roots), paths(guarded));
         let hidden = paths(&[hidden, &["/tmp/s"]].concat());
         plan(&view(profile, &roots, &guarded, &hidden))
     }
 
     fn view<'a>(
-        profile: Profile,
+        profile: SandboxProfile,
         roots: &'a [PathBuf],
         guarded: &'a [PathBuf],
         hidden: &'a [PathBuf],
-    ) -> View<'a> {
+    ) -> MountView<'a> {
         let temporary = Some(Path::new("/tmp/s/job"));
-        View { profile, roots, private: &[], shown: &[], guarded, hidden, temporary }
+        MountView { profile, roots, private: &[], shown: &[], guarded, hidden, temporary }
     }
 
-    fn substitutes(pairs: &[(&str, &str)]) -> Vec<Substitute> {
-        let substitute = |(place, source): &(&str, &str)| Substitute {
+    fn substitutes(pairs: &[(&str, &str)]) -> Vec<BindMount> {
+        let substitute = |(place, source): &(&str, &str)| BindMount {
             place: place.into(),
             source: source.into(),
         };
@@ -522,12 +538,12 @@ mod plan_tests {
     }
 
     #[track_caller]
-    fn check(roots: &[&str], guarded: &[&str], hidden: &[&str], expected: &[Seen]) {
+    fn check(roots: &[&str], guarded: &[&str], hidden: &[&str], expected: &[PlannedMount]) {
         let expected: Vec<_> = expected.iter().map(|(kind, path)| kind(path.into())).collect();
-        assert_eq!(planned(Profile::WorkspaceWrite, roots, guarded, hidden), expected);
+        assert_eq!(planned(SandboxProfile::WorkspaceWrite, roots, guarded, hidden), expected);
     }
 
-    const SCRATCH: [Seen; 2] = [(Hidden, "/tmp/s"), (Writable, "/tmp/s/job")];
+    const SCRATCH: [PlannedMount; 2] = [(Hidden, "/tmp/s"), (Writable, "/tmp/s/job")];
 
     #[test]
     fn the_innermost_place_decides() {
@@ -571,10 +587,10 @@ mod plan_tests {
 
     #[test]
     fn only_the_temporary_directory_can_be_written_in_a_read_only_view() {
-        let plan = planned(Profile::ReadOnly, &["/w"], &["/w/.mcp.json"], &["/w/k"]);
+        let plan = planned(SandboxProfile::ReadOnly, &["/w"], &["/w/.mcp.json"], &["/w/k"]);
         let [(_, others), (_, own)] = SCRATCH;
         assert_eq!(plan, [Hidden(others.into()), Writable(own.into()), Hidden("/w/k".into())]);
-        for profile in [Profile::None, Profile::Default] {
+        for profile in [SandboxProfile::None, SandboxProfile::Default] {
             assert_eq!(planned(profile, &["/w"], &[], &["/h"]), []);
         }
     }
@@ -592,11 +608,11 @@ mod plan_tests {
         ]);
         let hidden = paths(&["/home/me/.ssh", "/home/me/.cargo/credentials", "/tmp/data"]);
         let roots = paths(&["/home/me/work"]);
-        let view = View {
+        let view = MountView {
             private: &private,
             shown: &shown,
             temporary: None,
-            ..view(Profile::WorkspaceWrite, &roots, &[], &hidden)
+            ..view(SandboxProfile::WorkspaceWrite, &roots, &[], &hidden)
         };
         let [home, tmp, run] = [0, 1, 2].map(|at| Mount::Private(private[at].clone()));
         let cargo = Mount::Shown(shown[0].clone());
@@ -605,7 +621,7 @@ mod plan_tests {
         let expected = vec![home, cargo, credentials, work, run, tmp];
         assert_eq!(plan(&view), expected);
         // The same in a read-only view, where a workspace can only be read.
-        let seen = plan(&View { profile: Profile::ReadOnly, ..view });
+        let seen = plan(&MountView { profile: SandboxProfile::ReadOnly, ..view });
         let work = substitutes(&[("/home/me/work", "/home/me/work")]).remove(0);
         assert_eq!(seen[3], Mount::Shown(work));
     }
@@ -613,10 +629,10 @@ mod plan_tests {
     #[test]
     fn what_is_around_a_workspace_that_somebody_chose_is_not_made_private_in_it() {
         let private = substitutes(&[("/home/me", "/s/home"), ("/var/tmp", "/s/tmp")]);
-        for profile in [Profile::WorkspaceWrite, Profile::ReadOnly] {
+        for profile in [SandboxProfile::WorkspaceWrite, SandboxProfile::ReadOnly] {
             let roots = paths(&["/home/me", "/var"]);
             let view =
-                View { private: &private, temporary: None, ..view(profile, &roots, &[], &[]) };
+                MountView { private: &private, temporary: None, ..view(profile, &roots, &[], &[]) };
             let seen = plan(&view);
             assert!(!seen.iter().any(|mount| matches!(mount, Mount::Private(_))), "{seen:?}");
         }
@@ -633,7 +649,7 @@ mod plan_tests {
             (roots, guarded, hidden) in (some_paths(), some_paths(), some_paths()),
             asked in "(/[ab]){1,5}".prop_map(PathBuf::from),
         ) {
-            let plan = plan(&view(Profile::WorkspaceWrite, &roots, &guarded, &hidden));
+            let plan = plan(&view(SandboxProfile::WorkspaceWrite, &roots, &guarded, &hidden));
             let seen = plan.iter().rev().find(|mount| asked.starts_with(mount.path()));
             let innermost = |names: &[PathBuf]| {
                 let depths = names.iter().filter(|name| asked.starts_with(name));
@@ -653,8 +669,8 @@ mod plan_tests {
             (roots, guarded, hidden) in (some_paths(), some_paths(), some_paths()),
         ) {
             let own = Some(Path::new("/a/b"));
-            let view = view(Profile::WorkspaceWrite, &roots, &guarded, &hidden);
-            let plan = plan(&View { temporary: own, ..view });
+            let view = view(SandboxProfile::WorkspaceWrite, &roots, &guarded, &hidden);
+            let plan = plan(&MountView { temporary: own, ..view });
             prop_assert!(plan.is_sorted_by(|one, next| one.path() < next.path()), "{:?}", plan);
         }
     }
@@ -681,12 +697,12 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::confinement::{ConfinedPlaces, Profile};
+    use crate::confinement::{SandboxPaths, SandboxProfile};
     use crate::sandbox::protected;
-    use crate::sandbox::protected::{Guarded, Protection, guard};
+    use crate::sandbox::protected::{ProtectedFiles, ProtectedNames, guard};
     use crate::sandbox::scratch::{Scratch, ScratchReaper, ScratchRoot};
     use crate::sandbox::workspace::roots;
-    use crate::sandbox::workspace::{SharedPlace, shown};
+    use crate::sandbox::workspace::{SharedDir, shown};
 
     const THIS: &str = "sandbox::mounts::tests";
     const SECRET: &str = "secret";
@@ -703,14 +719,14 @@ mod tests {
     ];
 
     /// A host in small: a home with a workspace, secrets, and something beside it.
-    struct Host {
+    struct TestHost {
         _folder: TempDir,
         base: PathBuf,
         scratch_root: Option<ScratchRoot>,
         scratch: Option<Scratch>,
     }
 
-    impl Host {
+    impl TestHost {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let base = folder.path().canonicalize().unwrap();
@@ -776,17 +792,18 @@ mod tests {
     }
 
     /// The workspaces below the home, and what is guarded in them.
-    fn prepared(base: &Path, workspace: &[&str]) -> (Vec<PathBuf>, Guarded) {
+    fn prepared(base: &Path, workspace: &[&str]) -> (Vec<PathBuf>, ProtectedFiles) {
         let home = base.join("home");
-        let places = ConfinedPlaces {
+        let places = SandboxPaths {
             workspace: workspace.iter().map(|name| home.join(name)).collect(),
             home: Some(home.clone()),
-            ..ConfinedPlaces::default()
+            ..SandboxPaths::default()
         };
         let roots = roots(&places, &[], Path::new("/")).unwrap();
         let names = PROTECTED.map(PathBuf::from);
         let records = &base.join("records");
-        let protection = Protection { roots: &roots, names: &names, home: Some(&home), records };
+        let protection =
+            ProtectedNames { roots: &roots, names: &names, home: Some(&home), records };
         let guarded = guard(&protection).unwrap();
         (roots, guarded)
     }
@@ -831,18 +848,23 @@ mod tests {
     }
 
     /// What a job finds: to be made in namespaces, by a test that [`in_namespaces`] runs.
-    struct Inside {
+    struct JobSide {
         base: PathBuf,
         scratch: PathBuf,
     }
 
-    impl Inside {
-        fn new(profile: Profile, workspace: &[&str]) -> Self {
+    impl JobSide {
+        fn new(profile: SandboxProfile, workspace: &[&str]) -> Self {
             Self::with_private(profile, workspace, &[], &[])
         }
 
         /// The same with places of its own, and what is shown in them.
-        fn with_private(profile: Profile, workspace: &[&str], own: &[&str], seen: &[&str]) -> Self {
+        fn with_private(
+            profile: SandboxProfile,
+            workspace: &[&str],
+            own: &[&str],
+            seen: &[&str],
+        ) -> Self {
             let map = fs::read_to_string("/proc/self/uid_map").unwrap();
             let count = map.split_whitespace().nth(2);
             assert_eq!(count, Some("1"), "to be run in namespaces of its own, not on the host");
@@ -853,15 +875,15 @@ mod tests {
                 [".ssh", ".netrc", "data", ".aws"].map(|name| base.join("home").join(name));
             let mut hidden = protected::hidden(&secret);
             hidden.extend(scratch.parent().map(Path::to_owned));
-            let shared: Vec<SharedPlace> =
-                own.iter().map(|path| SharedPlace { path: base.join(path), own: "own" }).collect();
+            let shared: Vec<SharedDir> =
+                own.iter().map(|path| SharedDir { path: base.join(path), own: "own" }).collect();
             let own_directory = scratch.join("own");
-            let private: Vec<Substitute> = shared
+            let private: Vec<BindMount> = shared
                 .iter()
-                .map(|it| Substitute { place: it.path.clone(), source: own_directory.clone() })
+                .map(|it| BindMount { place: it.path.clone(), source: own_directory.clone() })
                 .collect();
             let named: Vec<PathBuf> = seen.iter().map(|path| base.join(path)).collect();
-            let view = View {
+            let view = MountView {
                 profile,
                 roots: &roots,
                 private: &private,
@@ -965,7 +987,7 @@ mod tests {
 
     #[test]
     fn a_job_writes_to_its_workspace_alone() {
-        Host::new().run(&["work"], "inside_a_workspace");
+        TestHost::new().run(&["work"], "inside_a_workspace");
     }
 
     #[test]
@@ -975,7 +997,7 @@ mod tests {
         let outside = find_on_host("outside");
         let forbidden = MountFlags::RDONLY | MountFlags::NOEXEC;
         mount("none", "home/work/disc", "tmpfs", forbidden, None).unwrap();
-        let inside = Inside::new(Profile::WorkspaceWrite, &["work"]);
+        let inside = JobSide::new(SandboxProfile::WorkspaceWrite, &["work"]);
         // What the host forbids on what is mounted in the workspace stays forbidden.
         inside.check_read_only("home/work/disc");
         let flags = statvfs(inside.at("home/work/disc")).unwrap().f_flag;
@@ -1013,14 +1035,14 @@ mod tests {
 
     #[test]
     fn a_job_does_not_see_what_is_hidden() {
-        Host::new().run(&["work"], "inside_without_secrets");
+        TestHost::new().run(&["work"], "inside_without_secrets");
     }
 
     #[test]
     #[ignore = "run in namespaces by the test above"]
     fn inside_without_secrets() {
         let data = find_on_host("home/data");
-        let inside = Inside::new(Profile::WorkspaceWrite, &["work"]);
+        let inside = JobSide::new(SandboxProfile::WorkspaceWrite, &["work"]);
         for directory in ["home/.ssh", "home/data"] {
             assert_eq!(names(&inside.at(directory)), [""; 0]);
             inside.check_read_only(directory);
@@ -1033,7 +1055,7 @@ mod tests {
 
     #[test]
     fn a_job_has_devices_and_processes_of_its_own() {
-        Host::new().run(&["work"], "inside_a_small_system");
+        TestHost::new().run(&["work"], "inside_a_small_system");
     }
 
     #[test]
@@ -1041,7 +1063,7 @@ mod tests {
     fn inside_a_small_system() {
         let given = terminal();
         rustix::stdio::dup2_stdin(&given).unwrap();
-        let _inside = Inside::new(Profile::WorkspaceWrite, &["work"]);
+        let _inside = JobSide::new(SandboxProfile::WorkspaceWrite, &["work"]);
         let expected =
             "console fd full null ptmx pts random shm stderr stdin stdout tty urandom zero";
         assert_eq!(names(Path::new("/dev")).join(" "), expected);
@@ -1088,13 +1110,13 @@ mod tests {
 
     #[test]
     fn a_job_cannot_change_what_shells_read_where_its_home_is_its_workspace() {
-        Host::new().run(&["", "data/ws"], "inside_a_home");
+        TestHost::new().run(&["", "data/ws"], "inside_a_home");
     }
 
     #[test]
     #[ignore = "run in namespaces by the test above"]
     fn inside_a_home() {
-        let inside = Inside::new(Profile::WorkspaceWrite, &["", "data/ws"]);
+        let inside = JobSide::new(SandboxProfile::WorkspaceWrite, &["", "data/ws"]);
         for writable in ["home", "home/dots", "home/.config", "home/work", "home/data/ws"] {
             inside.check_writable(writable);
         }
@@ -1119,13 +1141,13 @@ mod tests {
 
     #[test]
     fn a_job_that_only_reads_writes_to_its_temporary_directory_alone() {
-        Host::new().run(&["bare"], "inside_read_only");
+        TestHost::new().run(&["bare"], "inside_read_only");
     }
 
     #[test]
     #[ignore = "run in namespaces by the test above"]
     fn inside_read_only() {
-        let inside = Inside::new(Profile::ReadOnly, &["bare"]);
+        let inside = JobSide::new(SandboxProfile::ReadOnly, &["bare"]);
         check_writable(&inside.scratch);
         for read_only in ["home/bare", "home/bare/.git", "home/bare/.git/config", "home/work"] {
             inside.check_read_only(read_only);
@@ -1135,13 +1157,13 @@ mod tests {
 
     #[test]
     fn a_missing_directory_of_hooks_is_not_made_by_a_job() {
-        Host::new().run(&["bare"], "inside_without_hooks");
+        TestHost::new().run(&["bare"], "inside_without_hooks");
     }
 
     #[test]
     #[ignore = "run in namespaces by the test above"]
     fn inside_without_hooks() {
-        let inside = Inside::new(Profile::WorkspaceWrite, &["bare"]);
+        let inside = JobSide::new(SandboxProfile::WorkspaceWrite, &["bare"]);
         inside.check_empty("home/bare/.git/hooks");
         inside.check_irreplaceable("home/bare/.git/hooks");
         inside.check_irreplaceable("home/bare/.git");
@@ -1149,15 +1171,19 @@ mod tests {
 
     #[test]
     fn a_job_has_places_of_its_own_in_which_only_what_is_shown_is_the_hosts() {
-        Host::new().run(&["work"], "inside_places_of_its_own");
+        TestHost::new().run(&["work"], "inside_places_of_its_own");
     }
 
     #[test]
     #[ignore = "run in namespaces by the test above"]
     fn inside_places_of_its_own() {
         let seen = ["home/dots", "home/.bashrc", "home/.ssh/id", "outside"];
-        let inside =
-            Inside::with_private(Profile::WorkspaceWrite, &["work"], &["home", "outside"], &seen);
+        let inside = JobSide::with_private(
+            SandboxProfile::WorkspaceWrite,
+            &["work"],
+            &["home", "outside"],
+            &seen,
+        );
         // The one is seen in both places here, and with what was put there for the others.
         inside.check_writable("home");
         inside.check_writable("outside");

@@ -37,13 +37,13 @@ const RECORD: &str = "placeholders-";
 
 /// The files that must stay as they are while a job runs.
 #[derive(Debug)]
-pub(crate) struct Guarded {
+pub(crate) struct ProtectedFiles {
     names: Vec<PathBuf>,
     /// Only held: what was missing goes when this is dropped.
     workspaces: Vec<WorkspaceGuard>,
 }
 
-impl Guarded {
+impl ProtectedFiles {
     /// Each of them: files, directories, symlinks and placeholders, all of which exist.
     ///
     /// What a symlink leads to is one of them as well, since a link is only as constant as that.
@@ -54,7 +54,7 @@ impl Guarded {
 
 /// The names to protect, and the workspaces that they are in.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Protection<'a> {
+pub(crate) struct ProtectedNames<'a> {
     /// The workspaces, as full paths without symlinks.
     pub(crate) roots: &'a [PathBuf],
     /// Names below each workspace, or below the home directory where they begin with `~`.
@@ -73,12 +73,13 @@ pub(crate) struct Protection<'a> {
 /// # Errors
 /// When something is missing, could be made by a job, and we cannot prevent it: a full disk, or a
 /// directory of ours that is not writable at the moment.
-pub(crate) fn guard(protection: &Protection<'_>) -> io::Result<Guarded> {
+pub(crate) fn guard(protection: &ProtectedNames<'_>) -> io::Result<ProtectedFiles> {
     let home = protection.home.and_then(|home| home.canonicalize().ok());
-    let mut guarded = Guarded { names: Vec::new(), workspaces: Vec::new() };
+    let mut guarded = ProtectedFiles { names: Vec::new(), workspaces: Vec::new() };
     for (number, root) in protection.roots.iter().enumerate() {
         let mut workspace = WorkspaceGuard::lock(root)?;
-        let mut found = Found { roots: protection.roots, names: Vec::new(), missing: Vec::new() };
+        let mut found =
+            NameSearch { roots: protection.roots, names: Vec::new(), missing: Vec::new() };
         for name in protection.names {
             match (name.strip_prefix(HOME), &home) {
                 (Err(_), _) => found.add(root.clone(), name)?,
@@ -182,13 +183,13 @@ fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
 
 /// The files that were found for the protected names.
 #[derive(Debug)]
-struct Found<'a> {
+struct NameSearch<'a> {
     roots: &'a [PathBuf],
     names: Vec<PathBuf>,
     missing: Vec<PathBuf>,
 }
 
-impl Found<'_> {
+impl NameSearch<'_> {
     /// Looks for `name` below `base`, or the first directory on the way to it that is missing.
     ///
     /// A symlink on the way is followed and can still be replaced: nothing can be mounted on it
@@ -345,7 +346,7 @@ mod tests {
         found
     }
 
-    fn names(guarded: &Guarded, root: &Path) -> Vec<String> {
+    fn names(guarded: &ProtectedFiles, root: &Path) -> Vec<String> {
         let names = guarded.names().iter().map(|name| name.strip_prefix(root).unwrap());
         names.map(|name| name.display().to_string()).collect()
     }
@@ -366,8 +367,8 @@ mod tests {
     }
 
     /// Guards these roots, with records beside them.
-    fn guarding(roots: &[PathBuf], home: Option<&Path>, records: &Path) -> Guarded {
-        guard(&Protection { roots, names: &paths(&NAMES), home, records }).unwrap()
+    fn guarding(roots: &[PathBuf], home: Option<&Path>, records: &Path) -> ProtectedFiles {
+        guard(&ProtectedNames { roots, names: &paths(&NAMES), home, records }).unwrap()
     }
 
     #[test]

@@ -122,13 +122,13 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        self.reaper.remove(Left { path: std::mem::take(&mut self.path), _lock: None });
+        self.reaper.remove(LeftoverDir { path: std::mem::take(&mut self.path), _lock: None });
     }
 }
 
 /// A directory that nobody needs any more.
 #[derive(Debug)]
-struct Left {
+struct LeftoverDir {
     path: PathBuf,
     /// Where it is a server's, it stays locked until it is removed: its name could be taken.
     _lock: Option<OwnedFd>,
@@ -140,12 +140,12 @@ struct Left {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ScratchReaper {
     /// The way to the thread, which the first directory starts; `None` where there is no thread.
-    thread: Arc<OnceLock<Option<Sender<Left>>>>,
+    thread: Arc<OnceLock<Option<Sender<LeftoverDir>>>>,
 }
 
 impl ScratchReaper {
     /// Has the thread remove it. Without one, whoever calls this has to wait.
-    fn remove(&self, left: Left) {
+    fn remove(&self, left: LeftoverDir) {
         let unsent = match self.thread.get_or_init(Self::start) {
             Some(thread) => thread.send(left).map_err(|unsent| unsent.0),
             None => Err(left),
@@ -153,8 +153,8 @@ impl ScratchReaper {
         unsent.or_else(|left| remove(&left.path)).ok();
     }
 
-    fn start() -> Option<Sender<Left>> {
-        let (sender, all) = channel::<Left>();
+    fn start() -> Option<Sender<LeftoverDir>> {
+        let (sender, all) = channel::<LeftoverDir>();
         let clean = move || all.into_iter().for_each(|left| drop(remove(&left.path)));
         let thread = std::thread::Builder::new().name("scratch".to_owned()).spawn(clean);
         thread.is_ok().then_some(sender)
@@ -172,7 +172,7 @@ fn remove_left(around: &Path, reaper: &ScratchReaper, children: &Children) {
                 continue;
             }
             release_placeholders(&path);
-            reaper.remove(Left { path, _lock: Some(lock) });
+            reaper.remove(LeftoverDir { path, _lock: Some(lock) });
         }
     }
 }
@@ -252,7 +252,8 @@ fn random_name() -> io::Result<String> {
 /// # Errors
 /// The first one; what could be removed is.
 pub(crate) fn clear(around: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
-    let mut work = Work { around, name, moved: 0, waiting: VecDeque::from([name.to_owned()]) };
+    let mut work =
+        DirRemoval { around, name, moved: 0, waiting: VecDeque::from([name.to_owned()]) };
     let mut outcome = Ok(());
     while let Some(next) = work.waiting.pop_front() {
         let done = work.empty(&next).and_then(|()| remove_directory(around, &next));
@@ -264,7 +265,7 @@ pub(crate) fn clear(around: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     outcome
 }
 
-struct Work<'a> {
+struct DirRemoval<'a> {
     around: BorrowedFd<'a>,
     name: &'a CStr,
     /// How many were moved up, for their names.
@@ -273,7 +274,7 @@ struct Work<'a> {
     waiting: VecDeque<CString>,
 }
 
-impl Work<'_> {
+impl DirRemoval<'_> {
     /// Leaves nothing in a directory, once those that were moved up are gone as well.
     fn empty(&mut self, directory: &CStr) -> Result<(), Errno> {
         let opened = open_anyhow(self.around, directory)?;
@@ -450,12 +451,12 @@ mod clearing_tests {
 
     use super::*;
 
-    struct Place {
+    struct FullDir {
         around: TempDir,
         full: PathBuf,
     }
 
-    impl Place {
+    impl FullDir {
         fn new() -> Self {
             Self::within(tempfile::tempdir().unwrap())
         }
@@ -487,7 +488,7 @@ mod clearing_tests {
 
     #[test]
     fn what_has_no_permissions_is_removed_all_the_same() {
-        let place = Place::new();
+        let place = FullDir::new();
         let deep = place.full.join("a/b/c");
         fs::create_dir_all(&deep).unwrap();
         fs::write(deep.join("file"), "x").unwrap();
@@ -502,7 +503,7 @@ mod clearing_tests {
 
     #[test]
     fn what_a_symlink_leads_to_stays() {
-        let place = Place::new();
+        let place = FullDir::new();
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("mine"), "x").unwrap();
         forbid(outside.path(), 0o500);
@@ -524,7 +525,7 @@ mod clearing_tests {
         const DEPTH: usize = 5000;
         // In memory where there is such a place: some disks take milliseconds for each directory.
         let around = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let place = Place::within(around);
+        let place = FullDir::within(around);
         let mut at = directory(&place.full);
         for _ in 0..DEPTH {
             mkdirat(&at, c"d", Mode::RWXU).unwrap();
@@ -536,7 +537,7 @@ mod clearing_tests {
 
     #[test]
     fn every_kind_and_name_goes() {
-        let place = Place::new();
+        let place = FullDir::new();
         let odd = std::ffi::OsStr::from_bytes(b"\xff\n *");
         fs::create_dir_all(place.full.join(odd).join("full.1")).unwrap();
         fs::write(place.full.join(odd).join("full.1/x"), "").unwrap();

@@ -1,7 +1,7 @@
 //! Filters of system calls: a small program that the kernel runs before each call of a process and
 //! of all that comes out of it, for as long as they live.
 //!
-//! [`CallRules`] says which calls are refused, and how; [`compile`] puts that into the kernel's
+//! [`SeccompRules`] says which calls are refused, and how; [`compile`] puts that into the kernel's
 //! language; [`install`] hands it over.
 
 use std::mem::offset_of;
@@ -12,8 +12,8 @@ use libc::{
 };
 use seccompiler::{BpfProgram, Error, apply_filter, sock_filter};
 
-use crate::confinement::{Backend, Confinement, Network, Profile};
-use crate::start_error::Missing;
+use crate::confinement::{Backend, Confinement, NetworkAccess, SandboxProfile};
+use crate::start_error::ProbeError;
 
 // Rules as a program for the kernel.
 //
@@ -40,17 +40,17 @@ const MOST_INSTRUCTIONS: usize = 4096;
 /// Looked through one by one.
 const FEW: usize = 6;
 
-type Code = Vec<sock_filter>;
+type BpfCode = Vec<sock_filter>;
 
 /// The program for these rules; `None` where this processor's calls are not known, or it would be
 /// longer than the kernel takes.
-fn assemble(mut rules: Vec<Rule>) -> Option<Code> {
+fn assemble(mut rules: Vec<RefusedCall>) -> Option<BpfCode> {
     rules.sort_by_key(|rule| rule.call);
-    let mut answers = Answers::default();
+    let mut answers = AnswerTable::default();
     let calls = rules
         .iter()
         .map(|rule| {
-            Some(Call { number: u32::try_from(rule.call).ok()?, answer: answers.to(rule)? })
+            Some(CallEntry { number: u32::try_from(rule.call).ok()?, answer: answers.to(rule)? })
         })
         .collect::<Option<Vec<_>>>()?;
     let mut code = vec![
@@ -59,7 +59,7 @@ fn assemble(mut rules: Vec<Rule>) -> Option<Code> {
         finish(libc::SECCOMP_RET_KILL_PROCESS),
         load(offset_of!(libc::seccomp_data, nr)),
         jump(BPF_JGE, SECOND_NUMBERS, 0, 1),
-        refuse(Refusal::Unknown),
+        refuse(CallRefusal::Unknown),
     ];
     code.extend(find(&calls, 0));
     code.extend(answers.code);
@@ -67,22 +67,23 @@ fn assemble(mut rules: Vec<Rule>) -> Option<Code> {
 }
 
 /// A call with a rule.
-struct Call {
+struct CallEntry {
     number: u32,
-    /// Where its answer begins in [`Answers::code`].
+    /// Where its answer begins in [`AnswerTable::code`].
     answer: usize,
 }
 
 /// What stands behind the search: calls that are treated alike share their answer.
 #[derive(Default)]
-struct Answers<'a> {
-    code: Code,
-    known: Vec<(&'a Rule, usize)>,
+struct AnswerTable<'a> {
+    code: BpfCode,
+    known: Vec<(&'a RefusedCall, usize)>,
 }
 
-impl<'a> Answers<'a> {
-    fn to(&mut self, rule: &'a Rule) -> Option<usize> {
-        let is_alike = |other: &Rule| other.cases == rule.cases && other.refusal == rule.refusal;
+impl<'a> AnswerTable<'a> {
+    fn to(&mut self, rule: &'a RefusedCall) -> Option<usize> {
+        let is_alike =
+            |other: &RefusedCall| other.cases == rule.cases && other.refusal == rule.refusal;
         if let Some((_, start)) = self.known.iter().find(|(other, _)| is_alike(other)) {
             return Some(*start);
         }
@@ -95,7 +96,7 @@ impl<'a> Answers<'a> {
 
 /// Finds the call whose number was loaded and goes to its answer, past so many instructions that
 /// stand between this and the answers. Never runs past its end.
-fn find(calls: &[Call], between: usize) -> Code {
+fn find(calls: &[CallEntry], between: usize) -> BpfCode {
     if calls.len() > FEW {
         let (lower, upper) = calls.split_at(calls.len() / 2);
         let above = find(upper, between);
@@ -114,7 +115,7 @@ fn find(calls: &[Call], between: usize) -> Code {
 }
 
 /// The answer to one call. Never runs past its end.
-fn answer(rule: &Rule) -> Option<Code> {
+fn answer(rule: &RefusedCall) -> Option<BpfCode> {
     let mut code = Vec::new();
     for case in &rule.cases {
         let mut held = vec![refuse(rule.refusal)];
@@ -128,17 +129,17 @@ fn answer(rule: &Rule) -> Option<Code> {
 }
 
 /// Goes on where the test holds, else leaves out so many instructions. `None`: too many values.
-fn check(test: &Test, otherwise: usize) -> Option<Code> {
+fn check(test: &ArgTest, otherwise: usize) -> Option<BpfCode> {
     let argument = offset_of!(libc::seccomp_data, args) + usize::from(test.argument) * 8;
     let mut code = vec![load(argument)];
     match &test.is {
-        Is::OneOf(values) => {
+        ArgCondition::OneOf(values) => {
             for (value, left) in values.iter().zip((1..=values.len()).rev()) {
                 code.push(jump(BPF_JEQ, *value, u8::try_from(left).ok()?, 0));
             }
         }
-        Is::Not(value) => code.push(jump(BPF_JEQ, *value, 0, 1)),
-        Is::WithAnyBit(bits) => code.push(jump(BPF_JSET, *bits, 1, 0)),
+        ArgCondition::Not(value) => code.push(jump(BPF_JEQ, *value, 0, 1)),
+        ArgCondition::WithAnyBit(bits) => code.push(jump(BPF_JSET, *bits, 1, 0)),
     }
     code.push(skip(otherwise));
     Some(code)
@@ -159,7 +160,7 @@ fn skip(instructions: usize) -> sock_filter {
     instruction(BPF_JMP | BPF_JA, small(instructions), (0, 0))
 }
 
-fn refuse(refusal: Refusal) -> sock_filter {
+fn refuse(refusal: CallRefusal) -> sock_filter {
     finish(libc::SECCOMP_RET_ERRNO | refusal.errno().cast_unsigned())
 }
 
@@ -182,7 +183,7 @@ fn small(count: usize) -> u32 {
 
 /// A compiled filter, good for any number of processes. The default one refuses nothing.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Filters {
+pub(crate) struct SeccompFilter {
     program: BpfProgram,
 }
 
@@ -191,13 +192,13 @@ pub(crate) struct Filters {
 /// # Errors
 /// When this processor's system calls are not known, or too many processes are untouchable (about
 /// 2,000).
-pub(crate) fn compile(rules: &CallRules) -> io::Result<Filters> {
+pub(crate) fn compile(rules: &SeccompRules) -> io::Result<SeccompFilter> {
     let refused = refused(rules);
     if refused.is_empty() {
-        return Ok(Filters::default());
+        return Ok(SeccompFilter::default());
     }
     let program = assemble(refused).ok_or(io::ErrorKind::Unsupported)?;
-    Ok(Filters { program })
+    Ok(SeccompFilter { program })
 }
 
 /// Puts the filter on this thread and all that comes after it, which also cannot gain privileges
@@ -205,7 +206,7 @@ pub(crate) fn compile(rules: &CallRules) -> io::Result<Filters> {
 ///
 /// # Errors
 /// When the kernel refuses.
-pub(crate) fn install(filters: &Filters) -> io::Result<()> {
+pub(crate) fn install(filters: &SeccompFilter) -> io::Result<()> {
     if filters.program.is_empty() {
         return Ok(());
     }
@@ -221,18 +222,19 @@ pub(crate) fn install(filters: &Filters) -> io::Result<()> {
 ///
 /// # Errors
 /// What is missing.
-pub(crate) fn offer() -> Result<(), Missing> {
+pub(crate) fn offer() -> Result<(), ProbeError> {
     let sockets = SocketRules { network: NetworkSockets::Refused, unix: UnixSockets::PairsOnly };
-    let rules = CallRules { profile: Profile::ReadOnly, sockets, untouchable: Vec::new() };
+    let rules =
+        SeccompRules { profile: SandboxProfile::ReadOnly, sockets, untouchable: Vec::new() };
     let filters = compile(&rules)
         .map_err(|_| format!("the system calls of {} are not known", std::env::consts::ARCH))
-        .map_err(Missing::Means)?;
+        .map_err(ProbeError::Means)?;
     let thread = thread::Builder::new().spawn(move || install(&filters));
-    let thread = thread.map_err(|error| Missing::new(&error, error.to_string()))?;
+    let thread = thread.map_err(|error| ProbeError::new(&error, error.to_string()))?;
     let tried = thread.join().unwrap_or(Err(io::ErrorKind::Other.into()));
     tried.map_err(|error| {
         let why = "the kernel has no seccomp filters, or a container does not allow them";
-        Missing::Means(format!("{why}: {error}"))
+        ProbeError::Means(format!("{why}: {error}"))
     })
 }
 
@@ -240,8 +242,8 @@ pub(crate) fn offer() -> Result<(), Missing> {
 
 /// What a filter keeps a process from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CallRules {
-    pub(crate) profile: Profile,
+pub(crate) struct SeccompRules {
+    pub(crate) profile: SandboxProfile,
     pub(crate) sockets: SocketRules,
     /// Processes and groups (as negative numbers) that must not be signalled. The number of any
     /// thread stands for its process too, so whoever has threads is safe only with all of theirs.
@@ -298,9 +300,9 @@ impl SocketRules {
         let Confinement { profile, network } = confinement;
         let has_namespaces = backend == Backend::Namespaces;
         let network_sockets = match network {
-            Network::On => NetworkSockets::Any,
-            Network::Off if has_namespaces => NetworkSockets::OwnNamespace,
-            Network::Off => NetworkSockets::Refused,
+            NetworkAccess::On => NetworkSockets::Any,
+            NetworkAccess::Off if has_namespaces => NetworkSockets::OwnNamespace,
+            NetworkAccess::Off => NetworkSockets::Refused,
         };
         let are_paths_held = has_namespaces || landlock >= Some(LANDLOCK_PATHS);
         let are_names_held = network_sockets == NetworkSockets::OwnNamespace
@@ -318,23 +320,23 @@ const LANDLOCK_ABSTRACT_NAMES: u32 = 6;
 
 /// A call that is refused: where all tests of one of its cases hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Rule {
+struct RefusedCall {
     call: c_long,
     /// A case without tests always holds.
-    cases: Vec<Vec<Test>>,
-    refusal: Refusal,
+    cases: Vec<Vec<ArgTest>>,
+    refusal: CallRefusal,
 }
 
 /// What is asked of one argument. Only its lower half is looked at, as the kernel does with all
 /// arguments that are named here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Test {
+struct ArgTest {
     argument: u8,
-    is: Is,
+    is: ArgCondition,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Is {
+enum ArgCondition {
     OneOf(Vec<u32>),
     Not(u32),
     WithAnyBit(u32),
@@ -342,7 +344,7 @@ enum Is {
 
 /// How a call is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refusal {
+enum CallRefusal {
     /// As one for which the right is missing.
     NotPermitted,
     /// As one that the kernel does not have: programs then use an older one.
@@ -351,7 +353,7 @@ enum Refusal {
     NoAccess,
 }
 
-impl Refusal {
+impl CallRefusal {
     /// What the program finds in `errno`.
     const fn errno(self) -> i32 {
         match self {
@@ -464,13 +466,13 @@ const NAMESPACES: u32 = (libc::CLONE_NEWUSER
 const TIME_NAMESPACE: u32 = 0x80;
 
 /// Every call that is refused, each once.
-fn refused(rules: &CallRules) -> Vec<Rule> {
-    let CallRules { profile, sockets, .. } = *rules;
+fn refused(rules: &SeccompRules) -> Vec<RefusedCall> {
+    let SeccompRules { profile, sockets, .. } = *rules;
     let mut all = Vec::new();
-    if profile >= Profile::Default {
-        all.extend(REACHING_OUT.iter().map(|call| always(*call, Refusal::NotPermitted)));
+    if profile >= SandboxProfile::Default {
+        all.extend(REACHING_OUT.iter().map(|call| always(*call, CallRefusal::NotPermitted)));
         // A directory of /proc passes for the process in it, so a test of numbers would not do.
-        all.push(always(libc::SYS_pidfd_send_signal, Refusal::Unknown));
+        all.push(always(libc::SYS_pidfd_send_signal, CallRefusal::Unknown));
         all.push(when(libc::SYS_ioctl, vec![vec![one_of(1, &IOCTLS)]]));
         all.extend(untouchable(&rules.untouchable));
     }
@@ -478,14 +480,14 @@ fn refused(rules: &CallRules) -> Vec<Rule> {
         all.extend(namespaces());
     }
     all.extend(socket_calls(sockets));
-    if profile >= Profile::Default || sockets.network != NetworkSockets::Any {
-        all.extend(RINGS.iter().map(|call| always(*call, Refusal::Unknown)));
+    if profile >= SandboxProfile::Default || sockets.network != NetworkSockets::Any {
+        all.extend(RINGS.iter().map(|call| always(*call, CallRefusal::Unknown)));
     }
     all
 }
 
 /// What keeps these processes from being ended, slowed down or starved.
-fn untouchable(numbers: &[i32]) -> Vec<Rule> {
+fn untouchable(numbers: &[i32]) -> Vec<RefusedCall> {
     if numbers.is_empty() {
         return Vec::new();
     }
@@ -497,21 +499,21 @@ fn untouchable(numbers: &[i32]) -> Vec<Rule> {
 }
 
 /// The owner of a file gets the signals of that file, and which signal that is can be chosen.
-fn file_owners(numbers: &[u32]) -> Rule {
+fn file_owners(numbers: &[u32]) -> RefusedCall {
     let sets_owner = || one_of(1, &[libc::F_SETOWN.cast_unsigned()]);
     let named = numbers.chunks(MOST_VALUES).map(|some| vec![sets_owner(), one_of(2, some)]);
     when(libc::SYS_fcntl, named.chain([vec![one_of(1, &[F_SETOWN_EX])]]).collect())
 }
 
 /// No namespaces: in one of users, any process has all privileges.
-fn namespaces() -> Vec<Rule> {
+fn namespaces() -> Vec<RefusedCall> {
     vec![
         when(libc::SYS_clone, vec![vec![with_any_bit(NAMESPACES)]]),
         when(libc::SYS_unshare, vec![vec![with_any_bit(NAMESPACES | TIME_NAMESPACE)]]),
-        always(libc::SYS_setns, Refusal::NotPermitted),
-        always(libc::SYS_chroot, Refusal::NotPermitted),
+        always(libc::SYS_setns, CallRefusal::NotPermitted),
+        always(libc::SYS_chroot, CallRefusal::NotPermitted),
         // Its flags are behind a pointer.
-        always(libc::SYS_clone3, Refusal::Unknown),
+        always(libc::SYS_clone3, CallRefusal::Unknown),
     ]
 }
 
@@ -519,7 +521,7 @@ fn namespaces() -> Vec<Rule> {
 const OWN_NAMESPACE: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// The calls that make sockets, with what is refused of them.
-fn socket_calls(sockets: SocketRules) -> Vec<Rule> {
+fn socket_calls(sockets: SocketRules) -> Vec<RefusedCall> {
     let not_unix = vec![not(0, libc::AF_UNIX)];
     let is_unix = one_of(0, &[libc::AF_UNIX.cast_unsigned()]);
     let (mut one, mut pair) = match sockets.network {
@@ -541,7 +543,9 @@ fn socket_calls(sockets: SocketRules) -> Vec<Rule> {
     }
     let calls = [(libc::SYS_socket, one), (libc::SYS_socketpair, pair)];
     let refused = calls.into_iter().filter(|(_, cases)| !cases.is_empty());
-    refused.map(|(call, cases)| Rule { call, cases, refusal: Refusal::NoAccess }).collect()
+    refused
+        .map(|(call, cases)| RefusedCall { call, cases, refusal: CallRefusal::NoAccess })
+        .collect()
 }
 
 /// Every way to name a unix socket for datagrams: the kernel takes a raw one for such.
@@ -553,25 +557,25 @@ fn datagram_types() -> Vec<u32> {
     types.into_iter().flat_map(with_flags).collect()
 }
 
-fn not(argument: u8, value: i32) -> Test {
-    Test { argument, is: Is::Not(value.cast_unsigned()) }
+fn not(argument: u8, value: i32) -> ArgTest {
+    ArgTest { argument, is: ArgCondition::Not(value.cast_unsigned()) }
 }
 
-fn always(call: c_long, refusal: Refusal) -> Rule {
-    Rule { call, cases: vec![Vec::new()], refusal }
+fn always(call: c_long, refusal: CallRefusal) -> RefusedCall {
+    RefusedCall { call, cases: vec![Vec::new()], refusal }
 }
 
-fn when(call: c_long, cases: Vec<Vec<Test>>) -> Rule {
-    Rule { call, cases, refusal: Refusal::NotPermitted }
+fn when(call: c_long, cases: Vec<Vec<ArgTest>>) -> RefusedCall {
+    RefusedCall { call, cases, refusal: CallRefusal::NotPermitted }
 }
 
-fn one_of(argument: u8, values: &[u32]) -> Test {
-    Test { argument, is: Is::OneOf(values.to_vec()) }
+fn one_of(argument: u8, values: &[u32]) -> ArgTest {
+    ArgTest { argument, is: ArgCondition::OneOf(values.to_vec()) }
 }
 
 /// Of the flags, which come first.
-fn with_any_bit(bits: u32) -> Test {
-    Test { argument: 0, is: Is::WithAnyBit(bits) }
+fn with_any_bit(bits: u32) -> ArgTest {
+    ArgTest { argument: 0, is: ArgCondition::WithAnyBit(bits) }
 }
 
 #[cfg(test)]
@@ -579,8 +583,8 @@ mod program_tests {
     use proptest::prelude::*;
 
     use super::*;
-    use super::{CallRules, NetworkSockets, SocketRules, UnixSockets, refused};
-    use crate::confinement::Profile;
+    use super::{NetworkSockets, SeccompRules, SocketRules, UnixSockets, refused};
+    use crate::confinement::SandboxProfile;
 
     const SERVER: i32 = 4711;
 
@@ -619,29 +623,30 @@ mod program_tests {
     }
 
     /// What the rules say.
-    fn expected(rules: &[Rule], call: &libc::seccomp_data) -> u32 {
-        let holds = |test: &Test| {
+    fn expected(rules: &[RefusedCall], call: &libc::seccomp_data) -> u32 {
+        let holds = |test: &ArgTest| {
             let value = call.args[usize::from(test.argument)] as u32;
             match &test.is {
-                Is::OneOf(values) => values.contains(&value),
-                Is::Not(other) => value != *other,
-                Is::WithAnyBit(bits) => value & bits != 0,
+                ArgCondition::OneOf(values) => values.contains(&value),
+                ArgCondition::Not(other) => value != *other,
+                ArgCondition::WithAnyBit(bits) => value & bits != 0,
             }
         };
-        let is_refused = |rule: &&Rule| rule.cases.iter().any(|case| case.iter().all(holds));
+        let is_refused = |rule: &&RefusedCall| rule.cases.iter().any(|case| case.iter().all(holds));
         let mut of_this = rules.iter().filter(|rule| rule.call == c_long::from(call.nr));
         of_this.find(is_refused).map_or(libc::SECCOMP_RET_ALLOW, |rule| refuse(rule.refusal).k)
     }
 
-    fn rules() -> impl Strategy<Value = Vec<Rule>> {
-        let profile = prop::sample::select(Profile::WORDS.map(|(_, profile)| profile).to_vec());
+    fn rules() -> impl Strategy<Value = Vec<RefusedCall>> {
+        let profile =
+            prop::sample::select(SandboxProfile::WORDS.map(|(_, profile)| profile).to_vec());
         let network = prop::sample::select(NetworkSockets::ALL.to_vec());
         let unix = prop::sample::select(UnixSockets::ALL.to_vec());
         let sockets = (network, unix).prop_map(|(network, unix)| SocketRules { network, unix });
         let many = (5000..5600).chain([SERVER, -SERVER]).collect();
         let untouchable = prop::sample::select(vec![vec![], vec![SERVER, 1, -SERVER], many]);
         (profile, sockets, untouchable).prop_map(|(profile, sockets, untouchable)| {
-            refused(&CallRules { profile, sockets, untouchable })
+            refused(&SeccompRules { profile, sockets, untouchable })
         })
     }
 
@@ -679,11 +684,12 @@ mod program_tests {
     fn calls_by_other_numbers_are_no_way_around() {
         let sockets = SocketRules { network: NetworkSockets::Any, unix: UnixSockets::Any };
         let untouchable = Vec::new();
-        let rules = refused(&CallRules { profile: Profile::Default, sockets, untouchable });
+        let rules =
+            refused(&SeccompRules { profile: SandboxProfile::Default, sockets, untouchable });
         let program = assemble(rules).unwrap();
         for nr in [0, 39, 101, 521] {
             let short_pointers = call(nr | 0x4000_0000, [0; 6]);
-            assert_eq!(run(&program, &short_pointers), refuse(Refusal::Unknown).k);
+            assert_eq!(run(&program, &short_pointers), refuse(CallRefusal::Unknown).k);
             let other_processor = libc::seccomp_data { arch: 0x4000_0003, ..call(nr, [0; 6]) };
             assert_eq!(run(&program, &other_processor), libc::SECCOMP_RET_KILL_PROCESS);
         }
@@ -707,22 +713,24 @@ mod tests {
 
     use super::refused;
     use super::*;
-    use crate::confinement::{Backend, Confinement, Network, Profile};
+    use crate::confinement::{Backend, Confinement, NetworkAccess, SandboxProfile};
 
-    const OPEN: Confinement = Confinement { profile: Profile::Default, network: Network::On };
-    const CLOSED: Confinement = Confinement { profile: Profile::ReadOnly, network: Network::Off };
+    const OPEN: Confinement =
+        Confinement { profile: SandboxProfile::Default, network: NetworkAccess::On };
+    const CLOSED: Confinement =
+        Confinement { profile: SandboxProfile::ReadOnly, network: NetworkAccess::Off };
 
     /// The rules of a job that no namespaces and no Landlock hold, unless its profile limits files.
-    fn rules(confinement: Confinement) -> CallRules {
+    fn rules(confinement: Confinement) -> SeccompRules {
         let Confinement { profile, .. } = confinement;
         let backend = if profile.limits_files() { Backend::Landlock } else { Backend::Seccomp };
         let sockets = SocketRules::new(confinement, backend, Some(9));
-        CallRules { profile, sockets, untouchable: Vec::new() }
+        SeccompRules { profile, sockets, untouchable: Vec::new() }
     }
 
     /// Does this on a thread behind the filter.
     fn filtered<T: Send + 'static>(
-        rules: &CallRules,
+        rules: &SeccompRules,
         act: impl FnOnce() -> T + Send + 'static,
     ) -> T {
         let filters = compile(rules).unwrap();
@@ -831,7 +839,7 @@ mod tests {
         let all = |errno: i32| move |(_, found): &(&str, i32)| *found == errno;
         let before = attempts(number);
         assert!(before.iter().all(all(0)), "{before:?}");
-        let rules = CallRules { untouchable: vec![number, -number], ..rules(OPEN) };
+        let rules = SeccompRules { untouchable: vec![number, -number], ..rules(OPEN) };
         let (after, others) = filtered(&rules, move || (attempts(number), attempts(others)));
         assert!(after.iter().all(all(libc::EPERM)), "{after:?}");
         assert!(others.iter().all(all(0)), "{others:?}");
@@ -849,7 +857,7 @@ mod tests {
             (by_fcntl, by_ioctl)
         };
         assert_eq!(named(), (libc::EFAULT, [libc::EFAULT; 2]));
-        let rules = CallRules { untouchable: vec![1], ..rules(OPEN) };
+        let rules = SeccompRules { untouchable: vec![1], ..rules(OPEN) };
         assert_eq!(filtered(&rules, named), (libc::EPERM, [libc::EPERM; 2]));
     }
 
@@ -857,7 +865,7 @@ mod tests {
     fn everybody_at_once_includes_the_untouchable() {
         let kill_all = || call(libc::SYS_kill, [u64::MAX, 0, 0, 0, 0, 0]);
         assert_eq!(kill_all(), 0);
-        let rules = CallRules { untouchable: vec![1], ..rules(OPEN) };
+        let rules = SeccompRules { untouchable: vec![1], ..rules(OPEN) };
         assert_eq!(filtered(&rules, kill_all), libc::EPERM);
     }
 
@@ -923,8 +931,8 @@ print(os.read(fd, 100).decode())";
         assert_eq!(sockets(), [0; 4]);
         assert_eq!(filtered(&rules(OPEN), sockets), [0; 4]);
         let no = libc::EACCES;
-        for profile in [Profile::None, Profile::Default, Profile::ReadOnly] {
-            let confinement = Confinement { profile, network: Network::Off };
+        for profile in [SandboxProfile::None, SandboxProfile::Default, SandboxProfile::ReadOnly] {
+            let confinement = Confinement { profile, network: NetworkAccess::Off };
             assert_eq!(filtered(&rules(confinement), sockets), [no, no, no, 0]);
         }
         let python = || {
@@ -951,7 +959,7 @@ except PermissionError: print('refused')";
     #[test]
     fn in_a_network_namespace_local_servers_work_and_other_families_do_not() {
         let own = SocketRules { network: NetworkSockets::OwnNamespace, unix: UnixSockets::Any };
-        let rules = CallRules { sockets: own, ..rules(CLOSED) };
+        let rules = SeccompRules { sockets: own, ..rules(CLOSED) };
         let allowed = [libc::AF_INET, libc::AF_INET6, libc::AF_UNIX, libc::AF_NETLINK];
         let allowed = allowed.map(|family| (family, libc::SOCK_DGRAM));
         let other = [(libc::AF_VSOCK, libc::SOCK_STREAM), (libc::AF_ALG, libc::SOCK_SEQPACKET)];
@@ -970,7 +978,7 @@ except PermissionError: print('refused')";
     #[test]
     fn where_only_pairs_are_allowed_no_unix_socket_can_be_connected() {
         let pairs = SocketRules { network: NetworkSockets::Any, unix: UnixSockets::PairsOnly };
-        let rules = CallRules { sockets: pairs, ..rules(CLOSED) };
+        let rules = SeccompRules { sockets: pairs, ..rules(CLOSED) };
         let unix = |kind| (libc::AF_UNIX, kind);
         let kinds = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET, libc::SOCK_DGRAM, libc::SOCK_RAW];
         let close_on_exec = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
@@ -991,7 +999,7 @@ except PermissionError: print('refused')";
     #[test]
     fn a_filter_refuses_unix_sockets_where_nothing_else_holds_them() {
         const ONLINE: Confinement =
-            Confinement { profile: Profile::ReadOnly, network: Network::On };
+            Confinement { profile: SandboxProfile::ReadOnly, network: NetworkAccess::On };
         use UnixSockets::{Any, PairsOnly};
         for (confinement, backend, landlock, expected) in [
             (CLOSED, Backend::Namespaces, None, Any),
@@ -1011,7 +1019,7 @@ except PermissionError: print('refused')";
     #[test]
     fn without_a_profile_only_the_network_is_refused() {
         assert!(refused(&rules(Confinement::NONE)).is_empty());
-        let offline = Confinement { profile: Profile::None, network: Network::Off };
+        let offline = Confinement { profile: SandboxProfile::None, network: NetworkAccess::Off };
         let traced = || call(libc::SYS_ptrace, [u64::MAX; 6]);
         assert_eq!(filtered(&rules(Confinement::NONE), traced), libc::ESRCH);
         assert_eq!(filtered(&rules(offline), traced), libc::ESRCH);
@@ -1046,7 +1054,7 @@ print(subprocess.check_output([\"echo\", \"ok\"]).decode(), end=\"\")'"
             fs::remove_dir_all(dir.path().join(".git")).ok();
             let script = script.clone();
             let untouchable = vec![std::process::id().cast_signed()];
-            let rules = CallRules { untouchable, ..rules(confinement) };
+            let rules = SeccompRules { untouchable, ..rules(confinement) };
             let output = filtered(&rules, move || run("sh", &["-c", &script]));
             assert_eq!(text(&output), "b\nz\n1\n3\nok\n", "{confinement}");
         }
@@ -1061,7 +1069,7 @@ print(subprocess.check_output([\"echo\", \"ok\"]).decode(), end=\"\")'"
 
     #[test]
     fn no_call_is_named_twice() {
-        let all = CallRules { untouchable: vec![1], ..rules(CLOSED) };
+        let all = SeccompRules { untouchable: vec![1], ..rules(CLOSED) };
         let mut calls: Vec<_> = refused(&all).into_iter().map(|rule| rule.call).collect();
         let named = calls.len();
         calls.sort_unstable();
@@ -1071,7 +1079,7 @@ print(subprocess.check_output([\"echo\", \"ok\"]).decode(), end=\"\")'"
 
     #[test]
     fn more_untouchable_processes_than_fit_are_an_error() {
-        let many = |count| CallRules { untouchable: (1..=count).collect(), ..rules(OPEN) };
+        let many = |count| SeccompRules { untouchable: (1..=count).collect(), ..rules(OPEN) };
         assert!(compile(&many(1500)).is_ok());
         assert!(compile(&many(2500)).is_err());
     }
@@ -1112,7 +1120,7 @@ print(subprocess.check_output([\"echo\", \"ok\"]).decode(), end=\"\")'"
                 return;
             }
         }
-        let offline = Confinement { profile: Profile::None, network: Network::Off };
+        let offline = Confinement { profile: SandboxProfile::None, network: NetworkAccess::Off };
         let ended = filtered(&rules(offline), move || Command::new(&path).status().unwrap());
         assert_eq!(ended.signal(), Some(libc::SIGSYS));
     }

@@ -8,8 +8,8 @@ use std::{fs, io};
 
 use thiserror::Error;
 
-use super::mounts::Substitute;
-use crate::confinement::ConfinedPlaces;
+use super::mounts::BindMount;
+use crate::confinement::SandboxPaths;
 
 /// Why a job has no workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -48,8 +48,8 @@ pub enum WorkspaceError {
 /// When there is none, or when nobody chose one and `cwd` is no place for it: `/`, the home
 /// directory, `/tmp` or another place that programs share, what is above them, or what is hidden.
 pub(crate) fn roots(
-    places: &ConfinedPlaces,
-    shared: &[SharedPlace],
+    places: &SandboxPaths,
+    shared: &[SharedDir],
     cwd: &Path,
 ) -> Result<Vec<PathBuf>, WorkspaceError> {
     if places.workspace.is_empty() {
@@ -80,8 +80,8 @@ pub(crate) fn roots(
 /// # Errors
 /// When `cwd` is such a place itself and nobody chose it: with it, all of the host's would be seen.
 pub(crate) fn readable(
-    places: &ConfinedPlaces,
-    shared: &[SharedPlace],
+    places: &SandboxPaths,
+    shared: &[SharedDir],
     cwd: &Path,
 ) -> Result<Vec<PathBuf>, WorkspaceError> {
     let chosen = places.workspace.iter().filter_map(|path| directory(path).ok());
@@ -160,7 +160,7 @@ const SOCKETS: &str = "/proc/net/unix";
 
 /// A place of the host of which a job has its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SharedPlace {
+pub(crate) struct SharedDir {
     /// Full and without symlinks.
     pub(crate) path: PathBuf,
     /// The name of the job's directory.
@@ -168,14 +168,14 @@ pub(crate) struct SharedPlace {
 }
 
 /// Finds the places of this host that jobs do not share.
-pub(crate) fn find(home: Option<&Path>) -> Vec<SharedPlace> {
+pub(crate) fn find(home: Option<&Path>) -> Vec<SharedDir> {
     let home = home.and_then(|home| home.canonicalize().ok()).filter(|home| can_be_private(home));
-    let home = home.map(|path| SharedPlace { path, own: HOME });
+    let home = home.map(|path| SharedDir { path, own: HOME });
     let usual = SHARED.iter().filter_map(|(path, own)| {
         let path = Path::new(path).canonicalize().ok().filter(|path| path.is_dir())?;
-        Some(SharedPlace { path, own })
+        Some(SharedDir { path, own })
     });
-    let mut places: Vec<SharedPlace> = usual.chain(home).collect();
+    let mut places: Vec<SharedDir> = usual.chain(home).collect();
     places.sort_by(|one, other| one.path.cmp(&other.path));
     places.dedup_by(|one, other| one.path == other.path);
     places
@@ -188,7 +188,7 @@ fn can_be_private(home: &Path) -> bool {
 }
 
 /// `true` if a path lies in one of these places, and is not the place itself.
-pub(crate) fn holds(places: &[SharedPlace], path: &Path) -> bool {
+pub(crate) fn holds(places: &[SharedDir], path: &Path) -> bool {
     places.iter().any(|place| path != place.path && path.starts_with(&place.path))
 }
 
@@ -197,17 +197,17 @@ pub(crate) fn holds(places: &[SharedPlace], path: &Path) -> bool {
 ///
 /// A directory that one of the places is in is never shown: with it, the host's would be seen.
 pub(crate) fn shown<'a>(
-    places: &[SharedPlace],
+    places: &[SharedDir],
     named: impl IntoIterator<Item = &'a Path>,
-) -> Vec<Substitute> {
+) -> Vec<BindMount> {
     let all = named.into_iter().chain([Path::new(RESOLVER)]);
-    let mut shown: Vec<Substitute> = all.flat_map(|path| show(places, path)).collect();
+    let mut shown: Vec<BindMount> = all.flat_map(|path| show(places, path)).collect();
     shown.sort();
     shown.dedup();
     shown
 }
 
-fn show(places: &[SharedPlace], path: &Path) -> Vec<Substitute> {
+fn show(places: &[SharedDir], path: &Path) -> Vec<BindMount> {
     let (Ok(source), Some(around), Some(name)) =
         (path.canonicalize(), path.parent(), path.file_name())
     else {
@@ -218,14 +218,14 @@ fn show(places: &[SharedPlace], path: &Path) -> Vec<Substitute> {
     }
     let named = around.canonicalize().ok().map(|around| around.join(name));
     let seen = named.into_iter().chain([source.clone()]).filter(|place| holds(places, place));
-    seen.map(|place| Substitute { place, source: source.clone() }).collect()
+    seen.map(|place| BindMount { place, source: source.clone() }).collect()
 }
 
 /// Finds the sockets that programs listen on now and that a job would see: neither in a workspace,
 /// nor in a place of which it has its own, unless that is shown.
 pub(crate) fn sockets_in_sight(
-    places: &[SharedPlace],
-    shown: &[Substitute],
+    places: &[SharedDir],
+    shown: &[BindMount],
     roots: &[PathBuf],
 ) -> Vec<PathBuf> {
     let Ok(table) = fs::read(SOCKETS) else { return Vec::new() };
@@ -298,9 +298,9 @@ mod tests {
         (root, home)
     }
 
-    fn places(home: &Path, workspace: &[&str]) -> ConfinedPlaces {
+    fn places(home: &Path, workspace: &[&str]) -> SandboxPaths {
         let workspace = workspace.iter().map(|name| home.join(name)).collect();
-        ConfinedPlaces { workspace, home: Some(home.to_owned()), ..ConfinedPlaces::default() }
+        SandboxPaths { workspace, home: Some(home.to_owned()), ..SandboxPaths::default() }
     }
 
     #[test]
@@ -309,12 +309,12 @@ mod tests {
         let places = places(&home, &[]);
         assert_eq!(roots(&places, &[], &home.join("link")), Ok(vec![home.join("work")]));
         assert_eq!(roots(&places, &[], &home), Err(WorkspaceError::TooWide(home.clone())));
-        let link = ConfinedPlaces { home: Some(home.join("link")), ..places };
+        let link = SandboxPaths { home: Some(home.join("link")), ..places };
         assert_eq!(
             roots(&link, &[], &home.join("work")),
             Err(WorkspaceError::TooWide(home.join("work")))
         );
-        let hidden = ConfinedPlaces { home: None, hidden: vec![home.join("link")], ..link };
+        let hidden = SandboxPaths { home: None, hidden: vec![home.join("link")], ..link };
         let deep = home.join("work/deep");
         assert_eq!(roots(&hidden, &[], &deep), Err(WorkspaceError::Hidden(deep)));
     }
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn what_is_read_in_a_private_place_is_chosen_or_is_where_the_job_runs() {
         let (_root, home) = home();
-        let shared = [SharedPlace { path: home.clone(), own: "home" }];
+        let shared = [SharedDir { path: home.clone(), own: "home" }];
         let [work, deep] = ["work", "work/deep"].map(|name| home.join(name));
         let readable = |names: &[&str], cwd: &Path| readable(&places(&home, names), &shared, cwd);
         assert_eq!(readable(&[], Path::new("/")), Ok(Vec::new()));
@@ -365,8 +365,8 @@ mod shared_places_tests {
         (root, path)
     }
 
-    fn shared(path: &Path) -> SharedPlace {
-        SharedPlace { path: path.to_owned(), own: HOME }
+    fn shared(path: &Path) -> SharedDir {
+        SharedDir { path: path.to_owned(), own: HOME }
     }
 
     #[test]
@@ -408,7 +408,7 @@ mod shared_places_tests {
         let named: Vec<PathBuf> = names.iter().map(|name| root.join(name)).collect();
         let shown = shown(&places, named.iter().map(PathBuf::as_path));
         let pair =
-            |(place, source)| Substitute { place: root.join(place), source: root.join(source) };
+            |(place, source)| BindMount { place: root.join(place), source: root.join(source) };
         let expected = [
             ("me/.cargo", "me/.cargo"),
             ("me/.tools", "elsewhere/tools"),
@@ -429,7 +429,7 @@ mod shared_places_tests {
         fs::remove_file(root.join("srv/gone")).unwrap();
         let places = [shared(&root.join("me"))];
         let tools = root.join("me/tools");
-        let shown = [Substitute { place: tools.clone(), source: tools }];
+        let shown = [BindMount { place: tools.clone(), source: tools }];
         let found = sockets_in_sight(&places, &shown, &[root.join("work")]);
         let found: Vec<&Path> = found.iter().filter_map(|it| it.strip_prefix(&root).ok()).collect();
         assert_eq!(found, ["me/tools/shown", "srv/service"].map(Path::new));

@@ -16,12 +16,12 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::serve::SPAWNER_ARG;
-use super::wire::{self, Note, Role};
+use super::wire::{self, FdRole, SpawnerNote};
 use crate::child_defaults::{ChildDefaults, OURSELVES};
 use crate::children::{Child, Children, Creation};
-use crate::stdio::Files;
+use crate::stdio::ChildFiles;
 use crate::syscalls;
-use crate::vfork_spawn::{Failure, Newborn, Order, Step};
+use crate::vfork_spawn::{SpawnFailure, SpawnRequest, SpawnStep, SpawnedChild};
 
 /// A spawner that has not answered by then is replaced: a disk that is gone may keep it from
 /// reading a program.
@@ -53,20 +53,20 @@ struct SpawnerProcess {
 
 /// What came out of a launch.
 #[derive(Debug)]
-pub(crate) struct Offspring {
-    pub(crate) leader: Newborn,
-    pub(crate) namespace: Namespace,
+pub(crate) struct NamespacedLeader {
+    pub(crate) leader: SpawnedChild,
+    pub(crate) namespace: PidNamespace,
 }
 
 /// A process namespace that lives. Dropped, it ends with everything in it.
 #[derive(Debug)]
-pub(crate) struct Namespace {
+pub(crate) struct PidNamespace {
     init: Option<Child>,
     pid: Pid,
     _lifeline: OwnedFd,
 }
 
-impl Namespace {
+impl PidNamespace {
     fn new(init: Child, lifeline: OwnedFd) -> Self {
         Self { pid: init.pid(), init: Some(init), _lifeline: lifeline }
     }
@@ -83,7 +83,7 @@ impl Namespace {
     }
 }
 
-impl Drop for Namespace {
+impl Drop for PidNamespace {
     fn drop(&mut self) {
         self.end();
         if let Some(init) = self.init.take() {
@@ -113,7 +113,7 @@ impl Spawner {
     ///
     /// # Errors
     /// When the path holds a NUL byte, or as [`Self::start`].
-    pub fn start_with(&self, program: &Path) -> io::Result<()> {
+    pub fn start_from_program(&self, program: &Path) -> io::Result<()> {
         self.state().program = Some(CString::new(program.as_os_str().as_bytes())?);
         self.start()
     }
@@ -122,7 +122,7 @@ impl Spawner {
     ///
     /// # Errors
     /// When the system gives no more files or processes.
-    pub fn renew(&self) -> io::Result<bool> {
+    pub fn restart_if_dead(&self) -> io::Result<bool> {
         self.children.creating(|creation| {
             let mut state = self.state();
             let Some(process) = &mut state.process else { return Ok(false) };
@@ -144,32 +144,32 @@ impl Spawner {
     /// become its program when this returns; after an error there is none.
     pub(crate) fn create(
         &self,
-        order: &Order,
-        files: Files<'_>,
+        order: &SpawnRequest,
+        files: ChildFiles<'_>,
         cgroup: Option<BorrowedFd<'_>>,
-    ) -> Result<Offspring, Failure> {
+    ) -> Result<NamespacedLeader, SpawnFailure> {
         self.children.creating(|creation| self.request(creation, order, files, cgroup))
     }
 
     fn request(
         &self,
         creation: &Creation<'_>,
-        order: &Order,
-        files: Files<'_>,
+        order: &SpawnRequest,
+        files: ChildFiles<'_>,
         cgroup: Option<BorrowedFd<'_>>,
-    ) -> Result<Offspring, Failure> {
-        let pipes = Pipes::lay().map_err(|errno| Step::Request.failed(errno))?;
+    ) -> Result<NamespacedLeader, SpawnFailure> {
+        let pipes = LaunchPipes::lay().map_err(|errno| SpawnStep::Request.failed(errno))?;
         let (roles, files): (Vec<_>, Vec<_>) =
-            Role::list(files, cgroup).chain(pipes.theirs()).unzip();
+            FdRole::list(files, cgroup).chain(pipes.theirs()).unzip();
         let request = wire::encode(order, &roles);
         if request.len() > wire::MOST_BYTES {
-            return Err(Step::Program.failed(Errno::TOOBIG));
+            return Err(SpawnStep::Program.failed(Errno::TOOBIG));
         }
         let answer = self.ask(creation, &request, &files)?;
-        let Pipes { notes: (notes, their_notes), lifeline: (_theirs, lifeline) } = pipes;
+        let LaunchPipes { notes: (notes, their_notes), lifeline: (_theirs, lifeline) } = pipes;
         // Ours too must be closed, else the notes would never end.
         drop(their_notes);
-        Launched::hear(answer, &notes).settle(creation, lifeline)
+        LaunchNotes::hear(answer, &notes).settle(creation, lifeline)
     }
 
     /// One request at a time. A spawner that takes none is replaced, once; one that took a request
@@ -179,8 +179,8 @@ impl Spawner {
         creation: &Creation<'_>,
         request: &[u8],
         files: &[BorrowedFd<'_>],
-    ) -> Result<Note, Failure> {
-        let failed = |errno| Step::Request.failed(errno);
+    ) -> Result<SpawnerNote, SpawnFailure> {
+        let failed = |errno| SpawnStep::Request.failed(errno);
         let send = |spawner: &SpawnerProcess| {
             // Jobs inherit the spawner's limits. Ours may have been lowered since the last launch.
             self.defaults.limit_open_files(spawner.child.pid());
@@ -245,86 +245,91 @@ impl State {
 /// What connects us with the processes of a launch; the end that we keep is first for what we read
 /// and last for what we hold.
 #[derive(Debug)]
-struct Pipes {
+struct LaunchPipes {
     notes: (OwnedFd, OwnedFd),
     lifeline: (OwnedFd, OwnedFd),
 }
 
-impl Pipes {
+impl LaunchPipes {
     fn lay() -> Result<Self, Errno> {
         let lay = || pipe_with(PipeFlags::CLOEXEC);
         Ok(Self { notes: lay()?, lifeline: lay()? })
     }
 
     /// The ends that go to the new processes.
-    fn theirs(&self) -> impl Iterator<Item = (Role, BorrowedFd<'_>)> {
-        [(Role::Notes, self.notes.1.as_fd()), (Role::Lifeline, self.lifeline.0.as_fd())].into_iter()
+    fn theirs(&self) -> impl Iterator<Item = (FdRole, BorrowedFd<'_>)> {
+        [(FdRole::Notes, self.notes.1.as_fd()), (FdRole::Lifeline, self.lifeline.0.as_fd())]
+            .into_iter()
     }
 }
 
 /// What the processes of a launch told.
 #[derive(Debug, Default)]
-struct Launched {
+struct LaunchNotes {
     maker: Option<Pid>,
     init: Option<Pid>,
     leader: Option<Pid>,
-    failure: Option<Failure>,
+    failure: Option<SpawnFailure>,
 }
 
-impl Launched {
+impl LaunchNotes {
     /// Listens until the leader is its program, or gone.
-    fn hear(answer: Note, notes: &OwnedFd) -> Self {
+    fn hear(answer: SpawnerNote, notes: &OwnedFd) -> Self {
         let mut launched = Self::default();
         launched.add(answer);
-        let mut bytes = [0; Note::BYTES];
+        let mut bytes = [0; SpawnerNote::BYTES];
         // Each is written at once, and so comes whole.
-        while retry_on_intr(|| rustix::io::read(notes, &mut bytes)) == Ok(Note::BYTES) {
-            if let Some(note) = Note::decode(bytes) {
+        while retry_on_intr(|| rustix::io::read(notes, &mut bytes)) == Ok(SpawnerNote::BYTES) {
+            if let Some(note) = SpawnerNote::decode(bytes) {
                 launched.add(note);
             }
         }
         launched
     }
 
-    fn add(&mut self, note: Note) {
+    fn add(&mut self, note: SpawnerNote) {
         match note {
-            Note::Maker(pid) => self.maker = Some(pid),
-            Note::Init(pid) => self.init = Some(pid),
-            Note::Leader(pid) => self.leader = Some(pid),
-            Note::Failed(failure) => self.failure = Some(failure),
+            SpawnerNote::Maker(pid) => self.maker = Some(pid),
+            SpawnerNote::Init(pid) => self.init = Some(pid),
+            SpawnerNote::Leader(pid) => self.leader = Some(pid),
+            SpawnerNote::Failed(failure) => self.failure = Some(failure),
         }
     }
 
     /// Takes the processes into our books; those of a launch that failed are ended.
-    fn settle(self, creation: &Creation<'_>, lifeline: OwnedFd) -> Result<Offspring, Failure> {
+    fn settle(
+        self,
+        creation: &Creation<'_>,
+        lifeline: OwnedFd,
+    ) -> Result<NamespacedLeader, SpawnFailure> {
         if let Some(maker) = self.maker {
             // It has closed its notes, so it is at its end.
             syscalls::wait_blocking(maker).ok();
         }
         let init = self.init.map(|pid| creation.register(pid));
-        let namespace = init.map(|init| Namespace::new(init, lifeline));
+        let namespace = init.map(|init| PidNamespace::new(init, lifeline));
         let leader = self.leader.map(|pid| creation.register(pid));
         match (leader, namespace, self.failure) {
             (Some(leader), Some(namespace), None) => {
-                Ok(Offspring { leader: watched(leader)?, namespace })
+                Ok(NamespacedLeader { leader: watched(leader)?, namespace })
             }
             (leader, _, failure) => {
                 if let Some(leader) = leader {
                     leader.kill_and_reap();
                 }
-                Err(failure.unwrap_or_else(|| Step::Birth.failed(Errno::CHILD)))
+                Err(failure.unwrap_or_else(|| SpawnStep::Birth.failed(Errno::CHILD)))
             }
         }
     }
 }
 
 /// A new process with the file that tells of its end. After an error it is gone.
-fn watched(child: Child) -> Result<Newborn, Failure> {
+fn watched(child: Child) -> Result<SpawnedChild, SpawnFailure> {
     match pidfd_open(child.pid(), PidfdFlags::empty()) {
-        Ok(pidfd) => Ok(Newborn { child, pidfd }),
+        Ok(pidfd) => Ok(SpawnedChild { child, pidfd }),
         Err(errno) => {
             child.kill_and_reap();
-            Err(Step::Birth.failed(errno))
+            Err(SpawnStep::Birth.failed(errno))
         }
     }
 }

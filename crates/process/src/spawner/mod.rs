@@ -16,5 +16,5 @@ mod serve;
 mod wire;
 
 pub use client::Spawner;
-pub(crate) use client::{Namespace, Offspring};
+pub(crate) use client::{NamespacedLeader, PidNamespace};
 pub(crate) use serve::spawner_main;

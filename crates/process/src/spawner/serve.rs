@@ -18,14 +18,14 @@ use rustix::process::{
 use rustix::thread::{UnshareFlags, set_name, set_no_new_privs};
 
 use super::wire;
-use super::wire::{Note, Parcel, Received};
-use crate::confinement::Network;
+use super::wire::{ReceivedFiles, SpawnerNote, SpawnerRequest};
+use crate::confinement::NetworkAccess;
 use crate::oom_score;
 use crate::sandbox::{landlock, limits, mounts};
 use crate::syscalls::last_error;
 use crate::vfork_spawn::{
-    CloneArgs, Failure, FilterCache, INTO_CGROUP, Kit, StackPool, Standard, Step,
-    bear_sibling_and_wait, become_leader, execute, give_number, leave,
+    ChildSetup, CloneArgs, FilterCache, INTO_CGROUP, SpawnFailure, SpawnStep, StackPool,
+    StandardFiles, bear_sibling_and_wait, become_leader, execute, give_number, leave,
 };
 
 /// The first argument that makes the program a spawner.
@@ -53,36 +53,40 @@ fn settle_in() -> io::Result<()> {
 fn serve(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     let (filters, stacks) = (FilterCache::default(), StackPool::default());
     while let Some(parcel) = wire::receive_request(socket)? {
-        let answer = bear(parcel, &filters, &stacks).unwrap_or_else(Note::Failed);
+        let answer = bear(parcel, &filters, &stacks).unwrap_or_else(SpawnerNote::Failed);
         wire::send_answer(socket, answer)?;
     }
     Ok(())
 }
 
 /// Creates the maker of a launch. Its files are closed here afterwards.
-fn bear(parcel: Parcel, filters: &FilterCache, stacks: &StackPool) -> Result<Note, Failure> {
-    let malformed = || Step::Request.failed(Errno::PROTO);
+fn bear(
+    parcel: SpawnerRequest,
+    filters: &FilterCache,
+    stacks: &StackPool,
+) -> Result<SpawnerNote, SpawnFailure> {
+    let malformed = || SpawnStep::Request.failed(Errno::PROTO);
     let (order, roles) = wire::decode(&parcel.bytes).ok_or_else(malformed)?;
     drop(parcel.bytes);
-    let files = Received::sort(&roles, parcel.files).ok_or_else(malformed)?;
-    let kit = Kit::pack(&order, files.of_leader(), filters)?;
+    let files = ReceivedFiles::sort(&roles, parcel.files).ok_or_else(malformed)?;
+    let kit = ChildSetup::pack(&order, files.of_leader(), filters)?;
     match files.cgroup.as_ref().map(|cgroup| bear_sibling_in(cgroup.as_fd())) {
-        Some(Ok(Birth::New)) => make(&kit, &files, stacks),
-        Some(Ok(Birth::Before(maker))) => Ok(Note::Maker(maker)),
+        Some(Ok(ForkResult::New)) => make(&kit, &files, stacks),
+        Some(Ok(ForkResult::Before(maker))) => Ok(SpawnerNote::Maker(maker)),
         Some(Err(_)) | None => bear_outside(kit, &files, stacks),
     }
 }
 
 /// Creates a maker that goes into its cgroup by itself.
 fn bear_outside<'a>(
-    mut kit: Kit<'a>,
-    files: &'a Received,
+    mut kit: ChildSetup<'a>,
+    files: &'a ReceivedFiles,
     stacks: &StackPool,
-) -> Result<Note, Failure> {
+) -> Result<SpawnerNote, SpawnFailure> {
     kit.cgroup = files.cgroup.as_ref().map(OwnedFd::as_fd);
-    match bear_sibling().map_err(|errno| Step::Birth.failed(errno))? {
-        Birth::New => make(&kit, files, stacks),
-        Birth::Before(maker) => Ok(Note::Maker(maker)),
+    match bear_sibling().map_err(|errno| SpawnStep::Birth.failed(errno))? {
+        ForkResult::New => make(&kit, files, stacks),
+        ForkResult::Before(maker) => Ok(SpawnerNote::Maker(maker)),
     }
 }
 
@@ -93,7 +97,7 @@ fn bear_outside<'a>(
 // *init*, with which the namespace ends, and the leader. Then it is gone.
 
 /// The life of a maker.
-fn make(kit: &Kit<'_>, files: &Received, stacks: &StackPool) -> ! {
+fn make(kit: &ChildSetup<'_>, files: &ReceivedFiles, stacks: &StackPool) -> ! {
     match try_make(kit, files, stacks) {
         Ok(()) => leave(0),
         Err(failure) => give_up(&files.notes, failure),
@@ -101,45 +105,52 @@ fn make(kit: &Kit<'_>, files: &Received, stacks: &StackPool) -> ! {
 }
 
 /// Tells why there is no job, and ends.
-fn give_up(notes: &OwnedFd, failure: Failure) -> ! {
-    tell(notes, Note::Failed(failure));
+fn give_up(notes: &OwnedFd, failure: SpawnFailure) -> ! {
+    tell(notes, SpawnerNote::Failed(failure));
     leave(1)
 }
 
-fn tell(notes: &OwnedFd, note: Note) {
+fn tell(notes: &OwnedFd, note: SpawnerNote) {
     // Without a server nobody is interested, and the job ends with its pipes.
     retry_on_intr(|| rustix::io::write(notes, &note.encode())).ok();
 }
 
-fn try_make(kit: &Kit<'_>, files: &Received, stacks: &StackPool) -> Result<(), Failure> {
+fn try_make(
+    kit: &ChildSetup<'_>,
+    files: &ReceivedFiles,
+    stacks: &StackPool,
+) -> Result<(), SpawnFailure> {
     kit.enter_cgroup()?;
-    let standard = Standard::open(kit)?;
+    let standard = StandardFiles::open(kit)?;
     // Before the new mount namespace, where this directory would still be the old one's.
     kit.enter_directory()?;
-    let place = getcwd(Vec::new()).map_err(|errno| Step::Directory.failed(errno))?;
+    let place = getcwd(Vec::new()).map_err(|errno| SpawnStep::Directory.failed(errno))?;
     leave_namespaces(kit.shut().confinement.network)?;
-    standard.show_terminal().map_err(|errno| Step::Files.failed(errno))?;
-    mounts::apply(&kit.shut().mounts).map_err(|error| Step::Mounts.failed(error))?;
+    standard.show_terminal().map_err(|errno| SpawnStep::Files.failed(errno))?;
+    mounts::apply(&kit.shut().mounts).map_err(|error| SpawnStep::Mounts.failed(error))?;
     let place = Path::new(OsStr::from_bytes(place.to_bytes()));
-    mounts::enter(kit.files.directory, place).map_err(|error| Step::Place.failed(error))?;
+    mounts::enter(kit.files.directory, place).map_err(|error| SpawnStep::Place.failed(error))?;
     // What it names must be what the job sees.
     let ruleset = kit.shut().file_rules().map(|rules| landlock::ruleset(&rules)).transpose();
-    let ruleset = ruleset.map_err(|error| Step::Landlock.failed(error))?;
-    let failed = |errno| Step::Birth.failed(errno);
+    let ruleset = ruleset.map_err(|error| SpawnStep::Landlock.failed(error))?;
+    let failed = |errno| SpawnStep::Birth.failed(errno);
     let init = match bear_sibling().map_err(failed)? {
-        Birth::New => keep_namespace(kit, files),
-        Birth::Before(init) => init,
+        ForkResult::New => keep_namespace(kit, files),
+        ForkResult::Before(init) => init,
     };
     let ruleset = ruleset.as_ref().map(OwnedFd::as_fd);
-    let leader =
-        bear_sibling_and_wait(stacks, lead, &Part { kit, standard, ruleset, notes: &files.notes });
+    let leader = bear_sibling_and_wait(
+        stacks,
+        lead,
+        &LeaderContext { kit, standard, ruleset, notes: &files.notes },
+    );
     // Both now: the server need not wake up for each.
-    tell(&files.notes, Note::Init(init));
-    tell(&files.notes, Note::Leader(leader.map_err(failed)?));
+    tell(&files.notes, SpawnerNote::Init(init));
+    tell(&files.notes, SpawnerNote::Leader(leader.map_err(failed)?));
     Ok(())
 }
 
-fn leave_namespaces(network: Network) -> Result<(), Failure> {
+fn leave_namespaces(network: NetworkAccess) -> Result<(), SpawnFailure> {
     let (user, group) = (getuid(), getgid());
     let mut flags = UnshareFlags::NEWUSER
         | UnshareFlags::NEWPID
@@ -147,15 +158,15 @@ fn leave_namespaces(network: Network) -> Result<(), Failure> {
         | UnshareFlags::NEWIPC
         | UnshareFlags::NEWUTS;
     match network {
-        Network::On => {}
-        Network::Off => flags |= UnshareFlags::NEWNET,
+        NetworkAccess::On => {}
+        NetworkAccess::Off => flags |= UnshareFlags::NEWNET,
     }
-    unshare(flags).map_err(|errno| Step::Namespaces.failed(errno))?;
-    map_users(user.as_raw(), group.as_raw()).map_err(|error| Step::UserMap.failed(error))?;
+    unshare(flags).map_err(|errno| SpawnStep::Namespaces.failed(errno))?;
+    map_users(user.as_raw(), group.as_raw()).map_err(|error| SpawnStep::UserMap.failed(error))?;
     match network {
-        Network::On => Ok(()),
+        NetworkAccess::On => Ok(()),
         // So that the servers of a job's own tests can be reached, by the job alone.
-        Network::Off => bring_up_loopback().map_err(|errno| Step::Network.failed(errno)),
+        NetworkAccess::Off => bring_up_loopback().map_err(|errno| SpawnStep::Network.failed(errno)),
     }
 }
 
@@ -175,7 +186,7 @@ fn write(path: &str, text: &str) -> io::Result<()> {
 
 /// The life of an init: it waits until the server closes the lifeline, or is no more. With it ends
 /// every process of the namespace.
-fn keep_namespace(kit: &Kit<'_>, files: &Received) -> ! {
+fn keep_namespace(kit: &ChildSetup<'_>, files: &ReceivedFiles) -> ! {
     ignore_children();
     let kept = hold_nothing_but_the_lifeline(kit, files);
     while kept.is_ok() {
@@ -189,7 +200,7 @@ fn keep_namespace(kit: &Kit<'_>, files: &Received) -> ! {
 }
 
 /// Jobs see this process, as their number 1: it has no files, no privileges and no open memory.
-fn hold_nothing_but_the_lifeline(kit: &Kit<'_>, files: &Received) -> io::Result<()> {
+fn hold_nothing_but_the_lifeline(kit: &ChildSetup<'_>, files: &ReceivedFiles) -> io::Result<()> {
     // While it holds the notes: who has heard them to their end finds no second spawner.
     set_name(c"shellyard-init")?;
     give_number(files.lifeline.as_fd(), 0)?;
@@ -202,21 +213,21 @@ fn hold_nothing_but_the_lifeline(kit: &Kit<'_>, files: &Received) -> io::Result<
 
 /// What a leader works with.
 #[derive(Debug)]
-struct Part<'a> {
-    kit: &'a Kit<'a>,
-    standard: Standard,
+struct LeaderContext<'a> {
+    kit: &'a ChildSetup<'a>,
+    standard: StandardFiles,
     ruleset: Option<BorrowedFd<'a>>,
     notes: &'a OwnedFd,
 }
 
-fn lead(part: &Part<'_>) -> ! {
+fn lead(part: &LeaderContext<'_>) -> ! {
     let Err(failure) = prepare_and_execute(part);
     give_up(part.notes, failure)
 }
 
-fn prepare_and_execute(part: &Part<'_>) -> Result<Infallible, Failure> {
+fn prepare_and_execute(part: &LeaderContext<'_>) -> Result<Infallible, SpawnFailure> {
     // The one who mounts it is the one whose process namespace it shows.
-    mounts::own_proc().map_err(|error| Step::Processes.failed(error))?;
+    mounts::own_proc().map_err(|error| SpawnStep::Processes.failed(error))?;
     become_leader(part.kit, &part.standard)?;
     execute(part.kit, part.ruleset)
 }
@@ -225,7 +236,7 @@ fn prepare_and_execute(part: &Part<'_>) -> Result<Infallible, Failure> {
 
 /// Which of the two a process is after [`bear_sibling`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Birth {
+pub(crate) enum ForkResult {
     /// It was there before; the new one has this number.
     Before(Pid),
     /// It is the new one.
@@ -235,7 +246,7 @@ pub(crate) enum Birth {
 /// Creates a copy of this process that is a child of our own parent.
 ///
 /// To be called in the spawner and what comes out of it only: they have one thread.
-pub(crate) fn bear_sibling() -> Result<Birth, Errno> {
+pub(crate) fn bear_sibling() -> Result<ForkResult, Errno> {
     const FLAGS: c_long = (libc::CLONE_PARENT | libc::SIGCHLD) as c_long;
     const NONE: c_long = 0;
     // SAFETY: without CLONE_VM and without a stack this is `fork`: the new process has its own copy
@@ -247,7 +258,7 @@ pub(crate) fn bear_sibling() -> Result<Birth, Errno> {
 ///
 /// To move there later costs much more: the kernel first waits until every processor has let go
 /// of what it was at, which takes milliseconds.
-pub(crate) fn bear_sibling_in(cgroup: BorrowedFd<'_>) -> Result<Birth, Errno> {
+pub(crate) fn bear_sibling_in(cgroup: BorrowedFd<'_>) -> Result<ForkResult, Errno> {
     let args = CloneArgs {
         flags: u64::from(libc::CLONE_PARENT.cast_unsigned()) | INTO_CGROUP,
         // With this flag the signal is that of our own birth, and none may be named.
@@ -259,12 +270,12 @@ pub(crate) fn bear_sibling_in(cgroup: BorrowedFd<'_>) -> Result<Birth, Errno> {
     which(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) })
 }
 
-fn which(number: c_long) -> Result<Birth, Errno> {
+fn which(number: c_long) -> Result<ForkResult, Errno> {
     if number == 0 {
-        return Ok(Birth::New);
+        return Ok(ForkResult::New);
     }
     let pid = i32::try_from(number).ok().filter(|number| *number > 0);
-    pid.and_then(Pid::from_raw).map(Birth::Before).ok_or_else(last_error)
+    pid.and_then(Pid::from_raw).map(ForkResult::Before).ok_or_else(last_error)
 }
 
 /// Puts this process, or its children to come, into namespaces of its own.

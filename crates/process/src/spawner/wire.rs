@@ -16,17 +16,17 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
-use crate::child_defaults::Tag;
-use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
-use crate::launch::Variable;
-use crate::sandbox::mounts::{Mount, Substitute};
+use crate::child_defaults::ProcessTag;
+use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits, SandboxProfile};
+use crate::launch::EnvVariable;
+use crate::sandbox::mounts::{BindMount, Mount};
 use crate::sandbox::seccomp::{NetworkSockets, SocketRules, UnixSockets};
-use crate::stdio::Files;
-use crate::vfork_spawn::{Failure, Order, Shut, Step};
+use crate::stdio::ChildFiles;
+use crate::vfork_spawn::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 
 /// A launch in bytes, with what its files are for in their order.
-pub(crate) fn encode(order: &Order, files: &[Role]) -> Vec<u8> {
-    let mut out = Writer::default();
+pub(crate) fn encode(order: &SpawnRequest, files: &[FdRole]) -> Vec<u8> {
+    let mut out = WireWriter::default();
     out.bytes(order.path.as_bytes());
     out.list(&order.argv, |out, arg| out.bytes(arg.as_bytes()));
     out.list(&order.env, |out, variable| out.bytes(variable.as_bytes()));
@@ -38,21 +38,21 @@ pub(crate) fn encode(order: &Order, files: &[Role]) -> Vec<u8> {
 }
 
 /// Understands what [`encode`] gives, and nothing else.
-pub(crate) fn decode(bytes: &[u8]) -> Option<(Order, Vec<Role>)> {
-    let mut input = Reader(bytes);
+pub(crate) fn decode(bytes: &[u8]) -> Option<(SpawnRequest, Vec<FdRole>)> {
+    let mut input = WireReader(bytes);
     let path = input.c_string()?;
-    let argv = input.list(Reader::c_string)?;
-    let env = input.list(|input| input.c_string().map(Variable::from))?;
-    let terminal = input.option(Reader::c_string)?;
-    let files = input.list(|input| input.one_of(&Role::ALL))?;
-    let tag = input.option(|input| input.number().and_then(Tag::from_number))?;
+    let argv = input.list(WireReader::c_string)?;
+    let env = input.list(|input| input.c_string().map(EnvVariable::from))?;
+    let terminal = input.option(WireReader::c_string)?;
+    let files = input.list(|input| input.one_of(&FdRole::ALL))?;
+    let tag = input.option(|input| input.number().and_then(ProcessTag::from_number))?;
     let shut = decode_shut(&mut input)?;
-    input.0.is_empty().then_some((Order { path, argv, env, terminal, tag, shut }, files))
+    input.0.is_empty().then_some((SpawnRequest { path, argv, env, terminal, tag, shut }, files))
 }
 
-fn encode_shut(shut: &Shut, out: &mut Writer) {
-    out.byte(place(&Profile::WORDS, shut.confinement.profile));
-    out.byte(place(&Network::WORDS, shut.confinement.network));
+fn encode_shut(shut: &SandboxRules, out: &mut WireWriter) {
+    out.byte(place(&SandboxProfile::WORDS, shut.confinement.profile));
+    out.byte(place(&NetworkAccess::WORDS, shut.confinement.network));
     out.byte(place(&Backend::WORDS, shut.backend));
     out.byte(shut.sockets.network as u8);
     out.byte(shut.sockets.unix as u8);
@@ -64,10 +64,10 @@ fn encode_shut(shut: &Shut, out: &mut Writer) {
     out.list(&shut.untouchable, |out, number| out.fixed(number.to_le_bytes()));
 }
 
-fn decode_shut(input: &mut Reader<'_>) -> Option<Shut> {
-    let profile = input.word(&Profile::WORDS)?;
-    let network = input.word(&Network::WORDS)?;
-    Some(Shut {
+fn decode_shut(input: &mut WireReader<'_>) -> Option<SandboxRules> {
+    let profile = input.word(&SandboxProfile::WORDS)?;
+    let network = input.word(&NetworkAccess::WORDS)?;
+    Some(SandboxRules {
         confinement: Confinement { profile, network },
         backend: input.word(&Backend::WORDS)?,
         sockets: SocketRules {
@@ -76,12 +76,12 @@ fn decode_shut(input: &mut Reader<'_>) -> Option<Shut> {
         },
         limits: decode_limits(input)?,
         mounts: input.list(decode_mount)?,
-        writable: input.option(|input| input.list(Reader::path))?,
+        writable: input.option(|input| input.list(WireReader::path))?,
         untouchable: input.list(|input| input.fixed().map(i32::from_le_bytes))?,
     })
 }
 
-fn encode_limits(limits: &ResourceLimits, out: &mut Writer) {
+fn encode_limits(limits: &ResourceLimits, out: &mut WireWriter) {
     let ResourceLimits { memory, cpu, processes, open_files, file_size, nice } = limits;
     for number in [memory, processes, open_files, file_size] {
         out.option(number.as_ref(), |out, number| out.fixed(number.to_le_bytes()));
@@ -93,12 +93,12 @@ fn encode_limits(limits: &ResourceLimits, out: &mut Writer) {
     out.byte(*nice);
 }
 
-fn decode_limits(input: &mut Reader<'_>) -> Option<ResourceLimits> {
+fn decode_limits(input: &mut WireReader<'_>) -> Option<ResourceLimits> {
     Some(ResourceLimits {
-        memory: input.option(Reader::number)?,
-        processes: input.option(Reader::number)?,
-        open_files: input.option(Reader::number)?,
-        file_size: input.option(Reader::number)?,
+        memory: input.option(WireReader::number)?,
+        processes: input.option(WireReader::number)?,
+        open_files: input.option(WireReader::number)?,
+        file_size: input.option(WireReader::number)?,
         cpu: input.option(|input| {
             let (seconds, nanos) = (input.number()?, u32::from_le_bytes(input.fixed()?));
             (nanos < 1_000_000_000).then(|| Duration::new(seconds, nanos))
@@ -107,25 +107,25 @@ fn decode_limits(input: &mut Reader<'_>) -> Option<ResourceLimits> {
     })
 }
 
-fn encode_mount(mount: &Mount, out: &mut Writer) {
+fn encode_mount(mount: &Mount, out: &mut WireWriter) {
     let (kind, source) = match mount {
         Mount::Writable(_) => (b'w', None),
         Mount::Pinned(_) => (b'p', None),
         Mount::ReadOnly(_) => (b'r', None),
         Mount::Hidden(_) => (b'h', None),
-        Mount::Private(Substitute { source, .. }) => (b'o', Some(source)),
-        Mount::Shown(Substitute { source, .. }) => (b's', Some(source)),
+        Mount::Private(BindMount { source, .. }) => (b'o', Some(source)),
+        Mount::Shown(BindMount { source, .. }) => (b's', Some(source)),
     };
     out.byte(kind);
     out.path(mount.path());
     source.into_iter().for_each(|source| out.path(source));
 }
 
-fn decode_mount(input: &mut Reader<'_>) -> Option<Mount> {
+fn decode_mount(input: &mut WireReader<'_>) -> Option<Mount> {
     let kind = input.byte()?;
     let path = input.path()?;
     let substitute =
-        |input: &mut Reader<'_>, place| input.path().map(|source| Substitute { place, source });
+        |input: &mut WireReader<'_>, place| input.path().map(|source| BindMount { place, source });
     match kind {
         b'w' => Some(Mount::Writable(path)),
         b'p' => Some(Mount::Pinned(path)),
@@ -145,9 +145,9 @@ fn place<T: PartialEq>(words: &[(&str, T)], value: T) -> u8 {
 
 /// Puts values one after the other; whatever has no fixed length begins with it.
 #[derive(Debug, Default)]
-struct Writer(Vec<u8>);
+struct WireWriter(Vec<u8>);
 
-impl Writer {
+impl WireWriter {
     fn byte(&mut self, byte: u8) {
         self.0.push(byte);
     }
@@ -186,9 +186,9 @@ impl Writer {
 
 /// What is still to be read.
 #[derive(Debug)]
-struct Reader<'a>(&'a [u8]);
+struct WireReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
@@ -248,7 +248,7 @@ impl<'a> Reader<'a> {
 
 /// What a file that comes along is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum FdRole {
     /// Where the new processes tell what became of them; it closes when the leader is its program.
     Notes,
     /// The directory in which the job runs.
@@ -264,7 +264,7 @@ pub(crate) enum Role {
     Lifeline,
 }
 
-impl Role {
+impl FdRole {
     pub(crate) const ALL: [Self; 8] = [
         Self::Notes,
         Self::Directory,
@@ -278,10 +278,10 @@ impl Role {
 
     /// The files of a new process, and the directory of its cgroup, each with what it is for.
     pub(crate) fn list<'a>(
-        files: Files<'a>,
+        files: ChildFiles<'a>,
         cgroup: Option<BorrowedFd<'a>>,
     ) -> impl Iterator<Item = (Self, BorrowedFd<'a>)> {
-        let Files { directory, stdin, stdout, stderr, report } = files;
+        let ChildFiles { directory, stdin, stdout, stderr, report } = files;
         let all = [
             (Self::Directory, Some(directory)),
             (Self::Stdin, stdin),
@@ -296,7 +296,7 @@ impl Role {
 
 /// The files of one launch, as the spawner has them.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedFiles {
     pub(crate) notes: OwnedFd,
     directory: OwnedFd,
     stdin: Option<OwnedFd>,
@@ -307,10 +307,10 @@ pub(crate) struct Received {
     pub(crate) lifeline: OwnedFd,
 }
 
-impl Received {
+impl ReceivedFiles {
     /// The files by what they are for; nothing where one is missing that every launch has.
-    pub(crate) fn sort(roles: &[Role], files: Vec<OwnedFd>) -> Option<Self> {
-        let mut by_role = [const { None }; Role::ALL.len()];
+    pub(crate) fn sort(roles: &[FdRole], files: Vec<OwnedFd>) -> Option<Self> {
+        let mut by_role = [const { None }; FdRole::ALL.len()];
         if roles.len() != files.len() {
             return None;
         }
@@ -323,8 +323,8 @@ impl Received {
     }
 
     /// Those that the leader starts with.
-    pub(crate) fn of_leader(&self) -> Files<'_> {
-        Files {
+    pub(crate) fn of_leader(&self) -> ChildFiles<'_> {
+        ChildFiles {
             directory: self.directory.as_fd(),
             stdin: self.stdin.as_ref().map(OwnedFd::as_fd),
             stdout: self.stdout.as_ref().map(OwnedFd::as_fd),
@@ -338,7 +338,7 @@ impl Received {
 
 /// What the server is told of a launch, in a few bytes that are written at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Note {
+pub(crate) enum SpawnerNote {
     /// The process that makes namespaces; it ends when the leader is born.
     Maker(Pid),
     /// The first process of the process namespace.
@@ -346,10 +346,10 @@ pub(crate) enum Note {
     /// The job's leader.
     Leader(Pid),
     /// It came to nothing.
-    Failed(Failure),
+    Failed(SpawnFailure),
 }
 
-impl Note {
+impl SpawnerNote {
     pub(crate) const BYTES: usize = 6;
 
     pub(crate) fn encode(self) -> [u8; Self::BYTES] {
@@ -372,9 +372,9 @@ impl Note {
             b'i' => pid().map(Self::Init),
             b'l' => pid().map(Self::Leader),
             b'f' => {
-                let step = *Step::ALL.get(usize::from(step))?;
+                let step = *SpawnStep::ALL.get(usize::from(step))?;
                 let errno = (1..4096).contains(&value).then(|| Errno::from_raw_os_error(value))?;
-                Some(Self::Failed(Failure { step, errno }))
+                Some(Self::Failed(SpawnFailure { step, errno }))
             }
             _ => None,
         }
@@ -382,8 +382,8 @@ impl Note {
 }
 
 /// A step by its place among all of them.
-fn number(step: Step) -> u8 {
-    let place = Step::ALL.iter().position(|known| *known == step);
+fn number(step: SpawnStep) -> u8 {
+    let place = SpawnStep::ALL.iter().position(|known| *known == step);
     place.and_then(|place| u8::try_from(place).ok()).unwrap_or_default()
 }
 
@@ -395,11 +395,11 @@ fn number(step: Step) -> u8 {
 pub(crate) const MOST_BYTES: usize = 8 << 20;
 
 const LENGTH_BYTES: usize = size_of::<u32>();
-const ANCILLARY_BYTES: usize = cmsg_space!(ScmRights(Role::ALL.len()));
+const ANCILLARY_BYTES: usize = cmsg_space!(ScmRights(FdRole::ALL.len()));
 
 /// A request as it arrives.
 #[derive(Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct SpawnerRequest {
     pub(crate) bytes: Vec<u8>,
     pub(crate) files: Vec<OwnedFd>,
 }
@@ -424,7 +424,7 @@ pub(crate) fn send_request(
 }
 
 /// Waits for a request; nothing when the other side is gone.
-pub(crate) fn receive_request(socket: BorrowedFd<'_>) -> Result<Option<Parcel>, Errno> {
+pub(crate) fn receive_request(socket: BorrowedFd<'_>) -> Result<Option<SpawnerRequest>, Errno> {
     let mut length = [0; LENGTH_BYTES];
     let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -447,17 +447,17 @@ pub(crate) fn receive_request(socket: BorrowedFd<'_>) -> Result<Option<Parcel>, 
     }
     let mut bytes = vec![0; length];
     receive_all(socket, &mut bytes)?;
-    Ok(Some(Parcel { bytes, files }))
+    Ok(Some(SpawnerRequest { bytes, files }))
 }
 
-pub(crate) fn send_answer(socket: BorrowedFd<'_>, answer: Note) -> Result<(), Errno> {
+pub(crate) fn send_answer(socket: BorrowedFd<'_>, answer: SpawnerNote) -> Result<(), Errno> {
     send_all(socket, &answer.encode())
 }
 
-pub(crate) fn receive_answer(socket: BorrowedFd<'_>) -> Result<Note, Errno> {
-    let mut bytes = [0; Note::BYTES];
+pub(crate) fn receive_answer(socket: BorrowedFd<'_>) -> Result<SpawnerNote, Errno> {
+    let mut bytes = [0; SpawnerNote::BYTES];
     receive_all(socket, &mut bytes)?;
-    Note::decode(bytes).ok_or(Errno::PROTO)
+    SpawnerNote::decode(bytes).ok_or(Errno::PROTO)
 }
 
 fn send_all(socket: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
@@ -501,8 +501,8 @@ mod tests {
             0 => Mount::Writable(place),
             1 => Mount::ReadOnly(place),
             2 => Mount::Pinned(place),
-            3 => Mount::Private(Substitute { place, source }),
-            4 => Mount::Shown(Substitute { place, source }),
+            3 => Mount::Private(BindMount { place, source }),
+            4 => Mount::Shown(BindMount { place, source }),
             _ => Mount::Hidden(place),
         })
     }
@@ -520,18 +520,18 @@ mod tests {
 
     prop_compose! {
         fn shut()(
-            profile in select(Profile::WORDS.to_vec()),
-            network in select(Network::WORDS.to_vec()),
+            profile in select(SandboxProfile::WORDS.to_vec()),
+            network in select(NetworkAccess::WORDS.to_vec()),
             backend in select(Backend::WORDS.to_vec()),
             sockets in (select(NetworkSockets::ALL.to_vec()), select(UnixSockets::ALL.to_vec())),
             limits in limits(),
             mounts in vec(mount(), 0..5),
             writable in of(vec(path(), 0..5)),
             untouchable in vec(any::<i32>(), 0..5),
-        ) -> Shut {
+        ) -> SandboxRules {
             let confinement = Confinement { profile: profile.1, network: network.1 };
             let sockets = SocketRules { network: sockets.0, unix: sockets.1 };
-            Shut { confinement, backend: backend.1, sockets, limits, mounts, writable, untouchable }
+            SandboxRules { confinement, backend: backend.1, sockets, limits, mounts, writable, untouchable }
         }
     }
 
@@ -539,18 +539,18 @@ mod tests {
         fn order()(
             path in c_string(),
             argv in vec(c_string(), 0..8),
-            env in vec(c_string().prop_map(Variable::from), 0..8),
+            env in vec(c_string().prop_map(EnvVariable::from), 0..8),
             terminal in of(c_string()),
             tag in of(any::<u64>()),
             shut in shut(),
-        ) -> Order {
-            let tag = tag.map(Tag::of_server);
-            Order { path, argv, env, terminal, tag, shut }
+        ) -> SpawnRequest {
+            let tag = tag.map(ProcessTag::of_server);
+            SpawnRequest { path, argv, env, terminal, tag, shut }
         }
     }
 
-    fn roles() -> impl Strategy<Value = Vec<Role>> {
-        vec(select(Role::ALL.to_vec()), 0..8)
+    fn roles() -> impl Strategy<Value = Vec<FdRole>> {
+        vec(select(FdRole::ALL.to_vec()), 0..8)
     }
 
     proptest! {
@@ -583,26 +583,26 @@ mod files_tests {
 
     #[test]
     fn each_file_goes_where_it_belongs() {
-        let roles = [Role::Stderr, Role::Lifeline, Role::Directory, Role::Notes];
-        let files = Received::sort(&roles, roles.map(|_| file()).into()).unwrap();
+        let roles = [FdRole::Stderr, FdRole::Lifeline, FdRole::Directory, FdRole::Notes];
+        let files = ReceivedFiles::sort(&roles, roles.map(|_| file()).into()).unwrap();
         assert!(files.stderr.is_some() && files.stdout.is_none() && files.cgroup.is_none());
     }
 
     #[test]
     fn no_launch_without_a_place_and_a_way_to_tell() {
-        let needed = [Role::Notes, Role::Directory, Role::Lifeline];
-        assert!(Received::sort(&needed, needed.map(|_| file()).into()).is_some());
+        let needed = [FdRole::Notes, FdRole::Directory, FdRole::Lifeline];
+        assert!(ReceivedFiles::sort(&needed, needed.map(|_| file()).into()).is_some());
         for missing in 0..needed.len() {
             let mut some = needed.to_vec();
             some.remove(missing);
-            assert!(Received::sort(&some, vec![file(), file()]).is_none(), "{some:?}");
+            assert!(ReceivedFiles::sort(&some, vec![file(), file()]).is_none(), "{some:?}");
         }
-        assert!(Received::sort(&needed, vec![file(), file()]).is_none());
+        assert!(ReceivedFiles::sort(&needed, vec![file(), file()]).is_none());
     }
 
     #[test]
     fn a_role_is_its_place_in_the_list() {
-        for (place, role) in Role::ALL.into_iter().enumerate() {
+        for (place, role) in FdRole::ALL.into_iter().enumerate() {
             assert_eq!(role as usize, place);
         }
     }
@@ -616,9 +616,9 @@ mod note_tests {
 
     #[test]
     fn every_step_crosses_the_pipe() {
-        for step in Step::ALL {
-            let note = Note::Failed(step.failed(Errno::ACCESS));
-            assert_eq!(Note::decode(note.encode()), Some(note), "{step:?}");
+        for step in SpawnStep::ALL {
+            let note = SpawnerNote::Failed(step.failed(Errno::ACCESS));
+            assert_eq!(SpawnerNote::decode(note.encode()), Some(note), "{step:?}");
         }
     }
 
@@ -626,15 +626,15 @@ mod note_tests {
         #[test]
         fn what_is_told_is_understood(pid in 1..i32::MAX) {
             let pid = Pid::from_raw(pid).unwrap();
-            for note in [Note::Maker(pid), Note::Init(pid), Note::Leader(pid)] {
-                prop_assert_eq!(Note::decode(note.encode()), Some(note));
+            for note in [SpawnerNote::Maker(pid), SpawnerNote::Init(pid), SpawnerNote::Leader(pid)] {
+                prop_assert_eq!(SpawnerNote::decode(note.encode()), Some(note));
             }
         }
 
         #[test]
-        fn noise_is_no_other_note(bytes: [u8; Note::BYTES]) {
-            if let Some(note) = Note::decode(bytes) {
-                prop_assert_eq!(Note::decode(note.encode()), Some(note));
+        fn noise_is_no_other_note(bytes: [u8; SpawnerNote::BYTES]) {
+            if let Some(note) = SpawnerNote::decode(bytes) {
+                prop_assert_eq!(SpawnerNote::decode(note.encode()), Some(note));
             }
         }
     }

@@ -12,19 +12,19 @@ use rustix::process::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::members::{Identity, Load};
+use super::members::{TreeIdentity, TreeLoad};
 use crate::cgroup::JobCgroup;
 use crate::children::{Child, Children};
 use crate::confinement::ResourceLimits;
-use crate::load::{self, Glance};
-use crate::processes::{Stat, number};
-use crate::sandbox::job_resources::{Holdings, Inhabitants, KillMeans};
-use crate::syscalls::Ended;
-use crate::syscalls::in_place;
-use crate::vfork_spawn::Newborn;
+use crate::load::{self, HostLoad};
+use crate::processes::{ProcStat, number};
+use crate::sandbox::job_resources::{JobResources, KillMethod, Occupancy};
+use crate::syscalls::ChildExit;
+use crate::syscalls::block_in_place;
+use crate::vfork_spawn::SpawnedChild;
 use crate::{processes, syscalls};
 
-/// How long [`Tree::kill`] tries while nobody ends.
+/// How long [`ProcessTree::kill`] tries while nobody ends.
 const KILL_LIMIT: Duration = Duration::from_millis(1500);
 
 /// The number of scans of all processes after which a tree counts as empty that shows nobody.
@@ -42,8 +42,8 @@ const SCAN_PAUSE: Duration = Duration::from_millis(5);
 /// verified descendants of this server are ever signalled. The calls read many small files: make
 /// them on a thread that may block.
 #[derive(Debug, Clone)]
-pub struct Tree {
-    identity: Arc<Identity>,
+pub struct ProcessTree {
+    identity: Arc<TreeIdentity>,
 }
 
 /// The activity of a tree at one moment.
@@ -59,8 +59,8 @@ pub struct TreeActivity {
     pub waiting_for_input: bool,
 }
 
-impl Tree {
-    pub(crate) fn new(identity: Arc<Identity>) -> Self {
+impl ProcessTree {
+    pub(crate) fn new(identity: Arc<TreeIdentity>) -> Self {
         if identity.trees().open_tree(&identity) {
             // Whoever follows children waits without a limit while there is no tree.
             kill_process(getpid(), Signal::CHILD).ok();
@@ -68,7 +68,7 @@ impl Tree {
         Self { identity }
     }
 
-    pub(crate) fn identity(&self) -> &Identity {
+    pub(crate) fn identity(&self) -> &TreeIdentity {
         &self.identity
     }
 
@@ -103,7 +103,7 @@ impl Tree {
     /// process is stuck in the kernel or belongs to another user.
     #[must_use = "who is still alive was not ended"]
     pub fn kill(&self) -> Vec<u32> {
-        self.identity.holdings(Holdings::end_processes);
+        self.identity.holdings(JobResources::end_processes);
         let mut alive =
             self.identity.trees().children.end_all(|| self.identity.members_to_end(), KILL_LIMIT);
         if alive.is_empty() {
@@ -122,7 +122,7 @@ impl Tree {
     /// Living processes that may belong to this tree or to another that is not over. They end with
     /// the last of those.
     #[must_use]
-    pub fn unattributed(&self) -> Vec<u32> {
+    pub fn unattributed_pids(&self) -> Vec<u32> {
         self.identity
             .trees()
             .without_owner_beside(self.identity.id())
@@ -131,17 +131,17 @@ impl Tree {
             .collect()
     }
 
-    /// The strongest means by which [`Tree::kill`] ends the processes. Whatever it is, a walk
+    /// The strongest means by which [`ProcessTree::kill`] ends the processes. Whatever it is, a walk
     /// through all processes then makes sure.
     #[must_use]
-    pub fn kill_means(&self) -> KillMeans {
-        self.identity.holdings(Holdings::kill_means).unwrap_or(KillMeans::Walk)
+    pub fn kill_method(&self) -> KillMethod {
+        self.identity.holdings(JobResources::kill_method).unwrap_or(KillMethod::Walk)
     }
 
     /// The processes that are alive. Where /proc shows none of them, those that the kernel lists in
     /// the cgroup: while there are any the tree is not over.
     #[must_use]
-    pub fn alive(&self) -> Vec<u32> {
+    pub fn living_pids(&self) -> Vec<u32> {
         let living = self.living();
         if living.is_empty() && self.identity.is_leader_reaped() {
             return self.listed_in_cgroup();
@@ -155,15 +155,16 @@ impl Tree {
     /// Neither, no survivor: also where its cgroup is empty, which a process may have left.
     #[must_use]
     pub fn survivors_after_exit(&self) -> Vec<u32> {
-        let inhabitants = self.identity.holdings(Holdings::inhabitants);
-        let may_survive = match inhabitants.unwrap_or(Inhabitants::Unknown) {
-            Inhabitants::Some => true,
-            Inhabitants::None | Inhabitants::Unknown => {
-                self.leaders_group_lives() || !matches!(self.adopted(), Adopted::None)
+        let inhabitants = self.identity.holdings(JobResources::inhabitants);
+        let may_survive = match inhabitants.unwrap_or(Occupancy::Unknown) {
+            Occupancy::Some => true,
+            Occupancy::None | Occupancy::Unknown => {
+                self.leaders_group_lives() || !matches!(self.adopted(), AdoptedMembers::None)
             }
         };
         let may_survive = may_survive || self.identity.trees().may_tell_more(self.identity.id());
-        let survivors = if may_survive { in_place(|| self.alive()) } else { Vec::new() };
+        let survivors =
+            if may_survive { block_in_place(|| self.living_pids()) } else { Vec::new() };
         if survivors.is_empty() {
             self.close();
         }
@@ -172,8 +173,8 @@ impl Tree {
 
     /// Takes a glance at the host that the tree runs on; `None` where the kernel does not tell.
     #[must_use]
-    pub fn glance(&self) -> Option<Glance> {
-        load::glance(&self.identity.trees().cgroups)
+    pub fn read_host_load(&self) -> Option<HostLoad> {
+        load::read_host_load(&self.identity.trees().cgroups)
     }
 
     /// Lets go of what was held for a tree of which nobody is left, and ends the orphans that could
@@ -182,7 +183,7 @@ impl Tree {
         self.identity.release();
         let trees = self.identity.trees();
         if trees.has_unowned() {
-            in_place(|| trees.end_unowned());
+            block_in_place(|| trees.end_unowned());
         }
     }
 
@@ -192,23 +193,23 @@ impl Tree {
         let members = self.in_cgroup().unwrap_or_else(|| self.living());
         TreeActivity {
             processes: members.len(),
-            cpu: members.iter().map(Stat::cpu).sum(),
-            rss_bytes: members.iter().map(Stat::rss_bytes).sum(),
+            cpu: members.iter().map(ProcStat::cpu).sum(),
+            rss_bytes: members.iter().map(ProcStat::rss_bytes).sum(),
             waiting_for_input: members.iter().any(|stat| self.identity.waits_for_input(stat.pid)),
         }
     }
 
     /// The processes in its cgroup, where anybody is in it: found without a scan of all processes of
     /// the host. Those that left it are not among them.
-    fn in_cgroup(&self) -> Option<Vec<Stat>> {
-        let init = self.identity.holdings(Holdings::init).flatten();
+    fn in_cgroup(&self) -> Option<Vec<ProcStat>> {
+        let init = self.identity.holdings(JobResources::init).flatten();
         let mut living = self.identity.cgroup(JobCgroup::members)?;
-        living.retain(|stat| Some(stat.pid) != init && stat.alive());
+        living.retain(|stat| Some(stat.pid) != init && stat.is_alive());
         (!living.is_empty()).then_some(living)
     }
 
     fn listed_in_cgroup(&self) -> Vec<u32> {
-        self.identity.holdings(Holdings::listed_processes).unwrap_or_default()
+        self.identity.holdings(JobResources::listed_processes).unwrap_or_default()
     }
 
     /// Waits until nobody is in the cgroup, where those are ended that /proc does not show. Returns
@@ -225,21 +226,21 @@ impl Tree {
     }
 
     /// The living processes that /proc shows. Closes the tree if nobody is left in it.
-    fn living(&self) -> Vec<Stat> {
+    fn living(&self) -> Vec<ProcStat> {
         let mut scans = 0;
         loop {
             let mut members = self.identity.members();
-            members.retain(Stat::alive);
+            members.retain(ProcStat::is_alive);
             scans += 1;
             if !members.is_empty() || !self.identity.is_leader_reaped() {
                 return members;
             }
-            if let Adopted::Members(missed) = self.adopted() {
+            if let AdoptedMembers::Members(missed) = self.adopted() {
                 return missed;
             }
             // The namespace knows better: one scan may miss who is just falling to its first process.
             let is_inhabited =
-                self.identity.holdings(Holdings::inhabitants) == Some(Inhabitants::Some);
+                self.identity.holdings(JobResources::inhabitants) == Some(Occupancy::Some);
             let is_open = self.identity.trees().may_tell_more(self.identity.id());
             if !is_inhabited && !is_open || scans == EMPTY_SCANS {
                 // However long it takes, a tree is not over while somebody is in its cgroup.
@@ -262,15 +263,17 @@ impl Tree {
     /// A scan of all processes takes long enough to miss a process that keeps handing over to a child
     /// of its own: the parent ends before it is read, and the child began after the list was. Here
     /// an ended child shows that this may have happened, and its children are in the next list.
-    fn adopted(&self) -> Adopted {
+    fn adopted(&self) -> AdoptedMembers {
         let mut known_dead = HashSet::new();
         let trees = self.identity.trees();
         for _ in 0..CHILD_READINGS {
-            let Ok(listed) = trees.children.main_thread_children() else { return Adopted::Unknown };
+            let Ok(listed) = trees.children.main_thread_children() else {
+                return AdoptedMembers::Unknown;
+            };
             let adopted = trees.adopted_children();
             let (mut members, mut dead) = (Vec::new(), HashSet::new());
             for pid in listed.into_iter().filter(|pid| !trees.children.is_owned(*pid)) {
-                match processes::stat(pid).filter(Stat::alive) {
+                match processes::stat(pid).filter(ProcStat::is_alive) {
                     Some(stat) if trees.owner_of(&stat, &adopted) == Some(self.identity.id()) => {
                         members.push(stat);
                     }
@@ -281,22 +284,22 @@ impl Tree {
                 }
             }
             if !members.is_empty() {
-                return Adopted::Members(members);
+                return AdoptedMembers::Members(members);
             }
             if dead.is_subset(&known_dead) {
-                return Adopted::None;
+                return AdoptedMembers::None;
             }
             trees.children.reap_adopted(&dead.iter().copied().collect::<Vec<_>>());
             known_dead = dead;
         }
-        Adopted::Unknown
+        AdoptedMembers::Unknown
     }
 
-    /// Ends the processes that scans of all processes miss (see [`Tree::adopted`]). Returns who is
+    /// Ends the processes that scans of all processes miss (see [`ProcessTree::adopted`]). Returns who is
     /// still alive after [`KILL_LIMIT`].
     fn end_adopted(&self) -> Vec<u32> {
         let deadline = Instant::now() + KILL_LIMIT;
-        while let Adopted::Members(members) = self.adopted() {
+        while let AdoptedMembers::Members(members) = self.adopted() {
             if Instant::now() >= deadline {
                 return members.iter().map(|stat| number(stat.pid)).collect();
             }
@@ -309,13 +312,13 @@ impl Tree {
         Vec::new()
     }
 
-    fn is_in_leaders_group(&self, stat: &Stat) -> bool {
+    fn is_in_leaders_group(&self, stat: &ProcStat) -> bool {
         stat.group == self.identity.leader().as_raw_nonzero().get()
     }
 
     /// One call for the whole group: nobody in it can be missed or get the signal twice. While
     /// one of its processes lives, the group's number is not given to another.
-    fn signal_group(&self, members: &[&Stat], signal: Signal) -> usize {
+    fn signal_group(&self, members: &[&ProcStat], signal: Signal) -> usize {
         let sent =
             !members.is_empty() && kill_process_group(self.identity.leader(), signal).is_ok();
         if sent { members.len() } else { 0 }
@@ -324,9 +327,9 @@ impl Tree {
 
 /// The processes of a tree among the children that we did not create.
 #[derive(Debug)]
-enum Adopted {
+enum AdoptedMembers {
     None,
-    Members(Vec<Stat>),
+    Members(Vec<ProcStat>),
     /// The kernel does not list our children, or they end faster than they are read.
     Unknown,
 }
@@ -339,12 +342,12 @@ fn leaves_stopped(signal: Signal) -> bool {
 
 // What the kernel itself measures of a tree, and holds it to.
 
-impl Tree {
+impl ProcessTree {
     /// Those of its limits that the kernel does not hold for the tree as a whole: somebody has to
     /// watch over them.
     #[must_use]
-    pub fn unheld(&self, limits: &ResourceLimits) -> ResourceLimits {
-        self.identity().cgroup(|cgroup| cgroup.unheld(limits)).unwrap_or(*limits)
+    pub fn unenforced_limits(&self, limits: &ResourceLimits) -> ResourceLimits {
+        self.identity().cgroup(|cgroup| cgroup.unenforced_limits(limits)).unwrap_or(*limits)
     }
 
     /// Processes and threads in its cgroup, where it has one: cheap, and without those that left.
@@ -353,7 +356,7 @@ impl Tree {
     pub fn tasks_in_cgroup(&self) -> Option<u64> {
         let tasks = self.identity().cgroup(JobCgroup::tasks).flatten()?;
         // The first process of a namespace is ours and no part of the job.
-        let init = self.identity().holdings(Holdings::init).flatten();
+        let init = self.identity().holdings(JobResources::init).flatten();
         Some(tasks.saturating_sub(u64::from(init.is_some())))
     }
 
@@ -390,11 +393,11 @@ impl Tree {
     }
 
     /// Keeps it from growing: ends its cgroup or its namespace by one call, else ends the group of a
-    /// leader that lives and stops the rest, `seen` first. [`Tree::kill`] has to follow. Blocks.
-    pub fn end_growth(&self, seen: &Load) {
+    /// leader that lives and stops the rest, `seen` first. [`ProcessTree::kill`] has to follow. Blocks.
+    pub fn stop_growth(&self, seen: &TreeLoad) {
         let identity = self.identity();
-        let means = identity.holdings(Holdings::end_processes).unwrap_or(KillMeans::Walk);
-        if means != KillMeans::Walk {
+        let means = identity.holdings(JobResources::end_processes).unwrap_or(KillMethod::Walk);
+        if means != KillMethod::Walk {
             return;
         }
         self.signal_leaders_group(Signal::KILL);
@@ -411,7 +414,7 @@ impl Tree {
 
     /// CPU time of all that was ever in it, where the kernel counts that.
     #[must_use]
-    pub fn cpu_in_all(&self) -> Option<Duration> {
+    pub fn total_cpu(&self) -> Option<Duration> {
         self.identity().cgroup(JobCgroup::cpu).flatten()
     }
 }
@@ -425,12 +428,12 @@ pub struct Exit {
     pub status: ExitKind,
     /// What it and the children that it waited for used. `max_rss_bytes` is 0 where it is not
     /// known: the kernel starts a child's peak at the server's own, so a smaller one cannot be seen.
-    pub usage: Usage,
+    pub usage: ResourceUsage,
 }
 
 /// CPU time and memory of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
+pub struct ResourceUsage {
     /// User and system time.
     pub cpu: Duration,
     /// The largest resident set of any one process.
@@ -453,17 +456,17 @@ pub enum ExitKind {
 
 /// The first process of a tree.
 ///
-/// Dropped without [`Leader::wait`], it is neither ended nor lost: it is reaped as an orphan is.
+/// Dropped without [`LeaderProcess::wait`], it is neither ended nor lost: it is reaped as an orphan is.
 #[derive(Debug)]
-pub struct Leader {
+pub struct LeaderProcess {
     child: Child,
     pidfd: AsyncFd<OwnedFd>,
-    identity: Arc<Identity>,
+    identity: Arc<TreeIdentity>,
 }
 
 /// A new child, of whose end the runtime will tell. After an error it is gone.
-pub(crate) fn watch(newborn: Newborn) -> io::Result<(Child, AsyncFd<OwnedFd>)> {
-    let Newborn { child, pidfd } = newborn;
+pub(crate) fn watch(newborn: SpawnedChild) -> io::Result<(Child, AsyncFd<OwnedFd>)> {
+    let SpawnedChild { child, pidfd } = newborn;
     match syscalls::register(pidfd, Interest::READABLE) {
         Ok(pidfd) => Ok((child, pidfd)),
         Err(error) => {
@@ -473,8 +476,8 @@ pub(crate) fn watch(newborn: Newborn) -> io::Result<(Child, AsyncFd<OwnedFd>)> {
     }
 }
 
-impl Leader {
-    pub(crate) fn new(child: Child, pidfd: AsyncFd<OwnedFd>, identity: Arc<Identity>) -> Self {
+impl LeaderProcess {
+    pub(crate) fn new(child: Child, pidfd: AsyncFd<OwnedFd>, identity: Arc<TreeIdentity>) -> Self {
         Self { child, pidfd, identity }
     }
 
@@ -494,11 +497,11 @@ impl Leader {
     }
 }
 
-fn exit(ended: Ended, children: &Children) -> Exit {
+fn exit(ended: ChildExit, children: &Children) -> Exit {
     // A spawned child begins with the server's memory: a peak up to ours may be ours.
     let is_its_own = children.is_above_own_peak(ended.max_rss_bytes);
     let max_rss_bytes = if is_its_own { ended.max_rss_bytes } else { 0 };
-    Exit { status: decode(ended.status), usage: Usage { cpu: ended.cpu, max_rss_bytes } }
+    Exit { status: decode(ended.status), usage: ResourceUsage { cpu: ended.cpu, max_rss_bytes } }
 }
 
 const fn decode(status: i32) -> ExitKind {
@@ -516,25 +519,29 @@ mod tests {
 
     use rustix::process::Pid;
 
-    use super::super::members::Evidence;
+    use super::super::members::TreeEvidence;
     use super::*;
     use crate::host::tests::host;
-    use crate::sandbox::job_resources::Surroundings;
+    use crate::sandbox::job_resources::SandboxResources;
 
     /// A number that no process has: above the highest that Linux gives out.
     const HIDDEN: u32 = (1 << 22) + 1;
 
     /// A tree whose leader was reaped, and whose cgroup has these files.
-    fn tree_in_cgroup(dir: &std::path::Path) -> Tree {
+    fn tree_in_cgroup(dir: &std::path::Path) -> ProcessTree {
         let mut leader = Command::new("true").spawn().unwrap();
         leader.wait().unwrap();
         let leader = Pid::from_raw(leader.id().cast_signed()).unwrap();
         let cgroup = JobCgroup::in_directory(dir.to_owned());
-        let holdings = Holdings::new(None, Surroundings::from(cgroup));
-        let identity =
-            Identity::new(Arc::clone(host().trees()), leader, u64::MAX, Evidence::default());
+        let holdings = JobResources::new(None, SandboxResources::from(cgroup));
+        let identity = TreeIdentity::new(
+            Arc::clone(host().trees()),
+            leader,
+            u64::MAX,
+            TreeEvidence::default(),
+        );
         identity.leader_was_reaped();
-        Tree::new(Arc::new(identity.holding(holdings)))
+        ProcessTree::new(Arc::new(identity.holding(holdings)))
     }
 
     #[test]
@@ -546,16 +553,16 @@ mod tests {
         let tree = tree_in_cgroup(dir.path());
         let is_closed = || tree.identity.holdings(|_| ()).is_none();
         assert_eq!(tree.survivors_after_exit(), [HIDDEN]);
-        assert_eq!(tree.alive(), [HIDDEN]);
+        assert_eq!(tree.living_pids(), [HIDDEN]);
         assert_eq!(tree.read_activity().processes, 0, "nothing is known of it");
         assert_eq!(tree.kill(), [HIDDEN]);
         assert!(dir.path().join("cgroup.kill").exists());
         // Processes of another namespace have no number here.
         write("cgroup.procs", "0\n");
-        assert_eq!(tree.alive(), [0]);
+        assert_eq!(tree.living_pids(), [0]);
         assert!(!is_closed());
         write("cgroup.events", "populated 0\nfrozen 0\n");
-        assert_eq!(tree.alive(), [0; 0]);
+        assert_eq!(tree.living_pids(), [0; 0]);
         assert!(is_closed());
     }
 
@@ -563,7 +570,7 @@ mod tests {
     fn a_tree_whose_cgroup_was_removed_can_be_over() {
         let dir = tempfile::tempdir().unwrap();
         let tree = tree_in_cgroup(dir.path());
-        assert_eq!((tree.alive(), tree.kill()), (Vec::new(), Vec::new()));
+        assert_eq!((tree.living_pids(), tree.kill()), (Vec::new(), Vec::new()));
         assert!(tree.identity.holdings(|_| ()).is_none());
     }
 }

@@ -8,47 +8,47 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
-use super::Tree;
+use super::ProcessTree;
 use super::orphans::{AdoptedChildren, TreeId, TreeRegistry};
 use crate::cgroup::JobCgroup;
-use crate::child_defaults::Tag;
-use crate::processes::{self, ProcessKey, Snapshot, Stat, State};
-use crate::sandbox::job_resources::Holdings;
-use crate::stdio::FileNames;
+use crate::child_defaults::ProcessTag;
+use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, ProcessState};
+use crate::sandbox::job_resources::JobResources;
+use crate::stdio::StdioNames;
 use crate::syscalls;
 
 /// What tells the processes of one tree from all others.
 #[derive(Debug)]
-pub(crate) struct Identity {
+pub(crate) struct TreeIdentity {
     trees: Arc<TreeRegistry>,
     id: TreeId,
     leader: Pid,
     /// No process of the tree started before this.
     born: u64,
-    evidence: Evidence,
+    evidence: TreeEvidence,
     /// From then on the leader's number, and that of its session and group, may be somebody else's.
     leader_reaped: AtomicBool,
     /// What is held for the tree until it is over.
-    holdings: Mutex<Option<Holdings>>,
+    holdings: Mutex<Option<JobResources>>,
     /// The members that the last scan found: they stay members when all other evidence is gone.
     seen: Mutex<HashSet<ProcessKey>>,
 }
 
 /// What the processes of a tree carry in themselves.
 #[derive(Debug, Default)]
-pub(crate) struct Evidence {
-    pub(crate) tag: Option<Tag>,
+pub(crate) struct TreeEvidence {
+    pub(crate) tag: Option<ProcessTag>,
     /// A whole variable, `NAME=value`.
     pub(crate) marker: Option<Vec<u8>>,
-    pub(crate) files: FileNames,
+    pub(crate) files: StdioNames,
 }
 
-impl Identity {
+impl TreeIdentity {
     pub(crate) fn new(
         trees: Arc<TreeRegistry>,
         leader: Pid,
         born: u64,
-        evidence: Evidence,
+        evidence: TreeEvidence,
     ) -> Self {
         Self {
             id: trees.children.new_serial(),
@@ -63,7 +63,7 @@ impl Identity {
     }
 
     /// The same, and what is held for it.
-    pub(crate) fn holding(mut self, holdings: Holdings) -> Self {
+    pub(crate) fn holding(mut self, holdings: JobResources) -> Self {
         self.holdings = Mutex::new(Some(holdings));
         self
     }
@@ -99,7 +99,7 @@ impl Identity {
     }
 
     /// What is asked of the holdings, while there are any.
-    pub(crate) fn holdings<T>(&self, ask: impl FnOnce(&Holdings) -> T) -> Option<T> {
+    pub(crate) fn holdings<T>(&self, ask: impl FnOnce(&JobResources) -> T) -> Option<T> {
         self.holdings.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(ask)
     }
 
@@ -113,22 +113,22 @@ impl Identity {
 
     /// All processes of the tree, zombies included, by one scan of /proc: those of its cgroup, and
     /// those that [`attribute`] finds.
-    pub(crate) fn members(&self) -> Vec<Stat> {
-        self.members_in(&Snapshot::take())
+    pub(crate) fn members(&self) -> Vec<ProcStat> {
+        self.members_in(&ProcessSnapshot::take())
     }
 
     /// The processes of the tree, and the orphans that can be of no other tree any more.
-    pub(crate) fn members_to_end(&self) -> Vec<Stat> {
-        let snapshot = Snapshot::take();
+    pub(crate) fn members_to_end(&self) -> Vec<ProcStat> {
+        let snapshot = ProcessSnapshot::take();
         let mut members = self.members_in(&snapshot);
         members.extend(self.trees.left_to(self.id, &snapshot));
         members
     }
 
-    fn members_in(&self, snapshot: &Snapshot) -> Vec<Stat> {
+    fn members_in(&self, snapshot: &ProcessSnapshot) -> Vec<ProcStat> {
         let mut members = self.trees.attribute(snapshot, &[self]).pop().unwrap_or_default();
-        let found: HashSet<ProcessKey> = members.iter().map(Stat::key).collect();
-        let init = self.holdings(Holdings::init).flatten();
+        let found: HashSet<ProcessKey> = members.iter().map(ProcStat::key).collect();
+        let init = self.holdings(JobResources::init).flatten();
         // Read after the snapshot: whoever is in the cgroup by now is a member, however it got there.
         let others = self.cgroup(JobCgroup::members).unwrap_or_default().into_iter();
         members
@@ -137,7 +137,7 @@ impl Identity {
         members
     }
 
-    fn shares_session(&self, stat: &Stat) -> bool {
+    fn shares_session(&self, stat: &ProcStat) -> bool {
         let leader = self.leader.as_raw_nonzero().get();
         (stat.session == leader || stat.group == leader)
             && stat.started >= self.born
@@ -152,7 +152,7 @@ impl Identity {
     }
 
     fn is_of_other_tree(&self, pid: Pid) -> bool {
-        let tag = Tag::read(pid).filter(|tag| !tag.is_of_server());
+        let tag = ProcessTag::read(pid).filter(|tag| !tag.is_of_server());
         self.evidence.tag.is_some() && tag.is_some() && tag != self.evidence.tag
     }
 
@@ -162,14 +162,18 @@ impl Identity {
     }
 
     /// The evidence that no process has by chance: its cgroup, or the tag in its limits.
-    pub(crate) fn is_marked_by_kernel(&self, tag: Option<Tag>, cgroup: Option<&Path>) -> bool {
+    pub(crate) fn is_marked_by_kernel(
+        &self,
+        tag: Option<ProcessTag>,
+        cgroup: Option<&Path>,
+    ) -> bool {
         let is_inside = |path: &Path| self.cgroup(|cgroup| cgroup.holds(path)) == Some(true);
         cgroup.is_some_and(is_inside) || (self.evidence.tag.is_some() && tag == self.evidence.tag)
     }
 
     /// `true` if this is the tag of another tree of this server.
-    pub(crate) fn is_of_sibling(&self, tag: Option<Tag>) -> bool {
-        let is_sibling = |ours: Tag| {
+    pub(crate) fn is_of_sibling(&self, tag: Option<ProcessTag>) -> bool {
+        let is_sibling = |ours: ProcessTag| {
             tag.is_some_and(|tag| tag.same_server(ours) && !tag.is_of_server() && tag != ours)
         };
         self.evidence.tag.is_some_and(is_sibling)
@@ -177,7 +181,7 @@ impl Identity {
 
     /// `true` if orphans of the tree fall to the first process of its own namespace.
     pub(crate) fn has_namespace(&self) -> bool {
-        self.holdings(Holdings::init).flatten().is_some()
+        self.holdings(JobResources::init).flatten().is_some()
     }
 
     fn has_our_marker(&self, pid: Pid) -> bool {
@@ -197,9 +201,9 @@ impl Identity {
     }
 
     /// Keeps the living among these, so that they stay members when all other evidence is gone.
-    pub(crate) fn remember(&self, members: &[Stat]) {
+    pub(crate) fn remember(&self, members: &[ProcStat]) {
         let alive: HashSet<ProcessKey> =
-            members.iter().filter(|stat| stat.alive()).map(Stat::key).collect();
+            members.iter().filter(|stat| stat.is_alive()).map(ProcStat::key).collect();
         let missing: Vec<ProcessKey> = self.lock_seen().difference(&alive).copied().collect();
         // Another scan may have seen later what this one could not see yet.
         let gone: Vec<_> = missing.into_iter().filter(|key| !processes::is_alive(*key)).collect();
@@ -215,7 +219,7 @@ impl Identity {
     }
 }
 
-impl Drop for Identity {
+impl Drop for TreeIdentity {
     fn drop(&mut self) {
         self.trees.close_tree(self.id);
     }
@@ -225,20 +229,24 @@ impl TreeRegistry {
     /// The processes of each of these trees, zombies included, in the trees' order.
     ///
     /// Walks down from the server, so that nobody who is not our descendant can be among them.
-    pub(crate) fn attribute(&self, snapshot: &Snapshot, trees: &[&Identity]) -> Vec<Vec<Stat>> {
-        let owners = Owners::new(self, trees);
+    pub(crate) fn attribute(
+        &self,
+        snapshot: &ProcessSnapshot,
+        trees: &[&TreeIdentity],
+    ) -> Vec<Vec<ProcStat>> {
+        let owners = OwnerIndex::new(self, trees);
         let mut children = snapshot.by_parent();
         let mut below = |pid: Pid| children.remove(&pid.as_raw_nonzero().get()).unwrap_or_default();
         let mut members = vec![Vec::new(); trees.len()];
-        let mut todo: Vec<(&Stat, Parent)> = Vec::new();
-        todo.extend(below(getpid()).into_iter().map(|stat| (stat, Parent::Server)));
+        let mut todo: Vec<(&ProcStat, ParentKind)> = Vec::new();
+        todo.extend(below(getpid()).into_iter().map(|stat| (stat, ParentKind::Server)));
         while let Some((stat, parent)) = todo.pop() {
             let owner = owners.find(stat, parent);
             // The first process of a namespace is ours and no part of the job: only what falls to it is.
             if let Some(tree) = owner.filter(|_| !owners.inits.contains_key(&stat.pid)) {
                 members[tree].push(*stat);
             }
-            let parent = owner.map_or(Parent::Stranger, Parent::Member);
+            let parent = owner.map_or(ParentKind::Stranger, ParentKind::Member);
             todo.extend(below(stat.pid).into_iter().map(|child| (child, parent)));
         }
         members
@@ -247,7 +255,7 @@ impl TreeRegistry {
 
 /// The relation of a process's parent to the trees.
 #[derive(Debug, Clone, Copy)]
-enum Parent {
+enum ParentKind {
     Server,
     Member(usize),
     Stranger,
@@ -255,9 +263,9 @@ enum Parent {
 
 /// The evidence by which processes are told apart, for many trees at once.
 #[derive(Debug)]
-struct Owners<'a> {
+struct OwnerIndex<'a> {
     registry: &'a TreeRegistry,
-    trees: &'a [&'a Identity],
+    trees: &'a [&'a TreeIdentity],
     ids: HashMap<TreeId, usize>,
     leaders: HashMap<i32, usize>,
     /// The first processes of namespaces, to which orphans fall.
@@ -266,8 +274,8 @@ struct Owners<'a> {
     adopted: AdoptedChildren<'a>,
 }
 
-impl<'a> Owners<'a> {
-    fn new(registry: &'a TreeRegistry, trees: &'a [&'a Identity]) -> Self {
+impl<'a> OwnerIndex<'a> {
+    fn new(registry: &'a TreeRegistry, trees: &'a [&'a TreeIdentity]) -> Self {
         let mut by_age: Vec<_> = trees.iter().copied().enumerate().collect();
         // Of two trees whose leaders had the same number, only the later can have it now.
         by_age.sort_by_key(|(_, identity)| identity.born);
@@ -276,7 +284,7 @@ impl<'a> Owners<'a> {
         for (index, identity) in by_age {
             ids.insert(identity.id, index);
             leaders.insert(identity.leader.as_raw_nonzero().get(), index);
-            let init = identity.holdings(Holdings::init).flatten();
+            let init = identity.holdings(JobResources::init).flatten();
             inits.extend(init.map(|init| (init, index)));
             seen.extend(identity.lock_seen().iter().map(|key| (*key, index)));
         }
@@ -284,24 +292,24 @@ impl<'a> Owners<'a> {
         Self { registry, trees, ids, leaders, inits, seen, adopted }
     }
 
-    fn find(&self, stat: &Stat, parent: Parent) -> Option<usize> {
+    fn find(&self, stat: &ProcStat, parent: ParentKind) -> Option<usize> {
         let by_itself = || self.by_session(stat).or_else(|| self.seen.get(&stat.key()).copied());
         match parent {
-            Parent::Member(tree) => Some(tree),
-            Parent::Server => {
+            ParentKind::Member(tree) => Some(tree),
+            ParentKind::Server => {
                 let init = self.inits.get(&stat.pid).copied();
                 init.or_else(by_itself).or_else(|| self.as_orphan(stat))
             }
-            Parent::Stranger => by_itself(),
+            ParentKind::Stranger => by_itself(),
         }
     }
 
-    fn by_session(&self, stat: &Stat) -> Option<usize> {
+    fn by_session(&self, stat: &ProcStat) -> Option<usize> {
         let tree = *self.leaders.get(&stat.session).or_else(|| self.leaders.get(&stat.group))?;
         self.trees[tree].shares_session(stat).then_some(tree)
     }
 
-    fn as_orphan(&self, stat: &Stat) -> Option<usize> {
+    fn as_orphan(&self, stat: &ProcStat) -> Option<usize> {
         if self.registry.children.is_owned(stat.pid) {
             return None;
         }
@@ -321,7 +329,7 @@ const STOP_PASSES: u32 = 20;
 
 /// The processes that were stopped, and that ran until then.
 #[derive(Debug, Default)]
-pub struct StoppedProcesses(HashMap<ProcessKey, Stat>);
+pub struct StoppedProcesses(HashMap<ProcessKey, ProcStat>);
 
 impl StoppedProcesses {
     /// Lets them go on.
@@ -333,7 +341,7 @@ impl StoppedProcesses {
     }
 }
 
-impl Tree {
+impl ProcessTree {
     /// Counts the leader, while it lives, the orphans that are known to be of this tree, and all that
     /// came out of them. Those are included that have ended and were not reaped yet; children of
     /// other threads than a process's first are not. Counts no further than to the first above `most`:
@@ -366,7 +374,7 @@ impl Tree {
         stopped
     }
 
-    fn stop_in_one_pass(&self, stopped: &mut HashMap<ProcessKey, Stat>) {
+    fn stop_in_one_pass(&self, stopped: &mut HashMap<ProcessKey, ProcStat>) {
         let mut todo: Vec<(Pid, Pid)> =
             self.topmost().into_iter().map(|pid| (pid, getpid())).collect();
         while let Some((pid, parent)) = todo.pop() {
@@ -397,13 +405,13 @@ impl Tree {
 }
 
 /// Stops a process if it is a child of this parent and runs. Returns it if it was stopped.
-fn stop_child(pid: Pid, parent: Pid) -> Option<Stat> {
+fn stop_child(pid: Pid, parent: Pid) -> Option<ProcStat> {
     // The descriptor holds on to one process: the one that is then seen below that parent.
     let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     let stat = processes::stat(pid)?;
     let is_running = match stat.state {
-        State::Active | State::Uninterruptible => true,
-        State::Stopped | State::Dead => false,
+        ProcessState::Active | ProcessState::Uninterruptible => true,
+        ProcessState::Stopped | ProcessState::Dead => false,
     };
     if !is_running || stat.parent != parent.as_raw_nonzero().get() {
         return None;
@@ -413,23 +421,23 @@ fn stop_child(pid: Pid, parent: Pid) -> Option<Stat> {
 
 /// The use that one tree makes of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Load {
+pub struct TreeLoad {
     /// Processes and threads that are alive.
     pub tasks: u64,
     /// CPU time of its processes and of the children that they waited for.
     pub cpu: Duration,
     /// Memory of its processes, shared pages counted in each.
     pub rss_bytes: u64,
-    members: Vec<Stat>,
+    members: Vec<ProcStat>,
 }
 
-impl Load {
+impl TreeLoad {
     /// Memory of its processes, shared pages counted once. Costs the kernel a walk over all of it,
-    /// so ask only where [`Load::rss_bytes`] is too much. It asks before each process whether
+    /// so ask only where [`TreeLoad::rss_bytes`] is too much. It asks before each process whether
     /// there is still time for it; `None` if there was not.
     #[must_use]
     pub fn proportional_bytes(&self, has_time: impl Fn() -> bool) -> Option<u64> {
-        let bytes = |stat: &Stat| {
+        let bytes = |stat: &ProcStat| {
             // Of another user's process only the plain figure can be read.
             let bytes = || processes::proportional_bytes(stat.pid);
             has_time().then(|| bytes().unwrap_or_else(|| stat.rss_bytes()))
@@ -437,7 +445,7 @@ impl Load {
         self.members.iter().map(bytes).sum()
     }
 
-    fn of(members: &[Stat]) -> Self {
+    fn of(members: &[ProcStat]) -> Self {
         let mut load = Self::default();
         members.iter().for_each(|stat| load.add(stat));
         load
@@ -451,10 +459,10 @@ impl Load {
         }
     }
 
-    fn add(&mut self, stat: &Stat) {
+    fn add(&mut self, stat: &ProcStat) {
         // What a zombie used is nobody else's until it is waited for.
         self.cpu += stat.cpu();
-        if stat.alive() {
+        if stat.is_alive() {
             self.tasks += stat.threads;
             self.rss_bytes += stat.rss_bytes();
             self.members.push(*stat);
@@ -465,7 +473,7 @@ impl Load {
 /// Counts the processes of each session, by the number of its leader. One short call for each process
 /// of the host, which costs a tenth of reading its state.
 #[must_use]
-pub fn session_sizes() -> HashMap<Pid, u64> {
+pub fn count_processes_by_session() -> HashMap<Pid, u64> {
     let mut sizes = HashMap::new();
     for session in processes::all_pids().into_iter().filter_map(syscalls::session_of) {
         *sizes.entry(session).or_default() += 1;
@@ -476,11 +484,11 @@ pub fn session_sizes() -> HashMap<Pid, u64> {
 /// Measures what each of these trees uses, in their order. Blocks: it reads one file for each process of
 /// the host, however many trees there are.
 #[must_use]
-pub fn survey(trees: &[Arc<Tree>]) -> Vec<Load> {
+pub fn measure_trees(trees: &[Arc<ProcessTree>]) -> Vec<TreeLoad> {
     let Some(first) = trees.first() else { return Vec::new() };
-    let identities: Vec<&Identity> = trees.iter().map(|tree| tree.identity()).collect();
-    let members = first.identity().trees().attribute(&Snapshot::take(), &identities);
-    members.iter().map(|members| Load::of(members)).collect()
+    let identities: Vec<&TreeIdentity> = trees.iter().map(|tree| tree.identity()).collect();
+    let members = first.identity().trees().attribute(&ProcessSnapshot::take(), &identities);
+    members.iter().map(|members| TreeLoad::of(members)).collect()
 }
 
 #[cfg(test)]
@@ -489,26 +497,26 @@ mod tests {
 
     use super::*;
     use crate::host::tests::host;
-    use crate::{Confine, Launch, LaunchStdin, Process, Report};
+    use crate::{LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec};
 
     /// A shell with a child and an orphan in sessions of their own; the orphan has a child as well.
     fn scattered() -> Process {
         let text = "(setsid sh -c 'sleep 1000; :' &); setsid sleep 1000 & wait";
-        let launch = Launch {
+        let launch = ProcessLaunch {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), text.into()],
             arg0: None,
             env: Vec::new(),
             cwd: "/".into(),
             stdin: LaunchStdin::Null,
-            report: Report::None,
-            confine: Confine::not(),
+            report: ReportMode::None,
+            sandbox: SandboxSpec::none(),
         };
         host().spawn(&launch).unwrap()
     }
 
-    fn states(process: &Process) -> Vec<State> {
-        let pids = process.tree.alive().into_iter();
+    fn states(process: &Process) -> Vec<ProcessState> {
+        let pids = process.tree.living_pids().into_iter();
         let pids = pids.filter_map(|pid| Pid::from_raw(pid.cast_signed()));
         pids.filter_map(processes::stat).map(|stat| stat.state).collect()
     }
@@ -516,7 +524,7 @@ mod tests {
     /// The names of the programs, sorted.
     fn names(process: &Process) -> Vec<String> {
         let comm = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok();
-        let names = process.tree.alive().into_iter().filter_map(comm);
+        let names = process.tree.living_pids().into_iter().filter_map(comm);
         let mut names: Vec<String> = names.map(|name| name.trim_end().to_owned()).collect();
         names.sort();
         names
@@ -542,10 +550,10 @@ mod tests {
         let are_all = |state| states(&process).iter().all(|found| *found == state);
         let stopped = tree.stop_descendants();
         assert_eq!(stopped.0.len(), 4);
-        eventually("all are stopped", || are_all(State::Stopped));
+        eventually("all are stopped", || are_all(ProcessState::Stopped));
         assert!(tree.stop_descendants().0.is_empty(), "nobody runs");
         stopped.resume();
-        eventually("all go on", || are_all(State::Active));
+        eventually("all go on", || are_all(ProcessState::Active));
         assert_eq!(tree.kill(), [0; 0]);
     }
 }

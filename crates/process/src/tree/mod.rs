@@ -6,5 +6,5 @@ pub(crate) mod members;
 pub(crate) mod orphans;
 
 pub(crate) use handle::watch;
-pub use handle::{Exit, ExitKind, Leader, Tree, TreeActivity, Usage};
-pub use members::{Load, StoppedProcesses, session_sizes, survey};
+pub use handle::{Exit, ExitKind, LeaderProcess, ProcessTree, ResourceUsage, TreeActivity};
+pub use members::{StoppedProcesses, TreeLoad, count_processes_by_session, measure_trees};

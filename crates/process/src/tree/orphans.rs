@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
-use super::members::Identity;
+use super::members::TreeIdentity;
 use crate::cgroup::Cgroups;
-use crate::child_defaults::Tag;
+use crate::child_defaults::ProcessTag;
 use crate::children::Children;
-use crate::processes::{self, ProcessKey, Snapshot, Stat, TreeScan};
+use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, TreeScan};
 
 /// How long orphans that no tree is left for may take to end.
 const END_LIMIT: Duration = Duration::from_millis(1500);
@@ -28,8 +28,8 @@ pub(crate) type TreeId = u32;
 
 /// The trees that are not over, and the orphans that were seen.
 #[derive(Debug, Default)]
-struct Orphans {
-    trees: HashMap<TreeId, Weak<Identity>>,
+struct OrphanTable {
+    trees: HashMap<TreeId, Weak<TreeIdentity>>,
     known: HashMap<ProcessKey, Orphan>,
     /// Orphans without an owner that were ended and not yet reported.
     ended: usize,
@@ -37,29 +37,29 @@ struct Orphans {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Orphan {
-    owner: Owner,
-    certainty: Certainty,
-    fate: Fate,
+    owner: OrphanOwner,
+    certainty: AdoptionCertainty,
+    fate: OrphanState,
 }
 
 /// Tells the orphans that the server ends from those that end by themselves. Several threads may end
 /// one orphan at the same time: whoever forgets it counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum OrphanState {
     Open,
     /// The server has begun to end it, because it cannot tell whose it is.
     BeingEnded,
 }
 
 impl Orphan {
-    const fn new(owner: Owner, certainty: Certainty) -> Self {
-        Self { owner, certainty, fate: Fate::Open }
+    const fn new(owner: OrphanOwner, certainty: AdoptionCertainty) -> Self {
+        Self { owner, certainty, fate: OrphanState::Open }
     }
 }
 
 /// The trees that an orphan may belong to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Owner {
+enum OrphanOwner {
     One(TreeId),
     /// All possible owners, those that are over since included.
     Several(HashSet<TreeId>),
@@ -67,7 +67,7 @@ enum Owner {
 
 /// Tells an orphan from a child of ours that is being created right now and not registered yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Certainty {
+enum AdoptionCertainty {
     /// It was first seen before the creation of this number; an earlier one may be its own.
     SeenBefore(u64),
     Adopted,
@@ -75,17 +75,17 @@ enum Certainty {
 
 /// The owner of a process that started at this tick and carries no evidence, given the trees that
 /// orphans of theirs fall to us from, each with the tick before which none of its processes started.
-fn possible_owner(started: u64, trees: &[(TreeId, u64)]) -> Option<Owner> {
+fn possible_owner(started: u64, trees: &[(TreeId, u64)]) -> Option<OrphanOwner> {
     let possible: HashSet<TreeId> =
         trees.iter().filter(|(_, born)| *born <= started).map(|(tree, _)| *tree).collect();
     match possible.len() {
         0 => None,
-        1 => possible.into_iter().next().map(Owner::One),
-        _ => Some(Owner::Several(possible)),
+        1 => possible.into_iter().next().map(OrphanOwner::One),
+        _ => Some(OrphanOwner::Several(possible)),
     }
 }
 
-impl Orphans {
+impl OrphanTable {
     fn is_idle(&self) -> bool {
         self.trees.is_empty() && self.known.is_empty() && self.ended == 0
     }
@@ -93,8 +93,8 @@ impl Orphans {
     /// The orphans of which the next scan may tell more.
     fn without_owner_or_unchecked(&self) -> impl Iterator<Item = &Orphan> {
         self.known.values().filter(|orphan| match orphan.owner {
-            Owner::One(_) => orphan.certainty != Certainty::Adopted,
-            Owner::Several(_) => true,
+            OrphanOwner::One(_) => orphan.certainty != AdoptionCertainty::Adopted,
+            OrphanOwner::Several(_) => true,
         })
     }
 
@@ -106,20 +106,21 @@ impl Orphans {
     ) -> HashSet<ProcessKey> {
         let is_open = |tree: &TreeId| self.trees.contains_key(tree);
         let is_selected = |orphan: &Orphan| match &orphan.owner {
-            Owner::One(tree) => !is_open(tree) && select(&HashSet::from([*tree]), &[]),
-            Owner::Several(possible) => {
+            OrphanOwner::One(tree) => !is_open(tree) && select(&HashSet::from([*tree]), &[]),
+            OrphanOwner::Several(possible) => {
                 let open: Vec<TreeId> = possible.iter().copied().filter(is_open).collect();
                 select(possible, &open)
             }
         };
-        let adopted = self.known.iter().filter(|(_, it)| it.certainty == Certainty::Adopted);
+        let adopted =
+            self.known.iter().filter(|(_, it)| it.certainty == AdoptionCertainty::Adopted);
         adopted.filter(|(_, orphan)| is_selected(orphan)).map(|(key, _)| *key).collect()
     }
 
     /// `true` if an orphan may turn out to be of this tree as soon as a creation has come to its end.
     fn has_unchecked(&self, tree: TreeId) -> bool {
         self.known.values().any(|orphan| {
-            orphan.owner == Owner::One(tree) && orphan.certainty != Certainty::Adopted
+            orphan.owner == OrphanOwner::One(tree) && orphan.certainty != AdoptionCertainty::Adopted
         })
     }
 
@@ -127,7 +128,7 @@ impl Orphans {
     fn begin_to_end(&mut self, keys: &HashSet<ProcessKey>) {
         for key in keys {
             if let Some(orphan) = self.known.get_mut(key) {
-                orphan.fate = Fate::BeingEnded;
+                orphan.fate = OrphanState::BeingEnded;
             }
         }
     }
@@ -135,7 +136,7 @@ impl Orphans {
     /// Forgets these, which are gone, and counts those among them that the server ended.
     fn forget(&mut self, gone: &HashSet<ProcessKey>) {
         let forgotten = gone.iter().filter_map(|key| self.known.remove(key));
-        self.ended += forgotten.filter(|orphan| orphan.fate == Fate::BeingEnded).count();
+        self.ended += forgotten.filter(|orphan| orphan.fate == OrphanState::BeingEnded).count();
     }
 
     /// The orphans all of whose possible owners are over.
@@ -168,7 +169,7 @@ impl AdoptedChildren<'_> {
 pub(crate) struct TreeRegistry {
     pub(crate) children: Arc<Children>,
     pub(crate) cgroups: Arc<Cgroups>,
-    orphans: Mutex<Orphans>,
+    orphans: Mutex<OrphanTable>,
 }
 
 impl TreeRegistry {
@@ -180,12 +181,12 @@ impl TreeRegistry {
         AdoptedChildren { children: &self.children, list: OnceCell::new() }
     }
 
-    fn orphans(&self) -> MutexGuard<'_, Orphans> {
+    fn orphans(&self) -> MutexGuard<'_, OrphanTable> {
         self.orphans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a tree as a possible owner of orphans, until [`Self::close_tree`]. True if it is the only one.
-    pub(crate) fn open_tree(&self, identity: &Arc<Identity>) -> bool {
+    pub(crate) fn open_tree(&self, identity: &Arc<TreeIdentity>) -> bool {
         let mut orphans = self.orphans();
         orphans.trees.insert(identity.id(), Arc::downgrade(identity));
         orphans.trees.len() == 1
@@ -202,7 +203,7 @@ impl TreeRegistry {
     }
 
     /// The trees that are not over.
-    fn open_trees(&self) -> Vec<Arc<Identity>> {
+    fn open_trees(&self) -> Vec<Arc<TreeIdentity>> {
         self.orphans().trees.values().filter_map(Weak::upgrade).collect()
     }
 
@@ -213,7 +214,11 @@ impl TreeRegistry {
 
     /// Finds the tree that owns this child of the server, which the server did not create. `None` as
     /// well while that cannot be told for certain.
-    pub(crate) fn owner_of(&self, stat: &Stat, adopted: &AdoptedChildren<'_>) -> Option<TreeId> {
+    pub(crate) fn owner_of(
+        &self,
+        stat: &ProcStat,
+        adopted: &AdoptedChildren<'_>,
+    ) -> Option<TreeId> {
         let key = stat.key();
         let known = self.orphans().known.get(&key).cloned();
         let orphan = match known {
@@ -223,39 +228,40 @@ impl TreeRegistry {
                 self.orphans().known.entry(key).or_insert(orphan).clone()
             }
         };
-        if let Certainty::SeenBefore(creation) = orphan.certainty {
+        if let AdoptionCertainty::SeenBefore(creation) = orphan.certainty {
             if !self.children.is_surely_adopted(stat.pid, creation) {
                 return None;
             }
             if let Some(orphan) = self.orphans().known.get_mut(&key) {
-                orphan.certainty = Certainty::Adopted;
+                orphan.certainty = AdoptionCertainty::Adopted;
             }
         }
         match orphan.owner {
-            Owner::One(tree) => Some(tree),
-            Owner::Several(_) => None,
+            OrphanOwner::One(tree) => Some(tree),
+            OrphanOwner::Several(_) => None,
         }
     }
 
-    fn find_owner(&self, stat: &Stat, adopted: &AdoptedChildren<'_>) -> Option<Orphan> {
-        let unchecked = Certainty::SeenBefore(self.children.next_creation());
+    fn find_owner(&self, stat: &ProcStat, adopted: &AdoptedChildren<'_>) -> Option<Orphan> {
+        let unchecked = AdoptionCertainty::SeenBefore(self.children.next_creation());
         // A child that another thread of ours created, and that is not registered, is no orphan.
         if adopted.lacks(stat.pid) {
             return None;
         }
         let trees = self.open_trees();
-        let (tag, cgroup) = (Tag::read(stat.pid), processes::cgroup_path(stat.pid));
-        let is_marked = |tree: &&Arc<Identity>| tree.is_marked_by_kernel(tag, cgroup.as_deref());
+        let (tag, cgroup) = (ProcessTag::read(stat.pid), processes::cgroup_path(stat.pid));
+        let is_marked =
+            |tree: &&Arc<TreeIdentity>| tree.is_marked_by_kernel(tag, cgroup.as_deref());
         if let Some(tree) = trees.iter().find(is_marked) {
             // The only process of a tree that we created was registered before there was the tree.
-            return Some(Orphan::new(Owner::One(tree.id()), Certainty::Adopted));
+            return Some(Orphan::new(OrphanOwner::One(tree.id()), AdoptionCertainty::Adopted));
         }
         // The mark of a tree that is over, or not registered yet: it is of none of these.
         if trees.iter().any(|tree| tree.is_of_sibling(tag)) {
             return None;
         }
         if let Some(tree) = trees.iter().find(|tree| tree.left_a_trace(stat.pid)) {
-            return Some(Orphan::new(Owner::One(tree.id()), unchecked));
+            return Some(Orphan::new(OrphanOwner::One(tree.id()), unchecked));
         }
         let possible: Vec<_> = trees
             .iter()
@@ -273,7 +279,7 @@ impl TreeRegistry {
 
     /// The orphans that can belong to nobody but this tree any more, and all that came out of them: the
     /// caller ends them with it.
-    pub(crate) fn left_to(&self, tree: TreeId, snapshot: &Snapshot) -> Vec<Stat> {
+    pub(crate) fn left_to(&self, tree: TreeId, snapshot: &ProcessSnapshot) -> Vec<ProcStat> {
         let mut orphans = self.orphans();
         let keys = orphans.without_owner(|_, open| open == [tree]);
         orphans.begin_to_end(&keys);
@@ -303,7 +309,7 @@ impl TreeRegistry {
         if keys.is_empty() {
             return;
         }
-        let find = || Snapshot::take().with_descendants(|stat| keys.contains(&stat.key()));
+        let find = || ProcessSnapshot::take().with_descendants(|stat| keys.contains(&stat.key()));
         // Who is still alive is tried again with the next scan.
         self.children.end_all(find, END_LIMIT);
         let ended: HashSet<_> = keys.into_iter().filter(|key| !processes::is_alive(*key)).collect();
@@ -318,14 +324,14 @@ impl TreeRegistry {
             return None;
         }
         let trees = self.open_trees();
-        let identities: Vec<&Identity> = trees.iter().map(AsRef::as_ref).collect();
-        let members = self.attribute(&Snapshot::take(), &identities);
+        let identities: Vec<&TreeIdentity> = trees.iter().map(AsRef::as_ref).collect();
+        let members = self.attribute(&ProcessSnapshot::take(), &identities);
         for (identity, members) in identities.iter().zip(&members) {
             identity.remember(members);
         }
         self.end_unowned();
-        let living = members.iter().flatten().filter(|stat| stat.alive());
-        let mut processes: HashSet<ProcessKey> = living.map(Stat::key).collect();
+        let living = members.iter().flatten().filter(|stat| stat.is_alive());
+        let mut processes: HashSet<ProcessKey> = living.map(ProcStat::key).collect();
         let known = self.orphans().known.keys().copied().collect::<Vec<_>>();
         let gone: HashSet<ProcessKey> = known
             .iter()
@@ -336,8 +342,8 @@ impl TreeRegistry {
         orphans.forget(&gone);
         processes.extend(orphans.without_owner(|_, _| true));
         let ended_orphans = std::mem::take(&mut orphans.ended);
-        let is_settled = orphans.without_owner_or_unchecked().next().is_none();
-        Some(TreeScan { processes, ended_orphans, is_settled })
+        let is_conclusive = orphans.without_owner_or_unchecked().next().is_none();
+        Some(TreeScan { processes, ended_orphans, is_conclusive })
     }
 }
 
@@ -345,12 +351,12 @@ impl TreeRegistry {
 mod tests {
     use super::*;
 
-    fn several(trees: &[TreeId]) -> Option<Owner> {
-        Some(Owner::Several(trees.iter().copied().collect()))
+    fn several(trees: &[TreeId]) -> Option<OrphanOwner> {
+        Some(OrphanOwner::Several(trees.iter().copied().collect()))
     }
 
     #[track_caller]
-    fn check_owner(trees: &[(TreeId, u64)], expected: Option<Owner>) {
+    fn check_owner(trees: &[(TreeId, u64)], expected: Option<OrphanOwner>) {
         assert_eq!(possible_owner(50, trees), expected, "{trees:?}");
     }
 
@@ -358,8 +364,8 @@ mod tests {
     fn an_orphan_without_evidence_belongs_to_the_only_tree_that_was_there_before_it() {
         check_owner(&[], None);
         check_owner(&[(1, 51)], None);
-        check_owner(&[(1, 50)], Some(Owner::One(1)));
-        check_owner(&[(1, 40), (2, 51)], Some(Owner::One(1)));
+        check_owner(&[(1, 50)], Some(OrphanOwner::One(1)));
+        check_owner(&[(1, 40), (2, 51)], Some(OrphanOwner::One(1)));
         check_owner(&[(1, 40), (2, 50)], several(&[1, 2]));
         check_owner(&[(1, 40), (2, 45), (3, 60)], several(&[1, 2]));
     }
@@ -368,8 +374,8 @@ mod tests {
     fn an_orphan_of_several_trees_is_left_without_owner_when_the_last_of_them_is_over() {
         let key = (Pid::INIT, 50);
         let owner = several(&[1, 2]).unwrap();
-        let mut orphans = Orphans::default();
-        orphans.known.insert(key, Orphan::new(owner, Certainty::Adopted));
+        let mut orphans = OrphanTable::default();
+        orphans.known.insert(key, Orphan::new(owner, AdoptionCertainty::Adopted));
         orphans.trees.extend([(1, Weak::new()), (2, Weak::new()), (3, Weak::new())]);
         assert_eq!(orphans.unowned().len(), 0);
         orphans.trees.remove(&1);
@@ -383,9 +389,9 @@ mod tests {
     #[test]
     fn an_orphan_that_was_ended_is_counted_once_whoever_notices_that_it_is_gone() {
         let (ended, by_itself) = ((Pid::INIT, 50), (Pid::INIT, 51));
-        let mut orphans = Orphans::default();
+        let mut orphans = OrphanTable::default();
         for key in [ended, by_itself] {
-            orphans.known.insert(key, Orphan::new(Owner::One(1), Certainty::Adopted));
+            orphans.known.insert(key, Orphan::new(OrphanOwner::One(1), AdoptionCertainty::Adopted));
         }
         orphans.begin_to_end(&HashSet::from([ended]));
         // One thread ends it, and a scan of another one finds it gone.
@@ -397,9 +403,9 @@ mod tests {
 
     #[test]
     fn nobody_is_ended_who_may_be_a_child_that_is_just_being_created() {
-        let owner = Owner::Several(HashSet::new());
-        let mut orphans = Orphans::default();
-        orphans.known.insert((Pid::INIT, 50), Orphan::new(owner, Certainty::SeenBefore(1)));
+        let owner = OrphanOwner::Several(HashSet::new());
+        let mut orphans = OrphanTable::default();
+        orphans.known.insert((Pid::INIT, 50), Orphan::new(owner, AdoptionCertainty::SeenBefore(1)));
         assert_eq!(orphans.unowned().len(), 0);
     }
 }

@@ -15,57 +15,64 @@ use rustix::process::{Resource, fchdir, getrlimit, ioctl_tiocsctty, setrlimit, s
 use rustix::thread::set_no_new_privs;
 
 use super::clone;
-use super::clone::{ALL_SIGNALS, Image, SignalSet, part_with_files};
-use crate::child_defaults::{ChildDefaults, Tag};
-use crate::confinement::{Backend, Confinement, Network, ResourceLimits};
-use crate::launch::Variable;
+use super::clone::{ALL_SIGNALS, ProgramImage, SignalSet, part_with_files};
+use crate::child_defaults::{ChildDefaults, ProcessTag};
+use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits};
+use crate::launch::EnvVariable;
 use crate::sandbox::landlock::FileRules;
 use crate::sandbox::limits;
 use crate::sandbox::mounts::Mount;
-use crate::sandbox::seccomp::{CallRules, Filters, NetworkSockets, SocketRules};
+use crate::sandbox::seccomp::{NetworkSockets, SeccompFilter, SeccompRules, SocketRules};
 use crate::sandbox::{landlock, seccomp};
-use crate::stdio::Files;
+use crate::stdio::ChildFiles;
 use crate::stdio::REPORT_FD;
 
 /// The life of a leader that needs no namespaces.
-pub(crate) fn live(kit: &Kit<'_>, ruleset: Option<BorrowedFd<'_>>) -> Result<Infallible, Failure> {
+pub(crate) fn live(
+    kit: &ChildSetup<'_>,
+    ruleset: Option<BorrowedFd<'_>>,
+) -> Result<Infallible, SpawnFailure> {
     kit.enter_directory()?;
     kit.part_with_files()?;
     kit.enter_cgroup()?;
-    let standard = Standard::open(kit)?;
+    let standard = StandardFiles::open(kit)?;
     become_leader(kit, &standard)?;
     execute(kit, ruleset)
 }
 
 /// Gets its own session, with default signals and its standard files.
-pub(crate) fn become_leader(kit: &Kit<'_>, standard: &Standard) -> Result<(), Failure> {
-    setsid().map_err(|errno| Step::Session.failed(errno))?;
+pub(crate) fn become_leader(
+    kit: &ChildSetup<'_>,
+    standard: &StandardFiles,
+) -> Result<(), SpawnFailure> {
+    setsid().map_err(|errno| SpawnStep::Session.failed(errno))?;
     // Where it cannot be put, session, ancestors and marker tell who belongs to the job.
     kit.order.tag.map(|tag| tag.put_on(None));
-    clone::default_signals(kit.signals).map_err(|errno| Step::Session.failed(errno))?;
-    standard.take(kit).map_err(|errno| Step::Files.failed(errno))
+    clone::default_signals(kit.signals).map_err(|errno| SpawnStep::Session.failed(errno))?;
+    standard.take(kit).map_err(|errno| SpawnStep::Files.failed(errno))
 }
 
 /// Shuts itself in, by Landlock where there is a ruleset and by the filter of system calls last, and
 /// becomes its program.
 pub(crate) fn execute(
-    kit: &Kit<'_>,
+    kit: &ChildSetup<'_>,
     ruleset: Option<BorrowedFd<'_>>,
-) -> Result<Infallible, Failure> {
+) -> Result<Infallible, SpawnFailure> {
     let shut = kit.shut();
-    kit.defaults.map_or(Ok(()), inherit).map_err(|errno| Step::Limits.failed(errno))?;
-    limits::apply(&shut.limits, kit.most_tasks).map_err(|error| Step::Limits.failed(error))?;
-    limits::give_up(shut.confinement.profile).map_err(|error| Step::Capabilities.failed(error))?;
+    kit.defaults.map_or(Ok(()), inherit).map_err(|errno| SpawnStep::Limits.failed(errno))?;
+    limits::apply(&shut.limits, kit.most_tasks).map_err(|error| SpawnStep::Limits.failed(error))?;
+    limits::give_up(shut.confinement.profile)
+        .map_err(|error| SpawnStep::Capabilities.failed(error))?;
     if shut.backend != Backend::Nothing {
-        set_no_new_privs(true).map_err(|errno| Step::Privileges.failed(errno))?;
+        set_no_new_privs(true).map_err(|errno| SpawnStep::Privileges.failed(errno))?;
     }
     if let Some(ruleset) = ruleset {
-        landlock::restrict_self(ruleset).map_err(|errno| Step::Landlock.failed(errno))?;
+        landlock::restrict_self(ruleset).map_err(|errno| SpawnStep::Landlock.failed(errno))?;
     }
     if shut.backend != Backend::Nothing {
-        seccomp::install(&kit.filters).map_err(|error| Step::Filter.failed(error))?;
+        seccomp::install(&kit.filters).map_err(|error| SpawnStep::Filter.failed(error))?;
     }
-    Err(Step::Program.failed(kit.image.execute()))
+    Err(SpawnStep::Program.failed(kit.image.execute()))
 }
 
 /// Takes what jobs get, after all files are open: the parent may have more of them open.
@@ -77,18 +84,18 @@ fn inherit(defaults: &ChildDefaults) -> Result<(), Errno> {
 ///
 /// Opened before anything is shut in: a job may not be able to open it by itself.
 #[derive(Debug)]
-pub(crate) enum Standard {
+pub(crate) enum StandardFiles {
     Terminal(OwnedFd),
     Nothing(OwnedFd),
     Given,
 }
 
-impl Standard {
-    pub(crate) fn open(kit: &Kit<'_>) -> Result<Self, Failure> {
-        Self::try_open(kit).map_err(|errno| Step::Files.failed(errno))
+impl StandardFiles {
+    pub(crate) fn open(kit: &ChildSetup<'_>) -> Result<Self, SpawnFailure> {
+        Self::try_open(kit).map_err(|errno| SpawnStep::Files.failed(errno))
     }
 
-    fn try_open(kit: &Kit<'_>) -> Result<Self, Errno> {
+    fn try_open(kit: &ChildSetup<'_>) -> Result<Self, Errno> {
         let flags = OFlags::CLOEXEC | OFlags::NOCTTY;
         match &kit.order.terminal {
             Some(path) => open(path, flags | OFlags::RDWR, Mode::empty()).map(Self::Terminal),
@@ -108,7 +115,7 @@ impl Standard {
     }
 
     /// Puts every file under the number at which a program looks for it.
-    fn take(&self, kit: &Kit<'_>) -> Result<(), Errno> {
+    fn take(&self, kit: &ChildSetup<'_>) -> Result<(), Errno> {
         let files = kit.files;
         let (stdin, outputs) = match self {
             Self::Terminal(terminal) => {
@@ -129,11 +136,11 @@ impl Standard {
 
 /// All that a new process works with; made before it is born.
 #[derive(Debug)]
-pub(crate) struct Kit<'a> {
-    pub(crate) order: &'a Order,
-    pub(crate) files: Files<'a>,
-    pub(crate) image: Image<'a>,
-    pub(crate) filters: Arc<Filters>,
+pub(crate) struct ChildSetup<'a> {
+    pub(crate) order: &'a SpawnRequest,
+    pub(crate) files: ChildFiles<'a>,
+    pub(crate) image: ProgramImage<'a>,
+    pub(crate) filters: Arc<SeccompFilter>,
     /// How many tasks its user may have, where the kernel is to hold that.
     pub(crate) most_tasks: Option<u64>,
     /// What it gets instead of what its parent has.
@@ -146,17 +153,17 @@ pub(crate) struct Kit<'a> {
     pub(crate) shares_files: Option<RawFd>,
 }
 
-impl<'a> Kit<'a> {
+impl<'a> ChildSetup<'a> {
     /// Packs it, for a parent from which a job may inherit everything.
     pub(crate) fn pack(
-        order: &'a Order,
-        files: Files<'a>,
+        order: &'a SpawnRequest,
+        files: ChildFiles<'a>,
         filters: &FilterCache,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, SpawnFailure> {
         let filters = order.shut.call_rules().map(|rules| filters.get(rules)).transpose();
-        let filters = filters.map_err(|error| Step::Filter.failed(error))?.unwrap_or_default();
+        let filters = filters.map_err(|error| SpawnStep::Filter.failed(error))?.unwrap_or_default();
         let most_tasks = limits::most_tasks(&order.shut.limits, order.shut.backend);
-        let image = Image::of(order);
+        let image = ProgramImage::of(order);
         let (defaults, signals, cgroup, shares_files) = (None, ALL_SIGNALS, None, None);
         Ok(Self {
             order,
@@ -171,26 +178,26 @@ impl<'a> Kit<'a> {
         })
     }
 
-    pub(crate) const fn shut(&self) -> &Shut {
+    pub(crate) const fn shut(&self) -> &SandboxRules {
         &self.order.shut
     }
 
-    pub(crate) fn enter_cgroup(&self) -> Result<(), Failure> {
+    pub(crate) fn enter_cgroup(&self) -> Result<(), SpawnFailure> {
         let Some(cgroup) = self.cgroup else { return Ok(()) };
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         let door = openat(cgroup, c"cgroup.procs", flags, Mode::empty());
         let entered = door.and_then(|door| retry_on_intr(|| rustix::io::write(&door, b"0")));
-        entered.map(drop).map_err(|errno| Step::Cgroup.failed(errno))
+        entered.map(drop).map_err(|errno| SpawnStep::Cgroup.failed(errno))
     }
 
     /// Gets a table of files of its own; before, it must neither open nor close any.
-    pub(crate) fn part_with_files(&self) -> Result<(), Failure> {
+    pub(crate) fn part_with_files(&self) -> Result<(), SpawnFailure> {
         let parted = self.shares_files.map_or(Ok(()), part_with_files);
-        parted.map_err(|errno| Step::Files.failed(errno))
+        parted.map_err(|errno| SpawnStep::Files.failed(errno))
     }
 
-    pub(crate) fn enter_directory(&self) -> Result<(), Failure> {
-        fchdir(self.files.directory).map_err(|errno| Step::Directory.failed(errno))
+    pub(crate) fn enter_directory(&self) -> Result<(), SpawnFailure> {
+        fchdir(self.files.directory).map_err(|errno| SpawnStep::Directory.failed(errno))
     }
 }
 
@@ -198,7 +205,7 @@ impl<'a> Kit<'a> {
 
 /// One thing that a new process does. When it fails, there is no job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum SpawnStep {
     Request,
     Birth,
     Cgroup,
@@ -219,7 +226,7 @@ pub(crate) enum Step {
     Program,
 }
 
-impl Step {
+impl SpawnStep {
     pub(crate) const ALL: [Self; 18] = [
         Self::Request,
         Self::Birth,
@@ -266,16 +273,16 @@ impl Step {
     }
 
     /// Turns an error of this step into a failed launch.
-    pub(crate) fn failed(self, error: impl Into<io::Error>) -> Failure {
+    pub(crate) fn failed(self, error: impl Into<io::Error>) -> SpawnFailure {
         let errno = Errno::from_io_error(&error.into()).unwrap_or(Errno::IO);
-        Failure { step: self, errno }
+        SpawnFailure { step: self, errno }
     }
 }
 
 /// Why a launch came to nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) step: Step,
+pub(crate) struct SpawnFailure {
+    pub(crate) step: SpawnStep,
     pub(crate) errno: Errno,
 }
 
@@ -283,20 +290,20 @@ pub(crate) struct Failure {
 
 /// A process to create: all but its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct SpawnRequest {
     pub(crate) path: CString,
     pub(crate) argv: Vec<CString>,
-    pub(crate) env: Vec<Variable>,
+    pub(crate) env: Vec<EnvVariable>,
     /// The terminal that is its standard files, where it has one.
     pub(crate) terminal: Option<CString>,
     /// What tells all that comes out of it from others; on it before it can start any.
-    pub(crate) tag: Option<Tag>,
-    pub(crate) shut: Shut,
+    pub(crate) tag: Option<ProcessTag>,
+    pub(crate) shut: SandboxRules,
 }
 
 /// How a process is shut in and limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shut {
+pub(crate) struct SandboxRules {
     pub(crate) confinement: Confinement,
     pub(crate) backend: Backend,
     pub(crate) sockets: SocketRules,
@@ -309,24 +316,24 @@ pub(crate) struct Shut {
     pub(crate) untouchable: Vec<i32>,
 }
 
-impl Shut {
+impl SandboxRules {
     /// What Landlock is to allow, where it is used.
     pub(crate) fn file_rules(&self) -> Option<FileRules> {
         // In a network namespace of its own a job's servers may listen.
         let network = match self.sockets.network {
-            NetworkSockets::Any | NetworkSockets::OwnNamespace => Network::On,
-            NetworkSockets::Refused => Network::Off,
+            NetworkSockets::Any | NetworkSockets::OwnNamespace => NetworkAccess::On,
+            NetworkSockets::Refused => NetworkAccess::Off,
         };
         self.writable.clone().map(|writable| FileRules { writable, network })
     }
 }
 
-impl Shut {
+impl SandboxRules {
     /// The rules of its filter of system calls, where it has one.
-    fn call_rules(&self) -> Option<CallRules> {
+    fn call_rules(&self) -> Option<SeccompRules> {
         match self.backend {
             Backend::Nothing => None,
-            Backend::Namespaces | Backend::Landlock | Backend::Seccomp => Some(CallRules {
+            Backend::Namespaces | Backend::Landlock | Backend::Seccomp => Some(SeccompRules {
                 profile: self.confinement.profile,
                 sockets: self.sockets,
                 untouchable: self.untouchable.clone(),
@@ -338,7 +345,7 @@ impl Shut {
 /// Filters that are kept compiled, each with its rules, the latest last.
 #[derive(Debug, Default)]
 pub(crate) struct FilterCache {
-    known: Mutex<Vec<(CallRules, Arc<Filters>)>>,
+    known: Mutex<Vec<(SeccompRules, Arc<SeccompFilter>)>>,
 }
 
 /// How many are kept: one for each confinement that is in use, times a few sets of our threads.
@@ -346,7 +353,7 @@ const MOST_FILTERS: usize = 32;
 
 impl FilterCache {
     /// The filter with these rules.
-    pub(crate) fn get(&self, rules: CallRules) -> io::Result<Arc<Filters>> {
+    pub(crate) fn get(&self, rules: SeccompRules) -> io::Result<Arc<SeccompFilter>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, filters)) = known.iter().rev().find(|(known, _)| *known == rules) {
             return Ok(Arc::clone(filters));

@@ -12,7 +12,7 @@ use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use rustix::process::Pid;
 
-use super::child_steps::Order;
+use super::child_steps::SpawnRequest;
 use crate::syscalls::{last_error, pointers};
 
 /// Shared memory, and a parent that waits.
@@ -28,7 +28,7 @@ static IS_REFUSED: OnceLock<()> = OnceLock::new();
 
 /// What a process does that lives in our memory: it must neither return nor panic.
 #[derive(Debug)]
-struct Start<'a, T> {
+struct CloneEntry<'a, T> {
     life: fn(&T) -> !,
     with: &'a T,
 }
@@ -42,20 +42,20 @@ pub(crate) fn bear_child<T>(
 ) -> Result<(Pid, OwnedFd), Errno> {
     let mut pidfd = -1;
     let flags = libc::CLONE_PIDFD | libc::SIGCHLD;
-    let pid = clone(stacks, flags, &Start { life, with }, &mut pidfd)?;
+    let pid = clone(stacks, flags, &CloneEntry { life, with }, &mut pidfd)?;
     Ok((pid, own(pidfd)?))
 }
 
 /// Whose files a new process begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Table {
+pub(crate) enum FileTable {
     /// A copy of ours.
     Copied,
     /// Ours, until it parts with them.
     Shared,
 }
 
-impl Table {
+impl FileTable {
     const fn flag(self) -> c_int {
         match self {
             Self::Copied => 0,
@@ -70,7 +70,7 @@ impl Table {
 pub(crate) fn bear_child_in<T>(
     stacks: &StackPool,
     cgroup: BorrowedFd<'_>,
-    table: Table,
+    table: FileTable,
     life: fn(&T) -> !,
     with: &T,
 ) -> Result<(Pid, OwnedFd), Errno> {
@@ -89,7 +89,7 @@ pub(crate) fn bear_child_in<T>(
         cgroup: u64::try_from(cgroup.as_raw_fd()).map_err(|_| Errno::BADF)?,
         ..CloneArgs::default()
     };
-    let start = Start { life, with };
+    let start = CloneEntry { life, with };
     let signals = BlockedSignals::block()?;
     // SAFETY: as in `clone`; the addresses in `args` are those of memory that lives as long.
     let result = unsafe { processor::clone3(&args, begin::<T>, ptr::from_ref(&start).cast()) };
@@ -110,13 +110,13 @@ pub(crate) fn bear_sibling_and_wait<T>(
     life: fn(&T) -> !,
     with: &T,
 ) -> Result<Pid, Errno> {
-    clone(stacks, libc::CLONE_PARENT | libc::SIGCHLD, &Start { life, with }, &mut -1)
+    clone(stacks, libc::CLONE_PARENT | libc::SIGCHLD, &CloneEntry { life, with }, &mut -1)
 }
 
 fn clone<T>(
     stacks: &StackPool,
     flags: c_int,
-    start: &Start<'_, T>,
+    start: &CloneEntry<'_, T>,
     pidfd: &mut RawFd,
 ) -> Result<Pid, Errno> {
     let stack = stacks.take()?;
@@ -139,8 +139,8 @@ fn clone<T>(
 }
 
 extern "C" fn begin<T>(start: *mut c_void) -> c_int {
-    // SAFETY: it points to the `Start` of this same type in the function that waits for us.
-    let start = unsafe { &*start.cast::<Start<'_, T>>() };
+    // SAFETY: it points to the `CloneEntry` of this same type in the function that waits for us.
+    let start = unsafe { &*start.cast::<CloneEntry<'_, T>>() };
     (start.life)(start.with)
 }
 
@@ -356,15 +356,15 @@ impl Drop for Stack {
 
 /// A program in the form in which the kernel takes it.
 #[derive(Debug)]
-pub(crate) struct Image<'a> {
+pub(crate) struct ProgramImage<'a> {
     path: &'a CStr,
     argv: Vec<*mut c_char>,
     env: Vec<*mut c_char>,
-    strings: PhantomData<&'a Order>,
+    strings: PhantomData<&'a SpawnRequest>,
 }
 
-impl<'a> Image<'a> {
-    pub(crate) fn of(order: &'a Order) -> Self {
+impl<'a> ProgramImage<'a> {
+    pub(crate) fn of(order: &'a SpawnRequest) -> Self {
         let (argv, env) = (pointers(&order.argv), pointers(&order.env));
         Self { path: &order.path, argv, env, strings: PhantomData }
     }
@@ -467,12 +467,16 @@ fn numbers(set: SignalSet) -> impl Iterator<Item = c_int> {
 }
 
 /// The kernel's `struct sigaction`: the handler comes first.
-type Action = [u64; 4];
+type KernelSigaction = [u64; 4];
 
 /// All zeroes: no handler, no flags, no mask.
-const DEFAULT: Action = [0; 4];
+const DEFAULT: KernelSigaction = [0; 4];
 
-fn action(signal: c_int, new: Option<&Action>, old: Option<&mut Action>) -> Result<(), Errno> {
+fn action(
+    signal: c_int,
+    new: Option<&KernelSigaction>,
+    old: Option<&mut KernelSigaction>,
+) -> Result<(), Errno> {
     // SAFETY: the kernel reads and writes no more than these bytes, and nothing where there are none.
     let set = unsafe {
         libc::syscall(

@@ -8,20 +8,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::Pid;
 
-use super::child_steps::{self, Failure, FilterCache, Kit, Order, Step};
-use super::clone::{self, StackPool, Table, bear_child, bear_child_in};
-use super::low_fds::{LowFds, Moored};
+use super::child_steps::{self, ChildSetup, FilterCache, SpawnFailure, SpawnRequest, SpawnStep};
+use super::clone::{self, FileTable, StackPool, bear_child, bear_child_in};
+use super::low_fds::{LowFdFiles, LowFds};
 use crate::child_defaults::ChildDefaults;
 use crate::children::{Child, Children};
 use crate::sandbox::landlock;
-use crate::stdio::{Files, REPORT_FD};
+use crate::stdio::{ChildFiles, REPORT_FD};
 
 /// What shells exit with that cannot execute their program.
 const NOT_EXECUTED: i32 = 127;
 
 /// A process that has just become its program.
 #[derive(Debug)]
-pub(crate) struct Newborn {
+pub(crate) struct SpawnedChild {
     pub(crate) child: Child,
     /// Becomes readable when it ends.
     pub(crate) pidfd: OwnedFd,
@@ -29,12 +29,12 @@ pub(crate) struct Newborn {
 
 /// A new process's part, and what it tells while it lives in our memory.
 #[derive(Debug)]
-struct Part<'a> {
-    kit: Kit<'a>,
+struct ChildContext<'a> {
+    kit: ChildSetup<'a>,
     ruleset: Option<BorrowedFd<'a>>,
     /// The process sets this as the first thing it does.
     exists: Arc<AtomicBool>,
-    failure: Cell<Option<Failure>>,
+    failure: Cell<Option<SpawnFailure>>,
 }
 
 /// Creates leaders in the memory of this process.
@@ -58,36 +58,36 @@ impl VforkSpawner {
     /// its program when this returns; after an error there is none.
     pub(crate) fn create(
         &self,
-        order: &Order,
-        files: Files<'_>,
+        order: &SpawnRequest,
+        files: ChildFiles<'_>,
         cgroup: Option<BorrowedFd<'_>>,
-    ) -> Result<Newborn, Failure> {
+    ) -> Result<SpawnedChild, SpawnFailure> {
         let rules = order.shut.file_rules();
         let ruleset = rules.map(|rules| landlock::ruleset(&rules)).transpose();
-        let ruleset = ruleset.map_err(|error| Step::Landlock.failed(error))?;
+        let ruleset = ruleset.map_err(|error| SpawnStep::Landlock.failed(error))?;
         let ruleset = ruleset.map(out_of_the_way).transpose();
-        let ruleset = ruleset.map_err(|errno| Step::Files.failed(errno))?;
+        let ruleset = ruleset.map_err(|errno| SpawnStep::Files.failed(errno))?;
         let ruleset = ruleset.as_ref().map(OwnedFd::as_fd);
         let mut berth = cgroup.and_then(|_| self.low_fds.take(&files));
         let moored = berth.as_mut().map(|berth| berth.moor(files, ruleset)).transpose();
-        let moored = moored.map_err(|errno| Step::Files.failed(errno))?;
+        let moored = moored.map_err(|errno| SpawnStep::Files.failed(errno))?;
         let (files, ruleset, shares_files) = match moored {
-            Some(Moored { files, ruleset, end }) => (files, ruleset, Some(end)),
+            Some(LowFdFiles { files, ruleset, end }) => (files, ruleset, Some(end)),
             None => (files, ruleset, None),
         };
-        let kit = Kit::pack(order, files, &self.filters)?;
-        let kit = Kit { defaults: Some(&self.defaults), shares_files, ..kit };
+        let kit = ChildSetup::pack(order, files, &self.filters)?;
+        let kit = ChildSetup { defaults: Some(&self.defaults), shares_files, ..kit };
         let exists = Arc::new(AtomicBool::new(false));
-        let mut part = Part { kit, ruleset, exists, failure: Cell::new(None) };
+        let mut part = ChildContext { kit, ruleset, exists, failure: Cell::new(None) };
         let newborn = self.children.creating(|creation| {
             let score = self.defaults.score.as_ref();
             let raised = score.map(|score| score.raise(Arc::clone(&part.exists)));
             let born = bear(&self.stacks, &mut part, cgroup);
             drop(raised);
-            let (pid, pidfd) = born.map_err(|errno| Step::Birth.failed(errno))?;
+            let (pid, pidfd) = born.map_err(|errno| SpawnStep::Birth.failed(errno))?;
             let child = creation.register(pid);
             match part.failure.get() {
-                None => Ok(Newborn { child, pidfd }),
+                None => Ok(SpawnedChild { child, pidfd }),
                 Some(failure) => {
                     child.outlive();
                     Err(failure)
@@ -107,12 +107,12 @@ fn out_of_the_way(file: OwnedFd) -> Result<OwnedFd, Errno> {
 
 fn bear<'a>(
     stacks: &StackPool,
-    part: &mut Part<'a>,
+    part: &mut ChildContext<'a>,
     cgroup: Option<BorrowedFd<'a>>,
 ) -> Result<(Pid, OwnedFd), Errno> {
     if let Some(cgroup) = cgroup {
         part.kit.signals = clone::ignored_signals();
-        let table = part.kit.shares_files.map_or(Table::Copied, |_| Table::Shared);
+        let table = part.kit.shares_files.map_or(FileTable::Copied, |_| FileTable::Shared);
         if let Ok(born) = bear_child_in(stacks, cgroup, table, live, part) {
             return Ok(born);
         }
@@ -124,7 +124,7 @@ fn bear<'a>(
     bear_child(stacks, live, part)
 }
 
-fn live(part: &Part<'_>) -> ! {
+fn live(part: &ChildContext<'_>) -> ! {
     part.exists.store(true, Ordering::Release);
     let Err(failure) = child_steps::live(&part.kit, part.ruleset);
     part.failure.set(Some(failure));
@@ -152,24 +152,25 @@ mod tests {
 
     use super::*;
 
-    use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
+    use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits, SandboxProfile};
     use crate::host::tests::host;
     use crate::oom_score::OwnScore;
     use crate::sandbox::seccomp::SocketRules;
-    use crate::vfork_spawn::{Shut, give_number, leave};
+    use crate::vfork_spawn::{SandboxRules, give_number, leave};
 
-    const DEFAULT: Confinement = Confinement { profile: Profile::Default, network: Network::On };
+    const DEFAULT: Confinement =
+        Confinement { profile: SandboxProfile::Default, network: NetworkAccess::On };
 
-    fn order(argv: &[&str]) -> Order {
+    fn order(argv: &[&str]) -> SpawnRequest {
         let words =
             |words: &[&str]| words.iter().map(|word| CString::new(*word).unwrap()).collect();
-        Order {
+        SpawnRequest {
             path: CString::new(argv[0]).unwrap(),
             argv: words(argv),
             env: vec![c"PATH=/usr/local/bin:/usr/bin:/bin".to_owned().into()],
             terminal: None,
             tag: None,
-            shut: Shut {
+            shut: SandboxRules {
                 confinement: Confinement::NONE,
                 backend: Backend::Nothing,
                 sockets: SocketRules::new(Confinement::NONE, Backend::Nothing, None),
@@ -181,7 +182,7 @@ mod tests {
         }
     }
 
-    fn sh(text: &str) -> Order {
+    fn sh(text: &str) -> SpawnRequest {
         order(&["/bin/sh", "-c", text])
     }
 
@@ -191,10 +192,10 @@ mod tests {
 
     /// Creates it with one pipe as both of its outputs.
     fn create_in(
-        order: &Order,
+        order: &SpawnRequest,
         place: &OwnedFd,
         cgroup: Option<&OwnedFd>,
-    ) -> Result<(Newborn, File), Failure> {
+    ) -> Result<(SpawnedChild, File), SpawnFailure> {
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         let files = outputs(place.as_fd(), theirs.as_fd());
         let newborn = host().vfork_spawner().create(order, files, cgroup.map(OwnedFd::as_fd))?;
@@ -202,15 +203,15 @@ mod tests {
     }
 
     /// All that it wrote, after its end.
-    fn output_of(order: &Order) -> String {
+    fn output_of(order: &SpawnRequest) -> String {
         let (newborn, output) = create_in(order, &directory(Path::new("/")), None).unwrap();
         let text = std::io::read_to_string(output).unwrap();
         newborn.child.outlive();
         text
     }
 
-    fn failure_of(order: &Order, place: &Path) -> (Step, Errno) {
-        let Failure { step, errno } = create_in(order, &directory(place), None).unwrap_err();
+    fn failure_of(order: &SpawnRequest, place: &Path) -> (SpawnStep, Errno) {
+        let SpawnFailure { step, errno } = create_in(order, &directory(place), None).unwrap_err();
         (step, errno)
     }
 
@@ -271,7 +272,7 @@ mod tests {
             newborn.child.outlive();
             assert_eq!(all_of(output), "0\n1\n2\n3\n");
             let failure = create_in(&missing, &place, Some(&cgroup)).unwrap_err();
-            assert_eq!((failure.step, failure.errno), (Step::Program, Errno::NOENT));
+            assert_eq!((failure.step, failure.errno), (SpawnStep::Program, Errno::NOENT));
         }
         for file in &many {
             rustix::fs::fstat(file).expect("it is open still");
@@ -307,9 +308,9 @@ mod tests {
     }
 
     /// One file as both outputs.
-    fn outputs<'a>(directory: BorrowedFd<'a>, output: BorrowedFd<'a>) -> Files<'a> {
+    fn outputs<'a>(directory: BorrowedFd<'a>, output: BorrowedFd<'a>) -> ChildFiles<'a> {
         let output = Some(output);
-        Files { directory, stdin: None, stdout: output, stderr: output, report: None }
+        ChildFiles { directory, stdin: None, stdout: output, stderr: output, report: None }
     }
 
     #[test]
@@ -321,17 +322,17 @@ mod tests {
         // By another process: what this one writes, a child of another test may hold as it is born.
         let write = r#"printf text >"$1"; chmod 755 "$1""#;
         output_of(&order(&["/bin/sh", "-c", write, "sh", plain]));
-        assert_eq!(failure_of(&order(&["/no/such"]), root), (Step::Program, Errno::NOENT));
-        assert_eq!(failure_of(&order(&["/tmp"]), root), (Step::Program, Errno::ACCESS));
-        assert_eq!(failure_of(&order(&[plain]), root), (Step::Program, Errno::NOEXEC));
+        assert_eq!(failure_of(&order(&["/no/such"]), root), (SpawnStep::Program, Errno::NOENT));
+        assert_eq!(failure_of(&order(&["/tmp"]), root), (SpawnStep::Program, Errno::ACCESS));
+        assert_eq!(failure_of(&order(&[plain]), root), (SpawnStep::Program, Errno::NOEXEC));
         let long = "x".repeat(8 << 20);
-        assert_eq!(failure_of(&sh(&long), root), (Step::Program, Errno::TOOBIG));
+        assert_eq!(failure_of(&sh(&long), root), (SpawnStep::Program, Errno::TOOBIG));
         let no_directory =
             open("/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
         let failure = create_in(&sh("true"), &no_directory, None).unwrap_err();
-        assert_eq!((failure.step, failure.errno), (Step::Directory, Errno::NOTDIR));
-        let terminal = Order { terminal: Some(c"/no/terminal".into()), ..sh("true") };
-        assert_eq!(failure_of(&terminal, root), (Step::Files, Errno::NOENT));
+        assert_eq!((failure.step, failure.errno), (SpawnStep::Directory, Errno::NOTDIR));
+        let terminal = SpawnRequest { terminal: Some(c"/no/terminal".into()), ..sh("true") };
+        assert_eq!(failure_of(&terminal, root), (SpawnStep::Files, Errno::NOENT));
     }
 
     #[test]
@@ -389,9 +390,9 @@ mod tests {
         let (mut ours, theirs) =
             pipe_with(PipeFlags::CLOEXEC).map(|(a, b)| (File::from(a), b)).unwrap();
         let files = outputs(root.as_fd(), theirs.as_fd());
-        let kit = Kit {
+        let kit = ChildSetup {
             cgroup: Some(place.as_fd()),
-            ..Kit::pack(&shown, files, &FilterCache::default()).unwrap()
+            ..ChildSetup::pack(&shown, files, &FilterCache::default()).unwrap()
         };
         let child = host()
             .trees()
@@ -405,7 +406,7 @@ mod tests {
         assert_eq!(entered, born);
     }
 
-    fn live(kit: &Kit<'_>) -> ! {
+    fn live(kit: &ChildSetup<'_>) -> ! {
         child_steps::live(kit, None).ok();
         leave(1)
     }
@@ -452,7 +453,7 @@ mod tests {
     fn create_and_fail(text: &str) {
         assert_eq!(output_of(&order(&["/bin/echo", text])), format!("{text}\n"));
         let failure = failure_of(&order(&["/no/such"]), Path::new("/"));
-        assert_eq!(failure, (Step::Program, Errno::NOENT));
+        assert_eq!(failure, (SpawnStep::Program, Errno::NOENT));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{DupFlags, Errno, dup3, fcntl_dupfd_cloexec};
 use rustix::system::uname;
 
-use crate::stdio::Files;
+use crate::stdio::ChildFiles;
 use crate::stdio::REPORT_FD;
 
 /// A file with such a number is one of many. With fewer a copy costs less than to go around it.
@@ -57,12 +57,12 @@ impl LowFds {
     }
 
     /// Numbers for these files, if they are some of many and a set is free.
-    pub(crate) fn take(&self, files: &Files<'_>) -> Option<Berth<'_>> {
+    pub(crate) fn take(&self, files: &ChildFiles<'_>) -> Option<LowFdSet<'_>> {
         let outputs = [files.stdout, files.stderr];
         let is_one_of_many = |file: BorrowedFd<'_>| file.as_raw_fd() >= MANY;
         let wanted = outputs.into_iter().flatten().any(is_one_of_many);
         let places = wanted.then(|| self.free().pop()).flatten()?;
-        Some(Berth { low_fds: self, places })
+        Some(LowFdSet { low_fds: self, places })
     }
 
     fn free(&self) -> MutexGuard<'_, Vec<Vec<OwnedFd>>> {
@@ -84,26 +84,26 @@ fn low_number(nothing: &OwnedFd) -> Result<OwnedFd, Errno> {
 
 /// Numbers for the files of one new process. Dropped, they are free again, and mean nothing.
 #[derive(Debug)]
-pub(crate) struct Berth<'a> {
+pub(crate) struct LowFdSet<'a> {
     low_fds: &'a LowFds,
     places: Vec<OwnedFd>,
 }
 
 /// The files of a new process under other numbers, all below `end`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moored<'a> {
-    pub(crate) files: Files<'a>,
+pub(crate) struct LowFdFiles<'a> {
+    pub(crate) files: ChildFiles<'a>,
     pub(crate) ruleset: Option<BorrowedFd<'a>>,
     pub(crate) end: RawFd,
 }
 
-impl Berth<'_> {
+impl LowFdSet<'_> {
     /// Gives them the low numbers.
     pub(crate) fn moor<'a>(
         &'a mut self,
-        files: Files<'a>,
+        files: ChildFiles<'a>,
         ruleset: Option<BorrowedFd<'a>>,
-    ) -> Result<Moored<'a>, Errno> {
+    ) -> Result<LowFdFiles<'a>, Errno> {
         let end = self.places.iter().map(|place| place.as_raw_fd() + 1).max().unwrap_or(0);
         let mut places = self.places.iter_mut();
         let mut moor = |file: Option<BorrowedFd<'_>>| {
@@ -116,11 +116,15 @@ impl Berth<'_> {
         let (stdout, stderr) = (moor(files.stdout)?, moor(files.stderr)?);
         let ruleset = moor(ruleset)?;
         let directory = files.directory;
-        Ok(Moored { files: Files { directory, stdin, stdout, stderr, report }, ruleset, end })
+        Ok(LowFdFiles {
+            files: ChildFiles { directory, stdin, stdout, stderr, report },
+            ruleset,
+            end,
+        })
     }
 }
 
-impl Drop for Berth<'_> {
+impl Drop for LowFdSet<'_> {
     fn drop(&mut self) {
         let mut places = mem::take(&mut self.places);
         let Some(nothing) = &self.low_fds.nothing else { return };

@@ -6,7 +6,7 @@
 //! not grow with the server. While it lives in our memory, beside our other threads, the new process
 //! keeps to this (`child_steps`):
 //!
-//! - everything that it needs was made before ([`Kit`]): it allocates nothing, takes no lock and
+//! - everything that it needs was made before ([`ChildSetup`]): it allocates nothing, takes no lock and
 //!   cannot panic;
 //! - it changes only what is its own: files, directory, signals, limits, privileges. Nothing that
 //!   belongs to the memory, such as whether that can be looked into;
@@ -21,9 +21,10 @@ mod create;
 mod low_fds;
 
 pub(crate) use child_steps::{
-    Failure, FilterCache, Kit, Order, Shut, Standard, Step, become_leader, execute,
+    ChildSetup, FilterCache, SandboxRules, SpawnFailure, SpawnRequest, SpawnStep, StandardFiles,
+    become_leader, execute,
 };
 pub(crate) use clone::{
     CloneArgs, INTO_CGROUP, StackPool, bear_sibling_and_wait, give_number, leave,
 };
-pub(crate) use create::{Newborn, VforkSpawner};
+pub(crate) use create::{SpawnedChild, VforkSpawner};
