@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use thiserror::Error;
 
-use crate::output::secrets::{is_secret_name, secret_in_value};
+use crate::output::secret_detection::{is_secret_name, secret_in_value};
 use crate::policy::rules::fits;
 
 /// What every program may expect.

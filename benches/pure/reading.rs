@@ -4,12 +4,12 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Bencher, Criterion, Throughput};
-use shellyard::output::Patience;
-use shellyard::output::digest::{DigestRequest, Reach, digest};
+use shellyard::output::ScanDeadline;
+use shellyard::output::digest::{DigestLimits, DigestRequest, digest};
 use shellyard::output::excerpt::{Budget, excerpt};
-use shellyard::output::pattern::Pattern;
+use shellyard::output::pattern::LinePattern;
 use shellyard::output::search::{SearchRequest, Select, search};
-use shellyard::output::{BlockingReader, LogReader, LogSettings, LogWriter, PageRequest, open};
+use shellyard::output::{BlockingReader, LogReader, LogStorage, LogWriter, PageRequest, open_log};
 use shellyard::spec::Stream;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -34,7 +34,7 @@ impl Log {
         let folder = TempDir::new().expect("a temporary directory");
         let spill_dir = folder.path().to_owned();
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 64 << 10, spill_dir: spill_dir.into() });
+            open_log(&LogStorage { memory_bytes: 64 << 10, spill_dir: spill_dir.into() });
         for number in 0..LINES {
             let level = if number % 997 == 0 { "error: connection" } else { "info: request" };
             let line = format!("{number:09} {level} took {} us\n", number * 7919 % 10_007);
@@ -67,7 +67,7 @@ fn places(criterion: &mut Criterion, reader: &LogReader) {
     let request = PageRequest { from: middle, stream: None, max_bytes: 16 << 10, max_lines: 0 };
     let mut group = criterion.benchmark_group("a log of 100,000 lines");
     group.bench_function("page of 16 KiB in the middle", |bencher| {
-        measure(bencher, reader, move |log| log.page(black_box(&request)));
+        measure(bencher, reader, move |log| log.read_page(black_box(&request)));
     });
     group.bench_function("offset of a line", |bencher| {
         measure(bencher, reader, |log| log.offset_of_line(black_box(LINES / 2)));
@@ -85,11 +85,11 @@ fn places(criterion: &mut Criterion, reader: &LogReader) {
 fn passes(criterion: &mut Criterion, reader: &LogReader) {
     let mut group = criterion.benchmark_group("all of 100,000 lines");
     group.sample_size(10).throughput(Throughput::Bytes(reader.progress().total_bytes));
-    let request = DigestRequest { stream: None, from: 0, reach: Reach::default() };
+    let request = DigestRequest { stream: None, from: 0, limits: DigestLimits::default() };
     group.bench_function("digest", |bencher| {
         measure(bencher, reader, move |log| digest(log, &request));
     });
-    let pattern = Box::leak(Box::new(Pattern::new("error: [a-z]+").expect("a good pattern")));
+    let pattern = Box::leak(Box::new(LinePattern::new("error: [a-z]+").expect("a good pattern")));
     let request = SearchRequest {
         pattern,
         select: Select::Matching,
@@ -101,7 +101,7 @@ fn passes(criterion: &mut Criterion, reader: &LogReader) {
     };
     group.bench_function("search", |bencher| {
         measure(bencher, reader, move |log| {
-            let (patience, _leash) = Patience::start(Duration::from_hours(1));
+            let (patience, _leash) = ScanDeadline::start(Duration::from_hours(1));
             search(log, &request, &patience)
         });
     });

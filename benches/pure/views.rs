@@ -5,7 +5,7 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput};
 use shellyard::mcp::ParsedCursor;
 use shellyard::output::redaction::Redactor;
-use shellyard::output::views::{ViewOptions, text};
+use shellyard::output::views::{ViewOptions, render_text};
 
 const PAGE: usize = 16 << 10;
 
@@ -22,7 +22,7 @@ pub(crate) fn bench(criterion: &mut Criterion) {
     group.throughput(Throughput::Bytes(PAGE as u64));
     for (name, page) in &pages {
         group.bench_function(*name, |bencher| {
-            bencher.iter(|| text(black_box(page), ViewOptions::default()));
+            bencher.iter(|| render_text(black_box(page), ViewOptions::default()));
         });
     }
     group.finish();

@@ -15,7 +15,7 @@ use crate::confinement::SandboxPaths;
 use crate::http::{HttpSettings, JobDetection, SocketAt};
 use crate::ids::TenantId;
 use crate::mcp::{DialectSettings, ExecuteSettings, McpSettings, ShellToolSettings};
-use crate::output::{Counters, LogSettings, Quota, QuotaLimits, SpillDir};
+use crate::output::{Counters, LogStorage, Quota, QuotaLimits, SpillDir};
 use crate::process::{Host, JobConnectionDetector};
 use crate::service::{
     Bounds, DEFAULT_LANE, JobSettings, LaneDefaults, LaneLimits, LiveSettings, QueueLimits,
@@ -176,7 +176,7 @@ fn job(
         shell: settings.job.shell.clone(),
         environment: Arc::new(rules::variables(loaded, environment)?),
         host: Arc::clone(host),
-        log: LogSettings {
+        log: LogStorage {
             memory_bytes: settings.output.memory,
             spill_dir: SpillDir::new(spill_dir(settings), Arc::clone(&counters)),
         },

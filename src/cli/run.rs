@@ -115,7 +115,7 @@ async fn pass_on(
         let ended = job.status().ending().is_some();
         let request =
             PageRequest { from, stream: Some(stream), max_bytes: PAGE_BYTES, max_lines: 0 };
-        let page = job.output().read_with(move |log| log.page(&request)).await?;
+        let page = job.output().read_with(move |log| log.read_page(&request)).await?;
         sink.write_all(&page.bytes).await?;
         sink.flush().await?;
         from = page.end;

@@ -25,7 +25,7 @@ use crate::block_in_place;
 use crate::confinement::SandboxPaths;
 use crate::outcome::{JobEnding, KillNote, Outcome, ResourceUsage, SIGTERM, StartError};
 use crate::output::redaction::Redactor;
-use crate::output::{LogSettings, Quota};
+use crate::output::{LogStorage, Quota};
 use crate::process::shell::ShellChoice;
 use crate::process::{Host, LeaderProcess, PipelineReport, Process, ProcessTree};
 use crate::spec::Stdin;
@@ -42,7 +42,7 @@ pub struct JobSettings {
     /// Starts and ends processes.
     pub host: Arc<Host>,
     /// How output is kept.
-    pub log: LogSettings,
+    pub log: LogStorage,
     /// How much output may be kept of all jobs together.
     pub quota: Arc<Quota>,
     /// What hides secrets in output before it is stored, where that is wished.

@@ -12,7 +12,7 @@ use super::handle::{JobHandle, Phase, Shared, Status};
 use super::messages::Address;
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, JobFault, Outcome, StopBy};
-use crate::output::{self, Keep, LogBounds, LogReader, LogWriter};
+use crate::output::{self, KeepOutput, LogBounds, LogReader, LogWriter};
 use crate::process::{Cwd, OpenedDir, ProcessTree};
 use crate::spec::{JobSpec, LargeOutput, Stdin};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
@@ -54,7 +54,7 @@ pub fn create(id: JobId, order: Order, settings: &Arc<JobSettings>) -> (JobSeat,
         Stdin::Text(text) => std::mem::take(text),
         Stdin::Closed | Stdin::Open | Stdin::Inherited | Stdin::Terminal => String::new(),
     };
-    let (writer, output) = output::open_bounded(&settings.log, log_bounds(&spec, settings));
+    let (writer, output) = output::open_bounded_log(&settings.log, log_bounds(&spec, settings));
     let (status, watching) = watch::channel(Status::queued_now());
     let span = JobSpan::begin(id, &spec);
     let shared = Arc::new(Shared::new(id, spec, watching, output));
@@ -74,10 +74,10 @@ pub fn create(id: JobId, order: Order, settings: &Arc<JobSettings>) -> (JobSeat,
 /// How much of the job's output is kept, and on whose account.
 fn log_bounds(spec: &JobSpec, settings: &JobSettings) -> LogBounds {
     let keep = match spec.on_large_output {
-        LargeOutput::Spill | LargeOutput::Error => Keep::All,
-        LargeOutput::Truncate => Keep::Ends(spec.limits.large_bytes),
+        LargeOutput::Spill | LargeOutput::Error => KeepOutput::All,
+        LargeOutput::Truncate => KeepOutput::Ends(spec.limits.large_bytes),
     };
-    LogBounds { keep, allowance: settings.quota.allowance(spec.tenant.name()) }
+    LogBounds { keep, quota: settings.quota.tenant_quota(spec.tenant.name()) }
 }
 
 impl JobSeat {

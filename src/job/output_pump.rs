@@ -19,7 +19,7 @@ use super::messages::{Address, JobMsg, Probe};
 use crate::ids::JobId;
 use crate::outcome::LimitKind;
 use crate::output::redaction::{LineMasker, Redactor};
-use crate::output::{LogWriter, Progress};
+use crate::output::{LogProgress, LogWriter};
 use crate::process::{OutputPipe, wait_until_readable};
 use crate::spec::{JobSpec, LargeOutput, Stream};
 use crate::telemetry::events;
@@ -297,7 +297,7 @@ impl Pump {
 
     /// Whether that is worth to wait for.
     pub(super) fn wants_room(&self) -> bool {
-        self.flow != Flow::Discarded && self.writer.wants_room()
+        self.flow != Flow::Discarded && self.writer.should_wait_for_room()
     }
 
     /// Moves what is there, within bounds: what the last read brought, and how many bytes were kept.
@@ -410,7 +410,7 @@ impl Pump {
         bytes == 0 || self.unwritten.is_empty() && self.writer.fits_memory(bytes)
     }
 
-    fn count(&mut self, stream: Stream, written: u64, progress: &Progress) {
+    fn count(&mut self, stream: Stream, written: u64, progress: &LogProgress) {
         if let (0, Some(why)) = (self.dropped, progress.dropped_why) {
             events::output_dropped(self.bounds.job, why);
         }
@@ -418,7 +418,7 @@ impl Pump {
         events::output_written(stream, written);
     }
 
-    fn passed(&self, cut: bool, progress: &Progress) -> Option<LimitKind> {
+    fn passed(&self, cut: bool, progress: &LogProgress) -> Option<LimitKind> {
         if cut {
             Some(self.bounds.past_bytes)
         } else if progress.lines > self.bounds.lines {
@@ -606,7 +606,7 @@ mod tests {
 
     async fn waiting(redactor: Option<&Arc<Redactor>>) -> Waiting {
         let (end, pipe) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).unwrap();
-        let (writer, log) = output::open(&settings().log);
+        let (writer, log) = output::open_log(&settings().log);
         let (actor, _) = Actor::spawn(None, Deaf, ()).await.unwrap();
         let bounds = Bounds::of(JobId::local(1), &spec("true"));
         let stdout = OutputPipe::new(end).unwrap();

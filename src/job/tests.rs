@@ -10,7 +10,7 @@ use super::*;
 use crate::confinement::{GrantedConfinement, ResourceLimits};
 use crate::ids::JobId;
 use crate::outcome::{LimitKind, Outcome};
-use crate::output::{LogSettings, LogWriter, PageEnd, PageRequest, Quota};
+use crate::output::{LogStorage, LogWriter, PageEnd, PageRequest, Quota};
 use crate::process::Host;
 use crate::process::shell::ShellChoice;
 use crate::spec::{JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin, Stream};
@@ -50,7 +50,7 @@ pub(crate) fn settings() -> Arc<JobSettings> {
         shell: ShellChoice::Auto,
         environment: Arc::new(Variables::made_by(|| vec![("PATH".into(), "/usr/bin:/bin".into())])),
         host: host(),
-        log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
+        log: LogStorage { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
         quota: Quota::unlimited(),
         mask: None,
         drain_quiet: Duration::from_millis(150),
@@ -116,9 +116,9 @@ async fn running() -> (JobHandle, u32, ActorRef<()>) {
     (job, pid, parent)
 }
 
-pub(super) fn page(job: &JobHandle) -> crate::output::Page {
+pub(super) fn page(job: &JobHandle) -> crate::output::LogPage {
     let request = PageRequest { from: 0, stream: None, max_bytes: 1000, max_lines: 0 };
-    job.output().blocking().page(&request).unwrap()
+    job.output().blocking().read_page(&request).unwrap()
 }
 
 async fn is_lost_with_its_output(job: &JobHandle, pid: u32) {
@@ -172,7 +172,7 @@ async fn survivors_of_a_job_whose_actor_panics_end_with_it() {
 /// What a job wrote to one of its streams.
 fn written(job: &JobHandle, stream: Stream) -> Vec<u8> {
     let request = PageRequest { from: 0, stream: Some(stream), max_bytes: 1 << 20, max_lines: 0 };
-    job.output().blocking().page(&request).unwrap().bytes
+    job.output().blocking().read_page(&request).unwrap().bytes
 }
 
 #[tokio::test(flavor = "multi_thread")]

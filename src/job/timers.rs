@@ -127,7 +127,7 @@ mod tests {
     #[tokio::test]
     async fn what_lies_in_a_pipe_when_the_log_has_been_quiet_is_waited_for() {
         let settings = settings();
-        let (mut writer, log) = output::open(&settings.log);
+        let (mut writer, log) = output::open_log(&settings.log);
         let pump = Probe::default();
         let output = Outflow { log, pump: Some(pump.clone()) };
         let quiet = tokio::spawn(async move { output.until_quiet(Some(MOMENT)).await });

@@ -14,9 +14,9 @@ use thiserror::Error;
 
 use crate::ids::JobNumber;
 use crate::output::redaction::Redactor;
-use crate::output::views::{Ansi, Fold, Long, ViewOptions};
+use crate::output::views::{Ansi, Fold, LongLines, ViewOptions};
 use crate::output::{
-    BlockingReader, LogReader, PageEnd, Part, PartRequest, ReadBusy, scan_with, views,
+    BlockingReader, LogRange, LogRangeRequest, LogReader, PageEnd, ReadBusy, scan_with, views,
 };
 use crate::service::{FindError, JobHandle, TenantClient};
 use crate::spec::Stream;
@@ -181,7 +181,7 @@ pub(crate) fn resource_contents(
     redactor: &Redactor,
 ) -> Result<ResourceContents, ContentsError> {
     let Address { stream, range: ByteRange { start, end }, .. } = *address;
-    let part = log.part(&PartRequest { stream, start, end, max_bytes })?;
+    let part = log.read_range(&LogRangeRequest { stream, start, end, max_bytes })?;
     if start > part.total_bytes {
         return Err(ContentsError::Outside { start, total_bytes: part.total_bytes });
     }
@@ -191,8 +191,8 @@ pub(crate) fn resource_contents(
     let contents = if views::is_binary(first) || views::is_binary(&part.bytes) {
         ResourceContents::blob(STANDARD.encode(&part.bytes), address.uri())
     } else {
-        let options = ViewOptions { ansi: Ansi::Strip, fold: Fold::Off, long: Long::Keep };
-        let text = views::text(&part.bytes, options).text;
+        let options = ViewOptions { ansi: Ansi::Strip, fold: Fold::Off, long: LongLines::Keep };
+        let text = views::render_text(&part.bytes, options).text;
         ResourceContents::text(redactor.mask_text(&text).into_owned(), address.uri())
     };
     Ok(contents.with_mime_type(views::mime(first)).with_meta(place(&part, address)))
@@ -200,12 +200,12 @@ pub(crate) fn resource_contents(
 
 /// The first bytes of an output.
 fn head(log: &BlockingReader, stream: Option<Stream>) -> io::Result<Vec<u8>> {
-    let request = PartRequest { stream, start: 0, end: Some(SAMPLE as u64), max_bytes: SAMPLE };
-    Ok(log.part(&request)?.bytes)
+    let request = LogRangeRequest { stream, start: 0, end: Some(SAMPLE as u64), max_bytes: SAMPLE };
+    Ok(log.read_range(&request)?.bytes)
 }
 
 /// Which bytes a part is, and where it goes on.
-fn place(part: &Part, address: &Address) -> MetaObject {
+fn place(part: &LogRange, address: &Address) -> MetaObject {
     let mut meta = MetaObject::default();
     meta.insert("total_bytes".to_owned(), part.total_bytes.into());
     meta.insert("bytes_start".to_owned(), part.start.into());

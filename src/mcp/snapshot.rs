@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, Outcome};
-use crate::output::Progress;
+use crate::output::LogProgress;
 use crate::service::{JobHandle, Liveness, Phase, QueuePlace, TenantClient};
 use crate::trace::TraceId;
 
@@ -23,7 +23,7 @@ pub(crate) struct Snapshot {
     /// How long it has waited, or waited, for its start.
     pub(crate) queued: Duration,
     /// How much it has written.
-    pub(crate) output: Progress,
+    pub(crate) output: LogProgress,
     /// How long ago it last wrote.
     pub(crate) quiet_for: Option<Duration>,
     /// Processes that outlived its end and are alive right now; of a job that was ended also those

@@ -12,7 +12,7 @@ use super::tenant_client::TenantClient;
 use crate::ids::JobId;
 use crate::job::JobHandle;
 use crate::output::views::{is_binary, mime};
-use crate::output::{GzipError, Gzipped, LogReader, Progress, RawReader, SpillDir, gzip};
+use crate::output::{GzipError, Gzipped, LogProgress, LogReader, RawReader, SpillDir, gzip};
 use crate::spec::Stream;
 use crate::supervisor::FindError;
 
@@ -25,7 +25,7 @@ const SAMPLE: u64 = 8 * 1024;
 pub struct JobOutput {
     log: LogReader,
     stream: Option<Stream>,
-    then: Progress,
+    then: LogProgress,
 }
 
 /// What kind of content an output is, by its first 8 KiB.
@@ -100,7 +100,7 @@ impl JobOutput {
     /// # Errors
     /// When it cannot be read.
     pub async fn read(&self, range: Range<u64>) -> io::Result<RawReader> {
-        self.log.raw(self.stream, range).await
+        self.log.raw_reader(self.stream, range).await
     }
 }
 

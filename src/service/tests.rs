@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::*;
 use crate::outcome::{LimitKind, Outcome, StopBy};
 use crate::output::redaction::Redactor;
-use crate::output::{LogSettings, PageEnd, PageRequest, Quota};
+use crate::output::{LogStorage, PageEnd, PageRequest, Quota};
 use crate::policy::Policy;
 use crate::process::shell::ShellChoice;
 use crate::spec::{JobProgram, LargeOutput, RunLimits, Stdin, Stream};
@@ -55,7 +55,7 @@ fn settings(slots: usize) -> ServiceSettings {
             shell: ShellChoice::Auto,
             environment: Arc::new(Variables::made_by(|| vec![("PATH".into(), path)])),
             host: crate::job::tests::host(),
-            log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
+            log: LogStorage { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
             quota: Quota::unlimited(),
             mask: None,
             drain_quiet: Duration::from_millis(150),
@@ -94,7 +94,7 @@ fn text(job: &JobHandle) -> String {
 
 fn stream_text(job: &JobHandle, stream: Option<Stream>) -> String {
     let request = PageRequest { from: 0, stream, max_bytes: 1 << 20, max_lines: 0 };
-    String::from_utf8(job.output().blocking().page(&request).unwrap().bytes).unwrap()
+    String::from_utf8(job.output().blocking().read_page(&request).unwrap().bytes).unwrap()
 }
 
 async fn run(submission: Submission) -> (Outcome, String) {
@@ -190,7 +190,7 @@ async fn what_a_survivor_writes_after_the_end_still_goes_to_the_log() {
     until("the late line", || text(&job) == "done\nlate\n").await;
     let request = PageRequest { from: 0, stream: None, max_bytes: 100, max_lines: 0 };
     until("the end of the log", || {
-        job.output().blocking().page(&request).unwrap().end_kind == PageEnd::Complete
+        job.output().blocking().read_page(&request).unwrap().end_kind == PageEnd::Complete
     })
     .await;
 }

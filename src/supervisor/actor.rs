@@ -21,7 +21,7 @@ use super::spending::Spending;
 use crate::ids::{JobId, TenantId};
 use crate::job::{self, JobHandle, JobSeat, JobSettings, Order, Status, StopWish};
 use crate::outcome::StopBy;
-use crate::output::{Cap, Packer, Shortage, Stored};
+use crate::output::{CapSource, LogCompressor, Shortage, TenantUsage};
 use crate::telemetry::events::{self, CountedMessage, LiveActor};
 use crate::telemetry::{ActorKind, LaneStats, QueueStats, TenantStats, UsageGauge, spans};
 
@@ -86,7 +86,7 @@ pub(super) struct SupervisorActor;
 #[derive(Debug)]
 pub(super) struct Duty {
     pub(super) job: Arc<JobSettings>,
-    pub(super) packer: Option<Packer>,
+    pub(super) packer: Option<LogCompressor>,
     /// What is known already.
     pub(super) estate: Estate,
     /// Where watching tasks reach whoever supervises.
@@ -105,7 +105,7 @@ pub(super) struct Supervision {
     seats: HashMap<JobId, JobSeat>,
     pub(super) doors: Doors,
     pub(super) looks: Looks,
-    packer: Option<Packer>,
+    packer: Option<LogCompressor>,
     /// When a sweep comes by itself.
     next_sweep: Option<Instant>,
     post: Post,
@@ -488,7 +488,7 @@ fn used(job: &JobHandle) -> (JobId, Duration) {
 impl Supervision {
     /// A job whose output could not be kept is not begun, unless finished ones can make room.
     pub(super) fn check_room(&mut self, tenant: TenantId) -> Result<(), Refusal> {
-        let stored = self.job.quota.stored_by(tenant.name());
+        let stored = self.job.quota.tenant_usage(tenant.name());
         if !stored.is_full() || self.registry.could_free(tenant.name()) {
             return Ok(());
         }
@@ -497,12 +497,14 @@ impl Supervision {
         // What is still counted and no longer known is being given back.
         let known = self.registry.of(tenant);
         let held = known.iter().map(|job| job.output().stored_bytes()).sum();
-        if self.registry.could_free(tenant.name()) || !(Stored { used: held, ..stored }).is_full() {
+        if self.registry.could_free(tenant.name())
+            || !(TenantUsage { used: held, ..stored }).is_full()
+        {
             return Ok(());
         }
         let setting = match stored.cap {
-            Cap::Own => format!("tenants.{}.max_stored", tenant.name()),
-            Cap::Shared => "output.max_tenant".to_owned(),
+            CapSource::Own => format!("tenants.{}.max_stored", tenant.name()),
+            CapSource::Shared => "output.max_tenant".to_owned(),
         };
         let bound = TenantBound::Stored { limit: stored.limit, setting };
         Err(Refusal::TenantLimit { bound, retry: Retry::JobEnded })
@@ -519,7 +521,7 @@ impl Supervision {
     /// What this job stores can be freed from now on, if it is over.
     pub(super) fn note_end(&mut self, id: JobId) {
         self.registry.ended(id);
-        self.job.quota.can_free(id.tenant().name());
+        self.job.quota.note_reclaimable(id.tenant().name());
     }
 }
 

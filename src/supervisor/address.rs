@@ -15,7 +15,7 @@ use super::handle::{AtEnd, Supervisor};
 use super::pressure::{HostResource, Pressure, PressureWatch};
 use crate::job::JobHandle;
 use crate::outcome::JobEnding;
-use crate::output::{Answer, Packer, Quota};
+use crate::output::{LogCompressor, Quota, ReclaimOutcome};
 use crate::process::load::{self, PressureError};
 use crate::telemetry::ActorKind;
 use crate::telemetry::events::{self, CountedMessage};
@@ -169,18 +169,18 @@ const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
 /// freed before has been given back.
 pub(super) async fn watch_for_shortages(quota: Arc<Quota>, supervisor: Post) {
     loop {
-        quota.wants_room().await;
+        quota.wait_for_room_request().await;
         let shortages = quota.shortages();
         if shortages.is_empty() {
-            quota.answer(Answer::Room);
+            quota.report_reclaim(ReclaimOutcome::Room);
             continue;
         }
         let make_room = |reply| SupervisorMsg::MakeRoom(shortages.clone(), reply);
         // Nobody who supervises frees nothing: whoever waits for room is not to wait for that.
         if supervisor.ask(make_room).await.unwrap_or(0) > 0 {
-            quota.answer(Answer::Room);
+            quota.report_reclaim(ReclaimOutcome::Room);
         } else {
-            quota.answer(Answer::NoRoom);
+            quota.report_reclaim(ReclaimOutcome::NoRoom);
             // Only running jobs hold the room: not to be asked in a hurry.
             sleep(SHORTAGE_PAUSE).await;
         }
@@ -208,7 +208,7 @@ impl Drop for Due {
 pub(super) async fn watch_for_the_end(
     job: JobHandle,
     at_end: Option<AtEnd>,
-    packer: Option<Packer>,
+    packer: Option<LogCompressor>,
     supervisor: Post,
 ) {
     let id = job.id();
@@ -224,7 +224,9 @@ pub(super) async fn watch_for_the_end(
         job.settled().await;
         supervisor.report(|| SupervisorMsg::Settled(id)).await;
     }
-    let Some(packing) = packer.and_then(|packer| job.output().packing(&packer)) else { return };
+    let Some(packing) = packer.and_then(|packer| job.output().compression_task(&packer)) else {
+        return;
+    };
     // Whoever waits for its turn keeps nothing that could be freed.
     drop(job);
     packing.run().await;

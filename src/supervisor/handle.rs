@@ -242,14 +242,14 @@ impl Supervision {
         let mut overview = self.queue.overview();
         overview.draining = self.doors != Doors::Open;
         // Whoever has used something counts as well, and the tenant that needs no settings.
-        let stored = self.job.quota.stored().into_keys();
+        let stored = self.job.quota.usage_by_tenant().into_keys();
         let stored = stored.filter_map(|name| TenantId::parse(&name).ok());
         for tenant in self.spending.tenants().chain(stored).chain([TenantId::LOCAL]) {
             overview.tenants.entry(tenant).or_insert_with(|| self.queue.tenant(tenant));
         }
         for (tenant, figures) in &mut overview.tenants {
             figures.cpu_used = self.spending.cpu_used(*tenant);
-            let stored = self.job.quota.stored_by(tenant.name());
+            let stored = self.job.quota.tenant_usage(tenant.name());
             (figures.stored_bytes, figures.max_stored) = (stored.used, stored.limit);
         }
         overview

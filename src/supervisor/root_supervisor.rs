@@ -23,7 +23,7 @@ use super::queue::{Queue, QueueLimits};
 use super::registry::Registry;
 use super::retention::Retention;
 use crate::job::JobSettings;
-use crate::output::Packer;
+use crate::output::LogCompressor;
 use crate::telemetry::{ActorKind, events};
 
 /// How many failures within [`SHORT_TIME`] are borne.
@@ -37,7 +37,7 @@ pub(super) struct Warden;
 #[derive(Debug)]
 pub(super) struct Ward {
     job: Arc<JobSettings>,
-    packer: Option<Packer>,
+    packer: Option<LogCompressor>,
     /// Invariant: the supervisor that is there, and no other, will send its estate.
     estates: mpsc::Receiver<Estate>,
     heirs: mpsc::Sender<Estate>,
@@ -60,7 +60,7 @@ impl Actor for Warden {
         let (heirs, estates) = mpsc::channel(1);
         let spill_dir = job.log.spill_dir.clone();
         let mut ward = Ward {
-            packer: compress_from.map(|bytes| Packer::new(bytes, spill_dir)),
+            packer: compress_from.map(|bytes| LogCompressor::new(bytes, spill_dir)),
             job: Arc::new(job),
             estates,
             heirs,

@@ -198,7 +198,8 @@ mod tests {
     use crate::ids::{JobId, TenantId};
     use crate::outcome::{self, JobEnding, Outcome, StopBy};
     use crate::output::{
-        DropReason, Keep, LogBounds, LogSettings, Quota, QuotaLimits, SpillDir, open_bounded,
+        DropReason, KeepOutput, LogBounds, LogStorage, Quota, QuotaLimits, SpillDir,
+        open_bounded_log,
     };
     use crate::spec::Stream;
 
@@ -391,8 +392,8 @@ mod tests {
         let written = [(dir.path(), 3000), (&blocked, 3000), (dir.path(), 50_000)];
         let logs = written.map(|(dir, bytes)| {
             let spill_dir = SpillDir::new(dir, Arc::clone(&counters));
-            let bounds = LogBounds { keep: Keep::All, allowance: quota.allowance("ci") };
-            let mut log = open_bounded(&LogSettings { memory_bytes: 1000, spill_dir }, bounds);
+            let bounds = LogBounds { keep: KeepOutput::All, quota: quota.tenant_quota("ci") };
+            let mut log = open_bounded_log(&LogStorage { memory_bytes: 1000, spill_dir }, bounds);
             log.0.append(Stream::Stdout, &vec![b'x'; bytes]);
             log
         });

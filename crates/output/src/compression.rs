@@ -13,11 +13,11 @@ use tokio::sync::{Semaphore, oneshot};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
+use super::segment::LogSegment;
 use crate::counters::{Counters, SpillOperation};
-use crate::part::Shared;
 use crate::spill::{SpillDir, SpillFile};
 
-/// Raw bytes of a frame: what a read at a random offset has to decode.
+/// UncompressedLog bytes of a frame: what a read at a random offset has to decode.
 const FRAME_BYTES: u64 = 128 * 1024;
 /// The largest frame that a very large log gets.
 const MAX_FRAME_BYTES: u64 = 1024 * 1024;
@@ -30,7 +30,7 @@ const SAMPLES: u64 = 8;
 
 /// The bytes of one closed log, compressed. Offsets are those of the raw log.
 #[derive(Debug)]
-pub(crate) struct Packed {
+pub(crate) struct CompressedLog {
     file: SpillFile,
     raw_bytes: u64,
     frame_bytes: u64,
@@ -43,22 +43,22 @@ pub(crate) struct Packed {
 
 /// What is to be compressed.
 #[derive(Debug)]
-pub(crate) struct Raw {
+pub(crate) struct UncompressedLog {
     /// Holds the log from its offset 0 on; nothing is added to it any more.
     pub(crate) file: Arc<SpillFile>,
     /// How long the log is.
     pub(crate) bytes: u64,
 }
 
-impl Raw {
+impl UncompressedLog {
     /// Compresses into an empty file, for as long as `wanted` holds. Gives nothing when that
     /// would not save a tenth at least, or is no longer wanted.
-    pub(crate) fn pack(
+    pub(crate) fn compress(
         &self,
         into: SpillFile,
         cache: &Arc<FrameCache>,
         wanted: impl Fn() -> bool,
-    ) -> io::Result<Option<Packed>> {
+    ) -> io::Result<Option<CompressedLog>> {
         let Some(frame_bytes) = frame_bytes(self.bytes) else { return Ok(None) };
         let raw = self.file.open()?;
         let written = into.open()?;
@@ -80,7 +80,7 @@ impl Raw {
         ends.shrink_to_fit();
         drop(written);
         into.end_writing();
-        Ok(Some(Packed {
+        Ok(Some(CompressedLog {
             file: into,
             raw_bytes: self.bytes,
             frame_bytes,
@@ -145,7 +145,7 @@ impl<'a> Frames<'a> {
     }
 }
 
-impl Packed {
+impl CompressedLog {
     /// The counts of failed operations on files.
     pub(crate) fn counters(&self) -> &Counters {
         self.file.counters()
@@ -278,12 +278,12 @@ const NICENESS: i32 = 10;
 
 /// Compresses closed logs. A cheap clone; all clones take turns.
 #[derive(Debug, Clone)]
-pub struct Packer {
-    shop: Arc<Shop>,
+pub struct LogCompressor {
+    shared: Arc<CompressorShared>,
 }
 
 #[derive(Debug)]
-struct Shop {
+struct CompressorShared {
     from_bytes: u64,
     dir: SpillDir,
     cache: Arc<FrameCache>,
@@ -293,43 +293,47 @@ struct Shop {
 
 /// A log that is worth compressing. It holds nothing of the log: who frees it meanwhile frees it.
 #[derive(Debug)]
-pub struct Packing {
-    shop: Arc<Shop>,
-    parts: Vec<Weak<Shared>>,
+pub struct CompressionTask {
+    shared: Arc<CompressorShared>,
+    parts: Vec<Weak<LogSegment>>,
 }
 
-impl Packer {
+impl LogCompressor {
     /// Compresses logs of so many bytes and more, into files in this directory.
     #[must_use]
     pub fn new(from_bytes: u64, dir: SpillDir) -> Self {
         let turn = Semaphore::new(1);
-        Self { shop: Arc::new(Shop { from_bytes, dir, cache: Arc::default(), turn }) }
+        Self { shared: Arc::new(CompressorShared { from_bytes, dir, cache: Arc::default(), turn }) }
     }
 
     /// The work on these parts of a closed log of so many bytes: none where it is small or in memory.
-    pub(crate) fn packing(&self, total_bytes: u64, mut parts: Vec<Arc<Shared>>) -> Option<Packing> {
-        parts.retain(|part| part.spilled().is_some());
-        (total_bytes >= self.shop.from_bytes && !parts.is_empty()).then(|| Packing {
-            shop: Arc::clone(&self.shop),
+    pub(crate) fn compression_task(
+        &self,
+        total_bytes: u64,
+        mut parts: Vec<Arc<LogSegment>>,
+    ) -> Option<CompressionTask> {
+        parts.retain(|part| part.uncompressed_log().is_some());
+        (total_bytes >= self.shared.from_bytes && !parts.is_empty()).then(|| CompressionTask {
+            shared: Arc::clone(&self.shared),
             parts: parts.iter().map(Arc::downgrade).collect(),
         })
     }
 }
 
-impl Packing {
+impl CompressionTask {
     /// Waits for its turn and compresses. Readers notice nothing, before, during and after.
     ///
     /// Returns once it is over, whatever came of it: where it fails, or would not save room,
     /// the log stays as it was. Nothing waits for it at shutdown.
     pub async fn run(self) {
-        let Self { shop, parts } = self;
+        let Self { shared, parts } = self;
         // The semaphore is never closed.
-        let Ok(_turn) = shop.turn.acquire().await else { return };
+        let Ok(_turn) = shared.turn.acquire().await else { return };
         let (over, is_over) = oneshot::channel::<()>();
-        let work = Arc::clone(&shop);
+        let work = Arc::clone(&shared);
         // Not a blocking thread of the runtime: its shutdown would wait for that.
         let thread = thread::Builder::new().name("packer".to_owned()).spawn(move || {
-            parts.iter().for_each(|part| work.pack(part));
+            parts.iter().for_each(|part| work.compress(part));
             drop(over);
         });
         match thread {
@@ -345,26 +349,28 @@ fn warn_not_compressed(why: &io::Error) {
     tracing::warn!(?why, "output not compressed; it stays readable as it is");
 }
 
-impl Shop {
-    fn pack(&self, part: &Weak<Shared>) {
+impl CompressorShared {
+    fn compress(&self, part: &Weak<LogSegment>) {
         // Of this thread alone, on Linux. Without it the work is only less polite.
         rustix::process::setpriority_process(None, NICENESS).ok();
-        let Some(raw) = part.upgrade().and_then(|shared| shared.spilled()) else { return };
+        let Some(raw) = part.upgrade().and_then(|segment| segment.uncompressed_log()) else {
+            return;
+        };
         let is_wanted = || part.strong_count() > 0;
         let packed = self
             .dir
             .create_file()
             .and_then(|file| {
-                let packed = raw.pack(file, &self.cache, is_wanted);
+                let packed = raw.compress(file, &self.cache, is_wanted);
                 self.dir.counters().checked(SpillOperation::Compress, packed)
             })
             .unwrap_or_else(|error| {
                 warn_not_compressed(&error);
                 None
             });
-        if let (Some(packed), Some(shared)) = (packed, part.upgrade()) {
+        if let (Some(packed), Some(segment)) = (packed, part.upgrade()) {
             let stored = packed.stored_bytes();
-            shared.replace_spilled(raw.bytes, packed);
+            segment.replace_spilled(raw.bytes, packed);
             self.dir.counters().add_compressed(raw.bytes, stored);
         }
     }
@@ -375,7 +381,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::Stream;
-    use super::super::{LogReader, LogSettings, Packer, PageEnd, PageRequest, SpillDir, open};
+    use super::super::{
+        LogCompressor, LogReader, LogStorage, PageEnd, PageRequest, SpillDir, open_log,
+    };
     use super::*;
 
     /// Text that compresses, with lines of many lengths.
@@ -411,20 +419,20 @@ mod tests {
         SpillDir::new(std::env::temp_dir(), Arc::default()).create_file().unwrap()
     }
 
-    fn raw(bytes: &[u8]) -> Raw {
+    fn raw(bytes: &[u8]) -> UncompressedLog {
         let file = new_file();
         file.open().unwrap().write_all_at(bytes, 0).unwrap();
-        Raw { file: Arc::new(file), bytes: bytes.len() as u64 }
+        UncompressedLog { file: Arc::new(file), bytes: bytes.len() as u64 }
     }
 
-    fn pack(bytes: &[u8]) -> Option<Packed> {
-        raw(bytes).pack(new_file(), &Arc::default(), || true).unwrap()
+    fn compress(bytes: &[u8]) -> Option<CompressedLog> {
+        raw(bytes).compress(new_file(), &Arc::default(), || true).unwrap()
     }
 
     /// A closed log in a spill file, both streams taking turns.
     fn closed_log(bytes: &[u8], dir: &std::path::Path) -> LogReader {
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1000, spill_dir: dir.to_owned().into() });
+            open_log(&LogStorage { memory_bytes: 1000, spill_dir: dir.to_owned().into() });
         for (number, part) in bytes.chunks(7001).enumerate() {
             let stream = if number % 3 == 0 { Stream::Stderr } else { Stream::Stdout };
             writer.append(stream, part);
@@ -439,7 +447,7 @@ mod tests {
             let mut from = 0;
             loop {
                 let request = PageRequest { from, stream, max_bytes: 50_000, max_lines: 0 };
-                let page = reader.blocking().page(&request).unwrap();
+                let page = reader.blocking().read_page(&request).unwrap();
                 let is_last = page.end_kind == PageEnd::Complete;
                 from = page.end;
                 seen.push((page.bytes, page.end));
@@ -466,7 +474,7 @@ mod tests {
             ranges in prop::collection::vec((any::<prop::sample::Index>(), 0..300_000_usize), 1..20),
         ) {
             let bytes = text(length);
-            let Some(packed) = pack(&bytes) else {
+            let Some(packed) = compress(&bytes) else {
                 // Only what is too short to gain anything stays raw.
                 prop_assert!(length < 100);
                 return Ok(());
@@ -485,7 +493,7 @@ mod tests {
     #[test]
     fn the_file_is_plain_zstd_from_its_start_to_its_end() {
         let bytes = text(1_000_000);
-        let packed = pack(&bytes).unwrap();
+        let packed = compress(&bytes).unwrap();
         let mut stored = vec![0; packed.stored_bytes() as usize];
         packed.read_stored_at(0, &mut stored).unwrap();
         assert_eq!(packed.file.length().unwrap(), stored.len() as u64);
@@ -495,10 +503,10 @@ mod tests {
 
     #[test]
     fn what_does_not_get_smaller_stays_raw() {
-        assert!(pack(&noise(1_000_000)).is_none());
+        assert!(compress(&noise(1_000_000)).is_none());
         let mixed = [text(100_000), noise(3_000_000)].concat();
-        assert!(pack(&mixed).is_none());
-        assert!(pack(b"").is_none());
+        assert!(compress(&mixed).is_none());
+        assert!(compress(b"").is_none());
     }
 
     #[test]
@@ -508,13 +516,15 @@ mod tests {
             asked.set(asked.get() + 1);
             asked.get() < 3
         };
-        assert!(raw(&text(2_000_000)).pack(new_file(), &Arc::default(), wanted).unwrap().is_none());
+        assert!(
+            raw(&text(2_000_000)).compress(new_file(), &Arc::default(), wanted).unwrap().is_none()
+        );
         assert_eq!(asked.get(), 3);
     }
 
     #[test]
     fn a_changed_byte_on_the_disk_is_an_error_and_never_another_log() {
-        let packed = pack(&text(500_000)).unwrap();
+        let packed = compress(&text(500_000)).unwrap();
         let middle = packed.ends[0] + (packed.ends[1] - packed.ends[0]) / 2;
         let mut byte = [0];
         packed.read_stored_at(middle, &mut byte).unwrap();
@@ -549,8 +559,8 @@ mod tests {
         let bytes = text(2_000_000);
         let reader = closed_log(&bytes, dir.path());
         let before = everything(&reader);
-        let packer = Packer::new(1_000_000, SpillDir::new(dir.path(), Arc::default()));
-        let packing = reader.packing(&packer).expect("large enough");
+        let packer = LogCompressor::new(1_000_000, SpillDir::new(dir.path(), Arc::default()));
+        let packing = reader.compression_task(&packer).expect("large enough");
         let others = [0; 3].map(|_| {
             let reader = reader.clone();
             let before = before.clone();
@@ -562,21 +572,21 @@ mod tests {
             other.await.unwrap();
         }
         assert!(everything(&reader) == before);
-        assert!(reader.packing(&packer).is_none(), "nothing is left to do");
+        assert!(reader.compression_task(&packer).is_none(), "nothing is left to do");
     }
 
     #[tokio::test]
     async fn only_large_closed_spills_are_considered_and_a_freed_log_is_let_go() {
         let dir = tempfile::tempdir().unwrap();
-        let settings = LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() };
-        let packer = Packer::new(100_000, SpillDir::new(dir.path(), Arc::default()));
-        let (mut writer, reader) = open(&settings);
+        let settings = LogStorage { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() };
+        let packer = LogCompressor::new(100_000, SpillDir::new(dir.path(), Arc::default()));
+        let (mut writer, reader) = open_log(&settings);
         writer.append(Stream::Stdout, &text(200_000));
-        assert!(reader.packing(&packer).is_none(), "still open");
+        assert!(reader.compression_task(&packer).is_none(), "still open");
         writer.close();
-        let packing = reader.packing(&packer).expect("closed and large");
-        assert!(closed_log(&text(90_000), dir.path()).packing(&packer).is_none(), "small");
-        let log = Arc::downgrade(&reader.parts().all()[0]);
+        let packing = reader.compression_task(&packer).expect("closed and large");
+        assert!(closed_log(&text(90_000), dir.path()).compression_task(&packer).is_none(), "small");
+        let log = Arc::downgrade(&reader.shared_log().segments()[0]);
         drop((writer, reader));
         assert_eq!(log.strong_count(), 0, "waiting for its turn holds nothing");
         packing.run().await;
@@ -591,7 +601,7 @@ mod tests {
         let blocked = dir.path().join("file");
         std::fs::write(&blocked, "").unwrap();
         reader
-            .packing(&Packer::new(1, SpillDir::new(blocked, Arc::default())))
+            .compression_task(&LogCompressor::new(1, SpillDir::new(blocked, Arc::default())))
             .expect("large enough")
             .run()
             .await;

@@ -5,13 +5,15 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::digest::{Digest, NumberedLine, Reach, digest_around};
-use crate::page::whole_text;
-use crate::parts::Progress;
+use super::shared_log::LogProgress;
+use crate::digest::{Digest, DigestLimits, NumberedLine, digest_around};
+use crate::page::whole_text_length;
 use crate::reader::BlockingReader;
-use crate::views::{Ansi, Charset, Fold, LINE_CHARS, Long, Shown, ViewOptions, shown};
+use crate::views::{
+    Ansi, Charset, Fold, LINE_CHARS, LongLines, RenderedLine, ViewOptions, render_lines,
+};
 
-/// Raw bytes that are read for each byte of text that is wanted: views make text shorter, and a
+/// UncompressedLog bytes that are read for each byte of text that is wanted: views make text shorter, and a
 /// progress bar of many kilobytes is one line.
 const RAW_PER_TEXT: usize = 8;
 /// The head gets one part of so many of the budget, the tail the rest.
@@ -20,10 +22,11 @@ const HEAD_SHARE: usize = 5;
 /// All that is shown, and its head, are shown whole: a reader who goes on after it misses nothing.
 /// In a tail, which is there for a quick look, overlong lines are cut.
 const WHOLE_LINES: ViewOptions =
-    ViewOptions { ansi: Ansi::Strip, fold: Fold::Repeats, long: Long::Keep };
+    ViewOptions { ansi: Ansi::Strip, fold: Fold::Repeats, long: LongLines::Keep };
 
 /// How far a hidden part is looked through: a reply must not wait long for it.
-const REACH: Reach = Reach { each_side: 32 * 1024 * 1024, time: Duration::from_millis(300) };
+const DIGEST_LIMITS: DigestLimits =
+    DigestLimits { each_side: 32 * 1024 * 1024, time: Duration::from_millis(300) };
 
 /// So much of the end is looked at for a character that has only begun.
 const LAST_BYTES: u64 = 256;
@@ -54,9 +57,9 @@ pub struct Excerpt {
     /// One, or a head and a tail; none when there is nothing to show. Only a tail has cut lines.
     pub sections: Vec<Section>,
     /// What lies before the last section and is not shown.
-    pub hidden: Option<Hidden>,
+    pub hidden: Option<HiddenPart>,
     /// What lies before `from`, where only the tail was asked for.
-    pub before: Option<Hidden>,
+    pub before: Option<HiddenPart>,
     /// Where it starts: where it was asked for, or where bytes resume after that.
     pub from: u64,
     /// Bytes between the two that are not there.
@@ -91,9 +94,9 @@ pub struct Section {
 /// Shows the log from `from` on: all of it where it fits, else one fifth of the budget from its
 /// head and the rest from its tail, on whole lines where they fit.
 pub fn excerpt(reader: &BlockingReader, from: u64, budget: Budget) -> io::Result<Excerpt> {
-    let reader = &reader.frozen();
-    let frame = Frame::new(reader, from)?;
-    let room = Room::of(budget);
+    let reader = &reader.freeze();
+    let frame = ExcerptSource::new(reader, from)?;
+    let room = RemainingBudget::new(budget);
     if let Some(part) = frame.everything(room)? {
         return frame.finish(None, part);
     }
@@ -104,27 +107,28 @@ pub fn excerpt(reader: &BlockingReader, from: u64, budget: Budget) -> io::Result
 
 /// Shows the last lines that fit the budget, and tells of the errors before them.
 pub fn tail(reader: &BlockingReader, budget: Budget) -> io::Result<Excerpt> {
-    let reader = &reader.frozen();
-    let mut frame = Frame::new(reader, 0)?;
-    let part = frame.tail(0, Room::of(budget))?;
+    let reader = &reader.freeze();
+    let mut frame = ExcerptSource::new(reader, 0)?;
+    let part = frame.tail(0, RemainingBudget::new(budget))?;
     let (all, before) = (frame.from..frame.end, frame.from..part.range.start);
-    let before = (!before.is_empty()).then(|| look_through(reader, all, before, Reach::GLANCE));
+    let before =
+        (!before.is_empty()).then(|| digest_hidden(reader, all, before, DigestLimits::QUICK));
     // A log that ends in a hole has no tail.
-    let gap_bytes = if part.range.is_empty() { reader.missing(0..frame.end) } else { 0 };
+    let gap_bytes = if part.range.is_empty() { reader.missing_bytes(0..frame.end) } else { 0 };
     (frame.from, frame.gap_bytes) = (part.range.start, gap_bytes);
     Ok(Excerpt { before: before.transpose()?, ..frame.finish(None, part)? })
 }
 
 /// How much text still fits.
 #[derive(Debug, Clone, Copy)]
-struct Room {
+struct RemainingBudget {
     bytes: usize,
     cost: fn(&str) -> usize,
     lines: usize,
 }
 
-impl Room {
-    fn of(budget: Budget) -> Self {
+impl RemainingBudget {
+    fn new(budget: Budget) -> Self {
         let lines = if budget.max_lines == 0 { usize::MAX } else { budget.max_lines };
         Self { bytes: budget.max_bytes, cost: budget.cost, lines }
     }
@@ -148,11 +152,11 @@ impl Room {
     }
 
     /// How many of the lines fit, from the first on.
-    fn take<'a>(mut self, lines: impl Iterator<Item = &'a Shown<'a>>) -> usize {
+    fn take<'a>(mut self, lines: impl Iterator<Item = &'a RenderedLine<'a>>) -> usize {
         lines.take_while(|line| self.takes(line)).count()
     }
 
-    fn takes(&mut self, line: &Shown<'_>) -> bool {
+    fn takes(&mut self, line: &RenderedLine<'_>) -> bool {
         let (rows, cost) = (line.rows(), (self.cost)(&line.text));
         let fits = rows <= self.lines && cost <= self.bytes;
         if fits {
@@ -165,16 +169,16 @@ impl Room {
 
 /// A stretch of the log and how it is shown.
 #[derive(Debug)]
-struct Part {
+struct ExcerptPart {
     range: Range<u64>,
     text: String,
     lines: usize,
     bad_bytes: usize,
 }
 
-impl Part {
-    fn starting_at(start: u64, shown: &[Shown<'_>]) -> Self {
-        let sum = |of: fn(&Shown<'_>) -> usize| shown.iter().map(of).sum::<usize>();
+impl ExcerptPart {
+    fn starting_at(start: u64, shown: &[RenderedLine<'_>]) -> Self {
+        let sum = |of: fn(&RenderedLine<'_>) -> usize| shown.iter().map(of).sum::<usize>();
         let mut text = String::with_capacity(sum(|line| line.text.len()));
         text.extend(shown.iter().map(|line| &*line.text));
         Self {
@@ -185,7 +189,7 @@ impl Part {
         }
     }
 
-    fn ending_at(end: u64, shown: &[Shown<'_>]) -> Self {
+    fn ending_at(end: u64, shown: &[RenderedLine<'_>]) -> Self {
         let bytes: usize = shown.iter().map(|line| line.bytes).sum();
         Self::starting_at(end - bytes as u64, shown)
     }
@@ -193,9 +197,9 @@ impl Part {
 
 /// The stretch of the log that an excerpt is made of, as it was at one moment.
 #[derive(Debug)]
-struct Frame<'a> {
+struct ExcerptSource<'a> {
     reader: &'a BlockingReader,
-    progress: Progress,
+    progress: LogProgress,
     from: u64,
     gap_bytes: u64,
     /// The log's end, less a character that has only begun.
@@ -203,73 +207,73 @@ struct Frame<'a> {
     charset: Charset,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> ExcerptSource<'a> {
     fn new(reader: &'a BlockingReader, from: u64) -> io::Result<Self> {
         let progress = reader.progress();
         let charset = reader.charset()?;
         let from = charset.aligned(from);
         let total = progress.total_bytes;
-        let (asked, from) = (from, reader.resume(from));
-        let tail = reader.solid_around(from..total).start.max(from);
+        let (asked, from) = (from, reader.next_readable(from));
+        let tail = reader.contiguous_around(from..total).start.max(from);
         let begun = if progress.closed { 0 } else { begun(reader, tail, total, charset)? };
         let end = (total - begun).max(from);
         Ok(Self { reader, progress, from, gap_bytes: from - asked, end, charset })
     }
 
     /// All of it, if it fits.
-    fn everything(&self, room: Room) -> io::Result<Option<Part>> {
+    fn everything(&self, room: RemainingBudget) -> io::Result<Option<ExcerptPart>> {
         let has_hole = self.solid().end < self.end;
         if has_hole || self.end - self.from > room.raw_bytes() {
             return Ok(None);
         }
         let bytes = self.reader.read(self.from..self.end)?;
-        let lines = self.shown(&bytes, WHOLE_LINES);
+        let lines = self.render(&bytes, WHOLE_LINES);
         let all_fit = room.take(lines.iter()) == lines.len();
-        Ok(all_fit.then(|| Part::starting_at(self.from, &lines)))
+        Ok(all_fit.then(|| ExcerptPart::starting_at(self.from, &lines)))
     }
 
     /// Where the first hole begins, and the last one ends.
     fn solid(&self) -> Range<u64> {
-        self.reader.solid_around(self.from..self.end)
+        self.reader.contiguous_around(self.from..self.end)
     }
 
     /// The first whole lines that fit, else the beginning of the first line.
-    fn head(&self, room: Room) -> io::Result<Part> {
+    fn head(&self, room: RemainingBudget) -> io::Result<ExcerptPart> {
         let end = self.end.min(self.solid().end);
         let window = self.from..end.min(self.from.saturating_add(room.raw_bytes()));
         let bytes = self.reader.read(window)?;
         let whole_lines = &bytes[..self.charset.last_line_end(&bytes).unwrap_or(0)];
         let mut lines =
-            self.shown_in(whole_lines, WHOLE_LINES, |lines| room.take(lines.iter()) > 0);
+            self.render_fitting(whole_lines, WHOLE_LINES, |lines| room.take(lines.iter()) > 0);
         lines.truncate(room.take(lines.iter()));
         if lines.is_empty() {
             lines = self.beginning(&bytes[..self.line_length(&bytes)], room);
         }
-        Ok(Part::starting_at(self.from, &lines))
+        Ok(ExcerptPart::starting_at(self.from, &lines))
     }
 
     /// The last whole lines that fit, else the end of the last line; nothing before `from`.
-    fn tail(&self, from: u64, room: Room) -> io::Result<Part> {
+    fn tail(&self, from: u64, room: RemainingBudget) -> io::Result<ExcerptPart> {
         let from = from.max(self.solid().start);
         let start = self.charset.aligned(from.max(self.end.saturating_sub(room.raw_bytes())));
         let bytes = self.reader.read(start.min(self.end)..self.end)?;
         let first_line = if start == from { 0 } else { self.line_length(&bytes) };
-        let fits = |lines: &[Shown<'_>]| room.take(lines.iter().rev()) > 0;
-        let mut lines = self.shown_in(&bytes[first_line..], ViewOptions::default(), fits);
+        let fits = |lines: &[RenderedLine<'_>]| room.take(lines.iter().rev()) > 0;
+        let mut lines = self.render_fitting(&bytes[first_line..], ViewOptions::default(), fits);
         let kept = room.take(lines.iter().rev());
         let mut lines = lines.split_off(lines.len() - kept);
         if lines.is_empty() {
             lines = self.ending(&bytes, room);
         }
-        Ok(Part::ending_at(self.end, &lines))
+        Ok(ExcerptPart::ending_at(self.end, &lines))
     }
 
     /// As much of the beginning of a line as fits.
-    fn beginning<'b>(&self, line: &'b [u8], room: Room) -> Vec<Shown<'b>> {
+    fn beginning<'b>(&self, line: &'b [u8], room: RemainingBudget) -> Vec<RenderedLine<'b>> {
         let mut length = room.part_of_line().min(line.len());
         loop {
-            length = whole_text(&line[..length], self.charset);
-            let lines = self.shown(&line[..length], ViewOptions::default());
+            length = whole_text_length(&line[..length], self.charset);
+            let lines = self.render(&line[..length], ViewOptions::default());
             if length == 0 || room.take(lines.iter()) == lines.len() {
                 return lines;
             }
@@ -278,12 +282,12 @@ impl<'a> Frame<'a> {
     }
 
     /// As much of the end as fits.
-    fn ending<'b>(&self, bytes: &'b [u8], room: Room) -> Vec<Shown<'b>> {
+    fn ending<'b>(&self, bytes: &'b [u8], room: RemainingBudget) -> Vec<RenderedLine<'b>> {
         let mut length = room.part_of_line().min(bytes.len());
         loop {
             let part = &bytes[bytes.len() - length..];
             let skip = self.charset.to_character_start(self.end - length as u64, part);
-            let lines = self.shown(&part[skip.min(length)..], ViewOptions::default());
+            let lines = self.render(&part[skip.min(length)..], ViewOptions::default());
             if length == 0 || room.take(lines.iter()) == lines.len() {
                 return lines;
             }
@@ -291,22 +295,22 @@ impl<'a> Frame<'a> {
         }
     }
 
-    fn shown<'b>(&self, bytes: &'b [u8], options: ViewOptions) -> Vec<Shown<'b>> {
-        shown(bytes, self.charset, options)
+    fn render<'b>(&self, bytes: &'b [u8], options: ViewOptions) -> Vec<RenderedLine<'b>> {
+        render_lines(bytes, self.charset, options)
     }
 
     /// On one screen; where nothing of that fits, each line by itself.
-    fn shown_in<'b>(
+    fn render_fitting<'b>(
         &self,
         bytes: &'b [u8],
         options: ViewOptions,
-        fits: impl Fn(&[Shown<'_>]) -> bool,
-    ) -> Vec<Shown<'b>> {
-        let lines = self.shown(bytes, options);
+        fits: impl Fn(&[RenderedLine<'_>]) -> bool,
+    ) -> Vec<RenderedLine<'b>> {
+        let lines = self.render(bytes, options);
         if fits(&lines) || lines.iter().all(|line| line.rows() == 1) {
             return lines;
         }
-        self.shown(bytes, ViewOptions { ansi: Ansi::StripLines, ..options })
+        self.render(bytes, ViewOptions { ansi: Ansi::StripLines, ..options })
     }
 
     /// The length of the first line, with its newline.
@@ -314,12 +318,12 @@ impl<'a> Frame<'a> {
         self.charset.line_ends(bytes).next().unwrap_or(bytes.len())
     }
 
-    fn finish(&self, head: Option<Part>, last: Part) -> io::Result<Excerpt> {
+    fn finish(&self, head: Option<ExcerptPart>, last: ExcerptPart) -> io::Result<Excerpt> {
         let hidden_range = head.as_ref().map_or(self.from, |head| head.range.end)..last.range.start;
         let hidden = if hidden_range.is_empty() {
             None
         } else {
-            Some(look_through(self.reader, self.from..self.end, hidden_range, REACH)?)
+            Some(digest_hidden(self.reader, self.from..self.end, hidden_range, DIGEST_LIMITS)?)
         };
         let shown_parts = head.into_iter().chain([last]).filter(|part| !part.range.is_empty());
         Ok(Excerpt {
@@ -335,7 +339,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    fn section(&self, part: Part) -> io::Result<Section> {
+    fn section(&self, part: ExcerptPart) -> io::Result<Section> {
         let first_line = self.reader.line_at(part.range.start)?;
         Ok(Section {
             first_line,
@@ -360,7 +364,7 @@ fn begun(reader: &BlockingReader, from: u64, total: u64, charset: Charset) -> io
 
 /// A part of a log that is not shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hidden {
+pub struct HiddenPart {
     /// The number of its first line, counted from 1. A section before it may show that line's
     /// beginning, where the line is too long to show.
     pub first_line: u64,
@@ -388,21 +392,21 @@ pub type ErrorLine = NumberedLine;
 
 /// Looks through an excerpt, of which a part that is not empty is hidden, in bounded memory and
 /// time.
-pub(crate) fn look_through(
+pub(crate) fn digest_hidden(
     reader: &BlockingReader,
     excerpt: Range<u64>,
     hidden: Range<u64>,
-    reach: Reach,
-) -> io::Result<Hidden> {
-    let (digest, errors) = digest_around(reader, excerpt, hidden.clone(), reach)?;
+    limits: DigestLimits,
+) -> io::Result<HiddenPart> {
+    let (digest, errors) = digest_around(reader, excerpt, hidden.clone(), limits)?;
     let edges = Edges { reader, part: hidden.clone(), unit: reader.charset()?.unit() as u64 };
     let (first_line, last_line) = edges.lines()?;
-    Ok(Hidden {
+    Ok(HiddenPart {
         first_line,
         last_line,
         in_part: edges.in_part()?,
         bytes: hidden.end - hidden.start,
-        missing_bytes: reader.missing(hidden.clone()),
+        missing_bytes: reader.missing_bytes(hidden.clone()),
         errors_count: errors.count,
         errors: errors.listed,
         scanned_all: digest.complete,
@@ -445,13 +449,13 @@ mod tests {
 
     use crate::Stream;
     use crate::excerpt::{Budget, Excerpt, excerpt, tail};
-    use crate::{LogReader, LogSettings, LogWriter, open};
+    use crate::{LogReader, LogStorage, LogWriter, open_log};
 
     /// A log with this content; the directory goes when the test ends.
     fn log(content: &[u8]) -> (LogWriter, LogReader, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
+            open_log(&LogStorage { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
         writer.append(Stream::Stdout, content);
         (writer, reader, dir)
     }
@@ -674,21 +678,22 @@ mod hidden_tests {
     use std::time::Duration;
 
     use super::super::Stream;
-    use super::super::{LogSettings, open};
+    use super::super::{LogStorage, open_log};
     use super::*;
 
     #[test]
     fn a_huge_part_is_looked_through_from_both_sides() {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
+            open_log(&LogStorage { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
         let middle = "error: in the middle\n".repeat(1000);
         for text in ["one\nerror: early\n", &middle, "error: late\nlast\n"] {
             writer.append(Stream::Stdout, text.as_bytes());
         }
         let total = reader.progress().total_bytes;
         let look = |each_side, time| {
-            look_through(&reader.blocking(), 0..total, 0..total, Reach { each_side, time }).unwrap()
+            digest_hidden(&reader.blocking(), 0..total, 0..total, DigestLimits { each_side, time })
+                .unwrap()
         };
         let hidden = look(17, Duration::ZERO);
         assert!(!hidden.scanned_all);
@@ -707,10 +712,11 @@ mod hidden_tests {
     fn an_error_in_an_endless_line_counts_once() {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
+            open_log(&LogStorage { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
         writer.append(Stream::Stdout, "error: again ".repeat(20_000).as_bytes());
         let all = 0..reader.progress().total_bytes;
-        let hidden = look_through(&reader.blocking(), all.clone(), all, Reach::default()).unwrap();
+        let hidden =
+            digest_hidden(&reader.blocking(), all.clone(), all, DigestLimits::default()).unwrap();
         assert_eq!((hidden.errors_count, hidden.errors.len()), (1, 1));
         assert!(hidden.errors[0].text.chars().count() < 250);
     }
@@ -718,15 +724,17 @@ mod hidden_tests {
     #[test]
     fn errors_in_another_character_set_are_found() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: dir.path().to_owned().into() });
+        let (mut writer, reader) = open_log(&LogStorage {
+            memory_bytes: 1 << 20,
+            spill_dir: dir.path().to_owned().into(),
+        });
         let text = "\u{feff}one\ntwo\nerror: сломано\nfour\n";
         let bytes: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
         writer.append(Stream::Stdout, &bytes);
         let all = 0..bytes.len() as u64;
         let start = "\u{feff}one\n".encode_utf16().count() as u64 * 2;
         let hidden =
-            look_through(&reader.blocking(), all.clone(), start..all.end, Reach::default())
+            digest_hidden(&reader.blocking(), all.clone(), start..all.end, DigestLimits::default())
                 .unwrap();
         assert_eq!((hidden.first_line, hidden.last_line), (2, 4));
         assert_eq!(hidden.in_part, Vec::<u64>::new());
@@ -736,15 +744,21 @@ mod hidden_tests {
     #[test]
     fn a_line_that_is_cut_in_two_is_listed_by_its_own_words() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: dir.path().to_owned().into() });
+        let (mut writer, reader) = open_log(&LogStorage {
+            memory_bytes: 1 << 20,
+            spill_dir: dir.path().to_owned().into(),
+        });
         let (head, tail) = ("x".repeat(50_000), "y".repeat(50_000));
         writer
             .append(Stream::Stdout, format!("{head} AssertionError: no {tail}\nfine\n").as_bytes());
         let all = 0..reader.progress().total_bytes;
         for start in [0, 49_000, 50_010] {
-            let look =
-                look_through(&reader.blocking(), all.clone(), start..all.end, Reach::default());
+            let look = digest_hidden(
+                &reader.blocking(),
+                all.clone(),
+                start..all.end,
+                DigestLimits::default(),
+            );
             let hidden = look.unwrap();
             assert_eq!(hidden.in_part, if start == 0 { vec![] } else { vec![1] });
             assert_eq!(hidden.errors_count, 1);

@@ -15,10 +15,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use thiserror::Error;
 
+use super::chunks::{Direction, LogChunks};
+use super::shared_log::{LogProgress, LogSnapshot};
 use crate::Stream;
-use crate::page::{PageEnd, PageRequest, Rest, cut};
-use crate::parts::{Kept, Progress};
-use crate::pieces::{Pieces, Toward};
+use crate::page::{AfterPage, PageEnd, PageRequest, cut_page};
 use crate::reader::{BlockingReader, LogReader, log_offset};
 use crate::redaction::{LineMasker, Redactor};
 use crate::spill::SpillDir;
@@ -27,9 +27,9 @@ use crate::views::Charset;
 /// The largest block of a [`RawReader`].
 const BLOCK: u64 = 128 * 1024;
 /// The smallest part: one character always fits, so that every part makes progress.
-const MIN_PART: u64 = 4;
+const MIN_RANGE: u64 = 4;
 
-impl Progress {
+impl LogProgress {
     /// Bytes kept of one stream, or of both.
     #[must_use]
     pub const fn bytes_of(&self, stream: Option<Stream>) -> u64 {
@@ -67,7 +67,7 @@ impl RawReader {
 /// The blocks of a range that were not read yet.
 #[derive(Debug, Clone)]
 struct RawBlocks {
-    kept: Arc<Kept>,
+    snapshot: Arc<LogSnapshot>,
     stream: Option<Stream>,
     /// The log's offset from which to look for the next byte.
     at: u64,
@@ -81,16 +81,16 @@ impl RawBlocks {
         }
         let wanted = self.left.min(BLOCK) as usize;
         let mut block = Vec::with_capacity(wanted);
-        let range = self.at..self.kept.total();
-        let mut pieces = Pieces::new(&self.kept, self.stream, range, Toward::End);
+        let range = self.at..self.snapshot.total();
+        let mut chunks = LogChunks::new(&self.snapshot, self.stream, range, Direction::Forward);
         while block.len() < wanted {
-            let (offset, piece) = pieces.next()?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let (offset, chunk) = chunks.next()?.ok_or(io::ErrorKind::UnexpectedEof)?;
             // Where something is missing, nothing is better than other bytes in its place.
             if self.stream.is_none() && offset != self.at {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let taken = piece.len().min(wanted - block.len());
-            block.extend_from_slice(&piece[..taken]);
+            let taken = chunk.len().min(wanted - block.len());
+            block.extend_from_slice(&chunk[..taken]);
             self.at = offset + taken as u64;
         }
         self.left -= wanted as u64;
@@ -108,7 +108,7 @@ impl RawBlocks {
 
 /// Which part to read.
 #[derive(Debug, Clone, Copy)]
-pub struct PartRequest {
+pub struct LogRangeRequest {
     /// Of this stream alone, or of both.
     pub stream: Option<Stream>,
     /// The position of the first byte.
@@ -121,7 +121,7 @@ pub struct PartRequest {
 
 /// A part of a log or of one of its streams.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct LogRange {
     /// The position of the first byte.
     pub start: u64,
     /// The bytes. What is too long ends like a page: on a whole line where one fits.
@@ -136,7 +136,7 @@ pub struct Part {
     /// All bytes of the log or stream at the time of the read.
     pub total_bytes: u64,
     /// How far the log had come by then.
-    pub progress: Progress,
+    pub progress: LogProgress,
 }
 
 impl LogReader {
@@ -144,7 +144,11 @@ impl LogReader {
     ///
     /// # Errors
     /// When the index cannot be read, or a byte of the range is not there.
-    pub async fn raw(&self, stream: Option<Stream>, range: Range<u64>) -> io::Result<RawReader> {
+    pub async fn raw_reader(
+        &self,
+        stream: Option<Stream>,
+        range: Range<u64>,
+    ) -> io::Result<RawReader> {
         let next = self.read_with(move |log| log.raw_blocks(stream, range)).await?;
         Ok(RawReader { log: self.clone(), next })
     }
@@ -152,7 +156,7 @@ impl LogReader {
 
 impl BlockingReader {
     fn raw_blocks(&self, stream: Option<Stream>, range: Range<u64>) -> io::Result<RawBlocks> {
-        let log = self.frozen();
+        let log = self.freeze();
         if log.first_hole(stream, range.clone())?.is_some() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -161,7 +165,7 @@ impl BlockingReader {
             Some(stream) => log_offset(&log, stream, range.start)?,
         };
         let left = range.end.saturating_sub(range.start);
-        Ok(RawBlocks { kept: log.kept(), stream, at, left })
+        Ok(RawBlocks { snapshot: log.snapshot(), stream, at, left })
     }
 
     /// Reads one part. Repeated with `start` set to the last one's `end`, this gives every byte
@@ -170,9 +174,9 @@ impl BlockingReader {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn part(&self, request: &PartRequest) -> io::Result<Part> {
+    pub fn read_range(&self, request: &LogRangeRequest) -> io::Result<LogRange> {
         // One look, before the bytes: see `page`.
-        let log = self.frozen();
+        let log = self.freeze();
         let progress = log.progress();
         let total_bytes = progress.bytes_of(request.stream);
         let end = request.end.unwrap_or(u64::MAX).min(total_bytes);
@@ -182,25 +186,25 @@ impl BlockingReader {
             Some(_) | None => asked,
         };
         let solid = log.first_hole(request.stream, start..end)?.map_or(end, |hole| hole.start);
-        let limit = (request.max_bytes as u64).max(MIN_PART).min(solid.saturating_sub(start));
+        let limit = (request.max_bytes as u64).max(MIN_RANGE).min(solid.saturating_sub(start));
         let rest = if end.saturating_sub(start) > limit {
-            Rest::Bytes
+            AfterPage::Bytes
         } else if progress.closed || request.end == Some(end) {
-            Rest::Closed
+            AfterPage::Closed
         } else {
-            Rest::Open
+            AfterPage::Open
         };
         let range = start..start.saturating_add(limit);
         let mut bytes = log.raw_blocks(request.stream, range)?.read_all()?;
-        let (kept, end_kind) = cut(&bytes, Charset::Utf8, 0, rest);
+        let (kept, end_kind) = cut_page(&bytes, Charset::Utf8, 0, rest);
         bytes.truncate(kept);
         let end = start + kept as u64;
         let lost = match request.stream {
-            None => log.lost(asked, end, end_kind),
+            None => log.lost_bytes(asked, end, end_kind),
             Some(_) => 0,
         };
         let gap_bytes = start - asked + lost;
-        Ok(Part { start, bytes, end, end_kind, gap_bytes, total_bytes, progress })
+        Ok(LogRange { start, bytes, end, end_kind, gap_bytes, total_bytes, progress })
     }
 }
 
@@ -273,7 +277,7 @@ impl Gzipped {
 
 impl Drop for Gzipped {
     fn drop(&mut self) {
-        self.dir.remove_nameless(Arc::clone(&self.file));
+        self.dir.remove_unnamed(Arc::clone(&self.file));
     }
 }
 
@@ -293,14 +297,14 @@ pub async fn gzip(
         return Err(GzipError::TooLarge { bytes });
     }
     let (redactor, dir_of_file) = (Arc::clone(redactor), dir.clone());
-    let begin = move |log: &BlockingReader| Gzipping::begin(log, stream, redactor, &dir_of_file);
-    let mut step = reader.read_apart_with(begin).await?;
+    let begin = move |log: &BlockingReader| GzipTask::start(log, stream, redactor, &dir_of_file);
+    let mut step = reader.read_on_thread(begin).await?;
     loop {
         match step {
-            Step::Going(gzipping) => {
-                step = reader.read_apart_with(move |log| gzipping.go_on(log)).await?;
+            GzipStep::More(gzipping) => {
+                step = reader.read_on_thread(move |log| gzipping.compress_next(log)).await?;
             }
-            Step::Done { file, bytes } => {
+            GzipStep::Done { file, bytes } => {
                 return Ok(Gzipped { dir: dir.clone(), file: Arc::new(file), bytes });
             }
         }
@@ -308,34 +312,34 @@ pub async fn gzip(
 }
 
 /// A stream that is packed in part.
-struct Gzipping {
+struct GzipTask {
     encoder: GzEncoder<BufWriter<File>>,
     masker: LineMasker,
     stream: Stream,
     from: u64,
 }
 
-enum Step {
-    Going(Box<Gzipping>),
+enum GzipStep {
+    More(Box<GzipTask>),
     Done { file: File, bytes: u64 },
 }
 
-impl Gzipping {
-    fn begin(
+impl GzipTask {
+    fn start(
         log: &BlockingReader,
         stream: Stream,
         redactor: Arc<Redactor>,
         dir: &SpillDir,
-    ) -> io::Result<Step> {
-        let buffered = BufWriter::new(dir.create_nameless()?);
+    ) -> io::Result<GzipStep> {
+        let buffered = BufWriter::new(dir.create_unnamed()?);
         let encoder = GzEncoder::new(buffered, Compression::default());
         let masker = LineMasker::new(redactor);
-        Box::new(Self { encoder, masker, stream, from: 0 }).go_on(log)
+        Box::new(Self { encoder, masker, stream, from: 0 }).compress_next(log)
     }
 
     /// Packs the next blocks. The disk has to answer once for each step, however long all of them
     /// take.
-    fn go_on(mut self: Box<Self>, log: &BlockingReader) -> io::Result<Step> {
+    fn compress_next(mut self: Box<Self>, log: &BlockingReader) -> io::Result<GzipStep> {
         for _ in 0..STEP_BLOCKS {
             let request = PageRequest {
                 from: self.from,
@@ -343,7 +347,7 @@ impl Gzipping {
                 max_bytes: GZIP_BLOCK,
                 max_lines: 0,
             };
-            let page = log.page(&request)?;
+            let page = log.read_page(&request)?;
             self.encoder.write_all(&self.masker.push(&page.bytes))?;
             self.from = page.end;
             match page.end_kind {
@@ -351,14 +355,14 @@ impl Gzipping {
                 PageEnd::CaughtUp | PageEnd::Complete => return self.finish(),
             }
         }
-        Ok(Step::Going(self))
+        Ok(GzipStep::More(self))
     }
 
-    fn finish(mut self) -> io::Result<Step> {
+    fn finish(mut self) -> io::Result<GzipStep> {
         self.encoder.write_all(&self.masker.flush())?;
         let file = self.encoder.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
         let bytes = file.metadata()?.len();
-        Ok(Step::Done { file, bytes })
+        Ok(GzipStep::Done { file, bytes })
     }
 }
 
@@ -366,18 +370,18 @@ impl Gzipping {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::log::{LogSettings, LogWriter, open};
+    use super::super::log::{LogStorage, LogWriter, open_log};
     use super::*;
 
     fn log(memory_bytes: usize) -> (LogWriter, LogReader, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
-        let settings = LogSettings { memory_bytes, spill_dir: folder.path().to_owned().into() };
-        let (writer, reader) = open(&settings);
+        let settings = LogStorage { memory_bytes, spill_dir: folder.path().to_owned().into() };
+        let (writer, reader) = open_log(&settings);
         (writer, reader, folder)
     }
 
-    fn part(log: &LogReader, start: u64, end: Option<u64>, max_bytes: usize) -> Part {
-        log.blocking().part(&PartRequest { stream: None, start, end, max_bytes }).unwrap()
+    fn part(log: &LogReader, start: u64, end: Option<u64>, max_bytes: usize) -> LogRange {
+        log.blocking().read_range(&LogRangeRequest { stream: None, start, end, max_bytes }).unwrap()
     }
 
     #[test]
@@ -448,8 +452,8 @@ mod tests {
             let (mut read, mut start) = (Vec::new(), 0);
             loop {
                 let stream = Some(Stream::Stderr);
-                let request = PartRequest { stream, start, end: None, max_bytes };
-                let part = reader.blocking().part(&request).unwrap();
+                let request = LogRangeRequest { stream, start, end: None, max_bytes };
+                let part = reader.blocking().read_range(&request).unwrap();
                 read.extend_from_slice(&part.bytes);
                 start = part.end;
                 if part.end_kind == PageEnd::Complete {
@@ -468,14 +472,14 @@ mod gzip_tests {
 
     use flate2::read::GzDecoder;
 
-    use super::super::{LogSettings, open};
+    use super::super::{LogStorage, open_log};
     use super::*;
 
     #[tokio::test]
     async fn what_is_packed_unpacks_to_the_stream_without_its_secrets() {
         let dir = SpillDir::new(std::env::temp_dir(), Arc::default());
-        let settings = LogSettings { memory_bytes: 1 << 16, spill_dir: dir.clone() };
-        let (mut writer, reader) = open(&settings);
+        let settings = LogStorage { memory_bytes: 1 << 16, spill_dir: dir.clone() };
+        let (mut writer, reader) = open_log(&settings);
         let line = b"a line of output, hush-123\n".repeat(400_000);
         writer.append(Stream::Stdout, &line);
         writer.append(Stream::Stderr, b"not this\n");

@@ -37,11 +37,11 @@ pub(crate) const RUN_BYTES: usize = 64 * 1024;
 /// Records kept in memory before they move to a file (32 KiB).
 pub(crate) const RUNS_IN_MEMORY: usize = 1024;
 /// Bytes of one record in the file.
-pub(crate) const RECORD: usize = 32;
+pub(crate) const RECORD_BYTES: usize = 32;
 
 /// One stretch of the log that one stream wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct StreamRun {
     /// Where it starts.
     pub(crate) offset: u64,
     /// Newlines in the log before it.
@@ -54,7 +54,7 @@ pub(crate) struct Run {
     pub(crate) stream: Stream,
 }
 
-impl Run {
+impl StreamRun {
     /// The offset after its last byte.
     pub(crate) fn end(&self) -> u64 {
         self.offset + u64::from(self.length)
@@ -65,8 +65,8 @@ impl Run {
         if self.stream == stream { RUN_BYTES - self.length as usize } else { 0 }
     }
 
-    fn encode(&self) -> [u8; RECORD] {
-        let mut record = [0; RECORD];
+    fn encode(&self) -> [u8; RECORD_BYTES] {
+        let mut record = [0; RECORD_BYTES];
         record[0..8].copy_from_slice(&self.offset.to_le_bytes());
         record[8..16].copy_from_slice(&self.line.to_le_bytes());
         record[16..24].copy_from_slice(&self.time.to_le_bytes());
@@ -78,7 +78,7 @@ impl Run {
         record
     }
 
-    fn decode(record: &[u8; RECORD]) -> Self {
+    fn decode(record: &[u8; RECORD_BYTES]) -> Self {
         let word = |at: usize| {
             let mut bytes = [0; 8];
             bytes.copy_from_slice(&record[at..at + 8]);
@@ -91,23 +91,26 @@ impl Run {
 }
 
 /// A run and its number, counted from 0.
-pub(crate) type Numbered = (u64, Run);
+pub(crate) type NumberedRun = (u64, StreamRun);
 
 /// The records that no longer change, in a file. Readers search it without any lock.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stored {
+pub(crate) struct StoredRuns {
     file: Option<Arc<SpillFile>>,
     count: u64,
 }
 
-impl Stored {
+impl StoredRuns {
     /// The file, where there is one.
     pub(crate) fn file(&self) -> Option<Arc<SpillFile>> {
         self.file.clone()
     }
 
     /// The last run for which `holds` is true; it must hold for a prefix of all runs.
-    pub(crate) fn find(&self, holds: impl Fn(&Run) -> bool) -> io::Result<Option<Numbered>> {
+    pub(crate) fn find(
+        &self,
+        holds: impl Fn(&StreamRun) -> bool,
+    ) -> io::Result<Option<NumberedRun>> {
         let (mut low, mut high) = (0, self.count);
         let mut found = None;
         while low < high {
@@ -124,19 +127,19 @@ impl Stored {
     }
 
     /// The runs with these numbers, as far as they are stored.
-    pub(crate) fn read(&self, numbers: Range<u64>) -> io::Result<Vec<Run>> {
+    pub(crate) fn read(&self, numbers: Range<u64>) -> io::Result<Vec<StreamRun>> {
         let end = numbers.end.min(self.count);
         let Some(file) = self.file.as_ref().filter(|_| numbers.start < end) else {
             return Ok(Vec::new());
         };
-        let mut records = vec![[0; RECORD]; (end - numbers.start) as usize];
-        let at = numbers.start * RECORD as u64;
+        let mut records = vec![[0; RECORD_BYTES]; (end - numbers.start) as usize];
+        let at = numbers.start * RECORD_BYTES as u64;
         let read = file.open().and_then(|file| file.read_exact_at(records.as_flattened_mut(), at));
         file.counters().checked(SpillOperation::Read, read)?;
-        Ok(records.iter().map(Run::decode).collect())
+        Ok(records.iter().map(StreamRun::decode).collect())
     }
 
-    fn get(&self, number: u64) -> io::Result<Run> {
+    fn get(&self, number: u64) -> io::Result<StreamRun> {
         let runs = self.read(number..number + 1)?;
         runs.first().copied().ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
@@ -144,15 +147,15 @@ impl Stored {
     /// Adds records that will not change any more; on failure nothing has changed.
     pub(crate) fn append(
         &self,
-        runs: &[Run],
+        runs: &[StreamRun],
         make_file: impl FnOnce() -> io::Result<SpillFile>,
     ) -> io::Result<Self> {
         let file = match &self.file {
             Some(file) => Arc::clone(file),
             None => Arc::new(make_file()?),
         };
-        let records: Vec<[u8; RECORD]> = runs.iter().map(Run::encode).collect();
-        let at = self.count * RECORD as u64;
+        let records: Vec<[u8; RECORD_BYTES]> = runs.iter().map(StreamRun::encode).collect();
+        let at = self.count * RECORD_BYTES as u64;
         let written = file.open().and_then(|file| file.write_all_at(records.as_flattened(), at));
         file.counters().checked(SpillOperation::Write, written)?;
         Ok(Self { file: Some(file), count: self.count + runs.len() as u64 })
@@ -164,9 +167,9 @@ impl Stored {
 /// Invariant: the runs of `stored` and then of `recent` lie one behind the other, from offset 0
 /// to the log's end. Only the last of `recent` still grows, so it is never in the file.
 #[derive(Debug, Default)]
-pub(crate) struct Index {
-    stored: Stored,
-    recent: Vec<Run>,
+pub(crate) struct RunIndex {
+    stored: StoredRuns,
+    recent: Vec<StreamRun>,
     last: LastRun,
 }
 
@@ -178,13 +181,13 @@ enum LastRun {
     Ended,
 }
 
-impl Index {
+impl RunIndex {
     /// The records that are in the file.
-    pub(crate) fn stored(&self) -> &Stored {
+    pub(crate) fn stored(&self) -> &StoredRuns {
         &self.stored
     }
 
-    /// How many bytes of `stream` the next [`Index::add`] may speak of.
+    /// How many bytes of `stream` the next [`RunIndex::add`] may speak of.
     pub(crate) fn room_for(&self, stream: Stream) -> usize {
         match self.recent.last() {
             Some(last) if self.last == LastRun::Grows && last.room_for(stream) > 0 => {
@@ -200,7 +203,7 @@ impl Index {
     }
 
     /// Adds bytes at the end: to the last run where it has room for them, else as a new one.
-    pub(crate) fn add(&mut self, run: Run) {
+    pub(crate) fn add(&mut self, run: StreamRun) {
         match self.recent.last_mut() {
             Some(last)
                 if self.last == LastRun::Grows
@@ -216,25 +219,25 @@ impl Index {
     }
 
     /// The runs that must move to the file before another write may add to memory.
-    pub(crate) fn overdue(&self) -> Option<&[Run]> {
+    pub(crate) fn overdue(&self) -> Option<&[StreamRun]> {
         let (_, settled) = self.recent.split_last()?;
         (settled.len() + 1 >= RUNS_IN_MEMORY).then_some(settled)
     }
 
     /// Forgets the first `count` runs of memory: `stored` holds them now.
-    pub(crate) fn moved(&mut self, count: usize, stored: Stored) {
+    pub(crate) fn moved(&mut self, count: usize, stored: StoredRuns) {
         self.recent.drain(..count);
         self.stored = stored;
     }
 
     /// The last run in memory for which `holds` is true; nothing when it would be in the file.
-    pub(crate) fn find_recent(&self, holds: impl Fn(&Run) -> bool) -> Option<Numbered> {
+    pub(crate) fn find_recent(&self, holds: impl Fn(&StreamRun) -> bool) -> Option<NumberedRun> {
         let position = self.recent.partition_point(holds).checked_sub(1)?;
         Some((self.stored.count + position as u64, self.recent[position]))
     }
 
     /// The runs with these numbers, as far as they are in memory.
-    pub(crate) fn read_recent(&self, numbers: Range<u64>) -> &[Run] {
+    pub(crate) fn read_recent(&self, numbers: Range<u64>) -> &[StreamRun] {
         let position = |number: u64| {
             (number.saturating_sub(self.stored.count)).min(self.recent.len() as u64) as usize
         };
@@ -248,7 +251,7 @@ impl Index {
 
     #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.recent.capacity() * size_of::<Run>()
+        self.recent.capacity() * size_of::<StreamRun>()
     }
 }
 
@@ -259,14 +262,15 @@ mod tests {
     #[test]
     fn a_record_survives_the_file() {
         for stream in [Stream::Stdout, Stream::Stderr] {
-            let run = Run { offset: u64::MAX - 1, line: 7, time: 1 << 40, length: 65_536, stream };
-            assert_eq!(Run::decode(&run.encode()), run);
+            let run =
+                StreamRun { offset: u64::MAX - 1, line: 7, time: 1 << 40, length: 65_536, stream };
+            assert_eq!(StreamRun::decode(&run.encode()), run);
         }
     }
 
     #[test]
     fn a_run_takes_more_of_its_own_stream_only() {
-        let run = Run { offset: 0, line: 0, time: 0, length: 65_530, stream: Stream::Stdout };
+        let run = StreamRun { offset: 0, line: 0, time: 0, length: 65_530, stream: Stream::Stdout };
         assert_eq!(run.room_for(Stream::Stdout), 6);
         assert_eq!(run.room_for(Stream::Stderr), 0);
     }

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use memchr::{memrchr, memrchr_iter};
 
+use super::chunks::{Direction, LogChunks};
+use super::shared_log::LogSnapshot;
 use crate::Stream;
-use crate::parts::Kept;
-use crate::pieces::{Pieces, Toward};
 use crate::views::Charset;
 
 /// The smallest page: one character always fits, so that every page makes progress.
@@ -42,7 +42,7 @@ impl PageRequest {
 /// the end gives an empty page with `start == end == from`. A hole ends a page; a page from inside
 /// one starts behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
+pub struct LogPage {
     /// The bytes; of one stream where that was asked for.
     pub bytes: Vec<u8>,
     /// Where it starts: the `from` of the request, or where bytes resume after it.
@@ -71,7 +71,7 @@ pub enum PageEnd {
 
 /// What is known to follow the bytes that a page is cut from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum AfterPage {
     /// More bytes.
     Bytes,
     /// Nothing yet.
@@ -83,24 +83,24 @@ pub(crate) enum Rest {
 }
 
 /// How many of `bytes` make a page, and what comes after it.
-pub(crate) fn cut(
+pub(crate) fn cut_page(
     bytes: &[u8],
     charset: Charset,
     max_lines: usize,
-    rest: Rest,
+    rest: AfterPage,
 ) -> (usize, PageEnd) {
     if let Some(length) = line_limit(bytes, charset, max_lines)
-        && (length < bytes.len() || rest == Rest::Bytes)
+        && (length < bytes.len() || rest == AfterPage::Bytes)
     {
         return (length, PageEnd::More);
     }
     match rest {
-        Rest::Closed => (bytes.len(), PageEnd::Complete),
-        Rest::Hole => (bytes.len(), PageEnd::More),
-        Rest::Open => (charset.whole_characters(bytes), PageEnd::CaughtUp),
-        Rest::Bytes => {
+        AfterPage::Closed => (bytes.len(), PageEnd::Complete),
+        AfterPage::Hole => (bytes.len(), PageEnd::More),
+        AfterPage::Open => (charset.whole_characters(bytes), PageEnd::CaughtUp),
+        AfterPage::Bytes => {
             let lines = charset.last_line_end(bytes);
-            (lines.unwrap_or_else(|| whole_text(bytes, charset)), PageEnd::More)
+            (lines.unwrap_or_else(|| whole_text_length(bytes, charset)), PageEnd::More)
         }
     }
 }
@@ -112,12 +112,12 @@ fn line_limit(bytes: &[u8], charset: Charset, max_lines: usize) -> Option<usize>
 
 /// The length without a character or an escape code that has begun but not ended; never 0 for
 /// the sake of an escape code, so that every page makes progress.
-pub(crate) fn whole_text(bytes: &[u8], charset: Charset) -> usize {
+pub(crate) fn whole_text_length(bytes: &[u8], charset: Charset) -> usize {
     let length = charset.whole_characters(bytes);
     let window = length.saturating_sub(MAX_ESCAPE);
     let begun = memrchr(0x1b, &bytes[window..length]).map(|escape| window + escape);
     match begun {
-        Some(escape) if escape > 0 && is_begun_escape(&bytes[escape + 1..length]) => escape,
+        Some(escape) if escape > 0 && is_unfinished_escape(&bytes[escape + 1..length]) => escape,
         Some(_) | None => length,
     }
 }
@@ -127,7 +127,7 @@ const BELL: u8 = 0x07;
 
 /// Whether what follows an ESC is the beginning of a colour or cursor code (CSI) or of a title
 /// (OSC), not all of it.
-fn is_begun_escape(rest: &[u8]) -> bool {
+fn is_unfinished_escape(rest: &[u8]) -> bool {
     match rest {
         [] => true,
         [b'[', code @ ..] => code.iter().all(|byte| (0x20..0x40).contains(byte)),
@@ -151,26 +151,28 @@ pub(crate) struct TailLimits {
 /// of a line where a whole one fits, else of a character. Never before a hole; of a log that ends
 /// in one, where that starts.
 pub(crate) fn tail_start(
-    kept: &Kept,
+    snapshot: &LogSnapshot,
     stream: Option<Stream>,
     limits: TailLimits,
 ) -> io::Result<u64> {
-    let total = kept.total();
-    let first = kept.solid_start(total);
+    let total = snapshot.total();
+    let first = snapshot.contiguous_start(total);
     if first == total {
-        return Ok(kept.stretches.last().map_or(0, |last| last.range.end));
+        return Ok(snapshot.extents.last().map_or(0, |last| last.range.end));
     }
-    let mut pieces = Pieces::new(kept, stream, first..total, Toward::Start);
-    let mut tail = Tail { limits, bytes: 0, lines: 0, line_start: None };
-    while let Some((offset, piece)) = pieces.next()? {
-        if let Some(start) = tail.look_through(offset, piece) {
+    let mut chunks = LogChunks::new(snapshot, stream, first..total, Direction::Backward);
+    let mut tail = TailSearch { limits, bytes: 0, lines: 0, line_start: None };
+    while let Some((offset, chunk)) = chunks.next()? {
+        if let Some(start) = tail.scan_chunk(offset, chunk) {
             return Ok(start);
         }
         let room = limits.bytes - tail.bytes;
-        tail.bytes += piece.len() as u64;
+        tail.bytes += chunk.len() as u64;
         if tail.bytes > limits.bytes {
-            let cut = offset + piece.len() as u64 - room;
-            return tail.line_start.map_or_else(|| character_start(kept, stream, cut..total), Ok);
+            let cut = offset + chunk.len() as u64 - room;
+            return tail
+                .line_start
+                .map_or_else(|| character_start(snapshot, stream, cut..total), Ok);
         }
     }
     Ok(first)
@@ -178,7 +180,7 @@ pub(crate) fn tail_start(
 
 /// What the walk has passed so far, seen from the end of the log.
 #[derive(Debug)]
-struct Tail {
+struct TailSearch {
     limits: TailLimits,
     bytes: u64,
     lines: usize,
@@ -186,11 +188,11 @@ struct Tail {
     line_start: Option<u64>,
 }
 
-impl Tail {
-    /// Gives the start when the line limit is reached in this piece.
-    fn look_through(&mut self, offset: u64, piece: &[u8]) -> Option<u64> {
-        for newline in memrchr_iter(b'\n', piece) {
-            let after = self.bytes + (piece.len() - newline - 1) as u64;
+impl TailSearch {
+    /// Gives the start when the line limit is reached in this chunk.
+    fn scan_chunk(&mut self, offset: u64, chunk: &[u8]) -> Option<u64> {
+        for newline in memrchr_iter(b'\n', chunk) {
+            let after = self.bytes + (chunk.len() - newline - 1) as u64;
             if after > self.limits.bytes {
                 return None;
             }
@@ -210,12 +212,16 @@ impl Tail {
 }
 
 /// The first start of a character in the range.
-fn character_start(kept: &Kept, stream: Option<Stream>, range: Range<u64>) -> io::Result<u64> {
+fn character_start(
+    snapshot: &LogSnapshot,
+    stream: Option<Stream>,
+    range: Range<u64>,
+) -> io::Result<u64> {
     let start = range.start;
-    let mut pieces = Pieces::new(kept, stream, range, Toward::End);
-    let first = pieces.next()?;
-    Ok(first.map_or(start, |(offset, piece)| {
-        offset + Charset::Utf8.to_character_start(offset, piece) as u64
+    let mut chunks = LogChunks::new(snapshot, stream, range, Direction::Forward);
+    let first = chunks.next()?;
+    Ok(first.map_or(start, |(offset, chunk)| {
+        offset + Charset::Utf8.to_character_start(offset, chunk) as u64
     }))
 }
 
@@ -225,9 +231,9 @@ mod tests {
     use crate::views::Wide;
 
     #[track_caller]
-    fn check(bytes: &[u8], max_lines: usize, rest: Rest, expected: (usize, PageEnd)) {
+    fn check(bytes: &[u8], max_lines: usize, rest: AfterPage, expected: (usize, PageEnd)) {
         assert_eq!(
-            cut(bytes, Charset::Utf8, max_lines, rest),
+            cut_page(bytes, Charset::Utf8, max_lines, rest),
             expected,
             "{bytes:?} {max_lines} {rest:?}"
         );
@@ -235,64 +241,64 @@ mod tests {
 
     #[test]
     fn a_page_ends_on_a_whole_line_where_one_fits() {
-        check(b"one\ntwo\nthr", 0, Rest::Bytes, (8, PageEnd::More));
-        check(b"endless", 0, Rest::Bytes, (7, PageEnd::More));
+        check(b"one\ntwo\nthr", 0, AfterPage::Bytes, (8, PageEnd::More));
+        check(b"endless", 0, AfterPage::Bytes, (7, PageEnd::More));
     }
 
     #[test]
     fn a_line_longer_than_the_page_is_split_between_characters() {
-        check("ab€".as_bytes(), 0, Rest::Bytes, (5, PageEnd::More));
-        check(&"ab€".as_bytes()[..4], 0, Rest::Bytes, (2, PageEnd::More));
-        check(&"😀😀".as_bytes()[..7], 0, Rest::Bytes, (4, PageEnd::More));
+        check("ab€".as_bytes(), 0, AfterPage::Bytes, (5, PageEnd::More));
+        check(&"ab€".as_bytes()[..4], 0, AfterPage::Bytes, (2, PageEnd::More));
+        check(&"😀😀".as_bytes()[..7], 0, AfterPage::Bytes, (4, PageEnd::More));
     }
 
     #[test]
     fn a_line_longer_than_the_page_is_split_between_escape_codes() {
         for begun in ["\x1b", "\x1b[", "\x1b[3", "\x1b[38;5;1", "\x1b]0;title"] {
             let page = format!("red{begun}");
-            check(page.as_bytes(), 0, Rest::Bytes, (3, PageEnd::More));
-            check(begun.as_bytes(), 0, Rest::Bytes, (begun.len(), PageEnd::More));
+            check(page.as_bytes(), 0, AfterPage::Bytes, (3, PageEnd::More));
+            check(begun.as_bytes(), 0, AfterPage::Bytes, (begun.len(), PageEnd::More));
         }
         for whole in ["a\x1b[31m", "a\x1b[31mb", "a\x1bM", "a\x1b]0;t\x07", "a\x1b]0;t\x1b\\"] {
-            check(whole.as_bytes(), 0, Rest::Bytes, (whole.len(), PageEnd::More));
+            check(whole.as_bytes(), 0, AfterPage::Bytes, (whole.len(), PageEnd::More));
         }
         let endless = format!("a\x1b[{}", "1".repeat(MAX_ESCAPE));
-        check(endless.as_bytes(), 0, Rest::Bytes, (endless.len(), PageEnd::More));
+        check(endless.as_bytes(), 0, AfterPage::Bytes, (endless.len(), PageEnd::More));
     }
 
     #[test]
     fn the_line_limit_ends_a_page_and_the_last_line_is_not_more() {
-        check(b"1\n2\n3", 2, Rest::Closed, (4, PageEnd::More));
-        check(b"1\n2\n", 2, Rest::Bytes, (4, PageEnd::More));
-        check(b"1\n2\n", 2, Rest::Closed, (4, PageEnd::Complete));
-        check(b"1\n2\n", 2, Rest::Open, (4, PageEnd::CaughtUp));
+        check(b"1\n2\n3", 2, AfterPage::Closed, (4, PageEnd::More));
+        check(b"1\n2\n", 2, AfterPage::Bytes, (4, PageEnd::More));
+        check(b"1\n2\n", 2, AfterPage::Closed, (4, PageEnd::Complete));
+        check(b"1\n2\n", 2, AfterPage::Open, (4, PageEnd::CaughtUp));
     }
 
     #[test]
     fn a_begun_character_is_held_back_only_while_the_log_is_open() {
         let begun = &"é".as_bytes()[..1];
-        check(begun, 0, Rest::Open, (0, PageEnd::CaughtUp));
-        check(begun, 0, Rest::Closed, (1, PageEnd::Complete));
+        check(begun, 0, AfterPage::Open, (0, PageEnd::CaughtUp));
+        check(begun, 0, AfterPage::Closed, (1, PageEnd::Complete));
     }
 
     #[test]
     fn a_page_of_another_charset_ends_on_its_lines_and_characters() {
         let charset = Charset::Legacy(encoding_rs::SHIFT_JIS);
         let (bytes, _, _) = encoding_rs::SHIFT_JIS.encode("日本語");
-        assert_eq!(cut(&bytes[..5], charset, 0, Rest::Bytes), (4, PageEnd::More));
-        assert_eq!(cut(&bytes[..5], charset, 0, Rest::Open), (4, PageEnd::CaughtUp));
+        assert_eq!(cut_page(&bytes[..5], charset, 0, AfterPage::Bytes), (4, PageEnd::More));
+        assert_eq!(cut_page(&bytes[..5], charset, 0, AfterPage::Open), (4, PageEnd::CaughtUp));
         let wide: Vec<u8> = "ab\ncd".encode_utf16().flat_map(u16::to_le_bytes).collect();
         let charset = Charset::Wide(Wide::Utf16Le);
-        assert_eq!(cut(&wide, charset, 0, Rest::Bytes), (6, PageEnd::More));
-        assert_eq!(cut(&wide, charset, 1, Rest::Closed), (6, PageEnd::More));
-        assert_eq!(cut(&wide[..5], charset, 0, Rest::Bytes), (4, PageEnd::More));
+        assert_eq!(cut_page(&wide, charset, 0, AfterPage::Bytes), (6, PageEnd::More));
+        assert_eq!(cut_page(&wide, charset, 1, AfterPage::Closed), (6, PageEnd::More));
+        assert_eq!(cut_page(&wide[..5], charset, 0, AfterPage::Bytes), (4, PageEnd::More));
     }
 
     #[test]
     fn bytes_that_are_no_text_are_never_held_back() {
-        check(&[0xff], 0, Rest::Open, (1, PageEnd::CaughtUp));
-        check(&[0x80; 9], 0, Rest::Bytes, (9, PageEnd::More));
-        check(&[0xf5, 0x80], 0, Rest::Open, (2, PageEnd::CaughtUp));
-        check(&[0xc3, 0x28], 0, Rest::Open, (2, PageEnd::CaughtUp));
+        check(&[0xff], 0, AfterPage::Open, (1, PageEnd::CaughtUp));
+        check(&[0x80; 9], 0, AfterPage::Bytes, (9, PageEnd::More));
+        check(&[0xf5, 0x80], 0, AfterPage::Open, (2, PageEnd::CaughtUp));
+        check(&[0xc3, 0x28], 0, AfterPage::Open, (2, PageEnd::CaughtUp));
     }
 }

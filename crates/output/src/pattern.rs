@@ -41,21 +41,21 @@ impl PatternError {
 /// A regex that never matches across the end of a line, whatever it says. Matching takes time
 /// in proportion to the text, whatever the pattern.
 #[derive(Debug, Clone)]
-pub struct Pattern {
+pub struct LinePattern {
     matcher: RegexMatcher,
-    reach: Reach,
+    reach: MatchScope,
 }
 
 /// How much text a pattern may be given at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum MatchScope {
     /// Any number of lines: the first match is in the first line that matches.
     Lines,
     /// One line: `\A` and `\z` stand for the ends of the text that is given.
     Line,
 }
 
-impl Pattern {
+impl LinePattern {
     /// Makes a pattern ready.
     ///
     /// # Errors
@@ -77,8 +77,8 @@ impl Pattern {
             PatternError { given: given(), why, advice }
         })?;
         let reach = match matcher.line_terminator() {
-            Some(_) => Reach::Lines,
-            None => Reach::Line,
+            Some(_) => MatchScope::Lines,
+            None => MatchScope::Line,
         };
         Ok(Self { matcher, reach })
     }
@@ -96,7 +96,7 @@ impl Pattern {
     }
 
     /// The first of some lines that matches, with its newline. The lines are taken as they are:
-    /// see [`searchable`].
+    /// see [`searchable_text`].
     pub(crate) fn find_line(&self, lines: &[u8]) -> Option<Range<usize>> {
         let mut at = 0;
         while at < lines.len() {
@@ -111,7 +111,7 @@ impl Pattern {
 
     /// The next line at or after `at` that may match, and whether it does for certain.
     fn next_candidate(&self, lines: &[u8], at: usize) -> Option<(Range<usize>, bool)> {
-        if self.reach == Reach::Line {
+        if self.reach == MatchScope::Line {
             return Some((line_around(lines, at), false));
         }
         let found = self.matcher.find_candidate_line(&lines[at..]).ok().flatten();
@@ -138,7 +138,7 @@ pub(crate) fn without_newline(line: &[u8]) -> &[u8] {
 
 /// A line as a person would search it: without newline, `\r` before it, and escape codes; where
 /// a `\r` inside of it made a terminal write over it, as it looks in the end.
-pub(crate) fn searchable(line: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn searchable_text(line: &[u8]) -> Cow<'_, [u8]> {
     let line = without_newline(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if memchr(b'\r', line).is_some() {
@@ -168,7 +168,7 @@ mod tests {
 
     #[track_caller]
     fn first(pattern: &str, lines: &str) -> Option<String> {
-        let found = Pattern::new(pattern).unwrap().find_line(lines.as_bytes());
+        let found = LinePattern::new(pattern).unwrap().find_line(lines.as_bytes());
         found.map(|line| lines[line].to_owned())
     }
 
@@ -199,14 +199,14 @@ mod tests {
             ("long text\r\x1b[Kdone\r\r\n", "done"),
             ("\x1b[1mbold\x1b[0m", "bold"),
         ] {
-            assert_eq!(searchable(line.as_bytes()), shown.as_bytes(), "{line:?}");
+            assert_eq!(searchable_text(line.as_bytes()), shown.as_bytes(), "{line:?}");
         }
     }
 
     #[test]
     fn a_bad_pattern_says_what_is_wrong() {
         for pattern in ["(", "[z-a]", "a{99999}{99999}", "a{1000}{1000}", "(?<=x)y", r"a\nb"] {
-            let error = Pattern::new(pattern).unwrap_err();
+            let error = LinePattern::new(pattern).unwrap_err();
             assert_eq!(error.code(), "bad_regex");
             assert!(error.to_string().contains("regular expression"), "{error}");
             assert!(!error.to_string().contains("(?:"), "{error}");
@@ -216,10 +216,10 @@ mod tests {
             ("a{1000}{1000}", "smaller numbers"),
             (r"a\nb", "each line is searched by itself"),
         ] {
-            let error = Pattern::new(pattern).unwrap_err().to_string();
+            let error = LinePattern::new(pattern).unwrap_err().to_string();
             assert!(error.contains(advice), "{error}");
             assert_eq!(error.contains("backslash"), pattern == "(", "{error}");
         }
-        assert!(Pattern::new(&"x".repeat(20_000_000)).unwrap_err().to_string().len() < 1000);
+        assert!(LinePattern::new(&"x".repeat(20_000_000)).unwrap_err().to_string().len() < 1000);
     }
 }

@@ -18,7 +18,7 @@ const LARGEST_STEP: u64 = 1024 * 1024;
 
 /// How long a log waits for room before it goes on without. Every wish is answered, also with
 /// nothing: this is for a host that is too busy to do so. Less than a job waits for its last bytes.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MAX_ROOM_WAIT: Duration = Duration::from_secs(1);
 
 /// The memory for reads where nothing else is bounded either.
 const UNLIMITED_READS: usize = 1024 * 1024 * 1024;
@@ -35,18 +35,18 @@ pub struct QuotaLimits {
 }
 
 impl QuotaLimits {
-    fn of(&self, tenant: &str) -> u64 {
+    fn tenant_limit(&self, tenant: &str) -> u64 {
         self.tenants.get(tenant).copied().unwrap_or(self.tenant_bytes)
     }
 
-    fn cap_of(&self, tenant: &str) -> Cap {
-        if self.tenants.contains_key(tenant) { Cap::Own } else { Cap::Shared }
+    fn cap_source(&self, tenant: &str) -> CapSource {
+        if self.tenants.contains_key(tenant) { CapSource::Own } else { CapSource::Shared }
     }
 }
 
 /// Which setting a tenant's cap comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cap {
+pub enum CapSource {
     /// One for this tenant alone.
     Own,
     /// That of every tenant without one of its own.
@@ -59,11 +59,11 @@ pub enum Cap {
 /// [lowered](Quota::change). What a log holds is given back when its last reader is gone.
 #[derive(Debug)]
 pub struct Quota {
-    store: Account,
+    store: UsageCounter,
     tenants: Mutex<Tenants>,
-    wanted: Notify,
+    room_requested: Notify,
     /// How many wishes for room were answered.
-    answers: watch::Sender<u64>,
+    reclaims: watch::Sender<u64>,
     /// The memory in which logs are read.
     reads: ReadMemory,
     counters: Arc<Counters>,
@@ -73,21 +73,21 @@ pub struct Quota {
 #[derive(Debug)]
 struct Tenants {
     limits: QuotaLimits,
-    accounts: HashMap<String, Arc<Account>>,
+    accounts: HashMap<String, Arc<UsageCounter>>,
 }
 
 /// What the logs of one tenant hold, and what they may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
+pub struct TenantUsage {
     /// Bytes that are held or reserved.
     pub used: u64,
     /// Bytes that may be.
     pub limit: u64,
     /// Where that limit comes from.
-    pub cap: Cap,
+    pub cap: CapSource,
 }
 
-impl Stored {
+impl TenantUsage {
     /// Whether a further log could keep next to nothing.
     #[must_use]
     pub const fn is_full(self) -> bool {
@@ -97,7 +97,7 @@ impl Stored {
 
 /// What came of a wish for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum ReclaimOutcome {
     /// There is room, or there is more than before.
     Room,
     /// Nothing could be freed.
@@ -109,10 +109,10 @@ impl Quota {
     #[must_use]
     pub fn new(limits: QuotaLimits, read_bytes: usize, counters: Arc<Counters>) -> Arc<Self> {
         Arc::new(Self {
-            store: Account::new(limits.store_bytes),
+            store: UsageCounter::new(limits.store_bytes),
             tenants: Mutex::new(Tenants { limits, accounts: HashMap::new() }),
-            wanted: Notify::new(),
-            answers: watch::Sender::default(),
+            room_requested: Notify::new(),
+            reclaims: watch::Sender::default(),
             reads: ReadMemory::new(read_bytes, Arc::clone(&counters)),
             counters,
         })
@@ -138,26 +138,26 @@ impl Quota {
         let mut tenants = self.tenants();
         self.store.set_limit(limits.store_bytes);
         for (tenant, account) in &tenants.accounts {
-            account.set_limit(limits.of(tenant));
+            account.set_limit(limits.tenant_limit(tenant));
         }
         tenants.limits = limits;
         drop(tenants);
-        self.wanted.notify_one();
+        self.room_requested.notify_one();
     }
 
     /// What this tenant's logs hold, and what they may.
     #[must_use]
-    pub fn stored_by(&self, tenant: &str) -> Stored {
+    pub fn tenant_usage(&self, tenant: &str) -> TenantUsage {
         let tenants = self.tenants();
-        tenants.stored(tenant)
+        tenants.usage(tenant)
     }
 
     /// The same of every tenant that has a log or a cap of its own.
     #[must_use]
-    pub fn stored(&self) -> BTreeMap<String, Stored> {
+    pub fn usage_by_tenant(&self) -> BTreeMap<String, TenantUsage> {
         let tenants = self.tenants();
         let names = tenants.limits.tenants.keys().chain(tenants.accounts.keys());
-        names.map(|name| (name.clone(), tenants.stored(name))).collect()
+        names.map(|name| (name.clone(), tenants.usage(name))).collect()
     }
 
     fn tenants(&self) -> MutexGuard<'_, Tenants> {
@@ -166,15 +166,15 @@ impl Quota {
 
     /// What a tenant's logs take their room from.
     #[must_use]
-    pub fn allowance(self: &Arc<Self>, tenant: &str) -> Allowance {
+    pub fn tenant_quota(self: &Arc<Self>, tenant: &str) -> TenantQuota {
         let mut tenants = self.tenants();
         let Tenants { limits, accounts } = &mut *tenants;
         // Tenants without a log are forgotten here: the map stays as small as the use.
         accounts.retain(|name, account| name == tenant || Arc::strong_count(account) > 1);
         let account = accounts
             .entry(tenant.to_owned())
-            .or_insert_with(|| Arc::new(Account::new(limits.of(tenant))));
-        Allowance { quota: Arc::clone(self), name: tenant.into(), tenant: Arc::clone(account) }
+            .or_insert_with(|| Arc::new(UsageCounter::new(limits.tenant_limit(tenant))));
+        TenantQuota { quota: Arc::clone(self), name: tenant.into(), tenant: Arc::clone(account) }
     }
 
     /// Bytes that are held or reserved for all logs.
@@ -203,34 +203,38 @@ impl Quota {
 
     /// Returns once a log was refused room, or a cap is nearly reached, since the last return.
     /// For one waiter; a wish that comes before the wait is not lost.
-    pub async fn wants_room(&self) {
-        self.wanted.notified().await;
+    pub async fn wait_for_room_request(&self) {
+        self.room_requested.notified().await;
     }
 
     /// Tells those who wait for room what came of it.
-    pub fn answer(&self, answer: Answer) {
+    pub fn report_reclaim(&self, outcome: ReclaimOutcome) {
         let tenants = self.tenants();
         for account in tenants.accounts.values().map(|account| &**account).chain([&self.store]) {
-            account.answered(answer);
+            account.record_reclaim(outcome);
         }
         drop(tenants);
-        self.answers.send_modify(|count| *count += 1);
+        self.reclaims.send_modify(|count| *count += 1);
     }
 
     /// A job of this tenant has ended: what it stored can be freed, so that a wish for room is
     /// worth its wait again.
-    pub fn can_free(&self, tenant: &str) {
-        self.store.answered(Answer::Room);
+    pub fn note_reclaimable(&self, tenant: &str) {
+        self.store.record_reclaim(ReclaimOutcome::Room);
         if let Some(account) = self.tenants().accounts.get(tenant) {
-            account.answered(Answer::Room);
+            account.record_reclaim(ReclaimOutcome::Room);
         }
     }
 }
 
 impl Tenants {
-    fn stored(&self, tenant: &str) -> Stored {
+    fn usage(&self, tenant: &str) -> TenantUsage {
         let used = self.accounts.get(tenant).map_or(0, |account| account.used());
-        Stored { used, limit: self.limits.of(tenant), cap: self.limits.cap_of(tenant) }
+        TenantUsage {
+            used,
+            limit: self.limits.tenant_limit(tenant),
+            cap: self.limits.cap_source(tenant),
+        }
     }
 }
 
@@ -245,17 +249,17 @@ pub struct Shortage {
 
 /// One tenant's share of a [`Quota`].
 #[derive(Debug, Clone)]
-pub struct Allowance {
+pub struct TenantQuota {
     quota: Arc<Quota>,
     name: Arc<str>,
-    tenant: Arc<Account>,
+    tenant: Arc<UsageCounter>,
 }
 
-impl Allowance {
-    /// An allowance that never refuses.
+impl TenantQuota {
+    /// An tenant_quota that never refuses.
     #[must_use]
     pub fn unlimited() -> Self {
-        Quota::unlimited().allowance("")
+        Quota::unlimited().tenant_quota("")
     }
 
     /// Reserves memory for a read of a log of this tenant.
@@ -265,15 +269,15 @@ impl Allowance {
         bytes: usize,
         wait: Duration,
     ) -> Result<ReadPermit, ReadBusy> {
-        self.quota.reads.reserve(from, self.tenant.read_line(), bytes, wait).await
+        self.quota.reads.reserve(from, self.tenant.read_queue(), bytes, wait).await
     }
 
     /// An account of something that holds nothing yet.
-    pub(crate) fn charge(&self) -> Charge {
-        Charge {
-            allowance: self.clone(),
+    pub(crate) fn open_charge(&self) -> QuotaCharge {
+        QuotaCharge {
+            tenant_quota: self.clone(),
             reserved: 0,
-            held: Held::new(Arc::clone(&self.quota.counters)),
+            held: BytesByTier::new(Arc::clone(&self.quota.counters)),
         }
     }
 
@@ -284,9 +288,9 @@ impl Allowance {
 
     fn take(&self, bytes: u64) -> Result<(), DropReason> {
         if !self.tenant.take(bytes) {
-            return Err(match self.quota.tenants().limits.cap_of(&self.name) {
-                Cap::Own => DropReason::OwnFull,
-                Cap::Shared => DropReason::TenantFull,
+            return Err(match self.quota.tenants().limits.cap_source(&self.name) {
+                CapSource::Own => DropReason::OwnFull,
+                CapSource::Shared => DropReason::TenantFull,
             });
         }
         if !self.quota.store.take(bytes) {
@@ -294,7 +298,7 @@ impl Allowance {
             return Err(DropReason::StoreFull);
         }
         if self.is_short_after(0) {
-            self.quota.wanted.notify_one();
+            self.quota.room_requested.notify_one();
         }
         Ok(())
     }
@@ -304,18 +308,18 @@ impl Allowance {
     }
 
     /// Whether to wait for room before more is written: a cap is near, and something may be freed.
-    pub(crate) fn wants_room(&self) -> bool {
-        self.tenant.wants_room() || self.quota.store.wants_room()
+    pub(crate) fn should_wait_for_room(&self) -> bool {
+        self.tenant.should_wait_for_room() || self.quota.store.should_wait_for_room()
     }
 
     /// Asks for room and waits until some was freed, none can be, or patience is over.
     pub(crate) async fn wait_for_room(&self) {
-        let mut answers = self.quota.answers.subscribe();
-        let seen = *answers.borrow();
-        self.quota.wanted.notify_one();
-        let answered = answers.wait_for(|now| *now > seen);
+        let mut reclaims = self.quota.reclaims.subscribe();
+        let seen = *reclaims.borrow();
+        self.quota.room_requested.notify_one();
+        let answered = reclaims.wait_for(|now| *now > seen);
         // Late or not: what cannot be kept is counted.
-        tokio::time::timeout(PATIENCE, answered).await.ok();
+        tokio::time::timeout(MAX_ROOM_WAIT, answered).await.ok();
     }
 
     fn give_back(&self, bytes: u64) {
@@ -326,15 +330,15 @@ impl Allowance {
 
 /// What one part of a log holds. Dropping it gives everything back.
 ///
-/// Invariant: `held` is at most `reserved`, and `reserved` is taken from the allowance.
+/// Invariant: `held` is at most `reserved`, and `reserved` is taken from the tenant_quota.
 #[derive(Debug)]
-pub(crate) struct Charge {
-    allowance: Allowance,
+pub(crate) struct QuotaCharge {
+    tenant_quota: TenantQuota,
     reserved: u64,
-    held: Held,
+    held: BytesByTier,
 }
 
-impl Charge {
+impl QuotaCharge {
     /// Takes room for so many bytes, or for the first of them, and says why it is not for all.
     pub(crate) fn take(&mut self, tier: Tier, wanted: usize) -> (usize, Option<DropReason>) {
         let why = self.reserve(wanted as u64).err();
@@ -355,19 +359,19 @@ impl Charge {
 
     /// The counts of all logs.
     pub(crate) fn counters(&self) -> &Counters {
-        self.allowance.counters()
+        self.tenant_quota.counters()
     }
 
     /// What is held, by tier.
     #[cfg(test)]
-    pub(crate) const fn held(&self) -> &Held {
+    pub(crate) const fn held(&self) -> &BytesByTier {
         &self.held
     }
 
     /// Gives back what was reserved ahead, once nothing will follow.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn release_unused(&mut self) {
         let used = self.held.total();
-        self.allowance.give_back(self.reserved - used);
+        self.tenant_quota.give_back(self.reserved - used);
         self.reserved = used;
     }
 
@@ -379,16 +383,18 @@ impl Charge {
         }
         let ahead = short.max(used.clamp(SMALLEST_STEP, LARGEST_STEP));
         // Where room is short, what nobody has written yet must not cost a finished log.
-        let step = if self.allowance.is_short_after(ahead) { short } else { ahead };
-        self.allowance.take(step).inspect_err(|_| self.allowance.quota.wanted.notify_one())?;
+        let step = if self.tenant_quota.is_short_after(ahead) { short } else { ahead };
+        self.tenant_quota
+            .take(step)
+            .inspect_err(|_| self.tenant_quota.quota.room_requested.notify_one())?;
         self.reserved += step;
         Ok(())
     }
 }
 
-impl Drop for Charge {
+impl Drop for QuotaCharge {
     fn drop(&mut self) {
-        self.allowance.give_back(self.reserved);
+        self.tenant_quota.give_back(self.reserved);
     }
 }
 
@@ -398,17 +404,17 @@ impl Drop for Charge {
 const SPARE_SHARE: u64 = 10;
 const SPARE_BYTES: u64 = 512 * 1024;
 /// How long nobody waits after a wish that nothing could be freed for.
-const NO_HOPE: Duration = Duration::from_millis(50);
+const RECLAIM_PAUSE: Duration = Duration::from_millis(50);
 
 /// One counter and its limit.
 #[derive(Debug)]
-pub(crate) struct Account {
+pub(crate) struct UsageCounter {
     limit: AtomicU64,
     used: AtomicU64,
     /// When nothing could be freed for it, if that is how its last wish ended.
-    fruitless: Mutex<Option<Instant>>,
-    /// Held by the read that is the next of this tenant to get memory.
-    read_line: Semaphore,
+    last_failed_reclaim: Mutex<Option<Instant>>,
+    /// BytesByTier by the read that is the next of this tenant to get memory.
+    read_queue: Semaphore,
 }
 
 /// What is left of a cap once it counts as reached, at the least.
@@ -416,15 +422,20 @@ const fn least_spare(limit: u64) -> u64 {
     if limit / 4 < SPARE_BYTES { limit / 4 } else { SPARE_BYTES }
 }
 
-impl Account {
+impl UsageCounter {
     pub(crate) const fn new(limit: u64) -> Self {
-        let fruitless = Mutex::new(None);
-        let read_line = Semaphore::const_new(1);
-        Self { limit: AtomicU64::new(limit), used: AtomicU64::new(0), fruitless, read_line }
+        let last_failed_reclaim = Mutex::new(None);
+        let read_queue = Semaphore::const_new(1);
+        Self {
+            limit: AtomicU64::new(limit),
+            used: AtomicU64::new(0),
+            last_failed_reclaim,
+            read_queue,
+        }
     }
 
-    const fn read_line(&self) -> &Semaphore {
-        &self.read_line
+    const fn read_queue(&self) -> &Semaphore {
+        &self.read_queue
     }
 
     pub(crate) fn limit(&self) -> u64 {
@@ -440,22 +451,26 @@ impl Account {
     }
 
     /// Remembers what came of a wish for room, if it was its own.
-    pub(crate) fn answered(&self, answer: Answer) {
-        let mut fruitless = self.fruitless.lock().unwrap_or_else(PoisonError::into_inner);
-        match answer {
-            Answer::Room => *fruitless = None,
-            Answer::NoRoom if self.is_short_after(0) => *fruitless = Some(Instant::now()),
-            Answer::NoRoom => {}
+    pub(crate) fn record_reclaim(&self, outcome: ReclaimOutcome) {
+        let mut last_failed_reclaim =
+            self.last_failed_reclaim.lock().unwrap_or_else(PoisonError::into_inner);
+        match outcome {
+            ReclaimOutcome::Room => *last_failed_reclaim = None,
+            ReclaimOutcome::NoRoom if self.is_short_after(0) => {
+                *last_failed_reclaim = Some(Instant::now())
+            }
+            ReclaimOutcome::NoRoom => {}
         }
     }
 
     /// Whether room is short, and something may be freed.
-    pub(crate) fn wants_room(&self) -> bool {
-        let leaves_hope = || {
-            let fruitless = self.fruitless.lock().unwrap_or_else(PoisonError::into_inner);
-            fruitless.is_none_or(|at| at.elapsed() > NO_HOPE)
+    pub(crate) fn should_wait_for_room(&self) -> bool {
+        let may_succeed = || {
+            let last_failed_reclaim =
+                self.last_failed_reclaim.lock().unwrap_or_else(PoisonError::into_inner);
+            last_failed_reclaim.is_none_or(|at| at.elapsed() > RECLAIM_PAUSE)
         };
-        self.is_short_after(0) && leaves_hope()
+        self.is_short_after(0) && may_succeed()
     }
 
     /// Takes all of it or nothing.
@@ -470,16 +485,16 @@ impl Account {
 
     /// Whether less is left than shall be, or would be after so many bytes more.
     fn is_short_after(&self, bytes: u64) -> bool {
-        self.used().saturating_add(bytes) > self.mark()
+        self.used().saturating_add(bytes) > self.high_water_mark()
     }
 
     /// What is missing to what shall be left.
     fn shortage(&self) -> Option<u64> {
-        self.used().checked_sub(self.mark()).filter(|bytes| *bytes > 0)
+        self.used().checked_sub(self.high_water_mark()).filter(|bytes| *bytes > 0)
     }
 
     /// Above this room is short: a tenth shall be left; of a small cap a quarter at the most.
-    fn mark(&self) -> u64 {
+    fn high_water_mark(&self) -> u64 {
         let limit = self.limit();
         limit - (limit / SPARE_SHARE).max(least_spare(limit))
     }
@@ -492,14 +507,14 @@ impl Account {
 ///
 /// Invariant: every byte is in exactly one tier.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct BytesByTier {
     counters: Arc<Counters>,
     memory: u64,
     disk: u64,
     compressed: u64,
 }
 
-impl Held {
+impl BytesByTier {
     pub(crate) const fn new(counters: Arc<Counters>) -> Self {
         Self { counters, memory: 0, disk: 0, compressed: 0 }
     }
@@ -510,7 +525,7 @@ impl Held {
     }
 
     /// How many are in this tier.
-    pub(crate) const fn of(&self, tier: Tier) -> u64 {
+    pub(crate) const fn bytes_in(&self, tier: Tier) -> u64 {
         match tier {
             Tier::Memory => self.memory,
             Tier::Disk => self.disk,
@@ -520,14 +535,14 @@ impl Held {
 
     /// So many came.
     pub(crate) fn add(&mut self, tier: Tier, bytes: u64) {
-        *self.place(tier) += bytes;
+        *self.bytes_in_mut(tier) += bytes;
         self.counters.add_stored(tier, bytes);
     }
 
     /// So many went, or all that there were; gives how many.
     pub(crate) fn remove(&mut self, tier: Tier, bytes: u64) -> u64 {
-        let bytes = bytes.min(self.of(tier));
-        *self.place(tier) -= bytes;
+        let bytes = bytes.min(self.bytes_in(tier));
+        *self.bytes_in_mut(tier) -= bytes;
         self.counters.remove_stored(tier, bytes);
         bytes
     }
@@ -538,7 +553,7 @@ impl Held {
         self.add(to, bytes);
     }
 
-    const fn place(&mut self, tier: Tier) -> &mut u64 {
+    const fn bytes_in_mut(&mut self, tier: Tier) -> &mut u64 {
         match tier {
             Tier::Memory => &mut self.memory,
             Tier::Disk => &mut self.disk,
@@ -547,10 +562,10 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BytesByTier {
     fn drop(&mut self) {
         for tier in Tier::ALL {
-            self.counters.remove_stored(tier, self.of(tier));
+            self.counters.remove_stored(tier, self.bytes_in(tier));
         }
     }
 }
@@ -574,10 +589,10 @@ mod tests {
     #[test]
     fn each_cap_refuses_by_its_own_name_and_takes_the_first_bytes() {
         let quota = quota(10_000, 6_000);
-        let mut one = quota.allowance("one").charge();
+        let mut one = quota.tenant_quota("one").open_charge();
         assert_eq!(one.take(Tier::Memory, 7_000), (0, Some(DropReason::TenantFull)));
         assert_eq!(one.take(Tier::Memory, 5_000), (5_000, None));
-        let mut two = quota.allowance("two").charge();
+        let mut two = quota.tenant_quota("two").open_charge();
         assert_eq!(two.take(Tier::Memory, 6_000), (0, Some(DropReason::StoreFull)));
         assert_eq!(two.take(Tier::Memory, 5_000), (5_000, None));
         drop(one);
@@ -594,22 +609,22 @@ mod tests {
     #[test]
     fn a_small_log_reserves_little_and_gives_back_what_it_did_not_need() {
         let quota = quota(1 << 30, 1 << 30);
-        let mut charge = quota.allowance("").charge();
+        let mut charge = quota.tenant_quota("").open_charge();
         charge.take(Tier::Memory, 10);
         assert_eq!(quota.used(), SMALLEST_STEP);
-        charge.settle();
+        charge.release_unused();
         assert_eq!(quota.used(), 10);
         charge.put_back(Tier::Memory, 4);
-        charge.settle();
+        charge.release_unused();
         assert_eq!(quota.used(), 6);
     }
 
     #[test]
     fn tenants_without_a_log_are_forgotten() {
         let quota = quota(100, 100);
-        let kept = quota.allowance("kept");
+        let kept = quota.tenant_quota("kept");
         for number in 0..100 {
-            drop(quota.allowance(&number.to_string()));
+            drop(quota.tenant_quota(&number.to_string()));
         }
         assert!(quota.tenants().accounts.len() <= 2);
         drop(kept);
@@ -623,32 +638,32 @@ mod tests {
             1 << 20,
             Arc::default(),
         );
-        let mut small = quota.allowance("small").charge();
+        let mut small = quota.tenant_quota("small").open_charge();
         assert_eq!(small.take(Tier::Memory, 4_500), (4_500, None));
         assert_eq!(small.take(Tier::Memory, 501), (0, Some(DropReason::OwnFull)));
-        assert!(quota.stored_by("small").is_full());
-        let other = quota.stored_by("other");
-        assert_eq!(other, Stored { used: 0, limit: 50_000, cap: Cap::Shared });
+        assert!(quota.tenant_usage("small").is_full());
+        let other = quota.tenant_usage("other");
+        assert_eq!(other, TenantUsage { used: 0, limit: 50_000, cap: CapSource::Shared });
         assert!(!other.is_full());
-        let stored = quota.stored();
-        assert_eq!(stored["small"], Stored { used: 4_500, limit: 5_000, cap: Cap::Own });
+        let stored = quota.usage_by_tenant();
+        assert_eq!(stored["small"], TenantUsage { used: 4_500, limit: 5_000, cap: CapSource::Own });
         assert_eq!(stored.len(), 1, "who has neither log nor cap is not listed");
     }
 
     #[test]
     fn new_caps_hold_for_logs_that_are_being_written() {
         let quota = quota(100_000, 5_000);
-        let mut charge = quota.allowance("a").charge();
+        let mut charge = quota.tenant_quota("a").open_charge();
         assert_eq!(charge.take(Tier::Memory, 5_000), (5_000, None));
         assert_eq!(charge.take(Tier::Memory, 1), (0, Some(DropReason::TenantFull)));
         let own = HashMap::from([("a".to_owned(), 20_000)]);
         quota.change(QuotaLimits { tenants: own, ..limits(100_000, 5_000) });
         assert_eq!(charge.take(Tier::Memory, 10_000), (10_000, None));
         quota.change(limits(2_000, 1_000));
-        let cap = Cap::Shared;
-        assert_eq!(quota.stored_by("a"), Stored { used: 15_000, limit: 1_000, cap });
+        let cap = CapSource::Shared;
+        assert_eq!(quota.tenant_usage("a"), TenantUsage { used: 15_000, limit: 1_000, cap });
         assert_eq!((quota.used(), quota.limit()), (15_000, 2_000), "nothing is dropped");
-        assert!(quota.stored_by("a").is_full());
+        assert!(quota.tenant_usage("a").is_full());
         assert_eq!(charge.take(Tier::Memory, 1), (0, Some(DropReason::TenantFull)));
         assert_eq!(quota.shortages().len(), 2);
         drop(charge);
@@ -658,10 +673,10 @@ mod tests {
     #[tokio::test]
     async fn whoever_frees_room_is_told_when_it_is_short() {
         let quota = quota(100_000, 100_000);
-        let mut charge = quota.allowance("").charge();
+        let mut charge = quota.tenant_quota("").open_charge();
         charge.take(Tier::Memory, 1_000);
-        let told = || tokio::time::timeout(Duration::from_secs(60), quota.wants_room());
-        let early = tokio::time::timeout(Duration::ZERO, quota.wants_room()).await;
+        let told = || tokio::time::timeout(Duration::from_secs(60), quota.wait_for_room_request());
+        let early = tokio::time::timeout(Duration::ZERO, quota.wait_for_room_request()).await;
         assert!(early.is_err(), "there is room enough");
         charge.take(Tier::Memory, 95_000);
         told().await.expect("a cap is near");
@@ -672,17 +687,21 @@ mod tests {
     #[test]
     fn a_fruitless_wish_is_its_tenants_own_and_ends_with_a_job_of_it() {
         let quota = quota(1 << 30, 8_000);
-        let [mut full, mut other] = ["full", "other"].map(|name| quota.allowance(name).charge());
+        let [mut full, mut other] =
+            ["full", "other"].map(|name| quota.tenant_quota(name).open_charge());
         full.take(Tier::Memory, 8_000);
-        assert!(full.allowance.wants_room());
-        quota.answer(Answer::NoRoom);
-        assert!(!full.allowance.wants_room(), "nothing could be freed just now");
+        assert!(full.tenant_quota.should_wait_for_room());
+        quota.report_reclaim(ReclaimOutcome::NoRoom);
+        assert!(!full.tenant_quota.should_wait_for_room(), "nothing could be freed just now");
         other.take(Tier::Memory, 8_000);
-        assert!(other.allowance.wants_room(), "what others cannot free is no concern of it");
-        quota.can_free("other");
-        assert!(!full.allowance.wants_room());
-        quota.can_free("full");
-        assert!(full.allowance.wants_room());
+        assert!(
+            other.tenant_quota.should_wait_for_room(),
+            "what others cannot free is no concern of it"
+        );
+        quota.note_reclaimable("other");
+        assert!(!full.tenant_quota.should_wait_for_room());
+        quota.note_reclaimable("full");
+        assert!(full.tenant_quota.should_wait_for_room());
     }
 
     proptest! {
@@ -691,8 +710,8 @@ mod tests {
             steps in prop::collection::vec((0..4_usize, 0..20_000_usize, prop::bool::ANY), 0..60),
         ) {
             let quota = quota(60_000, 40_000);
-            let mut charges: Vec<Charge> =
-                (0..4).map(|n| quota.allowance(if n < 2 { "a" } else { "b" }).charge()).collect();
+            let mut charges: Vec<QuotaCharge> =
+                (0..4).map(|n| quota.tenant_quota(if n < 2 { "a" } else { "b" }).open_charge()).collect();
             for (which, bytes, takes) in steps {
                 let charge = &mut charges[which];
                 let before = charge.held.total();

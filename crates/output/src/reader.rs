@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
+use super::chunks::{Direction, LogChunks};
+use super::segment::LogExtent;
+use super::shared_log::{LogProgress, LogSnapshot, SharedLog};
 use crate::Stream;
-use crate::compression::{Packer, Packing};
-use crate::page::{Page, PageEnd, PageRequest, Rest, TailLimits, cut, tail_start};
-use crate::part::Stretch;
-use crate::parts::{Kept, Parts, Progress};
-use crate::pieces::{Pieces, Toward};
+use crate::compression::{CompressionTask, LogCompressor};
+use crate::page::{AfterPage, LogPage, PageEnd, PageRequest, TailLimits, cut_page, tail_start};
 use crate::read_memory::{ReadBusy, ReadFrom, ReadPermit};
 use crate::views::{Charset, SAMPLE_BYTES};
 
@@ -25,13 +25,13 @@ const SMALL_LOG: u64 = 256 * 1024;
 /// None of its methods waits for the disk on a thread of the runtime.
 #[derive(Debug, Clone)]
 pub struct LogReader {
-    parts: Arc<Parts>,
-    progress: watch::Receiver<Progress>,
+    log: Arc<SharedLog>,
+    progress: watch::Receiver<LogProgress>,
 }
 
 impl LogReader {
-    pub(crate) const fn new(parts: Arc<Parts>, progress: watch::Receiver<Progress>) -> Self {
-        Self { parts, progress }
+    pub(crate) const fn new(log: Arc<SharedLog>, progress: watch::Receiver<LogProgress>) -> Self {
+        Self { log, progress }
     }
 
     /// Reserves the memory in which a read of this log is made, and which is bounded for all reads
@@ -40,23 +40,23 @@ impl LogReader {
     /// # Errors
     /// When others had all of it until then.
     pub async fn reserve(&self, bytes: usize, wait: Duration) -> Result<ReadPermit, ReadBusy> {
-        let from = if self.is_at_hand() { ReadFrom::Memory } else { ReadFrom::Disk };
-        self.parts.allowance().reserve_read(from, bytes, wait).await
+        let from = if self.is_cheap_to_read() { ReadFrom::Memory } else { ReadFrom::Disk };
+        self.log.quota().reserve_read(from, bytes, wait).await
     }
 
     /// The progress of the log. All bytes that it counts can be read, or are in a hole.
     #[must_use]
-    pub fn progress(&self) -> Progress {
-        self.parts.progress(&self.progress)
+    pub fn progress(&self) -> LogProgress {
+        self.log.progress(&self.progress)
     }
 
-    /// Looks whether the files of the log are still whole, so that [`Progress::cut_bytes`] is true.
+    /// Looks whether the files of the log are still whole, so that [`LogProgress::cut_bytes`] is true.
     ///
     /// # Errors
     /// `TimedOut` where the disk did not answer in time.
-    pub async fn check(&self) -> io::Result<()> {
+    pub async fn check_files(&self) -> io::Result<()> {
         let check = |log: &BlockingReader| {
-            drop(log.kept());
+            drop(log.snapshot());
             Ok(())
         };
         self.read_with(check).await
@@ -66,7 +66,7 @@ impl LogReader {
     /// it is compressed.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
-        self.parts.all().iter().map(|part| part.stored_bytes()).sum()
+        self.log.segments().iter().map(|part| part.stored_bytes()).sum()
     }
 
     /// Reads the log: here where it is in memory and small, else on a thread that may block. Only
@@ -78,20 +78,20 @@ impl LogReader {
         &self,
         read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        if self.is_at_hand() {
+        if self.is_cheap_to_read() {
             return read(&self.blocking());
         }
-        self.read_apart_with(read).await
+        self.read_on_thread(read).await
     }
 
     /// Reads the log on a thread that may block, wherever the log is: for a `read` that writes to
     /// the disk as well.
-    pub(crate) async fn read_apart_with<T: Send + 'static>(
+    pub(crate) async fn read_on_thread<T: Send + 'static>(
         &self,
         read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         let log = self.blocking();
-        self.parts.spill_dir().read_with(Duration::ZERO, move || read(&log)).await
+        self.log.spill_dir().read_with(Duration::ZERO, move || read(&log)).await
     }
 
     /// Reads something of the log that a caller can do without: nothing where it is on a disk that
@@ -101,39 +101,39 @@ impl LogReader {
         read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
     ) -> Option<T> {
         let log = self.blocking();
-        if self.is_at_hand() {
+        if self.is_cheap_to_read() {
             return read(&log).ok();
         }
-        self.parts.spill_dir().read_if_idle_with(move || read(&log)).await
+        self.log.spill_dir().read_if_idle_with(move || read(&log)).await
     }
 
     /// `true` if reading it takes no time to speak of, whatever the disk does.
     #[must_use]
-    pub fn is_at_hand(&self) -> bool {
-        self.progress().total_bytes <= SMALL_LOG && self.parts.are_in_memory()
+    pub fn is_cheap_to_read(&self) -> bool {
+        self.progress().total_bytes <= SMALL_LOG && self.log.is_in_memory()
     }
 
     /// The log in its compressed form, once it has one.
     #[cfg(test)]
-    pub(crate) fn packed(&self) -> Option<Arc<super::compression::Packed>> {
-        self.parts.all().first()?.packed()
+    pub(crate) fn packed(&self) -> Option<Arc<super::compression::CompressedLog>> {
+        self.log.segments().first()?.packed()
     }
 
     /// The work of compressing this log: none while it is open, small or in memory.
     #[must_use]
-    pub fn packing(&self, packer: &Packer) -> Option<Packing> {
+    pub fn compression_task(&self, packer: &LogCompressor) -> Option<CompressionTask> {
         let progress = self.progress();
         if !progress.closed {
             return None;
         }
-        packer.packing(progress.total_bytes, self.parts.all())
+        packer.compression_task(progress.total_bytes, self.log.segments())
     }
 
     /// Returns once the log holds more than `seen` bytes, or is closed. No wake-up is lost, and
     /// dropping the future loses nothing. After a page, wait past its `total_bytes`.
     pub async fn wait_past(&self, seen: u64) {
         let mut progress = self.progress.clone();
-        let is_past = |now: &Progress| now.closed || now.total_bytes > seen;
+        let is_past = |now: &LogProgress| now.closed || now.total_bytes > seen;
         // An error means that the writer is gone, which ends the wait as well.
         progress.wait_for(is_past).await.ok();
     }
@@ -142,12 +142,12 @@ impl LogReader {
     /// [`LogReader::read_with`] has one for threads of the runtime.
     #[must_use]
     pub fn blocking(&self) -> BlockingReader {
-        BlockingReader::new(Arc::clone(&self.parts), self.progress.clone())
+        BlockingReader::new(Arc::clone(&self.log), self.progress.clone())
     }
 
     #[cfg(test)]
-    pub(crate) fn parts(&self) -> &Parts {
-        &self.parts
+    pub(crate) fn shared_log(&self) -> &SharedLog {
+        &self.log
     }
 }
 
@@ -163,8 +163,8 @@ pub async fn scan_with<T: Send + 'static>(
 ) -> io::Result<T> {
     let readers: Vec<BlockingReader> = logs.iter().map(LogReader::blocking).collect();
     let scan = move || Ok(scan(&readers));
-    match logs.iter().find(|log| !log.is_at_hand()) {
-        Some(log) => log.parts.spill_dir().read_with(time, scan).await,
+    match logs.iter().find(|log| !log.is_cheap_to_read()) {
+        Some(log) => log.log.spill_dir().read_with(time, scan).await,
         // These need a thread for the time that a scan takes, and no disk.
         None => spawn_blocking(scan).await.map_err(io::Error::other)?,
     }
@@ -180,105 +180,117 @@ pub async fn scan_with<T: Send + 'static>(
 /// [`LogReader::read_with`]: super::LogReader::read_with
 #[derive(Debug)]
 pub struct BlockingReader {
-    parts: Arc<Parts>,
-    progress: watch::Receiver<Progress>,
+    log: Arc<SharedLog>,
+    progress: watch::Receiver<LogProgress>,
     /// Set where several reads must speak of the same moment.
-    frozen: Option<Arc<Kept>>,
+    snapshot: Option<Arc<LogSnapshot>>,
 }
 
 impl BlockingReader {
-    pub(crate) const fn new(parts: Arc<Parts>, progress: watch::Receiver<Progress>) -> Self {
-        Self { parts, progress, frozen: None }
+    pub(crate) const fn new(log: Arc<SharedLog>, progress: watch::Receiver<LogProgress>) -> Self {
+        Self { log, progress, snapshot: None }
     }
 
     /// A reader of the log as it is now: it sees nothing that comes later, and whatever is there
     /// stays there for it.
-    pub(crate) fn frozen(&self) -> Self {
-        let (parts, progress) = (Arc::clone(&self.parts), self.progress.clone());
-        Self { parts, progress, frozen: Some(self.kept()) }
+    pub(crate) fn freeze(&self) -> Self {
+        let (log, progress) = (Arc::clone(&self.log), self.progress.clone());
+        Self { log, progress, snapshot: Some(self.snapshot()) }
     }
 
-    pub(crate) fn kept(&self) -> Arc<Kept> {
-        match &self.frozen {
-            Some(kept) => Arc::clone(kept),
-            None => Arc::new(self.parts.kept(&self.progress)),
+    pub(crate) fn snapshot(&self) -> Arc<LogSnapshot> {
+        match &self.snapshot {
+            Some(snapshot) => Arc::clone(snapshot),
+            None => Arc::new(self.log.snapshot(&self.progress)),
         }
     }
 
     /// The progress of the log. All bytes that it counts can be read, or are in a hole.
     #[must_use]
-    pub fn progress(&self) -> Progress {
-        match &self.frozen {
-            Some(kept) => kept.progress,
-            None => self.parts.progress(&self.progress),
+    pub fn progress(&self) -> LogProgress {
+        match &self.snapshot {
+            Some(snapshot) => snapshot.progress,
+            None => self.log.progress(&self.progress),
         }
     }
 
     /// Reads one page. Repeated with `from` set to the last page's `end`, this gives every byte
     /// of the log that is there, or of one of its streams, exactly once.
-    pub fn page(&self, request: &PageRequest) -> io::Result<Page> {
-        self.page_in(request, Charset::Utf8)
+    pub fn read_page(&self, request: &PageRequest) -> io::Result<LogPage> {
+        self.read_page_in(request, Charset::Utf8)
     }
 
     /// The same, ending on whole lines and characters of this character set.
-    pub fn page_in(&self, request: &PageRequest, charset: Charset) -> io::Result<Page> {
+    pub fn read_page_in(&self, request: &PageRequest, charset: Charset) -> io::Result<LogPage> {
         // One look at the log: a later look at `closed` could call a page complete although its
         // last bytes arrived in between.
-        let kept = self.kept();
-        let total_bytes = kept.total();
-        let start = kept.resume(request.from);
-        let solid =
-            Solid { kept: &kept, stream: request.stream, range: start..kept.solid_end(start) };
+        let snapshot = self.snapshot();
+        let total_bytes = snapshot.total();
+        let start = snapshot.next_readable(request.from);
+        let contiguous = ContiguousRange {
+            snapshot: &snapshot,
+            stream: request.stream,
+            range: start..snapshot.contiguous_end(start),
+        };
         let limit = request.byte_limit();
-        let mut bytes = solid.gather(limit.saturating_add(1))?;
+        let mut bytes = contiguous.read_up_to(limit.saturating_add(1))?;
         let rest = if bytes.len() > limit {
-            Rest::Bytes
-        } else if solid.range.end < total_bytes {
-            Rest::Hole
-        } else if kept.progress.closed {
-            Rest::Closed
+            AfterPage::Bytes
+        } else if contiguous.range.end < total_bytes {
+            AfterPage::Hole
+        } else if snapshot.progress.closed {
+            AfterPage::Closed
         } else {
-            Rest::Open
+            AfterPage::Open
         };
         bytes.truncate(limit);
-        let (length, end_kind) = cut(&bytes, charset, request.max_lines, rest);
-        let everything = length == bytes.len() && rest != Rest::Bytes;
+        let (length, end_kind) = cut_page(&bytes, charset, request.max_lines, rest);
+        let everything = length == bytes.len() && rest != AfterPage::Bytes;
         bytes.truncate(length);
-        let end = if everything { solid.range.end } else { solid.offset_after(length as u64)? };
-        let gap_bytes = kept.missing(request.from..end) + self.lost(request.from, end, end_kind);
-        Ok(Page { bytes, start, end, end_kind, gap_bytes, total_bytes })
+        let end = if everything {
+            contiguous.range.end
+        } else {
+            contiguous.offset_after(length as u64)?
+        };
+        let gap_bytes = snapshot.missing_bytes(request.from..end)
+            + self.lost_bytes(request.from, end, end_kind);
+        Ok(LogPage { bytes, start, end, end_kind, gap_bytes, total_bytes })
     }
 
     /// The character set of the log. The first 16 KiB decide, so it may change while there
     /// are fewer, and never after.
     pub fn charset(&self) -> io::Result<Charset> {
-        if let Some(settled) = self.parts.charset() {
+        if let Some(settled) = self.log.charset() {
             return Ok(settled);
         }
-        let kept = self.kept();
-        // The head of a log is kept, whatever else is not; unless somebody cut its file.
-        let length = kept.solid_end(0).min(SAMPLE_BYTES as u64);
-        let charset = Charset::of(&kept.read(0..length)?);
+        let snapshot = self.snapshot();
+        // The head of a log is snapshot, whatever else is not; unless somebody cut its file.
+        let length = snapshot.contiguous_end(0).min(SAMPLE_BYTES as u64);
+        let charset = Charset::detect(&snapshot.read(0..length)?);
         if length == SAMPLE_BYTES as u64 {
-            self.parts.settle_charset(charset);
+            self.log.set_charset(charset);
         }
         Ok(charset)
     }
 
-    /// The bytes of a page with the offset of each stretch that has no gap in it: those of one
+    /// The bytes of a page with the offset of each extent that has no gap in it: those of one
     /// stream may lie apart.
-    pub fn stretches(&self, request: &PageRequest, page: &Page) -> io::Result<Vec<(u64, Vec<u8>)>> {
-        let mut stretches: Vec<(u64, Vec<u8>)> = Vec::new();
-        let mut pieces = self.pieces(request.stream, page.start, page.end);
-        while let Some((offset, piece)) = pieces.next()? {
-            match stretches.last_mut() {
+    pub fn read_extents(
+        &self,
+        request: &PageRequest,
+        page: &LogPage,
+    ) -> io::Result<Vec<(u64, Vec<u8>)>> {
+        let mut extents: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut chunks = self.chunks(request.stream, page.start, page.end);
+        while let Some((offset, chunk)) = chunks.next()? {
+            match extents.last_mut() {
                 Some((start, bytes)) if *start + bytes.len() as u64 == offset => {
-                    bytes.extend_from_slice(piece);
+                    bytes.extend_from_slice(chunk);
                 }
-                Some(_) | None => stretches.push((offset, piece.to_vec())),
+                Some(_) | None => extents.push((offset, chunk.to_vec())),
             }
         }
-        Ok(stretches)
+        Ok(extents)
     }
 
     /// The offset at which a page of the last bytes and lines would start, whichever limit is hit first
@@ -290,48 +302,49 @@ impl BlockingReader {
         max_lines: usize,
     ) -> io::Result<u64> {
         let limits = TailLimits { bytes: max_bytes as u64, lines: max_lines };
-        tail_start(&self.kept(), stream, limits)
+        tail_start(&self.snapshot(), stream, limits)
     }
 
     /// The offset of a line's first byte; lines are counted from 1. `None` for a line of which
     /// no byte has been written yet. Of a line that is not there, where the hole starts.
     pub fn offset_of_line(&self, line: u64) -> io::Result<Option<u64>> {
-        let kept = self.kept();
-        let Some(newlines) = line.checked_sub(1).filter(|before| *before <= kept.progress.lines)
+        let snapshot = self.snapshot();
+        let Some(newlines) =
+            line.checked_sub(1).filter(|before| *before <= snapshot.progress.lines)
         else {
             return Ok(None);
         };
-        let offset = kept.offset_after_newlines(newlines)?;
-        Ok(Some(offset).filter(|offset| *offset < kept.total()))
+        let offset = snapshot.offset_after_newlines(newlines)?;
+        Ok(Some(offset).filter(|offset| *offset < snapshot.total()))
     }
 
     /// The number of the line, counted from 1, that the byte at `offset` belongs to. Inside a
     /// hole: of its last line; past the end: of the line that the next byte will belong to.
     pub fn line_at(&self, offset: u64) -> io::Result<u64> {
-        self.kept().line_at(offset)
+        self.snapshot().line_at(offset)
     }
 
     /// Starts a walk over all bytes from `from` to `to`, which must have been published. Holes
     /// are skipped.
-    pub(crate) fn pieces(&self, stream: Option<Stream>, from: u64, to: u64) -> Pieces {
-        Pieces::new(&self.kept(), stream, from..to, Toward::End)
+    pub(crate) fn chunks(&self, stream: Option<Stream>, from: u64, to: u64) -> LogChunks {
+        LogChunks::new(&self.snapshot(), stream, from..to, Direction::Forward)
     }
 
     /// The bytes of a range that has been published and has no hole.
     pub(crate) fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
-        self.kept().read(range)
+        self.snapshot().read(range)
     }
 
     /// The first byte at or after `offset` that is there; past all of them: the end.
-    pub(crate) fn resume(&self, offset: u64) -> u64 {
-        self.kept().resume(offset)
+    pub(crate) fn next_readable(&self, offset: u64) -> u64 {
+        self.snapshot().next_readable(offset)
     }
 
     /// The bytes around a hole-free range: from where the last hole before `end` ends, and to
     /// where the first one after `start` begins.
-    pub(crate) fn solid_around(&self, range: Range<u64>) -> Range<u64> {
-        let kept = self.kept();
-        kept.solid_start(range.end)..kept.solid_end(range.start)
+    pub(crate) fn contiguous_around(&self, range: Range<u64>) -> Range<u64> {
+        let snapshot = self.snapshot();
+        snapshot.contiguous_start(range.end)..snapshot.contiguous_end(range.start)
     }
 
     /// The first hole in a range, where there is one; of one stream, in positions within it.
@@ -343,26 +356,26 @@ impl BlockingReader {
         stream: Option<Stream>,
         range: Range<u64>,
     ) -> io::Result<Option<Range<u64>>> {
-        let kept = self.kept();
+        let snapshot = self.snapshot();
         match stream {
-            None => Ok(kept.first_hole(range)),
-            Some(stream) => first_hole(&kept, stream, range),
+            None => Ok(snapshot.first_hole(range)),
+            Some(stream) => first_stream_hole(&snapshot, stream, range),
         }
     }
 
     /// The number of bytes of the range that are not there; past the end there are none.
     #[must_use]
-    pub fn missing(&self, range: Range<u64>) -> u64 {
-        self.kept().missing(range)
+    pub fn missing_bytes(&self, range: Range<u64>) -> u64 {
+        self.snapshot().missing_bytes(range)
     }
 
     /// Bytes that were lost in the part that a page covers.
-    pub(crate) fn lost(&self, start: u64, end: u64, end_kind: PageEnd) -> u64 {
+    pub(crate) fn lost_bytes(&self, start: u64, end: u64, end_kind: PageEnd) -> u64 {
         match end_kind {
             // What is lost at the very end belongs to the next page, unless there is none.
-            PageEnd::Complete => self.parts.lost(start..=end),
+            PageEnd::Complete => self.log.lost_bytes_in(start..=end),
             PageEnd::More | PageEnd::CaughtUp => match end.checked_sub(1) {
-                Some(last) if last >= start => self.parts.lost(start..=last),
+                Some(last) if last >= start => self.log.lost_bytes_in(start..=last),
                 Some(_) | None => 0,
             },
         }
@@ -371,29 +384,29 @@ impl BlockingReader {
 
 /// A range without holes, and the stream that is wanted of it.
 #[derive(Debug)]
-struct Solid<'a> {
-    kept: &'a Kept,
+struct ContiguousRange<'a> {
+    snapshot: &'a LogSnapshot,
     stream: Option<Stream>,
     range: Range<u64>,
 }
 
-impl Solid<'_> {
-    fn pieces(&self) -> Pieces {
-        Pieces::new(self.kept, self.stream, self.range.clone(), Toward::End)
+impl ContiguousRange<'_> {
+    fn chunks(&self) -> LogChunks {
+        LogChunks::new(self.snapshot, self.stream, self.range.clone(), Direction::Forward)
     }
 
     /// At most `limit` bytes of the wanted stream, from the start on.
-    fn gather(&self, limit: usize) -> io::Result<Vec<u8>> {
+    fn read_up_to(&self, limit: usize) -> io::Result<Vec<u8>> {
         let Range { start, end } = self.range;
         if self.stream.is_none() {
-            return self.kept.read(start..start + (end - start).min(limit as u64));
+            return self.snapshot.read(start..start + (end - start).min(limit as u64));
         }
         let mut bytes = Vec::new();
-        let mut pieces = self.pieces();
+        let mut chunks = self.chunks();
         while bytes.len() < limit
-            && let Some((_, piece)) = pieces.next()?
+            && let Some((_, chunk)) = chunks.next()?
         {
-            bytes.extend_from_slice(&piece[..piece.len().min(limit - bytes.len())]);
+            bytes.extend_from_slice(&chunk[..chunk.len().min(limit - bytes.len())]);
         }
         Ok(bytes)
     }
@@ -404,12 +417,12 @@ impl Solid<'_> {
             return Ok(self.range.start + length);
         }
         let mut left = length;
-        let mut pieces = self.pieces();
-        while let Some((offset, piece)) = pieces.next()? {
-            if piece.len() as u64 >= left {
+        let mut chunks = self.chunks();
+        while let Some((offset, chunk)) = chunks.next()? {
+            if chunk.len() as u64 >= left {
                 return Ok(offset + left);
             }
-            left -= piece.len() as u64;
+            left -= chunk.len() as u64;
         }
         Ok(self.range.end)
     }
@@ -421,16 +434,18 @@ impl Solid<'_> {
 /// not there, where the log goes on; past the stream's end, the end of the log. Looks at the
 /// index alone.
 pub fn log_offset(reader: &BlockingReader, stream: Stream, position: u64) -> io::Result<u64> {
-    let kept = reader.kept();
-    if kept.progress.bytes_of(Some(stream)) == kept.total() {
-        return Ok(position.min(kept.total()));
+    let snapshot = reader.snapshot();
+    if snapshot.progress.bytes_of(Some(stream)) == snapshot.total() {
+        return Ok(position.min(snapshot.total()));
     }
-    let later = kept.stretches.partition_point(|stretch| stretch.before(stream) <= position);
-    let (passed, later) = kept.stretches.split_at(later);
-    let resumes = later.first().map_or(kept.total(), |next| next.range.start);
-    let Some(stretch) = passed.last() else { return Ok(resumes) };
-    let mut left = position - stretch.before(stream);
-    let mut runs = Pieces::new(&kept, Some(stream), stretch.range.clone(), Toward::End);
+    let later =
+        snapshot.extents.partition_point(|extent| extent.stream_bytes_before(stream) <= position);
+    let (passed, later) = snapshot.extents.split_at(later);
+    let resumes = later.first().map_or(snapshot.total(), |next| next.range.start);
+    let Some(extent) = passed.last() else { return Ok(resumes) };
+    let mut left = position - extent.stream_bytes_before(stream);
+    let mut runs =
+        LogChunks::new(&snapshot, Some(stream), extent.range.clone(), Direction::Forward);
     while let Some(run) = runs.next_range()? {
         let length = run.end - run.start;
         if left < length {
@@ -444,56 +459,62 @@ pub fn log_offset(reader: &BlockingReader, stream: Stream, position: u64) -> io:
 /// How many bytes of a stream come before an offset of the log; before one that is not there:
 /// how many before the next that is.
 pub fn stream_offset(reader: &BlockingReader, stream: Stream, offset: u64) -> io::Result<u64> {
-    let kept = reader.kept();
-    let all = kept.progress.bytes_of(Some(stream));
-    if all == kept.total() {
+    let snapshot = reader.snapshot();
+    let all = snapshot.progress.bytes_of(Some(stream));
+    if all == snapshot.total() {
         return Ok(offset.min(all));
     }
-    match kept.stretch_from(offset) {
+    match snapshot.extent_from(offset) {
         None => Ok(all),
-        Some(stretch) => {
-            let within = stretch.range.start..offset.max(stretch.range.start);
-            Ok(stretch.before(stream) + count(&kept, stream, within)?)
+        Some(extent) => {
+            let within = extent.range.start..offset.max(extent.range.start);
+            Ok(extent.stream_bytes_before(stream) + count_stream_bytes(&snapshot, stream, within)?)
         }
     }
 }
 
 /// The first hole in a range of positions in a stream, where there is one.
-pub(crate) fn first_hole(
-    kept: &Kept,
+fn first_stream_hole(
+    snapshot: &LogSnapshot,
     stream: Stream,
     range: Range<u64>,
 ) -> io::Result<Option<Range<u64>>> {
-    let all = kept.progress.bytes_of(Some(stream));
+    let all = snapshot.progress.bytes_of(Some(stream));
     let overlaps = |hole: &Range<u64>| hole.start.max(range.start) < hole.end.min(range.end);
     let mut end = 0;
-    for (number, stretch) in kept.stretches.iter().enumerate() {
-        let hole = end..stretch.before(stream);
+    for (number, extent) in snapshot.extents.iter().enumerate() {
+        let hole = end..extent.stream_bytes_before(stream);
         if overlaps(&hole) {
             return Ok(Some(hole));
         }
         // Where the next one touches, it tells how many there are in this one.
-        end = match kept.stretches.get(number + 1) {
-            Some(next) if next.range.start == stretch.range.end => next.before(stream),
-            Some(_) | None => hole.end + count(kept, stream, stretch.range.clone())?,
+        end = match snapshot.extents.get(number + 1) {
+            Some(next) if next.range.start == extent.range.end => next.stream_bytes_before(stream),
+            Some(_) | None => {
+                hole.end + count_stream_bytes(snapshot, stream, extent.range.clone())?
+            }
         };
     }
     Ok(Some(end..all).filter(overlaps))
 }
 
 /// How many bytes of a stream there are in a range without holes.
-fn count(kept: &Kept, stream: Stream, range: Range<u64>) -> io::Result<u64> {
+fn count_stream_bytes(
+    snapshot: &LogSnapshot,
+    stream: Stream,
+    range: Range<u64>,
+) -> io::Result<u64> {
     let mut bytes = 0;
-    let mut runs = Pieces::new(kept, Some(stream), range, Toward::End);
+    let mut runs = LogChunks::new(snapshot, Some(stream), range, Direction::Forward);
     while let Some(run) = runs.next_range()? {
         bytes += run.end - run.start;
     }
     Ok(bytes)
 }
 
-impl Stretch {
+impl LogExtent {
     /// Bytes of a stream in the log before it.
-    const fn before(&self, stream: Stream) -> u64 {
+    const fn stream_bytes_before(&self, stream: Stream) -> u64 {
         match stream {
             Stream::Stdout => self.range.start - self.stderr_bytes,
             Stream::Stderr => self.stderr_bytes,
@@ -506,7 +527,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::{LogSettings, open};
+    use super::super::{LogStorage, open_log};
     use super::*;
 
     fn any_stream() -> impl Strategy<Value = Stream> {
@@ -519,8 +540,8 @@ mod tests {
             writes in vec((any_stream(), 1_usize..9), 0..40),
             wanted in any_stream(),
         ) {
-            let settings = LogSettings { memory_bytes: 1 << 16, spill_dir: std::env::temp_dir().into() };
-            let (mut writer, reader) = open(&settings);
+            let settings = LogStorage { memory_bytes: 1 << 16, spill_dir: std::env::temp_dir().into() };
+            let (mut writer, reader) = open_log(&settings);
             let mut origin = Vec::new();
             for (stream, length) in writes {
                 writer.append(stream, &vec![b'x'; length]);

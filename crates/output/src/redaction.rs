@@ -12,7 +12,7 @@ use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use thiserror::Error;
 
-use crate::secrets::{FORMS, PRIVATE_KEY, any_form, secrets_of};
+use super::secret_detection::{FORMS, PRIVATE_KEY, any_form, find_secrets};
 
 /// What stands where a secret was.
 const MASK: &str = "[redacted]";
@@ -30,21 +30,21 @@ const OVERLAP_BYTES: usize = 4 * 1024;
 /// Masks secrets. Cheap to ask: a text without any is given back as it is, nothing is allocated.
 #[derive(Debug)]
 pub struct Redactor {
-    known: Known,
-    given: Vec<Pattern>,
+    known: KnownSecrets,
+    given: Vec<RedactPattern>,
     /// Any of those that were given, if any were: an engine for none of them would cost memory.
     any: Option<RegexSet>,
 }
 
 /// What becomes of secrets that are known by their form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
-    Shown,
-    Masked,
+enum KnownSecrets {
+    Show,
+    Mask,
 }
 
 #[derive(Debug)]
-struct Pattern {
+struct RedactPattern {
     regex: Regex,
     /// The number of the group named `secret`.
     group: Option<usize>,
@@ -52,9 +52,9 @@ struct Pattern {
 
 /// What a line stands in, told by the lines before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Inside {
-    Nothing,
-    PrivateKey,
+enum KeyState {
+    Outside,
+    InPrivateKey,
 }
 
 impl Redactor {
@@ -65,7 +65,7 @@ impl Redactor {
     /// # Errors
     /// The first pattern that cannot be used.
     pub fn new(patterns: &[String]) -> Result<Self, RedactError> {
-        Self::build(Known::Shown, patterns)
+        Self::build(KnownSecrets::Show, patterns)
     }
 
     /// Masks private keys, tokens and passwords that are known by their form, and what these
@@ -74,12 +74,12 @@ impl Redactor {
     /// # Errors
     /// The first pattern that cannot be used.
     pub fn with_known_secrets(patterns: &[String]) -> Result<Self, RedactError> {
-        Self::build(Known::Masked, patterns)
+        Self::build(KnownSecrets::Mask, patterns)
     }
 
-    fn build(known: Known, texts: &[String]) -> Result<Self, RedactError> {
+    fn build(known: KnownSecrets, texts: &[String]) -> Result<Self, RedactError> {
         let given = texts.iter().enumerate();
-        let given = given.map(|(index, text)| Pattern::compile(index, text));
+        let given = given.map(|(index, text)| RedactPattern::compile(index, text));
         let given = given.collect::<Result<_, _>>()?;
         let any = texts.last().map(|last| {
             let built = RegexSetBuilder::new(texts).size_limit(ALL_PATTERNS_BYTES).build();
@@ -104,7 +104,7 @@ impl Redactor {
         if !self.may_mask(bytes) {
             return Cow::Borrowed(bytes);
         }
-        let mut inside = Inside::Nothing;
+        let mut inside = KeyState::Outside;
         let mut spans = Vec::new();
         let mut start = 0;
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -125,27 +125,27 @@ impl Redactor {
     /// that was given, which may be about the ends of a line, that is not known.
     fn may_mask(&self, bytes: &[u8]) -> bool {
         let is_known = || match self.known {
-            Known::Masked => any_form().is_none_or(|any| any.is_match(bytes)),
-            Known::Shown => false,
+            KnownSecrets::Mask => any_form().is_none_or(|any| any.is_match(bytes)),
+            KnownSecrets::Show => false,
         };
         self.any.is_some() || is_known()
     }
 
     /// The secrets of one line: in order, apart from each other, none empty.
-    fn spans(&self, line: &[u8], inside: &mut Inside) -> Vec<Range<usize>> {
+    fn spans(&self, line: &[u8], inside: &mut KeyState) -> Vec<Range<usize>> {
         let line = without_end(line);
         let mut spans = Vec::new();
-        if *inside == Inside::PrivateKey {
+        if *inside == KeyState::InPrivateKey {
             let rest = rest_of_key(line);
             let is_blank = line.trim_ascii().is_empty();
             if memmem::find(line, KEY_END).is_some() || (rest.is_none() && !is_blank) {
-                *inside = Inside::Nothing;
+                *inside = KeyState::Outside;
             }
             spans.extend(rest);
         }
         match self.known {
-            Known::Masked => add_known(line, inside, &mut spans),
-            Known::Shown => {}
+            KnownSecrets::Mask => add_known(line, inside, &mut spans),
+            KnownSecrets::Show => {}
         }
         if let Some(any) = self.any.as_ref().filter(|any| any.is_match(line)) {
             for index in &any.matches(line) {
@@ -157,18 +157,18 @@ impl Redactor {
 }
 
 /// Adds the secrets that are known by their form. In doubt all of the line is one.
-fn add_known(line: &[u8], inside: &mut Inside, spans: &mut Vec<Range<usize>>) {
+fn add_known(line: &[u8], inside: &mut KeyState, spans: &mut Vec<Range<usize>>) {
     let Some(any) = any_form() else { return spans.push(0..line.len()) };
     if !any.is_match(line) {
         return;
     }
     for index in &any.matches(line) {
-        match secrets_of(index, line) {
+        match find_secrets(index, line) {
             Some(found) => spans.extend(found),
             None => spans.push(0..line.len()),
         }
         if FORMS[index].kind == PRIVATE_KEY && is_left_open(line) {
-            *inside = Inside::PrivateKey;
+            *inside = KeyState::InPrivateKey;
         }
     }
 }
@@ -178,7 +178,7 @@ fn is_left_open(line: &[u8]) -> bool {
     memmem::rfind(line, KEY_BEGIN) > memmem::rfind(line, KEY_END)
 }
 
-impl Pattern {
+impl RedactPattern {
     fn compile(index: usize, text: &str) -> Result<Self, RedactError> {
         if text.is_empty() {
             return Err(RedactError::empty(index));
@@ -268,14 +268,14 @@ pub struct LineMasker {
     redactor: Arc<Redactor>,
     /// The beginning of a line: no newline in it, at most [`LINE_BYTES`].
     held: Vec<u8>,
-    inside: Inside,
+    inside: KeyState,
 }
 
 impl LineMasker {
     /// A masker at the beginning of a stream.
     #[must_use]
     pub const fn new(redactor: Arc<Redactor>) -> Self {
-        Self { redactor, held: Vec::new(), inside: Inside::Nothing }
+        Self { redactor, held: Vec::new(), inside: KeyState::Outside }
     }
 
     /// Takes the next bytes, and gives those that can be written now.
@@ -640,7 +640,7 @@ mod forms_tests {
     use super::*;
 
     /// One form: what stands before the secret, the secret, what stands behind it, and a near miss.
-    struct Case {
+    struct SecretSample {
         before: &'static str,
         secret: String,
         after: &'static str,
@@ -652,8 +652,8 @@ mod forms_tests {
         secret: impl Into<String>,
         after: &'static str,
         near_miss: &'static str,
-    ) -> Case {
-        Case { before, secret: secret.into(), after, near_miss }
+    ) -> SecretSample {
+        SecretSample { before, secret: secret.into(), after, near_miss }
     }
 
     /// A secret is put together here, so that no scanner takes this file for a leak.
@@ -676,7 +676,7 @@ mod forms_tests {
     }
 
     /// Tokens that are known by their own text.
-    fn tokens() -> Vec<Case> {
+    fn tokens() -> Vec<SecretSample> {
         let jwt = mixed("eyJ", 20);
         let slack = "https://hooks.slack.com/services/";
         vec![
@@ -737,7 +737,7 @@ mod forms_tests {
     }
 
     /// Keys of cloud accounts that are known by their names.
-    fn cloud_keys() -> Vec<Case> {
+    fn cloud_keys() -> Vec<SecretSample> {
         let aws = format!("{}/{}", mixed("w", 19), mixed("", 19));
         let azure = format!("{}==", mixed("", 86));
         vec![
@@ -762,7 +762,7 @@ mod forms_tests {
     }
 
     /// Passwords that are known by what stands around them.
-    fn passwords() -> Vec<Case> {
+    fn passwords() -> Vec<SecretSample> {
         vec![
             case(
                 "password=",
@@ -809,7 +809,7 @@ mod forms_tests {
     }
 
     /// Keys, tokens and passwords in headers, settings, files and commands.
-    fn in_places() -> Vec<Case> {
+    fn in_places() -> Vec<SecretSample> {
         vec![
             case("x-api-key: ", mixed("", 32), "", "x-api-key: $KEY"),
             case("X-Api-Key: ", hex("", 32), "\"", "X-Api-Key: YOUR_API_KEY_HERE_1"),
@@ -848,7 +848,7 @@ mod forms_tests {
         ]
     }
 
-    fn all() -> Vec<Case> {
+    fn all() -> Vec<SecretSample> {
         [tokens(), cloud_keys(), passwords(), in_places()].into_iter().flatten().collect()
     }
 
@@ -858,7 +858,7 @@ mod forms_tests {
         let cases = all();
         assert!(cases.len() >= 80, "{}", cases.len());
         let mut wrong = Vec::new();
-        for Case { before, secret, after, near_miss } in &cases {
+        for SecretSample { before, secret, after, near_miss } in &cases {
             let (line, expected) =
                 (format!("{before}{secret}{after}"), format!("{before}{MASK}{after}"));
             let masked = redactor.mask_text(&line);
@@ -878,9 +878,9 @@ mod forms_tests {
     fn every_form_has_a_case() {
         let cases = all();
         for (index, form) in FORMS.iter().enumerate() {
-            let is_met = |case: &Case| {
+            let is_met = |case: &SecretSample| {
                 let line = format!("{}{}{}", case.before, case.secret, case.after);
-                secrets_of(index, line.as_bytes()).is_some_and(|found| !found.is_empty())
+                find_secrets(index, line.as_bytes()).is_some_and(|found| !found.is_empty())
             };
             assert!(cases.iter().any(is_met), "{} {}", form.kind, form.pattern);
         }
@@ -889,7 +889,7 @@ mod forms_tests {
     #[test]
     fn a_secret_is_found_however_its_line_was_cut() {
         let redactor = Arc::new(Redactor::with_known_secrets(&[]).unwrap());
-        for Case { before, secret, after, .. } in all() {
+        for SecretSample { before, secret, after, .. } in all() {
             let line = format!("{before}{secret}{after}\n");
             for cut in 0..line.len() {
                 let mut masker = LineMasker::new(Arc::clone(&redactor));

@@ -5,13 +5,13 @@ use std::io;
 
 use memchr::memchr_iter;
 
+use super::line_scan::{LineGroup, LineKind, LineScan, ScanDeadline};
 use crate::Stream;
 use crate::digest::looks_like_error;
 use crate::index::RUN_BYTES;
 use crate::page::{PageEnd, PageRequest};
-use crate::pattern::{Pattern, searchable};
+use crate::pattern::{LinePattern, searchable_text};
 use crate::reader::BlockingReader;
-use crate::scan::{Kind, Patience, Scan, Stretch};
 use crate::views::Charset;
 
 /// So much of a found line is given; of a match deep inside it, what is around the match.
@@ -26,7 +26,7 @@ const MAX_CONTEXT: usize = 100;
 pub struct SearchRequest<'a> {
     /// Matched against each line as text without newline and escape codes, and as it looks
     /// in the end where it was written over by `\r`.
-    pub pattern: &'a Pattern,
+    pub pattern: &'a LinePattern,
     /// Which lines are found.
     pub select: Select,
     /// Only this stream, or both in the order in which they came.
@@ -51,17 +51,17 @@ pub enum Select {
 }
 
 impl Select {
-    const fn takes(self, kind: Kind) -> bool {
+    const fn takes(self, kind: LineKind) -> bool {
         match (self, kind) {
-            (Self::Matching, Kind::Match) | (Self::Others, Kind::Other) => true,
-            (Self::Matching, Kind::Other) | (Self::Others, Kind::Match) => false,
+            (Self::Matching, LineKind::Match) | (Self::Others, LineKind::Other) => true,
+            (Self::Matching, LineKind::Other) | (Self::Others, LineKind::Match) => false,
         }
     }
 }
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct SearchResult {
     /// Matches and their context, in order, each line once.
     pub lines: Vec<FoundLine>,
     /// Matching lines from the start of the search to `searched_to`, listed or not.
@@ -101,15 +101,15 @@ pub struct FoundLine {
 pub fn search(
     reader: &BlockingReader,
     request: &SearchRequest<'_>,
-    patience: &Patience,
-) -> io::Result<Found> {
-    let reader = &reader.frozen();
+    patience: &ScanDeadline,
+) -> io::Result<SearchResult> {
+    let reader = &reader.freeze();
     let progress = reader.progress();
     let (total, charset) = (progress.total_bytes, reader.charset()?);
     let from = charset.aligned(request.from.min(total)).min(total);
-    let mut listing = Listing::new(reader, SearchRequest { from, ..*request }, charset);
-    let pieces = reader.pieces(request.stream, from, total);
-    let mut scan = Scan::new(pieces, from, charset, request.pattern, patience);
+    let mut listing = SearchListing::new(reader, SearchRequest { from, ..*request }, charset);
+    let pieces = reader.chunks(request.stream, from, total);
+    let mut scan = LineScan::new(pieces, from, charset, request.pattern, patience);
     while let Some(stretch) = scan.next()? {
         listing.look_at(&stretch)?;
     }
@@ -126,9 +126,9 @@ pub fn search(
         (None, false) => PageEnd::CaughtUp,
         (None, true) => PageEnd::Complete,
     };
-    let Listing { lines, matches, .. } = listing;
-    let missing_bytes = reader.missing(from..u64::MAX);
-    Ok(Found {
+    let SearchListing { lines, matches, .. } = listing;
+    let missing_bytes = reader.missing_bytes(from..u64::MAX);
+    Ok(SearchResult {
         lines,
         matches,
         searched_lines,
@@ -143,7 +143,7 @@ pub fn search(
 
 /// The listing as it grows.
 #[derive(Debug)]
-struct Listing<'a> {
+struct SearchListing<'a> {
     request: SearchRequest<'a>,
     numbers: LineNumbers<'a>,
     lines: Vec<FoundLine>,
@@ -152,7 +152,7 @@ struct Listing<'a> {
     /// Lines that were looked at; not counted where the log's index knows how many they are.
     counted: Option<u64>,
     /// Lines that become context if a match follows, at most as many as are wanted.
-    before: VecDeque<Context>,
+    before: VecDeque<ContextLine>,
     /// How many lines after the last match are still wanted.
     after: usize,
     /// Set once no more is listed: where the first line is that is wanted and not listed.
@@ -160,17 +160,17 @@ struct Listing<'a> {
 }
 
 #[derive(Debug)]
-struct Context {
+struct ContextLine {
     offset: u64,
     text: Vec<u8>,
 }
 
-impl<'a> Listing<'a> {
+impl<'a> SearchListing<'a> {
     fn new(reader: &'a BlockingReader, request: SearchRequest<'a>, charset: Charset) -> Self {
         let context = request.context.min(MAX_CONTEXT);
         let is_indexed = request.stream.is_none()
             && charset == Charset::Utf8
-            && reader.missing(request.from..u64::MAX) == 0;
+            && reader.missing_bytes(request.from..u64::MAX) == 0;
         Self {
             request: SearchRequest { context, ..request },
             numbers: LineNumbers { reader, last: None },
@@ -202,7 +202,7 @@ impl<'a> Listing<'a> {
         Ok(if is_empty { 0 } else { end - first + u64::from(is_open) })
     }
 
-    fn look_at(&mut self, stretch: &Stretch<'_>) -> io::Result<()> {
+    fn look_at(&mut self, stretch: &LineGroup<'_>) -> io::Result<()> {
         if let Some(counted) = &mut self.counted {
             *counted += stretch.count();
         }
@@ -217,11 +217,11 @@ impl<'a> Listing<'a> {
         }
     }
 
-    fn list_matches(&mut self, stretch: &Stretch<'_>) -> io::Result<()> {
+    fn list_matches(&mut self, stretch: &LineGroup<'_>) -> io::Result<()> {
         for line in stretch.lines() {
             self.matches += 1;
             if self.stopped_at.is_none() {
-                let text = searchable(&stretch.bytes[line.clone()]);
+                let text = searchable_text(&stretch.bytes[line.clone()]);
                 let shown = around(&text, self.request.pattern).to_vec();
                 self.list_match(stretch.offset_at(line.start), shown)?;
             }
@@ -245,13 +245,13 @@ impl<'a> Listing<'a> {
         });
         let skipped = before.len() - fitting.count();
         for context in before.into_iter().skip(skipped) {
-            self.push(context.offset, context.text, Role::Context)?;
+            self.push(context.offset, context.text, LineRole::Context)?;
         }
         self.after = self.request.context;
-        self.push(offset, text, Role::Match)
+        self.push(offset, text, LineRole::Match)
     }
 
-    fn list_context(&mut self, stretch: &Stretch<'_>) -> io::Result<()> {
+    fn list_context(&mut self, stretch: &LineGroup<'_>) -> io::Result<()> {
         let mut lines = stretch.lines();
         while self.after > 0
             && let Some(line) = lines.next()
@@ -263,7 +263,7 @@ impl<'a> Listing<'a> {
                 break;
             }
             self.after -= 1;
-            self.push(context.offset, context.text, Role::Context)?;
+            self.push(context.offset, context.text, LineRole::Context)?;
         }
         let newest: Vec<_> = lines.rev().take(self.request.context).collect();
         for line in newest.into_iter().rev() {
@@ -272,7 +272,7 @@ impl<'a> Listing<'a> {
         Ok(())
     }
 
-    fn remember(&mut self, context: Context) {
+    fn remember(&mut self, context: ContextLine) {
         if self.before.len() == self.request.context {
             self.before.pop_front();
         }
@@ -283,29 +283,29 @@ impl<'a> Listing<'a> {
         self.bytes + bytes <= self.request.max_bytes
     }
 
-    fn push(&mut self, offset: u64, text: Vec<u8>, role: Role) -> io::Result<()> {
+    fn push(&mut self, offset: u64, text: Vec<u8>, role: LineRole) -> io::Result<()> {
         self.bytes += text.len();
         let number = self.numbers.at(offset)?;
-        self.lines.push(FoundLine { number, offset, is_match: role == Role::Match, text });
+        self.lines.push(FoundLine { number, offset, is_match: role == LineRole::Match, text });
         Ok(())
     }
 }
 
 /// Why a line is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum LineRole {
     Match,
     Context,
 }
 
-fn context(stretch: &Stretch<'_>, position: usize, line: &[u8]) -> Context {
-    let mut text = searchable(line).into_owned();
+fn context(stretch: &LineGroup<'_>, position: usize, line: &[u8]) -> ContextLine {
+    let mut text = searchable_text(line).into_owned();
     text.truncate(TEXT_BYTES);
-    Context { offset: stretch.offset_at(position), text }
+    ContextLine { offset: stretch.offset_at(position), text }
 }
 
 /// The part of a line that is listed: its beginning, or what is around a match further inside.
-fn around<'t>(line: &'t [u8], pattern: &Pattern) -> &'t [u8] {
+fn around<'t>(line: &'t [u8], pattern: &LinePattern) -> &'t [u8] {
     if line.len() <= TEXT_BYTES {
         return line;
     }
@@ -329,7 +329,7 @@ impl LineNumbers<'_> {
         let number = match self.last {
             Some((near, number))
                 if (near..near + RUN_BYTES as u64).contains(&offset)
-                    && self.reader.missing(near..offset) == 0 =>
+                    && self.reader.missing_bytes(near..offset) == 0 =>
             {
                 let between = self.reader.read(near..offset)?;
                 number + memchr_iter(b'\n', &between).count() as u64
@@ -350,8 +350,8 @@ impl LineNumbers<'_> {
 pub fn search_each(
     readers: &[BlockingReader],
     request: &SearchRequest<'_>,
-    patience: &Patience,
-) -> Vec<io::Result<Found>> {
+    patience: &ScanDeadline,
+) -> Vec<io::Result<SearchResult>> {
     let mut matching = 0;
     let begun = readers.iter().enumerate().map_while(|(index, reader)| {
         if index > 0 && patience.is_over() {
@@ -372,7 +372,7 @@ const BLOCK: usize = 256 * 1024;
 
 /// What a stream has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct StreamCounts {
     /// Lines, an unfinished last one included.
     pub lines: u64,
     /// Those that look like errors. A line over 256 KiB is looked at in parts.
@@ -381,7 +381,7 @@ pub struct Tally {
 
 /// Counts the lines of one stream alone, which is much faster.
 pub fn count_lines(reader: &BlockingReader, stream: Stream) -> io::Result<u64> {
-    let mut pieces = reader.pieces(Some(stream), 0, reader.progress().total_bytes);
+    let mut pieces = reader.chunks(Some(stream), 0, reader.progress().total_bytes);
     let (mut lines, mut is_line_open) = (0, false);
     while let Some((_, piece)) = pieces.next()? {
         lines += memchr_iter(b'\n', piece).count() as u64;
@@ -391,13 +391,13 @@ pub fn count_lines(reader: &BlockingReader, stream: Stream) -> io::Result<u64> {
 }
 
 /// Counts what one stream has so far, in bounded memory.
-pub fn tally(reader: &BlockingReader, stream: Stream) -> io::Result<Tally> {
-    let mut tally = Tally::default();
+pub fn count_lines_and_errors(reader: &BlockingReader, stream: Stream) -> io::Result<StreamCounts> {
+    let mut tally = StreamCounts::default();
     let mut from = 0;
     let mut is_line_open = false;
     loop {
         let request = PageRequest { from, stream: Some(stream), max_bytes: BLOCK, max_lines: 0 };
-        let page = reader.page(&request)?;
+        let page = reader.read_page(&request)?;
         for line in page.bytes.split_inclusive(|byte| *byte == b'\n') {
             tally.lines += u64::from(!is_line_open);
             is_line_open = !line.ends_with(b"\n");
@@ -418,28 +418,28 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
+    use super::super::line_scan::ScanDeadline;
     use super::super::views::on_screen;
     use crate::Stream;
-    use crate::pattern::Pattern;
-    use crate::scan::Patience;
-    use crate::search::{Found, SearchRequest, Select};
-    use crate::{LogReader, LogSettings, LogWriter, PageEnd, open};
+    use crate::pattern::LinePattern;
+    use crate::search::{SearchRequest, SearchResult, Select};
+    use crate::{LogReader, LogStorage, LogWriter, PageEnd, open_log};
 
     fn log(writes: &[(Stream, &[u8])]) -> (LogWriter, LogReader, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 100, spill_dir: dir.path().to_owned().into() });
+            open_log(&LogStorage { memory_bytes: 100, spill_dir: dir.path().to_owned().into() });
         for (stream, bytes) in writes {
             writer.append(*stream, bytes);
         }
         (writer, reader, dir)
     }
 
-    fn compile(pattern: &str) -> Pattern {
-        Pattern::new(pattern).unwrap()
+    fn compile(pattern: &str) -> LinePattern {
+        LinePattern::new(pattern).unwrap()
     }
 
-    fn request(pattern: &Pattern) -> SearchRequest<'_> {
+    fn request(pattern: &LinePattern) -> SearchRequest<'_> {
         SearchRequest {
             pattern,
             select: Select::Matching,
@@ -451,12 +451,12 @@ mod tests {
         }
     }
 
-    fn search(reader: &LogReader, request: &SearchRequest<'_>) -> std::io::Result<Found> {
-        let (patience, _leash) = Patience::start(Duration::from_secs(3600));
+    fn search(reader: &LogReader, request: &SearchRequest<'_>) -> std::io::Result<SearchResult> {
+        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
         super::search(&reader.blocking(), request, &patience)
     }
 
-    fn listed(found: &Found) -> Vec<String> {
+    fn listed(found: &SearchResult) -> Vec<String> {
         let line = |line: &super::FoundLine| {
             let sign = if line.is_match { ':' } else { '-' };
             format!("{}{sign}{}", line.number, String::from_utf8_lossy(&line.text))
@@ -642,7 +642,7 @@ mod tests {
     fn a_search_in_another_character_set_whose_time_is_over_gets_on_and_loses_nothing() {
         let bytes = encoded("utf-16le", &"漢字".repeat(60));
         let (_writer, reader, _dir) = log(&[(Stream::Stdout, &bytes)]);
-        let (over, _leash) = Patience::start(Duration::ZERO);
+        let (over, _leash) = ScanDeadline::start(Duration::ZERO);
         let pattern = compile("漢字 [0-9]+$");
         let mut at = SearchRequest { max_matches: 5000, max_bytes: 1 << 30, ..request(&pattern) };
         let mut numbers = Vec::new();
@@ -691,7 +691,7 @@ mod tests {
         let content = "match\n".repeat(100_000);
         let (_writer, reader, _dir) = log(&[(Stream::Stdout, content.as_bytes())]);
         let pattern = compile("match");
-        let (over, _leash) = Patience::start(Duration::ZERO);
+        let (over, _leash) = ScanDeadline::start(Duration::ZERO);
         let mut at =
             SearchRequest { max_matches: usize::MAX, max_bytes: usize::MAX, ..request(&pattern) };
         let (mut matches, mut rounds) = (0, 0);
@@ -786,31 +786,30 @@ mod tests {
 
 #[cfg(test)]
 mod tally_tests {
-    use super::super::{LogSettings, open};
+    use super::super::{LogStorage, open_log};
     use super::*;
 
     #[test]
     fn lines_and_errors_of_one_stream_are_counted() {
-        let settings =
-            LogSettings { memory_bytes: 1 << 16, spill_dir: std::env::temp_dir().into() };
-        let (mut writer, reader) = open(&settings);
+        let settings = LogStorage { memory_bytes: 1 << 16, spill_dir: std::env::temp_dir().into() };
+        let (mut writer, reader) = open_log(&settings);
         writer.append(Stream::Stdout, b"one\nerror: two\nthr");
         writer.append(Stream::Stderr, b"fatal: no\n");
         writer.append(Stream::Stdout, b"ee");
         assert_eq!(
-            tally(&reader.blocking(), Stream::Stdout).unwrap(),
-            Tally { lines: 3, errors: 1 }
+            count_lines_and_errors(&reader.blocking(), Stream::Stdout).unwrap(),
+            StreamCounts { lines: 3, errors: 1 }
         );
         assert_eq!(
-            tally(&reader.blocking(), Stream::Stderr).unwrap(),
-            Tally { lines: 1, errors: 1 }
+            count_lines_and_errors(&reader.blocking(), Stream::Stderr).unwrap(),
+            StreamCounts { lines: 1, errors: 1 }
         );
         assert_eq!(count_lines(&reader.blocking(), Stream::Stdout).unwrap(), 3);
         assert_eq!(count_lines(&reader.blocking(), Stream::Stderr).unwrap(), 1);
         writer.append(Stream::Stdout, &vec![b'x'; 3 * BLOCK]);
         writer.close();
         assert_eq!(
-            tally(&reader.blocking(), Stream::Stdout).unwrap().lines,
+            count_lines_and_errors(&reader.blocking(), Stream::Stdout).unwrap().lines,
             3,
             "a long line is one"
         );

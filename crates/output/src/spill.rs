@@ -73,7 +73,7 @@ enum Removal {
     /// One file, which is closed as well: on some file systems a close waits.
     File { dir: Arc<ServerDir>, number: u64, _open: [Option<Arc<File>>; 2] },
     /// A file without a name, which is gone once it is closed.
-    Nameless { _open: Arc<File> },
+    Unnamed { _open: Arc<File> },
     /// The directories of servers that hold no lock any more.
     Leftovers { root: PathBuf },
     /// All files of this server. Dropping the sender says that it is done.
@@ -124,7 +124,7 @@ impl SpillDir {
     /// # Errors
     /// The error of the system, where it does not.
     pub fn check(&self) -> io::Result<()> {
-        self.create_nameless()?.write_all_at(b"x", 0)
+        self.create_unnamed()?.write_all_at(b"x", 0)
     }
 
     /// Removes what servers left that were killed. Does not wait for it.
@@ -158,7 +158,7 @@ impl SpillDir {
     ) -> io::Result<T> {
         let apart = async {
             let permit = Arc::clone(&self.store.readers).acquire_owned().await;
-            read_apart(permit.map_err(io::Error::other)?, read).await
+            read_on_blocking_thread(permit.map_err(io::Error::other)?, read).await
         };
         timeout(self.store.disk_time.saturating_add(time), apart)
             .await
@@ -172,7 +172,7 @@ impl SpillDir {
         read: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> Option<T> {
         let permit = Arc::clone(&self.store.readers).try_acquire_owned().ok()?;
-        timeout(SHORT_DISK_TIME, read_apart(permit, read)).await.ok()?.ok()
+        timeout(SHORT_DISK_TIME, read_on_blocking_thread(permit, read)).await.ok()?.ok()
     }
 
     /// Makes a file (mode 0600) that is open for writing until [`SpillFile::end_writing`].
@@ -198,13 +198,13 @@ impl SpillDir {
     }
 
     /// Makes a file that has no name (mode 0600) and is gone once its last reader is.
-    pub(crate) fn create_nameless(&self) -> io::Result<File> {
-        self.store.counters.checked(SpillOperation::Create, nameless_file(&self.store.root))
+    pub(crate) fn create_unnamed(&self) -> io::Result<File> {
+        self.store.counters.checked(SpillOperation::Create, unnamed_file(&self.store.root))
     }
 
     /// Closes a file that has no name, off the runtime.
-    pub(crate) fn remove_nameless(&self, file: Arc<File>) {
-        self.store.remove(Removal::Nameless { _open: file });
+    pub(crate) fn remove_unnamed(&self, file: Arc<File>) {
+        self.store.remove(Removal::Unnamed { _open: file });
     }
 }
 
@@ -215,7 +215,7 @@ impl From<PathBuf> for SpillDir {
 }
 
 /// Runs a read on a thread that may block, which holds the permit for as long as it takes.
-async fn read_apart<T: Send + 'static>(
+async fn read_on_blocking_thread<T: Send + 'static>(
     permit: OwnedSemaphorePermit,
     read: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
@@ -310,7 +310,7 @@ impl Removal {
     fn carry_out(self, counters: &Counters) {
         let removed = match self {
             Self::File { dir, number, _open } => dir.remove_file(number),
-            Self::Nameless { _open } => Ok(()),
+            Self::Unnamed { _open } => Ok(()),
             Self::Leftovers { root } => remove_leftovers(&root),
             Self::Everything { dir, .. } => dir.remove_everything(),
         };
@@ -418,7 +418,7 @@ fn remove_leftovers(root: &Path) -> io::Result<()> {
 }
 
 /// Makes a file without a name in a directory, which is made (mode 0700) where it is missing.
-fn nameless_file(dir: &Path) -> io::Result<File> {
+fn unnamed_file(dir: &Path) -> io::Result<File> {
     let file = match tempfile::tempfile_in(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             make_private_dirs(dir)?;
@@ -531,7 +531,7 @@ mod tests {
     use rustix::process::{Resource, getrlimit};
 
     use super::super::Stream;
-    use super::super::{LogReader, LogSettings, PageRequest, open};
+    use super::super::{LogReader, LogStorage, PageRequest, open_log};
     use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
@@ -567,15 +567,15 @@ mod tests {
         format!("log {number}\n").repeat(300).into_bytes()
     }
 
-    fn closed_log(settings: &LogSettings, number: usize) -> LogReader {
-        let (mut writer, reader) = open(settings);
+    fn closed_log(settings: &LogStorage, number: usize) -> LogReader {
+        let (mut writer, reader) = open_log(settings);
         writer.append(Stream::Stdout, &content(number));
         reader
     }
 
     fn bytes_of(reader: &LogReader) -> Vec<u8> {
         let request = PageRequest { from: 0, stream: None, max_bytes: 1 << 20, max_lines: 0 };
-        reader.blocking().page(&request).unwrap().bytes
+        reader.blocking().read_page(&request).unwrap().bytes
     }
 
     /// Runs a test of this file again, in a process that may open so many files and never more.
@@ -596,10 +596,8 @@ mod tests {
             return run_limited(test, 256);
         }
         let dir = tempfile::tempdir().unwrap();
-        let settings = LogSettings {
-            memory_bytes: 1000,
-            spill_dir: SpillDir::new(dir.path(), Arc::default()),
-        };
+        let settings =
+            LogStorage { memory_bytes: 1000, spill_dir: SpillDir::new(dir.path(), Arc::default()) };
         let logs: Vec<LogReader> = (0..5_000).map(|number| closed_log(&settings, number)).collect();
         // The directory itself is open, too.
         assert!(open_below(dir.path()) <= OPEN_FILES + 1, "{}", open_below(dir.path()));
@@ -622,7 +620,7 @@ mod tests {
         assert_eq!((mode(&parent.path().join("a")), mode(&root)), (0o700, 0o700));
         let [path] = files_below(&root).try_into().unwrap();
         assert_eq!((mode(path.parent().unwrap()), mode(&path)), (0o700, 0o600));
-        let nameless = spill.create_nameless().unwrap();
+        let nameless = spill.create_unnamed().unwrap();
         assert_eq!(nameless.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(files_below(&root), [path]);
         drop(file);
@@ -631,12 +629,10 @@ mod tests {
     #[tokio::test]
     async fn whoever_reads_a_log_that_is_freed_reads_on() {
         let dir = tempfile::tempdir().unwrap();
-        let settings = LogSettings {
-            memory_bytes: 1000,
-            spill_dir: SpillDir::new(dir.path(), Arc::default()),
-        };
+        let settings =
+            LogStorage { memory_bytes: 1000, spill_dir: SpillDir::new(dir.path(), Arc::default()) };
         let reader = closed_log(&settings, 7);
-        let mut raw = reader.raw(None, 0..content(7).len() as u64).await.unwrap();
+        let mut raw = reader.raw_reader(None, 0..content(7).len() as u64).await.unwrap();
         drop(reader);
         // Others push it out of the files that are open.
         let others: Vec<LogReader> = (0..40).map(|number| closed_log(&settings, number)).collect();
@@ -656,7 +652,7 @@ mod tests {
         ];
         for (case, replace) in replacements.into_iter().enumerate() {
             let dir = tempfile::tempdir().unwrap();
-            let settings = LogSettings {
+            let settings = LogStorage {
                 memory_bytes: 1000,
                 spill_dir: SpillDir::new(dir.path(), Arc::default()),
             };
@@ -668,7 +664,7 @@ mod tests {
             std::fs::rename(&path, dir.path().join("moved")).unwrap();
             replace(&path);
             let request = PageRequest { from: 0, stream: None, max_bytes: 1 << 20, max_lines: 0 };
-            let page = reader.blocking().page(&request).unwrap();
+            let page = reader.blocking().read_page(&request).unwrap();
             let lost = content(7).len() as u64;
             assert_eq!((page.bytes.len(), page.gap_bytes), (0, lost), "case {case}");
             assert_eq!(reader.progress().cut_bytes, lost);
@@ -681,8 +677,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("spill");
         let settings =
-            LogSettings { memory_bytes: 1000, spill_dir: SpillDir::new(&root, Arc::default()) };
-        let (mut writer, reader) = open(&settings);
+            LogStorage { memory_bytes: 1000, spill_dir: SpillDir::new(&root, Arc::default()) };
+        let (mut writer, reader) = open_log(&settings);
         writer.append(Stream::Stdout, &content(1));
         std::fs::remove_dir_all(&root).unwrap();
         writer.append(Stream::Stdout, &content(2));

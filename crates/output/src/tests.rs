@@ -13,10 +13,10 @@ mod model {
 
     type Write = (Stream, Vec<u8>);
 
-    fn settings(memory_bytes: usize) -> (LogSettings, tempfile::TempDir) {
+    fn settings(memory_bytes: usize) -> (LogStorage, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let spill_dir = dir.path().join("spill");
-        (LogSettings { memory_bytes, spill_dir: spill_dir.into() }, dir)
+        (LogStorage { memory_bytes, spill_dir: spill_dir.into() }, dir)
     }
 
     fn any_stream() -> impl Strategy<Value = Stream> {
@@ -59,7 +59,7 @@ mod model {
     ) -> (Vec<u8>, u64, PageEnd) {
         let (mut bytes, mut at) = (Vec::new(), from);
         loop {
-            let page = reader.blocking().page(&request(at, stream, limits)).unwrap();
+            let page = reader.blocking().read_page(&request(at, stream, limits)).unwrap();
             assert_eq!(page.start, at);
             assert!(page.bytes.len() <= limits.0.max(4));
             let lines = page.bytes.iter().filter(|byte| **byte == b'\n').count();
@@ -91,7 +91,7 @@ mod model {
             from in 0..100_usize,
         ) {
             let (settings, _dir) = settings(memory_bytes);
-            let (mut writer, reader) = open(&settings);
+            let (mut writer, reader) = open_log(&settings);
             // One reader follows the writes, one reads everything at the end.
             let (mut followed, mut at) = (Vec::new(), 0);
             for (stream_of_write, bytes) in &writes {
@@ -114,7 +114,7 @@ mod model {
         #[test]
         fn seeks_and_counts_agree_with_a_naive_model(writes in any_writes(), memory_bytes in 0..200_usize) {
             let (settings, _dir) = settings(memory_bytes);
-            let (mut writer, reader) = open(&settings);
+            let (mut writer, reader) = open_log(&settings);
             for (stream, bytes) in &writes {
                 writer.append(*stream, bytes);
             }
@@ -145,7 +145,7 @@ mod model {
             limits in any_limits(),
         ) {
             let (settings, _dir) = settings(memory_bytes);
-            let (mut writer, reader) = open(&settings);
+            let (mut writer, reader) = open_log(&settings);
             for (stream, bytes) in &writes {
                 writer.append(*stream, bytes);
             }
@@ -171,39 +171,39 @@ mod model {
     #[test]
     fn a_page_past_the_end_is_empty_and_stays_where_it_was_asked_for() {
         let (settings, _dir) = settings(100);
-        let (mut writer, reader) = open(&settings);
+        let (mut writer, reader) = open_log(&settings);
         writer.append(Stream::Stdout, b"abc");
         for stream in [None, Some(Stream::Stdout)] {
-            let page = reader.blocking().page(&request(u64::MAX, stream, (10, 0))).unwrap();
+            let page = reader.blocking().read_page(&request(u64::MAX, stream, (10, 0))).unwrap();
             assert_eq!(
                 (page.start, page.end, page.end_kind),
                 (u64::MAX, u64::MAX, PageEnd::CaughtUp)
             );
         }
         writer.close();
-        let page = reader.blocking().page(&request(99, None, (10, 0))).unwrap();
+        let page = reader.blocking().read_page(&request(99, None, (10, 0))).unwrap();
         assert_eq!((page.bytes.len(), page.end, page.end_kind), (0, 99, PageEnd::Complete));
     }
 
     #[test]
     fn a_stream_that_wrote_nothing_ends_with_the_log() {
         let (settings, _dir) = settings(0);
-        let (mut writer, reader) = open(&settings);
+        let (mut writer, reader) = open_log(&settings);
         writer.append(Stream::Stdout, &[b'x'; 300_000]);
-        let page = reader.blocking().page(&request(0, Some(Stream::Stderr), (10, 0))).unwrap();
+        let page = reader.blocking().read_page(&request(0, Some(Stream::Stderr), (10, 0))).unwrap();
         assert_eq!((page.bytes.len(), page.end, page.end_kind), (0, 300_000, PageEnd::CaughtUp));
     }
 
     #[test]
     fn a_cursor_taken_before_the_spill_reads_the_same_bytes_after() {
         let (settings, _dir) = settings(64 * 1024);
-        let (mut writer, reader) = open(&settings);
+        let (mut writer, reader) = open_log(&settings);
         writer.append(Stream::Stdout, b"first\nsecond\n");
-        let before = reader.blocking().page(&request(6, None, (7, 0))).unwrap();
+        let before = reader.blocking().read_page(&request(6, None, (7, 0))).unwrap();
         writer.append(Stream::Stderr, &vec![b'x'; 200_000]);
         assert_eq!(memory_of(&reader).0, 0, "spilled");
         writer.close();
-        let after = reader.blocking().page(&request(6, None, (7, 0))).unwrap();
+        let after = reader.blocking().read_page(&request(6, None, (7, 0))).unwrap();
         assert_eq!(before.bytes, b"second\n");
         assert_eq!(before.bytes, after.bytes);
     }
@@ -213,7 +213,7 @@ mod model {
         let (settings, dir) = settings(8);
         // A file where the directory should be: no spill file can be made.
         std::fs::write(settings.spill_dir.root(), b"").unwrap();
-        let (mut writer, reader) = open(&settings);
+        let (mut writer, reader) = open_log(&settings);
         assert_eq!(writer.append(Stream::Stdout, b"0123").dropped_bytes, 0);
         let progress = writer.append(Stream::Stdout, b"456789");
         assert_eq!((progress.total_bytes, progress.dropped_bytes), (8, 2));
@@ -221,14 +221,14 @@ mod model {
         std::fs::remove_file(dir.path().join("spill")).unwrap();
         assert_eq!(writer.append(Stream::Stderr, b"kept").dropped_bytes, 6);
         writer.close();
-        let page = reader.blocking().page(&request(0, None, (100, 0))).unwrap();
+        let page = reader.blocking().read_page(&request(0, None, (100, 0))).unwrap();
         assert_eq!((page.bytes.as_slice(), page.gap_bytes), (b"01234567".as_slice(), 0));
         assert_eq!(
             (page.end, page.end_kind),
             (8, PageEnd::More),
             "a page ends where bytes were lost"
         );
-        let page = reader.blocking().page(&request(8, None, (100, 0))).unwrap();
+        let page = reader.blocking().read_page(&request(8, None, (100, 0))).unwrap();
         assert_eq!((page.bytes.as_slice(), page.gap_bytes), (b"kept".as_slice(), 6));
         assert_eq!(page.end_kind, PageEnd::Complete);
     }
@@ -236,7 +236,7 @@ mod model {
     #[test]
     fn nothing_is_added_after_the_close() {
         let (settings, _dir) = settings(100);
-        let (mut writer, reader) = open(&settings);
+        let (mut writer, reader) = open_log(&settings);
         writer.append(Stream::Stdout, b"a");
         writer.close();
         let progress = writer.append(Stream::Stdout, b"bc");
@@ -246,23 +246,23 @@ mod model {
 
     /// Bytes of content and of index that a log holds in memory.
     fn memory_of(reader: &LogReader) -> (usize, usize) {
-        let of_part = |part: &Arc<part::Shared>| {
+        let of_part = |part: &Arc<segment::LogSegment>| {
             let inner = part.lock();
             let store = match &inner.store {
-                part::Store::Memory(memory) => memory.capacity(),
-                part::Store::Spilled(_) | part::Store::Packed(_) => 0,
+                segment::SegmentStore::Memory(memory) => memory.capacity(),
+                segment::SegmentStore::Spilled(_) | segment::SegmentStore::Compressed(_) => 0,
             };
             (store, inner.index.memory_bytes())
         };
-        let parts = reader.parts().all();
+        let parts = reader.shared_log().segments();
         parts.iter().map(of_part).fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
     }
 
     #[test]
     fn an_endless_line_and_streams_that_take_turns_keep_memory_bounded() {
-        const BOUND: usize = 2 * RUNS_IN_MEMORY * size_of::<index::Run>();
+        const BOUND: usize = 2 * RUNS_IN_MEMORY * size_of::<index::StreamRun>();
         let (settings, _dir) = settings(4096);
-        let (mut writer, reader) = open(&settings);
+        let (mut writer, reader) = open_log(&settings);
         for _ in 0..20_000 {
             writer.append(Stream::Stdout, b"o");
             writer.append(Stream::Stderr, b"e");
@@ -281,7 +281,7 @@ mod model {
     #[test]
     fn seeks_find_their_way_through_an_index_that_is_in_its_file() {
         let (settings, _dir) = settings(0);
-        let (mut writer, reader) = open(&settings);
+        let (mut writer, reader) = open_log(&settings);
         let mut starts = Vec::new();
         for number in 0..4 * RUNS_IN_MEMORY {
             let stream = if number % 2 == 0 { Stream::Stdout } else { Stream::Stderr };
@@ -293,23 +293,25 @@ mod model {
             assert_eq!(reader.blocking().offset_of_line(line).unwrap(), Some(*start));
             assert_eq!(reader.blocking().line_at(*start).unwrap(), line);
         }
-        let page =
-            reader.blocking().page(&request(starts[100], Some(Stream::Stderr), (8, 0))).unwrap();
+        let page = reader
+            .blocking()
+            .read_page(&request(starts[100], Some(Stream::Stderr), (8, 0)))
+            .unwrap();
         assert_eq!((page.bytes.as_slice(), page.end), (b"101\n103\n".as_slice(), starts[104]));
     }
 
     #[test]
     fn an_empty_log_is_small() {
         let (settings, _dir) = settings(64 * 1024);
-        let (_writer, reader) = open(&settings);
+        let (_writer, reader) = open_log(&settings);
         assert_eq!(memory_of(&reader), (0, 0));
-        assert!(size_of::<part::Shared>() + size_of::<LogWriter>() < 512);
+        assert!(size_of::<segment::LogSegment>() + size_of::<LogWriter>() < 512);
     }
 
     #[test]
     fn a_spill_directory_is_only_made_when_it_is_needed() {
         let (settings, _dir) = settings(10);
-        let (mut writer, _reader) = open(&settings);
+        let (mut writer, _reader) = open_log(&settings);
         writer.append(Stream::Stdout, b"0123456789");
         assert!(!settings.spill_dir.root().exists());
         writer.append(Stream::Stdout, b"!");
@@ -320,7 +322,7 @@ mod model {
     async fn follow(reader: LogReader, stream: Option<Stream>, max_bytes: usize) -> Vec<u8> {
         let (mut bytes, mut at) = (Vec::new(), 0);
         loop {
-            let page = reader.blocking().page(&request(at, stream, (max_bytes, 0))).unwrap();
+            let page = reader.blocking().read_page(&request(at, stream, (max_bytes, 0))).unwrap();
             bytes.extend_from_slice(&page.bytes);
             at = page.end;
             match page.end_kind {
@@ -335,7 +337,7 @@ mod model {
     async fn readers_of_a_log_that_is_being_written_get_every_byte_and_never_hang() {
         for round in 0..20 {
             let (settings, _dir) = settings(1000);
-            let (mut writer, reader) = open(&settings);
+            let (mut writer, reader) = open_log(&settings);
             let readers = [(None, 7), (None, 5000), (Some(Stream::Stderr), 100)]
                 .map(|(stream, size)| (stream, tokio::spawn(follow(reader.clone(), stream, size))));
             let streams = [Stream::Stderr, Stream::Stdout, Stream::Stdout].into_iter().cycle();
@@ -364,12 +366,12 @@ mod bounds {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::part::Store;
+    use super::super::line_scan::ScanDeadline;
+    use super::super::segment::SegmentStore;
     use crate::Stream;
     use crate::counters::DropReason;
     use crate::excerpt::{Budget, excerpt, tail};
-    use crate::pattern::Pattern;
-    use crate::scan::Patience;
+    use crate::pattern::LinePattern;
     use crate::search::{SearchRequest, Select, search};
     use crate::*;
 
@@ -387,19 +389,19 @@ mod bounds {
     }
 
     impl Log {
-        fn new(memory_bytes: usize, keep: Keep, store_bytes: u64) -> Self {
+        fn new(memory_bytes: usize, keep: KeepOutput, store_bytes: u64) -> Self {
             let dir = tempfile::tempdir().unwrap();
-            let settings = LogSettings { memory_bytes, spill_dir: dir.path().join("spill").into() };
+            let settings = LogStorage { memory_bytes, spill_dir: dir.path().join("spill").into() };
             let (tenant_bytes, tenants) = (u64::MAX, HashMap::new());
             let limits = QuotaLimits { store_bytes, tenant_bytes, tenants };
             let quota = Quota::new(limits, 1 << 20, Arc::default());
-            let bounds = LogBounds { keep, allowance: quota.allowance("me") };
-            let (writer, reader) = open_bounded(&settings, bounds);
+            let bounds = LogBounds { keep, quota: quota.tenant_quota("me") };
+            let (writer, reader) = open_bounded_log(&settings, bounds);
             Self { writer, reader, quota, model: Vec::new(), line_ends: Vec::new(), dir }
         }
 
         /// Appends, and checks that each byte was either given an offset or counted as dropped.
-        fn append(&mut self, stream: Stream, bytes: &[u8]) -> Progress {
+        fn append(&mut self, stream: Stream, bytes: &[u8]) -> LogProgress {
             let before = self.reader.progress();
             let after = self.writer.append(stream, bytes);
             let kept = (after.total_bytes - before.total_bytes) as usize;
@@ -430,10 +432,10 @@ mod bounds {
             wanted.map(|(_, byte)| *byte).collect()
         }
 
-        fn page(&self, from: u64, stream: Option<Stream>, max_bytes: usize) -> Page {
+        fn page(&self, from: u64, stream: Option<Stream>, max_bytes: usize) -> LogPage {
             self.reader
                 .blocking()
-                .page(&PageRequest { from, stream, max_bytes, max_lines: 0 })
+                .read_page(&PageRequest { from, stream, max_bytes, max_lines: 0 })
                 .unwrap()
         }
 
@@ -508,15 +510,15 @@ mod bounds {
                 assert_eq!(stream_offset(&reader, stream, offset).unwrap(), position);
                 let end = Some(position + 1);
                 let stream = Some(stream);
-                let byte = PartRequest { stream, start: position, end, max_bytes: 1 };
-                let byte = reader.part(&byte).unwrap();
+                let byte = LogRangeRequest { stream, start: position, end, max_bytes: 1 };
+                let byte = reader.read_range(&byte).unwrap();
                 assert_eq!(byte.bytes, self.expected(None, offset, offset + 1));
             }
         }
 
         fn check_search(&self, starts: &[u64]) {
-            let pattern = Pattern::new("a").unwrap();
-            let (patience, _leash) = Patience::start(Duration::from_secs(3600));
+            let pattern = LinePattern::new("a").unwrap();
+            let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
             let request = SearchRequest {
                 pattern: &pattern,
                 select: Select::Matching,
@@ -558,10 +560,10 @@ mod bounds {
 
         /// The files that hold the log's bytes now, open for writing.
         fn files(&self) -> Vec<File> {
-            let parts = self.reader.parts().all();
-            let file = |part: &Arc<part::Shared>| match &part.lock().store {
-                Store::Spilled(file) => Some(writable(&file.open().unwrap())),
-                Store::Memory(_) | Store::Packed(_) => None,
+            let parts = self.reader.shared_log().segments();
+            let file = |part: &Arc<segment::LogSegment>| match &part.lock().store {
+                SegmentStore::Spilled(file) => Some(writable(&file.open().unwrap())),
+                SegmentStore::Memory(_) | SegmentStore::Compressed(_) => None,
             };
             parts.iter().filter_map(file).collect()
         }
@@ -577,25 +579,25 @@ mod bounds {
         prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)]
     }
 
-    fn any_keep() -> impl Strategy<Value = Keep> {
-        prop_oneof![Just(Keep::All), (0..120_u64).prop_map(Keep::Ends)]
+    fn any_keep() -> impl Strategy<Value = KeepOutput> {
+        prop_oneof![Just(KeepOutput::All), (0..120_u64).prop_map(KeepOutput::Ends)]
     }
 
     /// What happens to a log.
     #[derive(Debug, Clone)]
-    enum Happening {
+    enum LogEvent {
         Append(Stream, Vec<u8>),
         Cut(u64),
         Read(Option<Stream>, usize),
     }
 
-    fn any_happening() -> impl Strategy<Value = Happening> {
+    fn any_log_event() -> impl Strategy<Value = LogEvent> {
         let append = || (any_stream(), "[a-c\n]{0,30}");
         prop_oneof![
-            8 => append().prop_map(|(stream, text)| Happening::Append(stream, text.into_bytes())),
-            1 => (0..100_u64).prop_map(Happening::Cut),
+            8 => append().prop_map(|(stream, text)| LogEvent::Append(stream, text.into_bytes())),
+            1 => (0..100_u64).prop_map(LogEvent::Cut),
             3 => (proptest::option::of(any_stream()), 0..40_usize)
-                .prop_map(|(stream, size)| Happening::Read(stream, size)),
+                .prop_map(|(stream, size)| LogEvent::Read(stream, size)),
         ]
     }
 
@@ -604,23 +606,23 @@ mod bounds {
 
         #[test]
         fn whatever_is_missing_is_told_and_the_rest_is_right(
-            happenings in vec(any_happening(), 0..40),
+            events in vec(any_log_event(), 0..40),
             keep in any_keep(),
             memory_bytes in 0..100_usize,
             store_bytes in prop_oneof![Just(u64::MAX), 0..300_u64],
         ) {
             let mut log = Log::new(memory_bytes, keep, store_bytes);
             let mut followed = 0;
-            for happening in happenings {
-                match happening {
-                    Happening::Append(stream, bytes) => drop(log.append(stream, &bytes)),
-                    Happening::Cut(length) => {
+            for event in events {
+                match event {
+                    LogEvent::Append(stream, bytes) => drop(log.append(stream, &bytes)),
+                    LogEvent::Cut(length) => {
                         if let Some(file) = log.files().first() {
                             let length = length.min(file.metadata().unwrap().len());
                             file.set_len(length).unwrap();
                         }
                     }
-                    Happening::Read(stream, size) => (_, _, followed) = log.read_on(followed, stream, size),
+                    LogEvent::Read(stream, size) => (_, _, followed) = log.read_on(followed, stream, size),
                 }
                 prop_assert!(log.quota.used() <= store_bytes);
             }
@@ -643,7 +645,7 @@ mod bounds {
             large in 0..400_u64,
             memory_bytes in 0..100_usize,
         ) {
-            let mut log = Log::new(memory_bytes, Keep::Ends(large), u64::MAX);
+            let mut log = Log::new(memory_bytes, KeepOutput::Ends(large), u64::MAX);
             for (stream, text) in &writes {
                 let progress = log.append(*stream, text.as_bytes());
                 let (there, missing, total) = log.read_on(0, None, 1 << 20);
@@ -663,7 +665,7 @@ mod bounds {
 
     #[test]
     fn a_hole_is_named_once_and_reading_goes_on_behind_it() {
-        let mut log = Log::new(0, Keep::Ends(40), u64::MAX);
+        let mut log = Log::new(0, KeepOutput::Ends(40), u64::MAX);
         for number in 0..100 {
             log.append(Stream::Stdout, format!("line {number:03}\n").as_bytes());
         }
@@ -696,7 +698,7 @@ mod bounds {
     #[test]
     fn disk_and_memory_stay_bounded_however_much_is_written() {
         const LARGE: u64 = 1 << 20;
-        let mut log = Log::new(64 * 1024, Keep::Ends(LARGE), u64::MAX);
+        let mut log = Log::new(64 * 1024, KeepOutput::Ends(LARGE), u64::MAX);
         let chunk = vec![b'x'; 100_000];
         for _ in 0..200 {
             log.writer.append(Stream::Stdout, &chunk);
@@ -710,7 +712,7 @@ mod bounds {
 
     #[test]
     fn the_index_of_what_left_leaves_too() {
-        let mut log = Log::new(0, Keep::Ends(4096), u64::MAX);
+        let mut log = Log::new(0, KeepOutput::Ends(4096), u64::MAX);
         for _ in 0..100_000 {
             log.writer.append(Stream::Stdout, b"o");
             log.writer.append(Stream::Stderr, b"e");
@@ -722,7 +724,7 @@ mod bounds {
     #[test]
     fn a_file_that_was_cut_has_a_hole_and_goes_on_behind_it() {
         for writes_on in [false, true] {
-            let mut log = Log::new(10, Keep::All, u64::MAX);
+            let mut log = Log::new(10, KeepOutput::All, u64::MAX);
             for number in 0..100 {
                 log.append(Stream::Stdout, format!("line {number:03}\n").as_bytes());
             }
@@ -742,11 +744,11 @@ mod bounds {
 
     #[test]
     fn each_reason_is_named_and_room_that_comes_back_is_used() {
-        let mut log = Log::new(8, Keep::All, 100);
+        let mut log = Log::new(8, KeepOutput::All, 100);
         log.append(Stream::Stdout, &[b'x'; 90]);
         let full = log.append(Stream::Stdout, &[b'y'; 20]);
         assert_eq!((full.dropped_bytes, full.dropped_why), (20, Some(DropReason::StoreFull)));
-        let mut log = Log::new(8, Keep::All, u64::MAX);
+        let mut log = Log::new(8, KeepOutput::All, u64::MAX);
         std::fs::write(log.dir.path().join("spill"), b"").unwrap();
         let blocked = log.append(Stream::Stdout, b"0123456789");
         assert_eq!((blocked.dropped_bytes, blocked.dropped_why), (2, Some(DropReason::IoError)));
@@ -769,7 +771,7 @@ mod bounds {
         let (mut from, mut missing) = (0, 0);
         loop {
             let request = PageRequest { from, stream: None, max_bytes, max_lines: 0 };
-            let page = reader.blocking().page(&request).unwrap();
+            let page = reader.blocking().read_page(&request).unwrap();
             assert!(page.bytes == numbered(page.start, page.bytes.len()), "{}", page.start);
             assert_eq!((page.end - page.start) as usize, page.bytes.len());
             missing += page.gap_bytes;
@@ -791,7 +793,7 @@ mod bounds {
     async fn readers_of_a_log_that_loses_its_middle_meanwhile_never_get_a_wrong_byte() {
         const TOTAL: u64 = 8_000_000;
         let Log { mut writer, reader, dir: _dir, .. } =
-            Log::new(1000, Keep::Ends(40_000), u64::MAX);
+            Log::new(1000, KeepOutput::Ends(40_000), u64::MAX);
         let readers =
             [100, 5000, 100_000].map(|size| tokio::spawn(follow_numbers(reader.clone(), size)));
         let writing = tokio::task::spawn_blocking(move || {
@@ -815,17 +817,17 @@ mod tiers {
 
     use proptest::prelude::*;
 
-    use super::super::part::Shared;
+    use super::super::segment::LogSegment;
     use crate::Stream;
     use crate::counters::{Counters, Tier};
     use crate::{
-        Keep, LogBounds, LogReader, LogSettings, LogWriter, Quota, QuotaLimits, SpillDir,
-        open_bounded,
+        KeepOutput, LogBounds, LogReader, LogStorage, LogWriter, Quota, QuotaLimits, SpillDir,
+        open_bounded_log,
     };
 
     /// What becomes of a log.
     #[derive(Debug, Clone)]
-    enum Deed {
+    enum LogAction {
         Write(usize),
         /// So many runs that some of them move to a file.
         Chatter,
@@ -834,12 +836,12 @@ mod tiers {
         Free,
     }
 
-    fn deed() -> impl Strategy<Value = Deed> {
+    fn log_action() -> impl Strategy<Value = LogAction> {
         prop_oneof![
-            6 => (1..6_000_usize).prop_map(Deed::Write),
-            1 => Just(Deed::Chatter),
-            2 => Just(Deed::Compress),
-            2 => Just(Deed::Free),
+            6 => (1..6_000_usize).prop_map(LogAction::Write),
+            1 => Just(LogAction::Chatter),
+            2 => Just(LogAction::Compress),
+            2 => Just(LogAction::Free),
         ]
     }
 
@@ -849,11 +851,11 @@ mod tiers {
     }
 
     impl Log {
-        fn new(quota: &Arc<Quota>, keep: Keep, spill_dir: &Path) -> Self {
+        fn new(quota: &Arc<Quota>, keep: KeepOutput, spill_dir: &Path) -> Self {
             let settings =
-                LogSettings { memory_bytes: 2_000, spill_dir: spill_dir.to_owned().into() };
-            let bounds = LogBounds { keep, allowance: quota.allowance("tiers") };
-            let (writer, reader) = open_bounded(&settings, bounds);
+                LogStorage { memory_bytes: 2_000, spill_dir: spill_dir.to_owned().into() };
+            let bounds = LogBounds { keep, quota: quota.tenant_quota("tiers") };
+            let (writer, reader) = open_bounded_log(&settings, bounds);
             Self { writer, reader }
         }
 
@@ -870,11 +872,11 @@ mod tiers {
 
         fn compress(&mut self) {
             self.writer.close();
-            for part in self.reader.parts().all() {
-                let Some(raw) = part.spilled() else { continue };
+            for part in self.reader.shared_log().segments() {
+                let Some(raw) = part.uncompressed_log() else { continue };
                 let file =
                     SpillDir::new(std::env::temp_dir(), Arc::default()).create_file().unwrap();
-                if let Some(packed) = raw.pack(file, &Arc::default(), || true).unwrap() {
+                if let Some(packed) = raw.compress(file, &Arc::default(), || true).unwrap() {
                     part.replace_spilled(raw.bytes, packed);
                 }
             }
@@ -882,10 +884,11 @@ mod tiers {
     }
 
     /// What a part holds, where its store is; the rest is its index, on the disk.
-    fn held(part: &Shared) -> [u64; 3] {
+    fn held(part: &LogSegment) -> [u64; 3] {
         let stored = part.stored_bytes();
         let inner = part.lock();
-        let (tier, held) = (inner.store.tier(), Tier::ALL.map(|tier| inner.charge.held().of(tier)));
+        let (tier, held) =
+            (inner.store.tier(), Tier::ALL.map(|tier| inner.charge.held().bytes_in(tier)));
         for (found, bytes) in Tier::ALL.into_iter().zip(held) {
             match (found == tier, found) {
                 (true, Tier::Disk) => assert!(bytes >= stored, "{held:?}"),
@@ -903,7 +906,7 @@ mod tiers {
     }
 
     fn sum_of(logs: &[Log]) -> [u64; 3] {
-        let parts = logs.iter().flat_map(|log| log.reader.parts().all());
+        let parts = logs.iter().flat_map(|log| log.reader.shared_log().segments());
         parts.fold([0; 3], |sum, part| {
             let held = held(&part);
             [0, 1, 2].map(|tier| sum[tier] + held[tier])
@@ -914,7 +917,7 @@ mod tiers {
     fn logs(quota: &Arc<Quota>, dir: &Path) -> [Log; 3] {
         let blocked = dir.join("file");
         fs::write(&blocked, "").unwrap();
-        [(Keep::All, dir), (Keep::Ends(8_000), dir), (Keep::All, &*blocked)]
+        [(KeepOutput::All, dir), (KeepOutput::Ends(8_000), dir), (KeepOutput::All, &*blocked)]
             .map(|(keep, dir)| Log::new(quota, keep, dir))
     }
 
@@ -922,7 +925,7 @@ mod tiers {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn tiers_add_up_to_what_is_stored_and_end_at_zero(
-            deeds in prop::collection::vec((0..3_usize, deed()), 0..40),
+            actions in prop::collection::vec((0..3_usize, log_action()), 0..40),
             cap in 10_000..200_000_u64,
         ) {
             let dir = tempfile::tempdir().unwrap();
@@ -931,12 +934,12 @@ mod tiers {
             let counters = Arc::new(Counters::default());
             let quota = Quota::new(limits, 1 << 20, Arc::clone(&counters));
             let mut all = Vec::from(logs(&quota, dir.path()));
-            for (which, deed) in deeds {
-                match deed {
-                    Deed::Write(bytes) => all[which].write(bytes),
-                    Deed::Chatter => all[which].chatter(),
-                    Deed::Compress => all[which].compress(),
-                    Deed::Free => {
+            for (which, log_action) in actions {
+                match log_action {
+                    LogAction::Write(bytes) => all[which].write(bytes),
+                    LogAction::Chatter => all[which].chatter(),
+                    LogAction::Compress => all[which].compress(),
+                    LogAction::Free => {
                         all[which] = logs(&quota, dir.path()).into_iter().nth(which).unwrap();
                     }
                 }

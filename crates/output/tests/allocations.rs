@@ -4,15 +4,16 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use shellyard_output::{
-    Allowance, Keep, LogBounds, LogReader, LogSettings, LogWriter, Stream, open, open_bounded,
+    KeepOutput, LogBounds, LogReader, LogStorage, LogWriter, Stream, TenantQuota, open_bounded_log,
+    open_log,
 };
 
 const BLOCK: usize = 64 * 1024;
 
 fn log(memory_bytes: usize) -> (LogWriter, LogReader, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a directory");
-    let settings = LogSettings { memory_bytes, spill_dir: folder.path().to_owned().into() };
-    let (writer, reader) = open(&settings);
+    let settings = LogStorage { memory_bytes, spill_dir: folder.path().to_owned().into() };
+    let (writer, reader) = open_log(&settings);
     (writer, reader, folder)
 }
 
@@ -51,12 +52,12 @@ fn bytes_are_not_copied_on_their_way_to_a_file() {
 #[test]
 fn a_short_output_takes_little_more_than_itself() {
     let folder = tempfile::tempdir().unwrap();
-    let settings = LogSettings { memory_bytes: BLOCK, spill_dir: folder.path().to_owned().into() };
+    let settings = LogStorage { memory_bytes: BLOCK, spill_dir: folder.path().to_owned().into() };
     // All logs of a server share one quota. The first of all registers what is counted.
-    let bounds = LogBounds { keep: Keep::All, allowance: Allowance::unlimited() };
-    open_bounded(&settings, bounds.clone()).0.append(Stream::Stdout, b"hi\n");
+    let bounds = LogBounds { keep: KeepOutput::All, quota: TenantQuota::unlimited() };
+    open_bounded_log(&settings, bounds.clone()).0.append(Stream::Stdout, b"hi\n");
     let (seen, _log) = allocated(|| {
-        let (mut writer, reader) = open_bounded(&settings, bounds.clone());
+        let (mut writer, reader) = open_bounded_log(&settings, bounds.clone());
         writer.append(Stream::Stdout, b"hi\n");
         writer.close();
         reader

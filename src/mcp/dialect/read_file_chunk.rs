@@ -19,9 +19,9 @@ use crate::mcp::cursor::{Cursor, CursorError, ParsedCursor};
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
 use crate::outcome::StartError;
-use crate::output::Patience;
-use crate::output::pattern::{Pattern, PatternError};
-use crate::output::query::{QueryError, query};
+use crate::output::ScanDeadline;
+use crate::output::json::{QueryError, query_json};
+use crate::output::pattern::{LinePattern, PatternError};
 use crate::output::redaction::Redactor;
 use crate::output::search::{SearchRequest, Select, search};
 use crate::output::views;
@@ -358,7 +358,7 @@ pub(crate) struct Limits {
 pub(super) enum Filter {
     None,
     /// Only the lines that match.
-    Grep(Pattern),
+    Grep(LinePattern),
     /// Only what this JMESPath expression selects.
     Query(String),
 }
@@ -423,13 +423,13 @@ pub(super) fn piece(
     start: u64,
     limits: Limits,
     memory: usize,
-    patience: &Patience,
+    patience: &ScanDeadline,
 ) -> Result<Piece, ExecError> {
     match filter {
         Filter::None => Ok(stream_piece(log, Stream::Stdout, start, limits)?),
         Filter::Grep(pattern) => Ok(matching_lines(log, pattern, start, limits, patience)?),
         Filter::Query(expression) => {
-            let result = query(log, Some(Stream::Stdout), expression, memory, patience)?;
+            let result = query_json(log, Some(Stream::Stdout), expression, memory, patience)?;
             Ok(part_of(&result.text, start, limits.bytes))
         }
     }
@@ -442,7 +442,7 @@ pub(crate) fn stream_piece(
     start: u64,
     limits: Limits,
 ) -> io::Result<Piece> {
-    let page = log.page(&PageRequest {
+    let page = log.read_page(&PageRequest {
         from: log_offset(log, stream, start)?,
         stream: Some(stream),
         max_bytes: limits.bytes,
@@ -466,10 +466,10 @@ pub(super) fn total(log: &BlockingReader, stream: Stream) -> u64 {
 /// The lines that match; offsets are those of stdout, of which a page passes over much.
 fn matching_lines(
     log: &BlockingReader,
-    pattern: &Pattern,
+    pattern: &LinePattern,
     start: u64,
     limits: Limits,
-    patience: &Patience,
+    patience: &ScanDeadline,
 ) -> io::Result<Piece> {
     let found = search(
         log,
@@ -545,7 +545,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::output::{LogSettings, open};
+    use crate::output::{LogStorage, open_log};
 
     #[test]
     fn what_is_written_is_read_back_and_nothing_else() {
@@ -585,9 +585,8 @@ mod tests {
     }
 
     fn log_of(writes: &[(Stream, &[u8])]) -> BlockingReader {
-        let settings =
-            LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() };
-        let (mut writer, reader) = open(&settings);
+        let settings = LogStorage { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() };
+        let (mut writer, reader) = open_log(&settings);
         for (stream, bytes) in writes {
             writer.append(*stream, bytes);
         }
@@ -596,7 +595,7 @@ mod tests {
     }
 
     fn look(log: &BlockingReader, filter: &Filter, start: u64, limits: Limits) -> Piece {
-        let (patience, _leash) = Patience::start(Duration::from_secs(3600));
+        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
         piece(log, filter, start, limits, 1 << 20, &patience).unwrap()
     }
 
@@ -629,7 +628,7 @@ mod tests {
             let limits = Limits { bytes: limits.0, lines: limits.1 };
             assert_eq!(all(&log, &Filter::None, limits), stdout, "{limits:?}");
         }
-        let grep = Filter::Grep(Pattern::new("line [0-9]*7 ").unwrap());
+        let grep = Filter::Grep(LinePattern::new("line [0-9]*7 ").unwrap());
         let found = all(&log, &grep, Limits { bytes: 64, lines: 3 });
         assert_eq!(found.split(|byte| *byte == b'\n').count() - 1, 50);
     }

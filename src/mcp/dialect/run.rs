@@ -148,7 +148,7 @@ fn gather(log: &BlockingReader, stream: Option<Stream>, max: usize) -> io::Resul
     loop {
         // One byte more than wanted tells whether anything is cut.
         let max_bytes = PAGE_BYTES.min(max + 1 - bytes.len());
-        let page = log.page(&PageRequest { from, stream, max_bytes, max_lines: 0 })?;
+        let page = log.read_page(&PageRequest { from, stream, max_bytes, max_lines: 0 })?;
         bytes.extend_from_slice(&page.bytes);
         from = page.end;
         if bytes.len() > max || page.end_kind != PageEnd::More {
@@ -292,11 +292,11 @@ fn mask_fields(fields: &mut JsonObject, redactor: &Redactor) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::{LogSettings, open};
+    use crate::output::{LogStorage, open_log};
 
     fn log_of(bytes: &[u8]) -> BlockingReader {
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
+            open_log(&LogStorage { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
         writer.append(Stream::Stdout, bytes);
         writer.close();
         reader.blocking()

@@ -22,12 +22,13 @@ use crate::mcp::reply::progress_line;
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::{Call, Turn, WaitEnd, wait_for};
 use crate::outcome::{JobEnding, Outcome, StopBy, signal_name};
-use crate::output::Patience;
-use crate::output::pattern::Pattern;
+use crate::output::ScanDeadline;
+use crate::output::pattern::LinePattern;
 use crate::output::redaction::Redactor;
 use crate::output::views::ViewOptions;
 use crate::output::{
-    BlockingReader, LogReader, Tally, count_lines, query, stream_offset, tally, views,
+    BlockingReader, LogReader, StreamCounts, count_lines, count_lines_and_errors, json,
+    stream_offset, views,
 };
 use crate::service::{JobHandle, StopWish, Submission};
 use crate::spec::{JobProgram, Stream};
@@ -213,9 +214,9 @@ fn page_object(page: Value) -> Result<Option<JsonObject>, ArgError> {
 fn filter(args: &mut Args) -> Result<Filter, ExecError> {
     match (args.text("grep")?, args.text("json_path")?) {
         (None, None) => Ok(Filter::None),
-        (Some(pattern), None) => Ok(Filter::Grep(Pattern::new(&pattern)?)),
+        (Some(pattern), None) => Ok(Filter::Grep(LinePattern::new(&pattern)?)),
         (None, Some(expression)) => {
-            query::check(&expression)?;
+            json::check_expression(&expression)?;
             Ok(Filter::Query(expression))
         }
         (Some(_), Some(_)) => {
@@ -353,7 +354,7 @@ struct Reading {
     stderr_lines: u64,
     mime: Option<&'static str>,
     /// Of stdout and of stderr.
-    summary: Option<(Tally, Tally)>,
+    summary: Option<(StreamCounts, StreamCounts)>,
     head: String,
     tail: String,
 }
@@ -364,7 +365,7 @@ impl Reading {
         let pages = BASE_MEMORY + 2 * MEMORY_PER_BYTE * wish.limits.bytes;
         match wish.filter {
             Filter::None | Filter::Grep(_) => pages,
-            Filter::Query(_) => pages + query::memory_of(log, Some(Stream::Stdout)),
+            Filter::Query(_) => pages + json::query_memory(log, Some(Stream::Stdout)),
         }
     }
 
@@ -374,16 +375,19 @@ impl Reading {
         wish: &Wish,
         redactor: &Redactor,
         memory: usize,
-        patience: &Patience,
+        patience: &ScanDeadline,
     ) -> Result<Self, ExecError> {
         let start = wish.start();
         let page =
             piece(log, &wish.filter, start, wish.limits, memory, patience)?.without_half_newline();
         // Later pages leave stderr to the first one.
         let stderr_from = if start == 0 { 0 } else { total(log, Stream::Stderr) };
-        let summary = wish
-            .wants_summary
-            .then(|| io::Result::Ok((tally(log, Stream::Stdout)?, tally(log, Stream::Stderr)?)));
+        let summary = wish.wants_summary.then(|| {
+            io::Result::Ok((
+                count_lines_and_errors(log, Stream::Stdout)?,
+                count_lines_and_errors(log, Stream::Stderr)?,
+            ))
+        });
         Ok(Self {
             page,
             stderr: stream_piece(log, Stream::Stderr, stderr_from, wish.limits)?,
@@ -422,7 +426,7 @@ fn preview(bytes: &[u8], redactor: &Redactor) -> String {
     if views::is_binary(bytes) {
         return String::new();
     }
-    views::text(&redactor.mask_bytes(bytes), ViewOptions::default()).text
+    views::render_text(&redactor.mask_bytes(bytes), ViewOptions::default()).text
 }
 
 pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply {
@@ -560,7 +564,7 @@ fn write_place(fields: &mut JsonObject, run: &Run, wish: &Wish, reading: &Readin
 fn write_extras(fields: &mut JsonObject, reading: &Reading) {
     fields.insert("head_preview".into(), reading.head.as_str().into());
     fields.insert("tail_preview".into(), reading.tail.as_str().into());
-    let summary = |(stdout, stderr): &(Tally, Tally)| {
+    let summary = |(stdout, stderr): &(StreamCounts, StreamCounts)| {
         json!({
             "lines": stdout.lines,
             "errors": stdout.errors,

@@ -6,7 +6,7 @@ use super::digest::{cut, in_short};
 use super::format::size;
 use crate::output::PageEnd;
 use crate::output::digest::Digest;
-use crate::output::excerpt::{ErrorLine, Hidden};
+use crate::output::excerpt::{ErrorLine, HiddenPart};
 use crate::spec::Stream;
 
 /// The part of a job's output that is in one answer, already as text.
@@ -15,7 +15,7 @@ pub(crate) struct Shown {
     /// What is shown, marks for what is left out included.
     pub(crate) text: String,
     /// What comes before it and is not shown, of a job that runs.
-    pub(crate) before: Option<Hidden>,
+    pub(crate) before: Option<HiddenPart>,
     /// The lines that are shown, where not all are; empty when nothing was cut.
     pub(crate) spans: Vec<Span>,
     /// What is left out in the middle, where something is.
@@ -104,8 +104,9 @@ impl Shown {
 
     /// What an answer has below its verdict: the text, and before it the errors that came before.
     pub(crate) fn body(&self) -> String {
-        let matters =
-            |hidden: &&Hidden| hidden.errors_count > 0 || !hidden.digest.endings.is_empty();
+        let matters = |hidden: &&HiddenPart| {
+            hidden.errors_count > 0 || !hidden.digest.tool_summaries.is_empty()
+        };
         let mark = self.before.as_ref().filter(matters).map(mark);
         mark.unwrap_or_default() + &self.text
     }
@@ -177,7 +178,7 @@ const TEXT_BYTES: [usize; 6] = [1000, 400, 200, 120, 80, 60];
 
 /// Shortens the texts of error lines, then leaves lines out from the middle of the list, until it
 /// has room. One is always listed, and their number stays.
-pub(super) fn list_what_fits(hidden: &mut Hidden, room: usize, cost: fn(&str) -> usize) {
+pub(super) fn list_what_fits(hidden: &mut HiddenPart, room: usize, cost: fn(&str) -> usize) {
     let cost_of = |error: &ErrorLine| cost(&error.text) + "  123456: \n".len();
     for text_bytes in TEXT_BYTES {
         if hidden.errors.iter().map(cost_of).sum::<usize>() <= room {
@@ -194,7 +195,7 @@ pub(super) fn list_what_fits(hidden: &mut Hidden, room: usize, cost: fn(&str) ->
 }
 
 /// `[… lines 16-1032 hidden; 75 look like errors:`, those lines, the digest in short, and `]`.
-pub(super) fn mark(hidden: &Hidden) -> String {
+pub(super) fn mark(hidden: &HiddenPart) -> String {
     let what = place(hidden);
     let digest = in_short(&hidden.digest).map(|digest| format!("  digest: {digest}\n"));
     if hidden.errors_count == 0 {
@@ -210,8 +211,8 @@ pub(super) fn mark(hidden: &Hidden) -> String {
 }
 
 /// `lines 16-1032 hidden (16 in part)`.
-fn place(hidden: &Hidden) -> String {
-    let Hidden { first_line, last_line, .. } = hidden;
+fn place(hidden: &HiddenPart) -> String {
+    let HiddenPart { first_line, last_line, .. } = hidden;
     let (what, in_part) = if first_line == last_line {
         (format!("{} of line {first_line}", size(hidden.bytes)), String::new())
     } else {
@@ -232,7 +233,7 @@ fn in_part(lines: &[u64]) -> String {
 }
 
 /// Those that are listed, and between the first and the last of them how many are not.
-fn errors(hidden: &Hidden) -> String {
+fn errors(hidden: &HiddenPart) -> String {
     let line = |error: &ErrorLine| format!("  {}: {}\n", error.line, error.text);
     let (first, last) = hidden.errors.split_at(hidden.errors.len().div_ceil(2));
     let skipped = hidden.errors_count.saturating_sub(hidden.errors.len() as u64);
@@ -245,9 +246,9 @@ mod tests {
     use super::*;
     use crate::output::digest::Digest;
 
-    fn hidden(errors_count: u64, listed: &[u64]) -> Hidden {
+    fn hidden(errors_count: u64, listed: &[u64]) -> HiddenPart {
         let error = |line: &u64| ErrorLine { line: *line, text: "AssertionError: no".to_owned() };
-        Hidden {
+        HiddenPart {
             first_line: 16,
             last_line: 1032,
             in_part: Vec::new(),
@@ -273,13 +274,13 @@ mod tests {
             "{some}"
         );
         assert!(some.contains("\n  … 73 more\n  900: "), "{some}");
-        let one_line = Hidden { last_line: 16, ..hidden(0, &[]) };
+        let one_line = HiddenPart { last_line: 16, ..hidden(0, &[]) };
         assert_eq!(mark(&one_line), "[… 30 KB of line 16 hidden]\n");
-        let holed = Hidden { missing_bytes: 20_000, ..hidden(0, &[]) };
+        let holed = HiddenPart { missing_bytes: 20_000, ..hidden(0, &[]) };
         assert_eq!(mark(&holed), "[… lines 16-1032 hidden, 20 KB of it not kept]\n");
-        let unsure = Hidden { scanned_all: false, ..hidden(2, &[20, 21]) };
+        let unsure = HiddenPart { scanned_all: false, ..hidden(2, &[20, 21]) };
         assert!(mark(&unsure).contains("hidden; at least 2 look like errors"));
-        let begun = Hidden { in_part: vec![16, 1032], ..hidden(0, &[]) };
+        let begun = HiddenPart { in_part: vec![16, 1032], ..hidden(0, &[]) };
         assert_eq!(mark(&begun), "[… lines 16-1032 hidden (16 and 1032 in part)]\n");
     }
 

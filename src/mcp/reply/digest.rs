@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::format::count;
-use crate::output::digest::{Counts, Digest, Ending, EndingLine, InContext, NumberedLine, Tally};
+use crate::output::digest::{
+    Digest, DigestLines, LineInContext, NumberedLine, ToolCounts, ToolSummary, ToolSummaryLine,
+};
 
 /// The short form is no longer than this.
 const SHORT_BYTES: usize = 600;
@@ -16,17 +18,17 @@ const SHORT_NAMES: usize = 3;
 
 /// Endings first, then counts, then the first and the last error.
 pub(super) fn told(digest: &Digest, detail: Detail) -> String {
-    let left_out = digest.endings.len().saturating_sub(detail.endings);
-    let endings = digest.endings.iter().skip(left_out).map(|line| {
+    let left_out = digest.tool_summaries.len().saturating_sub(detail.endings);
+    let endings = digest.tool_summaries.iter().skip(left_out).map(|line| {
         let names = detail.names.min(NAMES);
-        let told = cut(ending(&line.ending, names), detail.ending_bytes.min(ENDING_BYTES));
+        let told = cut(ending(&line.summary, names), detail.ending_bytes.min(ENDING_BYTES));
         format!("{told} (line {})", line.line)
     });
     let errors = tally(&digest.errors, ("error", "errors"), detail);
     let warnings = tally(&digest.warnings, ("warning", "warnings"), detail);
     let first = digest.first_error.iter().take(detail.errors);
     let first = first.flat_map(|error| around("first error:", error, detail));
-    let is_told = |last: &&InContext| detail.errors > 1 && !is_in_sight(last, digest, detail);
+    let is_told = |last: &&LineInContext| detail.errors > 1 && !is_in_sight(last, digest, detail);
     let last = digest.last_error.iter().filter(is_told);
     let last = last.flat_map(|error| around("last error:", error, detail));
     let lines = endings.chain([format!("{errors}; {warnings}")]).chain(first).chain(last);
@@ -41,13 +43,13 @@ pub(super) fn text(digest: &Digest, max_bytes: usize) -> String {
 }
 
 /// Whether the lines after the first error show the last one as well.
-fn is_in_sight(last: &InContext, digest: &Digest, detail: Detail) -> bool {
+fn is_in_sight(last: &LineInContext, digest: &Digest, detail: Detail) -> bool {
     let after = digest.first_error.iter().flat_map(|first| first.after.iter().take(detail.around));
     after.into_iter().any(|line| *line == last.line)
 }
 
 /// `75 errors: lines 22, 31, 40, 52, 60 … 1030, 1031`.
-fn tally(tally: &Tally, (one, many): (&str, &str), detail: Detail) -> String {
+fn tally(tally: &DigestLines, (one, many): (&str, &str), detail: Detail) -> String {
     let counted = count(tally.count, one, many);
     if tally.count == 0 {
         return format!("no {many}");
@@ -74,7 +76,7 @@ pub(super) fn sides<T>(all: &[T], each: usize) -> (&[T], &[T]) {
 }
 
 /// A heading, and the line with its neighbours as a search lists them.
-fn around(heading: &str, error: &InContext, detail: Detail) -> Vec<String> {
+fn around(heading: &str, error: &LineInContext, detail: Detail) -> Vec<String> {
     let numbered = |mark: char| {
         move |line: &NumberedLine| {
             let text = cut(line.text.clone(), detail.text_bytes);
@@ -90,7 +92,7 @@ fn around(heading: &str, error: &InContext, detail: Detail) -> Vec<String> {
 }
 
 /// `cargo test: 37 passed, 1 failed: tests::a`.
-fn ending(ending: &Ending, names: usize) -> String {
+fn ending(ending: &ToolSummary, names: usize) -> String {
     let counts = counted(&ending.counts);
     let is_test = ending.counts.passed.is_some() || ending.counts.failed.is_some();
     let mut parts = Vec::from_iter((!counts.is_empty()).then(|| counts.join(", ")));
@@ -112,8 +114,8 @@ fn ending(ending: &Ending, names: usize) -> String {
 
 /// Only what is not zero, but always how many tests passed and failed. One error and nothing
 /// else needs no number.
-fn counted(counts: &Counts) -> Vec<String> {
-    if *counts == (Counts { errors: Some(1), ..Counts::default() }) {
+fn counted(counts: &ToolCounts) -> Vec<String> {
+    if *counts == (ToolCounts { errors: Some(1), ..ToolCounts::default() }) {
         return Vec::new();
     }
     let tests = [(counts.passed, "passed"), (counts.failed, "failed"), (counts.skipped, "skipped")];
@@ -137,15 +139,15 @@ pub(super) fn in_short(digest: &Digest) -> Option<String> {
     let mut parts = Vec::from_iter((!found.is_empty()).then(|| found.join(", ")));
     parts.extend(
         digest
-            .endings
+            .tool_summaries
             .iter()
-            .map(|line| cut(ending(&line.ending, SHORT_NAMES), SHORT_ENDING_BYTES)),
+            .map(|line| cut(ending(&line.summary, SHORT_NAMES), SHORT_ENDING_BYTES)),
     );
     (!parts.is_empty()).then(|| cut(parts.join(" · "), SHORT_BYTES))
 }
 
 /// ` (22 … 1030)`: the first and the last line of that kind.
-fn span(tally: &Tally) -> String {
+fn span(tally: &DigestLines) -> String {
     match tally.numbers.as_slice() {
         [] => String::new(),
         [only] => format!(" ({only})"),
@@ -272,22 +274,22 @@ pub(super) fn short_fields(digest: &Digest) -> Value {
     forms.find(|form| form.to_string().len() <= SHORT_FIELDS_BYTES).unwrap_or_else(|| short(COUNTS))
 }
 
-fn listed(tally: &Tally, detail: Detail) -> Value {
+fn listed(tally: &DigestLines, detail: Detail) -> Value {
     let (first, last) = sides(&tally.listed, detail.listed);
     let line = |line: &NumberedLine| json!({"line": line.line, "text": cut(line.text.clone(), detail.text_bytes)});
     first.iter().chain(last).map(line).collect()
 }
 
-fn listed_count(tally: &Tally, detail: Detail) -> usize {
+fn listed_count(tally: &DigestLines, detail: Detail) -> usize {
     tally.listed.len().min(detail.listed * 2)
 }
 
-fn numbers(tally: &Tally, detail: Detail) -> Value {
+fn numbers(tally: &DigestLines, detail: Detail) -> Value {
     let (first, last) = sides(&tally.numbers, detail.numbers);
     first.iter().chain(last).copied().collect()
 }
 
-fn context_fields(error: &InContext, detail: Detail) -> Value {
+fn context_fields(error: &LineInContext, detail: Detail) -> Value {
     let text = |line: &NumberedLine| cut(line.text.clone(), detail.text_bytes);
     let left_out = error.before.len().saturating_sub(detail.around);
     json!({
@@ -300,12 +302,12 @@ fn context_fields(error: &InContext, detail: Detail) -> Value {
 
 /// The last ones.
 fn endings(digest: &Digest, detail: Detail) -> Value {
-    let left_out = digest.endings.len().saturating_sub(detail.endings);
-    digest.endings.iter().skip(left_out).map(|line| ending_fields(line, detail)).collect()
+    let left_out = digest.tool_summaries.len().saturating_sub(detail.endings);
+    digest.tool_summaries.iter().skip(left_out).map(|line| ending_fields(line, detail)).collect()
 }
 
-fn ending_fields(line: &EndingLine, detail: Detail) -> Value {
-    let EndingLine { line, ending } = line;
+fn ending_fields(line: &ToolSummaryLine, detail: Detail) -> Value {
+    let ToolSummaryLine { line, summary: ending } = line;
     let mut fields = Map::new();
     fields.insert("tool".into(), ending.tool.into());
     fields.insert("line".into(), (*line).into());
@@ -335,8 +337,8 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::*;
-    use crate::output::digest::{DigestRequest, Reach, digest};
-    use crate::output::{LogSettings, open};
+    use crate::output::digest::{DigestLimits, DigestRequest, digest};
+    use crate::output::{LogStorage, open_log};
     use crate::spec::Stream;
 
     #[test]
@@ -356,12 +358,12 @@ mod tests {
 
     fn digest_of(bytes: &[u8]) -> Digest {
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
+            open_log(&LogStorage { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
         writer.append(Stream::Stdout, bytes);
         writer.close();
         digest(
             &reader.blocking(),
-            &DigestRequest { stream: None, from: 0, reach: Reach::default() },
+            &DigestRequest { stream: None, from: 0, limits: DigestLimits::default() },
         )
         .unwrap()
     }

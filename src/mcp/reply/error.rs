@@ -11,8 +11,8 @@ use crate::ids::{JobId, JobNumber};
 use crate::mcp::args::ArgError;
 use crate::mcp::cursor::CursorError;
 use crate::output::ReadBusy;
+use crate::output::json::QueryError;
 use crate::output::pattern::PatternError;
-use crate::output::query::QueryError;
 use crate::service::{FindError, InputError, SubmitError};
 
 /// Why a tool could not do what it was asked. A command that fails is not among these.

@@ -18,10 +18,10 @@ use super::verdict::verdict;
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::Outcome;
-use crate::output::digest::{Digest, DigestRequest, Reach, digest};
+use crate::output::digest::{Digest, DigestLimits, DigestRequest, digest};
 use crate::output::excerpt::{Budget, Excerpt, Section, excerpt, tail};
 use crate::output::views::Charset;
-use crate::output::{BlockingReader, LogReader, Page, PageEnd, PageRequest, views};
+use crate::output::{BlockingReader, LogPage, LogReader, PageEnd, PageRequest, views};
 
 /// Where a caller wanted to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,7 +164,7 @@ fn span(log: &BlockingReader, excerpt: &Excerpt, section: &Section) -> io::Resul
 /// all there: a gap is told by its own words.
 fn skipped_bytes(log: &BlockingReader, line: u64, start: u64) -> io::Result<u64> {
     let line_start = log.offset_of_line(line)?.unwrap_or(start).min(start);
-    let is_whole = log.missing(line_start..start) == 0;
+    let is_whole = log.missing_bytes(line_start..start) == 0;
     Ok(if is_whole { start - line_start } else { 0 })
 }
 
@@ -225,34 +225,34 @@ fn joined(excerpt: &Excerpt) -> (String, Option<Cut>) {
 }
 
 pub(super) fn shown_raw(log: &BlockingReader, request: &PageRequest) -> io::Result<Shown> {
-    let page = log.page(request)?;
+    let page = log.read_page(request)?;
     let text = STANDARD.encode(&page.bytes);
     Ok(Shown { text, form: Form::Base64, ..placed(log, request, &page)? })
 }
 
 pub(super) fn shown_dump(log: &BlockingReader, request: &PageRequest) -> io::Result<Shown> {
-    let page = log.page(request)?;
-    let text = views::dump(&log.stretches(request, &page)?);
+    let page = log.read_page(request)?;
+    let text = views::hexdump_extents(&log.read_extents(request, &page)?);
     Ok(Shown { text, form: Form::Hexdump, ..placed(log, request, &page)? })
 }
 
 pub(super) fn shown_page(log: &BlockingReader, request: &PageRequest) -> io::Result<Shown> {
     let charset = log.charset()?;
     let request = &PageRequest { from: charset.aligned(request.from), ..*request };
-    let page = log.page_in(request, charset)?;
+    let page = log.read_page_in(request, charset)?;
     if views::is_binary_in(&page.bytes, charset) {
         return described(log, request, &page, request.max_bytes);
     }
-    let options = views::ViewOptions { long: views::Long::KeepFirst, ..Default::default() };
+    let options = views::ViewOptions { long: views::LongLines::KeepFirst, ..Default::default() };
     let placed = placed(log, request, &page)?;
-    let text = views::text_in(page.bytes, charset, options);
+    let text = views::render_text_in(page.bytes, charset, options);
     let bad_bytes = text.bad_bytes as u64;
     let form = text_form(charset);
     Ok(Shown { text: text.text, bad_bytes, form, ..placed })
 }
 
 /// Where a page lies; its text is still to come.
-fn placed(log: &BlockingReader, request: &PageRequest, page: &Page) -> io::Result<Shown> {
+fn placed(log: &BlockingReader, request: &PageRequest, page: &LogPage) -> io::Result<Shown> {
     let is_whole = page.start == 0 && page.end >= page.total_bytes;
     let spans = if is_whole || page.bytes.is_empty() {
         Vec::new()
@@ -280,7 +280,7 @@ fn placed(log: &BlockingReader, request: &PageRequest, page: &Page) -> io::Resul
 fn binary(log: &BlockingReader, excerpt: &Excerpt, budget: Budget) -> io::Result<Option<Shown>> {
     let request =
         PageRequest { from: excerpt.from, stream: None, max_bytes: SNIFFED_BYTES, max_lines: 0 };
-    let page = log.page_in(&request, excerpt.charset)?;
+    let page = log.read_page_in(&request, excerpt.charset)?;
     let is_binary = views::is_binary_in(&page.bytes, excerpt.charset);
     is_binary.then(|| described(log, &request, &page, budget.max_bytes)).transpose()
 }
@@ -289,7 +289,7 @@ fn binary(log: &BlockingReader, excerpt: &Excerpt, budget: Budget) -> io::Result
 fn described(
     log: &BlockingReader,
     request: &PageRequest,
-    page: &Page,
+    page: &LogPage,
     room: usize,
 ) -> io::Result<Shown> {
     let mime = views::mime(&page.bytes).to_owned();
@@ -355,7 +355,7 @@ async fn read_in<T: Send + 'static>(
     memory: usize,
     read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
 ) -> Result<T, ToolError> {
-    let memory = match log.is_at_hand() {
+    let memory = match log.is_cheap_to_read() {
         true => None,
         false => Some(log.reserve(memory, MEMORY_WAIT).await?),
     };
@@ -375,7 +375,7 @@ pub(crate) async fn show_digest(
     fit: &Fit,
 ) -> Result<Answer, ToolError> {
     let PageRequest { from, stream, .. } = request;
-    let wanted = DigestRequest { stream, from, reach: Reach::default() };
+    let wanted = DigestRequest { stream, from, limits: DigestLimits::default() };
     let digest = read(job, log, move |log| digest(log, &wanted)).await?;
     let room = request.max_bytes.min(DIGEST_BYTES);
     let has_room = |detail: &Detail| told(&digest, *detail).len() <= room;
@@ -390,7 +390,7 @@ pub(crate) async fn glance(
     log: &LogReader,
     request: PageRequest,
 ) -> Result<Digest, ToolError> {
-    let wanted = DigestRequest { stream: request.stream, from: 0, reach: Reach::GLANCE };
+    let wanted = DigestRequest { stream: request.stream, from: 0, limits: DigestLimits::QUICK };
     read(job, log, move |log| digest(log, &wanted)).await
 }
 
@@ -435,12 +435,12 @@ fn looked_at(digest: &Digest) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::{LogSettings, open};
+    use crate::output::{LogStorage, open_log};
     use crate::spec::Stream;
 
     fn log_of(bytes: &[u8]) -> LogReader {
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
+            open_log(&LogStorage { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
         writer.append(Stream::Stdout, bytes);
         writer.close();
         reader

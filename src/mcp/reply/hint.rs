@@ -8,7 +8,7 @@ use super::format::{size, soon};
 use crate::ids::JobId;
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{JobEnding, Outcome};
-use crate::output::{PageEnd, Progress};
+use crate::output::{LogProgress, PageEnd};
 
 /// What to do after an answer about one job; nothing where all is said.
 pub(crate) fn after_job(job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
@@ -36,7 +36,7 @@ pub(crate) fn after_job(job: &Snapshot, shown: Option<&Shown>) -> Option<String>
 }
 
 /// What can still be read.
-fn kept(ending: &JobEnding, output: &Progress) -> String {
+fn kept(ending: &JobEnding, output: &LogProgress) -> String {
     match (&ending.outcome, output.lost_bytes()) {
         // What it wrote past its limit was never taken.
         (Outcome::Limit { which }, 0) if which.is_output_limit() => {

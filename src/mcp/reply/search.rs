@@ -13,15 +13,15 @@ use super::verdict::{ended, verdict};
 use crate::ids::JobId;
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{Snapshot, State};
-use crate::output::query::{QueryInput, QueryResult};
-use crate::output::search::{Found, FoundLine, Select};
+use crate::output::json::{QueryInput, QueryResult};
+use crate::output::search::{FoundLine, SearchResult, Select};
 use crate::output::{PageEnd, PageRequest};
 use crate::spec::Stream;
 
 /// The lines of a job that were looked for, with their numbers and their context.
 pub(crate) fn matches_answer(
     job: &Snapshot,
-    found: &Found,
+    found: &SearchResult,
     asked: &SearchCall,
     request: PageRequest,
 ) -> Answer {
@@ -44,7 +44,7 @@ pub(crate) fn matches_answer(
 }
 
 /// The listing as the part of the output that is shown.
-pub(super) fn listed(found: &Found, request: PageRequest) -> Shown {
+pub(super) fn listed(found: &SearchResult, request: PageRequest) -> Shown {
     Shown {
         start: request.from.min(found.searched_to),
         end: found.resume,
@@ -55,7 +55,7 @@ pub(super) fn listed(found: &Found, request: PageRequest) -> Shown {
 }
 
 /// How far a search came whose time was over.
-pub(super) fn searched(job: &Snapshot, found: &Found) -> Option<String> {
+pub(super) fn searched(job: &Snapshot, found: &SearchResult) -> Option<String> {
     found.time_over.then(|| {
         let to = found.searched_to;
         let total = job.output.total_bytes.max(1);
@@ -65,18 +65,18 @@ pub(super) fn searched(job: &Snapshot, found: &Found) -> Option<String> {
 }
 
 /// How many bytes were looked at.
-fn searched_bytes(found: &Found, from: u64) -> u64 {
+fn searched_bytes(found: &SearchResult, from: u64) -> u64 {
     let passed = found.searched_to.saturating_sub(from);
     if found.time_over { passed } else { passed.saturating_sub(found.missing_bytes) }
 }
 
 /// How much there was nothing left of to search.
-pub(super) fn missing(found: &Found) -> Option<String> {
+pub(super) fn missing(found: &SearchResult) -> Option<String> {
     (found.missing_bytes > 0).then(|| format!("{} not there to search", size(found.missing_bytes)))
 }
 
 /// `1 of 12 lines matches`, of those that were searched: of one stream, or from a place on.
-pub(super) fn tally(found: &Found, select: Select, request: PageRequest) -> String {
+pub(super) fn tally(found: &SearchResult, select: Select, request: PageRequest) -> String {
     let lines = match request.stream {
         Some(stream) => {
             let one = format!("{} line", stream.name());
@@ -104,7 +104,7 @@ fn verb(matches: u64, lines: u64, select: Select) -> &'static str {
 }
 
 /// `22: a match`, `21- its context`, and `--` between what does not follow on each other.
-fn listing(found: &Found) -> String {
+fn listing(found: &SearchResult) -> String {
     let mut text = String::new();
     let mut expected = None;
     for line in &found.lines {
@@ -190,7 +190,7 @@ const NAMED_JOBS: usize = 20;
 pub(crate) struct FoundIn {
     pub(crate) job: Snapshot,
     pub(crate) command: String,
-    pub(crate) found: Found,
+    pub(crate) found: SearchResult,
 }
 
 /// How a search over several jobs went.
@@ -217,7 +217,7 @@ impl Across {
     }
 
     /// Counts what was found in one more job.
-    pub(crate) fn note(&mut self, found: &Found) {
+    pub(crate) fn note(&mut self, found: &SearchResult) {
         self.searched += usize::from(!found.time_over);
         self.matching += usize::from(found.matches > 0);
         self.matches += found.matches;
@@ -235,8 +235,11 @@ impl Across {
 
 /// Cuts listings so that together they fit on a page: first one match of each job while there
 /// is room, then the jobs take turns, line by line. Says how many jobs have room.
-pub(crate) fn share<'f>(found: impl Iterator<Item = &'f mut Found>, page: PageRequest) -> usize {
-    let mut found: Vec<&mut Found> = found.collect();
+pub(crate) fn share<'f>(
+    found: impl Iterator<Item = &'f mut SearchResult>,
+    page: PageRequest,
+) -> usize {
+    let mut found: Vec<&mut SearchResult> = found.collect();
     let lines = if page.max_lines == 0 { usize::MAX } else { page.max_lines };
     let mut room = Room { bytes: page.max_bytes, lines };
     let mut taken: Vec<usize> = Vec::new();
@@ -272,7 +275,7 @@ impl Room {
     }
 }
 
-fn take_turns(found: &[&mut Found], taken: &mut [usize], room: &mut Room) {
+fn take_turns(found: &[&mut SearchResult], taken: &mut [usize], room: &mut Room) {
     let mut took = true;
     while took {
         took = false;
@@ -287,7 +290,7 @@ fn take_turns(found: &[&mut Found], taken: &mut [usize], room: &mut Room) {
 }
 
 /// How many lines of a listing it takes to show a match.
-fn to_first_match(found: &Found) -> usize {
+fn to_first_match(found: &SearchResult) -> usize {
     let before = found.lines.iter().take_while(|line| !line.is_match).count();
     found.lines.len().min(before + 1)
 }
@@ -297,7 +300,7 @@ fn cost(lines: &[FoundLine]) -> usize {
 }
 
 /// Leaves so many lines of a listing; the rest is found by going on.
-fn cut_listing(found: &mut Found, lines: usize) {
+fn cut_listing(found: &mut SearchResult, lines: usize) {
     if let Some(first) = found.lines.get(lines) {
         (found.next, found.resume) = (Some(first.offset), first.offset);
         found.end_kind = PageEnd::More;
@@ -470,8 +473,8 @@ mod tests {
         assert_eq!(said, "4 of 12 stderr lines match from bytes:9 on");
     }
 
-    fn found(matches: u64, searched_lines: u64) -> Found {
-        Found {
+    fn found(matches: u64, searched_lines: u64) -> SearchResult {
+        SearchResult {
             lines: Vec::new(),
             matches,
             searched_lines,
@@ -506,12 +509,12 @@ mod tests {
 mod found_jobs_tests {
     use super::*;
 
-    fn found(lines: usize, bytes: usize) -> Found {
+    fn found(lines: usize, bytes: usize) -> SearchResult {
         let line = |number: u64| {
             let text = vec![b'x'; bytes];
             FoundLine { number, offset: number * 1000, is_match: true, text }
         };
-        Found {
+        SearchResult {
             lines: (1..=lines as u64).map(line).collect(),
             matches: lines as u64,
             searched_lines: lines as u64,
@@ -525,7 +528,7 @@ mod found_jobs_tests {
     }
 
     #[track_caller]
-    fn check(mut jobs: Vec<Found>, max_bytes: usize, max_lines: usize, expected: &[usize]) {
+    fn check(mut jobs: Vec<SearchResult>, max_bytes: usize, max_lines: usize, expected: &[usize]) {
         let page = PageRequest { from: 0, stream: None, max_bytes, max_lines };
         let room = share(jobs.iter_mut(), page);
         let lines: Vec<usize> = jobs[..room].iter().map(|found| found.lines.len()).collect();

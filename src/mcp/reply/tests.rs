@@ -18,7 +18,7 @@ use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{JobEnding, KillNote, LimitKind, Outcome, ResourceUsage, StartError, StopBy};
 use crate::output::excerpt::ErrorLine;
 use crate::output::redaction::Redactor;
-use crate::output::{PageEnd, Progress};
+use crate::output::{LogProgress, PageEnd};
 use crate::service::{FindError, Liveness, QueuePlace, WaitsFor};
 
 fn snapshot(job: u64, state: State, elapsed_ms: u64) -> Snapshot {
@@ -27,7 +27,7 @@ fn snapshot(job: u64, state: State, elapsed_ms: u64) -> Snapshot {
         state,
         elapsed: Duration::from_millis(elapsed_ms),
         queued: Duration::ZERO,
-        output: Progress::default(),
+        output: LogProgress::default(),
         quiet_for: None,
         survivors: Vec::new(),
         confinement: GrantedConfinement::NOTHING,
@@ -58,7 +58,7 @@ fn exited(job: u64, code: i32, elapsed_ms: u64) -> Snapshot {
 
 /// The same job, with so much output.
 fn wrote(mut job: Snapshot, lines: u64, total_bytes: u64) -> Snapshot {
-    job.output = Progress { lines, total_bytes, closed: true, ..Progress::default() };
+    job.output = LogProgress { lines, total_bytes, closed: true, ..LogProgress::default() };
     job
 }
 

@@ -549,13 +549,13 @@ mod tests {
     use crate::mcp::snapshot::State;
     use crate::outcome::{JobEnding, ResourceUsage};
     use crate::output::BlockingReader;
-    use crate::output::{LogReader, LogSettings, PageRequest, open};
+    use crate::output::{LogReader, LogStorage, PageRequest, open_log};
     use crate::spec::Stream;
     use crate::trace::TraceContext;
 
     fn log_of(bytes: &[u8]) -> LogReader {
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
+            open_log(&LogStorage { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
         writer.append(Stream::Stdout, bytes);
         writer.close();
         reader

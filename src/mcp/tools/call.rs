@@ -19,7 +19,7 @@ use crate::mcp::approvals::Answered;
 use crate::mcp::reply::{Answer, Fit, Shown, TokenBudget, ToolError};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
-use crate::output::Patience;
+use crate::output::ScanDeadline;
 use crate::output::{BlockingReader, LogReader, ReadBusy, ReadPermit, scan_with};
 use crate::service::{ApprovalQuestion, JobHandle, ParkedSubmission, TenantClient};
 
@@ -89,7 +89,7 @@ impl Call<'_> {
         &self,
         log: &LogReader,
         memory: ReadPermit,
-        scan: impl FnOnce(&BlockingReader, &Patience) -> T + Send + 'static,
+        scan: impl FnOnce(&BlockingReader, &ScanDeadline) -> T + Send + 'static,
     ) -> io::Result<(T, ReadPermit)> {
         let scan = move |logs: &[BlockingReader], patience: &_| scan(&logs[0], patience);
         self.scan_all(slice::from_ref(log), memory, scan).await
@@ -100,7 +100,7 @@ impl Call<'_> {
         &self,
         logs: &[LogReader],
         memory: ReadPermit,
-        scan: impl FnOnce(&[BlockingReader], &Patience) -> T + Send + 'static,
+        scan: impl FnOnce(&[BlockingReader], &ScanDeadline) -> T + Send + 'static,
     ) -> io::Result<(T, ReadPermit)> {
         let scan = move |logs: &[BlockingReader], patience: &_| (scan(logs, patience), memory);
         scan_until(self.settings.search_time, &self.request.ct, logs, scan).await
@@ -137,9 +137,9 @@ async fn scan_until<T: Send + 'static>(
     time: Duration,
     cancelled: &CancellationToken,
     logs: &[LogReader],
-    scan: impl FnOnce(&[BlockingReader], &Patience) -> T + Send + 'static,
+    scan: impl FnOnce(&[BlockingReader], &ScanDeadline) -> T + Send + 'static,
 ) -> io::Result<T> {
-    let (patience, leash) = Patience::start(time);
+    let (patience, leash) = ScanDeadline::start(time);
     let mut scanning = pin!(scan_with(logs, time, move |logs| scan(logs, &patience)));
     tokio::select! {
         biased;
@@ -286,17 +286,17 @@ mod tests {
     use std::thread::yield_now;
 
     use super::*;
-    use crate::output::{LogSettings, open};
+    use crate::output::{LogStorage, open_log};
 
     const LONG: Duration = Duration::from_secs(3600);
     const SOON: Duration = Duration::from_secs(60);
 
     fn log() -> LogReader {
-        open(&LogSettings { memory_bytes: 1, spill_dir: std::env::temp_dir().into() }).1
+        open_log(&LogStorage { memory_bytes: 1, spill_dir: std::env::temp_dir().into() }).1
     }
 
     /// Scans until patience is over, and tells when it begins and when it ends.
-    fn scan_on(tell: Sender<()>) -> impl FnOnce(&[BlockingReader], &Patience) + Send + 'static {
+    fn scan_on(tell: Sender<()>) -> impl FnOnce(&[BlockingReader], &ScanDeadline) + Send + 'static {
         move |_, patience| {
             tell.send(()).ok();
             while !patience.is_over() {

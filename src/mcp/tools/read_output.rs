@@ -14,7 +14,7 @@ use crate::mcp::resources::{Address, ByteRange};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
-use crate::output::query::{memory_of, query};
+use crate::output::json::{query_json, query_memory};
 use crate::output::{BlockingReader, LogReader, PageRequest};
 use crate::service::JobHandle;
 use crate::spec::Stream;
@@ -52,7 +52,7 @@ pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answe
     let job = call.client.find(call.client.job(id)).await?;
     let wish = Wish::read(args, &job, stream, call.settings).await?;
     let log = job.output().clone();
-    log.check().await.map_err(|source| ToolError::Read { job: job.id(), source })?;
+    log.check_files().await.map_err(|source| ToolError::Read { job: job.id(), source })?;
     let now = Snapshot::take_often(call.client, &job).await;
     let bare = call.fit(&call.about(&now, None));
     let mut fit = bare.for_page(wish.max_bytes, call.settings.page_bytes);
@@ -66,10 +66,10 @@ pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answe
         Form::Query(expression) => {
             let page = wish.request(&job, fit.size()).await?;
             let expression = expression.clone();
-            let memory = call.reserve(&log, memory_of(&log, page.stream)).await?;
+            let memory = call.reserve(&log, query_memory(&log, page.stream)).await?;
             let most = memory.bytes();
             let scan = move |log: &BlockingReader, patience: &_| {
-                query(log, page.stream, &expression, most, patience)
+                query_json(log, page.stream, &expression, most, patience)
             };
             let scanned = call.scan(&log, memory, scan).await;
             let (result, _memory) =

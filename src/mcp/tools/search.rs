@@ -6,9 +6,9 @@ use crate::mcp::reply::{
     Across, Answer, Fit, FoundIn, SearchCall, ToolError, jobs_answer, matches_answer, share,
 };
 use crate::mcp::snapshot::Snapshot;
-use crate::output::pattern::Pattern;
+use crate::output::pattern::LinePattern;
 use crate::output::search::search_each;
-use crate::output::search::{Found, SearchRequest, Select, search};
+use crate::output::search::{SearchRequest, SearchResult, Select, search};
 use crate::output::{BlockingReader, LogReader, PageRequest};
 use crate::service::JobHandle;
 
@@ -28,7 +28,7 @@ const fn memory_of(page: PageRequest) -> usize {
 /// What is looked for.
 #[derive(Debug, Clone)]
 pub(super) struct Grep {
-    pattern: Pattern,
+    pattern: LinePattern,
     asked: SearchCall,
 }
 
@@ -58,7 +58,7 @@ impl Grep {
     }
 
     fn new(asked: SearchCall) -> Result<Self, ToolError> {
-        Ok(Self { pattern: Pattern::new(&asked.pattern)?, asked })
+        Ok(Self { pattern: LinePattern::new(&asked.pattern)?, asked })
     }
 
     fn request(&self, page: PageRequest) -> SearchRequest<'_> {
@@ -146,7 +146,7 @@ async fn search_jobs(
     jobs: Vec<JobHandle>,
     grep: Grep,
     page: PageRequest,
-) -> Result<(Vec<(JobHandle, Found)>, Across), ToolError> {
+) -> Result<(Vec<(JobHandle, SearchResult)>, Across), ToolError> {
     let logs: Vec<LogReader> = jobs.iter().map(|job| job.output().clone()).collect();
     let mut across = Across::of(jobs.len());
     let Some(log) = logs.first() else { return Ok((Vec::new(), across)) };

@@ -20,7 +20,7 @@ use crate::mcp::reply::{
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::snapshot::Snapshot;
 use crate::output::excerpt::Budget;
-use crate::output::pattern::Pattern;
+use crate::output::pattern::LinePattern;
 use crate::output::{BlockingReader, LogReader, PageEnd, PageRequest, views};
 use crate::service::{JobHandle, TenantClient};
 
@@ -272,7 +272,7 @@ impl Wish {
             jobs,
             mode: args.choice("mode", &modes)?.unwrap_or(Mode::Any),
             signs: Signs {
-                until: args.text("until")?.as_deref().map(Pattern::new).transpose()?,
+                until: args.text("until")?.as_deref().map(LinePattern::new).transpose()?,
                 quiet: args.seconds("quiet_s")?,
             },
             port: args.whole("port", PORTS)?.and_then(|port| u16::try_from(port).ok()),
@@ -296,7 +296,7 @@ pub(super) enum Mode {
 #[derive(Debug, Default)]
 pub(super) struct Signs {
     /// A line of its output that matches.
-    pub(super) until: Option<Pattern>,
+    pub(super) until: Option<LinePattern>,
     /// No output for so long.
     pub(super) quiet: Option<Duration>,
 }
@@ -362,7 +362,7 @@ impl<'a> Wait<'a> {
 
     /// The first line that matches. A log that ends without one, or cannot be read, has none: its
     /// job still ends.
-    async fn line(&self, until: Option<&Pattern>) -> Matched {
+    async fn line(&self, until: Option<&LinePattern>) -> Matched {
         let Some(pattern) = until else { return pending().await };
         match first_match(self.job.output(), self.from, pattern).await {
             Ok(Some(line)) => line,
@@ -442,12 +442,12 @@ pub(super) struct Matched {
 pub(super) async fn first_match(
     log: &LogReader,
     from: u64,
-    pattern: &Pattern,
+    pattern: &LinePattern,
 ) -> io::Result<Option<Matched>> {
     let mut at = log.read_with(move |log| line_start(log, from)).await?;
     loop {
         let request = PageRequest { from: at, stream: None, max_bytes: STEP_BYTES, max_lines: 0 };
-        let page = log.read_with(move |log| log.page(&request)).await?;
+        let page = log.read_with(move |log| log.read_page(&request)).await?;
         let known = usize::try_from(from.saturating_sub(at)).unwrap_or(usize::MAX);
         if let Some((index, end)) = matching_line(&page.bytes, known, pattern) {
             let end = at.saturating_add(end as u64).min(page.end);
@@ -480,13 +480,13 @@ fn line_start(log: &BlockingReader, from: u64) -> io::Result<u64> {
 
 /// The index of the first line that matches and has bytes after those that are known, and where in
 /// the bytes it ends.
-fn matching_line(bytes: &[u8], known: usize, pattern: &Pattern) -> Option<(u64, usize)> {
+fn matching_line(bytes: &[u8], known: usize, pattern: &LinePattern) -> Option<(u64, usize)> {
     let options = views::ViewOptions {
         ansi: views::Ansi::StripLines,
         fold: views::Fold::Off,
-        long: views::Long::Keep,
+        long: views::LongLines::Keep,
     };
-    let shown = views::text(bytes, options);
+    let shown = views::render_text(bytes, options);
     let places = bytes.split(|byte| *byte == b'\n').scan(0, |next, line| {
         let place = *next..*next + line.len();
         *next = place.end + 1;
@@ -507,7 +507,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::output::{LogSettings, LogWriter, open};
+    use crate::output::{LogStorage, LogWriter, open_log};
     use crate::spec::Stream;
 
     fn refused(given: Value) -> String {
@@ -543,10 +543,10 @@ mod tests {
     }
 
     fn log() -> (LogWriter, LogReader) {
-        open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() })
+        open_log(&LogStorage { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() })
     }
 
-    async fn line_of(log: &LogReader, from: u64, pattern: &Pattern) -> Option<u64> {
+    async fn line_of(log: &LogReader, from: u64, pattern: &LinePattern) -> Option<u64> {
         first_match(log, from, pattern).await.unwrap().map(|matched| matched.line)
     }
 
@@ -554,7 +554,7 @@ mod tests {
     async fn a_line_is_found_when_its_last_part_arrives() {
         let (mut writer, reader) = log();
         writer.append(Stream::Stdout, b"one\nReady on ");
-        let pattern = Pattern::new("Ready on port").unwrap();
+        let pattern = LinePattern::new("Ready on port").unwrap();
         let waiting = tokio::spawn(async move { first_match(&reader, 0, &pattern).await.unwrap() });
         tokio::task::yield_now().await;
         writer.append(Stream::Stdout, b"port 80");
@@ -566,7 +566,7 @@ mod tests {
         let (mut writer, reader) = log();
         let seen = writer.append(Stream::Stdout, b"ready\n").total_bytes;
         writer.close();
-        let pattern = Pattern::new("ready").unwrap();
+        let pattern = LinePattern::new("ready").unwrap();
         assert_eq!(first_match(&reader, seen, &pattern).await.unwrap(), None);
         assert_eq!(line_of(&reader, 0, &pattern).await, Some(1));
     }
@@ -575,26 +575,26 @@ mod tests {
     async fn a_line_that_was_seen_in_part_counts_once_more_of_it_is_there() {
         let (mut writer, reader) = log();
         let seen = writer.append(Stream::Stdout, b"one\nReady? ").total_bytes;
-        let pattern = Pattern::new("^Ready").unwrap();
+        let pattern = LinePattern::new("^Ready").unwrap();
         let late = reader.clone();
         let waiting = tokio::spawn(async move { line_of(&late, seen, &pattern).await });
         tokio::task::yield_now().await;
         // That it ends is no news.
         writer.append(Stream::Stdout, b"\nmore\nReady again\n");
         assert_eq!(waiting.await.unwrap(), Some(4));
-        let pattern = Pattern::new("gain$").unwrap();
+        let pattern = LinePattern::new("gain$").unwrap();
         let inside = reader.progress().total_bytes - 3;
         assert_eq!(line_of(&reader, inside, &pattern).await, Some(4));
         writer.append(Stream::Stdout, b"\n");
         let end = reader.progress().total_bytes - 1;
-        assert_eq!(line_of(&reader, end, &Pattern::new("^$").unwrap()).await, Some(5));
+        assert_eq!(line_of(&reader, end, &LinePattern::new("^$").unwrap()).await, Some(5));
     }
 
     #[tokio::test]
     async fn a_match_far_inside_a_long_line_counts() {
         let (mut writer, reader) = log();
         writer.append(Stream::Stdout, format!("{}ready\n", "x".repeat(5000)).as_bytes());
-        let pattern = Pattern::new("ready$").unwrap();
+        let pattern = LinePattern::new("ready$").unwrap();
         assert_eq!(line_of(&reader, 0, &pattern).await, Some(1));
     }
 
@@ -602,7 +602,7 @@ mod tests {
     async fn colours_do_not_hide_a_match() {
         let (mut writer, reader) = log();
         writer.append(Stream::Stdout, b"a\nb\n\x1b[32mserver\x1b[0m up\n");
-        let pattern = Pattern::new("^server up$").unwrap();
+        let pattern = LinePattern::new("^server up$").unwrap();
         assert_eq!(line_of(&reader, 0, &pattern).await, Some(3));
     }
 }

@@ -1,7 +1,7 @@
 //! The formats of tools that take more than the start of a line to read: a function for each row of
 //! the table in `formats.rs`.
 
-use super::formats::{Counts, Kept, Line, Seen};
+use super::formats::{FormatState, OutputLine, RememberedLine, ToolCounts};
 
 /// The number before a word: 3 for `passed` in `2 failed, 3 passed`.
 pub(super) fn before(text: &str, wanted: &[&str]) -> Option<u64> {
@@ -25,7 +25,7 @@ pub(super) fn add(count: &mut Option<u64>, more: Option<u64>) {
     }
 }
 
-pub(super) fn read_cargo_build(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_cargo_build(seen: &mut FormatState, line: OutputLine<'_>) {
     let text = line.text;
     let warnings = || before(text, &["warning", "warnings"]);
     if text.starts_with("error: could not compile `") {
@@ -43,7 +43,7 @@ pub(super) fn read_cargo_build(seen: &mut Seen, line: Line<'_>) {
     }
 }
 
-pub(super) fn read_cargo_test(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_cargo_test(seen: &mut FormatState, line: OutputLine<'_>) {
     let text = line.text;
     if let Some(name) = text.strip_prefix("test ").and_then(|it| it.strip_suffix(" ... FAILED")) {
         seen.failed(name);
@@ -57,12 +57,12 @@ pub(super) fn read_cargo_test(seen: &mut Seen, line: Line<'_>) {
     }
 }
 
-pub(super) fn read_panic(seen: &mut Seen, line: Line<'_>) {
-    if let Some(Kept { offset, text: place }) = seen.begun.take() {
+pub(super) fn read_panic(seen: &mut FormatState, line: OutputLine<'_>) {
+    if let Some(RememberedLine { offset, text: place }) = seen.begun.take() {
         if line.text.is_empty() {
-            seen.told = Some(Kept { offset, text: format!("panicked at {place}") });
+            seen.told = Some(RememberedLine { offset, text: format!("panicked at {place}") });
         } else {
-            seen.told = Some(Kept { offset, ..line.keep() });
+            seen.told = Some(RememberedLine { offset, ..line.keep() });
             seen.place = Some(place);
         }
     }
@@ -91,7 +91,7 @@ const PYTEST_OUTCOMES: [&str; 11] = [
     "rerun",
 ];
 
-pub(super) fn read_pytest(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_pytest(seen: &mut FormatState, line: OutputLine<'_>) {
     let name = line.text.strip_prefix("FAILED ").or(line.text.strip_prefix("ERROR "));
     if let Some(name) = name.filter(|name| name.contains(".py")) {
         return seen.failed(name.split(" - ").next().unwrap_or(name));
@@ -104,16 +104,16 @@ pub(super) fn read_pytest(seen: &mut Seen, line: Line<'_>) {
         number.parse::<u64>().is_ok() && PYTEST_OUTCOMES.contains(&word)
     };
     if is_time && (outcomes == "no tests ran" || outcomes.split(", ").all(is_outcome)) {
-        seen.summary(Line { text: outcomes, ..line });
+        seen.read_test_counts(OutputLine { text: outcomes, ..line });
         seen.counts.errors = before(outcomes, &["error", "errors"]);
         seen.counts.warnings = before(outcomes, &["warning", "warnings"]);
         seen.told = Some(line.keep_as(said));
     }
 }
 
-pub(super) fn read_unittest(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_unittest(seen: &mut FormatState, line: OutputLine<'_>) {
     let text = line.text;
-    let ran = |begun: &Kept| before(&begun.text, &["test", "tests"]);
+    let ran = |begun: &RememberedLine| before(&begun.text, &["test", "tests"]);
     // FAIL: test_adds (test_sum.Sums.test_adds)
     let failed = text.strip_prefix("FAIL: ").or(text.strip_prefix("ERROR: "));
     let failed = failed.and_then(|rest| rest.split_once(" ("));
@@ -128,7 +128,7 @@ pub(super) fn read_unittest(seen: &mut Seen, line: Line<'_>) {
     {
         let of = |word| after(text, word).unwrap_or(0);
         let (failed, errors, skipped) = (of("failures"), of("errors"), of("skipped"));
-        seen.counts = Counts {
+        seen.counts = ToolCounts {
             passed: Some(ran.saturating_sub(failed + errors + skipped)),
             failed: Some(failed),
             skipped: Some(skipped).filter(|skipped| *skipped > 0),
@@ -139,28 +139,28 @@ pub(super) fn read_unittest(seen: &mut Seen, line: Line<'_>) {
     }
 }
 
-pub(super) fn read_jest(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_jest(seen: &mut FormatState, line: OutputLine<'_>) {
     if let Some(name) = line.text.strip_prefix("  ● ").filter(|name| *name != "Console") {
         seen.failed(name);
     } else if line.text.starts_with("Tests: ") && line.text.ends_with(" total") {
-        seen.summary(line);
+        seen.read_test_counts(line);
     }
 }
 
-pub(super) fn read_vitest(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_vitest(seen: &mut FormatState, line: OutputLine<'_>) {
     let text = line.text.trim();
     if let Some(name) = text.strip_prefix("FAIL  ").filter(|name| name.contains(" > ")) {
         seen.failed(name);
     } else if text.starts_with("Tests  ") && text.ends_with(')') {
-        seen.summary(line);
+        seen.read_test_counts(line);
     }
 }
 
-pub(super) fn read_mocha(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_mocha(seen: &mut FormatState, line: OutputLine<'_>) {
     let text = line.text.trim();
     let is_time = text.ends_with("s)") || text.ends_with("m)");
     if let Some(passed) = before(text, &["passing"]).filter(|_| is_time) {
-        seen.counts = Counts { passed: Some(passed), failed: Some(0), ..Counts::default() };
+        seen.counts = ToolCounts { passed: Some(passed), failed: Some(0), ..ToolCounts::default() };
         seen.told = Some(line.keep());
     } else if seen.told.is_some() && text.ends_with(" failing") {
         seen.counts.failed = before(text, &["failing"]);
@@ -174,7 +174,7 @@ const NPM_DETAILS: [&str; 7] =
     ["code ", "errno ", "syscall ", "path ", "command ", "dest ", "A complete log "];
 
 /// Begun is the code of a failure, and settled once its message is known.
-pub(super) fn read_npm(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_npm(seen: &mut FormatState, line: OutputLine<'_>) {
     let failure = line.text.strip_prefix("npm error ").or(line.text.strip_prefix("npm ERR! "));
     if let Some(said) = failure.map(str::trim) {
         if let Some(code) = said.strip_prefix("code ") {
@@ -187,8 +187,8 @@ pub(super) fn read_npm(seen: &mut Seen, line: Line<'_>) {
         {
             let message = line.keep_as(said);
             seen.told = Some(match &seen.begun {
-                Some(Kept { offset, text }) => {
-                    Kept { offset: *offset, text: format!("{text}: {}", message.text) }
+                Some(RememberedLine { offset, text }) => {
+                    RememberedLine { offset: *offset, text: format!("{text}: {}", message.text) }
                 }
                 None => message,
             });
@@ -204,7 +204,7 @@ pub(super) fn read_npm(seen: &mut Seen, line: Line<'_>) {
 }
 
 /// Begun is the last error, and settled once its innermost frame outside of node itself is known.
-pub(super) fn read_node(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_node(seen: &mut FormatState, line: OutputLine<'_>) {
     // SyntaxError: …, Error [CODE]: …, Uncaught TypeError: …
     let error = line.text.strip_prefix("Uncaught ").unwrap_or(line.text);
     let error = error.split([':', ' ']).next().unwrap_or_default();
@@ -229,7 +229,7 @@ fn node_frame(text: &str) -> Option<&str> {
     is_own.then(|| place.rsplit('/').next().unwrap_or(place))
 }
 
-pub(super) fn read_tsc(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_tsc(seen: &mut FormatState, line: OutputLine<'_>) {
     let code = line.text.split_once("error TS").and_then(|(_, code)| code.split_once(':'));
     if code.is_some_and(|(code, _)| code.parse::<u32>().is_ok()) {
         seen.error(line);
@@ -237,7 +237,7 @@ pub(super) fn read_tsc(seen: &mut Seen, line: Line<'_>) {
 }
 
 /// The last package that failed is told, else the last one; settled once one has failed.
-pub(super) fn read_go_test(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_go_test(seen: &mut FormatState, line: OutputLine<'_>) {
     let text = line.text.trim_start();
     let test = text.strip_prefix("--- ").and_then(|test| test.split_once(": "));
     // A test counts with all that is nested in it.
@@ -261,7 +261,7 @@ pub(super) fn read_go_test(seen: &mut Seen, line: Line<'_>) {
 }
 
 /// C and C++ compilers, javac and the linker. The first error is told, else the first warning.
-pub(super) fn read_compiler(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_compiler(seen: &mut FormatState, line: OutputLine<'_>) {
     const COMPLAINTS: [(&str, bool); 3] =
         [(": error: ", true), (": fatal error: ", true), (": warning: ", false)];
     let complaint = if line.text.contains(": undefined reference to `") {
@@ -301,7 +301,7 @@ fn compiler_of(place: &str) -> Option<&'static str> {
     }
 }
 
-pub(super) fn read_make(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_make(seen: &mut FormatState, line: OutputLine<'_>) {
     let after_name = line.text.strip_prefix('g').unwrap_or(line.text).strip_prefix("make");
     let level = after_name.and_then(|rest| rest.split_once(": *** "));
     if level.is_some_and(|(level, _)| {
@@ -312,7 +312,7 @@ pub(super) fn read_make(seen: &mut Seen, line: Line<'_>) {
 }
 
 /// The first target that failed is told, once the build has stopped.
-pub(super) fn read_ninja(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_ninja(seen: &mut FormatState, line: OutputLine<'_>) {
     let is_stop = line.text.starts_with("ninja: build stopped: ");
     let is_failure = seen.begun.is_none() && line.text.starts_with("FAILED: ");
     if is_failure {
@@ -324,7 +324,7 @@ pub(super) fn read_ninja(seen: &mut Seen, line: Line<'_>) {
 }
 
 /// Begun is an exception whose frames are still to come.
-pub(super) fn read_java(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_java(seen: &mut FormatState, line: OutputLine<'_>) {
     if let Some(exception) = java_exception(line.text) {
         let is_cause = line.text.starts_with("Caused by: ");
         seen.begun = Some(line.keep_as(if is_cause { line.text } else { exception }));
@@ -356,7 +356,7 @@ fn java_exception(text: &str) -> Option<&str> {
     (is_class && is_thrown && class.contains('.')).then_some(text)
 }
 
-pub(super) fn read_jvm_build(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_jvm_build(seen: &mut FormatState, line: OutputLine<'_>) {
     let text = line.text;
     if let Some(build) = text.strip_prefix("[INFO] BUILD ") {
         seen.tool = Some("maven");
@@ -367,7 +367,7 @@ pub(super) fn read_jvm_build(seen: &mut Seen, line: Line<'_>) {
     } else if let Some(run) = after(text, "run").filter(|_| text.contains("Tests run: ")) {
         let of = |word| after(text, word).unwrap_or(0);
         let (failed, errors, skipped) = (of("Failures"), of("Errors"), of("Skipped"));
-        seen.counts = Counts {
+        seen.counts = ToolCounts {
             passed: Some(run.saturating_sub(failed + errors + skipped)),
             failed: Some(failed),
             skipped: Some(skipped),
@@ -377,7 +377,7 @@ pub(super) fn read_jvm_build(seen: &mut Seen, line: Line<'_>) {
     }
 }
 
-pub(super) fn read_dd(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_dd(seen: &mut FormatState, line: OutputLine<'_>) {
     if line.text.contains('+') && line.text.ends_with(" records out") {
         seen.begun = Some(line.keep());
     } else if line.text.contains(" copied, ") && seen.begun.take().is_some() {
@@ -397,7 +397,7 @@ const SIGNALS: [&str; 8] = [
     "Terminated",
 ];
 
-pub(super) fn read_signal(seen: &mut Seen, line: Line<'_>) {
+pub(super) fn read_signal(seen: &mut FormatState, line: OutputLine<'_>) {
     // A shell names its place and the process before the signal: both are there, or neither is.
     let after_place = line.text.split_once(": line ").and_then(|(_, rest)| rest.split_once(": "));
     let said = after_place.map_or(line.text, |(_, rest)| {
@@ -411,7 +411,7 @@ pub(super) fn read_signal(seen: &mut Seen, line: Line<'_>) {
     };
     if SIGNALS.iter().any(is_signal) {
         let words: Vec<&str> = said.split_whitespace().collect();
-        seen.error(Line { text: &words.join(" "), ..line });
+        seen.error(OutputLine { text: &words.join(" "), ..line });
     }
 }
 

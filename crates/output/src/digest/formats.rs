@@ -17,7 +17,7 @@ const NAME_CHARS: usize = 120;
 
 /// How a tool ended, in its own words where it has any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ending {
+pub struct ToolSummary {
     /// The offset of the line that it was read from.
     pub offset: u64,
     /// The tool's name.
@@ -25,14 +25,14 @@ pub struct Ending {
     /// The line that tells most, with what belongs to it; at most 200 characters.
     pub text: String,
     /// What the tool counted, or what was counted in its place.
-    pub counts: Counts,
+    pub counts: ToolCounts,
     /// Names of tests that failed, the first ones.
     pub failed: Vec<String>,
 }
 
 /// What a tool counted; what it does not count is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ToolCounts {
     /// Tests that passed.
     pub passed: Option<u64>,
     /// Tests that failed.
@@ -47,19 +47,19 @@ pub struct Counts {
 
 /// A line as a screen shows it, without its newline. An empty one also stands for a gap.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Line<'a> {
+pub(super) struct OutputLine<'a> {
     pub(super) offset: u64,
     pub(super) text: &'a str,
 }
 
-impl Line<'_> {
-    pub(super) fn keep(self) -> Kept {
+impl OutputLine<'_> {
+    pub(super) fn keep(self) -> RememberedLine {
         self.keep_as(self.text)
     }
 
     /// The line with other words.
-    pub(super) fn keep_as(self, text: &str) -> Kept {
-        Kept { offset: self.offset, text: cut_chars(text.trim(), TEXT_CHARS) }
+    pub(super) fn keep_as(self, text: &str) -> RememberedLine {
+        RememberedLine { offset: self.offset, text: cut_chars(text.trim(), TEXT_CHARS) }
     }
 
     pub(super) fn starts_with_any(self, starts: &[&str]) -> bool {
@@ -69,24 +69,24 @@ impl Line<'_> {
 
 /// A line that is remembered.
 #[derive(Debug, Clone)]
-pub(super) struct Kept {
+pub(super) struct RememberedLine {
     pub(super) offset: u64,
     pub(super) text: String,
 }
 
 /// One tool, or one kind of its messages.
 #[derive(Debug)]
-struct Format {
+struct ToolFormat {
     tool: &'static str,
     /// Alternatives of a pattern for lines that matter to this format and that no word of trouble or
     /// warning finds.
     signs: &'static str,
-    reads: Reads,
+    reads: FormatReader,
 }
 
 /// What a format takes from the lines.
 #[derive(Debug)]
-enum Reads {
+enum FormatReader {
     /// Lines that start so, and not so, are errors: they are counted, and the first one is told.
     Errors { starts: &'static [&'static str], except: &'static [&'static str] },
     /// The first line that contains one of these is told.
@@ -94,37 +94,37 @@ enum Reads {
     /// The last line that starts so is told.
     Last { starts: &'static [&'static str] },
     /// Whatever the function makes of the lines.
-    By(fn(&mut Seen, Line<'_>)),
+    By(fn(&mut FormatState, OutputLine<'_>)),
 }
 
-use Reads::{By, Errors, First, Last};
+use FormatReader::{By, Errors, First, Last};
 
 const GO_TEST: &str = "go test";
 const CARGO: &str = "cargo";
 const CARGO_TEST: &str = "cargo test";
 
 /// Every format, with examples of its lines.
-const FORMATS: &[Format] = &[
+const FORMATS: &[ToolFormat] = &[
     // error: could not compile `x` (lib) due to 2 previous errors; 1 warning emitted
-    Format { tool: CARGO, signs: "^ +Finished `", reads: By(read_cargo_build) },
+    ToolFormat { tool: CARGO, signs: "^ +Finished `", reads: By(read_cargo_build) },
     // test result: FAILED. 3 passed; 1 failed; 0 ignored
-    Format {
+    ToolFormat {
         tool: CARGO_TEST,
         signs: r"^test result: |^---- .* stdout ----|^ +Summary \[",
         reads: By(read_cargo_test),
     },
     // thread 'main' panicked at src/main.rs:3:37:, and the message in the line after it
-    Format { tool: "panic", signs: "", reads: By(read_panic) },
+    ToolFormat { tool: "panic", signs: "", reads: By(read_panic) },
     // 2 failed, 3 passed in 0.05s, within `=` or alone
-    Format {
+    ToolFormat {
         tool: "pytest",
         signs: r"^=+ .* in [0-9.]+s|^\d+ (?:passed|skipped|deselected|xfailed)\b.* in [0-9.]+s|^ERROR \S+\.py",
         reads: By(read_pytest),
     },
     // Ran 4 tests in 0.001s, and a line later OK or FAILED (failures=1, errors=1)
-    Format { tool: "unittest", signs: r"^Ran \d+ tests? in |^OK\b", reads: By(read_unittest) },
+    ToolFormat { tool: "unittest", signs: r"^Ran \d+ tests? in |^OK\b", reads: By(read_unittest) },
     // A bare `ERROR:` may be anybody's.
-    Format {
+    ToolFormat {
         tool: "pip",
         signs: "^Successfully installed ",
         reads: Last {
@@ -141,51 +141,59 @@ const FORMATS: &[Format] = &[
         },
     },
     // Tests:       2 failed, 1 skipped, 2 passed, 5 total
-    Format { tool: "jest", signs: r"^Tests: +\d|^  ● ", reads: By(read_jest) },
+    ToolFormat { tool: "jest", signs: r"^Tests: +\d|^  ● ", reads: By(read_jest) },
     //       Tests  1 failed | 1 passed | 1 skipped (3)
-    Format { tool: "vitest", signs: r"^ +Tests  \d| FAIL  \S", reads: By(read_vitest) },
+    ToolFormat { tool: "vitest", signs: r"^ +Tests  \d| FAIL  \S", reads: By(read_vitest) },
     //   3 passing (12ms), then 1 pending, 1 failing
-    Format { tool: "mocha", signs: r"^ +\d+ (?:passing|failing|pending)\b", reads: By(read_mocha) },
+    ToolFormat {
+        tool: "mocha",
+        signs: r"^ +\d+ (?:passing|failing|pending)\b",
+        reads: By(read_mocha),
+    },
     // npm error code ENOENT, npm error no package.json
-    Format {
+    ToolFormat {
         tool: "npm",
         signs: r"^npm ERR! |^(?:added|changed|removed) \d+ packages?\b|^up to date\b",
         reads: By(read_npm),
     },
     // An exception that ended node: the error, its frames, and node's version in the last line.
-    Format { tool: "node", signs: r"^    at .*:\d+:\d+\)?|^Node\.js v\d", reads: By(read_node) },
+    ToolFormat {
+        tool: "node",
+        signs: r"^    at .*:\d+:\d+\)?|^Node\.js v\d",
+        reads: By(read_node),
+    },
     // app.ts(2,33): error TS2322: …, or app.ts:2:33 - error TS2322: …
-    Format { tool: "tsc", signs: "", reads: By(read_tsc) },
+    ToolFormat { tool: "tsc", signs: "", reads: By(read_tsc) },
     // --- FAIL: TestStore (0.00s), FAIL\tapp\t0.002s, ok  \tapp/ok\t0.002s
-    Format {
+    ToolFormat {
         tool: GO_TEST,
         signs: r"^ *--- (?:PASS|SKIP): |^ok[ \t]+\S+\t",
         reads: By(read_go_test),
     },
     // main.c:3:5: error: expected ';'
-    Format { tool: "cc", signs: "", reads: By(read_compiler) },
+    ToolFormat { tool: "cc", signs: "", reads: By(read_compiler) },
     // make[1]: *** [Makefile:3: main.o] Error 1
-    Format { tool: "make", signs: r"^g?make(?:\[\d+\])?: \*\*\* ", reads: By(read_make) },
+    ToolFormat { tool: "make", signs: r"^g?make(?:\[\d+\])?: \*\*\* ", reads: By(read_make) },
     // FAILED: main.o, then ninja: build stopped: subcommand failed.
-    Format { tool: "ninja", signs: "^ninja: build stopped: ", reads: By(read_ninja) },
-    Format {
+    ToolFormat { tool: "ninja", signs: "^ninja: build stopped: ", reads: By(read_ninja) },
+    ToolFormat {
         tool: "cmake",
         signs: "",
         reads: Errors { starts: &["CMake Error at ", "CMake Error: "], except: &[] },
     },
     // java.lang.IllegalStateException: …, its frames, and Caused by: …
-    Format {
+    ToolFormat {
         tool: "java",
         signs: r"^[ \t]+at [\w.$/<>]+\([\w$]+\.(?:java|kt|scala|groovy):\d+\)|^Caused by: ",
         reads: By(read_java),
     },
     // [INFO] BUILD FAILURE, BUILD FAILED in 3s, and Tests run: 3, Failures: 1, …
-    Format {
+    ToolFormat {
         tool: "maven",
         signs: r"^\[INFO\] BUILD |^BUILD SUCCESSFUL in |\bTests run: \d",
         reads: By(read_jvm_build),
     },
-    Format {
+    ToolFormat {
         tool: "git",
         signs: r"^ ! \[(?:remote )?rejected\]",
         reads: Errors {
@@ -194,7 +202,7 @@ const FORMATS: &[Format] = &[
         },
     },
     // The last words of tar name no cause, so the first ones are told.
-    Format {
+    ToolFormat {
         tool: "tar",
         signs: "^tar: ",
         reads: Errors {
@@ -203,20 +211,20 @@ const FORMATS: &[Format] = &[
         },
     },
     // 3000+0 records out, and the line about bytes and speed after it
-    Format {
+    ToolFormat {
         tool: "dd",
         signs: r"^\d+\+\d+ records out|^\d+ bytes .*copied, ",
         reads: By(read_dd),
     },
-    Format { tool: "dd", signs: "^dd: ", reads: Last { starts: &["dd: "] } },
+    ToolFormat { tool: "dd", signs: "^dd: ", reads: Last { starts: &["dd: "] } },
     // bash: line 1: 11370 Segmentation fault      ./app, or the words alone
-    Format {
+    ToolFormat {
         tool: "signal",
         signs: r"^(?:\S+: line \d+: +\d+ )?(?:Bus error|Illegal instruction|Floating point exception|Terminated|Trace/breakpoint trap)\b",
         reads: By(read_signal),
     },
     // How the kernel, node, Java and C++ say that there was not enough memory.
-    Format {
+    ToolFormat {
         tool: "memory",
         signs: "oom-kill",
         reads: First {
@@ -240,26 +248,26 @@ pub(super) fn signs() -> String {
 
 /// What one format has seen so far. It is bounded, whatever the log is.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct FormatState {
     /// The line that is told, once the format was recognised.
-    pub(super) told: Option<Kept>,
+    pub(super) told: Option<RememberedLine>,
     /// What is told in brackets behind it.
     pub(super) place: Option<String>,
     pub(super) cause: Option<String>,
-    pub(super) counts: Counts,
+    pub(super) counts: ToolCounts,
     pub(super) failed: Vec<String>,
     /// The tool, where the lines tell which one it is.
     pub(super) tool: Option<&'static str>,
     /// A line that matters if another one follows.
-    pub(super) begun: Option<Kept>,
+    pub(super) begun: Option<RememberedLine>,
     /// `true` if nothing that follows says more than what is told, or begun.
     pub(super) is_settled: bool,
     /// `true` if the very next line matters, whatever it says.
     pub(super) wants_next: bool,
 }
 
-impl Seen {
-    fn read(&mut self, reads: &Reads, line: Line<'_>) {
+impl FormatState {
+    fn read(&mut self, reads: &FormatReader, line: OutputLine<'_>) {
         self.wants_next = false;
         match reads {
             Errors { starts, except } => {
@@ -281,19 +289,19 @@ impl Seen {
         }
     }
 
-    /// Counts an error, and tells the first one.
-    pub(super) fn error(&mut self, line: Line<'_>) {
+    /// ToolCounts an error, and tells the first one.
+    pub(super) fn error(&mut self, line: OutputLine<'_>) {
         add(&mut self.counts.errors, Some(1));
         self.told.get_or_insert_with(|| line.keep());
     }
 
     /// Takes the numbers of passed, failed and skipped tests before their words.
-    pub(super) fn summary(&mut self, line: Line<'_>) {
-        self.counts = Counts {
+    pub(super) fn read_test_counts(&mut self, line: OutputLine<'_>) {
+        self.counts = ToolCounts {
             passed: before(line.text, &["passed"]).or(Some(0)),
             failed: before(line.text, &["failed"]).or(Some(0)),
             skipped: before(line.text, &["skipped"]),
-            ..Counts::default()
+            ..ToolCounts::default()
         };
         self.told = Some(line.keep());
     }
@@ -307,8 +315,8 @@ impl Seen {
         }
     }
 
-    fn ending(&self, tool: &'static str) -> Option<Ending> {
-        let Kept { offset, text } = self.told.as_ref()?;
+    fn summary(&self, tool: &'static str) -> Option<ToolSummary> {
+        let RememberedLine { offset, text } = self.told.as_ref()?;
         let mut text = text.clone();
         if let Some(place) = &self.place {
             text = format!("{text} ({place})");
@@ -318,7 +326,7 @@ impl Seen {
         }
         let tool = self.tool.unwrap_or(tool);
         let failed = self.failed.iter().filter(|name| tool != GO_TEST || !self.is_outer(name));
-        Some(Ending {
+        Some(ToolSummary {
             offset: *offset,
             tool,
             text: cut_chars(&text, TEXT_CHARS),
@@ -337,15 +345,15 @@ impl Seen {
 
 /// What all formats have seen so far.
 #[derive(Debug)]
-pub(super) struct Formats(Vec<Seen>);
+pub(super) struct Formats(Vec<FormatState>);
 
 impl Formats {
     pub(super) fn new() -> Self {
-        Self(FORMATS.iter().map(|_| Seen::default()).collect())
+        Self(FORMATS.iter().map(|_| FormatState::default()).collect())
     }
 
     /// Shows the next line to all formats. Returns `true` if one of them needs the very next line.
-    pub(super) fn read(&mut self, line: Line<'_>) -> bool {
+    pub(super) fn read(&mut self, line: OutputLine<'_>) -> bool {
         let mut wants_next = false;
         for (seen, format) in self.0.iter_mut().zip(FORMATS) {
             seen.read(&format.reads, line);
@@ -354,13 +362,13 @@ impl Formats {
         wants_next
     }
 
-    pub(super) fn endings(&self) -> Vec<Ending> {
+    pub(super) fn summaries(&self) -> Vec<ToolSummary> {
         let seen = || self.0.iter().zip(FORMATS);
         let has_tests =
             seen().any(|(seen, format)| format.tool == CARGO_TEST && seen.told.is_some());
         // Tests that ran say that it was built.
-        let is_said = |seen: &Seen, tool| tool != CARGO || seen.is_settled || !has_tests;
+        let is_said = |seen: &FormatState, tool| tool != CARGO || seen.is_settled || !has_tests;
         let told = seen().filter(|(seen, format)| is_said(seen, format.tool));
-        told.filter_map(|(seen, format)| seen.ending(format.tool)).collect()
+        told.filter_map(|(seen, format)| seen.summary(format.tool)).collect()
     }
 }

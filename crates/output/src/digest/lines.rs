@@ -7,13 +7,13 @@ use std::sync::LazyLock;
 use memchr::{memchr, memchr2};
 use regex::bytes::Regex;
 
-use super::super::views::{decode, on_screen};
-use super::formats::{Counts, Ending, TEXT_CHARS};
-use super::scan::{Piece, Spot};
+use super::collector::{LinePiece, LineSpot};
+use super::formats::{TEXT_CHARS, ToolCounts, ToolSummary};
 use crate::views::cut_chars;
+use crate::views::{decode, on_screen};
 
 /// Words of trouble. A name that only contains one of them (`thiserror`) is none.
-pub(super) const TROUBLE: &str = concat!(
+pub(super) const ERROR_WORDS: &str = concat!(
     r"\berrors?\b|(?-i:[a-z](?:Error|Exception)\b)|\berr!|",
     r"\bfail(?:s|ed|ure|ures|ing)?\b|\bpanic(?:s|ked)?\b|\bfatal\b|",
     r"\bexceptions?\b|\btraceback\b|\bassert(?:ion|ions)?\b|\bsegfault|\bsegmentation fault\b|",
@@ -24,7 +24,7 @@ pub(super) const TROUBLE: &str = concat!(
 );
 
 /// Words of warning.
-pub(super) const WARNING: &str = r"\bwarn(?:ings?)?\b|(?-i:[a-z]Warning\b)|\bdeprecated\b";
+pub(super) const WARNING_WORDS: &str = r"\bwarn(?:ings?)?\b|(?-i:[a-z]Warning\b)|\bdeprecated\b";
 
 /// Where a word of trouble or warning tells of none: counts of zero, names of files, flags, tests
 /// that passed, advice, source code that is quoted, headings.
@@ -51,8 +51,8 @@ const CALLED_WARNING: &str =
 /// How such a pattern is read: no case, no Unicode, each line by itself.
 pub(super) const FLAGS: &str = "(?im-u)";
 
-static TROUBLE_RE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(TROUBLE));
-static WARNING_RE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(WARNING));
+static ERROR_RE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(ERROR_WORDS));
+static WARNING_RE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(WARNING_WORDS));
 static HARMLESS_RE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(HARMLESS));
 static CALLED_WARNING_RE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(CALLED_WARNING));
 
@@ -63,7 +63,7 @@ fn pattern(text: &str) -> Option<Regex> {
 
 /// What a line tells of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum LineSeverity {
     Error,
     Warning,
 }
@@ -71,35 +71,35 @@ pub(super) enum Trouble {
 /// Whether a line (without its newline) looks like an error to a person who skims the output.
 #[must_use]
 pub(crate) fn looks_like_error(line: &[u8]) -> bool {
-    told(line).trouble == Some(Trouble::Error)
+    classify_line(line).severity == Some(LineSeverity::Error)
 }
 
 /// What a line tells of.
 #[derive(Debug)]
-pub(super) struct Told<'a> {
+pub(super) struct ClassifiedLine<'a> {
     /// In these words, as a screen shows or showed them.
     pub(super) text: Cow<'a, str>,
     /// If of any trouble.
-    pub(super) trouble: Option<Trouble>,
+    pub(super) severity: Option<LineSeverity>,
     /// Where in the text the trouble stands.
     pub(super) at: usize,
 }
 
 /// What a line tells of: by what a screen shows in the end, else by what it showed before that
 /// was written over. An error is one even if it was seen for a moment only.
-pub(super) fn told(line: &[u8]) -> Told<'_> {
-    let last = told_by(readable(line));
-    if last.trouble == Some(Trouble::Error) || !is_written_over(line) {
+pub(super) fn classify_line(line: &[u8]) -> ClassifiedLine<'_> {
+    let last = classify_text(readable(line));
+    if last.severity == Some(LineSeverity::Error) || !is_written_over(line) {
         return last;
     }
-    let mut earlier = states(line).rev().map(|state| told_by(readable(state)));
-    earlier.find(|told| told.trouble == Some(Trouble::Error)).unwrap_or(last)
+    let mut earlier = states(line).rev().map(|state| classify_text(readable(state)));
+    earlier.find(|told| told.severity == Some(LineSeverity::Error)).unwrap_or(last)
 }
 
-fn told_by(text: Cow<'_, str>) -> Told<'_> {
-    let found = found_in(text.as_bytes());
+fn classify_text(text: Cow<'_, str>) -> ClassifiedLine<'_> {
+    let found = find_severity(text.as_bytes());
     let at = found.map_or(0, |(_, at)| at);
-    Told { text, trouble: found.map(|(trouble, _)| trouble), at }
+    ClassifiedLine { text, severity: found.map(|(trouble, _)| trouble), at }
 }
 
 /// Whether some of a line was written over by what comes after a `\r`.
@@ -130,8 +130,8 @@ pub(super) fn readable(line: &[u8]) -> Cow<'_, str> {
 }
 
 /// What a readable line tells of, if of any trouble, and where in it.
-pub(super) fn found_in(line: &[u8]) -> Option<(Trouble, usize)> {
-    let (Some(trouble), Some(warning)) = (&*TROUBLE_RE, &*WARNING_RE) else { return None };
+pub(super) fn find_severity(line: &[u8]) -> Option<(LineSeverity, usize)> {
+    let (Some(trouble), Some(warning)) = (&*ERROR_RE, &*WARNING_RE) else { return None };
     if !trouble.is_match(line) && !warning.is_match(line) {
         return None;
     }
@@ -143,10 +143,10 @@ pub(super) fn found_in(line: &[u8]) -> Option<(Trouble, usize)> {
     };
     match (first(trouble), first(warning)) {
         (Some(error), Some(warning)) if warning < error && calls_itself_warning(line) => {
-            Some((Trouble::Warning, warning))
+            Some((LineSeverity::Warning, warning))
         }
-        (Some(error), _) => Some((Trouble::Error, error)),
-        (None, Some(warning)) => Some((Trouble::Warning, warning)),
+        (Some(error), _) => Some((LineSeverity::Error, error)),
+        (None, Some(warning)) => Some((LineSeverity::Warning, warning)),
         (None, None) => None,
     }
 }
@@ -163,7 +163,7 @@ const MOST_TRACEBACK_LINES: usize = 5000;
 #[derive(Debug, Default)]
 pub(super) struct Tracebacks {
     open: Option<OpenTraceback>,
-    last: Option<Ending>,
+    last: Option<ToolSummary>,
 }
 
 #[derive(Debug)]
@@ -178,7 +178,7 @@ struct OpenTraceback {
 
 /// What a line is to a traceback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum TracebackRole {
     /// Its first line, or none of its lines.
     Outside,
     /// A frame, or the source of one.
@@ -202,43 +202,43 @@ impl Tracebacks {
     }
 
     /// The last traceback that came to its end, and how many did.
-    pub(super) fn ending(&self) -> Option<Ending> {
+    pub(super) fn last_summary(&self) -> Option<ToolSummary> {
         self.last.clone()
     }
 
     /// Follows the next line. While a traceback is open, every line has to be shown.
-    pub(super) fn follow(&mut self, text: &str, spot: Spot) -> Place {
+    pub(super) fn follow(&mut self, text: &str, spot: LineSpot) -> TracebackRole {
         let Some(mut open) = self.open.take() else {
             let start = text.trim_start();
-            if start == "Traceback (most recent call last):" && spot.piece == Piece::Line {
+            if start == "Traceback (most recent call last):" && spot.piece == LinePiece::Start {
                 let indent = text.len() - start.len();
                 self.open = Some(OpenTraceback { indent, row: spot.row, frame: None, lines: 0 });
             }
-            return Place::Outside;
+            return TracebackRole::Outside;
         };
         let inner = text.get(open.indent..).unwrap_or_default();
-        open.lines += u32::from(spot.piece == Piece::Line) as usize;
-        if (inner.starts_with(' ') || spot.piece == Piece::Rest)
+        open.lines += u32::from(spot.piece == LinePiece::Start) as usize;
+        if (inner.starts_with(' ') || spot.piece == LinePiece::Rest)
             && open.lines < MOST_TRACEBACK_LINES
         {
             open.frame = python_frame(inner).or(open.frame);
             self.open = Some(open);
-            return Place::Frame;
+            return TracebackRole::Frame;
         }
         if inner.is_empty() {
-            return Place::Outside;
+            return TracebackRole::Outside;
         }
         if let Some(frame) = open.frame.filter(|_| inner.starts_with(char::is_alphabetic)) {
             let errors = self.last.as_ref().and_then(|last| last.counts.errors).unwrap_or(0) + 1;
-            self.last = Some(Ending {
+            self.last = Some(ToolSummary {
                 offset: spot.offset,
                 tool: "python",
                 text: cut_chars(&format!("{} ({frame})", inner.trim()), TEXT_CHARS),
-                counts: Counts { errors: Some(errors), ..Counts::default() },
+                counts: ToolCounts { errors: Some(errors), ..ToolCounts::default() },
                 failed: Vec::new(),
             });
         }
-        Place::Exception { row: open.row }
+        TracebackRole::Exception { row: open.row }
     }
 }
 
@@ -325,26 +325,29 @@ mod tests {
 
     #[test]
     fn what_was_written_over_is_told_as_it_was_written() {
-        let told = told(b"10%\rwarning: slow\r  error: disk exploded\r90%\r");
+        let told = classify_line(b"10%\rwarning: slow\r  error: disk exploded\r90%\r");
         assert_eq!((told.text.as_ref(), told.at), ("  error: disk exploded", 2));
-        assert_eq!(super::told(b"error 1%\rerror 50%").text, "error 50%");
-        assert_eq!(super::told(b"error 1%\rwarning: x y").text, "error 1%");
+        assert_eq!(classify_line(b"error 1%\rerror 50%").text, "error 50%");
+        assert_eq!(classify_line(b"error 1%\rwarning: x y").text, "error 1%");
     }
 
     #[test]
     fn what_calls_itself_a_warning_is_one_whatever_it_warns_of() {
         for (line, expected) in [
-            ("warning: unused variable: `error`", Some(Trouble::Warning)),
-            ("npm warn deprecated request@2.88.2: failed to be fixed", Some(Trouble::Warning)),
+            ("warning: unused variable: `error`", Some(LineSeverity::Warning)),
+            ("npm warn deprecated request@2.88.2: failed to be fixed", Some(LineSeverity::Warning)),
             (
                 "2026-11-15T06:00:00Z  WARN app: connection refused, retrying",
-                Some(Trouble::Warning),
+                Some(LineSeverity::Warning),
             ),
-            ("main.c:5:18: warning: cannot convert [-Wint-conversion]", Some(Trouble::Warning)),
-            ("app.py:6: DeprecationWarning: load is slow", Some(Trouble::Warning)),
-            ("5 warnings and 3 errors generated.", Some(Trouble::Error)),
-            ("cc1: some warnings being treated as errors", Some(Trouble::Error)),
-            ("error: denied by the lint level of warning: x", Some(Trouble::Error)),
+            (
+                "main.c:5:18: warning: cannot convert [-Wint-conversion]",
+                Some(LineSeverity::Warning),
+            ),
+            ("app.py:6: DeprecationWarning: load is slow", Some(LineSeverity::Warning)),
+            ("5 warnings and 3 errors generated.", Some(LineSeverity::Error)),
+            ("cc1: some warnings being treated as errors", Some(LineSeverity::Error)),
+            ("error: denied by the lint level of warning: x", Some(LineSeverity::Error)),
             ("0 warnings", None),
             ("  = note: `#[warn(unused_variables)]` on by default", None),
             ("   |         ^^^^^^ not found in this scope", None),
@@ -352,7 +355,7 @@ mod tests {
             ("\tat java.lang.NumberFormatException.forInputString(N.java:67)", None),
             ("=================== FAILURES ===================", None),
         ] {
-            assert_eq!(told(line.as_bytes()).trouble, expected, "{line:?}");
+            assert_eq!(classify_line(line.as_bytes()).severity, expected, "{line:?}");
         }
     }
 }

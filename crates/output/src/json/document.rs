@@ -8,8 +8,8 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
-use super::value::Value;
-use crate::scan::Patience;
+use super::value::JsonValue;
+use crate::line_scan::ScanDeadline;
 
 /// A value or a key of a document.
 ///
@@ -25,7 +25,7 @@ enum Node {
         start: u32,
         length: u32,
     },
-    /// A string that the text has with escapes; this is its place in `Document::unescaped`.
+    /// A string that the text has with escapes; this is its place in `JsonDocument::unescaped`.
     Unescaped {
         start: u32,
         length: u32,
@@ -45,42 +45,42 @@ const _: () = assert!(size_of::<Node>() == 16, "a document is as small as its no
 
 /// A parsed JSON text. Strings without escapes stay in the text.
 #[derive(Debug)]
-pub(crate) struct Document<'t> {
+pub(crate) struct JsonDocument<'t> {
     text: &'t str,
     nodes: Vec<Node>,
     unescaped: String,
-    charge: Charge<'t>,
+    charge: MeterCharge<'t>,
 }
 
-impl<'t> Document<'t> {
+impl<'t> JsonDocument<'t> {
     /// Parses a text of less than 4 GiB.
-    pub(crate) fn parse(text: &'t str, meter: &'t Meter<'t>) -> Result<Self, Error> {
+    pub(crate) fn parse(text: &'t str, meter: &'t Meter<'t>) -> Result<Self, JsonError> {
         let mut document =
             Self { text, nodes: Vec::new(), unescaped: String::new(), charge: meter.open() };
         let mut refused = None;
         let mut json = serde_json::Deserializer::from_str(text);
-        let builder = Builder { document: &mut document, meter, refused: &mut refused };
+        let builder = DocumentBuilder { document: &mut document, meter, refused: &mut refused };
         let parsed = builder.deserialize(&mut json).and_then(|()| json.end());
         match (parsed, refused) {
             (Ok(()), _) => Ok(document),
             (Err(_), Some(error)) => Err(error),
-            (Err(error), None) => Err(Error::NotJson(error)),
+            (Err(error), None) => Err(JsonError::NotJson(error)),
         }
     }
 
     /// The value that the text is.
-    pub(crate) fn root(&self) -> Value<'_> {
+    pub(crate) fn root(&self) -> JsonValue<'_> {
         self.value(0)
     }
 
-    fn value(&self, at: usize) -> Value<'_> {
+    fn value(&self, at: usize) -> JsonValue<'_> {
         match &self.nodes[at] {
-            Node::Null => Value::Null,
-            Node::Bool(value) => Value::Bool(*value),
-            Node::Number(number) => Value::Number(number.clone()),
-            Node::Plain { .. } | Node::Unescaped { .. } => Value::Str(self.string(at)),
-            Node::Array { .. } => Value::ParsedArray(Container { document: self, at }),
-            Node::Object { .. } => Value::ParsedObject(Container { document: self, at }),
+            Node::Null => JsonValue::Null,
+            Node::Bool(value) => JsonValue::Bool(*value),
+            Node::Number(number) => JsonValue::Number(number.clone()),
+            Node::Plain { .. } | Node::Unescaped { .. } => JsonValue::Str(self.string(at)),
+            Node::Array { .. } => JsonValue::ParsedArray(Container { document: self, at }),
+            Node::Object { .. } => JsonValue::ParsedObject(Container { document: self, at }),
         }
     }
 
@@ -114,7 +114,7 @@ impl<'t> Document<'t> {
 /// An array or an object of a document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Container<'a> {
-    document: &'a Document<'a>,
+    document: &'a JsonDocument<'a>,
     at: usize,
 }
 
@@ -142,7 +142,7 @@ impl<'a> Container<'a> {
     }
 
     /// The pairs of an object, in the order of the text.
-    pub(super) fn pairs(self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+    pub(super) fn pairs(self) -> impl Iterator<Item = (&'a str, JsonValue<'a>)> {
         let mut rest = self.inside();
         std::iter::from_fn(move || {
             if rest.is_empty() {
@@ -155,7 +155,7 @@ impl<'a> Container<'a> {
     }
 
     /// The value of a key: the last one, where the text has several.
-    pub(super) fn field(self, name: &str) -> Option<Value<'a>> {
+    pub(super) fn field(self, name: &str) -> Option<JsonValue<'a>> {
         let (mut rest, mut found) = (self.inside(), None);
         while !rest.is_empty() {
             let (key, value) = (rest.start, rest.start + 1);
@@ -175,14 +175,14 @@ impl<'a> Container<'a> {
 /// The elements of an array of a document.
 #[derive(Debug, Clone)]
 pub(crate) struct ParsedElements<'a> {
-    document: &'a Document<'a>,
+    document: &'a JsonDocument<'a>,
     rest: Range<usize>,
 }
 
 impl<'a> Iterator for ParsedElements<'a> {
-    type Item = Value<'a>;
+    type Item = JsonValue<'a>;
 
-    fn next(&mut self) -> Option<Value<'a>> {
+    fn next(&mut self) -> Option<JsonValue<'a>> {
         if self.rest.is_empty() {
             return None;
         }
@@ -193,20 +193,20 @@ impl<'a> Iterator for ParsedElements<'a> {
 }
 
 /// Adds what the parser sees to a document.
-struct Builder<'b, 't> {
-    document: &'b mut Document<'t>,
+struct DocumentBuilder<'b, 't> {
+    document: &'b mut JsonDocument<'t>,
     meter: &'t Meter<'t>,
     /// The reason why the parser was stopped, where its own errors cannot say it.
-    refused: &'b mut Option<Error>,
+    refused: &'b mut Option<JsonError>,
 }
 
-impl<'t> Builder<'_, 't> {
-    fn next(&mut self) -> Builder<'_, 't> {
-        Builder { document: self.document, meter: self.meter, refused: self.refused }
+impl<'t> DocumentBuilder<'_, 't> {
+    fn next(&mut self) -> DocumentBuilder<'_, 't> {
+        DocumentBuilder { document: self.document, meter: self.meter, refused: self.refused }
     }
 
     fn add<E: serde::de::Error>(&mut self, node: Node) -> Result<(), E> {
-        let Document { nodes, charge, .. } = &mut *self.document;
+        let JsonDocument { nodes, charge, .. } = &mut *self.document;
         let room = self.meter.step().and_then(|()| charge.reserve_one(nodes));
         room.map_err(|error| self.refuse(error))?;
         self.document.nodes.push(node);
@@ -226,7 +226,7 @@ impl<'t> Builder<'_, 't> {
         self.add(Node::Plain { start, length: as_u32(string.len()) })
     }
 
-    fn refuse<E: serde::de::Error>(&mut self, error: Error) -> E {
+    fn refuse<E: serde::de::Error>(&mut self, error: JsonError) -> E {
         *self.refused = Some(error);
         E::custom("refused")
     }
@@ -241,7 +241,7 @@ fn as_u32(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-impl<'t> DeserializeSeed<'t> for Builder<'_, 't> {
+impl<'t> DeserializeSeed<'t> for DocumentBuilder<'_, 't> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'t>>(self, json: D) -> Result<(), D::Error> {
@@ -249,7 +249,7 @@ impl<'t> DeserializeSeed<'t> for Builder<'_, 't> {
     }
 }
 
-impl<'t> Visitor<'t> for Builder<'_, 't> {
+impl<'t> Visitor<'t> for DocumentBuilder<'_, 't> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -319,30 +319,30 @@ pub(crate) struct Meter<'p> {
     limit: usize,
     held: Cell<usize>,
     steps: Cell<u32>,
-    patience: &'p Patience,
+    patience: &'p ScanDeadline,
 }
 
 impl<'p> Meter<'p> {
-    pub(crate) const fn new(limit: usize, patience: &'p Patience) -> Self {
+    pub(crate) const fn new(limit: usize, patience: &'p ScanDeadline) -> Self {
         Self { limit, held: Cell::new(0), steps: Cell::new(0), patience }
     }
 
-    pub(crate) const fn patience(&self) -> &'p Patience {
+    pub(crate) const fn patience(&self) -> &'p ScanDeadline {
         self.patience
     }
 
     /// Charges nothing yet; the charge grows with what it is for.
-    pub(crate) const fn open(&'p self) -> Charge<'p> {
-        Charge { meter: self, bytes: 0 }
+    pub(crate) const fn open(&'p self) -> MeterCharge<'p> {
+        MeterCharge { meter: self, bytes: 0 }
     }
 
     /// Counts one step of work. Loops over the values of a query call this, so that no expression
     /// runs on for longer than its caller waits.
-    pub(super) fn step(&self) -> Result<(), Error> {
+    pub(super) fn step(&self) -> Result<(), JsonError> {
         let steps = self.steps.get().wrapping_add(1);
         self.steps.set(steps);
         if steps.is_multiple_of(STEPS_PER_LOOK) && self.patience.is_over() {
-            return Err(Error::TimeOver);
+            return Err(JsonError::TimeOver);
         }
         Ok(())
     }
@@ -350,21 +350,21 @@ impl<'p> Meter<'p> {
 
 /// Bytes that are held. Dropping the charge gives them back.
 #[derive(Debug)]
-pub(crate) struct Charge<'p> {
+pub(crate) struct MeterCharge<'p> {
     meter: &'p Meter<'p>,
     bytes: usize,
 }
 
-impl<'p> Charge<'p> {
+impl<'p> MeterCharge<'p> {
     pub(super) const fn meter(&self) -> &'p Meter<'p> {
         self.meter
     }
 
     /// Charges this many bytes more, before they are allocated.
-    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), JsonError> {
         let held = self.meter.held.get().saturating_add(bytes);
         if held > self.meter.limit {
-            return Err(Error::TooLarge);
+            return Err(JsonError::TooLarge);
         }
         self.meter.held.set(held);
         self.bytes += bytes;
@@ -373,7 +373,7 @@ impl<'p> Charge<'p> {
 
     /// Makes room for another element, and charges it. Large ones grow by a quarter: the system
     /// moves them without a copy.
-    pub(super) fn reserve_one<T>(&mut self, values: &mut Vec<T>) -> Result<(), Error> {
+    pub(super) fn reserve_one<T>(&mut self, values: &mut Vec<T>) -> Result<(), JsonError> {
         if values.len() == values.capacity() {
             let more = growth_of(values.len()).max(4);
             self.add(more * size_of::<T>())?;
@@ -389,7 +389,7 @@ pub(super) const fn growth_of(length: usize) -> usize {
     if length < LARGE { length } else { length / 4 }
 }
 
-impl Drop for Charge<'_> {
+impl Drop for MeterCharge<'_> {
     fn drop(&mut self) {
         self.meter.held.set(self.meter.held.get() - self.bytes);
     }
@@ -399,7 +399,7 @@ impl Drop for Charge<'_> {
 
 /// The reason why a JSON text was not parsed or an expression not evaluated.
 #[derive(Debug)]
-pub(crate) enum Error {
+pub(crate) enum JsonError {
     /// The query would hold more memory than it may.
     TooLarge,
     /// The time of the query is over, or nobody waits for it any more.
@@ -418,20 +418,20 @@ mod tests {
 
     #[test]
     fn what_is_dropped_can_be_charged_again() {
-        let (patience, _leash) = Patience::start(Duration::from_secs(3600));
+        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
         let meter = Meter::new(100, &patience);
         let (mut first, mut second) = (meter.open(), meter.open());
         first.add(60).unwrap();
-        assert!(matches!(second.add(60), Err(Error::TooLarge)));
+        assert!(matches!(second.add(60), Err(JsonError::TooLarge)));
         second.add(40).unwrap();
         drop(first);
         second.add(60).unwrap();
-        assert!(matches!(second.add(1), Err(Error::TooLarge)));
+        assert!(matches!(second.add(1), Err(JsonError::TooLarge)));
     }
 
     #[test]
     fn steps_end_when_nobody_waits() {
-        let (patience, leash) = Patience::start(Duration::from_secs(3600));
+        let (patience, leash) = ScanDeadline::start(Duration::from_secs(3600));
         let meter = Meter::new(100, &patience);
         assert!((0..2 * STEPS_PER_LOOK).all(|_| meter.step().is_ok()));
         drop(leash);

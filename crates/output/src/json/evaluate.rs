@@ -4,50 +4,49 @@ use std::cmp::Ordering;
 
 use jmespath::ast::{Ast, Comparator};
 use jmespath::{ErrorReason, JmespathError, RuntimeError};
+use serde_json::Number;
 
-use super::Error;
-use super::document::Meter;
-use super::functions::call;
-use super::value::{Fields, List, Value};
+use super::document::{JsonError, Meter};
+use super::value::{JsonFields, JsonKind, JsonList, JsonText, JsonValue};
 
 /// Everything that an evaluation needs beside the expression and the value.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Context<'a> {
+pub(super) struct EvalContext<'a> {
     pub(super) meter: &'a Meter<'a>,
     /// The expression as it was written, for errors.
     expression: &'a str,
 }
 
-impl Context<'_> {
+impl EvalContext<'_> {
     /// An error at a place in the expression.
-    pub(super) fn error(&self, offset: usize, error: RuntimeError) -> Error {
+    pub(super) fn error(&self, offset: usize, error: RuntimeError) -> JsonError {
         let reason = ErrorReason::Runtime(error);
-        Error::NoFit(Box::new(JmespathError::new(self.expression, offset, reason)))
+        JsonError::NoFit(Box::new(JmespathError::new(self.expression, offset, reason)))
     }
 }
 
 /// Applies `ast`, a part of `expression`, to a value.
 pub(crate) fn evaluate<'a>(
     ast: &'a Ast,
-    value: &Value<'a>,
+    value: &JsonValue<'a>,
     expression: &'a str,
     meter: &'a Meter<'a>,
-) -> Result<Value<'a>, Error> {
-    apply(ast, value, Context { meter, expression })
+) -> Result<JsonValue<'a>, JsonError> {
+    apply(ast, value, EvalContext { meter, expression })
 }
 
 pub(super) fn apply<'a>(
     ast: &'a Ast,
-    value: &Value<'a>,
-    context: Context<'a>,
-) -> Result<Value<'a>, Error> {
+    value: &JsonValue<'a>,
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
     context.meter.step()?;
     match ast {
         Ast::Identity { .. } => Ok(value.clone()),
         Ast::Field { name, .. } => Ok(value.field(name)),
         Ast::Index { idx, .. } => Ok(index(value, *idx)),
-        Ast::Literal { value, .. } => Value::literal(value, context.meter),
-        Ast::Expref { ast, .. } => Ok(Value::Expression(ast)),
+        Ast::Literal { value, .. } => JsonValue::literal(value, context.meter),
+        Ast::Expref { ast, .. } => Ok(JsonValue::Expression(ast)),
         Ast::Subexpr { lhs, rhs, .. } => apply(rhs, &apply(lhs, value, context)?, context),
         Ast::Or { lhs, rhs, .. } => {
             let left = apply(lhs, value, context)?;
@@ -57,10 +56,10 @@ pub(super) fn apply<'a>(
             let left = apply(lhs, value, context)?;
             if left.is_truthy() { apply(rhs, value, context) } else { Ok(left) }
         }
-        Ast::Not { node, .. } => Ok(Value::Bool(!apply(node, value, context)?.is_truthy())),
+        Ast::Not { node, .. } => Ok(JsonValue::Bool(!apply(node, value, context)?.is_truthy())),
         Ast::Condition { predicate, then, .. } => {
             let holds = apply(predicate, value, context)?.is_truthy();
-            if holds { apply(then, value, context) } else { Ok(Value::Null) }
+            if holds { apply(then, value, context) } else { Ok(JsonValue::Null) }
         }
         Ast::Comparison { comparator, lhs, rhs, .. } => {
             let left = apply(lhs, value, context)?;
@@ -75,16 +74,16 @@ pub(super) fn apply<'a>(
             step => slice(value, *start, *stop, *step, context),
         },
         // Of null, these two are null.
-        Ast::MultiList { .. } | Ast::MultiHash { .. } if value.is_null() => Ok(Value::Null),
+        Ast::MultiList { .. } | Ast::MultiHash { .. } if value.is_null() => Ok(JsonValue::Null),
         Ast::MultiList { elements, .. } => {
-            let mut list = List::new(context.meter);
+            let mut list = JsonList::new(context.meter);
             for ast in elements {
                 list.push(apply(ast, value, context)?)?;
             }
             Ok(list.into())
         }
         Ast::MultiHash { elements, .. } => {
-            let mut fields = Fields::with_capacity(elements.len(), context.meter)?;
+            let mut fields = JsonFields::with_capacity(elements.len(), context.meter)?;
             for pair in elements {
                 fields.push(&pair.key, apply(&pair.value, value, context)?)?;
             }
@@ -98,19 +97,23 @@ pub(super) fn apply<'a>(
 }
 
 /// The element at an index, which counts from the end where it is negative; else null.
-fn index<'a>(value: &Value<'a>, index: i32) -> Value<'a> {
-    let Some((mut elements, length)) = value.elements() else { return Value::Null };
+fn index<'a>(value: &JsonValue<'a>, index: i32) -> JsonValue<'a> {
+    let Some((mut elements, length)) = value.elements() else { return JsonValue::Null };
     let from_start = match usize::try_from(index) {
         Ok(index) => Some(index),
         Err(_) => length.checked_sub(index.unsigned_abs() as usize),
     };
-    from_start.and_then(|index| elements.nth(index)).unwrap_or(Value::Null)
+    from_start.and_then(|index| elements.nth(index)).unwrap_or(JsonValue::Null)
 }
 
 /// Applies `ast` to each element, and leaves out what becomes null.
-fn project<'a>(value: &Value<'a>, ast: &'a Ast, context: Context<'a>) -> Result<Value<'a>, Error> {
-    let Some((elements, _)) = value.elements() else { return Ok(Value::Null) };
-    let mut list = List::new(context.meter);
+fn project<'a>(
+    value: &JsonValue<'a>,
+    ast: &'a Ast,
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
+    let Some((elements, _)) = value.elements() else { return Ok(JsonValue::Null) };
+    let mut list = JsonList::new(context.meter);
     for element in elements {
         let made = apply(ast, &element, context)?;
         if !made.is_null() {
@@ -121,9 +124,12 @@ fn project<'a>(value: &Value<'a>, ast: &'a Ast, context: Context<'a>) -> Result<
 }
 
 /// Puts the elements of arrays in an array in their place.
-fn flatten<'a>(value: &Value<'a>, context: Context<'a>) -> Result<Value<'a>, Error> {
-    let Some((elements, _)) = value.elements() else { return Ok(Value::Null) };
-    let mut list = List::new(context.meter);
+fn flatten<'a>(
+    value: &JsonValue<'a>,
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
+    let Some((elements, _)) = value.elements() else { return Ok(JsonValue::Null) };
+    let mut list = JsonList::new(context.meter);
     for element in elements {
         let Some((inner, _)) = element.elements() else {
             list.push(element)?;
@@ -138,9 +144,12 @@ fn flatten<'a>(value: &Value<'a>, context: Context<'a>) -> Result<Value<'a>, Err
 }
 
 /// The values of an object as an array.
-pub(super) fn values<'a>(value: &Value<'a>, context: Context<'a>) -> Result<Value<'a>, Error> {
-    let Some(fields) = value.fields()? else { return Ok(Value::Null) };
-    let mut list = List::new(context.meter);
+pub(super) fn values<'a>(
+    value: &JsonValue<'a>,
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
+    let Some(fields) = value.fields()? else { return Ok(JsonValue::Null) };
+    let mut list = JsonList::new(context.meter);
     for (_, value) in fields.pairs() {
         list.push(value.clone())?;
     }
@@ -148,35 +157,37 @@ pub(super) fn values<'a>(value: &Value<'a>, context: Context<'a>) -> Result<Valu
 }
 
 fn compare<'a>(
-    left: &Value<'a>,
+    left: &JsonValue<'a>,
     comparator: &Comparator,
-    right: &Value<'a>,
-    context: Context<'a>,
-) -> Result<Value<'a>, Error> {
+    right: &JsonValue<'a>,
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
     let holds = match comparator {
         Comparator::Equal => left.equals(right, context.meter)?,
         Comparator::NotEqual => !left.equals(right, context.meter)?,
         // Only numbers have an order in comparisons.
-        _ if left.as_number().is_none() || right.as_number().is_none() => return Ok(Value::Null),
+        _ if left.as_number().is_none() || right.as_number().is_none() => {
+            return Ok(JsonValue::Null);
+        }
         Comparator::LessThan => left.order(right) == Ordering::Less,
         Comparator::LessThanEqual => left.order(right) != Ordering::Greater,
         Comparator::GreaterThan => left.order(right) == Ordering::Greater,
         Comparator::GreaterThanEqual => left.order(right) != Ordering::Less,
     };
-    Ok(Value::Bool(holds))
+    Ok(JsonValue::Bool(holds))
 }
 
 /// The elements of an array from `start` to before `stop`, with `step` from one to the next.
 fn slice<'a>(
-    value: &Value<'a>,
+    value: &JsonValue<'a>,
     start: Option<i32>,
     stop: Option<i32>,
     step: i32,
-    context: Context<'a>,
-) -> Result<Value<'a>, Error> {
-    let Some((elements, length)) = value.elements() else { return Ok(Value::Null) };
-    let bounds = Bounds::new(length, start, stop, step);
-    let mut list = List::new(context.meter);
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
+    let Some((elements, length)) = value.elements() else { return Ok(JsonValue::Null) };
+    let bounds = SliceBounds::new(length, start, stop, step);
+    let mut list = JsonList::new(context.meter);
     for (index, element) in elements.enumerate() {
         context.meter.step()?;
         if bounds.has(index) {
@@ -190,13 +201,13 @@ fn slice<'a>(
 }
 
 /// The indices that a slice selects.
-struct Bounds {
+struct SliceBounds {
     first: i64,
     stop: i64,
     step: i64,
 }
 
-impl Bounds {
+impl SliceBounds {
     fn new(length: usize, start: Option<i32>, stop: Option<i32>, step: i32) -> Self {
         let length = i64::try_from(length).unwrap_or(i64::MAX);
         let (lowest, highest) = if step < 0 { (-1, length - 1) } else { (0, length) };
@@ -224,6 +235,398 @@ impl Bounds {
     }
 }
 
+// The functions of JMESPath.
+
+/// A type that an argument may have.
+#[derive(Debug, Clone, Copy)]
+enum ArgType {
+    Of(JsonKind),
+    /// An array with elements of this type alone.
+    ArrayOf(JsonKind),
+}
+
+impl ArgType {
+    fn word(self) -> String {
+        match self {
+            Self::Of(kind) => kind.word().to_owned(),
+            Self::ArrayOf(kind) => format!("array[{}]", kind.word()),
+        }
+    }
+
+    fn has(self, value: &JsonValue<'_>) -> bool {
+        match self {
+            Self::Of(kind) => value.kind() == kind,
+            Self::ArrayOf(kind) => value
+                .elements()
+                .is_some_and(|(mut elements, _)| elements.all(|element| element.kind() == kind)),
+        }
+    }
+}
+
+/// The types of which an argument has one; any, where there are none.
+type ArgTypes = &'static [ArgType];
+
+const ANY: ArgTypes = &[];
+const NUMBER: ArgTypes = &[ArgType::Of(JsonKind::Number)];
+const STRING: ArgTypes = &[ArgType::Of(JsonKind::String)];
+const ARRAY: ArgTypes = &[ArgType::Of(JsonKind::Array)];
+const OBJECT: ArgTypes = &[ArgType::Of(JsonKind::Object)];
+const EXPRESSION: ArgTypes = &[ArgType::Of(JsonKind::Expression)];
+const NUMBERS: ArgTypes = &[ArgType::ArrayOf(JsonKind::Number)];
+const STRINGS: ArgTypes = &[ArgType::ArrayOf(JsonKind::String)];
+const SORTABLE: ArgTypes =
+    &[ArgType::ArrayOf(JsonKind::String), ArgType::ArrayOf(JsonKind::Number)];
+const STRING_OR_ARRAY: ArgTypes = &[ArgType::Of(JsonKind::String), ArgType::Of(JsonKind::Array)];
+const WITH_LENGTH: ArgTypes =
+    &[ArgType::Of(JsonKind::Array), ArgType::Of(JsonKind::Object), ArgType::Of(JsonKind::String)];
+const JSON: ArgTypes = &[
+    ArgType::Of(JsonKind::Object),
+    ArgType::Of(JsonKind::Array),
+    ArgType::Of(JsonKind::Boolean),
+    ArgType::Of(JsonKind::Number),
+    ArgType::Of(JsonKind::String),
+    ArgType::Of(JsonKind::Null),
+];
+
+/// The types of a function's arguments, and of any that follow; `None` if there is no such function.
+fn signature(name: &str) -> Option<(&'static [ArgTypes], Option<ArgTypes>)> {
+    let fixed: &[ArgTypes] = match name {
+        "abs" | "ceil" | "floor" => &[NUMBER],
+        "avg" | "sum" => &[NUMBERS],
+        "contains" => &[STRING_OR_ARRAY, ANY],
+        "ends_with" | "starts_with" => &[STRING, STRING],
+        "join" => &[STRING, STRINGS],
+        "keys" | "values" => &[OBJECT],
+        "length" => &[WITH_LENGTH],
+        "map" => &[EXPRESSION, ARRAY],
+        "max" | "min" | "sort" => &[SORTABLE],
+        "max_by" | "min_by" | "sort_by" => &[ARRAY, EXPRESSION],
+        "merge" => return Some((&[OBJECT], Some(OBJECT))),
+        "not_null" => return Some((&[ANY], Some(ANY))),
+        "reverse" => &[STRING_OR_ARRAY],
+        "to_array" | "to_number" | "type" => &[ANY],
+        "to_string" => &[JSON],
+        _ => return None,
+    };
+    Some((fixed, None))
+}
+
+fn check(name: &str, args: &[JsonValue<'_>]) -> Result<(), RuntimeError> {
+    let Some((fixed, more)) = signature(name) else {
+        return Err(RuntimeError::UnknownFunction(name.to_owned()));
+    };
+    let (expected, actual) = (fixed.len(), args.len());
+    if actual < expected {
+        return Err(RuntimeError::NotEnoughArguments { expected, actual });
+    }
+    if actual > expected && more.is_none() {
+        return Err(RuntimeError::TooManyArguments { expected, actual });
+    }
+    let types = fixed.iter().copied().chain(std::iter::repeat(more.unwrap_or(ANY)));
+    for (position, (value, types)) in args.iter().zip(types).enumerate() {
+        if !types.is_empty() && !types.iter().any(|expected| expected.has(value)) {
+            let words: Vec<String> = types.iter().map(|expected| expected.word()).collect();
+            return Err(RuntimeError::InvalidType {
+                expected: words.join("|"),
+                actual: value.kind().word().to_owned(),
+                position,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Calls a function that stands at `offset` in the expression.
+pub(super) fn call<'a>(
+    name: &str,
+    args: &[JsonValue<'a>],
+    offset: usize,
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
+    check(name, args).map_err(|error| context.error(offset, error))?;
+    match (name, args) {
+        ("not_null", args) => {
+            Ok(args.iter().find(|arg| !arg.is_null()).cloned().unwrap_or(JsonValue::Null))
+        }
+        ("merge", args) => merge(args, context),
+        (_, [value]) => call_one(name, value, context),
+        ("map", [JsonValue::Expression(ast), array]) => map(array, ast, context),
+        ("sort_by", [array, JsonValue::Expression(ast)]) => sort_by(array, ast, offset, context),
+        ("max_by", [array, JsonValue::Expression(ast)]) => {
+            best_by(array, ast, Ordering::Greater, offset, context)
+        }
+        ("min_by", [array, JsonValue::Expression(ast)]) => {
+            best_by(array, ast, Ordering::Less, offset, context)
+        }
+        ("contains", [within, wanted]) => contains(within, wanted, context),
+        ("join", [glue, array]) => join(glue, array, context),
+        (_, [left, right]) => {
+            let (left, right) = (left.as_str().unwrap_or(""), right.as_str().unwrap_or(""));
+            Ok(JsonValue::Bool(match name {
+                "ends_with" => left.ends_with(right),
+                _ => left.starts_with(right),
+            }))
+        }
+        (_, _) => Ok(JsonValue::Null),
+    }
+}
+
+/// The functions of one argument.
+fn call_one<'a>(
+    name: &str,
+    value: &JsonValue<'a>,
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
+    let in_number = |function: fn(f64) -> f64| number(function(value.as_number().unwrap_or(0.0)));
+    Ok(match name {
+        "abs" => in_number(f64::abs),
+        "ceil" => in_number(f64::ceil),
+        "floor" => in_number(f64::floor),
+        "sum" => number(sum(value).0),
+        "avg" => match sum(value) {
+            (_, 0) => JsonValue::Null,
+            (sum, length) => number(sum / length as f64),
+        },
+        "keys" => keys(value, context)?,
+        "values" => values(value, context)?,
+        "length" => length(value)?,
+        "max" => best(value, |order| order != Ordering::Less),
+        "min" => best(value, |order| order == Ordering::Less),
+        "sort" => {
+            let mut list = copy(value, context)?;
+            list.sort_by(JsonValue::order);
+            list.into()
+        }
+        "reverse" => reverse(value, context)?,
+        "to_array" if value.kind() == JsonKind::Array => value.clone(),
+        "to_array" => {
+            let mut list = JsonList::new(context.meter);
+            list.push(value.clone())?;
+            list.into()
+        }
+        "to_number" => to_number(value),
+        "to_string" if value.as_str().is_some() => value.clone(),
+        "to_string" => to_string(value, context)?,
+        "type" => JsonValue::Str(value.kind().word()),
+        _ => JsonValue::Null,
+    })
+}
+
+/// A number; null where it is not finite, as JSON has no other.
+fn number(number: f64) -> JsonValue<'static> {
+    Number::from_f64(number).map_or(JsonValue::Null, JsonValue::Number)
+}
+
+/// The sum of numbers and how many they are.
+fn sum(value: &JsonValue<'_>) -> (f64, usize) {
+    let Some((elements, length)) = value.elements() else { return (0.0, 0) };
+    let numbers = elements.filter_map(|element| element.as_number());
+    // An empty sum of floats would be -0.0.
+    (numbers.fold(0.0, |sum, number| sum + number), length)
+}
+
+fn keys<'a>(value: &JsonValue<'a>, context: EvalContext<'a>) -> Result<JsonValue<'a>, JsonError> {
+    let mut list = JsonList::new(context.meter);
+    if let Some(fields) = value.fields()? {
+        for (key, _) in fields.pairs() {
+            list.push(JsonValue::Str(key))?;
+        }
+    }
+    Ok(list.into())
+}
+
+fn length<'a>(value: &JsonValue<'a>) -> Result<JsonValue<'a>, JsonError> {
+    let length = match (value.as_str(), value.elements()) {
+        (Some(string), _) => string.chars().count(),
+        (None, Some((_, length))) => length,
+        (None, None) => value.fields()?.map_or(0, |fields| fields.pairs().len()),
+    };
+    Ok(JsonValue::Number(length.into()))
+}
+
+/// The element that takes the place of the best one so far, if its order to that one says so.
+fn best<'a>(value: &JsonValue<'a>, is_better: impl Fn(Ordering) -> bool) -> JsonValue<'a> {
+    let elements = value.elements().into_iter().flat_map(|(elements, _)| elements);
+    let best = elements.reduce(|best, next| if is_better(next.order(&best)) { next } else { best });
+    best.unwrap_or(JsonValue::Null)
+}
+
+/// A copy of an array, to be changed.
+fn copy<'a>(value: &JsonValue<'a>, context: EvalContext<'a>) -> Result<JsonList<'a>, JsonError> {
+    let mut list = JsonList::new(context.meter);
+    for element in value.elements().into_iter().flat_map(|(elements, _)| elements) {
+        context.meter.step()?;
+        list.push(element)?;
+    }
+    Ok(list)
+}
+
+fn reverse<'a>(
+    value: &JsonValue<'a>,
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
+    let Some(string) = value.as_str() else {
+        let mut list = copy(value, context)?;
+        list.reverse();
+        return Ok(list.into());
+    };
+    let mut charge = context.meter.open();
+    charge.add(string.len())?;
+    Ok(JsonValue::built_string(string.chars().rev().collect(), charge))
+}
+
+/// The number that a string says; null for other strings and values.
+fn to_number<'a>(value: &JsonValue<'a>) -> JsonValue<'a> {
+    if value.as_number().is_some() {
+        return value.clone();
+    }
+    let said = value.as_str().and_then(|string| serde_json::from_str(string).ok());
+    said.map_or(JsonValue::Null, JsonValue::Number)
+}
+
+fn to_string<'a>(
+    value: &JsonValue<'a>,
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
+    let mut text = JsonText::new(usize::MAX, context.meter);
+    text.write(value)?;
+    let (string, charge) = text.into_parts();
+    Ok(JsonValue::built_string(string, charge))
+}
+
+fn merge<'a>(args: &[JsonValue<'a>], context: EvalContext<'a>) -> Result<JsonValue<'a>, JsonError> {
+    let mut merged = JsonFields::new(context.meter);
+    for arg in args {
+        for (key, value) in arg.fields()?.iter().flat_map(|fields| fields.pairs()) {
+            merged.push(key, value.clone())?;
+        }
+    }
+    Ok(merged.into_object())
+}
+
+fn map<'a>(
+    array: &JsonValue<'a>,
+    ast: &'a Ast,
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
+    let mut list = JsonList::new(context.meter);
+    for element in array.elements().into_iter().flat_map(|(elements, _)| elements) {
+        list.push(apply(ast, &element, context)?)?;
+    }
+    Ok(list.into())
+}
+
+fn contains<'a>(
+    within: &JsonValue<'a>,
+    wanted: &JsonValue<'a>,
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
+    if let Some(string) = within.as_str() {
+        return Ok(JsonValue::Bool(wanted.as_str().is_some_and(|wanted| string.contains(wanted))));
+    }
+    for element in within.elements().into_iter().flat_map(|(elements, _)| elements) {
+        if element.equals(wanted, context.meter)? {
+            return Ok(JsonValue::Bool(true));
+        }
+    }
+    Ok(JsonValue::Bool(false))
+}
+
+fn join<'a>(
+    glue: &JsonValue<'a>,
+    array: &JsonValue<'a>,
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
+    let glue = glue.as_str().unwrap_or("");
+    let mut joined = JsonText::new(usize::MAX, context.meter);
+    let elements = array.elements().into_iter().flat_map(|(elements, _)| elements);
+    for (index, element) in elements.enumerate() {
+        joined.push(if index == 0 { "" } else { glue })?;
+        joined.push(element.as_str().unwrap_or(""))?;
+    }
+    let (string, charge) = joined.into_parts();
+    Ok(JsonValue::built_string(string, charge))
+}
+
+/// The keys by which elements are ordered: what an expression makes of each of them.
+struct SortKeys<'a> {
+    ast: &'a Ast,
+    /// All keys are of the type of the first one.
+    kind: Option<JsonKind>,
+    count: usize,
+    offset: usize,
+    context: EvalContext<'a>,
+}
+
+impl<'a> SortKeys<'a> {
+    const fn new(ast: &'a Ast, offset: usize, context: EvalContext<'a>) -> Self {
+        Self { ast, kind: None, count: 0, offset, context }
+    }
+
+    /// The key of the next element.
+    fn next(&mut self, element: &JsonValue<'a>) -> Result<JsonValue<'a>, JsonError> {
+        let key = apply(self.ast, element, self.context)?;
+        let actual = key.kind();
+        let is_right = match &self.kind {
+            None => actual == JsonKind::String || actual == JsonKind::Number,
+            Some(kind) => actual == *kind,
+        };
+        if !is_right {
+            let expected = match &self.kind {
+                None => "expression->string|expression->number".to_owned(),
+                Some(kind) => format!("expression->{}", kind.word()),
+            };
+            let (actual, invocation) = (actual.word().to_owned(), self.count.max(1));
+            let error =
+                RuntimeError::InvalidReturnType { expected, actual, position: 1, invocation };
+            return Err(self.context.error(self.offset, error));
+        }
+        self.kind = Some(actual);
+        self.count += 1;
+        Ok(key)
+    }
+}
+
+fn sort_by<'a>(
+    array: &JsonValue<'a>,
+    ast: &'a Ast,
+    offset: usize,
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
+    let mut keys = SortKeys::new(ast, offset, context);
+    let mut pairs = Vec::new();
+    let mut charge = context.meter.open();
+    for element in array.elements().into_iter().flat_map(|(elements, _)| elements) {
+        charge.reserve_one(&mut pairs)?;
+        pairs.push((keys.next(&element)?, element));
+    }
+    pairs.sort_by(|(left, _), (right, _)| left.order(right));
+    let mut sorted = JsonList::new(context.meter);
+    for (_, element) in pairs {
+        sorted.push(element)?;
+    }
+    Ok(sorted.into())
+}
+
+/// The first element whose key no other is better than; null of none.
+fn best_by<'a>(
+    array: &JsonValue<'a>,
+    ast: &'a Ast,
+    better: Ordering,
+    offset: usize,
+    context: EvalContext<'a>,
+) -> Result<JsonValue<'a>, JsonError> {
+    let mut keys = SortKeys::new(ast, offset, context);
+    let mut best: Option<(JsonValue<'a>, JsonValue<'a>)> = None;
+    for element in array.elements().into_iter().flat_map(|(elements, _)| elements) {
+        let key = keys.next(&element)?;
+        if best.as_ref().is_none_or(|(best, _)| key.order(best) == better) {
+            best = Some((key, element));
+        }
+    }
+    Ok(best.map_or(JsonValue::Null, |(_, element)| element))
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -231,24 +634,26 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value as Json;
 
-    use crate::json::*;
-    use crate::scan::Patience;
+    use super::super::document::{JsonDocument, JsonError, Meter};
+    use super::super::value::JsonText;
+    use super::evaluate;
+    use crate::line_scan::ScanDeadline;
 
     const LIMIT: usize = 64 * 1024 * 1024;
 
     /// The result as text, or what is wrong.
     fn evaluated(text: &str, expression: &str) -> Result<String, String> {
-        let (patience, _leash) = Patience::start(Duration::from_secs(3600));
+        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
         let meter = Meter::new(LIMIT, &patience);
         let ast = jmespath::parse(expression).unwrap();
-        let document = Document::parse(text, &meter).unwrap();
+        let document = JsonDocument::parse(text, &meter).unwrap();
         let result = match evaluate(&ast, &document.root(), expression, &meter) {
             Ok(value) => {
                 let mut text = JsonText::new(usize::MAX, &meter);
                 text.write(&value).unwrap();
                 Ok(text.into_parts().0)
             }
-            Err(Error::NoFit(error)) => Err(error.to_string()),
+            Err(JsonError::NoFit(error)) => Err(error.to_string()),
             Err(error) => panic!("{error:?}"),
         };
         drop(document);
@@ -482,12 +887,12 @@ mod tests {
     fn a_document_takes_little_memory() {
         let item = r#"{"id":12345,"name":"item 12345","ok":true,"tags":["a","b"]}"#;
         let text = format!("[{}]", vec![item; 10_000].join(","));
-        let (patience, _leash) = Patience::start(Duration::from_secs(3600));
+        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
         let meter = Meter::new(6 * text.len(), &patience);
-        let document = Document::parse(&text, &meter).unwrap();
+        let document = JsonDocument::parse(&text, &meter).unwrap();
         assert_eq!(document.root().elements().unwrap().1, 10_000);
         let tight = Meter::new(text.len(), &patience);
-        assert!(matches!(Document::parse(&text, &tight), Err(Error::TooLarge)));
+        assert!(matches!(JsonDocument::parse(&text, &tight), Err(JsonError::TooLarge)));
     }
 
     fn any_json() -> impl Strategy<Value = Json> {

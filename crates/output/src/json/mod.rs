@@ -1,15 +1,832 @@
-//! JSON that is parsed and queried in little memory, which is counted.
+//! JMESPath queries on output that is JSON or JSON lines, in bounded memory.
 //!
-//! A JMESPath interpreter that holds each value as an allocation of its own needs about 30 times the
-//! size of the text. Here a [`Document`] is one array of 16 bytes for each value and each key, strings
-//! stay in the text, and what a query makes of it refers to the document. `jmespath` parses the
-//! expressions; everything that is held is charged to a [`Meter`].
+//! A JMESPath interpreter that allocates each value separately needs about 30 times the size of the
+//! text. Here a [`JsonDocument`] is one array with 16 bytes for each value and each key, strings stay in
+//! the text, and the values that a query computes refer to the document. `jmespath` parses the
+//! expressions. Everything that a query holds is charged to a [`Meter`].
 
 mod document;
 mod evaluate;
-mod functions;
+mod query_plan;
 mod value;
 
-pub(crate) use document::{Charge, Document, Error, Meter};
-pub(crate) use evaluate::evaluate;
-pub(crate) use value::{JsonText, List, Value};
+use std::collections::VecDeque;
+use std::str::{Utf8Error, from_utf8};
+use std::{io, thread};
+
+use jmespath::ast::Ast;
+use memchr::memchr;
+use thiserror::Error;
+
+use document::{JsonDocument, JsonError, Meter, MeterCharge};
+use evaluate::evaluate;
+use query_plan::{JsonLineRange, JsonLineReader, NeededElements, QueryPlan};
+use value::{JsonList, JsonText, JsonValue};
+
+use crate::Stream;
+use crate::line_scan::{More, ScanDeadline, TextBlock};
+use crate::reader::{BlockingReader, LogReader};
+use crate::views::Charset;
+
+/// No JSON value beyond this is queried, and no result is larger.
+pub(crate) const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// The memory of a query on next to nothing.
+const BASE_MEMORY: usize = 2 * 1024 * 1024;
+/// The memory of a query for each byte that it is applied to: the text, up to four times as much for
+/// its values, and the rest for what the query makes of them.
+const MEMORY_PER_BYTE: usize = 8;
+/// A longer query is refused.
+const MAX_QUERY: usize = 1000;
+/// What a text in UTF-8 may begin with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// The stack of a query; only what is used of it takes memory.
+const STACK_BYTES: usize = 64 * 1024 * 1024;
+
+/// Why a query gave no result.
+#[derive(Debug, Error)]
+pub enum QueryError {
+    /// SharedLog of the output are missing.
+    #[error(
+        "parts of the output were not kept, so it cannot be queried; read or search it instead"
+    )]
+    NotWhole,
+    /// The output is not JSON.
+    #[error("the output is neither JSON nor JSON lines (line {line}: {why}); {instead}")]
+    NotJson {
+        /// The first line that is not JSON, counted from 1 within what was queried.
+        line: usize,
+        /// The parser's words.
+        why: String,
+        /// What would work.
+        instead: &'static str,
+    },
+    /// It may become JSON: the job still writes it.
+    #[error(
+        "the JSON is not complete yet, the job still writes it; wait for it with wait_jobs, then query again"
+    )]
+    Unfinished,
+    /// The output is not even text.
+    #[error(
+        "the output is binary, not JSON (line {line}); view=\"raw\" gives its bytes, and a query needs a command that writes JSON"
+    )]
+    Binary {
+        /// The first line that is not text, counted from 1 within what was queried.
+        line: usize,
+    },
+    /// The query is not JMESPath.
+    #[error("the query cannot be used: {why}; it must be JMESPath, such as `items[?ok].name`")]
+    BadQuery {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The query is JMESPath that cannot be applied to this output.
+    #[error(
+        "the query does not fit the output: {why}; query `@` or a part of it to see what is there"
+    )]
+    NoFit {
+        /// What does not fit.
+        why: String,
+    },
+    /// The output, or the result, is too large.
+    #[error("{what} is too large for a query; {instead}")]
+    TooLarge {
+        /// What is.
+        what: &'static str,
+        /// What would work.
+        instead: &'static str,
+    },
+    /// The query took too long.
+    #[error(
+        "the time for a query was over at line {line}; ask for less, such as `[:100]`, or use grep"
+    )]
+    TimeOver {
+        /// How far it came.
+        line: usize,
+    },
+    /// There is no thread for the query.
+    #[error("no query was made: {0}; or try again later")]
+    NoThread(io::Error),
+    /// The output could not be read.
+    #[error("the output could not be read ({0}); try again later")]
+    Read(#[from] io::Error),
+}
+
+impl QueryError {
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotJson { .. } | Self::Binary { .. } => "not_json",
+            Self::Unfinished => "json_unfinished",
+            Self::BadQuery { .. } | Self::NoFit { .. } => "bad_query",
+            Self::TooLarge { .. } => "too_large",
+            Self::TimeOver { .. } => "time_over",
+            Self::NotWhole => "not_whole",
+            Self::NoThread(_) => "out_of_processes",
+            Self::Read(_) => "read_failed",
+        }
+    }
+
+    /// The same error, where the one of a missing thread is replaced by what `explain` makes of it.
+    #[must_use]
+    pub fn explain_no_thread(self, explain: impl FnOnce(io::Error) -> io::Error) -> Self {
+        match self {
+            Self::NoThread(error) => Self::NoThread(explain(error)),
+            Self::NotJson { .. }
+            | Self::Binary { .. }
+            | Self::Unfinished
+            | Self::BadQuery { .. }
+            | Self::NoFit { .. }
+            | Self::TooLarge { .. }
+            | Self::TimeOver { .. }
+            | Self::NotWhole
+            | Self::Read(_) => self,
+        }
+    }
+
+    pub(crate) const fn too_large(what: &'static str) -> Self {
+        let instead =
+            "search it with grep, read a part of it, or run the command again with `| jq`";
+        Self::TooLarge { what, instead }
+    }
+}
+
+/// What a query gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryResult {
+    /// The result as JSON text.
+    pub text: String,
+    /// What it was applied to.
+    pub input: QueryInput,
+}
+
+/// What a query was applied to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryInput {
+    /// The one value that the output is.
+    Value,
+    /// An array of the values that its lines are.
+    Lines,
+}
+
+/// The most memory that a query on one stream of a log, or on both, takes: what is to be reserved
+/// for it.
+#[must_use]
+pub fn query_memory(reader: &LogReader, stream: Option<Stream>) -> usize {
+    let bytes = usize::try_from(reader.progress().bytes_of(stream)).unwrap_or(usize::MAX);
+    BASE_MEMORY + MEMORY_PER_BYTE * bytes.min(MAX_BYTES)
+}
+
+/// Applies a JMESPath expression to all that was written so far, to one stream or to both, and
+/// gives the result as JSON text. A query that would hold more than `memory` bytes is refused.
+///
+/// JSON lines are an array of their values, without a last one that is still being written; of a query that begins with something that treats
+/// each of them by itself, such as `[?ok].name`, only what that leaves is held in memory.
+pub fn query_json(
+    reader: &BlockingReader,
+    stream: Option<Stream>,
+    expression: &str,
+    memory: usize,
+    patience: &ScanDeadline,
+) -> Result<QueryResult, QueryError> {
+    check_length(expression)?;
+    with_deep_stack(|| apply(reader, stream, expression, &Meter::new(memory, patience)))
+}
+
+/// Parser and interpreter are recursive: on a stack that the longest query cannot exhaust.
+fn with_deep_stack<T: Send>(
+    run: impl FnOnce() -> Result<T, QueryError> + Send,
+) -> Result<T, QueryError> {
+    thread::scope(|scope| {
+        let running = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run);
+        let running = running.map_err(QueryError::NoThread)?;
+        running.join().unwrap_or_else(|_| Err(bad("it broke the interpreter".to_owned())))
+    })
+}
+
+/// Whether an expression is JMESPath at all: to be asked before there is anything to query.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_expression(expression: &str) -> Result<(), QueryError> {
+    check_length(expression)?;
+    with_deep_stack(|| {
+        jmespath::compile(expression).map(drop).map_err(|error| bad(error.to_string()))
+    })
+}
+
+fn check_length(expression: &str) -> Result<(), QueryError> {
+    if expression.len() > MAX_QUERY {
+        return Err(bad(format!("it is longer than {MAX_QUERY} bytes")));
+    }
+    Ok(())
+}
+
+fn apply(
+    reader: &BlockingReader,
+    stream: Option<Stream>,
+    expression: &str,
+    meter: &Meter<'_>,
+) -> Result<QueryResult, QueryError> {
+    let query = JsonQuery::new(expression, meter)?;
+    let reader = &reader.freeze();
+    let progress = reader.progress();
+    if reader.missing_bytes(0..progress.total_bytes) > 0 {
+        return Err(QueryError::NotWhole);
+    }
+    let source = QuerySource { stream, charset: reader.charset()?, is_growing: !progress.closed };
+    let pieces = reader.chunks(stream, 0, progress.total_bytes);
+    let mut lines = JsonLineReader::new(pieces, source.charset, meter.patience());
+    let Some(first) = lines.next()? else { return Err(source.empty()) };
+    let first = OwnedText::new(lines.bytes(&first).to_vec(), first.number, meter)?;
+    let second = lines.next()?;
+    match (first.parse(meter), second) {
+        (Ok(document), None) => {
+            drop(lines);
+            query.result(&document)
+        }
+        // What follows a whole value can only be another one.
+        (Ok(document), Some(second)) => query.result_of_lines(document, second, (lines, source)),
+        // A value that goes on in the next line.
+        (Err(error), Some(_)) if error.is_eof() => {
+            drop(lines);
+            let output = whole_output(reader, source, meter)?;
+            match output.parse(meter) {
+                Ok(document) => query.result(&document),
+                Err(error) => Err(source.refusal(error, &output)),
+            }
+        }
+        (Err(error), _) => Err(source.refusal(error, &first)),
+    }
+}
+
+/// What is queried.
+#[derive(Debug, Clone, Copy)]
+struct QuerySource {
+    stream: Option<Stream>,
+    charset: Charset,
+    /// Whether the job still writes.
+    is_growing: bool,
+}
+
+impl QuerySource {
+    fn empty(self) -> QueryError {
+        let why = "there is no output".to_owned();
+        if self.is_growing { QueryError::Unfinished } else { self.refuse(1, why) }
+    }
+
+    /// Says why a text was not parsed.
+    fn refusal(self, error: ParseError, text: &OwnedText<'_>) -> QueryError {
+        self.refusal_of(error, text.line, &text.bytes)
+    }
+
+    /// Says why some bytes, which begin with a line of this number, were not parsed.
+    fn refusal_of(self, error: ParseError, line: usize, bytes: &[u8]) -> QueryError {
+        let error = match error {
+            _ if error.is_eof() && self.is_growing => return QueryError::Unfinished,
+            ParseError::NotText(_) => return QueryError::Binary { line },
+            ParseError::Json(JsonError::NotJson(error)) => error,
+            ParseError::Json(error) => return refused(error, line),
+        };
+        if memchr(0, bytes).is_some() {
+            return QueryError::Binary { line };
+        }
+        let said = error.to_string();
+        if said.starts_with("recursion limit exceeded") {
+            return QueryError::too_large("JSON that is nested more than 127 deep");
+        }
+        // The line is that of the output; the parser knows only those of what it was given.
+        let why = said.rsplit_once(" at line ").map_or(said.as_str(), |(why, _)| why);
+        self.refuse(
+            line + error.line().saturating_sub(1),
+            format!("{why} at column {}", error.column()),
+        )
+    }
+
+    const fn refuse(self, line: usize, why: String) -> QueryError {
+        let instead = match self.stream {
+            None => "read it as text, or query one stream alone with stream=\"stdout\"",
+            Some(_) => "read it as text, or use grep",
+        };
+        QueryError::NotJson { line, why, instead }
+    }
+}
+
+/// A query, ready to be applied.
+#[derive(Debug)]
+struct JsonQuery<'e> {
+    expression: &'e str,
+    ast: Ast,
+    meter: &'e Meter<'e>,
+}
+
+impl<'e> JsonQuery<'e> {
+    fn new(expression: &'e str, meter: &'e Meter<'e>) -> Result<Self, QueryError> {
+        let ast = jmespath::parse(expression).map_err(|error| bad(error.to_string()))?;
+        Ok(Self { expression, ast, meter })
+    }
+
+    /// Applies the query to one value.
+    fn result(&self, document: &JsonDocument<'_>) -> Result<QueryResult, QueryError> {
+        let text = self.written(&self.ast, &document.root())?;
+        Ok(QueryResult { text, input: QueryInput::Value })
+    }
+
+    /// Applies the query to an array of all lines: to the first, which was parsed already, to the
+    /// second and to those that follow.
+    fn result_of_lines(
+        &self,
+        first: JsonDocument<'_>,
+        second: JsonLineRange,
+        (mut lines, source): (JsonLineReader<'_>, QuerySource),
+    ) -> Result<QueryResult, QueryError> {
+        let plan = QueryPlan::new(&self.ast);
+        let mut gathered = GatheredValues::new(&plan, self.meter);
+        self.gather(&plan, &first, &mut gathered)?;
+        drop(first);
+        let mut next = Some(second);
+        while let Some(line) = next.filter(|_| !gathered.is_full()) {
+            let bytes = lines.bytes(&line);
+            let mut charge = self.meter.open();
+            charge.add(bytes.len()).map_err(|error| refused(error, line.number))?;
+            match parse(bytes, self.meter) {
+                Ok(document) => self.gather(&plan, &document, &mut gathered)?,
+                Err(error) if error.is_eof() && source.is_growing && lines.is_open(&line) => break,
+                Err(error) => return Err(source.refusal_of(error, line.number, bytes)),
+            }
+            next = lines.next()?;
+        }
+        drop(lines);
+        let (text, _charge) = gathered.finish(self.meter).map_err(|_| TOO_MANY_LINES)?;
+        let text = if plan.is_all_local() {
+            text
+        } else {
+            let document = JsonDocument::parse(&text, self.meter).map_err(|_| TOO_MANY_LINES)?;
+            self.written(&plan.rest, &document.root())?
+        };
+        Ok(QueryResult { text, input: QueryInput::Lines })
+    }
+
+    /// Adds what one line gives.
+    fn gather(
+        &self,
+        plan: &QueryPlan,
+        line: &JsonDocument<'_>,
+        gathered: &mut GatheredValues<'_>,
+    ) -> Result<(), QueryError> {
+        let mut array = JsonList::new(self.meter);
+        array.push(line.root()).map_err(|error| refused(error, 1))?;
+        let found = self.evaluate(&plan.each, &array.into())?;
+        let too_large = if plan.is_all_local() { RESULT_TOO_LARGE } else { TOO_MANY_LINES };
+        gathered.add(&found).map_err(|_| too_large)
+    }
+
+    /// Applies a part of the query, and writes the result.
+    fn written<'a>(&'a self, part: &'a Ast, value: &JsonValue<'a>) -> Result<String, QueryError> {
+        let result = self.evaluate(part, value)?;
+        let mut text = JsonText::new(MAX_BYTES, self.meter);
+        text.write(&result).map_err(|_| RESULT_TOO_LARGE)?;
+        Ok(text.into_parts().0)
+    }
+
+    fn evaluate<'a>(
+        &'a self,
+        part: &'a Ast,
+        value: &JsonValue<'a>,
+    ) -> Result<JsonValue<'a>, QueryError> {
+        evaluate(part, value, self.expression, self.meter).map_err(|error| refused(error, 1))
+    }
+}
+
+const RESULT_TOO_LARGE: QueryError = QueryError::TooLarge {
+    what: "the result",
+    instead: "select less, such as `[:100]`, or count with `length(@)`",
+};
+
+const TOO_MANY_LINES: QueryError = QueryError::TooLarge {
+    what: "an array of these lines",
+    instead: "begin with a projection such as `[?level=='error'].msg`, which is applied line by line",
+};
+
+/// Says why a query went no further than this line.
+fn refused(error: JsonError, line: usize) -> QueryError {
+    match error {
+        JsonError::TooLarge => QueryError::TooLarge {
+            what: "what the query needs in memory",
+            instead: "select less, use grep, or run the command again with `| jq`",
+        },
+        JsonError::TimeOver => QueryError::TimeOver { line },
+        JsonError::NoFit(error) => QueryError::NoFit { why: error.to_string() },
+        JsonError::NotJson(error) => QueryError::NoFit { why: error.to_string() },
+    }
+}
+
+fn bad(why: String) -> QueryError {
+    QueryError::BadQuery { why }
+}
+
+/// Bytes to parse that are held by themselves, and charged.
+#[derive(Debug)]
+struct OwnedText<'a> {
+    bytes: Vec<u8>,
+    /// The number of its first line.
+    line: usize,
+    _charge: MeterCharge<'a>,
+}
+
+impl<'a> OwnedText<'a> {
+    fn new(bytes: Vec<u8>, line: usize, meter: &'a Meter<'a>) -> Result<Self, QueryError> {
+        let mut charge = meter.open();
+        charge.add(bytes.len()).map_err(|error| refused(error, line))?;
+        Ok(Self { bytes, line, _charge: charge })
+    }
+
+    fn parse(&'a self, meter: &'a Meter<'a>) -> Result<JsonDocument<'a>, ParseError> {
+        parse(&self.bytes, meter)
+    }
+}
+
+/// The reason why some bytes were not parsed.
+#[derive(Debug)]
+enum ParseError {
+    NotText(Utf8Error),
+    Json(JsonError),
+}
+
+impl ParseError {
+    /// `true` if more bytes could make it right.
+    fn is_eof(&self) -> bool {
+        match self {
+            Self::NotText(error) => error.error_len().is_none(),
+            Self::Json(JsonError::NotJson(error)) => error.is_eof(),
+            Self::Json(JsonError::TooLarge | JsonError::TimeOver | JsonError::NoFit(_)) => false,
+        }
+    }
+}
+
+/// Parses one JSON value. A byte order mark before it is no part of it.
+fn parse<'a>(bytes: &'a [u8], meter: &'a Meter<'a>) -> Result<JsonDocument<'a>, ParseError> {
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    let text = from_utf8(bytes).map_err(ParseError::NotText)?;
+    JsonDocument::parse(text, meter).map_err(ParseError::Json)
+}
+
+fn whole_output<'a>(
+    reader: &BlockingReader,
+    source: QuerySource,
+    meter: &'a Meter<'a>,
+) -> Result<OwnedText<'a>, QueryError> {
+    let pieces = reader.chunks(source.stream, 0, reader.progress().total_bytes);
+    let mut block = TextBlock::new(pieces, 0, source.charset);
+    loop {
+        let more = block.fill(0)?;
+        if block.bytes().len() > MAX_BYTES {
+            return Err(QueryError::too_large("a JSON value of over 16 MiB"));
+        }
+        if more == More::No {
+            return OwnedText::new(block.into_bytes(), 1, meter);
+        }
+    }
+}
+
+// What a query has gathered from JSON lines so far, within bounds.
+
+/// The values that lines gave so far, as JSON text: the lines themselves are gone by then.
+#[derive(Debug)]
+pub(crate) enum GatheredValues<'a> {
+    /// An array that is still open, of at most so many elements.
+    First { text: JsonText<'a>, count: usize, most: usize },
+    /// The newest elements, at most so many.
+    Last { newest: VecDeque<(String, MeterCharge<'a>)>, most: usize, meter: &'a Meter<'a> },
+    /// How many elements there were.
+    Length(u64),
+}
+
+impl<'a> GatheredValues<'a> {
+    /// Nothing yet.
+    pub(crate) fn new(plan: &QueryPlan, meter: &'a Meter<'a>) -> Self {
+        let first = |most| Self::First { text: JsonText::new(MAX_BYTES, meter), count: 0, most };
+        match plan.keep {
+            NeededElements::Length => Self::Length(0),
+            NeededElements::All => first(usize::MAX),
+            NeededElements::First(most) => first(most),
+            NeededElements::Last(most) => Self::Last { newest: VecDeque::new(), most, meter },
+        }
+    }
+
+    /// Adds what a line gave, which is an array.
+    pub(crate) fn add(&mut self, found: &JsonValue<'_>) -> Result<(), JsonError> {
+        for value in found.elements().into_iter().flat_map(|(elements, _)| elements) {
+            match self {
+                Self::First { .. } if self.is_full() => return Ok(()),
+                Self::First { text, count, .. } => {
+                    text.push(if *count == 0 { "[" } else { "," })?;
+                    text.write(&value)?;
+                    *count += 1;
+                }
+                Self::Last { newest, most, meter } => {
+                    let mut text = JsonText::new(MAX_BYTES, meter);
+                    text.write(&value)?;
+                    newest.push_back(text.into_parts());
+                    if newest.len() > *most {
+                        newest.pop_front();
+                    }
+                }
+                Self::Length(length) => *length += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// `true` if more would change nothing.
+    pub(crate) const fn is_full(&self) -> bool {
+        match self {
+            Self::First { count, most, .. } => *count >= *most,
+            Self::Last { .. } | Self::Length(_) => false,
+        }
+    }
+
+    /// All of it as JSON, with what is charged for it.
+    pub(crate) fn finish(
+        self,
+        meter: &'a Meter<'a>,
+    ) -> Result<(String, MeterCharge<'a>), JsonError> {
+        let mut text = match self {
+            Self::First { text, .. } => text,
+            Self::Last { newest, .. } => {
+                let mut text = JsonText::new(MAX_BYTES, meter);
+                for (index, (value, _)) in newest.into_iter().enumerate() {
+                    text.push(if index == 0 { "[" } else { "," })?;
+                    text.push(&value)?;
+                }
+                text
+            }
+            Self::Length(length) => {
+                let mut text = JsonText::new(MAX_BYTES, meter);
+                text.write(&length)?;
+                return Ok(text.into_parts());
+            }
+        };
+        text.push(if text.is_empty() { "[]" } else { "]" })?;
+        Ok(text.into_parts())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{LogStorage, LogWriter, open_log};
+
+    const MEMORY: usize = 128 * 1024 * 1024;
+
+    fn log(out: &[u8], err: &[u8]) -> (LogWriter, LogReader, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut writer, reader) =
+            open_log(&LogStorage { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
+        writer.append(Stream::Stderr, err);
+        writer.append(Stream::Stdout, out);
+        (writer, reader, dir)
+    }
+
+    #[track_caller]
+    fn check(out: &str, expression: &str, expected: Result<&str, &str>) {
+        let (mut writer, reader, _dir) = log(out.as_bytes(), b"noise on stderr\n");
+        writer.close();
+        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+        let result =
+            query_json(&reader.blocking(), Some(Stream::Stdout), expression, MEMORY, &patience);
+        let result = result.as_ref().map(|result| result.text.as_str());
+        assert_eq!(result.map_err(QueryError::code), expected, "{expression:?}");
+    }
+
+    #[test]
+    fn json_and_json_lines_can_be_queried() {
+        check(r#"{"items":[{"n":1},{"n":2}]}"#, "items[].n", Ok("[1,2]"));
+        check("{\"n\":1}\n\n{\"n\":2}\n", "[?n > `1`].n", Ok("[2]"));
+        check("{\n \"a\": true\n}\n", "a", Ok("true"));
+        check("{}", "missing", Ok("null"));
+    }
+
+    #[test]
+    fn json_lines_of_any_size_are_queried_line_by_line() {
+        let pad = "x".repeat(1 << 20);
+        let (mut writer, reader, _dir) = log(b"", b"");
+        for number in 0..20 {
+            let line = format!("{{\"n\":{number},\"pad\":\"{pad}\"}}\n");
+            writer.append(Stream::Stdout, line.as_bytes());
+        }
+        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+        for (expression, expected) in [
+            ("[?n == `7` || n > `18`].n", Ok("[7,19]")),
+            ("length(@)", Ok("20")),
+            ("[?n > `9`] | length(@)", Ok("10")),
+            ("[2].n", Ok("2")),
+            ("[-1].n", Ok("19")),
+            ("[*].n | [10:13]", Ok("[10,11,12]")),
+            ("max([*].n)", Ok("19")),
+            ("max_by(@, &n).n", Err("too_large")),
+        ] {
+            let result = query_json(&reader.blocking(), None, expression, MEMORY, &patience);
+            let result = result.as_ref().map(|result| result.text.as_str());
+            assert_eq!(result.map_err(QueryError::code), expected, "{expression}");
+        }
+        let error = query_json(&reader.blocking(), None, "reverse(@)", MEMORY, &patience)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("[?level=='error'].msg"), "{error}");
+    }
+
+    #[test]
+    fn a_query_ends_when_nobody_waits_for_it() {
+        let (mut writer, reader, _dir) = log(b"", b"");
+        writer.append(Stream::Stdout, &b"{}\n".repeat(100_000));
+        let (patience, leash) = ScanDeadline::start(Duration::from_secs(3600));
+        drop(leash);
+        let error = query_json(&reader.blocking(), None, "[*].a", MEMORY, &patience).unwrap_err();
+        assert_eq!(error.code(), "time_over");
+    }
+
+    #[test]
+    fn a_line_that_is_not_json_is_named() {
+        for (output, words) in [
+            (&b"{}\n\n{}\nnoise\n"[..], "line 4"),
+            (b"noise\n{}\n", "line 1"),
+            (b"{\n\"a\": oops\n}\n", "line 2"),
+            (b"{}\n\x00\xff\n", "binary"),
+            (b"\x7fELF\x00\x01", "raw"),
+        ] {
+            let (mut writer, reader, _dir) = log(output, b"");
+            writer.close();
+            let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+            let error =
+                query_json(&reader.blocking(), None, "[*].a", MEMORY, &patience).unwrap_err();
+            assert_eq!(error.code(), "not_json");
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_streamed_query_gives_what_the_whole_array_would(
+            values in proptest::collection::vec("(null|[0-9]|\\[[0-9],null,\\[1\\]\\]|\\{\"a\":[0-9]\\}|\\{\"a\":\\[\\{\"b\":[0-9]\\}\\]\\})", 2..12),
+            expression in proptest::sample::select(vec![
+                "@", "[*].a", "[].a", "[]", "[?a]", "[*].a[].b", "[?a] | [0]", "[0]", "[-1]", "[-2:]",
+                "[1:3]", "[:2].a", "[::2]", "[::-1]", "length(@)", "length([?a])", "[].a | length(@)",
+                "[*].a | [1]", "[?a > `3`].{x: a}", "[*] | [*] | []", "reverse([*].a)", "[@, @]",
+                "[?a] | [:2] | [-1].a", "to_string([?a])", "[5].a", "[-9]", "not_null([9], `1`)",
+            ]),
+        ) {
+            let lines = values.join("\n");
+            let array = format!("[{}]", values.join(","));
+            let (_writer, reader, _dir) = log(lines.as_bytes(), b"");
+            let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+            let streamed = query_json(&reader.blocking(), Some(Stream::Stdout), expression, MEMORY, &patience);
+            let whole: serde_json::Value = serde_json::from_str(&array).unwrap();
+            let whole = jmespath::compile(expression).unwrap().search(whole);
+            prop_assert_eq!(streamed.ok().map(|result| result.text), whole.ok().map(|value| value.to_string()));
+        }
+    }
+
+    #[test]
+    fn each_mistake_has_its_own_code() {
+        check("plain text\n", "a", Err("not_json"));
+        check("", "a", Err("not_json"));
+        check("{}", "a[", Err("bad_query"));
+        check("{}", "no_such_function(@)", Err("bad_query"));
+        check("{}", &"a".repeat(MAX_QUERY + 1), Err("bad_query"));
+        let (_writer, reader, _dir) = log(b"{}\n", b"noise\n");
+        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+        let error = query_json(&reader.blocking(), None, "a", MEMORY, &patience).unwrap_err();
+        assert!(error.to_string().contains("line 1"), "{error}");
+    }
+
+    #[track_caller]
+    fn asked(reader: &LogReader, expression: &str) -> Result<QueryResult, QueryError> {
+        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+        query_json(&reader.blocking(), None, expression, MEMORY, &patience)
+    }
+
+    #[test]
+    fn json_in_another_character_set_or_with_a_mark_is_queried() {
+        let json = "{\n\"größe\": [1, 2]}\n";
+        let lines = "{\"n\": 1}\r\n{\"n\": 2}\r\n";
+        let utf16 =
+            |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+        for (bytes, expression, expected) in [
+            (utf16(&format!("\u{feff}{json}")), "\"größe\"[1]", "2"),
+            (utf16(&format!("\u{feff}{lines}")), "[*].n", "[1,2]"),
+            (format!("\u{feff}{json}").into_bytes(), "\"größe\"[1]", "2"),
+            (format!("\u{feff}{lines}").into_bytes(), "[*].n", "[1,2]"),
+        ] {
+            let (_writer, reader, _dir) = log(&bytes, b"");
+            assert_eq!(asked(&reader, expression).unwrap().text, expected);
+        }
+    }
+
+    #[test]
+    fn json_that_is_still_written_is_no_mistake() {
+        for half in ["", "{\"a\":", "{\"a\": [1,\n 2"] {
+            let (mut writer, reader, _dir) = log(half.as_bytes(), b"");
+            assert_eq!(asked(&reader, "a").unwrap_err().code(), "json_unfinished", "{half:?}");
+            writer.close();
+            assert_eq!(asked(&reader, "a").unwrap_err().code(), "not_json", "{half:?}");
+        }
+        let (mut writer, reader, _dir) = log(b"{\"n\":1}\n{\"n\":2}\n{\"n\"", b"");
+        let result = asked(&reader, "[*].n").unwrap();
+        assert_eq!((result.text.as_str(), result.input), ("[1,2]", QueryInput::Lines));
+        writer.close();
+        assert_eq!(asked(&reader, "[*].n").unwrap_err().code(), "not_json");
+    }
+
+    #[test]
+    fn each_error_says_what_would_work() {
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        for (output, expression, words, never) in [
+            ("{}\noops\n", "[*].a", "line 2: expected value at column 1)", "at line 1"),
+            ("{}\noops\n", "[*].a", "stream=\"stdout\"", "use grep"),
+            (deep.as_str(), "@", "nested more than 127 deep", "neither"),
+            ("{\"n\": null}", "length(n)", "does not fit", "must be JMESPath"),
+            ("{}", "a[", "must be JMESPath", "does not fit"),
+        ] {
+            let (mut writer, reader, _dir) = log(output.as_bytes(), b"");
+            writer.close();
+            let error = asked(&reader, expression).unwrap_err().to_string();
+            assert!(error.contains(words) && !error.contains(never), "{error}");
+        }
+        let (mut writer, reader, _dir) = log(b"oops\n", b"");
+        writer.close();
+        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+        let error = query_json(&reader.blocking(), Some(Stream::Stdout), "a", MEMORY, &patience)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("use grep") && !error.contains("one stream"), "{error}");
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused() {
+        let million = format!("[{}1]", "1,".repeat(1_000_000));
+        check(&million, "length(@)", Ok("1000001"));
+        check(&million, "@", Ok(&million));
+        for expression in [
+            ["[@,@][]"; 40].join("|"),
+            ["[@,@]"; 60].join("|"),
+            ["to_string([@, @])"; 40].join("|"),
+            ["map(&[@,@],@)"; 30].join("|"),
+            ["{a:@,b:@}"; 60].join("|"),
+            ["join('', [to_string(@), to_string(@)])"; 24].join("|"),
+        ] {
+            let (mut writer, reader, _dir) = log(b"[1]", b"");
+            writer.close();
+            let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+            let error =
+                query_json(&reader.blocking(), None, &expression, 2 << 20, &patience).unwrap_err();
+            assert_eq!(error.code(), "too_large", "{expression}");
+        }
+        check(&"[".repeat(1000), "@", Err("too_large"));
+        let (mut writer, reader, _dir) = log(million.as_bytes(), b"");
+        writer.close();
+        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+        let error = query_json(&reader.blocking(), None, "@", 16 << 20, &patience).unwrap_err();
+        assert_eq!(error.code(), "too_large");
+        assert!(error.to_string().contains("| jq"), "{error}");
+    }
+
+    #[test]
+    fn a_value_of_over_16_mib_is_refused() {
+        let (mut writer, reader, _dir) = log(b"[\n", b"");
+        for _ in 0..17 {
+            writer.append(Stream::Stdout, &b"1234567,\n".repeat(1 << 17));
+        }
+        writer.close();
+        assert_eq!(asked(&reader, "@").unwrap_err().code(), "too_large");
+    }
+
+    #[test]
+    fn an_expression_that_takes_too_long_is_ended() {
+        let (mut writer, reader, _dir) = log(b"[1]", b"");
+        writer.close();
+        let (patience, _leash) = ScanDeadline::start(Duration::from_millis(50));
+        // Two values that share all they hold are compared part by part: a trillion of them.
+        let slow = ["[@,@]"; 40].join("|") + " | [0] == [1]";
+        let error = query_json(&reader.blocking(), None, &slow, MEMORY, &patience).unwrap_err();
+        assert_eq!(error.code(), "time_over");
+    }
+
+    #[test]
+    fn the_deepest_query_does_not_overflow_the_stack() {
+        for open in ["(", "[", "!", "a.(", "[?", "{a:", "`[", "abs("] {
+            check("{}", &open.repeat(MAX_QUERY / open.len()), Err("bad_query"));
+        }
+        let nested = "[".repeat(MAX_QUERY / 2 - 1) + "a" + &"]".repeat(MAX_QUERY / 2 - 1);
+        let (_writer, reader, _dir) = log(b"{}", b"");
+        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+        assert!(
+            query_json(&reader.blocking(), None, &nested, MEMORY, &patience)
+                .is_ok_and(|result| result.text.len() < 2 * MAX_QUERY)
+        );
+    }
+}

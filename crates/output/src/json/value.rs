@@ -11,12 +11,11 @@ use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::Number;
 
-use super::Error;
-use super::document::{Charge, Container, Meter, ParsedElements, growth_of};
+use super::document::{Container, JsonError, Meter, MeterCharge, ParsedElements, growth_of};
 
 /// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum JsonKind {
     Null,
     Boolean,
     Number,
@@ -26,7 +25,7 @@ pub(super) enum Kind {
     Expression,
 }
 
-impl Kind {
+impl JsonKind {
     /// The word for the type in expressions and errors.
     pub(super) const fn word(self) -> &'static str {
         match self {
@@ -43,24 +42,24 @@ impl Kind {
 
 /// A value. Clones are cheap: they share what they hold.
 #[derive(Debug, Clone)]
-pub(crate) enum Value<'a> {
+pub(crate) enum JsonValue<'a> {
     Null,
     Bool(bool),
     Number(Number),
     /// A string of a document or of the expression.
     Str(&'a str),
     /// A string that a function made.
-    MadeString(Rc<Text<'a>>),
+    BuiltString(Rc<ChargedString<'a>>),
     ParsedArray(Container<'a>),
-    MadeArray(Rc<List<'a>>),
+    BuiltArray(Rc<JsonList<'a>>),
     ParsedObject(Container<'a>),
-    MadeObject(Rc<Fields<'a>>),
+    BuiltObject(Rc<JsonFields<'a>>),
     Expression(&'a Ast),
 }
 
-impl<'a> Value<'a> {
+impl<'a> JsonValue<'a> {
     /// A literal of the expression.
-    pub(super) fn literal(literal: &'a Variable, meter: &'a Meter<'a>) -> Result<Self, Error> {
+    pub(super) fn literal(literal: &'a Variable, meter: &'a Meter<'a>) -> Result<Self, JsonError> {
         Ok(match literal {
             Variable::Null => Self::Null,
             Variable::Bool(value) => Self::Bool(*value),
@@ -68,14 +67,14 @@ impl<'a> Value<'a> {
             Variable::String(string) => Self::Str(string),
             Variable::Expref(ast) => Self::Expression(ast),
             Variable::Array(values) => {
-                let mut list = List::new(meter);
+                let mut list = JsonList::new(meter);
                 for value in values {
                     list.push(Self::literal(value, meter)?)?;
                 }
                 list.into()
             }
             Variable::Object(pairs) => {
-                let mut fields = Fields::new(meter);
+                let mut fields = JsonFields::new(meter);
                 for (key, value) in pairs {
                     fields.push(key, Self::literal(value, meter)?)?;
                 }
@@ -84,15 +83,15 @@ impl<'a> Value<'a> {
         })
     }
 
-    pub(super) const fn kind(&self) -> Kind {
+    pub(super) const fn kind(&self) -> JsonKind {
         match self {
-            Self::Null => Kind::Null,
-            Self::Bool(_) => Kind::Boolean,
-            Self::Number(_) => Kind::Number,
-            Self::Str(_) | Self::MadeString(_) => Kind::String,
-            Self::ParsedArray(_) | Self::MadeArray(_) => Kind::Array,
-            Self::ParsedObject(_) | Self::MadeObject(_) => Kind::Object,
-            Self::Expression(_) => Kind::Expression,
+            Self::Null => JsonKind::Null,
+            Self::Bool(_) => JsonKind::Boolean,
+            Self::Number(_) => JsonKind::Number,
+            Self::Str(_) | Self::BuiltString(_) => JsonKind::String,
+            Self::ParsedArray(_) | Self::BuiltArray(_) => JsonKind::Array,
+            Self::ParsedObject(_) | Self::BuiltObject(_) => JsonKind::Object,
+            Self::Expression(_) => JsonKind::Expression,
         }
     }
 
@@ -107,10 +106,10 @@ impl<'a> Value<'a> {
             Self::Bool(value) => *value,
             Self::Number(_) => true,
             Self::Str(string) => !string.is_empty(),
-            Self::MadeString(text) => !text.string.is_empty(),
+            Self::BuiltString(text) => !text.string.is_empty(),
             Self::ParsedArray(container) | Self::ParsedObject(container) => container.length() > 0,
-            Self::MadeArray(list) => !list.values.is_empty(),
-            Self::MadeObject(fields) => !fields.pairs.is_empty(),
+            Self::BuiltArray(list) => !list.values.is_empty(),
+            Self::BuiltObject(fields) => !fields.pairs.is_empty(),
         }
     }
 
@@ -121,30 +120,34 @@ impl<'a> Value<'a> {
     pub(super) fn as_str(&self) -> Option<&str> {
         match self {
             Self::Str(string) => Some(string),
-            Self::MadeString(text) => Some(&text.string),
+            Self::BuiltString(text) => Some(&text.string),
             Self::Null
             | Self::Bool(_)
             | Self::Number(_)
             | Self::ParsedArray(_)
-            | Self::MadeArray(_)
+            | Self::BuiltArray(_)
             | Self::ParsedObject(_)
-            | Self::MadeObject(_)
+            | Self::BuiltObject(_)
             | Self::Expression(_) => None,
         }
     }
 
     /// The elements and their number, where the value is an array.
-    pub(crate) fn elements(&self) -> Option<(Elements<'_, 'a>, usize)> {
+    pub(crate) fn elements(&self) -> Option<(JsonElements<'_, 'a>, usize)> {
         match self {
-            Self::ParsedArray(array) => Some((Elements::Parsed(array.elements()), array.length())),
-            Self::MadeArray(list) => Some((Elements::Made(list.values.iter()), list.values.len())),
+            Self::ParsedArray(array) => {
+                Some((JsonElements::Parsed(array.elements()), array.length()))
+            }
+            Self::BuiltArray(list) => {
+                Some((JsonElements::Built(list.values.iter()), list.values.len()))
+            }
             Self::Null
             | Self::Bool(_)
             | Self::Number(_)
             | Self::Str(_)
-            | Self::MadeString(_)
+            | Self::BuiltString(_)
             | Self::ParsedObject(_)
-            | Self::MadeObject(_)
+            | Self::BuiltObject(_)
             | Self::Expression(_) => None,
         }
     }
@@ -153,26 +156,26 @@ impl<'a> Value<'a> {
     pub(super) fn field(&self, name: &str) -> Self {
         let found = match self {
             Self::ParsedObject(object) => object.field(name),
-            Self::MadeObject(fields) => fields.get(name).cloned(),
+            Self::BuiltObject(fields) => fields.get(name).cloned(),
             Self::Null
             | Self::Bool(_)
             | Self::Number(_)
             | Self::Str(_)
-            | Self::MadeString(_)
+            | Self::BuiltString(_)
             | Self::ParsedArray(_)
-            | Self::MadeArray(_)
+            | Self::BuiltArray(_)
             | Self::Expression(_) => None,
         };
         found.unwrap_or(Self::Null)
     }
 
     /// The pairs in the order of their keys, each key once, where the value is an object.
-    pub(super) fn fields(&self) -> Result<Option<Rc<Fields<'a>>>, Error> {
+    pub(super) fn fields(&self) -> Result<Option<Rc<JsonFields<'a>>>, JsonError> {
         match self {
-            Self::MadeObject(fields) => Ok(Some(Rc::clone(fields))),
+            Self::BuiltObject(fields) => Ok(Some(Rc::clone(fields))),
             Self::ParsedObject(object) => {
                 let meter = object.meter();
-                let mut fields = Fields::new(meter);
+                let mut fields = JsonFields::new(meter);
                 for (key, value) in object.pairs() {
                     meter.step()?;
                     fields.push(key, value)?;
@@ -184,15 +187,15 @@ impl<'a> Value<'a> {
             | Self::Bool(_)
             | Self::Number(_)
             | Self::Str(_)
-            | Self::MadeString(_)
+            | Self::BuiltString(_)
             | Self::ParsedArray(_)
-            | Self::MadeArray(_)
+            | Self::BuiltArray(_)
             | Self::Expression(_) => Ok(None),
         }
     }
 
     /// `true` if both are of one type and equal; numbers may differ by what rounding makes of them.
-    pub(super) fn equals(&self, other: &Self, meter: &'a Meter<'a>) -> Result<bool, Error> {
+    pub(super) fn equals(&self, other: &Self, meter: &'a Meter<'a>) -> Result<bool, JsonError> {
         meter.step()?;
         if self.kind() != other.kind() {
             return Ok(false);
@@ -260,35 +263,35 @@ fn are_close(left: f64, right: f64) -> bool {
 
 /// The elements of an array.
 #[derive(Debug)]
-pub(crate) enum Elements<'v, 'a> {
+pub(crate) enum JsonElements<'v, 'a> {
     Parsed(ParsedElements<'a>),
-    Made(slice::Iter<'v, Value<'a>>),
+    Built(slice::Iter<'v, JsonValue<'a>>),
 }
 
-impl<'a> Iterator for Elements<'_, 'a> {
-    type Item = Value<'a>;
+impl<'a> Iterator for JsonElements<'_, 'a> {
+    type Item = JsonValue<'a>;
 
-    fn next(&mut self) -> Option<Value<'a>> {
+    fn next(&mut self) -> Option<JsonValue<'a>> {
         match self {
             Self::Parsed(elements) => elements.next(),
-            Self::Made(elements) => elements.next().cloned(),
+            Self::Built(elements) => elements.next().cloned(),
         }
     }
 }
 
 /// An array that is being made, or was.
 #[derive(Debug)]
-pub(crate) struct List<'a> {
-    values: Vec<Value<'a>>,
-    charge: Charge<'a>,
+pub(crate) struct JsonList<'a> {
+    values: Vec<JsonValue<'a>>,
+    charge: MeterCharge<'a>,
 }
 
-impl<'a> List<'a> {
+impl<'a> JsonList<'a> {
     pub(crate) const fn new(meter: &'a Meter<'a>) -> Self {
         Self { values: Vec::new(), charge: meter.open() }
     }
 
-    pub(crate) fn push(&mut self, value: Value<'a>) -> Result<(), Error> {
+    pub(crate) fn push(&mut self, value: JsonValue<'a>) -> Result<(), JsonError> {
         self.charge.reserve_one(&mut self.values)?;
         self.values.push(value);
         Ok(())
@@ -298,14 +301,17 @@ impl<'a> List<'a> {
         self.values.reverse();
     }
 
-    pub(super) fn sort_by(&mut self, order: impl FnMut(&Value<'a>, &Value<'a>) -> Ordering) {
+    pub(super) fn sort_by(
+        &mut self,
+        order: impl FnMut(&JsonValue<'a>, &JsonValue<'a>) -> Ordering,
+    ) {
         self.values.sort_by(order);
     }
 }
 
-impl<'a> From<List<'a>> for Value<'a> {
-    fn from(list: List<'a>) -> Self {
-        Self::MadeArray(Rc::new(list))
+impl<'a> From<JsonList<'a>> for JsonValue<'a> {
+    fn from(list: JsonList<'a>) -> Self {
+        Self::BuiltArray(Rc::new(list))
     }
 }
 
@@ -313,35 +319,35 @@ impl<'a> From<List<'a>> for Value<'a> {
 ///
 /// Invariant: once it is part of a value, its keys are in order and each is there once.
 #[derive(Debug)]
-pub(crate) struct Fields<'a> {
-    pairs: Vec<(&'a str, Value<'a>)>,
-    charge: Charge<'a>,
+pub(crate) struct JsonFields<'a> {
+    pairs: Vec<(&'a str, JsonValue<'a>)>,
+    charge: MeterCharge<'a>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> JsonFields<'a> {
     pub(super) const fn new(meter: &'a Meter<'a>) -> Self {
         Self { pairs: Vec::new(), charge: meter.open() }
     }
 
     /// Without pairs, and with room for so many: a query may make very many small objects.
-    pub(super) fn with_capacity(count: usize, meter: &'a Meter<'a>) -> Result<Self, Error> {
+    pub(super) fn with_capacity(count: usize, meter: &'a Meter<'a>) -> Result<Self, JsonError> {
         let mut fields = Self::new(meter);
-        fields.charge.add(size_of::<Self>() + count * size_of::<(&str, Value<'_>)>())?;
+        fields.charge.add(size_of::<Self>() + count * size_of::<(&str, JsonValue<'_>)>())?;
         fields.pairs.reserve_exact(count);
         Ok(fields)
     }
 
-    pub(super) fn push(&mut self, key: &'a str, value: Value<'a>) -> Result<(), Error> {
+    pub(super) fn push(&mut self, key: &'a str, value: JsonValue<'a>) -> Result<(), JsonError> {
         self.charge.reserve_one(&mut self.pairs)?;
         self.pairs.push((key, value));
         Ok(())
     }
 
-    pub(super) fn pairs(&self) -> &[(&'a str, Value<'a>)] {
+    pub(super) fn pairs(&self) -> &[(&'a str, JsonValue<'a>)] {
         &self.pairs
     }
 
-    fn get(&self, name: &str) -> Option<&Value<'a>> {
+    fn get(&self, name: &str) -> Option<&JsonValue<'a>> {
         let found = self.pairs.binary_search_by(|(key, _)| (*key).cmp(name)).ok()?;
         Some(&self.pairs[found].1)
     }
@@ -353,38 +359,38 @@ impl<'a> Fields<'a> {
         self.pairs.dedup_by_key(|(key, _)| *key);
     }
 
-    pub(super) fn into_object(mut self) -> Value<'a> {
+    pub(super) fn into_object(mut self) -> JsonValue<'a> {
         self.sort();
-        Value::MadeObject(Rc::new(self))
+        JsonValue::BuiltObject(Rc::new(self))
     }
 }
 
 /// A string that a function made.
 #[derive(Debug)]
-pub(crate) struct Text<'a> {
+pub(crate) struct ChargedString<'a> {
     string: String,
     /// Gives the bytes back when the string is gone.
-    _charge: Charge<'a>,
+    _charge: MeterCharge<'a>,
 }
 
-impl<'a> Value<'a> {
+impl<'a> JsonValue<'a> {
     /// A string that was charged.
-    pub(super) fn made_string(string: String, charge: Charge<'a>) -> Self {
-        Self::MadeString(Rc::new(Text { string, _charge: charge }))
+    pub(super) fn built_string(string: String, charge: MeterCharge<'a>) -> Self {
+        Self::BuiltString(Rc::new(ChargedString { string, _charge: charge }))
     }
 }
 
-impl Serialize for Value<'_> {
+impl Serialize for JsonValue<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Null => to.serialize_unit(),
             Self::Bool(value) => to.serialize_bool(*value),
             Self::Number(number) => number.serialize(to),
             Self::Str(string) => to.serialize_str(string),
-            Self::MadeString(text) => to.serialize_str(&text.string),
+            Self::BuiltString(text) => to.serialize_str(&text.string),
             Self::ParsedArray(array) => to.collect_seq(array.elements()),
-            Self::MadeArray(list) => to.collect_seq(&list.values),
-            Self::ParsedObject(_) | Self::MadeObject(_) => {
+            Self::BuiltArray(list) => to.collect_seq(&list.values),
+            Self::ParsedObject(_) | Self::BuiltObject(_) => {
                 let fields = self.fields().map_err(|_| S::Error::custom("too large"))?;
                 let pairs = fields.iter().flat_map(|fields| &fields.pairs);
                 to.collect_map(pairs.map(|(key, value)| (key, value)))
@@ -395,15 +401,15 @@ impl Serialize for Value<'_> {
     }
 }
 
-// Text that a query writes, within bounds.
+// ChargedString that a query writes, within bounds.
 
-/// Text that grows up to a limit. A result may name a large value many times: its text is bounded
+/// ChargedString that grows up to a limit. A result may name a large value many times: its text is bounded
 /// while it is written.
 #[derive(Debug)]
 pub(crate) struct JsonText<'a> {
     bytes: Vec<u8>,
     limit: usize,
-    charge: Charge<'a>,
+    charge: MeterCharge<'a>,
 }
 
 impl<'a> JsonText<'a> {
@@ -416,19 +422,19 @@ impl<'a> JsonText<'a> {
     }
 
     /// Adds a value as JSON.
-    pub(crate) fn write(&mut self, value: &impl Serialize) -> Result<(), Error> {
+    pub(crate) fn write(&mut self, value: &impl Serialize) -> Result<(), JsonError> {
         // Writing fails only where there is no room.
-        serde_json::to_writer(self, value).map_err(|_| Error::TooLarge)
+        serde_json::to_writer(self, value).map_err(|_| JsonError::TooLarge)
     }
 
-    pub(crate) fn push(&mut self, text: &str) -> Result<(), Error> {
+    pub(crate) fn push(&mut self, text: &str) -> Result<(), JsonError> {
         self.extend(text.as_bytes())
     }
 
-    fn extend(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    fn extend(&mut self, bytes: &[u8]) -> Result<(), JsonError> {
         let length = self.bytes.len() + bytes.len();
         if length > self.limit {
-            return Err(Error::TooLarge);
+            return Err(JsonError::TooLarge);
         }
         if length > self.bytes.capacity() {
             let grown = self.bytes.len() + growth_of(self.bytes.len());
@@ -441,7 +447,7 @@ impl<'a> JsonText<'a> {
     }
 
     /// The text, and what was charged for it.
-    pub(crate) fn into_parts(self) -> (String, Charge<'a>) {
+    pub(crate) fn into_parts(self) -> (String, MeterCharge<'a>) {
         let text = String::from_utf8(self.bytes);
         // Never lossy: JSON is written as UTF-8.
         let text =

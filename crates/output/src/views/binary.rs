@@ -87,13 +87,13 @@ const ROW: usize = 16;
 /// Bytes as `hexdump -C` shows them, without squeezing equal rows, counted from 0.
 #[must_use]
 pub fn hexdump(bytes: &[u8]) -> String {
-    dump(&[(0, bytes)])
+    hexdump_extents(&[(0, bytes)])
 }
 
 /// The same for stretches of a log, each from its own offset on. The last row is the offset after
 /// them; each stretch starts a row of its own, so that every row's offset is true.
 #[must_use]
-pub fn dump(stretches: &[(u64, impl AsRef<[u8]>)]) -> String {
+pub fn hexdump_extents(stretches: &[(u64, impl AsRef<[u8]>)]) -> String {
     let mut dump = String::new();
     let mut end = None;
     for (start, bytes) in stretches {
@@ -202,7 +202,8 @@ mod hexdump_tests {
 
     #[test]
     fn offsets_are_those_of_the_log_in_each_stretch() {
-        let dumped = dump(&[(5, b"abc".as_slice()), (0x1_0000_0000, b"0123456789abcdefg")]);
+        let dumped =
+            hexdump_extents(&[(5, b"abc".as_slice()), (0x1_0000_0000, b"0123456789abcdefg")]);
         let offsets: Vec<&str> =
             dumped.lines().map(|line| line.split(' ').next().unwrap()).collect();
         assert_eq!(offsets, ["00000005", "100000000", "100000010", "100000011"]);

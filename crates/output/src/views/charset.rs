@@ -24,13 +24,6 @@ pub enum Charset {
 }
 
 impl Charset {
-    /// Decides by the first bytes of a log. Where UTF-8 is possible, it is UTF-8; so is what
-    /// is no text at all.
-    #[must_use]
-    pub fn of(head: &[u8]) -> Self {
-        detect(head)
-    }
-
     /// Its name in lower case; none for UTF-8, which needs no mention.
     #[must_use]
     pub fn name(self) -> Option<String> {
@@ -283,28 +276,32 @@ const BYTE_ORDER_MARKS: [(&[u8], Wide); 4] = [
     (b"\xfe\xff", Wide::Utf16Be),
 ];
 
-/// Decides by the first bytes of a log; what could be anything counts as UTF-8.
-fn detect(head: &[u8]) -> Charset {
-    let head = &head[..head.len().min(SAMPLE_BYTES)];
-    if let Some((_, wide)) = BYTE_ORDER_MARKS.iter().find(|(mark, _)| head.starts_with(mark)) {
-        return Charset::Wide(*wide);
+impl Charset {
+    /// Detects the character set from the first bytes of a log. Bytes that may be UTF-8 count as
+    /// UTF-8, and so do bytes that are no text at all.
+    #[must_use]
+    pub fn detect(head: &[u8]) -> Self {
+        let head = &head[..head.len().min(SAMPLE_BYTES)];
+        if let Some((_, wide)) = BYTE_ORDER_MARKS.iter().find(|(mark, _)| head.starts_with(mark)) {
+            return Charset::Wide(*wide);
+        }
+        // A character that the end of the sample cuts in two is not a bad one.
+        let head = &head[..whole_utf8(head)];
+        let bad: usize = head.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+        let good = head.iter().filter(|byte| !byte.is_ascii()).count() - bad;
+        // Japanese in seven bits switches between alphabets by escape codes.
+        let is_switched = bad == 0 && memmem::find(head, b"\x1b$").is_some();
+        // Text in UTF-8 with some flaws has more good characters than bad ones.
+        let is_legacy = is_switched || (bad >= EVIDENCE && bad > good);
+        if !is_legacy || memchr(0, head).is_some() {
+            return Charset::Utf8;
+        }
+        let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
+        detector.feed(head, false);
+        let guess = detector.guess(None, Utf8Detection::Allow);
+        let charset = if guess == UTF_8 { Charset::Utf8 } else { Charset::Legacy(guess) };
+        if is_text(charset, head) { charset } else { Charset::Utf8 }
     }
-    // A character that the end of the sample cuts in two is not a bad one.
-    let head = &head[..whole_utf8(head)];
-    let bad: usize = head.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
-    let good = head.iter().filter(|byte| !byte.is_ascii()).count() - bad;
-    // Japanese in seven bits switches between alphabets by escape codes.
-    let is_switched = bad == 0 && memmem::find(head, b"\x1b$").is_some();
-    // Text in UTF-8 with some flaws has more good characters than bad ones.
-    let is_legacy = is_switched || (bad >= EVIDENCE && bad > good);
-    if !is_legacy || memchr(0, head).is_some() {
-        return Charset::Utf8;
-    }
-    let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
-    detector.feed(head, false);
-    let guess = detector.guess(None, Utf8Detection::Allow);
-    let charset = if guess == UTF_8 { Charset::Utf8 } else { Charset::Legacy(guess) };
-    if is_text(charset, head) { charset } else { Charset::Utf8 }
 }
 
 /// `true` if nearly all of it decodes, and most of what is beyond ASCII are letters.
@@ -445,7 +442,9 @@ mod detect_tests {
     fn check(text: &str, encoding: &'static Encoding, others: &[&'static Encoding]) {
         let (bytes, _, unmappable) = encoding.encode(text);
         assert!(!unmappable);
-        let Charset::Legacy(found) = detect(&bytes) else { panic!("{encoding:?} taken for UTF-8") };
+        let Charset::Legacy(found) = Charset::detect(&bytes) else {
+            panic!("{encoding:?} taken for UTF-8")
+        };
         assert!(found == encoding || others.contains(&found), "{found:?} for {encoding:?}");
         assert_eq!(Charset::Legacy(found).decode(&bytes), (text.into(), 0));
     }
@@ -477,7 +476,7 @@ mod detect_tests {
             (b"\xff\xfe\0\0h\0\0\0i\0\0\0".to_vec(), Wide::Utf32Le),
             (b"\0\0\xfe\xff\0\0\0h\0\0\0i".to_vec(), Wide::Utf32Be),
         ] {
-            assert_eq!(detect(&bytes), Charset::Wide(wide), "{bytes:?}");
+            assert_eq!(Charset::detect(&bytes), Charset::Wide(wide), "{bytes:?}");
         }
     }
 
@@ -507,7 +506,12 @@ mod detect_tests {
             b"a\xff\0b\n\xfe\0",
             &[0x80; 40],
         ] {
-            assert_eq!(detect(bytes), Charset::Utf8, "{:?}", &bytes[..bytes.len().min(40)]);
+            assert_eq!(
+                Charset::detect(&bytes),
+                Charset::Utf8,
+                "{:?}",
+                &bytes[..bytes.len().min(40)]
+            );
         }
     }
 
@@ -525,7 +529,7 @@ mod detect_tests {
     proptest! {
         #[test]
         fn any_bytes_have_a_charset(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let charset = detect(&bytes);
+            let charset = Charset::detect(&bytes);
             prop_assert!(charset.decode(&bytes).1 <= bytes.len());
         }
     }

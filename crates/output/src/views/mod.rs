@@ -10,13 +10,13 @@ mod charset;
 mod screen;
 mod text;
 
-pub use binary::{dump, hexdump, is_binary, is_binary_in, mime};
+pub use binary::{hexdump, hexdump_extents, is_binary, is_binary_in, mime};
 pub use charset::Charset;
-pub use text::{Ansi, Fold, Long, Text, ViewOptions, text, text_in};
+pub use text::{Ansi, Fold, LongLines, TextView, ViewOptions, render_text, render_text_in};
 
 pub(crate) use charset::SAMPLE_BYTES;
 pub(crate) use screen::on_screen;
-pub(crate) use text::{LINE_CHARS, Shown, cut_chars, decode, shown};
+pub(crate) use text::{LINE_CHARS, RenderedLine, cut_chars, decode, render_lines};
 
 #[cfg(test)]
 pub(crate) use charset::Wide;

@@ -1,7 +1,7 @@
 //! What lines look like on a screen whose cursor also goes up: the progress of docker, npm, pip
 //! and their like.
 //!
-//! Rows that a cursor came back to form a block: it stands for all source lines that wrote
+//! ScreenRows that a cursor came back to form a block: it stands for all source lines that wrote
 //! on it, since a later one may have written on the first row. A block ends where a newline leaves
 //! its last row, and falls apart where its rows have nothing to do with each other.
 
@@ -10,21 +10,21 @@ use std::borrow::Cow;
 use anstream::adapter::strip_str;
 use memchr::{memchr, memchr3};
 
-/// Rows that a cursor can reach. Screens are smaller; what is further up has left every one.
+/// ScreenRows that a cursor can reach. Screens are smaller; what is further up has left every one.
 const HEIGHT: usize = 100;
 /// A block with more rows takes no further ones in, so that work stays bounded.
 const MAX_ROWS: usize = 2 * HEIGHT;
 
 /// One line of the source, without its newline.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct ScreenLine<'a> {
     pub(super) text: &'a str,
     pub(super) newline: &'a str,
 }
 
-/// Rows as a screen shows them in the end, and how many source lines they stand for.
+/// ScreenRows as a screen shows them in the end, and how many source lines they stand for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rows {
+pub(super) struct ScreenRows {
     /// The rows, each with its newline, the last one only where the source has one.
     pub(super) text: String,
     pub(super) lines: usize,
@@ -32,7 +32,7 @@ pub(super) struct Rows {
 
 /// Plays the lines on a screen. The lines that all blocks stand for are all lines, in order.
 /// Linear in the text, with a bound for each code that does not depend on what it says.
-pub(super) fn play<'a>(sources: impl Iterator<Item = Source<'a>>) -> Vec<Rows> {
+pub(super) fn play<'a>(sources: impl Iterator<Item = ScreenLine<'a>>) -> Vec<ScreenRows> {
     let mut screen = Screen::default();
     let mut last_newline = "";
     for (number, source) in sources.enumerate() {
@@ -48,8 +48,8 @@ pub(super) fn play<'a>(sources: impl Iterator<Item = Source<'a>>) -> Vec<Rows> {
 
 /// A row, and the source lines whose text is on it.
 #[derive(Debug, Default, Clone)]
-struct Line {
-    row: Row,
+struct ScreenRow {
+    row: RowText,
     /// The first source line that may still be seen on it.
     first: usize,
     /// The last source line that changed it.
@@ -58,7 +58,7 @@ struct Line {
     is_above: bool,
 }
 
-impl Line {
+impl ScreenRow {
     fn touch(&mut self, number: usize) {
         if self.row.is_empty() {
             self.first = number;
@@ -67,17 +67,17 @@ impl Line {
     }
 }
 
-/// Rows that belong together, and the source lines from `start` to before `end`.
+/// ScreenRows that belong together, and the source lines from `start` to before `end`.
 #[derive(Debug, Default)]
-struct Block {
-    lines: Vec<Line>,
+struct RowBlock {
+    lines: Vec<ScreenRow>,
     start: usize,
     end: usize,
 }
 
-impl Block {
+impl RowBlock {
     fn starting_at(number: usize) -> Self {
-        let line = Line { first: number, last: number, ..Line::default() };
+        let line = ScreenRow { first: number, last: number, ..ScreenRow::default() };
         Self { lines: vec![line], start: number, end: number }
     }
 
@@ -114,13 +114,13 @@ impl Block {
         parts
     }
 
-    fn shown(&self, newline: &str) -> Rows {
+    fn shown(&self, newline: &str) -> ScreenRows {
         let rows: Vec<String> = self.lines.iter().map(|line| line.row.text()).collect();
         let mut text = rows.join("\n");
         if !text.ends_with('\n') {
             text.push_str(newline);
         }
-        Rows { text, lines: self.end - self.start }
+        ScreenRows { text, lines: self.end - self.start }
     }
 }
 
@@ -128,10 +128,10 @@ impl Block {
 /// in those that are closed.
 #[derive(Debug)]
 struct Screen {
-    closed: Vec<Block>,
+    closed: Vec<RowBlock>,
     above: usize,
     /// The one that has the cursor. It has at least one row.
-    block: Block,
+    block: RowBlock,
     row: usize,
     column: usize,
     /// Where the screen begins, counted in all rows: known once something went to its top.
@@ -142,7 +142,7 @@ struct Screen {
 
 impl Default for Screen {
     fn default() -> Self {
-        let block = Block::starting_at(0);
+        let block = RowBlock::starting_at(0);
         Self { closed: Vec::new(), above: 0, block, row: 0, column: 0, home: None, number: 0 }
     }
 }
@@ -152,16 +152,16 @@ impl Screen {
         // A line that ends in CRLF needs no return.
         for code in codes(text.trim_end_matches('\r')) {
             match code {
-                Code::Up(count) | Code::StartUp(count) => self.up(count),
-                Code::Down(count) | Code::StartDown(count) => self.down(count),
-                Code::Place(row, _) => self.place(row),
-                Code::EraseScreen(extent) => self.erase(extent),
-                Code::Text(_)
-                | Code::Return
-                | Code::Left(_)
-                | Code::Right(_)
-                | Code::Column(_)
-                | Code::EraseRow(_) => {}
+                TerminalCode::Up(count) | TerminalCode::StartUp(count) => self.up(count),
+                TerminalCode::Down(count) | TerminalCode::StartDown(count) => self.down(count),
+                TerminalCode::Place(row, _) => self.place(row),
+                TerminalCode::EraseScreen(extent) => self.erase(extent),
+                TerminalCode::Text(_)
+                | TerminalCode::Return
+                | TerminalCode::Left(_)
+                | TerminalCode::Right(_)
+                | TerminalCode::Column(_)
+                | TerminalCode::EraseRow(_) => {}
             }
             self.apply(code);
         }
@@ -169,9 +169,12 @@ impl Screen {
     }
 
     /// Carries out what concerns the row alone.
-    fn apply(&mut self, code: Code<'_>) {
+    fn apply(&mut self, code: TerminalCode<'_>) {
         let line = &mut self.block.lines[self.row];
-        if matches!(code, Code::Text(_) | Code::EraseRow(_) | Code::EraseScreen(_)) {
+        if matches!(
+            code,
+            TerminalCode::Text(_) | TerminalCode::EraseRow(_) | TerminalCode::EraseScreen(_)
+        ) {
             line.touch(self.number);
         }
         self.column = line.row.apply(self.column, code);
@@ -183,7 +186,7 @@ impl Screen {
         if self.row < self.block.lines.len() {
             return;
         }
-        let next = Block::starting_at(self.number + 1);
+        let next = RowBlock::starting_at(self.number + 1);
         let parts = std::mem::replace(&mut self.block, next).split();
         let kept: usize = parts.iter().map(|block| block.lines.len()).sum();
         if kept < self.row {
@@ -222,7 +225,8 @@ impl Screen {
         self.block = joined.next().unwrap_or_default();
         joined.for_each(|block| self.block.append(block));
         let missing = count.saturating_sub(taken);
-        let made_up = std::iter::repeat_n(Line { is_above: true, ..Line::default() }, missing);
+        let made_up =
+            std::iter::repeat_n(ScreenRow { is_above: true, ..ScreenRow::default() }, missing);
         self.block.lines.splice(0..0, made_up);
         self.above -= taken;
         self.row += taken + missing;
@@ -265,17 +269,17 @@ impl Screen {
 
     /// One more row below the block's last, for the cursor.
     fn add_row(&mut self) {
-        let line = Line { first: self.number, last: self.number, ..Line::default() };
+        let line = ScreenRow { first: self.number, last: self.number, ..ScreenRow::default() };
         self.block.lines.push(line);
         self.row = self.bottom();
     }
 
-    fn erase(&mut self, extent: Extent) {
+    fn erase(&mut self, extent: EraseExtent) {
         match extent {
-            Extent::ToEnd => self.block.lines.truncate(self.row + 1),
+            EraseExtent::ToEnd => self.block.lines.truncate(self.row + 1),
             // How far up the screen goes is unknown: better shown than lost.
-            Extent::ToStart => {}
-            Extent::All => {
+            EraseExtent::ToStart => {}
+            EraseExtent::All => {
                 let from_bottom = self.bottom() - self.row;
                 if self.go_home() {
                     for line in &mut self.block.lines[self.row..] {
@@ -288,8 +292,8 @@ impl Screen {
         }
     }
 
-    fn finish(mut self, newline: &str) -> Vec<Rows> {
-        let is_seen = |line: &Line| !line.row.is_empty();
+    fn finish(mut self, newline: &str) -> Vec<ScreenRows> {
+        let is_seen = |line: &ScreenRow| !line.row.is_empty();
         let seen = self.block.lines.iter().rposition(is_seen).map_or(0, |last| last + 1);
         self.block.lines.truncate(seen.max(self.row + 1));
         if self.block.start < self.block.end {
@@ -309,25 +313,25 @@ const WIDTH: usize = 200;
 
 /// One row of a screen.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Row {
+pub(super) struct RowText {
     cells: Vec<char>,
 }
 
-impl Row {
+impl RowText {
     /// Carries out what concerns this row alone, from `column` on; gives the new column.
     /// Of codes that leave the row, only what they do to the column.
-    pub(super) fn apply(&mut self, column: usize, code: Code<'_>) -> usize {
+    pub(super) fn apply(&mut self, column: usize, code: TerminalCode<'_>) -> usize {
         match code {
-            Code::Text(text) => self.write(column, text),
-            Code::Return | Code::StartUp(_) | Code::StartDown(_) => 0,
-            Code::Left(count) => column.saturating_sub(count),
-            Code::Right(count) => self.within(column + count),
-            Code::Column(column) | Code::Place(_, column) => self.within(column),
-            Code::EraseRow(extent) => self.erase(column, extent),
-            Code::EraseScreen(Extent::ToEnd) => self.erase(column, Extent::ToEnd),
-            Code::Up(_) | Code::Down(_) | Code::EraseScreen(Extent::ToStart | Extent::All) => {
-                column
-            }
+            TerminalCode::Text(text) => self.write(column, text),
+            TerminalCode::Return | TerminalCode::StartUp(_) | TerminalCode::StartDown(_) => 0,
+            TerminalCode::Left(count) => column.saturating_sub(count),
+            TerminalCode::Right(count) => self.within(column + count),
+            TerminalCode::Column(column) | TerminalCode::Place(_, column) => self.within(column),
+            TerminalCode::EraseRow(extent) => self.erase(column, extent),
+            TerminalCode::EraseScreen(EraseExtent::ToEnd) => self.erase(column, EraseExtent::ToEnd),
+            TerminalCode::Up(_)
+            | TerminalCode::Down(_)
+            | TerminalCode::EraseScreen(EraseExtent::ToStart | EraseExtent::All) => column,
         }
     }
 
@@ -364,14 +368,14 @@ impl Row {
         column
     }
 
-    fn erase(&mut self, column: usize, extent: Extent) -> usize {
+    fn erase(&mut self, column: usize, extent: EraseExtent) -> usize {
         match extent {
-            Extent::ToEnd => self.cells.truncate(column),
-            Extent::ToStart => {
+            EraseExtent::ToEnd => self.cells.truncate(column),
+            EraseExtent::ToStart => {
                 let erased = self.cells.len().min(column + 1);
                 self.cells[..erased].fill(' ');
             }
-            Extent::All => self.cells.clear(),
+            EraseExtent::All => self.cells.clear(),
         }
         column
     }
@@ -384,7 +388,7 @@ const MAX_NUMBER: usize = 9999;
 
 /// A piece of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Code<'a> {
+pub(super) enum TerminalCode<'a> {
     /// Text, with codes in it that change no place: colours, titles.
     Text(&'a str),
     /// To the start of the row.
@@ -406,20 +410,20 @@ pub(super) enum Code<'a> {
     /// To this row and column of the screen, counted from 0.
     Place(usize, usize),
     /// Clears a part of the row.
-    EraseRow(Extent),
+    EraseRow(EraseExtent),
     /// Clears a part of the screen.
-    EraseScreen(Extent),
+    EraseScreen(EraseExtent),
 }
 
 /// Which part is cleared, seen from the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum EraseExtent {
     ToEnd,
     ToStart,
     All,
 }
 
-impl Code<'_> {
+impl TerminalCode<'_> {
     /// Whether it concerns other rows than the one that is being written.
     const fn leaves_row(self) -> bool {
         match self {
@@ -440,18 +444,18 @@ impl Code<'_> {
 }
 
 /// The pieces of one line, in order.
-pub(super) fn codes(line: &str) -> impl Iterator<Item = Code<'_>> {
+pub(super) fn codes(line: &str) -> impl Iterator<Item = TerminalCode<'_>> {
     let mut rest = line;
     std::iter::from_fn(move || {
         let (at, code, length) = match next_code(rest) {
             Some(found) => found,
             None if rest.is_empty() => return None,
-            None => (rest.len(), Code::Text(rest), 0),
+            None => (rest.len(), TerminalCode::Text(rest), 0),
         };
         if at > 0 {
             let (text, after) = rest.split_at(at);
             rest = after;
-            return Some(Code::Text(text));
+            return Some(TerminalCode::Text(text));
         }
         rest = &rest[length..];
         Some(code)
@@ -460,18 +464,18 @@ pub(super) fn codes(line: &str) -> impl Iterator<Item = Code<'_>> {
 
 /// Whether the line has a code that reaches other rows.
 pub(super) fn leaves_row(line: &str) -> bool {
-    memchr(0x1b, line.as_bytes()).is_some() && codes(line).any(Code::leaves_row)
+    memchr(0x1b, line.as_bytes()).is_some() && codes(line).any(TerminalCode::leaves_row)
 }
 
 /// The first code, where it is, and its length.
-fn next_code(text: &str) -> Option<(usize, Code<'_>, usize)> {
+fn next_code(text: &str) -> Option<(usize, TerminalCode<'_>, usize)> {
     let bytes = text.as_bytes();
     let mut from = 0;
     loop {
         let at = from + memchr3(b'\r', 0x08, 0x1b, &bytes[from..])?;
         let found = match bytes[at] {
-            b'\r' => Some((Code::Return, 1)),
-            0x08 => Some((Code::Left(1), 1)),
+            b'\r' => Some((TerminalCode::Return, 1)),
+            0x08 => Some((TerminalCode::Left(1), 1)),
             _ => escape(&text[at..]),
         };
         match found {
@@ -482,7 +486,7 @@ fn next_code(text: &str) -> Option<(usize, Code<'_>, usize)> {
 }
 
 /// The code at the start of the text, if it changes a place.
-fn escape(text: &str) -> Option<(Code<'_>, usize)> {
+fn escape(text: &str) -> Option<(TerminalCode<'_>, usize)> {
     let code = text.strip_prefix("\x1b[")?;
     let digits = code.bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b';')).count();
     let (numbers, rest) = code.split_at(digits);
@@ -490,16 +494,16 @@ fn escape(text: &str) -> Option<(Code<'_>, usize)> {
     let (first, second) = (numbers.next().flatten(), numbers.next().flatten());
     let count = first.unwrap_or(1).max(1);
     let code = match rest.bytes().next()? {
-        b'A' => Code::Up(count),
-        b'B' => Code::Down(count),
-        b'C' => Code::Right(count),
-        b'D' => Code::Left(count),
-        b'E' => Code::StartDown(count),
-        b'F' => Code::StartUp(count),
-        b'G' => Code::Column(count - 1),
-        b'H' | b'f' => Code::Place(count - 1, second.unwrap_or(1).max(1) - 1),
-        b'J' => Code::EraseScreen(extent(first)?),
-        b'K' => Code::EraseRow(extent(first)?),
+        b'A' => TerminalCode::Up(count),
+        b'B' => TerminalCode::Down(count),
+        b'C' => TerminalCode::Right(count),
+        b'D' => TerminalCode::Left(count),
+        b'E' => TerminalCode::StartDown(count),
+        b'F' => TerminalCode::StartUp(count),
+        b'G' => TerminalCode::Column(count - 1),
+        b'H' | b'f' => TerminalCode::Place(count - 1, second.unwrap_or(1).max(1) - 1),
+        b'J' => TerminalCode::EraseScreen(extent(first)?),
+        b'K' => TerminalCode::EraseRow(extent(first)?),
         _ => return None,
     };
     Some((code, "\x1b[".len() + digits + 1))
@@ -509,11 +513,11 @@ fn number(digits: &str) -> Option<usize> {
     (!digits.is_empty()).then(|| digits.parse().unwrap_or(MAX_NUMBER).min(MAX_NUMBER))
 }
 
-const fn extent(number: Option<usize>) -> Option<Extent> {
+const fn extent(number: Option<usize>) -> Option<EraseExtent> {
     match number {
-        None | Some(0) => Some(Extent::ToEnd),
-        Some(1) => Some(Extent::ToStart),
-        Some(2 | 3) => Some(Extent::All),
+        None | Some(0) => Some(EraseExtent::ToEnd),
+        Some(1) => Some(EraseExtent::ToStart),
+        Some(2 | 3) => Some(EraseExtent::All),
         Some(_) => None,
     }
 }
@@ -529,10 +533,10 @@ pub(crate) fn on_screen(line: &str) -> Cow<'_, str> {
     if !line.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
         return Cow::Borrowed(line);
     }
-    if codes(line).all(|code| matches!(code, Code::Text(_))) {
+    if codes(line).all(|code| matches!(code, TerminalCode::Text(_))) {
         return Cow::Owned(strip_str(line).to_string());
     }
-    let mut row = Row::default();
+    let mut row = RowText::default();
     codes(line).fold(0, |column, code| row.apply(column, code));
     Cow::Owned(row.text())
 }
@@ -542,12 +546,12 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::{Rows, Source, play};
+    use super::{ScreenLine, ScreenRows, play};
 
-    fn played(text: &str) -> Vec<Rows> {
+    fn played(text: &str) -> Vec<ScreenRows> {
         let lines = text.split_inclusive('\n').map(|line| match line.strip_suffix('\n') {
-            Some(text) => Source { text, newline: "\n" },
-            None => Source { text: line, newline: "" },
+            Some(text) => ScreenLine { text, newline: "\n" },
+            None => ScreenLine { text: line, newline: "" },
         });
         play(lines)
     }
@@ -598,9 +602,9 @@ mod tests {
         }
         let rows = played(&text);
         assert_eq!(rows.len(), 301, "one for each row");
-        assert_eq!(rows[0], Rows { text: "done 1\n".to_owned(), lines: 2 });
-        assert_eq!(rows[299], Rows { text: "done 300\n".to_owned(), lines: 2 });
-        assert_eq!(rows[300], Rows { text: "progress 300\n".to_owned(), lines: 1 });
+        assert_eq!(rows[0], ScreenRows { text: "done 1\n".to_owned(), lines: 2 });
+        assert_eq!(rows[299], ScreenRows { text: "done 300\n".to_owned(), lines: 2 });
+        assert_eq!(rows[300], ScreenRows { text: "progress 300\n".to_owned(), lines: 1 });
         assert_eq!(rows.iter().map(|rows| rows.lines).sum::<usize>(), 601);
     }
 
@@ -685,22 +689,37 @@ mod codes_tests {
     use super::*;
 
     #[track_caller]
-    fn check(line: &str, expected: &[Code<'_>]) {
+    fn check(line: &str, expected: &[TerminalCode<'_>]) {
         assert_eq!(codes(line).collect::<Vec<_>>(), expected, "{line:?}");
     }
 
     #[test]
     fn a_line_is_taken_apart_at_what_moves_and_clears() {
         check("", &[]);
-        check("plain", &[Code::Text("plain")]);
+        check("plain", &[TerminalCode::Text("plain")]);
         check(
             "a\rb\x08c",
-            &[Code::Text("a"), Code::Return, Code::Text("b"), Code::Left(1), Code::Text("c")],
+            &[
+                TerminalCode::Text("a"),
+                TerminalCode::Return,
+                TerminalCode::Text("b"),
+                TerminalCode::Left(1),
+                TerminalCode::Text("c"),
+            ],
         );
-        check("\x1b[A\x1b[0A\x1b[12A", &[Code::Up(1), Code::Up(1), Code::Up(12)]);
-        check("\x1b[3;5H\x1b[H", &[Code::Place(2, 4), Code::Place(0, 0)]);
-        check("\x1b[2K\x1b[J", &[Code::EraseRow(Extent::All), Code::EraseScreen(Extent::ToEnd)]);
-        check("\x1b[99999999999999999999A", &[Code::Up(MAX_NUMBER)]);
+        check(
+            "\x1b[A\x1b[0A\x1b[12A",
+            &[TerminalCode::Up(1), TerminalCode::Up(1), TerminalCode::Up(12)],
+        );
+        check("\x1b[3;5H\x1b[H", &[TerminalCode::Place(2, 4), TerminalCode::Place(0, 0)]);
+        check(
+            "\x1b[2K\x1b[J",
+            &[
+                TerminalCode::EraseRow(EraseExtent::All),
+                TerminalCode::EraseScreen(EraseExtent::ToEnd),
+            ],
+        );
+        check("\x1b[99999999999999999999A", &[TerminalCode::Up(MAX_NUMBER)]);
     }
 
     #[test]
@@ -708,7 +727,7 @@ mod codes_tests {
         for text in
             ["\x1b[31mred\x1b[0m", "\x1b[?25l", "\x1b]0;title\x07", "\x1b[", "\x1b[3", "\x1b"]
         {
-            check(text, &[Code::Text(text)]);
+            check(text, &[TerminalCode::Text(text)]);
             assert!(!leaves_row(text));
         }
         assert!(leaves_row("a\x1b[1Fb") && !leaves_row("a\x1b[1Gb"));

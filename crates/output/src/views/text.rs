@@ -37,7 +37,7 @@ pub enum Fold {
 
 /// What to do with overlong lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Long {
+pub enum LongLines {
     /// Cut the middle out of each of them, and say how much is missing.
     #[default]
     Cut,
@@ -55,12 +55,12 @@ pub struct ViewOptions {
     /// Repeated lines.
     pub fold: Fold,
     /// Overlong lines.
-    pub long: Long,
+    pub long: LongLines,
 }
 
 /// Bytes as a reader sees them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Text {
+pub struct TextView {
     /// The text; it ends with a newline where the bytes do.
     pub text: String,
     /// Bytes that are no text: no UTF-8 (each run is shown as `�`), or NUL (shown as `␀`).
@@ -71,31 +71,31 @@ pub struct Text {
 
 /// Shows bytes as text, as UTF-8. Never fails, whatever the bytes are.
 #[must_use]
-pub fn text(bytes: &[u8], options: ViewOptions) -> Text {
-    text_in(bytes, Charset::Utf8, options)
+pub fn render_text(bytes: &[u8], options: ViewOptions) -> TextView {
+    render_text_in(bytes, Charset::Utf8, options)
 }
 
 /// Shows bytes of a log in this character set as text. Never fails, whatever the bytes are. Plain
 /// text that is given away is not copied.
 #[must_use]
-pub fn text_in<'a>(
+pub fn render_text_in<'a>(
     bytes: impl Into<Cow<'a, [u8]>>,
     charset: Charset,
     options: ViewOptions,
-) -> Text {
+) -> TextView {
     let bytes = bytes.into();
     if charset != Charset::Utf8 || !is_plain(&bytes) {
-        return taken_apart(&bytes, charset, options);
+        return render_by_line(&bytes, charset, options);
     }
     match String::from_utf8(bytes.into_owned()) {
         Ok(text) => plain(text, options),
-        Err(error) => taken_apart(error.as_bytes(), charset, options),
+        Err(error) => render_by_line(error.as_bytes(), charset, options),
     }
 }
 
-fn taken_apart(bytes: &[u8], charset: Charset, options: ViewOptions) -> Text {
-    let lines = shown(bytes, charset, options);
-    Text {
+fn render_by_line(bytes: &[u8], charset: Charset, options: ViewOptions) -> TextView {
+    let lines = render_lines(bytes, charset, options);
+    TextView {
         text: lines.iter().map(|line| &*line.text).collect(),
         bad_bytes: lines.iter().map(|line| line.bad_bytes).sum(),
         lines: lines.iter().map(|line| line.lines).sum(),
@@ -105,7 +105,7 @@ fn taken_apart(bytes: &[u8], charset: Charset, options: ViewOptions) -> Text {
 /// One line as it is shown, and what of the source it stands for; or several that belong together,
 /// because the cursor went back and forth between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct RenderedLine<'a> {
     /// The text, with its newline where the source has one. What is shown as it is is not copied.
     pub(crate) text: Cow<'a, str>,
     /// Source lines: more than one where repeats were folded or lines written over.
@@ -116,7 +116,7 @@ pub(crate) struct Shown<'a> {
     pub(crate) bad_bytes: usize,
 }
 
-impl Shown<'_> {
+impl RenderedLine<'_> {
     fn content(&self) -> &str {
         self.text.strip_suffix('\n').unwrap_or(&self.text)
     }
@@ -156,16 +156,20 @@ impl Shown<'_> {
 }
 
 /// Shows bytes line by line. The source bytes of all lines together are all bytes.
-pub(crate) fn shown(bytes: &[u8], charset: Charset, options: ViewOptions) -> Vec<Shown<'_>> {
+pub(crate) fn render_lines(
+    bytes: &[u8],
+    charset: Charset,
+    options: ViewOptions,
+) -> Vec<RenderedLine<'_>> {
     let lines = on_one_screen(decoded(bytes, charset), options.ansi);
     let mut shown = match options.fold {
         Fold::Repeats => folded(lines),
         Fold::Off => lines.into_iter().map(|line| (line, 1)).collect(),
     };
     let whole = match options.long {
-        Long::Cut => 0,
-        Long::KeepFirst => 1,
-        Long::Keep => shown.len(),
+        LongLines::Cut => 0,
+        LongLines::KeepFirst => 1,
+        LongLines::Keep => shown.len(),
     };
     for (index, (line, repeats)) in shown.iter_mut().enumerate() {
         if index >= whole {
@@ -181,9 +185,10 @@ pub(crate) fn shown(bytes: &[u8], charset: Charset, options: ViewOptions) -> Vec
 
 /// Equal lines that follow each other: each of them while they are few, else one; with how often it
 /// was there.
-fn folded(lines: Vec<Shown<'_>>) -> Vec<(Shown<'_>, usize)> {
-    let same =
-        |one: &Shown<'_>, next: &Shown<'_>| one.content() == next.content() && one.rows() == 1;
+fn folded(lines: Vec<RenderedLine<'_>>) -> Vec<(RenderedLine<'_>, usize)> {
+    let same = |one: &RenderedLine<'_>, next: &RenderedLine<'_>| {
+        one.content() == next.content() && one.rows() == 1
+    };
     let groups: Vec<usize> = lines.chunk_by(same).map(<[_]>::len).collect();
     let mut folded = Vec::with_capacity(groups.len());
     let mut lines = lines.into_iter();
@@ -200,18 +205,18 @@ fn folded(lines: Vec<Shown<'_>>) -> Vec<(Shown<'_>, usize)> {
 }
 
 /// One line of the source as text, in full length, with all that it tells a terminal.
-struct Decoded<'a> {
+struct DecodedLine<'a> {
     /// With its newline, where it has one.
     text: Cow<'a, str>,
     bytes: usize,
     bad_bytes: usize,
 }
 
-fn decoded(bytes: &[u8], charset: Charset) -> Vec<Decoded<'_>> {
-    charset.lines(bytes).into_iter().map(|line| Decoded::new(line, charset)).collect()
+fn decoded(bytes: &[u8], charset: Charset) -> Vec<DecodedLine<'_>> {
+    charset.lines(bytes).into_iter().map(|line| DecodedLine::new(line, charset)).collect()
 }
 
-fn on_one_screen(lines: Vec<Decoded<'_>>, ansi: Ansi) -> Vec<Shown<'_>> {
+fn on_one_screen(lines: Vec<DecodedLine<'_>>, ansi: Ansi) -> Vec<RenderedLine<'_>> {
     match ansi {
         Ansi::Strip if lines.iter().any(|line| leaves_row(line.content())) => played(&lines),
         Ansi::Strip | Ansi::StripLines => {
@@ -226,7 +231,7 @@ fn without_return(line: &str) -> Cow<'_, str> {
     Cow::Borrowed(line.strip_suffix('\r').unwrap_or(line))
 }
 
-impl<'a> Decoded<'a> {
+impl<'a> DecodedLine<'a> {
     fn new(line: &'a [u8], charset: Charset) -> Self {
         let (text, bad_bytes) = charset.decode(line);
         Self { text, bytes: line.len(), bad_bytes }
@@ -241,26 +246,27 @@ impl<'a> Decoded<'a> {
     }
 
     /// What `show` makes of it, which may be a part of what it is given.
-    fn shown(self, show: impl Fn(&str) -> Cow<'_, str>) -> Shown<'a> {
+    fn shown(self, show: impl Fn(&str) -> Cow<'_, str>) -> RenderedLine<'a> {
         let content = self.content();
         let other = match show(content) {
             Cow::Borrowed(same) if same.len() == content.len() => None,
             other @ (Cow::Borrowed(_) | Cow::Owned(_)) => Some(other.into_owned() + self.newline()),
         };
         let Self { text, bytes, bad_bytes } = self;
-        Shown { text: other.map_or(text, Cow::Owned), lines: 1, bytes, bad_bytes }
+        RenderedLine { text: other.map_or(text, Cow::Owned), lines: 1, bytes, bad_bytes }
     }
 }
 
 /// All lines on one screen: each block of rows stands for some of them, in order.
-fn played(lines: &[Decoded<'_>]) -> Vec<Shown<'static>> {
-    let source = |line| screen::Source { text: Decoded::content(line), newline: line.newline() };
+fn played(lines: &[DecodedLine<'_>]) -> Vec<RenderedLine<'static>> {
+    let source =
+        |line| screen::ScreenLine { text: DecodedLine::content(line), newline: line.newline() };
     let mut rest = lines;
     let mut shown = Vec::new();
     for rows in play(lines.iter().map(source)) {
         let (these, after) = rest.split_at(rows.lines.min(rest.len()));
         rest = after;
-        shown.push(Shown {
+        shown.push(RenderedLine {
             text: Cow::Owned(rows.text),
             lines: these.len(),
             bytes: these.iter().map(|line| line.bytes).sum(),
@@ -313,7 +319,7 @@ fn with_commas(number: usize) -> String {
     grouped
 }
 
-// Text that tells a terminal nothing, which is most of it: shown without being taken apart.
+// TextView that tells a terminal nothing, which is most of it: shown without being taken apart.
 
 /// Looked at before the next look whether to go on.
 const STEP: usize = 4096;
@@ -326,15 +332,15 @@ fn is_plain(bytes: &[u8]) -> bool {
 }
 
 /// The text view of plain text. Where nothing is folded or cut, it is the very text.
-pub(super) fn plain(text: String, options: ViewOptions) -> Text {
+pub(super) fn plain(text: String, options: ViewOptions) -> TextView {
     let whole = match options.long {
-        Long::Cut => 0,
-        Long::KeepFirst => 1,
-        Long::Keep => usize::MAX,
+        LongLines::Cut => 0,
+        LongLines::KeepFirst => 1,
+        LongLines::Keep => usize::MAX,
     };
     let mut edited = String::new();
     let (mut at, mut copied, mut entries, mut lines) = (0, 0, 0, 0);
-    while let Some(entry) = Entry::first_of(&text[at..], options.fold) {
+    while let Some(entry) = FoldedLine::first_of(&text[at..], options.fold) {
         let is_long = entry.line.len() > LINE_CHARS && entries >= whole;
         if entry.repeats > 1 || is_long {
             edited.push_str(&text[copied..at]);
@@ -346,11 +352,11 @@ pub(super) fn plain(text: String, options: ViewOptions) -> Text {
         lines += entry.repeats;
     }
     let text = if copied == 0 { text } else { edited + &text[copied..] };
-    Text { text, bad_bytes: 0, lines }
+    TextView { text, bad_bytes: 0, lines }
 }
 
 /// A line, or equal ones that are shown as one.
-struct Entry<'a> {
+struct FoldedLine<'a> {
     /// The last of them, with its newline.
     line: &'a str,
     repeats: usize,
@@ -358,7 +364,7 @@ struct Entry<'a> {
     bytes: usize,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> FoldedLine<'a> {
     fn first_of(text: &'a str, fold: Fold) -> Option<Self> {
         let first = first_line(text)?;
         let mut entry = Self { line: first, repeats: 1, bytes: first.len() };
@@ -377,7 +383,7 @@ impl<'a> Entry<'a> {
     /// What is shown of it, cut to so many characters.
     fn shown(&self, max: Option<usize>) -> String {
         let text = self.line.into();
-        let mut shown = Shown { text, lines: self.repeats, bytes: 0, bad_bytes: 0 };
+        let mut shown = RenderedLine { text, lines: self.repeats, bytes: 0, bad_bytes: 0 };
         if let Some(max) = max {
             shown.cut(max);
         }
@@ -406,34 +412,35 @@ mod tests {
 
     #[track_caller]
     fn check(bytes: &[u8], expected: &str) {
-        assert_eq!(text(bytes, ViewOptions::default()).text, expected);
+        assert_eq!(render_text(bytes, ViewOptions::default()).text, expected);
     }
 
     #[test]
     fn bytes_that_are_no_text_are_counted_and_marked() {
-        let shown = text(b"a\xff\xfeb\xe2\x82\nc", ViewOptions::default());
+        let shown = render_text(b"a\xff\xfeb\xe2\x82\nc", ViewOptions::default());
         assert_eq!(
             shown,
-            Text { text: "a\u{fffd}\u{fffd}b\u{fffd}\nc".into(), bad_bytes: 4, lines: 2 }
+            TextView { text: "a\u{fffd}\u{fffd}b\u{fffd}\nc".into(), bad_bytes: 4, lines: 2 }
         );
     }
 
     #[test]
     fn a_nul_in_text_is_made_visible_and_counted() {
-        let shown = text(b"./a\0./b\0", ViewOptions::default());
-        assert_eq!(shown, Text { text: "./a␀./b␀".into(), bad_bytes: 2, lines: 1 });
-        assert_eq!(text(b"a\xff\0", ViewOptions::default()).bad_bytes, 2);
+        let shown = render_text(b"./a\0./b\0", ViewOptions::default());
+        assert_eq!(shown, TextView { text: "./a␀./b␀".into(), bad_bytes: 2, lines: 1 });
+        assert_eq!(render_text(b"a\xff\0", ViewOptions::default()).bad_bytes, 2);
     }
 
     #[test]
     fn a_long_line_is_shown_whole_where_it_is_what_was_asked_for() {
         let long = "x".repeat(LINE_CHARS + 1);
         let two = format!("{long}\n{long}y\n");
-        let with = |long| text(two.as_bytes(), ViewOptions { long, ..ViewOptions::default() }).text;
+        let with =
+            |long| render_text(two.as_bytes(), ViewOptions { long, ..ViewOptions::default() }).text;
         let half = "x".repeat(LINE_CHARS / 2);
         let cut = format!("{half}… [+2 chars] …{}y\n", &half[1..]);
-        assert_eq!(with(Long::KeepFirst), format!("{long}\n{cut}"));
-        assert_eq!(with(Long::Keep), two);
+        assert_eq!(with(LongLines::KeepFirst), format!("{long}\n{cut}"));
+        assert_eq!(with(LongLines::Keep), two);
     }
 
     #[test]
@@ -445,7 +452,7 @@ mod tests {
         check("same\n".repeat(12_345).as_bytes(), "same (×12,345)\n");
         check(b"\x1b[1mok\x1b[0m\nok\r\nok\n", "ok (×3)\n");
         let off = ViewOptions { fold: Fold::Off, ..ViewOptions::default() };
-        assert_eq!(text(b"b\nb\nb\n", off).text, "b\nb\nb\n");
+        assert_eq!(render_text(b"b\nb\nb\n", off).text, "b\nb\nb\n");
     }
 
     #[test]
@@ -456,23 +463,26 @@ mod tests {
         check(line.as_bytes(), &format!("{half}… [+12,345 chars] …{end}end"));
         check("é".repeat(LINE_CHARS).as_bytes(), &"é".repeat(LINE_CHARS));
         let same_start = ["1\n", "2\n", "3\n"].map(|end| "x".repeat(LINE_CHARS) + end).concat();
-        assert_eq!(text(same_start.as_bytes(), ViewOptions::default()).text.lines().count(), 3);
+        assert_eq!(
+            render_text(same_start.as_bytes(), ViewOptions::default()).text.lines().count(),
+            3
+        );
     }
 
     #[test]
     fn escape_codes_stay_on_request_and_crlf_is_a_newline_anyway() {
         let keep = ViewOptions { ansi: Ansi::Keep, ..ViewOptions::default() };
-        assert_eq!(text(b"\x1b[1ma\rb\x1b[0m\r\n", keep).text, "\x1b[1ma\rb\x1b[0m\n");
+        assert_eq!(render_text(b"\x1b[1ma\rb\x1b[0m\r\n", keep).text, "\x1b[1ma\rb\x1b[0m\n");
         check(b"\x1b[1ma\rb\x1b[0m\r\n", "b\n");
     }
 
     #[test]
     fn lines_that_were_written_over_count_and_each_can_still_be_shown_by_itself() {
         let bytes = b"a 1%\nb 1%\n\x1b[2Aa 9%\nb 9%\n";
-        assert_eq!(text(bytes, ViewOptions::default()).text, "a 9%\nb 9%\n");
-        assert_eq!(text(bytes, ViewOptions::default()).lines, 4);
+        assert_eq!(render_text(bytes, ViewOptions::default()).text, "a 9%\nb 9%\n");
+        assert_eq!(render_text(bytes, ViewOptions::default()).lines, 4);
         let each = ViewOptions { ansi: Ansi::StripLines, ..ViewOptions::default() };
-        assert_eq!(text(bytes, each).text, "a 1%\nb 1%\na 9%\nb 9%\n");
+        assert_eq!(render_text(bytes, each).text, "a 1%\nb 1%\na 9%\nb 9%\n");
     }
 
     #[test]
@@ -503,7 +513,7 @@ mod tests {
             fold in prop_oneof![Just(Fold::Repeats), Just(Fold::Off)],
         ) {
             let options = ViewOptions { ansi, fold, ..ViewOptions::default() };
-            let lines = shown(&bytes, Charset::Utf8, options);
+            let lines = render_lines(&bytes, Charset::Utf8, options);
             prop_assert_eq!(lines.iter().map(|line| line.bytes).sum::<usize>(), bytes.len());
             let source_lines = bytes.split_inclusive(|byte| *byte == b'\n').count();
             prop_assert_eq!(lines.iter().map(|line| line.lines).sum::<usize>(), source_lines);
@@ -520,16 +530,16 @@ mod tests {
         #[test]
         fn what_a_screen_shows_looks_the_same_when_shown_again(bytes in any_output()) {
             let options = ViewOptions { fold: Fold::Off, ..ViewOptions::default() };
-            let once = text(&bytes, options).text;
+            let once = render_text(&bytes, options).text;
             prop_assert!(!once.contains(['\x1b', '\r']));
-            prop_assert_eq!(text(once.as_bytes(), options).text, once);
+            prop_assert_eq!(render_text(once.as_bytes(), options).text, once);
         }
 
         #[test]
         fn plain_text_is_shown_as_it_is(lines in vec("[a-zA-Z0-9 \t€]{0,30}", 0..20)) {
             let plain = lines.join("\n");
             let options = ViewOptions { fold: Fold::Off, ..ViewOptions::default() };
-            prop_assert_eq!(text(plain.as_bytes(), options).text, plain);
+            prop_assert_eq!(render_text(plain.as_bytes(), options).text, plain);
         }
     }
 }
@@ -540,7 +550,7 @@ mod plain_tests {
 
     use super::super::{Ansi, Charset};
     use super::*;
-    use super::{shown, text_in};
+    use super::{render_lines, render_text_in};
 
     #[test]
     fn what_acts_on_a_screen_is_not_plain() {
@@ -556,7 +566,7 @@ mod plain_tests {
         let text: String = (0..1000).map(|line| format!("line {line}\n")).collect();
         let (bytes, place) = (text.clone().into_bytes(), text.len());
         let address = bytes.as_ptr();
-        let shown = text_in(bytes, Charset::Utf8, ViewOptions::default());
+        let shown = render_text_in(bytes, Charset::Utf8, ViewOptions::default());
         assert_eq!((shown.text.as_ptr(), shown.text.len(), shown.lines), (address, place, 1000));
     }
 
@@ -565,7 +575,7 @@ mod plain_tests {
         fn it_is_shown_as_if_it_were_taken_apart(
             words in prop::collection::vec("[ab\t€\u{9b}]{0,2}\n|[ab]{0,2}", 0..30),
             long in 0..30_usize,
-            keep in prop_oneof![Just(Long::Cut), Just(Long::KeepFirst), Just(Long::Keep)],
+            keep in prop_oneof![Just(LongLines::Cut), Just(LongLines::KeepFirst), Just(LongLines::Keep)],
             fold in prop_oneof![Just(Fold::Repeats), Just(Fold::Off)],
             ansi in prop_oneof![Just(Ansi::Strip), Just(Ansi::StripLines), Just(Ansi::Keep)],
         ) {
@@ -574,11 +584,11 @@ mod plain_tests {
             words.splice(long.min(words.len())..long.min(words.len()), vec![long_line; long % 5]);
             let text = words.concat();
             let options = ViewOptions { ansi, fold, long: keep };
-            let apart = shown(text.as_bytes(), Charset::Utf8, options);
+            let apart = render_lines(text.as_bytes(), Charset::Utf8, options);
             let lines = apart.iter().map(|line| line.lines).sum();
             let apart = apart.iter().map(|line| &*line.text).collect();
             prop_assert!(is_plain(text.as_bytes()));
-            prop_assert_eq!(plain(text, options), Text { text: apart, bad_bytes: 0, lines });
+            prop_assert_eq!(plain(text, options), TextView { text: apart, bad_bytes: 0, lines });
         }
     }
 }

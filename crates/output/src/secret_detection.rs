@@ -73,18 +73,18 @@ pub fn is_secret_name(name: &str) -> bool {
 
 /// A form that secrets come in.
 #[derive(Debug)]
-pub(crate) struct Form {
+pub(crate) struct SecretForm {
     /// What it is, in words that can be shown.
     pub(crate) kind: &'static str,
     /// Matches within one line. Where there is a group `secret`, only that is the secret.
     pub(crate) pattern: &'static str,
     /// Finds the secret in a line by a match of the pattern, if there is one; without it the match
     /// is the secret.
-    part: Option<Part>,
+    part: Option<FindSecret>,
 }
 
 /// From a line and the place of a match to the place of the secret.
-type Part = fn(&[u8], Range<usize>) -> Option<Range<usize>>;
+type FindSecret = fn(&[u8], Range<usize>) -> Option<Range<usize>>;
 
 /// Where a private key begins. The rest of it is on the lines after this one, or, escaped, on the
 /// same line.
@@ -92,7 +92,7 @@ pub(crate) const PRIVATE_KEY: &str = "private key";
 
 /// Every form that is known. Each begins with fixed text, so that a search skips most lines, and is
 /// about bytes: the word boundaries of Unicode cost a multiple.
-pub(crate) const FORMS: [Form; 38] = [
+pub(crate) const FORMS: [SecretForm; 38] = [
     form(
         PRIVATE_KEY,
         r"(?-u)-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:.*?-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|.*)",
@@ -150,12 +150,12 @@ pub(crate) const FORMS: [Form; 38] = [
     part("password in words", r"(?-u)(?:password|passwd)[ \t]+", spaced_secret),
 ];
 
-const fn form(kind: &'static str, pattern: &'static str) -> Form {
-    Form { kind, pattern, part: None }
+const fn form(kind: &'static str, pattern: &'static str) -> SecretForm {
+    SecretForm { kind, pattern, part: None }
 }
 
-const fn part(kind: &'static str, pattern: &'static str, part: Part) -> Form {
-    Form { kind, pattern, part: Some(part) }
+const fn part(kind: &'static str, pattern: &'static str, part: FindSecret) -> SecretForm {
+    SecretForm { kind, pattern, part: Some(part) }
 }
 
 static ANY_FORM: LazyLock<Option<RegexSet>> =
@@ -169,7 +169,7 @@ pub(crate) fn any_form() -> Option<&'static RegexSet> {
 
 /// Finds the secrets of one form in a line; `None` if our own pattern cannot be read. Most forms
 /// are never met: each is compiled when it is, once.
-pub(crate) fn secrets_of(index: usize, line: &[u8]) -> Option<Vec<Range<usize>>> {
+pub(crate) fn find_secrets(index: usize, line: &[u8]) -> Option<Vec<Range<usize>>> {
     static COMPILED: [OnceLock<Option<Regex>>; FORMS.len()] =
         [const { OnceLock::new() }; FORMS.len()];
     let form = &FORMS[index];
@@ -193,7 +193,8 @@ pub(crate) fn secrets_of(index: usize, line: &[u8]) -> Option<Vec<Range<usize>>>
 pub fn secret_in_value(value: &[u8]) -> Option<&'static str> {
     // Patterns that could not be read would find nothing: then everything is a secret.
     let Some(any) = any_form() else { return Some("unchecked value") };
-    let is_there = |index: &usize| secrets_of(*index, value).is_none_or(|found| !found.is_empty());
+    let is_there =
+        |index: &usize| find_secrets(*index, value).is_none_or(|found| !found.is_empty());
     let found = any.matches(value).into_iter().find(is_there)?;
     FORMS.get(found).map(|form| form.kind)
 }
@@ -245,7 +246,7 @@ const PLACEHOLDERS: [&str; 28] = [
 
 /// The kind of value that the name in front of it announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Named {
+enum ValueKind {
     /// A password can be any text.
     Password,
     /// A key, token or secret is long and has letters and digits.
@@ -254,7 +255,7 @@ enum Named {
 
 /// The way in which a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Style {
+enum AssignmentStyle {
     /// `name=value`.
     Equals,
     /// `name = value`.
@@ -267,7 +268,7 @@ enum Style {
 
 /// A value with what stands around it.
 #[derive(Debug)]
-struct Value<'l> {
+struct AssignedValue<'l> {
     text: &'l [u8],
     is_quoted: bool,
     /// The byte behind it, and behind its quotes; `None` at the end of the line.
@@ -281,12 +282,14 @@ fn assigned_secret(line: &[u8], found: Range<usize>) -> Option<Range<usize>> {
     let end = head.iter().rposition(|byte| byte.is_ascii_alphanumeric())? + 1;
     let (name, separator) = head.split_at(end);
     let style = match separator.iter().find(|byte| matches!(byte, b'=' | b':')) {
-        Some(b':') if !separator.contains(&b'=') => Style::Colon,
-        _ if separator.contains(&b' ') || separator.contains(&b'\t') => Style::SpacedEquals,
-        _ => Style::Equals,
+        Some(b':') if !separator.contains(&b'=') => AssignmentStyle::Colon,
+        _ if separator.contains(&b' ') || separator.contains(&b'\t') => {
+            AssignmentStyle::SpacedEquals
+        }
+        _ => AssignmentStyle::Equals,
     };
     let value = value_at(line, found.end)?;
-    is_secret(&value, named(name), style).then_some(value.at)
+    is_secret(&value, value_kind(name), style).then_some(value.at)
 }
 
 /// The secret behind `password` and a blank: an option's value, or an entry of `.netrc`.
@@ -300,7 +303,8 @@ fn spaced_secret(line: &[u8], found: Range<usize>) -> Option<Range<usize>> {
         [] => value.after.is_none() && has_digit(value.text),
         _ => false,
     };
-    let is_option = before.ends_with(b"--") && is_secret(&value, Named::Password, Style::Option);
+    let is_option =
+        before.ends_with(b"--") && is_secret(&value, ValueKind::Password, AssignmentStyle::Option);
     (is_entry || is_option).then_some(value.at)
 }
 
@@ -311,15 +315,15 @@ fn bot_secret(line: &[u8], found: Range<usize>) -> Option<Range<usize>> {
     (8..=10).contains(&digits).then_some(found.start + 1..found.end)
 }
 
-fn named(name: &[u8]) -> Named {
+fn value_kind(name: &[u8]) -> ValueKind {
     let name = name.to_ascii_lowercase();
     let is_password =
         [b"pass".as_slice(), b"pwd"].iter().any(|it| memchr::memmem::find(&name, it).is_some());
-    if is_password { Named::Password } else { Named::Key }
+    if is_password { ValueKind::Password } else { ValueKind::Key }
 }
 
 /// The value that begins at a place of a line.
-fn value_at(line: &[u8], start: usize) -> Option<Value<'_>> {
+fn value_at(line: &[u8], start: usize) -> Option<AssignedValue<'_>> {
     let rest = line.get(start..)?;
     let rest = rest.split(|byte| matches!(byte, b'\n' | b'\r')).next()?;
     // `\"value\"` inside of a JSON text, and `b"value"` of Python.
@@ -331,24 +335,24 @@ fn value_at(line: &[u8], start: usize) -> Option<Value<'_>> {
         let text = text.strip_suffix(b"\\").unwrap_or(text);
         let at = start + skipped + 1;
         let after = inner.get(length + 1).copied();
-        return Some(Value { text, is_quoted: true, after, at: at..at + text.len() });
+        return Some(AssignedValue { text, is_quoted: true, after, at: at..at + text.len() });
     }
     let ends = |byte: &u8| byte.is_ascii_whitespace() || b"\"'`,;&|()<>{}[]".contains(byte);
     let length = rest.iter().position(ends).unwrap_or(rest.len());
     let text = rest.get(..length)?;
     let at = start..start + text.len();
-    Some(Value { text, is_quoted: false, after: rest.get(text.len()).copied(), at })
+    Some(AssignedValue { text, is_quoted: false, after: rest.get(text.len()).copied(), at })
 }
 
-fn is_secret(value: &Value<'_>, named: Named, style: Style) -> bool {
+fn is_secret(value: &AssignedValue<'_>, named: ValueKind, style: AssignmentStyle) -> bool {
     let text = value.text;
     let is_whole = !text.iter().any(u8::is_ascii_whitespace);
     is_whole
         && !is_placeholder(text)
         && (value.is_quoted || !is_code(value))
         && match named {
-            Named::Key => is_key(text),
-            Named::Password => is_password(value, style),
+            ValueKind::Key => is_key(text),
+            ValueKind::Password => is_password(value, style),
         }
 }
 
@@ -362,7 +366,7 @@ fn is_key(text: &[u8]) -> bool {
         && !has_word(text, &["key", "token", "secret", "env"])
 }
 
-fn is_password(value: &Value<'_>, style: Style) -> bool {
+fn is_password(value: &AssignedValue<'_>, style: AssignmentStyle) -> bool {
     let text = value.text;
     let is_word = text.iter().all(|byte| byte.is_ascii_alphabetic() || b"_-.".contains(byte));
     let is_last = value.after.is_none_or(|byte| byte.is_ascii_whitespace());
@@ -371,15 +375,20 @@ fn is_password(value: &Value<'_>, style: Style) -> bool {
         return false;
     }
     match (value.is_quoted, style) {
-        (true, Style::Equals | Style::SpacedEquals | Style::Option) => text.len() >= QUOTED_BYTES,
-        (true, Style::Colon) => text.len() >= QUOTED_BYTES && !is_word,
+        (
+            true,
+            AssignmentStyle::Equals | AssignmentStyle::SpacedEquals | AssignmentStyle::Option,
+        ) => text.len() >= QUOTED_BYTES,
+        (true, AssignmentStyle::Colon) => text.len() >= QUOTED_BYTES && !is_word,
         // Behind an argument of a call stands `,` or `)`, behind a setting an end or a blank.
-        (false, Style::Equals) => !is_word || !matches!(value.after, Some(b',' | b')')),
-        (false, Style::SpacedEquals) => {
+        (false, AssignmentStyle::Equals) => !is_word || !matches!(value.after, Some(b',' | b')')),
+        (false, AssignmentStyle::SpacedEquals) => {
             text.len() >= PASSWORD_BYTES && has_digit(text) && value.after.is_none()
         }
-        (false, Style::Colon) => text.len() >= PASSWORD_BYTES && has_digit(text) && is_last,
-        (false, Style::Option) => text.len() >= QUOTED_BYTES && !is_word,
+        (false, AssignmentStyle::Colon) => {
+            text.len() >= PASSWORD_BYTES && has_digit(text) && is_last
+        }
+        (false, AssignmentStyle::Option) => text.len() >= QUOTED_BYTES && !is_word,
     }
 }
 
@@ -397,7 +406,7 @@ fn is_placeholder(text: &[u8]) -> bool {
 }
 
 /// Code instead of a value: a call, a field, a variable that is named after what it holds.
-fn is_code(value: &Value<'_>) -> bool {
+fn is_code(value: &AssignedValue<'_>) -> bool {
     let text = value.text;
     let in_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let is_name = |part: &[u8]| {

@@ -9,12 +9,13 @@ use std::{io, mem};
 use memchr::{memchr, memchr_iter, memchr2, memrchr};
 use regex::bytes::Regex;
 
-use super::formats::{Ending, Formats, Line, signs};
+use super::formats::{Formats, OutputLine, ToolSummary, signs};
 use super::lines::{
-    FLAGS, Place, TROUBLE, Tracebacks, Trouble, WARNING, ever_shows, found_in, readable, told,
+    ERROR_WORDS, FLAGS, LineSeverity, TracebackRole, Tracebacks, WARNING_WORDS, classify_line,
+    ever_shows, find_severity, readable,
 };
 use crate::Stream;
-use crate::pieces::{Pieces, Step};
+use crate::chunks::{ChunkStep, LogChunks};
 use crate::reader::BlockingReader;
 use crate::views::Charset;
 
@@ -23,21 +24,21 @@ const LONG_LINE: usize = 4 * 1024;
 
 /// Whether what is walked over is the part that is left out of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum Visibility {
     Shown,
     Hidden,
 }
 
 /// What was found so far. Bounded, whatever the log is.
 #[derive(Debug)]
-pub(super) struct Scan<'a> {
+pub(super) struct DigestCollector<'a> {
     reader: &'a BlockingReader,
     stream: Option<Stream>,
     charset: Charset,
-    pub(super) errors: Findings,
+    pub(super) errors: FoundSpots,
     /// The errors of parts that are left out.
-    pub(super) hidden: Findings,
-    pub(super) warnings: Findings,
+    pub(super) hidden: FoundSpots,
+    pub(super) warnings: FoundSpots,
     pub(super) newlines: u64,
     pub(super) bytes: u64,
     formats: Formats,
@@ -47,13 +48,13 @@ pub(super) struct Scan<'a> {
     /// Where the walk has come to.
     end: u64,
     /// What the next block begins with.
-    begins: Piece,
+    begins: LinePiece,
     /// Where the line starts that it goes on with.
     line_start: u64,
-    rows: Rows,
+    rows: RowTracker,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> DigestCollector<'a> {
     pub(super) fn new(
         reader: &'a BlockingReader,
         stream: Option<Stream>,
@@ -63,18 +64,18 @@ impl<'a> Scan<'a> {
             reader,
             stream,
             charset,
-            errors: Findings::default(),
-            hidden: Findings::default(),
-            warnings: Findings::default(),
+            errors: FoundSpots::default(),
+            hidden: FoundSpots::default(),
+            warnings: FoundSpots::default(),
             newlines: 0,
             bytes: 0,
             formats: Formats::new(),
             tracebacks: Tracebacks::default(),
             wants_next: false,
             end: 0,
-            begins: Piece::Line,
+            begins: LinePiece::Start,
             line_start: 0,
-            rows: Rows::default(),
+            rows: RowTracker::default(),
         }
     }
 
@@ -83,15 +84,15 @@ impl<'a> Scan<'a> {
     pub(super) fn walk(
         &mut self,
         range: Range<u64>,
-        part: Part,
+        part: Visibility,
         deadline: Option<Instant>,
     ) -> io::Result<bool> {
         if range.start != self.end {
             self.leave_a_gap(range.start);
         }
         let reader = self.reader;
-        let pieces = reader.pieces(self.stream, range.start, range.end);
-        let mut blocks = Blocks::new(pieces, self.charset);
+        let chunks = reader.chunks(self.stream, range.start, range.end);
+        let mut blocks = DecodedBlocks::new(chunks, self.charset);
         while let Some(block) = blocks.next()? {
             self.look_through(block, part);
             self.end = block.end;
@@ -104,30 +105,30 @@ impl<'a> Scan<'a> {
     }
 
     /// How the tools in it ended, in the order of the log.
-    pub(super) fn endings(&self) -> Vec<Ending> {
-        let mut endings = self.formats.endings();
-        endings.extend(self.tracebacks.ending());
+    pub(super) fn tool_summaries(&self) -> Vec<ToolSummary> {
+        let mut endings = self.formats.summaries();
+        endings.extend(self.tracebacks.last_summary());
         endings.sort_by_key(|ending| ending.offset);
         endings
     }
 
     /// Lines that were looked at, an unfinished last one included.
     pub(super) fn lines(&self) -> u64 {
-        self.newlines + u64::from(self.begins == Piece::Rest)
+        self.newlines + u64::from(self.begins == LinePiece::Rest)
     }
 
     /// What follows has nothing to do with what came before.
     fn leave_a_gap(&mut self, offset: u64) {
-        self.begins = Piece::Line;
+        self.begins = LinePiece::Start;
         self.rows.start_anew();
-        self.formats.read(Line { offset, text: "" });
+        self.formats.read(OutputLine { offset, text: "" });
         self.tracebacks.close();
         self.wants_next = false;
     }
 
-    fn look_through(&mut self, block: Block<'_>, part: Part) {
+    fn look_through(&mut self, block: DecodedBlock<'_>, part: Visibility) {
         let bytes = block.bytes;
-        let search = Search::of(bytes);
+        let search = CandidateSearch::of(bytes);
         let mut at = 0;
         let mut passed = 0;
         while let Some(line) = self.next_line(bytes, at, search) {
@@ -135,52 +136,55 @@ impl<'a> Scan<'a> {
             // The codes that move to a line's row stand in the line itself.
             let row = self.rows.pass(&bytes[passed..line.end], search.moves());
             passed = line.end;
-            let piece = if line.start == 0 { self.begins } else { Piece::Line };
+            let piece = if line.start == 0 { self.begins } else { LinePiece::Start };
             let offset = match piece {
-                Piece::Line => block.offset_of(line.start),
-                Piece::Rest => self.line_start,
+                LinePiece::Start => block.offset_of(line.start),
+                LinePiece::Rest => self.line_start,
             };
             let word = block.offset_of(line.start + word_in(&bytes[line.clone()]));
-            self.look_at(Spot { offset, word, row, piece }, &bytes[line], part);
+            self.look_at(LineSpot { offset, word, row, piece }, &bytes[line], part);
         }
         self.rows.pass(&bytes[passed..], search.moves());
         self.bytes += block.source_bytes;
         self.newlines += memchr_iter(b'\n', bytes).count() as u64;
         match memrchr(b'\n', bytes) {
             Some(newline) => self.line_start = block.offset_of(newline + 1),
-            None if self.begins == Piece::Line => self.line_start = block.offset_of(0),
+            None if self.begins == LinePiece::Start => self.line_start = block.offset_of(0),
             None => {}
         }
-        self.begins = if bytes.ends_with(b"\n") { Piece::Line } else { Piece::Rest };
+        self.begins = if bytes.ends_with(b"\n") { LinePiece::Start } else { LinePiece::Rest };
     }
 
-    fn next_line(&self, block: &[u8], at: usize, search: Search) -> Option<Range<usize>> {
+    fn next_line(&self, block: &[u8], at: usize, search: CandidateSearch) -> Option<Range<usize>> {
         if self.wants_next { line_at(block, at) } else { search.next(block, at) }
     }
 
-    fn look_at(&mut self, spot: Spot, line: &[u8], part: Part) {
+    fn look_at(&mut self, spot: LineSpot, line: &[u8], part: Visibility) {
         let text = readable(line);
-        match (self.tracebacks.follow(&text, spot), told(line).trouble) {
-            (Place::Frame, _) | (_, None) => {}
-            (Place::Outside, Some(Trouble::Error)) => self.note_error(spot, part),
-            (Place::Exception { row }, Some(Trouble::Error)) => {
-                self.note_error(Spot { row, ..spot }, part);
+        match (self.tracebacks.follow(&text, spot), classify_line(line).severity) {
+            (TracebackRole::Frame, _) | (_, None) => {}
+            (TracebackRole::Outside, Some(LineSeverity::Error)) => self.note_error(spot, part),
+            (TracebackRole::Exception { row }, Some(LineSeverity::Error)) => {
+                self.note_error(LineSpot { row, ..spot }, part);
             }
-            (Place::Outside | Place::Exception { .. }, Some(Trouble::Warning)) => {
+            (
+                TracebackRole::Outside | TracebackRole::Exception { .. },
+                Some(LineSeverity::Warning),
+            ) => {
                 self.warnings.note(spot);
             }
         }
         // The rest of an overlong line is no line of a tool.
         let is_begun = match spot.piece {
-            Piece::Line => self.formats.read(Line { offset: spot.offset, text: &text }),
-            Piece::Rest => self.wants_next,
+            LinePiece::Start => self.formats.read(OutputLine { offset: spot.offset, text: &text }),
+            LinePiece::Rest => self.wants_next,
         };
         self.wants_next = is_begun || self.tracebacks.is_open();
     }
 
-    fn note_error(&mut self, spot: Spot, part: Part) {
+    fn note_error(&mut self, spot: LineSpot, part: Visibility) {
         self.errors.note(spot);
-        if part == Part::Hidden {
+        if part == Visibility::Hidden {
             self.hidden.note(spot);
         }
     }
@@ -189,7 +193,7 @@ impl<'a> Scan<'a> {
 /// Where in a line that is long the first word of trouble stands.
 fn word_in(line: &[u8]) -> usize {
     let is_long = line.len() > LONG_LINE;
-    let found = if is_long { found_in(line) } else { None };
+    let found = if is_long { find_severity(line) } else { None };
     found.map_or(0, |(_, at)| at)
 }
 
@@ -200,7 +204,7 @@ const BLOCK_BYTES: usize = 256 * 1024;
 
 /// Whole lines, or a part of one that is overlong.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Block<'a> {
+pub(super) struct DecodedBlock<'a> {
     /// As UTF-8, where the log is in another character set.
     pub(super) bytes: &'a [u8],
     /// How many bytes of the log it stands for.
@@ -213,7 +217,7 @@ pub(super) struct Block<'a> {
     starts: &'a [(usize, u64)],
 }
 
-impl Block<'_> {
+impl DecodedBlock<'_> {
     /// The offset in the log of the byte at `position`.
     pub(super) fn offset_of(&self, position: usize) -> u64 {
         let after = self.starts.partition_point(|(start, _)| *start <= position);
@@ -238,10 +242,10 @@ fn source_length(charset: Charset, decoded: &[u8]) -> u64 {
     length as u64
 }
 
-/// The blocks that some pieces of a log make up.
+/// The blocks that some chunks of a log make up.
 #[derive(Debug)]
-pub(super) struct Blocks {
-    pieces: Pieces,
+pub(super) struct DecodedBlocks {
+    chunks: LogChunks,
     charset: Charset,
     buffer: Vec<u8>,
     starts: Vec<(usize, u64)>,
@@ -252,10 +256,10 @@ pub(super) struct Blocks {
     decoded_starts: Vec<(usize, u64)>,
 }
 
-impl Blocks {
-    pub(super) const fn new(pieces: Pieces, charset: Charset) -> Self {
+impl DecodedBlocks {
+    pub(super) const fn new(chunks: LogChunks, charset: Charset) -> Self {
         Self {
-            pieces,
+            chunks,
             charset,
             buffer: Vec::new(),
             starts: Vec::new(),
@@ -266,7 +270,7 @@ impl Blocks {
     }
 
     /// The next block, which is not empty; bytes after the last newline are in the last one.
-    pub(super) fn next(&mut self) -> io::Result<Option<Block<'_>>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<DecodedBlock<'_>>> {
         self.forget_given();
         let is_last = self.fill()?;
         self.given = if is_last { self.buffer.len() } else { self.whole_lines() };
@@ -278,7 +282,7 @@ impl Blocks {
         }
         self.decode();
         let (bytes, starts) = (self.decoded.as_slice(), self.decoded_starts.as_slice());
-        Ok(Some(Block { bytes, charset: self.charset, starts, ..self.source() }))
+        Ok(Some(DecodedBlock { bytes, charset: self.charset, starts, ..self.source() }))
     }
 
     /// The length of the whole lines in the buffer, else of as much of a line as there is.
@@ -290,17 +294,18 @@ impl Blocks {
     }
 
     /// What is given, as it is in the log.
-    fn source(&self) -> Block<'_> {
+    fn source(&self) -> DecodedBlock<'_> {
         let bytes = &self.buffer[..self.given];
         let end = self.source_offset(self.given - 1) + 1;
         let (charset, source_bytes) = (Charset::Utf8, self.given as u64);
-        Block { bytes, source_bytes, end, charset, starts: &self.starts }
+        DecodedBlock { bytes, source_bytes, end, charset, starts: &self.starts }
     }
 
     /// The offset in the log of a position in the buffer.
     fn source_offset(&self, position: usize) -> u64 {
         let (bytes, starts) = (self.buffer.as_slice(), self.starts.as_slice());
-        Block { bytes, source_bytes: 0, end: 0, charset: Charset::Utf8, starts }.offset_of(position)
+        DecodedBlock { bytes, source_bytes: 0, end: 0, charset: Charset::Utf8, starts }
+            .offset_of(position)
     }
 
     /// Decodes what is given, line by line: where each one starts in the log is known.
@@ -334,20 +339,20 @@ impl Blocks {
         self.given = 0;
     }
 
-    /// Reads until a block is full; whether the pieces came to their end before that.
+    /// Reads until a block is full; whether the chunks came to their end before that.
     fn fill(&mut self) -> io::Result<bool> {
         while self.buffer.len() < BLOCK_BYTES {
-            match self.pieces.step()? {
-                Step::Piece => {}
+            match self.chunks.step()? {
+                ChunkStep::Chunk => {}
                 // What comes after a hole is no part of the line before it.
-                Step::Hole => {
+                ChunkStep::Hole => {
                     let is_open = self.buffer.last().is_some_and(|last| *last != b'\n');
                     self.buffer.extend((is_open && self.charset == Charset::Utf8).then_some(b'\n'));
                     continue;
                 }
-                Step::End => return Ok(true),
+                ChunkStep::End => return Ok(true),
             }
-            if let Some((offset, piece)) = self.pieces.piece() {
+            if let Some((offset, piece)) = self.chunks.chunk() {
                 self.starts.push((self.buffer.len(), offset));
                 self.buffer.extend_from_slice(piece);
             }
@@ -360,29 +365,29 @@ impl Blocks {
 
 static CANDIDATES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let signs = signs();
-    Regex::new(&format!("{FLAGS}{TROUBLE}|{WARNING}{signs}")).ok()
+    Regex::new(&format!("{FLAGS}{ERROR_WORDS}|{WARNING_WORDS}{signs}")).ok()
 });
 
 /// How the candidates of a block are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Search {
+pub(super) enum CandidateSearch {
     /// By one search over all of it.
-    Block,
-    /// Line by line: escape codes touch the words that they colour, and a line starts anew
+    WholeBlock,
+    /// OutputLine by line: escape codes touch the words that they colour, and a line starts anew
     /// after each `\r`.
     Lines,
 }
 
-impl Search {
+impl CandidateSearch {
     pub(super) fn of(block: &[u8]) -> Self {
-        if memchr2(0x1b, b'\r', block).is_some() { Self::Lines } else { Self::Block }
+        if memchr2(0x1b, b'\r', block).is_some() { Self::Lines } else { Self::WholeBlock }
     }
 
     /// Whether the block may move the cursor.
-    pub(super) const fn moves(self) -> Moves {
+    pub(super) const fn moves(self) -> CursorMoves {
         match self {
-            Self::Block => Moves::None,
-            Self::Lines => Moves::Some,
+            Self::WholeBlock => CursorMoves::None,
+            Self::Lines => CursorMoves::Some,
         }
     }
 
@@ -390,7 +395,7 @@ impl Search {
     pub(super) fn next(self, block: &[u8], at: usize) -> Option<Range<usize>> {
         let pattern = CANDIDATES.as_ref()?;
         match self {
-            Self::Block => {
+            Self::WholeBlock => {
                 let end = pattern.shortest_match_at(block, at)?;
                 let start = memrchr(b'\n', &block[at..end - 1]).map_or(at, |found| at + found + 1);
                 line_at(block, start)
@@ -428,16 +433,16 @@ static MOVES: LazyLock<Option<Regex>> =
 
 /// The rows of a log's lines, as far as it was looked at.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct RowTracker {
     row: i64,
 }
 
-impl Rows {
+impl RowTracker {
     /// Passes over bytes without a newline before a line of interest, or with some; gives the
     /// row after them.
-    pub(super) fn pass(&mut self, bytes: &[u8], moves: Moves) -> i64 {
+    pub(super) fn pass(&mut self, bytes: &[u8], moves: CursorMoves) -> i64 {
         self.row += memchr_iter(b'\n', bytes).count() as i64;
-        if moves == Moves::Some {
+        if moves == CursorMoves::Some {
             self.row += moved(bytes);
         }
         self.row
@@ -451,7 +456,7 @@ impl Rows {
 
 /// Whether bytes may have codes that move the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moves {
+pub(super) enum CursorMoves {
     None,
     Some,
 }
@@ -476,7 +481,7 @@ const SCREEN_ROWS: usize = 200;
 
 /// A line, or a part of an overlong one, by where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct LineSpot {
     /// The offset of the line's first byte.
     pub(super) offset: u64,
     /// The offset of what matters in it, where the line is long.
@@ -485,34 +490,34 @@ pub(super) struct Spot {
     /// what it covers.
     pub(super) row: i64,
     /// Whether it is a whole line, or the rest of one.
-    pub(super) piece: Piece,
+    pub(super) piece: LinePiece,
 }
 
 /// How much of a line is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum LinePiece {
     /// All of it, or its beginning.
-    Line,
+    Start,
     /// A later part of an overlong one.
     Rest,
 }
 
 /// Invariant: `last` only fills once `first` is full.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(super) struct FoundSpots {
     count: u64,
-    first: Vec<Spot>,
-    last: VecDeque<Spot>,
+    first: Vec<LineSpot>,
+    last: VecDeque<LineSpot>,
     /// The newest rows, which may be drawn anew.
     rows: VecDeque<i64>,
     /// The highest of all rows, where there is one.
     highest: Option<i64>,
 }
 
-impl Findings {
+impl FoundSpots {
     /// Notes a line. What is drawn again on the same row counts once, and so do the parts of an
     /// overlong line.
-    pub(super) fn note(&mut self, spot: Spot) {
+    pub(super) fn note(&mut self, spot: LineSpot) {
         let may_be_known = self.highest.is_some_and(|highest| spot.row <= highest);
         if may_be_known && self.rows.contains(&spot.row) {
             return self.draw_again(spot);
@@ -528,9 +533,9 @@ impl Findings {
     }
 
     /// What is on the screen in the end is what is shown.
-    fn draw_again(&mut self, spot: Spot) {
+    fn draw_again(&mut self, spot: LineSpot) {
         let mut remembered = self.first.iter_mut().chain(&mut self.last);
-        if spot.piece == Piece::Line
+        if spot.piece == LinePiece::Start
             && let Some(known) = remembered.find(|known| known.row == spot.row)
         {
             *known = spot;
@@ -542,15 +547,15 @@ impl Findings {
     }
 
     /// Those that are remembered, in order.
-    pub(super) fn remembered(&self) -> Vec<Spot> {
+    pub(super) fn remembered(&self) -> Vec<LineSpot> {
         self.first.iter().chain(&self.last).copied().collect()
     }
 
-    pub(super) fn first(&self) -> Option<Spot> {
+    pub(super) fn first(&self) -> Option<LineSpot> {
         self.first.first().copied()
     }
 
-    pub(super) fn last(&self) -> Option<Spot> {
+    pub(super) fn last(&self) -> Option<LineSpot> {
         self.last.back().or(self.first.last()).copied()
     }
 }
@@ -568,11 +573,11 @@ mod tests {
 
     #[test]
     fn newlines_go_down_and_codes_go_either_way() {
-        let mut rows = Rows::default();
-        assert_eq!(rows.pass(b"a\nb\n\x1b[31mc\n", Moves::Some), 3);
-        assert_eq!(rows.pass(b"\x1b[2A\x1b[2K", Moves::Some), 1);
-        assert_eq!(rows.pass(b"\x1b[F\x1b[A\x1b[3B", Moves::Some), 2);
-        assert_eq!(rows.pass(b"plain\n", Moves::None), 3);
+        let mut rows = RowTracker::default();
+        assert_eq!(rows.pass(b"a\nb\n\x1b[31mc\n", CursorMoves::Some), 3);
+        assert_eq!(rows.pass(b"\x1b[2A\x1b[2K", CursorMoves::Some), 1);
+        assert_eq!(rows.pass(b"\x1b[F\x1b[A\x1b[3B", CursorMoves::Some), 2);
+        assert_eq!(rows.pass(b"plain\n", CursorMoves::None), 3);
     }
 }
 
@@ -580,17 +585,17 @@ mod tests {
 mod findings_tests {
     use super::*;
 
-    fn noted(spots: impl IntoIterator<Item = (u64, i64, Piece)>) -> Findings {
-        let mut findings = Findings::default();
+    fn noted(spots: impl IntoIterator<Item = (u64, i64, LinePiece)>) -> FoundSpots {
+        let mut findings = FoundSpots::default();
         for (offset, row, piece) in spots {
-            findings.note(Spot { offset, word: offset, row, piece });
+            findings.note(LineSpot { offset, word: offset, row, piece });
         }
         findings
     }
 
     #[test]
     fn the_first_and_the_last_are_remembered() {
-        let findings = noted((0..100).map(|number| (number, number as i64, Piece::Line)));
+        let findings = noted((0..100).map(|number| (number, number as i64, LinePiece::Start)));
         assert_eq!(findings.count(), 100);
         let remembered: Vec<u64> = findings.remembered().iter().map(|spot| spot.offset).collect();
         assert_eq!(remembered, (0..20).chain(80..100).collect::<Vec<u64>>());
@@ -600,9 +605,10 @@ mod findings_tests {
 
     #[test]
     fn a_row_that_is_drawn_again_counts_once_and_shows_its_last_state() {
-        let redrawn = noted([(0, 1, Piece::Line), (10, 2, Piece::Line), (20, 1, Piece::Line)]);
+        let redrawn =
+            noted([(0, 1, LinePiece::Start), (10, 2, LinePiece::Start), (20, 1, LinePiece::Start)]);
         assert_eq!((redrawn.count(), redrawn.first().unwrap().offset), (2, 20));
-        let overlong = noted([(0, 1, Piece::Line), (10, 1, Piece::Rest)]);
+        let overlong = noted([(0, 1, LinePiece::Start), (10, 1, LinePiece::Rest)]);
         assert_eq!((overlong.count(), overlong.first().unwrap().offset), (1, 0));
     }
 }

@@ -2,7 +2,7 @@
 //! match cost next to nothing, and in bounded memory.
 //!
 //! ```text
-//! pieces → block (whole lines, about 64 KiB) → stretches: one line that matches, or any
+//! chunks → block (whole lines, about 64 KiB) → stretches: one line that matches, or any
 //!                                               number of neighbours that do not
 //! ```
 //!
@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 
 use memchr::{memchr, memchr_iter, memchr2, memrchr};
 
-use crate::pattern::{Pattern, line_around, searchable, without_newline};
-use crate::pieces::{Pieces, Step};
-use crate::views::Charset;
+use super::chunks::{ChunkStep, LogChunks};
+use super::pattern::{LinePattern, line_around, searchable_text, without_newline};
+use super::views::Charset;
 
 /// How long a search may go on. Clones share one end.
 #[derive(Debug, Clone)]
-pub struct Patience {
+pub struct ScanDeadline {
     until: Instant,
     given_up: Arc<AtomicBool>,
 }
@@ -32,13 +32,13 @@ pub struct Patience {
 /// Whoever waits for a search holds this: dropping it ends the search soon.
 #[must_use = "dropping the leash ends the search"]
 #[derive(Debug)]
-pub struct Leash(Arc<AtomicBool>);
+pub struct ScanGuard(Arc<AtomicBool>);
 
-impl Patience {
+impl ScanDeadline {
     /// From now on, for so long; until the leash is dropped at the latest.
-    pub fn start(time: Duration) -> (Self, Leash) {
+    pub fn start(time: Duration) -> (Self, ScanGuard) {
         let given_up = Arc::new(AtomicBool::new(false));
-        let leash = Leash(Arc::clone(&given_up));
+        let leash = ScanGuard(Arc::clone(&given_up));
         (Self { until: Instant::now() + time, given_up }, leash)
     }
 
@@ -49,7 +49,7 @@ impl Patience {
     }
 }
 
-impl Drop for Leash {
+impl Drop for ScanGuard {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -60,27 +60,27 @@ const OVERLAP_BYTES: usize = 4 * 1024;
 
 /// Neighbouring lines of a log, or of one of its streams. Every line is in one stretch.
 #[derive(Debug)]
-pub(crate) struct Stretch<'a> {
+pub(crate) struct LineGroup<'a> {
     /// What they have in common.
-    pub(crate) kind: Kind,
+    pub(crate) kind: LineKind,
     /// The lines with their newlines. Of a line that fits in no block: the part that matches,
     /// or else its last part; without a newline.
     pub(crate) bytes: &'a [u8],
     /// Where the bytes start in what `spans` speaks of.
     position: usize,
-    spans: &'a Spans,
+    spans: &'a OffsetMap,
 }
 
 /// What the lines of a stretch have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LineKind {
     /// They match. There is only one.
     Match,
     /// They do not.
     Other,
 }
 
-impl<'a> Stretch<'a> {
+impl<'a> LineGroup<'a> {
     /// The offset in the log that the byte at `index` of the stretch has.
     pub(crate) fn offset_at(&self, index: usize) -> u64 {
         self.spans.offset_at(self.position + index)
@@ -89,8 +89,8 @@ impl<'a> Stretch<'a> {
     /// How many lines it has.
     pub(crate) fn count(&self) -> u64 {
         match self.kind {
-            Kind::Match => 1,
-            Kind::Other => {
+            LineKind::Match => 1,
+            LineKind::Other => {
                 let is_open = self.bytes.last().is_some_and(|last| *last != b'\n');
                 memchr_iter(b'\n', self.bytes).count() as u64 + u64::from(is_open)
             }
@@ -98,19 +98,19 @@ impl<'a> Stretch<'a> {
     }
 
     /// Its lines with their newlines, each by its place in `bytes`.
-    pub(crate) fn lines(&self) -> Ranges<'a> {
-        Ranges { bytes: self.bytes, rest: 0..self.bytes.len() }
+    pub(crate) fn lines(&self) -> LineRanges<'a> {
+        LineRanges { bytes: self.bytes, rest: 0..self.bytes.len() }
     }
 }
 
 /// Lines by their places, from either side.
 #[derive(Debug, Clone)]
-pub(crate) struct Ranges<'a> {
+pub(crate) struct LineRanges<'a> {
     bytes: &'a [u8],
     rest: Range<usize>,
 }
 
-impl Iterator for Ranges<'_> {
+impl Iterator for LineRanges<'_> {
     type Item = Range<usize>;
 
     fn next(&mut self) -> Option<Range<usize>> {
@@ -121,7 +121,7 @@ impl Iterator for Ranges<'_> {
     }
 }
 
-impl DoubleEndedIterator for Ranges<'_> {
+impl DoubleEndedIterator for LineRanges<'_> {
     fn next_back(&mut self) -> Option<Range<usize>> {
         let rest = &self.bytes[self.rest.clone()];
         let end = self.rest.end;
@@ -133,10 +133,10 @@ impl DoubleEndedIterator for Ranges<'_> {
 
 /// Goes through a part of a log.
 #[derive(Debug)]
-pub(crate) struct Scan<'a> {
-    pattern: &'a Pattern,
-    patience: &'a Patience,
-    block: Block,
+pub(crate) struct LineScan<'a> {
+    pattern: &'a LinePattern,
+    patience: &'a ScanDeadline,
+    block: TextBlock,
     more: More,
     /// The lines of the block that are still to come.
     lines: Range<usize>,
@@ -160,20 +160,20 @@ enum LongLine {
     Matched,
 }
 
-impl<'a> Scan<'a> {
-    /// Starts before the first of the pieces, which is at `offset` or after it. Stops early when
+impl<'a> LineScan<'a> {
+    /// Starts before the first of the chunks, which is at `offset` or after it. Stops early when
     /// patience is over.
     pub(crate) fn new(
-        pieces: Pieces,
+        chunks: LogChunks,
         offset: u64,
         charset: Charset,
-        pattern: &'a Pattern,
-        patience: &'a Patience,
+        pattern: &'a LinePattern,
+        patience: &'a ScanDeadline,
     ) -> Self {
         Self {
             pattern,
             patience,
-            block: Block::new(pieces, offset, charset),
+            block: TextBlock::new(chunks, offset, charset),
             more: More::Maybe,
             lines: 0..0,
             found: None,
@@ -185,7 +185,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The next stretch; `None` at the end, or when patience is over.
-    pub(crate) fn next(&mut self) -> io::Result<Option<Stretch<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<LineGroup<'_>>> {
         loop {
             if !self.lines.is_empty() {
                 return Ok(Some(self.next_in_block()));
@@ -204,7 +204,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Whether there was nothing more to look at. If not, [`Scan::reached`] says where to go on.
+    /// Whether there was nothing more to look at. If not, [`LineScan::reached`] says where to go on.
     pub(crate) fn is_complete(&self) -> bool {
         self.more == More::No && self.lines.is_empty()
     }
@@ -219,21 +219,21 @@ impl<'a> Scan<'a> {
         self.open_line
     }
 
-    fn stretch(&self, kind: Kind, place: Range<usize>) -> Stretch<'_> {
+    fn stretch(&self, kind: LineKind, place: Range<usize>) -> LineGroup<'_> {
         let bytes = &self.block.bytes()[place.clone()];
-        Stretch { kind, bytes, position: place.start, spans: self.block.spans() }
+        LineGroup { kind, bytes, position: place.start, spans: self.block.spans() }
     }
 
-    fn next_in_block(&mut self) -> Stretch<'_> {
+    fn next_in_block(&mut self) -> LineGroup<'_> {
         let found = self.found.take().or_else(|| self.next_match());
         let (kind, lines) = match found {
-            Some(line) if line.start == self.lines.start => (Kind::Match, line),
+            Some(line) if line.start == self.lines.start => (LineKind::Match, line),
             Some(line) => {
                 let before = self.lines.start..line.start;
                 self.found = Some(line);
-                (Kind::Other, before)
+                (LineKind::Other, before)
             }
-            None => (Kind::Other, self.lines.clone()),
+            None => (LineKind::Other, self.lines.clone()),
         };
         self.lines.start = lines.end;
         self.stretch(kind, lines)
@@ -251,7 +251,7 @@ impl<'a> Scan<'a> {
                 return Some(at + line.start..at + line.end);
             }
             let odd = self.odd.clone();
-            if !odd.is_empty() && self.pattern.is_match(&searchable(&bytes[odd.clone()])) {
+            if !odd.is_empty() && self.pattern.is_match(&searchable_text(&bytes[odd.clone()])) {
                 return Some(odd);
             }
             at = odd.end;
@@ -290,13 +290,13 @@ impl<'a> Scan<'a> {
 
     /// Looks at the part of a long line that the block begins with. Such a line is told of once:
     /// with its first part that matches, or with its last.
-    fn pass_part(&mut self) -> Option<(Kind, Range<usize>)> {
+    fn pass_part(&mut self) -> Option<(LineKind, Range<usize>)> {
         let bytes = self.block.bytes();
         let newline = memchr(b'\n', bytes);
         let part = 0..newline.unwrap_or(bytes.len());
         let is_last = newline.is_some() || self.more == More::No;
         let is_new = self.long == LongLine::NoMatchYet;
-        let matches = is_new && self.pattern.is_match(&searchable(&bytes[part.clone()]));
+        let matches = is_new && self.pattern.is_match(&searchable_text(&bytes[part.clone()]));
         if is_last {
             self.lines.start = newline.map_or(part.end, |newline| newline + 1);
             self.long = LongLine::No;
@@ -306,8 +306,8 @@ impl<'a> Scan<'a> {
             self.long = if matches { LongLine::Matched } else { self.long };
         }
         match (matches, is_new && is_last) {
-            (true, _) => Some((Kind::Match, part)),
-            (false, true) => Some((Kind::Other, part)),
+            (true, _) => Some((LineKind::Match, part)),
+            (false, true) => Some((LineKind::Other, part)),
             (false, false) => None,
         }
     }
@@ -326,25 +326,25 @@ fn next_odd(lines: &[u8], at: usize) -> Range<usize> {
 /// Bytes that one filling adds, or a little more.
 pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
 
-/// Some bytes of a log, as UTF-8, which [`Block::fill`] moves on through it.
+/// Some bytes of a log, as UTF-8, which [`TextBlock::fill`] moves on through it.
 #[derive(Debug)]
-pub(crate) struct Block {
-    pieces: Pieces,
+pub(crate) struct TextBlock {
+    chunks: LogChunks,
     /// Only where the log is in another character set.
-    decoding: Option<Decoding>,
+    decoding: Option<LineDecoder>,
     /// The first `filled` of these are the block.
     buffer: Vec<u8>,
     filled: usize,
-    spans: Spans,
+    spans: OffsetMap,
 }
 
-impl Block {
-    /// An empty block before the first of the pieces, which is at `offset` or after it.
-    pub(crate) fn new(pieces: Pieces, offset: u64, charset: Charset) -> Self {
-        let decoding = Decoding::of(charset);
-        let grain = if decoding.is_some() { Grain::Parts } else { Grain::Bytes };
-        let spans = Spans::new(offset, grain);
-        Self { pieces, decoding, buffer: Vec::new(), filled: 0, spans }
+impl TextBlock {
+    /// An empty block before the first of the chunks, which is at `offset` or after it.
+    pub(crate) fn new(chunks: LogChunks, offset: u64, charset: Charset) -> Self {
+        let decoding = LineDecoder::for_charset(charset);
+        let grain = if decoding.is_some() { Grain::SharedLog } else { Grain::Bytes };
+        let spans = OffsetMap::new(offset, grain);
+        Self { chunks, decoding, buffer: Vec::new(), filled: 0, spans }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -357,7 +357,7 @@ impl Block {
         self.buffer
     }
 
-    pub(crate) fn spans(&self) -> &Spans {
+    pub(crate) fn spans(&self) -> &OffsetMap {
         &self.spans
     }
 
@@ -381,40 +381,40 @@ impl Block {
     }
 
     fn add_piece(&mut self) -> io::Result<More> {
-        match self.pieces.step_into(&mut self.buffer, self.filled)? {
-            (Step::Piece, piece) => {
-                self.spans.push(Span { position: self.filled, offset: piece.start });
-                self.filled += (piece.end - piece.start) as usize;
+        match self.chunks.step_into(&mut self.buffer, self.filled)? {
+            (ChunkStep::Chunk, chunk) => {
+                self.spans.push(OffsetSpan { position: self.filled, offset: chunk.start });
+                self.filled += (chunk.end - chunk.start) as usize;
             }
-            (Step::Hole, _) => self.end_line(),
-            (Step::End, _) => return Ok(More::No),
+            (ChunkStep::Hole, _) => self.end_line(),
+            (ChunkStep::End, _) => return Ok(More::No),
         }
         Ok(More::Maybe)
     }
 
     fn add_decoded(&mut self) -> io::Result<More> {
         let Some(decoding) = &mut self.decoding else { return Ok(More::No) };
-        let step = self.pieces.step()?;
-        let decoded = match (step, self.pieces.piece()) {
-            (Step::Piece, Some((offset, piece))) => decoding.add(offset, piece),
-            (Step::Piece, None) | (Step::Hole | Step::End, _) => decoding.end(),
+        let step = self.chunks.step()?;
+        let decoded = match (step, self.chunks.chunk()) {
+            (ChunkStep::Chunk, Some((offset, chunk))) => decoding.add(offset, chunk),
+            (ChunkStep::Chunk, None) | (ChunkStep::Hole | ChunkStep::End, _) => decoding.end(),
         };
         self.push_decoded(decoded);
         match step {
-            Step::Piece => {}
-            Step::Hole => self.end_line(),
-            Step::End => return Ok(More::No),
+            ChunkStep::Chunk => {}
+            ChunkStep::Hole => self.end_line(),
+            ChunkStep::End => return Ok(More::No),
         }
         Ok(More::Maybe)
     }
 
-    fn push_decoded(&mut self, decoded: Vec<Decoded>) {
+    fn push_decoded(&mut self, decoded: Vec<DecodedPart>) {
         self.buffer.truncate(self.filled);
         for (place, text) in decoded {
-            self.spans.push(Span { position: self.filled, offset: place.start });
+            self.spans.push(OffsetSpan { position: self.filled, offset: place.start });
             self.buffer.extend_from_slice(text.as_bytes());
             self.filled = self.buffer.len();
-            self.spans.push(Span { position: self.filled, offset: place.end });
+            self.spans.push(OffsetSpan { position: self.filled, offset: place.end });
         }
     }
 
@@ -439,8 +439,8 @@ pub(crate) enum More {
 ///
 /// Invariant: there is at least one, the first at position 0, and positions do not fall.
 #[derive(Debug)]
-pub(crate) struct Spans {
-    spans: Vec<Span>,
+pub(crate) struct OffsetMap {
+    spans: Vec<OffsetSpan>,
     grain: Grain,
 }
 
@@ -450,20 +450,20 @@ enum Grain {
     /// Of each byte.
     Bytes,
     /// Of decoded text: where the line starts, or the part of it, that a byte belongs to.
-    Parts,
+    SharedLog,
 }
 
 /// From this position on, bytes follow each other from this offset on.
 #[derive(Debug, Clone, Copy)]
-struct Span {
+struct OffsetSpan {
     position: usize,
     offset: u64,
 }
 
-impl Spans {
+impl OffsetMap {
     /// Bytes that follow each other from this offset on.
     fn new(offset: u64, grain: Grain) -> Self {
-        Self { spans: vec![Span { position: 0, offset }], grain }
+        Self { spans: vec![OffsetSpan { position: 0, offset }], grain }
     }
 
     /// The offset of the byte at a position.
@@ -471,7 +471,7 @@ impl Spans {
         let span = self.spans[self.index_at(position)];
         match self.grain {
             Grain::Bytes => span.offset + (position - span.position) as u64,
-            Grain::Parts => span.offset,
+            Grain::SharedLog => span.offset,
         }
     }
 
@@ -479,7 +479,7 @@ impl Spans {
         self.spans.partition_point(|span| span.position <= position).saturating_sub(1)
     }
 
-    fn push(&mut self, span: Span) {
+    fn push(&mut self, span: OffsetSpan) {
         if self.offset_at(span.position) != span.offset {
             self.spans.push(span);
         }
@@ -489,7 +489,7 @@ impl Spans {
     fn forget(&mut self, count: usize) {
         let (index, offset) = (self.index_at(count), self.offset_at(count));
         self.spans.drain(..index);
-        self.spans[0] = Span { position: count, offset };
+        self.spans[0] = OffsetSpan { position: count, offset };
         self.spans.iter_mut().for_each(|span| span.position -= count);
     }
 }
@@ -502,10 +502,10 @@ const HELD_BYTES: usize = 64 * 1024;
 /// A longer line is decoded in parts, so that places inside of it are known too.
 const PART_BYTES: usize = 4 * 1024;
 
-/// Decodes pieces that follow each other. Of a line that has not ended nothing is given, unless
-/// it is over 64 KiB, before [`Decoding::end`].
+/// Decodes chunks that follow each other. Of a line that has not ended nothing is given, unless
+/// it is over 64 KiB, before [`LineDecoder::end`].
 #[derive(Debug)]
-pub(crate) struct Decoding {
+pub(crate) struct LineDecoder {
     charset: Charset,
     /// What has not been given yet.
     held: Vec<u8>,
@@ -514,11 +514,11 @@ pub(crate) struct Decoding {
 }
 
 /// A line, or a part of a long one: where it is in the log, and what it says with its newline.
-pub(crate) type Decoded = (Range<u64>, String);
+pub(crate) type DecodedPart = (Range<u64>, String);
 
-impl Decoding {
+impl LineDecoder {
     /// None for UTF-8, which is read as it is.
-    pub(crate) fn of(charset: Charset) -> Option<Self> {
+    pub(crate) fn for_charset(charset: Charset) -> Option<Self> {
         match charset {
             Charset::Utf8 => None,
             Charset::Legacy(_) | Charset::Wide(_) => {
@@ -528,18 +528,18 @@ impl Decoding {
     }
 
     /// Adds the bytes that the log, or the stream that is read, has at `offset`.
-    pub(crate) fn add(&mut self, offset: u64, piece: &[u8]) -> Vec<Decoded> {
+    pub(crate) fn add(&mut self, offset: u64, chunk: &[u8]) -> Vec<DecodedPart> {
         let before = self.held.len();
         if before == 0 {
             self.held_at = offset;
         }
-        self.held.extend_from_slice(piece);
+        self.held.extend_from_slice(chunk);
         let whole = match self.charset.last_line_end(&self.held) {
             Some(end) => end,
             None if self.held.len() >= HELD_BYTES => self.charset.whole_characters(&self.held),
             None => 0,
         };
-        // What is held may lie apart from the piece.
+        // What is held may lie apart from the chunk.
         let start = self.held_at;
         let offset_at = |index: usize| match index.checked_sub(before) {
             Some(in_piece) => offset + in_piece as u64,
@@ -552,13 +552,13 @@ impl Decoding {
     }
 
     /// What is held back: nothing follows that belongs to it.
-    pub(crate) fn end(&mut self) -> Vec<Decoded> {
+    pub(crate) fn end(&mut self) -> Vec<DecodedPart> {
         let held = std::mem::take(&mut self.held);
         decode(self.charset, &held, |index| self.held_at + index as u64)
     }
 }
 
-fn decode(charset: Charset, bytes: &[u8], offset_at: impl Fn(usize) -> u64) -> Vec<Decoded> {
+fn decode(charset: Charset, bytes: &[u8], offset_at: impl Fn(usize) -> u64) -> Vec<DecodedPart> {
     let ends = charset.line_ends(bytes).chain(std::iter::once(bytes.len()));
     let mut decoded = Vec::new();
     let mut at = 0;
@@ -580,26 +580,26 @@ fn decode(charset: Charset, bytes: &[u8], offset_at: impl Fn(usize) -> u64) -> V
 mod tests {
     use std::time::Duration;
 
-    use super::super::{LogReader, LogSettings, LogWriter, open};
+    use super::super::Stream;
+    use super::super::{LogReader, LogStorage, LogWriter, open_log};
     use super::BLOCK_BYTES;
     use super::*;
-    use crate::Stream;
 
     fn log(bytes: &[u8]) -> (LogWriter, LogReader, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 100, spill_dir: dir.path().to_owned().into() });
+            open_log(&LogStorage { memory_bytes: 100, spill_dir: dir.path().to_owned().into() });
         writer.append(Stream::Stdout, bytes);
         (writer, reader, dir)
     }
 
     /// Offset, length and kind of each stretch.
-    fn scanned(bytes: &[u8], pattern: &str) -> Vec<(u64, usize, Kind)> {
+    fn scanned(bytes: &[u8], pattern: &str) -> Vec<(u64, usize, LineKind)> {
         let (_writer, reader, _dir) = log(bytes);
-        let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-        let pattern = Pattern::new(pattern).unwrap();
-        let pieces = reader.blocking().pieces(None, 0, bytes.len() as u64);
-        let mut scan = Scan::new(pieces, 0, Charset::Utf8, &pattern, &patience);
+        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+        let pattern = LinePattern::new(pattern).unwrap();
+        let chunks = reader.blocking().chunks(None, 0, bytes.len() as u64);
+        let mut scan = LineScan::new(chunks, 0, Charset::Utf8, &pattern, &patience);
         let mut stretches = Vec::new();
         while let Some(stretch) = scan.next().unwrap() {
             stretches.push((stretch.offset_at(0), stretch.bytes.len(), stretch.kind));
@@ -614,11 +614,11 @@ mod tests {
         assert_eq!(
             scanned(b"a\nb\nX1\nX2\n\x1b[1mX\x1b[0m\nc\r\nd", "^X"),
             [
-                (0, 4, Kind::Other),
-                (4, 3, Kind::Match),
-                (7, 3, Kind::Match),
-                (10, 10, Kind::Match),
-                (20, 4, Kind::Other),
+                (0, 4, LineKind::Other),
+                (4, 3, LineKind::Match),
+                (7, 3, LineKind::Match),
+                (10, 10, LineKind::Match),
+                (20, 4, LineKind::Other),
             ]
         );
         assert_eq!(scanned(b"", ""), []);
@@ -628,12 +628,12 @@ mod tests {
     fn a_line_that_fits_in_no_block_is_told_of_once() {
         let mut bytes = vec![b'x'; 500_000];
         assert_eq!(scanned(&bytes, "NEEDLE").len(), 1);
-        assert_eq!(scanned(&bytes, "NEEDLE")[0].2, Kind::Other);
+        assert_eq!(scanned(&bytes, "NEEDLE")[0].2, LineKind::Other);
         bytes[200_000..200_006].copy_from_slice(b"NEEDLE");
         bytes[400_000..400_006].copy_from_slice(b"NEEDLE");
         bytes.extend_from_slice(b"\nNEEDLE\nlast");
-        let kinds: Vec<Kind> = scanned(&bytes, "NEEDLE").iter().map(|found| found.2).collect();
-        assert_eq!(kinds, [Kind::Match, Kind::Match, Kind::Other]);
+        let kinds: Vec<LineKind> = scanned(&bytes, "NEEDLE").iter().map(|found| found.2).collect();
+        assert_eq!(kinds, [LineKind::Match, LineKind::Match, LineKind::Other]);
     }
 
     #[test]
@@ -643,7 +643,7 @@ mod tests {
             let mut bytes = vec![b'x'; 3 * BLOCK_BYTES];
             bytes[at..at + 6].copy_from_slice(b"NEEDLE");
             let found = scanned(&bytes, "NEEDLE");
-            assert!(found.iter().any(|found| found.2 == Kind::Match), "{at}");
+            assert!(found.iter().any(|found| found.2 == LineKind::Match), "{at}");
         }
     }
 
@@ -651,10 +651,10 @@ mod tests {
     fn it_stops_when_patience_is_over_and_says_where() {
         let bytes = b"line\n".repeat(200_000);
         let (_writer, reader, _dir) = log(&bytes);
-        let (patience, leash) = Patience::start(Duration::from_secs(3600));
-        let pattern = Pattern::new("x").unwrap();
-        let pieces = reader.blocking().pieces(None, 0, bytes.len() as u64);
-        let mut scan = Scan::new(pieces, 0, Charset::Utf8, &pattern, &patience);
+        let (patience, leash) = ScanDeadline::start(Duration::from_secs(3600));
+        let pattern = LinePattern::new("x").unwrap();
+        let chunks = reader.blocking().chunks(None, 0, bytes.len() as u64);
+        let mut scan = LineScan::new(chunks, 0, Charset::Utf8, &pattern, &patience);
         let first = scan.next().unwrap().unwrap().bytes.len() as u64;
         drop(leash);
         assert!(scan.next().unwrap().is_none());
@@ -665,7 +665,7 @@ mod tests {
     #[test]
     fn lines_are_given_from_either_side() {
         let bytes = b"a\n\nbc\nd";
-        let ranges = Ranges { bytes, rest: 0..bytes.len() };
+        let ranges = LineRanges { bytes, rest: 0..bytes.len() };
         let forward: Vec<&[u8]> = ranges.clone().map(|line| &bytes[line]).collect();
         assert_eq!(forward, [&b"a\n"[..], b"\n", b"bc\n", b"d"]);
         let mut backward: Vec<&[u8]> = ranges.rev().map(|line| &bytes[line]).collect();
@@ -687,7 +687,7 @@ mod decoding_tests {
     fn lines_are_whole_wherever_the_pieces_are_cut() {
         let bytes = utf16("\u{feff}one\nzwölf 😀\nrest");
         for cut in 0..bytes.len() {
-            let mut decoding = Decoding::of(Charset::Wide(Wide::Utf16Le)).unwrap();
+            let mut decoding = LineDecoder::for_charset(Charset::Wide(Wide::Utf16Le)).unwrap();
             let (first, second) = bytes.split_at(cut);
             let mut lines = decoding.add(0, first);
             // As if another stream had written 100 bytes in between.
@@ -703,7 +703,7 @@ mod decoding_tests {
     #[test]
     fn a_line_that_never_ends_is_given_in_parts() {
         let bytes = utf16(&"😀".repeat(40_000));
-        let mut decoding = Decoding::of(Charset::Wide(Wide::Utf16Le)).unwrap();
+        let mut decoding = LineDecoder::for_charset(Charset::Wide(Wide::Utf16Le)).unwrap();
         let parts = decoding.add(0, &bytes);
         assert!(parts.windows(2).all(|pair| pair[0].0.end == pair[1].0.start));
         let text: String = parts.into_iter().map(|(_, text)| text).collect();
@@ -717,9 +717,9 @@ mod patience_tests {
 
     #[test]
     fn it_ends_with_its_time_or_with_its_leash() {
-        let (patience, _leash) = Patience::start(Duration::ZERO);
+        let (patience, _leash) = ScanDeadline::start(Duration::ZERO);
         assert!(patience.is_over());
-        let (patience, leash) = Patience::start(Duration::from_secs(3600));
+        let (patience, leash) = ScanDeadline::start(Duration::from_secs(3600));
         assert!(!patience.is_over());
         drop(leash);
         assert!(patience.clone().is_over());

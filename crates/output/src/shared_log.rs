@@ -1,4 +1,4 @@
-//! The parts of one log: all in one, or a head and the last parts of what came after it.
+//! The segments of one log: all in one, or a head and the last segments of what came after it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,19 +9,19 @@ use std::time::Instant;
 use memchr::memchr_iter;
 use tokio::sync::watch;
 
-use crate::counters::DropReason;
-use crate::part::{Joint, Mark, Shared, Stretch};
-use crate::quota::Allowance;
-use crate::spill::SpillDir;
-use crate::views::Charset;
+use super::counters::DropReason;
+use super::quota::TenantQuota;
+use super::segment::{Continuity, LogExtent, LogPosition, LogSegment};
+use super::spill::SpillDir;
+use super::views::Charset;
 
-/// Parts behind the head that stay: those before the newest are full, and together they hold
+/// SharedLog behind the head that stay: those before the newest are full, and together they hold
 /// at least the wanted tail.
 const TAIL_PARTS: usize = 3;
 
 /// How far a log has come. One value is one moment: `closed` and `total_bytes` belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
+pub struct LogProgress {
     /// Bytes of both streams that have offsets: the offset after the last one.
     pub total_bytes: u64,
     /// Lines that have ended among them: by a newline, or where bytes behind them were lost.
@@ -45,7 +45,7 @@ pub struct Progress {
     pub last_output: Option<Instant>,
 }
 
-impl Progress {
+impl LogProgress {
     /// Bytes that the job wrote, kept or not.
     #[must_use]
     pub const fn written_bytes(&self) -> u64 {
@@ -61,15 +61,15 @@ impl Progress {
 
 /// How much of a log is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub enum KeepOutput {
     /// All of it.
     All,
     /// At least the first and the last half of so many bytes; at most a quarter more than these.
     Ends(u64),
 }
 
-impl Keep {
-    /// Where the part that starts at this offset ends.
+impl KeepOutput {
+    /// Where the segment that starts at this offset ends.
     pub(crate) fn end_of_part(self, start: u64) -> u64 {
         match self {
             Self::All => u64::MAX,
@@ -85,45 +85,45 @@ impl Keep {
 
 /// What the writer and all readers of one log share.
 ///
-/// A part that leaves is dropped whole, its file with it, and nothing is ever overwritten: whoever
+/// A segment that leaves is dropped whole, its file with it, and nothing is ever overwritten: whoever
 /// still reads it reads what was written.
 #[derive(Debug)]
-pub(crate) struct Parts {
-    inner: Mutex<Inner>,
+pub(crate) struct SharedLog {
+    inner: Mutex<SharedLogState>,
     spill_dir: SpillDir,
     /// Its character set, from when it can no longer change.
     charset: OnceLock<Charset>,
-    allowance: Allowance,
+    quota: TenantQuota,
 }
 
-/// Invariant: the parts of `tail` lie one behind the other, and end where the log does.
+/// Invariant: the segments of `tail` lie one behind the other, and end where the log does.
 #[derive(Debug)]
-struct Inner {
-    head: Arc<Shared>,
-    tail: VecDeque<Arc<Shared>>,
+struct SharedLogState {
+    head: Arc<LogSegment>,
+    tail: VecDeque<Arc<LogSegment>>,
     gaps: Gaps,
 }
 
-impl Parts {
-    /// A log that has only its first part.
-    pub(crate) fn new(head: Arc<Shared>, allowance: Allowance, spill_dir: SpillDir) -> Self {
-        let inner = Inner { head, tail: VecDeque::new(), gaps: Gaps::default() };
-        Self { inner: Mutex::new(inner), spill_dir, charset: OnceLock::new(), allowance }
+impl SharedLog {
+    /// A log that has only its first segment.
+    pub(crate) fn new(head: Arc<LogSegment>, quota: TenantQuota, spill_dir: SpillDir) -> Self {
+        let inner = SharedLogState { head, tail: VecDeque::new(), gaps: Gaps::default() };
+        Self { inner: Mutex::new(inner), spill_dir, charset: OnceLock::new(), quota }
     }
 
     /// The bounds of the log's tenant.
-    pub(crate) const fn allowance(&self) -> &Allowance {
-        &self.allowance
+    pub(crate) const fn quota(&self) -> &TenantQuota {
+        &self.quota
     }
 
-    /// The place of those parts that are not in memory.
+    /// The place of those segments that are not in memory.
     pub(crate) const fn spill_dir(&self) -> &SpillDir {
         &self.spill_dir
     }
 
     /// `true` if no file has to be read for any of it.
-    pub(crate) fn are_in_memory(&self) -> bool {
-        self.lock().each().all(|part| part.is_in_memory())
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.lock().iter_segments().all(|segment| segment.is_in_memory())
     }
 
     /// The character set, once it was settled.
@@ -132,133 +132,133 @@ impl Parts {
     }
 
     /// The character set will not change any more.
-    pub(crate) fn settle_charset(&self, charset: Charset) {
+    pub(crate) fn set_charset(&self, charset: Charset) {
         self.charset.get_or_init(|| charset);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, SharedLogState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a part at the end. Gives the one that leaves for it, if one does.
-    pub(crate) fn push(&self, part: Arc<Shared>) -> Option<Arc<Shared>> {
+    /// Adds a segment at the end. Gives the one that leaves for it, if one does.
+    pub(crate) fn push(&self, segment: Arc<LogSegment>) -> Option<Arc<LogSegment>> {
         let mut inner = self.lock();
-        inner.tail.push_back(part);
+        inner.tail.push_back(segment);
         (inner.tail.len() > TAIL_PARTS).then(|| inner.tail.pop_front()).flatten()
     }
 
     /// Notes that bytes were lost right before this place.
-    pub(crate) fn note_lost(&self, at: Mark, bytes: u64) -> Noted {
-        self.lock().gaps.note(at, bytes)
+    pub(crate) fn record_loss(&self, at: LogPosition, bytes: u64) -> GapKind {
+        self.lock().gaps.record(at, bytes)
     }
 
     /// How many bytes were lost before any of these offsets.
-    pub(crate) fn lost(&self, offsets: RangeInclusive<u64>) -> u64 {
-        self.lock().gaps.within(offsets)
+    pub(crate) fn lost_bytes_in(&self, offsets: RangeInclusive<u64>) -> u64 {
+        self.lock().gaps.lost_bytes_in(offsets)
     }
 
     /// What can be read now, and goes on being readable for as long as this is held.
-    pub(crate) fn kept(&self, progress: &watch::Receiver<Progress>) -> Kept {
+    pub(crate) fn snapshot(&self, progress: &watch::Receiver<LogProgress>) -> LogSnapshot {
         let inner = self.lock();
-        // Under the lock: what was published when a part left or came is in the other parts.
+        // Under the lock: what was published when a segment left or came is in the other segments.
         let mut progress = *progress.borrow();
-        let parts = inner.all();
+        let segments = inner.segments();
         let gaps = inner.gaps.clone();
         drop(inner);
-        for part in &parts {
+        for segment in &segments {
             // A file that cannot be asked says so when it is read.
-            part.look_for_cut().ok();
+            segment.detect_file_cut().ok();
         }
-        progress.cut_bytes = parts.iter().map(|part| part.cut_bytes()).sum();
-        let stretches = parts.iter().flat_map(|part| part.stretches(progress.total_bytes));
-        Kept { stretches: split_at_gaps(stretches, &gaps), progress }
+        progress.cut_bytes = segments.iter().map(|segment| segment.cut_bytes()).sum();
+        let extents = segments.iter().flat_map(|segment| segment.extents(progress.total_bytes));
+        LogSnapshot { extents: split_at_gaps(extents, &gaps), progress }
     }
 
     /// The progress of the log, with what is known to be cut off.
-    pub(crate) fn progress(&self, published: &watch::Receiver<Progress>) -> Progress {
-        Progress { cut_bytes: self.cut_bytes(), ..*published.borrow() }
+    pub(crate) fn progress(&self, published: &watch::Receiver<LogProgress>) -> LogProgress {
+        LogProgress { cut_bytes: self.cut_bytes(), ..*published.borrow() }
     }
 
     /// How much is known to be cut off.
     fn cut_bytes(&self) -> u64 {
-        self.lock().each().map(|part| part.cut_bytes()).sum()
+        self.lock().iter_segments().map(|segment| segment.cut_bytes()).sum()
     }
 
     /// All of them, in order.
-    pub(crate) fn all(&self) -> Vec<Arc<Shared>> {
-        self.lock().all()
+    pub(crate) fn segments(&self) -> Vec<Arc<LogSegment>> {
+        self.lock().segments()
     }
 }
 
-impl Inner {
-    fn each(&self) -> impl Iterator<Item = &Arc<Shared>> {
+impl SharedLogState {
+    fn iter_segments(&self) -> impl Iterator<Item = &Arc<LogSegment>> {
         std::iter::once(&self.head).chain(&self.tail)
     }
 
-    fn all(&self) -> Vec<Arc<Shared>> {
-        self.each().cloned().collect()
+    fn segments(&self) -> Vec<Arc<LogSegment>> {
+        self.iter_segments().cloned().collect()
     }
 }
 
-/// A stretch ends where bytes were lost.
-fn split_at_gaps(stretches: impl Iterator<Item = Stretch>, gaps: &Gaps) -> Vec<Stretch> {
-    let mut places = gaps.places().peekable();
+/// A extent ends where bytes were lost.
+fn split_at_gaps(extents: impl Iterator<Item = LogExtent>, gaps: &Gaps) -> Vec<LogExtent> {
+    let mut places = gaps.positions().peekable();
     let mut split = Vec::new();
-    for mut stretch in stretches {
-        while let Some(place) = places.next_if(|place| place.offset < stretch.range.end) {
-            // One in a hole, or in what has left, parts nothing.
-            if stretch.range.start <= place.offset {
-                split.extend(stretch.split_off_before(place));
+    for mut extent in extents {
+        while let Some(place) = places.next_if(|place| place.offset < extent.range.end) {
+            // One in a hole, or in what has left, segments nothing.
+            if extent.range.start <= place.offset {
+                split.extend(extent.split_off_before(place));
             }
         }
-        split.push(stretch);
+        split.push(extent);
     }
     split
 }
 
-// What of a log can be read at one moment: stretches of bytes, and holes between them.
+// What of a log can be read at one moment: extents of bytes, and holes between them.
 
 /// A log as it was at one moment. Whatever the writer does meanwhile, all of it stays readable.
 ///
 /// Solid is what was written without anything between: it ends at a hole, and at a gap, where
 /// bytes without offsets were lost.
 ///
-/// Invariant: stretches are not empty, rise, and do not overlap; none goes past `total_bytes`.
+/// Invariant: extents are not empty, rise, and do not overlap; none goes past `total_bytes`.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
-    pub(crate) stretches: Vec<Stretch>,
-    pub(crate) progress: Progress,
+pub(crate) struct LogSnapshot {
+    pub(crate) extents: Vec<LogExtent>,
+    pub(crate) progress: LogProgress,
 }
 
-impl Kept {
+impl LogSnapshot {
     /// Where the log ends.
     pub(crate) const fn total(&self) -> u64 {
         self.progress.total_bytes
     }
 
-    /// The stretch that this byte is in, or else the next one after it.
-    pub(crate) fn stretch_from(&self, offset: u64) -> Option<&Stretch> {
-        self.stretches.iter().find(|stretch| stretch.range.end > offset)
+    /// The extent that this byte is in, or else the next one after it.
+    pub(crate) fn extent_from(&self, offset: u64) -> Option<&LogExtent> {
+        self.extents.iter().find(|extent| extent.range.end > offset)
     }
 
-    /// The last stretch that starts before this offset.
-    fn stretch_before(&self, offset: u64) -> Option<&Stretch> {
-        self.stretches.iter().rev().find(|stretch| stretch.range.start < offset)
+    /// The last extent that starts before this offset.
+    fn extent_before(&self, offset: u64) -> Option<&LogExtent> {
+        self.extents.iter().rev().find(|extent| extent.range.start < offset)
     }
 
     /// The first byte at or after `offset` that is there; past all of them: the end.
-    pub(crate) fn resume(&self, offset: u64) -> u64 {
-        let next = self.stretch_from(offset).map_or(self.total(), |stretch| stretch.range.start);
+    pub(crate) fn next_readable(&self, offset: u64) -> u64 {
+        let next = self.extent_from(offset).map_or(self.total(), |extent| extent.range.start);
         next.max(offset)
     }
 
     /// Where the first hole or gap after `offset` is, or the log ends.
-    pub(crate) fn solid_end(&self, offset: u64) -> u64 {
+    pub(crate) fn contiguous_end(&self, offset: u64) -> u64 {
         let mut end = offset;
-        for stretch in &self.stretches {
-            let follows = end == offset || stretch.joint == Joint::Seamless;
-            if stretch.range.contains(&end) && follows {
-                end = stretch.range.end;
+        for extent in &self.extents {
+            let follows = end == offset || extent.continuity == Continuity::Continuous;
+            if extent.range.contains(&end) && follows {
+                end = extent.range.end;
             }
         }
         end
@@ -267,21 +267,21 @@ impl Kept {
     /// Where the first hole in the range is, if there is one.
     pub(crate) fn first_hole(&self, range: Range<u64>) -> Option<Range<u64>> {
         let mut start = range.start;
-        for stretch in &self.stretches {
-            if stretch.range.contains(&start) {
-                start = stretch.range.end;
+        for extent in &self.extents {
+            if extent.range.contains(&start) {
+                start = extent.range.end;
             }
         }
-        (start < range.end.min(self.total())).then(|| start..self.resume(start))
+        (start < range.end.min(self.total())).then(|| start..self.next_readable(start))
     }
 
     /// Where the last hole or gap before `offset` is, or the log starts.
-    pub(crate) fn solid_start(&self, offset: u64) -> u64 {
+    pub(crate) fn contiguous_start(&self, offset: u64) -> u64 {
         let mut start = offset;
-        for stretch in self.stretches.iter().rev() {
-            if stretch.range.start < start && start <= stretch.range.end {
-                start = stretch.range.start;
-                if stretch.joint == Joint::Gap {
+        for extent in self.extents.iter().rev() {
+            if extent.range.start < start && start <= extent.range.end {
+                start = extent.range.start;
+                if extent.continuity == Continuity::AfterGap {
                     break;
                 }
             }
@@ -290,13 +290,13 @@ impl Kept {
     }
 
     /// How many bytes of the range are not there.
-    pub(crate) fn missing(&self, range: Range<u64>) -> u64 {
+    pub(crate) fn missing_bytes(&self, range: Range<u64>) -> u64 {
         let range = range.start..range.end.min(self.total());
-        let overlap = |stretch: &Stretch| {
-            let start = stretch.range.start.max(range.start);
-            stretch.range.end.min(range.end).saturating_sub(start)
+        let overlap = |extent: &LogExtent| {
+            let start = extent.range.start.max(range.start);
+            extent.range.end.min(range.end).saturating_sub(start)
         };
-        let there: u64 = self.stretches.iter().map(overlap).sum();
+        let there: u64 = self.extents.iter().map(overlap).sum();
         range.end.saturating_sub(range.start) - there
     }
 
@@ -305,11 +305,11 @@ impl Kept {
         let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
         let mut at = range.start;
         while at < range.end {
-            let stretch = self.stretch_from(at).filter(|stretch| stretch.range.contains(&at));
-            let stretch = stretch.ok_or(io::ErrorKind::UnexpectedEof)?;
-            let end = stretch.range.end.min(range.end);
+            let extent = self.extent_from(at).filter(|extent| extent.range.contains(&at));
+            let extent = extent.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let end = extent.range.end.min(range.end);
             let place = (at - range.start) as usize..(end - range.start) as usize;
-            stretch.shared.read_at(at, &mut bytes[place])?;
+            extent.segment.read_at(at, &mut bytes[place])?;
             at = end;
         }
         Ok(bytes)
@@ -321,55 +321,55 @@ impl Kept {
         if offset >= self.total() {
             return Ok(self.progress.lines + 1);
         }
-        let next = self.stretch_from(offset);
-        match next.filter(|stretch| stretch.range.contains(&offset)) {
-            Some(stretch) => Ok(stretch.lines_before(offset)? + 1),
+        let next = self.extent_from(offset);
+        match next.filter(|extent| extent.range.contains(&offset)) {
+            Some(extent) => Ok(extent.lines_before(offset)? + 1),
             None => self.line_in_hole(offset, next),
         }
     }
 
-    fn line_in_hole(&self, offset: u64, next: Option<&Stretch>) -> io::Result<u64> {
-        let before = match self.stretch_before(offset) {
-            Some(stretch) => stretch.lines_before(stretch.range.end)?,
+    fn line_in_hole(&self, offset: u64, next: Option<&LogExtent>) -> io::Result<u64> {
+        let before = match self.extent_before(offset) {
+            Some(extent) => extent.lines_before(extent.range.end)?,
             None => 0,
         };
         // The byte before the hole is the last one that is known to be in its line.
-        let is_first = offset == 0 || self.solid_start(offset) < offset;
-        let after = next.map_or(self.progress.lines, |stretch| stretch.lines);
+        let is_first = offset == 0 || self.contiguous_start(offset) < offset;
+        let after = next.map_or(self.progress.lines, |extent| extent.lines);
         Ok(if is_first { before + 1 } else { after.max(before + 1) })
     }
 
     /// The offset after so many newlines; of one inside a hole, where the hole starts. The end
     /// when there are fewer.
     pub(crate) fn offset_after_newlines(&self, newlines: u64) -> io::Result<u64> {
-        let is_before = |stretch: &&Stretch| stretch.lines < newlines;
-        let Some(stretch) = self.stretches.iter().rev().find(is_before) else { return Ok(0) };
-        stretch.offset_after_newlines(newlines)
+        let is_before = |extent: &&LogExtent| extent.lines < newlines;
+        let Some(extent) = self.extents.iter().rev().find(is_before) else { return Ok(0) };
+        extent.offset_after_newlines(newlines)
     }
 }
 
-impl Stretch {
-    /// Newlines in the log before an offset in this stretch, or at its end.
+impl LogExtent {
+    /// Newlines in the log before an offset in this extent, or at its end.
     fn lines_before(&self, offset: u64) -> io::Result<u64> {
-        let Some((_, run)) = self.shared.find_run(|run| run.offset < offset)? else {
+        let Some((_, run)) = self.segment.find_run(|run| run.offset < offset)? else {
             return Ok(self.lines);
         };
         if run.offset < self.range.start {
             return Ok(self.lines);
         }
-        let bytes = self.shared.read(run.offset..offset.min(run.end()))?;
+        let bytes = self.segment.read(run.offset..offset.min(run.end()))?;
         Ok(run.line + memchr_iter(b'\n', &bytes).count() as u64)
     }
 
-    /// The offset after so many newlines of the log, more than come before this stretch; the
-    /// stretch's end when there are fewer.
+    /// The offset after so many newlines of the log, more than come before this extent; the
+    /// extent's end when there are fewer.
     fn offset_after_newlines(&self, newlines: u64) -> io::Result<u64> {
         // The newline that is looked for is in the last run that begins before it.
-        let found = self.shared.find_run(|run| run.line < newlines)?;
+        let found = self.segment.find_run(|run| run.line < newlines)?;
         let Some((_, run)) = found.filter(|(_, run)| run.offset < self.range.end) else {
             return Ok(self.range.end);
         };
-        let bytes = self.shared.read(run.offset..run.end().min(self.range.end))?;
+        let bytes = self.segment.read(run.offset..run.end().min(self.range.end))?;
         let newline = memchr_iter(b'\n', &bytes).nth((newlines - run.line - 1) as usize);
         Ok(newline.map_or(self.range.end, |position| run.offset + position as u64 + 1))
     }
@@ -389,42 +389,42 @@ pub(crate) struct Gaps(Vec<Gap>);
 
 #[derive(Debug, Clone, Copy)]
 struct Gap {
-    at: Mark,
+    at: LogPosition,
     bytes: u64,
 }
 
 /// Whether a loss has a place of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Noted {
+pub(crate) enum GapKind {
     /// It has: what comes after it does not follow on what came before.
-    Apart,
+    New,
     /// It was added to the one before it.
-    WithLast,
+    Merged,
 }
 
 impl Gaps {
     /// Notes that `bytes` were lost right before the byte at this place.
-    pub(crate) fn note(&mut self, at: Mark, bytes: u64) -> Noted {
+    pub(crate) fn record(&mut self, at: LogPosition, bytes: u64) -> GapKind {
         let full = self.0.len() == MAX_GAPS;
         match self.0.last_mut() {
             Some(last) if full || last.at.offset == at.offset => {
                 last.bytes += bytes;
-                Noted::WithLast
+                GapKind::Merged
             }
             Some(_) | None => {
                 self.0.push(Gap { at, bytes });
-                Noted::Apart
+                GapKind::New
             }
         }
     }
 
     /// The places, in order.
-    pub(crate) fn places(&self) -> impl Iterator<Item = Mark> {
+    pub(crate) fn positions(&self) -> impl Iterator<Item = LogPosition> {
         self.0.iter().map(|gap| gap.at)
     }
 
     /// How many bytes are missing before any of these offsets.
-    pub(crate) fn within(&self, offsets: RangeInclusive<u64>) -> u64 {
+    pub(crate) fn lost_bytes_in(&self, offsets: RangeInclusive<u64>) -> u64 {
         self.0.iter().filter(|gap| offsets.contains(&gap.at.offset)).map(|gap| gap.bytes).sum()
     }
 }
@@ -433,26 +433,28 @@ impl Gaps {
 mod tests {
     use super::*;
 
-    fn at(offset: u64) -> Mark {
-        Mark { offset, ..Mark::default() }
+    fn at(offset: u64) -> LogPosition {
+        LogPosition { offset, ..LogPosition::default() }
     }
 
     #[test]
     fn losses_are_found_where_they_happened() {
         let mut gaps = Gaps::default();
-        let noted = [(10, 5), (10, 5), (30, 1)].map(|(offset, bytes)| gaps.note(at(offset), bytes));
-        assert_eq!(noted, [Noted::Apart, Noted::WithLast, Noted::Apart]);
-        assert_eq!(gaps.within(0..=9), 0);
-        assert_eq!(gaps.within(10..=29), 10);
-        assert_eq!(gaps.within(0..=30), 11);
+        let noted =
+            [(10, 5), (10, 5), (30, 1)].map(|(offset, bytes)| gaps.record(at(offset), bytes));
+        assert_eq!(noted, [GapKind::New, GapKind::Merged, GapKind::New]);
+        assert_eq!(gaps.lost_bytes_in(0..=9), 0);
+        assert_eq!(gaps.lost_bytes_in(10..=29), 10);
+        assert_eq!(gaps.lost_bytes_in(0..=30), 11);
     }
 
     #[test]
     fn any_number_of_losses_is_counted_in_bounded_space() {
         let mut gaps = Gaps::default();
-        let apart = (0..10_000).filter(|offset| gaps.note(at(*offset), 1) == Noted::Apart).count();
+        let apart =
+            (0..10_000).filter(|offset| gaps.record(at(*offset), 1) == GapKind::New).count();
         assert_eq!(apart, MAX_GAPS);
         assert_eq!(gaps.0.len(), MAX_GAPS);
-        assert_eq!(gaps.within(0..=u64::MAX), 10_000);
+        assert_eq!(gaps.lost_bytes_in(0..=u64::MAX), 10_000);
     }
 }

@@ -10,9 +10,9 @@ use std::ops::Range;
 use jmespath::ast::Ast;
 use memchr::memchr;
 
-use crate::pieces::Pieces;
-use crate::query::{MAX_BYTES, QueryError};
-use crate::scan::{Block, More, Patience};
+use super::{MAX_BYTES, QueryError};
+use crate::chunks::LogChunks;
+use crate::line_scan::{More, ScanDeadline, TextBlock};
 use crate::views::Charset;
 
 /// So many lines are kept at most where only the first or the last ones are wanted.
@@ -20,18 +20,18 @@ const MAX_KEPT: usize = 100_000;
 
 /// A query, taken apart.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Plan {
+pub(crate) struct QueryPlan {
     /// Applied to an array of each line alone; the results in a row are the value so far.
     pub(crate) each: Ast,
     /// What of that value is needed.
-    pub(crate) keep: Keep,
+    pub(crate) keep: NeededElements,
     /// Applied to what was kept.
     pub(crate) rest: Ast,
 }
 
 /// What of an array the rest of a query needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keep {
+pub(crate) enum NeededElements {
     All,
     /// This many at its beginning.
     First(usize),
@@ -41,23 +41,23 @@ pub(crate) enum Keep {
     Length,
 }
 
-impl Plan {
+impl QueryPlan {
     /// Takes a query apart. One that needs all lines at once keeps all of them.
-    pub(crate) fn of(query: &Ast) -> Self {
-        let whole = || Self { each: IDENTITY, keep: Keep::All, rest: query.clone() };
+    pub(crate) fn new(query: &Ast) -> Self {
+        let whole = || Self { each: IDENTITY, keep: NeededElements::All, rest: query.clone() };
         beginning(query).unwrap_or_else(whole)
     }
 
     /// Whether what is left of each line goes into the result as it is.
     pub(crate) fn is_all_local(&self) -> bool {
-        self.keep == Keep::All && is_identity(&self.rest)
+        self.keep == NeededElements::All && is_identity(&self.rest)
     }
 
     /// Adds the next step of the query, which `wrap` applies to the value so far.
     fn then(mut self, step: &Ast, wrap: impl FnOnce(Box<Ast>) -> Ast) -> Self {
         let is_first = self.is_all_local();
         if is_first && is_length(step) {
-            self.keep = Keep::Length;
+            self.keep = NeededElements::Length;
             return self;
         }
         if is_first {
@@ -81,10 +81,10 @@ fn is_length(ast: &Ast) -> bool {
 }
 
 /// What of an array a step looks at.
-fn needed(step: &Ast) -> Keep {
+fn needed(step: &Ast) -> NeededElements {
     let kept = match step {
-        Ast::Index { idx, .. } if *idx < 0 => Keep::Last(idx.unsigned_abs() as usize),
-        Ast::Index { idx, .. } => Keep::First(idx.unsigned_abs() as usize + 1),
+        Ast::Index { idx, .. } if *idx < 0 => NeededElements::Last(idx.unsigned_abs() as usize),
+        Ast::Index { idx, .. } => NeededElements::First(idx.unsigned_abs() as usize + 1),
         Ast::Slice { start, stop, step, .. } if *step > 0 => slice(start.unwrap_or(0), *stop),
         Ast::Projection { lhs: first, .. }
         | Ast::Subexpr { lhs: first, .. }
@@ -102,20 +102,27 @@ fn needed(step: &Ast) -> Keep {
         | Ast::Not { .. }
         | Ast::ObjectValues { .. }
         | Ast::And { .. }
-        | Ast::Or { .. } => Keep::All,
+        | Ast::Or { .. } => NeededElements::All,
     };
     match kept {
-        Keep::First(count) | Keep::Last(count) if count > MAX_KEPT => Keep::All,
-        Keep::First(_) | Keep::Last(_) | Keep::All | Keep::Length => kept,
+        NeededElements::First(count) | NeededElements::Last(count) if count > MAX_KEPT => {
+            NeededElements::All
+        }
+        NeededElements::First(_)
+        | NeededElements::Last(_)
+        | NeededElements::All
+        | NeededElements::Length => kept,
     }
 }
 
 /// What a slice looks at that goes forward from `start`.
-fn slice(start: i32, stop: Option<i32>) -> Keep {
+fn slice(start: i32, stop: Option<i32>) -> NeededElements {
     match stop {
-        Some(stop) if stop >= 0 && start >= 0 => Keep::First(stop.unsigned_abs() as usize),
-        None if start < 0 => Keep::Last(start.unsigned_abs() as usize),
-        Some(_) | None => Keep::All,
+        Some(stop) if stop >= 0 && start >= 0 => {
+            NeededElements::First(stop.unsigned_abs() as usize)
+        }
+        None if start < 0 => NeededElements::Last(start.unsigned_abs() as usize),
+        Some(_) | None => NeededElements::All,
     }
 }
 
@@ -143,9 +150,9 @@ fn is_local(ast: &Ast) -> bool {
 }
 
 /// Finds the local part that a query begins with, if it looks at all lines through one alone.
-fn beginning(query: &Ast) -> Option<Plan> {
+fn beginning(query: &Ast) -> Option<QueryPlan> {
     if is_local(query) {
-        return Some(Plan { each: query.clone(), keep: Keep::All, rest: IDENTITY });
+        return Some(QueryPlan { each: query.clone(), keep: NeededElements::All, rest: IDENTITY });
     }
     match query.clone() {
         Ast::Index { .. } | Ast::Slice { .. } => {
@@ -177,7 +184,7 @@ fn beginning(query: &Ast) -> Option<Plan> {
 }
 
 /// A function whose other arguments do not look at the lines.
-fn call(offset: usize, name: String, mut args: Vec<Ast>) -> Option<Plan> {
+fn call(offset: usize, name: String, mut args: Vec<Ast>) -> Option<QueryPlan> {
     let is_fixed = |arg: &Ast| matches!(arg, Ast::Expref { .. } | Ast::Literal { .. });
     let mut looking = args.iter_mut().filter(|arg| !is_fixed(arg));
     let (Some(arg), None) = (looking.next(), looking.next()) else { return None };
@@ -192,8 +199,8 @@ fn call(offset: usize, name: String, mut args: Vec<Ast>) -> Option<Plan> {
 
 /// The lines of a log that are not blank. A line longer than a query may look at is an error.
 #[derive(Debug)]
-pub(crate) struct JsonLines<'a> {
-    block: Block,
+pub(crate) struct JsonLineReader<'a> {
+    block: TextBlock,
     more: More,
     /// Where in the block the next line starts.
     at: usize,
@@ -201,42 +208,42 @@ pub(crate) struct JsonLines<'a> {
     scanned: usize,
     /// The number of the next line, counted from 1.
     number: usize,
-    patience: &'a Patience,
+    patience: &'a ScanDeadline,
 }
 
 /// One line: its number, and where it is until the next one is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct JsonLine {
+pub(crate) struct JsonLineRange {
     pub(crate) number: usize,
     place: Range<usize>,
 }
 
-impl<'a> JsonLines<'a> {
+impl<'a> JsonLineReader<'a> {
     /// Starts at the first of the pieces.
-    pub(crate) fn new(pieces: Pieces, charset: Charset, patience: &'a Patience) -> Self {
-        let block = Block::new(pieces, 0, charset);
+    pub(crate) fn new(pieces: LogChunks, charset: Charset, patience: &'a ScanDeadline) -> Self {
+        let block = TextBlock::new(pieces, 0, charset);
         Self { block, more: More::Maybe, at: 0, scanned: 0, number: 1, patience }
     }
 
     /// The next line that is not blank.
-    pub(crate) fn next(&mut self) -> Result<Option<JsonLine>, QueryError> {
+    pub(crate) fn next(&mut self) -> Result<Option<JsonLineRange>, QueryError> {
         loop {
             let Some(place) = self.next_line()? else { return Ok(None) };
             let number = self.number;
             self.number += 1;
             if !self.block.bytes()[place.clone()].trim_ascii().is_empty() {
-                return Ok(Some(JsonLine { number, place }));
+                return Ok(Some(JsonLineRange { number, place }));
             }
         }
     }
 
     /// What a line that was just given says.
-    pub(crate) fn bytes(&self, line: &JsonLine) -> &[u8] {
+    pub(crate) fn bytes(&self, line: &JsonLineRange) -> &[u8] {
         &self.block.bytes()[line.place.clone()]
     }
 
     /// Whether it was the last, and has no newline.
-    pub(crate) fn is_open(&self, line: &JsonLine) -> bool {
+    pub(crate) fn is_open(&self, line: &JsonLineRange) -> bool {
         self.more == More::No && self.bytes(line).last() != Some(&b'\n')
     }
 
@@ -280,8 +287,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(query: &str, each: &str, keep: Keep) {
-        let plan = Plan::of(&jmespath::parse(query).unwrap());
+    fn check(query: &str, each: &str, keep: NeededElements) {
+        let plan = QueryPlan::new(&jmespath::parse(query).unwrap());
         assert_eq!(plan.keep, keep, "{query}");
         let each = jmespath::parse(each).unwrap();
         let without_offsets = |ast: &Ast| {
@@ -306,33 +313,33 @@ mod tests {
             "[?a] | [?b].c",
             "@",
         ] {
-            check(query, query, Keep::All);
-            assert!(Plan::of(&jmespath::parse(query).unwrap()).is_all_local(), "{query}");
+            check(query, query, NeededElements::All);
+            assert!(QueryPlan::new(&jmespath::parse(query).unwrap()).is_all_local(), "{query}");
         }
     }
 
     #[test]
     fn only_what_the_rest_needs_is_kept() {
-        check("length(@)", "@", Keep::Length);
-        check("length([?a])", "[?a]", Keep::Length);
-        check("[?a].b | length(@)", "[?a].b", Keep::Length);
-        check("[0].a", "@", Keep::First(1));
-        check("[-2]", "@", Keep::Last(2));
-        check("[0:10].a", "@", Keep::First(10));
-        check("[-10:]", "@", Keep::Last(10));
-        check("[?a].b | [3]", "[?a].b", Keep::First(4));
-        check("[?a].b | [:5] | [0]", "[?a].b", Keep::First(5));
-        check("sort_by([?a], &b)[0].c", "[?a]", Keep::All);
-        check("[1:-1]", "@", Keep::All);
-        check("[::-1]", "@", Keep::All);
-        check("[?a] | (length(@) | to_string(@))", "[?a]", Keep::All);
+        check("length(@)", "@", NeededElements::Length);
+        check("length([?a])", "[?a]", NeededElements::Length);
+        check("[?a].b | length(@)", "[?a].b", NeededElements::Length);
+        check("[0].a", "@", NeededElements::First(1));
+        check("[-2]", "@", NeededElements::Last(2));
+        check("[0:10].a", "@", NeededElements::First(10));
+        check("[-10:]", "@", NeededElements::Last(10));
+        check("[?a].b | [3]", "[?a].b", NeededElements::First(4));
+        check("[?a].b | [:5] | [0]", "[?a].b", NeededElements::First(5));
+        check("sort_by([?a], &b)[0].c", "[?a]", NeededElements::All);
+        check("[1:-1]", "@", NeededElements::All);
+        check("[::-1]", "@", NeededElements::All);
+        check("[?a] | (length(@) | to_string(@))", "[?a]", NeededElements::All);
     }
 
     #[test]
     fn what_looks_at_the_lines_more_than_once_needs_all_of_them() {
         for query in ["[@, @]", "{a: [0], b: [1]}", "a || b", "contains(@, @)", "reverse(@)"] {
-            check(query, "@", Keep::All);
+            check(query, "@", NeededElements::All);
         }
-        check("reverse([*].a)", "[*].a", Keep::All);
+        check("reverse([*].a)", "[*].a", NeededElements::All);
     }
 }

@@ -1,4 +1,4 @@
-//! One part of a log, shared by its writer and all readers: the store and the index, behind one
+//! One part of a log, segment by its writer and all readers: the store and the index, behind one
 //! lock. Most logs have one part.
 
 use std::fs::File;
@@ -7,15 +7,15 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::compression::{Packed, Raw};
-use crate::counters::{Counters, DropReason, SpillOperation, Tier};
-use crate::index::{Index, Numbered, Run};
-use crate::quota::Charge;
-use crate::spill::SpillFile;
+use super::compression::{CompressedLog, UncompressedLog};
+use super::counters::{Counters, DropReason, SpillOperation, Tier};
+use super::index::{NumberedRun, RunIndex, StreamRun};
+use super::quota::QuotaCharge;
+use super::spill::SpillFile;
 
 /// A place in a log, and what came before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Mark {
+pub(crate) struct LogPosition {
     pub(crate) offset: u64,
     /// Lines that ended.
     pub(crate) lines: u64,
@@ -25,32 +25,32 @@ pub(crate) struct Mark {
 
 /// Bytes of a part that are there.
 #[derive(Debug, Clone)]
-pub(crate) struct Stretch {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct LogExtent {
+    pub(crate) segment: Arc<LogSegment>,
     pub(crate) range: Range<u64>,
     /// Lines that ended in the log before it.
     pub(crate) lines: u64,
     /// Bytes of stderr in the log before it.
     pub(crate) stderr_bytes: u64,
-    pub(crate) joint: Joint,
+    pub(crate) continuity: Continuity,
 }
 
-/// How a stretch joins the bytes that have the offsets before it.
+/// How a extent joins the bytes that have the offsets before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Joint {
+pub(crate) enum Continuity {
     /// It goes on where they end.
-    Seamless,
+    Continuous,
     /// Bytes that could not be kept came between.
-    Gap,
+    AfterGap,
 }
 
-impl Stretch {
+impl LogExtent {
     /// Has it start at a gap inside of it or at its start; gives what lies before that.
-    pub(crate) fn split_off_before(&mut self, place: Mark) -> Option<Self> {
+    pub(crate) fn split_off_before(&mut self, place: LogPosition) -> Option<Self> {
         let before = Self { range: self.range.start..place.offset, ..self.clone() };
         self.range.start = place.offset;
         (self.lines, self.stderr_bytes) = (place.lines, place.stderr_bytes);
-        self.joint = Joint::Gap;
+        self.continuity = Continuity::AfterGap;
         Some(before).filter(|before| !before.range.is_empty())
     }
 }
@@ -58,40 +58,40 @@ impl Stretch {
 /// The lock is held for copies in memory only, never during file access: a slow disk delays
 /// its writer, not the readers.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct LogSegment {
     /// Where the part starts; its store counts from here.
-    start: Mark,
-    inner: Mutex<Inner>,
+    start: LogPosition,
+    inner: Mutex<SegmentState>,
 }
 
 /// Invariant: every byte that the index speaks of is in the store, or in `cut`.
 #[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) store: Store,
-    pub(crate) index: Index,
+pub(crate) struct SegmentState {
+    pub(crate) store: SegmentStore,
+    pub(crate) index: RunIndex,
     /// The end of what the index speaks of.
-    pub(crate) end: Mark,
+    pub(crate) end: LogPosition,
     /// What somebody else cut off the file. A later cut widens it.
-    cut: Option<Cut>,
-    pub(crate) charge: Charge,
+    cut: Option<FileCut>,
+    pub(crate) charge: QuotaCharge,
 }
 
 /// Bytes that are gone, and where the part goes on. A run starts there.
 #[derive(Debug, Clone, Copy)]
-struct Cut {
+struct FileCut {
     from: u64,
-    to: Mark,
+    to: LogPosition,
 }
 
-impl Cut {
+impl FileCut {
     const fn bytes(&self) -> u64 {
         self.to.offset - self.from
     }
 }
 
-impl Inner {
+impl SegmentState {
     /// Notes that the file ends here although the log had come to `end` before that was seen.
-    fn note_cut(&mut self, there: u64, end: Mark) {
+    fn record_file_cut(&mut self, there: u64, end: LogPosition) {
         let known = self.cut;
         let to = match known {
             // Somebody else saw it first. What was written since then is there.
@@ -99,7 +99,7 @@ impl Inner {
             // The end may have moved meanwhile; what came then may be gone too.
             Some(_) | None => self.end,
         };
-        let cut = Cut { from: known.map_or(there, |known| known.from.min(there)), to };
+        let cut = FileCut { from: known.map_or(there, |known| known.from.min(there)), to };
         self.cut = Some(cut);
         self.index.end_run();
         let newly_cut = cut.bytes() - known.map_or(0, |cut| cut.bytes());
@@ -107,12 +107,12 @@ impl Inner {
     }
 }
 
-impl Shared {
+impl LogSegment {
     /// An empty part of a log.
-    pub(crate) fn new(start: Mark, charge: Charge) -> Self {
-        let inner = Inner {
-            store: Store::Memory(Vec::new()),
-            index: Index::default(),
+    pub(crate) fn new(start: LogPosition, charge: QuotaCharge) -> Self {
+        let inner = SegmentState {
+            store: SegmentStore::Memory(Vec::new()),
+            index: RunIndex::default(),
             end: start,
             cut: None,
             charge,
@@ -121,7 +121,7 @@ impl Shared {
     }
 
     /// Where the part starts.
-    pub(crate) const fn start(&self) -> Mark {
+    pub(crate) const fn start(&self) -> LogPosition {
         self.start
     }
 
@@ -139,14 +139,14 @@ impl Shared {
     pub(crate) fn shrink(&self) {
         let mut inner = self.lock();
         inner.index.shrink();
-        inner.charge.settle();
+        inner.charge.release_unused();
         let spilled = match &mut inner.store {
-            Store::Memory(memory) => {
+            SegmentStore::Memory(memory) => {
                 memory.shrink_to_fit();
                 None
             }
-            Store::Spilled(file) => Some(Arc::clone(file)),
-            Store::Packed(_) => None,
+            SegmentStore::Spilled(file) => Some(Arc::clone(file)),
+            SegmentStore::Compressed(_) => None,
         };
         let files = [spilled, inner.index.stored().file()];
         drop(inner);
@@ -155,14 +155,18 @@ impl Shared {
 
     /// Notes what is gone where the file was cut by somebody else. Without this a later write
     /// would make the missing bytes read as zeroes.
-    pub(crate) fn look_for_cut(&self) -> io::Result<()> {
+    pub(crate) fn detect_file_cut(&self) -> io::Result<()> {
         let (file, end) = match &*self.lock() {
-            Inner { store: Store::Spilled(file), end, .. } => (Arc::clone(file), *end),
-            Inner { store: Store::Memory(_) | Store::Packed(_), .. } => return Ok(()),
+            SegmentState { store: SegmentStore::Spilled(file), end, .. } => {
+                (Arc::clone(file), *end)
+            }
+            SegmentState {
+                store: SegmentStore::Memory(_) | SegmentStore::Compressed(_), ..
+            } => return Ok(()),
         };
         let there = self.start.offset + file.length()?;
         if there < end.offset {
-            self.lock().note_cut(there, end);
+            self.lock().record_file_cut(there, end);
         }
         Ok(())
     }
@@ -173,14 +177,14 @@ impl Shared {
     }
 
     /// The last line ends here, whatever comes next.
-    pub(crate) fn end_line(&self, at: Mark) {
+    pub(crate) fn end_line(&self, at: LogPosition) {
         let mut inner = self.lock();
         inner.end = at;
         inner.index.end_run();
     }
 
     /// What is there of the bytes before `end`, in order.
-    pub(crate) fn stretches(self: &Arc<Self>, end: u64) -> impl Iterator<Item = Stretch> {
+    pub(crate) fn extents(self: &Arc<Self>, end: u64) -> impl Iterator<Item = LogExtent> {
         let inner = self.lock();
         let end = inner.end.offset.min(end);
         let (first, second) = match inner.cut {
@@ -190,15 +194,15 @@ impl Shared {
         drop(inner);
         let parts = [Some((first, self.start)), second].into_iter().flatten();
         let there = parts.filter(|(range, _)| !range.is_empty());
-        there.map(|(range, Mark { lines, stderr_bytes, .. })| {
-            let (shared, joint) = (Arc::clone(self), Joint::Seamless);
-            Stretch { shared, range, lines, stderr_bytes, joint }
+        there.map(|(range, LogPosition { lines, stderr_bytes, .. })| {
+            let (segment, continuity) = (Arc::clone(self), Continuity::Continuous);
+            LogExtent { segment, range, lines, stderr_bytes, continuity }
         })
     }
 
     /// A panic elsewhere cannot break the invariant, since bytes are added before their run:
     /// a poisoned lock is taken as it is.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, SegmentState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -210,19 +214,19 @@ impl Shared {
         let position = self.position(offset);
         let inner = self.lock();
         match &inner.store {
-            Store::Memory(memory) => {
+            SegmentStore::Memory(memory) => {
                 let start = usize::try_from(position).unwrap_or(usize::MAX);
                 let bytes = memory.get(start..).and_then(|rest| rest.get(..buffer.len()));
                 buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
                 Ok(())
             }
-            Store::Spilled(file) => {
+            SegmentStore::Spilled(file) => {
                 let file = Arc::clone(file);
                 drop(inner);
                 let read = file.open().and_then(|file| file.read_exact_at(buffer, position));
                 file.counters().checked(SpillOperation::Read, read)
             }
-            Store::Packed(packed) => {
+            SegmentStore::Compressed(packed) => {
                 let packed = Arc::clone(packed);
                 drop(inner);
                 packed.counters().checked(SpillOperation::Read, packed.read_at(position, buffer))
@@ -238,7 +242,10 @@ impl Shared {
     }
 
     /// The last run for which `holds` is true; it must hold for a prefix of all runs.
-    pub(crate) fn find_run(&self, holds: impl Fn(&Run) -> bool) -> io::Result<Option<Numbered>> {
+    pub(crate) fn find_run(
+        &self,
+        holds: impl Fn(&StreamRun) -> bool,
+    ) -> io::Result<Option<NumberedRun>> {
         let stored = {
             let inner = self.lock();
             if let Some(found) = inner.index.find_recent(&holds) {
@@ -250,7 +257,7 @@ impl Shared {
     }
 
     /// The runs with these numbers, as far as there are such.
-    pub(crate) fn runs(&self, numbers: Range<u64>) -> io::Result<Vec<Run>> {
+    pub(crate) fn runs(&self, numbers: Range<u64>) -> io::Result<Vec<StreamRun>> {
         // Both under one lock: a run that moves to the file in between would be missed.
         let (stored, recent) = {
             let inner = self.lock();
@@ -265,9 +272,9 @@ impl Shared {
     pub(crate) fn stored_bytes(&self) -> u64 {
         let inner = self.lock();
         match &inner.store {
-            Store::Memory(memory) => memory.len() as u64,
-            Store::Spilled(_) => inner.end.offset - self.start.offset,
-            Store::Packed(packed) => packed.stored_bytes(),
+            SegmentStore::Memory(memory) => memory.len() as u64,
+            SegmentStore::Spilled(_) => inner.end.offset - self.start.offset,
+            SegmentStore::Compressed(packed) => packed.stored_bytes(),
         }
     }
 
@@ -278,36 +285,38 @@ impl Shared {
     }
 
     /// The spill file and what it holds, where the part is in one that is whole.
-    pub(crate) fn spilled(&self) -> Option<Raw> {
+    pub(crate) fn uncompressed_log(&self) -> Option<UncompressedLog> {
         let inner = self.lock();
         match &inner.store {
-            Store::Spilled(file) if inner.cut.is_none() => {
+            SegmentStore::Spilled(file) if inner.cut.is_none() => {
                 let bytes = inner.end.offset - self.start.offset;
-                Some(Raw { file: Arc::clone(file), bytes })
+                Some(UncompressedLog { file: Arc::clone(file), bytes })
             }
-            Store::Memory(_) | Store::Spilled(_) | Store::Packed(_) => None,
+            SegmentStore::Memory(_) | SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => {
+                None
+            }
         }
     }
 
     /// Where the part is compressed: that form of it.
     #[cfg(test)]
-    pub(crate) fn packed(&self) -> Option<Arc<Packed>> {
+    pub(crate) fn packed(&self) -> Option<Arc<CompressedLog>> {
         match &self.lock().store {
-            Store::Packed(packed) => Some(Arc::clone(packed)),
-            Store::Memory(_) | Store::Spilled(_) => None,
+            SegmentStore::Compressed(packed) => Some(Arc::clone(packed)),
+            SegmentStore::Memory(_) | SegmentStore::Spilled(_) => None,
         }
     }
 
     /// From now on the bytes of the closed log are read from here. Whoever reads the spill file
     /// just now finishes with it.
-    pub(crate) fn replace_spilled(&self, raw_bytes: u64, packed: Packed) {
+    pub(crate) fn replace_spilled(&self, raw_bytes: u64, packed: CompressedLog) {
         let stored = packed.stored_bytes();
-        let packed = Store::Packed(Arc::new(packed));
+        let packed = SegmentStore::Compressed(Arc::new(packed));
         let mut inner = self.lock();
         let spilled = std::mem::replace(&mut inner.store, packed);
         inner.charge.put_back(Tier::Disk, raw_bytes.saturating_sub(stored));
         inner.charge.shift(Tier::Disk, Tier::Compressed, stored);
-        inner.charge.settle();
+        inner.charge.release_unused();
         drop(inner);
         // After the lock: the last one to close a large file waits for the disk.
         drop(spilled);
@@ -319,22 +328,22 @@ impl Shared {
 
 /// The bytes of one log. Offsets into it are the log's own.
 #[derive(Debug)]
-pub(crate) enum Store {
+pub(crate) enum SegmentStore {
     /// All bytes, from offset 0.
     Memory(Vec<u8>),
     /// All bytes, from offset 0, none left in memory.
     Spilled(Arc<SpillFile>),
     /// The same in less room, once nothing is added any more.
-    Packed(Arc<Packed>),
+    Compressed(Arc<CompressedLog>),
 }
 
-impl Store {
+impl SegmentStore {
     /// Where that is.
     pub(crate) const fn tier(&self) -> Tier {
         match self {
             Self::Memory(_) => Tier::Memory,
             Self::Spilled(_) => Tier::Disk,
-            Self::Packed(_) => Tier::Compressed,
+            Self::Compressed(_) => Tier::Compressed,
         }
     }
 }
@@ -351,25 +360,25 @@ pub(crate) fn push_bounded(memory: &mut Vec<u8>, bytes: &[u8], limit: usize) {
 
 /// How many bytes were taken, from the first on, and why not all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct StoredPrefix {
     pub(crate) bytes: usize,
     pub(crate) lost: Option<DropReason>,
 }
 
-impl Taken {
+impl StoredPrefix {
     /// All of them.
     pub(crate) const fn all(bytes: usize) -> Self {
         Self { bytes, lost: None }
     }
 
     /// So many, and no more because of this.
-    pub(crate) const fn only(bytes: usize, why: DropReason) -> Self {
+    pub(crate) const fn partial(bytes: usize, why: DropReason) -> Self {
         Self { bytes, lost: Some(why) }
     }
 }
 
 /// What an error of the system means for the bytes that were to be written.
-pub(crate) fn reason(error: &io::Error) -> DropReason {
+pub(crate) fn drop_reason(error: &io::Error) -> DropReason {
     let is_full = matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
@@ -378,10 +387,15 @@ pub(crate) fn reason(error: &io::Error) -> DropReason {
 }
 
 /// Writes as much as the file takes: a full disk keeps a prefix.
-pub(crate) fn write_prefix(file: &File, bytes: &[u8], position: u64, counters: &Counters) -> Taken {
+pub(crate) fn write_prefix(
+    file: &File,
+    bytes: &[u8],
+    position: u64,
+    counters: &Counters,
+) -> StoredPrefix {
     let failed = |written, error: io::Error| {
         counters.add_spill_error(SpillOperation::Write, &error);
-        Taken::only(written, reason(&error))
+        StoredPrefix::partial(written, drop_reason(&error))
     };
     let mut written = 0;
     while written < bytes.len() {
@@ -392,7 +406,7 @@ pub(crate) fn write_prefix(file: &File, bytes: &[u8], position: u64, counters: &
             Err(error) => return failed(written, error),
         }
     }
-    Taken::all(written)
+    StoredPrefix::all(written)
 }
 
 #[cfg(test)]
@@ -415,12 +429,12 @@ mod tests {
         let full = File::options().write(true).open("/dev/full").unwrap();
         assert_eq!(
             write_prefix(&full, b"bytes", 0, &counters),
-            Taken::only(0, DropReason::DiskFull)
+            StoredPrefix::partial(0, DropReason::DiskFull)
         );
         let unwritable = File::open("/dev/null").unwrap();
         assert_eq!(
             write_prefix(&unwritable, b"bytes", 0, &counters),
-            Taken::only(0, DropReason::IoError)
+            StoredPrefix::partial(0, DropReason::IoError)
         );
         for (error, expected) in [
             (libc::EDQUOT, DropReason::DiskFull),
@@ -429,7 +443,7 @@ mod tests {
             (libc::EROFS, DropReason::IoError),
             (libc::EMFILE, DropReason::IoError),
         ] {
-            assert_eq!(reason(&io::Error::from_raw_os_error(error)), expected, "{error}");
+            assert_eq!(drop_reason(&io::Error::from_raw_os_error(error)), expected, "{error}");
         }
     }
 }
