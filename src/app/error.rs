@@ -120,7 +120,7 @@ pub(super) enum AppError {
     WorkingDirectory { dir: PathBuf, source: io::Error },
     #[cfg(feature = "otlp")]
     #[error(transparent)]
-    Otlp(#[from] crate::telemetry::otlp::ExportError),
+    Otlp(#[from] crate::telemetry::otlp::SpanExportError),
     #[cfg(not(feature = "otlp"))]
     #[error(
         "trace.otlp_endpoint is set ({endpoint}), but this program was built without the export of spans; build it with `cargo build --release --features otlp`, or leave the setting empty"

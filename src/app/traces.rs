@@ -21,7 +21,7 @@ use crate::telemetry::{events, otlp, spans};
 #[must_use = "dropping it ends the export"]
 pub(super) struct Traces {
     #[cfg(feature = "otlp")]
-    _export: Option<otlp::Export>,
+    _export: Option<otlp::SpanExport>,
 }
 
 /// Begins to export, where the settings say so. Drop what it returns before `runtime`, which
@@ -69,7 +69,7 @@ struct Courier {
 }
 
 /// From now on every sampled span that ends is handed to the collector there.
-pub(super) fn export_to(endpoint: &str, runtime: &Handle) -> Result<otlp::Export, AppError> {
+pub(super) fn export_to(endpoint: &str, runtime: &Handle) -> Result<otlp::SpanExport, AppError> {
     let target = Target::parse(&otlp::traces_url(endpoint), "/")?;
     let client = Client::new(target, None)?;
     let courier = Courier { client, runtime: runtime.clone(), is_failing: AtomicBool::new(false) };

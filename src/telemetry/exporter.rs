@@ -1,7 +1,7 @@
-//! What Prometheus reads.
+//! The Prometheus exporter.
 //!
-//! Every series exists from the start, at zero: a rate over a label value that shows
-//! up only with its first event would miss that event.
+//! Every series exists from the start, at zero: if a label value appeared only with its first
+//! event, a rate over it would miss that event.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,27 +16,25 @@ use thiserror::Error;
 
 use super::events;
 use super::names::{self, LabelSet, Metric, MetricKind, MetricLabels, catalogue, known_operations};
-use super::process_metrics::{self, DiskLook};
+use super::process_metrics::{self, DiskProbe};
 use crate::output::Counters;
 
 static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
 
-/// The metrics of this process as text.
+/// Renders the metrics of this process as text.
 #[derive(Clone)]
 pub struct Exporter {
     handle: PrometheusHandle,
     data_dir: Option<Arc<Path>>,
-    disk: Arc<DiskLook>,
+    disk: Arc<DiskProbe>,
     output: Arc<Counters>,
 }
 
-/// Why there are no metrics.
+/// An error that prevents the export of metrics.
 #[derive(Debug, Error)]
 pub enum ExporterError {
-    /// The buckets were refused.
     #[error("the metrics exporter could not be built")]
     Build(#[from] BuildError),
-    /// The process has a recorder already.
     #[error("metrics are already recorded in this process; install the exporter once")]
     Installed,
 }
@@ -56,7 +54,7 @@ impl Exporter {
     /// Makes this process record its metrics. Call once; then spawn [`Exporter::run_upkeep`].
     ///
     /// # Errors
-    /// When the process has a recorder already.
+    /// Fails if the process already has a recorder.
     pub fn install() -> Result<Self, ExporterError> {
         let (recorder, exporter) = Self::build()?;
         metrics::set_global_recorder(recorder).map_err(|_| ExporterError::Installed)?;
@@ -82,32 +80,32 @@ impl Exporter {
         Ok((recorder, exporter))
     }
 
-    /// The same, which also tells how much room the disk of this directory has.
+    /// Also exports the free space of the disk that holds `dir`.
     #[must_use]
     pub fn with_data_dir(self, dir: PathBuf) -> Self {
         Self { data_dir: Some(dir.into()), ..self }
     }
 
-    /// The same, which also shows these counts of all logs.
+    /// Also exports the counters of the output store.
     #[must_use]
     pub fn with_output_counters(self, counters: Arc<Counters>) -> Self {
         Self { output: counters, ..self }
     }
 
-    /// Returns all metrics in the Prometheus text format. Waits for a moment where the disk does not
-    /// answer.
+    /// Returns all metrics in the Prometheus text format. Waits at most a second for a disk that does
+    /// not answer.
     pub async fn render(&self) -> String {
-        let room = match &self.data_dir {
-            Some(dir) => self.disk.room_at(dir).await,
+        let disk_space = match &self.data_dir {
+            Some(dir) => self.disk.space_at(dir).await,
             None => None,
         };
-        events::update_process_metrics(room);
+        events::update_process_metrics(disk_space);
         events::update_output_metrics(&self.output);
         self.handle.render()
     }
 
-    /// Folds recorded values into their buckets, for ever. Without it the memory of the
-    /// histograms grows until somebody scrapes.
+    /// Moves recorded values into their buckets, forever. Without this task the memory of the
+    /// histograms grows until the next scrape.
     pub async fn run_upkeep(self, interval: Duration) {
         loop {
             tokio::time::sleep(interval).await;
@@ -145,31 +143,31 @@ fn describe(recorder: &PrometheusRecorder, metric: &Metric) {
     }
 }
 
-/// The series of a metric that the program knows by itself.
+/// The series of a metric that do not depend on the configuration.
 fn known_series(metric: &Metric) -> Vec<Key> {
     match metric.labels {
         MetricLabels::Closed(labels) => series(metric.name, labels),
         MetricLabels::Operation => {
             known_operations().map(|labels| Key::from_parts(metric.name, &labels)).collect()
         }
-        // Names from the configuration, which `QueueGauges` knows.
+        // These label values come from the configuration; `QueueGauges` registers their series.
         MetricLabels::Lane | MetricLabels::Tenant => Vec::new(),
     }
 }
 
-/// Gauges start at zero, except for those that never change.
+/// The value that a gauge starts with: zero, except for gauges that never change.
 fn initial(gauge: &Metric) -> f64 {
     if gauge == names::process::BUILD_INFO.metric() {
         1.0
     } else if gauge == names::process::START_TIME.metric() {
         let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        process_metrics::started().unwrap_or_else(now).as_secs_f64()
+        process_metrics::start_time().unwrap_or_else(now).as_secs_f64()
     } else {
         0.0
     }
 }
 
-/// One key for each combination of label values.
+/// Returns one key for each combination of label values.
 fn series(name: &'static str, labels: &[LabelSet]) -> Vec<Key> {
     let mut combinations: Vec<Vec<Label>> = vec![Vec::new()];
     for (label, values) in labels {
@@ -205,7 +203,7 @@ mod tests {
 
     const JOB: JobId = JobId::local(7);
 
-    /// What is rendered after `happen`.
+    /// Returns the rendered metrics after `happen` ran.
     fn rendered_after(happen: impl FnOnce()) -> String {
         let (recorder, exporter) = Exporter::build().unwrap();
         metrics::with_local_recorder(&recorder, || {
@@ -221,7 +219,7 @@ mod tests {
         found.unwrap_or_else(|| panic!("no {series} in\n{text}")).parse().unwrap()
     }
 
-    /// Series of a metric in the text.
+    /// Returns the number of series that a metric has in the text.
     fn count(text: &str, name: &str) -> usize {
         let own =
             |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
@@ -248,9 +246,9 @@ mod tests {
             assert!(text.contains(&format!("# HELP {name} {help}")), "{name}");
             assert!(text.contains(&format!("# TYPE {name} {}", kind.word())), "{name}");
             if let MetricKind::Histogram(buckets) = kind {
-                let of_buckets = series * (buckets.len() + 1);
+                let bucket_series = series * (buckets.len() + 1);
                 assert_eq!(count(&text, &format!("{name}_count")), series, "{name}");
-                assert_eq!(count(&text, &format!("{name}_bucket")), of_buckets, "{name}");
+                assert_eq!(count(&text, &format!("{name}_bucket")), bucket_series, "{name}");
             } else {
                 assert_eq!(count(&text, name), series, "{name}");
             }
@@ -259,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_is_measured_when_it_is_asked() {
+    fn each_scrape_measures_the_process() {
         let text = rendered_after(|| ());
         for name in ["resident_memory_bytes", "virtual_memory_bytes", "threads", "open_fds"] {
             assert!(value(&text, &format!("process_{name}")) > 0.0, "{name}");
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_counted_from_submit_to_end() {
+    fn a_job_is_counted_from_submission_to_end() {
         let text = rendered_after(|| {
             events::job_submitted(JOB, "true");
             let _still_running =
@@ -301,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_recorded() {
+    fn unmeasured_usage_is_not_recorded() {
         let text = rendered_after(|| {
             let lost = Outcome::Lost { why: "gone".to_owned() };
             events::job_started(JOB, Duration::ZERO).finish(&JobEnding::unmeasured(lost), 7);
@@ -312,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_stops_stopping_on_every_way_out() {
+    fn a_stopping_job_leaves_the_gauge_however_it_ends() {
         let stopping = |leave: fn(events::ActiveJob)| {
             rendered_after(|| {
                 let mut job = events::job_started(JOB, Duration::ZERO);
@@ -380,13 +378,13 @@ mod tests {
     }
 
     #[test]
-    fn the_counts_of_all_logs_are_shown_as_they_are() {
+    fn the_counters_of_the_output_store_are_exported() {
         let dir = tempfile::tempdir().unwrap();
         let counters = Arc::new(Counters::default());
         let (store_bytes, tenants) = (10_000, [].into());
         let limits = QuotaLimits { store_bytes, tenant_bytes: 100_000, tenants };
         let quota = Quota::new(limits, 1 << 20, Arc::clone(&counters));
-        // The first log goes to a file, the second one cannot, and the third one finds no room.
+        // The first log spills to a file, the second cannot, and the third finds the store full.
         let blocked = dir.path().join("file");
         std::fs::write(&blocked, "").unwrap();
         let written = [(dir.path(), 3000), (&blocked, 3000), (dir.path(), 50_000)];
@@ -422,7 +420,7 @@ mod tests {
         SeriesNames { lanes: owned(lanes), tenants: owned(tenants) }
     }
 
-    /// Someone who runs one job of at most four.
+    /// A tenant with one running job out of at most four.
     fn tenant(name: &str) -> TenantStats {
         let running = UsageGauge { used: 1, limit: Some(4) };
         TenantStats { name: name.to_owned(), running, ..TenantStats::default() }
@@ -450,10 +448,10 @@ mod tests {
     #[test]
     fn ten_thousand_tenants_and_lanes_add_no_series() {
         let lines = |text: &str| text.lines().count();
-        let shown = |figures: QueueStats| {
+        let shown = |stats: QueueStats| {
             rendered_after(|| {
                 let gauges = QueueGauges::new(known(&["build"], &["local", "ci"]));
-                gauges.update(&figures);
+                gauges.update(&stats);
             })
         };
         let names = || (0..10_000).map(|number| format!("n{number}"));
@@ -470,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_from_the_figures_is_back_at_zero() {
+    fn names_without_stats_return_to_zero() {
         let text = rendered_after(|| {
             let gauges = QueueGauges::new(known(&[], &["ci"]));
             let waiting = [(WaitReason::Pressure, 3)].into();

@@ -1,59 +1,59 @@
-//! Closed sets of label values: however the server is used, no further series appear.
+//! Closed sets of label values. They bound the number of series, however the server is used.
 
 use crate::confinement::{Backend, SandboxProfile};
 
 /// The label keys.
 pub mod key {
-    /// How a job ended.
+    /// The outcome of a job.
     pub const OUTCOME: &str = "outcome";
-    /// Whose fault it was that a job did not end well.
+    /// The party that is responsible for a failed job.
     pub const FAULT: &str = "fault";
-    /// Which limit ended a job.
+    /// The limit that ended a job.
     pub const LIMIT: &str = "limit";
-    /// Why something was turned away, dropped or freed, or what is waited for.
+    /// The reason for a refusal, a drop, a deletion or a wait.
     pub const REASON: &str = "reason";
-    /// How far something came.
+    /// The step of an approval.
     pub const STEP: &str = "step";
-    /// Which of a job's streams.
+    /// The output stream of a job.
     pub const STREAM: &str = "stream";
-    /// Where output is held.
+    /// The storage tier of output.
     pub const TIER: &str = "tier";
-    /// What was tried with a file.
+    /// The file operation that failed.
     pub const OPERATION: &str = "operation";
-    /// Which method of MCP was asked for; OpenTelemetry's name.
+    /// The MCP method; the key is OpenTelemetry's.
     pub const METHOD: &str = "mcp_method_name";
-    /// Which tool was called; OpenTelemetry's name.
+    /// The called tool; the key is OpenTelemetry's.
     pub const TOOL: &str = "gen_ai_tool_name";
-    /// What went wrong with an operation; OpenTelemetry's name.
+    /// The kind of error of an operation; the key is OpenTelemetry's.
     pub const ERROR: &str = "error_type";
-    /// Whether an operation waits for jobs.
+    /// The class of an operation: see [`CallClass`](super::CallClass).
     pub const CLASS: &str = "class";
-    /// How a client is connected.
+    /// The transport of a client.
     pub const TRANSPORT: &str = "transport";
-    /// What the system stalls for want of.
+    /// The resource that the host stalls for.
     pub const RESOURCE: &str = "resource";
-    /// A class of actors.
+    /// The kind of an actor.
     pub const ACTOR: &str = "actor";
-    /// A lane of the queue.
+    /// The lane of the queue.
     pub const LANE: &str = "lane";
-    /// Whose jobs.
+    /// The tenant that owns the jobs.
     pub const TENANT: &str = "tenant";
-    /// The version that runs.
+    /// The version of the server.
     pub const VERSION: &str = "version";
-    /// The processor that it was built for.
+    /// The processor architecture of the build.
     pub const ARCH: &str = "arch";
-    /// How it was built; of a job, what its confinement lets it do.
+    /// The profile of the build, or the confinement profile of a job.
     pub const PROFILE: &str = "profile";
-    /// What enforces a job's confinement.
+    /// The kernel mechanism that enforces a job's confinement.
     pub const BACKEND: &str = "backend";
-    /// Whether the host could not give all of it.
+    /// `true` if the host could not provide the whole confinement.
     pub const DEGRADED: &str = "degraded";
 }
 
-/// One word for all values that have none of their own.
+/// The label value of everything that has no label value of its own.
 pub const OTHER: &str = "other";
 
-/// An enum of which every variant has a word, and the list of all words.
+/// Defines an enum whose variants each have a label value, and the list of all values.
 macro_rules! words {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$about:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
@@ -63,13 +63,13 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every one of them.
+            /// All variants.
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
-            /// Every word that it can have, in the same order.
+            /// The label values of all variants, in the same order.
             pub const WORDS: [&'static str; [$($word),+].len()] = [$($word),+];
 
-            /// The label value, and the word for it on the wire.
+            /// The label value, which is also the word on the wire.
             #[must_use]
             pub const fn word(self) -> &'static str {
                 match self {
@@ -82,23 +82,23 @@ macro_rules! words {
 
 // This build.
 
-/// Its version.
+/// The label value of this build's version.
 pub(super) const VERSIONS: [&str; 1] = [env!("CARGO_PKG_VERSION")];
 
-/// The processor that it is for.
+/// The label value of this build's processor architecture.
 pub(super) const ARCHES: [&str; 1] = [std::env::consts::ARCH];
 
-/// Whether it is fast or easy to debug.
+/// The label value of this build's profile.
 pub(super) const PROFILES: [&str; 1] = [if cfg!(debug_assertions) { "debug" } else { "release" }];
 
 // Actors.
 
 words! {
-    /// A class of actors.
+    /// A kind of actor.
     pub enum ActorKind {
-        /// The one that admits, starts and remembers jobs.
+        /// The actor that admits, starts and remembers jobs.
         Supervisor = "supervisor",
-        /// Those that each run a job.
+        /// An actor that runs one job.
         Job = "job",
     }
 }
@@ -106,7 +106,7 @@ words! {
 // HTTP.
 
 words! {
-    /// Why an HTTP request or connection was turned away before any route saw it.
+    /// A reason to refuse an HTTP request or connection before it reaches a route.
     pub enum HttpRefusalReason {
         /// The Host header is not on the list.
         Host = "host",
@@ -120,11 +120,11 @@ words! {
         Body = "body",
         /// Too many connections are open.
         Connections = "connections",
-        /// The client left what was sent to it unread for too long.
+        /// The client did not read its response for too long.
         Unread = "unread",
-        /// The process at the other end of the unix socket is another user's.
+        /// The process at the other end of the unix socket belongs to another user.
         Peer = "peer",
-        /// A job of this server sent it.
+        /// The request comes from a job of this server.
         Job = "job",
     }
 }
@@ -132,60 +132,60 @@ words! {
 // Jobs.
 
 words! {
-    /// How far a command came that somebody must agree to.
+    /// A step in the approval of a command that a rule asks about.
     pub enum ApprovalStep {
-        /// Somebody is asked.
+        /// The client asks the user.
         Asked = "asked",
-        /// Somebody agreed to this run.
+        /// The user agreed to this run.
         Once = "once",
-        /// Somebody agreed, and to the same runs of the tenant from then on.
+        /// The user agreed to this run and to later identical runs of the tenant.
         Tenant = "tenant",
-        /// Somebody said no.
+        /// The user declined.
         Declined = "declined",
-        /// Nobody said anything in time.
+        /// The user did not answer in time.
         NoAnswer = "no_answer",
-        /// Whoever wanted it took it back.
+        /// The caller cancelled the request.
         Withdrawn = "withdrawn",
-        /// The client could not ask.
+        /// The client cannot ask its user.
         CannotAsk = "cannot_ask",
-        /// What was said answers no open question, or one about something else.
+        /// The answer fits no open question, or a question about another run.
         NotAsked = "not_asked",
     }
 }
 
 words! {
-    /// Why a job was not accepted.
+    /// A reason to reject a job.
     pub enum RejectionReason {
-        /// There was nothing to run.
+        /// The command is empty.
         EmptyCommand = "empty_command",
-        /// The command was too long.
+        /// The command is too long.
         TooLong = "too_long",
-        /// The deadline was out of bounds.
+        /// The deadline is out of bounds.
         Timeout = "timeout",
-        /// A variable's name cannot be one.
+        /// The name of an environment variable is not valid.
         Environment = "environment",
         /// There is no such lane.
         UnknownLane = "unknown_lane",
-        /// It cannot be confined as it asks.
+        /// The host cannot provide the confinement that the job needs.
         Confinement = "confinement",
-        /// A rule said no.
+        /// A policy rule denies the command.
         Policy = "policy",
-        /// Too many jobs wait already.
+        /// The queue is full.
         QueueFull = "queue_full",
-        /// The tenant has as much as it may have.
+        /// The tenant has reached one of its limits.
         TenantLimit = "tenant_limit",
-        /// The tenant starts jobs faster than it may.
+        /// The tenant starts jobs too fast.
         RateLimited = "rate_limited",
-        /// The caller may only read.
+        /// The role of the caller only allows reading.
         Forbidden = "forbidden",
         /// The server is shutting down.
         Draining = "draining",
-        /// The server failed over it.
+        /// The server failed while it handled the submission.
         Interrupted = "interrupted",
     }
 }
 
-/// What a job's confinement lets it do.
+/// The confinement profiles.
 pub(super) const CONFINEMENT_PROFILES: [&str; 4] = [
     SandboxProfile::None.word(),
     SandboxProfile::Default.word(),
@@ -193,7 +193,7 @@ pub(super) const CONFINEMENT_PROFILES: [&str; 4] = [
     SandboxProfile::ReadOnly.word(),
 ];
 
-/// What enforces it.
+/// The mechanisms that enforce a confinement.
 pub(super) const CONFINEMENT_BACKENDS: [&str; 4] = [
     Backend::Namespaces.word(),
     Backend::Landlock.word(),
@@ -201,19 +201,16 @@ pub(super) const CONFINEMENT_BACKENDS: [&str; 4] = [
     Backend::Nothing.word(),
 ];
 
-/// Whether something is so.
+/// The label values of a flag.
 pub(super) const YES_OR_NO: [&str; 2] = ["true", "false"];
 
 // The queue.
 
 words! {
-    /// What a system can stall for want of.
+    /// A resource that the host can stall for.
     pub enum HostResource {
-        /// A processor.
         Cpu = "cpu",
-        /// Memory.
         Memory = "memory",
-        /// A disk.
         Io = "io",
     }
 }
@@ -221,17 +218,17 @@ words! {
 words! {
     /// What a job in the queue waits for.
     pub enum WaitReason {
-        /// A slot.
+        /// All slots are busy.
         Slots = "slots",
-        /// A slot of its lane.
+        /// All slots of its lane are busy.
         Lane = "lane",
-        /// Another job of its tenant to end.
+        /// Its tenant may not run more jobs at once.
         Tenant = "tenant",
-        /// The system to stall less.
+        /// Pressure holds starts back.
         Pressure = "pressure",
-        /// Somebody to resume the queue or its lane.
+        /// The queue or its lane is paused.
         Paused = "paused",
-        /// Its turn, which is about to come.
+        /// Nothing holds it back; it starts soon.
         Turn = "turn",
     }
 }
@@ -241,7 +238,7 @@ words! {
 /// The method that calls a tool.
 pub(super) const TOOL_CALL: &str = "tools/call";
 
-/// Every method that is answered, and one word for whatever else is asked for.
+/// Every method that the server answers, and [`OTHER`] for all others.
 pub const METHODS: [&str; 18] = [
     "completion/complete",
     "initialize",
@@ -263,25 +260,26 @@ pub const METHODS: [&str; 18] = [
     OTHER,
 ];
 
-/// The label for a method that a client asked for.
+/// The label value for the method of a request.
 pub(super) fn method(name: &str) -> &'static str {
     METHODS.into_iter().find(|known| *known == name).unwrap_or(OTHER)
 }
 
 words! {
-    /// Whether an operation waits for jobs: how long it takes then says nothing about the server.
+    /// The class of an operation. The duration of an operation that waits for a job says nothing about
+    /// the speed of the server.
     pub enum CallClass {
-        /// It runs a command or stops one, and may wait for its end.
+        /// Runs a command or stops one, and may wait for its end.
         Run = "run",
-        /// It does nothing but wait for something to happen.
+        /// Only waits for something to happen.
         LongPoll = "long_poll",
-        /// It is answered at once.
+        /// Is answered at once.
         Ordinary = "ordinary",
     }
 }
 
 impl CallClass {
-    /// The class of an operation.
+    /// Returns the class of a request.
     #[must_use]
     pub fn classify(method: &str, tool: Option<&str>) -> Self {
         match (method, tool) {
@@ -299,7 +297,7 @@ impl CallClass {
 }
 
 words! {
-    /// What went wrong with an operation, in OpenTelemetry's words.
+    /// The kind of error of an operation, in OpenTelemetry's words.
     pub enum ErrorType {
         /// The tool answered with an error.
         Tool = "tool_error",
@@ -309,13 +307,13 @@ words! {
 }
 
 words! {
-    /// How a client is connected.
+    /// The transport of a client.
     pub enum Transport {
-        /// By its standard streams.
+        /// The standard streams of the server.
         Stdio = "stdio",
-        /// By a session over HTTP.
+        /// A session over HTTP.
         Http = "http",
-        /// By a proxy's connection.
+        /// The connection of a proxy.
         Proxy = "proxy",
     }
 }
@@ -326,15 +324,15 @@ words! {
 pub(super) const STREAMS: [&str; 2] = ["stdout", "stderr"];
 
 words! {
-    /// Why a finished job was freed.
+    /// A reason to free a finished job.
     pub enum FreedReason {
-        /// It had ended too long ago.
+        /// The job ended too long ago.
         Age = "age",
-        /// Finished jobs stored too much.
+        /// Finished jobs store too many bytes.
         Bytes = "bytes",
-        /// Too many had finished.
+        /// There are too many finished jobs.
         Count = "count",
-        /// Room was needed for what jobs write now.
+        /// New output needs the space.
         Room = "room",
     }
 }
@@ -345,13 +343,13 @@ mod tests {
     use crate::spec::Stream;
 
     #[test]
-    fn a_method_from_outside_never_becomes_a_label() {
+    fn an_unknown_method_never_becomes_a_label_value() {
         assert_eq!(method("tools/list"), "tools/list");
         assert_eq!(method("rm -rf /"), "other");
     }
 
     #[test]
-    fn only_waiting_is_a_long_poll() {
+    fn only_operations_that_just_wait_are_long_polls() {
         assert_eq!(CallClass::classify(TOOL_CALL, Some("wait_jobs")), CallClass::LongPoll);
         assert_eq!(CallClass::classify("subscriptions/listen", None), CallClass::LongPoll);
         assert_eq!(CallClass::classify(TOOL_CALL, Some("shell")), CallClass::Run);
@@ -365,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_holds_exactly_the_words() {
+    fn the_stream_label_has_a_value_for_each_stream() {
         assert_eq!([Stream::Stdout, Stream::Stderr].map(Stream::name), STREAMS);
     }
 }

@@ -1,8 +1,8 @@
-//! Where log lines go: to stderr, never to stdout, and never so that anyone waits.
+//! The log: lines go to stderr, never to stdout, and writing one never blocks the caller.
 
 use std::io::{self, Write};
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 use std::{mem, thread};
 
 use thiserror::Error;
@@ -11,45 +11,43 @@ use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuild
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::{Layered, SubscriberExt};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
-use tracing_subscriber::{Layer, Registry, fmt};
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
-use super::log_line::{FilterLayer, JsonLine, KeepIds, LogFilter, NoFields, PlainLine};
-use crate::filter::FilterError;
+use super::events;
+use super::log_format::{JsonFormat, NoFields, PlainFormat, SpanIdLayer};
+use crate::filter::{self, FilterError};
 
-/// Lines that wait while nobody drains stderr; further ones are dropped.
+/// Lines that are buffered while nobody reads stderr; further lines are dropped.
 const BUFFERED_LINES: usize = 2048;
 
-/// Libraries that print whole requests below warn, environment values and stdin included.
-const CAPPED: [&str; 4] = ["rmcp", "hyper", "hyper_util", "h2"];
+/// Libraries that log whole requests below warn, including environment values and stdin.
+const CAPPED_CRATES: [&str; 4] = ["rmcp", "hyper", "hyper_util", "h2"];
 
-/// How log lines look, and which are written.
+/// The format and the filter of the log.
 #[derive(Debug, Clone)]
 pub struct LoggingSettings {
-    /// For people or for programs.
     pub format: LineFormat,
-    /// A filter as in `RUST_LOG`. Libraries that print whole requests stay at warn
-    /// whatever it says.
+    /// A filter with the syntax of `RUST_LOG`. It cannot raise the level of libraries that log whole
+    /// requests above warn.
     pub filter: String,
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineFormat {
     /// One line per event, for people.
     Plain,
-    /// The same, in colour.
+    /// One line per event, in colour.
     Coloured,
     /// One JSON object per line.
     Json,
 }
 
-/// Why there is no log.
+/// An error that prevents logging.
 #[derive(Debug, Error)]
 pub enum LoggingError {
-    /// The filter cannot be read.
     #[error(transparent)]
     Filter(#[from] FilterError),
-    /// The process has a log already.
     #[error("logging is already set up in this process; set it up once")]
     Installed(#[from] TryInitError),
 }
@@ -65,28 +63,28 @@ impl LoggingError {
     }
 }
 
-/// Starts to log to stderr. Lines are written until the guard is dropped; which ones can be
-/// changed meanwhile.
+/// Starts the log on stderr. Dropping the guard ends it. The returned [`LogFilter`] changes the
+/// filter meanwhile.
 ///
 /// # Errors
-/// When the filter cannot be read, or the process logs already.
+/// Fails if the filter is not valid or the process already has a log.
 pub fn start(logging: &LoggingSettings) -> Result<(LogGuard, LogFilter), LoggingError> {
     let (writer, guard) = writer_to(io::stderr());
     let (subscriber, filter) = subscriber(logging, writer)?;
     subscriber.try_init()?;
-    // Only the first log of a process got this far.
+    // Only the first log of a process gets this far.
     DROPPED.set(guard.dropped.clone()).ok();
     Ok((guard, filter))
 }
 
 static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
 
-/// Lines of this process's log that were dropped because nobody drained stderr.
+/// Returns how many log lines were dropped because nobody read stderr.
 pub(super) fn dropped_lines() -> u64 {
     DROPPED.get().map_or(0, |dropped| dropped.dropped_lines() as u64)
 }
 
-/// Writes what is left when it is dropped, for a second at most.
+/// Keeps the log open. Dropping it writes the buffered lines, for at most a second.
 #[derive(Debug)]
 #[must_use = "dropping the guard ends the log"]
 pub struct LogGuard {
@@ -96,18 +94,18 @@ pub struct LogGuard {
 
 impl Drop for LogGuard {
     fn drop(&mut self) {
-        // With a full queue the worker's own guard would complain on stdout, which belongs
-        // to the MCP client. Where lines were dropped nobody drains stderr: do not wait.
+        // If the queue is full, the worker's own guard prints a message to stdout, which belongs
+        // to the MCP client. Dropped lines show that nobody reads stderr: do not wait.
         if self.dropped.dropped_lines() > 0 {
             mem::forget(self.worker.take());
         }
     }
 }
 
-/// A writer that never blocks: when nobody drains `sink`, lines are dropped.
+/// Creates a writer that never blocks: if `sink` does not accept lines, they are dropped.
 fn writer_to(sink: impl Write + Send + 'static) -> (NonBlocking, LogGuard) {
     let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(BUFFERED_LINES);
-    let (writer, worker) = builder.thread_name("log").finish(Gathered::new(sink));
+    let (writer, worker) = builder.thread_name("log").finish(BatchWriter::new(sink));
     let guard = LogGuard { worker: Some(worker), dropped: writer.error_counter() };
     (writer, guard)
 }
@@ -118,66 +116,69 @@ fn subscriber(
 ) -> Result<(impl Subscriber + Send + Sync, LogFilter), LoggingError> {
     let (layer, filter) = LogFilter::new(&logging.filter)?;
     let lines = lines(logging.format, writer);
-    // A filter of its own, because in one filter a directive for `rmcp::service` would
-    // win over a cap on `rmcp`.
+    // The cap is a separate filter: in one filter, a directive for `rmcp::service` would win over
+    // a cap on `rmcp`.
     let subscriber = Registry::default().with(layer).with(lines).with(filter_fn(within_cap));
     Ok((subscriber, filter))
 }
 
-/// Everything that the filter lets through.
+/// The events that pass the filter.
 type Filtered = Layered<FilterLayer, Registry>;
 
 fn lines(format: LineFormat, writer: NonBlocking) -> Box<dyn Layer<Filtered> + Send + Sync> {
     let layer = fmt::layer().fmt_fields(NoFields).with_writer(writer);
     match format {
         LineFormat::Plain => {
-            KeepIds.and_then(layer.with_ansi(false).event_format(PlainLine)).boxed()
+            SpanIdLayer.and_then(layer.with_ansi(false).event_format(PlainFormat)).boxed()
         }
         LineFormat::Coloured => {
-            KeepIds.and_then(layer.with_ansi(true).event_format(PlainLine)).boxed()
+            SpanIdLayer.and_then(layer.with_ansi(true).event_format(PlainFormat)).boxed()
         }
-        LineFormat::Json => KeepIds.and_then(layer.with_ansi(false).event_format(JsonLine)).boxed(),
+        LineFormat::Json => {
+            SpanIdLayer.and_then(layer.with_ansi(false).event_format(JsonFormat)).boxed()
+        }
     }
 }
 
 fn within_cap(event: &Metadata<'_>) -> bool {
     let root = event.target().split("::").next().unwrap_or_default();
-    *event.level() <= Level::WARN || !CAPPED.contains(&root)
+    *event.level() <= Level::WARN || !CAPPED_CRATES.contains(&root)
 }
 
-// A writer that gathers lines and writes them together.
+// The writer of the log thread.
 
-/// Whoever has written lets those gather that come in this time: as long as he does not wait for the
-/// next one, who logs it need not wake him.
-const GATHERING: Duration = Duration::from_millis(10);
+/// After a write the log thread sleeps for this long, so that further lines collect. While it does
+/// not wait for a line, a caller that logs one need not wake it.
+const BATCH_DELAY: Duration = Duration::from_millis(10);
 
-/// As much is written at once.
-const AT_ONCE: usize = 16 * 1024;
+/// Lines are written as soon as this many bytes are buffered.
+const BATCH_BYTES: usize = 16 * 1024;
 
-/// Holds lines back until it is flushed, which takes a moment after some were written.
+/// Buffers lines until the flush, and writes them together. A flush that wrote something then
+/// sleeps for [`BATCH_DELAY`].
 #[derive(Debug)]
-pub(super) struct Gathered<W> {
+struct BatchWriter<W> {
     sink: W,
     lines: Vec<u8>,
 }
 
-impl<W: Write> Gathered<W> {
-    pub(super) const fn new(sink: W) -> Self {
+impl<W: Write> BatchWriter<W> {
+    const fn new(sink: W) -> Self {
         Self { sink, lines: Vec::new() }
     }
 
     fn write_out(&mut self) -> io::Result<()> {
         let written = self.sink.write_all(&self.lines);
-        // What could not be written then could not be later.
+        // Lines that could not be written now could not be written later either.
         self.lines.clear();
         written
     }
 }
 
-impl<W: Write> Write for Gathered<W> {
+impl<W: Write> Write for BatchWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.lines.extend_from_slice(bytes);
-        if self.lines.len() >= AT_ONCE {
+        if self.lines.len() >= BATCH_BYTES {
             self.write_out()?;
         }
         Ok(bytes.len())
@@ -189,9 +190,159 @@ impl<W: Write> Write for Gathered<W> {
         }
         self.write_out()?;
         self.sink.flush()?;
-        thread::sleep(GATHERING);
+        thread::sleep(BATCH_DELAY);
         Ok(())
     }
+}
+
+// The log filter, which can change while the process runs.
+
+/// A directive that keeps our spans enabled: a log line finds its trace in them, whatever the filter
+/// is.
+const SPAN_DIRECTIVE: &str = concat!(env!("CARGO_CRATE_NAME"), "::telemetry::spans=error");
+
+/// The layer that applies the filter.
+type FilterLayer = reload::Layer<EnvFilter, Registry>;
+
+/// The filter of log lines: the configured one, or an override that an operator set for a while.
+/// Clones are cheap and share the filter.
+#[derive(Clone)]
+pub struct LogFilter {
+    layer: reload::Handle<EnvFilter, Registry>,
+    state: Arc<Mutex<State>>,
+}
+
+/// The state of the log filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFilterStatus {
+    /// The active filter.
+    pub filter: String,
+    /// The configured filter.
+    pub configured: String,
+    /// The time until the configured filter is active again, if the override has an end.
+    pub remaining: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct State {
+    configured: String,
+    active_override: Option<FilterOverride>,
+    /// The number of changes. A timer that was started before the last change does nothing.
+    generation: u64,
+}
+
+#[derive(Debug)]
+struct FilterOverride {
+    filter: String,
+    until: Option<Instant>,
+}
+
+impl State {
+    fn filter(&self) -> &str {
+        self.active_override.as_ref().map_or(&self.configured, |active| &active.filter)
+    }
+}
+
+impl LogFilter {
+    /// Creates the layer with the configured filter, and the handle that changes it.
+    fn new(configured: &str) -> Result<(FilterLayer, Self), FilterError> {
+        let (layer, handle) = reload::Layer::new(parse(configured)?);
+        let configured = configured.to_owned();
+        let state = State { configured, active_override: None, generation: 0 };
+        Ok((layer, Self { layer: handle, state: Arc::new(Mutex::new(state)) }))
+    }
+
+    #[must_use]
+    pub fn status(&self) -> LogFilterStatus {
+        let state = self.state();
+        let until = state.active_override.as_ref().and_then(|active| active.until);
+        LogFilterStatus {
+            filter: state.filter().to_owned(),
+            configured: state.configured.clone(),
+            remaining: until.map(|until| until.saturating_duration_since(Instant::now())),
+        }
+    }
+
+    /// Overrides the configured filter, until `time` has passed if it is given. Call it inside a
+    /// tokio runtime, which runs the timer.
+    ///
+    /// # Errors
+    /// Fails and changes nothing if the text is not a filter.
+    pub fn set_override(&self, filter: &str, time: Option<Duration>) -> Result<(), FilterError> {
+        let parsed = parse(filter)?;
+        let until = time.and_then(|time| Instant::now().checked_add(time));
+        let mut state = self.state();
+        state.active_override = Some(FilterOverride { filter: filter.to_owned(), until });
+        let generation = self.apply(state, parsed);
+        if let Some(time) = time {
+            tokio::spawn(self.clone().reset_after(time, generation));
+        }
+        Ok(())
+    }
+
+    /// Removes the override: the configured filter is active again.
+    pub fn reset(&self) {
+        self.remove_override(self.state());
+    }
+
+    /// Replaces the configured filter and removes the override.
+    ///
+    /// # Errors
+    /// Fails and changes nothing if the text is not a filter.
+    pub fn set_configured(&self, filter: &str) -> Result<(), FilterError> {
+        let parsed = parse(filter)?;
+        let mut state = self.state();
+        filter.clone_into(&mut state.configured);
+        state.active_override = None;
+        self.apply(state, parsed);
+        Ok(())
+    }
+
+    async fn reset_after(self, after: Duration, generation: u64) {
+        tokio::time::sleep(after).await;
+        let state = self.state();
+        if state.generation == generation {
+            let configured = state.configured.clone();
+            self.remove_override(state);
+            events::log_filter_restored(&configured);
+        }
+    }
+
+    fn remove_override(&self, mut state: MutexGuard<'_, State>) {
+        // Always valid: the filter was parsed when it was configured.
+        if let Ok(filter) = parse(&state.configured) {
+            state.active_override = None;
+            self.apply(state, filter);
+        }
+    }
+
+    /// Activates the filter while the state is still locked, so that the status never disagrees with
+    /// the log. Returns the new generation.
+    fn apply(&self, mut state: MutexGuard<'_, State>, filter: EnvFilter) -> u64 {
+        state.generation += 1;
+        // This fails only if the log is gone, and then no line is written anyway.
+        self.layer.reload(filter).ok();
+        state.generation
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for LogFilter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogFilter").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+fn parse(filter: &str) -> Result<EnvFilter, FilterError> {
+    let filter = filter::parse(filter)?;
+    Ok(match SPAN_DIRECTIVE.parse() {
+        Ok(spans) => filter.add_directive(spans),
+        // Unreachable: the constant is valid.
+        Err(_) => filter,
+    })
 }
 
 #[cfg(test)]
@@ -201,13 +352,12 @@ mod tests {
     use super::*;
     use crate::ids::JobId;
     use crate::trace::TraceContext;
-    use std::sync::{Arc, Mutex, PoisonError};
 
-    /// A sink that can be looked into.
+    /// A shared buffer that collects the log.
     #[derive(Clone, Default)]
-    struct Sink(Arc<Mutex<Vec<u8>>>);
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Sink {
+    impl Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
             Ok(bytes.len())
@@ -223,17 +373,17 @@ mod tests {
     }
 
     fn logged_while(format: LineFormat, filter: &str, happen: impl FnOnce(&LogFilter)) -> String {
-        let sink = Sink::default();
+        let sink = SharedBuffer::default();
         let (writer, guard) = writer_to(sink.clone());
         let logging = LoggingSettings { format, filter: filter.to_owned() };
         let (subscriber, filter) = subscriber(&logging, writer).unwrap();
         tracing::subscriber::with_default(subscriber, || happen(&filter));
         drop(guard);
-        // The guard waits for a second at most. The log's thread may get its turn later, and
-        // lets go of the sink with its last line.
-        let begun = std::time::Instant::now();
+        // The guard waits for at most a second. The log thread may run later; it drops its handle
+        // to the buffer with its last line.
+        let begun = Instant::now();
         while Arc::strong_count(&sink.0) > 1 {
-            assert!(begun.elapsed().as_secs() < 60, "the log does not end");
+            assert!(begun.elapsed().as_secs() < 60, "the log thread does not end");
             thread::yield_now();
         }
         let bytes = sink.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -269,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_line_has_its_own_words_and_sets_others_of_that_name_apart() {
+    fn a_json_line_prefixes_fields_that_have_a_reserved_name() {
         let text = logged(LineFormat::Json, "info", || {
             tracing::info!(target: "a::b", target = "x", count = 3, share = 0.5, ok = true, "told");
         });
@@ -282,19 +432,19 @@ mod tests {
         assert!(line.get("trace_id").is_none() && line.get("span").is_none(), "{text}");
     }
 
-    /// Tells something in a span, in a library's span inside a further one, of a trace by name,
-    /// and outside of all.
-    fn tell_in_spans() -> [TraceContext; 2] {
-        let tell = || tracing::info!(target: "shellyard::job", "told");
+    /// Logs a line in a span, in a library's span inside another span, with an explicit trace id, and
+    /// outside all spans.
+    fn log_in_spans() -> [TraceContext; 2] {
+        let log = || tracing::info!(target: "shellyard::job", "told");
         let span = |parent| TraceSpan::start(SpanKind::Internal, "work".to_owned(), parent);
         let outer = span(None);
         let inner = span(Some(outer.context()));
-        outer.log().in_scope(tell);
-        let of_a_library =
+        outer.log().in_scope(log);
+        let library_span =
             inner.log().in_scope(|| tracing::error_span!(target: "shellyard::job", "other"));
-        of_a_library.in_scope(tell);
+        library_span.in_scope(log);
         outer.log().in_scope(|| tracing::info!(target: "shellyard::job", trace_id = "own", "told"));
-        tell();
+        log();
         [outer.context().clone(), inner.context().clone()]
     }
 
@@ -302,7 +452,7 @@ mod tests {
     fn a_line_inside_a_span_names_its_trace_whatever_the_filter_is() {
         for filter in ["info", "off,shellyard::job=info"] {
             let mut contexts = Vec::new();
-            let text = logged(LineFormat::Json, filter, || contexts.extend(tell_in_spans()));
+            let text = logged(LineFormat::Json, filter, || contexts.extend(log_in_spans()));
             let lines = json(&text);
             assert_eq!(lines.len(), 4, "{text}");
             for (line, context) in lines.iter().zip(&contexts) {
@@ -315,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_people_names_its_trace_shortly() {
+    fn a_plain_line_shows_the_start_of_its_trace_id() {
         let mut id = String::new();
         let text = logged(LineFormat::Plain, "info", || {
             let span = TraceSpan::start(SpanKind::Server, "call".to_owned(), None);
@@ -329,24 +479,24 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_changes_holds_at_once_and_the_cap_stays() {
+    fn a_changed_filter_applies_at_once_and_the_cap_stays() {
         let text = logged_while(LineFormat::Plain, "warn", |filter| {
-            let tell = |words: &str| {
+            let log = |words: &str| {
                 tracing::debug!(target: "shellyard::job", "{words}");
                 tracing::debug!(target: "rmcp::service", "secret");
             };
-            tell("before");
+            log("before");
             filter.set_override("trace,rmcp=trace", None).unwrap();
-            tell("meanwhile");
+            log("meanwhile");
             filter.reset();
-            tell("after");
+            log("after");
         });
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(text.contains("meanwhile"), "{text}");
     }
 
     #[test]
-    fn a_long_command_is_cut() {
+    fn a_long_command_is_truncated() {
         let long = "é".repeat(10_000);
         let text =
             logged(LineFormat::Plain, "info", || events::job_submitted(JobId::local(1), &long));
@@ -355,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn no_filter_makes_the_libraries_print_requests() {
+    fn no_filter_makes_the_libraries_log_requests() {
         let text = logged(LineFormat::Plain, "trace,rmcp::service=trace,hyper=debug", || {
             tracing::debug!(target: "rmcp::service", "secret");
             tracing::info!(target: "rmcp", "secret");
@@ -368,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_filter_is_an_error_that_shows_a_good_one() {
+    fn the_error_for_a_bad_filter_shows_a_good_one() {
         let logging =
             LoggingSettings { format: LineFormat::Plain, filter: "shellyard=loud".into() };
         let (writer, _guard) = writer_to(io::sink());
@@ -377,10 +527,10 @@ mod tests {
         assert!(error.to_string().contains("shellyard=debug"), "{error}");
     }
 
-    /// A stderr that nobody drains.
-    struct Stuck(std::sync::mpsc::Receiver<()>);
+    /// A stderr that nobody reads.
+    struct BlockedWriter(std::sync::mpsc::Receiver<()>);
 
-    impl Write for Stuck {
+    impl Write for BlockedWriter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.recv().ok(); // returns once the test is over
             Ok(bytes.len())
@@ -392,9 +542,9 @@ mod tests {
     }
 
     #[test]
-    fn an_undrained_stderr_blocks_nobody() {
+    fn an_unread_stderr_blocks_no_caller() {
         let (_release, stuck) = std::sync::mpsc::channel();
-        let (mut writer, guard) = writer_to(Stuck(stuck));
+        let (mut writer, guard) = writer_to(BlockedWriter(stuck));
         for _ in 0..4 * BUFFERED_LINES {
             Write::write_all(&mut writer, &[b'x'; 100]).unwrap();
         }
@@ -403,11 +553,11 @@ mod tests {
     }
 
     #[test]
-    fn an_undrained_stderr_is_not_complained_of_on_stdout() {
-        // In a process of its own, where stdout can be read.
+    fn an_unread_stderr_causes_no_message_on_stdout() {
+        // The test runs in another process, whose stdout can be read.
         let output = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--nocapture"])
-            .arg("telemetry::logging::tests::an_undrained_stderr_blocks_nobody")
+            .arg("telemetry::logging::tests::an_unread_stderr_blocks_no_caller")
             .output()
             .unwrap();
         let stdout = String::from_utf8(output.stdout).unwrap();
@@ -417,14 +567,14 @@ mod tests {
 }
 
 #[cfg(test)]
-mod gathered_tests {
+mod batch_tests {
     use super::*;
 
-    /// Every write by itself.
+    /// Records each write separately.
     #[derive(Default)]
-    struct Writes(Vec<Vec<u8>>);
+    struct RecordedWrites(Vec<Vec<u8>>);
 
-    impl Write for Writes {
+    impl Write for RecordedWrites {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.push(bytes.to_vec());
             Ok(bytes.len())
@@ -437,7 +587,7 @@ mod gathered_tests {
 
     #[test]
     fn lines_between_two_flushes_are_one_write() {
-        let mut log = Gathered::new(Writes::default());
+        let mut log = BatchWriter::new(RecordedWrites::default());
         for line in ["a\n", "b\n"] {
             log.write_all(line.as_bytes()).unwrap();
         }
@@ -448,12 +598,72 @@ mod gathered_tests {
     }
 
     #[test]
-    fn what_is_held_back_is_bounded() {
-        let mut log = Gathered::new(Writes::default());
+    fn the_buffer_is_bounded() {
+        let mut log = BatchWriter::new(RecordedWrites::default());
         for _ in 0..100 {
             log.write_all(&[b'x'; 1024]).unwrap();
-            assert!(log.lines.len() < AT_ONCE);
+            assert!(log.lines.len() < BATCH_BYTES);
         }
         assert_eq!(log.sink.0.iter().map(Vec::len).sum::<usize>() + log.lines.len(), 100 * 1024);
+    }
+}
+
+#[cfg(test)]
+mod filter_tests {
+    use super::*;
+
+    /// A filter without its layer: a change of the layer would affect the logs of other tests.
+    fn filter() -> LogFilter {
+        LogFilter::new("info").unwrap().1
+    }
+
+    fn status(filter: &str, configured: &str) -> LogFilterStatus {
+        let (filter, configured) = (filter.to_owned(), configured.to_owned());
+        LogFilterStatus { filter, configured, remaining: None }
+    }
+
+    #[test]
+    fn an_override_lasts_until_it_is_reset_or_the_settings_change() {
+        let log = filter();
+        log.set_override("debug", None).unwrap();
+        assert_eq!(log.status(), status("debug", "info"));
+        log.reset();
+        assert_eq!(log.status(), status("info", "info"));
+        log.set_override("trace", None).unwrap();
+        log.set_configured("warn").unwrap();
+        assert_eq!(log.status(), status("warn", "warn"));
+    }
+
+    #[test]
+    fn text_that_is_not_a_filter_changes_nothing() {
+        let log = filter();
+        log.set_override("debug", None).unwrap();
+        for bad in ["shellyard=loud", "debgu", ""] {
+            assert_eq!(log.set_override(bad, None).unwrap_err().code(), "log_filter");
+            let error = log.set_configured(bad).unwrap_err().to_string();
+            assert!(error.contains(bad) && error.contains("shellyard=debug"), "{error}");
+        }
+        assert_eq!(log.status(), status("debug", "info"));
+    }
+
+    #[tokio::test]
+    async fn an_override_with_a_time_ends_after_it() {
+        let log = filter();
+        let minute = Duration::from_secs(60);
+        log.set_override("debug", Some(minute)).unwrap();
+        assert!(log.status().remaining.is_some_and(|left| left <= minute));
+        let generation = log.state().generation;
+        log.clone().reset_after(Duration::ZERO, generation).await;
+        assert_eq!(log.status(), status("info", "info"));
+    }
+
+    #[tokio::test]
+    async fn the_timer_of_an_earlier_override_does_not_end_a_later_one() {
+        let log = filter();
+        log.set_override("debug", Some(Duration::from_secs(60))).unwrap();
+        let generation = log.state().generation;
+        log.set_override("trace", None).unwrap();
+        log.clone().reset_after(Duration::ZERO, generation).await;
+        assert_eq!(log.status(), status("trace", "info"));
     }
 }

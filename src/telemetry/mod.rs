@@ -1,20 +1,22 @@
-//! Telemetry: what happened, told once to the log and to the metrics.
+//! Telemetry: metrics, the log, traces and the audit log.
 //!
-//! - [`names`]: every metric, its help and its labels. No other file spells one.
+//! - [`names`]: every metric with its help text and its labels. No other file spells a metric name.
 //! - [`labels`]: the closed sets that label values come from.
-//! - [`events`]: one function per thing that happens; each logs and counts.
-//! - [`spans`]: what belongs to which trace.
-//! - [`logging`]: where log lines go, and which ones.
-//! - [`exporter`]: what Prometheus reads.
+//! - [`events`]: one function per event; each writes its log line and updates its metrics.
+//! - [`spans`]: trace spans.
+//! - [`logging`]: the log on stderr and its filter.
+//! - [`exporter`]: the metrics in the text format of Prometheus.
+//! - [`audit`]: the tamper-evident record of decisions on commands.
 //!
-//! Commands are logged, quoted and cut short; output bytes and environment values
-//! never are. This room calls no other: rooms call it.
+//! Commands are logged quoted and truncated. Output bytes and environment values are never logged,
+//! except that the dialect `execute` can log the output of a job. This module calls
+//! no other module; the others call it.
 
 pub mod audit;
 pub mod events;
 pub mod exporter;
 pub mod labels;
-mod log_line;
+mod log_format;
 pub mod logging;
 pub mod names;
 #[cfg(feature = "otlp")]
@@ -29,5 +31,5 @@ pub use labels::{
     ActorKind, ApprovalStep, ErrorType, FreedReason, HostResource, HttpRefusalReason,
     RejectionReason, Transport, WaitReason,
 };
-pub use log_line::{LogFilter, LogFilterStatus};
+pub use logging::{LogFilter, LogFilterStatus};
 pub use queue_gauges::{LaneStats, QueueGauges, QueueStats, SeriesNames, TenantStats, UsageGauge};

@@ -1,7 +1,8 @@
-//! Spans for an OpenTelemetry collector: OTLP over HTTP, in batches, from a thread of its own.
+//! The export of spans to an OpenTelemetry collector: OTLP over HTTP, in batches, from a separate
+//! thread.
 //!
-//! Nobody waits for the collector. What it does not take in time is lost, and so is what does not
-//! fit into the queue while it is away.
+//! Nothing waits for the collector. Spans that it does not accept in time are lost, and so are spans
+//! that do not fit into the queue while it is unreachable.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,34 +20,34 @@ use thiserror::Error;
 
 use super::spans::{self, FinishedSpan, SpanAttribute, SpanKind};
 
-/// Spans that wait for the collector; further ones are lost.
+/// Spans that are queued for the collector; further spans are lost.
 const QUEUED_SPANS: usize = 2048;
 
 /// The time between two batches.
-const BATCH_TIME: Duration = Duration::from_secs(1);
+const BATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the last batch gets before the process ends without it.
-const FLUSH_TIME: Duration = Duration::from_secs(2);
+/// The time that the last batch gets before the process ends without it.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where a collector takes spans, below its address.
-const TRACES: &str = "v1/traces";
+/// The path below the collector's address that accepts spans.
+const TRACES_PATH: &str = "v1/traces";
 
 const SERVICE_NAME: &str = "service.name";
 
-/// How the name of a service begins that nobody named.
-const UNNAMED: &str = "unknown_service";
+/// The prefix of the default service name of the OpenTelemetry SDK.
+const DEFAULT_SERVICE_PREFIX: &str = "unknown_service";
 
-/// Why no span can be handed over.
+/// The error of an export that cannot be set up.
 #[derive(Debug, Error)]
 #[error(
     "spans cannot be exported to `{endpoint}`; check trace.otlp_endpoint and the variables OTEL_EXPORTER_OTLP_*"
 )]
-pub struct ExportError {
+pub struct SpanExportError {
     endpoint: String,
     source: ExporterBuildError,
 }
 
-impl ExportError {
+impl SpanExportError {
     /// The stable word that programs may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -54,50 +55,53 @@ impl ExportError {
     }
 }
 
-/// Hands over what is left when it is dropped, within two seconds.
+/// The running export. Dropping it sends the queued spans, within two seconds.
 #[derive(Debug)]
 #[must_use = "dropping the export ends it"]
-pub struct Export(Arc<BatchSpanProcessor>);
+pub struct SpanExport(Arc<BatchSpanProcessor>);
 
-impl Drop for Export {
+impl Drop for SpanExport {
     fn drop(&mut self) {
-        // Whether the collector took it all is told by whoever carries it there.
-        self.0.shutdown_with_timeout(FLUSH_TIME).ok();
+        // The HTTP client reports failures.
+        self.0.shutdown_with_timeout(FLUSH_TIMEOUT).ok();
     }
 }
 
-/// The address that spans are posted to, where the collector is at `endpoint`.
+/// Returns the address to post spans to, for the collector at `endpoint`.
 #[must_use]
 pub fn traces_url(endpoint: &str) -> String {
-    format!("{}/{TRACES}", endpoint.trim_end_matches('/'))
+    format!("{}/{TRACES_PATH}", endpoint.trim_end_matches('/'))
 }
 
-/// From now on every sampled span that ends is handed to the collector at `endpoint`, through
-/// `client`, which must not wait for ever.
+/// Starts to send every sampled span that ends to the collector at `endpoint`, through `client`,
+/// which must have a timeout.
 ///
 /// # Errors
-/// When the address, or a standard variable that says how to export, cannot be used.
-pub fn start(endpoint: &str, client: impl HttpClient + 'static) -> Result<Export, ExportError> {
-    let export = Export(Arc::new(processor(endpoint, client)?));
+/// Fails if the address or one of the variables `OTEL_EXPORTER_OTLP_*` is not valid.
+pub fn start(
+    endpoint: &str,
+    client: impl HttpClient + 'static,
+) -> Result<SpanExport, SpanExportError> {
+    let export = SpanExport(Arc::new(new_processor(endpoint, client)?));
     let processor = Arc::clone(&export.0);
-    let scope = scope();
-    spans::export_to(move |span| processor.on_end(data(span, scope.clone())));
+    let scope = instrumentation_scope();
+    spans::export_to(move |span| processor.on_end(to_span_data(span, scope.clone())));
     Ok(export)
 }
 
-fn processor(
+fn new_processor(
     endpoint: &str,
     client: impl HttpClient + 'static,
-) -> Result<BatchSpanProcessor, ExportError> {
+) -> Result<BatchSpanProcessor, SpanExportError> {
     let exporter = SpanExporter::builder()
         .with_http()
         .with_http_client(client)
         .with_endpoint(traces_url(endpoint))
         .build()
-        .map_err(|source| ExportError { endpoint: endpoint.to_owned(), source })?;
+        .map_err(|source| SpanExportError { endpoint: endpoint.to_owned(), source })?;
     let batches = BatchConfigBuilder::default()
         .with_max_queue_size(QUEUED_SPANS)
-        .with_scheduled_delay(BATCH_TIME)
+        .with_scheduled_delay(BATCH_INTERVAL)
         .build();
     let builder = BatchSpanProcessor::builder(exporter).with_batch_config(batches);
     let mut processor = builder.build();
@@ -105,17 +109,19 @@ fn processor(
     Ok(processor)
 }
 
-fn scope() -> InstrumentationScope {
+fn instrumentation_scope() -> InstrumentationScope {
     InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
         .with_version(env!("CARGO_PKG_VERSION"))
         .build()
 }
 
-/// Who tells of all this: what the standard variables say comes first.
+/// The attributes of this server. The standard OTEL variables take precedence for the service name.
 fn resource() -> Resource {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let told = Resource::builder().build().get(&Key::from_static_str(SERVICE_NAME));
-    let name = told.map(|name| name.to_string()).filter(|name| !name.starts_with(UNNAMED));
+    let configured = Resource::builder().build().get(&Key::from_static_str(SERVICE_NAME));
+    let name = configured
+        .map(|name| name.to_string())
+        .filter(|name| !name.starts_with(DEFAULT_SERVICE_PREFIX));
     Resource::builder()
         .with_service_name(name.unwrap_or_else(|| env!("CARGO_PKG_NAME").to_owned()))
         .with_attributes([
@@ -126,8 +132,8 @@ fn resource() -> Resource {
         .build()
 }
 
-/// A span that has just ended, as collectors know it.
-fn data(span: FinishedSpan, instrumentation_scope: InstrumentationScope) -> SpanData {
+/// Converts a span that has just ended into the form of the OpenTelemetry SDK.
+fn to_span_data(span: FinishedSpan, instrumentation_scope: InstrumentationScope) -> SpanData {
     let FinishedSpan { context, parent, name, kind, started, attributes, error } = span;
     let state = context.state.as_deref().and_then(|state| state.parse::<TraceState>().ok());
     let span_context = SpanContext::new(
@@ -141,7 +147,7 @@ fn data(span: FinishedSpan, instrumentation_scope: InstrumentationScope) -> Span
     SpanData {
         span_context,
         parent_span_id: parent.unwrap_or(wire::SpanId::INVALID),
-        // Whoever waits for an answer is another process.
+        // The client that waits for the reply is another process.
         parent_span_is_remote: parent.is_some() && kind == SpanKind::Server,
         span_kind: match kind {
             SpanKind::Server => wire::SpanKind::Server,
@@ -150,7 +156,7 @@ fn data(span: FinishedSpan, instrumentation_scope: InstrumentationScope) -> Span
         name: Cow::Owned(name),
         start_time: started,
         end_time: SystemTime::now(),
-        attributes: attributes.into_iter().map(|(key, value)| attribute(key, value)).collect(),
+        attributes: attributes.into_iter().map(|(key, value)| to_key_value(key, value)).collect(),
         dropped_attributes_count: 0,
         events: SpanEvents::default(),
         links: SpanLinks::default(),
@@ -159,7 +165,7 @@ fn data(span: FinishedSpan, instrumentation_scope: InstrumentationScope) -> Span
     }
 }
 
-fn attribute(key: &'static str, value: SpanAttribute) -> KeyValue {
+fn to_key_value(key: &'static str, value: SpanAttribute) -> KeyValue {
     let value = match value {
         SpanAttribute::Text(text) => Value::from(text),
         SpanAttribute::Number(number) => Value::from(number),
@@ -176,11 +182,11 @@ mod tests {
     use hyper::{Request, Response};
     use opentelemetry_http::HttpError;
 
-    /// A way to a collector that takes what it is given and never answers.
+    /// A client whose collector never answers.
     #[derive(Debug)]
-    struct Mute;
+    struct SilentCollector;
 
-    impl HttpClient for Mute {
+    impl HttpClient for SilentCollector {
         fn send_bytes<'life0, 'async_trait>(
             &'life0 self,
             _: Request<Bytes>,
@@ -193,7 +199,7 @@ mod tests {
         }
     }
 
-    fn ended(kind: SpanKind, parent: Option<&TraceContext>) -> FinishedSpan {
+    fn finished(kind: SpanKind, parent: Option<&TraceContext>) -> FinishedSpan {
         FinishedSpan {
             context: parent.map_or_else(TraceContext::root, TraceContext::child),
             parent: parent.map(|parent| parent.span_id),
@@ -208,9 +214,9 @@ mod tests {
     #[test]
     fn a_span_keeps_its_place_in_its_trace() {
         let parent = TraceContext { state: Some("a=1".into()), ..TraceContext::root() };
-        let span = ended(SpanKind::Server, Some(&parent));
+        let span = finished(SpanKind::Server, Some(&parent));
         let context = span.context.clone();
-        let sent = data(span, scope());
+        let sent = to_span_data(span, instrumentation_scope());
         assert_eq!(sent.span_context.trace_id().to_bytes(), context.trace_id.bytes());
         assert_eq!(sent.span_context.span_id().to_bytes(), context.span_id.bytes());
         assert_eq!(sent.parent_span_id.to_bytes(), parent.span_id.bytes());
@@ -218,25 +224,28 @@ mod tests {
         assert!(sent.parent_span_is_remote && sent.span_context.is_sampled());
         assert_eq!(sent.attributes[0], KeyValue::new("job", 7));
         assert_eq!((sent.status, sent.span_kind), (Status::Unset, wire::SpanKind::Server));
-        let failed = FinishedSpan { error: Some("lost".into()), ..ended(SpanKind::Internal, None) };
-        let sent = data(failed, scope());
+        let failed =
+            FinishedSpan { error: Some("lost".into()), ..finished(SpanKind::Internal, None) };
+        let sent = to_span_data(failed, instrumentation_scope());
         assert_eq!(sent.status, Status::error("lost"));
         assert_eq!(sent.parent_span_id, wire::SpanId::INVALID);
         assert!(!sent.parent_span_is_remote);
     }
 
     #[test]
-    fn nobody_waits_for_a_collector_that_never_answers() {
-        let export = Export(Arc::new(processor("http://localhost:4318/", Mute).unwrap()));
+    fn nothing_waits_for_a_collector_that_never_answers() {
+        let processor = new_processor("http://localhost:4318/", SilentCollector).unwrap();
+        let export = SpanExport(Arc::new(processor));
         for _ in 0..2 * QUEUED_SPANS {
-            export.0.on_end(data(ended(SpanKind::Internal, None), scope()));
+            let span = finished(SpanKind::Internal, None);
+            export.0.on_end(to_span_data(span, instrumentation_scope()));
         }
-        drop(export); // returns although nothing was taken
+        drop(export); // returns although the collector accepted nothing
     }
 
     #[test]
-    fn what_is_no_address_is_refused_by_name() {
-        let error = processor("http://[", Mute).unwrap_err();
+    fn the_error_for_a_bad_address_names_it() {
+        let error = new_processor("http://[", SilentCollector).unwrap_err();
         assert_eq!(error.code(), "otlp_export");
         assert!(error.to_string().contains("`http://[`"), "{error}");
         assert_eq!(traces_url("http://c:4318/otlp/"), "http://c:4318/otlp/v1/traces");

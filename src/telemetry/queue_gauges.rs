@@ -1,8 +1,8 @@
-//! What the queue knows of itself, as gauges.
+//! Gauges of the queue, its lanes and its tenants.
 //!
-//! Lanes and tenants have names of their own, so their series cannot be listed in the program.
-//! [`QueueGauges`] is told those that are configured, and makes series for them alone: whatever
-//! other names turn up are counted together as `other`.
+//! The names of lanes and tenants are configured, so the program cannot list their series.
+//! [`QueueGauges`] gets the configured names and registers series for them alone. All other names
+//! are counted together as `other`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -12,93 +12,89 @@ use super::labels::{OTHER, WaitReason, key};
 use super::names::{Counter, Gauge, jobs, lanes, queue, tenants};
 use crate::ids::TenantId;
 
-const LANES: [(Gauge, Gauge); 2] =
+const LANE_GAUGES: [(Gauge, Gauge); 2] =
     [(lanes::RUNNING, lanes::RUNNING_LIMIT), (lanes::QUEUED, lanes::QUEUED_LIMIT)];
 
-const TENANTS: [(Gauge, Gauge); 4] = [
+const TENANT_GAUGES: [(Gauge, Gauge); 4] = [
     (tenants::RUNNING, tenants::RUNNING_LIMIT),
     (tenants::QUEUED, tenants::QUEUED_LIMIT),
     (tenants::STORED, tenants::STORED_LIMIT),
     (tenants::CPU, tenants::CPU_LIMIT),
 ];
 
-/// What tenants did, which events count.
-const DEEDS: [Counter; 4] =
+/// The counters by tenant. Events increment them.
+const TENANT_COUNTERS: [Counter; 4] =
     [tenants::SUBMITTED, tenants::REJECTED, tenants::FINISHED, tenants::OUTPUT];
 
-/// How much of something there is, and how much there may be.
+/// The used amount of something and its limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UsageGauge {
-    /// How much there is.
     pub used: u64,
-    /// How much there may be; `None` = no bound.
+    /// `None` = no limit.
     pub limit: Option<u64>,
 }
 
-/// What is going on in one lane.
+/// The numbers of one lane.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LaneStats {
-    /// Its name.
     pub name: String,
-    /// Jobs that run.
+    /// Running jobs.
     pub running: UsageGauge,
-    /// Jobs that wait.
+    /// Queued jobs.
     pub queued: UsageGauge,
-    /// Whether somebody has paused it by itself.
+    /// `true` if an operator has paused this lane.
     pub is_paused: bool,
 }
 
-/// What one tenant uses.
+/// The numbers of one tenant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TenantStats {
-    /// Its name.
     pub name: String,
-    /// Jobs that run.
+    /// Running jobs.
     pub running: UsageGauge,
-    /// Jobs that wait.
+    /// Queued jobs.
     pub queued: UsageGauge,
-    /// Bytes of output that are held.
+    /// Bytes of stored output.
     pub stored: UsageGauge,
-    /// Seconds of CPU time in the last hour.
+    /// CPU seconds of the last hour.
     pub cpu: UsageGauge,
 }
 
-/// What is going on in the queue at one moment. How much runs and waits in all is counted as it
-/// happens, and so is pressure.
+/// The numbers of the queue at one moment. Events count the totals of running and queued jobs, and
+/// pressure.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueStats {
-    /// Jobs that may run at one time.
+    /// Jobs that may run at once.
     pub slots: u64,
     /// Jobs that may wait.
     pub max_queued: u64,
-    /// Whether somebody has paused the queue.
+    /// `true` if an operator has paused the queue.
     pub is_paused: bool,
-    /// Whether no new jobs are taken.
+    /// `true` if the server accepts no new jobs.
     pub is_draining: bool,
-    /// Jobs that wait, by what they wait for.
+    /// Queued jobs by the reason why they wait.
     pub waiting: BTreeMap<WaitReason, u64>,
-    /// How long the job that waits longest has waited.
+    /// The waiting time of the job that has waited longest.
     pub oldest: Option<Duration>,
-    /// How long a new job would wait, where that can be told.
+    /// The estimated waiting time of a new job, if there is an estimate.
     pub estimate: Option<Duration>,
-    /// Every lane.
     pub lanes: Vec<LaneStats>,
-    /// Every tenant that has a job, stores something, or is configured.
+    /// Every tenant that is configured, has a job or has stored output.
     pub tenants: Vec<TenantStats>,
 }
 
 /// The gauges of the queue, its lanes and its tenants.
 ///
-/// Invariant: each series has a name that was [made known](QueueGauges::add_names), of which there are
-/// only so many of each kind, or stands for all `other`s.
+/// Invariant: the name of each series was [added](QueueGauges::add_names), or is `other`. At most
+/// [`MAX_NAMES`] of each kind are added.
 #[derive(Debug)]
 pub struct QueueGauges {
     names: SharedNames,
 }
 
 impl QueueGauges {
-    /// Makes the series of these names, at zero, and has events count tenants by them. Call once;
-    /// the exporter has to be installed by then.
+    /// Registers the series of these names, at zero, and makes events count tenants by them. Call it
+    /// once, after the exporter is installed.
     #[must_use]
     pub fn install(names: SeriesNames) -> Self {
         let gauges = Self::new(names);
@@ -106,61 +102,62 @@ impl QueueGauges {
         gauges
     }
 
-    /// Makes the series of these names, at zero.
+    /// Registers the series of these names, at zero.
     pub(super) fn new(names: SeriesNames) -> Self {
-        let gauges = Self { names: Arc::new(RwLock::new(SeriesNames::others())) };
+        let gauges = Self { names: Arc::new(RwLock::new(SeriesNames::only_other())) };
         gauges.add_names(names);
         gauges
     }
 
-    /// Makes the series of further names, at zero. Those that are known stay: Prometheus takes a
-    /// series that vanishes for a server that is gone.
+    /// Registers the series of further names, at zero. Earlier names stay: Prometheus would treat a
+    /// series that disappears like a server that is gone.
     pub fn add_names(&self, new: SeriesNames) {
         let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
         names.add(new);
-        show_named(&names, &[], &[]);
+        update_named(&names, &[], &[]);
         for tenant in &names.tenants {
-            for deed in DEEDS {
-                // Nothing was done; but from now on the series is there.
-                deed.with_name(key::TENANT, tenant).increment(0);
+            for counter in TENANT_COUNTERS {
+                // The increment by zero registers the series.
+                counter.with_name(key::TENANT, tenant).increment(0);
             }
         }
     }
 
     /// Sets every gauge.
-    pub fn update(&self, figures: &QueueStats) {
+    pub fn update(&self, stats: &QueueStats) {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
-        show_whole(figures);
-        show_named(&names, &figures.lanes, &figures.tenants);
+        update_totals(stats);
+        update_named(&names, &stats.lanes, &stats.tenants);
     }
 }
 
-fn show_named(names: &SeriesNames, lanes: &[LaneStats], tenants: &[TenantStats]) {
+fn update_named(names: &SeriesNames, lanes: &[LaneStats], tenants: &[TenantStats]) {
     for name in &names.lanes {
         let is_paused = lanes.iter().any(|lane| lane.name == *name && lane.is_paused);
         let gauge = lanes::PAUSED.with_name(key::LANE, name);
         gauge.set(f64::from(u8::from(is_paused)));
     }
     let lanes = lanes.iter().map(|lane| (&*lane.name, [lane.running, lane.queued]));
-    show_each(key::LANE, LANES, folded(&names.lanes, lanes));
+    set_usage(key::LANE, LANE_GAUGES, fold_unknown(&names.lanes, lanes));
     let tenants = tenants.iter().map(|tenant| {
         let TenantStats { name, running, queued, stored, cpu } = tenant;
         (&**name, [*running, *queued, *stored, *cpu])
     });
-    show_each(key::TENANT, TENANTS, folded(&names.tenants, tenants));
+    set_usage(key::TENANT, TENANT_GAUGES, fold_unknown(&names.tenants, tenants));
 }
 
-/// The figures under the names that are known. What belongs to others is added up, and has no
-/// limit: each of them has its own.
-fn folded<'n, const N: usize>(
+/// Returns the usage of each known name, and under `other` the sum over all other names. The sum has
+/// no limit, since each of these names has its own.
+fn fold_unknown<'n, const N: usize>(
     known: &BTreeSet<String>,
-    figures: impl Iterator<Item = (&'n str, [UsageGauge; N])>,
+    stats: impl Iterator<Item = (&'n str, [UsageGauge; N])>,
 ) -> BTreeMap<&str, [UsageGauge; N]> {
     let nothing = [UsageGauge::default(); N];
-    let mut shown: BTreeMap<&str, _> = known.iter().map(|name| (&**name, nothing)).collect();
+    let mut usages_by_name: BTreeMap<&str, _> =
+        known.iter().map(|name| (&**name, nothing)).collect();
     let mut others = nothing;
-    for (name, usages) in figures {
-        match shown.get_mut(name).filter(|_| name != OTHER) {
+    for (name, usages) in stats {
+        match usages_by_name.get_mut(name).filter(|_| name != OTHER) {
             Some(own) => *own = usages,
             None => {
                 for (sum, usage) in others.iter_mut().zip(usages) {
@@ -169,16 +166,16 @@ fn folded<'n, const N: usize>(
             }
         }
     }
-    shown.insert(OTHER, others);
-    shown
+    usages_by_name.insert(OTHER, others);
+    usages_by_name
 }
 
-fn show_each<const N: usize>(
+fn set_usage<const N: usize>(
     label: &'static str,
     gauges: [(Gauge, Gauge); N],
-    shown: BTreeMap<&str, [UsageGauge; N]>,
+    usages_by_name: BTreeMap<&str, [UsageGauge; N]>,
 ) {
-    for (name, usages) in shown {
+    for (name, usages) in usages_by_name {
         for ((used, limit), usage) in gauges.into_iter().zip(usages) {
             let set = |gauge: Gauge, value: u64| gauge.with_name(label, name).set(value as f64);
             set(used, usage.used);
@@ -187,46 +184,43 @@ fn show_each<const N: usize>(
     }
 }
 
-fn show_whole(figures: &QueueStats) {
-    jobs::RUNNING_LIMIT.unlabeled().set(figures.slots as f64);
-    jobs::QUEUED_LIMIT.unlabeled().set(figures.max_queued as f64);
-    queue::PAUSED.set_flag(figures.is_paused);
-    queue::DRAINING.set_flag(figures.is_draining);
+fn update_totals(stats: &QueueStats) {
+    jobs::RUNNING_LIMIT.unlabeled().set(stats.slots as f64);
+    jobs::QUEUED_LIMIT.unlabeled().set(stats.max_queued as f64);
+    queue::PAUSED.set_flag(stats.is_paused);
+    queue::DRAINING.set_flag(stats.is_draining);
     for reason in WaitReason::ALL {
-        let jobs = figures.waiting.get(&reason).copied().unwrap_or(0);
+        let jobs = stats.waiting.get(&reason).copied().unwrap_or(0);
         let gauge = queue::WAITING.with_label((key::REASON, reason.word()));
         gauge.set(jobs as f64);
     }
     let seconds = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64();
-    queue::OLDEST_AGE.unlabeled().set(seconds(figures.oldest));
-    queue::WAIT_ESTIMATE.unlabeled().set(seconds(figures.estimate));
+    queue::OLDEST_AGE.unlabeled().set(seconds(stats.oldest));
+    queue::WAIT_ESTIMATE.unlabeled().set(seconds(stats.estimate));
 }
 
-// Lanes and tenants that metrics name; all others count as `other`.
-//
-// Series of names that come from outside would have no bound. Those that are configured have.
+// The names of lanes and tenants that have their own series. Names from clients would create an
+// unbounded number of series, so only configured names get one.
 
-/// Names of one kind that get series of their own; the rest count as `other`.
+/// The number of names of each kind that get their own series; further names count as `other`.
 const MAX_NAMES: usize = 200;
 
-/// Names that get series of their own.
+/// The lanes and tenants that have their own series.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SeriesNames {
-    /// Of lanes.
     pub lanes: BTreeSet<String>,
-    /// Of tenants.
     pub tenants: BTreeSet<String>,
 }
 
 impl SeriesNames {
-    /// Nobody but the others.
-    pub(super) fn others() -> Self {
-        let others = || BTreeSet::from([OTHER.to_owned()]);
-        Self { lanes: others(), tenants: others() }
+    /// Only the name `other`.
+    fn only_other() -> Self {
+        let other = || BTreeSet::from([OTHER.to_owned()]);
+        Self { lanes: other(), tenants: other() }
     }
 
-    /// Takes further names in, as long as there are not too many. Those that are known stay.
-    pub(super) fn add(&mut self, new: Self) {
+    /// Adds names, up to [`MAX_NAMES`] of each kind. Earlier names stay.
+    fn add(&mut self, new: Self) {
         for (known, new) in [(&mut self.lanes, new.lanes), (&mut self.tenants, new.tenants)] {
             let free = (MAX_NAMES + 1).saturating_sub(known.len());
             let new: Vec<String> = new.into_iter().filter(|name| !known.contains(name)).collect();
@@ -234,27 +228,27 @@ impl SeriesNames {
         }
     }
 
-    /// What a tenant is counted as.
-    pub(super) fn label_of(&self, tenant: TenantId) -> &'static str {
+    /// The label value under which a tenant is counted.
+    fn tenant_label(&self, tenant: TenantId) -> &'static str {
         if self.tenants.contains(tenant.name()) { tenant.name() } else { OTHER }
     }
 }
 
-/// Names that are read at every event and change with a reload.
-pub(super) type SharedNames = Arc<RwLock<SeriesNames>>;
+/// The names are read at every event and change with a reload.
+type SharedNames = Arc<RwLock<SeriesNames>>;
 
-/// Those that events count by. There is one recorder in a process, and so there is one of these.
-static OF_EVENTS: OnceLock<SharedNames> = OnceLock::new();
+/// The names that events use. A process has one metrics recorder, and so one set of names.
+static EVENT_NAMES: OnceLock<SharedNames> = OnceLock::new();
 
-/// From now on events count tenants by these names. The first ones stay.
-pub(super) fn use_for_events(names: &SharedNames) {
-    OF_EVENTS.set(Arc::clone(names)).ok();
+/// Makes events count tenants by these names. Only the first call has an effect.
+fn use_for_events(names: &SharedNames) {
+    EVENT_NAMES.set(Arc::clone(names)).ok();
 }
 
-/// What events count a tenant as.
-pub(super) fn label_of(tenant: TenantId) -> &'static str {
-    OF_EVENTS.get().map_or(OTHER, |names| {
-        names.read().unwrap_or_else(PoisonError::into_inner).label_of(tenant)
+/// The label value under which events count a tenant.
+pub(super) fn tenant_label(tenant: TenantId) -> &'static str {
+    EVENT_NAMES.get().map_or(OTHER, |names| {
+        names.read().unwrap_or_else(PoisonError::into_inner).tenant_label(tenant)
     })
 }
 
@@ -273,31 +267,34 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_not_known_is_added_up_without_a_limit() {
+    fn unknown_names_are_summed_without_a_limit() {
         let known = names(["a", "b", OTHER]);
-        let figures = [("a", usage(1, 10)), ("c", usage(2, 10)), ("d", usage(3, 10))];
-        let shown = folded(&known, figures.into_iter());
+        let stats = [("a", usage(1, 10)), ("c", usage(2, 10)), ("d", usage(3, 10))];
+        let usages_by_name = fold_unknown(&known, stats.into_iter());
         let others = [UsageGauge { used: 5, limit: None }];
         let expected = [("a", usage(1, 10)), ("b", [UsageGauge::default()]), (OTHER, others)];
-        assert_eq!(shown, BTreeMap::from(expected));
+        assert_eq!(usages_by_name, BTreeMap::from(expected));
     }
 
     #[test]
-    fn a_tenant_that_is_called_other_is_one_of_them() {
-        let figures = [(OTHER, usage(2, 10)), ("x", usage(1, 10))];
+    fn a_tenant_with_the_name_other_counts_as_other() {
+        let stats = [(OTHER, usage(2, 10)), ("x", usage(1, 10))];
         let known = names([OTHER]);
-        let shown = folded(&known, figures.into_iter());
-        assert_eq!(shown, BTreeMap::from([(OTHER, [UsageGauge { used: 3, limit: None }])]));
+        let usages_by_name = fold_unknown(&known, stats.into_iter());
+        assert_eq!(
+            usages_by_name,
+            BTreeMap::from([(OTHER, [UsageGauge { used: 3, limit: None }])])
+        );
     }
 }
 
 #[cfg(test)]
-mod known_tests {
+mod names_tests {
     use super::*;
 
     #[test]
-    fn names_have_a_bound_that_reloads_cannot_pass() {
-        let mut known = SeriesNames::others();
+    fn reloads_cannot_exceed_the_bound_on_names() {
+        let mut known = SeriesNames::only_other();
         for round in 0..10 {
             let tenants = (0..50).map(|number| format!("t{round}-{number}")).collect();
             known.add(SeriesNames { tenants, lanes: ["build".to_owned()].into() });
@@ -306,10 +303,10 @@ mod known_tests {
     }
 
     #[test]
-    fn whoever_is_not_configured_is_one_of_the_others() {
-        let mut known = SeriesNames::others();
+    fn an_unconfigured_tenant_counts_as_other() {
+        let mut known = SeriesNames::only_other();
         known.add(SeriesNames { tenants: ["ci".to_owned()].into(), lanes: BTreeSet::new() });
-        let label = |name| known.label_of(TenantId::parse(name).unwrap());
+        let label = |name| known.tenant_label(TenantId::parse(name).unwrap());
         assert_eq!(["ci", "stranger", OTHER].map(label), ["ci", OTHER, OTHER]);
     }
 }

@@ -1,7 +1,7 @@
-//! Spans: what is being done, from its beginning to its end, and to which trace it belongs.
+//! Trace spans.
 //!
-//! A span is known to the log, where every line that is written inside it names its trace, and
-//! to whatever exports spans, if anything does.
+//! Each log line that is written inside a span carries the trace id of the span. A finished span
+//! goes to the exporter, if there is one.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -9,52 +9,45 @@ use std::time::SystemTime;
 
 use crate::trace::{SpanId, TraceContext, TraceId};
 
-/// Whether this program can hand spans to a collector (`trace.otlp_endpoint`).
+/// `true` if this build can export spans to a collector (`trace.otlp_endpoint`).
 pub const OTLP_BUILT_IN: bool = cfg!(feature = "otlp");
 
-/// Something that is being done. Dropping it ends it.
+/// A span of a trace. Dropping it ends it.
 #[derive(Debug)]
 #[must_use = "dropping the span ends it"]
 pub struct TraceSpan {
     context: TraceContext,
-    ended: Option<Box<FinishedSpan>>,
+    /// The data for the exporter; `None` if the span is not exported.
+    data: Option<Box<FinishedSpan>>,
     log: tracing::Span,
 }
 
-/// What is known of a span once it is over.
+/// A span that has ended, as the exporter gets it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedSpan {
-    /// Where it stands in its trace.
     pub context: TraceContext,
-    /// The span that it is a part of.
     pub parent: Option<SpanId>,
-    /// What was done.
     pub name: String,
-    /// On whose behalf.
     pub kind: SpanKind,
-    /// When it began.
     pub started: SystemTime,
-    /// Particulars.
     pub attributes: Vec<(&'static str, SpanAttribute)>,
-    /// What went wrong, if anything did.
+    /// The error, if the operation failed.
     pub error: Option<String>,
 }
 
-/// On whose behalf something is done.
+/// The kind of a span in OpenTelemetry's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpanKind {
-    /// A client waits for it.
+    /// A request that a client waits for.
     Server,
-    /// It goes on by itself.
+    /// Work inside the server.
     Internal,
 }
 
-/// The value of a particular.
+/// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SpanAttribute {
-    /// A text.
     Text(String),
-    /// A number.
     Number(i64),
 }
 
@@ -71,13 +64,13 @@ impl From<i64> for SpanAttribute {
 }
 
 impl TraceSpan {
-    /// Begins something that is a part of `parent`, or the beginning of a trace of its own.
+    /// Starts a child span of `parent`, or the root span of a new trace.
     pub fn start(kind: SpanKind, name: String, parent: Option<&TraceContext>) -> Self {
-        let context = parent.map_or_else(root, TraceContext::child);
+        let context = parent.map_or_else(new_root, TraceContext::child);
         let log = log_span_for(&context);
-        // Nobody keeps particulars that nobody will read.
-        let is_wanted = context.is_sampled && SINK.get().is_some();
-        let ended = is_wanted.then(|| {
+        // The span collects no data if nobody exports it.
+        let is_exported = context.is_sampled && SINK.get().is_some();
+        let data = is_exported.then(|| {
             Box::new(FinishedSpan {
                 context: context.clone(),
                 parent: parent.map(|parent| parent.span_id),
@@ -88,40 +81,39 @@ impl TraceSpan {
                 error: None,
             })
         });
-        Self { context, ended, log }
+        Self { context, data, log }
     }
 
-    /// Where it stands in its trace.
     #[must_use]
     pub const fn context(&self) -> &TraceContext {
         &self.context
     }
 
-    /// What log lines are written in.
+    /// The `tracing` span in which log lines of this span are written.
     #[must_use]
     pub const fn log(&self) -> &tracing::Span {
         &self.log
     }
 
-    /// Notes a particular.
     pub fn set_attribute(&mut self, key: &'static str, value: impl Into<SpanAttribute>) {
-        if let Some(ended) = &mut self.ended {
-            ended.attributes.push((key, value.into()));
+        if let Some(data) = &mut self.data {
+            data.attributes.push((key, value.into()));
         }
     }
 
-    /// Notes that it went wrong.
+    /// Marks the span as failed.
     pub fn set_error(&mut self, why: &dyn fmt::Display) {
-        if let Some(ended) = &mut self.ended {
-            ended.error = Some(why.to_string());
+        if let Some(data) = &mut self.data {
+            data.error = Some(why.to_string());
         }
     }
 }
 
-/// What log lines are written in that belong to this place in a trace, also once its span is over.
+/// Returns a `tracing` span whose log lines carry the ids of `context`. The trace span itself may have
+/// ended already.
 #[must_use]
 pub fn log_span_for(context: &TraceContext) -> tracing::Span {
-    // An error's level: no filter that lets a line through hides where it belongs.
+    // The level is error, so that no filter that lets a line through hides its ids.
     let trace_id = context.trace_id.number();
     let span_id = context.span_id.number();
     tracing::error_span!("span", trace_id, span_id)
@@ -129,47 +121,46 @@ pub fn log_span_for(context: &TraceContext) -> tracing::Span {
 
 impl Drop for TraceSpan {
     fn drop(&mut self) {
-        if let (Some(ended), Some(sink)) = (self.ended.take(), SINK.get()) {
-            sink(*ended);
+        if let (Some(data), Some(sink)) = (self.data.take(), SINK.get()) {
+            sink(*data);
         }
     }
 }
 
-static SHARE: OnceLock<f64> = OnceLock::new();
+static SAMPLE_RATIO: OnceLock<f64> = OnceLock::new();
 
-/// Of the traces that begin here, this share is exported, from 0 to 1; where nobody says, all are.
-/// What others began is exported as they wish. The first word stays.
-pub fn set_sample_ratio(share: f64) {
-    // A second setting cannot hold for traces that have begun.
-    SHARE.set(share).ok();
+/// Sets the fraction of traces that this server samples, from 0 to 1; the default is 1. It applies to
+/// traces that start here; a client that sends a trace context decides for its own traces. Only the
+/// first call has an effect, since a change could not apply to traces that have started.
+pub fn set_sample_ratio(ratio: f64) {
+    SAMPLE_RATIO.set(ratio).ok();
 }
 
-/// The beginning of a trace, of which the others then know whether it is exported.
-fn root() -> TraceContext {
+/// Starts a trace and decides whether it is sampled; all its spans inherit the decision.
+fn new_root() -> TraceContext {
     let context = TraceContext::root();
-    let share = SHARE.get().copied().unwrap_or(1.0);
-    TraceContext { is_sampled: is_within(context.trace_id, share), ..context }
+    let ratio = SAMPLE_RATIO.get().copied().unwrap_or(1.0);
+    TraceContext { is_sampled: is_sampled(context.trace_id, ratio), ..context }
 }
 
-/// Whether a trace is in this share of all: the same everywhere, because its number decides.
-fn is_within(trace: TraceId, share: f64) -> bool {
-    // The last seven bytes, which the standard wants to be random.
+/// `true` if a trace is in the sampled fraction. Only its id decides, so every server decides alike.
+fn is_sampled(trace: TraceId, ratio: f64) -> bool {
+    // The W3C standard requires the last seven bytes to be random.
     let [_, _, _, _, _, _, _, _, _, end @ ..] = trace.bytes();
     let number = end.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-    (number as f64) < share * (1_u64 << 56) as f64
+    (number as f64) < ratio * (1_u64 << 56) as f64
 }
 
 type SpanSink = Box<dyn Fn(FinishedSpan) + Send + Sync>;
 
 static SINK: OnceLock<SpanSink> = OnceLock::new();
 
-/// From now on every sampled span that ends is handed to `sink`. The first one stays.
+/// Passes every sampled span that ends from now on to `sink`. Only the first call has an effect.
 pub fn export_to(sink: impl Fn(FinishedSpan) + Send + Sync + 'static) {
-    // A second exporter would get what the first one gets already.
     SINK.set(Box::new(sink)).ok();
 }
 
-/// Spans that ended, for tests: there is one sink, and it serves them all.
+/// Records finished spans for tests, which share the one sink of the process.
 #[cfg(test)]
 pub(crate) mod recorded {
     use std::sync::Mutex;
@@ -177,17 +168,17 @@ pub(crate) mod recorded {
     use super::{FinishedSpan, export_to};
     use crate::trace::TraceId;
 
-    static KEPT: Mutex<Vec<FinishedSpan>> = Mutex::new(Vec::new());
+    static RECORDED: Mutex<Vec<FinishedSpan>> = Mutex::new(Vec::new());
 
-    /// From now on spans are kept when they end.
+    /// Starts recording finished spans.
     pub(crate) fn start() {
-        export_to(|span| KEPT.lock().unwrap().push(span));
+        export_to(|span| RECORDED.lock().unwrap().push(span));
     }
 
-    /// Those of one trace that have ended.
+    /// Returns the finished spans of one trace.
     pub(crate) fn spans_of_trace(trace: TraceId) -> Vec<FinishedSpan> {
-        let kept = KEPT.lock().unwrap();
-        kept.iter().filter(|span| span.context.trace_id == trace).cloned().collect()
+        let spans = RECORDED.lock().unwrap();
+        spans.iter().filter(|span| span.context.trace_id == trace).cloned().collect()
     }
 }
 
@@ -196,15 +187,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_of_all_traces_is_sampled_and_each_is_or_is_not() {
+    fn the_sample_ratio_selects_that_fraction_of_traces_by_their_ids() {
         let traces: Vec<_> = (0..4000).map(|_| TraceContext::root().trace_id).collect();
-        let within = |share: f64| {
-            traces.iter().copied().filter(|trace| is_within(*trace, share)).collect::<Vec<_>>()
+        let sampled = |ratio: f64| {
+            traces.iter().copied().filter(|trace| is_sampled(*trace, ratio)).collect::<Vec<_>>()
         };
-        assert_eq!(within(0.0).len(), 0);
-        assert_eq!(within(1.0).len(), traces.len());
-        let (tenth, half) = (within(0.1), within(0.5));
+        assert_eq!(sampled(0.0).len(), 0);
+        assert_eq!(sampled(1.0).len(), traces.len());
+        let (tenth, half) = (sampled(0.1), sampled(0.5));
         assert!((1500..2500).contains(&half.len()), "{}", half.len());
-        assert!(tenth.iter().all(|trace| half.contains(trace)), "a larger share holds a smaller");
+        assert!(
+            tenth.iter().all(|trace| half.contains(trace)),
+            "a larger ratio includes a smaller"
+        );
     }
 }

@@ -420,7 +420,7 @@ fn lines_that_could_not_be_written_are_counted() {
     yard.run("touch made");
     assert!(yard.work().join("made").exists(), "work goes on");
     eventually("the decision and the ending are counted", || failures(&mut yard) >= 2);
-    eventually("it is said", || yard.talk().contains("audit log cannot be written"));
+    eventually("it is said", || yard.talk().contains("audit log not written"));
 }
 
 #[test]

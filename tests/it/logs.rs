@@ -70,7 +70,7 @@ fn a_filter_that_changes_in_the_file_holds_without_a_restart() {
 
     yard.sandbox().write("config.toml", "[log]\nfilter = \"debgu\"\n");
     yard.signal(Signal::HUP);
-    yard.expect_talk("reload refused, the old settings hold");
+    yard.expect_talk("reload refused, the old settings stay in force");
     yard.expect_talk("did you mean `debug`?");
     assert_eq!(level(&yard), "debug");
 }

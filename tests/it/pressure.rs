@@ -49,7 +49,7 @@ fn stalling_yard(cpu: u8, marker: &Marker) -> Option<(Yard, u64)> {
     let loops = start_loops(&mut yard, marker);
     if host_pressure().is_none() {
         eprintln!("this host has no pressure stall information: that it is missed is checked");
-        yard.expect_talk("pressure is not watched");
+        yard.expect_talk("pressure cannot be measured");
         assert!(yard.run("echo at once").text().contains("at once"));
         return None;
     }
@@ -111,7 +111,7 @@ fn when_the_host_stalls_no_longer_starts_go_on() {
         if is_held(&mut yard) { is_busy.then_some(false) } else { Some(true) }
     });
     if is_quiet {
-        yard.expect_talk("starts go on, no pressure holds them back");
+        yard.expect_talk("starts no longer held back by pressure");
     } else {
         eprintln!("others keep this host busy: only that starts stay held is checked");
         assert!(is_held(&mut yard));
@@ -128,7 +128,7 @@ fn a_level_that_is_taken_away_lets_jobs_start_without_a_restart() {
     let waiting = yard.start("echo went on");
     yard.sandbox().write("config.toml", &levels(0));
     yard.signal(Signal::HUP);
-    yard.expect_talk("starts go on");
+    yard.expect_talk("starts no longer held back");
     let done = yard.call("wait_jobs", json!({"jobs": [waiting], "wait_s": 50})).ok();
     assert!(done.verdict().contains("exit 0"), "{}", done.verdict());
     assert_eq!(yard.metric("shellyard_starts_held"), 0.0);
@@ -179,7 +179,7 @@ fn a_kernel_that_tells_no_pressure_is_named_by_doctor_and_in_the_log() {
     let ran = output_of(without_psi(&sandbox, "run -- echo fine"), "");
     assert_eq!(text(&ran.stdout), "fine\n");
     let said = text(&ran.stderr);
-    assert_eq!(said.matches("pressure is not watched").count(), 1, "{said}");
+    assert_eq!(said.matches("pressure cannot be measured").count(), 1, "{said}");
 }
 
 fn pressure_finding(json: &str) -> Value {

@@ -155,6 +155,6 @@ fn sigterm_ends_a_server_whose_threads_are_all_stuck() {
     let status = yard.wait_exit();
     stopper.wait().expect("it ends with what it stopped");
     assert_eq!(status.code(), Some(1), "an end that was forced: {status}");
-    assert!(yard.talk().contains("did not end in time"), "{}", yard.talk());
+    assert!(yard.talk().contains("shutdown took too long"), "{}", yard.talk());
     marker.wait_gone();
 }

@@ -153,8 +153,8 @@ fn at_a_cap_the_job_runs_on_and_what_was_dropped_is_named_until_room_comes_back(
     let tier = |tier: &str| counted(&format!("shellyard_output_stored_bytes{{tier=\"{tier}\"}}"));
     let stored: f64 = ["memory", "disk", "compressed"].map(tier).iter().sum();
     assert!(0.0 < stored && stored <= 300.0 * 1024.0, "{stored}");
-    yard.expect_talk("output dropped, the job goes on");
-    assert_eq!(yard.talk().matches("output dropped, the job goes on").count(), 1);
+    yard.expect_talk("output dropped, the job continues");
+    assert_eq!(yard.talk().matches("output dropped, the job continues").count(), 1);
     // A finished job is forgotten for the next, and its room is free.
     yard.run("true");
     let later = write(&mut yard, job, 50_000);
@@ -500,7 +500,7 @@ fn a_place_that_cannot_be_written_stops_no_server_unless_the_audit_log_is_a_must
     let mut refused = Launch::stdio().config(&refuse).start_silent();
     assert!(!refused.wait_exit().success());
     let mut yard = Launch::http().structured().config(&config).start();
-    yard.expect_talk("audit log cannot be written");
+    yard.expect_talk("audit log not written");
     assert_eq!(yard.run("true")["exit_code"], 0);
     let failures = |yard: &mut Yard| {
         let metrics = yard.metrics();

@@ -200,7 +200,7 @@ fn a_paused_audit_log_does_not_hold_up_the_end_of_the_server() {
     server.yard.signal(Signal::TERM);
     let status = server.yard.wait_exit();
     assert!(status.success(), "an end that was forced has another code: {status}");
-    server.yard.expect_talk("lines of the audit log are lost");
+    server.yard.expect_talk("audit log entries lost");
 }
 
 #[test]

@@ -201,5 +201,5 @@ fn an_operators_change_is_logged_with_the_context_of_its_headers() {
     let request = Request::post_bytes("/api/v1/queue/pause", Vec::new());
     connection.send(&request.header("traceparent", PARENT));
     assert_eq!(connection.answer().status, 200);
-    assert_logged(&yard, &["\"operator\""]);
+    assert_logged(&yard, &["\"operator action\""]);
 }

@@ -1,4 +1,4 @@
-//! Those who come in, and what they ask for.
+//! Events of the server's listeners, clients, requests and sessions.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -13,60 +13,63 @@ use super::super::labels::{
 use super::host::millis;
 use crate::telemetry::names::{http, mcp, operation_labels, tool_operations};
 
-/// The server answers on this address and this socket.
+/// The server listens on this address and this socket.
 pub fn server_started(address: Option<SocketAddr>, socket: Option<&Path>) {
     let address = address.map(field::display);
     let socket = socket.map(field::debug);
     tracing::info!(address, socket, version = env!("CARGO_PKG_VERSION"), "server started");
 }
 
-/// Others can reach this address, and read along.
+/// The server listens without TLS on an address that other hosts can reach.
 pub fn tls_disabled(address: SocketAddr) {
     tracing::warn!(
         %address,
-        "no TLS: tokens and output travel in clear text; set http.tls_cert and http.tls_key, or put a proxy with TLS in front"
+        "HTTP without TLS: tokens and output are sent in clear text; set http.tls_cert and http.tls_key, or put a proxy with TLS in front"
     );
 }
 
-/// The usual socket cannot be had; the server goes on without it.
+/// The default socket is not available; the server starts without it.
 pub fn socket_unavailable(path: &Path, why: &dyn Display) {
     let why = why.to_string();
     tracing::warn!(
         ?path,
         ?why,
-        "no unix socket; programs of this user reach another server, or none"
+        "unix socket not available; local programs cannot reach this server through it"
     );
 }
 
-/// A new certificate is in use.
+/// The server uses a new certificate.
 pub fn certificate_replaced() {
     tracing::info!("certificate replaced");
 }
 
-/// A new certificate cannot be used; the old one is.
+/// A new certificate is not usable; the old one stays in use.
 pub fn certificate_refused(why: &dyn Display) {
     let why = why.to_string();
-    tracing::error!(?why, "new certificate refused, the old one stays in use; correct the files");
+    tracing::error!(
+        ?why,
+        "new TLS certificate not usable, the old one stays in use; correct the files"
+    );
 }
 
-/// The server is about to exit; its jobs are over.
+/// The server is about to exit; all its jobs have ended.
 pub fn server_stopped() {
     tracing::info!("server stopped");
 }
 
-/// A server of the dialect `execute_command` answers on stdin and stdout.
+/// A server for the dialect `execute_command` answers on stdin and stdout.
 pub fn shell_server_started() {
     tracing::info!("mcpz shell server started");
 }
 
-/// A client follows an output from now on.
+/// A client subscribed to the output of a job.
 #[must_use = "dropping the guard counts the subscription as over"]
 pub fn subscription_opened() -> ActiveSubscription {
     mcp::SUBSCRIPTIONS.unlabeled().increment(1);
     ActiveSubscription(())
 }
 
-/// A client that follows an output. Dropping it counts that as over.
+/// An open subscription to the output of a job. Dropping it counts the subscription as over.
 #[derive(Debug)]
 pub struct ActiveSubscription(());
 
@@ -76,109 +79,109 @@ impl Drop for ActiveSubscription {
     }
 }
 
-/// An HTTP request or connection was turned away.
+/// An HTTP request or connection was refused.
 pub fn http_refused(reason: HttpRefusalReason) {
     tracing::warn!(reason = reason.word(), "http request refused");
     http::REFUSED.with_label((key::REASON, reason.word())).increment(1);
 }
 
-/// A connection was closed, or not let in. Told by its count alone: whoever brings about one can
-/// bring about thousands.
+/// A connection was closed or not accepted. The log line has level debug, since a client that causes
+/// one can cause thousands; the metric counts all.
 pub fn connection_refused(reason: HttpRefusalReason) {
     tracing::debug!(reason = reason.word(), "connection closed");
     http::REFUSED.with_label((key::REASON, reason.word())).increment(1);
 }
 
-/// So many connections are open now.
+/// The number of open connections changed.
 pub fn connections_changed(open: usize) {
     http::CONNECTIONS.set_count(open);
 }
 
-/// So many connections may be open.
+/// The limit on open connections was set.
 pub fn connection_limit_set(most: usize) {
     http::CONNECTIONS_LIMIT.set_count(most);
 }
 
-/// A token file was read; so many tokens let somebody in.
+/// The token file was read; `tokens` is the number of valid tokens.
 pub fn tokens_read(path: &Path, tokens: usize) {
     tracing::info!(?path, tokens, "token file read");
 }
 
-/// A line of the token file lets nobody in.
+/// A line of the token file is not valid.
 pub fn token_line_ignored(path: &Path, line: usize, why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(?path, line, ?why, "line of the token file ignored; correct it");
 }
 
-/// The token file is gone or cannot be read.
+/// The token file is missing or cannot be read.
 pub fn token_file_unreadable(path: &Path, why: &dyn Display) {
     let why = why.to_string();
-    tracing::error!(?path, ?why, "token file not readable: no token in it lets anybody in");
+    tracing::error!(?path, ?why, "token file not readable: all its tokens are refused");
 }
 
-/// Something stands in the place of the token file that could block its readers, or its file system
-/// does not answer.
+/// The token file is something that could block a reader, such as a FIFO, or its file system does
+/// not answer.
 pub fn token_file_not_read(path: &Path, why: &dyn Display) {
     let why = why.to_string();
-    tracing::error!(?path, ?why, "token file not read: the tokens that were read before hold");
+    tracing::error!(?path, ?why, "token file not read: the tokens read before stay valid");
 }
 
-/// The keys of the OAuth issuer could not be had anew; the old ones hold.
+/// The keys of the OAuth issuer could not be fetched again; the old ones stay in use.
 pub fn oauth_keys_not_refreshed(why: &dyn Display) {
     let why = why.to_string();
-    tracing::error!(?why, "keys of the issuer not renewed; check oauth.issuer and oauth.jwks");
+    tracing::error!(?why, "keys of the issuer not refreshed; check oauth.issuer and oauth.jwks");
 }
 
-/// A proxy has reached its server.
+/// A proxy connected to its server.
 pub fn proxy_connected(target: &str) {
     tracing::info!(?target, "connected to the server");
 }
 
-/// A proxy has lost its server; calls in flight are answered with an error.
+/// A proxy lost its server; it answers pending requests with an error.
 pub fn proxy_disconnected(target: &str) {
-    tracing::warn!(?target, "the server was lost; connecting again");
+    tracing::warn!(?target, "connection to the server lost; reconnecting");
 }
 
-/// A proxy cannot reach its server, for a reason that it did not have before.
+/// A proxy cannot reach its server, for a new reason.
 pub fn proxy_unreachable(why: &str) {
-    tracing::warn!(?why, "no server yet");
+    tracing::warn!(?why, "server not reachable yet");
 }
 
-/// A proxy has started the server that it was told to ensure.
+/// A proxy started the server (`--ensure-server`).
 pub fn server_started_on_demand(pid: u32, log: &Path) {
     tracing::info!(pid, log = ?log, "server started on demand");
 }
 
-/// The environment names a collector, and this program has no export.
+/// The environment names a collector, but this build cannot export spans.
 pub fn span_export_not_built(endpoint: &str) {
-    tracing::info!(?endpoint, "spans are not exported: this program was built without `otlp`");
+    tracing::info!(?endpoint, "spans are not exported: this build has no `otlp` feature");
 }
 
 // MCP operations and sessions.
 
-/// These tools are offered: from now on each has its series, at zero.
+/// The server offers these tools: registers the series of each, at zero.
 pub fn tools_offered(tools: impl Iterator<Item = &'static str>) {
     for labels in tool_operations(tools) {
-        // A series is there once somebody holds it.
+        // Creating a handle registers the series.
         drop(mcp::OPERATION.with_labels(&labels));
     }
 }
 
-/// A client asked for something. Of a tool that is not offered the name is not told.
-#[must_use = "dropping the guard counts the operation as cut short"]
+/// A client sent a request. The name of a tool that is not offered is never used as a label value.
+#[must_use = "dropping the guard counts the operation as failed"]
 pub fn operation_started(method: &str, tool: Option<&'static str>) -> ActiveOperation {
     let method = labels::method(method);
-    // Params that do not fit name no tool.
+    // Invalid parameters name no tool.
     let tool = tool.or((method == TOOL_CALL).then_some(OTHER));
-    let operation = ActiveOperation { method, tool, started: Instant::now(), error: CUT_SHORT };
+    let operation = ActiveOperation { method, tool, started: Instant::now(), error: UNFINISHED };
     operation.in_flight().increment(1);
     operation
 }
 
-/// What an operation reads as that nobody finished.
-const CUT_SHORT: Option<ErrorType> = Some(ErrorType::Other);
+/// The error of an operation that ends without [`ActiveOperation::finish`].
+const UNFINISHED: Option<ErrorType> = Some(ErrorType::Other);
 
-/// An operation that is being answered. Dropping it counts it as over, on every way out.
+/// A request that is being answered. Dropping it counts the request as over, on every path.
 #[derive(Debug)]
 pub struct ActiveOperation {
     method: &'static str,
@@ -188,18 +191,18 @@ pub struct ActiveOperation {
 }
 
 impl ActiveOperation {
-    /// It was answered. Without this it counts as cut short.
+    /// Records that the request was answered. Without this call it counts as failed.
     pub fn finish(mut self, error: Option<ErrorType>) {
         self.error = error;
     }
 
-    /// The word for what was asked for, from a closed set.
+    /// The label value of the method.
     #[must_use]
     pub const fn method(&self) -> &'static str {
         self.method
     }
 
-    /// The word for the tool that was called, from a closed set.
+    /// The label value of the tool, if the request is a tool call.
     #[must_use]
     pub const fn tool(&self) -> Option<&'static str> {
         self.tool
@@ -222,19 +225,19 @@ impl Drop for ActiveOperation {
     }
 }
 
-/// So many sessions may be open over HTTP.
+/// The limit on open HTTP sessions was set.
 pub fn session_limit_set(most: usize) {
     mcp::SESSIONS_LIMIT.set_count(most);
 }
 
-/// A client came, and stays.
+/// A client opened a session.
 #[must_use = "dropping the guard counts the session as over"]
 pub fn session_opened(transport: Transport) -> OpenSession {
     mcp::SESSIONS.with_label((key::TRANSPORT, transport.word())).increment(1);
     OpenSession { transport, opened: Instant::now() }
 }
 
-/// A session that is open. Dropping it counts it as over.
+/// An open session. Dropping it counts the session as over.
 #[derive(Debug)]
 pub struct OpenSession {
     transport: Transport,

@@ -1,30 +1,30 @@
-//! The host, and the server as a part of it.
+//! Events of the server process and its host.
 
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::actors::update_actor_gauges;
 use crate::ids::TenantId;
-use crate::telemetry::labels::{ActorKind, HostResource, key};
-use crate::telemetry::names::{actors, output, process, queue};
-use crate::telemetry::process_metrics::{DiskRoom, ProcessUsage};
-use crate::telemetry::{logging, process_metrics as own};
+use crate::telemetry::labels::{HostResource, key};
+use crate::telemetry::logging;
+use crate::telemetry::names::{output, process, queue};
+use crate::telemetry::process_metrics::{self, DiskSpace, ProcessUsage};
 
-/// Stray processes of ended jobs were reaped.
+/// Orphaned processes of ended jobs were reaped.
 pub fn orphans_reaped(count: u64) {
     tracing::debug!(count, "orphans reaped");
     process::ORPHANS.unlabeled().increment(count);
 }
 
-/// Out-of-memory scores of jobs could not be raised, or that of the server could not be restored; each
-/// was logged when it happened.
+/// The out-of-memory scores of jobs could not be raised, or the score of the server could not be
+/// restored. Each failure was logged when it happened.
 pub fn oom_scores_failed(count: u64) {
     process::OOM_SCORE_FAILURES.unlabeled().increment(count);
 }
 
-/// Processes were ended that shed all signs of their job, after all jobs that they could have come from.
+/// Processes that belong to no known job were ended, after all jobs that could have started them.
 pub fn unattributed_processes_ended(count: u64) {
     tracing::warn!(
         count,
@@ -33,127 +33,127 @@ pub fn unattributed_processes_ended(count: u64) {
     process::UNATTRIBUTED_ENDED.unlabeled().increment(count);
 }
 
-/// The guardian had died; there is a new one.
+/// The guardian process died and was restarted.
 pub fn guardian_restarted() {
-    tracing::warn!("the guardian process had died; a new one was started");
+    tracing::warn!("guardian process died and was restarted");
     process::GUARDIAN_RESTARTS.unlabeled().increment(1);
 }
 
-/// The system does not tell any more when children end.
+/// The server no longer notices when child processes exit.
 pub fn child_exits_unseen(why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(
         ?why,
-        "ends of processes are not seen any more: what jobs leave behind stays until this server is started again"
+        "exits of child processes are no longer noticed: processes that jobs leave behind stay until this server restarts"
     );
 }
 
-/// There is no guardian, although one is wanted.
+/// The guardian process could not be started.
 pub fn guardian_not_started(why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(
         ?why,
-        "no guardian process: jobs that run would outlive a kill of this server, and none starts"
+        "no guardian process: no job starts, and running jobs would survive a kill of this server"
     );
 }
 
-/// The process that creates confined jobs had died; there is a new one.
+/// The spawner process died and was restarted.
 pub fn spawner_restarted() {
-    tracing::warn!("the process that creates jobs had died; a new one was started");
+    tracing::warn!("spawner process died and was restarted");
 }
 
-/// The process that creates confined jobs has died, and there is no new one yet.
+/// The spawner process died and could not be restarted yet.
 pub fn spawner_not_started(why: &dyn Display) {
     let why = why.to_string();
-    tracing::error!(?why, "no process that creates jobs: confined jobs cannot start");
+    tracing::error!(?why, "no spawner process: sandboxed jobs cannot start");
 }
 
-/// Nobody watches over what jobs use up.
+/// The watchdog thread could not be started.
 pub fn watchdog_not_started(why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(
         ?why,
-        "no watchdog thread: limits on memory, CPU time and processes may not hold"
+        "no watchdog thread: limits on memory, CPU time and processes may not be enforced"
     );
 }
 
-/// The processes of jobs cannot be written down.
+/// The record of the jobs' processes cannot be written.
 pub fn process_record_not_written(why: &io::Error) {
     let why = why.to_string();
     tracing::error!(
         ?why,
-        "no record of processes: should this server be killed, those that shed all signs of their job are not ended"
+        "no process record: if this server is killed, processes that hide which job started them are not ended"
     );
 }
 
-/// There is no place for the temporary directories of jobs.
+/// The directory for the temporary directories of jobs is not usable.
 pub fn scratch_dir_unusable(why: &dyn Display) {
     let why = why.to_string();
-    tracing::error!(?why, "no temporary directory: jobs whose files are limited cannot start");
+    tracing::error!(?why, "no temporary directory: jobs with restricted files cannot start");
 }
 
-/// The place for spill files cannot be used.
+/// The directory for spill files is not usable.
 pub fn data_dir_unusable(path: &Path, why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(
         ?path,
         ?why,
-        "output beyond memory cannot be kept; set server.data_dir to a directory that can be written"
+        "output beyond memory cannot be stored; set server.data_dir to a writable directory"
     );
 }
 
-/// The data directory cannot be locked, so that a second server on it would not be noticed.
+/// The data directory cannot be locked, so a second server on it would not be noticed.
 pub fn data_dir_not_locked(path: &Path, why: &dyn Display) {
     let why = why.to_string();
     tracing::warn!(
         ?path,
         ?why,
-        "the data directory is not locked; start no second server on it, or set server.data_dir to a directory that can be written"
+        "data directory not locked; do not start a second server on it, or set server.data_dir to a writable directory"
     );
 }
 
-/// The server did not end in time and is ended now, with whatever its threads are at.
+/// The shutdown took too long; the process exits whatever its threads do.
 pub fn shutdown_forced(after: Duration) {
     tracing::error!(
         after_s = after.as_secs(),
-        "the server did not end in time and is ended now; a thread hangs, check the file systems that it uses"
+        "shutdown took too long and is forced; a thread hangs, check the file systems that the server uses"
     );
 }
 
-/// Lines of the audit log could not be written.
+/// Entries of the audit log could not be written.
 pub fn audit_failed(lines: usize, why: &dyn Display) {
     let why = why.to_string();
-    tracing::error!(lines, ?why, "audit log cannot be written; check its disk and its permissions");
+    tracing::error!(lines, ?why, "audit log not written; check its disk and its permissions");
     process::AUDIT_FAILURES.unlabeled().increment(lines as u64);
 }
 
-/// So many lines of the audit log are not written yet.
+/// The number of queued entries of the audit log changed.
 pub fn audit_queued(lines: usize) {
     process::AUDIT_QUEUED.set_count(lines);
 }
 
-/// The audit log does not answer, and calls go on without it.
+/// The audit log does not answer; calls no longer wait for it.
 pub fn audit_stalled() {
     tracing::warn!(
-        "the audit log does not answer: another process holds its lock, or its disk is stuck; its lines wait in memory"
+        "audit log does not answer: another process holds its lock, or its disk is stuck; entries are queued in memory"
     );
 }
 
-/// The audit log answers again, and no line waits for it.
+/// The audit log answers again and its queue is empty.
 pub fn audit_recovered() {
-    tracing::info!("no line of the audit log waits any more");
+    tracing::info!("audit log answers again; no entry is queued");
 }
 
-/// The server ends, and lines of the audit log are not written.
+/// The server shuts down although entries of the audit log are not written.
 pub fn audit_lines_lost(lines: usize) {
     tracing::error!(
         lines,
-        "lines of the audit log are lost: another process holds its lock, or its disk is stuck"
+        "audit log entries lost: another process holds its lock, or its disk is stuck"
     );
     process::AUDIT_FAILURES.unlabeled().increment(lines as u64);
 }
 
-/// The file that stops a workflow could not be written.
+/// The abort file, which stops a workflow, could not be written.
 pub fn abort_file_failed(path: &Path, why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(?path, ?why, "abort file not written; check shell_tool.abort_file");
@@ -161,268 +161,108 @@ pub fn abort_file_failed(path: &Path, why: &dyn Display) {
 
 /// A directory that jobs may run in does not exist.
 pub fn allowed_directory_missing(path: &Path) {
-    tracing::warn!(?path, "shell_tool.allowed_directories names a directory that is not there");
+    tracing::warn!(?path, "shell_tool.allowed_directories names a missing directory");
 }
 
-/// Settings were read again: these keys hold from now on, these take a restart.
+/// The settings were reloaded: the keys in `live` apply now, those in `restart` after a restart.
 pub fn settings_reloaded(live: &[String], restart: &[String]) {
     let live = live.join(", ");
     let restart = restart.join(", ");
     tracing::info!(?live, needs_restart = ?restart, "settings reloaded");
 }
 
-/// An operator changed what concerns all tenants.
+/// An operator changed something that concerns all tenants.
 pub fn operator_action(what: &str, detail: &str, by: TenantId) {
-    tracing::info!(what, ?detail, ?by, "operator");
+    tracing::info!(what, ?detail, ?by, "operator action");
 }
 
-/// The time of a log filter that somebody chose is over: this one holds again.
+/// The time of a log filter override is over; the configured filter is active again.
 pub fn log_filter_restored(filter: &str) {
-    tracing::info!(?filter, "the configured log filter holds again");
+    tracing::info!(?filter, "configured log filter restored");
 }
 
-/// Spans cannot be handed over. Told once, until they can again.
+/// The collector does not accept spans. The exporter reports this once, until it recovers.
 pub fn span_export_failed(why: &str) {
     tracing::warn!(
         ?why,
-        "spans are lost: the collector does not take them; check trace.otlp_endpoint and what listens there"
+        "spans lost: the collector does not accept them; check trace.otlp_endpoint and the collector"
     );
 }
 
-/// Spans are handed over again.
+/// The collector accepts spans again.
 pub fn span_export_recovered() {
-    tracing::info!("the collector takes spans again");
+    tracing::info!("collector accepts spans again");
 }
 
-/// New rules could not be read; the old ones hold.
+/// A reload failed; the old settings stay in force.
 pub fn reload_refused(why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(
         ?why,
-        "reload refused, the old settings hold; correct the file and send SIGHUP again"
+        "reload refused, the old settings stay in force; correct the file and send SIGHUP again"
     );
 }
 
-/// From this share on, in percent, starts are held back; `None`: whatever it is.
+/// The pressure limit of a resource was set, in percent; `None` = starts are never held back.
 pub fn pressure_limit_set(resource: HostResource, percent: Option<u8>) {
     let ratio = f64::from(percent.unwrap_or(0)) / 100.0;
     queue::PRESSURE_LIMIT.with_label((key::RESOURCE, resource.word())).set(ratio);
 }
 
-/// The system stalls for this share of the time, in percent.
+/// The pressure of a resource was measured, in percent of the time.
 pub fn pressure_measured(resource: HostResource, percent: u8) {
     let ratio = f64::from(percent) / 100.0;
     queue::PRESSURE.with_label((key::RESOURCE, resource.word())).set(ratio);
 }
 
-/// Pressure shall hold starts back and cannot be measured.
+/// A pressure limit is configured, but the pressure cannot be measured.
 pub fn pressure_unavailable(why: &dyn Display, fix: &'static str) {
     let why = why.to_string();
-    tracing::warn!(?why, fix, "pressure is not watched, starts are not held back");
+    tracing::warn!(?why, fix, "pressure cannot be measured, starts are not held back");
 }
 
-/// The system stalls: from now on no further job starts while one runs.
+/// Pressure is above its limit: from now on no job starts while another runs.
 pub fn starts_held(resource: HostResource, percent: u8) {
     tracing::warn!(resource = resource.word(), percent, "starts are held back by pressure");
     queue::STARTS_HELD.set_flag(true);
 }
 
-/// The system stalls no longer, or that no longer matters: jobs start again.
+/// Pressure is below its limit again, or has no limit any more: jobs start again.
 pub fn starts_resumed() {
-    tracing::info!("starts go on, no pressure holds them back");
+    tracing::info!("starts no longer held back by pressure");
     queue::STARTS_HELD.set_flag(false);
 }
 
-/// Somebody asks for the metrics: measures what this process uses, and the disk that it uses.
-pub(in crate::telemetry) fn update_process_metrics(room: Option<DiskRoom>) {
+/// Sets the metrics of this process and its disk, for a scrape.
+pub(in crate::telemetry) fn update_process_metrics(disk_space: Option<DiskSpace>) {
     update_actor_gauges();
-    if let Some(ProcessUsage { cpu, threads, virtual_bytes, resident_bytes }) = own::usage() {
+    if let Some(usage) = process_metrics::read_usage() {
+        let ProcessUsage { cpu, threads, virtual_bytes, resident_bytes } = usage;
         process::CPU.unlabeled().absolute(cpu.as_secs());
         process::THREADS.unlabeled().set(threads as f64);
         process::VIRTUAL.unlabeled().set(virtual_bytes as f64);
         process::RESIDENT.unlabeled().set(resident_bytes as f64);
     }
-    if let Some(open) = own::open_fds() {
+    if let Some(open) = process_metrics::count_open_fds() {
         process::OPEN_FDS.set_count(open);
     }
-    if let Some(most) = own::max_fds() {
-        process::MAX_FDS.unlabeled().set(most as f64);
+    if let Some(limit) = process_metrics::max_fds() {
+        process::MAX_FDS.unlabeled().set(limit as f64);
     }
-    if let Some(room) = room {
-        output::DISK_FREE.unlabeled().set(room.free as f64);
-        output::DISK_SIZE.unlabeled().set(room.size as f64);
+    if let Some(space) = disk_space {
+        output::DISK_FREE.unlabeled().set(space.free as f64);
+        output::DISK_SIZE.unlabeled().set(space.size as f64);
     }
     process::LOG_DROPPED.unlabeled().absolute(logging::dropped_lines());
 }
 
-/// Job numbers cannot be kept: after a restart they begin anew.
+/// The next job number cannot be saved, so numbers may repeat after a restart.
 pub fn job_numbers_not_saved(path: &Path, why: &dyn Display) {
     let why = why.to_string();
-    tracing::warn!(?path, ?why, "job numbers not kept; after a restart they may repeat");
+    tracing::warn!(?path, ?why, "job numbers not saved; they may repeat after a restart");
 }
-
-// Figures in the form that logs take.
 
 /// Whole milliseconds.
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-// Actors: how many are alive, what waits for them, and which was started again.
-
-/// What there is of one class of actors. Shown at each scrape, so that to count costs an addition.
-#[derive(Debug)]
-struct ActorCounts {
-    alive: AtomicUsize,
-    waiting: AtomicUsize,
-}
-
-static SUPERVISOR: ActorCounts = ActorCounts::new();
-static JOB: ActorCounts = ActorCounts::new();
-
-impl ActorCounts {
-    const fn new() -> Self {
-        Self { alive: AtomicUsize::new(0), waiting: AtomicUsize::new(0) }
-    }
-
-    const fn of_kind(actor: ActorKind) -> &'static Self {
-        match actor {
-            ActorKind::Supervisor => &SUPERVISOR,
-            ActorKind::Job => &JOB,
-        }
-    }
-}
-
-/// One more in a count, for as long as it is there.
-#[derive(Debug)]
-struct CountGuard(&'static AtomicUsize);
-
-impl CountGuard {
-    fn by(count: &'static AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for CountGuard {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// An actor that is alive. Dropping it counts the actor as gone, on every way out.
-#[derive(Debug)]
-pub struct LiveActor {
-    _alive: CountGuard,
-}
-
-/// An actor of this class has begun; its state keeps what this gives.
-#[must_use = "dropping the guard counts the actor as gone"]
-pub fn actor_started(actor: ActorKind) -> LiveActor {
-    LiveActor { _alive: CountGuard::by(&ActorCounts::of_kind(actor).alive) }
-}
-
-/// A message on its way to an actor. It counts as waiting until it is opened, or thrown away
-/// with its mailbox, or was never taken by one.
-#[derive(Debug)]
-pub struct CountedMessage<M> {
-    message: M,
-    _waiting: CountGuard,
-}
-
-impl<M> CountedMessage<M> {
-    /// A message to an actor of this class.
-    pub fn new(actor: ActorKind, message: M) -> Self {
-        Self::counted_by(&ActorCounts::of_kind(actor).waiting, message)
-    }
-
-    fn counted_by(count: &'static AtomicUsize, message: M) -> Self {
-        Self { message, _waiting: CountGuard::by(count) }
-    }
-
-    /// The message, which no longer waits.
-    pub fn into_inner(self) -> M {
-        self.message
-    }
-}
-
-/// The supervisor failed, and a new one has taken over.
-pub fn supervisor_restarted() {
-    tracing::error!("the supervisor was started again; jobs that waited or ran are lost");
-    actors::RESTARTS.with_label((key::ACTOR, ActorKind::Supervisor.word())).increment(1);
-}
-
-/// The supervisor fails too often; there will be no new one.
-pub fn supervisor_abandoned() {
-    tracing::error!(
-        "the supervisor fails again and again and is not started any more; the server ends"
-    );
-}
-
-/// Sets the gauges to what there is now.
-pub(crate) fn update_actor_gauges() {
-    for actor in ActorKind::ALL {
-        let tally = ActorCounts::of_kind(actor);
-        let label = (key::ACTOR, actor.word());
-        let show = |count: &AtomicUsize| count.load(Ordering::Relaxed) as f64;
-        actors::ALIVE.with_label(label).set(show(&tally.alive));
-        actors::MAILBOX.with_label(label).set(show(&tally.waiting));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// What can become of a letter.
-    #[derive(Debug, Clone, Copy)]
-    enum MessageStep {
-        Sent,
-        Opened,
-        MailboxGone,
-    }
-
-    proptest! {
-        #[test]
-        fn what_waits_is_counted_whatever_becomes_of_it(
-            fates in prop::collection::vec(
-                prop_oneof![4 => Just(MessageStep::Sent), 3 => Just(MessageStep::Opened), 1 => Just(MessageStep::MailboxGone)],
-                0..200,
-            ),
-        ) {
-            // One count for each case: they run at the same time as other tests.
-            let tally: &'static ActorCounts = Box::leak(Box::new(ActorCounts::new()));
-            let waiting = || tally.waiting.load(Ordering::Relaxed);
-            let (mut sender, mut mailbox) = mpsc::channel();
-            let mut is_gone = false;
-            let mut expected = 0;
-            for fate in fates {
-                match fate {
-                    MessageStep::Sent => {
-                        let sent = sender.send(CountedMessage::counted_by(&tally.waiting, ()));
-                        prop_assert_eq!(sent.is_err(), is_gone);
-                        expected += usize::from(!is_gone);
-                    }
-                    MessageStep::Opened => {
-                        if mailbox.try_recv().map(CountedMessage::into_inner).is_ok() {
-                            expected -= 1;
-                        }
-                    }
-                    MessageStep::MailboxGone => {
-                        mailbox = mpsc::channel().1;
-                        is_gone = true;
-                        expected = 0;
-                    }
-                }
-                prop_assert_eq!(waiting(), expected);
-            }
-            sender = mpsc::channel().0;
-            drop((sender, mailbox));
-            prop_assert_eq!(waiting(), 0);
-        }
-    }
 }

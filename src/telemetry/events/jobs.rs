@@ -1,4 +1,4 @@
-//! Jobs, from their submission to their end.
+//! Events of jobs, from submission to end, and of their output.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use crate::ids::{JobId, TenantId};
 use crate::outcome::{JobEnding, JobFault, LimitKind, Outcome, ResourceUsage};
 use crate::output::{Counters, DropReason};
 use crate::spec::Stream;
-use crate::telemetry::labels::{ActorKind, ApprovalStep, FreedReason, RejectionReason, key};
-use crate::telemetry::names::{Counter, actors, jobs, output, tenants};
+use crate::telemetry::labels::{ApprovalStep, FreedReason, RejectionReason, key};
+use crate::telemetry::names::{Counter, jobs, output, tenants};
 use crate::telemetry::queue_gauges;
 
-/// Characters of a command that are logged.
+/// The number of characters of a command that are logged.
 const COMMAND_CHARS: usize = 500;
 
-/// Sets the gauges that tell how much of each thing there may be.
+/// The limits of the queue and of the retention of finished jobs were set.
 pub fn limits_set(limits: ServerLimits) {
     jobs::RUNNING_LIMIT.set_count(limits.slots);
     jobs::QUEUED_LIMIT.set_count(limits.queued);
@@ -24,27 +24,27 @@ pub fn limits_set(limits: ServerLimits) {
     output::RETAINED_LIMIT.unlabeled().set(limits.retained_bytes.unwrap_or(0) as f64);
 }
 
-/// Bounds that stand beside their use.
+/// Limits that are exported beside the usage that they bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Jobs that may run at one time.
+    /// Jobs that may run at once.
     pub slots: usize,
-    /// Jobs that may wait.
+    /// Jobs that may be queued.
     pub queued: usize,
     /// Finished jobs that stay readable.
     pub retained: usize,
-    /// What they may store; `None` = no bound of its own.
+    /// Bytes of output that finished jobs may store; `None` = no separate limit.
     pub retained_bytes: Option<u64>,
 }
 
 /// A job was accepted.
 pub fn job_submitted(id: JobId, command: &str) {
-    tracing::info!(tenant = %id.tenant(), job_id = %id, command = ?shortened(command), "job submitted");
+    tracing::info!(tenant = %id.tenant(), job_id = %id, command = ?truncate_command(command), "job submitted");
     jobs::SUBMITTED.unlabeled().increment(1);
-    of_tenant(tenants::SUBMITTED, id.tenant(), 1);
+    count_for_tenant(tenants::SUBMITTED, id.tenant(), 1);
 }
 
-/// An accepted job is confined like this.
+/// A job was accepted with this confinement.
 pub fn job_confined(granted: GrantedConfinement) {
     let degraded = if granted.is_degraded() { "true" } else { "false" };
     let labels = [
@@ -55,46 +55,46 @@ pub fn job_confined(granted: GrantedConfinement) {
     jobs::CONFINED.with_labels(&labels).increment(1);
 }
 
-/// A job was not accepted.
+/// A job was rejected.
 pub fn job_rejected(tenant: TenantId, reason: RejectionReason) {
     tracing::info!(%tenant, reason = reason.word(), "job rejected");
     jobs::REJECTED.with_label((key::REASON, reason.word())).increment(1);
-    of_tenant(tenants::REJECTED, tenant, 1);
+    count_for_tenant(tenants::REJECTED, tenant, 1);
 }
 
-/// A command that somebody must agree to came this far.
+/// The approval of a command reached a step.
 pub fn approval_step(tenant: TenantId, step: ApprovalStep) {
-    tracing::info!(%tenant, step = step.word(), "approval");
+    tracing::info!(%tenant, step = step.word(), "approval step");
     jobs::APPROVALS.with_label((key::STEP, step.word())).increment(1);
 }
 
-/// A job left the queue after this long and runs.
+/// A job left the queue after `queued` and runs.
 #[must_use = "dropping the guard counts the job as over"]
 pub fn job_started(id: JobId, queued: Duration) -> ActiveJob {
     tracing::info!(tenant = %id.tenant(), job_id = %id, queued_ms = millis(queued), "job started");
     jobs::QUEUE_WAIT.unlabeled().record(queued);
     jobs::RUNNING.unlabeled().increment(1);
-    ActiveJob { id, started: Instant::now(), end: End::LOST, stopping: None }
+    ActiveJob { id, started: Instant::now(), end: JobEndLabels::LOST, stopping: None }
 }
 
-/// A job ended without ever having run: stopped while it waited, for instance.
+/// A job ended before it ran, for example because it was stopped in the queue.
 pub fn job_ended_before_start(id: JobId, outcome: &Outcome) {
-    job_over(id, End::of(outcome), Duration::ZERO);
+    job_over(id, JobEndLabels::from_outcome(outcome), Duration::ZERO);
 }
 
-/// How a job ended, in words.
+/// The label values for the end of a job.
 #[derive(Debug, Clone, Copy)]
-struct End {
+struct JobEndLabels {
     outcome: &'static str,
     fault: Option<JobFault>,
     limit: Option<LimitKind>,
 }
 
-impl End {
-    /// What it reads as when nobody said how the job ended.
+impl JobEndLabels {
+    /// The labels of a job whose outcome was never reported.
     const LOST: Self = Self { outcome: "lost", fault: Some(JobFault::Server), limit: None };
 
-    const fn of(outcome: &Outcome) -> Self {
+    const fn from_outcome(outcome: &Outcome) -> Self {
         let limit = match outcome {
             Outcome::Limit { which } => Some(*which),
             Outcome::Exited { .. }
@@ -108,32 +108,32 @@ impl End {
     }
 }
 
-/// A job that runs. Dropping it counts the job as over, on every way out.
+/// A running job. Dropping it counts the job as over, on every path.
 #[derive(Debug)]
 pub struct ActiveJob {
     id: JobId,
     started: Instant,
-    end: End,
-    stopping: Option<Stopping>,
+    end: JobEndLabels,
+    stopping: Option<StoppingGuard>,
 }
 
 impl ActiveJob {
-    /// From now on the job is being ended.
+    /// Counts the job as stopping.
     pub fn mark_stopping(&mut self) {
-        self.stopping.get_or_insert_with(Stopping::begin);
+        self.stopping.get_or_insert_with(StoppingGuard::new);
     }
 
-    /// The job is over, and had written so many bytes. Without this it counts as lost.
+    /// Records the end of the job, which wrote `written` bytes. Without this call it counts as lost.
     pub fn finish(mut self, ending: &JobEnding, written: u64) {
-        self.end = End::of(&ending.outcome);
+        self.end = JobEndLabels::from_outcome(&ending.outcome);
         jobs::OUTPUT.unlabeled().record(written as f64);
-        of_tenant(tenants::OUTPUT, self.id.tenant(), written);
-        used(&ending.usage);
+        count_for_tenant(tenants::OUTPUT, self.id.tenant(), written);
+        record_usage(&ending.usage);
     }
 }
 
-/// What is not known is left out: zeroes would pull every quantile down.
-fn used(usage: &ResourceUsage) {
+/// Records the usage of a job. Unknown values are left out: zeros would lower every quantile.
+fn record_usage(usage: &ResourceUsage) {
     if !usage.cpu.is_zero() {
         jobs::CPU.unlabeled().record(usage.cpu);
     }
@@ -142,18 +142,18 @@ fn used(usage: &ResourceUsage) {
     }
 }
 
-/// A job that is being ended. Dropping it counts that as over.
+/// Counts a job as stopping for as long as it exists.
 #[derive(Debug)]
-struct Stopping(());
+struct StoppingGuard(());
 
-impl Stopping {
-    fn begin() -> Self {
+impl StoppingGuard {
+    fn new() -> Self {
         jobs::STOPPING.unlabeled().increment(1);
         Self(())
     }
 }
 
-impl Drop for Stopping {
+impl Drop for StoppingGuard {
     fn drop(&mut self) {
         jobs::STOPPING.unlabeled().decrement(1);
     }
@@ -168,10 +168,11 @@ impl Drop for ActiveJob {
     }
 }
 
-fn job_over(id: JobId, End { outcome, fault, limit }: End, elapsed: Duration) {
+fn job_over(id: JobId, end: JobEndLabels, elapsed: Duration) {
+    let JobEndLabels { outcome, fault, limit } = end;
     tracing::info!(tenant = %id.tenant(), job_id = %id, outcome, elapsed_ms = millis(elapsed), "job finished");
     jobs::FINISHED.with_label((key::OUTCOME, outcome)).increment(1);
-    of_tenant(tenants::FINISHED, id.tenant(), 1);
+    count_for_tenant(tenants::FINISHED, id.tenant(), 1);
     if let Some(fault) = fault {
         jobs::FAILED.with_label((key::FAULT, fault.word())).increment(1);
     }
@@ -180,40 +181,33 @@ fn job_over(id: JobId, End { outcome, fault, limit }: End, elapsed: Duration) {
     }
 }
 
-/// Counts something for the tenant, or for all others where it has no series of its own.
-fn of_tenant(counter: Counter, tenant: TenantId, count: u64) {
-    counter.with_label((key::TENANT, queue_gauges::label_of(tenant))).increment(count);
+/// Adds to the series of a tenant, or to `other` if the tenant has no series.
+fn count_for_tenant(counter: Counter, tenant: TenantId, count: u64) {
+    counter.with_label((key::TENANT, queue_gauges::tenant_label(tenant))).increment(count);
 }
 
-/// The queue now holds this many jobs.
+/// The number of queued jobs changed.
 pub fn queue_length_changed(queued: usize) {
     jobs::QUEUED.set_count(queued);
 }
 
-/// A command whose caller wants to see it is about to run.
+/// A command with verbose logging (`server shell --verbose`) is about to run.
 pub fn command_executing(command: &str) {
-    tracing::info!("[mcpz] Executing: {}", on_one_line(&shortened(command)));
+    tracing::info!("[mcpz] Executing: {}", escape_controls(&truncate_command(command)));
 }
 
-/// A command whose caller wants to see it has ended.
+/// A command with verbose logging ended.
 pub fn command_exited(code: &str) {
     tracing::info!("[mcpz] Exit code: {code}");
 }
 
-/// A command whose caller wants to see it could not run.
+/// A command with verbose logging could not run.
 pub fn command_failed(why: &str) {
-    tracing::info!("[mcpz] Error: {}", on_one_line(why));
+    tracing::info!("[mcpz] Error: {}", escape_controls(why));
 }
 
-/// An actor failed.
-pub fn actor_failed(actor: ActorKind, why: &dyn Display) {
-    let why = why.to_string();
-    tracing::error!(actor = actor.word(), ?why, "actor failed");
-    actors::FAILURES.with_label((key::ACTOR, actor.word())).increment(1);
-}
-
-/// The command's first characters, with a mark where more follow.
-fn shortened(command: &str) -> String {
+/// Returns the first characters of a command, with `…` if it is longer.
+fn truncate_command(command: &str) -> String {
     let mut short: String = command.chars().take(COMMAND_CHARS).collect();
     if short.len() < command.len() {
         short.push('…');
@@ -221,8 +215,8 @@ fn shortened(command: &str) -> String {
     short
 }
 
-/// The text without anything that could begin a line of its own.
-fn on_one_line(text: &str) -> String {
+/// Escapes control characters, so that the text cannot start a log line of its own.
+fn escape_controls(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() {
@@ -234,20 +228,20 @@ fn on_one_line(text: &str) -> String {
     line
 }
 
-// What jobs write, and what becomes of it.
+// Output.
 
-/// This many finished jobs are now readable, and store so much.
+/// The number of readable finished jobs and their stored bytes changed.
 pub fn retained_changed(finished: usize, bytes: u64) {
     jobs::RETAINED.set_count(finished);
     output::RETAINED.unlabeled().set(bytes as f64);
 }
 
-/// A job wrote bytes, whether or not they could be kept.
+/// A job wrote bytes, whether or not they could be stored.
 pub fn output_written(stream: Stream, bytes: u64) {
     output::BYTES_WRITTEN.with_label((key::STREAM, stream.name())).increment(bytes);
 }
 
-/// Shows the counts of all logs, as they are now.
+/// Sets the metrics of the output store to its current counters, for a scrape.
 pub(in crate::telemetry) fn update_output_metrics(counters: &Counters) {
     for (tier, bytes) in counters.stored() {
         output::STORED.with_label((key::TIER, tier.word())).set(bytes as f64);
@@ -263,35 +257,35 @@ pub(in crate::telemetry) fn update_output_metrics(counters: &Counters) {
     output::READS_REFUSED.unlabeled().absolute(counters.reads_refused());
 }
 
-/// All logs together may hold so much.
+/// The limit on stored output was set.
 pub fn store_limit_set(bytes: u64) {
     output::STORED_LIMIT.unlabeled().set(bytes as f64);
 }
 
-/// All reads of output together may take so much memory.
+/// The limit on memory for reading output was set.
 pub fn read_memory_limit_set(bytes: u64) {
     output::READ_MEMORY_LIMIT.unlabeled().set(bytes as f64);
 }
 
-/// A finished job was freed; its output had taken so many bytes.
+/// A finished job was freed; its output took `bytes`.
 pub fn job_freed(id: JobId, reason: FreedReason, bytes: u64) {
     tracing::info!(tenant = %id.tenant(), job_id = %id, reason = reason.word(), bytes, "job freed");
     output::FREED_JOBS.with_label((key::REASON, reason.word())).increment(1);
     output::FREED_BYTES.unlabeled().increment(bytes);
 }
 
-/// A job's output can no longer be kept whole; told once for each job.
+/// The output of a job can no longer be stored whole. Reported once per job.
 pub fn output_dropped(id: JobId, reason: DropReason) {
-    tracing::warn!(tenant = %id.tenant(), job_id = %id, reason = reason.word(), "output dropped, the job goes on");
+    tracing::warn!(tenant = %id.tenant(), job_id = %id, reason = reason.word(), "output dropped, the job continues");
 }
 
-/// Stored output could not be read, or not sent.
+/// Stored output could not be read or sent.
 pub fn output_unreadable(id: JobId, why: &dyn Display) {
     let why = why.to_string();
     tracing::warn!(tenant = %id.tenant(), job_id = %id, ?why, "output not readable");
 }
 
-/// A job ended whose output is to be in the log, as far as it is given here.
+/// A job ended whose output is logged, as far as the caller passes it.
 pub fn output_logged(id: JobId, stdout: &str, stderr: &str) {
     tracing::info!(tenant = %id.tenant(), job_id = %id, ?stdout, ?stderr, "job output");
 }

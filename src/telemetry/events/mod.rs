@@ -1,12 +1,14 @@
-//! One function per thing that happens: each writes its log line and counts.
+//! One function per event: each writes its log line and updates its metrics.
 //!
-//! Text from outside is logged with `?`, quoted and escaped, so that no command can
-//! forge a line of the log.
+//! Text from clients is logged with `?`, quoted and escaped, so that no command can forge a log
+//! line.
 
+mod actors;
 mod clients;
 mod host;
 mod jobs;
 
+pub use actors::*;
 pub use clients::*;
 pub(super) use host::update_process_metrics;
 pub use host::*;

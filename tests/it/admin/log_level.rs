@@ -59,7 +59,7 @@ fn a_level_for_a_time_ends_with_it() {
     hosted.assert_audited("log_filter_changed: debug for 600s (by ops)");
     let (status, _) = put(&mut hosted, r#"{"filter": "trace", "for_s": 0.2}"#);
     assert_eq!(status, 200);
-    hosted.yard.expect_talk("the configured log filter holds again");
+    hosted.yard.expect_talk("configured log filter restored");
     assert_eq!(
         hosted.json(Who::Admin, &["log-level"]),
         json!({"filter": "info", "configured": "info"})

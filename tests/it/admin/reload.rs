@@ -136,7 +136,7 @@ fn settings_that_cannot_be_used_change_nothing() {
     eventually("each is written down", || refusals(&hosted) == 12);
     hosted.yard.signal(Signal::HUP);
     eventually("the signal is refused too", || refusals(&hosted) == 13);
-    hosted.yard.expect_talk("reload refused, the old settings hold");
+    hosted.yard.expect_talk("reload refused, the old settings stay in force");
     assert_eq!(hosted.json(Who::Admin, &["queue"])["slots"], 3);
     hosted.yard.assert_alive();
 }

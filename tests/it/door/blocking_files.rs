@@ -116,7 +116,7 @@ fn settings_hold_while_a_fifo_stands_for_their_file() {
     let mut yard = Launch::http().config("[policy]\ndeny = [\"rm\"]\n").start();
     replace_by_fifo(&yard.sandbox().path().join("config.toml"));
     yard.signal(Signal::HUP);
-    yard.expect_talk("reload refused, the old settings hold");
+    yard.expect_talk("reload refused, the old settings stay in force");
     assert!(yard.talk().contains("FIFO"), "{}", yard.talk());
     yard.assert_alive();
     yard.signal(Signal::TERM);

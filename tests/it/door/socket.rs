@@ -120,7 +120,7 @@ fn a_second_server_does_without_the_usual_socket_and_says_so() {
         fs::read_to_string(&log).is_ok_and(|said| said.contains("server started"))
     });
     let said = fs::read_to_string(&log).expect("a log");
-    assert!(said.contains("no unix socket"), "{said}");
+    assert!(said.contains("unix socket not available"), "{said}");
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn a_new_certificate_is_used_without_a_restart() {
 fn a_broken_certificate_leaves_the_old_one_in_use_and_is_told_once() {
     let (pair, old) = Pair::new();
     let mut yard = pair.launch();
-    let refused = "new certificate refused";
+    let refused = "new TLS certificate not usable";
     fs::write(pair.key(), "no key at all").expect("a file of ours");
     eventually("it is told", || {
         assert_eq!(status_of(&mut yard, &old, &Request::get("/healthz")), 200);

@@ -72,7 +72,7 @@ fn a_session_that_is_piped_in_is_answered_to_its_end() {
 fn a_proxy_that_waits_for_a_server_ends_with_its_input_too() {
     let data = private_dir();
     let mut proxy = proxy_to(data.path()).start_silent();
-    eventually("it has looked for one", || proxy.talk().contains("no server yet"));
+    eventually("it has looked for one", || proxy.talk().contains("server not reachable yet"));
     proxy.stdio().hang_up();
     assert!(proxy.wait_exit().success());
 }

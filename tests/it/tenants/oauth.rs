@@ -206,7 +206,7 @@ fn keys_stay_when_the_issuer_fails() {
     issuer.say("/keys", "out of order");
     eventually("a fetch fails", || {
         assert_eq!(status(&mut yard, &good), 200);
-        yard.talk().contains("keys of the issuer not renewed")
+        yard.talk().contains("keys of the issuer not refreshed")
     });
     assert_eq!(status(&mut yard, &good), 200);
 }
@@ -265,7 +265,7 @@ fn keys_in_a_file_are_read_again_when_it_changes() {
     assert_eq!((status(&mut yard, &by_old), status(&mut yard, &by_new)), (401, 200));
     fs::write(&file, "half a fi").expect("a file of ours");
     assert_eq!(status(&mut yard, &by_new), 200, "what cannot be read changes nothing");
-    yard.expect_talk("keys of the issuer not renewed");
+    yard.expect_talk("keys of the issuer not refreshed");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn keys_hold_while_a_fifo_stands_for_their_file() {
     make_fifo(&file);
     assert_eq!(status(&mut yard, &good), 200);
     assert_eq!(status(&mut yard, &Key::ec("b").token(&issuer.claims(RUN))), 401);
-    yard.expect_talk("keys of the issuer not renewed");
+    yard.expect_talk("keys of the issuer not refreshed");
     yard.expect_talk("FIFO");
 }
 
