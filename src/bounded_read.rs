@@ -15,16 +15,16 @@ use std::time::Duration;
 use rustix::fs::makedev;
 use thiserror::Error;
 
-use crate::private_files::{Links, explain_link};
+use crate::private_files::{Symlinks, explain_symlink_error};
 
 /// The largest file that is read.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The time that a file system gets to answer: a local one takes less than a millisecond.
-pub const FILE_TIME: Duration = Duration::from_secs(10);
+pub const FILE_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time that the disk of spill files gets to answer before a server starts without it.
-pub const SPILL_CHECK_TIME: Duration = Duration::from_secs(5);
+pub const SPILL_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The numbers of `/dev/null`, which reads as an empty file and never blocks.
 const NULL_DEVICE: (u32, u32) = (1, 3);
@@ -82,9 +82,9 @@ impl BoundedReadError {
 ///
 /// # Errors
 /// When it cannot be read, is not a regular file, is too large, or does not come in time.
-pub fn read_text(path: &Path, links: Links) -> Result<String, BoundedReadError> {
+pub fn read_text(path: &Path, links: Symlinks) -> Result<String, BoundedReadError> {
     let path = path.to_owned();
-    run_bounded(FILE_TIME, move || read_blocking(&path, links))
+    run_with_timeout(FILE_READ_TIMEOUT, move || read_blocking(&path, links))
         .unwrap_or_else(|no_result| Err(no_result.into()))
 }
 
@@ -93,7 +93,7 @@ pub fn read_text(path: &Path, links: Links) -> Result<String, BoundedReadError> 
 ///
 /// # Errors
 /// `TimedOut` where the file system does not answer.
-pub fn run_bounded<T: Send + 'static>(
+pub fn run_with_timeout<T: Send + 'static>(
     time: Duration,
     work: impl FnOnce() -> T + Clone + Send + 'static,
 ) -> io::Result<T> {
@@ -119,10 +119,10 @@ fn no_answer() -> io::Error {
 ///
 /// # Errors
 /// When it cannot be read, is not a regular file, or is too large.
-pub fn read_blocking(path: &Path, links: Links) -> Result<String, BoundedReadError> {
+pub fn read_blocking(path: &Path, links: Symlinks) -> Result<String, BoundedReadError> {
     // Looked at before it is opened: to open a device can have an effect.
     check_kind(&links.metadata(path)?)?;
-    let file = links.options().read(true).open(path).map_err(explain_link)?;
+    let file = links.options().read(true).open(path).map_err(explain_symlink_error)?;
     // And again: another file can be there by now.
     check_kind(&file.metadata()?)?;
     let mut text = String::new();
@@ -175,7 +175,7 @@ mod tests {
             (at("link"), "FIFO"),
             ("/dev/zero".into(), "character device"),
         ] {
-            let refused = read_text(&path, Links::Follow).unwrap_err();
+            let refused = read_text(&path, Symlinks::Follow).unwrap_err();
             assert!(refused.to_string().contains(kind) && refused.would_block(), "{refused}");
         }
     }
@@ -186,13 +186,13 @@ mod tests {
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         fs::write(&file, "text").unwrap();
         symlink(&file, &link).unwrap();
-        assert_eq!(read_text(&file, Links::Refuse).unwrap(), "text");
-        assert_eq!(read_text(&link, Links::Follow).unwrap(), "text");
-        assert_eq!(read_text(Path::new("/dev/null"), Links::Follow).unwrap(), "");
-        let refused = read_text(&link, Links::Refuse).unwrap_err();
+        assert_eq!(read_text(&file, Symlinks::Refuse).unwrap(), "text");
+        assert_eq!(read_text(&link, Symlinks::Follow).unwrap(), "text");
+        assert_eq!(read_text(Path::new("/dev/null"), Symlinks::Follow).unwrap(), "");
+        let refused = read_text(&link, Symlinks::Refuse).unwrap_err();
         assert!(refused.to_string().contains("symbolic link"), "{refused}");
         assert!(!refused.would_block() && !refused.is_missing());
-        assert!(read_text(&folder.path().join("none"), Links::Follow).unwrap_err().is_missing());
+        assert!(read_text(&folder.path().join("none"), Symlinks::Follow).unwrap_err().is_missing());
     }
 
     #[test]
@@ -200,17 +200,17 @@ mod tests {
         let (answer, answered) = mpsc::channel::<()>();
         let answered = Arc::new(Mutex::new(answered));
         let hang = move || answered.lock().unwrap().recv().is_ok();
-        let error = run_bounded(Duration::from_millis(20), hang).unwrap_err();
+        let error = run_with_timeout(Duration::from_millis(20), hang).unwrap_err();
         assert!(BoundedReadError::from(error).would_block());
         drop(answer);
-        assert_eq!(run_bounded(FILE_TIME, || 7).unwrap(), 7);
+        assert_eq!(run_with_timeout(FILE_READ_TIMEOUT, || 7).unwrap(), 7);
     }
 
     #[test]
     fn a_huge_file_is_not_read() {
         let file = tempfile::NamedTempFile::new().unwrap();
         File::options().write(true).open(file.path()).unwrap().set_len(MAX_BYTES + 1).unwrap();
-        let refused = read_text(file.path(), Links::Follow).unwrap_err();
+        let refused = read_text(file.path(), Symlinks::Follow).unwrap_err();
         assert!(matches!(refused, BoundedReadError::TooLarge), "{refused}");
     }
 }

@@ -20,14 +20,14 @@ const OTHERS: u32 = 0o077;
 
 /// The treatment of a symbolic link that stands where a file is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Links {
+pub enum Symlinks {
     /// The file that it leads to is used: for files that an operator names.
     Follow,
     /// It is an error: for files in the data directory.
     Refuse,
 }
 
-impl Links {
+impl Symlinks {
     /// Options that open a file so; what it is opened for is still to be added. A FIFO that stands
     /// in its place does not block the opening.
     #[must_use]
@@ -57,7 +57,7 @@ impl Links {
 }
 
 /// The error in words, where a link was not followed: the system speaks of too many levels.
-pub fn explain_link(error: io::Error) -> io::Error {
+pub fn explain_symlink_error(error: io::Error) -> io::Error {
     if Errno::from_io_error(&error) == Some(Errno::LOOP) { refused_link() } else { error }
 }
 
@@ -133,7 +133,7 @@ impl PrivateDirError {
 ///
 /// # Errors
 /// When it belongs to somebody else, others have rights in it, or it cannot be used at all.
-pub fn make_private_dir(path: &Path) -> Result<(), PrivateDirError> {
+pub fn ensure_private_dir(path: &Path) -> Result<(), PrivateDirError> {
     check(path, geteuid())
 }
 
@@ -169,12 +169,12 @@ mod tests {
     fn a_new_directory_is_for_its_owner_alone_and_an_open_one_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/deep");
-        make_private_dir(&path).unwrap();
+        ensure_private_dir(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
-        make_private_dir(&path).unwrap();
+        ensure_private_dir(&path).unwrap();
         for mode in [0o755, 0o770, 0o701] {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            let refused = make_private_dir(&path).unwrap_err();
+            let refused = ensure_private_dir(&path).unwrap_err();
             assert_eq!(refused.code(), "data_dir_open_to_others");
             let said = refused.to_string();
             assert!(said.contains("chmod 700") && said.contains(&format!("{mode:04o}")), "{said}");
@@ -186,13 +186,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let other = Uid::from_raw(geteuid().as_raw() + 1);
         let path = folder.path().join("data");
-        make_private_dir(&path).unwrap();
+        ensure_private_dir(&path).unwrap();
         let refused = check(&path, other).unwrap_err();
         assert_eq!(refused.code(), "data_dir_of_other_user");
         assert!(refused.to_string().contains("chown"), "{refused}");
         let link = folder.path().join("link");
         symlink(&path, &link).unwrap();
-        make_private_dir(&link).unwrap();
+        ensure_private_dir(&link).unwrap();
         if !geteuid().is_root() {
             assert_eq!(check(&link, other).unwrap_err().code(), "data_dir_is_foreign_link");
         }
@@ -204,9 +204,11 @@ mod tests {
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         fs::write(&file, "text").unwrap();
         symlink(&file, &link).unwrap();
-        assert!(Links::Follow.metadata(&link).is_ok() && Links::Refuse.metadata(&file).is_ok());
-        let refused = Links::Refuse.metadata(&link).unwrap_err();
+        assert!(
+            Symlinks::Follow.metadata(&link).is_ok() && Symlinks::Refuse.metadata(&file).is_ok()
+        );
+        let refused = Symlinks::Refuse.metadata(&link).unwrap_err();
         assert!(refused.to_string().contains("symbolic link"), "{refused}");
-        assert!(Links::Refuse.options().append(true).create(true).open(&link).is_err());
+        assert!(Symlinks::Refuse.options().append(true).create(true).open(&link).is_err());
     }
 }

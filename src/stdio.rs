@@ -7,17 +7,17 @@ use std::time::Duration;
 use rmcp::transport::stdio_pipes;
 use tokio_util::sync::CancellationToken;
 
-use crate::lines::{Ends, serve_on};
+use crate::lines::{StopConditions, serve_streams};
 use crate::mcp::{Handler, Network};
 use crate::telemetry::{Transport, events};
 
 /// Serves one client on standard input and output until it goes away or `shutdown` is
 /// cancelled. Calls in flight then have a moment to answer before they are cancelled: at the end
 /// of input `patience`, else less than two seconds.
-pub async fn serve(handler: Handler, shutdown: CancellationToken, patience: Duration) {
+pub async fn serve(handler: Handler, shutdown: CancellationToken, input_end_grace: Duration) {
     let _session = events::session_opened(Transport::Stdio);
     let handler = handler.watched(Network::Pipe);
     // Whoever holds our standard input needs no token.
-    let ends = Ends { shutdown, patience, is_allowed: Arc::new(|| true) };
-    Box::pin(serve_on(handler, stdio_pipes(), ends, pending())).await;
+    let ends = StopConditions { shutdown, input_end_grace, is_allowed: Arc::new(|| true) };
+    Box::pin(serve_streams(handler, stdio_pipes(), ends, pending())).await;
 }

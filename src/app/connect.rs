@@ -12,10 +12,10 @@ use super::error::AppError;
 use super::values;
 use crate::bounded_read::read_text;
 use crate::cli::StdioFlags;
-use crate::client::{Client, Place, Target, Token};
+use crate::client::{BearerToken, Endpoint, ServerClient, ServerTarget};
 use crate::config::{Environment, Settings, TOKEN_VARIABLE};
-use crate::lines::DIRECTORY;
-use crate::private_files::Links;
+use crate::lines::DIRECTORY_HEADER;
+use crate::private_files::Symlinks;
 use crate::process::DetachedSpawner;
 use crate::proxy::{ServerLaunch, Upstream};
 
@@ -37,12 +37,12 @@ pub(super) fn upstream(
 }
 
 /// Jobs of this client run where the client was started, unless they say otherwise.
-fn in_our_directory(client: Client) -> Result<Client, AppError> {
+fn in_our_directory(client: ServerClient) -> Result<ServerClient, AppError> {
     let cwd = std::env::current_dir().map_err(AppError::Cwd)?;
     let encoded = STANDARD.encode(cwd.as_os_str().as_encoded_bytes());
     // Base64 has no character that a header cannot have.
     let value = HeaderValue::try_from(encoded).map_err(io::Error::other).map_err(AppError::Cwd)?;
-    Ok(client.with_header(DIRECTORY, value))
+    Ok(client.with_header(DIRECTORY_HEADER, value))
 }
 
 /// A client of the server that is wanted: that of these settings where none is named.
@@ -51,9 +51,9 @@ pub(super) fn client(
     token_file: Option<&Path>,
     settings: &Settings,
     environment: &Environment,
-) -> Result<Client, AppError> {
+) -> Result<ServerClient, AppError> {
     let target = target(wanted, settings)?;
-    Ok(Client::new(target, token(token_file, environment)?)?)
+    Ok(ServerClient::new(target, token(token_file, environment)?)?)
 }
 
 /// What the server decides cannot be decided here: silence would let one believe otherwise.
@@ -70,28 +70,28 @@ fn refuse_settings_of_the_server(flags: &StdioFlags) -> Result<(), AppError> {
     }
 }
 
-fn target(text: Option<&str>, settings: &Settings) -> Result<Target, AppError> {
+fn target(text: Option<&str>, settings: &Settings) -> Result<ServerTarget, AppError> {
     let path = &settings.http.path;
     if let Some(text) = text {
-        return Ok(Target::parse(text, path)?.without_final_slash());
+        return Ok(ServerTarget::parse(text, path)?.without_final_slash());
     }
     let socket = values::socket_path(settings).ok_or(AppError::NoSocket)?;
-    Ok(Target::socket(socket, path))
+    Ok(ServerTarget::socket(socket, path))
 }
 
-fn token(file: Option<&Path>, environment: &Environment) -> Result<Option<Token>, AppError> {
+fn token(file: Option<&Path>, environment: &Environment) -> Result<Option<BearerToken>, AppError> {
     let (text, origin) = match (file, environment.token()) {
         (Some(path), _) => (read_token(path)?, path.display().to_string()),
         (None, Some(token)) => (token.to_owned(), TOKEN_VARIABLE.to_owned()),
         (None, None) => return Ok(None),
     };
     // The text itself is not repeated: it is a secret.
-    Ok(Some(Token::new(text.trim()).map_err(|_| AppError::UnusableToken { origin })?))
+    Ok(Some(BearerToken::new(text.trim()).map_err(|_| AppError::UnusableToken { origin })?))
 }
 
 /// The first line that is neither empty nor a comment nor the hash of a token.
 fn read_token(path: &Path) -> Result<String, AppError> {
-    let text = read_text(path, Links::Follow)
+    let text = read_text(path, Symlinks::Follow)
         .map_err(|source| AppError::TokenFile { path: path.into(), source })?;
     let is_token =
         |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.starts_with("sha256:");
@@ -101,7 +101,7 @@ fn read_token(path: &Path) -> Result<String, AppError> {
 
 fn launch(
     flags: &StdioFlags,
-    target: &Target,
+    target: &ServerTarget,
     settings: &Settings,
     environment: &Environment,
 ) -> Result<ServerLaunch, AppError> {
@@ -125,12 +125,12 @@ fn launch(
 }
 
 /// How a server is told to listen where it is looked for.
-fn listening(target: &Target) -> Result<Vec<OsString>, AppError> {
-    match target.place() {
-        Place::Socket(path) => {
+fn listening(target: &ServerTarget) -> Result<Vec<OsString>, AppError> {
+    match target.endpoint() {
+        Endpoint::Socket(path) => {
             Ok(vec!["--bind".into(), "none".into(), "--socket".into(), path.into()])
         }
-        Place::Tcp(authority) => match authority.loopback() {
+        Endpoint::Tcp(authority) => match authority.loopback() {
             Some(address) => Ok(vec![
                 "--bind".into(),
                 address.to_string().into(),
@@ -139,7 +139,7 @@ fn listening(target: &Target) -> Result<Vec<OsString>, AppError> {
             ]),
             None => Err(AppError::NotStartable { target: target.to_string() }),
         },
-        Place::Tls(_) => Err(AppError::NotStartable { target: target.to_string() }),
+        Endpoint::Tls(_) => Err(AppError::NotStartable { target: target.to_string() }),
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn words(target: &str) -> Result<String, String> {
-        let target = Target::parse(target, "/mcp").unwrap();
+        let target = ServerTarget::parse(target, "/mcp").unwrap();
         let words = listening(&target).map_err(|error| error.to_string())?;
         Ok(words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "))
     }

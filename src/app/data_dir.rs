@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::error::AppError;
 use crate::bounded_read::read_text;
-use crate::private_files::{Links, explain_link};
+use crate::private_files::{Symlinks, explain_symlink_error};
 use crate::telemetry::events;
 
 /// The file that names the server of a data directory, and its lock.
@@ -54,7 +54,7 @@ impl ServerLock {
         match lock_in_time(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let holder = read_text(&path, Links::Refuse).unwrap_or_default();
+                let holder = read_text(&path, Symlinks::Refuse).unwrap_or_default();
                 return Err(AppError::DataDirInUse {
                     path: data_dir.to_owned(),
                     holder: describe(&holder),
@@ -92,9 +92,9 @@ impl ServerLock {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    let mut options = Links::Refuse.options();
+    let mut options = Symlinks::Refuse.options();
     let file = options.read(true).append(true).create(true).mode(0o600).open(path);
-    let file = file.map_err(explain_link)?;
+    let file = file.map_err(explain_symlink_error)?;
     if file.metadata()?.is_file() {
         return Ok(file);
     }

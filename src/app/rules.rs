@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::error::AppError;
 use crate::config::{self, Environment, Loaded, Settings};
 use crate::environment::{EnvironmentRules, JobEnvironment, NamePattern, clean};
-use crate::http::auth::{Auth, AuthSettings, KeySource, OauthSettings, Scopes, TokenPlace};
+use crate::http::auth::{
+    AuthSettings, Authenticator, OauthConfig, OauthKeySource, OauthScopes, TokenFilePath,
+};
 use crate::ids::TenantId;
 use crate::output::redaction::Redactor;
 use crate::policy::command::Shell as PolicyShell;
@@ -210,24 +212,27 @@ pub(super) fn audit(settings: &Settings) -> Result<Option<AuditTrail>, AppError>
 // Authentication from settings.
 
 /// Who may come in, or what is wrong with the tokens.
-pub(super) fn auth(settings: &Settings) -> Result<Auth, AppError> {
-    Ok(Auth::open(AuthSettings { token_file: token_file(settings), oauth: oauth(settings)? })?)
+pub(super) fn auth(settings: &Settings) -> Result<Authenticator, AppError> {
+    Ok(Authenticator::open(AuthSettings {
+        token_file: token_file(settings),
+        oauth: oauth(settings)?,
+    })?)
 }
 
 /// Where tokens are kept.
-pub(super) fn token_file(settings: &Settings) -> TokenPlace {
+pub(super) fn token_file(settings: &Settings) -> TokenFilePath {
     match &settings.http.token_file {
-        Some(path) => TokenPlace::Named(path.clone()),
-        None => TokenPlace::Usual(settings.server.data_dir.join("tokens")),
+        Some(path) => TokenFilePath::Configured(path.clone()),
+        None => TokenFilePath::Default(settings.server.data_dir.join("tokens")),
     }
 }
 
-fn oauth(settings: &Settings) -> Result<Option<OauthSettings>, AppError> {
+fn oauth(settings: &Settings) -> Result<Option<OauthConfig>, AppError> {
     let oauth = &settings.oauth;
     let Some(issuer) = given(&oauth.issuer) else { return without_issuer(oauth) };
     let resource = given(&oauth.resource);
     let audience = given(&oauth.audience).or_else(|| resource.clone());
-    Ok(Some(OauthSettings {
+    Ok(Some(OauthConfig {
         issuer,
         audience: audience.ok_or(AppError::NoAudience)?,
         resource,
@@ -235,7 +240,7 @@ fn oauth(settings: &Settings) -> Result<Option<OauthSettings>, AppError> {
         refresh: oauth.jwks_refresh,
         tenant_claim: oauth.tenant_claim.clone(),
         tenants: tenants(oauth)?,
-        scopes: Scopes {
+        scopes: OauthScopes {
             read: oauth.read_scope.clone(),
             run: oauth.run_scope.clone(),
             admin: oauth.admin_scope.clone(),
@@ -247,7 +252,7 @@ fn oauth(settings: &Settings) -> Result<Option<OauthSettings>, AppError> {
 }
 
 /// No OAuth, unless somebody seems to believe that there is.
-fn without_issuer(oauth: &config::OauthSection) -> Result<Option<OauthSettings>, AppError> {
+fn without_issuer(oauth: &config::OauthSection) -> Result<Option<OauthConfig>, AppError> {
     let meant = [
         ("resource", !oauth.resource.is_empty()),
         ("audience", !oauth.audience.is_empty()),
@@ -264,13 +269,13 @@ fn given(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn keys(jwks: &str) -> KeySource {
+fn keys(jwks: &str) -> OauthKeySource {
     if jwks.is_empty() {
-        KeySource::Issuer
+        OauthKeySource::Issuer
     } else if jwks.contains("://") {
-        KeySource::Url(jwks.to_owned())
+        OauthKeySource::Url(jwks.to_owned())
     } else {
-        KeySource::File(jwks.into())
+        OauthKeySource::File(jwks.into())
     }
 }
 

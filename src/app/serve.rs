@@ -15,10 +15,12 @@ use super::data_dir::ServerLock;
 use super::error::AppError;
 use super::runtime::{self, EndWatchdog, Signals};
 use super::values;
-use crate::bounded_read::{SPILL_CHECK_TIME, run_bounded};
+use crate::bounded_read::{SPILL_CHECK_TIMEOUT, run_with_timeout};
 use crate::cli::terminal;
 use crate::config::{Changes, ConfigSources, Loaded, Settings, load};
-use crate::http::{Doors, MetricsText, Operations, Readiness, Reloaded, Server};
+use crate::http::{
+    HttpServices, MetricsRenderer, Readiness, ReloadedSettings, Server, ServerControl,
+};
 use crate::mcp::{Handler, ServerName};
 use crate::output::SpillDir;
 use crate::process::sandbox::scratch::ScratchRoot;
@@ -100,7 +102,8 @@ impl App {
         let service = values::service(&loaded, &host, &sources.environment, place)?;
         let spill = service.job.log.spill_dir.clone();
         let checked = spill.clone();
-        if let Err(error) = run_bounded(SPILL_CHECK_TIME, move || checked.check()).flatten() {
+        if let Err(error) = run_with_timeout(SPILL_CHECK_TIMEOUT, move || checked.check()).flatten()
+        {
             events::data_dir_unusable(spill.root(), &error);
         }
         spill.remove_leftovers();
@@ -141,16 +144,16 @@ impl App {
         tokio::spawn(exporter.clone().run_upkeep(UPKEEP));
         let (after_drain, wishes) = watch::channel(AfterDrain::Stay);
         let (readiness, ready) = watch::channel(Readiness::Ready);
-        let doors = Doors {
+        let services = HttpServices {
             service: self.service.clone(),
             handler: self.handler(),
             metrics: self.metrics(exporter),
             readiness: ready,
-            operations: self.operations(after_drain),
+            control: self.control(after_drain),
         };
         events::server_started(server.local_addr(), server.socket_path());
         let shutdown = CancellationToken::new();
-        let serving = tokio::spawn(server.serve(doors, shutdown.clone()));
+        let serving = tokio::spawn(server.serve(services, shutdown.clone()));
         let end = tokio::select! {
             () = ending.signals.wish_to_end() => Ok(()),
             () = self.emptied(wishes) => Ok(()),
@@ -169,16 +172,16 @@ impl App {
         end
     }
 
-    fn operations(&self, after_drain: watch::Sender<AfterDrain>) -> Operations {
+    fn control(&self, after_drain: watch::Sender<AfterDrain>) -> ServerControl {
         let reload = self.reload.clone();
         let now = move |by| -> BoxFuture<'static, _> {
             let reload = reload.clone();
             Box::pin(async move {
                 let Changes { live, restart } = reload.now(by).await?;
-                Ok(Reloaded { live, restart })
+                Ok(ReloadedSettings { live, restart })
             })
         };
-        Operations::new(now, after_drain, self.log.clone())
+        ServerControl::new(now, after_drain, self.log.clone())
     }
 
     /// Returns once somebody wished that the server ends, and nothing waits or runs any more.
@@ -197,11 +200,13 @@ impl App {
 
     pub(super) async fn serve_stdio(self, ending: &mut Ending) -> Result<(), AppError> {
         let patience = match self.settings.mcp.server_name {
-            ServerName::Shellyard => lines::PATIENCE,
+            ServerName::Shellyard => lines::INPUT_END_GRACE,
             ServerName::McpzShell => {
                 events::shell_server_started();
                 // A session that is piped in ends before its last command does.
-                self.settings.execute_command.timeout + self.settings.job.grace + lines::PATIENCE
+                self.settings.execute_command.timeout
+                    + self.settings.job.grace
+                    + lines::INPUT_END_GRACE
             }
         };
         let shutdown = CancellationToken::new();
@@ -241,13 +246,13 @@ impl App {
     }
 
     /// Returns the text of all metrics, for which each scrape asks the queue for its figures.
-    fn metrics(&self, exporter: Exporter) -> MetricsText {
+    fn metrics(&self, exporter: Exporter) -> MetricsRenderer {
         let service = self.service.clone();
         let gauges = Arc::clone(&self.gauges);
         let exporter = exporter
             .with_data_dir(values::spill_dir(&self.settings))
             .with_output_counters(Arc::clone(self.spill.counters()));
-        MetricsText::new(move || {
+        MetricsRenderer::new(move || {
             let service = service.clone();
             let gauges = Arc::clone(&gauges);
             let exporter = exporter.clone();

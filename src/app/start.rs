@@ -10,11 +10,11 @@ use super::error::AppError;
 use super::runtime::{Signals, check_log_thread, check_threads, client_runtime, server_runtime};
 use super::serve::{App, Ending};
 use super::{confinement, connect, rules, traces, values};
-use crate::bounded_read::{FILE_TIME, run_bounded};
+use crate::bounded_read::{FILE_READ_TIMEOUT, run_with_timeout};
 use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, terminal};
 use crate::config::{ConfigSources, Environment, FlagValue, Loaded, Settings, load};
 use crate::http::Server;
-use crate::private_files::{PrivateDirError, make_private_dir};
+use crate::private_files::{PrivateDirError, ensure_private_dir};
 use crate::process::{Host, block_child_signals};
 use crate::proxy;
 use crate::telemetry::{Exporter, logging};
@@ -257,7 +257,7 @@ impl Start {
 fn close_data_dir(settings: &Settings) -> Result<(), AppError> {
     let path = settings.server.data_dir.clone();
     let silent = settings.server.data_dir.clone();
-    let made = run_bounded(FILE_TIME, move || make_private_dir(&path));
+    let made = run_with_timeout(FILE_READ_TIMEOUT, move || ensure_private_dir(&path));
     match made.map_err(|source| AppError::DataDirSilent { path: silent, source })? {
         Ok(()) | Err(PrivateDirError::Unusable { .. }) => Ok(()),
         Err(error) => Err(error.into()),

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::error::AppError;
 use crate::cli::terminal;
-use crate::client::{Client, Target};
+use crate::client::{ServerClient, ServerTarget};
 use crate::config::{Loaded, ValueOrigin};
 use crate::telemetry::{events, otlp, spans};
 
@@ -63,15 +63,15 @@ const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Carries batches to a collector, and tells once that it does not take them.
 #[derive(Debug)]
 struct Courier {
-    client: Client,
+    client: ServerClient,
     runtime: Handle,
     is_failing: AtomicBool,
 }
 
 /// From now on every sampled span that ends is handed to the collector there.
 pub(super) fn export_to(endpoint: &str, runtime: &Handle) -> Result<otlp::SpanExport, AppError> {
-    let target = Target::parse(&otlp::traces_url(endpoint), "/")?;
-    let client = Client::new(target, None)?;
+    let target = ServerTarget::parse(&otlp::traces_url(endpoint), "/")?;
+    let client = ServerClient::new(target, None)?;
     let courier = Courier { client, runtime: runtime.clone(), is_failing: AtomicBool::new(false) };
     Ok(otlp::start(endpoint, courier)?)
 }
@@ -112,7 +112,7 @@ impl Courier {
     }
 }
 
-async fn send(client: Client, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+async fn send(client: ServerClient, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
     let (head, body) = request.into_parts();
     let exchange = client.request(head.method, head.uri.path(), head.headers, body);
     let answer = timeout(BATCH_TIMEOUT, exchange).await??;
@@ -173,9 +173,9 @@ mod tests {
     fn a_collector_that_does_not_take_spans_is_told_of_once() {
         let (listener, endpoint) = listener();
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let target = Target::parse(&otlp::traces_url(&endpoint), "/").unwrap();
+        let target = ServerTarget::parse(&otlp::traces_url(&endpoint), "/").unwrap();
         let courier = Courier {
-            client: Client::new(target, None).unwrap(),
+            client: ServerClient::new(target, None).unwrap(),
             runtime: runtime.handle().clone(),
             is_failing: AtomicBool::new(false),
         };

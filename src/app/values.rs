@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::error::AppError;
 use super::{confinement, rules};
-use crate::client::USUAL_SOCKET;
+use crate::client::DEFAULT_SOCKET_NAME;
 use crate::config::{self, Environment, Loaded, Settings, TenantSection};
 use crate::confinement::SandboxPaths;
-use crate::http::{HttpSettings, JobDetection, SocketAt};
+use crate::http::{HttpServerSettings, JobDetection, SocketPath};
 use crate::ids::TenantId;
 use crate::mcp::{DialectSettings, ExecuteSettings, McpSettings, ShellToolSettings};
 use crate::output::{Counters, LogStorage, Quota, QuotaLimits, SpillDir};
@@ -35,9 +35,9 @@ pub(super) fn logging(settings: &config::LogSection, environment: &Environment) 
     LoggingSettings { format, filter: settings.filter.clone() }
 }
 
-pub(super) fn http(settings: &Settings, host: Arc<Host>) -> Result<HttpSettings, AppError> {
+pub(super) fn http(settings: &Settings, host: Arc<Host>) -> Result<HttpServerSettings, AppError> {
     let http = &settings.http;
-    Ok(HttpSettings {
+    Ok(HttpServerSettings {
         bind: http.bind,
         socket: socket(settings),
         tls_cert: http.tls_cert.clone(),
@@ -57,7 +57,7 @@ pub(super) fn http(settings: &Settings, host: Arc<Host>) -> Result<HttpSettings,
         max_connections: http.max_connections,
         max_connections_per_address: http.max_connections_per_address,
         session_idle: http.session_idle,
-        ..HttpSettings::default()
+        ..HttpServerSettings::default()
     })
 }
 
@@ -70,18 +70,18 @@ fn job_detection(host: Arc<Host>) -> JobDetection {
     )
 }
 
-fn socket(settings: &Settings) -> Option<SocketAt> {
+fn socket(settings: &Settings) -> Option<SocketPath> {
     let path = socket_path(settings)?;
     Some(match &settings.http.socket {
-        config::SocketSetting::Usual | config::SocketSetting::Off => SocketAt::Usual(path),
-        config::SocketSetting::At(_) => SocketAt::Given(path),
+        config::SocketSetting::Usual | config::SocketSetting::Off => SocketPath::Default(path),
+        config::SocketSetting::At(_) => SocketPath::Configured(path),
     })
 }
 
 /// Where the unix socket is, if there is one.
 pub(super) fn socket_path(settings: &Settings) -> Option<PathBuf> {
     match &settings.http.socket {
-        config::SocketSetting::Usual => Some(settings.server.data_dir.join(USUAL_SOCKET)),
+        config::SocketSetting::Usual => Some(settings.server.data_dir.join(DEFAULT_SOCKET_NAME)),
         config::SocketSetting::At(path) => Some(path.clone()),
         config::SocketSetting::Off => None,
     }

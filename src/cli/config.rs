@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::server_request::{ConnectFlags, ServerRequestError, post};
 use super::terminal::{VerbOutput, table};
 use super::{CheckFlags, ConfigFileVerb, InitFlags, ServeFlags, ShowFlags};
-use crate::client::Client;
+use crate::client::ServerClient;
 use crate::config::{
     ConfigEntry, ConfigError, ConfigSources, DEFAULT_FILE, Environment, Loaded, Problem, load,
     user_file,
@@ -168,7 +168,7 @@ pub struct ReloadFlags {
 /// Has the server read its settings again.
 pub(super) async fn reload(
     flags: &ReloadFlags,
-    client: &Client,
+    client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
     let answer = post(client, "/api/v1/reload", &json!({})).await?;
     Ok(flags.server.success(&answer, || told(&answer)))

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::DoctorFlags;
 use super::doctor_host as host;
-use crate::bounded_read::{SPILL_CHECK_TIME, run_bounded};
+use crate::bounded_read::{SPILL_CHECK_TIMEOUT, run_with_timeout};
 use crate::environment::{DroppedVariable, JobEnvironment};
 use crate::output::SpillDir;
 use crate::process::Host;
@@ -80,7 +80,7 @@ fn look(input: &DoctorInput<'_>) -> Vec<Finding> {
 
 fn check_spill_dir(dir: &Path) -> io::Result<()> {
     let spill = SpillDir::new(dir, Arc::default());
-    run_bounded(SPILL_CHECK_TIME, move || spill.check())?
+    run_with_timeout(SPILL_CHECK_TIMEOUT, move || spill.check())?
 }
 
 fn as_json(found: &[Finding], environment: &JobEnvironment) -> String {

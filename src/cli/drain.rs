@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::pause::{counts, still_paused};
 use super::server_request::{ConnectFlags, ServerRequestError, get, post};
 use super::terminal::VerbOutput;
-use crate::client::Client;
+use crate::client::ServerClient;
 
 /// The time between two looks at a server that drains.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -33,7 +33,7 @@ pub struct DrainFlags {
 /// Drains the server, or undoes that.
 pub(super) async fn run(
     flags: &DrainFlags,
-    client: &Client,
+    client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
     let wish = json!({ "undo": flags.undo, "exit": flags.exit });
     let queue = post(client, "/api/v1/drain", &wish).await?;
@@ -59,7 +59,7 @@ enum End {
 
 async fn wait(
     flags: &DrainFlags,
-    client: &Client,
+    client: &ServerClient,
     mut queue: Value,
 ) -> Result<End, ServerRequestError> {
     loop {

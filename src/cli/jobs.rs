@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::server_request::{ConnectFlags, ServerRequestError, get};
 use super::terminal::{VerbOutput, clipped, harmless, table};
-use crate::client::Client;
+use crate::client::ServerClient;
 use crate::ids::TenantId;
 
 /// How wide a table is where no terminal says so.
@@ -46,7 +46,7 @@ fn tenant(text: &str) -> Result<TenantId, String> {
 /// Lists the jobs that are asked for.
 pub(super) async fn run(
     flags: &JobsFlags,
-    client: &Client,
+    client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
     let answer = get(client, &address(flags)).await?;
     Ok(flags.server.success(&answer, || {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::server_request::{ConnectFlags, ServerRequestError, get, put};
 use super::terminal::VerbOutput;
 use super::token::duration;
-use crate::client::Client;
+use crate::client::ServerClient;
 
 const PATH: &str = "/api/v1/log-level";
 
@@ -32,7 +32,7 @@ pub struct LogLevelFlags {
 /// Shows or changes what is logged.
 pub(super) async fn run(
     flags: &LogLevelFlags,
-    client: &Client,
+    client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
     let answer = match (&flags.filter, flags.reset) {
         (Some(filter), _) => {

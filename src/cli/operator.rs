@@ -9,7 +9,7 @@ use super::log_level::{self, LogLevelFlags};
 use super::pause::{self, LaneFlags};
 use super::queue::{self, QueueFlags};
 use super::server_request::ConnectFlags;
-use crate::client::Client;
+use crate::client::ServerClient;
 
 /// What is asked of a running server.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
@@ -47,7 +47,7 @@ impl OperatorVerb {
 
     /// Asks the server, says what came of it, and returns the exit code: 0, or 1 when it was
     /// refused or failed.
-    pub async fn run(&self, client: &Client) -> u8 {
+    pub async fn run(&self, client: &ServerClient) -> u8 {
         let done = match self {
             Self::Jobs(flags) => jobs::run(flags, client).await,
             Self::Queue(flags) => queue::run(flags, client).await,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::server_request::{ConnectFlags, ServerRequestError, post};
 use super::terminal::VerbOutput;
-use crate::client::Client;
+use crate::client::ServerClient;
 
 /// Flags of `pause` and `resume`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -35,7 +35,7 @@ impl LaneFlags {
 /// Starts no more jobs.
 pub(super) async fn pause(
     flags: &LaneFlags,
-    client: &Client,
+    client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
     let queue = post(client, "/api/v1/queue/pause", &flags.wish()).await?;
     let (what, flag) = flags.what();
@@ -46,7 +46,7 @@ pub(super) async fn pause(
 /// Starts jobs again.
 pub(super) async fn resume(
     flags: &LaneFlags,
-    client: &Client,
+    client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
     let queue = post(client, "/api/v1/queue/resume", &flags.wish()).await?;
     let (what, _) = flags.what();

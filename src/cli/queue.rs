@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::jobs::elapsed;
 use super::server_request::{ConnectFlags, ServerRequestError, get};
 use super::terminal::{VerbOutput, table};
-use crate::client::Client;
+use crate::client::ServerClient;
 
 /// Flags of `queue`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -21,7 +21,7 @@ pub struct QueueFlags {
 /// Tells how the queue stands.
 pub(super) async fn run(
     flags: &QueueFlags,
-    client: &Client,
+    client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
     let queue = get(client, "/api/v1/queue").await?;
     Ok(flags

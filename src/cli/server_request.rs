@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::terminal::{self, VerbOutput};
-use crate::client::{Answer, Client, ClientError};
+use crate::client::{ClientError, ServerClient, ServerResponse};
 use crate::config::FlagValue;
 
 /// So much of an answer that is not ours is repeated.
@@ -161,13 +161,13 @@ fn next(code: &str) -> &'static str {
 }
 
 /// What the server answers there.
-pub(super) async fn get(client: &Client, path: &str) -> Result<Value, ServerRequestError> {
+pub(super) async fn get(client: &ServerClient, path: &str) -> Result<Value, ServerRequestError> {
     ask(client, (Method::GET, path), Bytes::new()).await
 }
 
 /// What the server answers to this wish.
 pub(super) async fn post(
-    client: &Client,
+    client: &ServerClient,
     path: &str,
     wish: &Value,
 ) -> Result<Value, ServerRequestError> {
@@ -176,7 +176,7 @@ pub(super) async fn post(
 
 /// What the server answers to this choice.
 pub(super) async fn put(
-    client: &Client,
+    client: &ServerClient,
     path: &str,
     choice: &Value,
 ) -> Result<Value, ServerRequestError> {
@@ -184,7 +184,7 @@ pub(super) async fn put(
 }
 
 async fn ask(
-    client: &Client,
+    client: &ServerClient,
     to: (Method, &str),
     body: Bytes,
 ) -> Result<Value, ServerRequestError> {
@@ -194,7 +194,7 @@ async fn ask(
 }
 
 /// The JSON of an answer that says yes; else the server's own words.
-fn read(answer: &Answer, client: &Client) -> Result<Value, ServerRequestError> {
+fn read(answer: &ServerResponse, client: &ServerClient) -> Result<Value, ServerRequestError> {
     let json: Option<Value> = serde_json::from_slice(&answer.body).ok();
     if let Some(json) = &json
         && let (Some(code), Some(message)) =
@@ -228,12 +228,12 @@ fn read(answer: &Answer, client: &Client) -> Result<Value, ServerRequestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Target;
+    use crate::client::ServerTarget;
 
     fn said(status: u16, body: &'static str) -> Result<Value, ServerRequestError> {
-        let client = Client::new(Target::socket("/s".into(), "/mcp"), None).unwrap();
+        let client = ServerClient::new(ServerTarget::socket("/s".into(), "/mcp"), None).unwrap();
         let status = StatusCode::from_u16(status).unwrap();
-        read(&Answer { status, headers: HeaderMap::new(), body: body.into() }, &client)
+        read(&ServerResponse { status, headers: HeaderMap::new(), body: body.into() }, &client)
     }
 
     #[test]

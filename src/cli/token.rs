@@ -11,7 +11,8 @@ use super::server_request::set;
 use super::terminal::{VerbOutput, table};
 use crate::config::FlagValue;
 use crate::http::auth::{
-    Label, Moment, StoreError, TokenEntry, TokenFile, TokenId, TokenPlace, TokenStore,
+    TokenEntry, TokenFile, TokenFilePath, TokenId, TokenLabel, TokenStore, TokenStoreError,
+    UnixTime,
 };
 use crate::ids::TenantId;
 use crate::service::{CallerIdentity, CallerRole};
@@ -71,7 +72,7 @@ pub struct TokenNewFlags {
     pub role: CallerRole,
     /// When it ends: after a time such as 30d or 12h, or at a moment such as 2027-01-31T00:00:00Z.
     #[arg(long, value_name = "WHEN", value_parser = expiry)]
-    pub expires: Option<Moment>,
+    pub expires: Option<UnixTime>,
     /// What it is for; shown by `token list`.
     #[arg(long, value_name = "TEXT", value_parser = note)]
     pub note: Option<String>,
@@ -87,7 +88,7 @@ pub struct TokenRevokeFlags {
 
 /// Carries out the `token` verb on this file and returns the exit code.
 #[must_use]
-pub fn run(command: &TokenCommand, file: TokenPlace) -> u8 {
+pub fn run(command: &TokenCommand, file: TokenFilePath) -> u8 {
     let store = TokenStore::new(file);
     let format = if command.json { Format::Json } else { Format::Human };
     let done = match &command.verb {
@@ -108,9 +109,9 @@ fn make(
     store: &TokenStore,
     flags: &TokenNewFlags,
     format: Format,
-) -> Result<VerbOutput, StoreError> {
+) -> Result<VerbOutput, TokenStoreError> {
     let identity = CallerIdentity { tenant: flags.tenant, role: flags.role };
-    let (secret, entry) = store.make(identity, flags.expires, flags.note.clone())?;
+    let (secret, entry) = store.create_token(identity, flags.expires, flags.note.clone())?;
     let stdout = match format {
         Format::Human => format!("{}\n", secret.reveal()),
         Format::Json => {
@@ -127,7 +128,7 @@ fn make(
     Ok(VerbOutput { stdout, stderr, code: 0 })
 }
 
-fn revoke(store: &TokenStore, id: TokenId, format: Format) -> Result<VerbOutput, StoreError> {
+fn revoke(store: &TokenStore, id: TokenId, format: Format) -> Result<VerbOutput, TokenStoreError> {
     store.revoke(id)?;
     let reply = match format {
         Format::Human => {
@@ -168,14 +169,14 @@ fn shown(file: &TokenFile) -> String {
 fn cells(entry: &TokenEntry) -> [String; 5] {
     let CallerIdentity { tenant, role } = entry.identity;
     let (id, note) = match &entry.label {
-        Label::Plain => {
+        TokenLabel::Plain => {
             ("-".to_owned(), "written in plain; remove its line to revoke it".to_owned())
         }
-        Label::Made { id, note } => (id.to_string(), note.clone().unwrap_or_default()),
+        TokenLabel::Generated { id, note } => (id.to_string(), note.clone().unwrap_or_default()),
     };
     let expires = match entry.expires {
         None => "never".to_owned(),
-        Some(at) if at <= Moment::now() => format!("{at} (over)"),
+        Some(at) if at <= UnixTime::now() => format!("{at} (over)"),
         Some(at) => at.to_string(),
     };
     [id, tenant.to_string(), role.word().to_owned(), expires, note]
@@ -185,7 +186,7 @@ fn cells(entry: &TokenEntry) -> [String; 5] {
 fn as_json(entry: &TokenEntry) -> Value {
     let CallerIdentity { tenant, role } = entry.identity;
     let mut answer = json!({ "tenant": tenant.name(), "role": role.word() });
-    if let Label::Made { id, note } = &entry.label {
+    if let TokenLabel::Generated { id, note } = &entry.label {
         answer["id"] = json!(id.to_string());
         if let Some(note) = note {
             answer["note"] = json!(note);
@@ -197,7 +198,7 @@ fn as_json(entry: &TokenEntry) -> Value {
     answer
 }
 
-fn failure(error: &StoreError, format: Format) -> VerbOutput {
+fn failure(error: &TokenStoreError, format: Format) -> VerbOutput {
     let text = match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
@@ -227,8 +228,8 @@ fn note(text: &str) -> Result<String, String> {
     is_fit.then(|| text.to_owned()).ok_or_else(|| "give 1 to 200 bytes in one line".to_owned())
 }
 
-fn expiry(text: &str) -> Result<Moment, String> {
-    let now = Moment::now();
+fn expiry(text: &str) -> Result<UnixTime, String> {
+    let now = UnixTime::now();
     let moment = duration(text).map(|time| now.after(time)).or_else(|| text.parse().ok());
     moment.filter(|moment| *moment > now).ok_or_else(|| {
         "give a time such as 30d, 12h or 90m, or a moment to come such as 2027-01-31T00:00:00Z"
@@ -279,12 +280,12 @@ mod tests {
     fn a_list_is_a_table_without_hashes() {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         let folder = tempfile::Builder::new().permissions(mode).tempdir().unwrap();
-        let store = TokenStore::new(TokenPlace::Usual(folder.path().join("tokens")));
+        let store = TokenStore::new(TokenFilePath::Default(folder.path().join("tokens")));
         let identity =
             CallerIdentity { tenant: TenantId::parse("ci").unwrap(), role: CallerRole::Read };
         let expires = "9998-01-01T00:00:00Z".parse().ok();
-        let (_, entry) = store.make(identity, expires, Some("the note".into())).unwrap();
-        let Label::Made { id, .. } = &entry.label else { panic!("{entry:?}") };
+        let (_, entry) = store.create_token(identity, expires, Some("the note".into())).unwrap();
+        let TokenLabel::Generated { id, .. } = &entry.label else { panic!("{entry:?}") };
         let file = TokenFile::parse(&format!("secret\nodd line\n{entry}\n"));
         let said = list(&store, &file, Format::Human);
         let table = format!(

@@ -21,13 +21,13 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::target::{Authority, Place, Target, Token};
+use super::target::{Authority, BearerToken, Endpoint, ServerTarget};
 
 /// What a server gets to answer, to the end of its answer.
-const ANSWER_TIME: Duration = Duration::from_secs(30);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The largest answer that is taken.
-const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 
 /// So much of a refusal is repeated.
 const MAX_QUOTED_CHARS: usize = 100;
@@ -37,20 +37,20 @@ const CALLER_IS_JOB: &[u8] = b"caller_is_job:";
 
 /// Asks one server. A clone is as good.
 #[derive(Clone)]
-pub struct Client {
-    target: Target,
-    token: Option<Token>,
+pub struct ServerClient {
+    target: ServerTarget,
+    token: Option<BearerToken>,
     tls: Option<TlsConnector>,
     /// Sent with each request.
     headers: HeaderMap,
 }
 
 /// A connection that has become two streams of bytes.
-pub type Upgraded = TokioIo<hyper::upgrade::Upgraded>;
+pub type UpgradedStream = TokioIo<hyper::upgrade::Upgraded>;
 
 /// What a server answered.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ServerResponse {
     /// Its status, whatever it is.
     pub status: StatusCode,
     /// Its headers.
@@ -59,18 +59,18 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-impl Client {
+impl ServerClient {
     /// A client of the server there, which shows this token.
     ///
     /// # Errors
     /// When TLS is wanted and no certificate is trusted on this machine.
-    pub fn new(target: Target, token: Option<Token>) -> Result<Self, ClientError> {
-        let tls = match target.place() {
-            Place::Tls(_) => Some(
-                connector()
+    pub fn new(target: ServerTarget, token: Option<BearerToken>) -> Result<Self, ClientError> {
+        let tls = match target.endpoint() {
+            Endpoint::Tls(_) => Some(
+                tls_connector()
                     .map_err(|source| ClientError::Tls { target: target.to_string(), source })?,
             ),
-            Place::Tcp(_) | Place::Socket(_) => None,
+            Endpoint::Tcp(_) | Endpoint::Socket(_) => None,
         };
         Ok(Self { target, token, tls, headers: HeaderMap::new() })
     }
@@ -84,7 +84,7 @@ impl Client {
 
     /// Whom it asks.
     #[must_use]
-    pub const fn target(&self) -> &Target {
+    pub const fn target(&self) -> &ServerTarget {
         &self.target
     }
 
@@ -98,10 +98,10 @@ impl Client {
         path: &str,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Answer, ClientError> {
-        let mut request = self.compose(method, path, body)?;
+    ) -> Result<ServerResponse, ClientError> {
+        let mut request = self.build_request(method, path, body)?;
         request.headers_mut().extend(headers);
-        self.in_time(async { self.take(self.send(request).await?).await }).await
+        self.with_timeout(async { self.read_response(self.send(request).await?).await }).await
     }
 
     /// Turns a connection into two streams of bytes that follow `protocol`. Shutting the writing
@@ -109,22 +109,25 @@ impl Client {
     ///
     /// # Errors
     /// When the server is not there, or does not speak that.
-    pub async fn upgrade(&self, protocol: &'static str) -> Result<Upgraded, ClientError> {
-        let mut request = self.compose(Method::GET, self.target.path(), Bytes::new())?;
+    pub async fn upgrade(&self, protocol: &'static str) -> Result<UpgradedStream, ClientError> {
+        let mut request = self.build_request(Method::GET, self.target.path(), Bytes::new())?;
         let headers = request.headers_mut();
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static(protocol));
-        self.in_time(async {
+        self.with_timeout(async {
             let response = self.send(request).await?;
             if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-                return Err(self.refusal(self.take(response).await?));
+                return Err(self.refused_error(self.read_response(response).await?));
             }
-            hyper::upgrade::on(response).await.map(TokioIo::new).map_err(|error| self.broken(error))
+            hyper::upgrade::on(response)
+                .await
+                .map(TokioIo::new)
+                .map_err(|error| self.broken_error(error))
         })
         .await
     }
 
-    fn compose(
+    fn build_request(
         &self,
         method: Method,
         path: &str,
@@ -135,48 +138,55 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token.header());
         }
-        let mut request = request.body(Full::new(body)).map_err(|error| self.broken(error))?;
+        let mut request =
+            request.body(Full::new(body)).map_err(|error| self.broken_error(error))?;
         request.headers_mut().extend(self.headers.clone());
         Ok(request)
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, ClientError> {
         let mut sender = connect(&self.target, self.tls.as_ref()).await?;
-        sender.send_request(request).await.map_err(|error| self.broken(error))
+        sender.send_request(request).await.map_err(|error| self.broken_error(error))
     }
 
-    async fn take(&self, response: Response<Incoming>) -> Result<Answer, ClientError> {
+    async fn read_response(
+        &self,
+        response: Response<Incoming>,
+    ) -> Result<ServerResponse, ClientError> {
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-        let body = body.map_err(|error| self.broken(error))?.to_bytes();
-        Ok(Answer { status: head.status, headers: head.headers, body })
+        let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
+        let body = body.map_err(|error| self.broken_error(error))?.to_bytes();
+        Ok(ServerResponse { status: head.status, headers: head.headers, body })
     }
 
-    async fn in_time<T>(
+    async fn with_timeout<T>(
         &self,
         exchange: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
-        let after = ANSWER_TIME;
+        let after = RESPONSE_TIMEOUT;
         let too_late = || ClientError::TimedOut { target: self.target.to_string(), after };
         timeout(after, exchange).await.unwrap_or_else(|_| Err(too_late()))
     }
 
-    fn broken(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ClientError {
+    fn broken_error(
+        &self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> ClientError {
         ClientError::Broken { target: self.target.to_string(), source: source.into() }
     }
 
-    fn refusal(&self, answer: Answer) -> ClientError {
+    fn refused_error(&self, response: ServerResponse) -> ClientError {
         let target = self.target.to_string();
-        if answer.status == StatusCode::FORBIDDEN && answer.body.starts_with(CALLER_IS_JOB) {
+        if response.status == StatusCode::FORBIDDEN && response.body.starts_with(CALLER_IS_JOB) {
             return ClientError::CallerIsJob { target };
         }
-        let text = first_words(&String::from_utf8_lossy(&answer.body));
-        ClientError::Refused { target, status: answer.status, text }
+        let text = first_line(&String::from_utf8_lossy(&response.body));
+        ClientError::Refused { target, status: response.status, text }
     }
 }
 
 /// The first line that says something, as plain text: whoever answered may be anybody.
-fn first_words(text: &str) -> String {
+fn first_line(text: &str) -> String {
     let pieces =
         text.split('<').enumerate().map(|(index, piece)| match (index, piece.split_once('>')) {
             (0, _) | (_, None) => piece,
@@ -187,7 +197,7 @@ fn first_words(text: &str) -> String {
     line.chars().filter(|c| !c.is_control()).take(MAX_QUOTED_CHARS).collect()
 }
 
-impl std::fmt::Debug for Client {
+impl std::fmt::Debug for ServerClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { target, token, tls: _, headers: _ } = self;
         f.debug_struct("Client").field("target", target).field("token", token).finish()
@@ -197,30 +207,33 @@ impl std::fmt::Debug for Client {
 // From a target to an HTTP connection.
 
 /// What a server gets to accept a connection, its TLS included.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection on which one request can be sent.
-pub(super) type Sender = SendRequest<Full<Bytes>>;
+pub(super) type RequestSender = SendRequest<Full<Bytes>>;
 
 /// Connects, or says why not. Ends with the sender, or lives on as what it is upgraded to.
 pub(super) async fn connect(
-    target: &Target,
+    target: &ServerTarget,
     tls: Option<&TlsConnector>,
-) -> Result<Sender, ClientError> {
-    let after = CONNECT_TIME;
+) -> Result<RequestSender, ClientError> {
+    let after = CONNECT_TIMEOUT;
     let connected = timeout(after, open(target, tls)).await;
     connected.unwrap_or_else(|_| Err(ClientError::TimedOut { target: target.to_string(), after }))
 }
 
-async fn open(target: &Target, tls: Option<&TlsConnector>) -> Result<Sender, ClientError> {
+async fn open(
+    target: &ServerTarget,
+    tls: Option<&TlsConnector>,
+) -> Result<RequestSender, ClientError> {
     let failed = |source| not_connected(target, source);
-    match (target.place(), tls) {
-        (Place::Socket(path), _) => {
+    match (target.endpoint(), tls) {
+        (Endpoint::Socket(path), _) => {
             let stream = UnixStream::connect(path).await.map_err(failed)?;
             check_listener(target, &stream)?;
-            shake_hands(target, stream).await
+            handshake_http(target, stream).await
         }
-        (Place::Tls(authority), Some(tls)) => {
+        (Endpoint::Tls(authority), Some(tls)) => {
             let stream = dial(authority).await.map_err(failed)?;
             let wrap = async {
                 let name =
@@ -228,17 +241,17 @@ async fn open(target: &Target, tls: Option<&TlsConnector>) -> Result<Sender, Cli
                 tls.connect(name, stream).await
             };
             let failed = |source| ClientError::Tls { target: target.to_string(), source };
-            shake_hands(target, wrap.await.map_err(failed)?).await
+            handshake_http(target, wrap.await.map_err(failed)?).await
         }
-        (Place::Tcp(authority), _) | (Place::Tls(authority), None) => {
-            shake_hands(target, dial(authority).await.map_err(failed)?).await
+        (Endpoint::Tcp(authority), _) | (Endpoint::Tls(authority), None) => {
+            handshake_http(target, dial(authority).await.map_err(failed)?).await
         }
     }
 }
 
 /// Checks that our own user, or root, listens on the socket, as the kernel says. Another user who may
 /// create files beside the socket could put one in its place and would be shown the token.
-fn check_listener(target: &Target, stream: &UnixStream) -> Result<(), ClientError> {
+fn check_listener(target: &ServerTarget, stream: &UnixStream) -> Result<(), ClientError> {
     let uid = stream.peer_cred().map_err(|source| not_connected(target, source))?.uid();
     if uid == geteuid().as_raw() || uid == Uid::ROOT.as_raw() {
         return Ok(());
@@ -253,7 +266,7 @@ async fn dial(authority: &Authority) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-async fn shake_hands<S>(target: &Target, stream: S) -> Result<Sender, ClientError>
+async fn handshake_http<S>(target: &ServerTarget, stream: S) -> Result<RequestSender, ClientError>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -267,16 +280,17 @@ where
     Ok(sender)
 }
 
-fn not_connected(place: &Target, source: io::Error) -> ClientError {
-    let target = place.to_string();
-    let unusable = |source, next| ClientError::Unusable { target: target.clone(), next, source };
-    match (source.kind(), place.place()) {
+fn not_connected(endpoint: &ServerTarget, source: io::Error) -> ClientError {
+    let target = endpoint.to_string();
+    let unusable =
+        |source, advice| ClientError::Unusable { target: target.clone(), advice, source };
+    match (source.kind(), endpoint.endpoint()) {
         (ErrorKind::NotFound | ErrorKind::ConnectionRefused, _) => {
-            ClientError::Nobody { target, start: place.start_command(), source }
+            ClientError::Nobody { target, start: endpoint.start_command(), source }
         }
-        (ErrorKind::InvalidInput, Place::Socket(_)) => unusable(source, TOO_LONG),
+        (ErrorKind::InvalidInput, Endpoint::Socket(_)) => unusable(source, TOO_LONG),
         (ErrorKind::NotADirectory, _) => unusable(source, NO_DIRECTORY),
-        (ErrorKind::PermissionDenied, Place::Socket(_)) => unusable(source, OTHER_USER),
+        (ErrorKind::PermissionDenied, Endpoint::Socket(_)) => unusable(source, OTHER_USER),
         (ErrorKind::InvalidInput | ErrorKind::PermissionDenied, _) => unusable(source, NO_ADDRESS),
         _ => ClientError::Connect { target, source },
     }
@@ -294,7 +308,7 @@ const NO_ADDRESS: &str = "this machine allows no connection to that address; che
 
 /// Trusts what the system trusts, or what `SSL_CERT_FILE` names: a server of this kind is mostly
 /// behind a company's own certificate, which no list that is compiled in would have.
-pub(super) fn connector() -> io::Result<TlsConnector> {
+pub(super) fn tls_connector() -> io::Result<TlsConnector> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     let (usable, _) = roots.add_parsable_certificates(found.certs);
@@ -336,12 +350,12 @@ pub enum ClientError {
         source: io::Error,
     },
     /// Nobody can ever be reached there.
-    #[error("cannot connect to {target}; {next}")]
+    #[error("cannot connect to {target}; {advice}")]
     Unusable {
         /// The place that was looked at.
         target: String,
         /// What to do about it.
-        next: &'static str,
+        advice: &'static str,
         /// The system's own words.
         source: io::Error,
     },
@@ -393,7 +407,7 @@ pub enum ClientError {
         target: String,
     },
     /// It answered, and not with what was asked for.
-    #[error("{target} refused: {status}{}{text}; {}", if .text.is_empty() { "" } else { ", " }, next(*.status))]
+    #[error("{target} refused: {status}{}{text}; {}", if .text.is_empty() { "" } else { ", " }, advice(*.status))]
     Refused {
         /// The server that was asked.
         target: String,
@@ -423,7 +437,7 @@ impl ClientError {
 
     /// Whether it may go better soon without anybody's doing: a restart looks like this.
     #[must_use]
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Nobody { .. }
             | Self::Connect { .. }
@@ -439,7 +453,7 @@ impl ClientError {
 }
 
 /// What to do about a refusal.
-fn next(status: StatusCode) -> &'static str {
+fn advice(status: StatusCode) -> &'static str {
     match status.as_u16() {
         401 => "give a token that it knows: --token FILE, or SHELLYARD_TOKEN",
         403 => "its http.allowed_hosts must name the host, and the token must allow this",
@@ -463,8 +477,8 @@ mod tests {
 
     /// Answers one connection with these bytes, and gives what was asked.
     fn server(
-        answer: &'static str,
-    ) -> (tempfile::TempDir, Client, JoinHandle<(String, UnixStream)>) {
+        response: &'static str,
+    ) -> (tempfile::TempDir, ServerClient, JoinHandle<(String, UnixStream)>) {
         let dir = tempfile::tempdir().unwrap();
         let path: PathBuf = dir.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
@@ -474,11 +488,11 @@ mod tests {
             while !asked.ends_with("\r\n\r\n") && !asked.ends_with("{}") {
                 asked.push(char::from(stream.read_u8().await.unwrap()));
             }
-            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream.write_all(response.as_bytes()).await.unwrap();
             (asked, stream)
         });
-        let token = Token::new("secret").unwrap();
-        (dir, Client::new(Target::socket(path, "/mcp"), Some(token)).unwrap(), asked)
+        let token = BearerToken::new("secret").unwrap();
+        (dir, ServerClient::new(ServerTarget::socket(path, "/mcp"), Some(token)).unwrap(), asked)
     }
 
     #[tokio::test]
@@ -487,9 +501,9 @@ mod tests {
             server("HTTP/1.1 409 Conflict\r\nX-A: b\r\nContent-Length: 4\r\n\r\nbody");
         let headers = HeaderMap::from_iter([(UPGRADE, HeaderValue::from_static("x"))]);
         let body = Bytes::from_static(b"{}");
-        let answer = client.request(Method::POST, "/api/v1/x?y=1", headers, body).await.unwrap();
-        assert_eq!((answer.status, &answer.body[..]), (StatusCode::CONFLICT, &b"body"[..]));
-        assert_eq!(answer.headers["x-a"], "b");
+        let response = client.request(Method::POST, "/api/v1/x?y=1", headers, body).await.unwrap();
+        assert_eq!((response.status, &response.body[..]), (StatusCode::CONFLICT, &b"body"[..]));
+        assert_eq!(response.headers["x-a"], "b");
         let (asked, _) = asked.await.unwrap();
         assert!(asked.starts_with("POST /api/v1/x?y=1 HTTP/1.1\r\n"), "{asked}");
         for part in ["host: localhost\r\n", "authorization: Bearer secret\r\n", "upgrade: x\r\n"] {
@@ -529,7 +543,7 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("401") && text.contains("no token"), "{text}");
         assert!(text.contains("--token FILE"), "{text}");
-        assert!(!error.is_passing());
+        assert!(!error.is_transient());
     }
 
     #[tokio::test]
@@ -537,7 +551,7 @@ mod tests {
         let (_dir, client, _asked) =
             server("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 9\r\n\r\ndraining\n");
         let Err(error) = client.upgrade("p").await else { panic!("it was refused") };
-        assert!(error.is_passing(), "{error}");
+        assert!(error.is_transient(), "{error}");
     }
 
     #[tokio::test]
@@ -550,7 +564,7 @@ mod tests {
         rustix::net::shutdown(&left, rustix::net::Shutdown::Both).unwrap();
         drop(left);
         for path in [missing, stale] {
-            let client = Client::new(Target::socket(path, "/mcp"), None).unwrap();
+            let client = ServerClient::new(ServerTarget::socket(path, "/mcp"), None).unwrap();
             let Err(error) = client.upgrade("p").await else { panic!("nobody is there") };
             assert_eq!(error.code(), "no_server");
             let text = error.to_string();
@@ -558,7 +572,7 @@ mod tests {
                 text.contains("`shellyard serve --") && text.contains("--ensure-server"),
                 "{text}"
             );
-            assert!(error.is_passing());
+            assert!(error.is_transient());
         }
     }
 
@@ -571,9 +585,13 @@ mod tests {
             (dir.path().join("x".repeat(200)), "--connect /SHORTER.sock"),
             (file.join("s"), "--data-dir"),
         ] {
-            let client = Client::new(Target::socket(path, "/mcp"), None).unwrap();
+            let client = ServerClient::new(ServerTarget::socket(path, "/mcp"), None).unwrap();
             let Err(error) = client.upgrade("p").await else { panic!("nobody is there") };
-            assert_eq!((error.code(), error.is_passing()), ("target_unusable", false), "{error:?}");
+            assert_eq!(
+                (error.code(), error.is_transient()),
+                ("target_unusable", false),
+                "{error:?}"
+            );
             assert!(error.to_string().contains(way_out), "{error}");
         }
     }
@@ -589,8 +607,8 @@ mod tests {
             ("", ""),
             ("<<<", ""),
         ] {
-            assert_eq!(first_words(body), words, "{body:?}");
+            assert_eq!(first_line(body), words, "{body:?}");
         }
-        assert_eq!(first_words(&"é".repeat(500)).chars().count(), MAX_QUOTED_CHARS);
+        assert_eq!(first_line(&"é".repeat(500)).chars().count(), MAX_QUOTED_CHARS);
     }
 }

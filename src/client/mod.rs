@@ -6,5 +6,7 @@
 mod http_client;
 mod target;
 
-pub use http_client::{Answer, Client, ClientError, Upgraded};
-pub use target::{Authority, Place, Target, TargetError, Token, USUAL_SOCKET};
+pub use http_client::{ClientError, ServerClient, ServerResponse, UpgradedStream};
+pub use target::{
+    Authority, BearerToken, DEFAULT_SOCKET_NAME, Endpoint, ServerTarget, TargetError,
+};

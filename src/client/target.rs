@@ -9,18 +9,18 @@ use hyper::header::{HeaderValue, InvalidHeaderValue};
 use thiserror::Error;
 
 /// What a server calls its socket, in its data directory.
-pub const USUAL_SOCKET: &str = "shellyard.sock";
+pub const DEFAULT_SOCKET_NAME: &str = "shellyard.sock";
 
 /// A server, and where its MCP endpoint is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
-    place: Place,
+pub struct ServerTarget {
+    endpoint: Endpoint,
     path: String,
 }
 
 /// How a server is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Endpoint {
     /// In plain text, over TCP.
     Tcp(Authority),
     /// Over TLS.
@@ -48,24 +48,24 @@ pub struct TargetError {
     why: &'static str,
 }
 
-impl Target {
+impl ServerTarget {
     /// Reads `http://host:port/path`, `https://…`, `unix:PATH` or a path. The MCP endpoint is at
     /// `usual_path` where the text does not say.
     ///
     /// # Errors
     /// When the text is none of these, or holds a password: command lines are seen by others.
-    pub fn parse(text: &str, usual_path: &str) -> Result<Self, TargetError> {
-        let bad = |why| TargetError { given: without_secret(text), why };
+    pub fn parse(text: &str, default_path: &str) -> Result<Self, TargetError> {
+        let bad = |why| TargetError { given: redact_user_info(text), why };
         let socket = |path: &str| match path {
             "" => Err(bad("it is empty")),
-            path => Ok(Self::socket(path.into(), usual_path)),
+            path => Ok(Self::socket(path.into(), default_path)),
         };
         if let Some(path) = text.strip_prefix("unix:") {
             return socket(path.strip_prefix("//").unwrap_or(path));
         }
         match text.split_once("://") {
             Some((scheme, _)) if ["http", "https"].contains(&&*scheme.to_ascii_lowercase()) => {
-                Self::of_url(text, usual_path).map_err(bad)
+                Self::from_url(text, default_path).map_err(bad)
             }
             Some(_) => Err(bad("only http and https are spoken")),
             None if looks_like_a_url(text) => Err(bad("http:// is missing")),
@@ -76,10 +76,10 @@ impl Target {
     /// The server behind this socket.
     #[must_use]
     pub fn socket(socket: PathBuf, path: &str) -> Self {
-        Self { place: Place::Socket(socket), path: path.to_owned() }
+        Self { endpoint: Endpoint::Socket(socket), path: path.to_owned() }
     }
 
-    fn of_url(text: &str, usual_path: &str) -> Result<Self, &'static str> {
+    fn from_url(text: &str, default_path: &str) -> Result<Self, &'static str> {
         let uri: Uri = text.parse().map_err(|_| "the URL cannot be read")?;
         let authority = uri.authority().ok_or("the URL has no host")?;
         if authority.as_str().contains('@') {
@@ -94,13 +94,13 @@ impl Target {
             .map(|port| port.parse().map_err(|_| "the port is no number up to 65535"))
             .transpose()?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let at = |usual| Authority { host, port: port.unwrap_or(usual) };
-        let place = match uri.scheme_str() {
-            Some("https") => Place::Tls(at(443)),
-            Some(_) | None => Place::Tcp(at(80)),
+        let at = |default| Authority { host, port: port.unwrap_or(default) };
+        let endpoint = match uri.scheme_str() {
+            Some("https") => Endpoint::Tls(at(443)),
+            Some(_) | None => Endpoint::Tcp(at(80)),
         };
-        let path = if matches!(uri.path(), "" | "/") { usual_path } else { uri.path() };
-        Ok(Self { place, path: path.to_owned() })
+        let path = if matches!(uri.path(), "" | "/") { default_path } else { uri.path() };
+        Ok(Self { endpoint, path: path.to_owned() })
     }
 
     /// The same without a slash at the end of its path: no MCP endpoint has one.
@@ -114,8 +114,8 @@ impl Target {
 
     /// How it is reached.
     #[must_use]
-    pub const fn place(&self) -> &Place {
-        &self.place
+    pub const fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     /// Where its MCP endpoint is.
@@ -127,11 +127,11 @@ impl Target {
     /// The command that starts a server there.
     #[must_use]
     pub fn start_command(&self) -> String {
-        match &self.place {
-            Place::Tcp(authority) => format!("`shellyard serve --bind {authority}`"),
-            Place::Tls(authority) => format!("`shellyard serve` on {}", authority.host),
-            Place::Socket(path) => match (path.parent(), path.file_name()) {
-                (Some(dir), Some(name)) if name == USUAL_SOCKET && dir.is_absolute() => {
+        match &self.endpoint {
+            Endpoint::Tcp(authority) => format!("`shellyard serve --bind {authority}`"),
+            Endpoint::Tls(authority) => format!("`shellyard serve` on {}", authority.host),
+            Endpoint::Socket(path) => match (path.parent(), path.file_name()) {
+                (Some(dir), Some(name)) if name == DEFAULT_SOCKET_NAME && dir.is_absolute() => {
                     format!("`shellyard serve --data-dir {}`", dir.display())
                 }
                 (Some(_) | None, _) => format!("`shellyard serve --socket {}`", path.display()),
@@ -141,9 +141,9 @@ impl Target {
 
     /// What the `Host` header says. A socket has no host; the name of this machine stands for it.
     pub(super) fn host(&self) -> String {
-        match &self.place {
-            Place::Tcp(authority) | Place::Tls(authority) => authority.to_string(),
-            Place::Socket(_) => "localhost".to_owned(),
+        match &self.endpoint {
+            Endpoint::Tcp(authority) | Endpoint::Tls(authority) => authority.to_string(),
+            Endpoint::Socket(_) => "localhost".to_owned(),
         }
     }
 }
@@ -165,12 +165,12 @@ impl fmt::Display for Authority {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for ServerTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::Tcp(authority) => write!(f, "http://{authority}{}", self.path),
-            Place::Tls(authority) => write!(f, "https://{authority}{}", self.path),
-            Place::Socket(path) => write!(f, "the socket {}", path.display()),
+        match &self.endpoint {
+            Endpoint::Tcp(authority) => write!(f, "http://{authority}{}", self.path),
+            Endpoint::Tls(authority) => write!(f, "https://{authority}{}", self.path),
+            Endpoint::Socket(path) => write!(f, "the socket {}", path.display()),
         }
     }
 }
@@ -186,7 +186,7 @@ fn looks_like_a_url(text: &str) -> bool {
 }
 
 /// A URL as it may be shown: errors end up in logs.
-fn without_secret(text: &str) -> String {
+fn redact_user_info(text: &str) -> String {
     match (text.split_once("://"), text.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
         (Some(_), None) | (None, _) => text.to_owned(),
@@ -197,9 +197,9 @@ fn without_secret(text: &str) -> String {
 
 /// A bearer token, ready to be sent. Never shown.
 #[derive(Clone)]
-pub struct Token(HeaderValue);
+pub struct BearerToken(HeaderValue);
 
-impl Token {
+impl BearerToken {
     /// The token with this text.
     ///
     /// # Errors
@@ -215,7 +215,7 @@ impl Token {
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")
     }
@@ -226,8 +226,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn shown(text: &str) -> String {
-        Target::parse(text, "/mcp").unwrap().to_string()
+    fn parse_and_show(text: &str) -> String {
+        ServerTarget::parse(text, "/mcp").unwrap().to_string()
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
             ("yard.sock", "the socket yard.sock"),
             ("./a:b", "the socket ./a:b"),
         ] {
-            assert_eq!(shown(given), meant);
+            assert_eq!(parse_and_show(given), meant);
         }
     }
 
@@ -270,10 +270,10 @@ mod tests {
             ("http://h/mcp?x=1", "query"),
             ("", "empty"),
         ] {
-            let error = Target::parse(given, "/mcp").unwrap_err().to_string();
+            let error = ServerTarget::parse(given, "/mcp").unwrap_err().to_string();
             assert!(error.contains(why), "{given}: {error}");
         }
-        let error = Target::parse("http://me:hunter2@h/", "/mcp").unwrap_err().to_string();
+        let error = ServerTarget::parse("http://me:hunter2@h/", "/mcp").unwrap_err().to_string();
         assert!(error.contains("--token FILE") && !error.contains("hunter2"), "{error}");
     }
 
@@ -285,15 +285,15 @@ mod tests {
             ("/data/shellyard.sock", "`shellyard serve --data-dir /data`"),
             ("/run/yard.sock", "`shellyard serve --socket /run/yard.sock`"),
         ] {
-            assert_eq!(Target::parse(given, "/mcp").unwrap().start_command(), command);
+            assert_eq!(ServerTarget::parse(given, "/mcp").unwrap().start_command(), command);
         }
     }
 
     #[test]
     fn loopback_is_known_by_its_address() {
-        let loopback = |text: &str| match Target::parse(text, "/mcp").unwrap().place {
-            Place::Tcp(authority) | Place::Tls(authority) => authority.loopback(),
-            Place::Socket(_) => None,
+        let loopback = |text: &str| match ServerTarget::parse(text, "/mcp").unwrap().endpoint {
+            Endpoint::Tcp(authority) | Endpoint::Tls(authority) => authority.loopback(),
+            Endpoint::Socket(_) => None,
         };
         assert_eq!(loopback("http://localhost:7"), "127.0.0.1:7".parse().ok());
         assert_eq!(loopback("http://127.1.2.3:7"), "127.1.2.3:7".parse().ok());

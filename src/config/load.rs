@@ -13,7 +13,7 @@ use super::layers::{self, ConfigEntry, Layers, ValueOrigin};
 use super::settings::Settings;
 use super::{Environment, schema};
 use crate::bounded_read::{BoundedReadError, read_text};
-use crate::private_files::Links;
+use crate::private_files::Symlinks;
 use crate::spec::JOB_VARIABLE;
 
 /// Every setting with its default and a comment: what `config init` writes.
@@ -112,11 +112,12 @@ fn find_file(
     environment: &Environment,
 ) -> Result<Option<(PathBuf, String)>, ConfigError> {
     if let Some(path) = named {
-        let text = read_text(&path, Links::Follow).map_err(|source| unreadable(&path, source))?;
+        let text =
+            read_text(&path, Symlinks::Follow).map_err(|source| unreadable(&path, source))?;
         return Ok(Some((path, text)));
     }
     for path in environment::config_files(environment) {
-        match read_text(&path, Links::Follow) {
+        match read_text(&path, Symlinks::Follow) {
             Ok(text) => return Ok(Some((path, text))),
             Err(BoundedReadError::Io(error))
                 if matches!(

@@ -19,81 +19,88 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::connection_table::Busy;
+use super::connection_table::BusyGuard;
 use crate::telemetry::{HttpRefusalReason, events};
 
 /// What keeps a connection busy although its response has no more to say. A cheap clone, one
 /// with the stream and one with the responses.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Kept(Arc<Mutex<Keeping>>);
+pub(super) struct BusyHold(Arc<Mutex<HeldGuard>>);
 
 #[derive(Debug, Default)]
-enum Keeping {
+enum HeldGuard {
     #[default]
     Nothing,
     /// A response whose end has still to be written.
-    UntilFlushed { _busy: Busy },
+    UntilFlushed { _busy: BusyGuard },
     /// An upgrade: the stream outlives its HTTP.
-    UntilClosed { _busy: Busy },
+    UntilClosed { _busy: BusyGuard },
 }
 
-impl Kept {
+impl BusyHold {
     /// Busy until everything has been written.
-    pub(super) fn until_flushed(&self, busy: Busy) {
-        self.replace(Keeping::UntilFlushed { _busy: busy });
+    pub(super) fn hold_until_flushed(&self, busy: BusyGuard) {
+        self.replace(HeldGuard::UntilFlushed { _busy: busy });
     }
 
     /// Busy until the stream is closed.
-    pub(super) fn until_closed(&self, busy: Busy) {
-        self.replace(Keeping::UntilClosed { _busy: busy });
+    pub(super) fn hold_until_closed(&self, busy: BusyGuard) {
+        self.replace(HeldGuard::UntilClosed { _busy: busy });
     }
 
-    fn flushed(&self) {
-        let mut keeping = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Keeping::UntilFlushed { .. } = *keeping {
-            *keeping = Keeping::Nothing;
+    fn release_flushed(&self) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let HeldGuard::UntilFlushed { .. } = *held {
+            *held = HeldGuard::Nothing;
         }
     }
 
-    fn replace(&self, new: Keeping) {
+    fn replace(&self, new: HeldGuard) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = new;
     }
 }
 
 /// A stream whose writes fail once the other side has taken nothing for a while.
 #[derive(Debug)]
-pub(super) struct Stall<S> {
+pub(super) struct ClientStream<S> {
     inner: S,
-    patience: Duration,
+    write_timeout: Duration,
     /// Runs while a write has to wait.
     waiting: Option<Pin<Box<Sleep>>>,
-    kept: Kept,
+    busy_hold: BusyHold,
     half_close: HalfClose,
-    input: Input,
+    input: PeekedInput,
 }
 
 /// What the stream knows of the input that hyper has not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Input {
+enum PeekedInput {
     Unknown,
     /// The first byte of it, to be read before all others.
     Byte(u8),
     Ended,
 }
 
-impl<S> Stall<S> {
+impl<S> ClientStream<S> {
     /// The same stream, which waits no longer than `patience` for any one write.
     pub(super) const fn new(
         inner: S,
-        patience: Duration,
-        kept: Kept,
+        write_timeout: Duration,
+        busy_hold: BusyHold,
         half_close: HalfClose,
     ) -> Self {
-        Self { inner, patience, waiting: None, kept, half_close, input: Input::Unknown }
+        Self {
+            inner,
+            write_timeout,
+            waiting: None,
+            busy_hold,
+            half_close,
+            input: PeekedInput::Unknown,
+        }
     }
 
     /// What a write came to, unless it has had to wait for too long.
-    fn judge<T>(
+    fn check_timeout<T>(
         &mut self,
         cx: &mut Context<'_>,
         write: Poll<io::Result<T>>,
@@ -102,8 +109,8 @@ impl<S> Stall<S> {
             self.waiting = None;
             return write;
         }
-        let patience = self.patience;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let write_timeout = self.write_timeout;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(write_timeout)));
         ready!(waiting.as_mut().poll(cx));
         self.waiting = None;
         events::connection_refused(HttpRefusalReason::Unread);
@@ -114,41 +121,41 @@ impl<S> Stall<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> Stall<S> {
+impl<S: AsyncRead + Unpin> ClientStream<S> {
     /// Looks for the end of the input while a request is answered. What comes instead of it is the
     /// next request, of which one byte is enough to know.
     ///
     /// # Errors
     /// When the input cannot be read, or when the connection is to end with it.
-    fn look_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        if self.half_close.phase() == Phase::Reading {
+    fn peek_input(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.half_close.phase() == ConnectionPhase::Reading {
             return Ok(());
         }
-        if self.input == Input::Unknown {
+        if self.input == PeekedInput::Unknown {
             let mut byte = [0];
             let mut buffer = ReadBuf::new(&mut byte);
             self.input = match Pin::new(&mut self.inner).poll_read(cx, &mut buffer)? {
-                Poll::Pending => Input::Unknown,
+                Poll::Pending => PeekedInput::Unknown,
                 Poll::Ready(()) => {
-                    buffer.filled().first().copied().map_or(Input::Ended, Input::Byte)
+                    buffer.filled().first().copied().map_or(PeekedInput::Ended, PeekedInput::Byte)
                 }
             };
         }
         match self.input {
-            Input::Ended => self.half_close.note_end(),
-            Input::Unknown | Input::Byte(_) => Ok(()),
+            PeekedInput::Ended => self.half_close.note_input_end(),
+            PeekedInput::Unknown | PeekedInput::Byte(_) => Ok(()),
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Stall<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Input::Byte(byte) = self.input {
-            self.input = Input::Unknown;
+        if let PeekedInput::Byte(byte) = self.input {
+            self.input = PeekedInput::Unknown;
             buffer.put_slice(&[byte]);
             return Poll::Ready(Ok(()));
         }
@@ -156,14 +163,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stall<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stall<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let write = Pin::new(&mut self.inner).poll_write(cx, bytes);
-        self.judge(cx, write)
+        self.check_timeout(cx, write)
     }
 
     fn poll_write_vectored(
@@ -172,7 +179,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stall<S> {
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let write = Pin::new(&mut self.inner).poll_write_vectored(cx, pieces);
-        self.judge(cx, write)
+        self.check_timeout(cx, write)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -181,18 +188,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stall<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // hyper flushes whenever something has happened on the connection.
-        self.look_ahead(cx)?;
+        self.peek_input(cx)?;
         let flush = Pin::new(&mut self.inner).poll_flush(cx);
         if flush.is_ready() {
             // hyper flushes once its own buffer is empty.
-            self.kept.flushed();
+            self.busy_hold.release_flushed();
         }
-        self.judge(cx, flush)
+        self.check_timeout(cx, flush)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shutdown = Pin::new(&mut self.inner).poll_shutdown(cx);
-        self.judge(cx, shutdown)
+        self.check_timeout(cx, shutdown)
     }
 }
 
@@ -203,20 +210,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stall<S> {
 /// The end of the input does not end a call: hyper is told so (`half_close`), and looks at the input
 /// no more while it answers. Over TCP, though, a client that is gone altogether looks the same until
 /// something is sent to it. The stream to the client therefore looks for that end itself
-/// ([`Stall`]), and responses that are streams send comments then ([`super::keep_alive`]): a write that
+/// ([`ClientStream`]), and responses that are streams send comments then ([`super::keep_alive`]): a write that
 /// fails ends the connection.
 #[derive(Debug, Clone, Default)]
-pub(super) struct HalfClose(Arc<Shared>);
+pub(super) struct HalfClose(Arc<HalfCloseState>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    phase: Mutex<Phase>,
+struct HalfCloseState {
+    phase: Mutex<ConnectionPhase>,
     input_ended: CancellationToken,
 }
 
 /// The state of a connection as far as the end of its input matters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ConnectionPhase {
     /// A request is read, or none: hyper sees the end of the input itself.
     #[default]
     Reading,
@@ -227,11 +234,11 @@ pub(super) enum Phase {
 }
 
 impl HalfClose {
-    pub(super) fn enter(&self, phase: Phase) {
+    pub(super) fn enter(&self, phase: ConnectionPhase) {
         *self.0.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> ConnectionPhase {
         *self.0.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -239,14 +246,14 @@ impl HalfClose {
     ///
     /// # Errors
     /// When the connection is to end with its input.
-    pub(super) fn note_end(&self) -> io::Result<()> {
+    pub(super) fn note_input_end(&self) -> io::Result<()> {
         match self.phase() {
-            Phase::Reading => Ok(()),
-            Phase::Answering => {
+            ConnectionPhase::Reading => Ok(()),
+            ConnectionPhase::Answering => {
                 self.0.input_ended.cancel();
                 Ok(())
             }
-            Phase::Streaming => Err(io::ErrorKind::ConnectionAborted.into()),
+            ConnectionPhase::Streaming => Err(io::ErrorKind::ConnectionAborted.into()),
         }
     }
 
@@ -266,7 +273,7 @@ pub(super) struct RequestBody {
 impl RequestBody {
     pub(super) fn new(body: Incoming, half_close: HalfClose) -> Self {
         if body.is_end_stream() {
-            half_close.enter(Phase::Answering);
+            half_close.enter(ConnectionPhase::Answering);
         }
         Self { body, half_close }
     }
@@ -282,7 +289,7 @@ impl Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         if frame.is_none() || self.body.is_end_stream() {
-            self.half_close.enter(Phase::Answering);
+            self.half_close.enter(ConnectionPhase::Answering);
         }
         Poll::Ready(frame)
     }
@@ -303,8 +310,8 @@ mod tests {
 
     use super::*;
 
-    fn stall<S>(inner: S, patience: Duration) -> Stall<S> {
-        Stall::new(inner, patience, Kept::default(), HalfClose::default())
+    fn stall<S>(inner: S, write_timeout: Duration) -> ClientStream<S> {
+        ClientStream::new(inner, write_timeout, BusyHold::default(), HalfClose::default())
     }
 
     #[tokio::test]
@@ -312,7 +319,7 @@ mod tests {
         let (near, mut far) = duplex(16);
         let mut stream = stall(near, Duration::from_secs(3600));
         let half_close = stream.half_close.clone();
-        half_close.enter(Phase::Answering);
+        half_close.enter(ConnectionPhase::Answering);
         stream.flush().await.unwrap();
         far.write_all(b"next").await.unwrap();
         stream.flush().await.unwrap();
@@ -325,7 +332,7 @@ mod tests {
         // A stream in memory has no half: what matters is that the end was seen.
         stream.flush().await.ok();
         assert!(half_close.input_ended().is_cancelled());
-        half_close.enter(Phase::Streaming);
+        half_close.enter(ConnectionPhase::Streaming);
         stream.flush().await.unwrap_err();
     }
 
@@ -363,13 +370,13 @@ mod tests {
     #[test]
     fn the_end_of_the_input_is_told_to_an_answer_and_ends_a_stream() {
         let half_close = HalfClose::default();
-        half_close.note_end().expect("hyper sees it");
+        half_close.note_input_end().expect("hyper sees it");
         assert!(!half_close.input_ended().is_cancelled());
-        half_close.enter(Phase::Streaming);
-        half_close.note_end().unwrap_err();
+        half_close.enter(ConnectionPhase::Streaming);
+        half_close.note_input_end().unwrap_err();
         assert!(!half_close.input_ended().is_cancelled());
-        half_close.enter(Phase::Answering);
-        half_close.note_end().unwrap();
+        half_close.enter(ConnectionPhase::Answering);
+        half_close.note_input_end().unwrap();
         assert!(half_close.input_ended().is_cancelled());
     }
 }

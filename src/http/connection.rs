@@ -18,32 +18,36 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio_util::sync::CancellationToken;
 
-use super::client_stream::{HalfClose, Phase, RequestBody};
-use super::client_stream::{Kept, Stall};
-use super::connection_table::{Busy, Entrance, Seat};
+use super::client_stream::{BusyHold, ClientStream};
+use super::client_stream::{ConnectionPhase, HalfClose, RequestBody};
+use super::connection_table::{BusyGuard, BusyMarker, ConnectionPermit};
 use super::keep_alive::is_event_stream;
-use super::listen::Incoming;
-use super::peer::Arrival;
+use super::listen::AcceptedStream;
+use super::peer::PeerAddress;
 use super::peer::{ConnectionPeer, JobDetection};
-use super::settings::HttpSettings;
+use super::settings::HttpServerSettings;
 
 /// hyper's own lower bound for its buffer.
 const MIN_HEADER_BYTES: usize = 8192;
 
 /// What all connections have in common.
-pub(super) struct Reception {
+pub(super) struct ConnectionServer {
     router: Router,
     http1: http1::Builder,
-    handshake_patience: Duration,
-    write_patience: Duration,
+    handshake_timeout: Duration,
+    write_timeout: Duration,
     closing: CancellationToken,
     job_detection: JobDetection,
 }
 
-impl Reception {
+impl ConnectionServer {
     /// Leads to `router`. Cancelling `closing` ends each connection after the answer that is on
     /// its way.
-    pub(super) fn new(router: Router, settings: &HttpSettings, closing: CancellationToken) -> Self {
+    pub(super) fn new(
+        router: Router,
+        settings: &HttpServerSettings,
+        closing: CancellationToken,
+    ) -> Self {
         let mut http1 = http1::Builder::new();
         http1
             // Without a timer hyper's header timeout never fires.
@@ -51,42 +55,60 @@ impl Reception {
             .half_close(true)
             .header_read_timeout(settings.header_timeout)
             .max_buf_size(settings.max_header_bytes.max(MIN_HEADER_BYTES));
-        let handshake_patience = settings.header_timeout;
-        let write_patience = settings.write_timeout;
+        let handshake_timeout = settings.header_timeout;
+        let write_timeout = settings.write_timeout;
         let job_detection = settings.job_detection.clone();
-        Self { router, http1, handshake_patience, write_patience, closing, job_detection }
+        Self { router, http1, handshake_timeout, write_timeout, closing, job_detection }
     }
 
     /// Serves a connection to its end, or until another one needs its seat.
-    pub(super) async fn attend(self: Arc<Self>, incoming: Incoming, arrival: Arrival, seat: Seat) {
-        let evicted = seat.evicted();
+    pub(super) async fn serve(
+        self: Arc<Self>,
+        incoming: AcceptedStream,
+        peer_address: PeerAddress,
+        permit: ConnectionPermit,
+    ) {
+        let evicted = permit.evicted();
         let ended = tokio::select! {
             () = evicted.cancelled() => return,
-            ended = self.talk(incoming, arrival, seat) => ended,
+            ended = self.serve_http(incoming, peer_address, permit) => ended,
         };
         if let Err(error) = ended {
-            tracing::debug!(?arrival, %error, "connection ended");
+            tracing::debug!(?peer_address, %error, "connection ended");
         }
     }
 
-    async fn talk(&self, incoming: Incoming, arrival: Arrival, seat: Seat) -> io::Result<()> {
+    async fn serve_http(
+        &self,
+        incoming: AcceptedStream,
+        peer_address: PeerAddress,
+        permit: ConnectionPermit,
+    ) -> io::Result<()> {
         let server = incoming.server_address();
-        let peer = ConnectionPeer::new(arrival, server, self.job_detection.clone());
+        let peer = ConnectionPeer::new(peer_address, server, self.job_detection.clone());
         let stream = tokio::select! {
-            opened = incoming.open(self.handshake_patience) => opened?,
+            opened = incoming.open(self.handshake_timeout) => opened?,
             () = self.closing.cancelled() => return Ok(()),
         };
-        let kept = Kept::default();
+        let busy_hold = BusyHold::default();
         let half_close = HalfClose::default();
-        let stream = Stall::new(stream, self.write_patience, kept.clone(), half_close.clone());
+        let stream =
+            ClientStream::new(stream, self.write_timeout, busy_hold.clone(), half_close.clone());
         let stream = TokioIo::new(stream);
-        let afterwards = Afterwards::default();
+        let upgrade_task = UpgradeTask::default();
         let router = TowerToHyperService::new(self.router.clone());
-        let desk = Desk { router, arrival, peer, kept, half_close, afterwards: afterwards.clone() };
-        let seat = Arc::new(seat);
+        let service = RequestService {
+            router,
+            peer_address,
+            peer,
+            busy_hold,
+            half_close,
+            upgrade_task: upgrade_task.clone(),
+        };
+        let permit = Arc::new(permit);
         let service = service_fn(move |request| {
-            let entrance = Entrance::new(Arc::clone(&seat));
-            desk.clone().answer(request, entrance)
+            let busy_marker = BusyMarker::new(Arc::clone(&permit));
+            service.clone().answer(request, busy_marker)
         });
         let connection = self.http1.serve_connection(stream, service).with_upgrades();
         let mut connection = pin!(connection);
@@ -98,67 +120,68 @@ impl Reception {
             }
         };
         ended.map_err(io::Error::other)?;
-        afterwards.run().await;
+        upgrade_task.run().await;
         Ok(())
     }
 }
 
 /// Where the requests of one connection are taken.
 #[derive(Clone)]
-struct Desk {
+struct RequestService {
     router: TowerToHyperService<Router>,
-    arrival: Arrival,
+    peer_address: PeerAddress,
     peer: ConnectionPeer,
-    kept: Kept,
+    busy_hold: BusyHold,
     half_close: HalfClose,
     /// What an upgrade brings.
-    afterwards: Afterwards,
+    upgrade_task: UpgradeTask,
 }
 
-impl Desk {
+impl RequestService {
     async fn answer(
         self,
         mut request: Request<hyper::body::Incoming>,
-        entrance: Entrance,
-    ) -> io::Result<Response<Occupied>> {
-        request.extensions_mut().insert(self.arrival);
+        busy_marker: BusyMarker,
+    ) -> io::Result<Response<GuardedBody>> {
+        request.extensions_mut().insert(self.peer_address);
         request.extensions_mut().insert(self.peer);
-        request.extensions_mut().insert(self.afterwards);
-        request.extensions_mut().insert(entrance.clone());
+        request.extensions_mut().insert(self.upgrade_task);
+        request.extensions_mut().insert(busy_marker.clone());
         request.extensions_mut().insert(self.half_close.clone());
         let is_get = request.method() == Method::GET;
         let half_close = self.half_close.clone();
         let request = request.map(|body| RequestBody::new(body, half_close));
         let Ok(response) = self.router.call(request).await;
-        let busy = entrance.answered().ok_or(io::ErrorKind::ConnectionAborted)?;
+        let busy = busy_marker.take_guard().ok_or(io::ErrorKind::ConnectionAborted)?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // From here on the connection is somebody else's.
-            self.half_close.enter(Phase::Reading);
-            self.kept.until_closed(busy);
-            return Ok(response.map(|body| Occupied { body, occupies: None }));
+            self.half_close.enter(ConnectionPhase::Reading);
+            self.busy_hold.hold_until_closed(busy);
+            return Ok(response.map(|body| GuardedBody { body, guards: None }));
         }
         if is_get && is_event_stream(response.headers()) {
-            self.half_close.enter(Phase::Streaming);
+            self.half_close.enter(ConnectionPhase::Streaming);
         }
-        let occupies = Some(Occupation { busy, kept: self.kept, half_close: self.half_close });
-        Ok(response.map(|body| Occupied { body, occupies }))
+        let guards =
+            Some(BodyGuards { busy, busy_hold: self.busy_hold, half_close: self.half_close });
+        Ok(response.map(|body| GuardedBody { body, guards }))
     }
 }
 
 /// A response body, which keeps its connection busy until it has been written.
-struct Occupied {
+struct GuardedBody {
     body: Body,
-    occupies: Option<Occupation>,
+    guards: Option<BodyGuards>,
 }
 
 /// What a response holds of its connection.
-struct Occupation {
-    busy: Busy,
-    kept: Kept,
+struct BodyGuards {
+    busy: BusyGuard,
+    busy_hold: BusyHold,
     half_close: HalfClose,
 }
 
-impl hyper::body::Body for Occupied {
+impl hyper::body::Body for GuardedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -167,12 +190,12 @@ impl hyper::body::Body for Occupied {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         // hyper asks for a frame when it has written the one before.
-        if let Some(Occupation { busy, .. }) = &self.occupies {
-            busy.release();
+        if let Some(BodyGuards { busy, .. }) = &self.guards {
+            busy.release_bytes();
         }
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if let (Some(Ok(frame)), Some(Occupation { busy, .. })) = (&frame, &self.occupies) {
-            busy.hold(frame.data_ref().map_or(0, Bytes::len));
+        if let (Some(Ok(frame)), Some(BodyGuards { busy, .. })) = (&frame, &self.guards) {
+            busy.hold_bytes(frame.data_ref().map_or(0, Bytes::len));
         }
         Poll::Ready(frame)
     }
@@ -186,11 +209,11 @@ impl hyper::body::Body for Occupied {
     }
 }
 
-impl Drop for Occupied {
+impl Drop for GuardedBody {
     fn drop(&mut self) {
-        if let Some(Occupation { busy, kept, half_close }) = self.occupies.take() {
-            kept.until_flushed(busy);
-            half_close.enter(Phase::Reading);
+        if let Some(BodyGuards { busy, busy_hold, half_close }) = self.guards.take() {
+            busy_hold.hold_until_flushed(busy);
+            half_close.enter(ConnectionPhase::Reading);
         }
     }
 }
@@ -199,9 +222,9 @@ impl Drop for Occupied {
 /// connection, which carries it out itself: so it holds its place among the connections, and ends
 /// with them.
 #[derive(Clone, Default)]
-pub(super) struct Afterwards(Arc<Mutex<Option<BoxFuture<'static, ()>>>>);
+pub(super) struct UpgradeTask(Arc<Mutex<Option<BoxFuture<'static, ()>>>>);
 
-impl Afterwards {
+impl UpgradeTask {
     /// Goes on until its client goes away; at once where there is nothing to go on with.
     pub(super) async fn run(self) {
         let next = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -223,20 +246,20 @@ mod tests {
     use tokio::sync::Notify;
 
     use super::*;
-    use crate::http::connection_table::{Connections, CrowdLimits};
-    use crate::http::peer::{Peer, Source};
+    use crate::http::connection_table::{ConnectionLimiter, ConnectionLimits};
+    use crate::http::peer::{AddressGroup, PeerKind};
 
-    const ARRIVAL: Arrival = Arrival::Unix { peer: Peer::User };
+    const ARRIVAL: PeerAddress = PeerAddress::Unix { peer: PeerKind::User };
 
     /// A client of a server that has one seat and these routes.
-    fn connect(router: Router) -> (UnixStream, Connections) {
-        let seats = Connections::new(CrowdLimits { all: 1, each: 1 }, usize::MAX);
-        let seat = seats.admit(Source::Loopback).unwrap();
+    fn connect(router: Router) -> (UnixStream, ConnectionLimiter) {
+        let limiter = ConnectionLimiter::new(ConnectionLimits { all: 1, each: 1 }, usize::MAX);
+        let permit = limiter.admit(AddressGroup::Loopback).unwrap();
         let (near, far) = UnixStream::pair().unwrap();
-        let settings = HttpSettings::default();
-        let reception = Arc::new(Reception::new(router, &settings, CancellationToken::new()));
-        tokio::spawn(reception.attend(Incoming::Unix(far), ARRIVAL, seat));
-        (near, seats)
+        let settings = HttpServerSettings::default();
+        let server = Arc::new(ConnectionServer::new(router, &settings, CancellationToken::new()));
+        tokio::spawn(server.serve(AcceptedStream::Unix(far), ARRIVAL, permit));
+        (near, limiter)
     }
 
     async fn read_head(client: &mut UnixStream) -> String {
@@ -261,13 +284,13 @@ mod tests {
     #[tokio::test]
     async fn a_connection_is_busy_until_its_response_has_been_written() {
         let router = Router::new().route("/", get(async || vec![b'x'; 4 << 20]));
-        let (mut client, seats) = connect(router);
+        let (mut client, limiter) = connect(router);
         client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
         read_head(&mut client).await;
-        assert!(seats.admit(Source::Loopback).is_none(), "most of it has not been read");
+        assert!(limiter.admit(AddressGroup::Loopback).is_none(), "most of it has not been read");
         let mut body = vec![0; 4 << 20];
         client.read_exact(&mut body).await.unwrap();
-        eventually(|| seats.admit(Source::Loopback).is_some()).await;
+        eventually(|| limiter.admit(AddressGroup::Loopback).is_some()).await;
     }
 
     /// A route that answers its request as soon as the other side is told to.
@@ -288,7 +311,7 @@ mod tests {
     async fn a_client_that_only_ends_its_own_side_gets_its_whole_response() {
         const SIZE: usize = 4 << 20;
         let (router, told) = answer_when_told(SIZE);
-        let (mut client, seats) = connect(router);
+        let (mut client, limiter) = connect(router);
         client.write_all(&[POST, b"request"].concat()).await.unwrap();
         client.shutdown().await.unwrap();
         // hyper looks at the input while it waits for the answer.
@@ -298,7 +321,7 @@ mod tests {
         let mut body = Vec::new();
         client.read_to_end(&mut body).await.unwrap();
         assert_eq!(body.len(), SIZE, "and then the connection is closed");
-        eventually(|| seats.admit(Source::Loopback).is_some()).await;
+        eventually(|| limiter.admit(AddressGroup::Loopback).is_some()).await;
     }
 
     #[tokio::test]
@@ -324,14 +347,14 @@ mod tests {
             });
             (StatusCode::SWITCHING_PROTOCOLS, [("connection", "upgrade"), ("upgrade", "test")])
         });
-        let (mut client, seats) = connect(Router::new().route("/", upgrade));
+        let (mut client, limiter) = connect(Router::new().route("/", upgrade));
         let head = b"GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: test\r\n\r\n";
         client.write_all(head).await.unwrap();
         assert!(read_head(&mut client).await.starts_with("HTTP/1.1 101"));
         client.write_u8(7).await.unwrap();
         assert_eq!(client.read_u8().await.unwrap(), 8);
-        assert!(seats.admit(Source::Loopback).is_none(), "it is busy");
+        assert!(limiter.admit(AddressGroup::Loopback).is_none(), "it is busy");
         drop(client);
-        eventually(|| seats.admit(Source::Loopback).is_some()).await;
+        eventually(|| limiter.admit(AddressGroup::Loopback).is_some()).await;
     }
 }

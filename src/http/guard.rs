@@ -21,19 +21,19 @@ use futures_util::StreamExt;
 use hyper::body::Body as _;
 use serde_json::json;
 
-use super::auth::{Auth, Credential, Denied, until_it_ends};
-use super::connection_table::Entrance;
-use super::peer::{Arrival, ConnectionPeer, Peer};
-use super::settings::HttpSettings;
+use super::auth::{AccessDenied, Authenticator, Credential, cut_when_revoked};
+use super::connection_table::BusyMarker;
+use super::peer::{ConnectionPeer, PeerAddress, PeerKind};
+use super::settings::HttpServerSettings;
 use crate::telemetry;
 use crate::telemetry::events;
 
 /// The beginning of all paths of the API, where the MCP endpoint cannot be either.
-pub(super) const API: &str = "/api/";
+pub(super) const API_PREFIX: &str = "/api/";
 
 /// Who may come in.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(super) struct HeadRules {
     hosts: Vec<AllowedHost>,
     origins: Vec<String>,
     max_header_bytes: usize,
@@ -48,7 +48,7 @@ enum AllowedHost {
 
 /// Why a request was turned away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum HeadRefusal {
     /// A head that is too large.
     Headers,
     /// No usable `Host`.
@@ -59,9 +59,9 @@ pub(super) enum Refusal {
     Origin,
 }
 
-impl Guard {
+impl HeadRules {
     /// The guard of a server that listens on `bound`.
-    pub(super) fn new(settings: &HttpSettings, bound: Option<SocketAddr>) -> Self {
+    pub(super) fn new(settings: &HttpServerSettings, bound: Option<SocketAddr>) -> Self {
         Self {
             hosts: allowed_hosts(settings, bound)
                 .iter()
@@ -77,9 +77,9 @@ impl Guard {
     pub(super) fn check(
         &self,
         headers: &HeaderMap,
-        arrival: Option<Arrival>,
-    ) -> Result<(), Refusal> {
-        if !matches!(arrival, Some(Arrival::Unix { .. })) {
+        peer_address: Option<PeerAddress>,
+    ) -> Result<(), HeadRefusal> {
+        if !matches!(peer_address, Some(PeerAddress::Unix { .. })) {
             self.check_host(headers)?;
         }
         self.check_origin(headers)
@@ -92,31 +92,31 @@ impl Guard {
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HeadRefusal> {
         let target = uri.path_and_query().map_or(0, |target| target.as_str().len());
         let first = method.as_str().len() + target + " HTTP/1.1\r\n".len() + 1;
         let line =
             |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
         let size: usize = headers.iter().map(line).sum();
-        if first + size > self.max_header_bytes { Err(Refusal::Headers) } else { Ok(()) }
+        if first + size > self.max_header_bytes { Err(HeadRefusal::Headers) } else { Ok(()) }
     }
 
-    fn check_host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    fn check_host(&self, headers: &HeaderMap) -> Result<(), HeadRefusal> {
         // An authority may name a user; a `Host` may not (RFC 9110 §7.2).
-        let host = single(headers, &HOST).filter(|host| !host.contains('@'));
-        let host: Authority = host.and_then(|host| host.parse().ok()).ok_or(Refusal::NoHost)?;
-        let name = plain_name(host.host());
+        let host = single_value(headers, &HOST).filter(|host| !host.contains('@'));
+        let host: Authority = host.and_then(|host| host.parse().ok()).ok_or(HeadRefusal::NoHost)?;
+        let name = normalize_host(host.host());
         let allowed = |allowed: &AllowedHost| allowed.matches(&name, host.port_u16());
-        if self.hosts.iter().any(allowed) { Ok(()) } else { Err(Refusal::Host) }
+        if self.hosts.iter().any(allowed) { Ok(()) } else { Err(HeadRefusal::Host) }
     }
 
-    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), HeadRefusal> {
         if !headers.contains_key(ORIGIN) {
             return Ok(());
         }
-        let origin = single(headers, &ORIGIN).ok_or(Refusal::Origin)?;
+        let origin = single_value(headers, &ORIGIN).ok_or(HeadRefusal::Origin)?;
         let allowed = |allowed: &String| allowed.eq_ignore_ascii_case(origin);
-        if self.origins.iter().any(allowed) { Ok(()) } else { Err(Refusal::Origin) }
+        if self.origins.iter().any(allowed) { Ok(()) } else { Err(HeadRefusal::Origin) }
     }
 }
 
@@ -127,11 +127,11 @@ impl AllowedHost {
         }
         match text.parse::<Authority>() {
             Ok(authority) => match authority.port_u16() {
-                Some(port) => Self::NameAndPort(plain_name(authority.host()), port),
-                None => Self::Name(plain_name(authority.host())),
+                Some(port) => Self::NameAndPort(normalize_host(authority.host()), port),
+                None => Self::Name(normalize_host(authority.host())),
             },
             // A bare IPv6 address is no authority, but it is a host.
-            Err(_) => Self::Name(plain_name(text)),
+            Err(_) => Self::Name(normalize_host(text)),
         }
     }
 
@@ -145,7 +145,7 @@ impl AllowedHost {
 }
 
 /// Hosts that a server on `bound` answers to, with any port unless one is named.
-fn allowed_hosts(settings: &HttpSettings, bound: Option<SocketAddr>) -> Vec<String> {
+fn allowed_hosts(settings: &HttpServerSettings, bound: Option<SocketAddr>) -> Vec<String> {
     let mut hosts: Vec<String> = LOOPBACK.map(str::to_owned).to_vec();
     if let Some(bound) = bound.filter(|bound| !bound.ip().is_unspecified()) {
         hosts.push(bound.ip().to_string());
@@ -155,7 +155,10 @@ fn allowed_hosts(settings: &HttpSettings, bound: Option<SocketAddr>) -> Vec<Stri
 }
 
 /// Origins that a server on `bound` answers: its own pages, and what was configured.
-pub(super) fn allowed_origins(settings: &HttpSettings, bound: Option<SocketAddr>) -> Vec<String> {
+pub(super) fn allowed_origins(
+    settings: &HttpServerSettings,
+    bound: Option<SocketAddr>,
+) -> Vec<String> {
     let configured =
         settings.allowed_origins.iter().map(|origin| origin.trim_end_matches('/').to_owned());
     // No page comes from a socket.
@@ -182,7 +185,7 @@ pub(super) fn allowed_origins(settings: &HttpSettings, bound: Option<SocketAddr>
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// The one value of a header; two are as suspicious as none.
-fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (Some(value), None) => value.to_str().ok(),
@@ -190,13 +193,13 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     }
 }
 
-fn plain_name(host: &str) -> String {
+fn normalize_host(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase()
 }
 
-impl Refusal {
+impl HeadRefusal {
     /// The word under which it is counted.
-    pub(super) const fn counted_as(self) -> telemetry::HttpRefusalReason {
+    pub(super) const fn metric_label(self) -> telemetry::HttpRefusalReason {
         match self {
             Self::Headers => telemetry::HttpRefusalReason::Headers,
             Self::NoHost | Self::Host => telemetry::HttpRefusalReason::Host,
@@ -205,7 +208,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for HeadRefusal {
     fn into_response(self) -> Response {
         let (status, text) = match self {
             Self::Headers => (
@@ -239,14 +242,14 @@ enum BodyError {
 }
 
 /// Whether a body says that it is larger than `limit`.
-fn says_too_large(body: &Body, limit: usize) -> bool {
+fn declares_more_than(body: &Body, limit: usize) -> bool {
     body.size_hint().lower() > limit as u64
 }
 
 /// Reads a whole body of at most `limit` bytes within `time`. One that is larger is given up as
 /// soon as that is known.
 async fn read_whole(body: Body, limit: usize, time: Duration) -> Result<Bytes, BodyError> {
-    let too_large = says_too_large(&body, limit);
+    let too_large = declares_more_than(&body, limit);
     let mut chunks = body.into_data_stream();
     let read = async {
         if too_large { Err(BodyError::TooLarge) } else { collect(&mut chunks, limit).await }
@@ -254,12 +257,12 @@ async fn read_whole(body: Body, limit: usize, time: Duration) -> Result<Bytes, B
     let read = tokio::time::timeout(time, read).await.unwrap_or(Err(BodyError::TooSlow));
     if read == Err(BodyError::TooLarge) {
         // Ends with its connection, too.
-        tokio::spawn(tokio::time::timeout(time, throw_away(chunks)));
+        tokio::spawn(tokio::time::timeout(time, discard_rest(chunks)));
     }
     read
 }
 
-async fn throw_away(mut chunks: BodyDataStream) {
+async fn discard_rest(mut chunks: BodyDataStream) {
     let mut seen = 0;
     while let Some(Ok(chunk)) = chunks.next().await {
         seen += chunk.len();
@@ -282,9 +285,9 @@ async fn collect(chunks: &mut BodyDataStream, limit: usize) -> Result<Bytes, Bod
 }
 
 /// What every request has to pass.
-pub(super) struct Gate {
-    pub(super) guard: Guard,
-    pub(super) auth: Auth,
+pub(super) struct RequestGuard {
+    pub(super) head_rules: HeadRules,
+    pub(super) auth: Authenticator,
     /// Paths that need no token.
     pub(super) open: Vec<String>,
     pub(super) max_body_bytes: usize,
@@ -293,39 +296,39 @@ pub(super) struct Gate {
     pub(super) allow_jobs: bool,
 }
 
-impl Gate {
+impl RequestGuard {
     /// Who sends a request. Over the unix socket no token is needed: its user was checked. Where
     /// tenants are told apart that does not hold for jobs, which are some tenant's.
     async fn identify(
         &self,
         headers: &HeaderMap,
-        arrival: Option<Arrival>,
-    ) -> Result<Credential, Denied> {
-        let is_trusted = match arrival {
-            Some(Arrival::Unix { peer: Peer::User }) => true,
-            Some(Arrival::Unix { peer: Peer::Job }) => !self.auth.asks(),
-            Some(Arrival::Tcp(_)) | None => false,
+        peer_address: Option<PeerAddress>,
+    ) -> Result<Credential, AccessDenied> {
+        let is_trusted = match peer_address {
+            Some(PeerAddress::Unix { peer: PeerKind::User }) => true,
+            Some(PeerAddress::Unix { peer: PeerKind::Job }) => !self.auth.requires_token(),
+            Some(PeerAddress::Tcp(_)) | None => false,
         };
         if is_trusted && !headers.contains_key(AUTHORIZATION) {
-            return Ok(self.auth.same_user());
+            return Ok(self.auth.same_user_credential());
         }
         self.auth.identify(headers).await
     }
 
     /// The sender of a request, as known some time ago.
-    async fn identify_again(
+    async fn revalidate(
         &self,
         known: Credential,
         headers: &HeaderMap,
-        arrival: Option<Arrival>,
-    ) -> Result<Credential, Denied> {
-        if known.is_valid() { Ok(known) } else { self.identify(headers, arrival).await }
+        peer_address: Option<PeerAddress>,
+    ) -> Result<Credential, AccessDenied> {
+        if known.is_valid() { Ok(known) } else { self.identify(headers, peer_address).await }
     }
 
     /// The whole body. To begin to read it sends `100 Continue` to a client that waits for that:
     /// one that announces too much sends nothing.
     async fn read_body(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, BodyError> {
-        if headers.contains_key(EXPECT) && says_too_large(&body, self.max_body_bytes) {
+        if headers.contains_key(EXPECT) && declares_more_than(&body, self.max_body_bytes) {
             return Err(BodyError::TooLarge);
         }
         read_whole(body, self.max_body_bytes, self.body_timeout).await
@@ -333,67 +336,75 @@ impl Gate {
 }
 
 /// Lets a request in, its body read, or says why not.
-pub(super) async fn enter(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
-    let arrival = request.extensions().get::<Arrival>().copied();
-    if let Err(refusal) = check_head(&gate.guard, &request, arrival) {
-        events::http_refused(refusal.counted_as());
+pub(super) async fn guard_request(
+    State(guard): State<Arc<RequestGuard>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let peer_address = request.extensions().get::<PeerAddress>().copied();
+    if let Err(refusal) = check_head(&guard.head_rules, &request, peer_address) {
+        events::http_refused(refusal.metric_label());
         return refusal.into_response();
     }
     let (mut parts, body) = request.into_parts();
-    if gate.open.iter().any(|open| open == parts.uri.path()) {
+    if guard.open.iter().any(|open| open == parts.uri.path()) {
         // Nobody knows who sends it, so nobody waits for a body, which has no meaning there.
         return next.run(Request::from_parts(parts, Body::empty())).await;
     }
-    if !gate.allow_jobs && is_job(&parts.extensions).await {
+    if !guard.allow_jobs && is_from_job(&parts.extensions).await {
         events::http_refused(telemetry::HttpRefusalReason::Job);
-        return refuse_job(&parts.uri);
+        return job_refusal_response(&parts.uri);
     }
-    let caller = match gate.identify(&parts.headers, arrival).await {
+    let caller = match guard.identify(&parts.headers, peer_address).await {
         Ok(caller) => caller,
-        Err(denied) => return refused(denied),
+        Err(denied) => return denied_response(denied),
     };
-    let body = match gate.read_body(&parts.headers, body).await {
+    let body = match guard.read_body(&parts.headers, body).await {
         Ok(body) => body,
         Err(error) => {
             events::http_refused(telemetry::HttpRefusalReason::Body);
-            return refused_body(error, gate.max_body_bytes);
+            return body_error_response(error, guard.max_body_bytes);
         }
     };
     // A body may take long to arrive: what was allowed at its beginning may not be at its end.
-    let caller = match gate.identify_again(caller, &parts.headers, arrival).await {
+    let caller = match guard.revalidate(caller, &parts.headers, peer_address).await {
         Ok(caller) => caller,
-        Err(denied) => return refused(denied),
+        Err(denied) => return denied_response(denied),
     };
     parts.extensions.insert(caller.identity);
     parts.extensions.insert(caller.clone());
-    if parts.extensions.get::<Entrance>().is_some_and(|entrance| !entrance.let_in()) {
+    if parts.extensions.get::<BusyMarker>().is_some_and(|busy_marker| !busy_marker.mark_busy()) {
         // Its connection has been closed: nobody hears this.
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;
-    until_it_ends(response, caller)
+    cut_when_revoked(response, caller)
 }
 
 /// Returns `true` if a job of this server sends this request, whatever token it shows.
-async fn is_job(extensions: &Extensions) -> bool {
+async fn is_from_job(extensions: &Extensions) -> bool {
     match extensions.get::<ConnectionPeer>() {
-        Some(peer) => peer.get().await == Peer::Job,
+        Some(peer) => peer.get().await == PeerKind::Job,
         // Every connection has one; without it nobody knows who sends.
         None => true,
     }
 }
 
-fn check_head(guard: &Guard, request: &Request, arrival: Option<Arrival>) -> Result<(), Refusal> {
-    guard.check_size(request.method(), request.uri(), request.headers())?;
-    guard.check(request.headers(), arrival)
+fn check_head(
+    head_rules: &HeadRules,
+    request: &Request,
+    peer_address: Option<PeerAddress>,
+) -> Result<(), HeadRefusal> {
+    head_rules.check_size(request.method(), request.uri(), request.headers())?;
+    head_rules.check(request.headers(), peer_address)
 }
 
-pub(super) fn refused(denied: Denied) -> Response {
+pub(super) fn denied_response(denied: AccessDenied) -> Response {
     events::http_refused(telemetry::HttpRefusalReason::Auth);
     denied.into_response()
 }
 
-fn refused_body(error: BodyError, limit: usize) -> Response {
+fn body_error_response(error: BodyError, limit: usize) -> Response {
     let (status, text) = match error {
         BodyError::TooLarge => (
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -413,29 +424,29 @@ fn refused_body(error: BodyError, limit: usize) -> Response {
 }
 
 /// The stable word for the refusal of a job.
-const CODE: &str = "caller_is_job";
+const CALLER_IS_JOB: &str = "caller_is_job";
 
 /// The answer to a request of a job: in JSON where the API answers in JSON, else in words.
-fn refuse_job(uri: &Uri) -> Response {
+fn job_refusal_response(uri: &Uri) -> Response {
     let message = "a job of this server may not call it; run the command in the job itself, or \
                    let jobs call with http.allow_jobs = true";
-    if uri.path().starts_with(API) {
-        let body = json!({"error": {"code": CODE, "message": message}});
+    if uri.path().starts_with(API_PREFIX) {
+        let body = json!({"error": {"code": CALLER_IS_JOB, "message": message}});
         let kind = [(CONTENT_TYPE, "application/json")];
         return (StatusCode::FORBIDDEN, kind, body.to_string()).into_response();
     }
-    (StatusCode::FORBIDDEN, format!("{CODE}: {message}\n")).into_response()
+    (StatusCode::FORBIDDEN, format!("{CALLER_IS_JOB}: {message}\n")).into_response()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn settings() -> HttpSettings {
-        HttpSettings {
+    fn settings() -> HttpServerSettings {
+        HttpServerSettings {
             allowed_hosts: vec!["yard.example".into(), "lab.example:9000".into()],
             allowed_origins: vec!["https://app.example".into()],
-            ..HttpSettings::default()
+            ..HttpServerSettings::default()
         }
     }
 
@@ -448,9 +459,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(pairs: &[(&'static str, &str)], expected: Result<(), Refusal>) {
-        let guard = Guard::new(&settings(), "127.0.0.1:8000".parse().ok());
-        assert_eq!(guard.check(&headers(pairs), None), expected, "{pairs:?}");
+    fn check(pairs: &[(&'static str, &str)], expected: Result<(), HeadRefusal>) {
+        let head_rules = HeadRules::new(&settings(), "127.0.0.1:8000".parse().ok());
+        assert_eq!(head_rules.check(&headers(pairs), None), expected, "{pairs:?}");
     }
 
     #[test]
@@ -468,26 +479,26 @@ mod tests {
             check(&[("host", host)], Ok(()));
         }
         for host in ["evil.example", "localhost.evil.example", "lab.example", "127.0.0.1.nip.io"] {
-            check(&[("host", host)], Err(Refusal::Host));
+            check(&[("host", host)], Err(HeadRefusal::Host));
         }
-        check(&[], Err(Refusal::NoHost));
-        check(&[("host", "a b")], Err(Refusal::NoHost));
-        check(&[("host", "evil.example@localhost")], Err(Refusal::NoHost));
-        check(&[("host", "localhost"), ("host", "evil.example")], Err(Refusal::NoHost));
+        check(&[], Err(HeadRefusal::NoHost));
+        check(&[("host", "a b")], Err(HeadRefusal::NoHost));
+        check(&[("host", "evil.example@localhost")], Err(HeadRefusal::NoHost));
+        check(&[("host", "localhost"), ("host", "evil.example")], Err(HeadRefusal::NoHost));
     }
 
     #[test]
     fn a_head_is_counted_with_its_first_line() {
-        let settings = HttpSettings { max_header_bytes: 100, ..settings() };
-        let guard = Guard::new(&settings, None);
+        let settings = HttpServerSettings { max_header_bytes: 100, ..settings() };
+        let head_rules = HeadRules::new(&settings, None);
         let ask = |target: &str, value: &str| {
             let headers = headers(&[("x", value)]);
-            guard.check_size(&Method::GET, &target.parse().unwrap(), &headers)
+            head_rules.check_size(&Method::GET, &target.parse().unwrap(), &headers)
         };
         assert_eq!(ask("/", &"v".repeat(50)), Ok(()));
-        assert_eq!(ask("/", &"v".repeat(100)), Err(Refusal::Headers));
+        assert_eq!(ask("/", &"v".repeat(100)), Err(HeadRefusal::Headers));
         assert_eq!(ask(&format!("/?{}", "q".repeat(50)), "v"), Ok(()));
-        assert_eq!(ask(&format!("/?{}", "q".repeat(100)), "v"), Err(Refusal::Headers));
+        assert_eq!(ask(&format!("/?{}", "q".repeat(100)), "v"), Err(HeadRefusal::Headers));
     }
 
     #[test]
@@ -508,34 +519,39 @@ mod tests {
             "https://app.example.evil.example",
             "",
         ] {
-            check(&[("host", "localhost"), ("origin", origin)], Err(Refusal::Origin));
+            check(&[("host", "localhost"), ("origin", origin)], Err(HeadRefusal::Origin));
         }
     }
 
     #[test]
     fn an_open_address_brings_no_host_of_its_own() {
-        let guard = Guard::new(&settings(), "0.0.0.0:8000".parse().ok());
-        assert_eq!(guard.check(&headers(&[("host", "0.0.0.0:8000")]), None), Err(Refusal::Host));
-        let guard = Guard::new(&settings(), "10.1.2.3:8000".parse().ok());
-        assert_eq!(guard.check(&headers(&[("host", "10.1.2.3:8000")]), None), Ok(()));
+        let head_rules = HeadRules::new(&settings(), "0.0.0.0:8000".parse().ok());
+        assert_eq!(
+            head_rules.check(&headers(&[("host", "0.0.0.0:8000")]), None),
+            Err(HeadRefusal::Host)
+        );
+        let head_rules = HeadRules::new(&settings(), "10.1.2.3:8000".parse().ok());
+        assert_eq!(head_rules.check(&headers(&[("host", "10.1.2.3:8000")]), None), Ok(()));
     }
 
     #[test]
     fn the_socket_needs_no_host_and_still_no_page_comes_in() {
-        let guard = Guard::new(&settings(), None);
+        let head_rules = HeadRules::new(&settings(), None);
         let ask = |pairs: &[(&'static str, &str)]| {
-            guard.check(&headers(pairs), Some(Arrival::Unix { peer: Peer::User }))
+            head_rules.check(&headers(pairs), Some(PeerAddress::Unix { peer: PeerKind::User }))
         };
         assert_eq!(ask(&[]), Ok(()));
         assert_eq!(ask(&[("host", "whatever")]), Ok(()));
-        assert_eq!(ask(&[("origin", "http://evil.example")]), Err(Refusal::Origin));
-        assert_eq!(ask(&[("origin", "http://localhost:8000")]), Err(Refusal::Origin));
+        assert_eq!(ask(&[("origin", "http://evil.example")]), Err(HeadRefusal::Origin));
+        assert_eq!(ask(&[("origin", "http://localhost:8000")]), Err(HeadRefusal::Origin));
     }
 
     #[test]
     fn under_tls_our_own_pages_are_those_with_https() {
-        let settings =
-            HttpSettings { tls_cert: Some("cert.pem".into()), ..HttpSettings::default() };
+        let settings = HttpServerSettings {
+            tls_cert: Some("cert.pem".into()),
+            ..HttpServerSettings::default()
+        };
         let origins = allowed_origins(&settings, "127.0.0.1:8000".parse().ok());
         assert!(origins.contains(&"https://localhost:8000".to_owned()), "{origins:?}");
         assert!(origins.iter().all(|origin| origin.starts_with("https://")), "{origins:?}");

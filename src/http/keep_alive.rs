@@ -29,11 +29,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
 
 /// An answer in the making. Boxed: it is large.
-pub(super) type PendingAnswer = Pin<Box<dyn Future<Output = Response> + Send>>;
+pub(super) type PendingResponse = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// How long to be silent.
 #[derive(Debug, Clone)]
-pub(super) struct Patience {
+pub(super) struct KeepAliveTiming {
     /// Before the response is begun.
     pub(super) before_stream: Duration,
     /// Between two comments.
@@ -43,14 +43,16 @@ pub(super) struct Patience {
 }
 
 /// The answer, if it comes soon; else a stream that ends with it.
-pub(super) async fn answer_in_time(mut answer: PendingAnswer, patience: Patience) -> Response {
-    let probes = Probes { input_ended: patience.input_ended, pause: Duration::ZERO };
-    match timeout(patience.before_stream, &mut answer).await {
-        Ok(response) if is_event_stream(response.headers()) => {
-            response.map(|events| in_stages(Stage::Passing(events.into_data_stream(), probes)))
-        }
+pub(super) async fn respond_in_time(
+    mut answer: PendingResponse,
+    timing: KeepAliveTiming,
+) -> Response {
+    let probes = HangUpProbes { input_ended: timing.input_ended, pause: Duration::ZERO };
+    match timeout(timing.before_stream, &mut answer).await {
+        Ok(response) if is_event_stream(response.headers()) => response
+            .map(|events| staged_body(StreamStage::Forwarding(events.into_data_stream(), probes))),
         Ok(response) => response,
-        Err(_) => begin_stream(answer, interval(patience.between_comments), probes),
+        Err(_) => begin_stream(answer, interval(timing.between_comments), probes),
     }
 }
 
@@ -61,20 +63,20 @@ pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
 }
 
 /// Where a begun stream is.
-enum Stage {
-    Waiting(PendingAnswer, Interval, Probes),
-    Passing(BodyDataStream, Probes),
+enum StreamStage {
+    Waiting(PendingResponse, Interval, HangUpProbes),
+    Forwarding(BodyDataStream, HangUpProbes),
     Ended,
 }
 
 /// Comments to a client that has ended its input.
-struct Probes {
+struct HangUpProbes {
     input_ended: CancellationToken,
     /// The time from the last comment to the next.
     pause: Duration,
 }
 
-impl Probes {
+impl HangUpProbes {
     /// Returns when it is time for the next comment; never while the input is open. Cancel-safe.
     async fn due(&mut self) {
         self.input_ended.cancelled().await;
@@ -83,12 +85,12 @@ impl Probes {
     }
 }
 
-fn in_stages(start: Stage) -> Body {
+fn staged_body(start: StreamStage) -> Body {
     Body::from_stream(stream::unfold(start, next).map(Ok::<_, Infallible>))
 }
 
-fn begin_stream(answer: PendingAnswer, comments: Interval, probes: Probes) -> Response {
-    let mut response = Response::new(in_stages(Stage::Waiting(answer, comments, probes)));
+fn begin_stream(answer: PendingResponse, comments: Interval, probes: HangUpProbes) -> Response {
+    let mut response = Response::new(staged_body(StreamStage::Waiting(answer, comments, probes)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -96,37 +98,40 @@ fn begin_stream(answer: PendingAnswer, comments: Interval, probes: Probes) -> Re
     response
 }
 
-async fn next(stage: Stage) -> Option<(Bytes, Stage)> {
+async fn next(stage: StreamStage) -> Option<(Bytes, StreamStage)> {
     match stage {
-        Stage::Waiting(mut answer, mut comments, mut probes) => {
+        StreamStage::Waiting(mut answer, mut comments, mut probes) => {
             tokio::select! {
-                response = &mut answer => return arrived(response, probes).await,
+                response = &mut answer => return finish_stream(response, probes).await,
                 _ = comments.tick() => {}
                 () = probes.due() => {}
             }
-            Some((COMMENT, Stage::Waiting(answer, comments, probes)))
+            Some((COMMENT, StreamStage::Waiting(answer, comments, probes)))
         }
-        Stage::Passing(events, probes) => pass_on(events, probes).await,
-        Stage::Ended => None,
+        StreamStage::Forwarding(events, probes) => forward_event(events, probes).await,
+        StreamStage::Ended => None,
     }
 }
 
-async fn arrived(response: Response, probes: Probes) -> Option<(Bytes, Stage)> {
+async fn finish_stream(response: Response, probes: HangUpProbes) -> Option<(Bytes, StreamStage)> {
     if is_event_stream(response.headers()) {
-        return pass_on(response.into_body().into_data_stream(), probes).await;
+        return forward_event(response.into_body().into_data_stream(), probes).await;
     }
     // One JSON message, as one event. Its status is lost: 200 has been sent already.
     let message = axum::body::to_bytes(response.into_body(), MAX_EVENT_BYTES).await.ok()?;
-    Some((event(&message), Stage::Ended))
+    Some((event(&message), StreamStage::Ended))
 }
 
 /// Each piece of a stream is a whole event, so that a comment may stand between two.
-async fn pass_on(mut events: BodyDataStream, mut probes: Probes) -> Option<(Bytes, Stage)> {
+async fn forward_event(
+    mut events: BodyDataStream,
+    mut probes: HangUpProbes,
+) -> Option<(Bytes, StreamStage)> {
     let chunk = tokio::select! {
         chunk = events.next() => chunk?.ok()?,
         () = probes.due() => COMMENT,
     };
-    Some((chunk, Stage::Passing(events, probes)))
+    Some((chunk, StreamStage::Forwarding(events, probes)))
 }
 
 fn event(message: &[u8]) -> Bytes {
@@ -150,10 +155,10 @@ mod tests {
 
     use super::*;
 
-    fn patience() -> Patience {
+    fn timing() -> KeepAliveTiming {
         let input_ended = CancellationToken::new();
         let (before_stream, between_comments) = (MOMENT, MOMENT);
-        Patience { before_stream, between_comments, input_ended }
+        KeepAliveTiming { before_stream, between_comments, input_ended }
     }
 
     const MOMENT: Duration = Duration::from_millis(10);
@@ -166,7 +171,7 @@ mod tests {
     #[tokio::test]
     async fn a_quick_answer_passes_untouched() {
         let answer = async { (axum::http::StatusCode::NOT_FOUND, "{}").into_response() };
-        let response = answer_in_time(Box::pin(answer), patience()).await;
+        let response = respond_in_time(Box::pin(answer), timing()).await;
         assert_eq!(response.status(), axum::http::StatusCode::NOT_FOUND);
         assert_eq!(text(response.into_body()).await, "{}");
     }
@@ -175,7 +180,7 @@ mod tests {
     /// the comments.
     async fn late(answer: Response) -> String {
         let (send, late) = oneshot::channel::<Response>();
-        let response = answer_in_time(Box::pin(async { late.await.unwrap() }), patience()).await;
+        let response = respond_in_time(Box::pin(async { late.await.unwrap() }), timing()).await;
         assert_eq!(response.headers()[CONTENT_TYPE], EVENT_STREAM);
         let mut events = response.into_body().into_data_stream();
         assert_eq!(events.next().await.unwrap().unwrap(), COMMENT);
@@ -200,12 +205,15 @@ mod tests {
         let stream = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
         let begun = ([(CONTENT_TYPE, EVENT_STREAM)], stream).into_response();
         let pending = Box::pin(std::future::pending());
-        let answers: [PendingAnswer; 2] = [pending, Box::pin(async { begun })];
+        let answers: [PendingResponse; 2] = [pending, Box::pin(async { begun })];
         for answer in answers {
             let input_ended = CancellationToken::new();
-            let patience =
-                Patience { between_comments: LONG, input_ended: input_ended.clone(), ..patience() };
-            let response = answer_in_time(answer, patience).await;
+            let timing = KeepAliveTiming {
+                between_comments: LONG,
+                input_ended: input_ended.clone(),
+                ..timing()
+            };
+            let response = respond_in_time(answer, timing).await;
             let mut events = response.into_body().into_data_stream();
             // The first comment of a stream that was begun early, or nothing.
             drop(timeout(MOMENT, events.next()).await);
@@ -232,7 +240,7 @@ mod tests {
             let _guard = guard;
             std::future::pending::<Response>().await
         };
-        let response = answer_in_time(Box::pin(never), patience()).await;
+        let response = respond_in_time(Box::pin(never), timing()).await;
         assert!(!dropped.load(Ordering::SeqCst));
         drop(response);
         assert!(dropped.load(Ordering::SeqCst));

@@ -15,34 +15,34 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
 use tokio::time::timeout;
 
-use super::peer::{Arrival, JobDetection, Peer};
-use super::settings::{HttpSettings, SocketAt};
+use super::peer::{JobDetection, PeerAddress, PeerKind};
+use super::settings::{HttpServerSettings, SocketPath};
 use super::tls::{Certificates, TlsError, TlsFiles};
 use crate::telemetry::{HttpRefusalReason, events};
 
 /// One way in.
 #[derive(Debug)]
-enum Listener {
+enum HttpListener {
     Tcp(TcpListener),
     Tls(TcpListener, Arc<Certificates>),
     Unix(SocketListener),
 }
 
-impl Listener {
+impl HttpListener {
     /// The next connection. Loses none when it is dropped.
-    async fn accept(&self) -> io::Result<(Incoming, Arrival)> {
+    async fn accept(&self) -> io::Result<(AcceptedStream, PeerAddress)> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, from) = listener.accept().await?;
-                Ok((Incoming::Tcp(stream), Arrival::Tcp(from)))
+                Ok((AcceptedStream::Tcp(stream), PeerAddress::Tcp(from)))
             }
             Self::Tls(listener, certificates) => {
                 let (stream, from) = listener.accept().await?;
-                Ok((Incoming::Tls(stream, Arc::clone(certificates)), Arrival::Tcp(from)))
+                Ok((AcceptedStream::Tls(stream, Arc::clone(certificates)), PeerAddress::Tcp(from)))
             }
             Self::Unix(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                Ok((Incoming::Unix(stream), Arrival::Unix { peer }))
+                Ok((AcceptedStream::Unix(stream), PeerAddress::Unix { peer }))
             }
         }
     }
@@ -50,25 +50,26 @@ impl Listener {
 
 /// All ways in; at least one.
 #[derive(Debug)]
-pub(super) struct Listeners {
-    address: Option<Listener>,
-    socket: Option<Listener>,
+pub(super) struct HttpListeners {
+    address: Option<HttpListener>,
+    socket: Option<HttpListener>,
     bound: Option<SocketAddr>,
 }
 
-impl Listeners {
+impl HttpListeners {
     /// Listens wherever the settings say.
-    pub(super) async fn bind(settings: &HttpSettings) -> Result<Self, HttpError> {
-        let files = TlsFiles::both(settings.tls_cert.as_deref(), settings.tls_key.as_deref())?;
+    pub(super) async fn bind(settings: &HttpServerSettings) -> Result<Self, HttpError> {
+        let files =
+            TlsFiles::from_paths(settings.tls_cert.as_deref(), settings.tls_key.as_deref())?;
         let certificates = files.map(Certificates::load).transpose()?.map(Arc::new);
         let (address, bound) = match settings.bind {
             Some(bind) => {
-                let (listener, bound) = listen_at(bind, certificates).await?;
+                let (listener, bound) = listen_tcp(bind, certificates).await?;
                 (Some(listener), Some(bound))
             }
             None => (None, None),
         };
-        let socket = listen_on(settings, bound).await?;
+        let socket = listen_unix(settings, bound).await?;
         if address.is_none() && socket.is_none() {
             return Err(HttpError::NoListener);
         }
@@ -83,32 +84,32 @@ impl Listeners {
     /// The unix socket.
     pub(super) fn socket_path(&self) -> Option<&Path> {
         match &self.socket {
-            Some(Listener::Unix(socket)) => Some(socket.path()),
-            Some(Listener::Tcp(_) | Listener::Tls(..)) | None => None,
+            Some(HttpListener::Unix(socket)) => Some(socket.path()),
+            Some(HttpListener::Tcp(_) | HttpListener::Tls(..)) | None => None,
         }
     }
 
     /// The next connection from anywhere. A rush at one door does not shut the other: which of
     /// two that are ready comes first is left to chance.
-    pub(super) async fn accept(&self) -> io::Result<(Incoming, Arrival)> {
+    pub(super) async fn accept(&self) -> io::Result<(AcceptedStream, PeerAddress)> {
         tokio::select! {
-            accepted = accept_at(self.address.as_ref()) => accepted,
-            accepted = accept_at(self.socket.as_ref()) => accepted,
+            accepted = accept_from(self.address.as_ref()) => accepted,
+            accepted = accept_from(self.socket.as_ref()) => accepted,
         }
     }
 }
 
-async fn accept_at(listener: Option<&Listener>) -> io::Result<(Incoming, Arrival)> {
+async fn accept_from(listener: Option<&HttpListener>) -> io::Result<(AcceptedStream, PeerAddress)> {
     match listener {
         Some(listener) => listener.accept().await,
         None => pending().await,
     }
 }
 
-async fn listen_at(
+async fn listen_tcp(
     bind: SocketAddr,
     certificates: Option<Arc<Certificates>>,
-) -> Result<(Listener, SocketAddr), HttpError> {
+) -> Result<(HttpListener, SocketAddr), HttpError> {
     let failed = |source| HttpError::Bind { bind, source };
     let listener = TcpListener::bind(bind).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
@@ -116,43 +117,43 @@ async fn listen_at(
         events::tls_disabled(bound);
     }
     let listener = match certificates {
-        Some(certificates) => Listener::Tls(listener, certificates),
-        None => Listener::Tcp(listener),
+        Some(certificates) => HttpListener::Tls(listener, certificates),
+        None => HttpListener::Tcp(listener),
     };
     Ok((listener, bound))
 }
 
 /// The unix socket. The usual one may be missing where there is an address as well: a second
 /// server beside the first is no mistake.
-async fn listen_on(
-    settings: &HttpSettings,
+async fn listen_unix(
+    settings: &HttpServerSettings,
     bound: Option<SocketAddr>,
-) -> Result<Option<Listener>, SocketError> {
+) -> Result<Option<HttpListener>, SocketError> {
     let Some(socket) = &settings.socket else { return Ok(None) };
     match (SocketListener::bind(socket.path(), settings.job_detection.clone()).await, socket) {
-        (Ok(listener), _) => Ok(Some(Listener::Unix(listener))),
-        (Err(error), SocketAt::Usual(path)) if bound.is_some() => {
+        (Ok(listener), _) => Ok(Some(HttpListener::Unix(listener))),
+        (Err(error), SocketPath::Default(path)) if bound.is_some() => {
             events::socket_unavailable(path, &error);
             Ok(None)
         }
-        (Err(error), SocketAt::Usual(_) | SocketAt::Given(_)) => Err(error),
+        (Err(error), SocketPath::Default(_) | SocketPath::Configured(_)) => Err(error),
     }
 }
 
 /// A connection that was accepted, and not a word said.
 #[derive(Debug)]
-pub(super) enum Incoming {
+pub(super) enum AcceptedStream {
     Tcp(TcpStream),
     Tls(TcpStream, Arc<Certificates>),
     Unix(UnixStream),
 }
 
 /// Bytes both ways, whatever carries them.
-pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(super) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
-impl Incoming {
+impl AcceptedStream {
     /// The address that accepted the connection, if it came over TCP and is still open.
     pub(super) fn server_address(&self) -> Option<SocketAddr> {
         match self {
@@ -162,20 +163,20 @@ impl Incoming {
     }
 
     /// The stream, once hands are shaken, which may take as long as `patience`.
-    pub(super) async fn open(self, patience: Duration) -> io::Result<Box<dyn Duplex>> {
+    pub(super) async fn open(self, handshake_timeout: Duration) -> io::Result<Box<dyn ByteStream>> {
         Ok(match self {
-            Self::Tcp(stream) => Box::new(prompt(stream)),
+            Self::Tcp(stream) => Box::new(disable_nagle(stream)),
             Self::Unix(stream) => Box::new(stream),
             Self::Tls(stream, certificates) => {
-                let shaken = certificates.acceptor().accept(prompt(stream));
-                Box::new(timeout(patience, shaken).await.map_err(io::Error::from)??)
+                let handshake = certificates.acceptor().accept(disable_nagle(stream));
+                Box::new(timeout(handshake_timeout, handshake).await.map_err(io::Error::from)??)
             }
         })
     }
 }
 
 /// Small events must not wait for each other: 40 ms per call otherwise.
-fn prompt(stream: TcpStream) -> TcpStream {
+fn disable_nagle(stream: TcpStream) -> TcpStream {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
@@ -189,7 +190,7 @@ const MAX_PATH_BYTES: usize = 107;
 const BACKLOG: u32 = 1024;
 
 /// How long a server may take to accept before it counts as busy, which is alive.
-const KNOCK: Duration = Duration::from_secs(1);
+const LIVENESS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Root may do everything anyway.
 const ROOT: u32 = 0;
@@ -220,7 +221,7 @@ impl SocketListener {
         lock.lock().map_err(failed)?;
         remove_if_stale(path).await?;
         let listener = listen(path).map_err(failed)?;
-        let file = SocketFile::of(path).map_err(failed)?;
+        let file = SocketFile::from_path(path).map_err(failed)?;
         Ok(Self { listener, file, job_detection })
     }
 
@@ -230,7 +231,7 @@ impl SocketListener {
     }
 
     /// The next connection of our own user or root, and what kind of process it comes from.
-    pub(super) async fn accept(&self) -> io::Result<(UnixStream, Peer)> {
+    pub(super) async fn accept(&self) -> io::Result<(UnixStream, PeerKind)> {
         loop {
             let (stream, _) = self.listener.accept().await?;
             let uid = stream.peer_cred()?.uid();
@@ -262,7 +263,7 @@ async fn remove_if_stale(path: &Path) -> Result<(), SocketError> {
     if !found.file_type().is_socket() {
         return Err(SocketError::NotASocket { path: path.into() });
     }
-    match timeout(KNOCK, UnixStream::connect(path)).await {
+    match timeout(LIVENESS_TIMEOUT, UnixStream::connect(path)).await {
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(failed)
         }
@@ -278,21 +279,21 @@ struct SocketFile {
 }
 
 impl SocketFile {
-    fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.into(), id: identity(path)? })
+    fn from_path(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.into(), id: file_id(path)? })
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         // Somebody may have put another one there.
-        if identity(&self.path).is_ok_and(|id| id == self.id) {
+        if file_id(&self.path).is_ok_and(|id| id == self.id) {
             fs::remove_file(&self.path).ok();
         }
     }
 }
 
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
+fn file_id(path: &Path) -> io::Result<(u64, u64)> {
     let file = fs::symlink_metadata(path)?;
     Ok((file.dev(), file.ino()))
 }
@@ -418,7 +419,7 @@ mod tests {
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(path.parent().unwrap()), 0o700);
         let _client = UnixStream::connect(&path).await.unwrap();
-        assert_eq!(socket.accept().await.unwrap().1, Peer::User);
+        assert_eq!(socket.accept().await.unwrap().1, PeerKind::User);
         drop(socket);
         assert!(!path.exists());
     }

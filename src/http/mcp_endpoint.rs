@@ -3,7 +3,7 @@
 //! **Legacy clients get sessions.** Only inside a session does rmcp deliver
 //! `notifications/cancelled` (request ids are unique per session, not per server), and only
 //! there do clients find the GET stream that some insist on. The price is state, which
-//! [`Sessions`] bounds; it ends only those in which nothing is in work, so a quiet call survives.
+//! [`BoundedSessions`] bounds; it ends only those in which nothing is in work, so a quiet call survives.
 //! **Modern clients are stateless** whatever the setting; hanging up cancels their call.
 
 use std::ffi::OsString;
@@ -29,55 +29,56 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::auth::{Credential, Denied};
+use super::auth::{AccessDenied, Credential};
 use super::client_stream::HalfClose;
-use super::connection::Afterwards;
-use super::guard::{allowed_origins, refused};
-use super::keep_alive::{Patience, answer_in_time};
-use super::peer::Arrival;
+use super::connection::UpgradeTask;
+use super::guard::{allowed_origins, denied_response};
+use super::keep_alive::{KeepAliveTiming, respond_in_time};
+use super::peer::PeerAddress;
 use super::probes;
 use super::probes::Readiness;
-use super::sessions::{Full, Sessions};
-use super::settings::HttpSettings;
+use super::sessions::{BoundedSessions, SessionsFull};
+use super::settings::HttpServerSettings;
 use crate::lines;
-use crate::lines::{DIRECTORY, Decoded, PROTOCOL, decode_message, id_near_ends};
+use crate::lines::{DIRECTORY_HEADER, DecodedLine, UPGRADE_PROTOCOL, decode_message, id_near_ends};
 use crate::mcp::{Handler, Network, Watched};
 use crate::service::{CallerIdentity, CallerRole};
 use crate::telemetry::{Transport, events};
 
 /// Where a modern client names the method of its request.
-const METHOD: &str = "mcp-method";
+const METHOD_HEADER: &str = "mcp-method";
 
 /// The time for an answer that takes none, so that it need not be a stream.
-const AT_ONCE: Duration = Duration::from_millis(20);
+const STREAM_TOOL_CALLS_AFTER: Duration = Duration::from_millis(20);
 
 /// When a request that should have been answered long ago gets its response begun.
-const LATER: Duration = Duration::from_secs(2);
+const STREAM_OTHERS_AFTER: Duration = Duration::from_secs(2);
 
 /// The MCP endpoint.
-pub(super) struct McpMount {
-    service: StreamableHttpService<Watched, Sessions>,
-    sessions: Arc<Sessions>,
+pub(super) struct McpEndpoint {
+    service: StreamableHttpService<Watched, BoundedSessions>,
+    sessions: Arc<BoundedSessions>,
     handler: Handler,
     between_comments: Duration,
     streams: CancellationToken,
     readiness: watch::Receiver<Readiness>,
 }
 
-impl McpMount {
+impl McpEndpoint {
     /// Serves `handler` on a server that listens on `bound`; cancelling `streams` ends all
     /// open responses and sessions.
     pub(super) fn new(
         handler: Handler,
-        settings: &HttpSettings,
+        settings: &HttpServerSettings,
         bound: Option<SocketAddr>,
         streams: CancellationToken,
         readiness: watch::Receiver<Readiness>,
     ) -> Self {
-        let sessions = Arc::new(Sessions::new(settings.max_sessions));
-        let reaping = Sessions::reap(Arc::downgrade(&sessions), settings.session_idle);
+        let sessions = Arc::new(BoundedSessions::new(settings.max_sessions));
+        let reaping =
+            BoundedSessions::close_idle_sessions(Arc::downgrade(&sessions), settings.session_idle);
         tokio::spawn(streams.clone().run_until_cancelled_owned(reaping));
-        let config = config(settings, bound, streams.clone());
+        let config = service_config(settings, bound, streams.clone());
         let fresh = handler.clone();
         let service = StreamableHttpService::new(
             move || Ok(fresh.for_connection().watched(Network::Tcp)),
@@ -90,55 +91,58 @@ impl McpMount {
 
     /// A tool may be quiet for long, and its call is begun to be answered at once. What cannot be
     /// answered at all is said by a status, so all else waits for its own: it is never quiet.
-    fn patience_for(&self, parts: &Parts) -> Patience {
+    fn keep_alive_timing(&self, parts: &Parts) -> KeepAliveTiming {
         // Modern clients have to say it, and rmcp compares it with the message.
-        let calls_tool = parts.headers.get(METHOD).is_some_and(|method| method == "tools/call");
-        let before_stream = if calls_tool { AT_ONCE } else { LATER };
+        let calls_tool =
+            parts.headers.get(METHOD_HEADER).is_some_and(|method| method == "tools/call");
+        let before_stream = if calls_tool { STREAM_TOOL_CALLS_AFTER } else { STREAM_OTHERS_AFTER };
         let half_close = parts.extensions.get::<HalfClose>();
         let input_ended = half_close.map(HalfClose::input_ended).unwrap_or_default();
-        Patience { before_stream, between_comments: self.between_comments, input_ended }
+        KeepAliveTiming { before_stream, between_comments: self.between_comments, input_ended }
     }
 
     /// Answers one request, whose body has been read already.
     pub(super) async fn serve(self: Arc<Self>, request: Request) -> Response {
-        if asks_for_lines(&request) {
+        if is_lines_upgrade(&request) {
             let streams = self.streams.clone();
             let readiness = self.readiness.clone();
-            return open_lines(request, &self.handler, streams, readiness);
+            return upgrade_to_lines(request, &self.handler, streams, readiness);
         }
         let (mut parts, body) = request.into_parts();
         let Ok(body) = axum::body::to_bytes(body, usize::MAX).await else {
             return StatusCode::BAD_REQUEST.into_response();
         };
         if let Err(denied) = self.check_scope(&parts, &body) {
-            return refused(denied);
+            return denied_response(denied);
         }
         let tenant = parts.extensions.get::<CallerIdentity>().map(|caller| caller.tenant);
-        self.sessions.hide_foreign(&mut parts.headers, tenant);
-        if let Some(network) = parts.extensions.get().map(Arrival::network) {
+        self.sessions.hide_foreign_session(&mut parts.headers, tenant);
+        if let Some(network) = parts.extensions.get().map(PeerAddress::network) {
             parts.extensions.insert(network);
         }
         let is_json = is_json(&parts);
         let id = id_near_ends(&body);
-        let patience = self.patience_for(&parts);
+        let timing = self.keep_alive_timing(&parts);
         let request = Request::from_parts(parts, Body::from(body.clone()));
         let answer = Box::pin(async move {
             let answer =
-                Sessions::opening_for(tenant, Box::pin(self.service.handle(request))).await;
-            let response = answer.map_or_else(full, |response| response.map(Body::new));
-            in_json_rpc(response, id).await
+                BoundedSessions::run_as_tenant(tenant, Box::pin(self.service.handle(request)))
+                    .await;
+            let response =
+                answer.map_or_else(sessions_full_response, |response| response.map(Body::new));
+            to_json_rpc_error(response, id).await
         });
-        let response = answer_in_time(answer, patience).await;
+        let response = respond_in_time(answer, timing).await;
         // rmcp calls a body that it cannot read an unsupported media type.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
-            return unreadable(&body);
+            return unreadable_body_response(&body);
         }
         response
     }
 
     /// Clients with scopes are told at once which one they need, so that they can ask for it;
     /// all others get the tool's own answer.
-    fn check_scope(&self, parts: &Parts, body: &Bytes) -> Result<(), Denied> {
+    fn check_scope(&self, parts: &Parts, body: &Bytes) -> Result<(), AccessDenied> {
         match parts.extensions.get::<Credential>() {
             Some(caller) if caller.has_scopes() && self.handler.needs_run(body) => {
                 caller.require(CallerRole::Run, &parts.headers)
@@ -148,8 +152,8 @@ impl McpMount {
     }
 }
 
-fn config(
-    settings: &HttpSettings,
+fn service_config(
+    settings: &HttpServerSettings,
     bound: Option<SocketAddr>,
     streams: CancellationToken,
 ) -> StreamableHttpServerConfig {
@@ -159,21 +163,23 @@ fn config(
         .with_sse_keep_alive(Some(settings.keep_alive_every))
         .with_max_request_body_bytes(settings.max_body_bytes)
         .with_cancellation_token(streams)
-        .with_allowed_origins(allowed_origins(settings, bound).into_iter().map(with_some_port))
+        .with_allowed_origins(
+            allowed_origins(settings, bound).into_iter().map(with_port_or_wildcard),
+        )
         .enforce_origin_validation()
         // The guard has looked at the host, and knows where it does not matter.
         .disable_allowed_hosts()
 }
 
 /// rmcp wants a port, or `:*`. The guard before it has compared the whole origin already.
-fn with_some_port(origin: String) -> String {
+fn with_port_or_wildcard(origin: String) -> String {
     let host = origin.split_once("://").map_or("", |(_, host)| host);
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     if host.is_empty() || has_port { origin } else { format!("{origin}:*") }
 }
 
 /// All sessions that this tenant may have are in use.
-fn full(_: Full) -> Response {
+fn sessions_full_response(_: SessionsFull) -> Response {
     let text = "all MCP sessions are in use, with calls in flight or open streams; end one, or try again later\n";
     (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "10")], text).into_response()
 }
@@ -184,39 +190,39 @@ fn is_json(parts: &Parts) -> bool {
 }
 
 /// The longest refusal that is read; ours and rmcp's are a line.
-const MAX_BYTES: usize = 64 * 1024;
+const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 
 /// Has messages to the endpoint refused in JSON-RPC, also before anybody has read them: the id is
 /// null then.
 ///
 /// The gate and rmcp refuse in plain text. A client that gets text where it looks for a message
 /// shows its user a parse error instead of the reason.
-pub(super) async fn at_endpoint(
+pub(super) async fn refuse_in_json_rpc(
     State(path): State<Arc<str>>,
     request: Request,
     next: Next,
 ) -> Response {
     let is_message = request.method() == Method::POST && request.uri().path() == &*path;
     let response = next.run(request).await;
-    if is_message { in_json_rpc(response, None).await } else { response }
+    if is_message { to_json_rpc_error(response, None).await } else { response }
 }
 
 /// The answer to a request with this id. A refusal becomes an error that names it, unless it is
 /// one already; its status and headers stay.
-pub(super) async fn in_json_rpc(response: Response, id: Option<RequestId>) -> Response {
+pub(super) async fn to_json_rpc_error(response: Response, id: Option<RequestId>) -> Response {
     let status = response.status();
     if !status.is_client_error() && !status.is_server_error() {
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    let said = axum::body::to_bytes(body, MAX_BYTES).await.unwrap_or_default();
+    let said = axum::body::to_bytes(body, MAX_REFUSAL_BYTES).await.unwrap_or_default();
     let told = match serde_json::from_slice(&said) {
         Ok(Value::Object(mut told)) if told.contains_key("error") => {
             // rmcp leaves the id out where there is none; JSON-RPC wants null.
             told.entry("id").or_insert(Value::Null);
             Value::Object(told)
         }
-        Ok(_) | Err(_) => message(error(status, &said), id),
+        Ok(_) | Err(_) => error_message(error_data(status, &said), id),
     };
     parts.headers.remove(CONTENT_LENGTH);
     parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -224,18 +230,18 @@ pub(super) async fn in_json_rpc(response: Response, id: Option<RequestId>) -> Re
 }
 
 /// What is wrong with a body that is no JSON-RPC message.
-pub(super) fn unreadable(body: &Bytes) -> Response {
+pub(super) fn unreadable_body_response(body: &Bytes) -> Response {
     let (error, id) = match decode_message(body) {
-        Decoded::Faulty(error, id) => (error, id),
-        Decoded::Message(_) | Decoded::Nothing => {
+        DecodedLine::Faulty(error, id) => (error, id),
+        DecodedLine::Message(_) | DecodedLine::Nothing => {
             (ErrorData::invalid_request("this is not a JSON-RPC 2.0 message", None), None)
         }
     };
     let headers = [(CONTENT_TYPE, "application/json")];
-    (StatusCode::BAD_REQUEST, headers, message(error, id).to_string()).into_response()
+    (StatusCode::BAD_REQUEST, headers, error_message(error, id).to_string()).into_response()
 }
 
-fn error(status: StatusCode, said: &[u8]) -> ErrorData {
+fn error_data(status: StatusCode, said: &[u8]) -> ErrorData {
     let said = String::from_utf8_lossy(said);
     let why = match said.trim() {
         "" => status.canonical_reason().unwrap_or("refused").to_owned(),
@@ -248,15 +254,15 @@ fn error(status: StatusCode, said: &[u8]) -> ErrorData {
     }
 }
 
-fn message(error: ErrorData, id: Option<RequestId>) -> Value {
+fn error_message(error: ErrorData, id: Option<RequestId>) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": error})
 }
 
 /// Whether a request asks for lines.
-fn asks_for_lines(request: &Request) -> bool {
+fn is_lines_upgrade(request: &Request) -> bool {
     request.method() == Method::GET
-        && has_word(request.headers(), &CONNECTION, "upgrade")
-        && has_word(request.headers(), &UPGRADE, PROTOCOL)
+        && has_token(request.headers(), &CONNECTION, "upgrade")
+        && has_token(request.headers(), &UPGRADE, UPGRADE_PROTOCOL)
 }
 
 /// Turns the connection of this request into lines for its caller, until `shutdown` or the end of
@@ -265,28 +271,28 @@ fn asks_for_lines(request: &Request) -> bool {
 ///
 /// One connection is then one client, as on standard input and output, and served by the same
 /// code. No page can ask for it: browsers let none set `Upgrade`.
-fn open_lines(
+fn upgrade_to_lines(
     mut request: Request,
     handler: &Handler,
     shutdown: CancellationToken,
     mut readiness: watch::Receiver<Readiness>,
 ) -> Response {
     if *readiness.borrow() == Readiness::Draining {
-        return probes::draining();
+        return probes::draining_response();
     }
     let extensions = request.extensions();
-    let afterwards = extensions.get::<Afterwards>().cloned();
+    let upgrade_task = extensions.get::<UpgradeTask>().cloned();
     let caller = extensions.get::<Credential>().cloned();
-    let (Some(afterwards), Some(caller)) = (afterwards, caller) else {
+    let (Some(upgrade_task), Some(caller)) = (upgrade_task, caller) else {
         return StatusCode::NOT_IMPLEMENTED.into_response();
     };
-    let handler = match directory(&request) {
+    let handler = match client_directory(&request) {
         Some(directory) => handler.for_caller(caller.identity).with_directory(&directory),
         None => handler.for_caller(caller.identity),
     };
     let handler = handler.watched(network(&request));
     let upgrade = hyper::upgrade::on(&mut request);
-    afterwards.set(Box::pin(async move {
+    upgrade_task.set(Box::pin(async move {
         match upgrade.await {
             Ok(stream) => {
                 let _session = events::session_opened(Transport::Proxy);
@@ -300,15 +306,15 @@ fn open_lines(
                     // Whoever could tell is gone at the very end only.
                     readiness.wait_for(|now| *now == Readiness::Draining).await.ok();
                 };
-                let ends = lines::Ends {
+                let ends = lines::StopConditions {
                     shutdown: closing.clone(),
-                    patience: lines::PATIENCE,
+                    input_end_grace: lines::INPUT_END_GRACE,
                     is_allowed: Arc::new({
                         let caller = caller.clone();
                         move || caller.is_valid()
                     }),
                 };
-                let serving = lines::serve_on(handler, streams, ends, draining);
+                let serving = lines::serve_streams(handler, streams, ends, draining);
                 tokio::join!(closing.run_until_cancelled(revoked), async {
                     serving.await;
                     closing.cancel();
@@ -317,27 +323,27 @@ fn open_lines(
             Err(error) => tracing::debug!(%error, "connection not upgraded"),
         }
     }));
-    let headers = [(CONNECTION, "upgrade"), (UPGRADE, PROTOCOL)];
+    let headers = [(CONNECTION, "upgrade"), (UPGRADE, UPGRADE_PROTOCOL)];
     (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response()
 }
 
 fn network(request: &Request) -> Network {
-    request.extensions().get::<Arrival>().map_or(Network::Tcp, Arrival::network)
+    request.extensions().get::<PeerAddress>().map_or(Network::Tcp, PeerAddress::network)
 }
 
 /// Where the jobs of this client run that name no directory: where it was started itself, if that
 /// is on this machine.
-fn directory(request: &Request) -> Option<PathBuf> {
-    let is_here = match request.extensions().get::<Arrival>()? {
-        Arrival::Unix { .. } => true,
-        Arrival::Tcp(from) => from.ip().to_canonical().is_loopback(),
+fn client_directory(request: &Request) -> Option<PathBuf> {
+    let is_here = match request.extensions().get::<PeerAddress>()? {
+        PeerAddress::Unix { .. } => true,
+        PeerAddress::Tcp(from) => from.ip().to_canonical().is_loopback(),
     };
-    let named = request.headers().get(DIRECTORY).filter(|_| is_here)?;
+    let named = request.headers().get(DIRECTORY_HEADER).filter(|_| is_here)?;
     let path = PathBuf::from(OsString::from_vec(STANDARD.decode(named).ok()?));
     path.is_absolute().then_some(path)
 }
 
-fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
+fn has_token(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|given| given.trim().eq_ignore_ascii_case(word))
 }
@@ -355,14 +361,14 @@ mod tests {
             ("https://app.example", "https://app.example:*"),
             ("null", "null"),
         ] {
-            assert_eq!(with_some_port(origin.to_owned()), expected);
+            assert_eq!(with_port_or_wildcard(origin.to_owned()), expected);
         }
     }
 
-    async fn told(response: Response, id: Option<RequestId>) -> (StatusCode, Value) {
-        let response = in_json_rpc(response, id).await;
+    async fn error_response(response: Response, id: Option<RequestId>) -> (StatusCode, Value) {
+        let response = to_json_rpc_error(response, id).await;
         let status = response.status();
-        let body = axum::body::to_bytes(response.into_body(), MAX_BYTES).await.unwrap();
+        let body = axum::body::to_bytes(response.into_body(), MAX_REFUSAL_BYTES).await.unwrap();
         (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
     }
 
@@ -372,9 +378,12 @@ mod tests {
             let response = (status, "not here\n").into_response();
             let expected = json!({"jsonrpc": "2.0", "id": 7,
                 "error": {"code": code, "message": "not here"}});
-            assert_eq!(told(response, Some(RequestId::Number(7))).await, (status, expected));
+            assert_eq!(
+                error_response(response, Some(RequestId::Number(7))).await,
+                (status, expected)
+            );
         }
-        let (_, empty) = told(StatusCode::CONFLICT.into_response(), None).await;
+        let (_, empty) = error_response(StatusCode::CONFLICT.into_response(), None).await;
         assert_eq!((&empty["id"], &empty["error"]["message"]), (&Value::Null, &json!("Conflict")));
     }
 
@@ -382,16 +391,17 @@ mod tests {
     async fn an_error_stays_as_it_is_but_for_an_id_that_was_left_out() {
         let error = json!({"jsonrpc": "2.0", "id": 8, "error": {"code": -32020, "message": "x"}});
         let response = (StatusCode::BAD_REQUEST, error.to_string()).into_response();
-        assert_eq!(told(response, None).await.1, error);
+        assert_eq!(error_response(response, None).await.1, error);
         let without = r#"{"jsonrpc":"2.0","error":{}}"#;
         let response = (StatusCode::BAD_REQUEST, without).into_response();
-        assert_eq!(told(response, None).await.1.get("id"), Some(&Value::Null));
+        assert_eq!(error_response(response, None).await.1.get("id"), Some(&Value::Null));
     }
 
     #[tokio::test]
     async fn what_is_no_refusal_is_not_read() {
-        let response = in_json_rpc((StatusCode::ACCEPTED, "as it is").into_response(), None).await;
-        let body = axum::body::to_bytes(response.into_body(), MAX_BYTES).await.unwrap();
+        let response =
+            to_json_rpc_error((StatusCode::ACCEPTED, "as it is").into_response(), None).await;
+        let body = axum::body::to_bytes(response.into_body(), MAX_REFUSAL_BYTES).await.unwrap();
         assert_eq!(body, "as it is");
     }
 
@@ -410,7 +420,7 @@ mod tests {
                 .header(UPGRADE, upgrade)
                 .body(Body::empty())
                 .unwrap();
-            assert_eq!(asks_for_lines(&request), expected, "{request:?}");
+            assert_eq!(is_lines_upgrade(&request), expected, "{request:?}");
         }
     }
 }

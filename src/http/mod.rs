@@ -28,11 +28,11 @@ mod sessions;
 mod settings;
 mod tls;
 
-pub use api::{Operations, Reloaded};
+pub use api::{ReloadedSettings, ServerControl};
 pub use listen::{HttpError, SocketError};
 pub use peer::JobDetection;
-pub use probes::{MetricsText, Readiness};
-pub use routes::{Doors, Route};
+pub use probes::{MetricsRenderer, Readiness};
+pub use routes::{HttpServices, Route};
 pub use server::Server;
-pub use settings::{HttpSettings, SocketAt};
+pub use settings::{HttpServerSettings, SocketPath};
 pub use tls::TlsError;

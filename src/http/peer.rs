@@ -12,17 +12,17 @@ use crate::mcp::Network;
 
 /// How a request came in: stands in the extensions of each one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(super) enum PeerAddress {
     /// Over the network, from this address.
     Tcp(SocketAddr),
     /// Over the unix socket, from a process of the server's own user, or root.
     Unix {
         /// Which kind of process.
-        peer: Peer,
+        peer: PeerKind,
     },
 }
 
-impl Arrival {
+impl PeerAddress {
     pub(super) const fn network(&self) -> Network {
         match self {
             Self::Tcp(_) => Network::Tcp,
@@ -33,7 +33,7 @@ impl Arrival {
 
 /// A process of the server's own user, or root's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(super) enum PeerKind {
     /// One that a job started: some tenant's, and nobody can say whose.
     Job,
     /// Any other.
@@ -42,7 +42,7 @@ pub(super) enum Peer {
 
 /// Whose connections are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Source {
+pub(super) enum AddressGroup {
     /// This machine, by whichever of its loopback addresses.
     Loopback,
     /// One IPv4 address.
@@ -53,9 +53,9 @@ pub(super) enum Source {
     Socket,
 }
 
-impl From<Arrival> for Source {
-    fn from(arrival: Arrival) -> Self {
-        let Arrival::Tcp(address) = arrival else { return Self::Socket };
+impl From<PeerAddress> for AddressGroup {
+    fn from(peer_address: PeerAddress) -> Self {
+        let PeerAddress::Tcp(address) = peer_address else { return Self::Socket };
         match address.ip().to_canonical() {
             ip if ip.is_loopback() => Self::Loopback,
             IpAddr::V4(ip) => Self::V4(ip.octets()),
@@ -98,8 +98,8 @@ impl JobDetection {
         Self::new(|_| false, |_, _| false)
     }
 
-    pub(super) fn peer_on_unix(&self, stream: &UnixStream) -> Peer {
-        if (self.on_unix)(stream) { Peer::Job } else { Peer::User }
+    pub(super) fn peer_on_unix(&self, stream: &UnixStream) -> PeerKind {
+        if (self.on_unix)(stream) { PeerKind::Job } else { PeerKind::User }
     }
 }
 
@@ -115,39 +115,39 @@ pub(super) struct ConnectionPeer(Arc<PeerState>);
 
 #[derive(Debug)]
 struct PeerState {
-    arrival: Arrival,
+    peer_address: PeerAddress,
     /// The address that accepted the connection, over TCP.
     server: Option<SocketAddr>,
     detection: JobDetection,
-    found: OnceCell<Peer>,
+    found: OnceCell<PeerKind>,
 }
 
 impl ConnectionPeer {
     pub(super) fn new(
-        arrival: Arrival,
+        peer_address: PeerAddress,
         server: Option<SocketAddr>,
         detection: JobDetection,
     ) -> Self {
-        Self(Arc::new(PeerState { arrival, server, detection, found: OnceCell::new() }))
+        Self(Arc::new(PeerState { peer_address, server, detection, found: OnceCell::new() }))
     }
 
     /// Returns the kind of process. Over TCP the first request asks for it: connections that say
     /// nothing cost nothing.
-    pub(super) async fn get(&self) -> Peer {
-        let from = match self.0.arrival {
-            Arrival::Unix { peer } => return peer,
-            Arrival::Tcp(from) => from,
+    pub(super) async fn get(&self) -> PeerKind {
+        let from = match self.0.peer_address {
+            PeerAddress::Unix { peer } => return peer,
+            PeerAddress::Tcp(from) => from,
         };
-        *self.0.found.get_or_init(|| self.examine(from)).await
+        *self.0.found.get_or_init(|| self.detect(from)).await
     }
 
-    async fn examine(&self, from: SocketAddr) -> Peer {
+    async fn detect(&self, from: SocketAddr) -> PeerKind {
         // Without its own address the connection is closed, and nobody hears the answer.
-        let Some(server) = self.0.server else { return Peer::Job };
+        let Some(server) = self.0.server else { return PeerKind::Job };
         let check = Arc::clone(&self.0.detection.on_tcp);
         match spawn_blocking(move || check(server, from)).await {
-            Ok(false) => Peer::User,
-            Ok(true) | Err(_) => Peer::Job,
+            Ok(false) => PeerKind::User,
+            Ok(true) | Err(_) => PeerKind::Job,
         }
     }
 }
@@ -158,8 +158,8 @@ mod tests {
 
     use super::*;
 
-    fn source(address: &str) -> Source {
-        Source::from(Arrival::Tcp(address.parse().unwrap()))
+    fn source(address: &str) -> AddressGroup {
+        AddressGroup::from(PeerAddress::Tcp(address.parse().unwrap()))
     }
 
     #[test]
@@ -171,7 +171,10 @@ mod tests {
         assert_eq!(source("[2001:db8:0:1::1]:1"), source("[2001:db8:0:1:ffff::9]:1"));
         assert_ne!(source("[2001:db8:0:1::1]:1"), source("[2001:db8:0:2::1]:1"));
         assert_ne!(source("192.0.2.1:1"), source("192.0.2.2:1"));
-        assert_eq!(Source::from(Arrival::Unix { peer: Peer::User }), Source::Socket);
+        assert_eq!(
+            AddressGroup::from(PeerAddress::Unix { peer: PeerKind::User }),
+            AddressGroup::Socket
+        );
     }
 
     #[tokio::test]
@@ -183,9 +186,9 @@ mod tests {
             from.port() == 7
         };
         let detection = JobDetection::new(|_| false, on_tcp);
-        for (port, expected) in [(7, Peer::Job), (8, Peer::User)] {
+        for (port, expected) in [(7, PeerKind::Job), (8, PeerKind::User)] {
             let from = SocketAddr::from(([127, 0, 0, 1], port));
-            let peer = ConnectionPeer::new(Arrival::Tcp(from), Some(from), detection.clone());
+            let peer = ConnectionPeer::new(PeerAddress::Tcp(from), Some(from), detection.clone());
             let before = count.load(Ordering::Relaxed);
             for _ in 0..3 {
                 assert_eq!(peer.clone().get().await, expected);
@@ -193,7 +196,7 @@ mod tests {
             assert_eq!(count.load(Ordering::Relaxed), before + 1);
         }
         let from = SocketAddr::from(([127, 0, 0, 1], 8));
-        let closed = ConnectionPeer::new(Arrival::Tcp(from), None, detection);
-        assert_eq!(closed.get().await, Peer::Job);
+        let closed = ConnectionPeer::new(PeerAddress::Tcp(from), None, detection);
+        assert_eq!(closed.get().await, PeerKind::Job);
     }
 }

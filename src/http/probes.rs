@@ -23,39 +23,39 @@ pub enum Readiness {
 }
 
 /// `/healthz`: whoever answers is alive.
-pub(super) async fn alive() -> &'static str {
+pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
 
 /// `/readyz`: 200 while work is taken, 503 while draining, by whosever wish.
-pub(super) async fn ready(readiness: watch::Receiver<Readiness>, service: JobService) -> Response {
-    let wished = service.queue_overview().await.draining;
+pub(super) async fn readyz(readiness: watch::Receiver<Readiness>, service: JobService) -> Response {
+    let is_draining = service.queue_overview().await.draining;
     let readiness = *readiness.borrow();
-    match if wished { Readiness::Draining } else { readiness } {
+    match if is_draining { Readiness::Draining } else { readiness } {
         Readiness::Ready => (StatusCode::OK, "ready\n").into_response(),
-        Readiness::Draining => draining(),
+        Readiness::Draining => draining_response(),
     }
 }
 
 /// What those hear who come while no work is taken.
-pub(super) fn draining() -> Response {
+pub(super) fn draining_response() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response()
 }
 
 /// Renders all metrics now.
 #[derive(Clone)]
-pub struct MetricsText {
+pub struct MetricsRenderer {
     render: Arc<Render>,
     /// One at a time: a disk that never answers holds one thread, not one more for each scrape.
     turn: Arc<Semaphore>,
 }
 
 /// How long a scrape waits for its figures; those who ask for them give up after ten seconds.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SCRAPE_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Render = dyn Fn() -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync;
 
-impl MetricsText {
+impl MetricsRenderer {
     /// Renders with `render`, which is called once per scrape.
     pub fn new<F>(render: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
@@ -67,11 +67,11 @@ impl MetricsText {
 
     /// The metrics; 503 where the server or its disk does not tell in time.
     pub(super) async fn response(&self) -> Response {
-        self.response_within(PATIENCE).await
+        self.response_within(SCRAPE_TIMEOUT).await
     }
 
-    async fn response_within(&self, patience: Duration) -> Response {
-        match timeout(patience, self.rendered()).await {
+    async fn response_within(&self, time_limit: Duration) -> Response {
+        match timeout(time_limit, self.render_in_turn()).await {
             Ok(Some(text)) => {
                 let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
                 (kind, text).into_response()
@@ -84,7 +84,7 @@ impl MetricsText {
         }
     }
 
-    async fn rendered(&self) -> Option<String> {
+    async fn render_in_turn(&self) -> Option<String> {
         let turn = Arc::clone(&self.turn).acquire_owned().await.ok()?;
         let text = (self.render)();
         // It keeps its turn to its end, whether anybody waits for that or not.
@@ -96,7 +96,7 @@ impl MetricsText {
     }
 }
 
-impl fmt::Debug for MetricsText {
+impl fmt::Debug for MetricsRenderer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MetricsText(…)")
     }
@@ -114,7 +114,7 @@ mod tests {
     async fn figures_that_cannot_be_had_are_not_waited_for_and_asked_for_once() {
         let (asked, told) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
         let (count, news) = (Arc::clone(&asked), Arc::clone(&told));
-        let metrics = MetricsText::new(move || {
+        let metrics = MetricsRenderer::new(move || {
             count.fetch_add(1, Ordering::SeqCst);
             let news = Arc::clone(&news);
             async move {

@@ -12,47 +12,48 @@ use axum::{Extension, Router};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::api::Api;
-use super::api::Operations;
-use super::auth::{Auth, Credential, WELL_KNOWN};
-use super::guard::{Gate, Guard, enter, refused};
-use super::mcp_endpoint::McpMount;
-use super::probes::MetricsText;
+use super::api::ApiState;
+use super::api::ServerControl;
+use super::auth::{Authenticator, Credential, WELL_KNOWN};
+use super::guard::{HeadRules, RequestGuard, denied_response, guard_request};
+use super::mcp_endpoint::McpEndpoint;
+use super::probes::MetricsRenderer;
 use super::probes::Readiness;
-use super::settings::HttpSettings;
+use super::settings::HttpServerSettings;
 use super::{api, mcp_endpoint, probes};
 use crate::mcp::Handler;
 use crate::service::{CallerRole, JobService};
 
 /// What the server leads to.
 #[derive(Debug, Clone)]
-pub struct Doors {
+pub struct HttpServices {
     /// Where jobs are.
     pub service: JobService,
     /// Answers MCP requests.
     pub handler: Handler,
     /// Renders the metrics.
-    pub metrics: MetricsText,
+    pub metrics: MetricsRenderer,
     /// Says whether work is taken.
     pub readiness: watch::Receiver<Readiness>,
     /// What an operator can ask of the server as a whole.
-    pub operations: Operations,
+    pub control: ServerControl,
 }
 
 /// Paths that the MCP endpoint cannot have.
-pub(super) const TAKEN: [&str; 5] = ["/healthz", "/readyz", "/metrics", "/api", WELL_KNOWN];
+pub(super) const RESERVED_PATHS: [&str; 5] =
+    ["/healthz", "/readyz", "/metrics", "/api", WELL_KNOWN];
 
 /// All routes of a server that listens on `bound`.
-pub(super) fn routes(
-    doors: Doors,
-    settings: &HttpSettings,
+pub(super) fn build_router(
+    services: HttpServices,
+    settings: &HttpServerSettings,
     bound: Option<SocketAddr>,
     streams: CancellationToken,
 ) -> Router {
-    let Doors { service, handler, metrics, readiness, operations } = doors;
+    let HttpServices { service, handler, metrics, readiness, control } = services;
     let open = Route::ALL.into_iter().filter(|route| route.is_open());
-    let gate = Gate {
-        guard: Guard::new(settings, bound),
+    let guard = RequestGuard {
+        head_rules: HeadRules::new(settings, bound),
         auth: settings.auth.clone(),
         open: open
             .map(|route| route.path(&settings.path))
@@ -62,49 +63,61 @@ pub(super) fn routes(
         body_timeout: settings.body_timeout,
         allow_jobs: settings.allow_jobs,
     };
-    let house = House {
-        mcp: Arc::new(McpMount::new(handler.clone(), settings, bound, streams, readiness.clone())),
-        api: Arc::new(Api::new(service.clone(), handler, operations)),
+    let handlers = RouteHandlers {
+        mcp: Arc::new(McpEndpoint::new(
+            handler.clone(),
+            settings,
+            bound,
+            streams,
+            readiness.clone(),
+        )),
+        api: Arc::new(ApiState::new(service.clone(), handler, control)),
         service,
         auth: settings.auth.clone(),
         metrics,
         readiness,
     };
-    let mount =
-        |router: Router, route: Route| router.route(&route.path(&settings.path), house.lead(route));
+    let mount = |router: Router, route: Route| {
+        router.route(&route.path(&settings.path), handlers.handler_for(route))
+    };
     Route::ALL
         .into_iter()
         .fold(Router::new(), mount)
         .route("/api/{*rest}", any(api::no_such_path))
-        .fallback(elsewhere(settings.auth.clone()))
-        .layer(from_fn_with_state(Arc::new(gate), enter))
-        .layer(from_fn_with_state(Arc::from(settings.path.as_str()), mcp_endpoint::at_endpoint))
+        .fallback(fallback(settings.auth.clone()))
+        .layer(from_fn_with_state(Arc::new(guard), guard_request))
+        .layer(from_fn_with_state(
+            Arc::from(settings.path.as_str()),
+            mcp_endpoint::refuse_in_json_rpc,
+        ))
 }
 
 /// What stands behind the routes.
-struct House {
-    mcp: Arc<McpMount>,
-    api: Arc<Api>,
+struct RouteHandlers {
+    mcp: Arc<McpEndpoint>,
+    api: Arc<ApiState>,
     service: JobService,
-    auth: Auth,
-    metrics: MetricsText,
+    auth: Authenticator,
+    metrics: MetricsRenderer,
     readiness: watch::Receiver<Readiness>,
 }
 
-impl House {
-    fn lead(&self, route: Route) -> MethodRouter {
+impl RouteHandlers {
+    fn handler_for(&self, route: Route) -> MethodRouter {
         match route {
             Route::Mcp => {
                 let mcp = Arc::clone(&self.mcp);
                 // Boxed: it is large, and every layer above would carry it around.
                 any(move |request: Request| Box::pin(Arc::clone(&mcp).serve(request)))
             }
-            Route::ProtectedResource | Route::ProtectedResourceOfMcp => metadata(self.auth.clone()),
-            Route::Healthz => get(probes::alive),
+            Route::ProtectedResource | Route::ProtectedResourceOfMcp => {
+                metadata_route(self.auth.clone())
+            }
+            Route::Healthz => get(probes::healthz),
             Route::Readyz => {
                 let readiness = self.readiness.clone();
                 let service = self.service.clone();
-                get(move || probes::ready(readiness, service))
+                get(move || probes::readyz(readiness, service))
             }
             Route::Metrics => {
                 let metrics = self.metrics.clone();
@@ -118,13 +131,13 @@ impl House {
             | Route::QueueResume
             | Route::Drain
             | Route::Reload
-            | Route::LogLevel => api::lead(route, Arc::clone(&self.api)),
+            | Route::LogLevel => api::api_route(route, Arc::clone(&self.api)),
         }
     }
 }
 
 /// Where clients find the authorization server, if there is one.
-fn metadata(auth: Auth) -> MethodRouter {
+fn metadata_route(auth: Authenticator) -> MethodRouter {
     get(move |headers: HeaderMap| async move {
         auth.metadata(&headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
     })
@@ -132,7 +145,7 @@ fn metadata(auth: Auth) -> MethodRouter {
 
 /// What is at a path that is no route: the metadata of a resource that is known by another path than
 /// ours, as behind a proxy, or nothing. No route, since that path may have any signs in it.
-fn elsewhere(auth: Auth) -> MethodRouter {
+fn fallback(auth: Authenticator) -> MethodRouter {
     let path = auth.metadata_path();
     any(move |request: Request| async move {
         let is_metadata = path.as_deref() == Some(request.uri().path());
@@ -144,13 +157,13 @@ fn elsewhere(auth: Auth) -> MethodRouter {
 
 /// Metrics tell of all tenants.
 async fn scrape(
-    metrics: MetricsText,
+    metrics: MetricsRenderer,
     Extension(caller): Extension<Credential>,
     headers: HeaderMap,
 ) -> Response {
     match caller.require(CallerRole::Admin, &headers) {
         Ok(()) => metrics.response().await,
-        Err(denied) => refused(denied),
+        Err(denied) => denied_response(denied),
     }
 }
 

@@ -10,18 +10,18 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::connection::Reception;
-use super::connection_table::Connections;
-use super::connection_table::CrowdLimits;
-use super::guard::API;
+use super::connection::ConnectionServer;
+use super::connection_table::ConnectionLimiter;
+use super::connection_table::ConnectionLimits;
+use super::guard::API_PREFIX;
 use super::listen::HttpError;
-use super::listen::{Incoming, Listeners};
-use super::peer::Arrival;
-use super::routes::{Doors, TAKEN, routes};
-use super::settings::HttpSettings;
+use super::listen::{AcceptedStream, HttpListeners};
+use super::peer::PeerAddress;
+use super::routes::{HttpServices, RESERVED_PATHS, build_router};
+use super::settings::HttpServerSettings;
 
 /// What answers on their way get before the open streams are closed.
-const LAST_WORDS: Duration = Duration::from_millis(250);
+const RESPONSE_GRACE: Duration = Duration::from_millis(250);
 
 /// A pause after a failed accept: most often the process is out of descriptors, and one must
 /// be closed first.
@@ -30,23 +30,23 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// An HTTP server that listens, but does not answer yet.
 #[derive(Debug)]
 pub struct Server {
-    listeners: Listeners,
-    settings: HttpSettings,
+    listeners: HttpListeners,
+    settings: HttpServerSettings,
 }
 
 impl Server {
     /// Listens, or says why not. An address that others can reach is refused without a token.
-    pub async fn bind(settings: HttpSettings) -> Result<Self, HttpError> {
+    pub async fn bind(settings: HttpServerSettings) -> Result<Self, HttpError> {
         if let Some(bind) = settings.bind
             && !bind.ip().to_canonical().is_loopback()
-            && !settings.auth.asks()
+            && !settings.auth.requires_token()
         {
             return Err(HttpError::TokenRequired { bind });
         }
-        if !is_usable(&settings.path) {
+        if !is_valid_mcp_path(&settings.path) {
             return Err(HttpError::BadPath { path: settings.path });
         }
-        let listeners = Listeners::bind(&settings).await?;
+        let listeners = HttpListeners::bind(&settings).await?;
         Ok(Self { listeners, settings })
     }
 
@@ -64,52 +64,56 @@ impl Server {
 
     /// Answers until `shutdown`; then takes nothing new, lets answers on their way finish,
     /// closes open streams, and returns within the configured grace.
-    pub async fn serve(self, doors: Doors, shutdown: CancellationToken) {
+    pub async fn serve(self, services: HttpServices, shutdown: CancellationToken) {
         let closing = CancellationToken::new();
         let streams = CancellationToken::new();
-        let router = routes(doors, &self.settings, self.listeners.bound(), streams.clone());
-        let reception = Arc::new(Reception::new(router, &self.settings, closing.clone()));
-        let limits = CrowdLimits {
+        let router =
+            build_router(services, &self.settings, self.listeners.bound(), streams.clone());
+        let server = Arc::new(ConnectionServer::new(router, &self.settings, closing.clone()));
+        let limits = ConnectionLimits {
             all: self.settings.max_connections,
             each: self.settings.max_connections_per_address,
         };
-        let seats = Connections::new(limits, self.settings.max_unread_bytes);
+        let limiter = ConnectionLimiter::new(limits, self.settings.max_unread_bytes);
         let mut connections = JoinSet::new();
         loop {
-            let (incoming, arrival) = tokio::select! {
+            let (incoming, peer_address) = tokio::select! {
                 () = shutdown.cancelled() => break,
-                accepted = accept(&self.listeners, &seats) => accepted,
+                accepted = accept(&self.listeners, &limiter) => accepted,
             };
-            if let Some(seat) = seats.admit(arrival.into()) {
-                connections.spawn(Arc::clone(&reception).attend(incoming, arrival, seat));
+            if let Some(permit) = limiter.admit(peer_address.into()) {
+                connections.spawn(Arc::clone(&server).serve(incoming, peer_address, permit));
             }
             while connections.try_join_next().is_some() {}
         }
         drop(self.listeners);
         closing.cancel();
-        close(&mut connections, &streams, self.settings.shutdown_grace).await;
+        close_connections(&mut connections, &streams, self.settings.shutdown_grace).await;
         // Whoever is left had its time.
         connections.shutdown().await;
     }
 }
 
 /// Whether the MCP endpoint can be there: a plain path, of which no other route takes any.
-fn is_usable(path: &str) -> bool {
+fn is_valid_mcp_path(path: &str) -> bool {
     path.starts_with('/')
         && !path.contains(['{', '}', '?', '#', '*'])
-        && !path.starts_with(API)
-        && !TAKEN.contains(&path)
+        && !path.starts_with(API_PREFIX)
+        && !RESERVED_PATHS.contains(&path)
 }
 
 /// The next connection.
-async fn accept(listeners: &Listeners, seats: &Connections) -> (Incoming, Arrival) {
+async fn accept(
+    listeners: &HttpListeners,
+    limiter: &ConnectionLimiter,
+) -> (AcceptedStream, PeerAddress) {
     loop {
         match listeners.accept().await {
             Ok(accepted) => return accepted,
             Err(error) => {
                 tracing::warn!(%error, "connection not accepted");
                 if let Some(Errno::MFILE | Errno::NFILE) = Errno::from_io_error(&error) {
-                    seats.make_room();
+                    limiter.close_idlest();
                 }
                 sleep(ACCEPT_PAUSE).await;
             }
@@ -117,10 +121,14 @@ async fn accept(listeners: &Listeners, seats: &Connections) -> (Incoming, Arriva
     }
 }
 
-async fn close(connections: &mut JoinSet<()>, streams: &CancellationToken, grace: Duration) {
+async fn close_connections(
+    connections: &mut JoinSet<()>,
+    streams: &CancellationToken,
+    grace: Duration,
+) {
     let deadline = Instant::now() + grace;
     let mut finished = std::pin::pin!(async { while connections.join_next().await.is_some() {} });
-    if timeout(LAST_WORDS.min(grace), &mut finished).await.is_err() {
+    if timeout(RESPONSE_GRACE.min(grace), &mut finished).await.is_err() {
         streams.cancel();
         if timeout_at(deadline, finished).await.is_err() {
             tracing::warn!("connections were still open at the end of the shutdown");
@@ -132,11 +140,11 @@ async fn close(connections: &mut JoinSet<()>, streams: &CancellationToken, grace
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::auth::{Auth, AuthSettings, TokenPlace};
-    use crate::http::settings::SocketAt;
+    use crate::http::auth::{AuthSettings, Authenticator, TokenFilePath};
+    use crate::http::settings::SocketPath;
 
-    fn on(bind: &str) -> HttpSettings {
-        HttpSettings { bind: bind.parse().ok(), ..HttpSettings::default() }
+    fn on(bind: &str) -> HttpServerSettings {
+        HttpServerSettings { bind: bind.parse().ok(), ..HttpServerSettings::default() }
     }
 
     #[tokio::test]
@@ -148,9 +156,9 @@ mod tests {
         }
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, "t\n").unwrap();
-        let token_file = TokenPlace::Named(file.path().into());
-        let auth = Auth::open(AuthSettings { token_file, oauth: None }).unwrap();
-        Server::bind(HttpSettings { auth, ..on("0.0.0.0:0") }).await.unwrap();
+        let token_file = TokenFilePath::Configured(file.path().into());
+        let auth = Authenticator::open(AuthSettings { token_file, oauth: None }).unwrap();
+        Server::bind(HttpServerSettings { auth, ..on("0.0.0.0:0") }).await.unwrap();
         assert!(Server::bind(on("127.0.0.1:0")).await.unwrap().local_addr().unwrap().port() > 0);
     }
 
@@ -160,28 +168,28 @@ mod tests {
         let taken = on(&first.local_addr().unwrap().to_string());
         assert_eq!(Server::bind(taken).await.unwrap_err().code(), "bind_failed");
         for path in ["", "mcp", "/metrics", "/{id}", "/api", "/api/v1/jobs"] {
-            let settings = HttpSettings { path: path.to_owned(), ..on("127.0.0.1:0") };
+            let settings = HttpServerSettings { path: path.to_owned(), ..on("127.0.0.1:0") };
             assert_eq!(Server::bind(settings).await.unwrap_err().code(), "bad_path", "{path}");
         }
     }
 
     #[tokio::test]
     async fn a_server_listens_on_an_address_or_a_socket_or_both() {
-        let nowhere = HttpSettings { bind: None, ..HttpSettings::default() };
+        let nowhere = HttpServerSettings { bind: None, ..HttpServerSettings::default() };
         assert_eq!(Server::bind(nowhere.clone()).await.unwrap_err().code(), "no_listener");
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("yard.sock");
-        let given = Some(SocketAt::Given(path.clone()));
-        let only_socket = HttpSettings { socket: given.clone(), ..nowhere.clone() };
+        let given = Some(SocketPath::Configured(path.clone()));
+        let only_socket = HttpServerSettings { socket: given.clone(), ..nowhere.clone() };
         let server = Server::bind(only_socket).await.unwrap();
         assert_eq!((server.local_addr(), server.socket_path()), (None, Some(path.as_path())));
-        let usual = Some(SocketAt::Usual(path.clone()));
-        let second = HttpSettings { socket: usual.clone(), ..on("127.0.0.1:0") };
+        let usual = Some(SocketPath::Default(path.clone()));
+        let second = HttpServerSettings { socket: usual.clone(), ..on("127.0.0.1:0") };
         let second = Server::bind(second).await.unwrap();
         assert!(second.local_addr().is_some() && second.socket_path().is_none());
         for taken in [
-            HttpSettings { socket: given, ..on("127.0.0.1:0") },
-            HttpSettings { socket: usual, ..nowhere },
+            HttpServerSettings { socket: given, ..on("127.0.0.1:0") },
+            HttpServerSettings { socket: usual, ..nowhere },
         ] {
             assert_eq!(Server::bind(taken).await.unwrap_err().code(), "socket_in_use");
         }

@@ -32,30 +32,30 @@ use rmcp::transport::streamable_http_server::session::{
 use tokio::time::sleep;
 
 use crate::ids::TenantId;
-use crate::lines::{InFlight, request_id};
+use crate::lines::{InFlightRequests, request_id};
 use crate::telemetry::events::OpenSession;
 use crate::telemetry::{self, events};
 
-const SESSION: &str = "mcp-session-id";
+const SESSION_HEADER: &str = "mcp-session-id";
 
 /// What no session is called.
-const NO_SESSION: HeaderValue = HeaderValue::from_static("none");
+const NO_SESSION_ID: HeaderValue = HeaderValue::from_static("none");
 
 /// What of all sessions one tenant may have, and how many at least.
 const SHARE: usize = 4;
 const LEAST_SHARE: usize = 16;
 
 /// So often in the time that a session may be idle it is looked who was.
-const LOOKS: u32 = 4;
+const CHECKS_PER_TIMEOUT: u32 = 4;
 
 tokio::task_local! {
     /// Who calls: rmcp opens sessions, and does not say for whom.
-    static CALLER: Caller;
+    static SESSION_OPENER: SessionOpener;
 }
 
 /// Who may be about to open a session.
 #[derive(Debug, Clone, Default)]
-struct Caller {
+struct SessionOpener {
     tenant: Option<TenantId>,
     /// Whether there was no room for it.
     refused: Arc<AtomicBool>,
@@ -63,31 +63,31 @@ struct Caller {
 
 /// There is no room for a further session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Full;
+pub(super) struct SessionsFull;
 
 /// rmcp's own sessions, with a bound on their number.
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub(super) struct BoundedSessions {
     local: Arc<LocalSessionManager>,
-    book: Arc<Mutex<Book>>,
+    table: Arc<Mutex<SessionTable>>,
 }
 
-impl Sessions {
+impl BoundedSessions {
     /// At most `most` sessions.
     pub(super) fn new(most: usize) -> Self {
         let mut local = LocalSessionManager::default();
         local.session_config.keep_alive = None;
         events::session_limit_set(most);
-        Self { local: Arc::new(local), book: Arc::new(Mutex::new(Book::new(most))) }
+        Self { local: Arc::new(local), table: Arc::new(Mutex::new(SessionTable::new(most))) }
     }
 
     /// Ends sessions that were idle for so long, for as long as there are any sessions.
-    pub(super) async fn reap(sessions: Weak<Self>, idle: Duration) {
+    pub(super) async fn close_idle_sessions(sessions: Weak<Self>, idle: Duration) {
         loop {
-            sleep(idle / LOOKS).await;
+            sleep(idle / CHECKS_PER_TIMEOUT).await;
             let Some(sessions) = sessions.upgrade() else { return };
             let Some(then) = Instant::now().checked_sub(idle) else { continue };
-            for id in sessions.book(|book| book.idle_since(then)) {
+            for id in sessions.with_table(|table| table.idle_since(then)) {
                 if let Err(error) = sessions.close_session(&id).await {
                     tracing::debug!(%error, "an idle MCP session is not ended");
                 }
@@ -97,11 +97,11 @@ impl Sessions {
 
     /// Makes a request that names another tenant's session, or none that is known, name none that
     /// is: it is then answered just the same.
-    pub(super) fn hide_foreign(&self, headers: &mut HeaderMap, tenant: Option<TenantId>) {
-        let Some(named) = headers.get(SESSION) else { return };
-        let owner = named.to_str().ok().and_then(|id| self.book(|book| book.owner(id)));
+    pub(super) fn hide_foreign_session(&self, headers: &mut HeaderMap, tenant: Option<TenantId>) {
+        let Some(named) = headers.get(SESSION_HEADER) else { return };
+        let owner = named.to_str().ok().and_then(|id| self.with_table(|table| table.owner(id)));
         if owner.is_none() || owner != tenant {
-            headers.insert(SESSION, NO_SESSION);
+            headers.insert(SESSION_HEADER, NO_SESSION_ID);
         }
     }
 
@@ -109,17 +109,17 @@ impl Sessions {
     ///
     /// # Errors
     /// When it would have opened one for which there is no room.
-    pub(super) async fn opening_for<T>(
+    pub(super) async fn run_as_tenant<T>(
         tenant: Option<TenantId>,
         answer: impl Future<Output = T>,
-    ) -> Result<T, Full> {
-        let caller = Caller { tenant, ..Caller::default() };
-        let answered = CALLER.scope(caller.clone(), answer).await;
-        if caller.refused.load(Ordering::Relaxed) { Err(Full) } else { Ok(answered) }
+    ) -> Result<T, SessionsFull> {
+        let caller = SessionOpener { tenant, ..SessionOpener::default() };
+        let answered = SESSION_OPENER.scope(caller.clone(), answer).await;
+        if caller.refused.load(Ordering::Relaxed) { Err(SessionsFull) } else { Ok(answered) }
     }
 
-    fn book<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
-        change(&mut self.book.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_table<T>(&self, change: impl FnOnce(&mut SessionTable) -> T) -> T {
+        change(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Ends a session that is out of the book, whoever waits for it or not.
@@ -130,43 +130,43 @@ impl Sessions {
     }
 
     fn touch(&self, id: &SessionId) {
-        self.book(|book| book.touch(id, Instant::now()));
+        self.with_table(|table| table.touch(id, Instant::now()));
     }
 
     /// The session is in use from now on, until this is dropped.
-    fn used(&self, id: &SessionId) -> InUse {
-        self.book(|book| book.begin(id, Instant::now()));
-        InUse { book: Arc::clone(&self.book), id: id.clone() }
+    fn begin_use(&self, id: &SessionId) -> SessionUse {
+        self.with_table(|table| table.begin(id, Instant::now()));
+        SessionUse { table: Arc::clone(&self.table), id: id.clone() }
     }
 }
 
 /// A call in flight, or an open stream, of a session.
 #[derive(Debug)]
-struct InUse {
-    book: Arc<Mutex<Book>>,
+struct SessionUse {
+    table: Arc<Mutex<SessionTable>>,
     id: SessionId,
 }
 
-impl Drop for InUse {
+impl Drop for SessionUse {
     fn drop(&mut self) {
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        book.end(&self.id, Instant::now());
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        table.end(&self.id, Instant::now());
     }
 }
 
 /// What a session sends, which is in use as long as this is read.
-struct Used<S> {
+struct StreamInUse<S> {
     stream: Pin<Box<S>>,
-    _in_use: InUse,
+    _in_use: SessionUse,
 }
 
-impl<S> Used<S> {
-    fn new(stream: S, in_use: InUse) -> Self {
+impl<S> StreamInUse<S> {
+    fn new(stream: S, in_use: SessionUse) -> Self {
         Self { stream: Box::pin(stream), _in_use: in_use }
     }
 }
 
-impl<S: Stream> Stream for Used<S> {
+impl<S: Stream> Stream for StreamInUse<S> {
     type Item = S::Item;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
@@ -176,30 +176,30 @@ impl<S: Stream> Stream for Used<S> {
 
 /// Whose each session is, and when it was last used.
 #[derive(Debug)]
-struct Book {
+struct SessionTable {
     most: usize,
-    sessions: HashMap<SessionId, Entry>,
+    sessions: HashMap<SessionId, SessionEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct SessionEntry {
     used: Instant,
     /// Calls in flight and open streams.
     uses: usize,
     /// Also those whose client has hung up, which is no cancellation.
-    in_flight: InFlight,
+    in_flight: InFlightRequests,
     owner: Option<TenantId>,
     _open: OpenSession,
 }
 
-impl Book {
+impl SessionTable {
     fn new(most: usize) -> Self {
         Self { most, sessions: HashMap::new() }
     }
 
-    fn add(&mut self, id: &SessionId, owner: Option<TenantId>, now: Instant) -> InFlight {
-        let in_flight = InFlight::default();
-        let entry = Entry {
+    fn add(&mut self, id: &SessionId, owner: Option<TenantId>, now: Instant) -> InFlightRequests {
+        let in_flight = InFlightRequests::default();
+        let entry = SessionEntry {
             used: now,
             uses: 0,
             in_flight: in_flight.clone(),
@@ -211,13 +211,13 @@ impl Book {
     }
 
     /// What is in work in this session; nothing, where it has just ended.
-    fn in_flight(&self, id: &SessionId) -> InFlight {
+    fn in_flight(&self, id: &SessionId) -> InFlightRequests {
         self.sessions.get(id).map(|entry| entry.in_flight.clone()).unwrap_or_default()
     }
 
     /// The sessions of which nothing was used since then.
     fn idle_since(&self, then: Instant) -> Vec<SessionId> {
-        let is_idle = |entry: &Entry| {
+        let is_idle = |entry: &SessionEntry| {
             entry.uses == 0 && entry.used <= then && entry.in_flight.is_idle_since(then)
         };
         let idle = self.sessions.iter().filter(|(_, entry)| is_idle(entry));
@@ -255,7 +255,7 @@ impl Book {
         &mut self,
         new: &SessionId,
         tenant: Option<TenantId>,
-    ) -> Result<Option<SessionId>, Full> {
+    ) -> Result<Option<SessionId>, SessionsFull> {
         let share = (self.most / SHARE).max(LEAST_SHARE);
         let has_share = self.count(tenant) > share;
         if !has_share && self.sessions.len() <= self.most {
@@ -267,7 +267,7 @@ impl Book {
             let largest = most.max_by_key(|owner| self.count(*owner)).flatten();
             idle = self.idlest(new, largest);
         }
-        let idle = idle.ok_or(Full)?;
+        let idle = idle.ok_or(SessionsFull)?;
         self.sessions.remove(&idle);
         Ok(Some(idle))
     }
@@ -278,7 +278,7 @@ impl Book {
 
     /// The session of this tenant that was silent longest, other than the new one.
     fn idlest(&self, new: &SessionId, tenant: Option<TenantId>) -> Option<SessionId> {
-        let is_unused = |entry: &Entry| entry.uses == 0 && entry.in_flight.is_empty();
+        let is_unused = |entry: &SessionEntry| entry.uses == 0 && entry.in_flight.is_empty();
         let own = self
             .sessions
             .iter()
@@ -287,26 +287,26 @@ impl Book {
     }
 }
 
-impl SessionManager for Sessions {
+impl SessionManager for BoundedSessions {
     type Error = LocalSessionManagerError;
-    type Transport = Noted<<LocalSessionManager as SessionManager>::Transport>;
+    type Transport = TrackedTransport<<LocalSessionManager as SessionManager>::Transport>;
 
     /// Waits for nothing once the session is made: a client that hangs up meanwhile would leave one
     /// in the book that nobody serves.
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
-        let caller = CALLER.try_with(Caller::clone).unwrap_or_default();
+        let caller = SESSION_OPENER.try_with(SessionOpener::clone).unwrap_or_default();
         let (id, transport) = self.local.create_session().await?;
-        let in_flight = self.book(|book| book.add(&id, caller.tenant, Instant::now()));
+        let in_flight = self.with_table(|table| table.add(&id, caller.tenant, Instant::now()));
         loop {
-            match self.book(|book| book.make_room(&id, caller.tenant)) {
-                Ok(None) => return Ok((id, Noted::new(transport, in_flight))),
+            match self.with_table(|table| table.make_room(&id, caller.tenant)) {
+                Ok(None) => return Ok((id, TrackedTransport::new(transport, in_flight))),
                 Ok(Some(oldest)) => {
                     tracing::info!("too many MCP sessions: the one that was idle longest is ended");
                     self.end(oldest);
                 }
-                Err(Full) => {
+                Err(SessionsFull) => {
                     caller.refused.store(true, Ordering::Relaxed);
-                    self.book(|book| book.sessions.remove(&id));
+                    self.with_table(|table| table.sessions.remove(&id));
                     self.end(id.clone());
                     return Err(LocalSessionManagerError::SessionNotFound(id));
                 }
@@ -327,7 +327,7 @@ impl SessionManager for Sessions {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
-        self.book(|book| book.sessions.remove(id));
+        self.with_table(|table| table.sessions.remove(id));
         self.local.close_session(id).await
     }
 
@@ -336,15 +336,15 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let in_use = self.used(id);
-        let in_flight = self.book(|book| book.in_flight(id));
+        let in_use = self.begin_use(id);
+        let in_flight = self.with_table(|table| table.in_flight(id));
         if let Err(error) = in_flight.admit(&message, usize::MAX) {
             let refusal = ServerJsonRpcMessage::error(error, request_id(&message));
             let refusal = ServerSseMessage::from_message(refusal);
-            return Ok(Used::new(stream::iter([refusal]).left_stream(), in_use));
+            return Ok(StreamInUse::new(stream::iter([refusal]).left_stream(), in_use));
         }
         let answers = self.local.create_stream(id, message).await?;
-        Ok(Used::new(answers.right_stream(), in_use))
+        Ok(StreamInUse::new(answers.right_stream(), in_use))
     }
 
     async fn accept_message(
@@ -354,7 +354,7 @@ impl SessionManager for Sessions {
     ) -> Result<(), Self::Error> {
         self.touch(id);
         // What comes this way is no request, so that there is nothing to refuse.
-        self.book(|book| book.in_flight(id)).admit(&message, usize::MAX).ok();
+        self.with_table(|table| table.in_flight(id)).admit(&message, usize::MAX).ok();
         self.local.accept_message(id, message).await
     }
 
@@ -362,8 +362,8 @@ impl SessionManager for Sessions {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let in_use = self.used(id);
-        Ok(Used::new(self.local.create_standalone_stream(id).await?, in_use))
+        let in_use = self.begin_use(id);
+        Ok(StreamInUse::new(self.local.create_standalone_stream(id).await?, in_use))
     }
 
     async fn resume(
@@ -371,24 +371,24 @@ impl SessionManager for Sessions {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let in_use = self.used(id);
-        Ok(Used::new(self.local.resume(id, last_event_id).await?, in_use))
+        let in_use = self.begin_use(id);
+        Ok(StreamInUse::new(self.local.resume(id, last_event_id).await?, in_use))
     }
 }
 
 /// A session's way to its client, by which all answers go.
-pub(super) struct Noted<T> {
+pub(super) struct TrackedTransport<T> {
     transport: T,
-    in_flight: InFlight,
+    in_flight: InFlightRequests,
 }
 
-impl<T> Noted<T> {
-    pub(super) const fn new(transport: T, in_flight: InFlight) -> Self {
+impl<T> TrackedTransport<T> {
+    pub(super) const fn new(transport: T, in_flight: InFlightRequests) -> Self {
         Self { transport, in_flight }
     }
 }
 
-impl<T: Transport<RoleServer>> Transport<RoleServer> for Noted<T> {
+impl<T: Transport<RoleServer>> Transport<RoleServer> for TrackedTransport<T> {
     type Error = T::Error;
 
     fn send(
@@ -423,73 +423,73 @@ mod tests {
 
     /// Adds a session, and tells which one had to go.
     fn open(
-        book: &mut Book,
+        table: &mut SessionTable,
         id: &str,
         tenant: Option<TenantId>,
-    ) -> Result<Option<SessionId>, Full> {
+    ) -> Result<Option<SessionId>, SessionsFull> {
         let id = SessionId::from(id);
-        book.add(&id, tenant, Instant::now());
-        let room = book.make_room(&id, tenant);
+        table.add(&id, tenant, Instant::now());
+        let room = table.make_room(&id, tenant);
         if room.is_err() {
-            book.sessions.remove(&id);
+            table.sessions.remove(&id);
         }
         room
     }
 
     #[test]
     fn a_full_book_gives_up_the_session_that_was_idle_longest() {
-        let mut book = Book::new(2);
+        let mut table = SessionTable::new(2);
         let ours = tenant("sessions-a");
         let [a, b, c] = ["a", "b", "c"].map(SessionId::from);
-        assert_eq!(open(&mut book, "a", ours), Ok(None));
-        assert_eq!(open(&mut book, "b", ours), Ok(None));
-        book.touch(&a, Instant::now());
-        assert_eq!(open(&mut book, "c", ours), Ok(Some(b)));
-        book.begin(&a, Instant::now());
-        assert_eq!(open(&mut book, "d", ours), Ok(Some(c)), "the other one is in use");
-        book.begin(&SessionId::from("d"), Instant::now());
-        assert_eq!(open(&mut book, "e", ours), Err(Full), "both are");
-        book.end(&a, Instant::now());
-        assert_eq!(open(&mut book, "e", ours), Ok(Some(a)));
+        assert_eq!(open(&mut table, "a", ours), Ok(None));
+        assert_eq!(open(&mut table, "b", ours), Ok(None));
+        table.touch(&a, Instant::now());
+        assert_eq!(open(&mut table, "c", ours), Ok(Some(b)));
+        table.begin(&a, Instant::now());
+        assert_eq!(open(&mut table, "d", ours), Ok(Some(c)), "the other one is in use");
+        table.begin(&SessionId::from("d"), Instant::now());
+        assert_eq!(open(&mut table, "e", ours), Err(SessionsFull), "both are");
+        table.end(&a, Instant::now());
+        assert_eq!(open(&mut table, "e", ours), Ok(Some(a)));
     }
 
     #[test]
     fn a_session_with_a_call_in_work_is_not_idle_whoever_reads_its_answer() {
-        let mut book = Book::new(4);
+        let mut table = SessionTable::new(4);
         for id in ["streams", "works", "rests"] {
-            open(&mut book, id, None).unwrap();
+            open(&mut table, id, None).unwrap();
         }
-        book.begin(&SessionId::from("streams"), Instant::now());
+        table.begin(&SessionId::from("streams"), Instant::now());
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         let call = serde_json::from_value(call).unwrap();
-        book.in_flight(&SessionId::from("works")).admit(&call, 9).unwrap();
-        assert_eq!(book.idle_since(Instant::now()), [SessionId::from("rests")]);
+        table.in_flight(&SessionId::from("works")).admit(&call, 9).unwrap();
+        assert_eq!(table.idle_since(Instant::now()), [SessionId::from("rests")]);
         let before = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-        assert!(book.idle_since(before).is_empty(), "it was used after that");
-        assert_eq!(book.idlest(&SessionId::from("new"), None), Some(SessionId::from("rests")));
+        assert!(table.idle_since(before).is_empty(), "it was used after that");
+        assert_eq!(table.idlest(&SessionId::from("new"), None), Some(SessionId::from("rests")));
     }
 
     #[test]
     fn a_tenant_ends_its_own_sessions_and_no_others() {
-        let mut book = Book::new(100);
+        let mut table = SessionTable::new(100);
         let [ours, theirs] = ["sessions-a", "sessions-b"].map(tenant);
-        assert_eq!(open(&mut book, "first", theirs), Ok(None));
+        assert_eq!(open(&mut table, "first", theirs), Ok(None));
         for number in 0..1000 {
-            open(&mut book, &format!("ours-{number}"), ours).unwrap();
+            open(&mut table, &format!("ours-{number}"), ours).unwrap();
         }
-        assert_eq!((book.count(ours), book.count(theirs)), (25, 1));
+        assert_eq!((table.count(ours), table.count(theirs)), (25, 1));
     }
 
     #[test]
     fn whoever_has_nothing_gets_a_place_of_whoever_has_most() {
-        let mut book = Book::new(4);
+        let mut table = SessionTable::new(4);
         let [ours, theirs] = ["sessions-a", "sessions-b"].map(tenant);
         for id in ["a", "b", "c", "d"] {
-            open(&mut book, id, theirs).unwrap();
+            open(&mut table, id, theirs).unwrap();
         }
-        assert_eq!(open(&mut book, "e", ours), Ok(Some(SessionId::from("a"))));
+        assert_eq!(open(&mut table, "e", ours), Ok(Some(SessionId::from("a"))));
         assert_eq!(
-            open(&mut book, "f", ours),
+            open(&mut table, "f", ours),
             Ok(Some(SessionId::from("e"))),
             "its own comes first"
         );
@@ -497,7 +497,7 @@ mod tests {
 
     #[tokio::test]
     async fn sessions_stay_within_their_number() {
-        let sessions = Sessions::new(2);
+        let sessions = BoundedSessions::new(2);
         let mut ids = Vec::new();
         for _ in 0..5 {
             ids.push(sessions.create_session().await.unwrap().0);
@@ -509,12 +509,12 @@ mod tests {
         assert!(!sessions.has_session(&ids[0]).await.unwrap());
         assert!(sessions.has_session(&ids[4]).await.unwrap());
         sessions.close_session(&ids[4]).await.unwrap();
-        assert_eq!(sessions.book(|book| book.sessions.len()), 1);
+        assert_eq!(sessions.with_table(|table| table.sessions.len()), 1);
     }
 
     #[tokio::test]
     async fn nobody_can_hang_up_between_a_session_and_its_service() {
-        let sessions = Sessions::new(1);
+        let sessions = BoundedSessions::new(1);
         let (first, _transport) = sessions.create_session().await.unwrap();
         let reading = sessions.local.sessions.read().await;
         let mut opening = pin!(sessions.create_session());
@@ -528,20 +528,21 @@ mod tests {
         while sessions.has_session(&first).await.unwrap() {
             tokio::task::yield_now().await;
         }
-        assert_eq!(sessions.book(|book| book.sessions.len()), 1);
+        assert_eq!(sessions.with_table(|table| table.sessions.len()), 1);
         assert!(sessions.has_session(&second).await.unwrap());
     }
 
     #[tokio::test]
     async fn a_session_is_there_for_its_own_tenant_only() {
-        let sessions = Sessions::new(2);
+        let sessions = BoundedSessions::new(2);
         let [ours, theirs] = ["sessions-a", "sessions-b"].map(tenant);
-        let opened = Sessions::opening_for(ours, sessions.create_session()).await.unwrap();
+        let opened = BoundedSessions::run_as_tenant(ours, sessions.create_session()).await.unwrap();
         let (id, _transport) = opened.unwrap();
-        let named = || HeaderMap::from_iter([(SESSION.parse().unwrap(), id.parse().unwrap())]);
+        let named =
+            || HeaderMap::from_iter([(SESSION_HEADER.parse().unwrap(), id.parse().unwrap())]);
         let seen = |tenant| {
             let mut headers = named();
-            sessions.hide_foreign(&mut headers, tenant);
+            sessions.hide_foreign_session(&mut headers, tenant);
             headers == named()
         };
         assert!(seen(ours) && !seen(theirs) && !seen(None));

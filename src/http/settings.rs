@@ -4,16 +4,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::auth::Auth;
+use super::auth::Authenticator;
 use super::peer::JobDetection;
 
 /// Settings of the HTTP server.
 #[derive(Debug, Clone)]
-pub struct HttpSettings {
+pub struct HttpServerSettings {
     /// Where to listen; none: only on the socket. Any address but loopback needs a token.
     pub bind: Option<SocketAddr>,
     /// The unix socket to listen on.
-    pub socket: Option<SocketAt>,
+    pub socket: Option<SocketPath>,
     /// A certificate chain, as a PEM file: with it, and its key, the address speaks TLS.
     pub tls_cert: Option<PathBuf>,
     /// The key of that certificate.
@@ -26,7 +26,7 @@ pub struct HttpSettings {
     /// Origins to answer besides our own: `scheme://host[:port]`.
     pub allowed_origins: Vec<String>,
     /// Finds out who calls.
-    pub auth: Auth,
+    pub auth: Authenticator,
     /// Tells connections of jobs from others.
     pub job_detection: JobDetection,
     /// `true` if jobs may call like anybody else.
@@ -61,7 +61,7 @@ pub struct HttpSettings {
     pub shutdown_grace: Duration,
 }
 
-impl Default for HttpSettings {
+impl Default for HttpServerSettings {
     fn default() -> Self {
         Self {
             bind: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 8000))),
@@ -71,7 +71,7 @@ impl Default for HttpSettings {
             path: "/mcp".to_owned(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
-            auth: Auth::default(),
+            auth: Authenticator::default(),
             job_detection: JobDetection::off(),
             allow_jobs: false,
             max_body_bytes: 4 * 1024 * 1024,
@@ -92,17 +92,17 @@ impl Default for HttpSettings {
 
 /// Which unix socket to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SocketAt {
+pub enum SocketPath {
     /// The usual one. A server that also has an address does without it where it is taken.
-    Usual(PathBuf),
+    Default(PathBuf),
     /// One that was asked for: no server without it.
-    Given(PathBuf),
+    Configured(PathBuf),
 }
 
-impl SocketAt {
+impl SocketPath {
     pub(super) fn path(&self) -> &Path {
         match self {
-            Self::Usual(path) | Self::Given(path) => path,
+            Self::Default(path) | Self::Configured(path) => path,
         }
     }
 }

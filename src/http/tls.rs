@@ -16,11 +16,11 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
 use crate::bounded_read::{BoundedReadError, read_text};
-use crate::private_files::Links;
+use crate::private_files::Symlinks;
 use crate::telemetry::events;
 
 /// The shortest interval between two looks at the files.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The reason why a certificate cannot be used.
 #[derive(Debug, Error)]
@@ -72,7 +72,10 @@ pub(super) struct TlsFiles {
 
 impl TlsFiles {
     /// Both, or none.
-    pub(super) fn both(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<Self>, TlsError> {
+    pub(super) fn from_paths(
+        cert: Option<&Path>,
+        key: Option<&Path>,
+    ) -> Result<Option<Self>, TlsError> {
         const CERT: &str = "http.tls_cert";
         const KEY: &str = "http.tls_key";
         match (cert, key) {
@@ -105,26 +108,26 @@ impl TlsFiles {
         Ok(Arc::new(config))
     }
 
-    fn prints(&self) -> io::Result<[Print; 2]> {
-        Ok([Print::of(&self.cert)?, Print::of(&self.key)?])
+    fn stamps(&self) -> io::Result<[CertFileStamp; 2]> {
+        Ok([CertFileStamp::from_path(&self.cert)?, CertFileStamp::from_path(&self.key)?])
     }
 }
 
 fn read(path: &Path) -> Result<String, TlsError> {
-    read_text(path, Links::Follow)
+    read_text(path, Symlinks::Follow)
         .map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
 }
 
 /// The properties of a file that change when it is replaced or rewritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Print {
+struct CertFileStamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
 }
 
-impl Print {
-    fn of(path: &Path) -> io::Result<Self> {
+impl CertFileStamp {
+    fn from_path(path: &Path) -> io::Result<Self> {
         let file = fs::metadata(path)?;
         let modified = (file.mtime(), file.mtime_nsec());
         Ok(Self { inode: file.ino(), size: file.size(), modified })
@@ -135,26 +138,27 @@ impl Print {
 #[derive(Debug)]
 pub(super) struct Certificates {
     files: TlsFiles,
-    current: Mutex<Current>,
+    current: Mutex<LoadedCertificate>,
 }
 
 #[derive(Debug)]
-struct Current {
+struct LoadedCertificate {
     config: Arc<ServerConfig>,
     /// The files when they were last read, whatever came of it; `None` while one is missing.
-    prints: Option<[Print; 2]>,
-    looked: Instant,
+    stamps: Option<[CertFileStamp; 2]>,
+    checked_at: Instant,
     /// A look at the files has begun and is not over.
-    is_looking: bool,
+    is_checking: bool,
 }
 
 impl Certificates {
     /// Reads the pair, or says what is wrong with it.
     pub(super) fn load(files: TlsFiles) -> Result<Self, TlsError> {
         // Before the files: a change while they are read is then seen later.
-        let prints = files.prints().ok();
+        let stamps = files.stamps().ok();
         let config = files.load()?;
-        let current = Current { config, prints, looked: Instant::now(), is_looking: false };
+        let current =
+            LoadedCertificate { config, stamps, checked_at: Instant::now(), is_checking: false };
         Ok(Self { files, current: Mutex::new(current) })
     }
 
@@ -163,8 +167,8 @@ impl Certificates {
     /// begins beside it, since files can block: the connections after it get what it finds.
     pub(super) fn acceptor(self: &Arc<Self>) -> TlsAcceptor {
         let mut current = self.lock();
-        if !current.is_looking && current.looked.elapsed() >= LOOK_EVERY {
-            current.is_looking = true;
+        if !current.is_checking && current.checked_at.elapsed() >= CHECK_INTERVAL {
+            current.is_checking = true;
             let certificates = Arc::clone(self);
             tokio::task::spawn_blocking(move || certificates.reload_if_changed());
         }
@@ -173,13 +177,13 @@ impl Certificates {
 
     /// Reads the files if they have changed. Blocks, and holds nobody up meanwhile.
     fn reload_if_changed(&self) {
-        let known = self.lock().prints;
-        let prints = self.files.prints().ok();
-        let loaded = (prints != known).then(|| self.files.load());
+        let known = self.lock().stamps;
+        let stamps = self.files.stamps().ok();
+        let loaded = (stamps != known).then(|| self.files.load());
         let mut current = self.lock();
-        current.prints = prints;
-        current.looked = Instant::now();
-        current.is_looking = false;
+        current.stamps = stamps;
+        current.checked_at = Instant::now();
+        current.is_checking = false;
         match loaded {
             Some(Ok(config)) => {
                 current.config = config;
@@ -193,7 +197,7 @@ impl Certificates {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Current> {
+    fn lock(&self) -> MutexGuard<'_, LoadedCertificate> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -213,7 +217,7 @@ mod tests {
     }
 
     /// Looks now, whenever the last look was.
-    fn looked_at(certificates: &Certificates) -> Arc<ServerConfig> {
+    fn config_after_check(certificates: &Certificates) -> Arc<ServerConfig> {
         certificates.reload_if_changed();
         Arc::clone(&certificates.lock().config)
     }
@@ -222,10 +226,10 @@ mod tests {
     fn one_file_without_the_other_is_an_error_that_names_both() {
         let some = Some(Path::new("x"));
         for (cert, key) in [(some, None), (None, some)] {
-            let error = TlsFiles::both(cert, key).unwrap_err().to_string();
+            let error = TlsFiles::from_paths(cert, key).unwrap_err().to_string();
             assert!(error.contains("tls_cert") && error.contains("tls_key"), "{error}");
         }
-        assert_eq!(TlsFiles::both(None, None).unwrap(), None);
+        assert_eq!(TlsFiles::from_paths(None, None).unwrap(), None);
     }
 
     #[test]
@@ -233,14 +237,14 @@ mod tests {
         let dir = TempDir::new().unwrap();
         let files = write_pair(&dir, "a.example");
         let certificates = Certificates::load(files.clone()).unwrap();
-        let first = looked_at(&certificates);
-        assert!(Arc::ptr_eq(&first, &looked_at(&certificates)), "nothing has changed");
+        let first = config_after_check(&certificates);
+        assert!(Arc::ptr_eq(&first, &config_after_check(&certificates)), "nothing has changed");
         fs::write(&files.key, "no key").unwrap();
-        assert!(Arc::ptr_eq(&first, &looked_at(&certificates)));
+        assert!(Arc::ptr_eq(&first, &config_after_check(&certificates)));
         fs::remove_file(&files.key).unwrap();
-        assert!(Arc::ptr_eq(&first, &looked_at(&certificates)));
+        assert!(Arc::ptr_eq(&first, &config_after_check(&certificates)));
         write_pair(&dir, "b.example");
-        assert!(!Arc::ptr_eq(&first, &looked_at(&certificates)));
+        assert!(!Arc::ptr_eq(&first, &config_after_check(&certificates)));
     }
 
     #[test]

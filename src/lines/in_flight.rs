@@ -15,10 +15,10 @@ use rmcp::model::{
 /// take the reply of the first, and one of the two would wait for ever: it is refused here. The
 /// same knowledge keeps a session alive whose client has hung up while its call goes on.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct InFlight(Arc<Mutex<Requests>>);
+pub(crate) struct InFlightRequests(Arc<Mutex<RequestLedger>>);
 
 #[derive(Debug, Default)]
-struct Requests {
+struct RequestLedger {
     ids: HashSet<RequestId>,
     /// Replies that are being written. Their ids are free: a client that has read its reply may
     /// use the id again before we know that it was read.
@@ -27,7 +27,7 @@ struct Requests {
     answered: Option<Instant>,
 }
 
-impl InFlight {
+impl InFlightRequests {
     /// Notes a message of the client.
     ///
     /// # Errors
@@ -89,14 +89,14 @@ impl InFlight {
         self.with(|now| now.ids.is_empty())
     }
 
-    fn with<T>(&self, look: impl FnOnce(&mut Requests) -> T) -> T {
+    fn with<T>(&self, look: impl FnOnce(&mut RequestLedger) -> T) -> T {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// A reply that is being written.
 #[derive(Debug)]
-pub(crate) struct ReplyInFlight(InFlight);
+pub(crate) struct ReplyInFlight(InFlightRequests);
 
 impl Drop for ReplyInFlight {
     fn drop(&mut self) {
@@ -129,7 +129,7 @@ mod tests {
         let ping = message(json!({"jsonrpc": "2.0", "id": 7, "method": "ping"}));
         let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
             "params": {"requestId": 7}});
-        let work = InFlight::default();
+        let work = InFlightRequests::default();
         let begun = Instant::now();
         work.admit(&ping, 9).unwrap();
         assert_eq!(work.admit(&ping, 9).unwrap_err().code.0, -32600);

@@ -16,20 +16,20 @@ pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 /// A line, without its end.
 #[derive(Debug)]
-pub enum LineRead {
+pub enum InputLine {
     /// All of it.
     Whole(Vec<u8>),
     /// What is kept of one that is too long to be taken.
-    TooLong(Oversize),
+    TooLong(OversizeLine),
 }
 
-impl LineRead {
+impl InputLine {
     /// What the line is.
     #[must_use]
-    pub fn decode(&self) -> Decoded {
+    pub fn decode(&self) -> DecodedLine {
         match self {
             Self::Whole(line) => decode(line),
-            Self::TooLong(ends) => Decoded::Faulty(too_long(), ends.id()),
+            Self::TooLong(ends) => DecodedLine::Faulty(too_long(), ends.id()),
         }
     }
 
@@ -44,7 +44,7 @@ impl LineRead {
                 line.extend_from_slice(part);
                 Self::Whole(line)
             }
-            Self::Whole(line) => Self::TooLong(Oversize::new(&line)).with(part),
+            Self::Whole(line) => Self::TooLong(OversizeLine::new(&line)).with(part),
             Self::TooLong(mut ends) => {
                 ends.push(part);
                 Self::TooLong(ends)
@@ -59,8 +59,8 @@ impl LineRead {
 /// When the input breaks off.
 pub async fn read_line<R: AsyncRead + Unpin>(
     input: &mut BufReader<R>,
-) -> io::Result<Option<LineRead>> {
-    let mut read = LineRead::Whole(Vec::new());
+) -> io::Result<Option<InputLine>> {
+    let mut read = InputLine::Whole(Vec::new());
     loop {
         let available = input.fill_buf().await?;
         if available.is_empty() {
@@ -79,7 +79,7 @@ pub async fn read_line<R: AsyncRead + Unpin>(
 
 /// What a line turned out to be.
 #[derive(Debug)]
-pub enum Decoded {
+pub enum DecodedLine {
     /// A message.
     Message(Box<ClientJsonRpcMessage>),
     /// Nothing that wants an answer.
@@ -90,39 +90,44 @@ pub enum Decoded {
 
 /// What a line says, without what some clients put around it.
 #[must_use]
-pub fn content(line: &[u8]) -> &[u8] {
+pub fn trim_line(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii()
 }
 
-fn decode(line: &[u8]) -> Decoded {
-    let line = content(line);
+fn decode(line: &[u8]) -> DecodedLine {
+    let line = trim_line(line);
     // A session that is pasted by hand has comments between its messages; no message begins so.
     if line.is_empty() || line.starts_with(b"#") {
-        return Decoded::Nothing;
+        return DecodedLine::Nothing;
     }
     decode_message(line)
 }
 
 /// What one message turns out to be, of which nothing is left out.
 #[must_use]
-pub fn decode_message(text: &[u8]) -> Decoded {
+pub fn decode_message(text: &[u8]) -> DecodedLine {
     if let Some(call) = tool_call(text) {
-        return Decoded::Message(Box::new(call));
+        return DecodedLine::Message(Box::new(call));
     }
     if let Ok(message) = serde_json::from_slice(text) {
-        return Decoded::Message(Box::new(in_full(message)));
+        return DecodedLine::Message(Box::new(expand_method(message)));
     }
     match serde_json::from_slice::<Value>(text) {
         Err(error) => {
             let why = format!("this is not JSON that can be read: {error}");
             // What is nested too deeply is JSON all the same, and its sender waits for an answer.
-            Decoded::Faulty(ErrorData::new(ErrorCode::PARSE_ERROR, why, None), id_near_ends(text))
+            DecodedLine::Faulty(
+                ErrorData::new(ErrorCode::PARSE_ERROR, why, None),
+                id_near_ends(text),
+            )
         }
         // A notification gets no answer, not even a bad one.
-        Ok(value) if value.get("method").is_some() && value.get("id").is_none() => Decoded::Nothing,
+        Ok(value) if value.get("method").is_some() && value.get("id").is_none() => {
+            DecodedLine::Nothing
+        }
         Ok(value) => {
             let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
-            Decoded::Faulty(fault(&value, id.as_ref()), id)
+            DecodedLine::Faulty(describe_fault(&value, id.as_ref()), id)
         }
     }
 }
@@ -144,11 +149,11 @@ fn tool_call(text: &[u8]) -> Option<ClientJsonRpcMessage> {
 /// The id of a message, where it stands near one of its ends. Costs little, whatever its length.
 #[must_use]
 pub fn id_near_ends(message: &[u8]) -> Option<RequestId> {
-    message.trim_ascii_start().starts_with(b"{").then(|| Oversize::new(message).id()).flatten()
+    message.trim_ascii_start().starts_with(b"{").then(|| OversizeLine::new(message).id()).flatten()
 }
 
 /// What is wrong with JSON that is no message.
-fn fault(value: &Value, id: Option<&RequestId>) -> ErrorData {
+fn describe_fault(value: &Value, id: Option<&RequestId>) -> ErrorData {
     let is_request = value["jsonrpc"] == "2.0" && value["method"].is_string() && id.is_some();
     let has_odd_params = value.get("params").is_some_and(|params| !params.is_object());
     if value.is_array() {
@@ -162,7 +167,7 @@ fn fault(value: &Value, id: Option<&RequestId>) -> ErrorData {
 }
 
 /// Some clients call `notifications/initialized` by its last part.
-fn in_full(mut message: ClientJsonRpcMessage) -> ClientJsonRpcMessage {
+fn expand_method(mut message: ClientJsonRpcMessage) -> ClientJsonRpcMessage {
     if let JsonRpcMessage::Notification(notification) = &mut message
         && let ClientNotification::CustomNotification(custom) = &notification.notification
         && custom.method == "initialized"
@@ -189,23 +194,23 @@ const MAX_TRIED: usize = 64;
 
 /// The two ends of a line that is too long.
 #[derive(Debug)]
-pub struct Oversize {
+pub struct OversizeLine {
     head: Vec<u8>,
     tail: Vec<u8>,
 }
 
-impl Oversize {
+impl OversizeLine {
     /// Begins with all that was read of the line so far.
     pub(super) fn new(line: &[u8]) -> Self {
         let head = line[..line.len().min(KEPT_BYTES)].to_vec();
-        Self { head, tail: last(line).to_vec() }
+        Self { head, tail: last_bytes(line).to_vec() }
     }
 
     /// Takes the next part of the line. Keeps no more than twice of what it needs.
     pub(super) fn push(&mut self, part: &[u8]) {
-        self.tail.extend_from_slice(last(part));
+        self.tail.extend_from_slice(last_bytes(part));
         if self.tail.len() > 2 * KEPT_BYTES {
-            self.tail = last(&self.tail).to_vec();
+            self.tail = last_bytes(&self.tail).to_vec();
         }
     }
 
@@ -216,7 +221,7 @@ impl Oversize {
     }
 }
 
-fn last(bytes: &[u8]) -> &[u8] {
+fn last_bytes(bytes: &[u8]) -> &[u8] {
     &bytes[bytes.len().saturating_sub(KEPT_BYTES)..]
 }
 
@@ -279,12 +284,12 @@ mod tests {
     #[track_caller]
     fn method(line: &str) -> Option<String> {
         match decode(line.as_bytes()) {
-            Decoded::Message(message) => {
+            DecodedLine::Message(message) => {
                 let message = serde_json::to_value(&*message).unwrap();
                 Some(message["method"].as_str().unwrap().to_owned())
             }
-            Decoded::Nothing => None,
-            Decoded::Faulty(error, _) => panic!("{line}: {error:?}"),
+            DecodedLine::Nothing => None,
+            DecodedLine::Faulty(error, _) => panic!("{line}: {error:?}"),
         }
     }
 
@@ -328,8 +333,8 @@ mod tests {
     #[track_caller]
     fn fault_of(line: &str) -> (i32, Option<RequestId>) {
         match decode(line.as_bytes()) {
-            Decoded::Faulty(error, id) => (error.code.0, id),
-            other @ (Decoded::Message(_) | Decoded::Nothing) => panic!("{line}: {other:?}"),
+            DecodedLine::Faulty(error, id) => (error.code.0, id),
+            other @ (DecodedLine::Message(_) | DecodedLine::Nothing) => panic!("{line}: {other:?}"),
         }
     }
 
@@ -359,7 +364,7 @@ mod oversize_tests {
     use super::*;
 
     fn id_of(line: &str) -> Option<RequestId> {
-        let mut oversize = Oversize::new(&line.as_bytes()[..line.len() / 3]);
+        let mut oversize = OversizeLine::new(&line.as_bytes()[..line.len() / 3]);
         line.as_bytes()[line.len() / 3..].chunks(8 * 1024).for_each(|part| oversize.push(part));
         assert!(oversize.head.len() + oversize.tail.len() <= 3 * KEPT_BYTES);
         oversize.id()

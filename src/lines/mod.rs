@@ -18,8 +18,12 @@ mod in_flight;
 mod line;
 mod serve;
 
-pub(crate) use in_flight::{InFlight, request_id};
+pub(crate) use in_flight::{InFlightRequests, request_id};
 pub use line::{
-    Decoded, LineRead, MAX_LINE_BYTES, Oversize, content, decode_message, id_near_ends, read_line,
+    DecodedLine, InputLine, MAX_LINE_BYTES, OversizeLine, decode_message, id_near_ends, read_line,
+    trim_line,
 };
-pub use serve::{CLOSING, DIRECTORY, Ends, MAX_IN_FLIGHT, PATIENCE, PROTOCOL, serve_on};
+pub use serve::{
+    CLOSING_METHOD, DIRECTORY_HEADER, INPUT_END_GRACE, MAX_IN_FLIGHT, StopConditions,
+    UPGRADE_PROTOCOL, serve_streams,
+};

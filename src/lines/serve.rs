@@ -18,18 +18,18 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::in_flight::{InFlight, request_id};
-use super::line::{Decoded, read_line};
+use super::in_flight::{InFlightRequests, request_id};
+use super::line::{DecodedLine, read_line};
 use crate::mcp::Turn;
 
 /// How a connection is asked to become lines, in `Upgrade`.
-pub const PROTOCOL: &str = "shellyard-stdio";
+pub const UPGRADE_PROTOCOL: &str = "shellyard-stdio";
 
 /// Where the client's jobs run that name no directory: its path, in base64.
-pub const DIRECTORY: &str = "shellyard-directory";
+pub const DIRECTORY_HEADER: &str = "shellyard-directory";
 
-/// What a client hears, where it asked for it by [`PROTOCOL`], once no further work is taken.
-pub const CLOSING: &str = "notifications/shellyard/closing";
+/// What a client hears, where it asked for it by [`UPGRADE_PROTOCOL`], once no further work is taken.
+pub const CLOSING_METHOD: &str = "notifications/shellyard/closing";
 
 /// Messages that are read ahead of rmcp.
 const READ_AHEAD: usize = 16;
@@ -44,21 +44,21 @@ const MAX_UNWRITTEN: usize = 4 * 1024 * 1024;
 
 /// What calls in flight get to finish after the end of input, and then to obey their
 /// cancellation. Together this is well below the two seconds that clients wait.
-const LAST_WORDS: Duration = Duration::from_millis(1000);
-const LAST_BREATH: Duration = Duration::from_millis(300);
+const CALL_GRACE: Duration = Duration::from_millis(1000);
+const CANCEL_GRACE: Duration = Duration::from_millis(300);
 
 /// What calls in flight get at the end of input, where the client is not known to be more patient:
 /// well below the two seconds after which clients send a signal.
-pub const PATIENCE: Duration = LAST_WORDS;
+pub const INPUT_END_GRACE: Duration = CALL_GRACE;
 
 /// Serves one client on these two streams until it goes away, may no longer be served, or the
 /// shutdown is cancelled. Calls in flight then have a moment to answer before they are cancelled: at
 /// the end of input the patience, else less than two seconds. When `closing` is over it hears that
 /// no further work is taken.
-pub async fn serve_on<H, R, W>(
+pub async fn serve_streams<H, R, W>(
     handler: H,
     (input, output): (R, W),
-    ends: Ends,
+    ends: StopConditions,
     closing: impl Future<Output = ()> + Send + 'static,
 ) where
     H: ServerHandler + Clone,
@@ -67,8 +67,8 @@ pub async fn serve_on<H, R, W>(
 {
     let gone = CancellationToken::new();
     let calls = CancellationToken::new();
-    let Ends { shutdown, patience, is_allowed } = ends;
-    let client = Client::new(output, gone.clone(), is_allowed);
+    let StopConditions { shutdown, input_end_grace, is_allowed } = ends;
+    let client = LineClient::new(output, gone.clone(), is_allowed);
     let (messages, received) = mpsc::channel(READ_AHEAD);
     // They end with this function, on every way out of it.
     let mut tasks = JoinSet::new();
@@ -80,28 +80,28 @@ pub async fn serve_on<H, R, W>(
     });
     let received = Arc::new(AsyncMutex::new(received));
     let mut session =
-        pin!(converse(handler, Lines { client, received, turn: None }, calls.clone()));
-    let patience = tokio::select! {
+        pin!(run_session(handler, LineTransport { client, received, turn: None }, calls.clone()));
+    let input_end_grace = tokio::select! {
         () = &mut session => return,
-        () = gone.cancelled() => patience,
-        () = shutdown.cancelled() => LAST_WORDS,
+        () = gone.cancelled() => input_end_grace,
+        () = shutdown.cancelled() => CALL_GRACE,
     };
     let cut_short = async {
         shutdown.cancelled().await;
-        sleep(LAST_WORDS).await;
+        sleep(CALL_GRACE).await;
     };
     tokio::select! {
         () = &mut session => return,
-        () = sleep(patience) => {}
+        () = sleep(input_end_grace) => {}
         () = cut_short => {}
     }
     calls.cancel();
-    timeout(LAST_BREATH, &mut session).await.ok();
+    timeout(CANCEL_GRACE, &mut session).await.ok();
 }
 
 /// Talks to the client until its messages end. Whatever it says before a proper opening is
 /// answered or ignored, and the opening is waited for again.
-async fn converse<H, W>(handler: H, lines: Lines<W>, calls: CancellationToken)
+async fn run_session<H, W>(handler: H, lines: LineTransport<W>, calls: CancellationToken)
 where
     H: ServerHandler + Clone,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -128,9 +128,9 @@ where
 }
 
 /// The client's end of the line: its output, and what it still waits for.
-struct Client<W> {
+struct LineClient<W> {
     output: Arc<AsyncMutex<W>>,
-    in_flight: InFlight,
+    in_flight: InFlightRequests,
     /// Bytes of messages that wait to be written.
     unwritten: watch::Sender<usize>,
     gone: CancellationToken,
@@ -138,7 +138,7 @@ struct Client<W> {
 }
 
 // Not derived: that would ask for a writer that can be cloned.
-impl<W> Clone for Client<W> {
+impl<W> Clone for LineClient<W> {
     fn clone(&self) -> Self {
         Self {
             output: Arc::clone(&self.output),
@@ -150,7 +150,7 @@ impl<W> Clone for Client<W> {
     }
 }
 
-impl<W: AsyncWrite + Unpin> Client<W> {
+impl<W: AsyncWrite + Unpin> LineClient<W> {
     fn new(
         output: W,
         gone: CancellationToken,
@@ -158,7 +158,7 @@ impl<W: AsyncWrite + Unpin> Client<W> {
     ) -> Self {
         let output = Arc::new(AsyncMutex::new(output));
         let unwritten = watch::Sender::new(0);
-        Self { output, in_flight: InFlight::default(), unwritten, gone, is_allowed }
+        Self { output, in_flight: InFlightRequests::default(), unwritten, gone, is_allowed }
     }
 
     /// Answers the request with this id, if it is one, to a client that may no longer be served, who
@@ -183,7 +183,7 @@ impl<W: AsyncWrite + Unpin> Client<W> {
 
     /// Says that no further work is taken.
     async fn announce_closing(&self) {
-        let line = json!({"jsonrpc": "2.0", "method": CLOSING}).to_string();
+        let line = json!({"jsonrpc": "2.0", "method": CLOSING_METHOD}).to_string();
         // A client that is gone needs no news.
         self.write_line(line.into_bytes()).await.ok();
     }
@@ -208,7 +208,7 @@ impl<W: AsyncWrite + Unpin> Client<W> {
     }
 
     /// Comes back once the client has read enough of what was sent to it.
-    async fn keeps_up(&self) {
+    async fn wait_for_reader(&self) {
         // We hold the sender: this does not fail.
         self.unwritten.subscribe().wait_for(|bytes| *bytes <= MAX_UNWRITTEN).await.ok();
     }
@@ -243,15 +243,15 @@ fn encode(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
 }
 
 /// What rmcp talks to. A clone goes on where the other left off.
-struct Lines<W> {
-    client: Client<W>,
+struct LineTransport<W> {
+    client: LineClient<W>,
     received: Arc<AsyncMutex<mpsc::Receiver<ClientJsonRpcMessage>>>,
     /// Cancelled once the last call has started: the next one waits for that, so that calls
     /// start in the order in which they came.
     turn: Option<CancellationToken>,
 }
 
-impl<W> Clone for Lines<W> {
+impl<W> Clone for LineTransport<W> {
     fn clone(&self) -> Self {
         Self {
             client: self.client.clone(),
@@ -261,7 +261,7 @@ impl<W> Clone for Lines<W> {
     }
 }
 
-impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for Lines<W> {
+impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for LineTransport<W> {
     type Error = io::Error;
 
     fn send(
@@ -278,7 +278,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for Lines<W> 
             turn.cancelled().await;
             self.turn = None;
         }
-        self.client.keeps_up().await;
+        self.client.wait_for_reader().await;
         let mut message = self.received.lock().await.recv().await?;
         // Here and not where lines are read: messages wait in between.
         if !(self.client.is_allowed)() {
@@ -303,7 +303,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for Lines<W> 
 /// Reads lines to the end of input, hands on the messages, and answers what is none.
 async fn read_lines<R, W>(
     mut input: BufReader<R>,
-    client: Client<W>,
+    client: LineClient<W>,
     messages: mpsc::Sender<ClientJsonRpcMessage>,
 ) where
     R: AsyncRead + Unpin,
@@ -312,12 +312,14 @@ async fn read_lines<R, W>(
     let _gone = client.gone.clone().drop_guard();
     while let Ok(Some(read)) = read_line(&mut input).await {
         let handed_on = match read.decode() {
-            Decoded::Message(message) => match client.in_flight.admit(&message, MAX_IN_FLIGHT) {
-                Ok(()) => messages.send(*message).await.is_ok(),
-                Err(error) => client.refuse(error, request_id(&message)).await,
-            },
-            Decoded::Nothing => true,
-            Decoded::Faulty(error, id) => client.refuse(error, id).await,
+            DecodedLine::Message(message) => {
+                match client.in_flight.admit(&message, MAX_IN_FLIGHT) {
+                    Ok(()) => messages.send(*message).await.is_ok(),
+                    Err(error) => client.refuse(error, request_id(&message)).await,
+                }
+            }
+            DecodedLine::Nothing => true,
+            DecodedLine::Faulty(error, id) => client.refuse(error, id).await,
         };
         if !handed_on {
             return;
@@ -329,19 +331,19 @@ async fn read_lines<R, W>(
 
 /// The reasons, beside the client itself, for which its service ends.
 #[derive(Clone)]
-pub struct Ends {
+pub struct StopConditions {
     /// Cancelled when the server ends, or wants this client to.
     pub shutdown: CancellationToken,
     /// The time for calls in flight at the end of input.
-    pub patience: Duration,
+    pub input_end_grace: Duration,
     /// Returns `false` once the client has lost its right to be served. Asked before each message
     /// that is acted on, and before each that is sent, so it must be cheap.
     pub is_allowed: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
-impl fmt::Debug for Ends {
+impl fmt::Debug for StopConditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ends").field("patience", &self.patience).finish_non_exhaustive()
+        f.debug_struct("Ends").field("patience", &self.input_end_grace).finish_non_exhaustive()
     }
 }
 
@@ -394,27 +396,27 @@ mod tests {
         }
     }
 
-    struct Session {
+    struct TestSession {
         input: WriteHalf<DuplexStream>,
         output: TextLines<BufReader<ReadHalf<DuplexStream>>>,
         server: tokio::task::JoinHandle<()>,
     }
 
-    fn ends(shutdown: CancellationToken) -> Ends {
-        Ends { shutdown, patience: LAST_WORDS, is_allowed: Arc::new(|| true) }
+    fn ends(shutdown: CancellationToken) -> StopConditions {
+        StopConditions { shutdown, input_end_grace: CALL_GRACE, is_allowed: Arc::new(|| true) }
     }
 
-    impl Session {
+    impl TestSession {
         fn start() -> Self {
-            Self::of(Waiter)
+            Self::with_handler(Waiter)
         }
 
-        fn of(handler: impl ServerHandler + Clone) -> Self {
+        fn with_handler(handler: impl ServerHandler + Clone) -> Self {
             let (ours, theirs) = tokio::io::duplex(64 * 1024);
             let (server_input, server_output) = tokio::io::split(theirs);
             let streams = (server_input, server_output);
             let ends = ends(CancellationToken::new());
-            let server = tokio::spawn(serve_on(handler, streams, ends, pending()));
+            let server = tokio::spawn(serve_streams(handler, streams, ends, pending()));
             let (output, input) = tokio::io::split(ours);
             Self { input, output: BufReader::new(output).lines(), server }
         }
@@ -465,7 +467,7 @@ mod tests {
     async fn a_client_that_does_not_read_is_not_served_into_memory() {
         const CALLS: u64 = 60;
         let talker = Talker::default();
-        let mut session = Session::of(talker.clone());
+        let mut session = TestSession::with_handler(talker.clone());
         session.open().await;
         for id in 2..2 + CALLS {
             session.send(request(id, "tools/call", json!({"name": "talk"}))).await;
@@ -481,7 +483,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_said_before_the_opening_ends_the_server() {
-        let mut session = Session::start();
+        let mut session = TestSession::start();
         session.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         session.send(json!({"jsonrpc": "2.0", "method": "$/unheard/of"})).await;
         session.send(json!({"jsonrpc": "2.0", "id": 5, "result": {}})).await;
@@ -493,7 +495,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_is_no_message_is_answered_and_the_server_goes_on() {
-        let mut session = Session::start();
+        let mut session = TestSession::start();
         for (line, code) in [
             ("{bad", -32700),
             ("\u{1b}[31mnot json", -32700),
@@ -514,7 +516,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_without_bound_is_refused_in_bounded_memory() {
-        let mut session = Session::start();
+        let mut session = TestSession::start();
         let part = "x".repeat(1024 * 1024);
         for (start, id) in [("", Value::Null), ("{\"id\":3,\"x\":\"", json!(3))] {
             let input = &mut session.input;
@@ -533,7 +535,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_id_in_use_is_refused_and_its_first_call_goes_on() {
-        let mut session = Session::start();
+        let mut session = TestSession::start();
         session.open().await;
         let call = request(2, "tools/call", json!({"name": "wait"}));
         session.send(call.clone()).await;
@@ -546,7 +548,8 @@ mod tests {
 
     #[tokio::test]
     async fn requests_in_work_are_bounded_and_cancelled_ones_do_not_count() {
-        let client = Client::new(tokio::io::sink(), CancellationToken::new(), Arc::new(|| true));
+        let client =
+            LineClient::new(tokio::io::sink(), CancellationToken::new(), Arc::new(|| true));
         let message = |value: Value| serde_json::from_value(value).unwrap();
         for id in 0..MAX_IN_FLIGHT as u64 {
             client
@@ -564,7 +567,7 @@ mod tests {
     #[tokio::test]
     async fn a_reply_that_nobody_reads_counts_as_in_work_and_its_id_does_not() {
         let (ours, theirs) = tokio::io::duplex(8);
-        let client = Client::new(theirs, CancellationToken::new(), Arc::new(|| true));
+        let client = LineClient::new(theirs, CancellationToken::new(), Arc::new(|| true));
         let message = |value: Value| serde_json::from_value(value).unwrap();
         let asked = message(request(0, "ping", json!({})));
         client.in_flight.admit(&asked, MAX_IN_FLIGHT).unwrap();
@@ -616,7 +619,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn calls_begin_in_the_order_in_which_they_came() {
         let noter = Noter::default();
-        let mut session = Session::of(noter.clone());
+        let mut session = TestSession::with_handler(noter.clone());
         session.open().await;
         let calls: Vec<String> = (0..12)
             .map(|n| request(10 + n, "tools/call", json!({"name": n.to_string()})).to_string())
@@ -631,7 +634,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_of_input_ends_the_server_also_with_a_call_in_flight() {
-        let mut session = Session::start();
+        let mut session = TestSession::start();
         session.open().await;
         session.send(request(2, "tools/call", json!({"name": "wait"}))).await;
         session.input.shutdown().await.unwrap();
@@ -646,13 +649,13 @@ mod tests {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
         let talker = Talker::default();
-        let ends = Ends {
+        let ends = StopConditions {
             is_allowed: Arc::new(move || asked.load(Ordering::SeqCst)),
             ..ends(CancellationToken::new())
         };
-        let server = tokio::spawn(serve_on(talker.clone(), (input, output), ends, pending()));
+        let server = tokio::spawn(serve_streams(talker.clone(), (input, output), ends, pending()));
         let (output, input) = tokio::io::split(ours);
-        let mut session = Session { input, output: BufReader::new(output).lines(), server };
+        let mut session = TestSession { input, output: BufReader::new(output).lines(), server };
         session.open().await;
         session.send(request(2, "tools/call", json!({"name": "talk"}))).await;
         assert_eq!(session.receive().await["id"], 2);
@@ -674,7 +677,7 @@ mod tests {
         let (_ours, theirs) = tokio::io::duplex(1024);
         let (input, output) = tokio::io::split(theirs);
         let shutdown = CancellationToken::new();
-        let serving = serve_on(Waiter, (input, output), ends(shutdown.clone()), pending());
+        let serving = serve_streams(Waiter, (input, output), ends(shutdown.clone()), pending());
         let server = tokio::spawn(serving);
         shutdown.cancel();
         timeout(SOON, server).await.unwrap().unwrap();

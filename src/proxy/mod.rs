@@ -20,4 +20,4 @@ mod session;
 mod upstream;
 
 pub use run::serve;
-pub use upstream::{ServerLaunch, StartError, Upstream};
+pub use upstream::{ServerLaunch, ServerStartError, Upstream};

@@ -13,17 +13,17 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::session::{Action, ClientLine, Event, ServerLine, Session};
-use super::upstream::{Demand, Hope, OpenError, Pauses, Upstream, pause_after};
-use crate::client::Upgraded;
-use crate::lines::{LineRead, read_line};
+use super::session::{ClientLine, Event, ProxyAction, ProxySession, ServerLine};
+use super::upstream::{OpenError, RetryOutlook, RetryPauses, ServerDemand, Upstream, pause_after};
+use crate::client::UpgradedStream;
+use crate::lines::{InputLine, read_line};
 use crate::telemetry::events;
 
 /// Lines that are read ahead, and that wait to be written: each may be long.
 const READ_AHEAD: usize = 1;
 
 /// What the server gets for its last answers after the end of input. It cancels calls well before.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const INPUT_END_GRACE: Duration = Duration::from_secs(5);
 
 /// Carries lines between standard input and output and the server, until the input ends. Calls
 /// in flight then get a moment to be answered. No trouble with the server ends it.
@@ -36,14 +36,14 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Unpin,
 {
-    let (said, lines) = mpsc::channel(READ_AHEAD);
+    let (parsed, lines) = mpsc::channel(READ_AHEAD);
     // Ends with this function, on every way out of it.
     let mut reader = JoinSet::new();
-    reader.spawn(read_lines(input, said, ClientLine::of));
+    reader.spawn(read_lines(input, parsed, ClientLine::from_line));
     let proxy = Proxy {
         upstream: Arc::new(upstream),
-        session: Session::new(),
-        input: Input::Open(lines),
+        session: ProxySession::new(),
+        input: ClientInput::Open(lines),
         output,
     };
     if let Err(error) = proxy.run().await {
@@ -52,12 +52,12 @@ where
 }
 
 /// What the client says.
-enum Input {
+enum ClientInput {
     Open(mpsc::Receiver<ClientLine>),
     Ended,
 }
 
-impl Input {
+impl ClientInput {
     /// The next line; `None` when this was the end. Loses nothing when it is dropped, and never
     /// returns once the input has ended.
     async fn next(&mut self) -> Option<ClientLine> {
@@ -78,8 +78,8 @@ impl Input {
 
 struct Proxy<W> {
     upstream: Arc<Upstream>,
-    session: Session,
-    input: Input,
+    session: ProxySession,
+    input: ClientInput,
     output: W,
 }
 
@@ -88,20 +88,22 @@ impl<W: AsyncWrite + Unpin> Proxy<W> {
     async fn run(mut self) -> io::Result<()> {
         let target = self.upstream.client.target().to_string();
         let mut pause = Duration::ZERO;
-        while let Some(connection) = self.reach(pause).await? {
+        while let Some(connection) = self.connect(pause).await? {
             let since = Instant::now();
             events::proxy_connected(&target);
-            let known = self.act(Event::Connected).await?;
-            let mut wire = Wire::new(connection, known);
-            self.carry(&mut wire).await?;
+            let known = self.apply(Event::Connected).await?;
+            let mut connection = ServerConnection::new(connection, known);
+            self.relay(&mut connection).await?;
             if self.input.has_ended() {
-                wire.to_server = None;
+                connection.to_server = None;
                 // Whatever is still to come then is told to be lost.
-                timeout(LAST_WORDS, self.hear_out(&mut wire)).await.unwrap_or(Ok(()))?;
+                timeout(INPUT_END_GRACE, self.relay_remaining(&mut connection))
+                    .await
+                    .unwrap_or(Ok(()))?;
             } else {
                 events::proxy_disconnected(&target);
             }
-            self.act(Event::Lost).await?;
+            self.apply(Event::Lost).await?;
             pause = pause_after(since.elapsed());
         }
         Ok(())
@@ -109,46 +111,46 @@ impl<W: AsyncWrite + Unpin> Proxy<W> {
 
     /// A connection to the server, looked for after this pause, however long it takes; `None` once
     /// the input has ended and nothing of it waits for one.
-    async fn reach(&mut self, pause: Duration) -> io::Result<Option<Upgraded>> {
+    async fn connect(&mut self, pause: Duration) -> io::Result<Option<UpgradedStream>> {
         let upstream = Arc::clone(&self.upstream);
-        let (failed, mut failure) = watch::channel(Failure::not_yet(&upstream));
-        let (wanted, wishes) = watch::channel(self.demand());
+        let (failed, mut failure) = watch::channel(ConnectFailure::not_yet(&upstream));
+        let (wanted, demand_changes) = watch::channel(self.demand());
         let mut opening = pin!(async {
             sleep(pause).await;
-            open_at_last(&upstream, &failed, wishes).await
+            connect_with_retries(&upstream, &failed, demand_changes).await
         });
         let mut hold = pin!(sleep(upstream.hold()));
-        while !self.input.has_ended() || self.session.has_waiting() {
+        while !self.input.has_ended() || self.session.has_queued() {
             let event = tokio::select! {
                 connection = &mut opening => return Ok(Some(connection)),
                 line = self.input.next() => line.map(Event::Client),
-                () = &mut hold, if !hold.is_elapsed() => failure.borrow().hold_over(Hold::Over),
+                () = &mut hold, if !hold.is_elapsed() => failure.borrow().give_up_event(HoldPhase::Over),
                 Ok(()) = failure.changed() => {
-                    let hold = if hold.is_elapsed() { Hold::Over } else { Hold::Lasts };
-                    failure.borrow_and_update().hold_over(hold)
+                    let hold = if hold.is_elapsed() { HoldPhase::Over } else { HoldPhase::Running };
+                    failure.borrow_and_update().give_up_event(hold)
                 }
             };
             if let Some(event) = event {
                 // Nothing of it is for the server: there is none.
-                self.act(event).await?;
+                self.apply(event).await?;
             }
             let demand = self.demand();
             // Only who begins to wait is news.
             wanted.send_if_modified(|now| {
-                mem::replace(now, demand) != demand && demand == Demand::Waiting
+                mem::replace(now, demand) != demand && demand == ServerDemand::Waiting
             });
         }
         Ok(None)
     }
 
-    fn demand(&self) -> Demand {
-        if self.session.has_waiting() { Demand::Waiting } else { Demand::Idle }
+    fn demand(&self) -> ServerDemand {
+        if self.session.has_queued() { ServerDemand::Waiting } else { ServerDemand::Idle }
     }
 
     /// Carries lines until the connection is lost or the input ends.
-    async fn carry(&mut self, wire: &mut Wire) -> io::Result<()> {
+    async fn relay(&mut self, connection: &mut ServerConnection) -> io::Result<()> {
         while !self.input.has_ended() {
-            let Wire { from_server, to_server, .. } = &mut *wire;
+            let ServerConnection { from_server, to_server, .. } = &mut *connection;
             let event = tokio::select! {
                 // The server first: what is said after its loss was never in flight.
                 biased;
@@ -156,33 +158,33 @@ impl<W: AsyncWrite + Unpin> Proxy<W> {
                     Some(line) => Some(Event::Server(line)),
                     None => return Ok(()),
                 },
-                line = next_to_send(&mut self.input, to_server.as_ref()) => line.map(Event::Client),
+                line = next_line(&mut self.input, to_server.as_ref()) => line.map(Event::Client),
             };
             let Some(event) = event else { continue };
-            for line in self.act(event).await? {
-                wire.send(line);
+            for line in self.apply(event).await? {
+                connection.send(line);
             }
         }
         Ok(())
     }
 
     /// Carries answers until the client has all that it waited for.
-    async fn hear_out(&mut self, wire: &mut Wire) -> io::Result<()> {
+    async fn relay_remaining(&mut self, connection: &mut ServerConnection) -> io::Result<()> {
         while self.session.has_in_flight()
-            && let Some(line) = wire.from_server.recv().await
+            && let Some(line) = connection.from_server.recv().await
         {
-            self.act(Event::Server(line)).await?;
+            self.apply(Event::Server(line)).await?;
         }
         Ok(())
     }
 
     /// Does what follows from an event; gives back what is to be said to the server.
-    async fn act(&mut self, event: Event) -> io::Result<Vec<Vec<u8>>> {
+    async fn apply(&mut self, event: Event) -> io::Result<Vec<Vec<u8>>> {
         let mut to_server = Vec::new();
         for action in self.session.apply(event) {
             match action {
-                Action::ToServer(line) => to_server.push(line),
-                Action::ToClient(line) => write_line(&mut self.output, line).await?,
+                ProxyAction::ToServer(line) => to_server.push(line),
+                ProxyAction::ToClient(line) => write_line(&mut self.output, line).await?,
             }
         }
         Ok(to_server)
@@ -190,21 +192,21 @@ impl<W: AsyncWrite + Unpin> Proxy<W> {
 }
 
 /// A connection, and the tasks that read and write it: so neither direction waits for the other.
-struct Wire {
+struct ServerConnection {
     from_server: mpsc::Receiver<ServerLine>,
     /// Dropping it closes this direction alone.
     to_server: Option<mpsc::Sender<Vec<u8>>>,
     _tasks: JoinSet<()>,
 }
 
-impl Wire {
+impl ServerConnection {
     /// Sends the first lines at once.
-    fn new(connection: Upgraded, first: Vec<Vec<u8>>) -> Self {
+    fn new(connection: UpgradedStream, first: Vec<Vec<u8>>) -> Self {
         let (read, write) = tokio::io::split(connection);
-        let (said, from_server) = mpsc::channel(READ_AHEAD);
+        let (parsed, from_server) = mpsc::channel(READ_AHEAD);
         let (to_server, lines) = mpsc::channel(READ_AHEAD);
         let mut tasks = JoinSet::new();
-        tasks.spawn(read_lines(read, said, ServerLine::of));
+        tasks.spawn(read_lines(read, parsed, ServerLine::from_line));
         tasks.spawn(write_lines(write, first, lines));
         Self { from_server, to_server: Some(to_server), _tasks: tasks }
     }
@@ -219,8 +221,8 @@ impl Wire {
 }
 
 /// The next line of the client, once there is room for it on the way to the server.
-async fn next_to_send(
-    input: &mut Input,
+async fn next_line(
+    input: &mut ClientInput,
     to_server: Option<&mpsc::Sender<Vec<u8>>>,
 ) -> Option<ClientLine> {
     match to_server {
@@ -232,12 +234,12 @@ async fn next_to_send(
 
 /// Why there is no connection so far.
 #[derive(Debug, PartialEq, Eq)]
-struct Failure {
+struct ConnectFailure {
     why: String,
-    hope: Hope,
+    outlook: RetryOutlook,
 }
 
-impl Failure {
+impl ConnectFailure {
     fn not_yet(upstream: &Upstream) -> Self {
         let target = upstream.client.target();
         let why = format!(
@@ -245,40 +247,40 @@ impl Failure {
              again, or start a server with {}",
             target.start_command()
         );
-        Self { why, hope: Hope::Soon }
+        Self { why, outlook: RetryOutlook::Soon }
     }
 
     /// What it means for those who wait.
-    fn hold_over(&self, hold: Hold) -> Option<Event> {
-        let is_over = match (self.hope, hold) {
-            (Hope::None, _) | (Hope::Soon, Hold::Over) => true,
-            (Hope::Start, _) | (Hope::Soon, Hold::Lasts) => false,
+    fn give_up_event(&self, hold: HoldPhase) -> Option<Event> {
+        let is_over = match (self.outlook, hold) {
+            (RetryOutlook::None, _) | (RetryOutlook::Soon, HoldPhase::Over) => true,
+            (RetryOutlook::Start, _) | (RetryOutlook::Soon, HoldPhase::Running) => false,
         };
-        is_over.then(|| Event::HoldOver { why: self.why.clone() })
+        is_over.then(|| Event::GiveUp { why: self.why.clone() })
     }
 }
 
 /// Whether requests still wait for a server that is about to come back.
 #[derive(Debug, Clone, Copy)]
-enum Hold {
-    Lasts,
+enum HoldPhase {
+    Running,
     Over,
 }
 
 /// Tries until it works, and tells why it did not so far. Who begins to wait cuts a pause short.
-async fn open_at_last(
+async fn connect_with_retries(
     upstream: &Upstream,
-    failed: &watch::Sender<Failure>,
-    mut wishes: watch::Receiver<Demand>,
-) -> Upgraded {
-    let mut pauses = Pauses::new();
+    failed: &watch::Sender<ConnectFailure>,
+    mut demand_changes: watch::Receiver<ServerDemand>,
+) -> UpgradedStream {
+    let mut pauses = RetryPauses::new();
     loop {
-        let demand = *wishes.borrow_and_update();
+        let demand = *demand_changes.borrow_and_update();
         let error = match upstream.open(demand).await {
             Ok(connection) => return connection,
             Err(error) => error,
         };
-        let failure = Failure { why: with_causes(&error), hope: error.hope() };
+        let failure = ConnectFailure { why: with_causes(&error), outlook: error.outlook() };
         let is_news = *failed.borrow() != failure;
         if is_news {
             events::proxy_unreachable(&failure.why);
@@ -286,7 +288,7 @@ async fn open_at_last(
         failed.send_replace(failure);
         tokio::select! {
             () = sleep(pauses.next()) => {}
-            Ok(()) = wishes.changed() => {}
+            Ok(()) = demand_changes.changed() => {}
         }
     }
 }
@@ -300,13 +302,13 @@ fn with_causes(error: &OpenError) -> String {
 /// Reads lines to their end, and hands on what they say.
 async fn read_lines<T>(
     input: impl AsyncRead + Unpin,
-    said: mpsc::Sender<T>,
-    meaning: fn(LineRead) -> Option<T>,
+    parsed: mpsc::Sender<T>,
+    parse: fn(InputLine) -> Option<T>,
 ) {
     let mut input = BufReader::new(input);
     while let Ok(Some(line)) = read_line(&mut input).await {
-        if let Some(line) = meaning(line)
-            && said.send(line).await.is_err()
+        if let Some(line) = parse(line)
+            && parsed.send(line).await.is_err()
         {
             return;
         }
@@ -344,17 +346,17 @@ mod tests {
 
     #[test]
     fn who_waits_is_refused_when_nothing_is_to_be_hoped_for() {
-        for (hope, hold, is_over) in [
-            (Hope::None, Hold::Lasts, true),
-            (Hope::None, Hold::Over, true),
-            (Hope::Soon, Hold::Lasts, false),
-            (Hope::Soon, Hold::Over, true),
+        for (outlook, hold, is_over) in [
+            (RetryOutlook::None, HoldPhase::Running, true),
+            (RetryOutlook::None, HoldPhase::Over, true),
+            (RetryOutlook::Soon, HoldPhase::Running, false),
+            (RetryOutlook::Soon, HoldPhase::Over, true),
             // A server is about to be started for whoever waits.
-            (Hope::Start, Hold::Over, false),
+            (RetryOutlook::Start, HoldPhase::Over, false),
         ] {
-            let failure = Failure { why: "so".into(), hope };
-            let expected = is_over.then(|| Event::HoldOver { why: "so".into() });
-            assert_eq!(failure.hold_over(hold), expected, "{failure:?} {hold:?}");
+            let failure = ConnectFailure { why: "so".into(), outlook };
+            let expected = is_over.then(|| Event::GiveUp { why: "so".into() });
+            assert_eq!(failure.give_up_event(hold), expected, "{failure:?} {hold:?}");
         }
     }
 }

@@ -14,7 +14,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use crate::lines::{CLOSING, Decoded, LineRead, MAX_IN_FLIGHT, MAX_LINE_BYTES, content};
+use crate::lines::{
+    CLOSING_METHOD, DecodedLine, InputLine, MAX_IN_FLIGHT, MAX_LINE_BYTES, trim_line,
+};
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +30,7 @@ pub(super) enum Event {
     /// The connection is no more.
     Lost,
     /// Whoever waits for a server has waited long enough.
-    HoldOver {
+    GiveUp {
         /// Why there is none.
         why: String,
     },
@@ -36,42 +38,42 @@ pub(super) enum Event {
 
 /// What is to be done about it: lines to be sent, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum ProxyAction {
     ToServer(Vec<u8>),
     ToClient(Vec<u8>),
 }
 
 /// One client's state of affairs.
 #[derive(Debug)]
-pub(super) struct Session {
-    link: Link,
-    opening: Opening,
-    in_flight: HashMap<RequestId, InFlight>,
-    followed: BTreeSet<Followed>,
+pub(super) struct ProxySession {
+    link: UpstreamLink,
+    handshake: Handshake,
+    in_flight: HashMap<RequestId, PendingRequest>,
+    subscriptions: BTreeSet<Subscription>,
     /// Requests of our own so far.
-    own: u64,
+    own_requests: u64,
 }
 
 #[derive(Debug)]
-enum Link {
+enum UpstreamLink {
     Up,
     /// The server ends: what is in flight is answered, and what comes waits for the next one.
-    Closing(Vec<Request>),
+    Closing(Vec<ProxyRequest>),
     /// Requests wait for a connection, in order.
-    Waiting(Vec<Request>),
+    Waiting(Vec<ProxyRequest>),
 }
 
-impl Link {
-    fn held(&self) -> &[Request] {
+impl UpstreamLink {
+    fn queued(&self) -> &[ProxyRequest] {
         match self {
-            Self::Closing(held) | Self::Waiting(held) => held,
+            Self::Closing(queued) | Self::Waiting(queued) => queued,
             Self::Up => &[],
         }
     }
 
-    fn into_held(self) -> Vec<Request> {
+    fn into_queued(self) -> Vec<ProxyRequest> {
         match self {
-            Self::Closing(held) | Self::Waiting(held) => held,
+            Self::Closing(queued) | Self::Waiting(queued) => queued,
             Self::Up => Vec::new(),
         }
     }
@@ -79,7 +81,7 @@ impl Link {
 
 /// How far a legacy client got with its opening; a modern one has none.
 #[derive(Debug, Clone)]
-enum Opening {
+enum Handshake {
     None,
     /// The line that was answered.
     Answered(Vec<u8>),
@@ -88,29 +90,29 @@ enum Opening {
 }
 
 #[derive(Debug)]
-enum InFlight {
+enum PendingRequest {
     /// The line of a legacy opening, which can be asked again.
     Opening(Vec<u8>),
-    Client(Wish),
+    Client(RequestKind),
     /// Ours: its answer is for nobody else.
-    Replay(Option<Followed>),
+    Replay(Option<Subscription>),
 }
 
-impl Session {
+impl ProxySession {
     /// A session whose client said nothing yet, and that waits for its first connection.
     pub(super) fn new() -> Self {
         Self {
-            link: Link::Waiting(Vec::new()),
-            opening: Opening::None,
+            link: UpstreamLink::Waiting(Vec::new()),
+            handshake: Handshake::None,
             in_flight: HashMap::new(),
-            followed: BTreeSet::new(),
-            own: 0,
+            subscriptions: BTreeSet::new(),
+            own_requests: 0,
         }
     }
 
     /// Whether a client's request waits for a connection.
-    pub(super) fn has_waiting(&self) -> bool {
-        !self.link.held().is_empty()
+    pub(super) fn has_queued(&self) -> bool {
+        !self.link.queued().is_empty()
     }
 
     /// Whether an answer is still to come over the connection.
@@ -119,214 +121,230 @@ impl Session {
     }
 
     /// Takes note of what happened, and says what follows from it.
-    pub(super) fn apply(&mut self, event: Event) -> Vec<Action> {
+    pub(super) fn apply(&mut self, event: Event) -> Vec<ProxyAction> {
         match event {
-            Event::Client(line) => self.heard_client(line),
-            Event::Server(line) => self.heard_server(line),
-            Event::Connected => self.connected(),
-            Event::Lost => self.lost(),
-            Event::HoldOver { why } => self.hold_over(&why),
+            Event::Client(line) => self.handle_client_line(line),
+            Event::Server(line) => self.handle_server_line(line),
+            Event::Connected => self.handle_connected(),
+            Event::Lost => self.handle_lost(),
+            Event::GiveUp { why } => self.refuse_queued(&why),
         }
     }
 
-    fn heard_client(&mut self, line: ClientLine) -> Vec<Action> {
+    fn handle_client_line(&mut self, line: ClientLine) -> Vec<ProxyAction> {
         match line {
-            ClientLine::Request(request) => self.asked(request),
+            ClientLine::Request(request) => self.handle_request(request),
             ClientLine::Initialized(line) => {
-                if let Opening::Answered(opening) = &mut self.opening {
-                    self.opening = Opening::Complete(mem::take(opening));
+                if let Handshake::Answered(handshake) = &mut self.handshake {
+                    self.handshake = Handshake::Complete(mem::take(handshake));
                 }
-                self.pass_on(line)
+                self.forward(line)
             }
             ClientLine::Cancelled { id, line } => {
-                if let Link::Waiting(held) | Link::Closing(held) = &mut self.link {
-                    held.retain(|request| request.id != id);
+                if let UpstreamLink::Waiting(queued) | UpstreamLink::Closing(queued) =
+                    &mut self.link
+                {
+                    queued.retain(|request| request.id != id);
                 }
                 // A cancelled request gets no answer, also none from us.
                 self.in_flight.remove(&id);
-                self.pass_on(line)
+                self.forward(line)
             }
-            ClientLine::Other(line) => self.pass_on(line),
-            ClientLine::Faulty(answer) => vec![Action::ToClient(answer)],
+            ClientLine::Other(line) => self.forward(line),
+            ClientLine::Faulty(answer) => vec![ProxyAction::ToClient(answer)],
         }
     }
 
     /// What wants no answer is for the server that is there, and for none that comes later: that
     /// one is told what matters of it by the replay.
-    fn pass_on(&self, line: Vec<u8>) -> Vec<Action> {
+    fn forward(&self, line: Vec<u8>) -> Vec<ProxyAction> {
         match self.link {
-            Link::Up | Link::Closing(_) => vec![Action::ToServer(line)],
-            Link::Waiting(_) => Vec::new(),
+            UpstreamLink::Up | UpstreamLink::Closing(_) => vec![ProxyAction::ToServer(line)],
+            UpstreamLink::Waiting(_) => Vec::new(),
         }
     }
 
-    fn asked(&mut self, request: Request) -> Vec<Action> {
-        if let Err(error) = self.admit(&request) {
-            return vec![Action::ToClient(refusal(Some(&request.id), &error))];
+    fn handle_request(&mut self, request: ProxyRequest) -> Vec<ProxyAction> {
+        if let Err(error) = self.check_limits(&request) {
+            return vec![ProxyAction::ToClient(error_line(Some(&request.id), &error))];
         }
         match &mut self.link {
-            Link::Up => vec![self.send(request)],
-            Link::Closing(held) | Link::Waiting(held) => {
-                held.push(request);
+            UpstreamLink::Up => vec![self.send(request)],
+            UpstreamLink::Closing(queued) | UpstreamLink::Waiting(queued) => {
+                queued.push(request);
                 Vec::new()
             }
         }
     }
 
     /// The bounds of stdio, and one for what waits: its lines are held in memory.
-    fn admit(&self, request: &Request) -> Result<(), ErrorData> {
-        let held = self.link.held();
-        if self.in_flight.contains_key(&request.id) || held.iter().any(|one| one.id == request.id) {
+    fn check_limits(&self, request: &ProxyRequest) -> Result<(), ErrorData> {
+        let queued = self.link.queued();
+        if self.in_flight.contains_key(&request.id) || queued.iter().any(|one| one.id == request.id)
+        {
             let text = "a request with this id is still in work; use another id";
             return Err(ErrorData::invalid_request(text, None));
         }
-        if self.in_flight.len() + held.len() >= MAX_IN_FLIGHT {
+        if self.in_flight.len() + queued.len() >= MAX_IN_FLIGHT {
             let text = format!("{MAX_IN_FLIGHT} requests are in work; wait for an answer");
             return Err(ErrorData::internal_error(text, None));
         }
-        let bytes: usize = held.iter().map(|one| one.line.len()).sum();
-        if !held.is_empty() && bytes + request.line.len() > MAX_LINE_BYTES {
+        let bytes: usize = queued.iter().map(|one| one.line.len()).sum();
+        if !queued.is_empty() && bytes + request.line.len() > MAX_LINE_BYTES {
             let text = format!("{bytes} bytes of requests wait for the server; wait for an answer");
             return Err(ErrorData::internal_error(text, None));
         }
         Ok(())
     }
 
-    fn send(&mut self, request: Request) -> Action {
-        let Request { id, wish, line } = request;
-        let noted = match wish {
-            Wish::Open => InFlight::Opening(line.clone()),
-            Wish::Unfollow(uri) => {
-                self.followed.remove(&Followed::Resource(uri));
-                InFlight::Client(Wish::Answer)
+    fn send(&mut self, request: ProxyRequest) -> ProxyAction {
+        let ProxyRequest { id, kind, line } = request;
+        let noted = match kind {
+            RequestKind::Initialize => PendingRequest::Opening(line.clone()),
+            RequestKind::Unsubscribe(uri) => {
+                self.subscriptions.remove(&Subscription::Resource(uri));
+                PendingRequest::Client(RequestKind::Other)
             }
-            Wish::Follow(_) | Wish::Answer => InFlight::Client(wish),
+            RequestKind::Subscribe(_) | RequestKind::Other => PendingRequest::Client(kind),
         };
         self.in_flight.insert(id, noted);
-        Action::ToServer(line)
+        ProxyAction::ToServer(line)
     }
 
-    fn heard_server(&mut self, line: ServerLine) -> Vec<Action> {
-        let (id, verdict, line) = match line {
-            ServerLine::Answer { id, verdict, line } => (id, verdict, line),
-            ServerLine::Other(line) => return vec![Action::ToClient(line)],
+    fn handle_server_line(&mut self, line: ServerLine) -> Vec<ProxyAction> {
+        let (id, status, line) = match line {
+            ServerLine::Response { id, status, line } => (id, status, line),
+            ServerLine::Other(line) => return vec![ProxyAction::ToClient(line)],
             ServerLine::Closing => {
-                if matches!(self.link, Link::Up) {
-                    self.link = Link::Closing(Vec::new());
+                if matches!(self.link, UpstreamLink::Up) {
+                    self.link = UpstreamLink::Closing(Vec::new());
                 }
                 return Vec::new();
             }
         };
-        match (self.in_flight.remove(&id), verdict) {
-            (Some(InFlight::Opening(line)), Verdict::Result) => {
-                self.opening = Opening::Answered(line);
+        match (self.in_flight.remove(&id), status) {
+            (Some(PendingRequest::Opening(line)), ResponseStatus::Result) => {
+                self.handshake = Handshake::Answered(line);
             }
-            (Some(InFlight::Client(Wish::Follow(followed))), Verdict::Result) => {
-                self.followed.insert(followed);
+            (
+                Some(PendingRequest::Client(RequestKind::Subscribe(subscriptions))),
+                ResponseStatus::Result,
+            ) => {
+                self.subscriptions.insert(subscriptions);
             }
-            (Some(InFlight::Replay(followed)), verdict) => {
+            (Some(PendingRequest::Replay(subscriptions)), status) => {
                 // A resource that the new server does not know is followed no more.
-                if let (Some(followed), Verdict::Error) = (followed, verdict) {
-                    self.followed.remove(&followed);
+                if let (Some(subscriptions), ResponseStatus::Error) = (subscriptions, status) {
+                    self.subscriptions.remove(&subscriptions);
                 }
                 return Vec::new();
             }
-            (Some(InFlight::Opening(_) | InFlight::Client(_)) | None, _) => {}
+            (Some(PendingRequest::Opening(_) | PendingRequest::Client(_)) | None, _) => {}
         }
-        vec![Action::ToClient(line)]
+        vec![ProxyAction::ToClient(line)]
     }
 
     /// The new connection hears what the old one knew, then what waits.
-    fn connected(&mut self) -> Vec<Action> {
-        let held = mem::replace(&mut self.link, Link::Up).into_held();
+    fn handle_connected(&mut self) -> Vec<ProxyAction> {
+        let queued = mem::replace(&mut self.link, UpstreamLink::Up).into_queued();
         let mut actions = self.replay();
-        actions.extend(held.into_iter().map(|request| self.send(request)));
+        actions.extend(queued.into_iter().map(|request| self.send(request)));
         actions
     }
 
-    fn replay(&mut self) -> Vec<Action> {
-        match self.opening.clone() {
-            Opening::None => Vec::new(),
-            Opening::Answered(line) => vec![self.replay_opening(&line)],
-            Opening::Complete(line) => {
-                let mut actions = vec![self.replay_opening(&line)];
+    fn replay(&mut self) -> Vec<ProxyAction> {
+        match self.handshake.clone() {
+            Handshake::None => Vec::new(),
+            Handshake::Answered(line) => vec![self.replay_handshake(&line)],
+            Handshake::Complete(line) => {
+                let mut actions = vec![self.replay_handshake(&line)];
                 let confirmed = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-                actions.push(Action::ToServer(confirmed.to_string().into_bytes()));
-                let followed: Vec<Followed> = self.followed.iter().cloned().collect();
-                actions.extend(followed.into_iter().map(|followed| self.replay_follow(followed)));
+                actions.push(ProxyAction::ToServer(confirmed.to_string().into_bytes()));
+                let subscriptions: Vec<Subscription> = self.subscriptions.iter().cloned().collect();
+                actions.extend(
+                    subscriptions
+                        .into_iter()
+                        .map(|subscriptions| self.replay_subscription(subscriptions)),
+                );
                 actions
             }
         }
     }
 
-    fn replay_opening(&mut self, line: &[u8]) -> Action {
-        let mut opening: Value = serde_json::from_slice(line).unwrap_or_default();
-        opening["id"] = json!(self.own_request(None));
-        Action::ToServer(opening.to_string().into_bytes())
+    fn replay_handshake(&mut self, line: &[u8]) -> ProxyAction {
+        let mut handshake: Value = serde_json::from_slice(line).unwrap_or_default();
+        handshake["id"] = json!(self.next_own_id(None));
+        ProxyAction::ToServer(handshake.to_string().into_bytes())
     }
 
-    fn replay_follow(&mut self, followed: Followed) -> Action {
-        let id = self.own_request(Some(followed.clone()));
-        let request = match followed {
-            Followed::List => json!({"jsonrpc": "2.0", "id": id, "method": "resources/list"}),
-            Followed::Resource(uri) => json!({
+    fn replay_subscription(&mut self, subscriptions: Subscription) -> ProxyAction {
+        let id = self.next_own_id(Some(subscriptions.clone()));
+        let request = match subscriptions {
+            Subscription::List => json!({"jsonrpc": "2.0", "id": id, "method": "resources/list"}),
+            Subscription::Resource(uri) => json!({
                 "jsonrpc": "2.0", "id": id, "method": "resources/subscribe", "params": {"uri": uri},
             }),
         };
-        Action::ToServer(request.to_string().into_bytes())
+        ProxyAction::ToServer(request.to_string().into_bytes())
     }
 
     /// An id that the client does not use; should it do so, it is refused as one in work.
-    fn own_request(&mut self, followed: Option<Followed>) -> RequestId {
-        self.own += 1;
-        let id = RequestId::String(format!("shellyard-proxy:{}", self.own).into());
-        self.in_flight.insert(id.clone(), InFlight::Replay(followed));
+    fn next_own_id(&mut self, subscriptions: Option<Subscription>) -> RequestId {
+        self.own_requests += 1;
+        let id = RequestId::String(format!("shellyard-proxy:{}", self.own_requests).into());
+        self.in_flight.insert(id.clone(), PendingRequest::Replay(subscriptions));
         id
     }
 
     /// Every call in flight is answered, and nothing else. An opening loses nothing by being asked
     /// again, so it waits.
-    fn lost(&mut self) -> Vec<Action> {
-        let later = mem::replace(&mut self.link, Link::Up).into_held();
-        let mut held = Vec::new();
+    fn handle_lost(&mut self) -> Vec<ProxyAction> {
+        let later = mem::replace(&mut self.link, UpstreamLink::Up).into_queued();
+        let mut queued = Vec::new();
         let mut actions = Vec::new();
         for (id, noted) in self.in_flight.drain() {
             match noted {
-                InFlight::Opening(line) => held.push(Request { id, wish: Wish::Open, line }),
-                InFlight::Client(_) => actions.push(Action::ToClient(lost_call(&id))),
-                InFlight::Replay(_) => {}
+                PendingRequest::Opening(line) => {
+                    queued.push(ProxyRequest { id, kind: RequestKind::Initialize, line })
+                }
+                PendingRequest::Client(_) => {
+                    actions.push(ProxyAction::ToClient(server_lost_error(&id)))
+                }
+                PendingRequest::Replay(_) => {}
             }
         }
-        held.extend(later);
-        self.link = Link::Waiting(held);
+        queued.extend(later);
+        self.link = UpstreamLink::Waiting(queued);
         actions
     }
 
-    fn hold_over(&mut self, why: &str) -> Vec<Action> {
-        let held = match &mut self.link {
+    fn refuse_queued(&mut self, why: &str) -> Vec<ProxyAction> {
+        let queued = match &mut self.link {
             // What is held then waits for the loss first.
-            Link::Up | Link::Closing(_) => return Vec::new(),
-            Link::Waiting(held) => mem::take(held),
+            UpstreamLink::Up | UpstreamLink::Closing(_) => return Vec::new(),
+            UpstreamLink::Waiting(queued) => mem::take(queued),
         };
-        let refuse = |request: Request| Action::ToClient(unreachable(&request.id, why));
-        held.into_iter().map(refuse).collect()
+        let refuse = |request: ProxyRequest| {
+            ProxyAction::ToClient(server_unreachable_error(&request.id, why))
+        };
+        queued.into_iter().map(refuse).collect()
     }
 }
 
 /// The code that SDKs of MCP have for a connection that was closed.
 const CONNECTION_CLOSED: ErrorCode = ErrorCode(-32000);
 
-fn lost_call(id: &RequestId) -> Vec<u8> {
+fn server_lost_error(id: &RequestId) -> Vec<u8> {
     let text = "the server was lost while this call was in flight, and a job that it had started \
                 ended with the server; check what it has done before running it again";
-    refusal(Some(id), &failure(text.to_owned(), "server_lost"))
+    error_line(Some(id), &connection_error(text.to_owned(), "server_lost"))
 }
 
-fn unreachable(id: &RequestId, why: &str) -> Vec<u8> {
-    refusal(Some(id), &failure(why.to_owned(), "server_unreachable"))
+fn server_unreachable_error(id: &RequestId, why: &str) -> Vec<u8> {
+    error_line(Some(id), &connection_error(why.to_owned(), "server_unreachable"))
 }
 
-fn failure(text: String, word: &str) -> ErrorData {
+fn connection_error(text: String, word: &str) -> ErrorData {
     ErrorData::new(CONNECTION_CLOSED, text, Some(json!({"code": word})))
 }
 
@@ -336,7 +354,7 @@ fn failure(text: String, word: &str) -> ErrorData {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ClientLine {
     /// It wants an answer.
-    Request(Request),
+    Request(ProxyRequest),
     /// The legacy opening is complete.
     Initialized(Vec<u8>),
     /// The answer to this request is not wanted any more.
@@ -349,28 +367,28 @@ pub(super) enum ClientLine {
 
 /// A request of the client.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Request {
+pub(super) struct ProxyRequest {
     pub(super) id: RequestId,
-    pub(super) wish: Wish,
+    pub(super) kind: RequestKind,
     pub(super) line: Vec<u8>,
 }
 
 /// What a request means for the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum RequestKind {
     /// The legacy opening.
-    Open,
+    Initialize,
     /// To hear of changes, as only legacy clients ask for it.
-    Follow(Followed),
+    Subscribe(Subscription),
     /// To hear of no more changes of this resource.
-    Unfollow(String),
+    Unsubscribe(String),
     /// Nothing that outlives its answer.
-    Answer,
+    Other,
 }
 
 /// What a legacy client hears of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Followed {
+pub(super) enum Subscription {
     /// Jobs that appear: whoever looked at the list hears of them.
     List,
     /// One resource.
@@ -381,7 +399,7 @@ pub(super) enum Followed {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ServerLine {
     /// The answer to a request.
-    Answer { id: RequestId, verdict: Verdict, line: Vec<u8> },
+    Response { id: RequestId, status: ResponseStatus, line: Vec<u8> },
     /// It takes no further work, and will be gone soon.
     Closing,
     /// A notification.
@@ -390,14 +408,14 @@ pub(super) enum ServerLine {
 
 /// How a request was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ResponseStatus {
     Result,
     Error,
 }
 
 /// The few fields that matter. All else is skipped over without being kept.
 #[derive(Deserialize)]
-struct Envelope {
+struct MessageHead {
     id: Option<RequestId>,
     method: Option<String>,
     error: Option<IgnoredAny>,
@@ -405,27 +423,29 @@ struct Envelope {
 
 impl ClientLine {
     /// What a line says; `None` where it says nothing.
-    pub(super) fn of(read: LineRead) -> Option<Self> {
+    pub(super) fn from_line(read: InputLine) -> Option<Self> {
         let said = match &read {
-            LineRead::Whole(line) => Self::of_content(content(line)),
-            LineRead::TooLong(_) => None,
+            InputLine::Whole(line) => Self::from_json(trim_line(line)),
+            InputLine::TooLong(_) => None,
         };
         said.or_else(|| match read.decode() {
-            Decoded::Faulty(error, id) => Some(Self::Faulty(refusal(id.as_ref(), &error))),
-            Decoded::Message(_) | Decoded::Nothing => None,
+            DecodedLine::Faulty(error, id) => Some(Self::Faulty(error_line(id.as_ref(), &error))),
+            DecodedLine::Message(_) | DecodedLine::Nothing => None,
         })
     }
 
-    fn of_content(line: &[u8]) -> Option<Self> {
-        let envelope: Envelope = serde_json::from_slice(line).ok()?;
+    fn from_json(line: &[u8]) -> Option<Self> {
+        let envelope: MessageHead = serde_json::from_slice(line).ok()?;
         let owned = || line.to_vec();
         Some(match (envelope.method, envelope.id) {
-            (Some(method), Some(id)) => {
-                Self::Request(Request { id, wish: Wish::of(&method, line), line: owned() })
-            }
+            (Some(method), Some(id)) => Self::Request(ProxyRequest {
+                id,
+                kind: RequestKind::from_line(&method, line),
+                line: owned(),
+            }),
             (Some(method), None) => match method.as_str() {
                 "notifications/initialized" | "initialized" => Self::Initialized(owned()),
-                "notifications/cancelled" => match cancelled(line) {
+                "notifications/cancelled" => match cancelled_id(line) {
                     Some(id) => Self::Cancelled { id, line: owned() },
                     None => Self::Other(owned()),
                 },
@@ -437,39 +457,42 @@ impl ClientLine {
     }
 }
 
-impl Wish {
-    fn of(method: &str, line: &[u8]) -> Self {
-        let uri = || field(line, "uri").and_then(|uri| Some(uri.as_str()?.to_owned()));
+impl RequestKind {
+    fn from_line(method: &str, line: &[u8]) -> Self {
+        let uri = || param(line, "uri").and_then(|uri| Some(uri.as_str()?.to_owned()));
         match method {
-            "initialize" => Self::Open,
-            "resources/list" => Self::Follow(Followed::List),
+            "initialize" => Self::Initialize,
+            "resources/list" => Self::Subscribe(Subscription::List),
             "resources/subscribe" => {
-                uri().map_or(Self::Answer, |uri| Self::Follow(Followed::Resource(uri)))
+                uri().map_or(Self::Other, |uri| Self::Subscribe(Subscription::Resource(uri)))
             }
-            "resources/unsubscribe" => uri().map_or(Self::Answer, Self::Unfollow),
-            _ => Self::Answer,
+            "resources/unsubscribe" => uri().map_or(Self::Other, Self::Unsubscribe),
+            _ => Self::Other,
         }
     }
 }
 
 impl ServerLine {
     /// What a line says; `None` where it says nothing that a client would understand.
-    pub(super) fn of(read: LineRead) -> Option<Self> {
+    pub(super) fn from_line(read: InputLine) -> Option<Self> {
         match read {
-            LineRead::Whole(line) => {
-                let envelope: Envelope = serde_json::from_slice(&line).ok()?;
-                let verdict =
-                    if envelope.error.is_some() { Verdict::Error } else { Verdict::Result };
+            InputLine::Whole(line) => {
+                let envelope: MessageHead = serde_json::from_slice(&line).ok()?;
+                let status = if envelope.error.is_some() {
+                    ResponseStatus::Error
+                } else {
+                    ResponseStatus::Result
+                };
                 Some(match (envelope.method.as_deref(), envelope.id) {
-                    (None, Some(id)) => Self::Answer { id, verdict, line },
-                    (Some(CLOSING), _) => Self::Closing,
+                    (None, Some(id)) => Self::Response { id, status, line },
+                    (Some(CLOSING_METHOD), _) => Self::Closing,
                     (Some(_), _) | (None, None) => Self::Other(line),
                 })
             }
-            LineRead::TooLong(ends) => {
+            InputLine::TooLong(ends) => {
                 let id = ends.id()?;
-                let line = refusal(Some(&id), &ErrorData::internal_error(TOO_LARGE, None));
-                Some(Self::Answer { id, verdict: Verdict::Error, line })
+                let line = error_line(Some(&id), &ErrorData::internal_error(TOO_LARGE, None));
+                Some(Self::Response { id, status: ResponseStatus::Error, line })
             }
         }
     }
@@ -478,17 +501,17 @@ impl ServerLine {
 const TOO_LARGE: &str = "the answer is too large to be passed on; ask for less of it";
 
 /// One of the params of a message.
-fn field(line: &[u8], name: &str) -> Option<Value> {
+fn param(line: &[u8], name: &str) -> Option<Value> {
     let mut message: Value = serde_json::from_slice(line).ok()?;
     Some(message.get_mut("params")?.get_mut(name)?.take())
 }
 
-fn cancelled(line: &[u8]) -> Option<RequestId> {
-    serde_json::from_value(field(line, "requestId")?).ok()
+fn cancelled_id(line: &[u8]) -> Option<RequestId> {
+    serde_json::from_value(param(line, "requestId")?).ok()
 }
 
 /// An error as a line.
-pub(super) fn refusal(id: Option<&RequestId>, error: &ErrorData) -> Vec<u8> {
+pub(super) fn error_line(id: Option<&RequestId>, error: &ErrorData) -> Vec<u8> {
     json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().into_bytes()
 }
 
@@ -500,28 +523,28 @@ mod tests {
 
     use super::*;
 
-    fn request(id: i64, method: &str) -> Request {
-        let wish = match method {
-            "initialize" => Wish::Open,
-            "resources/list" => Wish::Follow(Followed::List),
-            "resources/subscribe" => Wish::Follow(Followed::Resource("u".into())),
-            "resources/unsubscribe" => Wish::Unfollow("u".into()),
-            _ => Wish::Answer,
+    fn request(id: i64, method: &str) -> ProxyRequest {
+        let kind = match method {
+            "initialize" => RequestKind::Initialize,
+            "resources/list" => RequestKind::Subscribe(Subscription::List),
+            "resources/subscribe" => RequestKind::Subscribe(Subscription::Resource("u".into())),
+            "resources/unsubscribe" => RequestKind::Unsubscribe("u".into()),
+            _ => RequestKind::Other,
         };
         let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"x": "y"}});
-        Request { id: RequestId::Number(id), wish, line: line.to_string().into_bytes() }
+        ProxyRequest { id: RequestId::Number(id), kind, line: line.to_string().into_bytes() }
     }
 
     fn ask(id: i64, method: &str) -> Event {
         Event::Client(ClientLine::Request(request(id, method)))
     }
 
-    fn answer(id: &RequestId, verdict: Verdict) -> Event {
-        Event::Server(ServerLine::Answer { id: id.clone(), verdict, line: b"answer".to_vec() })
+    fn answer(id: &RequestId, status: ResponseStatus) -> Event {
+        Event::Server(ServerLine::Response { id: id.clone(), status, line: b"answer".to_vec() })
     }
 
     fn answered(id: i64) -> Event {
-        answer(&RequestId::Number(id), Verdict::Result)
+        answer(&RequestId::Number(id), ResponseStatus::Result)
     }
 
     fn initialized() -> Event {
@@ -532,13 +555,13 @@ mod tests {
         Event::Server(ServerLine::Closing)
     }
 
-    fn over() -> Event {
-        Event::HoldOver { why: "nobody is there".into() }
+    fn give_up() -> Event {
+        Event::GiveUp { why: "nobody is there".into() }
     }
 
     /// A session after these events, and what the last of them led to.
-    fn play(events: impl IntoIterator<Item = Event>) -> (Session, Vec<Action>) {
-        let mut session = Session::new();
+    fn play(events: impl IntoIterator<Item = Event>) -> (ProxySession, Vec<ProxyAction>) {
+        let mut session = ProxySession::new();
         let last = events.into_iter().fold(Vec::new(), |_, event| session.apply(event));
         (session, last)
     }
@@ -548,7 +571,7 @@ mod tests {
         vec![Event::Connected, ask(1, "initialize"), answered(1), initialized()]
     }
 
-    fn shown(actions: &[Action]) -> Vec<String> {
+    fn render(actions: &[ProxyAction]) -> Vec<String> {
         let text = |line: &[u8]| match serde_json::from_slice::<Value>(line) {
             Ok(message) if message.get("error").is_some() => {
                 format!("{} {}", message["id"], message["error"]["data"]["code"])
@@ -556,16 +579,16 @@ mod tests {
             Ok(message) => format!("{} {}", message["id"], message["method"]),
             Err(_) => String::from_utf8_lossy(line).into_owned(),
         };
-        let one = |action: &Action| match action {
-            Action::ToServer(line) => format!("> {}", text(line)).replace('"', ""),
-            Action::ToClient(line) => format!("< {}", text(line)).replace('"', ""),
+        let one = |action: &ProxyAction| match action {
+            ProxyAction::ToServer(line) => format!("> {}", text(line)).replace('"', ""),
+            ProxyAction::ToClient(line) => format!("< {}", text(line)).replace('"', ""),
         };
         actions.iter().map(one).collect()
     }
 
     #[track_caller]
     fn check(events: impl IntoIterator<Item = Event>, expected: &[&str]) {
-        assert_eq!(shown(&play(events).1), expected);
+        assert_eq!(render(&play(events).1), expected);
     }
 
     #[test]
@@ -599,8 +622,8 @@ mod tests {
             events.clone(),
             &["> shellyard-proxy:1 initialize", "> null notifications/initialized", "> 2 a"],
         );
-        let own = RequestId::String("shellyard-proxy:1".into());
-        events.push(answer(&own, Verdict::Result));
+        let own_requests = RequestId::String("shellyard-proxy:1".into());
+        events.push(answer(&own_requests, ResponseStatus::Result));
         check(events.clone(), &[]);
         // Also the next one.
         events.extend([answered(2), Event::Lost, Event::Connected]);
@@ -612,7 +635,7 @@ mod tests {
         let mut events = opened();
         events.extend([Event::Lost, Event::Connected]);
         let (_, actions) = play(events);
-        let Action::ToServer(line) = &actions[0] else { panic!("{actions:?}") };
+        let ProxyAction::ToServer(line) = &actions[0] else { panic!("{actions:?}") };
         let replayed: Value = serde_json::from_slice(line).unwrap();
         let mut original: Value = serde_json::from_slice(&request(1, "initialize").line).unwrap();
         original["id"] = json!("shellyard-proxy:1");
@@ -648,7 +671,7 @@ mod tests {
 
     #[test]
     fn an_opening_that_failed_is_not_replayed() {
-        let failed = answer(&RequestId::Number(1), Verdict::Error);
+        let failed = answer(&RequestId::Number(1), ResponseStatus::Error);
         check([Event::Connected, ask(1, "initialize"), failed, Event::Lost, Event::Connected], &[]);
     }
 
@@ -668,8 +691,8 @@ mod tests {
         );
         // A server that does not know it is not asked again.
         let unknown = RequestId::String("shellyard-proxy:3".into());
-        events.extend([answer(&unknown, Verdict::Error), Event::Lost, Event::Connected]);
-        assert_eq!(shown(&play(events).1).len(), 3);
+        events.extend([answer(&unknown, ResponseStatus::Error), Event::Lost, Event::Connected]);
+        assert_eq!(render(&play(events).1).len(), 3);
     }
 
     #[test]
@@ -682,11 +705,11 @@ mod tests {
             Event::Lost,
             Event::Connected,
         ]);
-        assert_eq!(shown(&play(dropped).1).len(), 2);
+        assert_eq!(render(&play(dropped).1).len(), 2);
         let mut refused = opened();
-        let no = answer(&RequestId::Number(2), Verdict::Error);
+        let no = answer(&RequestId::Number(2), ResponseStatus::Error);
         refused.extend([ask(2, "resources/subscribe"), no, Event::Lost, Event::Connected]);
-        assert_eq!(shown(&play(refused).1).len(), 2);
+        assert_eq!(render(&play(refused).1).len(), 2);
     }
 
     #[test]
@@ -695,7 +718,7 @@ mod tests {
         check(events.clone(), &[]);
         events.push(ask(2, "b"));
         check(events.clone(), &[]);
-        events.push(over());
+        events.push(give_up());
         check(events.clone(), &[]);
         events.push(answered(1));
         check(events.clone(), &["< answer"]);
@@ -722,15 +745,15 @@ mod tests {
     #[test]
     fn who_has_waited_long_enough_hears_why() {
         check(
-            [ask(1, "a"), ask(2, "b"), over()],
+            [ask(1, "a"), ask(2, "b"), give_up()],
             &["< 1 server_unreachable", "< 2 server_unreachable"],
         );
-        let (mut session, actions) = play([ask(3, "c"), over()]);
-        assert!(!session.has_waiting());
-        let Action::ToClient(line) = &actions[0] else { panic!("{actions:?}") };
+        let (mut session, actions) = play([ask(3, "c"), give_up()]);
+        assert!(!session.has_queued());
+        let ProxyAction::ToClient(line) = &actions[0] else { panic!("{actions:?}") };
         assert!(String::from_utf8_lossy(line).contains("nobody is there"));
         session.apply(Event::Connected);
-        assert_eq!(shown(&session.apply(ask(4, "d"))), ["> 4 d"]);
+        assert_eq!(render(&session.apply(ask(4, "d"))), ["> 4 d"]);
     }
 
     #[test]
@@ -751,8 +774,8 @@ mod tests {
             let mut events = first.clone();
             events.extend([ask(1, "a"), ask(1, "b")]);
             let (session, actions) = play(events);
-            assert_eq!(shown(&actions), ["< 1 null"]);
-            assert!(session.has_in_flight() || session.has_waiting());
+            assert_eq!(render(&actions), ["< 1 null"]);
+            assert!(session.has_in_flight() || session.has_queued());
         }
     }
 
@@ -764,7 +787,7 @@ mod tests {
             events.extend((0..most).map(|id| ask(id, "a")));
             let (mut session, _) = play(events);
             let refused = session.apply(ask(most, "a"));
-            assert!(matches!(&refused[..], [Action::ToClient(_)]), "{refused:?}");
+            assert!(matches!(&refused[..], [ProxyAction::ToClient(_)]), "{refused:?}");
         }
     }
 
@@ -772,7 +795,7 @@ mod tests {
     fn the_bytes_that_wait_are_bounded() {
         let large = |id| {
             let line = vec![b'x'; MAX_LINE_BYTES / 2 + 1];
-            Event::Client(ClientLine::Request(Request { line, ..request(id, "a") }))
+            Event::Client(ClientLine::Request(ProxyRequest { line, ..request(id, "a") }))
         };
         check([large(1)], &[]);
         check([large(1), large(2)], &["< 2 null"]);
@@ -786,19 +809,19 @@ mod tests {
             "resources/subscribe",
             "resources/unsubscribe",
         ]);
-        let verdict = prop::sample::select(vec![Verdict::Result, Verdict::Error]);
+        let status = prop::sample::select(vec![ResponseStatus::Result, ResponseStatus::Error]);
         prop_oneof![
             4 => (0..6_i64, method).prop_map(|(id, method)| ask(id, method)),
-            4 => (0..6_i64, verdict.clone())
-                .prop_map(|(id, verdict)| answer(&RequestId::Number(id), verdict)),
-            2 => (1..6_u64, verdict).prop_map(|(n, verdict)| {
-                answer(&RequestId::String(format!("shellyard-proxy:{n}").into()), verdict)
+            4 => (0..6_i64, status.clone())
+                .prop_map(|(id, status)| answer(&RequestId::Number(id), status)),
+            2 => (1..6_u64, status).prop_map(|(n, status)| {
+                answer(&RequestId::String(format!("shellyard-proxy:{n}").into()), status)
             }),
             1 => Just(initialized()),
             2 => Just(Event::Connected),
             1 => Just(closing()),
             2 => Just(Event::Lost),
-            1 => Just(over()),
+            1 => Just(give_up()),
         ]
     }
 
@@ -807,27 +830,27 @@ mod tests {
         /// and nobody else's answer reaches the client.
         #[test]
         fn every_request_is_answered_exactly_once(events in prop::collection::vec(any_event(), 0..60)) {
-            let mut session = Session::new();
+            let mut session = ProxySession::new();
             let mut owed = 0_i64;
             for event in events {
                 // A real server answers nobody without a connection, and only what is in flight.
                 let is_said = match &event {
-                    Event::Server(ServerLine::Answer { id, .. }) => session.in_flight.contains_key(id),
+                    Event::Server(ServerLine::Response { id, .. }) => session.in_flight.contains_key(id),
                     Event::Client(_) | Event::Server(_) | Event::Connected | Event::Lost
-                    | Event::HoldOver { .. } => true,
+                    | Event::GiveUp { .. } => true,
                 };
                 if !is_said {
                     continue;
                 }
                 let is_request = matches!(event, Event::Client(ClientLine::Request(_)));
                 let actions = session.apply(event);
-                let told = actions.iter().filter(|action| matches!(action, Action::ToClient(_))).count();
+                let told = actions.iter().filter(|action| matches!(action, ProxyAction::ToClient(_))).count();
                 owed += i64::from(is_request) - i64::try_from(told).unwrap();
                 prop_assert!(owed >= 0);
             }
             session.apply(Event::Connected);
             let lost = session.apply(Event::Lost).len();
-            let left = session.apply(over()).len();
+            let left = session.apply(give_up()).len();
             prop_assert_eq!(owed, i64::try_from(lost + left).unwrap());
         }
     }
@@ -837,13 +860,13 @@ mod tests {
 mod message_tests {
     use super::*;
 
-    fn said(line: &str) -> Option<ClientLine> {
-        ClientLine::of(LineRead::Whole(line.as_bytes().to_vec()))
+    fn client_line(line: &str) -> Option<ClientLine> {
+        ClientLine::from_line(InputLine::Whole(line.as_bytes().to_vec()))
     }
 
-    fn wish(line: &str) -> Wish {
-        match said(line) {
-            Some(ClientLine::Request(request)) => request.wish,
+    fn kind(line: &str) -> RequestKind {
+        match client_line(line) {
+            Some(ClientLine::Request(request)) => request.kind,
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -852,33 +875,33 @@ mod message_tests {
     fn requests_are_told_apart_by_what_outlives_them() {
         let uri = || "shellyard://jobs/1/output".to_owned();
         for (line, expected) in [
-            (r#"{"id":1,"method":"initialize","params":{}}"#, Wish::Open),
-            (r#"{"id":"a","method":"tools/call","params":{"uri":"x"}}"#, Wish::Answer),
-            (r#"{"id":1,"method":"resources/list"}"#, Wish::Follow(Followed::List)),
+            (r#"{"id":1,"method":"initialize","params":{}}"#, RequestKind::Initialize),
+            (r#"{"id":"a","method":"tools/call","params":{"uri":"x"}}"#, RequestKind::Other),
+            (r#"{"id":1,"method":"resources/list"}"#, RequestKind::Subscribe(Subscription::List)),
             (
                 r#"{"method":"resources/subscribe","params":{"uri":"shellyard://jobs/1/output"},"id":1}"#,
-                Wish::Follow(Followed::Resource(uri())),
+                RequestKind::Subscribe(Subscription::Resource(uri())),
             ),
             (
                 r#"{"id":1,"method":"resources/unsubscribe","params":{"uri":"shellyard://jobs/1/output"}}"#,
-                Wish::Unfollow(uri()),
+                RequestKind::Unsubscribe(uri()),
             ),
-            (r#"{"id":1,"method":"resources/subscribe","params":[]}"#, Wish::Answer),
+            (r#"{"id":1,"method":"resources/subscribe","params":[]}"#, RequestKind::Other),
         ] {
-            assert_eq!(wish(line), expected, "{line}");
+            assert_eq!(kind(line), expected, "{line}");
         }
     }
 
     #[test]
     fn what_is_no_message_is_answered_as_on_stdio() {
         for (line, code) in [("{bad", -32700), ("[]", -32600), (r#"{"id":{}}"#, -32600)] {
-            let Some(ClientLine::Faulty(answer)) = said(line) else { panic!("{line}") };
+            let Some(ClientLine::Faulty(answer)) = client_line(line) else { panic!("{line}") };
             let answer: Value = serde_json::from_slice(&answer).unwrap();
             assert_eq!(answer["error"]["code"], code, "{line}");
             assert_eq!(answer.get("id"), Some(&Value::Null));
         }
         for line in ["", "  ", "# comment"] {
-            assert_eq!(said(line), None, "{line:?}");
+            assert_eq!(client_line(line), None, "{line:?}");
         }
     }
 
@@ -886,23 +909,23 @@ mod message_tests {
     fn a_message_is_carried_without_what_stands_around_it() {
         let line = r#"{"method":"x"}"#;
         let carried = Some(ClientLine::Other(line.as_bytes().to_vec()));
-        assert_eq!(said(&format!("\u{feff} {line}\r")), carried);
+        assert_eq!(client_line(&format!("\u{feff} {line}\r")), carried);
     }
 
     #[test]
     fn the_news_of_the_end_is_for_the_proxy_alone() {
-        let line = |method: &str| LineRead::Whole(json!({"method": method}).to_string().into());
-        assert_eq!(ServerLine::of(line(CLOSING)), Some(ServerLine::Closing));
-        let other = ServerLine::of(line("notifications/message"));
+        let line = |method: &str| InputLine::Whole(json!({"method": method}).to_string().into());
+        assert_eq!(ServerLine::from_line(line(CLOSING_METHOD)), Some(ServerLine::Closing));
+        let other = ServerLine::from_line(line("notifications/message"));
         assert!(matches!(other, Some(ServerLine::Other(_))), "{other:?}");
     }
 
     #[test]
     fn a_cancellation_names_its_request() {
         let line = r#"{"method":"notifications/cancelled","params":{"requestId":7}}"#;
-        let Some(ClientLine::Cancelled { id, .. }) = said(line) else { panic!() };
+        let Some(ClientLine::Cancelled { id, .. }) = client_line(line) else { panic!() };
         assert_eq!(id, RequestId::Number(7));
         let nothing = r#"{"method":"notifications/cancelled"}"#;
-        assert!(matches!(said(nothing), Some(ClientLine::Other(_))));
+        assert!(matches!(client_line(nothing), Some(ClientLine::Other(_))));
     }
 }

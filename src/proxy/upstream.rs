@@ -12,9 +12,9 @@ use thiserror::Error;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-use crate::client::{Client, ClientError, Upgraded};
-use crate::lines::PROTOCOL;
-use crate::private_files::{Links, PrivateDirError, explain_link, make_private_dir};
+use crate::client::{ClientError, ServerClient, UpgradedStream};
+use crate::lines::UPGRADE_PROTOCOL;
+use crate::private_files::{PrivateDirError, Symlinks, ensure_private_dir, explain_symlink_error};
 use crate::process::{DetachedLaunch, DetachedSpawner};
 use crate::telemetry::events;
 
@@ -32,7 +32,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Upstream {
     /// Who asks it.
-    pub client: Client,
+    pub client: ServerClient,
     /// How it is started where nobody listens; `None` = that is not ours to do.
     pub launch: Option<ServerLaunch>,
 }
@@ -43,15 +43,15 @@ pub(super) enum OpenError {
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error(transparent)]
-    Start(#[from] StartError),
+    Start(#[from] ServerStartError),
     /// Nobody is there, and nobody wanted a start.
     #[error("no server runs; the next call starts one")]
-    NotWanted,
+    NotRequested,
 }
 
 /// Whether anybody waits for the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Demand {
+pub(super) enum ServerDemand {
     /// A server that was stopped is left alone.
     Idle,
     /// A request does.
@@ -60,7 +60,7 @@ pub(super) enum Demand {
 
 /// Whether the next attempt may go better by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hope {
+pub(super) enum RetryOutlook {
     /// The next attempt will start a server for whoever waits.
     Start,
     /// A restart ends that way: it is worth waiting for.
@@ -70,25 +70,29 @@ pub(super) enum Hope {
 }
 
 impl OpenError {
-    pub(super) fn hope(&self) -> Hope {
+    pub(super) fn outlook(&self) -> RetryOutlook {
         match self {
-            Self::NotWanted => Hope::Start,
-            Self::Client(error) | Self::Start(StartError::Client(error)) if error.is_passing() => {
-                Hope::Soon
+            Self::NotRequested => RetryOutlook::Start,
+            Self::Client(error) | Self::Start(ServerStartError::Client(error))
+                if error.is_transient() =>
+            {
+                RetryOutlook::Soon
             }
-            Self::Client(_) | Self::Start(_) => Hope::None,
+            Self::Client(_) | Self::Start(_) => RetryOutlook::None,
         }
     }
 }
 
 impl Upstream {
     /// Reaches the server; starts it where that was asked for and somebody waits.
-    pub(super) async fn open(&self, demand: Demand) -> Result<Upgraded, OpenError> {
-        match (self.client.upgrade(PROTOCOL).await, &self.launch, demand) {
-            (Err(ClientError::Nobody { .. }), Some(launch), Demand::Waiting) => {
+    pub(super) async fn open(&self, demand: ServerDemand) -> Result<UpgradedStream, OpenError> {
+        match (self.client.upgrade(UPGRADE_PROTOCOL).await, &self.launch, demand) {
+            (Err(ClientError::Nobody { .. }), Some(launch), ServerDemand::Waiting) => {
                 Ok(launch.start_and_reach(&self.client).await?)
             }
-            (Err(ClientError::Nobody { .. }), Some(_), Demand::Idle) => Err(OpenError::NotWanted),
+            (Err(ClientError::Nobody { .. }), Some(_), ServerDemand::Idle) => {
+                Err(OpenError::NotRequested)
+            }
             (reached, _, _) => Ok(reached?),
         }
     }
@@ -107,9 +111,9 @@ pub(super) const fn pause_after(lived: Duration) -> Duration {
 
 /// How long to wait before the next attempt.
 #[derive(Debug)]
-pub(super) struct Pauses(Duration);
+pub(super) struct RetryPauses(Duration);
 
-impl Pauses {
+impl RetryPauses {
     pub(super) const fn new() -> Self {
         Self(FIRST_PAUSE)
     }
@@ -124,10 +128,10 @@ impl Pauses {
 // Starts a server on demand: one, however many proxies want it.
 
 /// What a server gets from its start until it answers.
-const START_TIME: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Between two looks at whether it answers.
-const LOOK_PAUSE: Duration = Duration::from_millis(25);
+const POLL_PAUSE: Duration = Duration::from_millis(25);
 
 /// A log that is longer than this makes room for a new one at the next start.
 const MAX_LOG_BYTES: u64 = 8 * 1024 * 1024;
@@ -152,7 +156,7 @@ pub struct ServerLaunch {
 
 /// Why a server could not be started on demand.
 #[derive(Debug, Error)]
-pub enum StartError {
+pub enum ServerStartError {
     /// The data directory cannot be used.
     #[error("cannot start a server: `{}` cannot be used; give a directory with --data-dir", .path.display())]
     DataDir {
@@ -193,70 +197,73 @@ pub enum StartError {
 impl ServerLaunch {
     /// Starts the server unless another proxy has done so meanwhile, and waits until it answers.
     /// It stays when we end.
-    pub(super) async fn start_and_reach(&self, client: &Client) -> Result<Upgraded, StartError> {
+    pub(super) async fn start_and_reach(
+        &self,
+        client: &ServerClient,
+    ) -> Result<UpgradedStream, ServerStartError> {
         let _only_one = self.lock().await?;
-        match client.upgrade(PROTOCOL).await {
+        match client.upgrade(UPGRADE_PROTOCOL).await {
             Err(ClientError::Nobody { .. }) => {}
-            reached => return reached.map_err(StartError::Client),
+            reached => return reached.map_err(ServerStartError::Client),
         }
-        let log = Log::open(self.data_dir.join("server.log"))?;
+        let log = ServerLog::open(self.data_dir.join("server.log"))?;
         let launch = DetachedLaunch {
             program: &self.program,
             args: &self.args,
             env: &self.env,
             output: &log.file,
         };
-        let mut server = self.starter.start(&launch).map_err(StartError::Spawn)?;
+        let mut server = self.starter.start(&launch).map_err(ServerStartError::Spawn)?;
         events::server_started_on_demand(server.pid(), &log.path);
-        let deadline = Instant::now() + START_TIME;
+        let deadline = Instant::now() + START_TIMEOUT;
         while Instant::now() < deadline {
-            match client.upgrade(PROTOCOL).await {
+            match client.upgrade(UPGRADE_PROTOCOL).await {
                 // It is not ready yet, or it ended over a mistake that its log tells.
-                Err(error) if error.is_passing() => {}
-                reached => return reached.map_err(StartError::Client),
+                Err(error) if error.is_transient() => {}
+                reached => return reached.map_err(ServerStartError::Client),
             }
-            if server.try_reap().map_err(StartError::Spawn)? {
-                return Err(StartError::Ended { said: log.end(), log: log.path });
+            if server.try_reap().map_err(ServerStartError::Spawn)? {
+                return Err(ServerStartError::Ended { said: log.last_lines(), log: log.path });
             }
-            sleep(LOOK_PAUSE).await;
+            sleep(POLL_PAUSE).await;
         }
         let target = client.target().to_string();
-        Err(StartError::Silent { target, said: log.end(), log: log.path })
+        Err(ServerStartError::Silent { target, said: log.last_lines(), log: log.path })
     }
 
     /// Waits until no other proxy is starting a server. Held until it is dropped.
-    async fn lock(&self) -> Result<File, StartError> {
+    async fn lock(&self) -> Result<File, ServerStartError> {
         let path = self.data_dir.join("server.lock");
-        let failed = |source| StartError::DataDir { path: path.clone(), source };
-        make_private_dir(&self.data_dir)?;
-        let file = private(&path).map_err(failed)?;
+        let failed = |source| ServerStartError::DataDir { path: path.clone(), source };
+        ensure_private_dir(&self.data_dir)?;
+        let file = open_private(&path).map_err(failed)?;
         let locked = spawn_blocking(move || file.lock().map(|()| file));
         locked.await.map_err(io::Error::other).flatten().map_err(failed)
     }
 }
 
 /// What a server says, from one start on.
-struct Log {
+struct ServerLog {
     path: PathBuf,
     file: File,
     start: u64,
 }
 
-impl Log {
-    fn open(path: PathBuf) -> Result<Self, StartError> {
-        let failed = |source| StartError::DataDir { path: path.clone(), source };
-        if Links::Refuse.metadata(&path).is_ok_and(|log| log.len() > MAX_LOG_BYTES) {
+impl ServerLog {
+    fn open(path: PathBuf) -> Result<Self, ServerStartError> {
+        let failed = |source| ServerStartError::DataDir { path: path.clone(), source };
+        if Symlinks::Refuse.metadata(&path).is_ok_and(|log| log.len() > MAX_LOG_BYTES) {
             fs::rename(&path, path.with_extension("log.1")).map_err(failed)?;
         }
-        let file = private(&path).map_err(failed)?;
+        let file = open_private(&path).map_err(failed)?;
         let start = file.metadata().map_err(failed)?.len();
         Ok(Self { path, file, start })
     }
 
     /// The last lines since the start.
-    fn end(&self) -> String {
+    fn last_lines(&self) -> String {
         let read = || {
-            let mut file = Links::Refuse.options().read(true).open(&self.path)?;
+            let mut file = Symlinks::Refuse.options().read(true).open(&self.path)?;
             let from = self.start.max(file.metadata()?.len().saturating_sub(QUOTED_BYTES));
             file.seek(SeekFrom::Start(from))?;
             let mut bytes = Vec::new();
@@ -268,9 +275,9 @@ impl Log {
 }
 
 /// Opens a file of ours for appending.
-fn private(path: &std::path::Path) -> io::Result<File> {
-    let mut options = Links::Refuse.options();
-    options.create(true).append(true).mode(0o600).open(path).map_err(explain_link)
+fn open_private(path: &std::path::Path) -> io::Result<File> {
+    let mut options = Symlinks::Refuse.options();
+    options.create(true).append(true).mode(0o600).open(path).map_err(explain_symlink_error)
 }
 
 #[cfg(test)]
@@ -282,21 +289,21 @@ mod tests {
         let source = || io::ErrorKind::Other.into();
         let passing = || ClientError::Connect { target: "t".into(), source: source() };
         let lasting = || ClientError::Tls { target: "t".into(), source: source() };
-        for (error, hope) in [
-            (OpenError::Client(passing()), Hope::Soon),
-            (OpenError::Start(StartError::Client(passing())), Hope::Soon),
-            (OpenError::Client(lasting()), Hope::None),
-            (OpenError::Start(StartError::Client(lasting())), Hope::None),
-            (OpenError::Start(StartError::Spawn(source())), Hope::None),
-            (OpenError::NotWanted, Hope::Start),
+        for (error, outlook) in [
+            (OpenError::Client(passing()), RetryOutlook::Soon),
+            (OpenError::Start(ServerStartError::Client(passing())), RetryOutlook::Soon),
+            (OpenError::Client(lasting()), RetryOutlook::None),
+            (OpenError::Start(ServerStartError::Client(lasting())), RetryOutlook::None),
+            (OpenError::Start(ServerStartError::Spawn(source())), RetryOutlook::None),
+            (OpenError::NotRequested, RetryOutlook::Start),
         ] {
-            assert_eq!(error.hope(), hope, "{error:?}");
+            assert_eq!(error.outlook(), outlook, "{error:?}");
         }
     }
 
     #[test]
     fn pauses_grow_to_a_bound() {
-        let mut pauses = Pauses::new();
+        let mut pauses = RetryPauses::new();
         let given: Vec<Duration> = (0..8).map(|_| pauses.next()).collect();
         assert_eq!(given[0], FIRST_PAUSE);
         assert!(given.is_sorted() && given[7] == LONGEST_PAUSE, "{given:?}");

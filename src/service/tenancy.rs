@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::block_in_place;
 use crate::bounded_read::read_text;
 use crate::ids::{JobId, JobNumber, TenantId};
-use crate::private_files::Links;
+use crate::private_files::Symlinks;
 use crate::telemetry::events;
 
 /// Numbers that are set aside at once, so that the file is rarely written. After a crash those
@@ -160,7 +160,7 @@ fn keep_text(path: &Path, text: &str) {
 }
 
 fn read(path: &Path) -> Vec<(TenantId, u64)> {
-    let text = match read_text(path, Links::Refuse) {
+    let text = match read_text(path, Symlinks::Refuse) {
         Ok(text) => text,
         Err(error) if error.is_missing() => return Vec::new(),
         Err(error) => {

@@ -19,8 +19,8 @@ use futures_util::stream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 
-use super::negotiation::{Coding, Encoder, Plan, Tag, plan};
-use super::request::{Api, ApiError, Params, json, operator};
+use super::negotiation::{Coding, ContentTag, Encoder, ResponsePlan, plan_response};
+use super::request::{ApiError, ApiState, QueryParams, json_response, require_operator};
 use crate::ids::{JobId, TenantId};
 use crate::mcp::JobState;
 use crate::service::{CallerIdentity, ContentKind, JobOutput, RawReader, TenantClient};
@@ -30,7 +30,7 @@ use crate::telemetry::events;
 const DEFAULT_LIMIT: usize = 20;
 const MAX_LIMIT: usize = 200;
 
-const STATES: [(&str, Option<JobState>); 5] = [
+const STATE_VALUES: [(&str, Option<JobState>); 5] = [
     ("queued", Some(JobState::Queued)),
     ("running", Some(JobState::Running)),
     ("stopping", Some(JobState::Stopping)),
@@ -40,80 +40,86 @@ const STATES: [(&str, Option<JobState>); 5] = [
 
 /// Whose jobs are asked for.
 #[derive(Debug, Clone, Copy)]
-enum Whose {
+enum JobScope {
     Own,
     All,
 }
 
 /// Whose jobs a caller sees: its own tenant's, or, for an operator, those of the one it names.
-pub(super) fn seen_as(
+pub(super) fn identity_for(
     caller: CallerIdentity,
-    params: &Params<'_>,
+    params: &QueryParams<'_>,
 ) -> Result<CallerIdentity, ApiError> {
     match params.value("tenant") {
         None => Ok(caller),
         Some(name) => {
-            operator(caller)?;
+            require_operator(caller)?;
             Ok(CallerIdentity { tenant: TenantId::parse(name)?, ..caller })
         }
     }
 }
 
 /// The newest jobs, newest first: the caller's own, or all for an operator.
-pub(super) async fn list(
-    State(api): State<Arc<Api>>,
+pub(super) async fn list_jobs(
+    State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<CallerIdentity>,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let params = Params::read(uri.query(), &["all", "limit", "state", "tenant"])?;
+    let params = QueryParams::parse(uri.query(), &["all", "limit", "state", "tenant"])?;
     let limit = params.count("limit", MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
-    let state = params.choice("state", &STATES)?.flatten();
-    match params.choice("all", &[("1", Whose::All), ("0", Whose::Own)])?.unwrap_or(Whose::Own) {
-        Whose::Own => Ok(json(&api.handler.jobs(seen_as(caller, &params)?, state, limit).await)),
-        Whose::All => {
-            operator(caller)?;
-            Ok(json(&api.handler.all_jobs(state, limit).await))
+    let state = params.choice("state", &STATE_VALUES)?.flatten();
+    match params
+        .choice("all", &[("1", JobScope::All), ("0", JobScope::Own)])?
+        .unwrap_or(JobScope::Own)
+    {
+        JobScope::Own => {
+            Ok(json_response(&api.handler.jobs(identity_for(caller, &params)?, state, limit).await))
+        }
+        JobScope::All => {
+            require_operator(caller)?;
+            Ok(json_response(&api.handler.all_jobs(state, limit).await))
         }
     }
 }
 
 /// How one job stands.
-pub(super) async fn show(
-    State(api): State<Arc<Api>>,
+pub(super) async fn show_job(
+    State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<CallerIdentity>,
     Path(job): Path<String>,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let params = Params::read(uri.query(), &["tenant"])?;
-    Ok(json(&api.handler.job(seen_as(caller, &params)?, job.parse()?).await?))
+    let params = QueryParams::parse(uri.query(), &["tenant"])?;
+    Ok(json_response(&api.handler.job(identity_for(caller, &params)?, job.parse()?).await?))
 }
 
-const STREAMS: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];
-const USES: [(&str, Use); 2] = [("1", Use::Download), ("0", Use::View)];
+const STREAM_VALUES: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];
+const DOWNLOAD_VALUES: [(&str, OutputUse); 2] =
+    [("1", OutputUse::Download), ("0", OutputUse::View)];
 
 /// Bytes of the job that could not be kept and so are not in the answer, where there are such.
 const DROPPED_BYTES: HeaderName = HeaderName::from_static("x-shellyard-dropped-bytes");
 
 /// What the client does with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Use {
+enum OutputUse {
     View,
     Download,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Wish {
+struct OutputRequest {
     job: JobId,
     stream: Option<Stream>,
-    purpose: Use,
+    purpose: OutputUse,
 }
 
-impl Wish {
-    fn read(client: &TenantClient, job: &str, params: &Params<'_>) -> Result<Self, ApiError> {
+impl OutputRequest {
+    fn read(client: &TenantClient, job: &str, params: &QueryParams<'_>) -> Result<Self, ApiError> {
         Ok(Self {
             job: client.job(job.parse()?),
-            stream: params.choice("stream", &STREAMS)?,
-            purpose: params.choice("download", &USES)?.unwrap_or(Use::View),
+            stream: params.choice("stream", &STREAM_VALUES)?,
+            purpose: params.choice("download", &DOWNLOAD_VALUES)?.unwrap_or(OutputUse::View),
         })
     }
 
@@ -129,46 +135,46 @@ impl Wish {
 
     /// A name for content that will never change: job, stream, length, and the server that
     /// counted them.
-    fn tag(&self, output: &JobOutput, server: u64) -> Option<Tag> {
+    fn tag(&self, output: &JobOutput, server: u64) -> Option<ContentTag> {
         let stream = self.stream.map_or("output", Stream::name);
         let tenant = self.job.tenant();
         let job = self.job;
         let name = format!("{server:x}-{tenant}-{job}-{stream}-{}", output.length());
-        output.is_complete().then(|| Tag::new(name))
+        output.is_complete().then(|| ContentTag::new(name))
     }
 }
 
 /// Sends what a job wrote.
-pub(super) async fn output(
-    State(api): State<Arc<Api>>,
+pub(super) async fn job_output(
+    State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<CallerIdentity>,
     Path(job): Path<String>,
     Parts { method, uri, headers, .. }: Parts,
 ) -> Result<Response, ApiError> {
-    let params = Params::read(uri.query(), &["stream", "download", "tenant"])?;
-    let client = api.service.tenant_client(seen_as(caller, &params)?, "api");
-    let wish = Wish::read(&client, &job, &params)?;
-    let output = client.output(wish.job, wish.stream).await?;
-    let tag = wish.tag(&output, api.server);
-    let plan = plan(&method, &headers, output.length(), tag.as_ref());
-    let reply = Reply { api: &api, wish, output, tag };
+    let params = QueryParams::parse(uri.query(), &["stream", "download", "tenant"])?;
+    let client = api.service.tenant_client(identity_for(caller, &params)?, "api");
+    let request = OutputRequest::read(&client, &job, &params)?;
+    let output = client.output(request.job, request.stream).await?;
+    let tag = request.tag(&output, api.server);
+    let plan = plan_response(&method, &headers, output.length(), tag.as_ref());
+    let response = OutputResponse { api: &api, request, output, tag };
     match plan {
-        Plan::Outside => Err(ApiError::Outside { length: reply.output.length() }),
-        Plan::NotModified(coding) => reply.not_modified(coding),
-        Plan::Whole(coding) => reply.whole(coding).await,
-        Plan::Part(range) => reply.part(range).await,
+        ResponsePlan::Outside => Err(ApiError::Outside { length: response.output.length() }),
+        ResponsePlan::NotModified(coding) => response.not_modified(coding),
+        ResponsePlan::Whole(coding) => response.whole(coding).await,
+        ResponsePlan::Part(range) => response.part(range).await,
     }
 }
 
 /// An answer in the making.
-struct Reply<'a> {
-    api: &'a Api,
-    wish: Wish,
+struct OutputResponse<'a> {
+    api: &'a ApiState,
+    request: OutputRequest,
     output: JobOutput,
-    tag: Option<Tag>,
+    tag: Option<ContentTag>,
 }
 
-impl Reply<'_> {
+impl OutputResponse<'_> {
     fn not_modified(&self, coding: Coding) -> Result<Response, ApiError> {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -184,15 +190,15 @@ impl Reply<'_> {
             Coding::Gzip | Coding::Zstd => Arc::clone(&self.api.encoders).try_acquire_owned().ok(),
         };
         let coding = if permit.is_some() { coding } else { Coding::Identity };
-        let (kind, mut sending) = self.open(0..length, coding).await?;
-        sending.permit = permit;
-        let mut response = Response::new(sending.into_body());
+        let (kind, mut body) = self.open(0..length, coding).await?;
+        body.permit = permit;
+        let mut response = Response::new(body.into_body());
         let headers = response.headers_mut();
         self.describe(headers, coding)?;
         self.describe_content(headers, kind)?;
         match coding {
-            Coding::Identity => set(headers, CONTENT_LENGTH, &length.to_string())?,
-            Coding::Gzip | Coding::Zstd => set(headers, CONTENT_ENCODING, coding.name())?,
+            Coding::Identity => set_header(headers, CONTENT_LENGTH, &length.to_string())?,
+            Coding::Gzip | Coding::Zstd => set_header(headers, CONTENT_ENCODING, coding.name())?,
         }
         Ok(response)
     }
@@ -201,14 +207,14 @@ impl Reply<'_> {
         let total = self.output.length();
         let length = range.end - range.start;
         let content_range = format!("bytes {}-{}/{total}", range.start, range.end - 1);
-        let (kind, sending) = self.open(range, Coding::Identity).await?;
-        let mut response = Response::new(sending.into_body());
+        let (kind, body) = self.open(range, Coding::Identity).await?;
+        let mut response = Response::new(body.into_body());
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;
         let headers = response.headers_mut();
         self.describe(headers, Coding::Identity)?;
         self.describe_content(headers, kind)?;
-        set(headers, CONTENT_RANGE, &content_range)?;
-        set(headers, CONTENT_LENGTH, &length.to_string())?;
+        set_header(headers, CONTENT_RANGE, &content_range)?;
+        set_header(headers, CONTENT_LENGTH, &length.to_string())?;
         Ok(response)
     }
 
@@ -217,8 +223,8 @@ impl Reply<'_> {
         &self,
         range: Range<u64>,
         coding: Coding,
-    ) -> Result<(ContentKind, Sending), ApiError> {
-        let job = self.wish.job;
+    ) -> Result<(ContentKind, OutputBody), ApiError> {
+        let job = self.request.job;
         let output = &self.output;
         let unreadable = |error: &io::Error| events::output_unreadable(job, error);
         let hole = output.first_hole(range.clone()).await.inspect_err(unreadable)?;
@@ -228,20 +234,20 @@ impl Reply<'_> {
         let kind = output.kind().await.inspect_err(unreadable)?;
         let blocks = output.read(range).await.inspect_err(unreadable)?;
         let encoder = Encoder::new(coding)?;
-        Ok((kind, Sending { job, blocks, encoder, permit: None }))
+        Ok((kind, OutputBody { job, blocks, encoder, permit: None }))
     }
 
     /// What holds for every answer about this output.
     fn describe(&self, headers: &mut HeaderMap, coding: Coding) -> Result<(), ApiError> {
-        set(headers, VARY, "accept-encoding")?;
+        set_header(headers, VARY, "accept-encoding")?;
         // A copy may be kept, but it has to be asked for again: jobs go on, and are freed.
-        set(headers, CACHE_CONTROL, "private, no-cache")?;
+        set_header(headers, CACHE_CONTROL, "private, no-cache")?;
         let dropped = self.output.dropped_bytes();
         if dropped > 0 {
-            set(headers, DROPPED_BYTES, &dropped.to_string())?;
+            set_header(headers, DROPPED_BYTES, &dropped.to_string())?;
         }
         match &self.tag {
-            Some(tag) => set(headers, ETAG, &tag.of(coding)),
+            Some(tag) => set_header(headers, ETAG, &tag.etag(coding)),
             None => Ok(()),
         }
     }
@@ -254,28 +260,32 @@ impl Reply<'_> {
             ContentKind::Known(mime) => mime,
             ContentKind::Bytes => "application/octet-stream",
         };
-        set(headers, CONTENT_TYPE, mime)?;
-        set(headers, ACCEPT_RANGES, "bytes")?;
-        set(headers, X_CONTENT_TYPE_OPTIONS, "nosniff")?;
-        set(headers, CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox")?;
-        match self.wish.purpose {
-            Use::View => Ok(()),
-            Use::Download => {
-                let name = self.wish.file_name(kind);
-                set(headers, CONTENT_DISPOSITION, &format!("attachment; filename=\"{name}\""))
+        set_header(headers, CONTENT_TYPE, mime)?;
+        set_header(headers, ACCEPT_RANGES, "bytes")?;
+        set_header(headers, X_CONTENT_TYPE_OPTIONS, "nosniff")?;
+        set_header(headers, CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox")?;
+        match self.request.purpose {
+            OutputUse::View => Ok(()),
+            OutputUse::Download => {
+                let name = self.request.file_name(kind);
+                set_header(
+                    headers,
+                    CONTENT_DISPOSITION,
+                    &format!("attachment; filename=\"{name}\""),
+                )
             }
         }
     }
 }
 
 /// None of our values has a character that a header cannot have.
-fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), ApiError> {
+fn set_header(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), ApiError> {
     headers.insert(name, HeaderValue::from_str(value).map_err(io::Error::other)?);
     Ok(())
 }
 
 /// Bytes on their way to a client.
-pub(super) struct Sending {
+pub(super) struct OutputBody {
     pub(super) job: JobId,
     pub(super) blocks: RawReader,
     pub(super) encoder: Encoder,
@@ -283,25 +293,25 @@ pub(super) struct Sending {
     pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Sending {
+impl OutputBody {
     /// The body. Nothing is read ahead and no thread is held between two blocks: a slow reader
     /// costs one block, and one that hangs up ends the reading. A read that fails breaks the
     /// connection, so that no client takes a part for the whole.
     pub(super) fn into_body(self) -> Body {
-        Body::from_stream(stream::try_unfold(self, next))
+        Body::from_stream(stream::try_unfold(self, next_chunk))
     }
 
     /// Reads and encodes the next bytes to send.
     async fn advance(mut self) -> io::Result<Option<(Bytes, Self)>> {
         while let Some(block) = self.blocks.next_block().await? {
-            let (ready, sending) = self.encode(move |encoder| encoder.push(block)).await?;
-            self = sending;
+            let (ready, body) = self.encode(move |encoder| encoder.push(block)).await?;
+            self = body;
             if !ready.is_empty() {
                 return Ok(Some((ready.into(), self)));
             }
         }
-        let (rest, sending) = self.encode(Encoder::finish).await?;
-        Ok((!rest.is_empty()).then_some((rest.into(), sending)))
+        let (rest, body) = self.encode(Encoder::finish).await?;
+        Ok((!rest.is_empty()).then_some((rest.into(), body)))
     }
 
     /// Uses the encoder, off the runtime where it compresses.
@@ -318,7 +328,7 @@ impl Sending {
     }
 }
 
-async fn next(sending: Sending) -> io::Result<Option<(Bytes, Sending)>> {
-    let job = sending.job;
-    sending.advance().await.inspect_err(|error| events::output_unreadable(job, error))
+async fn next_chunk(body: OutputBody) -> io::Result<Option<(Bytes, OutputBody)>> {
+    let job = body.job;
+    body.advance().await.inspect_err(|error| events::output_unreadable(job, error))
 }

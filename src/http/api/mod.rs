@@ -15,6 +15,6 @@ mod operator;
 mod request;
 mod routes;
 
-pub(super) use request::Api;
-pub use request::{Operations, Reloaded};
-pub(super) use routes::{lead, no_such_path};
+pub(super) use request::ApiState;
+pub use request::{ReloadedSettings, ServerControl};
+pub(super) use routes::{api_route, no_such_path};

@@ -12,7 +12,7 @@ use zstd::stream::write::Encoder as ZstdEncoder;
 
 /// What is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Plan {
+pub(super) enum ResponsePlan {
     /// That the client has it already, in this coding.
     NotModified(Coding),
     /// Everything, in this coding.
@@ -25,16 +25,16 @@ pub(super) enum Plan {
 
 /// The name of content that will never change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tag(String);
+pub(super) struct ContentTag(String);
 
-impl Tag {
+impl ContentTag {
     /// A tag of these characters, which must be fit for one.
     pub(super) const fn new(name: String) -> Self {
         Self(name)
     }
 
     /// The entity tag of one form of it: each coding has its own.
-    pub(super) fn of(&self, coding: Coding) -> String {
+    pub(super) fn etag(&self, coding: Coding) -> String {
         match coding {
             Coding::Identity => format!("\"{}\"", self.0),
             Coding::Gzip | Coding::Zstd => format!("\"{}-{}\"", self.0, coding.name()),
@@ -43,51 +43,61 @@ impl Tag {
 }
 
 /// What to send of `length` bytes; they have a tag once they are all there will ever be.
-pub(super) fn plan(method: &Method, headers: &HeaderMap, length: u64, tag: Option<&Tag>) -> Plan {
-    let coding = Coding::chosen(joined(headers, &ACCEPT_ENCODING).as_deref());
-    let asked = asked_of(method, headers, length, tag);
-    let form = if asked == Asked::Whole { coding } else { Coding::Identity };
+pub(super) fn plan_response(
+    method: &Method,
+    headers: &HeaderMap,
+    length: u64,
+    tag: Option<&ContentTag>,
+) -> ResponsePlan {
+    let coding = Coding::choose(joined_values(headers, &ACCEPT_ENCODING).as_deref());
+    let range = requested_range(method, headers, length, tag);
+    let form = if range == RequestedRange::Whole { coding } else { Coding::Identity };
     // Before the range, as RFC 9110 orders it (section 13.2.2).
-    if tag.is_some_and(|tag| is_known(headers, &tag.of(form))) {
-        return Plan::NotModified(form);
+    if tag.is_some_and(|tag| is_cached_by_client(headers, &tag.etag(form))) {
+        return ResponsePlan::NotModified(form);
     }
-    match asked {
-        Asked::Whole => Plan::Whole(coding),
-        Asked::Part(range) => Plan::Part(range),
-        Asked::Outside => Plan::Outside,
+    match range {
+        RequestedRange::Whole => ResponsePlan::Whole(coding),
+        RequestedRange::Part(range) => ResponsePlan::Part(range),
+        RequestedRange::Outside => ResponsePlan::Outside,
     }
 }
 
 /// The range that counts: only GET has one, and only while `If-Range` holds.
-fn asked_of(method: &Method, headers: &HeaderMap, length: u64, tag: Option<&Tag>) -> Asked {
-    let holds = match joined(headers, &IF_RANGE) {
+fn requested_range(
+    method: &Method,
+    headers: &HeaderMap,
+    length: u64,
+    tag: Option<&ContentTag>,
+) -> RequestedRange {
+    let holds = match joined_values(headers, &IF_RANGE) {
         None => true,
-        Some(wanted) => tag.is_some_and(|tag| tag.of(Coding::Identity) == wanted.trim()),
+        Some(wanted) => tag.is_some_and(|tag| tag.etag(Coding::Identity) == wanted.trim()),
     };
     if method == Method::GET && holds {
-        asked(joined(headers, &RANGE).as_deref(), length)
+        range(joined_values(headers, &RANGE).as_deref(), length)
     } else {
-        Asked::Whole
+        RequestedRange::Whole
     }
 }
 
 /// Whether `If-None-Match` names this tag. Weak tags will do there.
-fn is_known(headers: &HeaderMap, tag: &str) -> bool {
-    let known = joined(headers, &IF_NONE_MATCH).unwrap_or_default();
+fn is_cached_by_client(headers: &HeaderMap, tag: &str) -> bool {
+    let known = joined_values(headers, &IF_NONE_MATCH).unwrap_or_default();
     known.split(',').map(str::trim).any(|known| {
         known == "*" || known == tag || known.strip_prefix("W/").is_some_and(|weak| weak == tag)
     })
 }
 
 /// All values of a header, as one list.
-fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+fn joined_values(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let values: Vec<&str> =
         headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
     (!values.is_empty()).then(|| values.join(","))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum RequestedRange {
     /// Everything: no range was given, or one that is to be ignored.
     Whole,
     /// These bytes; never none.
@@ -99,35 +109,37 @@ pub(super) enum Asked {
 /// What a `Range` header asks for of `length` bytes. A header that makes no sense is ignored, as
 /// the RFC has it, and so are several ranges at once: their answer would be a format of its own
 /// that no client of a log needs.
-pub(super) fn asked(header: Option<&str>, length: u64) -> Asked {
-    let Some((first, last)) = header.and_then(positions) else { return Asked::Whole };
+pub(super) fn range(header: Option<&str>, length: u64) -> RequestedRange {
+    let Some((first, last)) = header.and_then(parse_positions) else {
+        return RequestedRange::Whole;
+    };
     match (first, last) {
-        (Some(first), Some(last)) if last < first => Asked::Whole,
-        (Some(first), _) if first >= length => Asked::Outside,
+        (Some(first), Some(last)) if last < first => RequestedRange::Whole,
+        (Some(first), _) if first >= length => RequestedRange::Outside,
         (Some(first), last) => {
             let end = last.map_or(length, |last| last.saturating_add(1).min(length));
-            Asked::Part(first..end)
+            RequestedRange::Part(first..end)
         }
-        (None, Some(0)) => Asked::Outside,
+        (None, Some(0)) => RequestedRange::Outside,
         // The last bytes of nothing are nothing, for which there is no range.
-        (None, Some(_)) if length == 0 => Asked::Whole,
-        (None, Some(suffix)) => Asked::Part(length.saturating_sub(suffix)..length),
-        (None, None) => Asked::Whole,
+        (None, Some(_)) if length == 0 => RequestedRange::Whole,
+        (None, Some(suffix)) => RequestedRange::Part(length.saturating_sub(suffix)..length),
+        (None, None) => RequestedRange::Whole,
     }
 }
 
 /// The two numbers of `bytes=a-b`, of which one may be missing.
-fn positions(header: &str) -> Option<(Option<u64>, Option<u64>)> {
+fn parse_positions(header: &str) -> Option<(Option<u64>, Option<u64>)> {
     let (unit, spec) = header.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
         return None;
     }
     let (first, last) = spec.trim().split_once('-')?;
-    Some((position(first)?, position(last)?))
+    Some((parse_position(first)?, parse_position(last)?))
 }
 
 /// A number, or none where nothing is written. One too large to count is as good as infinite.
-fn position(text: &str) -> Option<Option<u64>> {
+fn parse_position(text: &str) -> Option<Option<u64>> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     match text {
         "" => Some(None),
@@ -163,7 +175,7 @@ impl Coding {
 
     /// The coding that a client likes best. One that accepts none of them gets the bytes as
     /// they are: that is of more use than an error.
-    pub(super) fn chosen(accepted: Option<&str>) -> Self {
+    pub(super) fn choose(accepted: Option<&str>) -> Self {
         let Some(accepted) = accepted else { return Self::Identity };
         let mut best = (Self::Identity, 0);
         for coding in Self::ALL {
@@ -178,7 +190,7 @@ impl Coding {
     /// How much a client likes it, from 0 to 1000.
     fn weight(self, accepted: &str) -> u32 {
         let named = |name: &str| {
-            let mut entries = accepted.split(',').map(entry);
+            let mut entries = accepted.split(',').map(parse_coding);
             entries.find(|(coding, _)| coding.eq_ignore_ascii_case(name)).map(|(_, weight)| weight)
         };
         match self {
@@ -193,7 +205,7 @@ impl Coding {
 }
 
 /// One entry of `Accept-Encoding`: a name, and its weight in thousandths.
-fn entry(text: &str) -> (&str, u32) {
+fn parse_coding(text: &str) -> (&str, u32) {
     let (name, parameter) = text.split_once(';').unwrap_or((text, ""));
     let weight = match parameter.trim().split_once('=') {
         Some(("q" | "Q", weight)) => weight.trim().parse::<f64>().unwrap_or(0.0),
@@ -253,33 +265,37 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(pairs: &[(&'static str, &str)], tag: Option<&str>, expected: Plan) {
+    fn check(pairs: &[(&'static str, &str)], tag: Option<&str>, expected: ResponsePlan) {
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.append(*name, value.parse().unwrap());
         }
-        let tag = tag.map(|name| Tag::new(name.to_owned()));
-        let planned = plan(&Method::GET, &headers, 100, tag.as_ref());
+        let tag = tag.map(|name| ContentTag::new(name.to_owned()));
+        let planned = plan_response(&Method::GET, &headers, 100, tag.as_ref());
         assert_eq!(planned, expected, "{pairs:?}");
     }
 
     #[test]
     fn a_range_is_always_sent_as_it_is() {
-        check(&[("accept-encoding", "zstd")], None, Plan::Whole(Coding::Zstd));
-        check(&[("accept-encoding", "zstd"), ("range", "bytes=0-9")], None, Plan::Part(0..10));
+        check(&[("accept-encoding", "zstd")], None, ResponsePlan::Whole(Coding::Zstd));
+        check(
+            &[("accept-encoding", "zstd"), ("range", "bytes=0-9")],
+            None,
+            ResponsePlan::Part(0..10),
+        );
         check(
             &[("accept-encoding", "gzip"), ("range", "nonsense")],
             None,
-            Plan::Whole(Coding::Gzip),
+            ResponsePlan::Whole(Coding::Gzip),
         );
-        check(&[("range", "bytes=100-")], None, Plan::Outside);
+        check(&[("range", "bytes=100-")], None, ResponsePlan::Outside);
     }
 
     #[test]
     fn a_range_counts_only_while_the_content_is_the_same() {
-        let (range, part) = (("range", "bytes=0-9"), Plan::Part(0..10));
+        let (range, part) = (("range", "bytes=0-9"), ResponsePlan::Part(0..10));
         check(&[range, ("if-range", "\"t\"")], Some("t"), part);
-        let whole = Plan::Whole(Coding::Identity);
+        let whole = ResponsePlan::Whole(Coding::Identity);
         for other in ["\"u\"", "W/\"t\"", "\"t-zstd\"", "Sun, 15 Nov 2026 06:00:00 GMT"] {
             check(&[range, ("if-range", other)], Some("t"), whole.clone());
         }
@@ -288,24 +304,24 @@ mod tests {
 
     #[test]
     fn what_the_client_has_is_not_sent_again() {
-        let same = Plan::NotModified(Coding::Identity);
+        let same = ResponsePlan::NotModified(Coding::Identity);
         for known in ["\"t\"", "\"a\", W/\"t\"", "*"] {
             check(&[("if-none-match", known)], Some("t"), same.clone());
         }
         check(&[("if-none-match", "\"t\""), ("range", "bytes=0-9")], Some("t"), same);
-        check(&[("if-none-match", "\"u\"")], Some("t"), Plan::Whole(Coding::Identity));
-        check(&[("if-none-match", "*")], None, Plan::Whole(Coding::Identity));
+        check(&[("if-none-match", "\"u\"")], Some("t"), ResponsePlan::Whole(Coding::Identity));
+        check(&[("if-none-match", "*")], None, ResponsePlan::Whole(Coding::Identity));
         let zstd = ("accept-encoding", "zstd");
-        check(&[("if-none-match", "\"t\""), zstd], Some("t"), Plan::Whole(Coding::Zstd));
+        check(&[("if-none-match", "\"t\""), zstd], Some("t"), ResponsePlan::Whole(Coding::Zstd));
         let known = [("if-none-match", "\"t-zstd\""), zstd];
-        check(&known, Some("t"), Plan::NotModified(Coding::Zstd));
+        check(&known, Some("t"), ResponsePlan::NotModified(Coding::Zstd));
     }
 
     #[test]
     fn only_get_has_ranges() {
         let headers = HeaderMap::from_iter([(RANGE, "bytes=500-".parse().unwrap())]);
-        let planned = plan(&Method::HEAD, &headers, 100, None);
-        assert_eq!(planned, Plan::Whole(Coding::Identity));
+        let planned = plan_response(&Method::HEAD, &headers, 100, None);
+        assert_eq!(planned, ResponsePlan::Whole(Coding::Identity));
     }
 
     #[test]
@@ -326,9 +342,9 @@ mod tests {
             ("gzip;q=x", Coding::Identity),
             ("gzip;q=nan", Coding::Identity),
         ] {
-            assert_eq!(Coding::chosen(Some(accepted)), expected, "{accepted}");
+            assert_eq!(Coding::choose(Some(accepted)), expected, "{accepted}");
         }
-        assert_eq!(Coding::chosen(None), Coding::Identity);
+        assert_eq!(Coding::choose(None), Coding::Identity);
     }
 
     fn encoded(coding: Coding, blocks: &[&[u8]]) -> Vec<u8> {
@@ -363,30 +379,30 @@ mod range_tests {
     use super::*;
 
     #[track_caller]
-    fn check(header: &str, length: u64, expected: Asked) {
-        assert_eq!(asked(Some(header), length), expected, "{header} of {length}");
+    fn check(header: &str, length: u64, expected: RequestedRange) {
+        assert_eq!(range(Some(header), length), expected, "{header} of {length}");
     }
 
     #[test]
     fn a_range_is_what_the_rfc_says() {
-        assert_eq!(asked(None, 100), Asked::Whole);
-        check("bytes=0-0", 100, Asked::Part(0..1));
-        check("bytes=10-19", 100, Asked::Part(10..20));
-        check("Bytes = 10-", 100, Asked::Part(10..100));
-        check("bytes=-30", 100, Asked::Part(70..100));
-        check("bytes=90-1000", 100, Asked::Part(90..100));
-        check("bytes=-1000", 100, Asked::Part(0..100));
-        check("bytes=0-99999999999999999999999", 100, Asked::Part(0..100));
+        assert_eq!(range(None, 100), RequestedRange::Whole);
+        check("bytes=0-0", 100, RequestedRange::Part(0..1));
+        check("bytes=10-19", 100, RequestedRange::Part(10..20));
+        check("Bytes = 10-", 100, RequestedRange::Part(10..100));
+        check("bytes=-30", 100, RequestedRange::Part(70..100));
+        check("bytes=90-1000", 100, RequestedRange::Part(90..100));
+        check("bytes=-1000", 100, RequestedRange::Part(0..100));
+        check("bytes=0-99999999999999999999999", 100, RequestedRange::Part(0..100));
     }
 
     #[test]
     fn what_is_not_there_is_outside() {
         for header in ["bytes=100-", "bytes=100-200", "bytes=-0", "bytes=99999999999999999999999-"]
         {
-            check(header, 100, Asked::Outside);
+            check(header, 100, RequestedRange::Outside);
         }
-        check("bytes=0-", 0, Asked::Outside);
-        check("bytes=-5", 0, Asked::Whole);
+        check("bytes=0-", 0, RequestedRange::Outside);
+        check("bytes=-5", 0, RequestedRange::Whole);
     }
 
     #[test]
@@ -394,15 +410,15 @@ mod range_tests {
         for header in
             ["", "bytes", "bytes=", "bytes=-", "bytes=5-1", "bytes=a-b", "lines=1-2", "bytes=+1-2"]
         {
-            check(header, 100, Asked::Whole);
+            check(header, 100, RequestedRange::Whole);
         }
-        check("bytes=0-1,5-6", 100, Asked::Whole);
+        check("bytes=0-1,5-6", 100, RequestedRange::Whole);
     }
 
     proptest! {
         #[test]
         fn a_part_is_never_empty_and_always_inside(header in "bytes=[0-9]{0,4}-[0-9]{0,4}", length in 0..9000u64) {
-            if let Asked::Part(range) = asked(Some(&header), length) {
+            if let RequestedRange::Part(range) = range(Some(&header), length) {
                 prop_assert!(range.start < range.end && range.end <= length);
             }
         }

@@ -9,14 +9,14 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::request::{Api, ApiError, Order, json as answer};
+use super::request::{ApiError, ApiState, OperatorRequest, json_response};
 use crate::service::{AfterDrain, QueueOverview};
 use crate::telemetry::LogFilterStatus;
 
 /// Which part of the queue is meant.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct LaneArgs {
     /// One lane; all of them where none is named.
     #[serde(default)]
     lane: Option<String>,
@@ -25,7 +25,7 @@ pub(super) struct Which {
 /// How the server shall drain.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Draining {
+pub(super) struct DrainArgs {
     /// Takes new jobs again.
     #[serde(default)]
     undo: bool,
@@ -35,59 +35,62 @@ pub(super) struct Draining {
 }
 
 /// How full the queue is, by lane and by tenant, and what holds it back.
-pub(super) async fn queue(State(api): State<Arc<Api>>, _: Order) -> Result<Response, ApiError> {
-    Ok(answer(&queue_fields(&api.service.queue_overview().await)))
+pub(super) async fn queue(
+    State(api): State<Arc<ApiState>>,
+    _: OperatorRequest,
+) -> Result<Response, ApiError> {
+    Ok(json_response(&queue_fields(&api.service.queue_overview().await)))
 }
 
 /// Nothing starts any more, in one lane or at all.
 pub(super) async fn pause(
-    State(api): State<Arc<Api>>,
-    order: Order<Which>,
+    State(api): State<Arc<ApiState>>,
+    request: OperatorRequest<LaneArgs>,
 ) -> Result<Response, ApiError> {
-    api.service.pause(order.wish.lane, order.by).await?;
-    Ok(answer(&queue_fields(&api.service.queue_overview().await)))
+    api.service.pause(request.body.lane, request.caller).await?;
+    Ok(json_response(&queue_fields(&api.service.queue_overview().await)))
 }
 
 /// Jobs start again, in one lane or at all.
 pub(super) async fn resume(
-    State(api): State<Arc<Api>>,
-    order: Order<Which>,
+    State(api): State<Arc<ApiState>>,
+    request: OperatorRequest<LaneArgs>,
 ) -> Result<Response, ApiError> {
-    api.service.resume(order.wish.lane, order.by).await?;
-    Ok(answer(&queue_fields(&api.service.queue_overview().await)))
+    api.service.resume(request.body.lane, request.caller).await?;
+    Ok(json_response(&queue_fields(&api.service.queue_overview().await)))
 }
 
 /// No new job is taken; those that are accepted go on.
 pub(super) async fn drain(
-    State(api): State<Arc<Api>>,
-    Order { by, wish }: Order<Draining>,
+    State(api): State<Arc<ApiState>>,
+    OperatorRequest { caller, body }: OperatorRequest<DrainArgs>,
 ) -> Result<Response, ApiError> {
-    match (wish.undo, wish.exit) {
+    match (body.undo, body.exit) {
         (true, true) => {
             let why = "`undo` and `exit` contradict each other".to_owned();
             return Err(ApiError::BadBody { why });
         }
         (true, false) => {
             // A later drain must not end a server that was asked to stay.
-            api.operations.wish_after_drain(AfterDrain::Stay);
-            api.service.end_drain(by).await;
+            api.control.set_after_drain(AfterDrain::Stay);
+            api.service.end_drain(caller).await;
         }
         (false, true) => {
-            api.service.begin_drain(AfterDrain::Exit, by).await;
-            api.operations.wish_after_drain(AfterDrain::Exit);
+            api.service.begin_drain(AfterDrain::Exit, caller).await;
+            api.control.set_after_drain(AfterDrain::Exit);
         }
-        (false, false) => api.service.begin_drain(AfterDrain::Stay, by).await,
+        (false, false) => api.service.begin_drain(AfterDrain::Stay, caller).await,
     }
-    Ok(answer(&queue_fields(&api.service.queue_overview().await)))
+    Ok(json_response(&queue_fields(&api.service.queue_overview().await)))
 }
 
 /// Reads the configuration again.
 pub(super) async fn reload(
-    State(api): State<Arc<Api>>,
-    order: Order,
+    State(api): State<Arc<ApiState>>,
+    request: OperatorRequest,
 ) -> Result<Response, ApiError> {
-    let changes = api.operations.reload(order.by).await.map_err(ApiError::Reload)?;
-    Ok(answer(&json!({"applied": changes.live, "needs_restart": changes.restart})))
+    let changes = api.control.reload(request.caller).await.map_err(ApiError::Reload)?;
+    Ok(json_response(&json!({"applied": changes.live, "needs_restart": changes.restart})))
 }
 
 /// The overview as JSON. What has no bound has no limit.
@@ -143,12 +146,12 @@ pub(super) fn without_nulls(mut value: Value) -> Value {
 }
 
 /// The longest that a filter may be chosen for: what shall stay longer belongs into the settings.
-const MAX_TIME: Duration = Duration::from_hours(7 * 24);
+const MAX_FILTER_TIME: Duration = Duration::from_hours(7 * 24);
 
 /// Which lines shall be written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LogLevel {
+pub(super) struct LogLevelArgs {
     /// The filter; without one the configured one holds again.
     #[serde(default)]
     filter: Option<String>,
@@ -158,18 +161,21 @@ pub(super) struct LogLevel {
 }
 
 /// Which lines are written.
-pub(super) async fn log_level(State(api): State<Arc<Api>>, _: Order) -> Result<Response, ApiError> {
-    Ok(filter_response(api.operations.log().status()))
+pub(super) async fn log_level(
+    State(api): State<Arc<ApiState>>,
+    _: OperatorRequest,
+) -> Result<Response, ApiError> {
+    Ok(filter_response(api.control.log().status()))
 }
 
 /// Chooses which lines are written, for a while or until the next choice.
 pub(super) async fn set_log_level(
-    State(api): State<Arc<Api>>,
-    Order { by, wish }: Order<LogLevel>,
+    State(api): State<Arc<ApiState>>,
+    OperatorRequest { caller, body }: OperatorRequest<LogLevelArgs>,
 ) -> Result<Response, ApiError> {
-    let LogLevel { filter, for_s } = wish;
-    let log = api.operations.log();
-    let done = match (filter, time(for_s)?) {
+    let LogLevelArgs { filter, for_s } = body;
+    let log = api.control.log();
+    let done = match (filter, parse_for_s(for_s)?) {
         (None, None) => {
             log.reset();
             format!("{}, as configured", log.status().filter)
@@ -183,14 +189,14 @@ pub(super) async fn set_log_level(
             time.map_or_else(|| filter.clone(), |time| format!("{filter} for {time:?}"))
         }
     };
-    api.service.record_log_filter(&done, by);
+    api.service.record_log_filter(&done, caller);
     Ok(filter_response(log.status()))
 }
 
-fn time(seconds: Option<f64>) -> Result<Option<Duration>, ApiError> {
+fn parse_for_s(seconds: Option<f64>) -> Result<Option<Duration>, ApiError> {
     let Some(seconds) = seconds else { return Ok(None) };
     let time = Duration::try_from_secs_f64(seconds).ok();
-    let fits = time.filter(|time| !time.is_zero() && *time <= MAX_TIME);
+    let fits = time.filter(|time| !time.is_zero() && *time <= MAX_FILTER_TIME);
     let why = "`for_s` must be a number of seconds above 0, at most a week".to_owned();
     fits.map(Some).ok_or(ApiError::BadBody { why })
 }
@@ -198,7 +204,9 @@ fn time(seconds: Option<f64>) -> Result<Option<Duration>, ApiError> {
 fn filter_response(status: LogFilterStatus) -> Response {
     let LogFilterStatus { filter, configured, remaining } = status;
     let for_s = remaining.map(|time| time.as_secs_f64().ceil() as u64);
-    answer(&without_nulls(json!({"filter": filter, "configured": configured, "for_s": for_s})))
+    json_response(&without_nulls(
+        json!({"filter": filter, "configured": configured, "for_s": for_s}),
+    ))
 }
 
 #[cfg(test)]
@@ -207,11 +215,11 @@ mod tests {
 
     #[test]
     fn a_time_is_more_than_nothing_and_at_most_a_week() {
-        assert_eq!(time(None).unwrap(), None);
-        assert_eq!(time(Some(0.5)).unwrap(), Some(Duration::from_millis(500)));
-        assert_eq!(time(Some(604_800.0)).unwrap(), Some(MAX_TIME));
+        assert_eq!(parse_for_s(None).unwrap(), None);
+        assert_eq!(parse_for_s(Some(0.5)).unwrap(), Some(Duration::from_millis(500)));
+        assert_eq!(parse_for_s(Some(604_800.0)).unwrap(), Some(MAX_FILTER_TIME));
         for bad in [0.0, -1.0, 604_801.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(time(Some(bad)).unwrap_err().code(), "bad_body", "{bad}");
+            assert_eq!(parse_for_s(Some(bad)).unwrap_err().code(), "bad_body", "{bad}");
         }
     }
 }

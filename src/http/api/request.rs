@@ -23,7 +23,7 @@ use crate::service::{AfterDrain, CallerIdentity, CallerRole, FindError, JobServi
 use crate::telemetry::LogFilter;
 
 /// Whoever may change what concerns all tenants.
-pub(super) fn operator(caller: CallerIdentity) -> Result<(), ApiError> {
+pub(super) fn require_operator(caller: CallerIdentity) -> Result<(), ApiError> {
     match caller.role {
         CallerRole::Admin => Ok(()),
         CallerRole::Read | CallerRole::Run => Err(ApiError::NotAdmin),
@@ -32,35 +32,35 @@ pub(super) fn operator(caller: CallerIdentity) -> Result<(), ApiError> {
 
 /// An operator's request. Nobody else's becomes one.
 #[derive(Debug)]
-pub(super) struct Order<T = Nothing> {
+pub(super) struct OperatorRequest<T = EmptyBody> {
     /// The operator.
-    pub(super) by: CallerIdentity,
+    pub(super) caller: CallerIdentity,
     /// What stands in the body.
-    pub(super) wish: T,
+    pub(super) body: T,
 }
 
 /// A body in which there is nothing to say.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Nothing {}
+pub(super) struct EmptyBody {}
 
-impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for Order<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OperatorRequest<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         // The gate names the caller of every request that comes so far.
-        let by = *request.extensions().get::<CallerIdentity>().ok_or(ApiError::NotAdmin)?;
-        operator(by)?;
+        let caller = *request.extensions().get::<CallerIdentity>().ok_or(ApiError::NotAdmin)?;
+        require_operator(caller)?;
         // What is meant stands in the body: a wish in the address would be overlooked.
-        Params::read(request.uri().query(), &[])?;
+        QueryParams::parse(request.uri().query(), &[])?;
         let body = Bytes::from_request(request, state).await;
         let body = body.map_err(|error| ApiError::BadBody { why: error.to_string() })?;
-        Ok(Self { by, wish: read(&body)? })
+        Ok(Self { caller, body: parse_body(&body)? })
     }
 }
 
 /// The JSON of a body; an empty one says nothing.
-fn read<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
+fn parse_body<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
     if body.is_empty() {
         return Ok(T::default());
     }
@@ -73,13 +73,13 @@ fn read<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
 
 /// `name=value` pairs, each name known and given once.
 #[derive(Debug)]
-pub(super) struct Params<'a> {
+pub(super) struct QueryParams<'a> {
     pairs: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Params<'a> {
+impl<'a> QueryParams<'a> {
     /// Reads a query of which `known` are the names.
-    pub(super) fn read(query: Option<&'a str>, known: &[&str]) -> Result<Self, ApiError> {
+    pub(super) fn parse(query: Option<&'a str>, known: &[&str]) -> Result<Self, ApiError> {
         let mut pairs: Vec<(&str, &str)> = Vec::new();
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -244,54 +244,55 @@ const MAX_ENCODERS: usize = 16;
 
 /// What the API answers from.
 #[derive(Debug)]
-pub(in crate::http) struct Api {
+pub(in crate::http) struct ApiState {
     pub(super) service: JobService,
     pub(super) handler: Handler,
-    pub(super) operations: Operations,
+    pub(super) control: ServerControl,
     /// Sets the content of this server's jobs apart from that of another's with the same number.
     pub(super) server: u64,
     pub(super) encoders: Arc<Semaphore>,
 }
 
-impl Api {
+impl ApiState {
     /// The API of one yard; `handler` writes its jobs down.
     pub(in crate::http) fn new(
         service: JobService,
         handler: Handler,
-        operations: Operations,
+        control: ServerControl,
     ) -> Self {
         // Without randomness tags are those of any server: worse for caches, right for ranges.
         let server = getrandom::u64().unwrap_or_default();
         let encoders = Arc::new(Semaphore::new(MAX_ENCODERS));
-        Self { service, handler, operations, server, encoders }
+        Self { service, handler, control, server, encoders }
     }
 }
 
 /// Settings that changed: those that hold from now on, and those that take a restart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reloaded {
+pub struct ReloadedSettings {
     /// Keys whose new values hold.
     pub live: Vec<String>,
     /// Keys whose new values take a restart.
     pub restart: Vec<String>,
 }
 
-type Reload = dyn Fn(CallerIdentity) -> BoxFuture<'static, Result<Reloaded, String>> + Send + Sync;
+type ReloadFn =
+    dyn Fn(CallerIdentity) -> BoxFuture<'static, Result<ReloadedSettings, String>> + Send + Sync;
 
 /// What an operator can ask of the server as a whole. A cheap clone.
 #[derive(Clone)]
-pub struct Operations {
-    reload: Arc<Reload>,
+pub struct ServerControl {
+    reload: Arc<ReloadFn>,
     after_drain: watch::Sender<AfterDrain>,
     log: LogFilter,
 }
 
-impl Operations {
+impl ServerControl {
     /// `reload` reads the settings again, and says what came of it; `after_drain` is told
     /// what becomes of the server once it has drained; `log` is which log lines are written.
     #[must_use]
     pub fn new(
-        reload: impl Fn(CallerIdentity) -> BoxFuture<'static, Result<Reloaded, String>>
+        reload: impl Fn(CallerIdentity) -> BoxFuture<'static, Result<ReloadedSettings, String>>
         + Send
         + Sync
         + 'static,
@@ -301,27 +302,27 @@ impl Operations {
         Self { reload: Arc::new(reload), after_drain, log }
     }
 
-    pub(super) async fn reload(&self, by: CallerIdentity) -> Result<Reloaded, String> {
-        (self.reload)(by).await
+    pub(super) async fn reload(&self, caller: CallerIdentity) -> Result<ReloadedSettings, String> {
+        (self.reload)(caller).await
     }
 
     pub(super) const fn log(&self) -> &LogFilter {
         &self.log
     }
 
-    pub(super) fn wish_after_drain(&self, wish: AfterDrain) {
-        self.after_drain.send_replace(wish);
+    pub(super) fn set_after_drain(&self, body: AfterDrain) {
+        self.after_drain.send_replace(body);
     }
 }
 
-impl fmt::Debug for Operations {
+impl fmt::Debug for ServerControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Operations").finish_non_exhaustive()
     }
 }
 
 /// An answer that nobody keeps a copy of.
-pub(super) fn json(value: &Value) -> Response {
+pub(super) fn json_response(value: &Value) -> Response {
     let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
     (headers, value.to_string()).into_response()
 }
@@ -334,23 +335,24 @@ mod tests {
 
     #[test]
     fn known_parameters_are_read() {
-        let params = Params::read(Some("word=two&count=7"), &["word", "count", "more"]).unwrap();
+        let params =
+            QueryParams::parse(Some("word=two&count=7"), &["word", "count", "more"]).unwrap();
         assert_eq!(params.choice("word", &WORDS).unwrap(), Some(2));
         assert_eq!(params.count("count", 10).unwrap(), Some(7));
         assert_eq!(params.count("more", 10).unwrap(), None);
-        assert!(Params::read(None, &[]).is_ok() && Params::read(Some(""), &[]).is_ok());
+        assert!(QueryParams::parse(None, &[]).is_ok() && QueryParams::parse(Some(""), &[]).is_ok());
     }
 
     #[test]
     fn what_cannot_be_meant_is_refused_by_name() {
         for query in ["wrod=two", "word=two&word=one", "word"] {
-            let read = Params::read(Some(query), &["word", "count"]);
+            let read = QueryParams::parse(Some(query), &["word", "count"]);
             let error = read.and_then(|params| params.choice("word", &WORDS)).unwrap_err();
             assert_eq!(error.code(), "bad_query", "{query}");
         }
         for count in ["0", "11", "-1", "x", ""] {
             let query = format!("count={count}");
-            let params = Params::read(Some(&query), &["count"]).unwrap();
+            let params = QueryParams::parse(Some(&query), &["count"]).unwrap();
             assert!(params.count("count", 10).is_err(), "{count}");
         }
     }

@@ -9,7 +9,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, any, get, post};
 use tracing::Instrument;
 
-use super::request::{Api, ApiError};
+use super::request::{ApiError, ApiState};
 use super::{jobs, operator};
 use crate::http::auth::Credential;
 use crate::http::routes::Route;
@@ -18,14 +18,14 @@ use crate::service::CallerRole;
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 
 /// What answers at a route of the API; nothing stands behind the others here.
-pub(in crate::http) fn lead(route: Route, api: Arc<Api>) -> MethodRouter {
+pub(in crate::http) fn api_route(route: Route, api: Arc<ApiState>) -> MethodRouter {
     const READ: &str = "GET, HEAD";
     const CHANGE: &str = "POST";
     const READ_OR_PUT: &str = "GET, HEAD, PUT";
     let (router, allowed) = match route {
-        Route::Jobs => (get(jobs::list), READ),
-        Route::Job => (get(jobs::show), READ),
-        Route::JobOutput => (get(jobs::output), READ),
+        Route::Jobs => (get(jobs::list_jobs), READ),
+        Route::Job => (get(jobs::show_job), READ),
+        Route::JobOutput => (get(jobs::job_output), READ),
         Route::Queue => (get(operator::queue), READ),
         Route::QueuePause => (post(operator::pause), CHANGE),
         Route::QueueResume => (post(operator::resume), CHANGE),
@@ -40,14 +40,14 @@ pub(in crate::http) fn lead(route: Route, api: Arc<Api>) -> MethodRouter {
         | Route::Metrics => (any(no_such_path), READ),
     };
     router
-        .layer(from_fn(move |request, next| traced(route, request, next)))
+        .layer(from_fn(move |request, next| in_span(route, request, next)))
         .fallback(async move || ApiError::Method { allowed })
-        .layer(from_fn(challenge))
+        .layer(from_fn(add_challenge))
         .with_state(api)
 }
 
 /// Tells a caller that was refused, and can get more rights, which scope to ask for.
-async fn challenge(request: Request, next: Next) -> Response {
+async fn add_challenge(request: Request, next: Next) -> Response {
     let caller = request.extensions().get::<Credential>().cloned();
     let headers = request.headers().clone();
     let mut response = next.run(request).await;
@@ -66,7 +66,7 @@ pub(in crate::http) async fn no_such_path() -> ApiError {
 }
 
 /// Answers a request at `route` inside a span of its own, if it may change something.
-pub(super) async fn traced(route: Route, request: Request, next: Next) -> Response {
+pub(super) async fn in_span(route: Route, request: Request, next: Next) -> Response {
     if request.method().is_safe() {
         return next.run(request).await;
     }

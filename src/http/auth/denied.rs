@@ -5,19 +5,19 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use thiserror::Error;
 
-use super::token::Moment;
+use super::token::UnixTime;
 use crate::ids::TenantError;
 use crate::service::CallerRole;
 
 /// Why a request may not come in, and what its client can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Denied {
-    reason: Reason,
-    help: Option<Help>,
+pub struct AccessDenied {
+    reason: DenialReason,
+    hint: Option<ScopeHint>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum DenialReason {
     /// It showed no token.
     NoToken,
     /// It showed one that lets nobody in.
@@ -39,7 +39,7 @@ pub enum BadToken {
     #[error("this token expired at {at}")]
     Expired {
         /// When it ended.
-        at: Moment,
+        at: UnixTime,
     },
     /// It will be good later.
     #[error("this token is not valid yet")]
@@ -81,7 +81,7 @@ pub enum BadToken {
 
 /// Whose fault a refusal is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+enum DenialFault {
     /// The request is not written as it must be.
     Request,
     /// Another token may do.
@@ -92,7 +92,7 @@ enum Fault {
     Ours,
 }
 
-impl Fault {
+impl DenialFault {
     /// The error of RFC 6750 §3.1, where a client can do something about it.
     const fn word(self) -> Option<&'static str> {
         match self {
@@ -104,11 +104,11 @@ impl Fault {
 }
 
 impl BadToken {
-    const fn fault(&self) -> Fault {
+    const fn fault(&self) -> DenialFault {
         match self {
-            Self::Malformed => Fault::Request,
-            Self::NoKeys => Fault::Ours,
-            Self::Stranger | Self::Tenant(_) => Fault::Stranger,
+            Self::Malformed => DenialFault::Request,
+            Self::NoKeys => DenialFault::Ours,
+            Self::Stranger | Self::Tenant(_) => DenialFault::Stranger,
             Self::Unknown
             | Self::Expired { .. }
             | Self::NotYet
@@ -118,47 +118,49 @@ impl BadToken {
             | Self::Signature
             | Self::Issuer
             | Self::Audience
-            | Self::Claim { .. } => Fault::Token,
+            | Self::Claim { .. } => DenialFault::Token,
         }
     }
 }
 
 /// Where a client of OAuth finds out how to get a token, and what to ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Help {
+pub(super) struct ScopeHint {
     pub(super) metadata: String,
     pub(super) scope: String,
 }
 
-impl Denied {
-    pub(super) const fn new(reason: Reason, help: Option<Help>) -> Self {
-        Self { reason, help }
+impl AccessDenied {
+    pub(super) const fn new(reason: DenialReason, hint: Option<ScopeHint>) -> Self {
+        Self { reason, hint }
     }
 
     const fn status(&self) -> StatusCode {
         match self.reason {
-            Reason::NoToken => StatusCode::UNAUTHORIZED,
-            Reason::BadToken(ref why) => match why.fault() {
-                Fault::Request => StatusCode::BAD_REQUEST,
-                Fault::Token => StatusCode::UNAUTHORIZED,
-                Fault::Stranger => StatusCode::FORBIDDEN,
-                Fault::Ours => StatusCode::SERVICE_UNAVAILABLE,
+            DenialReason::NoToken => StatusCode::UNAUTHORIZED,
+            DenialReason::BadToken(ref why) => match why.fault() {
+                DenialFault::Request => StatusCode::BAD_REQUEST,
+                DenialFault::Token => StatusCode::UNAUTHORIZED,
+                DenialFault::Stranger => StatusCode::FORBIDDEN,
+                DenialFault::Ours => StatusCode::SERVICE_UNAVAILABLE,
             },
-            Reason::Role(_) => StatusCode::FORBIDDEN,
+            DenialReason::Role(_) => StatusCode::FORBIDDEN,
         }
     }
 
     fn text(&self) -> String {
         match &self.reason {
-            Reason::NoToken => {
+            DenialReason::NoToken => {
                 "a valid token is required: send `Authorization: Bearer TOKEN`\n".to_owned()
             }
-            Reason::BadToken(why) => match why.fault() {
-                Fault::Request | Fault::Token => format!("a valid token is required: {why}\n"),
-                Fault::Stranger | Fault::Ours => format!("{why}\n"),
+            DenialReason::BadToken(why) => match why.fault() {
+                DenialFault::Request | DenialFault::Token => {
+                    format!("a valid token is required: {why}\n")
+                }
+                DenialFault::Stranger | DenialFault::Ours => format!("{why}\n"),
             },
-            Reason::Role(role) => match &self.help {
-                Some(help) => format!("this needs a token with the scope {}\n", help.scope),
+            DenialReason::Role(role) => match &self.hint {
+                Some(hint) => format!("this needs a token with the scope {}\n", hint.scope),
                 None => format!("this needs a token with the role {}\n", role.word()),
             },
         }
@@ -174,16 +176,16 @@ impl Denied {
 
     /// The challenge of RFC 6750 §3. A request without a token is told no error, as it asks.
     fn challenge(&self) -> Option<String> {
-        let Some(Help { metadata, scope }) = &self.help else { return self.plain_challenge() };
+        let Some(ScopeHint { metadata, scope }) = &self.hint else { return self.plain_challenge() };
         Some(match &self.reason {
-            Reason::NoToken => {
+            DenialReason::NoToken => {
                 format!("{REALM}, resource_metadata=\"{metadata}\", scope=\"{scope}\"")
             }
-            Reason::BadToken(why) => format!(
+            DenialReason::BadToken(why) => format!(
                 "{REALM}, resource_metadata=\"{metadata}\", scope=\"{scope}\", error=\"{}\", error_description=\"{why}\"",
                 why.fault().word()?
             ),
-            Reason::Role(_) => format!(
+            DenialReason::Role(_) => format!(
                 "{REALM}, error=\"insufficient_scope\", scope=\"{scope}\", resource_metadata=\"{metadata}\""
             ),
         })
@@ -192,19 +194,19 @@ impl Denied {
     /// Where there is no OAuth, nobody can ask for another role.
     fn plain_challenge(&self) -> Option<String> {
         match &self.reason {
-            Reason::NoToken => Some(REALM.to_owned()),
-            Reason::BadToken(why) => {
+            DenialReason::NoToken => Some(REALM.to_owned()),
+            DenialReason::BadToken(why) => {
                 let word = why.fault().word()?;
                 Some(format!("{REALM}, error=\"{word}\", error_description=\"{why}\""))
             }
-            Reason::Role(_) => None,
+            DenialReason::Role(_) => None,
         }
     }
 }
 
 const REALM: &str = "Bearer realm=\"shellyard\"";
 
-impl IntoResponse for Denied {
+impl IntoResponse for AccessDenied {
     fn into_response(self) -> Response {
         let mut response = (self.status(), self.text()).into_response();
         self.put_challenge(&mut response);
@@ -227,8 +229,8 @@ mod tests {
             (BadToken::Stranger, 403, None),
             (BadToken::NoKeys, 503, None),
         ] {
-            for help in [None, Some(Help { metadata: "m".into(), scope: "s".into() })] {
-                let denied = Denied::new(Reason::BadToken(why.clone()), help);
+            for hint in [None, Some(ScopeHint { metadata: "m".into(), scope: "s".into() })] {
+                let denied = AccessDenied::new(DenialReason::BadToken(why.clone()), hint);
                 let response = denied.into_response();
                 assert_eq!(response.status().as_u16(), status, "{why}");
                 assert_eq!(response.headers().contains_key(RETRY_AFTER), status == 503, "{why}");

@@ -14,40 +14,40 @@ use tokio::sync::watch;
 use super::token::{TokenEntry, TokenFile, TokenHash};
 use crate::block_in_place;
 use crate::bounded_read::{BoundedReadError, read_blocking};
-use crate::private_files::Links;
+use crate::private_files::Symlinks;
 use crate::telemetry::events;
 
 /// The tokens of a file. Whoever asks gets what the file says at that moment.
 #[derive(Debug)]
 pub(super) struct LiveTokens {
     /// `None`: there are none, and there will be none.
-    file: Option<Mutex<Watched>>,
-    current: watch::Sender<Arc<Asked>>,
+    file: Option<Mutex<FileWatcher>>,
+    current: watch::Sender<Arc<TokenRequirement>>,
 }
 
 /// Whether a token is asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Asked {
+pub(super) enum TokenRequirement {
     /// No: there has been no token file yet.
-    No,
+    NotRequired,
     /// Yes, for one of these.
-    For(Vec<TokenEntry>),
+    OneOf(Vec<TokenEntry>),
 }
 
 impl LiveTokens {
     /// The tokens of this file, which need not be there yet.
-    pub(super) fn new(path: PathBuf, links: Links) -> Self {
-        Self { file: Some(Mutex::new(Watched::new(path, links))), ..Self::default() }
+    pub(super) fn new(path: PathBuf, links: Symlinks) -> Self {
+        Self { file: Some(Mutex::new(FileWatcher::new(path, links))), ..Self::default() }
     }
 
     /// What the file says now.
-    pub(super) fn now(&self) -> Arc<Asked> {
+    pub(super) fn now(&self) -> Arc<TokenRequirement> {
         self.refresh();
         Arc::clone(&self.current.borrow())
     }
 
     /// Hears of every change that anybody notices.
-    pub(super) fn changes(&self) -> watch::Receiver<Arc<Asked>> {
+    pub(super) fn changes(&self) -> watch::Receiver<Arc<TokenRequirement>> {
         self.current.subscribe()
     }
 
@@ -55,11 +55,11 @@ impl LiveTokens {
     fn refresh(&self) {
         let Some(file) = &self.file else { return };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(text) = file.changed() else { return };
+        let Some(text) = file.read_if_changed() else { return };
         let read = text.map(|text| TokenFile::parse(&text));
-        let next = self.current.borrow().after(&read);
-        if next != Asked::No {
-            tell(file.path(), &read);
+        let next = self.current.borrow().next(&read);
+        if next != TokenRequirement::NotRequired {
+            log_read_result(file.path(), &read);
         }
         // Still under the lock, so that an older reading never replaces a newer one.
         self.current.send_if_modified(|current| {
@@ -74,30 +74,34 @@ impl LiveTokens {
 
 impl Default for LiveTokens {
     fn default() -> Self {
-        Self { file: None, current: watch::Sender::new(Arc::new(Asked::No)) }
+        Self { file: None, current: watch::Sender::new(Arc::new(TokenRequirement::NotRequired)) }
     }
 }
 
-impl Asked {
+impl TokenRequirement {
     /// What follows from what was found in the file. A file that is there asks for tokens, even
     /// if none can be read in it, and what asked once goes on asking. Tokens that were read hold
     /// while something stands in the file's place that could block its readers.
-    fn after(&self, read: &Result<TokenFile, BoundedReadError>) -> Self {
+    fn next(&self, read: &Result<TokenFile, BoundedReadError>) -> Self {
         match (self, read) {
-            (Self::No, Err(error)) if error.is_missing() => Self::No,
-            (Self::For(entries), Err(error)) if error.would_block() => Self::For(entries.clone()),
-            (Self::No | Self::For(_), Err(_)) => Self::For(Vec::new()),
-            (Self::No | Self::For(_), Ok(file)) => Self::For(file.entries().cloned().collect()),
+            (Self::NotRequired, Err(error)) if error.is_missing() => Self::NotRequired,
+            (Self::OneOf(entries), Err(error)) if error.would_block() => {
+                Self::OneOf(entries.clone())
+            }
+            (Self::NotRequired | Self::OneOf(_), Err(_)) => Self::OneOf(Vec::new()),
+            (Self::NotRequired | Self::OneOf(_), Ok(file)) => {
+                Self::OneOf(file.entries().cloned().collect())
+            }
         }
     }
 
     /// The token with this hash.
     pub(super) fn find(&self, hash: &TokenHash) -> Option<&TokenEntry> {
-        let Self::For(entries) = self else { return None };
+        let Self::OneOf(entries) = self else { return None };
         // Every one is compared, so that the time does not tell which one is near.
         let mut found = u64::MAX;
         for (entry, place) in entries.iter().zip(0_u64..) {
-            let is_same: Choice = entry.hash.equals(hash);
+            let is_same: Choice = entry.hash.ct_equals(hash);
             found.conditional_assign(&place, is_same);
         }
         entries.get(usize::try_from(found).ok()?)
@@ -105,7 +109,7 @@ impl Asked {
 }
 
 /// Tells the operator what the file cannot do any more.
-fn tell(path: &Path, read: &Result<TokenFile, BoundedReadError>) {
+fn log_read_result(path: &Path, read: &Result<TokenFile, BoundedReadError>) {
     match read {
         Ok(file) => {
             for (line, mistake) in file.mistakes() {
@@ -120,41 +124,41 @@ fn tell(path: &Path, read: &Result<TokenFile, BoundedReadError>) {
 
 /// Files that changed less than this ago may change again without looking different: the
 /// system's clock for files is coarse.
-const UNSETTLED: Duration = Duration::from_millis(100);
+const MTIME_GRANULARITY: Duration = Duration::from_millis(100);
 
 /// The time that a request waits for a look at the file. After it, the server goes on with what it
 /// read before, and takes what the look finds when it comes.
-const LOOK_TIME: Duration = Duration::from_secs(1);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 /// The part of that time in which nothing is done to let the runtime go on meanwhile: a disk that
 /// answers takes some microseconds.
-const SHORT_TIME: Duration = Duration::from_millis(1);
+const SPIN_TIME: Duration = Duration::from_millis(1);
 
 /// The text of a file that changed, or the reason why there is none.
-type Changed = Result<String, BoundedReadError>;
+type FileReadResult = Result<String, BoundedReadError>;
 
 /// A file that a thread of its own looks at, whenever somebody asks: no thread of the runtime waits
 /// for a file system that does not answer.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct FileWatcher {
     path: PathBuf,
-    links: Links,
+    links: Symlinks,
     /// Started with the first look.
-    looker: Option<Looker>,
+    thread: Option<WatcherThread>,
 }
 
 /// The thread that looks at a file. It ends with its sender, or when its file system answers.
 #[derive(Debug)]
-struct Looker {
-    asks: Sender<()>,
-    answers: Receiver<Option<Changed>>,
+struct WatcherThread {
+    requests: Sender<()>,
+    results: Receiver<Option<FileReadResult>>,
     /// `true` while an answer is awaited that did not come in time. Nothing is asked meanwhile.
-    is_late: bool,
+    is_overdue: bool,
 }
 
-impl Watched {
+impl FileWatcher {
     /// A file that was not read yet.
-    pub(super) const fn new(path: PathBuf, links: Links) -> Self {
-        Self { path, links, looker: None }
+    pub(super) const fn new(path: PathBuf, links: Symlinks) -> Self {
+        Self { path, links, thread: None }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -163,19 +167,19 @@ impl Watched {
 
     /// Returns what is in it, unless that is what was there the last time. A look that takes too
     /// long is told of once.
-    pub(super) fn changed(&mut self) -> Option<Changed> {
-        let looker = match &mut self.looker {
-            Some(looker) => looker,
-            None => match Looker::start(self.path.clone(), self.links) {
-                Ok(looker) => self.looker.insert(looker),
+    pub(super) fn read_if_changed(&mut self) -> Option<FileReadResult> {
+        let thread = match &mut self.thread {
+            Some(thread) => thread,
+            None => match WatcherThread::start(self.path.clone(), self.links) {
+                Ok(thread) => self.thread.insert(thread),
                 // Without a thread the file is read here: that can be slow, but not a FIFO.
-                Err(_) => return WatchedFile::new(self.path.clone(), self.links).changed(),
+                Err(_) => return WatchedFile::new(self.path.clone(), self.links).read_if_changed(),
             },
         };
-        let answer = looker.ask();
+        let answer = thread.check_file();
         if let Err(RecvTimeoutError::Disconnected) = answer {
             // The next look has another thread.
-            self.looker = None;
+            self.thread = None;
         }
         match answer {
             Ok(changed) => changed,
@@ -187,34 +191,34 @@ impl Watched {
     }
 }
 
-impl Looker {
-    fn start(path: PathBuf, links: Links) -> io::Result<Self> {
-        let (asks, asked) = mpsc::channel();
-        let (answer, answers) = mpsc::channel();
+impl WatcherThread {
+    fn start(path: PathBuf, links: Symlinks) -> io::Result<Self> {
+        let (requests, requirement) = mpsc::channel();
+        let (answer, results) = mpsc::channel();
         let look = move || {
             let mut file = WatchedFile::new(path, links);
             // Ends when nobody asks any more.
-            asked.iter().try_for_each(|()| answer.send(file.changed())).ok();
+            requirement.iter().try_for_each(|()| answer.send(file.read_if_changed())).ok();
         };
         thread::Builder::new().name("watched-file".to_owned()).spawn(look)?;
-        Ok(Self { asks, answers, is_late: false })
+        Ok(Self { requests, results, is_overdue: false })
     }
 
     /// Asks for a look and waits for its answer. Where that does not come, an error is told once,
     /// and later calls get `Timeout` until it comes.
-    fn ask(&mut self) -> Result<Option<Changed>, RecvTimeoutError> {
-        if self.is_late {
-            let changed = self.answers.recv_timeout(Duration::ZERO)?;
-            self.is_late = false;
+    fn check_file(&mut self) -> Result<Option<FileReadResult>, RecvTimeoutError> {
+        if self.is_overdue {
+            let changed = self.results.recv_timeout(Duration::ZERO)?;
+            self.is_overdue = false;
             return Ok(changed);
         }
-        self.asks.send(()).map_err(|_| RecvTimeoutError::Disconnected)?;
-        let answer = self.answers.recv_timeout(SHORT_TIME).or_else(|error| match error {
-            RecvTimeoutError::Timeout => block_in_place(|| self.answers.recv_timeout(LOOK_TIME)),
+        self.requests.send(()).map_err(|_| RecvTimeoutError::Disconnected)?;
+        let answer = self.results.recv_timeout(SPIN_TIME).or_else(|error| match error {
+            RecvTimeoutError::Timeout => block_in_place(|| self.results.recv_timeout(CHECK_TIMEOUT)),
             RecvTimeoutError::Disconnected => Err(error),
         });
-        self.is_late = matches!(answer, Err(RecvTimeoutError::Timeout));
-        if self.is_late { Ok(Some(Err(BoundedReadError::timeout()))) } else { answer }
+        self.is_overdue = matches!(answer, Err(RecvTimeoutError::Timeout));
+        if self.is_overdue { Ok(Some(Err(BoundedReadError::timeout()))) } else { answer }
     }
 }
 
@@ -222,54 +226,56 @@ impl Looker {
 #[derive(Debug)]
 struct WatchedFile {
     path: PathBuf,
-    links: Links,
-    seen: Option<Seen>,
+    links: Symlinks,
+    last_stamp: Option<FileStamp>,
     /// Somebody holds a lease on the file, which was told.
     is_leased: bool,
 }
 
 /// The metadata by which a changed file is recognised without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Seen {
+enum FileStamp {
     File { device: u64, inode: u64, size: u64, changed: (i64, i64), modified: (i64, i64) },
     Failure(io::ErrorKind),
 }
 
 impl WatchedFile {
-    const fn new(path: PathBuf, links: Links) -> Self {
-        Self { path, links, seen: None, is_leased: false }
+    const fn new(path: PathBuf, links: Symlinks) -> Self {
+        Self { path, links, last_stamp: None, is_leased: false }
     }
 
     /// Returns what is in it, unless that is what was there the last time. Blocks while the file
     /// system does.
-    fn changed(&mut self) -> Option<Changed> {
+    fn read_if_changed(&mut self) -> Option<FileReadResult> {
         // Before it is read: what changes in between is then seen by the next look.
         let found = self.links.metadata(&self.path);
-        let now = found.as_ref().map_or_else(|error| Seen::Failure(error.kind()), Seen::of);
-        if self.seen.as_ref() == Some(&now) {
+        let now = found
+            .as_ref()
+            .map_or_else(|error| FileStamp::Failure(error.kind()), FileStamp::from_metadata);
+        if self.last_stamp.as_ref() == Some(&now) {
             return None;
         }
-        self.seen = found.as_ref().map_or(true, is_settled).then_some(now);
+        self.last_stamp = found.as_ref().map_or(true, is_older_than_granularity).then_some(now);
         match found {
             Ok(_) => self.read(),
             Err(error) => Some(Err(error.into())),
         }
     }
 
-    fn read(&mut self) -> Option<Changed> {
+    fn read(&mut self) -> Option<FileReadResult> {
         let read = read_blocking(&self.path, self.links);
         let was_leased = self.is_leased;
         self.is_leased = read.as_ref().is_err_and(BoundedReadError::is_leased);
         if self.is_leased {
             // The file is tried again at the next look, and told of once.
-            self.seen = None;
+            self.last_stamp = None;
         }
         (!(was_leased && self.is_leased)).then_some(read)
     }
 }
 
-impl Seen {
-    fn of(found: &Metadata) -> Self {
+impl FileStamp {
+    fn from_metadata(found: &Metadata) -> Self {
         Self::File {
             device: found.dev(),
             inode: found.ino(),
@@ -280,13 +286,13 @@ impl Seen {
     }
 }
 
-fn is_settled(found: &Metadata) -> bool {
+fn is_older_than_granularity(found: &Metadata) -> bool {
     // What is not a file is not read, so that its content does not matter.
     if !found.is_file() {
         return true;
     }
     let age = found.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
-    age.is_some_and(|age| age > UNSETTLED)
+    age.is_some_and(|age| age > MTIME_GRANULARITY)
 }
 
 #[cfg(test)]
@@ -303,68 +309,76 @@ mod tests {
         Err(io::Error::from(kind).into())
     }
 
-    fn count(asked: &Asked) -> Option<usize> {
-        match asked {
-            Asked::No => None,
-            Asked::For(entries) => Some(entries.len()),
+    fn count(requirement: &TokenRequirement) -> Option<usize> {
+        match requirement {
+            TokenRequirement::NotRequired => None,
+            TokenRequirement::OneOf(entries) => Some(entries.len()),
         }
     }
 
     #[test]
     fn what_asked_once_goes_on_asking() {
-        assert_eq!(Asked::No.after(&failed(io::ErrorKind::NotFound)), Asked::No);
-        let asked = Asked::No.after(&read("alpha\nbeta\n"));
-        assert_eq!(count(&asked), Some(2));
+        assert_eq!(
+            TokenRequirement::NotRequired.next(&failed(io::ErrorKind::NotFound)),
+            TokenRequirement::NotRequired
+        );
+        let requirement = TokenRequirement::NotRequired.next(&read("alpha\nbeta\n"));
+        assert_eq!(count(&requirement), Some(2));
         let (missing, closed) = (io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied);
         for gone in [failed(missing), failed(closed), read("")] {
-            assert_eq!(count(&asked.after(&gone)), Some(0));
+            assert_eq!(count(&requirement.next(&gone)), Some(0));
         }
-        assert_eq!(count(&Asked::No.after(&read("# nothing\n"))), Some(0));
-        assert_eq!(count(&Asked::No.after(&failed(closed))), Some(0));
+        assert_eq!(count(&TokenRequirement::NotRequired.next(&read("# nothing\n"))), Some(0));
+        assert_eq!(count(&TokenRequirement::NotRequired.next(&failed(closed))), Some(0));
     }
 
     #[test]
     fn tokens_hold_while_their_file_could_block() {
-        let asked = Asked::No.after(&read("alpha\nbeta\n"));
+        let requirement = TokenRequirement::NotRequired.next(&read("alpha\nbeta\n"));
         let blocking = [
             Err(BoundedReadError::NotRegular { kind: "a FIFO" }),
             Err(BoundedReadError::timeout()),
             failed(io::ErrorKind::WouldBlock),
         ];
         for read in blocking {
-            assert_eq!(asked.after(&read), asked);
-            assert_eq!(count(&Asked::No.after(&read)), Some(0), "nobody comes in unasked");
+            assert_eq!(requirement.next(&read), requirement);
+            assert_eq!(
+                count(&TokenRequirement::NotRequired.next(&read)),
+                Some(0),
+                "nobody comes in unasked"
+            );
         }
     }
 
     #[test]
     fn of_a_file_with_a_mistake_the_other_lines_count() {
-        let asked = Asked::No.after(&read("alpha\nsha256:zz tenant=x\nbeta\n"));
-        assert_eq!(count(&asked), Some(2));
-        assert!(asked.find(&TokenHash::of("sha256:zz tenant=x")).is_none());
+        let requirement =
+            TokenRequirement::NotRequired.next(&read("alpha\nsha256:zz tenant=x\nbeta\n"));
+        assert_eq!(count(&requirement), Some(2));
+        assert!(requirement.find(&TokenHash::from_token("sha256:zz tenant=x")).is_none());
     }
 
     #[test]
     fn each_of_many_is_found_and_nothing_else() {
         let text: String = (0..100).map(|number| format!("token-{number}\n")).collect();
-        let asked = Asked::No.after(&read(&text));
+        let requirement = TokenRequirement::NotRequired.next(&read(&text));
         for number in 0..100 {
-            let hash = TokenHash::of(&format!("token-{number}"));
-            assert_eq!(asked.find(&hash).unwrap().hash, hash);
+            let hash = TokenHash::from_token(&format!("token-{number}"));
+            assert_eq!(requirement.find(&hash).unwrap().hash, hash);
         }
         for odd in ["", "token-", "token-100", "token-1 "] {
-            assert!(asked.find(&TokenHash::of(odd)).is_none(), "{odd}");
+            assert!(requirement.find(&TokenHash::from_token(odd)).is_none(), "{odd}");
         }
-        assert!(Asked::No.find(&TokenHash::of("token-1")).is_none());
+        assert!(TokenRequirement::NotRequired.find(&TokenHash::from_token("token-1")).is_none());
     }
 
     #[test]
     fn the_file_is_followed_and_its_followers_hear_of_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokens");
-        let tokens = LiveTokens::new(path.clone(), Links::Refuse);
+        let tokens = LiveTokens::new(path.clone(), Symlinks::Refuse);
         let changes = tokens.changes();
-        assert_eq!(*tokens.now(), Asked::No);
+        assert_eq!(*tokens.now(), TokenRequirement::NotRequired);
         fs::write(&path, "alpha\n").unwrap();
         assert_eq!(count(&tokens.now()), Some(1));
         assert!(changes.has_changed().unwrap());
@@ -373,7 +387,7 @@ mod tests {
     }
 
     /// Makes a file look as if nobody had touched it for long.
-    fn settle(path: &Path) {
+    fn age_file(path: &Path) {
         let past = SystemTime::now() - Duration::from_secs(60);
         fs::File::options().write(true).open(path).unwrap().set_modified(past).unwrap();
     }
@@ -382,31 +396,31 @@ mod tests {
     fn a_file_is_read_when_it_changed_and_not_otherwise() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        let mut watched = Watched::new(path.clone(), Links::Refuse);
-        assert!(watched.changed().unwrap().unwrap_err().is_missing());
-        assert!(watched.changed().is_none(), "still not there");
+        let mut watcher = FileWatcher::new(path.clone(), Symlinks::Refuse);
+        assert!(watcher.read_if_changed().unwrap().unwrap_err().is_missing());
+        assert!(watcher.read_if_changed().is_none(), "still not there");
         fs::write(&path, "one").unwrap();
-        settle(&path);
-        assert_eq!(watched.changed().unwrap().unwrap(), "one");
-        assert!(watched.changed().is_none());
+        age_file(&path);
+        assert_eq!(watcher.read_if_changed().unwrap().unwrap(), "one");
+        assert!(watcher.read_if_changed().is_none());
         // The same size, the same time of change: another file.
         let other = folder.path().join("other");
         fs::write(&other, "two").unwrap();
-        settle(&other);
+        age_file(&other);
         fs::rename(&other, &path).unwrap();
-        assert_eq!(watched.changed().unwrap().unwrap(), "two");
+        assert_eq!(watcher.read_if_changed().unwrap().unwrap(), "two");
         fs::remove_file(&path).unwrap();
-        assert!(watched.changed().unwrap().is_err());
+        assert!(watcher.read_if_changed().unwrap().is_err());
     }
 
     #[test]
     fn a_file_that_was_just_written_is_looked_at_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        let mut watched = Watched::new(path.clone(), Links::Refuse);
+        let mut watcher = FileWatcher::new(path.clone(), Symlinks::Refuse);
         let soon = SystemTime::now() + Duration::from_secs(60);
         fs::write(&path, "one").unwrap();
         fs::File::options().write(true).open(&path).unwrap().set_modified(soon).unwrap();
-        assert!(watched.changed().is_some() && watched.changed().is_some());
+        assert!(watcher.read_if_changed().is_some() && watcher.read_if_changed().is_some());
     }
 }

@@ -20,11 +20,13 @@ mod oauth_verify;
 mod token;
 mod token_store;
 
-pub use authenticate::{Auth, AuthError, AuthSettings, Credential, TokenPlace};
-pub use denied::{BadToken, Denied};
-pub use oauth::{KeySource, OauthMistake, OauthSettings, Scopes};
-pub use token::{Label, LineError, Moment, Secret, TokenEntry, TokenFile, TokenHash, TokenId};
-pub use token_store::{StoreError, TokenStore};
+pub use authenticate::{AuthError, AuthSettings, Authenticator, Credential, TokenFilePath};
+pub use denied::{AccessDenied, BadToken};
+pub use oauth::{OauthConfig, OauthConfigError, OauthKeySource, OauthScopes};
+pub use token::{
+    TokenEntry, TokenFile, TokenHash, TokenId, TokenLabel, TokenLineError, TokenSecret, UnixTime,
+};
+pub use token_store::{TokenStore, TokenStoreError};
 
-pub(super) use authenticate::until_it_ends;
+pub(super) use authenticate::cut_when_revoked;
 pub(super) use oauth::WELL_KNOWN;

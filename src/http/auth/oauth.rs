@@ -21,62 +21,62 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::denied::{BadToken, Help};
-use super::oauth_keys::{Keys, is_fetched};
-use super::oauth_verify::{Grant, Unverified, install};
+use super::denied::{BadToken, ScopeHint};
+use super::oauth_keys::{IssuerKeys, is_allowed_keys_url};
+use super::oauth_verify::{AccessGrant, UnverifiedToken, install_crypto_provider};
 use crate::bounded_read::{BoundedReadError, read_text};
 use crate::ids::TenantId;
-use crate::private_files::Links;
+use crate::private_files::Symlinks;
 use crate::service::CallerRole;
 
 /// Takes the access tokens of one issuer.
 #[derive(Debug)]
 pub(super) struct ResourceServer {
-    rules: OauthSettings,
-    keys: Keys,
+    config: OauthConfig,
+    keys: IssuerKeys,
 }
 
 impl ResourceServer {
     /// One with these rules; keys are had when the first token comes.
-    pub(super) fn new(rules: OauthSettings) -> Self {
-        install();
-        let keys = Keys::new(rules.keys.clone(), &rules.issuer, rules.refresh);
-        Self { rules, keys }
+    pub(super) fn new(config: OauthConfig) -> Self {
+        install_crypto_provider();
+        let keys = IssuerKeys::new(config.keys.clone(), &config.issuer, config.refresh);
+        Self { config, keys }
     }
 
     /// What a token stands for. A key that is not known may be a new one, and is looked for.
-    pub(super) async fn verify(&self, token: &str) -> Result<Grant, BadToken> {
-        let token = Unverified::read(token)?;
-        let known = self.keys.now().await.filter(|keys| token.is_known(keys));
+    pub(super) async fn verify(&self, token: &str) -> Result<AccessGrant, BadToken> {
+        let token = UnverifiedToken::read(token)?;
+        let known = self.keys.now().await.filter(|keys| token.has_known_key(keys));
         let keys = match known {
             Some(keys) => keys,
-            None => self.keys.renewed().await.ok_or(BadToken::NoKeys)?,
+            None => self.keys.refetch().await.ok_or(BadToken::NoKeys)?,
         };
-        token.verify(&keys, &self.rules)
+        token.verify(&keys, &self.config)
     }
 
     /// What a client without the rights of this role is told.
-    pub(super) fn help(&self, role: CallerRole, headers: &HeaderMap) -> Help {
-        Help {
-            metadata: metadata_address(&resource_url(&self.rules, headers)),
-            scope: self.rules.scopes.of(role).to_owned(),
+    pub(super) fn scope_hint(&self, role: CallerRole, headers: &HeaderMap) -> ScopeHint {
+        ScopeHint {
+            metadata: metadata_url(&resource_url(&self.config, headers)),
+            scope: self.config.scopes.scope_for(role).to_owned(),
         }
     }
 
     /// Where clients look for the metadata that know the configured resource.
     pub(super) fn metadata_path(&self) -> Option<String> {
-        metadata_path(&self.rules)
+        metadata_path(&self.config)
     }
 
     /// The metadata of RFC 9728.
     pub(super) fn metadata(&self, headers: &HeaderMap) -> Response {
-        metadata_response(&self.rules, headers)
+        metadata_response(&self.config, headers)
     }
 }
 
 /// Whose access tokens are good, and what they stand for.
 #[derive(Debug, Clone)]
-pub struct OauthSettings {
+pub struct OauthConfig {
     /// Who signs them, to the letter.
     pub issuer: String,
     /// The public URL of the MCP endpoint; `None` = what the client calls it.
@@ -84,7 +84,7 @@ pub struct OauthSettings {
     /// The audience that they must have.
     pub audience: String,
     /// Where the issuer's keys are.
-    pub keys: KeySource,
+    pub keys: OauthKeySource,
     /// Keys are fetched again after this long.
     pub refresh: Duration,
     /// The claim whose value is the tenant.
@@ -92,7 +92,7 @@ pub struct OauthSettings {
     /// Values of that claim and their tenants; if there is any, nobody else comes in.
     pub tenants: HashMap<String, TenantId>,
     /// What takes which scope.
-    pub scopes: Scopes,
+    pub scopes: OauthScopes,
     /// How far clocks may be apart.
     pub leeway: Duration,
     /// How clients reach us where no resource is named: `http` or `https`.
@@ -103,7 +103,7 @@ pub struct OauthSettings {
 
 /// What is wrong with these settings. Each text says what to do about it.
 #[derive(Debug, Error)]
-pub enum OauthMistake {
+pub enum OauthConfigError {
     /// Whoever stands between could bring keys of its own.
     #[error("oauth.{key} cannot be `{url}`: give an https URL, or an http URL on loopback")]
     Url {
@@ -114,7 +114,7 @@ pub enum OauthMistake {
     },
     /// The file of the keys.
     #[error("cannot read the keys in `{}`; name a readable file in oauth.jwks", .path.display())]
-    Keys {
+    KeyFile {
         /// The file.
         path: PathBuf,
         /// The reason.
@@ -138,15 +138,15 @@ pub enum OauthMistake {
     },
 }
 
-impl OauthSettings {
+impl OauthConfig {
     /// What would let nobody in, or the wrong ones, before anybody relies on it.
-    pub(super) fn check(&self) -> Result<(), OauthMistake> {
+    pub(super) fn check(&self) -> Result<(), OauthConfigError> {
         match &self.keys {
-            KeySource::File(path) => read_text(path, Links::Follow)
+            OauthKeySource::File(path) => read_text(path, Symlinks::Follow)
                 .map(drop)
-                .map_err(|source| OauthMistake::Keys { path: path.clone(), source })?,
-            KeySource::Url(url) => check_url("jwks", url)?,
-            KeySource::Issuer => check_url("issuer", &self.issuer)?,
+                .map_err(|source| OauthConfigError::KeyFile { path: path.clone(), source })?,
+            OauthKeySource::Url(url) => check_url("jwks", url)?,
+            OauthKeySource::Issuer => check_url("issuer", &self.issuer)?,
         }
         if self.issuer.starts_with("http://") {
             check_url("issuer", &self.issuer)?;
@@ -155,14 +155,14 @@ impl OauthSettings {
     }
 }
 
-fn check_url(key: &'static str, url: &str) -> Result<(), OauthMistake> {
-    let is_safe = is_fetched(url);
-    if is_safe { Ok(()) } else { Err(OauthMistake::Url { key, url: url.to_owned() }) }
+fn check_url(key: &'static str, url: &str) -> Result<(), OauthConfigError> {
+    let is_safe = is_allowed_keys_url(url);
+    if is_safe { Ok(()) } else { Err(OauthConfigError::Url { key, url: url.to_owned() }) }
 }
 
 /// Where the issuer's keys are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeySource {
+pub enum OauthKeySource {
     /// In a file.
     File(PathBuf),
     /// At a URL.
@@ -173,7 +173,7 @@ pub enum KeySource {
 
 /// What takes which scope.
 #[derive(Debug, Clone)]
-pub struct Scopes {
+pub struct OauthScopes {
     /// To look.
     pub read: String,
     /// To run commands.
@@ -182,25 +182,25 @@ pub struct Scopes {
     pub admin: String,
 }
 
-impl Scopes {
-    fn check(&self) -> Result<(), OauthMistake> {
+impl OauthScopes {
+    fn check(&self) -> Result<(), OauthConfigError> {
         let named =
             [("read_scope", &self.read), ("run_scope", &self.run), ("admin_scope", &self.admin)];
         for (key, scope) in named {
             if scope.is_empty() || scope.contains(char::is_whitespace) {
-                return Err(OauthMistake::Scope { key, scope: scope.clone() });
+                return Err(OauthConfigError::Scope { key, scope: scope.clone() });
             }
         }
         let is_twice =
             |scope: &&&String| named.iter().filter(|(_, other)| other == *scope).count() > 1;
         match [&self.read, &self.run].iter().find(is_twice) {
-            Some(scope) => Err(OauthMistake::SameScope { scope: (*scope).clone() }),
+            Some(scope) => Err(OauthConfigError::SameScope { scope: (*scope).clone() }),
             None => Ok(()),
         }
     }
 
     /// The scope that a role takes.
-    pub(super) fn of(&self, role: CallerRole) -> &str {
+    pub(super) fn scope_for(&self, role: CallerRole) -> &str {
         match role {
             CallerRole::Read => &self.read,
             CallerRole::Run => &self.run,
@@ -211,7 +211,7 @@ impl Scopes {
     /// The highest role that these scopes give.
     pub(super) fn role(&self, granted: &[&str]) -> Option<CallerRole> {
         let roles = [CallerRole::Admin, CallerRole::Run, CallerRole::Read];
-        roles.into_iter().find(|role| granted.contains(&self.of(*role)))
+        roles.into_iter().find(|role| granted.contains(&self.scope_for(*role)))
     }
 }
 
@@ -220,16 +220,16 @@ pub(in crate::http) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resou
 
 /// The URL of the MCP endpoint: as configured, or as the client calls it. The guard has checked
 /// that its `Host` is one of ours.
-fn resource_url(rules: &OauthSettings, headers: &HeaderMap) -> String {
-    if let Some(resource) = &rules.resource {
+fn resource_url(config: &OauthConfig, headers: &HeaderMap) -> String {
+    if let Some(resource) = &config.resource {
         return resource.clone();
     }
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
-    format!("{}://{host}{}", rules.scheme, rules.path)
+    format!("{}://{host}{}", config.scheme, config.path)
 }
 
 /// Where the metadata of this resource is: between its host and its path (RFC 9728 §3.1).
-fn metadata_address(resource: &str) -> String {
+fn metadata_url(resource: &str) -> String {
     let host = resource.find("://").map_or(0, |at| at + "://".len());
     let path = resource[host..].find('/').map_or(resource.len(), |at| host + at);
     let (origin, path) = resource.split_at(path);
@@ -237,23 +237,23 @@ fn metadata_address(resource: &str) -> String {
 }
 
 /// The path of the metadata of the resource that is configured, as a request has it.
-fn metadata_path(rules: &OauthSettings) -> Option<String> {
-    let address = metadata_address(rules.resource.as_ref()?);
+fn metadata_path(config: &OauthConfig) -> Option<String> {
+    let address = metadata_url(config.resource.as_ref()?);
     let path = address.get(address.find(WELL_KNOWN)?..)?;
     Some(path.split(['?', '#']).next()?.to_owned())
 }
 
 /// The metadata itself.
-fn metadata_response(rules: &OauthSettings, headers: &HeaderMap) -> Response {
+fn metadata_response(config: &OauthConfig, headers: &HeaderMap) -> Response {
     let kind = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "max-age=300")];
-    (kind, document(rules, headers).to_string()).into_response()
+    (kind, metadata_document(config, headers).to_string()).into_response()
 }
 
-fn document(rules: &OauthSettings, headers: &HeaderMap) -> Value {
-    let scopes = &rules.scopes;
+fn metadata_document(config: &OauthConfig, headers: &HeaderMap) -> Value {
+    let scopes = &config.scopes;
     json!({
-        "resource": resource_url(rules, headers),
-        "authorization_servers": [rules.issuer],
+        "resource": resource_url(config, headers),
+        "authorization_servers": [config.issuer],
         "scopes_supported": [scopes.read, scopes.run, scopes.admin],
         "bearer_methods_supported": ["header"],
         "resource_name": "Shellyard",
@@ -264,9 +264,9 @@ fn document(rules: &OauthSettings, headers: &HeaderMap) -> Value {
 mod tests {
     use super::*;
 
-    fn checked(issuer: &str, keys: KeySource, [read, run, admin]: [&str; 3]) -> String {
-        let scopes = Scopes { read: read.into(), run: run.into(), admin: admin.into() };
-        let settings = OauthSettings {
+    fn checked(issuer: &str, keys: OauthKeySource, [read, run, admin]: [&str; 3]) -> String {
+        let scopes = OauthScopes { read: read.into(), run: run.into(), admin: admin.into() };
+        let settings = OauthConfig {
             issuer: issuer.into(),
             resource: None,
             audience: "a".into(),
@@ -285,19 +285,19 @@ mod tests {
     #[test]
     fn what_would_let_the_wrong_ones_in_is_refused() {
         const SCOPES: [&str; 3] = ["r", "w", "a"];
-        let url = |url: &str| KeySource::Url(url.into());
+        let url = |url: &str| OauthKeySource::Url(url.into());
         let https = "https://id.example";
         for (issuer, keys, scopes, word) in [
-            (https, KeySource::Issuer, SCOPES, "fine"),
-            ("http://127.0.0.1:9", KeySource::Issuer, SCOPES, "fine"),
-            ("http://id.example", KeySource::Issuer, SCOPES, "oauth.issuer"),
+            (https, OauthKeySource::Issuer, SCOPES, "fine"),
+            ("http://127.0.0.1:9", OauthKeySource::Issuer, SCOPES, "fine"),
+            ("http://id.example", OauthKeySource::Issuer, SCOPES, "oauth.issuer"),
             ("http://id.example", url("https://id.example/k"), SCOPES, "oauth.issuer"),
             (https, url("http://id.example/k"), SCOPES, "oauth.jwks"),
-            (https, KeySource::File("/nowhere/keys".into()), SCOPES, "/nowhere/keys"),
-            (https, KeySource::Issuer, ["", "w", "a"], "oauth.read_scope"),
-            (https, KeySource::Issuer, ["r", "w x", "a"], "oauth.run_scope"),
-            (https, KeySource::Issuer, ["r", "a", "a"], "two roles"),
-            (https, KeySource::Issuer, ["a", "w", "a"], "two roles"),
+            (https, OauthKeySource::File("/nowhere/keys".into()), SCOPES, "/nowhere/keys"),
+            (https, OauthKeySource::Issuer, ["", "w", "a"], "oauth.read_scope"),
+            (https, OauthKeySource::Issuer, ["r", "w x", "a"], "oauth.run_scope"),
+            (https, OauthKeySource::Issuer, ["r", "a", "a"], "two roles"),
+            (https, OauthKeySource::Issuer, ["a", "w", "a"], "two roles"),
         ] {
             let said = checked(issuer, keys, scopes);
             assert!(said.contains(word), "{said}");
@@ -312,7 +312,7 @@ mod tests {
             ("https://a.example/", "https://a.example/.well-known/oauth-protected-resource"),
             ("http://[::1]:1/x/y", "http://[::1]:1/.well-known/oauth-protected-resource/x/y"),
         ] {
-            assert_eq!(metadata_address(resource), expected);
+            assert_eq!(metadata_url(resource), expected);
         }
     }
 }

@@ -15,20 +15,20 @@ use thiserror::Error;
 use tokio::sync::{Mutex, watch};
 use tokio::time::timeout;
 
-use super::live_tokens::Watched;
-use super::oauth::KeySource;
-use super::oauth_verify::ACCEPTED;
+use super::live_tokens::FileWatcher;
+use super::oauth::OauthKeySource;
+use super::oauth_verify::ACCEPTED_ALGORITHMS;
 use crate::bounded_read::BoundedReadError;
-use crate::client::{Client, ClientError, Place as TargetPlace, Target, TargetError};
-use crate::private_files::Links;
+use crate::client::{ClientError, Endpoint, ServerClient, ServerTarget, TargetError};
+use crate::private_files::Symlinks;
 use crate::telemetry::events;
 
 /// The least time between two fetches, whatever tokens say.
-const AT_MOST_EVERY: Duration = Duration::from_secs(10);
+const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Keys of an issuer. A cheap clone.
 #[derive(Debug, Clone)]
-pub(super) enum Keys {
+pub(super) enum IssuerKeys {
     /// In a file, read again when it changed.
     File(Arc<FileKeys>),
     /// At a URL.
@@ -48,19 +48,19 @@ enum KeysError {
     KeySet(#[from] KeySetError),
 }
 
-impl Keys {
+impl IssuerKeys {
     /// The keys of `issuer`; none are read or fetched yet.
-    pub(super) fn new(source: KeySource, issuer: &str, refresh: Duration) -> Self {
-        let place = match source {
-            KeySource::File(path) => {
-                let file = StdMutex::new((Watched::new(path, Links::Follow), None));
+    pub(super) fn new(source: OauthKeySource, issuer: &str, refresh: Duration) -> Self {
+        let location = match source {
+            OauthKeySource::File(path) => {
+                let file = StdMutex::new((FileWatcher::new(path, Symlinks::Follow), None));
                 return Self::File(Arc::new(FileKeys { file }));
             }
-            KeySource::Url(url) => Place::Url(url),
-            KeySource::Issuer => Place::Issuer(issuer.to_owned()),
+            OauthKeySource::Url(url) => KeysLocation::Url(url),
+            OauthKeySource::Issuer => KeysLocation::Issuer(issuer.to_owned()),
         };
         let current = watch::Sender::new(None);
-        Self::Remote(Arc::new(RemoteKeys { place, refresh, tried: Mutex::new(None), current }))
+        Self::Remote(Arc::new(RemoteKeys { location, refresh, tried: Mutex::new(None), current }))
     }
 
     /// The keys as they are, if there are any; a refresh that is due goes on by itself.
@@ -72,12 +72,12 @@ impl Keys {
     }
 
     /// The keys after a token named one that is not among them.
-    pub(super) async fn renewed(&self) -> Option<Arc<KeySet>> {
+    pub(super) async fn refetch(&self) -> Option<Arc<KeySet>> {
         match self {
             Self::File(file) => file.now(),
             Self::Remote(remote) => {
-                Box::pin(remote.fetch_if(Wish::Unknown)).await;
-                remote.kept()
+                Box::pin(remote.fetch_if_due(FetchReason::UnknownKey)).await;
+                remote.fetched()
             }
         }
     }
@@ -86,14 +86,14 @@ impl Keys {
 /// Keys in a file.
 #[derive(Debug)]
 pub(super) struct FileKeys {
-    file: StdMutex<(Watched, Option<Arc<KeySet>>)>,
+    file: StdMutex<(FileWatcher, Option<Arc<KeySet>>)>,
 }
 
 impl FileKeys {
     fn now(&self) -> Option<Arc<KeySet>> {
         let mut guard = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let (file, keys) = &mut *guard;
-        if let Some(text) = file.changed() {
+        if let Some(text) = file.read_if_changed() {
             let read = text.map_err(KeysError::from);
             match read.and_then(|text| Ok(KeySet::parse(text.as_bytes())?)) {
                 Ok(new) => *keys = Some(Arc::new(new)),
@@ -113,79 +113,79 @@ impl FileKeys {
 /// Keys at a URL.
 #[derive(Debug)]
 pub(super) struct RemoteKeys {
-    place: Place,
+    location: KeysLocation,
     refresh: Duration,
     /// When they were fetched last, with or without success; held while they are fetched.
     tried: Mutex<Option<Instant>>,
-    current: watch::Sender<Option<Kept>>,
+    current: watch::Sender<Option<FetchedKeys>>,
 }
 
 #[derive(Debug)]
-enum Place {
+enum KeysLocation {
     Url(String),
     /// Where this issuer's metadata says.
     Issuer(String),
 }
 
 #[derive(Debug)]
-struct Kept {
+struct FetchedKeys {
     keys: Arc<KeySet>,
     since: Instant,
 }
 
 /// Why keys are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum FetchReason {
     /// To know them at all, or to know them anew after a while.
-    Usual,
+    Refresh,
     /// A token names a key that is not known.
-    Unknown,
+    UnknownKey,
 }
 
 impl RemoteKeys {
     async fn now(self: &Arc<Self>) -> Option<Arc<KeySet>> {
         match self.age(Instant::now()) {
             // Boxed, here and below: whoever asks would else be as large as a fetch, which is rare.
-            None => Box::pin(self.fetch_if(Wish::Usual)).await,
+            None => Box::pin(self.fetch_if_due(FetchReason::Refresh)).await,
             // Nobody waits for what is only a precaution.
             Some(age) if age >= self.refresh => {
                 let keys = Arc::clone(self);
-                tokio::spawn(async move { keys.fetch_if(Wish::Usual).await });
+                tokio::spawn(async move { keys.fetch_if_due(FetchReason::Refresh).await });
             }
             Some(_) => {}
         }
-        self.kept()
+        self.fetched()
     }
 
-    fn kept(&self) -> Option<Arc<KeySet>> {
-        self.current.borrow().as_ref().map(|kept| Arc::clone(&kept.keys))
+    fn fetched(&self) -> Option<Arc<KeySet>> {
+        self.current.borrow().as_ref().map(|fetched| Arc::clone(&fetched.keys))
     }
 
     fn age(&self, now: Instant) -> Option<Duration> {
-        self.current.borrow().as_ref().map(|kept| now.saturating_duration_since(kept.since))
+        self.current.borrow().as_ref().map(|fetched| now.saturating_duration_since(fetched.since))
     }
 
     /// Fetches the keys if that is due; who comes meanwhile waits for the same fetch.
-    async fn fetch_if(&self, wish: Wish) {
+    async fn fetch_if_due(&self, reason: FetchReason) {
         let mut tried = self.tried.lock().await;
         let now = Instant::now();
         let since_try = tried.map(|tried| now.saturating_duration_since(tried));
-        if !is_due(wish, since_try, self.age(now), self.refresh) {
+        if !is_due(reason, since_try, self.age(now), self.refresh) {
             return;
         }
         *tried = Some(now);
         match self.fetch().await {
             Ok(keys) => {
-                self.current.send_replace(Some(Kept { keys: Arc::new(keys), since: now }));
+                self.current.send_replace(Some(FetchedKeys { keys: Arc::new(keys), since: now }));
             }
             Err(error) => events::oauth_keys_not_refreshed(&error),
         }
     }
 
     async fn fetch(&self) -> Result<KeySet, KeysError> {
-        let json = match &self.place {
-            Place::Url(url) => fetch(url).await?,
-            Place::Issuer(issuer) => fetch(&keys_url(issuer).await?).await?,
+        let json = match &self.location {
+            KeysLocation::Url(url) => fetch(url).await?,
+            KeysLocation::Issuer(issuer) => fetch(&keys_url(issuer).await?).await?,
         };
         Ok(KeySet::parse(&json)?)
     }
@@ -193,15 +193,15 @@ impl RemoteKeys {
 
 /// Whether keys of this age, tried for so long ago, are to be fetched.
 fn is_due(
-    wish: Wish,
+    reason: FetchReason,
     since_try: Option<Duration>,
     age: Option<Duration>,
     refresh: Duration,
 ) -> bool {
-    let may = since_try.is_none_or(|since| since >= AT_MOST_EVERY);
-    let should = match wish {
-        Wish::Usual => age.is_none_or(|age| age >= refresh),
-        Wish::Unknown => true,
+    let may = since_try.is_none_or(|since| since >= MIN_FETCH_INTERVAL);
+    let should = match reason {
+        FetchReason::Refresh => age.is_none_or(|age| age >= refresh),
+        FetchReason::UnknownKey => true,
     };
     may && should
 }
@@ -209,11 +209,11 @@ fn is_due(
 /// Public keys, each with the algorithms that it may check.
 #[derive(Debug, Default)]
 pub(super) struct KeySet {
-    keys: Vec<Key>,
+    keys: Vec<VerificationKey>,
 }
 
 #[derive(Debug)]
-struct Key {
+struct VerificationKey {
     name: Option<String>,
     algorithms: Vec<Algorithm>,
     key: DecodingKey,
@@ -229,15 +229,16 @@ pub(super) enum KeySetError {
 }
 
 #[derive(Deserialize)]
-struct Published {
+struct PublishedKeySet {
     keys: Vec<Value>,
 }
 
 impl KeySet {
     /// Reads a key set. Keys of kinds that we do not know are none of ours and are passed over.
     pub(super) fn parse(json: &[u8]) -> Result<Self, KeySetError> {
-        let published: Published = serde_json::from_slice(json)?;
-        let keys: Vec<Key> = published.keys.into_iter().filter_map(Key::read).collect();
+        let published: PublishedKeySet = serde_json::from_slice(json)?;
+        let keys: Vec<VerificationKey> =
+            published.keys.into_iter().filter_map(VerificationKey::from_jwk).collect();
         if keys.is_empty() { Err(KeySetError::Empty) } else { Ok(Self { keys }) }
     }
 
@@ -248,21 +249,21 @@ impl KeySet {
         name: Option<&str>,
         algorithm: Algorithm,
     ) -> impl Iterator<Item = &DecodingKey> {
-        let is_meant = move |key: &&Key| {
+        let is_meant = move |key: &&VerificationKey| {
             key.algorithms.contains(&algorithm) && (name.is_none() || key.name.as_deref() == name)
         };
         self.keys.iter().filter(is_meant).map(|key| &key.key)
     }
 }
 
-impl Key {
-    fn read(published: Value) -> Option<Self> {
+impl VerificationKey {
+    fn from_jwk(published: Value) -> Option<Self> {
         let jwk: Jwk = serde_json::from_value(published).ok()?;
         let common = &jwk.common;
         if common.public_key_use.as_ref().is_some_and(|it| *it != PublicKeyUse::Signature) {
             return None;
         }
-        let mut algorithms = algorithms_of(&jwk.algorithm);
+        let mut algorithms = usable_algorithms(&jwk.algorithm);
         if let Some(only) = common.key_algorithm {
             algorithms.retain(|algorithm| KeyAlgorithm::from(*algorithm) == only);
         }
@@ -274,10 +275,10 @@ impl Key {
 
 /// What a key of this kind can check; nothing where it is a shared secret.
 #[expect(clippy::wildcard_enum_match_arm, reason = "what is not named here is not accepted")]
-fn algorithms_of(kind: &AlgorithmParameters) -> Vec<Algorithm> {
+fn usable_algorithms(kind: &AlgorithmParameters) -> Vec<Algorithm> {
     let is_rsa = |algorithm: &Algorithm| algorithm.family() == AlgorithmFamily::Rsa;
     match kind {
-        AlgorithmParameters::RSA(_) => ACCEPTED.into_iter().filter(is_rsa).collect(),
+        AlgorithmParameters::RSA(_) => ACCEPTED_ALGORITHMS.into_iter().filter(is_rsa).collect(),
         AlgorithmParameters::EllipticCurve(key) => match key.curve {
             EllipticCurve::P256 => vec![Algorithm::ES256],
             EllipticCurve::P384 => vec![Algorithm::ES384],
@@ -310,27 +311,27 @@ pub(super) enum DiscoverError {
 
 /// The URL of the issuer's keys.
 pub(super) async fn keys_url(issuer: &str) -> Result<String, DiscoverError> {
-    let [first, others @ ..] = places(issuer);
-    let mut found = try_place(issuer, first).await;
-    for place in others {
+    let [first, others @ ..] = metadata_urls(issuer);
+    let mut found = try_metadata_url(issuer, first).await;
+    for location in others {
         if found.is_ok() {
             break;
         }
         // The first refusal is told: the others are ways to write the same thing.
-        found = try_place(issuer, place).await.or(found);
+        found = try_metadata_url(issuer, location).await.or(found);
     }
     found
 }
 
-async fn try_place(issuer: &str, url: String) -> Result<String, DiscoverError> {
+async fn try_metadata_url(issuer: &str, url: String) -> Result<String, DiscoverError> {
     match fetch(&url).await {
-        Ok(json) => read(issuer, url, &json),
+        Ok(json) => parse_metadata(issuer, url, &json),
         Err(source) => Err(DiscoverError::Fetch { url, source }),
     }
 }
 
 /// RFC 8414 §3.3: metadata of another issuer must not be used.
-fn read(issuer: &str, url: String, json: &Bytes) -> Result<String, DiscoverError> {
+fn parse_metadata(issuer: &str, url: String, json: &Bytes) -> Result<String, DiscoverError> {
     let metadata: IssuerMetadata = match serde_json::from_slice(json) {
         Ok(metadata) => metadata,
         Err(source) => return Err(DiscoverError::Unreadable { url, source }),
@@ -344,7 +345,7 @@ fn read(issuer: &str, url: String, json: &Bytes) -> Result<String, DiscoverError
 
 /// Where metadata may be, in the order in which MCP asks clients to try: between host and path
 /// (RFC 8414 for both kinds), then behind the path (OpenID).
-fn places(issuer: &str) -> [String; 3] {
+fn metadata_urls(issuer: &str) -> [String; 3] {
     let issuer = issuer.trim_end_matches('/');
     let host = issuer.find("://").map_or(0, |at| at + "://".len());
     let path = issuer[host..].find('/').map_or(issuer.len(), |at| host + at);
@@ -357,7 +358,7 @@ fn places(issuer: &str) -> [String; 3] {
 }
 
 /// The most time that one fetch takes.
-const TIME: Duration = Duration::from_secs(5);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The largest answer.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -369,7 +370,7 @@ pub(super) enum FetchError {
     Url(#[from] TargetError),
     #[error("`{url}` is not fetched: keys come over https, or over http from loopback")]
     Insecure { url: String },
-    #[error("no answer within {} s", TIME.as_secs())]
+    #[error("no answer within {} s", FETCH_TIMEOUT.as_secs())]
     Timeout,
     #[error("no answer: {}", cause(.0))]
     Client(#[from] ClientError),
@@ -386,15 +387,15 @@ fn cause(error: &ClientError) -> String {
 
 /// What is at this URL.
 pub(super) async fn fetch(url: &str) -> Result<Bytes, FetchError> {
-    let (target, path) = target(url)?;
-    let client = Client::new(target, None)?;
+    let (target, path) = parse_keys_url(url)?;
+    let client = ServerClient::new(target, None)?;
     let agent = concat!("shellyard/", env!("CARGO_PKG_VERSION"));
     let headers = HeaderMap::from_iter([
         (ACCEPT, HeaderValue::from_static("application/json")),
         (USER_AGENT, HeaderValue::from_static(agent)),
     ]);
     let asked = client.request(Method::GET, &path, headers, Bytes::new());
-    let answer = timeout(TIME, asked).await.map_err(|_| FetchError::Timeout)??;
+    let answer = timeout(FETCH_TIMEOUT, asked).await.map_err(|_| FetchError::Timeout)??;
     match answer.status {
         StatusCode::OK if answer.body.len() <= MAX_BYTES => Ok(answer.body),
         StatusCode::OK => Err(FetchError::TooLarge),
@@ -404,21 +405,21 @@ pub(super) async fn fetch(url: &str) -> Result<Bytes, FetchError> {
 
 /// Where a URL leads, and what to ask for there.
 /// Whether keys may come from this URL.
-pub(super) fn is_fetched(url: &str) -> bool {
-    target(url).is_ok()
+pub(super) fn is_allowed_keys_url(url: &str) -> bool {
+    parse_keys_url(url).is_ok()
 }
 
-fn target(url: &str) -> Result<(Target, String), FetchError> {
+fn parse_keys_url(url: &str) -> Result<(ServerTarget, String), FetchError> {
     let (address, query) = url.split_once('?').map_or((url, None), |(url, it)| (url, Some(it)));
     let insecure = || FetchError::Insecure { url: url.to_owned() };
     if !address.contains("://") {
         return Err(insecure());
     }
-    let target = Target::parse(address, "/")?;
-    let is_safe = match target.place() {
-        TargetPlace::Tls(_) => true,
-        TargetPlace::Tcp(authority) => authority.loopback().is_some(),
-        TargetPlace::Socket(_) => false,
+    let target = ServerTarget::parse(address, "/")?;
+    let is_safe = match target.endpoint() {
+        Endpoint::Tls(_) => true,
+        Endpoint::Tcp(authority) => authority.loopback().is_some(),
+        Endpoint::Socket(_) => false,
     };
     if !is_safe {
         return Err(insecure());
@@ -435,20 +436,20 @@ mod tests {
     #[test]
     fn keys_are_fetched_when_due_and_never_too_often() {
         let s = Duration::from_secs;
-        for (wish, since_try, age, expected) in [
-            (Wish::Usual, None, None, true),
-            (Wish::Usual, Some(s(9)), None, false),
-            (Wish::Usual, Some(s(10)), None, true),
-            (Wish::Usual, Some(s(299)), Some(s(299)), false),
-            (Wish::Usual, Some(s(300)), Some(s(300)), true),
+        for (reason, since_try, age, expected) in [
+            (FetchReason::Refresh, None, None, true),
+            (FetchReason::Refresh, Some(s(9)), None, false),
+            (FetchReason::Refresh, Some(s(10)), None, true),
+            (FetchReason::Refresh, Some(s(299)), Some(s(299)), false),
+            (FetchReason::Refresh, Some(s(300)), Some(s(300)), true),
             // The last try failed.
-            (Wish::Usual, Some(s(5)), Some(s(305)), false),
-            (Wish::Unknown, Some(s(9)), Some(s(9)), false),
-            (Wish::Unknown, Some(s(10)), Some(s(10)), true),
-            (Wish::Unknown, None, None, true),
+            (FetchReason::Refresh, Some(s(5)), Some(s(305)), false),
+            (FetchReason::UnknownKey, Some(s(9)), Some(s(9)), false),
+            (FetchReason::UnknownKey, Some(s(10)), Some(s(10)), true),
+            (FetchReason::UnknownKey, None, None, true),
         ] {
-            let due = is_due(wish, since_try, age, s(300));
-            assert_eq!(due, expected, "{wish:?} {since_try:?} {age:?}");
+            let due = is_due(reason, since_try, age, s(300));
+            assert_eq!(due, expected, "{reason:?} {since_try:?} {age:?}");
         }
     }
 
@@ -456,7 +457,7 @@ mod tests {
     fn metadata_is_looked_for_where_both_standards_put_it() {
         for issuer in ["https://id.example.org", "https://id.example.org/"] {
             assert_eq!(
-                places(issuer),
+                metadata_urls(issuer),
                 [
                     "https://id.example.org/.well-known/oauth-authorization-server",
                     "https://id.example.org/.well-known/openid-configuration",
@@ -465,7 +466,7 @@ mod tests {
             );
         }
         assert_eq!(
-            places("https://id.example.org:8443/realms/a"),
+            metadata_urls("https://id.example.org:8443/realms/a"),
             [
                 "https://id.example.org:8443/.well-known/oauth-authorization-server/realms/a",
                 "https://id.example.org:8443/.well-known/openid-configuration/realms/a",
@@ -477,7 +478,11 @@ mod tests {
     #[test]
     fn only_the_issuers_own_metadata_counts() {
         let read = |json: &'static str| {
-            read("https://a.example", "https://x".to_owned(), &Bytes::from_static(json.as_bytes()))
+            parse_metadata(
+                "https://a.example",
+                "https://x".to_owned(),
+                &Bytes::from_static(json.as_bytes()),
+            )
         };
         let own = r#"{"issuer": "https://a.example", "jwks_uri": "https://a.example/k", "x": 1}"#;
         assert_eq!(read(own).unwrap(), "https://a.example/k");
@@ -497,7 +502,7 @@ mod tests {
             ("http://localhost", "http://localhost:80/", "/"),
             ("http://[::1]:9000/jwks", "http://[::1]:9000/jwks", "/jwks"),
         ] {
-            let (target, asked) = target(url).unwrap();
+            let (target, asked) = parse_keys_url(url).unwrap();
             assert_eq!((target.to_string().as_str(), asked.as_str()), (shown, path));
         }
         for url in [
@@ -510,7 +515,7 @@ mod tests {
             "https:///jwks",
             "",
         ] {
-            assert!(target(url).is_err(), "{url}");
+            assert!(parse_keys_url(url).is_err(), "{url}");
         }
     }
 }

@@ -11,20 +11,20 @@ use ring::signature::{RsaParameters, VerificationAlgorithm};
 use serde_json::{Map, Value};
 
 use super::denied::BadToken;
-use super::oauth::OauthSettings;
+use super::oauth::OauthConfig;
 use super::oauth_keys::KeySet;
-use super::token::Moment;
+use super::token::UnixTime;
 use crate::ids::TenantId;
 use crate::service::CallerRole;
 
 /// What an access token stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Grant {
+pub(super) struct AccessGrant {
     pub(super) tenant: TenantId,
     /// What it may do; `None`: nothing here.
     pub(super) role: Option<CallerRole>,
     /// When it ends.
-    pub(super) until: Moment,
+    pub(super) until: UnixTime,
 }
 
 /// The claims of a token.
@@ -32,17 +32,17 @@ type Claims = Map<String, Value>;
 
 /// A token whose head was read, and of which nothing is believed yet.
 #[derive(Debug)]
-pub(super) struct Unverified<'a> {
+pub(super) struct UnverifiedToken<'a> {
     token: &'a str,
     algorithm: Algorithm,
     key: Option<String>,
 }
 
-impl<'a> Unverified<'a> {
+impl<'a> UnverifiedToken<'a> {
     /// Reads the head of a token.
     pub(super) fn read(token: &'a str) -> Result<Self, BadToken> {
         let header = decode_header(token).map_err(|error| unreadable(&error))?;
-        if !ACCEPTED.contains(&header.alg) {
+        if !ACCEPTED_ALGORITHMS.contains(&header.alg) {
             return Err(BadToken::Algorithm);
         }
         // RFC 7515 §4.1.11: what must be understood, and is not, must not pass.
@@ -53,16 +53,20 @@ impl<'a> Unverified<'a> {
     }
 
     /// Whether one of these keys may have signed it.
-    pub(super) fn is_known(&self, keys: &KeySet) -> bool {
+    pub(super) fn has_known_key(&self, keys: &KeySet) -> bool {
         keys.find(self.key.as_deref(), self.algorithm).next().is_some()
     }
 
     /// What it stands for, if one of these keys signed it and all claims hold.
-    pub(super) fn verify(&self, keys: &KeySet, rules: &OauthSettings) -> Result<Grant, BadToken> {
+    pub(super) fn verify(
+        &self,
+        keys: &KeySet,
+        config: &OauthConfig,
+    ) -> Result<AccessGrant, BadToken> {
         let mut refused = BadToken::Key;
         for key in keys.find(self.key.as_deref(), self.algorithm) {
-            match self.claims(key, rules) {
-                Ok(claims) => return grant(&claims, rules),
+            match self.claims(key, config) {
+                Ok(claims) => return grant(&claims, config),
                 Err(why) => refused = why,
             }
             if refused != BadToken::Signature {
@@ -72,12 +76,12 @@ impl<'a> Unverified<'a> {
         Err(refused)
     }
 
-    fn claims(&self, key: &DecodingKey, rules: &OauthSettings) -> Result<Claims, BadToken> {
+    fn claims(&self, key: &DecodingKey, config: &OauthConfig) -> Result<Claims, BadToken> {
         let mut validation = Validation::new(self.algorithm);
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
-        validation.set_issuer(&[&rules.issuer]);
-        validation.set_audience(&[&rules.audience]);
-        validation.leeway = rules.leeway.as_secs();
+        validation.set_issuer(&[&config.issuer]);
+        validation.set_audience(&[&config.audience]);
+        validation.leeway = config.leeway.as_secs();
         validation.validate_nbf = true;
         match decode::<Claims>(self.token, key, &validation) {
             Ok(decoded) => Ok(decoded.claims),
@@ -92,7 +96,7 @@ impl<'a> Unverified<'a> {
             ErrorKind::InvalidIssuer => BadToken::Issuer,
             ErrorKind::InvalidAudience => BadToken::Audience,
             ErrorKind::ImmatureSignature => BadToken::NotYet,
-            ErrorKind::ExpiredSignature => BadToken::Expired { at: self.end() },
+            ErrorKind::ExpiredSignature => BadToken::Expired { at: self.expiry() },
             ErrorKind::MissingRequiredClaim(claim) | ErrorKind::InvalidClaimFormat(claim) => {
                 BadToken::Claim { claim: claim.clone() }
             }
@@ -102,9 +106,9 @@ impl<'a> Unverified<'a> {
     }
 
     /// When a token says that it ended, for the words of its refusal only.
-    fn end(&self) -> Moment {
+    fn expiry(&self) -> UnixTime {
         let claims = jsonwebtoken::dangerous::insecure_decode_claims::<Claims>(self.token);
-        claims.ok().and_then(|claims| end(&claims)).unwrap_or(Moment::from_unix(0))
+        claims.ok().and_then(|claims| expiry(&claims)).unwrap_or(UnixTime::from_unix(0))
     }
 }
 
@@ -122,30 +126,30 @@ fn is_access_token(header: &Header) -> bool {
     matches!(kind.strip_prefix("application/").unwrap_or(&kind), "jwt" | "at+jwt")
 }
 
-fn grant(claims: &Claims, rules: &OauthSettings) -> Result<Grant, BadToken> {
+fn grant(claims: &Claims, config: &OauthConfig) -> Result<AccessGrant, BadToken> {
     // The crate takes a list of issuers, too; RFC 7519 does not.
-    if claims.get("iss").and_then(Value::as_str) != Some(&rules.issuer) {
+    if claims.get("iss").and_then(Value::as_str) != Some(&config.issuer) {
         return Err(BadToken::Issuer);
     }
-    let at = end(claims).ok_or_else(|| BadToken::Claim { claim: "exp".to_owned() })?;
-    let until = at.after(rules.leeway);
+    let at = expiry(claims).ok_or_else(|| BadToken::Claim { claim: "exp".to_owned() })?;
+    let until = at.after(config.leeway);
     // The crate takes a token in its last second, too; RFC 7519 §4.1.4 does not.
-    if until <= Moment::now() {
+    if until <= UnixTime::now() {
         return Err(BadToken::Expired { at });
     }
-    let granted = granted(claims)?;
-    Ok(Grant { tenant: tenant(claims, rules)?, role: rules.scopes.role(&granted), until })
+    let granted = granted_scopes(claims)?;
+    Ok(AccessGrant { tenant: tenant(claims, config)?, role: config.scopes.role(&granted), until })
 }
 
-fn end(claims: &Claims) -> Option<Moment> {
+fn expiry(claims: &Claims) -> Option<UnixTime> {
     let exp = claims.get("exp")?;
     // Fractions are allowed; the crate has checked that it is a number from 0.
     let seconds = exp.as_u64().or_else(|| exp.as_f64().map(|seconds| seconds as u64))?;
-    Some(Moment::from_unix(seconds))
+    Some(UnixTime::from_unix(seconds))
 }
 
 /// The scopes: words in `scope` (RFC 9068), or a list in `scp`, as some issuers write it.
-fn granted(claims: &Claims) -> Result<Vec<&str>, BadToken> {
+fn granted_scopes(claims: &Claims) -> Result<Vec<&str>, BadToken> {
     let odd = |claim: &str| BadToken::Claim { claim: claim.to_owned() };
     match (claims.get("scope"), claims.get("scp")) {
         (Some(Value::String(words)), _) | (None, Some(Value::String(words))) => {
@@ -160,14 +164,14 @@ fn granted(claims: &Claims) -> Result<Vec<&str>, BadToken> {
     }
 }
 
-fn tenant(claims: &Claims, rules: &OauthSettings) -> Result<TenantId, BadToken> {
-    let claim = &rules.tenant_claim;
+fn tenant(claims: &Claims, config: &OauthConfig) -> Result<TenantId, BadToken> {
+    let claim = &config.tenant_claim;
     let name = claims
         .get(claim)
         .and_then(Value::as_str)
         .ok_or_else(|| BadToken::Claim { claim: claim.clone() })?;
-    if !rules.tenants.is_empty() {
-        return rules.tenants.get(name).copied().ok_or(BadToken::Stranger);
+    if !config.tenants.is_empty() {
+        return config.tenants.get(name).copied().ok_or(BadToken::Stranger);
     }
     match TenantId::parse(name)? {
         // The operator's own jobs are nobody's to claim.
@@ -177,7 +181,7 @@ fn tenant(claims: &Claims, rules: &OauthSettings) -> Result<TenantId, BadToken> 
 }
 
 /// What is accepted: signatures by a public key, and nothing that a shared secret could make.
-pub(super) const ACCEPTED: [Algorithm; 9] = [
+pub(super) const ACCEPTED_ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
     Algorithm::RS512,
@@ -198,7 +202,7 @@ static PROVIDER: CryptoProvider = CryptoProvider {
 
 /// Makes jsonwebtoken check signatures with ring, in the whole process. TLS brings ring along
 /// anyway; the crates behind jsonwebtoken's own providers would double the cryptography in the program.
-pub(super) fn install() {
+pub(super) fn install_crypto_provider() {
     // Whoever was first installed the same one.
     PROVIDER.install_default().ok();
 }
@@ -214,18 +218,19 @@ fn verifier_factory(
     if key.family() != algorithm.family() {
         return Err(ErrorKind::InvalidAlgorithm.into());
     }
-    let scheme = Scheme::of(*algorithm).ok_or(ErrorKind::UnsupportedAlgorithm)?;
+    let scheme =
+        SignatureScheme::from_algorithm(*algorithm).ok_or(ErrorKind::UnsupportedAlgorithm)?;
     Ok(Box::new(PublicKey { algorithm: *algorithm, scheme, key: key.clone() }))
 }
 
-enum Scheme {
+enum SignatureScheme {
     Rsa(&'static RsaParameters),
     Other(&'static dyn VerificationAlgorithm),
 }
 
-impl Scheme {
+impl SignatureScheme {
     #[expect(clippy::wildcard_enum_match_arm, reason = "what is not named here is not accepted")]
-    fn of(algorithm: Algorithm) -> Option<Self> {
+    fn from_algorithm(algorithm: Algorithm) -> Option<Self> {
         Some(match algorithm {
             Algorithm::RS256 => Self::Rsa(&ring_signature::RSA_PKCS1_2048_8192_SHA256),
             Algorithm::RS384 => Self::Rsa(&ring_signature::RSA_PKCS1_2048_8192_SHA384),
@@ -243,7 +248,7 @@ impl Scheme {
 
 struct PublicKey {
     algorithm: Algorithm,
-    scheme: Scheme,
+    scheme: SignatureScheme,
     key: DecodingKey,
 }
 
@@ -256,16 +261,16 @@ impl JwtVerifier for PublicKey {
 impl Verifier<Vec<u8>> for PublicKey {
     fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), SignatureError> {
         let checked = match (&self.scheme, self.key.kind()) {
-            (Scheme::Rsa(scheme), DecodingKeyKind::RsaModulusExponent { n, e }) => {
+            (SignatureScheme::Rsa(scheme), DecodingKeyKind::RsaModulusExponent { n, e }) => {
                 let key = ring_signature::RsaPublicKeyComponents { n, e };
                 key.verify(scheme, message, signature)
             }
-            (Scheme::Other(scheme), DecodingKeyKind::SecretOrDer(key)) => {
+            (SignatureScheme::Other(scheme), DecodingKeyKind::SecretOrDer(key)) => {
                 let key = ring_signature::UnparsedPublicKey::new(*scheme, key);
                 key.verify(message, signature)
             }
-            (Scheme::Rsa(_), DecodingKeyKind::SecretOrDer(_))
-            | (Scheme::Other(_), DecodingKeyKind::RsaModulusExponent { .. }) => {
+            (SignatureScheme::Rsa(_), DecodingKeyKind::SecretOrDer(_))
+            | (SignatureScheme::Other(_), DecodingKeyKind::RsaModulusExponent { .. }) => {
                 return Err(SignatureError::new());
             }
         };
@@ -291,18 +296,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::http::auth::{KeySource, Scopes};
+    use crate::http::auth::{OauthKeySource, OauthScopes};
 
-    fn rules() -> OauthSettings {
-        OauthSettings {
+    fn config() -> OauthConfig {
+        OauthConfig {
             issuer: "https://id.example".into(),
             resource: None,
             audience: "https://yard.example/mcp".into(),
-            keys: KeySource::Issuer,
+            keys: OauthKeySource::Issuer,
             refresh: Duration::from_secs(300),
             tenant_claim: "sub".into(),
             tenants: HashMap::new(),
-            scopes: Scopes { read: "y:read".into(), run: "y:run".into(), admin: "y:admin".into() },
+            scopes: OauthScopes {
+                read: "y:read".into(),
+                run: "y:run".into(),
+                admin: "y:admin".into(),
+            },
             leeway: Duration::from_secs(30),
             scheme: "http",
             path: "/mcp".into(),
@@ -327,20 +336,20 @@ mod tests {
         KeySet::parse(json!({ "keys": published }).to_string().as_bytes()).unwrap()
     }
 
-    fn verify(token: &str, keys: &KeySet, rules: &OauthSettings) -> Result<Grant, BadToken> {
-        install();
-        Unverified::read(token)?.verify(keys, rules)
+    fn verify(token: &str, keys: &KeySet, config: &OauthConfig) -> Result<AccessGrant, BadToken> {
+        install_crypto_provider();
+        UnverifiedToken::read(token)?.verify(keys, config)
     }
 
     /// What comes of a good token after `change`.
     fn after(
-        change: impl FnOnce(&mut Value, &mut Value, &mut OauthSettings),
-    ) -> Result<Grant, BadToken> {
+        change: impl FnOnce(&mut Value, &mut Value, &mut OauthConfig),
+    ) -> Result<AccessGrant, BadToken> {
         let signer = Signer::p256();
-        let (mut head, mut claims, mut rules) =
-            (json!({"alg": "ES256", "kid": "a"}), claims(), rules());
-        change(&mut head, &mut claims, &mut rules);
-        verify(&signer.token(&head, &claims), &keys(&[signer.published("a")]), &rules)
+        let (mut head, mut claims, mut config) =
+            (json!({"alg": "ES256", "kid": "a"}), claims(), config());
+        change(&mut head, &mut claims, &mut config);
+        verify(&signer.token(&head, &claims), &keys(&[signer.published("a")]), &config)
     }
 
     #[test]
@@ -356,7 +365,7 @@ mod tests {
             for algorithm in algorithms {
                 let token = signer
                     .token(&json!({"alg": algorithm, "kid": "a", "typ": "at+jwt"}), &claims());
-                let grant = verify(&token, &keys, &rules()).unwrap();
+                let grant = verify(&token, &keys, &config()).unwrap();
                 assert_eq!(grant.tenant, TenantId::parse("oauth-alice").unwrap(), "{algorithm}");
                 assert_eq!(grant.role, Some(CallerRole::Run));
             }
@@ -371,7 +380,7 @@ mod tests {
         let head = |algorithm: &str| json!({"alg": algorithm, "kid": "a"});
         let keys = keys(std::slice::from_ref(&published));
         let check = |token: &str, expected| {
-            assert_eq!(verify(token, &keys, &rules()), Err(expected), "{token}");
+            assert_eq!(verify(token, &keys, &config()), Err(expected), "{token}");
         };
         check(&format!("{}.", unsigned(&head("none"), &claims())), BadToken::Unreadable);
         check(&format!("{}.", unsigned(&head("None"), &claims())), BadToken::Unreadable);
@@ -388,21 +397,21 @@ mod tests {
         let keys = keys(&[ours.published("a")]);
         let head = json!({"alg": "ES256", "kid": "a"});
         assert_eq!(
-            verify(&other.token(&head, &claims()), &keys, &rules()),
+            verify(&other.token(&head, &claims()), &keys, &config()),
             Err(BadToken::Signature)
         );
         let unknown = ours.token(&json!({"alg": "ES256", "kid": "b"}), &claims());
-        assert!(!Unverified::read(&unknown).unwrap().is_known(&keys));
-        assert_eq!(verify(&unknown, &keys, &rules()), Err(BadToken::Key));
+        assert!(!UnverifiedToken::read(&unknown).unwrap().has_known_key(&keys));
+        assert_eq!(verify(&unknown, &keys, &config()), Err(BadToken::Key));
         let token = ours.token(&head, &claims());
         let (message, signature) = token.rsplit_once('.').unwrap();
         let mut better = claims();
         better["scope"] = json!("y:admin");
         let forged = format!("{}.{signature}", unsigned(&head, &better));
-        assert_eq!(verify(&forged, &keys, &rules()), Err(BadToken::Signature));
-        assert_eq!(verify(&format!("{message}."), &keys, &rules()), Err(BadToken::Signature));
+        assert_eq!(verify(&forged, &keys, &config()), Err(BadToken::Signature));
+        assert_eq!(verify(&format!("{message}."), &keys, &config()), Err(BadToken::Signature));
         for odd in ["", "x", "a.b", "a.b.c", "a.b.c.d", "....", &token.replace('.', "")] {
-            assert!(verify(odd, &keys, &rules()).is_err(), "{odd}");
+            assert!(verify(odd, &keys, &config()).is_err(), "{odd}");
         }
     }
 
@@ -412,9 +421,9 @@ mod tests {
         let keys =
             keys(&[Signer::rsa().published("r"), first.published("a"), second.published("b")]);
         let head = json!({"alg": "ES256"});
-        assert!(verify(&second.token(&head, &claims()), &keys, &rules()).is_ok());
+        assert!(verify(&second.token(&head, &claims()), &keys, &config()).is_ok());
         assert_eq!(
-            verify(&third.token(&head, &claims()), &keys, &rules()),
+            verify(&third.token(&head, &claims()), &keys, &config()),
             Err(BadToken::Signature)
         );
     }
@@ -432,7 +441,7 @@ mod tests {
             let mut published = signer.published("a");
             published[field] = json!(value);
             let keys = keys(&[published, json!({"kty": "new"}), Signer::ed().published("e")]);
-            assert_eq!(verify(&token, &keys, &rules()).is_ok(), fits, "{field} {value}");
+            assert_eq!(verify(&token, &keys, &config()).is_ok(), fits, "{field} {value}");
         }
     }
 
@@ -468,7 +477,7 @@ mod tests {
         let odd = after(|_, claims, _| claims["sub"] = json!("a b"));
         assert!(matches!(odd, Err(BadToken::Tenant(_))), "{odd:?}");
         let over = after(|_, claims, _| claims["exp"] = json!(1_000_000_000));
-        assert_eq!(over, Err(BadToken::Expired { at: Moment::from_unix(1_000_000_000) }));
+        assert_eq!(over, Err(BadToken::Expired { at: UnixTime::from_unix(1_000_000_000) }));
         assert_eq!(
             after(|_, claims, _| *claims = json!(["no", "object"])),
             Err(BadToken::Unreadable)
@@ -479,11 +488,11 @@ mod tests {
     fn clocks_may_differ_by_the_leeway_and_no_more() {
         let exp = seconds_from_now(-10);
         let grant = after(|_, claims, _| claims["exp"] = json!(exp)).unwrap();
-        assert_eq!(grant.until, Moment::from_unix(exp + 30));
+        assert_eq!(grant.until, UnixTime::from_unix(exp + 30));
         assert!(after(|_, claims, _| claims["nbf"] = json!(seconds_from_now(10))).is_ok());
-        let strict = after(|_, claims, rules| {
+        let strict = after(|_, claims, config| {
             claims["exp"] = json!(exp);
-            rules.leeway = Duration::ZERO;
+            config.leeway = Duration::ZERO;
         });
         assert!(matches!(strict, Err(BadToken::Expired { .. })), "{strict:?}");
         assert!(after(|_, claims, _| claims["exp"] = json!(exp as f64 + 600.5)).is_ok());
@@ -536,17 +545,17 @@ mod tests {
             ("local", Err(BadToken::Stranger)),
             ("oauth-one", Err(BadToken::Stranger)),
         ] {
-            let answer = after(|_, claims, rules| {
+            let answer = after(|_, claims, config| {
                 claims["org"] = json!(value);
-                rules.tenant_claim = "org".into();
-                rules.tenants = map();
+                config.tenant_claim = "org".into();
+                config.tenants = map();
             });
             assert_eq!(answer.map(|grant| grant.tenant), expected, "{value}");
         }
-        let listed = after(|_, claims, rules| {
+        let listed = after(|_, claims, config| {
             claims["org"] = json!(["me"]);
-            rules.tenant_claim = "org".into();
-            rules.tenants = map();
+            config.tenant_claim = "org".into();
+            config.tenants = map();
         });
         assert_eq!(listed, Err(BadToken::Claim { claim: "org".into() }));
     }

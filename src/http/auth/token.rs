@@ -17,12 +17,12 @@ use crate::ids::{TenantError, TenantId};
 use crate::service::{CallerIdentity, CallerRole};
 
 /// What every token of ours begins with, so that scanners and people know one when they see it.
-const PREFIX: &str = "sy_";
+const TOKEN_PREFIX: &str = "sy_";
 
 /// A token as it is handed out, once. It never shows in logs.
-pub struct Secret(String);
+pub struct TokenSecret(String);
 
-impl Secret {
+impl TokenSecret {
     /// A new one: 256 random bits.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl Secret {
     pub fn random() -> Result<Self, getrandom::Error> {
         let mut bits = [0; 32];
         getrandom::fill(&mut bits)?;
-        Ok(Self(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bits))))
+        Ok(Self(format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(bits))))
     }
 
     /// Its text, for the one who asked for it.
@@ -42,11 +42,11 @@ impl Secret {
     /// What is kept of it.
     #[must_use]
     pub fn hash(&self) -> TokenHash {
-        TokenHash::of(&self.0)
+        TokenHash::from_token(&self.0)
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for TokenSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
     }
@@ -62,12 +62,12 @@ pub struct TokenHash([u8; 32]);
 impl TokenHash {
     /// The hash of a token's text.
     #[must_use]
-    pub fn of(token: &str) -> Self {
+    pub fn from_token(token: &str) -> Self {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
     /// Whether both are the same; how long it takes tells nothing.
-    pub(super) fn equals(&self, other: &Self) -> Choice {
+    pub(super) fn ct_equals(&self, other: &Self) -> Choice {
         self.0.ct_eq(&other.0)
     }
 
@@ -87,7 +87,7 @@ impl TokenHash {
 
 impl PartialEq for TokenHash {
     fn eq(&self, other: &Self) -> bool {
-        self.equals(other).into()
+        self.ct_equals(other).into()
     }
 }
 
@@ -127,7 +127,7 @@ impl fmt::Display for TokenId {
     }
 }
 
-const HASHED: &str = "sha256:";
+const HASH_PREFIX: &str = "sha256:";
 
 /// The lines of a token file.
 ///
@@ -138,21 +138,21 @@ const HASHED: &str = "sha256:";
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TokenFile {
-    lines: Vec<Line>,
+    lines: Vec<TokenLine>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Line {
+struct TokenLine {
     text: String,
-    meaning: Meaning,
+    content: TokenLineContent,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Meaning {
+enum TokenLineContent {
     /// A comment, or an empty line.
     Nothing,
     Token(TokenEntry),
-    Mistake(LineError),
+    Mistake(TokenLineError),
 }
 
 /// A token that may come in.
@@ -163,18 +163,18 @@ pub struct TokenEntry {
     /// Who comes with it.
     pub identity: CallerIdentity,
     /// When it ends.
-    pub expires: Option<Moment>,
+    pub expires: Option<UnixTime>,
     /// How people tell it from others.
-    pub label: Label,
+    pub label: TokenLabel,
 }
 
 /// How people tell a token from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Label {
+pub enum TokenLabel {
     /// It stands in the file as it is, written there by the operator.
     Plain,
     /// `shellyard token new` made it.
-    Made {
+    Generated {
         /// What it is revoked by.
         id: TokenId,
         /// What it is for.
@@ -184,7 +184,7 @@ pub enum Label {
 
 /// What is wrong with a line.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum LineError {
+pub enum TokenLineError {
     /// A secret with white space in it can never be sent.
     #[error(
         "a token has no white space in it; write one token per line, or `sha256:HASH tenant=NAME role=ROLE id=ID`"
@@ -238,46 +238,49 @@ impl TokenFile {
     /// Reads all lines; a mistake in one leaves the others as they are.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let line = |text: &str| Line { text: text.to_owned(), meaning: meaning(text.trim()) };
+        let line = |text: &str| TokenLine { text: text.to_owned(), content: content(text.trim()) };
         Self { lines: text.lines().map(line).collect() }
     }
 
     /// The tokens that may come in.
     pub fn entries(&self) -> impl Iterator<Item = &TokenEntry> {
-        self.lines.iter().filter_map(|line| match &line.meaning {
-            Meaning::Token(entry) => Some(entry),
-            Meaning::Nothing | Meaning::Mistake(_) => None,
+        self.lines.iter().filter_map(|line| match &line.content {
+            TokenLineContent::Token(entry) => Some(entry),
+            TokenLineContent::Nothing | TokenLineContent::Mistake(_) => None,
         })
     }
 
     /// What cannot be read, with its line, counted from 1.
-    pub fn mistakes(&self) -> impl Iterator<Item = (usize, &LineError)> {
-        self.lines.iter().zip(1..).filter_map(|(line, number)| match &line.meaning {
-            Meaning::Mistake(error) => Some((number, error)),
-            Meaning::Nothing | Meaning::Token(_) => None,
+    pub fn mistakes(&self) -> impl Iterator<Item = (usize, &TokenLineError)> {
+        self.lines.iter().zip(1..).filter_map(|(line, number)| match &line.content {
+            TokenLineContent::Mistake(error) => Some((number, error)),
+            TokenLineContent::Nothing | TokenLineContent::Token(_) => None,
         })
     }
 
     /// Whether a token that was made has this id.
     #[must_use]
-    pub fn has(&self, wanted: TokenId) -> bool {
-        self.lines.iter().any(|line| line.is(wanted))
+    pub fn has_id(&self, wanted: TokenId) -> bool {
+        self.lines.iter().any(|line| line.has_id(wanted))
     }
 
     /// Adds a token that was made, as the last line.
     pub fn add(&mut self, entry: TokenEntry) {
-        self.lines.push(Line { text: entry.to_string(), meaning: Meaning::Token(entry) });
+        self.lines
+            .push(TokenLine { text: entry.to_string(), content: TokenLineContent::Token(entry) });
     }
 
     /// Takes out whatever has this id.
     pub fn remove(&mut self, unwanted: TokenId) {
-        self.lines.retain(|line| !line.is(unwanted));
+        self.lines.retain(|line| !line.has_id(unwanted));
     }
 }
 
-impl Line {
-    fn is(&self, wanted: TokenId) -> bool {
-        let Meaning::Token(TokenEntry { label: Label::Made { id, .. }, .. }) = &self.meaning else {
+impl TokenLine {
+    fn has_id(&self, wanted: TokenId) -> bool {
+        let TokenLineContent::Token(TokenEntry { label: TokenLabel::Generated { id, .. }, .. }) =
+            &self.content
+        else {
             return false;
         };
         *id == wanted
@@ -294,8 +297,8 @@ impl fmt::Display for TokenFile {
 impl fmt::Display for TokenEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CallerIdentity { tenant, role } = self.identity;
-        write!(f, "{HASHED}{} tenant={tenant} role={}", self.hash.to_hex(), role.word())?;
-        let Label::Made { id, note } = &self.label else { return Ok(()) };
+        write!(f, "{HASH_PREFIX}{} tenant={tenant} role={}", self.hash.to_hex(), role.word())?;
+        let TokenLabel::Generated { id, note } = &self.label else { return Ok(()) };
         write!(f, " id={id}")?;
         if let Some(expires) = self.expires {
             write!(f, " expires={expires}")?;
@@ -304,49 +307,49 @@ impl fmt::Display for TokenEntry {
     }
 }
 
-fn meaning(line: &str) -> Meaning {
+fn content(line: &str) -> TokenLineContent {
     if line.is_empty() || line.starts_with('#') {
-        return Meaning::Nothing;
+        return TokenLineContent::Nothing;
     }
-    let entry = match line.strip_prefix(HASHED) {
-        Some(rest) => made(rest),
-        None => plain(line),
+    let entry = match line.strip_prefix(HASH_PREFIX) {
+        Some(rest) => parse_hashed(rest),
+        None => parse_plain(line),
     };
-    entry.map_or_else(Meaning::Mistake, Meaning::Token)
+    entry.map_or_else(TokenLineContent::Mistake, TokenLineContent::Token)
 }
 
-fn plain(secret: &str) -> Result<TokenEntry, LineError> {
+fn parse_plain(secret: &str) -> Result<TokenEntry, TokenLineError> {
     if secret.contains(char::is_whitespace) {
-        return Err(LineError::WhiteSpace);
+        return Err(TokenLineError::WhiteSpace);
     }
     Ok(TokenEntry {
-        hash: TokenHash::of(secret),
+        hash: TokenHash::from_token(secret),
         identity: CallerIdentity::LOCAL,
         expires: None,
-        label: Label::Plain,
+        label: TokenLabel::Plain,
     })
 }
 
-fn made(rest: &str) -> Result<TokenEntry, LineError> {
+fn parse_hashed(rest: &str) -> Result<TokenEntry, TokenLineError> {
     let (hash, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let hash = TokenHash::from_hex(hash).ok_or(LineError::Hash)?;
-    let fields = Fields::read(words)?;
-    let tenant = TenantId::parse(fields.tenant.ok_or(LineError::Missing { key: "tenant" })?)?;
-    let role = role_of(fields.role.ok_or(LineError::Missing { key: "role" })?)?;
-    let id = fields.id.ok_or(LineError::Missing { key: "id" })?;
+    let hash = TokenHash::from_hex(hash).ok_or(TokenLineError::Hash)?;
+    let fields = TokenFields::read(words)?;
+    let tenant = TenantId::parse(fields.tenant.ok_or(TokenLineError::Missing { key: "tenant" })?)?;
+    let role = parse_role(fields.role.ok_or(TokenLineError::Missing { key: "role" })?)?;
+    let id = fields.id.ok_or(TokenLineError::Missing { key: "id" })?;
     Ok(TokenEntry {
         hash,
         identity: CallerIdentity { tenant, role },
-        expires: fields.expires.map(moment_of).transpose()?,
-        label: Label::Made {
-            id: id.parse().map_err(|_| LineError::Id { given: id.to_owned() })?,
+        expires: fields.expires.map(parse_time).transpose()?,
+        label: TokenLabel::Generated {
+            id: id.parse().map_err(|_| TokenLineError::Id { given: id.to_owned() })?,
             note: fields.note.map(str::to_owned),
         },
     })
 }
 
 #[derive(Default)]
-struct Fields<'a> {
+struct TokenFields<'a> {
     tenant: Option<&'a str>,
     role: Option<&'a str>,
     id: Option<&'a str>,
@@ -354,9 +357,9 @@ struct Fields<'a> {
     note: Option<&'a str>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> TokenFields<'a> {
     /// A note takes the rest of the line; all other words stand in any order before it.
-    fn read(mut words: &'a str) -> Result<Self, LineError> {
+    fn read(mut words: &'a str) -> Result<Self, TokenLineError> {
         let mut fields = Self::default();
         loop {
             words = words.trim();
@@ -373,8 +376,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn take(&mut self, word: &'a str) -> Result<(), LineError> {
-        let unknown = || LineError::Word { word: word.chars().take(40).collect() };
+    fn take(&mut self, word: &'a str) -> Result<(), TokenLineError> {
+        let unknown = || TokenLineError::Word { word: word.chars().take(40).collect() };
         let (key, value) = word.split_once('=').ok_or_else(unknown)?;
         let (key, place) = match key {
             "tenant" => ("tenant", &mut self.tenant),
@@ -385,27 +388,27 @@ impl<'a> Fields<'a> {
         };
         match place.replace(value) {
             None => Ok(()),
-            Some(_) => Err(LineError::Twice { key }),
+            Some(_) => Err(TokenLineError::Twice { key }),
         }
     }
 }
 
-fn role_of(text: &str) -> Result<CallerRole, LineError> {
-    CallerRole::parse(text).ok_or_else(|| LineError::Role { given: text.to_owned() })
+fn parse_role(text: &str) -> Result<CallerRole, TokenLineError> {
+    CallerRole::parse(text).ok_or_else(|| TokenLineError::Role { given: text.to_owned() })
 }
 
-fn moment_of(text: &str) -> Result<Moment, LineError> {
-    text.parse().map_err(|_| LineError::Expires { given: text.to_owned() })
+fn parse_time(text: &str) -> Result<UnixTime, TokenLineError> {
+    text.parse().map_err(|_| TokenLineError::Expires { given: text.to_owned() })
 }
 
 /// The last second of the year 9999: what RFC 3339 can still write.
-const LAST: i64 = 253_402_300_799;
+const MAX_SECONDS: i64 = 253_402_300_799;
 
 /// A whole second since 1970, at most one that RFC 3339 can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(i64);
+pub struct UnixTime(i64);
 
-impl Moment {
+impl UnixTime {
     /// Now; a clock before 1970 reads as 1970.
     #[must_use]
     pub fn now() -> Self {
@@ -416,14 +419,14 @@ impl Moment {
     /// So many seconds after 1970.
     #[must_use]
     pub fn from_unix(seconds: u64) -> Self {
-        Self(i64::try_from(seconds).map_or(LAST, |seconds| seconds.min(LAST)))
+        Self(i64::try_from(seconds).map_or(MAX_SECONDS, |seconds| seconds.min(MAX_SECONDS)))
     }
 
     /// So much later, or the last moment there is.
     #[must_use]
     pub fn after(self, time: Duration) -> Self {
-        let seconds = i64::try_from(time.as_secs()).unwrap_or(LAST);
-        Self(self.0.saturating_add(seconds).min(LAST))
+        let seconds = i64::try_from(time.as_secs()).unwrap_or(MAX_SECONDS);
+        Self(self.0.saturating_add(seconds).min(MAX_SECONDS))
     }
 
     /// How long it is from `now` until then; zero when it is over.
@@ -433,16 +436,16 @@ impl Moment {
     }
 }
 
-impl FromStr for Moment {
+impl FromStr for UnixTime {
     type Err = time::error::Parse;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let moment = OffsetDateTime::parse(text, &Rfc3339)?;
-        Ok(Self(moment.unix_timestamp().clamp(0, LAST)))
+        Ok(Self(moment.unix_timestamp().clamp(0, MAX_SECONDS)))
     }
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for UnixTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let moment = OffsetDateTime::from_unix_timestamp(self.0).map_err(|_| fmt::Error)?;
         f.write_str(&moment.format(&Rfc3339).map_err(|_| fmt::Error)?)
@@ -457,7 +460,7 @@ mod tests {
 
     #[test]
     fn a_token_is_long_new_each_time_and_never_shown() {
-        let [a, b] = [(); 2].map(|()| Secret::random().unwrap());
+        let [a, b] = [(); 2].map(|()| TokenSecret::random().unwrap());
         assert_ne!(a.reveal(), b.reveal());
         assert_eq!(a.reveal().len(), "sy_".len() + 43);
         let url_safe = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -468,9 +471,9 @@ mod tests {
     #[test]
     fn a_hash_is_that_of_the_whole_text() {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(TokenHash::of("abc").to_hex(), abc);
-        assert_eq!(TokenHash::from_hex(abc), Some(TokenHash::of("abc")));
-        assert_ne!(TokenHash::of("abc"), TokenHash::of("abd"));
+        assert_eq!(TokenHash::from_token("abc").to_hex(), abc);
+        assert_eq!(TokenHash::from_hex(abc), Some(TokenHash::from_token("abc")));
+        assert_ne!(TokenHash::from_token("abc"), TokenHash::from_token("abd"));
         for odd in ["", &abc[1..], &format!("{abc}00"), &abc.replace('b', "g"), &"é".repeat(32)] {
             assert_eq!(TokenHash::from_hex(odd), None, "{odd}");
         }
@@ -487,7 +490,7 @@ mod tests {
 
     const HASH: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
-    fn only(line: &str) -> Result<TokenEntry, LineError> {
+    fn only(line: &str) -> Result<TokenEntry, TokenLineError> {
         let file = TokenFile::parse(line);
         let mistake = file.mistakes().next().map(|(_, mistake)| mistake.clone());
         mistake.map_or_else(|| Ok(file.entries().next().unwrap().clone()), Err)
@@ -496,8 +499,8 @@ mod tests {
     #[test]
     fn a_bare_secret_is_the_operators_own() {
         let entry = only("  it-token-5b1c  ").unwrap();
-        assert_eq!(entry.hash, TokenHash::of("it-token-5b1c"));
-        assert_eq!((entry.identity, entry.label), (CallerIdentity::LOCAL, Label::Plain));
+        assert_eq!(entry.hash, TokenHash::from_token("it-token-5b1c"));
+        assert_eq!((entry.identity, entry.label), (CallerIdentity::LOCAL, TokenLabel::Plain));
     }
 
     #[test]
@@ -506,7 +509,7 @@ mod tests {
             "sha256:{HASH} role=read-only  id=0a1b2c3d tenant=ci expires=2027-01-31T02:00:00+02:00 note=the build host = ours"
         );
         let entry = only(&line).unwrap();
-        assert_eq!(entry.hash, TokenHash::of("abc"));
+        assert_eq!(entry.hash, TokenHash::from_token("abc"));
         assert_eq!(
             entry.identity,
             CallerIdentity { tenant: TenantId::parse("ci").unwrap(), role: CallerRole::Read }
@@ -545,17 +548,17 @@ mod tests {
     fn any_entry() -> impl Strategy<Value = TokenEntry> {
         let role = prop::sample::select(CallerRole::WORDS.map(|(_, role)| role).to_vec());
         let note = prop::option::of("[^\\s\\p{C}]([^\\p{C}]{0,20}[^\\s\\p{C}])?");
-        let expires = prop::option::of(any::<u64>().prop_map(Moment::from_unix));
+        let expires = prop::option::of(any::<u64>().prop_map(UnixTime::from_unix));
         let name = "[a-z]{1,3}".prop_map(|name| TenantId::parse(&name).unwrap());
         (any::<u32>(), name, role, expires, note).prop_map(
             |(number, tenant, role, expires, note)| {
                 let id = format!("{number:08x}").parse().unwrap();
-                let hash = TokenHash::of(&number.to_string());
+                let hash = TokenHash::from_token(&number.to_string());
                 TokenEntry {
                     hash,
                     identity: CallerIdentity { tenant, role },
                     expires,
-                    label: Label::Made { id, note },
+                    label: TokenLabel::Generated { id, note },
                 }
             },
         )
@@ -593,18 +596,18 @@ mod tests {
             ("2027-01-31T10:00:00+02:00", "2027-01-31T08:00:00Z"),
             ("2027-01-31T10:00:00.999Z", "2027-01-31T10:00:00Z"),
         ] {
-            assert_eq!(given.parse::<Moment>().unwrap().to_string(), written);
+            assert_eq!(given.parse::<UnixTime>().unwrap().to_string(), written);
         }
         for odd in ["", "tomorrow", "2027-01-31", "2027-02-30T00:00:00Z", "2027-01-31T10:00:00"] {
-            assert!(odd.parse::<Moment>().is_err(), "{odd}");
+            assert!(odd.parse::<UnixTime>().is_err(), "{odd}");
         }
     }
 
     #[test]
     fn no_moment_is_beyond_what_can_be_written() {
-        let last = Moment::from_unix(u64::MAX);
+        let last = UnixTime::from_unix(u64::MAX);
         assert_eq!(last.to_string(), "9999-12-31T23:59:59Z");
-        assert_eq!(Moment::now().after(Duration::MAX), last);
-        assert_eq!(Moment::from_unix(5).remaining(Moment::from_unix(7)), Duration::ZERO);
+        assert_eq!(UnixTime::now().after(Duration::MAX), last);
+        assert_eq!(UnixTime::from_unix(5).remaining(UnixTime::from_unix(7)), Duration::ZERO);
     }
 }

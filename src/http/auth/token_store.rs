@@ -10,12 +10,12 @@ use rustix::fs::{FlockOperation, flock};
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
-use super::authenticate::TokenPlace;
-use super::token::Moment;
-use super::token::{Label, TokenEntry, TokenFile};
-use super::token::{Secret, TokenId};
+use super::authenticate::TokenFilePath;
+use super::token::UnixTime;
+use super::token::{TokenEntry, TokenFile, TokenLabel};
+use super::token::{TokenId, TokenSecret};
 use crate::bounded_read::{BoundedReadError, read_text};
-use crate::private_files::{Links, PrivateDirError, make_private_dir};
+use crate::private_files::{PrivateDirError, Symlinks, ensure_private_dir};
 use crate::service::CallerIdentity;
 
 const OWNER_ONLY: u32 = 0o600;
@@ -23,12 +23,12 @@ const OWNER_ONLY: u32 = 0o600;
 /// A token file on disk.
 #[derive(Debug)]
 pub struct TokenStore {
-    place: TokenPlace,
+    place: TokenFilePath,
 }
 
 /// Why the token file was not read or changed.
 #[derive(Debug, Error)]
-pub enum StoreError {
+pub enum TokenStoreError {
     /// It cannot be read.
     #[error("cannot read the token file `{}`; check its permissions, or name another with --token-file", .path.display())]
     Read {
@@ -59,7 +59,7 @@ pub enum StoreError {
     },
 }
 
-impl StoreError {
+impl TokenStoreError {
     /// The stable word that callers may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -76,7 +76,7 @@ impl StoreError {
 impl TokenStore {
     /// The store in this file, which need not be there yet.
     #[must_use]
-    pub const fn new(place: TokenPlace) -> Self {
+    pub const fn new(place: TokenFilePath) -> Self {
         Self { place }
     }
 
@@ -90,11 +90,11 @@ impl TokenStore {
     ///
     /// # Errors
     /// When it is there and cannot be read.
-    pub fn read(&self) -> Result<TokenFile, StoreError> {
+    pub fn read(&self) -> Result<TokenFile, TokenStoreError> {
         match read_text(self.path(), self.place.links()) {
             Ok(text) => Ok(TokenFile::parse(&text)),
             Err(error) if error.is_missing() => Ok(TokenFile::default()),
-            Err(source) => Err(StoreError::Read { path: self.path().into(), source }),
+            Err(source) => Err(TokenStoreError::Read { path: self.path().into(), source }),
         }
     }
 
@@ -102,20 +102,20 @@ impl TokenStore {
     ///
     /// # Errors
     /// When nothing could be written; then there is no new token.
-    pub fn make(
+    pub fn create_token(
         &self,
         identity: CallerIdentity,
-        expires: Option<Moment>,
+        expires: Option<UnixTime>,
         note: Option<String>,
-    ) -> Result<(Secret, TokenEntry), StoreError> {
+    ) -> Result<(TokenSecret, TokenEntry), TokenStoreError> {
         let _alone = self.lock()?;
         let mut file = self.read()?;
         let mut id = TokenId::random()?;
-        while file.has(id) {
+        while file.has_id(id) {
             id = TokenId::random()?;
         }
-        let secret = Secret::random()?;
-        let label = Label::Made { id, note };
+        let secret = TokenSecret::random()?;
+        let label = TokenLabel::Generated { id, note };
         let entry = TokenEntry { hash: secret.hash(), identity, expires, label };
         file.add(entry.clone());
         self.write(&file)?;
@@ -126,11 +126,11 @@ impl TokenStore {
     ///
     /// # Errors
     /// When there is no such token, or nothing could be written.
-    pub fn revoke(&self, id: TokenId) -> Result<(), StoreError> {
+    pub fn revoke(&self, id: TokenId) -> Result<(), TokenStoreError> {
         let _alone = self.lock()?;
         let mut file = self.read()?;
-        if !file.has(id) {
-            return Err(StoreError::NoSuchToken { id });
+        if !file.has_id(id) {
+            return Err(TokenStoreError::NoSuchToken { id });
         }
         file.remove(id);
         self.write(&file)
@@ -138,44 +138,44 @@ impl TokenStore {
 
     /// Waits until nobody else changes the file. The lock is a file beside it, since the file
     /// itself is replaced, and lasts as long as what comes back.
-    fn lock(&self) -> Result<File, StoreError> {
+    fn lock(&self) -> Result<File, TokenStoreError> {
         let mut path = self.path().as_os_str().to_owned();
         path.push(".lock");
-        if let TokenPlace::Usual(_) = self.place {
-            make_private_dir(self.folder())?;
+        if let TokenFilePath::Default(_) = self.place {
+            ensure_private_dir(self.directory())?;
         }
         let lock = || {
-            DirBuilder::new().recursive(true).mode(0o700).create(self.folder())?;
-            let mut options = Links::Refuse.options();
+            DirBuilder::new().recursive(true).mode(0o700).create(self.directory())?;
+            let mut options = Symlinks::Refuse.options();
             let file = options.create(true).append(true).mode(OWNER_ONLY).open(path)?;
             flock(&file, FlockOperation::LockExclusive)?;
             Ok(file)
         };
-        lock().map_err(|source| self.unwritable(source))
+        lock().map_err(|source| self.write_error(source))
     }
 
     /// Replaces the file as a whole: a server that reads it meanwhile sees the old or the new one.
-    fn write(&self, file: &TokenFile) -> Result<(), StoreError> {
+    fn write(&self, file: &TokenFile) -> Result<(), TokenStoreError> {
         let write = || {
-            let mut new = NamedTempFile::new_in(self.folder())?;
+            let mut new = NamedTempFile::new_in(self.directory())?;
             new.as_file().set_permissions(Permissions::from_mode(OWNER_ONLY))?;
             new.write_all(file.to_string().as_bytes())?;
             new.as_file().sync_all()?;
             new.persist(self.path())?;
             Ok(())
         };
-        write().map_err(|source| self.unwritable(source))
+        write().map_err(|source| self.write_error(source))
     }
 
-    fn folder(&self) -> &Path {
+    fn directory(&self) -> &Path {
         match self.path().parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            Some(directory) if !directory.as_os_str().is_empty() => directory,
             Some(_) | None => Path::new("."),
         }
     }
 
-    fn unwritable(&self, source: io::Error) -> StoreError {
-        StoreError::Write { path: self.path().into(), source }
+    fn write_error(&self, source: io::Error) -> TokenStoreError {
+        TokenStoreError::Write { path: self.path().into(), source }
     }
 }
 
@@ -186,18 +186,18 @@ mod tests {
 
     use super::*;
 
-    fn store(folder: &Path) -> TokenStore {
-        TokenStore::new(TokenPlace::Usual(folder.join("deep/tokens")))
+    fn store(directory: &Path) -> TokenStore {
+        TokenStore::new(TokenFilePath::Default(directory.join("deep/tokens")))
     }
 
     #[test]
     fn a_token_is_kept_as_its_hash_beside_what_was_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = store(folder.path());
-        make_private_dir(&folder.path().join("deep")).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let store = store(directory.path());
+        ensure_private_dir(&directory.path().join("deep")).unwrap();
         fs::write(store.path(), "# mine\n\nplain-secret\nsha256:odd").unwrap();
         let (secret, entry) =
-            store.make(CallerIdentity::LOCAL, None, Some("a note".into())).unwrap();
+            store.create_token(CallerIdentity::LOCAL, None, Some("a note".into())).unwrap();
         let text = fs::read_to_string(store.path()).unwrap();
         assert!(text.starts_with("# mine\n\nplain-secret\nsha256:odd\nsha256:"), "{text}");
         assert!(!text.contains(secret.reveal()));
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(file.entries().last(), Some(&entry));
         let mode = fs::metadata(store.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, OWNER_ONLY);
-        let Label::Made { id, .. } = entry.label else { panic!("{entry:?}") };
+        let TokenLabel::Generated { id, .. } = entry.label else { panic!("{entry:?}") };
         store.revoke(id).unwrap();
         assert_eq!(
             fs::read_to_string(store.path()).unwrap(),
@@ -216,10 +216,12 @@ mod tests {
 
     #[test]
     fn many_at_once_lose_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = store(folder.path());
-        let some =
-            || (0..5).for_each(|_| drop(store.make(CallerIdentity::LOCAL, None, None).unwrap()));
+        let directory = tempfile::tempdir().unwrap();
+        let store = store(directory.path());
+        let some = || {
+            (0..5)
+                .for_each(|_| drop(store.create_token(CallerIdentity::LOCAL, None, None).unwrap()))
+        };
         thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(some))));
         assert_eq!(store.read().unwrap().entries().count(), 20);
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use super::line::{Digest, Link};
-use crate::private_files::{Links, explain_link};
+use crate::private_files::{Symlinks, explain_symlink_error};
 
 /// An append holds the lock for microseconds; who waits this long waits for something stuck.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
@@ -55,14 +55,14 @@ pub(super) fn path_of(log: &Path) -> PathBuf {
 
 /// Opens the head of this log for a writer, and makes it where it is missing.
 pub(super) fn open(log: &Path) -> io::Result<File> {
-    let mut options = Links::Refuse.options();
+    let mut options = Symlinks::Refuse.options();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    options.open(path_of(log)).map_err(explain_link)
+    options.open(path_of(log)).map_err(explain_symlink_error)
 }
 
 /// Opens it for a reader; nothing where there is none.
 pub(super) fn find(log: &Path) -> io::Result<Option<File>> {
-    match Links::Follow.options().read(true).open(path_of(log)) {
+    match Symlinks::Follow.options().read(true).open(path_of(log)) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -195,9 +195,9 @@ impl OpenLog {
 }
 
 pub(super) fn open_log(path: &Path) -> io::Result<File> {
-    let mut options = Links::Refuse.options();
+    let mut options = Symlinks::Refuse.options();
     let opened = options.read(true).append(true).create(true).mode(0o600).open(path);
-    opened.map_err(explain_link)
+    opened.map_err(explain_symlink_error)
 }
 
 // The log and its rotated files: `<log>`, `<log>.1` (younger), `<log>.2` (older) …

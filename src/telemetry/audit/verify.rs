@@ -10,7 +10,7 @@ use super::error::VerifyError;
 use super::line::{Link, Read};
 use super::log_files::{self, Head, LockedHead};
 use super::resume::ROTATED;
-use crate::private_files::Links;
+use crate::private_files::Symlinks;
 
 /// No entry is nearly as long; what is longer is cut into pieces that are no entries.
 const LONGEST_LINE: u64 = 1024 * 1024;
@@ -85,7 +85,7 @@ impl Snapshot {
 
 impl Part {
     fn open(path: &Path) -> io::Result<Self> {
-        let file = Links::Follow.options().read(true).open(path)?;
+        let file = Symlinks::Follow.options().read(true).open(path)?;
         let bytes = file.metadata()?.len();
         Ok(Self { path: path.to_owned(), file, bytes })
     }

@@ -16,7 +16,7 @@ use super::error::AuditError;
 use super::line::{Link, Unlinked, compose, rfc3339};
 use super::log_files::{self, Head, LockedHead, OpenLog, Patience, open_log};
 use super::resume::{LineEnd, Remark, Resumption, Sight, resume};
-use crate::private_files::{Links, explain_link};
+use crate::private_files::{Symlinks, explain_symlink_error};
 use crate::telemetry::events;
 
 /// As much of a log's end as is looked at: more than the longest entries and a half one.
@@ -183,8 +183,8 @@ fn look(path: &Path, head: &LockedHead<'_>, log: &File, bytes: u64) -> io::Resul
     let known = head.map_or(0, |head| head.bytes);
     let tail = match (bytes, head, rotated_bytes) {
         (0, None, Some(length)) => {
-            let rotated = Links::Refuse.options().read(true).open(log_files::youngest(path));
-            read_end(&rotated.map_err(explain_link)?, 0, length)?
+            let rotated = Symlinks::Refuse.options().read(true).open(log_files::youngest(path));
+            read_end(&rotated.map_err(explain_symlink_error)?, 0, length)?
         }
         (0, ..) => Vec::new(),
         (1.., ..) if known > bytes => read_end(log, 0, bytes)?,
