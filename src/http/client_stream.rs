@@ -1,10 +1,10 @@
-//! The stream to a client, which does not wait for ever for the client to read.
+//! The stream to a client, with a time limit for writes.
 //!
-//! Nothing else would end a response that nobody takes: it would hold its buffers, and in a
-//! legacy session everything behind it, for as long as the client keeps the connection open.
+//! Nothing else would end a response that nobody reads: it would hold its buffers, and in a legacy
+//! session everything behind it, for as long as the client keeps the connection open.
 //!
-//! While a request is answered, the stream also looks whether the client has ended its side: hyper
-//! does not (see [`HalfClose`]).
+//! While a request is answered, the stream also checks whether the client has ended its side, which
+//! hyper does not do (see [`HalfClose`]).
 
 use std::io;
 use std::io::IoSlice;
@@ -22,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 use super::connection_table::BusyGuard;
 use crate::telemetry::{HttpRefusalReason, events};
 
-/// What keeps a connection busy although its response has no more to say. A cheap clone, one
-/// with the stream and one with the responses.
+/// Keeps a connection busy after its response has been produced. Clones are cheap: the stream and
+/// the responses share one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BusyHold(Arc<Mutex<HeldGuard>>);
 
@@ -31,19 +31,19 @@ pub(super) struct BusyHold(Arc<Mutex<HeldGuard>>);
 enum HeldGuard {
     #[default]
     Nothing,
-    /// A response whose end has still to be written.
+    /// A response whose last bytes are not yet written.
     UntilFlushed { _busy: BusyGuard },
-    /// An upgrade: the stream outlives its HTTP.
+    /// An upgraded stream, which lives on after HTTP.
     UntilClosed { _busy: BusyGuard },
 }
 
 impl BusyHold {
-    /// Busy until everything has been written.
+    /// Keeps the connection busy until everything has been written.
     pub(super) fn hold_until_flushed(&self, busy: BusyGuard) {
         self.replace(HeldGuard::UntilFlushed { _busy: busy });
     }
 
-    /// Busy until the stream is closed.
+    /// Keeps the connection busy until the stream is closed.
     pub(super) fn hold_until_closed(&self, busy: BusyGuard) {
         self.replace(HeldGuard::UntilClosed { _busy: busy });
     }
@@ -60,29 +60,29 @@ impl BusyHold {
     }
 }
 
-/// A stream whose writes fail once the other side has taken nothing for a while.
+/// A stream whose writes fail once the client has read nothing for `write_timeout`.
 #[derive(Debug)]
 pub(super) struct ClientStream<S> {
     inner: S,
     write_timeout: Duration,
-    /// Runs while a write has to wait.
+    /// Runs while a write is blocked.
     waiting: Option<Pin<Box<Sleep>>>,
     busy_hold: BusyHold,
     half_close: HalfClose,
     input: PeekedInput,
 }
 
-/// What the stream knows of the input that hyper has not read.
+/// The input that the stream has read ahead of hyper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PeekedInput {
     Unknown,
-    /// The first byte of it, to be read before all others.
+    /// The next byte of the input, which must be read before all others.
     Byte(u8),
     Ended,
 }
 
 impl<S> ClientStream<S> {
-    /// The same stream, which waits no longer than `patience` for any one write.
+    /// Wraps a stream; any single write may block for at most `write_timeout`.
     pub(super) const fn new(
         inner: S,
         write_timeout: Duration,
@@ -99,7 +99,7 @@ impl<S> ClientStream<S> {
         }
     }
 
-    /// What a write came to, unless it has had to wait for too long.
+    /// Returns the result of a write, or an error if writes have been blocked for too long.
     fn check_timeout<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -122,11 +122,11 @@ impl<S> ClientStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> ClientStream<S> {
-    /// Looks for the end of the input while a request is answered. What comes instead of it is the
-    /// next request, of which one byte is enough to know.
+    /// Checks for the end of the input while a request is answered. Any byte that comes instead
+    /// belongs to the next request; one byte is enough to know.
     ///
     /// # Errors
-    /// When the input cannot be read, or when the connection is to end with it.
+    /// When the input cannot be read, or when the connection must end with it.
     fn peek_input(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if self.half_close.phase() == ConnectionPhase::Reading {
             return Ok(());
@@ -203,15 +203,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     }
 }
 
-/// The meaning of the end of a connection's input. A cheap clone, shared by the stream, the requests
-/// and the responses of one connection.
+/// The effect of the end of a connection's input. Clones are cheap; the stream, the requests and
+/// the responses of one connection share one.
 ///
-/// Clients may end their side of a connection before they are answered, as `nc -N` does.
-/// The end of the input does not end a call: hyper is told so (`half_close`), and looks at the input
-/// no more while it answers. Over TCP, though, a client that is gone altogether looks the same until
-/// something is sent to it. The stream to the client therefore looks for that end itself
-/// ([`ClientStream`]), and responses that are streams send comments then ([`super::keep_alive`]): a write that
-/// fails ends the connection.
+/// Clients may end their side of a connection before they receive the response, as `nc -N` does.
+/// The end of the input does not end a call: `half_close` tells hyper so, and hyper then ignores
+/// the input while it answers. Over TCP, however, a client that is gone looks the same until
+/// something is sent to it. So [`ClientStream`] checks for the end of the input itself, and
+/// responses that are event streams then send comments ([`super::keep_alive`]): a write that fails
+/// ends the connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HalfClose(Arc<HalfCloseState>);
 
@@ -221,15 +221,15 @@ struct HalfCloseState {
     input_ended: CancellationToken,
 }
 
-/// The state of a connection as far as the end of its input matters.
+/// The phase of a connection, which decides what the end of its input means.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum ConnectionPhase {
-    /// A request is read, or none: hyper sees the end of the input itself.
+    /// No request, or one that is being read: hyper sees the end of the input itself.
     #[default]
     Reading,
-    /// A whole request is answered: the client may wait for it.
+    /// A complete request is being answered: the client may wait for the response.
     Answering,
-    /// The response is a stream without an end, which nobody waits for.
+    /// The response is an endless event stream, for whose end no client waits.
     Streaming,
 }
 
@@ -242,10 +242,10 @@ impl HalfClose {
         *self.0.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The input has ended.
+    /// Records that the input has ended.
     ///
     /// # Errors
-    /// When the connection is to end with its input.
+    /// When the connection must end with its input.
     pub(super) fn note_input_end(&self) -> io::Result<()> {
         match self.phase() {
             ConnectionPhase::Reading => Ok(()),
@@ -257,13 +257,13 @@ impl HalfClose {
         }
     }
 
-    /// Fires when the input has ended before the answer: the client may be gone.
+    /// Cancelled when the input ends before the response: the client may be gone.
     pub(super) fn input_ended(&self) -> CancellationToken {
         self.0.input_ended.clone()
     }
 }
 
-/// The body of a request, which notes when all of it has been read.
+/// The body of a request; it records when it has been read completely.
 #[derive(Debug)]
 pub(super) struct RequestBody {
     body: Incoming,
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(&next, b"next");
         drop(far);
         assert!(!half_close.input_ended().is_cancelled());
-        // A stream in memory has no half: what matters is that the end was seen.
+        // An in-memory stream has no half-close. It only matters that the end was seen.
         stream.flush().await.ok();
         assert!(half_close.input_ended().is_cancelled());
         half_close.enter(ConnectionPhase::Streaming);

@@ -1,4 +1,4 @@
-//! One connection, from the handshake to its end.
+//! Serves one connection from the handshake to its end.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -27,10 +27,10 @@ use super::peer::PeerAddress;
 use super::peer::{ConnectionPeer, JobDetection};
 use super::settings::HttpServerSettings;
 
-/// hyper's own lower bound for its buffer.
+/// The smallest buffer size that hyper accepts.
 const MIN_HEADER_BYTES: usize = 8192;
 
-/// What all connections have in common.
+/// The configuration that all connections share.
 pub(super) struct ConnectionServer {
     router: Router,
     http1: http1::Builder,
@@ -41,8 +41,8 @@ pub(super) struct ConnectionServer {
 }
 
 impl ConnectionServer {
-    /// Leads to `router`. Cancelling `closing` ends each connection after the answer that is on
-    /// its way.
+    /// Creates a server for the routes of `router`. Cancelling `closing` ends each connection after
+    /// the response in progress.
     pub(super) fn new(
         router: Router,
         settings: &HttpServerSettings,
@@ -50,7 +50,7 @@ impl ConnectionServer {
     ) -> Self {
         let mut http1 = http1::Builder::new();
         http1
-            // Without a timer hyper's header timeout never fires.
+            // Without a timer, the header timeout of hyper never fires.
             .timer(TokioTimer::new())
             .half_close(true)
             .header_read_timeout(settings.header_timeout)
@@ -61,7 +61,7 @@ impl ConnectionServer {
         Self { router, http1, handshake_timeout, write_timeout, closing, job_detection }
     }
 
-    /// Serves a connection to its end, or until another one needs its seat.
+    /// Serves a connection until it ends or another connection evicts it.
     pub(super) async fn serve(
         self: Arc<Self>,
         incoming: AcceptedStream,
@@ -125,7 +125,7 @@ impl ConnectionServer {
     }
 }
 
-/// Where the requests of one connection are taken.
+/// Passes the requests of one connection to the router.
 #[derive(Clone)]
 struct RequestService {
     router: TowerToHyperService<Router>,
@@ -133,7 +133,7 @@ struct RequestService {
     peer: ConnectionPeer,
     busy_hold: BusyHold,
     half_close: HalfClose,
-    /// What an upgrade brings.
+    /// The task that continues the connection after an upgrade.
     upgrade_task: UpgradeTask,
 }
 
@@ -154,7 +154,7 @@ impl RequestService {
         let Ok(response) = self.router.call(request).await;
         let busy = busy_marker.take_guard().ok_or(io::ErrorKind::ConnectionAborted)?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            // From here on the connection is somebody else's.
+            // From here on the upgrade task owns the connection.
             self.half_close.enter(ConnectionPhase::Reading);
             self.busy_hold.hold_until_closed(busy);
             return Ok(response.map(|body| GuardedBody { body, guards: None }));
@@ -168,13 +168,13 @@ impl RequestService {
     }
 }
 
-/// A response body, which keeps its connection busy until it has been written.
+/// A response body that keeps its connection busy until the body has been written.
 struct GuardedBody {
     body: Body,
     guards: Option<BodyGuards>,
 }
 
-/// What a response holds of its connection.
+/// The guards that a response holds on its connection.
 struct BodyGuards {
     busy: BusyGuard,
     busy_hold: BusyHold,
@@ -189,7 +189,7 @@ impl hyper::body::Body for GuardedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        // hyper asks for a frame when it has written the one before.
+        // hyper polls for a frame when it has written the previous one.
         if let Some(BodyGuards { busy, .. }) = &self.guards {
             busy.release_bytes();
         }
@@ -218,14 +218,14 @@ impl Drop for GuardedBody {
     }
 }
 
-/// What goes on with a connection once hyper has let it go. Each request carries the one of its
-/// connection, which carries it out itself: so it holds its place among the connections, and ends
-/// with them.
+/// The task that continues a connection after hyper has released it for an upgrade. Each request
+/// carries the task of its connection. The connection runs the task itself, so the task holds the
+/// connection's permit and ends with the connection.
 #[derive(Clone, Default)]
 pub(super) struct UpgradeTask(Arc<Mutex<Option<BoxFuture<'static, ()>>>>);
 
 impl UpgradeTask {
-    /// Goes on until its client goes away; at once where there is nothing to go on with.
+    /// Runs the task until its client goes away. Returns at once if there is no task.
     pub(super) async fn run(self) {
         let next = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(next) = next {
@@ -251,7 +251,8 @@ mod tests {
 
     const ARRIVAL: PeerAddress = PeerAddress::Unix { peer: PeerKind::User };
 
-    /// A client of a server that has one seat and these routes.
+    /// Returns a client that is connected to a server with these routes, and the limiter, which
+    /// allows one connection.
     fn connect(router: Router) -> (UnixStream, ConnectionLimiter) {
         let limiter = ConnectionLimiter::new(ConnectionLimits { all: 1, each: 1 }, usize::MAX);
         let permit = limiter.admit(AddressGroup::Loopback).unwrap();
@@ -270,7 +271,7 @@ mod tests {
         String::from_utf8(head).unwrap()
     }
 
-    /// Waits for what the other task is about to do.
+    /// Waits until the condition, which another task makes true, holds.
     async fn eventually(mut condition: impl FnMut() -> bool) {
         for _ in 0..10_000 {
             if condition() {
@@ -293,7 +294,7 @@ mod tests {
         eventually(|| limiter.admit(AddressGroup::Loopback).is_some()).await;
     }
 
-    /// A route that answers its request as soon as the other side is told to.
+    /// Returns a route that answers when the test notifies it.
     fn answer_when_told(size: usize) -> (Router, Arc<Notify>) {
         let told = Arc::new(Notify::new());
         let answer = Arc::clone(&told);
@@ -314,7 +315,7 @@ mod tests {
         let (mut client, limiter) = connect(router);
         client.write_all(&[POST, b"request"].concat()).await.unwrap();
         client.shutdown().await.unwrap();
-        // hyper looks at the input while it waits for the answer.
+        // hyper checks the input while it waits for the response.
         tokio::time::sleep(Duration::from_millis(20)).await;
         told.notify_one();
         assert!(read_head(&mut client).await.starts_with("HTTP/1.1 200"));

@@ -1,9 +1,9 @@
-//! The table of open connections: pure rules with neither sockets nor a clock, and the seat that each
-//! connection holds and gives back when it is dropped.
+//! The table of open connections: pure rules without sockets or a clock, and the permit that each
+//! connection holds and returns on drop.
 //!
-//! A connection without a request in flight is idle, and may have to go: at a bound, a new
-//! connection takes the place of the one that was idle longest. So whoever holds many
-//! connections open and says nothing shuts nobody out, and whoever is served stays.
+//! A connection without a request in flight is idle and can be evicted: at a limit, a new
+//! connection replaces the one that has been idle longest. So a client that holds many silent
+//! connections open locks nobody out, and a connection that is being served stays.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,45 +13,46 @@ use tokio_util::sync::CancellationToken;
 use super::peer::AddressGroup;
 use crate::telemetry::{HttpRefusalReason, events};
 
-/// Seats that only the unix socket has, beyond those of all: an operator always gets in.
+/// Connections reserved for the unix socket beyond the total limit, so that an operator always gets
+/// in.
 const SOCKET_RESERVE: usize = 16;
 
-/// How many connections there may be.
+/// The limits for open connections.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionLimits {
-    /// In all, not counting what is kept free for the unix socket.
+    /// The total, without the reserve for the unix socket.
     pub(super) all: usize,
-    /// Of one source, other than the unix socket.
+    /// The limit per address group, except for the unix socket.
     pub(super) each: usize,
 }
 
-/// One connection. Never used twice.
+/// The id of a connection, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ConnectionId(u64);
 
-/// What becomes of a new connection.
+/// The decision about a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionAdmission {
-    /// There is room for it.
     Admitted(ConnectionId),
-    /// It takes the place of another one, which must be closed.
+    /// The connection replaces another one, which must be closed.
     Replaces {
         id: ConnectionId,
-        /// Which is no longer in the crowd.
+        /// The evicted connection, already removed from the table.
         evicted: ConnectionId,
     },
-    /// All others are being served: it must be closed.
+    /// Every connection that could be replaced is being served, so the new one must be closed.
     Full,
 }
 
-/// All open connections.
+/// The open connections and their states.
 ///
-/// Invariant: `idle` holds exactly the members that are [`State::Idle`], by since when, and
-/// `of_source` the number of members of each source that has any.
+/// Invariant: `idle` holds exactly the entries that are [`State::Idle`], ordered by the time they
+/// became idle, and `per_source` holds the number of entries of each address group that has any.
 #[derive(Debug)]
 pub(super) struct ConnectionTable {
     limits: ConnectionLimits,
-    /// Counts admissions and ends of requests: the order in which things became idle.
+    /// A logical clock that counts admissions and ends of requests: it orders the times at which
+    /// connections became idle.
     now: u64,
     entries: HashMap<ConnectionId, ConnectionEntry>,
     idle: BTreeMap<u64, ConnectionId>,
@@ -81,7 +82,8 @@ impl ConnectionTable {
         self.entries.len()
     }
 
-    /// A connection comes in, idle as yet, unless everybody whose place it could take is busy.
+    /// Adds a connection, which is idle at first, unless every connection that it could replace is
+    /// busy.
     pub(super) fn admit(&mut self, source: AddressGroup) -> ConnectionAdmission {
         let evicted = if self.is_at_source_limit(source) {
             self.evict(|entry| entry.source == source)
@@ -96,12 +98,13 @@ impl ConnectionTable {
         }
     }
 
-    /// Takes out the one that was idle longest, which must then be closed.
+    /// Removes the connection that has been idle longest. The caller must close it.
     pub(super) fn evict_idlest(&mut self) -> Option<ConnectionId> {
         self.evict(|_| true)
     }
 
-    /// A request begins; false if the connection is no longer in the crowd.
+    /// Marks the connection as busy with one more request. Returns `false` if the connection is no
+    /// longer in the table.
     pub(super) fn begin_request(&mut self, id: ConnectionId) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         entry.state = match entry.state {
@@ -114,7 +117,7 @@ impl ConnectionTable {
         true
     }
 
-    /// A request that had begun is over, its response included.
+    /// Ends a request, its response included.
     pub(super) fn end_request(&mut self, id: ConnectionId) {
         self.now += 1;
         let Some(entry) = self.entries.get_mut(&id) else { return };
@@ -128,7 +131,7 @@ impl ConnectionTable {
         }
     }
 
-    /// A connection is closed. One that was evicted has left already.
+    /// Removes a closed connection. An evicted one has been removed already.
     pub(super) fn remove(&mut self, id: ConnectionId) {
         let Some(entry) = self.entries.remove(&id) else { return };
         if let State::Idle { since } = entry.state {
@@ -172,30 +175,31 @@ impl ConnectionTable {
     }
 }
 
-/// How many bytes wait, and for whom.
+/// The bytes that wait to be read, per connection, within one shared budget.
 ///
-/// Invariant: `held` is the sum of what `waits` holds, and `since` says where each is in it.
+/// Invariant: `total` is the sum of the bytes in `waiting`, and `since` is the key of each
+/// connection in `waiting`.
 ///
-/// One answer may be a megabyte. As many of them as there are connections would be too much, so
-/// they share one bound; beyond it those go that have waited longest.
+/// One response may be a megabyte. One such response per connection would be too much, so all
+/// connections share one budget. Above it, the connections that have waited longest are closed.
 #[derive(Debug)]
 pub(super) struct UnreadBudget {
     budget: usize,
     total: usize,
-    /// Counts changes: the order in which things began to wait.
+    /// A logical clock that counts changes: it orders the times at which connections began to wait.
     now: u64,
     waiting: BTreeMap<u64, (ConnectionId, usize)>,
     since: HashMap<ConnectionId, u64>,
 }
 
 impl UnreadBudget {
-    /// At most so many bytes, or the one answer that is larger.
+    /// Allows `budget` bytes, or a single larger response.
     pub(super) fn new(budget: usize) -> Self {
         Self { budget, total: 0, now: 0, waiting: BTreeMap::new(), since: HashMap::new() }
     }
 
-    /// So many bytes now wait for this connection, and no longer what waited before. The
-    /// connections that are given back must be closed, so that there is room.
+    /// Records that `bytes` wait for this connection, in place of what waited before. Returns the
+    /// connections that must be closed to stay within the budget.
     #[must_use]
     pub(super) fn hold_bytes(&mut self, id: ConnectionId, bytes: usize) -> Vec<ConnectionId> {
         self.release_bytes(id);
@@ -214,14 +218,15 @@ impl UnreadBudget {
         closed
     }
 
-    /// Nothing waits for this connection any more.
+    /// Records that nothing waits for this connection any more.
     pub(super) fn release_bytes(&mut self, id: ConnectionId) {
         let waited = self.since.remove(&id).and_then(|since| self.waiting.remove(&since));
         self.total -= waited.map_or(0, |(_, bytes)| bytes);
     }
 }
 
-/// All open connections. A cheap clone.
+/// Limits the open connections and the bytes that wait for them. Clones are cheap and share their
+/// state.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionLimiter(Arc<Mutex<LimiterState>>);
 
@@ -229,12 +234,13 @@ pub(super) struct ConnectionLimiter(Arc<Mutex<LimiterState>>);
 struct LimiterState {
     table: ConnectionTable,
     backlog: UnreadBudget,
-    /// How to tell each of them to go.
+    /// Closes each connection when cancelled.
     close_tokens: HashMap<ConnectionId, CancellationToken>,
 }
 
 impl ConnectionLimiter {
-    /// None yet, and at most so many, for which at most `max_unread` bytes wait.
+    /// Creates a limiter without connections. At most `max_unread` bytes may wait for all of them
+    /// together.
     pub(super) fn new(limits: ConnectionLimits, max_unread: usize) -> Self {
         events::connection_limit_set(limits.all);
         let table = ConnectionTable::new(limits);
@@ -242,8 +248,8 @@ impl ConnectionLimiter {
         Self(Arc::new(Mutex::new(LimiterState { table, backlog, close_tokens: HashMap::new() })))
     }
 
-    /// A seat for a new connection, if need be that of the one that was idle longest; none when
-    /// all others are being served.
+    /// Returns a permit for a new connection, if necessary by closing the one that has been idle
+    /// longest. Returns `None` when all others are being served.
     pub(super) fn admit(&self, source: AddressGroup) -> Option<ConnectionPermit> {
         let (id, evicted) = self.change(|state| {
             let (id, place) = match state.table.admit(source) {
@@ -264,7 +270,7 @@ impl ConnectionLimiter {
         Some(ConnectionPermit { limiter: self.clone(), id, evicted })
     }
 
-    /// Closes the connection that was idle longest: its descriptor is needed.
+    /// Closes the connection that has been idle longest, to free its file descriptor.
     pub(super) fn close_idlest(&self) {
         self.change(|state| {
             if let Some(id) = state.table.evict_idlest() {
@@ -291,7 +297,7 @@ impl LimiterState {
     }
 }
 
-/// A connection's place among all. Dropping it gives the place back.
+/// The permit of an open connection. Dropping it frees the place in the table.
 #[derive(Debug)]
 pub(super) struct ConnectionPermit {
     limiter: ConnectionLimiter,
@@ -300,13 +306,13 @@ pub(super) struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// Fires when another connection needs the place: this one must be closed at once.
+    /// Cancelled when the connection is evicted: it must be closed at once.
     pub(super) fn evicted(&self) -> CancellationToken {
         self.evicted.clone()
     }
 
-    /// A request is served: the connection is busy until what is given back is dropped. `None` for
-    /// a connection that was evicted, which may start nothing.
+    /// Marks the connection as busy until the returned guard is dropped. `None` for an evicted
+    /// connection, which may not start a request.
     fn begin_request(self: &Arc<Self>) -> Option<BusyGuard> {
         let begun = self.limiter.change(|state| state.table.begin_request(self.id));
         begun.then(|| BusyGuard(Arc::clone(self)))
@@ -323,9 +329,9 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// A request whose head has come: stands in its extensions. Its connection counts as idle until
-/// the whole request was read and its caller let in, so that requests which never come to their
-/// end take nobody's place. A cheap clone.
+/// Marks the connection of one request as busy; each request carries one in its extensions. The
+/// connection counts as idle until the whole request has been read and its caller is allowed in, so
+/// that requests that never complete do not keep others out. Clones are cheap.
 #[derive(Debug, Clone)]
 pub(super) struct BusyMarker {
     permit: Arc<ConnectionPermit>,
@@ -333,12 +339,12 @@ pub(super) struct BusyMarker {
 }
 
 impl BusyMarker {
-    /// A request of the connection that has this seat.
+    /// Creates the marker of a request on the connection that holds this permit.
     pub(super) fn new(permit: Arc<ConnectionPermit>) -> Self {
         Self { permit, busy: Arc::default() }
     }
 
-    /// The request is served from now on; false for a connection that was evicted.
+    /// Marks the connection as busy. Returns `false` if the connection was evicted.
     pub(super) fn mark_busy(&self) -> bool {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         if busy.is_none() {
@@ -347,21 +353,22 @@ impl BusyMarker {
         busy.is_some()
     }
 
-    /// What keeps the connection busy while the answer is written, which is begun by now also
-    /// where the request was refused; `None` for a connection that was evicted.
+    /// Takes the guard that keeps the connection busy while the response is written. Marks the
+    /// connection as busy first if the request was refused before that. `None` for an evicted
+    /// connection.
     pub(super) fn take_guard(&self) -> Option<BusyGuard> {
         self.mark_busy();
         self.busy.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// A request in flight, until its response has been written.
+/// The guard of a request in flight. It lives until the response has been written.
 #[derive(Debug)]
 pub(super) struct BusyGuard(Arc<ConnectionPermit>);
 
 impl BusyGuard {
-    /// So many bytes of the response are in memory until the client has read them. Where that is
-    /// too much for all, the connections for which it has waited longest are closed.
+    /// Records that `bytes` of the response are in memory until the client has read them. If that
+    /// exceeds the shared budget, the connections that have waited longest are closed.
     pub(super) fn hold_bytes(&self, bytes: usize) {
         self.0.limiter.change(|state| {
             for id in state.backlog.hold_bytes(self.0.id, bytes) {
@@ -370,7 +377,7 @@ impl BusyGuard {
         });
     }
 
-    /// What was held has been written.
+    /// Records that the held bytes have been written.
     pub(super) fn release_bytes(&self) {
         self.0.limiter.change(|state| state.backlog.release_bytes(self.0.id));
     }
@@ -486,7 +493,7 @@ mod tests {
         ]
     }
 
-    /// A crowd, and what the test knows of it: the requests of each connection.
+    /// A table, and the number of requests that the test expects for each connection.
     struct TableModel {
         table: ConnectionTable,
         requests: BTreeMap<ConnectionId, u32>,

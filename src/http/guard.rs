@@ -1,9 +1,9 @@
-//! Where requests may come from: checked before every route, on the request's head alone. Who
-//! sends them is `auth`'s to find out.
+//! The guard in front of every route. It checks the head of a request (size, `Host`, `Origin`),
+//! asks `auth` who sends it, and reads its body.
 //!
-//! A browser that was lured to a hostile page can reach loopback too; it then sends that
-//! page's `Origin`, or, after DNS rebinding, that page's `Host`. Both are therefore checked
-//! against lists even where no token is asked for.
+//! A browser that was lured to a hostile page can reach loopback too. It then sends that page's
+//! `Origin` or, after DNS rebinding, that page's `Host`. Both are therefore checked against lists
+//! even if no token is required.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use super::settings::HttpServerSettings;
 use crate::telemetry;
 use crate::telemetry::events;
 
-/// The beginning of all paths of the API, where the MCP endpoint cannot be either.
+/// The path prefix of the API, which the MCP endpoint cannot use.
 pub(super) const API_PREFIX: &str = "/api/";
 
-/// Who may come in.
+/// The rules for the head of a request.
 #[derive(Debug)]
 pub(super) struct HeadRules {
     hosts: Vec<AllowedHost>,
@@ -46,21 +46,17 @@ enum AllowedHost {
     NameAndPort(String, u16),
 }
 
-/// Why a request was turned away.
+/// The reason why the head of a request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeadRefusal {
-    /// A head that is too large.
     Headers,
-    /// No usable `Host`.
     NoHost,
-    /// A `Host` that is not ours.
     Host,
-    /// An `Origin` that is not allowed.
     Origin,
 }
 
 impl HeadRules {
-    /// The guard of a server that listens on `bound`.
+    /// Creates the rules of a server that listens on `bound`.
     pub(super) fn new(settings: &HttpServerSettings, bound: Option<SocketAddr>) -> Self {
         Self {
             hosts: allowed_hosts(settings, bound)
@@ -72,8 +68,8 @@ impl HeadRules {
         }
     }
 
-    /// Whether a request with these headers comes from where it should. Over the unix socket it
-    /// may have any `Host`, since no page reaches a socket.
+    /// Checks `Host` and `Origin`. Over the unix socket any `Host` is allowed, since no web page
+    /// can reach a unix socket.
     pub(super) fn check(
         &self,
         headers: &HeaderMap,
@@ -85,7 +81,7 @@ impl HeadRules {
         self.check_origin(headers)
     }
 
-    /// Whether a head is small enough, its first line included. hyper bounds its buffer, which may
+    /// Checks the size of a head, its first line included. hyper bounds only its buffer, which may
     /// hold more than one head.
     pub(super) fn check_size(
         &self,
@@ -130,7 +126,7 @@ impl AllowedHost {
                 Some(port) => Self::NameAndPort(normalize_host(authority.host()), port),
                 None => Self::Name(normalize_host(authority.host())),
             },
-            // A bare IPv6 address is no authority, but it is a host.
+            // A bare IPv6 address is not an authority, but it is a host.
             Err(_) => Self::Name(normalize_host(text)),
         }
     }
@@ -144,7 +140,7 @@ impl AllowedHost {
     }
 }
 
-/// Hosts that a server on `bound` answers to, with any port unless one is named.
+/// Returns the hosts that a server on `bound` accepts, with any port unless the entry names one.
 fn allowed_hosts(settings: &HttpServerSettings, bound: Option<SocketAddr>) -> Vec<String> {
     let mut hosts: Vec<String> = LOOPBACK.map(str::to_owned).to_vec();
     if let Some(bound) = bound.filter(|bound| !bound.ip().is_unspecified()) {
@@ -154,14 +150,14 @@ fn allowed_hosts(settings: &HttpServerSettings, bound: Option<SocketAddr>) -> Ve
     hosts
 }
 
-/// Origins that a server on `bound` answers: its own pages, and what was configured.
+/// Returns the origins that a server on `bound` accepts: its own pages and the configured ones.
 pub(super) fn allowed_origins(
     settings: &HttpServerSettings,
     bound: Option<SocketAddr>,
 ) -> Vec<String> {
     let configured =
         settings.allowed_origins.iter().map(|origin| origin.trim_end_matches('/').to_owned());
-    // No page comes from a socket.
+    // No web page is served from a unix socket.
     let Some(bound) = bound else { return configured.collect() };
     let mut hosts: Vec<String> = vec!["localhost".into(), "127.0.0.1".into(), "[::1]".into()];
     match bound.ip() {
@@ -184,7 +180,7 @@ pub(super) fn allowed_origins(
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// The one value of a header; two are as suspicious as none.
+/// Returns the value of a header that occurs exactly once. Two values are as suspicious as none.
 fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -198,7 +194,7 @@ fn normalize_host(host: &str) -> String {
 }
 
 impl HeadRefusal {
-    /// The word under which it is counted.
+    /// The label under which the refusal is counted.
     pub(super) const fn metric_label(self) -> telemetry::HttpRefusalReason {
         match self {
             Self::Headers => telemetry::HttpRefusalReason::Headers,
@@ -229,11 +225,11 @@ impl IntoResponse for HeadRefusal {
     }
 }
 
-/// How much of a body that is too large is still taken, and thrown away, while its answer is on
-/// its way: a client that is cut off while it sends never gets to see why.
+/// The number of bytes of an oversized body that are still read and discarded while the response is
+/// sent: a client that is cut off while it sends never sees the reason.
 const DRAIN_BYTES: usize = 256 * 1024 * 1024;
 
-/// Why a body was not read.
+/// The reason why a body was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BodyError {
     TooLarge,
@@ -241,13 +237,13 @@ enum BodyError {
     Broken,
 }
 
-/// Whether a body says that it is larger than `limit`.
+/// `true` if a body declares that it is larger than `limit`.
 fn declares_more_than(body: &Body, limit: usize) -> bool {
     body.size_hint().lower() > limit as u64
 }
 
-/// Reads a whole body of at most `limit` bytes within `time`. One that is larger is given up as
-/// soon as that is known.
+/// Reads a whole body of at most `limit` bytes within `time`. Gives up a larger one as soon as its
+/// size is known.
 async fn read_whole(body: Body, limit: usize, time: Duration) -> Result<Bytes, BodyError> {
     let too_large = declares_more_than(&body, limit);
     let mut chunks = body.into_data_stream();
@@ -256,7 +252,7 @@ async fn read_whole(body: Body, limit: usize, time: Duration) -> Result<Bytes, B
     };
     let read = tokio::time::timeout(time, read).await.unwrap_or(Err(BodyError::TooSlow));
     if read == Err(BodyError::TooLarge) {
-        // Ends with its connection, too.
+        // The task also ends when its connection ends.
         tokio::spawn(tokio::time::timeout(time, discard_rest(chunks)));
     }
     read
@@ -284,21 +280,21 @@ async fn collect(chunks: &mut BodyDataStream, limit: usize) -> Result<Bytes, Bod
     Ok(kept.freeze())
 }
 
-/// What every request has to pass.
+/// The checks that every request has to pass.
 pub(super) struct RequestGuard {
     pub(super) head_rules: HeadRules,
     pub(super) auth: Authenticator,
-    /// Paths that need no token.
     pub(super) open: Vec<String>,
     pub(super) max_body_bytes: usize,
     pub(super) body_timeout: Duration,
-    /// `true` if jobs may call like anybody else.
+    /// `true` if jobs of this server may call it like any other client.
     pub(super) allow_jobs: bool,
 }
 
 impl RequestGuard {
-    /// Who sends a request. Over the unix socket no token is needed: its user was checked. Where
-    /// tenants are told apart that does not hold for jobs, which are some tenant's.
+    /// Identifies the sender of a request. Over the unix socket no token is needed because the
+    /// kernel has verified the user. If tenants are in use, that does not hold for jobs: each
+    /// belongs to some tenant.
     async fn identify(
         &self,
         headers: &HeaderMap,
@@ -315,7 +311,8 @@ impl RequestGuard {
         self.auth.identify(headers).await
     }
 
-    /// The sender of a request, as known some time ago.
+    /// Returns the sender that was identified some time ago, or identifies it again if that
+    /// credential is no longer valid.
     async fn revalidate(
         &self,
         known: Credential,
@@ -325,8 +322,8 @@ impl RequestGuard {
         if known.is_valid() { Ok(known) } else { self.identify(headers, peer_address).await }
     }
 
-    /// The whole body. To begin to read it sends `100 Continue` to a client that waits for that:
-    /// one that announces too much sends nothing.
+    /// Reads the whole body. Starting to read sends `100 Continue` to a client that waits for it,
+    /// so a client that announces too large a body is refused before it sends it.
     async fn read_body(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, BodyError> {
         if headers.contains_key(EXPECT) && declares_more_than(&body, self.max_body_bytes) {
             return Err(BodyError::TooLarge);
@@ -335,7 +332,7 @@ impl RequestGuard {
     }
 }
 
-/// Lets a request in, its body read, or says why not.
+/// Checks a request, reads its body and passes it to its route, or answers with the reason why not.
 pub(super) async fn guard_request(
     State(guard): State<Arc<RequestGuard>>,
     request: Request,
@@ -348,7 +345,7 @@ pub(super) async fn guard_request(
     }
     let (mut parts, body) = request.into_parts();
     if guard.open.iter().any(|open| open == parts.uri.path()) {
-        // Nobody knows who sends it, so nobody waits for a body, which has no meaning there.
+        // The sender is unknown, so nothing waits for a body, which has no meaning on these paths.
         return next.run(Request::from_parts(parts, Body::empty())).await;
     }
     if !guard.allow_jobs && is_from_job(&parts.extensions).await {
@@ -366,7 +363,8 @@ pub(super) async fn guard_request(
             return body_error_response(error, guard.max_body_bytes);
         }
     };
-    // A body may take long to arrive: what was allowed at its beginning may not be at its end.
+    // A body may take long to arrive: a credential that was valid at its beginning may not be at
+    // its end.
     let caller = match guard.revalidate(caller, &parts.headers, peer_address).await {
         Ok(caller) => caller,
         Err(denied) => return denied_response(denied),
@@ -374,18 +372,18 @@ pub(super) async fn guard_request(
     parts.extensions.insert(caller.identity);
     parts.extensions.insert(caller.clone());
     if parts.extensions.get::<BusyMarker>().is_some_and(|busy_marker| !busy_marker.mark_busy()) {
-        // Its connection has been closed: nobody hears this.
+        // The connection has been closed: nobody reads this response.
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;
     cut_when_revoked(response, caller)
 }
 
-/// Returns `true` if a job of this server sends this request, whatever token it shows.
+/// `true` if a job of this server sends the request, whatever token it presents.
 async fn is_from_job(extensions: &Extensions) -> bool {
     match extensions.get::<ConnectionPeer>() {
         Some(peer) => peer.get().await == PeerKind::Job,
-        // Every connection has one; without it nobody knows who sends.
+        // Every connection has a peer. Without one the sender is unknown, so it counts as a job.
         None => true,
     }
 }
@@ -419,14 +417,14 @@ fn body_error_response(error: BodyError, limit: usize) -> Response {
             (StatusCode::BAD_REQUEST, "the request could not be read to its end\n".to_owned())
         }
     };
-    // What is left of the request is not read, so nothing can follow it.
+    // The rest of the request is not read, so nothing can follow it.
     (status, [(CONNECTION, "close")], text).into_response()
 }
 
-/// The stable word for the refusal of a job.
+/// The stable error code for a refused job.
 const CALLER_IS_JOB: &str = "caller_is_job";
 
-/// The answer to a request of a job: in JSON where the API answers in JSON, else in words.
+/// Answers the request of a job: in JSON below the API prefix, else in plain text.
 fn job_refusal_response(uri: &Uri) -> Response {
     let message = "a job of this server may not call it; run the command in the job itself, or \
                    let jobs call with http.allow_jobs = true";

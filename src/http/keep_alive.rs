@@ -1,10 +1,10 @@
-//! A sign of life for calls that take long.
+//! Keep-alive comments for calls that take long.
 //!
-//! In the modern era a response has no status until its handler has something to say, so a
-//! quiet call looks like a dead server to clients and proxies. Unless it comes at once, the
-//! response is therefore begun as an event stream, with comments until there is an answer.
-//! The call lives inside the response: a client that hangs up drops both. One that has ended its
-//! input may only wait for the answer, or be gone: comments tell which, since nobody takes them there.
+//! In the modern era a response has no status until its handler produces something, so a quiet call
+//! looks like a dead server to clients and proxies. A response that does not come at once is
+//! therefore started as an event stream, with comments until there is an answer. The call lives
+//! inside the response: a client that hangs up drops both. A client that has ended its input may
+//! wait for the answer, or be gone. Comments show which: writing them fails if nobody reads them.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -21,28 +21,27 @@ use tokio_util::sync::CancellationToken;
 const EVENT_STREAM: &str = "text/event-stream";
 const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
-/// The pause between the first two comments to a client that has ended its input; each later pause
-/// is twice as long. Only the second comment fails where nobody takes the first.
+/// The pause between the first two comments to a client that has ended its input. Each later pause
+/// is twice as long. If nobody reads the first comment, only the write of the second one fails.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// The largest answer that is turned into an event; rmcp's own are far below.
+/// The largest response that is turned into an event. Responses of rmcp are far smaller.
 const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
 
-/// An answer in the making. Boxed: it is large.
+/// A response that is still being computed. Boxed because the future is large.
 pub(super) type PendingResponse = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// How long to be silent.
+/// The times after which a silent call sends something.
 #[derive(Debug, Clone)]
 pub(super) struct KeepAliveTiming {
-    /// Before the response is begun.
+    /// The time before the response is started as an event stream.
     pub(super) before_stream: Duration,
-    /// Between two comments.
     pub(super) between_comments: Duration,
-    /// Fires when the client has ended its input.
+    /// Cancelled when the client has ended its input.
     pub(super) input_ended: CancellationToken,
 }
 
-/// The answer, if it comes soon; else a stream that ends with it.
+/// Returns the response if it comes soon, else an event stream that ends with it.
 pub(super) async fn respond_in_time(
     mut answer: PendingResponse,
     timing: KeepAliveTiming,
@@ -56,13 +55,13 @@ pub(super) async fn respond_in_time(
     }
 }
 
-/// `true` if a response with these headers is a stream of events.
+/// `true` if a response with these headers is an event stream.
 pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENT_STREAM.as_bytes()))
 }
 
-/// Where a begun stream is.
+/// The state of an event stream that has started.
 enum StreamStage {
     Waiting(PendingResponse, Interval, HangUpProbes),
     Forwarding(BodyDataStream, HangUpProbes),
@@ -72,12 +71,11 @@ enum StreamStage {
 /// Comments to a client that has ended its input.
 struct HangUpProbes {
     input_ended: CancellationToken,
-    /// The time from the last comment to the next.
     pause: Duration,
 }
 
 impl HangUpProbes {
-    /// Returns when it is time for the next comment; never while the input is open. Cancel-safe.
+    /// Waits until the next comment is due. Never returns while the input is open. Cancel-safe.
     async fn due(&mut self) {
         self.input_ended.cancelled().await;
         sleep(self.pause).await;
@@ -117,12 +115,13 @@ async fn finish_stream(response: Response, probes: HangUpProbes) -> Option<(Byte
     if is_event_stream(response.headers()) {
         return forward_event(response.into_body().into_data_stream(), probes).await;
     }
-    // One JSON message, as one event. Its status is lost: 200 has been sent already.
+    // One JSON message becomes one event. Its status is lost: 200 has already been sent.
     let message = axum::body::to_bytes(response.into_body(), MAX_EVENT_BYTES).await.ok()?;
     Some((event(&message), StreamStage::Ended))
 }
 
-/// Each piece of a stream is a whole event, so that a comment may stand between two.
+/// Forwards one chunk of an event stream. Each chunk is a whole event, so a comment may stand
+/// between two.
 async fn forward_event(
     mut events: BodyDataStream,
     mut probes: HangUpProbes,
@@ -176,8 +175,8 @@ mod tests {
         assert_eq!(text(response.into_body()).await, "{}");
     }
 
-    /// What a client gets of an answer that is there only after the first comment: all but
-    /// the comments.
+    /// Returns what a client receives of a response that is ready only after the first comment,
+    /// without the comments.
     async fn late(answer: Response) -> String {
         let (send, late) = oneshot::channel::<Response>();
         let response = respond_in_time(Box::pin(async { late.await.unwrap() }), timing()).await;
@@ -215,7 +214,7 @@ mod tests {
             };
             let response = respond_in_time(answer, timing).await;
             let mut events = response.into_body().into_data_stream();
-            // The first comment of a stream that was begun early, or nothing.
+            // Skips the first comment of a stream that was started early, if there is one.
             drop(timeout(MOMENT, events.next()).await);
             timeout(MOMENT, events.next()).await.expect_err("its input is open");
             input_ended.cancel();

@@ -1,4 +1,4 @@
-//! Listeners: an address, with TLS or without, and a unix socket.
+//! The listeners of the server: a TCP address, with or without TLS, and a unix socket.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::future::pending;
@@ -20,7 +20,6 @@ use super::settings::{HttpServerSettings, SocketPath};
 use super::tls::{Certificates, TlsError, TlsFiles};
 use crate::telemetry::{HttpRefusalReason, events};
 
-/// One way in.
 #[derive(Debug)]
 enum HttpListener {
     Tcp(TcpListener),
@@ -29,7 +28,7 @@ enum HttpListener {
 }
 
 impl HttpListener {
-    /// The next connection. Loses none when it is dropped.
+    /// Accepts the next connection. Cancel-safe: no connection is lost.
     async fn accept(&self) -> io::Result<(AcceptedStream, PeerAddress)> {
         match self {
             Self::Tcp(listener) => {
@@ -48,7 +47,7 @@ impl HttpListener {
     }
 }
 
-/// All ways in; at least one.
+/// The listeners of a server; at least one is set.
 #[derive(Debug)]
 pub(super) struct HttpListeners {
     address: Option<HttpListener>,
@@ -57,7 +56,7 @@ pub(super) struct HttpListeners {
 }
 
 impl HttpListeners {
-    /// Listens wherever the settings say.
+    /// Binds the address and the socket of the settings.
     pub(super) async fn bind(settings: &HttpServerSettings) -> Result<Self, HttpError> {
         let files =
             TlsFiles::from_paths(settings.tls_cert.as_deref(), settings.tls_key.as_deref())?;
@@ -76,12 +75,11 @@ impl HttpListeners {
         Ok(Self { address, socket, bound })
     }
 
-    /// The address; its port is the real one, also where 0 was asked for.
+    /// The bound address. The port is the real one, also if port 0 was configured.
     pub(super) const fn bound(&self) -> Option<SocketAddr> {
         self.bound
     }
 
-    /// The unix socket.
     pub(super) fn socket_path(&self) -> Option<&Path> {
         match &self.socket {
             Some(HttpListener::Unix(socket)) => Some(socket.path()),
@@ -89,8 +87,8 @@ impl HttpListeners {
         }
     }
 
-    /// The next connection from anywhere. A rush at one door does not shut the other: which of
-    /// two that are ready comes first is left to chance.
+    /// Accepts the next connection of either listener. `select!` picks a ready one at random, so a
+    /// rush on one listener does not starve the other.
     pub(super) async fn accept(&self) -> io::Result<(AcceptedStream, PeerAddress)> {
         tokio::select! {
             accepted = accept_from(self.address.as_ref()) => accepted,
@@ -123,8 +121,8 @@ async fn listen_tcp(
     Ok((listener, bound))
 }
 
-/// The unix socket. The usual one may be missing where there is an address as well: a second
-/// server beside the first is no mistake.
+/// Listens on the unix socket. The default socket may be unavailable if there is a TCP address as
+/// well: a second server beside the first is no mistake.
 async fn listen_unix(
     settings: &HttpServerSettings,
     bound: Option<SocketAddr>,
@@ -140,7 +138,7 @@ async fn listen_unix(
     }
 }
 
-/// A connection that was accepted, and not a word said.
+/// An accepted connection, before any handshake.
 #[derive(Debug)]
 pub(super) enum AcceptedStream {
     Tcp(TcpStream),
@@ -148,13 +146,13 @@ pub(super) enum AcceptedStream {
     Unix(UnixStream),
 }
 
-/// Bytes both ways, whatever carries them.
+/// A bidirectional byte stream over any transport.
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
 impl AcceptedStream {
-    /// The address that accepted the connection, if it came over TCP and is still open.
+    /// The local address of the connection, if it is an open TCP connection.
     pub(super) fn server_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(stream) | Self::Tls(stream, _) => stream.local_addr().ok(),
@@ -162,7 +160,8 @@ impl AcceptedStream {
         }
     }
 
-    /// The stream, once hands are shaken, which may take as long as `patience`.
+    /// Completes the TLS handshake, if there is one, within `handshake_timeout` and returns the
+    /// stream.
     pub(super) async fn open(self, handshake_timeout: Duration) -> io::Result<Box<dyn ByteStream>> {
         Ok(match self {
             Self::Tcp(stream) => Box::new(disable_nagle(stream)),
@@ -175,7 +174,7 @@ impl AcceptedStream {
     }
 }
 
-/// Small events must not wait for each other: 40 ms per call otherwise.
+/// Disables Nagle's algorithm: small events would delay each other by 40 ms per call.
 fn disable_nagle(stream: TcpStream) -> TcpStream {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
@@ -183,19 +182,20 @@ fn disable_nagle(stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// What the kernel takes, without the byte that ends it.
+/// The longest socket path that the kernel accepts, without its terminating zero byte.
 const MAX_PATH_BYTES: usize = 107;
 
-/// Connections that may wait to be accepted.
+/// The listen backlog.
 const BACKLOG: u32 = 1024;
 
-/// How long a server may take to accept before it counts as busy, which is alive.
+/// The time limit for the probe of an existing socket. A server that does not accept in this time
+/// counts as busy, so it is alive.
 const LIVENESS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Root may do everything anyway.
+/// The uid of root, who may do everything anyway.
 const ROOT: u32 = 0;
 
-/// A socket that is listened on; its file is removed on drop.
+/// A listening unix socket. Its file is removed on drop.
 #[derive(Debug)]
 pub(super) struct SocketListener {
     listener: UnixListener,
@@ -204,7 +204,7 @@ pub(super) struct SocketListener {
 }
 
 impl SocketListener {
-    /// Listens at `path`. What is left of a server that is gone is replaced.
+    /// Listens at `path`. Replaces the socket file of a server that no longer runs.
     pub(super) async fn bind(
         path: &Path,
         job_detection: JobDetection,
@@ -216,7 +216,8 @@ impl SocketListener {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = directory.unwrap_or_else(|| Path::new("."));
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-        // Of two servers that start at once, neither may take the other's for left over.
+        // The lock keeps two servers that start at once from taking the other's socket for a stale
+        // one.
         let lock = File::open(directory).map_err(failed)?;
         lock.lock().map_err(failed)?;
         remove_if_stale(path).await?;
@@ -225,12 +226,12 @@ impl SocketListener {
         Ok(Self { listener, file, job_detection })
     }
 
-    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// The next connection of our own user or root, and what kind of process it comes from.
+    /// Accepts the next connection of our own user or root and returns what kind of process opened
+    /// it.
     pub(super) async fn accept(&self) -> io::Result<(UnixStream, PeerKind)> {
         loop {
             let (stream, _) = self.listener.accept().await?;
@@ -244,7 +245,8 @@ impl SocketListener {
     }
 }
 
-/// Nobody can connect before `listen`, and by then only our own user may.
+/// Creates the socket. Nobody can connect before `listen`, and by then the mode admits only our own
+/// user.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
@@ -252,7 +254,7 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     socket.listen(BACKLOG)
 }
 
-/// Makes way for a socket: nothing but a socket that nobody listens on is removed.
+/// Removes `path` if it is a socket that nobody listens on, and nothing else.
 async fn remove_if_stale(path: &Path) -> Result<(), SocketError> {
     let failed = |source| SocketError::Io { path: path.into(), source };
     let found = match fs::symlink_metadata(path) {
@@ -271,7 +273,7 @@ async fn remove_if_stale(path: &Path) -> Result<(), SocketError> {
     }
 }
 
-/// The file of a socket of ours.
+/// The file of our own socket, removed on drop if it is still the same file.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -286,7 +288,7 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody may have put another one there.
+        // Another process may have replaced the file.
         if file_id(&self.path).is_ok_and(|id| id == self.id) {
             fs::remove_file(&self.path).ok();
         }
@@ -298,46 +300,29 @@ fn file_id(path: &Path) -> io::Result<(u64, u64)> {
     Ok((file.dev(), file.ino()))
 }
 
-/// Why the HTTP server did not start.
+/// The reason why the HTTP server did not start.
 #[derive(Debug, Error)]
 pub enum HttpError {
-    /// Anybody who reaches the address could run commands.
     #[error(
         "refusing to listen on {bind} without a token: anybody who reaches that address could run commands here; make one with `shellyard token new NAME` (and name its file with --token-file FILE if it is not the usual one), set oauth.issuer, or listen on 127.0.0.1"
     )]
-    TokenRequired {
-        /// The address that was asked for.
-        bind: SocketAddr,
-    },
-    /// The address cannot be listened on.
+    TokenRequired { bind: SocketAddr },
     #[error("cannot listen on {bind}; stop what uses it, or choose another address")]
-    Bind {
-        /// The address that was asked for.
-        bind: SocketAddr,
-        /// The system's own words.
-        source: io::Error,
-    },
-    /// There is nowhere to listen.
+    Bind { bind: SocketAddr, source: io::Error },
     #[error(
         "there is nowhere to listen: http.bind and http.socket are both \"none\"; set one of them"
     )]
     NoListener,
-    /// The unix socket cannot be listened on.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The endpoint's path is none.
     #[error("`{path}` cannot be the MCP path; give one such as /mcp that is not taken")]
-    BadPath {
-        /// What was asked for.
-        path: String,
-    },
+    BadPath { path: String },
 }
 
 impl HttpError {
-    /// The stable word that callers may match on.
+    /// The stable error code that callers may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -351,45 +336,25 @@ impl HttpError {
     }
 }
 
-/// Why the unix socket cannot be listened on.
+/// The reason why the server cannot listen on the unix socket.
 #[derive(Debug, Error)]
 pub enum SocketError {
-    /// A server listens on it.
     #[error(
         "another server listens on `{}`; stop that one, or give this one its own (http.socket, or server.data_dir)", .path.display()
     )]
-    InUse {
-        /// The socket.
-        path: PathBuf,
-    },
-    /// The kernel takes no path so long.
+    InUse { path: PathBuf },
     #[error(
         "`{}` is too long for a unix socket, which may have {most} bytes; set http.socket to a shorter path", .path.display()
     )]
-    TooLong {
-        /// The socket.
-        path: PathBuf,
-        /// The most that it may have.
-        most: usize,
-    },
-    /// Something else has that name.
+    TooLong { path: PathBuf, most: usize },
     #[error("`{}` is there, and is no socket; move it away, or set http.socket to another path", .path.display())]
-    NotASocket {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The system says no.
+    NotASocket { path: PathBuf },
     #[error("cannot listen on the socket `{}`; set http.socket to a path in a directory that can be written, or to \"none\"", .path.display())]
-    Io {
-        /// The socket.
-        path: PathBuf,
-        /// The system's own words.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 impl SocketError {
-    /// The stable word that callers may match on.
+    /// The stable error code that callers may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -431,13 +396,13 @@ mod tests {
         let live = std::os::unix::net::UnixListener::bind(&path).unwrap();
         let refused = SocketListener::bind(&path, JobDetection::off()).await.unwrap_err();
         assert_eq!(refused.code(), "socket_in_use");
-        // A child of another test that is being born may hold a copy.
+        // A child process that another test is starting may hold a copy of the socket.
         rustix::net::shutdown(&live, rustix::net::Shutdown::Both).unwrap();
         drop(live);
         assert!(path.exists(), "std leaves the file");
         let socket = SocketListener::bind(&path, JobDetection::off()).await.unwrap();
         UnixStream::connect(&path).await.unwrap();
-        // Whoever takes the place of the file keeps it.
+        // The socket does not remove a file that replaced its own.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "mine").unwrap();
         drop(socket);

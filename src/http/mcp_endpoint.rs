@@ -1,9 +1,10 @@
-//! The MCP endpoint: rmcp's streamable HTTP service, set up for both eras.
+//! The MCP endpoint: rmcp's streamable HTTP service, configured for both protocol eras.
 //!
 //! **Legacy clients get sessions.** Only inside a session does rmcp deliver
-//! `notifications/cancelled` (request ids are unique per session, not per server), and only
-//! there do clients find the GET stream that some insist on. The price is state, which
-//! [`BoundedSessions`] bounds; it ends only those in which nothing is in work, so a quiet call survives.
+//! `notifications/cancelled` (request ids are unique per session, not per server), and only there
+//! do clients find the GET stream that some insist on. The price is state, which
+//! [`BoundedSessions`] limits. It ends only sessions without a call in flight, so a quiet call
+//! survives.
 //! **Modern clients are stateless** whatever the setting; hanging up cancels their call.
 
 use std::ffi::OsString;
@@ -45,16 +46,16 @@ use crate::mcp::{Handler, Network, Watched};
 use crate::service::{CallerIdentity, CallerRole};
 use crate::telemetry::{Transport, events};
 
-/// Where a modern client names the method of its request.
+/// The header in which a modern client names the method of its request.
 const METHOD_HEADER: &str = "mcp-method";
 
-/// The time for an answer that takes none, so that it need not be a stream.
+/// The time after which the response to a tool call is started as an event stream. Faster responses
+/// need no stream.
 const STREAM_TOOL_CALLS_AFTER: Duration = Duration::from_millis(20);
 
-/// When a request that should have been answered long ago gets its response begun.
+/// The time after which the response to any other request is started as an event stream.
 const STREAM_OTHERS_AFTER: Duration = Duration::from_secs(2);
 
-/// The MCP endpoint.
 pub(super) struct McpEndpoint {
     service: StreamableHttpService<Watched, BoundedSessions>,
     sessions: Arc<BoundedSessions>,
@@ -65,8 +66,8 @@ pub(super) struct McpEndpoint {
 }
 
 impl McpEndpoint {
-    /// Serves `handler` on a server that listens on `bound`; cancelling `streams` ends all
-    /// open responses and sessions.
+    /// Serves `handler` on a server that listens on `bound`. Cancelling `streams` ends all open
+    /// responses and sessions.
     pub(super) fn new(
         handler: Handler,
         settings: &HttpServerSettings,
@@ -89,10 +90,11 @@ impl McpEndpoint {
         Self { service, sessions, handler, between_comments, streams, readiness }
     }
 
-    /// A tool may be quiet for long, and its call is begun to be answered at once. What cannot be
-    /// answered at all is said by a status, so all else waits for its own: it is never quiet.
+    /// Returns the keep-alive times for a request. A tool call may be quiet for long, so its
+    /// response starts almost at once. Other requests are never quiet, and their errors need a
+    /// status of their own, so their response waits longer.
     fn keep_alive_timing(&self, parts: &Parts) -> KeepAliveTiming {
-        // Modern clients have to say it, and rmcp compares it with the message.
+        // Modern clients must send this header, and rmcp compares it with the message.
         let calls_tool =
             parts.headers.get(METHOD_HEADER).is_some_and(|method| method == "tools/call");
         let before_stream = if calls_tool { STREAM_TOOL_CALLS_AFTER } else { STREAM_OTHERS_AFTER };
@@ -101,7 +103,7 @@ impl McpEndpoint {
         KeepAliveTiming { before_stream, between_comments: self.between_comments, input_ended }
     }
 
-    /// Answers one request, whose body has been read already.
+    /// Answers one request. The guard has already read its body.
     pub(super) async fn serve(self: Arc<Self>, request: Request) -> Response {
         if is_lines_upgrade(&request) {
             let streams = self.streams.clone();
@@ -133,15 +135,15 @@ impl McpEndpoint {
             to_json_rpc_error(response, id).await
         });
         let response = respond_in_time(answer, timing).await;
-        // rmcp calls a body that it cannot read an unsupported media type.
+        // rmcp reports a body that it cannot parse as an unsupported media type.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
             return unreadable_body_response(&body);
         }
         response
     }
 
-    /// Clients with scopes are told at once which one they need, so that they can ask for it;
-    /// all others get the tool's own answer.
+    /// Tells clients with OAuth scopes at once which scope they need, so that they can request it.
+    /// All others get the tool's own answer.
     fn check_scope(&self, parts: &Parts, body: &Bytes) -> Result<(), AccessDenied> {
         match parts.extensions.get::<Credential>() {
             Some(caller) if caller.has_scopes() && self.handler.needs_run(body) => {
@@ -167,18 +169,19 @@ fn service_config(
             allowed_origins(settings, bound).into_iter().map(with_port_or_wildcard),
         )
         .enforce_origin_validation()
-        // The guard has looked at the host, and knows where it does not matter.
+        // The guard has checked the host and knows where it does not matter.
         .disable_allowed_hosts()
 }
 
-/// rmcp wants a port, or `:*`. The guard before it has compared the whole origin already.
+/// Adds `:*` to an origin without a port, because rmcp requires a port or `:*`. The guard has
+/// already compared the whole origin.
 fn with_port_or_wildcard(origin: String) -> String {
     let host = origin.split_once("://").map_or("", |(_, host)| host);
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     if host.is_empty() || has_port { origin } else { format!("{origin}:*") }
 }
 
-/// All sessions that this tenant may have are in use.
+/// The response when all sessions that this tenant may have are in use.
 fn sessions_full_response(_: SessionsFull) -> Response {
     let text = "all MCP sessions are in use, with calls in flight or open streams; end one, or try again later\n";
     (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "10")], text).into_response()
@@ -189,13 +192,13 @@ fn is_json(parts: &Parts) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
 }
 
-/// The longest refusal that is read; ours and rmcp's are a line.
+/// The longest refusal that is read. Those of the server and of rmcp are one line.
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 
-/// Has messages to the endpoint refused in JSON-RPC, also before anybody has read them: the id is
-/// null then.
+/// Middleware that turns refusals of messages to the endpoint into JSON-RPC errors, also if nothing
+/// has parsed the message yet: the id is null then.
 ///
-/// The gate and rmcp refuse in plain text. A client that gets text where it looks for a message
+/// The guard and rmcp refuse in plain text. A client that gets text where it expects a message
 /// shows its user a parse error instead of the reason.
 pub(super) async fn refuse_in_json_rpc(
     State(path): State<Arc<str>>,
@@ -207,8 +210,8 @@ pub(super) async fn refuse_in_json_rpc(
     if is_message { to_json_rpc_error(response, None).await } else { response }
 }
 
-/// The answer to a request with this id. A refusal becomes an error that names it, unless it is
-/// one already; its status and headers stay.
+/// Turns a refusal into a JSON-RPC error with this id, unless it is one already. Its status and
+/// headers stay. Other responses are unchanged.
 pub(super) async fn to_json_rpc_error(response: Response, id: Option<RequestId>) -> Response {
     let status = response.status();
     if !status.is_client_error() && !status.is_server_error() {
@@ -218,7 +221,7 @@ pub(super) async fn to_json_rpc_error(response: Response, id: Option<RequestId>)
     let said = axum::body::to_bytes(body, MAX_REFUSAL_BYTES).await.unwrap_or_default();
     let told = match serde_json::from_slice(&said) {
         Ok(Value::Object(mut told)) if told.contains_key("error") => {
-            // rmcp leaves the id out where there is none; JSON-RPC wants null.
+            // rmcp omits a missing id; JSON-RPC requires null.
             told.entry("id").or_insert(Value::Null);
             Value::Object(told)
         }
@@ -229,7 +232,7 @@ pub(super) async fn to_json_rpc_error(response: Response, id: Option<RequestId>)
     Response::from_parts(parts, Body::from(told.to_string()))
 }
 
-/// What is wrong with a body that is no JSON-RPC message.
+/// The response to a body that is not a JSON-RPC message.
 pub(super) fn unreadable_body_response(body: &Bytes) -> Response {
     let (error, id) = match decode_message(body) {
         DecodedLine::Faulty(error, id) => (error, id),
@@ -258,19 +261,19 @@ fn error_message(error: ErrorData, id: Option<RequestId>) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": error})
 }
 
-/// Whether a request asks for lines.
+/// `true` if a request asks to upgrade its connection to JSON lines.
 fn is_lines_upgrade(request: &Request) -> bool {
     request.method() == Method::GET
         && has_token(request.headers(), &CONNECTION, "upgrade")
         && has_token(request.headers(), &UPGRADE, UPGRADE_PROTOCOL)
 }
 
-/// Turns the connection of this request into lines for its caller, until `shutdown` or the end of
-/// the caller's credential. The client is told when no further work is taken; where that is so
-/// already, it is sent away.
+/// Upgrades the connection of this request to JSON lines for its caller, until `shutdown` or the
+/// end of the caller's credential. The client is notified when the server takes no further work. A
+/// server that is already draining refuses the upgrade.
 ///
-/// One connection is then one client, as on standard input and output, and served by the same
-/// code. No page can ask for it: browsers let none set `Upgrade`.
+/// One connection is then one client, as on standard input and output, and the same code serves it.
+/// No web page can ask for this: browsers do not let pages set `Upgrade`.
 fn upgrade_to_lines(
     mut request: Request,
     handler: &Handler,
@@ -303,7 +306,7 @@ fn upgrade_to_lines(
                     closing.cancel();
                 };
                 let draining = async move {
-                    // Whoever could tell is gone at the very end only.
+                    // The sender is dropped only at the very end of the server.
                     readiness.wait_for(|now| *now == Readiness::Draining).await.ok();
                 };
                 let ends = lines::StopConditions {
@@ -331,8 +334,8 @@ fn network(request: &Request) -> Network {
     request.extensions().get::<PeerAddress>().map_or(Network::Tcp, PeerAddress::network)
 }
 
-/// Where the jobs of this client run that name no directory: where it was started itself, if that
-/// is on this machine.
+/// The default working directory for jobs of this client: the directory in which the client was
+/// started, if that is on this machine.
 fn client_directory(request: &Request) -> Option<PathBuf> {
     let is_here = match request.extensions().get::<PeerAddress>()? {
         PeerAddress::Unix { .. } => true,

@@ -1,4 +1,4 @@
-//! The other end of a connection: its address, and whether it is one of this server's jobs.
+//! The client side of a connection: its address, and whether it is a job of this server.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,14 +10,12 @@ use tokio::task::spawn_blocking;
 
 use crate::mcp::Network;
 
-/// How a request came in: stands in the extensions of each one.
+/// The address of a client. Each request carries it in its extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeerAddress {
-    /// Over the network, from this address.
     Tcp(SocketAddr),
-    /// Over the unix socket, from a process of the server's own user, or root.
+    /// A process of the server's own user or of root, over the unix socket.
     Unix {
-        /// Which kind of process.
         peer: PeerKind,
     },
 }
@@ -31,25 +29,24 @@ impl PeerAddress {
     }
 }
 
-/// A process of the server's own user, or root's.
+/// The kind of process that opened a connection over the unix socket or from this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeerKind {
-    /// One that a job started: some tenant's, and nobody can say whose.
+    /// A process that a job started. It belongs to some tenant, but to which one is unknown.
     Job,
-    /// Any other.
+    /// Any other process.
     User,
 }
 
-/// Whose connections are counted together.
+/// The unit by which connections are counted: the connections of one group share a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum AddressGroup {
-    /// This machine, by whichever of its loopback addresses.
+    /// This machine, by any of its loopback addresses.
     Loopback,
-    /// One IPv4 address.
     V4([u8; 4]),
-    /// The /64 of an IPv6 address: whoever has one of them has them all.
+    /// The /64 of an IPv6 address: who has one address of it has all of them.
     V6([u16; 4]),
-    /// The unix socket, whose users are the server's own.
+    /// The unix socket, whose clients are the server's own user and root.
     Socket,
 }
 
@@ -73,8 +70,8 @@ type TcpCheck = dyn Fn(SocketAddr, SocketAddr) -> bool + Send + Sync;
 /// Tells connections of this server's jobs from all others.
 ///
 /// A job that may call its server can start further jobs on looser terms than its own, so jobs are
-/// turned away unless `http.allow_jobs` is set. Who is at the other end of a connection does not
-/// change while it is open: each connection is examined once, however many requests it carries and
+/// turned away unless `http.allow_jobs` is set. The process at the other end does not change while
+/// a connection is open: each connection is examined once, however many requests it carries and
 /// whatever it is upgraded to.
 #[derive(Clone)]
 pub struct JobDetection {
@@ -83,8 +80,9 @@ pub struct JobDetection {
 }
 
 impl JobDetection {
-    /// Asks `on_unix` about sockets that were accepted, and `on_tcp` about the address that accepted
-    /// a connection and the address that it came from. `on_tcp` may block for milliseconds.
+    /// Creates a detection. `on_unix` receives an accepted socket. `on_tcp` receives the address
+    /// that accepted a connection and the address that it came from, and may block for
+    /// milliseconds. Both return `true` for a job.
     pub fn new(
         on_unix: impl Fn(&UnixStream) -> bool + Send + Sync + 'static,
         on_tcp: impl Fn(SocketAddr, SocketAddr) -> bool + Send + Sync + 'static,
@@ -92,7 +90,7 @@ impl JobDetection {
         Self { on_unix: Arc::new(on_unix), on_tcp: Arc::new(on_tcp) }
     }
 
-    /// Takes no connection for a job's: for a server that runs none.
+    /// Creates a detection that takes no connection for a job's, for a server that runs none.
     #[must_use]
     pub fn off() -> Self {
         Self::new(|_| false, |_, _| false)
@@ -109,14 +107,14 @@ impl fmt::Debug for JobDetection {
     }
 }
 
-/// The process at the other end of one connection. Each request carries that of its connection.
+/// The process at the other end of one connection. All requests of a connection share it.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionPeer(Arc<PeerState>);
 
 #[derive(Debug)]
 struct PeerState {
     peer_address: PeerAddress,
-    /// The address that accepted the connection, over TCP.
+    /// The local address of the connection, over TCP.
     server: Option<SocketAddr>,
     detection: JobDetection,
     found: OnceCell<PeerKind>,
@@ -131,8 +129,8 @@ impl ConnectionPeer {
         Self(Arc::new(PeerState { peer_address, server, detection, found: OnceCell::new() }))
     }
 
-    /// Returns the kind of process. Over TCP the first request asks for it: connections that say
-    /// nothing cost nothing.
+    /// Returns the kind of process. Over TCP the first request detects it, so connections without a
+    /// request cost nothing.
     pub(super) async fn get(&self) -> PeerKind {
         let from = match self.0.peer_address {
             PeerAddress::Unix { peer } => return peer,
@@ -142,7 +140,7 @@ impl ConnectionPeer {
     }
 
     async fn detect(&self, from: SocketAddr) -> PeerKind {
-        // Without its own address the connection is closed, and nobody hears the answer.
+        // A connection without a local address is closed, so nobody hears the answer.
         let Some(server) = self.0.server else { return PeerKind::Job };
         let check = Arc::clone(&self.0.detection.on_tcp);
         match spawn_blocking(move || check(server, from)).await {

@@ -13,21 +13,21 @@ use tokio::time::timeout;
 
 use crate::service::JobService;
 
-/// Whether the server takes work.
+/// The readiness of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
-    /// It does.
     Ready,
-    /// It is shutting down, and takes none.
+    /// The server shuts down and takes no work.
     Draining,
 }
 
-/// `/healthz`: whoever answers is alive.
+/// Answers `/healthz`: a process that answers is alive.
 pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// `/readyz`: 200 while work is taken, 503 while draining, by whosever wish.
+/// Answers `/readyz`: 200 while the server takes work, 503 while it drains, whether an operator or
+/// a shutdown asked for that.
 pub(super) async fn readyz(readiness: watch::Receiver<Readiness>, service: JobService) -> Response {
     let is_draining = service.queue_overview().await.draining;
     let readiness = *readiness.borrow();
@@ -37,26 +37,27 @@ pub(super) async fn readyz(readiness: watch::Receiver<Readiness>, service: JobSe
     }
 }
 
-/// What those hear who come while no work is taken.
+/// The response while the server takes no work.
 pub(super) fn draining_response() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response()
 }
 
-/// Renders all metrics now.
+/// Renders all metrics on demand.
 #[derive(Clone)]
 pub struct MetricsRenderer {
     render: Arc<Render>,
-    /// One at a time: a disk that never answers holds one thread, not one more for each scrape.
+    /// Allows one rendering at a time: a disk that never answers blocks one thread, not one more
+    /// per scrape.
     turn: Arc<Semaphore>,
 }
 
-/// How long a scrape waits for its figures; those who ask for them give up after ten seconds.
+/// The time limit for rendering. Scrapers give up after ten seconds.
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Render = dyn Fn() -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync;
 
 impl MetricsRenderer {
-    /// Renders with `render`, which is called once per scrape.
+    /// Creates a renderer that calls `render` once per scrape.
     pub fn new<F>(render: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = String> + Send + 'static,
@@ -65,7 +66,7 @@ impl MetricsRenderer {
         Self { render, turn: Arc::new(Semaphore::new(1)) }
     }
 
-    /// The metrics; 503 where the server or its disk does not tell in time.
+    /// Returns the metrics, or 503 if the server or its disk does not answer in time.
     pub(super) async fn response(&self) -> Response {
         self.response_within(SCRAPE_TIMEOUT).await
     }
@@ -87,7 +88,7 @@ impl MetricsRenderer {
     async fn render_in_turn(&self) -> Option<String> {
         let turn = Arc::clone(&self.turn).acquire_owned().await.ok()?;
         let text = (self.render)();
-        // It keeps its turn to its end, whether anybody waits for that or not.
+        // The task keeps its turn until it ends, even if nobody waits for it any more.
         let rendering = tokio::spawn(async move {
             let _turn = turn;
             text.await
@@ -127,7 +128,7 @@ mod tests {
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         }
         assert_eq!(asked.load(Ordering::SeqCst), 1);
-        // The one that was stuck, and a new one.
+        // Releases the blocked rendering, then a new one.
         told.notify_one();
         let next = tokio::spawn(async move { metrics.response().await });
         while asked.load(Ordering::SeqCst) < 2 {

@@ -1,4 +1,4 @@
-//! All routes of the server, behind one guard.
+//! The router of the server: every route, behind one guard.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,26 +24,22 @@ use super::{api, mcp_endpoint, probes};
 use crate::mcp::Handler;
 use crate::service::{CallerRole, JobService};
 
-/// What the server leads to.
+/// The services that the routes call.
 #[derive(Debug, Clone)]
 pub struct HttpServices {
-    /// Where jobs are.
     pub service: JobService,
-    /// Answers MCP requests.
     pub handler: Handler,
-    /// Renders the metrics.
     pub metrics: MetricsRenderer,
-    /// Says whether work is taken.
     pub readiness: watch::Receiver<Readiness>,
-    /// What an operator can ask of the server as a whole.
     pub control: ServerControl,
 }
 
-/// Paths that the MCP endpoint cannot have.
+/// Paths of other routes, which the MCP endpoint cannot use.
 pub(super) const RESERVED_PATHS: [&str; 5] =
     ["/healthz", "/readyz", "/metrics", "/api", WELL_KNOWN];
 
-/// All routes of a server that listens on `bound`.
+/// Builds the router of a server that listens on `bound`. Cancelling `streams` ends all open
+/// responses and MCP sessions.
 pub(super) fn build_router(
     services: HttpServices,
     settings: &HttpServerSettings,
@@ -92,7 +88,7 @@ pub(super) fn build_router(
         ))
 }
 
-/// What stands behind the routes.
+/// The handlers behind the routes.
 struct RouteHandlers {
     mcp: Arc<McpEndpoint>,
     api: Arc<ApiState>,
@@ -107,7 +103,7 @@ impl RouteHandlers {
         match route {
             Route::Mcp => {
                 let mcp = Arc::clone(&self.mcp);
-                // Boxed: it is large, and every layer above would carry it around.
+                // Boxed: the future is large, and every layer above would carry it around.
                 any(move |request: Request| Box::pin(Arc::clone(&mcp).serve(request)))
             }
             Route::ProtectedResource | Route::ProtectedResourceOfMcp => {
@@ -136,15 +132,16 @@ impl RouteHandlers {
     }
 }
 
-/// Where clients find the authorization server, if there is one.
+/// The OAuth metadata that names the authorization server; 404 without OAuth.
 fn metadata_route(auth: Authenticator) -> MethodRouter {
     get(move |headers: HeaderMap| async move {
         auth.metadata(&headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
     })
 }
 
-/// What is at a path that is no route: the metadata of a resource that is known by another path than
-/// ours, as behind a proxy, or nothing. No route, since that path may have any signs in it.
+/// Answers paths that are not a route: with the OAuth metadata of a resource that clients know by
+/// another path than ours, as behind a proxy, or with 404. It is not a route because that path may
+/// contain any characters.
 fn fallback(auth: Authenticator) -> MethodRouter {
     let path = auth.metadata_path();
     any(move |request: Request| async move {
@@ -155,7 +152,7 @@ fn fallback(auth: Authenticator) -> MethodRouter {
     })
 }
 
-/// Metrics tell of all tenants.
+/// Answers `/metrics`. Metrics show all tenants, so they need the role admin.
 async fn scrape(
     metrics: MetricsRenderer,
     Extension(caller): Extension<Credential>,
@@ -167,43 +164,29 @@ async fn scrape(
     }
 }
 
-/// A path that leads somewhere. The server mounts exactly those in [`Route::ALL`].
+/// A route of the server. The server mounts exactly the routes in [`Route::ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// MCP.
     Mcp,
-    /// Where clients find the authorization server.
+    /// OAuth metadata that names the authorization server.
     ProtectedResource,
-    /// The same, as clients look for it that know the path of MCP.
+    /// The same metadata at the path for clients that know the MCP path.
     ProtectedResourceOfMcp,
-    /// Whether the process is alive.
     Healthz,
-    /// Whether it takes work.
     Readyz,
-    /// Metrics.
     Metrics,
-    /// Jobs.
     Jobs,
-    /// One job.
     Job,
-    /// What a job wrote.
     JobOutput,
-    /// How full the queue is.
     Queue,
-    /// Stops starts.
     QueuePause,
-    /// Starts go on.
     QueueResume,
-    /// Takes no new jobs.
     Drain,
-    /// Reads the configuration again.
     Reload,
-    /// Which log lines are written.
     LogLevel,
 }
 
 impl Route {
-    /// Every route.
     pub const ALL: [Self; 15] = [
         Self::Mcp,
         Self::ProtectedResource,
@@ -222,7 +205,8 @@ impl Route {
         Self::LogLevel,
     ];
 
-    /// Its path, where MCP is at `mcp`; names in braces stand for any segment.
+    /// The path of the route when the MCP endpoint is at `mcp`. A name in braces matches any
+    /// segment.
     #[must_use]
     pub fn path(self, mcp: &str) -> String {
         match self {
@@ -244,7 +228,8 @@ impl Route {
         }
     }
 
-    /// Whether it needs no token: a probe has none, and who looks for a way to get one neither.
+    /// `true` if the route needs no token: a health probe has none, and neither does a client that
+    /// looks for the way to get one.
     pub(super) const fn is_open(self) -> bool {
         match self {
             Self::ProtectedResource

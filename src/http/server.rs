@@ -1,4 +1,4 @@
-//! The accept loop: every connection bounded, and a shutdown that comes to an end.
+//! The accept loop of the HTTP server: bounds every connection and ends a shutdown in time.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,14 +20,14 @@ use super::peer::PeerAddress;
 use super::routes::{HttpServices, RESERVED_PATHS, build_router};
 use super::settings::HttpServerSettings;
 
-/// What answers on their way get before the open streams are closed.
+/// The time that responses in progress get at shutdown before open streams are closed.
 const RESPONSE_GRACE: Duration = Duration::from_millis(250);
 
-/// A pause after a failed accept: most often the process is out of descriptors, and one must
-/// be closed first.
+/// The pause after a failed accept. The most common cause is that the process has no free file
+/// descriptor, and one must be closed first.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// An HTTP server that listens, but does not answer yet.
+/// An HTTP server that listens but does not answer yet.
 #[derive(Debug)]
 pub struct Server {
     listeners: HttpListeners,
@@ -35,7 +35,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, or says why not. An address that others can reach is refused without a token.
+    /// Binds all configured listeners. Refuses an address that other machines can reach if no token
+    /// is required.
     pub async fn bind(settings: HttpServerSettings) -> Result<Self, HttpError> {
         if let Some(bind) = settings.bind
             && !bind.ip().to_canonical().is_loopback()
@@ -50,20 +51,20 @@ impl Server {
         Ok(Self { listeners, settings })
     }
 
-    /// The address it listens on, if any: the port is the real one, also where 0 was asked for.
+    /// The bound address, if any. The port is the real one, also if port 0 was configured.
     #[must_use]
     pub const fn local_addr(&self) -> Option<SocketAddr> {
         self.listeners.bound()
     }
 
-    /// The unix socket it listens on, if any.
+    /// The path of the unix socket, if the server listens on one.
     #[must_use]
     pub fn socket_path(&self) -> Option<&Path> {
         self.listeners.socket_path()
     }
 
-    /// Answers until `shutdown`; then takes nothing new, lets answers on their way finish,
-    /// closes open streams, and returns within the configured grace.
+    /// Serves requests until `shutdown` is cancelled. Then accepts nothing new, lets responses in
+    /// progress finish, closes open streams, and returns within the configured grace period.
     pub async fn serve(self, services: HttpServices, shutdown: CancellationToken) {
         let closing = CancellationToken::new();
         let streams = CancellationToken::new();
@@ -89,12 +90,12 @@ impl Server {
         drop(self.listeners);
         closing.cancel();
         close_connections(&mut connections, &streams, self.settings.shutdown_grace).await;
-        // Whoever is left had its time.
+        // The connections that are still open have used up the grace period.
         connections.shutdown().await;
     }
 }
 
-/// Whether the MCP endpoint can be there: a plain path, of which no other route takes any.
+/// `true` if the MCP endpoint can be mounted at `path`: a plain path that no other route uses.
 fn is_valid_mcp_path(path: &str) -> bool {
     path.starts_with('/')
         && !path.contains(['{', '}', '?', '#', '*'])
@@ -102,7 +103,7 @@ fn is_valid_mcp_path(path: &str) -> bool {
         && !RESERVED_PATHS.contains(&path)
 }
 
-/// The next connection.
+/// Accepts the next connection and retries after errors.
 async fn accept(
     listeners: &HttpListeners,
     limiter: &ConnectionLimiter,

@@ -1,15 +1,15 @@
-//! Legacy sessions, bounded in number.
+//! Legacy sessions, limited in number.
 //!
-//! rmcp keeps as many sessions as clients open, some 50 KB each. Here a further session of a
-//! tenant that has its share ends the one of its own that was silent longest; its client gets 404
-//! and, as the protocol has it, initializes again. Nothing of a job is lost by that: jobs belong
-//! to the yard. Where nothing is silent, there is no further session.
+//! rmcp keeps as many sessions as clients open, some 50 KB each. Here a further session of a tenant
+//! that has used up its share ends the tenant's own session that has been idle longest. Its client
+//! gets 404 and initializes again, as the protocol demands. No job is lost: jobs belong to the job
+//! service. If no session is idle, no further session is opened.
 //!
-//! A session belongs to the tenant that opened it. To all others it does not exist.
+//! A session belongs to the tenant that opened it. For all others it does not exist.
 //!
 //! rmcp would end a session that is silent for a while together with the calls that wait in it, so
-//! its clock is off. Here a session is idle only when nothing of it is in work, no answer is being
-//! read and no stream is open.
+//! its own timeout is off. Here a session is idle only when it has no call in flight, no response
+//! is being read and no stream is open.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -38,34 +38,34 @@ use crate::telemetry::{self, events};
 
 const SESSION_HEADER: &str = "mcp-session-id";
 
-/// What no session is called.
+/// A value that is never the id of a session.
 const NO_SESSION_ID: HeaderValue = HeaderValue::from_static("none");
 
-/// What of all sessions one tenant may have, and how many at least.
+/// The share of all sessions that one tenant may have: one in `SHARE`, but at least `LEAST_SHARE`.
 const SHARE: usize = 4;
 const LEAST_SHARE: usize = 16;
 
-/// So often in the time that a session may be idle it is looked who was.
+/// Idle sessions are checked this many times per idle timeout.
 const CHECKS_PER_TIMEOUT: u32 = 4;
 
 tokio::task_local! {
-    /// Who calls: rmcp opens sessions, and does not say for whom.
+    /// The caller of the current request: rmcp opens sessions without naming their owner.
     static SESSION_OPENER: SessionOpener;
 }
 
-/// Who may be about to open a session.
+/// The caller of a request that may open a session.
 #[derive(Debug, Clone, Default)]
 struct SessionOpener {
     tenant: Option<TenantId>,
-    /// Whether there was no room for it.
+    /// Set if the session was refused because the limit is reached.
     refused: Arc<AtomicBool>,
 }
 
-/// There is no room for a further session.
+/// The error for a session above the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SessionsFull;
 
-/// rmcp's own sessions, with a bound on their number.
+/// The session manager of rmcp with a limit on the number of sessions.
 #[derive(Debug)]
 pub(super) struct BoundedSessions {
     local: Arc<LocalSessionManager>,
@@ -73,7 +73,7 @@ pub(super) struct BoundedSessions {
 }
 
 impl BoundedSessions {
-    /// At most `most` sessions.
+    /// Creates a manager of at most `most` sessions.
     pub(super) fn new(most: usize) -> Self {
         let mut local = LocalSessionManager::default();
         local.session_config.keep_alive = None;
@@ -81,7 +81,7 @@ impl BoundedSessions {
         Self { local: Arc::new(local), table: Arc::new(Mutex::new(SessionTable::new(most))) }
     }
 
-    /// Ends sessions that were idle for so long, for as long as there are any sessions.
+    /// Ends sessions that have been idle for `idle`, until the session manager is dropped.
     pub(super) async fn close_idle_sessions(sessions: Weak<Self>, idle: Duration) {
         loop {
             sleep(idle / CHECKS_PER_TIMEOUT).await;
@@ -95,8 +95,8 @@ impl BoundedSessions {
         }
     }
 
-    /// Makes a request that names another tenant's session, or none that is known, name none that
-    /// is: it is then answered just the same.
+    /// Replaces the session id in the headers if the session is unknown or belongs to another
+    /// tenant. Both cases then get the same response.
     pub(super) fn hide_foreign_session(&self, headers: &mut HeaderMap, tenant: Option<TenantId>) {
         let Some(named) = headers.get(SESSION_HEADER) else { return };
         let owner = named.to_str().ok().and_then(|id| self.with_table(|table| table.owner(id)));
@@ -105,10 +105,10 @@ impl BoundedSessions {
         }
     }
 
-    /// What `answer` comes to; the session that it opens, if it does, is this tenant's.
+    /// Runs `answer`; a session that it opens belongs to this tenant.
     ///
     /// # Errors
-    /// When it would have opened one for which there is no room.
+    /// When the session that it would have opened exceeds the limit.
     pub(super) async fn run_as_tenant<T>(
         tenant: Option<TenantId>,
         answer: impl Future<Output = T>,
@@ -122,10 +122,10 @@ impl BoundedSessions {
         change(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Ends a session that is out of the book, whoever waits for it or not.
+    /// Ends a session that is no longer in the table, in the background.
     fn end(&self, id: SessionId) {
         let local = Arc::clone(&self.local);
-        // A session that has ended by itself needs no end.
+        // A session that has ended by itself cannot be closed again.
         tokio::spawn(async move { local.close_session(&id).await.ok() });
     }
 
@@ -133,14 +133,14 @@ impl BoundedSessions {
         self.with_table(|table| table.touch(id, Instant::now()));
     }
 
-    /// The session is in use from now on, until this is dropped.
+    /// Marks the session as in use until the returned value is dropped.
     fn begin_use(&self, id: &SessionId) -> SessionUse {
         self.with_table(|table| table.begin(id, Instant::now()));
         SessionUse { table: Arc::clone(&self.table), id: id.clone() }
     }
 }
 
-/// A call in flight, or an open stream, of a session.
+/// The use of a session by a call in flight or an open stream.
 #[derive(Debug)]
 struct SessionUse {
     table: Arc<Mutex<SessionTable>>,
@@ -154,7 +154,7 @@ impl Drop for SessionUse {
     }
 }
 
-/// What a session sends, which is in use as long as this is read.
+/// The messages of a session; the session is in use while they are read.
 struct StreamInUse<S> {
     stream: Pin<Box<S>>,
     _in_use: SessionUse,
@@ -174,7 +174,7 @@ impl<S: Stream> Stream for StreamInUse<S> {
     }
 }
 
-/// Whose each session is, and when it was last used.
+/// The owner and the last use of each session.
 #[derive(Debug)]
 struct SessionTable {
     most: usize,
@@ -184,9 +184,9 @@ struct SessionTable {
 #[derive(Debug)]
 struct SessionEntry {
     used: Instant,
-    /// Calls in flight and open streams.
     uses: usize,
-    /// Also those whose client has hung up, which is no cancellation.
+    /// The requests in flight, including those whose client has hung up, which does not cancel
+    /// them.
     in_flight: InFlightRequests,
     owner: Option<TenantId>,
     _open: OpenSession,
@@ -210,12 +210,12 @@ impl SessionTable {
         in_flight
     }
 
-    /// What is in work in this session; nothing, where it has just ended.
+    /// The requests in flight of a session; none if the session has just ended.
     fn in_flight(&self, id: &SessionId) -> InFlightRequests {
         self.sessions.get(id).map(|entry| entry.in_flight.clone()).unwrap_or_default()
     }
 
-    /// The sessions of which nothing was used since then.
+    /// Returns the sessions that have not been used since `then`.
     fn idle_since(&self, then: Instant) -> Vec<SessionId> {
         let is_idle = |entry: &SessionEntry| {
             entry.uses == 0 && entry.used <= then && entry.in_flight.is_idle_since(then)
@@ -242,15 +242,17 @@ impl SessionTable {
         }
     }
 
-    /// A session that is not in the book is not added: it has just ended.
+    /// Updates the last use of a session. A session that is not in the table has just ended and is
+    /// not added.
     fn touch(&mut self, id: &SessionId, now: Instant) {
         if let Some(entry) = self.sessions.get_mut(id) {
             entry.used = now;
         }
     }
 
-    /// Takes out the session that must go for this new one, if any: one of the same tenant, or,
-    /// where that has none to give and less than its share, one of the tenant with most.
+    /// Removes and returns the session that must end for this new one, if any: one of the same
+    /// tenant or, if that tenant has no idle session and has not used up its share, one of the
+    /// tenant with the most sessions.
     fn make_room(
         &mut self,
         new: &SessionId,
@@ -276,7 +278,7 @@ impl SessionTable {
         self.sessions.values().filter(|entry| entry.owner == tenant).count()
     }
 
-    /// The session of this tenant that was silent longest, other than the new one.
+    /// The session of this tenant that has been idle longest, other than the new one.
     fn idlest(&self, new: &SessionId, tenant: Option<TenantId>) -> Option<SessionId> {
         let is_unused = |entry: &SessionEntry| entry.uses == 0 && entry.in_flight.is_empty();
         let own = self
@@ -291,8 +293,8 @@ impl SessionManager for BoundedSessions {
     type Error = LocalSessionManagerError;
     type Transport = TrackedTransport<<LocalSessionManager as SessionManager>::Transport>;
 
-    /// Waits for nothing once the session is made: a client that hangs up meanwhile would leave one
-    /// in the book that nobody serves.
+    /// Does not await anything once the session exists: a client that hangs up meanwhile would
+    /// leave a session in the table that nobody serves.
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let caller = SESSION_OPENER.try_with(SessionOpener::clone).unwrap_or_default();
         let (id, transport) = self.local.create_session().await?;
@@ -353,7 +355,7 @@ impl SessionManager for BoundedSessions {
         message: ClientJsonRpcMessage,
     ) -> Result<(), Self::Error> {
         self.touch(id);
-        // What comes this way is no request, so that there is nothing to refuse.
+        // Messages on this path are never requests, so there is nothing to refuse.
         self.with_table(|table| table.in_flight(id)).admit(&message, usize::MAX).ok();
         self.local.accept_message(id, message).await
     }
@@ -376,7 +378,7 @@ impl SessionManager for BoundedSessions {
     }
 }
 
-/// A session's way to its client, by which all answers go.
+/// The transport of a session, which tracks the replies that it sends.
 pub(super) struct TrackedTransport<T> {
     transport: T,
     in_flight: InFlightRequests,
@@ -421,7 +423,7 @@ mod tests {
         TenantId::parse(name).ok()
     }
 
-    /// Adds a session, and tells which one had to go.
+    /// Adds a session and returns the one that had to end for it.
     fn open(
         table: &mut SessionTable,
         id: &str,
@@ -522,7 +524,7 @@ mod tests {
         let mut another = pin!(sessions.local.sessions.write());
         assert!(another.as_mut().now_or_never().is_none());
         drop(reading);
-        // The first one has to go, and cannot yet: the lock is the other's.
+        // The first session has to end but cannot yet: the other future holds the lock.
         let (second, _transport) = opening.now_or_never().expect("it does not wait").unwrap();
         drop(another.await);
         while sessions.has_session(&first).await.unwrap() {

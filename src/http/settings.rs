@@ -1,4 +1,4 @@
-//! Settings of the HTTP server: plain values, already checked.
+//! Settings of the HTTP server: plain values that are already validated.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -7,57 +7,50 @@ use std::time::Duration;
 use super::auth::Authenticator;
 use super::peer::JobDetection;
 
-/// Settings of the HTTP server.
 #[derive(Debug, Clone)]
 pub struct HttpServerSettings {
-    /// Where to listen; none: only on the socket. Any address but loopback needs a token.
+    /// The TCP address to listen on; `None`: only the unix socket. Any address but loopback needs a
+    /// token.
     pub bind: Option<SocketAddr>,
-    /// The unix socket to listen on.
     pub socket: Option<SocketPath>,
-    /// A certificate chain, as a PEM file: with it, and its key, the address speaks TLS.
+    /// The PEM file of a certificate chain. With it and its key, the TCP address speaks TLS.
     pub tls_cert: Option<PathBuf>,
-    /// The key of that certificate.
     pub tls_key: Option<PathBuf>,
-    /// Where the MCP endpoint is, from `/`.
+    /// The path of the MCP endpoint, starting with `/`.
     pub path: String,
-    /// Host names to answer to besides loopback and the bound address: `name`, `name:port`,
-    /// or `*` for any.
+    /// Host names that are accepted besides loopback and the bound address: `name`, `name:port`, or
+    /// `*` for any.
     pub allowed_hosts: Vec<String>,
-    /// Origins to answer besides our own: `scheme://host[:port]`.
+    /// Origins that are accepted besides our own: `scheme://host[:port]`.
     pub allowed_origins: Vec<String>,
-    /// Finds out who calls.
     pub auth: Authenticator,
-    /// Tells connections of jobs from others.
     pub job_detection: JobDetection,
-    /// `true` if jobs may call like anybody else.
+    /// `true` if jobs of this server may call it like any other client.
     pub allow_jobs: bool,
-    /// The largest request body.
     pub max_body_bytes: usize,
-    /// The largest request head.
     pub max_header_bytes: usize,
-    /// How long a client may take to send a request head; a connection that is idle for so
-    /// long is closed.
+    /// The time limit for a request head. A connection that is idle for this long is closed.
     pub header_timeout: Duration,
-    /// How long a client may take to send a request body.
+    /// The time limit for a request body.
     pub body_timeout: Duration,
-    /// How long a client may leave what is sent to it unread.
+    /// The time that a client may leave sent bytes unread.
     pub write_timeout: Duration,
-    /// The most that waits in memory for all clients to read it; beyond it those connections are
-    /// closed for which it has waited longest.
+    /// The limit for bytes that wait in memory until clients read them, over all connections. Above
+    /// it, the connections whose bytes have waited longest are closed.
     pub max_unread_bytes: usize,
-    /// The most connections at a time; a further one takes the place of the one that was idle
+    /// The limit for open connections. A further connection replaces the one that has been idle
     /// longest.
     pub max_connections: usize,
-    /// The same for the connections of one address.
+    /// The limit for open connections per address.
     pub max_connections_per_address: usize,
-    /// The most legacy sessions at a time; a further one ends the one that was idle longest.
+    /// The limit for legacy sessions. A further session ends the one that has been idle longest.
     pub max_sessions: usize,
-    /// A legacy session that is idle for so long is ended. One with a call in work or an open
+    /// The idle time after which a legacy session ends. A session with a call in flight or an open
     /// stream is not idle.
     pub session_idle: Duration,
-    /// How often a comment is sent on a silent stream.
+    /// The interval between comments on a silent event stream.
     pub keep_alive_every: Duration,
-    /// The most time that a shutdown takes.
+    /// The time limit for a shutdown.
     pub shutdown_grace: Duration,
 }
 
@@ -90,12 +83,13 @@ impl Default for HttpServerSettings {
     }
 }
 
-/// Which unix socket to listen on.
+/// The path of the unix socket to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SocketPath {
-    /// The usual one. A server that also has an address does without it where it is taken.
+    /// The default path. A server that also has a TCP address starts without the socket if another
+    /// server uses it.
     Default(PathBuf),
-    /// One that was asked for: no server without it.
+    /// A path from the settings. The server does not start without it.
     Configured(PathBuf),
 }
 

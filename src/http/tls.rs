@@ -1,4 +1,4 @@
-//! The certificate and its key, read again when their files change.
+//! The TLS certificate and its key, which are read again when their files change.
 
 use std::error::Error as _;
 use std::fs;
@@ -19,48 +19,23 @@ use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::Symlinks;
 use crate::telemetry::events;
 
-/// The shortest interval between two looks at the files.
+/// The shortest interval between two checks of the files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The reason why a certificate cannot be used.
 #[derive(Debug, Error)]
 pub enum TlsError {
-    /// One of the two files is missing from the settings.
     #[error(
         "{given} is set and {missing} is not; TLS needs both: set {missing} as well, or neither"
     )]
-    Half {
-        /// The key that is set.
-        given: &'static str,
-        /// The key that is not.
-        missing: &'static str,
-    },
-    /// A file cannot be read.
+    Half { given: &'static str, missing: &'static str },
     #[error("cannot read `{}`; give a PEM file that the server's user may read", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: BoundedReadError,
-    },
-    /// A file is not a PEM file of its kind.
+    Unreadable { path: PathBuf, source: BoundedReadError },
     #[error("cannot use `{}`; give a PEM file of a certificate chain, or of its key", .path.display())]
-    Pem {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: pem::Error,
-    },
-    /// The two do not make a pair, or rustls does not know their kind.
+    Pem { path: PathBuf, source: pem::Error },
+    /// The certificate and the key do not match, or rustls does not support their kind.
     #[error("the certificate `{}` and the key `{}` cannot be used together; give a certificate chain and its own key", .cert.display(), .key.display())]
-    Pair {
-        /// The certificate chain.
-        cert: PathBuf,
-        /// The key.
-        key: PathBuf,
-        /// The cause.
-        source: rustls::Error,
-    },
+    Pair { cert: PathBuf, key: PathBuf, source: rustls::Error },
 }
 
 /// The files of a certificate chain and its key.
@@ -71,7 +46,7 @@ pub(super) struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// Both, or none.
+    /// Returns both paths, or `None` if neither is set.
     pub(super) fn from_paths(
         cert: Option<&Path>,
         key: Option<&Path>,
@@ -134,7 +109,7 @@ impl CertFileStamp {
     }
 }
 
-/// The pair that is in use.
+/// The certificate and key in use.
 #[derive(Debug)]
 pub(super) struct Certificates {
     files: TlsFiles,
@@ -144,17 +119,18 @@ pub(super) struct Certificates {
 #[derive(Debug)]
 struct LoadedCertificate {
     config: Arc<ServerConfig>,
-    /// The files when they were last read, whatever came of it; `None` while one is missing.
+    /// The state of the files when they were last read, whether that succeeded or not; `None` while
+    /// one is missing.
     stamps: Option<[CertFileStamp; 2]>,
     checked_at: Instant,
-    /// A look at the files has begun and is not over.
+    /// `true` while a check of the files runs.
     is_checking: bool,
 }
 
 impl Certificates {
-    /// Reads the pair, or says what is wrong with it.
     pub(super) fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        // Before the files: a change while they are read is then seen later.
+        // Taken before the files are read: a change during the read is then noticed by the next
+        // check.
         let stamps = files.stamps().ok();
         let config = files.load()?;
         let current =
@@ -162,9 +138,9 @@ impl Certificates {
         Ok(Self { files, current: Mutex::new(current) })
     }
 
-    /// Returns an acceptor with the newest pair that was usable when the files were last looked at.
-    /// A pair that is not usable is logged once, and the one before it stays in use. A look that is due
-    /// begins beside it, since files can block: the connections after it get what it finds.
+    /// Returns an acceptor with the newest usable pair of the last check. An unusable pair is
+    /// logged once, and the pair before it stays in use. If a check is due, it starts in the
+    /// background, since files can block: later connections get its result.
     pub(super) fn acceptor(self: &Arc<Self>) -> TlsAcceptor {
         let mut current = self.lock();
         if !current.is_checking && current.checked_at.elapsed() >= CHECK_INTERVAL {
@@ -175,7 +151,7 @@ impl Certificates {
         TlsAcceptor::from(Arc::clone(&current.config))
     }
 
-    /// Reads the files if they have changed. Blocks, and holds nobody up meanwhile.
+    /// Reads the files if they have changed. Blocks, but holds no lock meanwhile.
     fn reload_if_changed(&self) {
         let known = self.lock().stamps;
         let stamps = self.files.stamps().ok();
@@ -216,7 +192,7 @@ mod tests {
         files
     }
 
-    /// Looks now, whenever the last look was.
+    /// Checks the files now, whenever the last check was.
     fn config_after_check(certificates: &Certificates) -> Arc<ServerConfig> {
         certificates.reload_if_changed();
         Arc::clone(&certificates.lock().config)

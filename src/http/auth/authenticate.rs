@@ -1,4 +1,4 @@
-//! Authentication: a request's headers in, a credential or a refusal out.
+//! Authentication: turns the headers of a request into a credential or a refusal.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,26 +24,25 @@ use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::Symlinks;
 use crate::service::{CallerIdentity, CallerRole};
 
-/// What lets somebody in.
+/// The sources of credentials.
 #[derive(Debug)]
 pub struct AuthSettings {
-    /// Where tokens are.
+    /// The path of the token file.
     pub token_file: TokenFilePath,
-    /// Whose access tokens are good, if anybody's.
+    /// The issuer of OAuth access tokens, if OAuth is used.
     pub oauth: Option<OauthConfig>,
 }
 
-/// Where tokens are.
+/// The path of the token file.
 #[derive(Debug, Clone)]
 pub enum TokenFilePath {
-    /// In this file, which somebody named: it must be there.
+    /// A path from the settings: the file must exist.
     Configured(PathBuf),
-    /// In this file, if it is there.
+    /// The default path: the file may be missing.
     Default(PathBuf),
 }
 
 impl TokenFilePath {
-    /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
@@ -51,7 +50,7 @@ impl TokenFilePath {
         }
     }
 
-    /// An operator may name a link; in the data directory nobody puts one.
+    /// Follows symlinks that an operator named; the data directory must not contain any.
     pub(super) const fn links(&self) -> Symlinks {
         match self {
             Self::Configured(_) => Symlinks::Follow,
@@ -60,40 +59,26 @@ impl TokenFilePath {
     }
 }
 
-/// Why the tokens cannot be used. Each text says what to do about it.
+/// The reason why the tokens cannot be used. Each text says what to do about it.
 #[derive(Debug, Error)]
 pub enum AuthError {
-    /// The file cannot be read.
     #[error("cannot read the token file `{}`; make one with `shellyard token new NAME`, or name another", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: BoundedReadError,
-    },
-    /// A line of it is none.
+    Unreadable { path: PathBuf, source: BoundedReadError },
     #[error("{}:{line}: this is no line of a token file", .path.display())]
     BadLine {
-        /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong with it.
         source: TokenLineError,
     },
-    /// The settings of OAuth cannot be used.
     #[error(transparent)]
     Oauth(#[from] OauthConfigError),
-    /// There is nothing in it.
     #[error("the token file `{}` holds no token; make one with `shellyard token new NAME`, or remove the file", .path.display())]
-    NoToken {
-        /// The file.
-        path: PathBuf,
-    },
+    NoToken { path: PathBuf },
 }
 
 impl AuthError {
-    /// The stable word that callers may match on.
+    /// The stable error code that callers may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -105,7 +90,7 @@ impl AuthError {
     }
 }
 
-/// Finds out who calls. A cheap clone.
+/// Identifies callers. Clones are cheap.
 #[derive(Debug, Clone, Default)]
 pub struct Authenticator(Arc<AuthSources>);
 
@@ -116,11 +101,10 @@ struct AuthSources {
 }
 
 impl Authenticator {
-    /// Lets in whom these settings say.
+    /// Creates an authenticator with these settings.
     ///
     /// # Errors
-    /// When there is a token file with a mistake in it, or with nothing in it, or OAuth cannot be
-    /// meant as it is set.
+    /// When the token file contains a mistake or no token, or the OAuth settings are unusable.
     pub fn open(settings: AuthSettings) -> Result<Self, AuthError> {
         let links = settings.token_file.links();
         let path = match settings.token_file {
@@ -129,7 +113,7 @@ impl Authenticator {
                 path
             }
             TokenFilePath::Default(path) => {
-                // Also a link that leads nowhere.
+                // A dangling symlink counts as existing too.
                 if path.symlink_metadata().is_ok() {
                     check_token_file(&path, links)?;
                 }
@@ -143,19 +127,19 @@ impl Authenticator {
         Ok(Self(Arc::new(AuthSources { tokens: LiveTokens::new(path, links), oauth })))
     }
 
-    /// Whether nobody comes in without a token.
+    /// `true` if every caller needs a token.
     #[must_use]
     pub fn requires_token(&self) -> bool {
         self.0.oauth.is_some() || *self.0.tokens.now() != TokenRequirement::NotRequired
     }
 
-    /// Who calls with these headers.
+    /// Identifies the caller of a request with these headers.
     ///
     /// # Errors
-    /// What to answer when nobody does that may come in.
+    /// The refusal if the caller is not allowed in.
     pub async fn identify(&self, headers: &HeaderMap) -> Result<Credential, AccessDenied> {
         let requirement = self.0.tokens.now();
-        // Clients may send tokens to a server that asks for none.
+        // Clients may send tokens to a server that requires none.
         if *requirement == TokenRequirement::NotRequired && self.0.oauth.is_none() {
             return Ok(self.parse_scheme(CallerIdentity::LOCAL, CredentialProof::NotRequired));
         }
@@ -172,8 +156,8 @@ impl Authenticator {
         }
     }
 
-    /// The credential of a peer that the system says is our own user: what it can do through us
-    /// it can do without us.
+    /// The credential of a peer that the kernel reports as our own user. It could do without the
+    /// server whatever it does through it.
     #[must_use]
     pub fn same_user_credential(&self) -> Credential {
         self.parse_scheme(CallerIdentity::LOCAL, CredentialProof::SameUser)
@@ -201,17 +185,17 @@ impl Authenticator {
         }
     }
 
-    /// The metadata of RFC 9728, where there is OAuth.
+    /// The OAuth metadata response of RFC 9728, if OAuth is used.
     pub(in crate::http) fn metadata(&self, headers: &HeaderMap) -> Option<Response> {
         self.0.oauth.as_ref().map(|oauth| oauth.metadata(headers))
     }
 
-    /// Where clients look for it that know the configured resource.
+    /// The path at which clients that know the configured resource look for the OAuth metadata.
     pub(in crate::http) fn metadata_path(&self) -> Option<String> {
         self.0.oauth.as_ref()?.metadata_path()
     }
 
-    /// The refusal of a credential that is not enough.
+    /// The refusal of a credential whose role is too low.
     pub(super) fn missing_role(
         &self,
         role: CallerRole,
@@ -229,7 +213,7 @@ impl Authenticator {
         AccessDenied::new(DenialReason::Role(role), self.scope_hint(role, headers))
     }
 
-    /// How long a credential still lets somebody in; `None`: no more.
+    /// The time for which a credential stays valid; `None` if it is no longer valid.
     pub(super) fn remaining(&self, credential: &Credential, now: UnixTime) -> Option<Duration> {
         let left = |until: Option<UnixTime>| match until {
             Some(until) => Some(until.remaining(now)).filter(|left| !left.is_zero()),
@@ -241,14 +225,14 @@ impl Authenticator {
             CredentialProof::Token(hash) => {
                 let requirement = self.0.tokens.now();
                 let entry = requirement.find(&hash)?;
-                // With other rights it is another credential.
+                // With other rights it would be another credential.
                 if entry.identity == credential.identity { left(entry.expires) } else { None }
             }
             CredentialProof::AccessToken { until } => left(Some(until)),
         }
     }
 
-    /// Hears of changes of the token file.
+    /// Returns a receiver that is notified of changes of the token file.
     pub(super) fn changes(&self) -> watch::Receiver<Arc<TokenRequirement>> {
         self.0.tokens.changes()
     }
@@ -266,7 +250,7 @@ impl Authenticator {
     }
 }
 
-/// Everything that is wrong with a token file, before anybody relies on it.
+/// Checks a token file before the server relies on it.
 fn check_token_file(path: &Path, links: Symlinks) -> Result<(), AuthError> {
     let text = read_text(path, links)
         .map_err(|source| AuthError::Unreadable { path: path.into(), source })?;
@@ -287,14 +271,13 @@ fn check_expiry(entry: &TokenEntry, now: UnixTime) -> Result<(), BadToken> {
     }
 }
 
-/// How often an open stream looks whether its token still stands in the file: a file tells
-/// nobody that it changed.
+/// The interval at which an open stream checks whether its token is still in the file: the file
+/// does not signal changes.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Who somebody proved to be. It stands in the extensions of each request that came in.
+/// A proven identity. Each accepted request carries one in its extensions.
 #[derive(Clone)]
 pub struct Credential {
-    /// Who it is.
     pub identity: CallerIdentity,
     pub(super) proof: CredentialProof,
     pub(super) auth: Authenticator,
@@ -302,18 +285,18 @@ pub struct Credential {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CredentialProof {
-    /// Nobody asked for a token.
+    /// The server requires no token.
     NotRequired,
-    /// By reaching us where only our own user can.
+    /// The caller connected over the unix socket as our own user.
     SameUser,
-    /// By a token of the file.
+    /// A token of the token file.
     Token(TokenHash),
-    /// By an access token that is good until then.
+    /// An OAuth access token with this expiry.
     AccessToken { until: UnixTime },
 }
 
 impl Credential {
-    /// Whether a client of it can get more rights by asking for another scope.
+    /// `true` if the client can get more rights by requesting another scope.
     #[must_use]
     pub const fn has_scopes(&self) -> bool {
         match self.proof {
@@ -324,10 +307,10 @@ impl Credential {
         }
     }
 
-    /// Whether it may do what takes this role.
+    /// Checks that the credential has at least this role.
     ///
     /// # Errors
-    /// What to answer to a request with these headers when it may not.
+    /// The refusal of a request with these headers.
     pub fn require(&self, role: CallerRole, headers: &HeaderMap) -> Result<(), AccessDenied> {
         if self.identity.role >= role {
             return Ok(());
@@ -335,15 +318,16 @@ impl Credential {
         Err(self.auth.missing_role(role, self, headers))
     }
 
-    /// Returns `true` while it lets its holder in: not expired, not revoked, and with the same rights.
-    /// Looks at the token file, so that a change is seen at once; to be asked before each message.
+    /// `true` while the credential is valid: not expired, not revoked, and with the same rights.
+    /// Reads the token file if it has changed, so a change takes effect at once. Called before each
+    /// message.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.auth.remaining(self, UnixTime::now()).is_some()
     }
 
-    /// Comes back when it lets nobody in any more: expired, revoked, or no longer enough. That is
-    /// noticed within seconds.
+    /// Waits until the credential is no longer valid: expired, revoked, or with fewer rights.
+    /// Notices that within seconds.
     pub async fn ended(&self) {
         let mut changes = self.auth.changes();
         loop {
@@ -362,19 +346,17 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// What a request shows to come in.
+/// The content of the `Authorization` header of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AuthorizationHeader<'a> {
     Missing,
-    /// A bearer token.
     Bearer(&'a str),
-    /// A credential of another scheme.
     OtherScheme,
-    /// Something that is no single credential.
+    /// Anything that is not a single credential.
     Malformed,
 }
 
-/// What these headers show; two of a kind are as suspicious as something else.
+/// Parses the `Authorization` header. Two headers are malformed.
 pub(super) fn parse_authorization(headers: &HeaderMap) -> AuthorizationHeader<'_> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     match (values.next(), values.next()) {
@@ -394,10 +376,10 @@ fn parse_scheme(value: &str) -> AuthorizationHeader<'_> {
     }
 }
 
-/// The response, whose body breaks off when `caller` may no longer have it. It breaks, instead of
-/// coming to an end, so that half an output is not taken for the whole.
+/// Returns the response with a body that fails when the credential of `caller` ends. It fails
+/// instead of ending, so that half an output is not taken for the whole.
 pub(in crate::http) fn cut_when_revoked(response: Response, caller: Credential) -> Response {
-    // What is whole already is sent at once.
+    // A complete body is sent at once.
     if response.body().size_hint().exact().is_some() {
         return response;
     }
@@ -421,7 +403,7 @@ fn cut_stream(
     })
 }
 
-/// The chunk, unless its reader lost the right to it since the last one.
+/// Returns the chunk, unless the credential has ended since the last one.
 fn check_still_valid(
     chunk: Result<Bytes, axum::Error>,
     caller: &Credential,

@@ -1,4 +1,4 @@
-//! Refusals of requests without the right token: 401 and 403 as RFC 6750, RFC 9728 and MCP ask.
+//! Refusals of requests without the right token: 401 and 403 as RFC 6750, RFC 9728 and MCP require.
 
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -9,7 +9,7 @@ use super::token::UnixTime;
 use crate::ids::TenantError;
 use crate::service::CallerRole;
 
-/// Why a request may not come in, and what its client can do about it.
+/// A refused request, and what its client can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessDenied {
     reason: DenialReason,
@@ -18,82 +18,64 @@ pub struct AccessDenied {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DenialReason {
-    /// It showed no token.
     NoToken,
-    /// It showed one that lets nobody in.
     BadToken(BadToken),
-    /// Its token lets it in, but not there.
+    /// The token is valid, but its role is too low for the route.
     Role(CallerRole),
 }
 
-/// What is wrong with a token. Texts tell nothing about tokens that are good.
+/// The reason why a token is not accepted. The texts reveal nothing about valid tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BadToken {
-    /// The header holds no single bearer token.
     #[error("send one header of the form: Authorization: Bearer TOKEN")]
     Malformed,
-    /// It is none of ours.
     #[error("this token is not known here")]
     Unknown,
-    /// It was good until then.
     #[error("this token expired at {at}")]
-    Expired {
-        /// When it ended.
-        at: UnixTime,
-    },
-    /// It will be good later.
+    Expired { at: UnixTime },
     #[error("this token is not valid yet")]
     NotYet,
-    /// It is no JWT that we can read.
     #[error("this token is not a JWT access token that can be read")]
     Unreadable,
-    /// Its signature is of a kind that is not accepted.
     #[error("this token is not signed by an accepted algorithm")]
     Algorithm,
-    /// None of the issuer's keys has its name.
     #[error("this token is signed by a key that the issuer does not publish")]
     Key,
-    /// The issuer's keys could not be had.
     #[error("the keys of the issuer cannot be had at present; try again later")]
     NoKeys,
-    /// Its signature does not hold.
     #[error("the signature of this token does not hold")]
     Signature,
-    /// Somebody else made it.
     #[error("this token is from another issuer")]
     Issuer,
-    /// It is meant for somebody else.
     #[error("this token is for another audience")]
     Audience,
-    /// Something must be in it and is not, or is of another type.
+    /// A claim is missing or has the wrong type.
     #[error("this token has no usable claim {claim}")]
-    Claim {
-        /// The claim.
-        claim: String,
-    },
-    /// Nobody with its tenant may come in.
+    Claim { claim: String },
+    /// The tenant of the token is not allowed here.
     #[error("this token is for nobody who is known here")]
     Stranger,
-    /// Its tenant cannot be one.
+    /// The token names an invalid tenant.
     #[error("this token names no possible tenant")]
     Tenant(#[from] TenantError),
 }
 
-/// Whose fault a refusal is.
+/// The party at fault for a refusal, which decides the status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DenialFault {
-    /// The request is not written as it must be.
+    /// The request is malformed.
     Request,
-    /// Another token may do.
+    /// Another token may be accepted.
     Token,
-    /// The token holds, but is for nobody here: another one like it will not do.
+    /// The token is valid but belongs to nobody who is known here, so a similar token will not
+    /// help.
     Stranger,
-    /// It cannot be said whether the token holds.
+    /// The server cannot determine whether the token is valid.
     Ours,
 }
 
 impl DenialFault {
-    /// The error of RFC 6750 §3.1, where a client can do something about it.
+    /// The error code of RFC 6750 §3.1, if the client can do something about it.
     const fn word(self) -> Option<&'static str> {
         match self {
             Self::Request => Some("invalid_request"),
@@ -123,7 +105,7 @@ impl BadToken {
     }
 }
 
-/// Where a client of OAuth finds out how to get a token, and what to ask for.
+/// The metadata URL and the scope that an OAuth client needs to get a suitable token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ScopeHint {
     pub(super) metadata: String,
@@ -166,7 +148,7 @@ impl AccessDenied {
         }
     }
 
-    /// Adds the challenge, if there is one, to an answer that was written elsewhere.
+    /// Adds the challenge, if there is one, to a response that was created elsewhere.
     pub(in crate::http) fn put_challenge(&self, response: &mut Response) {
         let challenge = self.challenge().map(|text| HeaderValue::from_str(&text));
         if let Some(Ok(challenge)) = challenge {
@@ -174,7 +156,8 @@ impl AccessDenied {
         }
     }
 
-    /// The challenge of RFC 6750 §3. A request without a token is told no error, as it asks.
+    /// The challenge of RFC 6750 §3. As the RFC requires, a request without a token gets no error
+    /// code.
     fn challenge(&self) -> Option<String> {
         let Some(ScopeHint { metadata, scope }) = &self.hint else { return self.plain_challenge() };
         Some(match &self.reason {
@@ -191,7 +174,7 @@ impl AccessDenied {
         })
     }
 
-    /// Where there is no OAuth, nobody can ask for another role.
+    /// The challenge without OAuth, where nobody can request another role.
     fn plain_challenge(&self) -> Option<String> {
         match &self.reason {
             DenialReason::NoToken => Some(REALM.to_owned()),

@@ -1,4 +1,4 @@
-//! The tokens that are valid right now: the token file, read again whenever it changed.
+//! The tokens that are valid now: the token file, read again whenever it changes.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -17,41 +17,41 @@ use crate::bounded_read::{BoundedReadError, read_blocking};
 use crate::private_files::Symlinks;
 use crate::telemetry::events;
 
-/// The tokens of a file. Whoever asks gets what the file says at that moment.
+/// The tokens of a file. Every call sees the current content of the file.
 #[derive(Debug)]
 pub(super) struct LiveTokens {
-    /// `None`: there are none, and there will be none.
+    /// `None`: there is no token file, and there will be none.
     file: Option<Mutex<FileWatcher>>,
     current: watch::Sender<Arc<TokenRequirement>>,
 }
 
-/// Whether a token is asked for.
+/// The token requirement of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum TokenRequirement {
-    /// No: there has been no token file yet.
+    /// No token file has existed yet.
     NotRequired,
-    /// Yes, for one of these.
+    /// A token of this list is required.
     OneOf(Vec<TokenEntry>),
 }
 
 impl LiveTokens {
-    /// The tokens of this file, which need not be there yet.
+    /// Creates the tokens of this file, which need not exist yet.
     pub(super) fn new(path: PathBuf, links: Symlinks) -> Self {
         Self { file: Some(Mutex::new(FileWatcher::new(path, links))), ..Self::default() }
     }
 
-    /// What the file says now.
+    /// Returns the current content of the file.
     pub(super) fn now(&self) -> Arc<TokenRequirement> {
         self.refresh();
         Arc::clone(&self.current.borrow())
     }
 
-    /// Hears of every change that anybody notices.
+    /// Returns a receiver that is notified of every change that any caller notices.
     pub(super) fn changes(&self) -> watch::Receiver<Arc<TokenRequirement>> {
         self.current.subscribe()
     }
 
-    /// Looks at the file's metadata, and reads it when that has changed.
+    /// Checks the file's metadata and reads the file if it has changed.
     fn refresh(&self) {
         let Some(file) = &self.file else { return };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +61,7 @@ impl LiveTokens {
         if next != TokenRequirement::NotRequired {
             log_read_result(file.path(), &read);
         }
-        // Still under the lock, so that an older reading never replaces a newer one.
+        // Sent while the lock is held, so that an older result never replaces a newer one.
         self.current.send_if_modified(|current| {
             let is_new = **current != next;
             if is_new {
@@ -79,9 +79,10 @@ impl Default for LiveTokens {
 }
 
 impl TokenRequirement {
-    /// What follows from what was found in the file. A file that is there asks for tokens, even
-    /// if none can be read in it, and what asked once goes on asking. Tokens that were read hold
-    /// while something stands in the file's place that could block its readers.
+    /// Returns the requirement that follows from a read of the file. A file that exists requires
+    /// tokens, even if no token in it can be parsed, and once tokens are required they stay
+    /// required. Tokens that were read stay valid while something is in place of the file that
+    /// could block its readers.
     fn next(&self, read: &Result<TokenFile, BoundedReadError>) -> Self {
         match (self, read) {
             (Self::NotRequired, Err(error)) if error.is_missing() => Self::NotRequired,
@@ -95,10 +96,10 @@ impl TokenRequirement {
         }
     }
 
-    /// The token with this hash.
+    /// Finds the token with this hash.
     pub(super) fn find(&self, hash: &TokenHash) -> Option<&TokenEntry> {
         let Self::OneOf(entries) = self else { return None };
-        // Every one is compared, so that the time does not tell which one is near.
+        // All entries are compared, so that the time does not reveal which one is close.
         let mut found = u64::MAX;
         for (entry, place) in entries.iter().zip(0_u64..) {
             let is_same: Choice = entry.hash.ct_equals(hash);
@@ -108,7 +109,7 @@ impl TokenRequirement {
     }
 }
 
-/// Tells the operator what the file cannot do any more.
+/// Logs the result of a read for the operator.
 fn log_read_result(path: &Path, read: &Result<TokenFile, BoundedReadError>) {
     match read {
         Ok(file) => {
@@ -122,41 +123,41 @@ fn log_read_result(path: &Path, read: &Result<TokenFile, BoundedReadError>) {
     }
 }
 
-/// Files that changed less than this ago may change again without looking different: the
-/// system's clock for files is coarse.
+/// The age below which a file may change again without a new timestamp: the clock of the file
+/// system is coarse.
 const MTIME_GRANULARITY: Duration = Duration::from_millis(100);
 
-/// The time that a request waits for a look at the file. After it, the server goes on with what it
-/// read before, and takes what the look finds when it comes.
+/// The time that a request waits for a check of the file. After it, the server goes on with the
+/// previous content and takes the result of the check when it comes.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
-/// The part of that time in which nothing is done to let the runtime go on meanwhile: a disk that
-/// answers takes some microseconds.
+/// The first part of that time, during which the runtime is not told that the thread blocks: a disk
+/// that answers takes some microseconds.
 const SPIN_TIME: Duration = Duration::from_millis(1);
 
-/// The text of a file that changed, or the reason why there is none.
+/// The text of a changed file, or the reason why it could not be read.
 type FileReadResult = Result<String, BoundedReadError>;
 
-/// A file that a thread of its own looks at, whenever somebody asks: no thread of the runtime waits
-/// for a file system that does not answer.
+/// Watches a file from a dedicated thread on demand, so that no thread of the runtime waits for a
+/// file system that does not answer.
 #[derive(Debug)]
 pub(super) struct FileWatcher {
     path: PathBuf,
     links: Symlinks,
-    /// Started with the first look.
+    /// Started by the first check.
     thread: Option<WatcherThread>,
 }
 
-/// The thread that looks at a file. It ends with its sender, or when its file system answers.
+/// The thread that checks a file. It ends when its sender is dropped or, if blocked, when its file
+/// system answers.
 #[derive(Debug)]
 struct WatcherThread {
     requests: Sender<()>,
     results: Receiver<Option<FileReadResult>>,
-    /// `true` while an answer is awaited that did not come in time. Nothing is asked meanwhile.
+    /// `true` while a result is overdue. No further check is requested meanwhile.
     is_overdue: bool,
 }
 
 impl FileWatcher {
-    /// A file that was not read yet.
     pub(super) const fn new(path: PathBuf, links: Symlinks) -> Self {
         Self { path, links, thread: None }
     }
@@ -165,20 +166,21 @@ impl FileWatcher {
         &self.path
     }
 
-    /// Returns what is in it, unless that is what was there the last time. A look that takes too
-    /// long is told of once.
+    /// Returns the content if it has changed since the last call. A check that takes too long is
+    /// reported once.
     pub(super) fn read_if_changed(&mut self) -> Option<FileReadResult> {
         let thread = match &mut self.thread {
             Some(thread) => thread,
             None => match WatcherThread::start(self.path.clone(), self.links) {
                 Ok(thread) => self.thread.insert(thread),
-                // Without a thread the file is read here: that can be slow, but not a FIFO.
+                // Without a thread the file is read here: that can be slow, but a FIFO is never
+                // opened.
                 Err(_) => return WatchedFile::new(self.path.clone(), self.links).read_if_changed(),
             },
         };
         let answer = thread.check_file();
         if let Err(RecvTimeoutError::Disconnected) = answer {
-            // The next look has another thread.
+            // The next check starts another thread.
             self.thread = None;
         }
         match answer {
@@ -197,15 +199,15 @@ impl WatcherThread {
         let (answer, results) = mpsc::channel();
         let look = move || {
             let mut file = WatchedFile::new(path, links);
-            // Ends when nobody asks any more.
+            // Ends when the sender is dropped.
             requirement.iter().try_for_each(|()| answer.send(file.read_if_changed())).ok();
         };
         thread::Builder::new().name("watched-file".to_owned()).spawn(look)?;
         Ok(Self { requests, results, is_overdue: false })
     }
 
-    /// Asks for a look and waits for its answer. Where that does not come, an error is told once,
-    /// and later calls get `Timeout` until it comes.
+    /// Requests a check and waits for its result. A check that does not finish in time yields an
+    /// error once; later calls get `Timeout` until the result comes.
     fn check_file(&mut self) -> Result<Option<FileReadResult>, RecvTimeoutError> {
         if self.is_overdue {
             let changed = self.results.recv_timeout(Duration::ZERO)?;
@@ -222,17 +224,17 @@ impl WatcherThread {
     }
 }
 
-/// A file, and what it looked like when it was read last.
+/// A file and its metadata at the last read.
 #[derive(Debug)]
 struct WatchedFile {
     path: PathBuf,
     links: Symlinks,
     last_stamp: Option<FileStamp>,
-    /// Somebody holds a lease on the file, which was told.
+    /// `true` if another process holds a lease on the file and that was reported.
     is_leased: bool,
 }
 
-/// The metadata by which a changed file is recognised without reading it.
+/// The metadata that shows that a file has changed without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum FileStamp {
     File { device: u64, inode: u64, size: u64, changed: (i64, i64), modified: (i64, i64) },
@@ -244,10 +246,10 @@ impl WatchedFile {
         Self { path, links, last_stamp: None, is_leased: false }
     }
 
-    /// Returns what is in it, unless that is what was there the last time. Blocks while the file
-    /// system does.
+    /// Returns the content if it has changed since the last call. Blocks while the file system
+    /// does.
     fn read_if_changed(&mut self) -> Option<FileReadResult> {
-        // Before it is read: what changes in between is then seen by the next look.
+        // Taken before the file is read: the next check then sees a change in between.
         let found = self.links.metadata(&self.path);
         let now = found
             .as_ref()
@@ -267,7 +269,7 @@ impl WatchedFile {
         let was_leased = self.is_leased;
         self.is_leased = read.as_ref().is_err_and(BoundedReadError::is_leased);
         if self.is_leased {
-            // The file is tried again at the next look, and told of once.
+            // The file is read again at the next check; the lease is reported once.
             self.last_stamp = None;
         }
         (!(was_leased && self.is_leased)).then_some(read)
@@ -287,7 +289,7 @@ impl FileStamp {
 }
 
 fn is_older_than_granularity(found: &Metadata) -> bool {
-    // What is not a file is not read, so that its content does not matter.
+    // Only regular files are read, so the content of anything else does not matter.
     if !found.is_file() {
         return true;
     }
@@ -386,7 +388,7 @@ mod tests {
         assert_eq!(count(&tokens.now()), Some(0));
     }
 
-    /// Makes a file look as if nobody had touched it for long.
+    /// Makes a file look as if it had not been changed for long.
     fn age_file(path: &Path) {
         let past = SystemTime::now() - Duration::from_secs(60);
         fs::File::options().write(true).open(path).unwrap().set_modified(past).unwrap();
@@ -403,7 +405,7 @@ mod tests {
         age_file(&path);
         assert_eq!(watcher.read_if_changed().unwrap().unwrap(), "one");
         assert!(watcher.read_if_changed().is_none());
-        // The same size, the same time of change: another file.
+        // The same size and modification time, but another file.
         let other = folder.path().join("other");
         fs::write(&other, "two").unwrap();
         age_file(&other);

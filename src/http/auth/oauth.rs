@@ -29,7 +29,7 @@ use crate::ids::TenantId;
 use crate::private_files::Symlinks;
 use crate::service::CallerRole;
 
-/// Takes the access tokens of one issuer.
+/// Verifies the access tokens of one issuer.
 #[derive(Debug)]
 pub(super) struct ResourceServer {
     config: OauthConfig,
@@ -37,14 +37,15 @@ pub(super) struct ResourceServer {
 }
 
 impl ResourceServer {
-    /// One with these rules; keys are had when the first token comes.
+    /// Creates a resource server; the keys are loaded when the first token arrives.
     pub(super) fn new(config: OauthConfig) -> Self {
         install_crypto_provider();
         let keys = IssuerKeys::new(config.keys.clone(), &config.issuer, config.refresh);
         Self { config, keys }
     }
 
-    /// What a token stands for. A key that is not known may be a new one, and is looked for.
+    /// Verifies a token and returns its rights. An unknown key may be a new one, so the keys are
+    /// then fetched again.
     pub(super) async fn verify(&self, token: &str) -> Result<AccessGrant, BadToken> {
         let token = UnverifiedToken::read(token)?;
         let known = self.keys.now().await.filter(|keys| token.has_known_key(keys));
@@ -55,7 +56,7 @@ impl ResourceServer {
         token.verify(&keys, &self.config)
     }
 
-    /// What a client without the rights of this role is told.
+    /// Tells a client that lacks this role where and with which scope to get a token.
     pub(super) fn scope_hint(&self, role: CallerRole, headers: &HeaderMap) -> ScopeHint {
         ScopeHint {
             metadata: metadata_url(&resource_url(&self.config, headers)),
@@ -63,83 +64,61 @@ impl ResourceServer {
         }
     }
 
-    /// Where clients look for the metadata that know the configured resource.
+    /// The path at which clients that know the configured resource look for the metadata.
     pub(super) fn metadata_path(&self) -> Option<String> {
         metadata_path(&self.config)
     }
 
-    /// The metadata of RFC 9728.
+    /// The metadata response of RFC 9728.
     pub(super) fn metadata(&self, headers: &HeaderMap) -> Response {
         metadata_response(&self.config, headers)
     }
 }
 
-/// Whose access tokens are good, and what they stand for.
+/// The issuer whose access tokens are accepted, and how they map to tenants and roles.
 #[derive(Debug, Clone)]
 pub struct OauthConfig {
-    /// Who signs them, to the letter.
+    /// The issuer, compared character by character.
     pub issuer: String,
-    /// The public URL of the MCP endpoint; `None` = what the client calls it.
+    /// The public URL of the MCP endpoint; `None`: the URL that the client uses.
     pub resource: Option<String>,
-    /// The audience that they must have.
+    /// The audience that tokens must have.
     pub audience: String,
-    /// Where the issuer's keys are.
+    /// The location of the issuer's keys.
     pub keys: OauthKeySource,
-    /// Keys are fetched again after this long.
+    /// The age after which keys are fetched again.
     pub refresh: Duration,
-    /// The claim whose value is the tenant.
     pub tenant_claim: String,
-    /// Values of that claim and their tenants; if there is any, nobody else comes in.
+    /// The tenants by value of that claim; if the map is not empty, no other value is accepted.
     pub tenants: HashMap<String, TenantId>,
-    /// What takes which scope.
+    /// The scope of each role.
     pub scopes: OauthScopes,
-    /// How far clocks may be apart.
+    /// The tolerated difference between clocks.
     pub leeway: Duration,
-    /// How clients reach us where no resource is named: `http` or `https`.
+    /// The scheme in URLs of this server if no resource is configured: `http` or `https`.
     pub scheme: &'static str,
-    /// The path of the MCP endpoint.
     pub path: String,
 }
 
-/// What is wrong with these settings. Each text says what to do about it.
+/// The reason why the OAuth settings cannot be used. Each text says what to do about it.
 #[derive(Debug, Error)]
 pub enum OauthConfigError {
-    /// Whoever stands between could bring keys of its own.
+    /// Keys over plain HTTP: an attacker in between could replace them.
     #[error("oauth.{key} cannot be `{url}`: give an https URL, or an http URL on loopback")]
-    Url {
-        /// The setting.
-        key: &'static str,
-        /// Its value.
-        url: String,
-    },
-    /// The file of the keys.
+    Url { key: &'static str, url: String },
     #[error("cannot read the keys in `{}`; name a readable file in oauth.jwks", .path.display())]
-    KeyFile {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: BoundedReadError,
-    },
-    /// A scope that no token can have.
+    KeyFile { path: PathBuf, source: BoundedReadError },
     #[error("oauth.{key} cannot be `{scope}`: a scope is one word without spaces")]
-    Scope {
-        /// The setting.
-        key: &'static str,
-        /// Its value.
-        scope: String,
-    },
-    /// Whoever may do the lesser could do the other.
+    Scope { key: &'static str, scope: String },
+    /// Two roles with one scope: holders of the lower role would get the higher one.
     #[error(
         "`{scope}` stands for two roles; give oauth.read_scope, run_scope and admin_scope a word each"
     )]
-    SameScope {
-        /// The scope.
-        scope: String,
-    },
+    SameScope { scope: String },
 }
 
 impl OauthConfig {
-    /// What would let nobody in, or the wrong ones, before anybody relies on it.
+    /// Checks for settings that would admit nobody or the wrong callers.
     pub(super) fn check(&self) -> Result<(), OauthConfigError> {
         match &self.keys {
             OauthKeySource::File(path) => read_text(path, Symlinks::Follow)
@@ -160,25 +139,20 @@ fn check_url(key: &'static str, url: &str) -> Result<(), OauthConfigError> {
     if is_safe { Ok(()) } else { Err(OauthConfigError::Url { key, url: url.to_owned() }) }
 }
 
-/// Where the issuer's keys are.
+/// The location of the issuer's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OauthKeySource {
-    /// In a file.
     File(PathBuf),
-    /// At a URL.
     Url(String),
-    /// Where the issuer's metadata says.
+    /// The URL that the issuer's metadata names.
     Issuer,
 }
 
-/// What takes which scope.
+/// The scope of each role.
 #[derive(Debug, Clone)]
 pub struct OauthScopes {
-    /// To look.
     pub read: String,
-    /// To run commands.
     pub run: String,
-    /// To see and change what concerns all tenants.
     pub admin: String,
 }
 
@@ -199,7 +173,7 @@ impl OauthScopes {
         }
     }
 
-    /// The scope that a role takes.
+    /// The scope that grants a role.
     pub(super) fn scope_for(&self, role: CallerRole) -> &str {
         match role {
             CallerRole::Read => &self.read,
@@ -208,14 +182,14 @@ impl OauthScopes {
         }
     }
 
-    /// The highest role that these scopes give.
+    /// Returns the highest role that these scopes grant.
     pub(super) fn role(&self, granted: &[&str]) -> Option<CallerRole> {
         let roles = [CallerRole::Admin, CallerRole::Run, CallerRole::Read];
         roles.into_iter().find(|role| granted.contains(&self.scope_for(*role)))
     }
 }
 
-/// Where it is said, before the path of the resource.
+/// The path prefix of the metadata, in front of the path of the resource.
 pub(in crate::http) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// The URL of the MCP endpoint: as configured, or as the client calls it. The guard has checked
@@ -228,7 +202,7 @@ fn resource_url(config: &OauthConfig, headers: &HeaderMap) -> String {
     format!("{}://{host}{}", config.scheme, config.path)
 }
 
-/// Where the metadata of this resource is: between its host and its path (RFC 9728 §3.1).
+/// The URL of the metadata of a resource: between its host and its path (RFC 9728 §3.1).
 fn metadata_url(resource: &str) -> String {
     let host = resource.find("://").map_or(0, |at| at + "://".len());
     let path = resource[host..].find('/').map_or(resource.len(), |at| host + at);
@@ -236,14 +210,13 @@ fn metadata_url(resource: &str) -> String {
     format!("{origin}{WELL_KNOWN}{}", if path == "/" { "" } else { path })
 }
 
-/// The path of the metadata of the resource that is configured, as a request has it.
+/// The path of the metadata of the configured resource, as it appears in a request.
 fn metadata_path(config: &OauthConfig) -> Option<String> {
     let address = metadata_url(config.resource.as_ref()?);
     let path = address.get(address.find(WELL_KNOWN)?..)?;
     Some(path.split(['?', '#']).next()?.to_owned())
 }
 
-/// The metadata itself.
 fn metadata_response(config: &OauthConfig, headers: &HeaderMap) -> Response {
     let kind = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "max-age=300")];
     (kind, metadata_document(config, headers).to_string()).into_response()

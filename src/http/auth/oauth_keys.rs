@@ -1,4 +1,4 @@
-//! The issuer's keys: found, fetched, kept and refreshed.
+//! The keys of the token issuer: discovery, fetching, caching and refresh.
 
 use std::error::Error as _;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
@@ -23,19 +23,18 @@ use crate::client::{ClientError, Endpoint, ServerClient, ServerTarget, TargetErr
 use crate::private_files::Symlinks;
 use crate::telemetry::events;
 
-/// The least time between two fetches, whatever tokens say.
+/// The shortest interval between two fetches, whatever tokens say.
 const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Keys of an issuer. A cheap clone.
+/// The keys of an issuer. Clones are cheap.
 #[derive(Debug, Clone)]
 pub(super) enum IssuerKeys {
-    /// In a file, read again when it changed.
+    /// Keys in a file, which is read again when it changes.
     File(Arc<FileKeys>),
-    /// At a URL.
     Remote(Arc<RemoteKeys>),
 }
 
-/// Why there are no new keys; the old ones are kept.
+/// The reason why there are no new keys; the old ones stay in use.
 #[derive(Debug, Error)]
 enum KeysError {
     #[error("the file cannot be read")]
@@ -49,7 +48,7 @@ enum KeysError {
 }
 
 impl IssuerKeys {
-    /// The keys of `issuer`; none are read or fetched yet.
+    /// Creates the keys of `issuer`; nothing is read or fetched yet.
     pub(super) fn new(source: OauthKeySource, issuer: &str, refresh: Duration) -> Self {
         let location = match source {
             OauthKeySource::File(path) => {
@@ -63,7 +62,7 @@ impl IssuerKeys {
         Self::Remote(Arc::new(RemoteKeys { location, refresh, tried: Mutex::new(None), current }))
     }
 
-    /// The keys as they are, if there are any; a refresh that is due goes on by itself.
+    /// Returns the current keys, if there are any. A refresh that is due runs in the background.
     pub(super) async fn now(&self) -> Option<Arc<KeySet>> {
         match self {
             Self::File(file) => file.now(),
@@ -71,7 +70,7 @@ impl IssuerKeys {
         }
     }
 
-    /// The keys after a token named one that is not among them.
+    /// Returns the keys after a new fetch, because a token named a key that is not among them.
     pub(super) async fn refetch(&self) -> Option<Arc<KeySet>> {
         match self {
             Self::File(file) => file.now(),
@@ -83,7 +82,6 @@ impl IssuerKeys {
     }
 }
 
-/// Keys in a file.
 #[derive(Debug)]
 pub(super) struct FileKeys {
     file: StdMutex<(FileWatcher, Option<Arc<KeySet>>)>,
@@ -110,12 +108,11 @@ impl FileKeys {
     }
 }
 
-/// Keys at a URL.
 #[derive(Debug)]
 pub(super) struct RemoteKeys {
     location: KeysLocation,
     refresh: Duration,
-    /// When they were fetched last, with or without success; held while they are fetched.
+    /// The time of the last fetch, successful or not. Locked while a fetch runs.
     tried: Mutex<Option<Instant>>,
     current: watch::Sender<Option<FetchedKeys>>,
 }
@@ -123,7 +120,7 @@ pub(super) struct RemoteKeys {
 #[derive(Debug)]
 enum KeysLocation {
     Url(String),
-    /// Where this issuer's metadata says.
+    /// The URL that the metadata of this issuer names.
     Issuer(String),
 }
 
@@ -133,21 +130,21 @@ struct FetchedKeys {
     since: Instant,
 }
 
-/// Why keys are wanted.
+/// The reason for a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FetchReason {
-    /// To know them at all, or to know them anew after a while.
+    /// There are no keys yet, or they are old.
     Refresh,
-    /// A token names a key that is not known.
     UnknownKey,
 }
 
 impl RemoteKeys {
     async fn now(self: &Arc<Self>) -> Option<Arc<KeySet>> {
         match self.age(Instant::now()) {
-            // Boxed, here and below: whoever asks would else be as large as a fetch, which is rare.
+            // Boxed, here and below: otherwise every caller would be as large as a fetch, which is
+            // rare.
             None => Box::pin(self.fetch_if_due(FetchReason::Refresh)).await,
-            // Nobody waits for what is only a precaution.
+            // Nobody waits for a refresh, which is only a precaution.
             Some(age) if age >= self.refresh => {
                 let keys = Arc::clone(self);
                 tokio::spawn(async move { keys.fetch_if_due(FetchReason::Refresh).await });
@@ -165,7 +162,7 @@ impl RemoteKeys {
         self.current.borrow().as_ref().map(|fetched| now.saturating_duration_since(fetched.since))
     }
 
-    /// Fetches the keys if that is due; who comes meanwhile waits for the same fetch.
+    /// Fetches the keys if a fetch is due. Concurrent callers wait for the same fetch.
     async fn fetch_if_due(&self, reason: FetchReason) {
         let mut tried = self.tried.lock().await;
         let now = Instant::now();
@@ -191,7 +188,7 @@ impl RemoteKeys {
     }
 }
 
-/// Whether keys of this age, tried for so long ago, are to be fetched.
+/// `true` if keys of this age, last tried `since_try` ago, must be fetched.
 fn is_due(
     reason: FetchReason,
     since_try: Option<Duration>,
@@ -206,7 +203,7 @@ fn is_due(
     may && should
 }
 
-/// Public keys, each with the algorithms that it may check.
+/// Public keys, each with the algorithms that it may verify.
 #[derive(Debug, Default)]
 pub(super) struct KeySet {
     keys: Vec<VerificationKey>,
@@ -219,7 +216,7 @@ struct VerificationKey {
     key: DecodingKey,
 }
 
-/// Why a text is no set of keys.
+/// The reason why a text is not a usable key set.
 #[derive(Debug, Error)]
 pub(super) enum KeySetError {
     #[error("it is no JSON Web Key Set")]
@@ -234,7 +231,7 @@ struct PublishedKeySet {
 }
 
 impl KeySet {
-    /// Reads a key set. Keys of kinds that we do not know are none of ours and are passed over.
+    /// Parses a key set. Keys of unsupported kinds are skipped.
     pub(super) fn parse(json: &[u8]) -> Result<Self, KeySetError> {
         let published: PublishedKeySet = serde_json::from_slice(json)?;
         let keys: Vec<VerificationKey> =
@@ -242,7 +239,7 @@ impl KeySet {
         if keys.is_empty() { Err(KeySetError::Empty) } else { Ok(Self { keys }) }
     }
 
-    /// The keys that may have made a signature of this algorithm: those of that name, or all when
+    /// The keys that may have made a signature with this algorithm: those with this name, or all if
     /// the token names none.
     pub(super) fn find(
         &self,
@@ -273,7 +270,7 @@ impl VerificationKey {
     }
 }
 
-/// What a key of this kind can check; nothing where it is a shared secret.
+/// The accepted algorithms that a key of this kind can verify; none for a shared secret.
 #[expect(clippy::wildcard_enum_match_arm, reason = "what is not named here is not accepted")]
 fn usable_algorithms(kind: &AlgorithmParameters) -> Vec<Algorithm> {
     let is_rsa = |algorithm: &Algorithm| algorithm.family() == AlgorithmFamily::Rsa;
@@ -291,14 +288,14 @@ fn usable_algorithms(kind: &AlgorithmParameters) -> Vec<Algorithm> {
     }
 }
 
-/// What an issuer says of itself, as far as we ask.
+/// The parts of the issuer's metadata that are used.
 #[derive(Debug, Deserialize)]
 struct IssuerMetadata {
     issuer: String,
     jwks_uri: String,
 }
 
-/// Why it is not known where the keys are.
+/// The reason why the URL of the keys is unknown.
 #[derive(Debug, Error)]
 pub(super) enum DiscoverError {
     #[error("the issuer's metadata cannot be fetched ({url}); set oauth.jwks if it has none")]
@@ -309,7 +306,7 @@ pub(super) enum DiscoverError {
     OtherIssuer { url: String },
 }
 
-/// The URL of the issuer's keys.
+/// Discovers the URL of the issuer's keys.
 pub(super) async fn keys_url(issuer: &str) -> Result<String, DiscoverError> {
     let [first, others @ ..] = metadata_urls(issuer);
     let mut found = try_metadata_url(issuer, first).await;
@@ -317,7 +314,7 @@ pub(super) async fn keys_url(issuer: &str) -> Result<String, DiscoverError> {
         if found.is_ok() {
             break;
         }
-        // The first refusal is told: the others are ways to write the same thing.
+        // The first error is reported: the other URLs are other spellings of the same place.
         found = try_metadata_url(issuer, location).await.or(found);
     }
     found
@@ -330,7 +327,7 @@ async fn try_metadata_url(issuer: &str, url: String) -> Result<String, DiscoverE
     }
 }
 
-/// RFC 8414 §3.3: metadata of another issuer must not be used.
+/// Parses metadata. RFC 8414 §3.3: metadata of another issuer must not be used.
 fn parse_metadata(issuer: &str, url: String, json: &Bytes) -> Result<String, DiscoverError> {
     let metadata: IssuerMetadata = match serde_json::from_slice(json) {
         Ok(metadata) => metadata,
@@ -343,8 +340,8 @@ fn parse_metadata(issuer: &str, url: String, json: &Bytes) -> Result<String, Dis
     }
 }
 
-/// Where metadata may be, in the order in which MCP asks clients to try: between host and path
-/// (RFC 8414 for both kinds), then behind the path (OpenID).
+/// The URLs where metadata may be, in the order in which MCP asks clients to try them: between host
+/// and path (RFC 8414 for both kinds), then behind the path (OpenID).
 fn metadata_urls(issuer: &str) -> [String; 3] {
     let issuer = issuer.trim_end_matches('/');
     let host = issuer.find("://").map_or(0, |at| at + "://".len());
@@ -357,13 +354,13 @@ fn metadata_urls(issuer: &str) -> [String; 3] {
     ]
 }
 
-/// The most time that one fetch takes.
+/// The time limit of one fetch.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The largest answer.
+/// The largest accepted response.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Why nothing was fetched.
+/// The reason why a fetch failed.
 #[derive(Debug, Error)]
 pub(super) enum FetchError {
     #[error(transparent)]
@@ -380,12 +377,13 @@ pub(super) enum FetchError {
     TooLarge,
 }
 
-/// What a client says is for people who look for a server of ours; its cause is not.
+/// The cause of a client error. The text of the error itself addresses users who look for a
+/// Shellyard server.
 fn cause(error: &ClientError) -> String {
     error.source().map_or_else(|| error.code().to_owned(), ToString::to_string)
 }
 
-/// What is at this URL.
+/// Fetches the content of a URL.
 pub(super) async fn fetch(url: &str) -> Result<Bytes, FetchError> {
     let (target, path) = parse_keys_url(url)?;
     let client = ServerClient::new(target, None)?;
@@ -403,8 +401,7 @@ pub(super) async fn fetch(url: &str) -> Result<Bytes, FetchError> {
     }
 }
 
-/// Where a URL leads, and what to ask for there.
-/// Whether keys may come from this URL.
+/// `true` if keys may be fetched from this URL.
 pub(super) fn is_allowed_keys_url(url: &str) -> bool {
     parse_keys_url(url).is_ok()
 }
@@ -442,7 +439,7 @@ mod tests {
             (FetchReason::Refresh, Some(s(10)), None, true),
             (FetchReason::Refresh, Some(s(299)), Some(s(299)), false),
             (FetchReason::Refresh, Some(s(300)), Some(s(300)), true),
-            // The last try failed.
+            // The last attempt failed.
             (FetchReason::Refresh, Some(s(5)), Some(s(305)), false),
             (FetchReason::UnknownKey, Some(s(9)), Some(s(9)), false),
             (FetchReason::UnknownKey, Some(s(10)), Some(s(10)), true),

@@ -1,4 +1,4 @@
-//! Verifies access tokens: signatures and claims, with keys that are there already.
+//! Verifies the signature and the claims of access tokens with keys that are already loaded.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{self, Error, ErrorKind};
@@ -17,20 +17,19 @@ use super::token::UnixTime;
 use crate::ids::TenantId;
 use crate::service::CallerRole;
 
-/// What an access token stands for.
+/// The rights that a valid access token grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AccessGrant {
     pub(super) tenant: TenantId,
-    /// What it may do; `None`: nothing here.
+    /// The role that the scopes grant; `None`: no role here.
     pub(super) role: Option<CallerRole>,
-    /// When it ends.
+    /// The expiry, including the leeway.
     pub(super) until: UnixTime,
 }
 
-/// The claims of a token.
 type Claims = Map<String, Value>;
 
-/// A token whose head was read, and of which nothing is believed yet.
+/// A token whose header has been parsed and of which nothing is verified yet.
 #[derive(Debug)]
 pub(super) struct UnverifiedToken<'a> {
     token: &'a str,
@@ -39,25 +38,25 @@ pub(super) struct UnverifiedToken<'a> {
 }
 
 impl<'a> UnverifiedToken<'a> {
-    /// Reads the head of a token.
+    /// Parses the header of a token.
     pub(super) fn read(token: &'a str) -> Result<Self, BadToken> {
         let header = decode_header(token).map_err(|error| unreadable(&error))?;
         if !ACCEPTED_ALGORITHMS.contains(&header.alg) {
             return Err(BadToken::Algorithm);
         }
-        // RFC 7515 §4.1.11: what must be understood, and is not, must not pass.
+        // RFC 7515 §4.1.11: a critical extension that is not understood must not pass.
         if header.crit.is_some() || !is_access_token(&header) {
             return Err(BadToken::Unreadable);
         }
         Ok(Self { token, algorithm: header.alg, key: header.kid })
     }
 
-    /// Whether one of these keys may have signed it.
+    /// `true` if one of these keys may have signed the token.
     pub(super) fn has_known_key(&self, keys: &KeySet) -> bool {
         keys.find(self.key.as_deref(), self.algorithm).next().is_some()
     }
 
-    /// What it stands for, if one of these keys signed it and all claims hold.
+    /// Returns the rights of the token if one of these keys signed it and all claims are valid.
     pub(super) fn verify(
         &self,
         keys: &KeySet,
@@ -105,21 +104,22 @@ impl<'a> UnverifiedToken<'a> {
         }
     }
 
-    /// When a token says that it ended, for the words of its refusal only.
+    /// The expiry that the token claims, unverified, for the text of a refusal only.
     fn expiry(&self) -> UnixTime {
         let claims = jsonwebtoken::dangerous::insecure_decode_claims::<Claims>(self.token);
         claims.ok().and_then(|claims| expiry(&claims)).unwrap_or(UnixTime::from_unix(0))
     }
 }
 
-/// A token without the form of a JWT is some other token; `alg: none` cannot even be read.
+/// A token that does not have the form of a JWT is some other token; `alg: none` cannot even be
+/// parsed.
 fn unreadable(error: &Error) -> BadToken {
     let is_other = matches!(error.kind(), ErrorKind::InvalidToken);
     if is_other { BadToken::Unknown } else { BadToken::Unreadable }
 }
 
-/// An ID token or a logout token by the same issuer is no access token (RFC 9068 §2.1); many
-/// issuers write plain `JWT`, or nothing.
+/// `true` if the type is that of an access token. An ID token or a logout token by the same issuer
+/// is not one (RFC 9068 §2.1). Many issuers write plain `JWT`, or nothing.
 fn is_access_token(header: &Header) -> bool {
     let Some(kind) = &header.typ else { return true };
     let kind = kind.to_ascii_lowercase();
@@ -127,13 +127,13 @@ fn is_access_token(header: &Header) -> bool {
 }
 
 fn grant(claims: &Claims, config: &OauthConfig) -> Result<AccessGrant, BadToken> {
-    // The crate takes a list of issuers, too; RFC 7519 does not.
+    // jsonwebtoken also accepts a list of issuers; RFC 7519 does not.
     if claims.get("iss").and_then(Value::as_str) != Some(&config.issuer) {
         return Err(BadToken::Issuer);
     }
     let at = expiry(claims).ok_or_else(|| BadToken::Claim { claim: "exp".to_owned() })?;
     let until = at.after(config.leeway);
-    // The crate takes a token in its last second, too; RFC 7519 §4.1.4 does not.
+    // jsonwebtoken also accepts a token in its last second; RFC 7519 §4.1.4 does not.
     if until <= UnixTime::now() {
         return Err(BadToken::Expired { at });
     }
@@ -143,12 +143,12 @@ fn grant(claims: &Claims, config: &OauthConfig) -> Result<AccessGrant, BadToken>
 
 fn expiry(claims: &Claims) -> Option<UnixTime> {
     let exp = claims.get("exp")?;
-    // Fractions are allowed; the crate has checked that it is a number from 0.
+    // Fractions are allowed; jsonwebtoken has checked that the claim is a number from 0.
     let seconds = exp.as_u64().or_else(|| exp.as_f64().map(|seconds| seconds as u64))?;
     Some(UnixTime::from_unix(seconds))
 }
 
-/// The scopes: words in `scope` (RFC 9068), or a list in `scp`, as some issuers write it.
+/// The granted scopes: words in `scope` (RFC 9068), or a list in `scp`, as some issuers write it.
 fn granted_scopes(claims: &Claims) -> Result<Vec<&str>, BadToken> {
     let odd = |claim: &str| BadToken::Claim { claim: claim.to_owned() };
     match (claims.get("scope"), claims.get("scp")) {
@@ -174,13 +174,14 @@ fn tenant(claims: &Claims, config: &OauthConfig) -> Result<TenantId, BadToken> {
         return config.tenants.get(name).copied().ok_or(BadToken::Stranger);
     }
     match TenantId::parse(name)? {
-        // The operator's own jobs are nobody's to claim.
+        // Nobody may claim the operator's own jobs.
         TenantId::LOCAL => Err(BadToken::Stranger),
         tenant => Ok(tenant),
     }
 }
 
-/// What is accepted: signatures by a public key, and nothing that a shared secret could make.
+/// The accepted algorithms: only signatures by a public key, nothing that a shared secret could
+/// make.
 pub(super) const ACCEPTED_ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -196,14 +197,14 @@ pub(super) const ACCEPTED_ALGORITHMS: [Algorithm; 9] = [
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory,
     verifier_factory,
-    // For keys that are made or shown, which we do neither of.
+    // Only needed to create or export keys, which this server does not do.
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Makes jsonwebtoken check signatures with ring, in the whole process. TLS brings ring along
-/// anyway; the crates behind jsonwebtoken's own providers would double the cryptography in the program.
+/// Makes jsonwebtoken verify signatures with ring, in the whole process. TLS needs ring anyway; the
+/// crates behind jsonwebtoken's own providers would double the cryptography in the program.
 pub(super) fn install_crypto_provider() {
-    // Whoever was first installed the same one.
+    // An earlier call has installed the same provider.
     PROVIDER.install_default().ok();
 }
 
@@ -341,7 +342,7 @@ mod tests {
         UnverifiedToken::read(token)?.verify(keys, config)
     }
 
-    /// What comes of a good token after `change`.
+    /// Verifies a valid token after `change`.
     fn after(
         change: impl FnOnce(&mut Value, &mut Value, &mut OauthConfig),
     ) -> Result<AccessGrant, BadToken> {
@@ -385,7 +386,7 @@ mod tests {
         check(&format!("{}.", unsigned(&head("none"), &claims())), BadToken::Unreadable);
         check(&format!("{}.", unsigned(&head("None"), &claims())), BadToken::Unreadable);
         check(&by_secret(secret, &head("HS256"), &claims()), BadToken::Algorithm);
-        // The algorithm of another kind of key, under the name of this one.
+        // The algorithm of another kind of key, under the name of this key.
         check(&Signer::p256().token(&head("ES256"), &claims()), BadToken::Key);
         let oct = json!({"kty": "oct", "kid": "s", "k": "c2VjcmV0", "alg": "HS256"});
         assert!(KeySet::parse(json!({"keys": [oct]}).to_string().as_bytes()).is_err());
@@ -563,7 +564,7 @@ mod tests {
     const RSA: &[u8] =
         include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/tenants/rsa.pk8"));
 
-    /// A key that signs.
+    /// A key pair that signs test tokens.
     enum Signer {
         Rsa(RsaKeyPair),
         P256(EcdsaKeyPair),
@@ -589,7 +590,7 @@ mod tests {
             Self::Ed(Ed25519KeyPair::from_pkcs8(key.as_ref()).unwrap())
         }
 
-        /// The public half, under this name.
+        /// The public key as a JWK with this name.
         fn published(&self, name: &str) -> Value {
             match self {
                 Self::Rsa(key) => {
@@ -605,7 +606,7 @@ mod tests {
             }
         }
 
-        /// A token with this head and these claims.
+        /// Returns a signed token with this header and these claims.
         fn token(&self, head: &Value, claims: &Value) -> String {
             let message = unsigned(head, claims);
             let algorithm = head["alg"].as_str().unwrap_or_default();
@@ -629,14 +630,13 @@ mod tests {
         }
     }
 
-    /// A token that a shared secret signed.
+    /// Returns a token that is signed with a shared secret.
     fn by_secret(secret: &[u8], head: &Value, claims: &Value) -> String {
         let message = unsigned(head, claims);
         let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
         format!("{message}.{}", encode(hmac::sign(&key, message.as_bytes()).as_ref()))
     }
 
-    /// The signed part of a token.
     fn unsigned(head: &Value, claims: &Value) -> String {
         format!("{}.{}", encode(head.to_string().as_bytes()), encode(claims.to_string().as_bytes()))
     }

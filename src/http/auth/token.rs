@@ -16,14 +16,14 @@ use time::format_description::well_known::Rfc3339;
 use crate::ids::{TenantError, TenantId};
 use crate::service::{CallerIdentity, CallerRole};
 
-/// What every token of ours begins with, so that scanners and people know one when they see it.
+/// The prefix of every generated token, by which scanners and people recognise one.
 const TOKEN_PREFIX: &str = "sy_";
 
-/// A token as it is handed out, once. It never shows in logs.
+/// The text of a token, which is handed out once and never logged.
 pub struct TokenSecret(String);
 
 impl TokenSecret {
-    /// A new one: 256 random bits.
+    /// Generates a token with 256 random bits.
     ///
     /// # Errors
     /// When the system has no randomness.
@@ -33,13 +33,13 @@ impl TokenSecret {
         Ok(Self(format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(bits))))
     }
 
-    /// Its text, for the one who asked for it.
+    /// The text of the token, for the user who created it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// What is kept of it.
+    /// The hash that is stored.
     #[must_use]
     pub fn hash(&self) -> TokenHash {
         TokenHash::from_token(&self.0)
@@ -54,19 +54,19 @@ impl fmt::Debug for TokenSecret {
 
 /// The SHA-256 of a whole token.
 ///
-/// A token has 256 random bits, so that there is nothing to guess: neither salt nor stretching
-/// would make it harder to find from its hash.
+/// A token has 256 random bits, so it cannot be guessed: neither a salt nor key stretching would
+/// make it harder to find from its hash.
 #[derive(Clone, Copy)]
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    /// The hash of a token's text.
+    /// Hashes the text of a token.
     #[must_use]
     pub fn from_token(token: &str) -> Self {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
-    /// Whether both are the same; how long it takes tells nothing.
+    /// Compares two hashes in constant time.
     pub(super) fn ct_equals(&self, other: &Self) -> Choice {
         self.0.ct_eq(&other.0)
     }
@@ -97,12 +97,12 @@ impl fmt::Debug for TokenHash {
     }
 }
 
-/// What a token is listed and revoked by: 8 hex digits that have nothing to do with its text.
+/// The id by which a token is listed and revoked: 8 hex digits that are unrelated to its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenId(u32);
 
 impl TokenId {
-    /// A random one.
+    /// Generates a random id.
     ///
     /// # Errors
     /// When the system has no randomness.
@@ -149,100 +149,64 @@ struct TokenLine {
 
 #[derive(Debug, Clone, PartialEq)]
 enum TokenLineContent {
-    /// A comment, or an empty line.
     Nothing,
     Token(TokenEntry),
     Mistake(TokenLineError),
 }
 
-/// A token that may come in.
+/// An entry of the token file: a token that is accepted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenEntry {
-    /// What is known of its text.
     pub hash: TokenHash,
-    /// Who comes with it.
     pub identity: CallerIdentity,
-    /// When it ends.
     pub expires: Option<UnixTime>,
-    /// How people tell it from others.
     pub label: TokenLabel,
 }
 
-/// How people tell a token from others.
+/// The origin of a token, by which people recognise it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenLabel {
-    /// It stands in the file as it is, written there by the operator.
+    /// A secret that the operator wrote into the file in plain text.
     Plain,
-    /// `shellyard token new` made it.
-    Generated {
-        /// What it is revoked by.
-        id: TokenId,
-        /// What it is for.
-        note: Option<String>,
-    },
+    /// A token that `shellyard token new` created.
+    Generated { id: TokenId, note: Option<String> },
 }
 
-/// What is wrong with a line.
+/// The mistake in a line of the token file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TokenLineError {
-    /// A secret with white space in it can never be sent.
+    /// A secret with white space, which can never be sent.
     #[error(
         "a token has no white space in it; write one token per line, or `sha256:HASH tenant=NAME role=ROLE id=ID`"
     )]
     WhiteSpace,
-    /// What follows `sha256:` is none.
     #[error("`sha256:` must be followed by 64 hex digits")]
     Hash,
-    /// A word that means nothing here.
     #[error("`{word}` is not known; a token has tenant=, role=, id=, expires= and note=")]
-    Word {
-        /// The word.
-        word: String,
-    },
-    /// The same thing twice.
+    Word { word: String },
     #[error("`{key}=` is there twice")]
-    Twice {
-        /// What is there twice.
-        key: &'static str,
-    },
-    /// Something must be there and is not.
+    Twice { key: &'static str },
     #[error("`{key}=` is missing")]
-    Missing {
-        /// What is not there.
-        key: &'static str,
-    },
-    /// The tenant cannot be one.
+    Missing { key: &'static str },
     #[error(transparent)]
     Tenant(#[from] TenantError),
-    /// The role is none.
     #[error("`{given}` is not a role; roles are read-only, run and admin")]
-    Role {
-        /// What was given.
-        given: String,
-    },
-    /// The id is none.
+    Role { given: String },
     #[error("`{given}` is not an id; ids are 8 hex digits")]
-    Id {
-        /// What was given.
-        given: String,
-    },
-    /// The moment is none.
+    Id { given: String },
     #[error("`{given}` is not a moment; write it as 2027-01-31T00:00:00Z")]
-    Expires {
-        /// What was given.
-        given: String,
-    },
+    Expires { given: String },
 }
 
 impl TokenFile {
-    /// Reads all lines; a mistake in one leaves the others as they are.
+    /// Parses all lines. A mistake in one line does not affect the others.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let line = |text: &str| TokenLine { text: text.to_owned(), content: content(text.trim()) };
         Self { lines: text.lines().map(line).collect() }
     }
 
-    /// The tokens that may come in.
+    /// The accepted tokens.
     pub fn entries(&self) -> impl Iterator<Item = &TokenEntry> {
         self.lines.iter().filter_map(|line| match &line.content {
             TokenLineContent::Token(entry) => Some(entry),
@@ -250,7 +214,7 @@ impl TokenFile {
         })
     }
 
-    /// What cannot be read, with its line, counted from 1.
+    /// The lines with a mistake, numbered from 1.
     pub fn mistakes(&self) -> impl Iterator<Item = (usize, &TokenLineError)> {
         self.lines.iter().zip(1..).filter_map(|(line, number)| match &line.content {
             TokenLineContent::Mistake(error) => Some((number, error)),
@@ -258,19 +222,19 @@ impl TokenFile {
         })
     }
 
-    /// Whether a token that was made has this id.
+    /// `true` if a generated token has this id.
     #[must_use]
     pub fn has_id(&self, wanted: TokenId) -> bool {
         self.lines.iter().any(|line| line.has_id(wanted))
     }
 
-    /// Adds a token that was made, as the last line.
+    /// Appends a generated token as the last line.
     pub fn add(&mut self, entry: TokenEntry) {
         self.lines
             .push(TokenLine { text: entry.to_string(), content: TokenLineContent::Token(entry) });
     }
 
-    /// Takes out whatever has this id.
+    /// Removes the token with this id.
     pub fn remove(&mut self, unwanted: TokenId) {
         self.lines.retain(|line| !line.has_id(unwanted));
     }
@@ -293,7 +257,8 @@ impl fmt::Display for TokenFile {
     }
 }
 
-/// The line of a token that was made; a plain one is never written, since its text is not known.
+/// Formats the line of a generated token. A plain token is never written because its text is
+/// unknown.
 impl fmt::Display for TokenEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CallerIdentity { tenant, role } = self.identity;
@@ -358,7 +323,8 @@ struct TokenFields<'a> {
 }
 
 impl<'a> TokenFields<'a> {
-    /// A note takes the rest of the line; all other words stand in any order before it.
+    /// Parses the words of a line. A note takes the rest of the line; all other words stand before
+    /// it in any order.
     fn read(mut words: &'a str) -> Result<Self, TokenLineError> {
         let mut fields = Self::default();
         loop {
@@ -401,35 +367,35 @@ fn parse_time(text: &str) -> Result<UnixTime, TokenLineError> {
     text.parse().map_err(|_| TokenLineError::Expires { given: text.to_owned() })
 }
 
-/// The last second of the year 9999: what RFC 3339 can still write.
+/// The last second of the year 9999, the latest time that RFC 3339 can express.
 const MAX_SECONDS: i64 = 253_402_300_799;
 
-/// A whole second since 1970, at most one that RFC 3339 can write.
+/// A whole number of seconds since 1970, at most [`MAX_SECONDS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnixTime(i64);
 
 impl UnixTime {
-    /// Now; a clock before 1970 reads as 1970.
+    /// The current time; a clock before 1970 reads as 1970.
     #[must_use]
     pub fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Self::from_unix(since.as_secs())
     }
 
-    /// So many seconds after 1970.
+    /// Creates a time from seconds since 1970.
     #[must_use]
     pub fn from_unix(seconds: u64) -> Self {
         Self(i64::try_from(seconds).map_or(MAX_SECONDS, |seconds| seconds.min(MAX_SECONDS)))
     }
 
-    /// So much later, or the last moment there is.
+    /// Adds a duration, up to the latest possible time.
     #[must_use]
     pub fn after(self, time: Duration) -> Self {
         let seconds = i64::try_from(time.as_secs()).unwrap_or(MAX_SECONDS);
         Self(self.0.saturating_add(seconds).min(MAX_SECONDS))
     }
 
-    /// How long it is from `now` until then; zero when it is over.
+    /// The time from `now` until this time; zero if it has passed.
     #[must_use]
     pub fn remaining(self, now: Self) -> Duration {
         Duration::from_secs(u64::try_from(self.0 - now.0).unwrap_or(0))

@@ -1,4 +1,5 @@
-//! The token file, changed: by one at a time, all or nothing, and readable by its owner alone.
+//! Changes to the token file: one writer at a time, all or nothing, and readable by its owner
+//! alone.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io;
@@ -20,47 +21,29 @@ use crate::service::CallerIdentity;
 
 const OWNER_ONLY: u32 = 0o600;
 
-/// A token file on disk.
 #[derive(Debug)]
 pub struct TokenStore {
     place: TokenFilePath,
 }
 
-/// Why the token file was not read or changed.
+/// The reason why the token file was not read or changed.
 #[derive(Debug, Error)]
 pub enum TokenStoreError {
-    /// It cannot be read.
     #[error("cannot read the token file `{}`; check its permissions, or name another with --token-file", .path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: BoundedReadError,
-    },
-    /// It cannot be written.
+    Read { path: PathBuf, source: BoundedReadError },
     #[error("cannot write the token file `{}`, nothing was changed; check its directory, or name another with --token-file", .path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's own words.
-        source: io::Error,
-    },
-    /// Others could change it in its directory.
+    Write { path: PathBuf, source: io::Error },
+    /// Other users could change the file in its directory.
     #[error("the token file was not changed")]
     NotPrivate(#[from] PrivateDirError),
-    /// A token must be random.
     #[error("the system has no randomness to make a token of")]
     NoRandomness(#[from] getrandom::Error),
-    /// Nothing has that id.
     #[error("no token has the id {id}; `shellyard token list` shows all")]
-    NoSuchToken {
-        /// What was asked for.
-        id: TokenId,
-    },
+    NoSuchToken { id: TokenId },
 }
 
 impl TokenStoreError {
-    /// The stable word that callers may match on.
+    /// The stable error code that callers may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -74,22 +57,21 @@ impl TokenStoreError {
 }
 
 impl TokenStore {
-    /// The store in this file, which need not be there yet.
+    /// Creates a store for this file, which need not exist yet.
     #[must_use]
     pub const fn new(place: TokenFilePath) -> Self {
         Self { place }
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.place.path()
     }
 
-    /// What is in it; nothing when it is not there.
+    /// Reads the file; empty if it does not exist.
     ///
     /// # Errors
-    /// When it is there and cannot be read.
+    /// When the file exists and cannot be read.
     pub fn read(&self) -> Result<TokenFile, TokenStoreError> {
         match read_text(self.path(), self.place.links()) {
             Ok(text) => Ok(TokenFile::parse(&text)),
@@ -98,7 +80,7 @@ impl TokenStore {
         }
     }
 
-    /// Makes a token and keeps its hash. What comes back cannot be had a second time.
+    /// Creates a token and stores its hash. The returned secret cannot be retrieved again.
     ///
     /// # Errors
     /// When nothing could be written; then there is no new token.
@@ -122,7 +104,7 @@ impl TokenStore {
         Ok((secret, entry))
     }
 
-    /// Takes a token out: whoever holds it comes in no more.
+    /// Removes a token: its holder is no longer allowed in.
     ///
     /// # Errors
     /// When there is no such token, or nothing could be written.
@@ -136,8 +118,8 @@ impl TokenStore {
         self.write(&file)
     }
 
-    /// Waits until nobody else changes the file. The lock is a file beside it, since the file
-    /// itself is replaced, and lasts as long as what comes back.
+    /// Locks the token file against other writers. The lock is a file beside it, since the file
+    /// itself is replaced, and lasts until the returned file is dropped.
     fn lock(&self) -> Result<File, TokenStoreError> {
         let mut path = self.path().as_os_str().to_owned();
         path.push(".lock");
@@ -154,7 +136,8 @@ impl TokenStore {
         lock().map_err(|source| self.write_error(source))
     }
 
-    /// Replaces the file as a whole: a server that reads it meanwhile sees the old or the new one.
+    /// Replaces the whole file atomically: a server that reads it meanwhile sees the old or the new
+    /// one.
     fn write(&self, file: &TokenFile) -> Result<(), TokenStoreError> {
         let write = || {
             let mut new = NamedTempFile::new_in(self.directory())?;
