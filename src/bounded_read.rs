@@ -1,8 +1,8 @@
 //! Reads small text files that others can replace: settings, tokens, certificates, keys.
 //!
-//! Somebody can put a FIFO, a device or a socket in the place of such a file, or the file system
-//! below it can hang. The reader must not wait for that, so the file must be regular, is opened
-//! without blocking, is bounded in size, and is read by a thread of its own with a deadline.
+//! Someone can put a FIFO, a device or a socket in the place of such a file, or its file system can
+//! hang. The reader must not wait for that. So the file must be regular, is opened without
+//! blocking, is limited in size, and is read by a separate thread with a deadline.
 
 use std::fs::Metadata;
 use std::io::{self, ErrorKind, Read as _};
@@ -17,31 +17,29 @@ use thiserror::Error;
 
 use crate::private_files::{Symlinks, explain_symlink_error};
 
-/// The largest file that is read.
+/// The size limit of a file.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The time that a file system gets to answer: a local one takes less than a millisecond.
+/// The time limit for a file system: a local one takes less than a millisecond.
 pub const FILE_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time that the disk of spill files gets to answer before a server starts without it.
+/// The time limit for the disk of the spill files, after which a server starts without it.
 pub const SPILL_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The numbers of `/dev/null`, which reads as an empty file and never blocks.
 const NULL_DEVICE: (u32, u32) = (1, 3);
 
-/// Why a file was not read.
+/// The reason why a file was not read.
 #[derive(Debug, Error)]
 pub enum BoundedReadError {
-    /// The system refused it.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// Reading it could block, or means nothing.
+    /// The file is not regular: reading it could block or is meaningless.
     #[error("it is {kind}, and only a regular file is read there; write the content to a file")]
     NotRegular {
-        /// The kind that was found, with its article.
+        /// The kind of file, with its article.
         kind: &'static str,
     },
-    /// It holds more than such a file ever does.
     #[error("it is larger than {MAX_BYTES} bytes")]
     TooLarge,
 }
@@ -53,19 +51,20 @@ impl BoundedReadError {
         matches!(self, Self::Io(error) if error.kind() == ErrorKind::NotFound)
     }
 
-    /// `true` if somebody holds a lease on the file, which ends by itself: a later try may work.
+    /// `true` if another process holds a lease on the file. Leases end by themselves, so a later
+    /// attempt may work.
     #[must_use]
     pub fn is_leased(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
-    /// The error of a file whose file system has not answered in time.
+    /// Creates the error of a file system that has not answered in time.
     #[must_use]
     pub fn timeout() -> Self {
         no_answer().into()
     }
 
-    /// `true` if a reader that waits for the file would have been held up.
+    /// `true` if the file would have blocked a reader that waits for it.
     #[must_use]
     pub fn would_block(&self) -> bool {
         match self {
@@ -78,31 +77,31 @@ impl BoundedReadError {
     }
 }
 
-/// Returns all of a text file. Blocks for ten seconds at most.
+/// Reads a whole text file. Blocks for at most ten seconds.
 ///
 /// # Errors
-/// When it cannot be read, is not a regular file, is too large, or does not come in time.
+/// When the file cannot be read, is not regular, is too large, or is not read in time.
 pub fn read_text(path: &Path, links: Symlinks) -> Result<String, BoundedReadError> {
     let path = path.to_owned();
     run_with_timeout(FILE_READ_TIMEOUT, move || read_blocking(&path, links))
         .unwrap_or_else(|no_result| Err(no_result.into()))
 }
 
-/// Runs work on files on a thread of its own, and waits for its result at most for `time`. A thread
-/// that hangs ends when its file system answers.
+/// Runs work on files on a separate thread and waits at most `time` for its result. A thread that
+/// hangs ends when its file system answers.
 ///
 /// # Errors
-/// `TimedOut` where the file system does not answer.
+/// `TimedOut` if the file system does not answer.
 pub fn run_with_timeout<T: Send + 'static>(
     time: Duration,
     work: impl FnOnce() -> T + Clone + Send + 'static,
 ) -> io::Result<T> {
     let (sender, result) = mpsc::sync_channel(1);
     let apart = work.clone();
-    // The receiver may be gone: then nobody wants the result any more.
+    // The receiver may be gone: then nobody needs the result any more.
     let run = move || drop(sender.send(apart()));
     if thread::Builder::new().name("read-file".to_owned()).spawn(run).is_err() {
-        // Without another thread the work is done here: it can be slow, but it opens no FIFO.
+        // Without another thread the work runs here: it can be slow, but it opens no FIFO.
         return Ok(work());
     }
     result.recv_timeout(time).map_err(|error| match error {
@@ -115,15 +114,15 @@ fn no_answer() -> io::Error {
     io::Error::new(ErrorKind::TimedOut, "its file system does not answer; check that mount")
 }
 
-/// Returns all of a text file. Blocks for as long as its file system does.
+/// Reads a whole text file. Blocks as long as its file system does.
 ///
 /// # Errors
-/// When it cannot be read, is not a regular file, or is too large.
+/// When the file cannot be read, is not regular, or is too large.
 pub fn read_blocking(path: &Path, links: Symlinks) -> Result<String, BoundedReadError> {
-    // Looked at before it is opened: to open a device can have an effect.
+    // Checked before the file is opened: opening a device can have an effect.
     check_kind(&links.metadata(path)?)?;
     let file = links.options().read(true).open(path).map_err(explain_symlink_error)?;
-    // And again: another file can be there by now.
+    // Checked again: another file may have replaced it.
     check_kind(&file.metadata()?)?;
     let mut text = String::new();
     file.take(MAX_BYTES + 1).read_to_string(&mut text)?;

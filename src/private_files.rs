@@ -1,9 +1,9 @@
 //! Files that belong to the server's user alone.
 //!
-//! The data directory holds tokens, the audit log and the socket. Whoever may create files in it can
-//! put a link in the place of one of them, so that the server reads or writes another file with its
-//! own rights, and can read what it holds. So the directory must be closed to others, and the files
-//! in it are opened without following links.
+//! The data directory holds tokens, the audit log and the socket. A user who may create files in it
+//! could replace one of them with a symlink, so that the server reads or writes another file with
+//! its own rights, and could read its content. So the directory must be closed to others, and the
+//! files in it are opened without following symlinks.
 
 use std::fs::{self, DirBuilder, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -15,21 +15,21 @@ use rustix::io::Errno;
 use rustix::process::{Uid, geteuid};
 use thiserror::Error;
 
-/// The rights of everybody but the owner.
+/// The permission bits of everyone but the owner.
 const OTHERS: u32 = 0o077;
 
-/// The treatment of a symbolic link that stands where a file is expected.
+/// The treatment of a symlink where a file is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Symlinks {
-    /// The file that it leads to is used: for files that an operator names.
+    /// Use the file that it points to: for files that an operator names.
     Follow,
-    /// It is an error: for files in the data directory.
+    /// Fail: for files in the data directory.
     Refuse,
 }
 
 impl Symlinks {
-    /// Options that open a file so; what it is opened for is still to be added. A FIFO that stands
-    /// in its place does not block the opening.
+    /// Returns options that open a file this way; the caller adds the access mode. A FIFO in its
+    /// place does not block the open.
     #[must_use]
     pub fn options(self) -> OpenOptions {
         let flags = match self {
@@ -41,10 +41,10 @@ impl Symlinks {
         options
     }
 
-    /// The metadata of a file.
+    /// Returns the metadata of a file.
     ///
     /// # Errors
-    /// When there is none, or a link that is not followed.
+    /// When the file does not exist, or is a symlink that must not be followed.
     pub fn metadata(self, path: &Path) -> io::Result<Metadata> {
         match self {
             Self::Follow => fs::metadata(path),
@@ -56,7 +56,8 @@ impl Symlinks {
     }
 }
 
-/// The error in words, where a link was not followed: the system speaks of too many levels.
+/// Replaces the error of a symlink that was not followed by a clear one: the system reports too
+/// many levels.
 pub fn explain_symlink_error(error: io::Error) -> io::Error {
     if Errno::from_io_error(&error) == Some(Errno::LOOP) { refused_link() } else { error }
 }
@@ -66,56 +67,30 @@ fn refused_link() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, text)
 }
 
-/// Why a directory cannot hold what only the server's user may see. Each text has the next command.
+/// The reason why a directory is not private. Each text contains the next command.
 #[derive(Debug, Error)]
 pub enum PrivateDirError {
-    /// It is not there and cannot be made, or cannot be examined.
     #[error("the data directory `{}` cannot be used; give another one with --data-dir DIR", .path.display())]
-    Unusable {
-        /// The directory.
-        path: PathBuf,
-        /// The system's own words.
-        source: io::Error,
-    },
-    /// Another user owns it, and can change everything in it.
+    Unusable { path: PathBuf, source: io::Error },
     #[error(
         "the data directory `{}` belongs to user {owner}, and this runs as user {user}; give it over with `chown {user} {}`, or use another one with --data-dir DIR",
         .path.display(), .path.display()
     )]
-    OtherOwner {
-        /// The directory.
-        path: PathBuf,
-        /// The user who owns it.
-        owner: u32,
-        /// The user who should.
-        user: u32,
-    },
-    /// Others than its owner have rights in it.
+    OtherOwner { path: PathBuf, owner: u32, user: u32 },
     #[error(
         "the data directory `{}` is open to other users (mode {mode:04o}); close it with `chmod 700 {}`, or use another one with --data-dir DIR",
         .path.display(), .path.display()
     )]
-    OpenToOthers {
-        /// The directory.
-        path: PathBuf,
-        /// Its mode.
-        mode: u32,
-    },
-    /// Another user has put a link in its place.
+    OpenToOthers { path: PathBuf, mode: u32 },
     #[error(
         "the data directory `{}` is a symbolic link that belongs to user {owner}; remove it with `rm {}`, or use another one with --data-dir DIR",
         .path.display(), .path.display()
     )]
-    ForeignLink {
-        /// The link.
-        path: PathBuf,
-        /// The user who made it.
-        owner: u32,
-    },
+    ForeignLink { path: PathBuf, owner: u32 },
 }
 
 impl PrivateDirError {
-    /// The stable word that callers may match on.
+    /// The stable error code that callers may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -127,12 +102,12 @@ impl PrivateDirError {
     }
 }
 
-/// Makes a directory for its owner alone (mode 0700), or makes sure that an existing one is that.
+/// Creates a directory for its owner alone (mode 0700), or checks that an existing one is private.
 ///
-/// A symbolic link is followed if this user or root made it; then the directory behind it counts.
+/// A symlink is followed if this user or root created it; then the directory behind it counts.
 ///
 /// # Errors
-/// When it belongs to somebody else, others have rights in it, or it cannot be used at all.
+/// When it belongs to another user, others have rights in it, or it cannot be used at all.
 pub fn ensure_private_dir(path: &Path) -> Result<(), PrivateDirError> {
     check(path, geteuid())
 }
@@ -140,7 +115,7 @@ pub fn ensure_private_dir(path: &Path) -> Result<(), PrivateDirError> {
 fn check(path: &Path, user: Uid) -> Result<(), PrivateDirError> {
     let unusable = |source| PrivateDirError::Unusable { path: path.into(), source };
     let user = user.as_raw();
-    // Of a link this makes the directory behind it.
+    // For a symlink this creates the directory behind it.
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable)?;
     let itself = fs::symlink_metadata(path).map_err(unusable)?;
     let owner = itself.uid();

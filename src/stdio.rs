@@ -11,13 +11,13 @@ use crate::lines::{StopConditions, serve_streams};
 use crate::mcp::{Handler, Network};
 use crate::telemetry::{Transport, events};
 
-/// Serves one client on standard input and output until it goes away or `shutdown` is
-/// cancelled. Calls in flight then have a moment to answer before they are cancelled: at the end
-/// of input `patience`, else less than two seconds.
+/// Serves one client on standard input and output until it goes away or `shutdown` is cancelled.
+/// Calls in flight then have a moment to answer before they are cancelled: at the end of input
+/// `input_end_grace`, else less than two seconds.
 pub async fn serve(handler: Handler, shutdown: CancellationToken, input_end_grace: Duration) {
     let _session = events::session_opened(Transport::Stdio);
     let handler = handler.watched(Network::Pipe);
-    // Whoever holds our standard input needs no token.
+    // A process that holds our standard input needs no token.
     let ends = StopConditions { shutdown, input_end_grace, is_allowed: Arc::new(|| true) };
     Box::pin(serve_streams(handler, stdio_pipes(), ends, pending())).await;
 }

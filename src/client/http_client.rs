@@ -1,4 +1,4 @@
-//! One request and its answer, or one upgrade.
+//! Sends one request and reads its response, or upgrades one connection.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -23,47 +23,44 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::target::{Authority, BearerToken, Endpoint, ServerTarget};
 
-/// What a server gets to answer, to the end of its answer.
+/// The time limit for a whole response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The largest answer that is taken.
+/// The largest accepted response.
 const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 
-/// So much of a refusal is repeated.
+/// The number of characters of a refusal that an error quotes.
 const MAX_QUOTED_CHARS: usize = 100;
 
-/// The beginning of the refusal of a job.
+/// The first bytes of the response that refuses a job.
 const CALLER_IS_JOB: &[u8] = b"caller_is_job:";
 
-/// Asks one server. A clone is as good.
+/// A client of one server. Clones are equivalent.
 #[derive(Clone)]
 pub struct ServerClient {
     target: ServerTarget,
     token: Option<BearerToken>,
     tls: Option<TlsConnector>,
-    /// Sent with each request.
+    /// Headers of every request.
     headers: HeaderMap,
 }
 
-/// A connection that has become two streams of bytes.
+/// An upgraded connection: a raw stream of bytes in both directions.
 pub type UpgradedStream = TokioIo<hyper::upgrade::Upgraded>;
 
-/// What a server answered.
+/// The response of a server.
 #[derive(Debug)]
 pub struct ServerResponse {
-    /// Its status, whatever it is.
     pub status: StatusCode,
-    /// Its headers.
     pub headers: HeaderMap,
-    /// All of its body.
     pub body: Bytes,
 }
 
 impl ServerClient {
-    /// A client of the server there, which shows this token.
+    /// Creates a client that authenticates with `token`.
     ///
     /// # Errors
-    /// When TLS is wanted and no certificate is trusted on this machine.
+    /// When the target needs TLS and this machine trusts no certificate.
     pub fn new(target: ServerTarget, token: Option<BearerToken>) -> Result<Self, ClientError> {
         let tls = match target.endpoint() {
             Endpoint::Tls(_) => Some(
@@ -75,23 +72,22 @@ impl ServerClient {
         Ok(Self { target, token, tls, headers: HeaderMap::new() })
     }
 
-    /// Sends this header with each request.
+    /// Adds a header to every request.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self
     }
 
-    /// Whom it asks.
     #[must_use]
     pub const fn target(&self) -> &ServerTarget {
         &self.target
     }
 
-    /// Sends one request and takes all of its answer; a status that tells of an error is an answer.
+    /// Sends one request and reads the whole response. An error status is a response, not an error.
     ///
     /// # Errors
-    /// When there is no answer, or none in time and size.
+    /// When there is no response, or none within the limits of time and size.
     pub async fn request(
         &self,
         method: Method,
@@ -104,11 +100,11 @@ impl ServerClient {
         self.with_timeout(async { self.read_response(self.send(request).await?).await }).await
     }
 
-    /// Turns a connection into two streams of bytes that follow `protocol`. Shutting the writing
-    /// side down leaves the other open.
+    /// Upgrades a connection to a raw stream that follows `protocol`. Shutting down the writing
+    /// side leaves the other side open.
     ///
     /// # Errors
-    /// When the server is not there, or does not speak that.
+    /// When the server cannot be reached or does not support the protocol.
     pub async fn upgrade(&self, protocol: &'static str) -> Result<UpgradedStream, ClientError> {
         let mut request = self.build_request(Method::GET, self.target.path(), Bytes::new())?;
         let headers = request.headers_mut();
@@ -185,7 +181,7 @@ impl ServerClient {
     }
 }
 
-/// The first line that says something, as plain text: whoever answered may be anybody.
+/// Returns the first non-empty line as plain text: the responder may be any program.
 fn first_line(text: &str) -> String {
     let pieces =
         text.split('<').enumerate().map(|(index, piece)| match (index, piece.split_once('>')) {
@@ -204,15 +200,13 @@ impl std::fmt::Debug for ServerClient {
     }
 }
 
-// From a target to an HTTP connection.
-
-/// What a server gets to accept a connection, its TLS included.
+/// The time limit for a connection, its TLS handshake included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A connection on which one request can be sent.
+/// The sending side of an HTTP connection.
 pub(super) type RequestSender = SendRequest<Full<Bytes>>;
 
-/// Connects, or says why not. Ends with the sender, or lives on as what it is upgraded to.
+/// Connects to the target. The connection ends with the sender, or lives on as its upgrade.
 pub(super) async fn connect(
     target: &ServerTarget,
     tls: Option<&TlsConnector>,
@@ -249,8 +243,8 @@ async fn open(
     }
 }
 
-/// Checks that our own user, or root, listens on the socket, as the kernel says. Another user who may
-/// create files beside the socket could put one in its place and would be shown the token.
+/// Checks that our own user or root listens on the socket, as the kernel reports it. Another user
+/// who may create files next to the socket could put one in its place and would receive the token.
 fn check_listener(target: &ServerTarget, stream: &UnixStream) -> Result<(), ClientError> {
     let uid = stream.peer_cred().map_err(|source| not_connected(target, source))?.uid();
     if uid == geteuid().as_raw() || uid == Uid::ROOT.as_raw() {
@@ -261,7 +255,7 @@ fn check_listener(target: &ServerTarget, stream: &UnixStream) -> Result<(), Clie
 
 async fn dial(authority: &Authority) -> io::Result<TcpStream> {
     let stream = TcpStream::connect((authority.host.as_str(), authority.port)).await?;
-    // Small messages must not wait for each other.
+    // Without this, small messages would delay each other.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
@@ -275,7 +269,7 @@ where
         target: target.to_string(),
         source: error.into(),
     })?;
-    // Its trouble is told to whoever waits for an answer.
+    // Errors of the connection reach the caller that waits for a response.
     tokio::spawn(connection.with_upgrades());
     Ok(sender)
 }
@@ -304,10 +298,9 @@ const OTHER_USER: &str = "it belongs to another user; ask as that user, or name 
                           with --connect /PATH.sock or --data-dir DIR";
 const NO_ADDRESS: &str = "this machine allows no connection to that address; check it";
 
-// TLS towards a server, trusted as this machine trusts.
-
-/// Trusts what the system trusts, or what `SSL_CERT_FILE` names: a server of this kind is mostly
-/// behind a company's own certificate, which no list that is compiled in would have.
+/// Creates a TLS connector that trusts the certificates of the system, or those that
+/// `SSL_CERT_FILE` names: such servers mostly use a company's own certificate, which no compiled-in
+/// list contains.
 pub(super) fn tls_connector() -> io::Result<TlsConnector> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -326,100 +319,48 @@ pub(super) fn tls_connector() -> io::Result<TlsConnector> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-// Reasons why a request failed.
-
-/// Reasons why a request failed. Each text says what was tried and what to do next.
+/// The reason why a request failed. Each text says what was tried and what to do next.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// Nobody listens there.
     #[error("no server answers at {target}; start one with {start}, or add --ensure-server")]
-    Nobody {
-        /// The place that was looked at.
-        target: String,
-        /// The command that starts one there.
-        start: String,
-        /// The system's own words.
-        source: io::Error,
-    },
-    /// Something is there, but it cannot be reached.
+    Nobody { target: String, start: String, source: io::Error },
     #[error("cannot connect to {target}; check the address, the network and who owns it")]
-    Connect {
-        /// The place that was looked at.
-        target: String,
-        /// The system's own words.
-        source: io::Error,
-    },
-    /// Nobody can ever be reached there.
+    Connect { target: String, source: io::Error },
+    /// A target that can never be reached.
     #[error("cannot connect to {target}; {advice}")]
-    Unusable {
-        /// The place that was looked at.
-        target: String,
-        /// What to do about it.
-        advice: &'static str,
-        /// The system's own words.
-        source: io::Error,
-    },
-    /// It took too long.
+    Unusable { target: String, advice: &'static str, source: io::Error },
     #[error(
         "{target} did not answer within {} s; it may be overloaded or another program",
         .after.as_secs()
     )]
-    TimedOut {
-        /// The server that was asked.
-        target: String,
-        /// How long it was waited for.
-        after: Duration,
-    },
-    /// There is no certificate to trust, or none that fits.
+    TimedOut { target: String, after: Duration },
     #[error(
         "cannot use TLS with {target}; check its certificate and the trusted ones (SSL_CERT_FILE)"
     )]
-    Tls {
-        /// The server that was asked.
-        target: String,
-        /// What is wrong with it.
-        source: io::Error,
-    },
-    /// The connection broke off, or what came is no HTTP.
+    Tls { target: String, source: io::Error },
+    /// The connection broke, or the response is not HTTP.
     #[error("the exchange with {target} broke off; check that a Shellyard server is there")]
-    Broken {
-        /// The server that was asked.
-        target: String,
-        /// Where it broke.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// A process of another user listens on the socket.
+    Broken { target: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error(
         "{target} is listened on by user {uid}, not by you or root, so nothing was sent to it; name a socket of yours with --connect /PATH.sock or --data-dir DIR"
     )]
-    OtherUser {
-        /// The place that was looked at.
-        target: String,
-        /// The user who listens there.
-        uid: u32,
-    },
-    /// The server takes no calls from its own jobs, and we are one.
+    OtherUser { target: String, uid: u32 },
+    /// The server refuses calls of its own jobs, and this process is one.
     #[error(
         "{target} takes no calls from its own jobs; run the command in the job itself, or set http.allow_jobs = true for that server"
     )]
-    CallerIsJob {
-        /// The server that was asked.
-        target: String,
-    },
-    /// It answered, and not with what was asked for.
+    CallerIsJob { target: String },
     #[error("{target} refused: {status}{}{text}; {}", if .text.is_empty() { "" } else { ", " }, advice(*.status))]
     Refused {
-        /// The server that was asked.
         target: String,
-        /// Its status.
         status: StatusCode,
-        /// Its own words, the first of them.
+        /// The first line of the response body.
         text: String,
     },
 }
 
 impl ClientError {
-    /// The stable word that callers may match on.
+    /// The stable error code that callers may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -435,7 +376,7 @@ impl ClientError {
         }
     }
 
-    /// Whether it may go better soon without anybody's doing: a restart looks like this.
+    /// `true` if a later attempt may succeed without intervention: a restart looks like this.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -452,7 +393,7 @@ impl ClientError {
     }
 }
 
-/// What to do about a refusal.
+/// Returns the advice for a refusal.
 fn advice(status: StatusCode) -> &'static str {
     match status.as_u16() {
         401 => "give a token that it knows: --token FILE, or SHELLYARD_TOKEN",
@@ -465,7 +406,6 @@ fn advice(status: StatusCode) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    //! The client against a socket that answers by the letter.
 
     use std::path::PathBuf;
 
@@ -475,7 +415,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers one connection with these bytes, and gives what was asked.
+    /// Answers one connection with these bytes; the task returns the request and the stream.
     fn server(
         response: &'static str,
     ) -> (tempfile::TempDir, ServerClient, JoinHandle<(String, UnixStream)>) {
@@ -560,7 +500,7 @@ mod tests {
         let missing = dir.path().join("none");
         let stale = dir.path().join("stale");
         let left = UnixListener::bind(&stale).unwrap();
-        // A child of another test that is being born may hold a copy.
+        // A child process that another test is starting may hold a copy of the socket.
         rustix::net::shutdown(&left, rustix::net::Shutdown::Both).unwrap();
         drop(left);
         for path in [missing, stale] {

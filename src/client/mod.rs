@@ -1,7 +1,7 @@
-//! A small HTTP/1.1 client for our own server: over TCP, over TLS, and over a unix socket.
+//! A small HTTP/1.1 client for our own server, over TCP, TLS or a unix socket.
 //!
-//! One connection per request: whoever asks is a command line or a proxy that keeps its one
-//! connection for as long as it lives. Every wait and every answer has a bound.
+//! It opens one connection per request: its users are the command line, and a proxy that keeps its
+//! one connection for its whole life. Every wait and every response is limited.
 
 mod http_client;
 mod target;

@@ -1,4 +1,4 @@
-//! Where a server is: a URL, or a unix socket.
+//! The location of a server: a URL or a unix socket.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -8,37 +8,35 @@ use hyper::Uri;
 use hyper::header::{HeaderValue, InvalidHeaderValue};
 use thiserror::Error;
 
-/// What a server calls its socket, in its data directory.
+/// The default name of the socket in the data directory.
 pub const DEFAULT_SOCKET_NAME: &str = "shellyard.sock";
 
-/// A server, and where its MCP endpoint is.
+/// The endpoint of a server and the path of its MCP endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerTarget {
     endpoint: Endpoint,
     path: String,
 }
 
-/// How a server is reached.
+/// The transport and the address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// In plain text, over TCP.
+    /// Plain HTTP over TCP.
     Tcp(Authority),
-    /// Over TLS.
     Tls(Authority),
-    /// Through a unix socket of this machine.
+    /// A unix socket on this machine.
     Socket(PathBuf),
 }
 
-/// A host and a port of it.
+/// A host and a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authority {
     /// A name or an address, without brackets.
     pub host: String,
-    /// The port.
     pub port: u16,
 }
 
-/// Why a text names no server.
+/// The reason why a text does not name a server.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error(
     "`{given}` is no server: {why}; give http://HOST:PORT/PATH, https://…, or the path of a socket"
@@ -49,11 +47,11 @@ pub struct TargetError {
 }
 
 impl ServerTarget {
-    /// Reads `http://host:port/path`, `https://…`, `unix:PATH` or a path. The MCP endpoint is at
-    /// `usual_path` where the text does not say.
+    /// Parses `http://host:port/path`, `https://…`, `unix:PATH` or a path. The MCP endpoint is at
+    /// `default_path` unless the text names a path.
     ///
     /// # Errors
-    /// When the text is none of these, or holds a password: command lines are seen by others.
+    /// When the text is none of these, or contains a password: other users can see command lines.
     pub fn parse(text: &str, default_path: &str) -> Result<Self, TargetError> {
         let bad = |why| TargetError { given: redact_user_info(text), why };
         let socket = |path: &str| match path {
@@ -73,7 +71,7 @@ impl ServerTarget {
         }
     }
 
-    /// The server behind this socket.
+    /// Creates the target of a server on this socket.
     #[must_use]
     pub fn socket(socket: PathBuf, path: &str) -> Self {
         Self { endpoint: Endpoint::Socket(socket), path: path.to_owned() }
@@ -103,7 +101,7 @@ impl ServerTarget {
         Ok(Self { endpoint, path: path.to_owned() })
     }
 
-    /// The same without a slash at the end of its path: no MCP endpoint has one.
+    /// Removes a slash at the end of the path: no MCP endpoint has one.
     #[must_use]
     pub fn without_final_slash(mut self) -> Self {
         if self.path.len() > 1 && self.path.ends_with('/') {
@@ -112,13 +110,12 @@ impl ServerTarget {
         self
     }
 
-    /// How it is reached.
     #[must_use]
     pub const fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Where its MCP endpoint is.
+    /// The path of the MCP endpoint.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -139,7 +136,7 @@ impl ServerTarget {
         }
     }
 
-    /// What the `Host` header says. A socket has no host; the name of this machine stands for it.
+    /// The value of the `Host` header; `localhost` for a socket, which has no host.
     pub(super) fn host(&self) -> String {
         match &self.endpoint {
             Endpoint::Tcp(authority) | Endpoint::Tls(authority) => authority.to_string(),
@@ -149,7 +146,7 @@ impl ServerTarget {
 }
 
 impl Authority {
-    /// The address on this machine's loopback, where it is one.
+    /// The loopback address, if the host is this machine.
     #[must_use]
     pub fn loopback(&self) -> Option<SocketAddr> {
         let host = if self.host == "localhost" { "127.0.0.1" } else { &self.host };
@@ -175,8 +172,8 @@ impl fmt::Display for ServerTarget {
     }
 }
 
-/// Whether this is a URL without its beginning, as `host:port` or `http:/x`. A socket's name has a
-/// slash, or ends as they do.
+/// `true` if the text looks like a URL without its beginning, such as `host:port` or `http:/x`. The
+/// name of a socket contains a slash or ends with `.sock`.
 fn looks_like_a_url(text: &str) -> bool {
     let start = text.split('/').next().unwrap_or_default();
     let (host, port) = start.rsplit_once(':').unwrap_or_default();
@@ -185,7 +182,7 @@ fn looks_like_a_url(text: &str) -> bool {
     has_port || !is_name
 }
 
-/// A URL as it may be shown: errors end up in logs.
+/// Removes user and password from a URL: errors end up in logs.
 fn redact_user_info(text: &str) -> String {
     match (text.split_once("://"), text.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
@@ -193,17 +190,15 @@ fn redact_user_info(text: &str) -> String {
     }
 }
 
-// The secret that lets a client in.
-
-/// A bearer token, ready to be sent. Never shown.
+/// A bearer token, ready to be sent. Its text never appears in debug output.
 #[derive(Clone)]
 pub struct BearerToken(HeaderValue);
 
 impl BearerToken {
-    /// The token with this text.
+    /// Creates a token from its text.
     ///
     /// # Errors
-    /// When it cannot be sent: a control character is in it.
+    /// When it contains a control character and so cannot be sent.
     pub fn new(text: &str) -> Result<Self, InvalidHeaderValue> {
         let mut value = HeaderValue::try_from(format!("Bearer {text}"))?;
         value.set_sensitive(true);

@@ -1,15 +1,16 @@
-//! HTTP: carries requests to the MCP handler, the API and the probes, and keeps strangers out.
+//! The HTTP server: passes requests to the MCP handler, the API and the probes, after the guard has
+//! checked them.
 //!
 //! ```text
-//! Server (listeners, seats, shutdown) → guard (host, origin, auth, body) → /mcp → mcp::Handler
+//! Server (listeners, permits, shutdown) → guard (host, origin, auth, body) → /mcp → mcp::Handler
 //!                                                                        → /mcp, upgraded → lines
 //!                                                                        → /api/v1 → service::JobOutput
 //!                                                                        → /healthz /readyz /metrics
 //! ```
 //!
-//! **Invariant:** no route is reached without passing the guard.
-//! **Invariant:** connections, headers, bodies, sessions, the time that a client may take to send
-//! or to read, and the time that a shutdown takes are bounded, each by a setting.
+//! **Invariant:** no request reaches a route without passing the guard.
+//! **Invariant:** settings limit connections, headers, bodies, sessions, the time that a client may
+//! take to send or to read, and the time of a shutdown.
 
 mod api;
 pub mod auth;

@@ -1,4 +1,4 @@
-//! The requests of one client that are still in work.
+//! The requests of one client that are in flight.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,29 +9,29 @@ use rmcp::model::{
     ServerJsonRpcMessage,
 };
 
-/// The requests of one client that are still in work. A clone is of the same client.
+/// The requests of one client that are in flight. Clones share their state.
 ///
-/// rmcp routes replies by the id of their request. A second request with an id that is in use would
-/// take the reply of the first, and one of the two would wait for ever: it is refused here. The
-/// same knowledge keeps a session alive whose client has hung up while its call goes on.
+/// rmcp routes replies by the id of their request. A second request with an id in use would take
+/// the reply of the first, and one of the two would wait forever, so it is refused here. The same
+/// knowledge keeps a session alive whose client has hung up while its call continues.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InFlightRequests(Arc<Mutex<RequestLedger>>);
 
 #[derive(Debug, Default)]
 struct RequestLedger {
     ids: HashSet<RequestId>,
-    /// Replies that are being written. Their ids are free: a client that has read its reply may
-    /// use the id again before we know that it was read.
+    /// The number of replies that are being written. Their ids are free: a client that has read its
+    /// reply may reuse the id before the server knows that it was read.
     replies: usize,
-    /// When the last request was answered.
+    /// The time of the last reply.
     answered: Option<Instant>,
 }
 
 impl InFlightRequests {
-    /// Notes a message of the client.
+    /// Records a message of the client.
     ///
     /// # Errors
-    /// When it is a request whose id is still in use, or `most` are in work.
+    /// When it is a request whose id is in use, or `most` requests are in flight.
     pub(crate) fn admit(
         &self,
         message: &ClientJsonRpcMessage,
@@ -63,8 +63,8 @@ impl InFlightRequests {
         }
     }
 
-    /// Notes a message of the server before it is sent: whoever has read a reply may use its id
-    /// again. A reply counts as in work until the returned value is dropped.
+    /// Records a message of the server before it is sent: a client that has read a reply may reuse
+    /// its id. A reply counts as in flight until the returned value is dropped.
     pub(crate) fn begin_reply(&self, message: &ServerJsonRpcMessage) -> Option<ReplyInFlight> {
         let id = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),
@@ -79,12 +79,12 @@ impl InFlightRequests {
         Some(ReplyInFlight(self.clone()))
     }
 
-    /// `true` if no request is in work, nor was since then.
+    /// `true` if no request is in flight, and none has been since `then`.
     pub(crate) fn is_idle_since(&self, then: Instant) -> bool {
         self.with(|now| now.ids.is_empty() && now.answered.is_none_or(|last| last <= then))
     }
 
-    /// `true` if no request is in work.
+    /// `true` if no request is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.with(|now| now.ids.is_empty())
     }

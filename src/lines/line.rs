@@ -1,4 +1,4 @@
-//! One line of input, and the message that it is.
+//! Reads one line of input and decodes the message in it.
 
 use std::{fmt, io};
 
@@ -11,20 +11,19 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// The longest message that is taken.
+/// The length limit of a message.
 pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// A line, without its end.
+/// A line without its newline.
 #[derive(Debug)]
 pub enum InputLine {
-    /// All of it.
     Whole(Vec<u8>),
-    /// What is kept of one that is too long to be taken.
+    /// The two ends of a line that exceeds the limit.
     TooLong(OversizeLine),
 }
 
 impl InputLine {
-    /// What the line is.
+    /// Decodes the line.
     #[must_use]
     pub fn decode(&self) -> DecodedLine {
         match self {
@@ -37,7 +36,7 @@ impl InputLine {
         matches!(self, Self::Whole(line) if line.is_empty())
     }
 
-    /// The line with its next part. Of one that is too long only the ends are kept.
+    /// Appends the next part. Of an oversize line only the ends are kept.
     fn with(self, part: &[u8]) -> Self {
         match self {
             Self::Whole(mut line) if line.len() + part.len() <= MAX_LINE_BYTES => {
@@ -53,7 +52,7 @@ impl InputLine {
     }
 }
 
-/// Reads the next line; the last one may have no end. `None` at the end of input.
+/// Reads the next line; the last one may lack a newline. `None` at the end of input.
 ///
 /// # Errors
 /// When the input breaks off.
@@ -77,18 +76,17 @@ pub async fn read_line<R: AsyncRead + Unpin>(
     }
 }
 
-/// What a line turned out to be.
+/// The content of a line.
 #[derive(Debug)]
 pub enum DecodedLine {
-    /// A message.
     Message(Box<ClientJsonRpcMessage>),
-    /// Nothing that wants an answer.
+    /// Nothing that expects an answer.
     Nothing,
-    /// No message; the id is there where one could be made out.
+    /// Not a message; the id is set if one could be found.
     Faulty(ErrorData, Option<RequestId>),
 }
 
-/// What a line says, without what some clients put around it.
+/// Removes a byte order mark and white space, which some clients put around a line.
 #[must_use]
 pub fn trim_line(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii()
@@ -96,14 +94,15 @@ pub fn trim_line(line: &[u8]) -> &[u8] {
 
 fn decode(line: &[u8]) -> DecodedLine {
     let line = trim_line(line);
-    // A session that is pasted by hand has comments between its messages; no message begins so.
+    // A session that is pasted by hand has comments between its messages; no message starts with
+    // `#`.
     if line.is_empty() || line.starts_with(b"#") {
         return DecodedLine::Nothing;
     }
     decode_message(line)
 }
 
-/// What one message turns out to be, of which nothing is left out.
+/// Decodes a text that must be one message: unlike a line, it may not be a comment.
 #[must_use]
 pub fn decode_message(text: &[u8]) -> DecodedLine {
     if let Some(call) = tool_call(text) {
@@ -115,13 +114,13 @@ pub fn decode_message(text: &[u8]) -> DecodedLine {
     match serde_json::from_slice::<Value>(text) {
         Err(error) => {
             let why = format!("this is not JSON that can be read: {error}");
-            // What is nested too deeply is JSON all the same, and its sender waits for an answer.
+            // JSON that is nested too deeply is still JSON, and its sender waits for an answer.
             DecodedLine::Faulty(
                 ErrorData::new(ErrorCode::PARSE_ERROR, why, None),
                 id_near_ends(text),
             )
         }
-        // A notification gets no answer, not even a bad one.
+        // A notification gets no answer, not even an error.
         Ok(value) if value.get("method").is_some() && value.get("id").is_none() => {
             DecodedLine::Nothing
         }
@@ -132,11 +131,11 @@ pub fn decode_message(text: &[u8]) -> DecodedLine {
     }
 }
 
-/// A call of a tool, which most messages are. To find that out among all that a message can be takes
-/// as long as the rest of what is done with it.
+/// Decodes a tool call, which most messages are. Finding that out among all message types takes as
+/// long as the rest of the work on a message.
 fn tool_call(text: &[u8]) -> Option<ClientJsonRpcMessage> {
     memmem::find(text, br#""tools/call""#)?;
-    // What is a reply as well is neither, and for the general way to refuse.
+    // A message that is also a reply is neither; the general path refuses it.
     if [&br#""result""#[..], br#""error""#].iter().any(|it| memmem::find(text, it).is_some()) {
         return None;
     }
@@ -146,13 +145,13 @@ fn tool_call(text: &[u8]) -> Option<ClientJsonRpcMessage> {
     Some(JsonRpcMessage::Request(JsonRpcRequest { jsonrpc, id, request }))
 }
 
-/// The id of a message, where it stands near one of its ends. Costs little, whatever its length.
+/// The id of a message if it is near one of its ends. Costs little, whatever the length.
 #[must_use]
 pub fn id_near_ends(message: &[u8]) -> Option<RequestId> {
     message.trim_ascii_start().starts_with(b"{").then(|| OversizeLine::new(message).id()).flatten()
 }
 
-/// What is wrong with JSON that is no message.
+/// Describes why JSON is not a message.
 fn describe_fault(value: &Value, id: Option<&RequestId>) -> ErrorData {
     let is_request = value["jsonrpc"] == "2.0" && value["method"].is_string() && id.is_some();
     let has_odd_params = value.get("params").is_some_and(|params| !params.is_object());
@@ -166,7 +165,7 @@ fn describe_fault(value: &Value, id: Option<&RequestId>) -> ErrorData {
     }
 }
 
-/// Some clients call `notifications/initialized` by its last part.
+/// Expands `initialized` to `notifications/initialized`: some clients send the short form.
 fn expand_method(mut message: ClientJsonRpcMessage) -> ClientJsonRpcMessage {
     if let JsonRpcMessage::Notification(notification) = &mut message
         && let ClientNotification::CustomNotification(custom) = &notification.notification
@@ -184,15 +183,15 @@ fn too_long() -> ErrorData {
     ErrorData::invalid_request(text, None)
 }
 
-// The id of a message that is too long to be taken, so that its sender can be answered.
+// Finds the id of an oversize message, so that its sender can be answered.
 
-/// So much of each end of the line is kept to look for its id.
+/// The number of bytes of each end that are kept to look for the id.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// So many places in the last part are tried, so that no line costs much.
+/// The number of candidates in the tail that are tried, so that no line costs much.
 const MAX_TRIED: usize = 64;
 
-/// The two ends of a line that is too long.
+/// The two ends of an oversize line.
 #[derive(Debug)]
 pub struct OversizeLine {
     head: Vec<u8>,
@@ -200,13 +199,13 @@ pub struct OversizeLine {
 }
 
 impl OversizeLine {
-    /// Begins with all that was read of the line so far.
+    /// Starts with everything that was read of the line so far.
     pub(super) fn new(line: &[u8]) -> Self {
         let head = line[..line.len().min(KEPT_BYTES)].to_vec();
         Self { head, tail: last_bytes(line).to_vec() }
     }
 
-    /// Takes the next part of the line. Keeps no more than twice of what it needs.
+    /// Appends the next part of the line. Keeps at most twice what is needed.
     pub(super) fn push(&mut self, part: &[u8]) {
         self.tail.extend_from_slice(last_bytes(part));
         if self.tail.len() > 2 * KEPT_BYTES {
@@ -214,7 +213,7 @@ impl OversizeLine {
         }
     }
 
-    /// The id of the message, where it stands near one of its ends.
+    /// The id of the message if it is near one of its ends.
     #[must_use]
     pub fn id(&self) -> Option<RequestId> {
         id_in_head(&self.head).or_else(|| id_in_tail(&self.tail))
@@ -225,10 +224,10 @@ fn last_bytes(bytes: &[u8]) -> &[u8] {
     &bytes[bytes.len().saturating_sub(KEPT_BYTES)..]
 }
 
-/// The top-level `id` of an object of which only the beginning is there.
+/// The top-level `id` of an object of which only the beginning is available.
 fn id_in_head(head: &[u8]) -> Option<RequestId> {
     let mut found = None;
-    // The object breaks off sooner or later: what counts is what was found before.
+    // The object breaks off sooner or later: only what was found before counts.
     FindId(&mut found).deserialize(&mut serde_json::Deserializer::from_slice(head)).ok();
     found
 }
@@ -257,7 +256,7 @@ impl<'de> Visitor<'de> for FindId<'_> {
                 continue;
             }
             let id = map.next_value()?;
-            // A number at the very end may have been cut in two: something must follow it.
+            // A number at the very end may be cut in two: something must follow it.
             map.next_key::<IgnoredAny>()?;
             *self.0 = Some(id);
             return Ok(());
@@ -266,7 +265,7 @@ impl<'de> Visitor<'de> for FindId<'_> {
     }
 }
 
-/// The top-level `id` of an object of which only the end is there: from it on, the rest must
+/// The top-level `id` of an object of which only the end is available: the text from the id on must
 /// be the rest of one object.
 fn id_in_tail(tail: &[u8]) -> Option<RequestId> {
     let places = memmem::rfind_iter(tail, b"\"id\"").take(MAX_TRIED);

@@ -1,18 +1,18 @@
-//! MCP as JSON lines over any pair of streams: standard input and output, or a connection that was
-//! upgraded to them.
+//! MCP as JSON lines over any pair of streams: standard input and output, or an upgraded
+//! connection.
 //!
-//! rmcp's own line transport ends the server on an early notification, answers nothing to
-//! a line that is no JSON, and lets two calls with one id wait for ever. So the lines are
-//! read here: a reader task hands on whole messages, and answers itself what is none.
+//! rmcp's own line transport ends the server on an early notification, does not answer a line that
+//! is not JSON, and lets two calls with one id wait forever. So this module reads the lines: a reader
+//! task forwards whole messages and answers everything else itself.
 //!
 //! ```text
 //! input → reader task → messages (bounded) → rmcp → Handler → replies → output
 //!              └──────── error replies ───────────────────────────↗
 //! ```
 //!
-//! **Invariant:** no line, however long or broken, ends the server or grows its memory
-//! beyond what one message may have. A reply counts as in flight until it is written, so that a
-//! client that reads none of them cannot make us hold many.
+//! **Invariant:** no line, however long or broken, ends the server or uses more memory than one
+//! message may have. A reply counts as in flight until it is written, so that a client that does not
+//! read cannot make the server hold many replies.
 
 mod in_flight;
 mod line;

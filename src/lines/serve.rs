@@ -1,4 +1,4 @@
-//! Serves one client: its messages to rmcp, and the replies back.
+//! Serves one client: passes its messages to rmcp, and the replies back.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,39 +22,40 @@ use super::in_flight::{InFlightRequests, request_id};
 use super::line::{DecodedLine, read_line};
 use crate::mcp::Turn;
 
-/// How a connection is asked to become lines, in `Upgrade`.
+/// The protocol name in `Upgrade` that turns a connection into JSON lines.
 pub const UPGRADE_PROTOCOL: &str = "shellyard-stdio";
 
-/// Where the client's jobs run that name no directory: its path, in base64.
+/// The header with the default working directory of the client's jobs, in base64.
 pub const DIRECTORY_HEADER: &str = "shellyard-directory";
 
-/// What a client hears, where it asked for it by [`UPGRADE_PROTOCOL`], once no further work is taken.
+/// The notification to a client that connected with [`UPGRADE_PROTOCOL`] when the server takes no
+/// further work.
 pub const CLOSING_METHOD: &str = "notifications/shellyard/closing";
 
-/// Messages that are read ahead of rmcp.
+/// The number of messages that are read ahead of rmcp.
 const READ_AHEAD: usize = 16;
 
-/// Requests that may be in work at a time, until their replies are written: those are held in
-/// memory, and a client may be slow to take them.
+/// The limit for requests in flight, until their replies are written: replies are held in memory,
+/// and a client may be slow to read them.
 pub const MAX_IN_FLIGHT: usize = 512;
 
-/// Bytes of replies that may wait to be written before no further request is taken: a client that
-/// does not read is not served into memory.
+/// The limit for unwritten reply bytes above which no further request is taken: replies for a
+/// client that does not read must not fill the memory.
 const MAX_UNWRITTEN: usize = 4 * 1024 * 1024;
 
-/// What calls in flight get to finish after the end of input, and then to obey their
+/// The time that calls in flight get to finish after the end of input, and then to react to their
 /// cancellation. Together this is well below the two seconds that clients wait.
 const CALL_GRACE: Duration = Duration::from_millis(1000);
 const CANCEL_GRACE: Duration = Duration::from_millis(300);
 
-/// What calls in flight get at the end of input, where the client is not known to be more patient:
-/// well below the two seconds after which clients send a signal.
+/// The default time for calls in flight at the end of input, for clients that are not known to wait
+/// longer: well below the two seconds after which clients send a signal.
 pub const INPUT_END_GRACE: Duration = CALL_GRACE;
 
-/// Serves one client on these two streams until it goes away, may no longer be served, or the
-/// shutdown is cancelled. Calls in flight then have a moment to answer before they are cancelled: at
-/// the end of input the patience, else less than two seconds. When `closing` is over it hears that
-/// no further work is taken.
+/// Serves one client on these two streams until it goes away, loses its right to be served, or the
+/// shutdown is cancelled. Calls in flight then have a moment to answer before they are cancelled:
+/// at the end of input `input_end_grace`, else less than two seconds. When `closing` completes, the
+/// client is notified that no further work is taken.
 pub async fn serve_streams<H, R, W>(
     handler: H,
     (input, output): (R, W),
@@ -70,7 +71,7 @@ pub async fn serve_streams<H, R, W>(
     let StopConditions { shutdown, input_end_grace, is_allowed } = ends;
     let client = LineClient::new(output, gone.clone(), is_allowed);
     let (messages, received) = mpsc::channel(READ_AHEAD);
-    // They end with this function, on every way out of it.
+    // The tasks end with this function, on every return path.
     let mut tasks = JoinSet::new();
     tasks.spawn(read_lines(BufReader::new(input), client.clone(), messages));
     let told = client.clone();
@@ -99,8 +100,8 @@ pub async fn serve_streams<H, R, W>(
     timeout(CANCEL_GRACE, &mut session).await.ok();
 }
 
-/// Talks to the client until its messages end. Whatever it says before a proper opening is
-/// answered or ignored, and the opening is waited for again.
+/// Runs the MCP session until the messages end. Anything before a valid handshake is answered or
+/// ignored, and the handshake is awaited again.
 async fn run_session<H, W>(handler: H, lines: LineTransport<W>, calls: CancellationToken)
 where
     H: ServerHandler + Clone,
@@ -127,17 +128,16 @@ where
     }
 }
 
-/// The client's end of the line: its output, and what it still waits for.
+/// The client side: its output, and the requests that it waits for.
 struct LineClient<W> {
     output: Arc<AsyncMutex<W>>,
     in_flight: InFlightRequests,
-    /// Bytes of messages that wait to be written.
     unwritten: watch::Sender<usize>,
     gone: CancellationToken,
     is_allowed: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
-// Not derived: that would ask for a writer that can be cloned.
+// Not derived: that would require `W: Clone`.
 impl<W> Clone for LineClient<W> {
     fn clone(&self) -> Self {
         Self {
@@ -161,8 +161,8 @@ impl<W: AsyncWrite + Unpin> LineClient<W> {
         Self { output, in_flight: InFlightRequests::default(), unwritten, gone, is_allowed }
     }
 
-    /// Answers the request with this id, if it is one, to a client that may no longer be served, who
-    /// counts as gone from then on.
+    /// Refuses the request with this id, if there is one, of a client that may no longer be served.
+    /// The client counts as gone from then on.
     async fn turn_away(&self, id: Option<RequestId>) {
         if id.is_some() {
             let text = "refused, nothing was done: the token of this connection was revoked or has \
@@ -176,19 +176,19 @@ impl<W: AsyncWrite + Unpin> LineClient<W> {
     /// Writes one message as one line.
     async fn write(&self, message: ServerJsonRpcMessage) -> io::Result<()> {
         let line = encode(&message)?;
-        // It may be large, and the line may have to wait.
+        // The message may be large, and the line may have to wait.
         drop(message);
         self.write_line(line).await
     }
 
-    /// Says that no further work is taken.
+    /// Notifies the client that the server takes no further work.
     async fn announce_closing(&self) {
         let line = json!({"jsonrpc": "2.0", "method": CLOSING_METHOD}).to_string();
-        // A client that is gone needs no news.
+        // A client that is gone needs no notification.
         self.write_line(line.into_bytes()).await.ok();
     }
 
-    /// Ends the line and writes it; it counts as unwritten until then.
+    /// Appends a newline and writes the line; it counts as unwritten until then.
     async fn write_line(&self, mut line: Vec<u8>) -> io::Result<()> {
         line.push(b'\n');
         self.unwritten.send_modify(|bytes| *bytes += line.len());
@@ -197,7 +197,7 @@ impl<W: AsyncWrite + Unpin> LineClient<W> {
         written
     }
 
-    /// A client that takes nothing is gone.
+    /// Writes a line. A client that it cannot be written to is gone.
     async fn write_all(&self, line: &[u8]) -> io::Result<()> {
         let mut output = self.output.lock().await;
         let written = async {
@@ -207,18 +207,18 @@ impl<W: AsyncWrite + Unpin> LineClient<W> {
         written.await.inspect_err(|_| self.gone.cancel())
     }
 
-    /// Comes back once the client has read enough of what was sent to it.
+    /// Waits until the client has read enough of its replies.
     async fn wait_for_reader(&self) {
-        // We hold the sender: this does not fail.
+        // `self` holds the sender, so this does not fail.
         self.unwritten.subscribe().wait_for(|bytes| *bytes <= MAX_UNWRITTEN).await.ok();
     }
 
-    /// Says why a line was not taken; false when nobody is there to hear it.
+    /// Answers with an error. Returns `false` if the client is gone.
     async fn refuse(&self, error: ErrorData, id: Option<RequestId>) -> bool {
         self.write(ServerJsonRpcMessage::error(error, id)).await.is_ok()
     }
 
-    /// Writes what rmcp sends. A reply counts as in flight until it is written.
+    /// Writes a message of rmcp. A reply counts as in flight until it is written.
     async fn send(&self, message: ServerJsonRpcMessage) -> io::Result<()> {
         if !(self.is_allowed)() {
             self.gone.cancel();
@@ -229,7 +229,7 @@ impl<W: AsyncWrite + Unpin> LineClient<W> {
     }
 }
 
-/// A message as JSON. rmcp leaves the id of an error out where there is none; JSON-RPC wants null.
+/// Encodes a message as JSON. rmcp omits the missing id of an error; JSON-RPC requires null.
 fn encode(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
     match message {
         JsonRpcMessage::Error(error) if error.id.is_none() => {
@@ -242,12 +242,12 @@ fn encode(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
     }
 }
 
-/// What rmcp talks to. A clone goes on where the other left off.
+/// The transport that rmcp uses. A clone continues where the other left off.
 struct LineTransport<W> {
     client: LineClient<W>,
     received: Arc<AsyncMutex<mpsc::Receiver<ClientJsonRpcMessage>>>,
-    /// Cancelled once the last call has started: the next one waits for that, so that calls
-    /// start in the order in which they came.
+    /// Cancelled once the last call has started. The next call waits for that, so that calls start
+    /// in the order in which they arrived.
     turn: Option<CancellationToken>,
 }
 
@@ -273,14 +273,14 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for LineTrans
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        // Dropped at any of its awaits, this loses nothing.
+        // Cancel-safe at each await.
         if let Some(turn) = &self.turn {
             turn.cancelled().await;
             self.turn = None;
         }
         self.client.wait_for_reader().await;
         let mut message = self.received.lock().await.recv().await?;
-        // Here and not where lines are read: messages wait in between.
+        // Checked here and not where lines are read: messages wait in between.
         if !(self.client.is_allowed)() {
             self.client.turn_away(request_id(&message)).await;
             return None;
@@ -300,7 +300,8 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for LineTrans
     }
 }
 
-/// Reads lines to the end of input, hands on the messages, and answers what is none.
+/// Reads lines until the end of input, forwards the messages, and answers lines that are not
+/// messages.
 async fn read_lines<R, W>(
     mut input: BufReader<R>,
     client: LineClient<W>,
@@ -327,17 +328,15 @@ async fn read_lines<R, W>(
     }
 }
 
-// The reasons for which the service of a client ends.
-
-/// The reasons, beside the client itself, for which its service ends.
+/// The conditions, besides the client itself, that end its service.
 #[derive(Clone)]
 pub struct StopConditions {
-    /// Cancelled when the server ends, or wants this client to.
+    /// Cancelled when the server ends, or ends the service of this client.
     pub shutdown: CancellationToken,
     /// The time for calls in flight at the end of input.
     pub input_end_grace: Duration,
-    /// Returns `false` once the client has lost its right to be served. Asked before each message
-    /// that is acted on, and before each that is sent, so it must be cheap.
+    /// Returns `false` once the client has lost its right to be served. Called before each message
+    /// is handled and before each is sent, so it must be cheap.
     pub is_allowed: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -361,10 +360,10 @@ mod tests {
     use super::super::line::MAX_LINE_BYTES;
     use super::*;
 
-    /// Generous: only a server that hangs takes this long.
+    /// A generous limit: only a server that hangs takes this long.
     const SOON: Duration = Duration::from_secs(30);
 
-    /// Its only tool waits until it is cancelled.
+    /// A handler whose only tool waits until it is cancelled.
     #[derive(Clone)]
     struct Waiter;
 
@@ -380,7 +379,7 @@ mod tests {
         }
     }
 
-    /// Its only tool answers a megabyte at once, and counts how often it did.
+    /// A handler whose only tool answers with a megabyte and counts its calls.
     #[derive(Clone, Default)]
     struct Talker(Arc<Mutex<usize>>);
 
@@ -449,7 +448,7 @@ mod tests {
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
     }
 
-    /// What was served once nothing more is.
+    /// Returns the number of calls once it no longer grows.
     async fn at_rest(talker: &Talker) -> usize {
         loop {
             let before = *talker.0.lock().unwrap();
@@ -472,7 +471,7 @@ mod tests {
         for id in 2..2 + CALLS {
             session.send(request(id, "tools/call", json!({"name": "talk"}))).await;
         }
-        // One thread runs all tasks: what does not move while they have their turns, waits.
+        // One thread runs all tasks: a count that does not change while they run is final.
         let served = timeout(SOON, at_rest(&talker)).await.unwrap();
         assert!(served < 16, "{served} megabytes are in memory");
         for _ in 0..CALLS {
@@ -591,7 +590,7 @@ mod tests {
         client.in_flight.admit(&one_more, MAX_IN_FLIGHT).unwrap();
     }
 
-    /// Its only tool notes the order in which its calls begin.
+    /// A handler whose only tool records the order in which its calls start.
     #[derive(Clone, Default)]
     struct Noter(Arc<Mutex<Vec<String>>>);
 
@@ -601,14 +600,14 @@ mod tests {
             request: CallToolRequestParams,
             context: RequestContext<RoleServer>,
         ) -> Result<CallToolResponse, ErrorData> {
-            // The earlier a call, the longer it takes: each could overtake those before it.
+            // The earlier a call, the longer it takes, so each could overtake those before it.
             let number: u32 = request.name.parse().unwrap();
             for _ in number..12 {
                 tokio::task::yield_now().await;
             }
             self.0.lock().unwrap().push(request.name.to_string());
             Turn::end(&context);
-            // A call that goes on keeps nobody waiting.
+            // A call that continues does not block the others.
             if request.name == "0" {
                 context.ct.cancelled().await;
             }

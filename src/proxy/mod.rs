@@ -1,19 +1,19 @@
 //! A thin proxy between one client's standard input and output and a running server, so that many
-//! clients share one yard.
+//! clients share one server.
 //!
 //! ```text
 //! stdin  → reader → ┐                     ┌ → writer → ┐
-//!                   ├ Session (what is due)            ├ upgraded connection → server
+//!                   ├ ProxySession (decides)           ├ upgraded connection → server
 //! stdout ← ──────── ┘                     └ ← reader ← ┘
 //! ```
 //!
-//! What follows from what is `session`'s pure function; the tasks only carry lines. A connection
-//! that breaks costs the calls that were in flight, each of which is answered; everything else
-//! goes on by itself once the server is back, and where wanted it is started.
+//! The pure code in `session` makes every decision; the tasks only carry lines. A broken connection
+//! costs the calls in flight, each of which gets an error. Everything else continues once the server
+//! is back. If configured, the proxy starts the server itself.
 //!
 //! **Invariant:** the proxy runs no job and ends only with its client's input or by a signal.
-//! **Invariant:** what it holds is bounded: one line per direction, and while there is no server
-//! as much as one line may have.
+//! **Invariant:** its memory is limited: one line per direction and, while there is no server, as
+//! many bytes as one line may have.
 
 mod run;
 mod session;

@@ -1,4 +1,4 @@
-//! Carries lines between a client and its server, for as long as the client is there.
+//! Relays lines between a client and its server while the client is connected.
 
 use std::error::Error as _;
 use std::future::pending;
@@ -19,14 +19,15 @@ use crate::client::UpgradedStream;
 use crate::lines::{InputLine, read_line};
 use crate::telemetry::events;
 
-/// Lines that are read ahead, and that wait to be written: each may be long.
+/// Lines that are read ahead, and lines that wait to be written: each may be long.
 const READ_AHEAD: usize = 1;
 
-/// What the server gets for its last answers after the end of input. It cancels calls well before.
+/// The time that the server has for its last responses after the end of input. It cancels calls
+/// well before.
 const INPUT_END_GRACE: Duration = Duration::from_secs(5);
 
-/// Carries lines between standard input and output and the server, until the input ends. Calls
-/// in flight then get a moment to be answered. No trouble with the server ends it.
+/// Relays lines between standard input and output and the server until the input ends. Calls in
+/// flight then get a moment to be answered. Errors of the server do not end the proxy.
 pub async fn serve(upstream: Upstream) {
     serve_on(upstream, stdio_pipes()).await;
 }
@@ -37,7 +38,7 @@ where
     W: AsyncWrite + Unpin,
 {
     let (parsed, lines) = mpsc::channel(READ_AHEAD);
-    // Ends with this function, on every way out of it.
+    // The reader task ends with this function, on every return path.
     let mut reader = JoinSet::new();
     reader.spawn(read_lines(input, parsed, ClientLine::from_line));
     let proxy = Proxy {
@@ -51,15 +52,15 @@ where
     }
 }
 
-/// What the client says.
+/// The input of the client.
 enum ClientInput {
     Open(mpsc::Receiver<ClientLine>),
     Ended,
 }
 
 impl ClientInput {
-    /// The next line; `None` when this was the end. Loses nothing when it is dropped, and never
-    /// returns once the input has ended.
+    /// Returns the next line; `None` at the end. Cancel-safe. Never returns once the input has
+    /// ended.
     async fn next(&mut self) -> Option<ClientLine> {
         let line = match self {
             Self::Open(lines) => lines.recv().await,
@@ -84,7 +85,7 @@ struct Proxy<W> {
 }
 
 impl<W: AsyncWrite + Unpin> Proxy<W> {
-    /// An error is one of the client's side: nobody is there any more.
+    /// Runs until the input ends. An error means that the client is gone.
     async fn run(mut self) -> io::Result<()> {
         let target = self.upstream.client.target().to_string();
         let mut pause = Duration::ZERO;
@@ -96,7 +97,7 @@ impl<W: AsyncWrite + Unpin> Proxy<W> {
             self.relay(&mut connection).await?;
             if self.input.has_ended() {
                 connection.to_server = None;
-                // Whatever is still to come then is told to be lost.
+                // Requests that are still unanswered then get an error that the server was lost.
                 timeout(INPUT_END_GRACE, self.relay_remaining(&mut connection))
                     .await
                     .unwrap_or(Ok(()))?;
@@ -109,8 +110,8 @@ impl<W: AsyncWrite + Unpin> Proxy<W> {
         Ok(())
     }
 
-    /// A connection to the server, looked for after this pause, however long it takes; `None` once
-    /// the input has ended and nothing of it waits for one.
+    /// Connects to the server after this pause, however long it takes. Returns `None` once the
+    /// input has ended and no request is queued.
     async fn connect(&mut self, pause: Duration) -> io::Result<Option<UpgradedStream>> {
         let upstream = Arc::clone(&self.upstream);
         let (failed, mut failure) = watch::channel(ConnectFailure::not_yet(&upstream));
@@ -131,11 +132,11 @@ impl<W: AsyncWrite + Unpin> Proxy<W> {
                 }
             };
             if let Some(event) = event {
-                // Nothing of it is for the server: there is none.
+                // None of the actions goes to the server: there is none.
                 self.apply(event).await?;
             }
             let demand = self.demand();
-            // Only who begins to wait is news.
+            // Only the first queued request is a change worth reporting.
             wanted.send_if_modified(|now| {
                 mem::replace(now, demand) != demand && demand == ServerDemand::Waiting
             });
@@ -147,12 +148,13 @@ impl<W: AsyncWrite + Unpin> Proxy<W> {
         if self.session.has_queued() { ServerDemand::Waiting } else { ServerDemand::Idle }
     }
 
-    /// Carries lines until the connection is lost or the input ends.
+    /// Relays lines until the connection is lost or the input ends.
     async fn relay(&mut self, connection: &mut ServerConnection) -> io::Result<()> {
         while !self.input.has_ended() {
             let ServerConnection { from_server, to_server, .. } = &mut *connection;
             let event = tokio::select! {
-                // The server first: what is said after its loss was never in flight.
+                // The server comes first: a line that the client sends after the loss was never in
+                // flight.
                 biased;
                 line = from_server.recv() => match line {
                     Some(line) => Some(Event::Server(line)),
@@ -168,7 +170,7 @@ impl<W: AsyncWrite + Unpin> Proxy<W> {
         Ok(())
     }
 
-    /// Carries answers until the client has all that it waited for.
+    /// Relays responses until every request in flight is answered.
     async fn relay_remaining(&mut self, connection: &mut ServerConnection) -> io::Result<()> {
         while self.session.has_in_flight()
             && let Some(line) = connection.from_server.recv().await
@@ -178,7 +180,7 @@ impl<W: AsyncWrite + Unpin> Proxy<W> {
         Ok(())
     }
 
-    /// Does what follows from an event; gives back what is to be said to the server.
+    /// Applies an event and returns the lines for the server.
     async fn apply(&mut self, event: Event) -> io::Result<Vec<Vec<u8>>> {
         let mut to_server = Vec::new();
         for action in self.session.apply(event) {
@@ -191,16 +193,17 @@ impl<W: AsyncWrite + Unpin> Proxy<W> {
     }
 }
 
-/// A connection, and the tasks that read and write it: so neither direction waits for the other.
+/// A connection and the tasks that read and write it, so that neither direction waits for the
+/// other.
 struct ServerConnection {
     from_server: mpsc::Receiver<ServerLine>,
-    /// Dropping it closes this direction alone.
+    /// Dropping the sender closes this direction alone.
     to_server: Option<mpsc::Sender<Vec<u8>>>,
     _tasks: JoinSet<()>,
 }
 
 impl ServerConnection {
-    /// Sends the first lines at once.
+    /// Starts the tasks and sends the first lines at once.
     fn new(connection: UpgradedStream, first: Vec<Vec<u8>>) -> Self {
         let (read, write) = tokio::io::split(connection);
         let (parsed, from_server) = mpsc::channel(READ_AHEAD);
@@ -211,8 +214,8 @@ impl ServerConnection {
         Self { from_server, to_server: Some(to_server), _tasks: tasks }
     }
 
-    /// Sends a line for which there was room. Where nobody writes any more the connection is
-    /// about to be found lost, and the line with it.
+    /// Sends a line; there is room for it. If the writer task has ended, the connection is about to
+    /// be reported as lost, and the line with it.
     fn send(&self, line: Vec<u8>) {
         if let Some(to_server) = &self.to_server {
             to_server.try_send(line).ok();
@@ -220,19 +223,19 @@ impl ServerConnection {
     }
 }
 
-/// The next line of the client, once there is room for it on the way to the server.
+/// Returns the next line of the client once there is room for it on the way to the server.
 async fn next_line(
     input: &mut ClientInput,
     to_server: Option<&mpsc::Sender<Vec<u8>>>,
 ) -> Option<ClientLine> {
     match to_server {
         Some(to_server) if to_server.reserve().await.is_ok() => input.next().await,
-        // Nobody writes any more: the other direction will tell.
+        // The writer has ended: the reader will report the loss.
         Some(_) | None => pending().await,
     }
 }
 
-/// Why there is no connection so far.
+/// The reason why there is no connection so far.
 #[derive(Debug, PartialEq, Eq)]
 struct ConnectFailure {
     why: String,
@@ -250,7 +253,7 @@ impl ConnectFailure {
         Self { why, outlook: RetryOutlook::Soon }
     }
 
-    /// What it means for those who wait.
+    /// Returns the event that refuses queued requests, if waiting longer is useless.
     fn give_up_event(&self, hold: HoldPhase) -> Option<Event> {
         let is_over = match (self.outlook, hold) {
             (RetryOutlook::None, _) | (RetryOutlook::Soon, HoldPhase::Over) => true,
@@ -260,14 +263,15 @@ impl ConnectFailure {
     }
 }
 
-/// Whether requests still wait for a server that is about to come back.
+/// The state of the time for which requests wait for a server to come back.
 #[derive(Debug, Clone, Copy)]
 enum HoldPhase {
     Running,
     Over,
 }
 
-/// Tries until it works, and tells why it did not so far. Who begins to wait cuts a pause short.
+/// Connects with retries and reports why it failed so far. A request that starts to wait cuts a
+/// pause short.
 async fn connect_with_retries(
     upstream: &Upstream,
     failed: &watch::Sender<ConnectFailure>,
@@ -293,13 +297,13 @@ async fn connect_with_retries(
     }
 }
 
-/// An error and what it came from, in one line.
+/// Formats an error and its causes as one line.
 fn with_causes(error: &OpenError) -> String {
     let causes = iter::successors(error.source(), |&cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Reads lines to their end, and hands on what they say.
+/// Reads lines until the end of input and sends what `parse` makes of them.
 async fn read_lines<T>(
     input: impl AsyncRead + Unpin,
     parsed: mpsc::Sender<T>,
@@ -315,7 +319,7 @@ async fn read_lines<T>(
     }
 }
 
-/// Writes lines as they come, and then closes this direction.
+/// Writes lines as they come, then closes this direction.
 async fn write_lines(
     mut output: impl AsyncWrite + Unpin,
     first: Vec<Vec<u8>>,
@@ -330,7 +334,7 @@ async fn write_lines(
     {
         written = write_line(&mut output, line).await;
     }
-    // A connection that is broken is found out by its reader.
+    // The reader detects a broken connection.
     output.shutdown().await.ok();
 }
 
@@ -351,7 +355,7 @@ mod tests {
             (RetryOutlook::None, HoldPhase::Over, true),
             (RetryOutlook::Soon, HoldPhase::Running, false),
             (RetryOutlook::Soon, HoldPhase::Over, true),
-            // A server is about to be started for whoever waits.
+            // A server is about to be started for the queued requests.
             (RetryOutlook::Start, HoldPhase::Over, false),
         ] {
             let failure = ConnectFailure { why: "so".into(), outlook };

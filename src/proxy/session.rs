@@ -1,9 +1,10 @@
-//! What a proxy owes its client, and what a new connection must be told: pure, without a clock.
+//! The state of a proxy session: the responses that the client still expects, and what a new
+//! connection must be told. Pure, without a clock.
 //!
 //! ```text
-//! Waiting ── Connected ──▶ Up ── Lost ──▶ Waiting     requests wait, within bounds
-//! Up ── Closing ──▶ Closing ── Lost ──▶ Waiting       those in flight are answered, new ones wait
-//! Waiting ── HoldOver ──▶ Waiting                     who waited is refused, with the reason
+//! Waiting ── Connected ──▶ Up ── Lost ──▶ Waiting     requests are queued, within limits
+//! Up ── Closing ──▶ Closing ── Lost ──▶ Waiting       requests in flight are answered, new ones queued
+//! Waiting ── GiveUp ──▶ Waiting                       queued requests are refused, with the reason
 //! ```
 
 use std::collections::{BTreeSet, HashMap};
@@ -18,46 +19,45 @@ use crate::lines::{
     CLOSING_METHOD, DecodedLine, InputLine, MAX_IN_FLIGHT, MAX_LINE_BYTES, trim_line,
 };
 
-/// What happened.
+/// An event of a proxy session.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Event {
-    /// The client said something.
     Client(ClientLine),
-    /// The server said something.
     Server(ServerLine),
-    /// There is a new connection, on which nothing was said yet.
+    /// A new connection, on which nothing has been sent yet.
     Connected,
-    /// The connection is no more.
+    /// The connection is lost.
     Lost,
-    /// Whoever waits for a server has waited long enough.
+    /// Queued requests have waited long enough.
     GiveUp {
-        /// Why there is none.
+        /// The reason why there is no server.
         why: String,
     },
 }
 
-/// What is to be done about it: lines to be sent, in order.
+/// A line to be sent; actions are applied in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ProxyAction {
     ToServer(Vec<u8>),
     ToClient(Vec<u8>),
 }
 
-/// One client's state of affairs.
+/// The state of one client of the proxy.
 #[derive(Debug)]
 pub(super) struct ProxySession {
     link: UpstreamLink,
     handshake: Handshake,
     in_flight: HashMap<RequestId, PendingRequest>,
     subscriptions: BTreeSet<Subscription>,
-    /// Requests of our own so far.
+    /// The number of requests that the proxy itself has sent.
     own_requests: u64,
 }
 
 #[derive(Debug)]
 enum UpstreamLink {
     Up,
-    /// The server ends: what is in flight is answered, and what comes waits for the next one.
+    /// The server is closing: requests in flight are answered, and new ones wait for the next
+    /// server.
     Closing(Vec<ProxyRequest>),
     /// Requests wait for a connection, in order.
     Waiting(Vec<ProxyRequest>),
@@ -79,27 +79,27 @@ impl UpstreamLink {
     }
 }
 
-/// How far a legacy client got with its opening; a modern one has none.
+/// The progress of a legacy client's `initialize` handshake; a modern client has none.
 #[derive(Debug, Clone)]
 enum Handshake {
     None,
-    /// The line that was answered.
+    /// The `initialize` line, which has been answered.
     Answered(Vec<u8>),
-    /// The same; and the client has confirmed.
+    /// The `initialize` line; the client has confirmed the answer.
     Complete(Vec<u8>),
 }
 
 #[derive(Debug)]
 enum PendingRequest {
-    /// The line of a legacy opening, which can be asked again.
+    /// The `initialize` line of a legacy client, which can be sent again.
     Opening(Vec<u8>),
     Client(RequestKind),
-    /// Ours: its answer is for nobody else.
+    /// A request of the proxy, whose response is for nobody else.
     Replay(Option<Subscription>),
 }
 
 impl ProxySession {
-    /// A session whose client said nothing yet, and that waits for its first connection.
+    /// Creates a session that waits for its first connection.
     pub(super) fn new() -> Self {
         Self {
             link: UpstreamLink::Waiting(Vec::new()),
@@ -110,17 +110,17 @@ impl ProxySession {
         }
     }
 
-    /// Whether a client's request waits for a connection.
+    /// `true` if a request of the client waits for a connection.
     pub(super) fn has_queued(&self) -> bool {
         !self.link.queued().is_empty()
     }
 
-    /// Whether an answer is still to come over the connection.
+    /// `true` if a response is still expected on the connection.
     pub(super) fn has_in_flight(&self) -> bool {
         !self.in_flight.is_empty()
     }
 
-    /// Takes note of what happened, and says what follows from it.
+    /// Applies an event and returns the actions that follow.
     pub(super) fn apply(&mut self, event: Event) -> Vec<ProxyAction> {
         match event {
             Event::Client(line) => self.handle_client_line(line),
@@ -146,7 +146,7 @@ impl ProxySession {
                 {
                     queued.retain(|request| request.id != id);
                 }
-                // A cancelled request gets no answer, also none from us.
+                // A cancelled request gets no response, not even from the proxy.
                 self.in_flight.remove(&id);
                 self.forward(line)
             }
@@ -155,8 +155,8 @@ impl ProxySession {
         }
     }
 
-    /// What wants no answer is for the server that is there, and for none that comes later: that
-    /// one is told what matters of it by the replay.
+    /// Forwards a line that expects no response to the connected server. A later server does not
+    /// need it: the replay tells it what matters.
     fn forward(&self, line: Vec<u8>) -> Vec<ProxyAction> {
         match self.link {
             UpstreamLink::Up | UpstreamLink::Closing(_) => vec![ProxyAction::ToServer(line)],
@@ -177,7 +177,7 @@ impl ProxySession {
         }
     }
 
-    /// The bounds of stdio, and one for what waits: its lines are held in memory.
+    /// Checks the limits of stdio, and one for queued requests: their lines are held in memory.
     fn check_limits(&self, request: &ProxyRequest) -> Result<(), ErrorData> {
         let queued = self.link.queued();
         if self.in_flight.contains_key(&request.id) || queued.iter().any(|one| one.id == request.id)
@@ -233,7 +233,7 @@ impl ProxySession {
                 self.subscriptions.insert(subscriptions);
             }
             (Some(PendingRequest::Replay(subscriptions)), status) => {
-                // A resource that the new server does not know is followed no more.
+                // A resource that the new server does not know is no longer subscribed.
                 if let (Some(subscriptions), ResponseStatus::Error) = (subscriptions, status) {
                     self.subscriptions.remove(&subscriptions);
                 }
@@ -244,7 +244,7 @@ impl ProxySession {
         vec![ProxyAction::ToClient(line)]
     }
 
-    /// The new connection hears what the old one knew, then what waits.
+    /// Replays to the new connection what the old one knew, then sends the queued requests.
     fn handle_connected(&mut self) -> Vec<ProxyAction> {
         let queued = mem::replace(&mut self.link, UpstreamLink::Up).into_queued();
         let mut actions = self.replay();
@@ -288,7 +288,8 @@ impl ProxySession {
         ProxyAction::ToServer(request.to_string().into_bytes())
     }
 
-    /// An id that the client does not use; should it do so, it is refused as one in work.
+    /// Returns an id that the client does not use. If it does, its request is refused as a
+    /// duplicate.
     fn next_own_id(&mut self, subscriptions: Option<Subscription>) -> RequestId {
         self.own_requests += 1;
         let id = RequestId::String(format!("shellyard-proxy:{}", self.own_requests).into());
@@ -296,8 +297,8 @@ impl ProxySession {
         id
     }
 
-    /// Every call in flight is answered, and nothing else. An opening loses nothing by being asked
-    /// again, so it waits.
+    /// Answers every call in flight, and nothing else. An `initialize` request can be repeated
+    /// without loss, so it is queued again.
     fn handle_lost(&mut self) -> Vec<ProxyAction> {
         let later = mem::replace(&mut self.link, UpstreamLink::Up).into_queued();
         let mut queued = Vec::new();
@@ -320,7 +321,7 @@ impl ProxySession {
 
     fn refuse_queued(&mut self, why: &str) -> Vec<ProxyAction> {
         let queued = match &mut self.link {
-            // What is held then waits for the loss first.
+            // Requests that are queued now wait for the loss first.
             UpstreamLink::Up | UpstreamLink::Closing(_) => return Vec::new(),
             UpstreamLink::Waiting(queued) => mem::take(queued),
         };
@@ -331,7 +332,7 @@ impl ProxySession {
     }
 }
 
-/// The code that SDKs of MCP have for a connection that was closed.
+/// The code that MCP SDKs use for a closed connection.
 const CONNECTION_CLOSED: ErrorCode = ErrorCode(-32000);
 
 fn server_lost_error(id: &RequestId) -> Vec<u8> {
@@ -348,24 +349,24 @@ fn connection_error(text: String, word: &str) -> ErrorData {
     ErrorData::new(CONNECTION_CLOSED, text, Some(json!({"code": word})))
 }
 
-// The parts of a message that the proxy reads. The rest is passed on unchanged.
+// The parts of a message that the proxy reads. The rest is forwarded unchanged.
 
-/// A line of the client.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ClientLine {
-    /// It wants an answer.
     Request(ProxyRequest),
-    /// The legacy opening is complete.
+    /// The legacy handshake is complete.
     Initialized(Vec<u8>),
-    /// The answer to this request is not wanted any more.
-    Cancelled { id: RequestId, line: Vec<u8> },
-    /// Another notification, or an answer.
+    /// The client has cancelled this request.
+    Cancelled {
+        id: RequestId,
+        line: Vec<u8>,
+    },
+    /// Another notification, or a response.
     Other(Vec<u8>),
-    /// No message: what is to be answered.
+    /// Not a message; holds the line to answer with.
     Faulty(Vec<u8>),
 }
 
-/// A request of the client.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ProxyRequest {
     pub(super) id: RequestId,
@@ -373,47 +374,47 @@ pub(super) struct ProxyRequest {
     pub(super) line: Vec<u8>,
 }
 
-/// What a request means for the session.
+/// The effect of a request on the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RequestKind {
-    /// The legacy opening.
+    /// The legacy `initialize` request.
     Initialize,
-    /// To hear of changes, as only legacy clients ask for it.
+    /// A subscription to changes, which only legacy clients request.
     Subscribe(Subscription),
-    /// To hear of no more changes of this resource.
+    /// The end of the subscription to this resource.
     Unsubscribe(String),
-    /// Nothing that outlives its answer.
+    /// No effect that outlives the response.
     Other,
 }
 
-/// What a legacy client hears of.
+/// A subscription of a legacy client.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subscription {
-    /// Jobs that appear: whoever looked at the list hears of them.
+    /// New jobs: a client that has read the list is notified of them.
     List,
-    /// One resource.
     Resource(String),
 }
 
-/// A line of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ServerLine {
-    /// The answer to a request.
-    Response { id: RequestId, status: ResponseStatus, line: Vec<u8> },
-    /// It takes no further work, and will be gone soon.
+    Response {
+        id: RequestId,
+        status: ResponseStatus,
+        line: Vec<u8>,
+    },
+    /// The server takes no further work and will end soon.
     Closing,
-    /// A notification.
     Other(Vec<u8>),
 }
 
-/// How a request was answered.
+/// The kind of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResponseStatus {
     Result,
     Error,
 }
 
-/// The few fields that matter. All else is skipped over without being kept.
+/// The few fields that matter. All others are skipped without being stored.
 #[derive(Deserialize)]
 struct MessageHead {
     id: Option<RequestId>,
@@ -422,7 +423,7 @@ struct MessageHead {
 }
 
 impl ClientLine {
-    /// What a line says; `None` where it says nothing.
+    /// Parses a line; `None` if it holds nothing.
     pub(super) fn from_line(read: InputLine) -> Option<Self> {
         let said = match &read {
             InputLine::Whole(line) => Self::from_json(trim_line(line)),
@@ -473,7 +474,7 @@ impl RequestKind {
 }
 
 impl ServerLine {
-    /// What a line says; `None` where it says nothing that a client would understand.
+    /// Parses a line; `None` if no client would understand it.
     pub(super) fn from_line(read: InputLine) -> Option<Self> {
         match read {
             InputLine::Whole(line) => {
@@ -500,7 +501,7 @@ impl ServerLine {
 
 const TOO_LARGE: &str = "the answer is too large to be passed on; ask for less of it";
 
-/// One of the params of a message.
+/// Returns one of the params of a message.
 fn param(line: &[u8], name: &str) -> Option<Value> {
     let mut message: Value = serde_json::from_slice(line).ok()?;
     Some(message.get_mut("params")?.get_mut(name)?.take())
@@ -510,14 +511,13 @@ fn cancelled_id(line: &[u8]) -> Option<RequestId> {
     serde_json::from_value(param(line, "requestId")?).ok()
 }
 
-/// An error as a line.
+/// Renders an error as a line.
 pub(super) fn error_line(id: Option<&RequestId>, error: &ErrorData) -> Vec<u8> {
     json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().into_bytes()
 }
 
 #[cfg(test)]
 mod tests {
-    //! The rules of a session, event by event.
 
     use proptest::prelude::*;
 
@@ -559,14 +559,14 @@ mod tests {
         Event::GiveUp { why: "nobody is there".into() }
     }
 
-    /// A session after these events, and what the last of them led to.
+    /// Returns a session after these events, and the actions of the last one.
     fn play(events: impl IntoIterator<Item = Event>) -> (ProxySession, Vec<ProxyAction>) {
         let mut session = ProxySession::new();
         let last = events.into_iter().fold(Vec::new(), |_, event| session.apply(event));
         (session, last)
     }
 
-    /// A legacy client that is in the middle of its work.
+    /// The events of a legacy client that has finished its handshake.
     fn opened() -> Vec<Event> {
         vec![Event::Connected, ask(1, "initialize"), answered(1), initialized()]
     }
@@ -625,7 +625,7 @@ mod tests {
         let own_requests = RequestId::String("shellyard-proxy:1".into());
         events.push(answer(&own_requests, ResponseStatus::Result));
         check(events.clone(), &[]);
-        // Also the next one.
+        // The next connection gets it too.
         events.extend([answered(2), Event::Lost, Event::Connected]);
         check(events, &["> shellyard-proxy:2 initialize", "> null notifications/initialized"]);
     }
@@ -689,7 +689,7 @@ mod tests {
                 "> shellyard-proxy:3 resources/subscribe",
             ],
         );
-        // A server that does not know it is not asked again.
+        // A resource that the server does not know is not requested again.
         let unknown = RequestId::String("shellyard-proxy:3".into());
         events.extend([answer(&unknown, ResponseStatus::Error), Event::Lost, Event::Connected]);
         assert_eq!(render(&play(events).1).len(), 3);
@@ -826,14 +826,14 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, each request that was taken is answered exactly once, sooner or later,
-        /// and nobody else's answer reaches the client.
+        /// Each accepted request is answered exactly once, sooner or later, and
+        /// no other response reaches the client.
         #[test]
         fn every_request_is_answered_exactly_once(events in prop::collection::vec(any_event(), 0..60)) {
             let mut session = ProxySession::new();
             let mut owed = 0_i64;
             for event in events {
-                // A real server answers nobody without a connection, and only what is in flight.
+                // A real server answers only with a connection, and only what is in flight.
                 let is_said = match &event {
                     Event::Server(ServerLine::Response { id, .. }) => session.in_flight.contains_key(id),
                     Event::Client(_) | Event::Server(_) | Event::Connected | Event::Lost

@@ -1,4 +1,4 @@
-//! The server at the other end: reached, or started and then reached.
+//! The server behind the proxy: connects to it, or starts it first.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -18,54 +18,54 @@ use crate::private_files::{PrivateDirError, Symlinks, ensure_private_dir, explai
 use crate::process::{DetachedLaunch, DetachedSpawner};
 use crate::telemetry::events;
 
-/// What requests wait for a server that is gone, from when it went: a restart takes less.
+/// The time that requests wait for a server after it is lost. A restart takes less.
 const HOLD: Duration = Duration::from_secs(5);
 
-/// The same where we start the server ourselves.
+/// The same if the proxy starts the server itself.
 const HOLD_FOR_START: Duration = Duration::from_secs(30);
 
-/// The pauses between attempts: the first comes at once, and each later one is twice as long.
+/// The pauses between attempts: the first attempt comes at once, and each later pause is twice as
+/// long.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The server at the other end.
+/// The server behind the proxy.
 #[derive(Debug)]
 pub struct Upstream {
-    /// Who asks it.
     pub client: ServerClient,
-    /// How it is started where nobody listens; `None` = that is not ours to do.
+    /// The way to start the server if none listens; `None`: the proxy does not start one.
     pub launch: Option<ServerLaunch>,
 }
 
-/// Why the server was not reached.
+/// The reason why there is no connection to the server.
 #[derive(Debug, Error)]
 pub(super) enum OpenError {
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error(transparent)]
     Start(#[from] ServerStartError),
-    /// Nobody is there, and nobody wanted a start.
+    /// No server listens, and no request needed one.
     #[error("no server runs; the next call starts one")]
     NotRequested,
 }
 
-/// Whether anybody waits for the server.
+/// The demand for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerDemand {
-    /// A server that was stopped is left alone.
+    /// No request is queued; a stopped server is left alone.
     Idle,
-    /// A request does.
+    /// A request waits for a server.
     Waiting,
 }
 
-/// Whether the next attempt may go better by itself.
+/// The prospect of the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetryOutlook {
-    /// The next attempt will start a server for whoever waits.
+    /// The next attempt starts a server if a request is queued.
     Start,
-    /// A restart ends that way: it is worth waiting for.
+    /// The failure looks like a restart: it is worth waiting.
     Soon,
-    /// Somebody must do something first.
+    /// The failure lasts until someone intervenes.
     None,
 }
 
@@ -84,7 +84,7 @@ impl OpenError {
 }
 
 impl Upstream {
-    /// Reaches the server; starts it where that was asked for and somebody waits.
+    /// Connects to the server. Starts it if that is configured and a request waits.
     pub(super) async fn open(&self, demand: ServerDemand) -> Result<UpgradedStream, OpenError> {
         match (self.client.upgrade(UPGRADE_PROTOCOL).await, &self.launch, demand) {
             (Err(ClientError::Nobody { .. }), Some(launch), ServerDemand::Waiting) => {
@@ -97,19 +97,19 @@ impl Upstream {
         }
     }
 
-    /// What requests wait from when the server went.
+    /// The time that requests wait after the server is lost.
     pub(super) const fn hold(&self) -> Duration {
         if self.launch.is_some() { HOLD_FOR_START } else { HOLD }
     }
 }
 
-/// How long to wait after a connection that lived for so long: not at all, unless the server takes
+/// The pause after a connection that lasted for `lived`: none, unless the server accepts
 /// connections only to drop them.
 pub(super) const fn pause_after(lived: Duration) -> Duration {
     if lived.as_millis() < LONGEST_PAUSE.as_millis() { LONGEST_PAUSE } else { Duration::ZERO }
 }
 
-/// How long to wait before the next attempt.
+/// The growing pauses between attempts.
 #[derive(Debug)]
 pub(super) struct RetryPauses(Duration);
 
@@ -118,85 +118,60 @@ impl RetryPauses {
         Self(FIRST_PAUSE)
     }
 
-    /// The next one.
+    /// Returns the next pause.
     pub(super) fn next(&mut self) -> Duration {
         let longer = (self.0 * 2).min(LONGEST_PAUSE);
         mem::replace(&mut self.0, longer)
     }
 }
 
-// Starts a server on demand: one, however many proxies want it.
+// Starts a server on demand: only one, however many proxies want it.
 
-/// What a server gets from its start until it answers.
+/// The time limit from the start of a server until it answers.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Between two looks at whether it answers.
+/// The pause between two attempts to connect to a starting server.
 const POLL_PAUSE: Duration = Duration::from_millis(25);
 
-/// A log that is longer than this makes room for a new one at the next start.
+/// The size above which the log is rotated at the next start.
 const MAX_LOG_BYTES: u64 = 8 * 1024 * 1024;
 
-/// So much of the end of a log is repeated where a server did not start.
+/// The number of bytes of the log that an error quotes.
 const QUOTED_BYTES: u64 = 1500;
 
-/// How the server is started.
+/// The command that starts a server.
 #[derive(Debug, Clone)]
 pub struct ServerLaunch {
-    /// The program, which is this one.
+    /// The path of this program.
     pub program: PathBuf,
-    /// Its arguments.
     pub args: Vec<OsString>,
-    /// Its environment.
     pub env: Vec<(OsString, OsString)>,
-    /// Where its log goes, and the lock that lets only one proxy start it.
+    /// The directory of its log, and of the lock that lets only one proxy start it.
     pub data_dir: PathBuf,
-    /// Starts it.
     pub starter: DetachedSpawner,
 }
 
-/// Why a server could not be started on demand.
+/// The reason why a server could not be started on demand.
 #[derive(Debug, Error)]
 pub enum ServerStartError {
-    /// The data directory cannot be used.
     #[error("cannot start a server: `{}` cannot be used; give a directory with --data-dir", .path.display())]
-    DataDir {
-        /// What cannot be used.
-        path: PathBuf,
-        /// The system's own words.
-        source: io::Error,
-    },
-    /// The data directory is not ours alone.
+    DataDir { path: PathBuf, source: io::Error },
     #[error("cannot start a server")]
     NotPrivate(#[from] PrivateDirError),
-    /// The program cannot be started.
     #[error("cannot start a server; check the limits on processes and open files (ulimit -u, -n)")]
     Spawn(#[source] io::Error),
-    /// It ended before it answered.
     #[error("the server ended as soon as it was started; `{}` says: {said}", .log.display())]
-    Ended {
-        /// Its log.
-        log: PathBuf,
-        /// The last lines of it.
-        said: String,
-    },
-    /// It runs and does not answer.
+    Ended { log: PathBuf, said: String },
     #[error("the server was started and does not answer at {target}; `{}` says: {said}", .log.display())]
-    Silent {
-        /// Where it should answer.
-        target: String,
-        /// Its log.
-        log: PathBuf,
-        /// The last lines of it.
-        said: String,
-    },
-    /// It was started, by us or by another, and does not let us in.
+    Silent { target: String, log: PathBuf, said: String },
+    /// A server runs, started by this proxy or another one, and refuses the connection.
     #[error(transparent)]
     Client(ClientError),
 }
 
 impl ServerLaunch {
     /// Starts the server unless another proxy has done so meanwhile, and waits until it answers.
-    /// It stays when we end.
+    /// The server keeps running when the proxy ends.
     pub(super) async fn start_and_reach(
         &self,
         client: &ServerClient,
@@ -218,7 +193,7 @@ impl ServerLaunch {
         let deadline = Instant::now() + START_TIMEOUT;
         while Instant::now() < deadline {
             match client.upgrade(UPGRADE_PROTOCOL).await {
-                // It is not ready yet, or it ended over a mistake that its log tells.
+                // The server is not ready yet, or it has ended with an error that is in its log.
                 Err(error) if error.is_transient() => {}
                 reached => return reached.map_err(ServerStartError::Client),
             }
@@ -231,7 +206,8 @@ impl ServerLaunch {
         Err(ServerStartError::Silent { target, said: log.last_lines(), log: log.path })
     }
 
-    /// Waits until no other proxy is starting a server. Held until it is dropped.
+    /// Waits until no other proxy is starting a server. The lock lasts until the returned file is
+    /// dropped.
     async fn lock(&self) -> Result<File, ServerStartError> {
         let path = self.data_dir.join("server.lock");
         let failed = |source| ServerStartError::DataDir { path: path.clone(), source };
@@ -242,7 +218,7 @@ impl ServerLaunch {
     }
 }
 
-/// What a server says, from one start on.
+/// The log of a server, from one start on.
 struct ServerLog {
     path: PathBuf,
     file: File,
@@ -274,7 +250,7 @@ impl ServerLog {
     }
 }
 
-/// Opens a file of ours for appending.
+/// Opens a private file for appending.
 fn open_private(path: &std::path::Path) -> io::Result<File> {
     let mut options = Symlinks::Refuse.options();
     options.create(true).append(true).mode(0o600).open(path).map_err(explain_symlink_error)

@@ -1,5 +1,5 @@
 //! `/jobs`, `/jobs/{id}` and `/jobs/{id}/output`: the state of jobs in the structured form of the
-//! tools' replies, and the bytes that they wrote.
+//! tools' replies, and the bytes that the jobs wrote.
 
 use std::io;
 use std::ops::Range;
@@ -38,14 +38,15 @@ const STATE_VALUES: [(&str, Option<JobState>); 5] = [
     ("all", None),
 ];
 
-/// Whose jobs are asked for.
+/// The jobs that a list request covers.
 #[derive(Debug, Clone, Copy)]
 enum JobScope {
     Own,
     All,
 }
 
-/// Whose jobs a caller sees: its own tenant's, or, for an operator, those of the one it names.
+/// Returns the identity whose jobs a caller sees: its own tenant or, for an operator, the tenant in
+/// the query.
 pub(super) fn identity_for(
     caller: CallerIdentity,
     params: &QueryParams<'_>,
@@ -59,7 +60,7 @@ pub(super) fn identity_for(
     }
 }
 
-/// The newest jobs, newest first: the caller's own, or all for an operator.
+/// Lists jobs, newest first: the caller's own, or all for an operator.
 pub(super) async fn list_jobs(
     State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<CallerIdentity>,
@@ -82,7 +83,7 @@ pub(super) async fn list_jobs(
     }
 }
 
-/// How one job stands.
+/// Answers with the state of one job.
 pub(super) async fn show_job(
     State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<CallerIdentity>,
@@ -97,10 +98,10 @@ const STREAM_VALUES: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr
 const DOWNLOAD_VALUES: [(&str, OutputUse); 2] =
     [("1", OutputUse::Download), ("0", OutputUse::View)];
 
-/// Bytes of the job that could not be kept and so are not in the answer, where there are such.
+/// The number of output bytes that could not be kept and so are missing from the response, if any.
 const DROPPED_BYTES: HeaderName = HeaderName::from_static("x-shellyard-dropped-bytes");
 
-/// What the client does with it.
+/// The use that the client makes of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OutputUse {
     View,
@@ -133,8 +134,8 @@ impl OutputRequest {
         format!("job-{}{stream}.{ending}", self.job)
     }
 
-    /// A name for content that will never change: job, stream, length, and the server that
-    /// counted them.
+    /// The tag of content that will never change: job, stream, length, and the server that counted
+    /// them.
     fn tag(&self, output: &JobOutput, server: u64) -> Option<ContentTag> {
         let stream = self.stream.map_or("output", Stream::name);
         let tenant = self.job.tenant();
@@ -144,7 +145,7 @@ impl OutputRequest {
     }
 }
 
-/// Sends what a job wrote.
+/// Sends the output of a job.
 pub(super) async fn job_output(
     State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<CallerIdentity>,
@@ -166,7 +167,7 @@ pub(super) async fn job_output(
     }
 }
 
-/// An answer in the making.
+/// The response to a request for output.
 struct OutputResponse<'a> {
     api: &'a ApiState,
     request: OutputRequest,
@@ -184,7 +185,7 @@ impl OutputResponse<'_> {
 
     async fn whole(self, coding: Coding) -> Result<Response, ApiError> {
         let length = self.output.length();
-        // An encoder takes memory: while too many are at work, bytes go out as they are.
+        // An encoder takes memory: while too many are active, bytes are sent uncompressed.
         let permit = match coding {
             Coding::Identity => None,
             Coding::Gzip | Coding::Zstd => Arc::clone(&self.api.encoders).try_acquire_owned().ok(),
@@ -218,7 +219,7 @@ impl OutputResponse<'_> {
         Ok(response)
     }
 
-    /// What kind of content it is, and the bytes of a range, ready to be read.
+    /// Returns the kind of the content, and the bytes of a range, ready to be read.
     async fn open(
         &self,
         range: Range<u64>,
@@ -237,10 +238,10 @@ impl OutputResponse<'_> {
         Ok((kind, OutputBody { job, blocks, encoder, permit: None }))
     }
 
-    /// What holds for every answer about this output.
+    /// Sets the headers of every response about this output.
     fn describe(&self, headers: &mut HeaderMap, coding: Coding) -> Result<(), ApiError> {
         set_header(headers, VARY, "accept-encoding")?;
-        // A copy may be kept, but it has to be asked for again: jobs go on, and are freed.
+        // Caches may store a copy but must revalidate it: jobs continue, and their output is freed.
         set_header(headers, CACHE_CONTROL, "private, no-cache")?;
         let dropped = self.output.dropped_bytes();
         if dropped > 0 {
@@ -252,8 +253,8 @@ impl OutputResponse<'_> {
         }
     }
 
-    /// What holds for an answer with content. It is written by any program, so that a browser
-    /// must not guess what it is, nor run it as a page of ours.
+    /// Sets the headers of a response with content. Any program may have written it, so a browser
+    /// must neither guess its type nor run it as a page of ours.
     fn describe_content(&self, headers: &mut HeaderMap, kind: ContentKind) -> Result<(), ApiError> {
         let mime = match kind {
             ContentKind::Text => "text/plain; charset=utf-8",
@@ -278,25 +279,25 @@ impl OutputResponse<'_> {
     }
 }
 
-/// None of our values has a character that a header cannot have.
+/// Sets a header. None of our values contains a character that is invalid in headers.
 fn set_header(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), ApiError> {
     headers.insert(name, HeaderValue::from_str(value).map_err(io::Error::other)?);
     Ok(())
 }
 
-/// Bytes on their way to a client.
+/// The body of an output response.
 pub(super) struct OutputBody {
     pub(super) job: JobId,
     pub(super) blocks: RawReader,
     pub(super) encoder: Encoder,
-    /// Held while an encoder is.
+    /// Held while the encoder exists.
     pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
 impl OutputBody {
-    /// The body. Nothing is read ahead and no thread is held between two blocks: a slow reader
-    /// costs one block, and one that hangs up ends the reading. A read that fails breaks the
-    /// connection, so that no client takes a part for the whole.
+    /// Converts into a body. Nothing is read ahead and no thread is held between two blocks: a slow
+    /// reader costs one block, and a reader that hangs up ends the reading. A failed read breaks
+    /// the connection, so that no client takes a part for the whole.
     pub(super) fn into_body(self) -> Body {
         Body::from_stream(stream::try_unfold(self, next_chunk))
     }
@@ -314,7 +315,7 @@ impl OutputBody {
         Ok((!rest.is_empty()).then_some((rest.into(), body)))
     }
 
-    /// Uses the encoder, off the runtime where it compresses.
+    /// Uses the encoder, on a blocking thread if it compresses.
     async fn encode(
         mut self,
         act: impl FnOnce(&mut Encoder) -> io::Result<Vec<u8>> + Send + 'static,

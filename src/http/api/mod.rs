@@ -1,4 +1,4 @@
-//! `/api/v1`: jobs and what they wrote, for programs that speak no MCP.
+//! `/api/v1`: jobs and their output, for programs that do not speak MCP.
 //!
 //! ```text
 //! GET /jobs/{id}/output → request (parameters) → negotiation (what is sent, pure) → jobs (block by block)
@@ -6,8 +6,9 @@
 //! /queue, /drain, /reload, /log-level → what an operator sees and changes
 //! ```
 //!
-//! **Invariant:** an answer is held in memory one block at a time, whatever its length and however
-//! slow its reader. **Invariant:** ranges count the bytes as stored, never a compressed form.
+//! **Invariant:** a response holds one block in memory at a time, whatever its length and however
+//! slow its reader.
+//! **Invariant:** ranges count the bytes as stored, never a compressed form.
 
 mod jobs;
 mod negotiation;

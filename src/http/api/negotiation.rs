@@ -1,4 +1,5 @@
-//! What is sent for a request, decided on its headers alone: conditions, ranges and codings.
+//! Content negotiation: decides what to send from the headers of a request alone (conditions,
+//! ranges and codings).
 
 use std::io::Write;
 use std::ops::Range;
@@ -10,16 +11,16 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use zstd::stream::write::Encoder as ZstdEncoder;
 
-/// What is sent.
+/// The decision about a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ResponsePlan {
-    /// That the client has it already, in this coding.
+    /// The client already has the content, in this coding.
     NotModified(Coding),
-    /// Everything, in this coding.
+    /// The whole content, in this coding.
     Whole(Coding),
-    /// These bytes, as they are.
+    /// These bytes, uncompressed.
     Part(Range<u64>),
-    /// That there are no such bytes.
+    /// The requested bytes do not exist.
     Outside,
 }
 
@@ -28,12 +29,12 @@ pub(super) enum ResponsePlan {
 pub(super) struct ContentTag(String);
 
 impl ContentTag {
-    /// A tag of these characters, which must be fit for one.
+    /// Creates a tag from characters that are valid in an entity tag.
     pub(super) const fn new(name: String) -> Self {
         Self(name)
     }
 
-    /// The entity tag of one form of it: each coding has its own.
+    /// The entity tag of the content in one coding: each coding has its own.
     pub(super) fn etag(&self, coding: Coding) -> String {
         match coding {
             Coding::Identity => format!("\"{}\"", self.0),
@@ -42,7 +43,7 @@ impl ContentTag {
     }
 }
 
-/// What to send of `length` bytes; they have a tag once they are all there will ever be.
+/// Decides what to send of `length` bytes. Content has a tag once it is complete.
 pub(super) fn plan_response(
     method: &Method,
     headers: &HeaderMap,
@@ -52,7 +53,7 @@ pub(super) fn plan_response(
     let coding = Coding::choose(joined_values(headers, &ACCEPT_ENCODING).as_deref());
     let range = requested_range(method, headers, length, tag);
     let form = if range == RequestedRange::Whole { coding } else { Coding::Identity };
-    // Before the range, as RFC 9110 orders it (section 13.2.2).
+    // `If-None-Match` comes before the range, as RFC 9110 section 13.2.2 orders it.
     if tag.is_some_and(|tag| is_cached_by_client(headers, &tag.etag(form))) {
         return ResponsePlan::NotModified(form);
     }
@@ -63,7 +64,7 @@ pub(super) fn plan_response(
     }
 }
 
-/// The range that counts: only GET has one, and only while `If-Range` holds.
+/// Returns the range that applies: only for GET, and only while `If-Range` matches.
 fn requested_range(
     method: &Method,
     headers: &HeaderMap,
@@ -81,7 +82,7 @@ fn requested_range(
     }
 }
 
-/// Whether `If-None-Match` names this tag. Weak tags will do there.
+/// `true` if `If-None-Match` names this tag. Weak tags are sufficient here.
 fn is_cached_by_client(headers: &HeaderMap, tag: &str) -> bool {
     let known = joined_values(headers, &IF_NONE_MATCH).unwrap_or_default();
     known.split(',').map(str::trim).any(|known| {
@@ -89,7 +90,7 @@ fn is_cached_by_client(headers: &HeaderMap, tag: &str) -> bool {
     })
 }
 
-/// All values of a header, as one list.
+/// The values of a header, joined as one list.
 fn joined_values(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let values: Vec<&str> =
         headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
@@ -98,17 +99,17 @@ fn joined_values(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RequestedRange {
-    /// Everything: no range was given, or one that is to be ignored.
+    /// The whole content: there is no range, or it must be ignored.
     Whole,
-    /// These bytes; never none.
+    /// A non-empty range.
     Part(Range<u64>),
-    /// Bytes that are not there.
+    /// A range outside of the content.
     Outside,
 }
 
-/// What a `Range` header asks for of `length` bytes. A header that makes no sense is ignored, as
-/// the RFC has it, and so are several ranges at once: their answer would be a format of its own
-/// that no client of a log needs.
+/// Parses a `Range` header for `length` bytes. As RFC 9110 requires, a header that makes no sense
+/// is ignored. So are multiple ranges: their response would be a format of its own that no client
+/// of a log needs.
 pub(super) fn range(header: Option<&str>, length: u64) -> RequestedRange {
     let Some((first, last)) = header.and_then(parse_positions) else {
         return RequestedRange::Whole;
@@ -121,14 +122,14 @@ pub(super) fn range(header: Option<&str>, length: u64) -> RequestedRange {
             RequestedRange::Part(first..end)
         }
         (None, Some(0)) => RequestedRange::Outside,
-        // The last bytes of nothing are nothing, for which there is no range.
+        // The last bytes of empty content are empty, and a range cannot express that.
         (None, Some(_)) if length == 0 => RequestedRange::Whole,
         (None, Some(suffix)) => RequestedRange::Part(length.saturating_sub(suffix)..length),
         (None, None) => RequestedRange::Whole,
     }
 }
 
-/// The two numbers of `bytes=a-b`, of which one may be missing.
+/// Parses the two numbers of `bytes=a-b`, one of which may be missing.
 fn parse_positions(header: &str) -> Option<(Option<u64>, Option<u64>)> {
     let (unit, spec) = header.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
@@ -138,7 +139,7 @@ fn parse_positions(header: &str) -> Option<(Option<u64>, Option<u64>)> {
     Some((parse_position(first)?, parse_position(last)?))
 }
 
-/// A number, or none where nothing is written. One too large to count is as good as infinite.
+/// Parses a number; empty text is `Some(None)`. A number that is too large counts as infinite.
 fn parse_position(text: &str) -> Option<Option<u64>> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     match text {
@@ -148,21 +149,21 @@ fn parse_position(text: &str) -> Option<Option<u64>> {
     }
 }
 
-/// Text compresses well at this level, as fast as a network takes it, and an encoder takes
-/// little more than a megabyte.
+/// The zstd level. Text compresses well at this level, as fast as a network takes it, and an
+/// encoder needs little more than a megabyte.
 const ZSTD_LEVEL: i32 = 1;
 
 /// A content coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
-    /// The bytes as they are.
+    /// Uncompressed.
     Identity,
     Gzip,
     Zstd,
 }
 
 impl Coding {
-    /// The best first, where a client likes several the same.
+    /// Ordered by preference, for clients that rate several the same.
     const ALL: [Self; 3] = [Self::Zstd, Self::Gzip, Self::Identity];
 
     pub(super) const fn name(self) -> &'static str {
@@ -173,8 +174,8 @@ impl Coding {
         }
     }
 
-    /// The coding that a client likes best. One that accepts none of them gets the bytes as
-    /// they are: that is of more use than an error.
+    /// Chooses the coding that the client prefers. A client that accepts none of them gets
+    /// uncompressed bytes, which is more useful than an error.
     pub(super) fn choose(accepted: Option<&str>) -> Self {
         let Some(accepted) = accepted else { return Self::Identity };
         let mut best = (Self::Identity, 0);
@@ -187,14 +188,15 @@ impl Coding {
         best.0
     }
 
-    /// How much a client likes it, from 0 to 1000.
+    /// The weight that the client gives this coding, from 0 to 1000.
     fn weight(self, accepted: &str) -> u32 {
         let named = |name: &str| {
             let mut entries = accepted.split(',').map(parse_coding);
             entries.find(|(coding, _)| coding.eq_ignore_ascii_case(name)).map(|(_, weight)| weight)
         };
         match self {
-            // Always good enough unless it is ruled out, but whatever is named is liked better.
+            // Identity is acceptable unless it is ruled out, but any coding that is named is
+            // preferred.
             Self::Identity => named("identity").unwrap_or_else(|| u32::from(named("*") != Some(0))),
             Self::Gzip => {
                 named("gzip").or_else(|| named("x-gzip")).or_else(|| named("*")).unwrap_or(0)
@@ -204,7 +206,7 @@ impl Coding {
     }
 }
 
-/// One entry of `Accept-Encoding`: a name, and its weight in thousandths.
+/// Parses one entry of `Accept-Encoding`: a name, and its weight in thousandths.
 fn parse_coding(text: &str) -> (&str, u32) {
     let (name, parameter) = text.split_once(';').unwrap_or((text, ""));
     let weight = match parameter.trim().split_once('=') {
@@ -214,12 +216,12 @@ fn parse_coding(text: &str) -> (&str, u32) {
     (name.trim(), (weight.clamp(0.0, 1.0) * 1000.0) as u32)
 }
 
-/// Turns bytes into the form in which they are sent, piece by piece.
+/// Encodes bytes incrementally.
 pub(super) enum Encoder {
     Identity,
     Gzip(GzEncoder<Vec<u8>>),
     Zstd(ZstdEncoder<'static, Vec<u8>>),
-    /// Everything has been handed out.
+    /// All output has been returned.
     Ended,
 }
 
@@ -232,7 +234,7 @@ impl Encoder {
         })
     }
 
-    /// Takes bytes, and gives what is ready to be sent: maybe nothing yet.
+    /// Encodes bytes and returns the output that is ready, possibly none.
     pub(super) fn push(&mut self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
         match self {
             Self::Identity => Ok(bytes),
@@ -248,7 +250,7 @@ impl Encoder {
         }
     }
 
-    /// Gives the rest, once.
+    /// Returns the rest of the output, once.
     pub(super) fn finish(&mut self) -> io::Result<Vec<u8>> {
         match mem::replace(self, Self::Ended) {
             Self::Identity | Self::Ended => Ok(Vec::new()),

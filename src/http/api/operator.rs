@@ -1,5 +1,5 @@
-//! `/queue`, `/drain`, `/reload`, `/log-level`: what an operator sees and changes while the server
-//! runs.
+//! `/queue`, `/drain`, `/reload`, `/log-level`: what an operator sees and changes in a running
+//! server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,28 +13,28 @@ use super::request::{ApiError, ApiState, OperatorRequest, json_response};
 use crate::service::{AfterDrain, QueueOverview};
 use crate::telemetry::LogFilterStatus;
 
-/// Which part of the queue is meant.
+/// The body of a request to pause or resume starts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LaneArgs {
-    /// One lane; all of them where none is named.
+    /// One lane; `None`: all lanes.
     #[serde(default)]
     lane: Option<String>,
 }
 
-/// How the server shall drain.
+/// The body of a drain request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DrainArgs {
-    /// Takes new jobs again.
+    /// Accept new jobs again.
     #[serde(default)]
     undo: bool,
-    /// Ends the server once nothing waits or runs.
+    /// Exit once no job is queued or running.
     #[serde(default)]
     exit: bool,
 }
 
-/// How full the queue is, by lane and by tenant, and what holds it back.
+/// Answers with the queue by lane and by tenant, and what holds it back.
 pub(super) async fn queue(
     State(api): State<Arc<ApiState>>,
     _: OperatorRequest,
@@ -42,7 +42,7 @@ pub(super) async fn queue(
     Ok(json_response(&queue_fields(&api.service.queue_overview().await)))
 }
 
-/// Nothing starts any more, in one lane or at all.
+/// Pauses starts, in one lane or in all.
 pub(super) async fn pause(
     State(api): State<Arc<ApiState>>,
     request: OperatorRequest<LaneArgs>,
@@ -51,7 +51,7 @@ pub(super) async fn pause(
     Ok(json_response(&queue_fields(&api.service.queue_overview().await)))
 }
 
-/// Jobs start again, in one lane or at all.
+/// Resumes starts, in one lane or in all.
 pub(super) async fn resume(
     State(api): State<Arc<ApiState>>,
     request: OperatorRequest<LaneArgs>,
@@ -60,7 +60,7 @@ pub(super) async fn resume(
     Ok(json_response(&queue_fields(&api.service.queue_overview().await)))
 }
 
-/// No new job is taken; those that are accepted go on.
+/// Stops accepting new jobs; accepted jobs continue.
 pub(super) async fn drain(
     State(api): State<Arc<ApiState>>,
     OperatorRequest { caller, body }: OperatorRequest<DrainArgs>,
@@ -71,7 +71,7 @@ pub(super) async fn drain(
             return Err(ApiError::BadBody { why });
         }
         (true, false) => {
-            // A later drain must not end a server that was asked to stay.
+            // A later drain must not end a server that was told to stay.
             api.control.set_after_drain(AfterDrain::Stay);
             api.service.end_drain(caller).await;
         }
@@ -93,7 +93,7 @@ pub(super) async fn reload(
     Ok(json_response(&json!({"applied": changes.live, "needs_restart": changes.restart})))
 }
 
-/// The overview as JSON. What has no bound has no limit.
+/// Renders the queue overview as JSON. A limit that is not set is omitted.
 fn queue_fields(queue: &QueueOverview) -> Value {
     let lanes = queue.lanes.iter().map(|(name, lane)| {
         let shown = without_nulls(json!({
@@ -145,22 +145,22 @@ pub(super) fn without_nulls(mut value: Value) -> Value {
     value
 }
 
-/// The longest that a filter may be chosen for: what shall stay longer belongs into the settings.
+/// The longest time for a temporary filter: what must last longer belongs in the settings.
 const MAX_FILTER_TIME: Duration = Duration::from_hours(7 * 24);
 
-/// Which lines shall be written.
+/// The body of a request to change the log filter.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LogLevelArgs {
-    /// The filter; without one the configured one holds again.
+    /// The new filter; `None` restores the configured one.
     #[serde(default)]
     filter: Option<String>,
-    /// After so many seconds the configured one comes back.
+    /// The time in seconds after which the configured filter returns.
     #[serde(default)]
     for_s: Option<f64>,
 }
 
-/// Which lines are written.
+/// Answers with the current log filter.
 pub(super) async fn log_level(
     State(api): State<Arc<ApiState>>,
     _: OperatorRequest,
@@ -168,7 +168,7 @@ pub(super) async fn log_level(
     Ok(filter_response(api.control.log().status()))
 }
 
-/// Chooses which lines are written, for a while or until the next choice.
+/// Sets the log filter, for a while or until the next change.
 pub(super) async fn set_log_level(
     State(api): State<Arc<ApiState>>,
     OperatorRequest { caller, body }: OperatorRequest<LogLevelArgs>,

@@ -1,4 +1,5 @@
-//! Requests to the API: shared state, parameters, bodies of operators, and errors as JSON.
+//! Requests to the API: shared state, query parameters, request bodies of operators, and errors as
+//! JSON.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::mcp::Handler;
 use crate::service::{AfterDrain, CallerIdentity, CallerRole, FindError, JobService, UnknownLane};
 use crate::telemetry::LogFilter;
 
-/// Whoever may change what concerns all tenants.
+/// Checks that the caller may change what concerns all tenants.
 pub(super) fn require_operator(caller: CallerIdentity) -> Result<(), ApiError> {
     match caller.role {
         CallerRole::Admin => Ok(()),
@@ -30,16 +31,14 @@ pub(super) fn require_operator(caller: CallerIdentity) -> Result<(), ApiError> {
     }
 }
 
-/// An operator's request. Nobody else's becomes one.
+/// A request of an operator. Extraction fails for any other caller.
 #[derive(Debug)]
 pub(super) struct OperatorRequest<T = EmptyBody> {
-    /// The operator.
     pub(super) caller: CallerIdentity,
-    /// What stands in the body.
     pub(super) body: T,
 }
 
-/// A body in which there is nothing to say.
+/// The body of a request without arguments.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EmptyBody {}
@@ -48,10 +47,10 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OperatorR
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        // The gate names the caller of every request that comes so far.
+        // The guard identifies the caller of every request that gets here.
         let caller = *request.extensions().get::<CallerIdentity>().ok_or(ApiError::NotAdmin)?;
         require_operator(caller)?;
-        // What is meant stands in the body: a wish in the address would be overlooked.
+        // Arguments belong in the body: a query parameter would be silently ignored.
         QueryParams::parse(request.uri().query(), &[])?;
         let body = Bytes::from_request(request, state).await;
         let body = body.map_err(|error| ApiError::BadBody { why: error.to_string() })?;
@@ -59,26 +58,26 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OperatorR
     }
 }
 
-/// The JSON of a body; an empty one says nothing.
+/// Parses a JSON body; an empty one is the default.
 fn parse_body<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
     if body.is_empty() {
         return Ok(T::default());
     }
-    // A list would be read as the fields of the type, in order.
+    // serde would read a list as the fields of the type, in order.
     let fields: Map<String, Value> = serde_json::from_slice(body)
         .map_err(|error| ApiError::BadBody { why: error.to_string() })?;
     serde_json::from_value(fields.into())
         .map_err(|error| ApiError::BadBody { why: error.to_string() })
 }
 
-/// `name=value` pairs, each name known and given once.
+/// Query parameters; each name is known and occurs once.
 #[derive(Debug)]
 pub(super) struct QueryParams<'a> {
     pairs: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> QueryParams<'a> {
-    /// Reads a query of which `known` are the names.
+    /// Parses a query; `known` are the accepted names.
     pub(super) fn parse(query: Option<&'a str>, known: &[&str]) -> Result<Self, ApiError> {
         let mut pairs: Vec<(&str, &str)> = Vec::new();
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
@@ -94,7 +93,7 @@ impl<'a> QueryParams<'a> {
         Ok(Self { pairs })
     }
 
-    /// One of these words.
+    /// Returns the value of a parameter that must be one of these words.
     pub(super) fn choice<T: Copy>(
         &self,
         name: &str,
@@ -108,7 +107,7 @@ impl<'a> QueryParams<'a> {
         })
     }
 
-    /// A whole number from 1 to `most`.
+    /// Returns a parameter that must be an integer from 1 to `most`.
     pub(super) fn count(&self, name: &str, most: usize) -> Result<Option<usize>, ApiError> {
         let Some(given) = self.value(name) else { return Ok(None) };
         let number = given.parse().ok().filter(|number| (1..=most).contains(number));
@@ -117,13 +116,13 @@ impl<'a> QueryParams<'a> {
             .ok_or_else(|| ApiError::bad_query(name, &format!("it is a number from 1 to {most}")))
     }
 
-    /// The text of a parameter, where it was given.
+    /// The text of a parameter, if present.
     pub(super) fn value(&self, name: &str) -> Option<&'a str> {
         self.pairs.iter().find(|(given, _)| *given == name).map(|(_, value)| *value)
     }
 }
 
-/// Why a request was not answered.
+/// The reason why an API request failed.
 #[derive(Debug, Error)]
 pub(in crate::http) enum ApiError {
     #[error(transparent)]
@@ -163,12 +162,12 @@ pub(in crate::http) enum ApiError {
 }
 
 impl ApiError {
-    /// A parameter that cannot be meant, and what would work.
+    /// Creates the error for an unusable parameter; `why` says what would work.
     pub(super) fn bad_query(name: &str, why: &str) -> Self {
         Self::BadQuery { name: name.chars().take(40).collect(), why: why.to_owned() }
     }
 
-    /// The stable word that clients may match on.
+    /// The stable error code that clients may match on.
     pub(super) const fn code(&self) -> &'static str {
         match self {
             Self::BadJob(_) => "bad_job",
@@ -239,47 +238,49 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Answers that are compressed at one time: each encoder takes a megabyte or more.
+/// The limit for responses that are compressed at a time: each encoder takes a megabyte or more.
 const MAX_ENCODERS: usize = 16;
 
-/// What the API answers from.
+/// The shared state of the API.
 #[derive(Debug)]
 pub(in crate::http) struct ApiState {
     pub(super) service: JobService,
     pub(super) handler: Handler,
     pub(super) control: ServerControl,
-    /// Sets the content of this server's jobs apart from that of another's with the same number.
+    /// A random number that tells the content of this server's jobs from that of another server
+    /// with the same job numbers.
     pub(super) server: u64,
     pub(super) encoders: Arc<Semaphore>,
 }
 
 impl ApiState {
-    /// The API of one yard; `handler` writes its jobs down.
+    /// Creates the state of the API; `handler` renders its jobs.
     pub(in crate::http) fn new(
         service: JobService,
         handler: Handler,
         control: ServerControl,
     ) -> Self {
-        // Without randomness tags are those of any server: worse for caches, right for ranges.
+        // Without randomness the tags of all servers are alike: worse for caches, still correct for
+        // ranges.
         let server = getrandom::u64().unwrap_or_default();
         let encoders = Arc::new(Semaphore::new(MAX_ENCODERS));
         Self { service, handler, control, server, encoders }
     }
 }
 
-/// Settings that changed: those that hold from now on, and those that take a restart.
+/// The settings that a reload changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReloadedSettings {
-    /// Keys whose new values hold.
+    /// Keys whose new values are in effect.
     pub live: Vec<String>,
-    /// Keys whose new values take a restart.
+    /// Keys whose new values take effect after a restart.
     pub restart: Vec<String>,
 }
 
 type ReloadFn =
     dyn Fn(CallerIdentity) -> BoxFuture<'static, Result<ReloadedSettings, String>> + Send + Sync;
 
-/// What an operator can ask of the server as a whole. A cheap clone.
+/// The operations on the server as a whole. Clones are cheap.
 #[derive(Clone)]
 pub struct ServerControl {
     reload: Arc<ReloadFn>,
@@ -288,8 +289,8 @@ pub struct ServerControl {
 }
 
 impl ServerControl {
-    /// `reload` reads the settings again, and says what came of it; `after_drain` is told
-    /// what becomes of the server once it has drained; `log` is which log lines are written.
+    /// Creates the operations. `reload` reads the settings again and returns what changed;
+    /// `after_drain` receives what to do once the server has drained; `log` is the log filter.
     #[must_use]
     pub fn new(
         reload: impl Fn(CallerIdentity) -> BoxFuture<'static, Result<ReloadedSettings, String>>
@@ -321,7 +322,7 @@ impl fmt::Debug for ServerControl {
     }
 }
 
-/// An answer that nobody keeps a copy of.
+/// Creates a JSON response that must not be cached.
 pub(super) fn json_response(value: &Value) -> Response {
     let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
     (headers, value.to_string()).into_response()

@@ -1,5 +1,3 @@
-//! The routes of the API.
-
 use std::sync::Arc;
 
 use axum::extract::Request;
@@ -17,7 +15,7 @@ use crate::mcp::context_of_headers;
 use crate::service::CallerRole;
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 
-/// What answers at a route of the API; nothing stands behind the others here.
+/// Returns the handler of an API route; 404 for all other routes.
 pub(in crate::http) fn api_route(route: Route, api: Arc<ApiState>) -> MethodRouter {
     const READ: &str = "GET, HEAD";
     const CHANGE: &str = "POST";
@@ -46,12 +44,12 @@ pub(in crate::http) fn api_route(route: Route, api: Arc<ApiState>) -> MethodRout
         .with_state(api)
 }
 
-/// Tells a caller that was refused, and can get more rights, which scope to ask for.
+/// Tells a refused caller that can get more rights which scope to request.
 async fn add_challenge(request: Request, next: Next) -> Response {
     let caller = request.extensions().get::<Credential>().cloned();
     let headers = request.headers().clone();
     let mut response = next.run(request).await;
-    // The API refuses nobody for anything but the role.
+    // The API answers 403 only for a missing role.
     if response.status() == StatusCode::FORBIDDEN
         && let Some(Err(denied)) = caller.map(|caller| caller.require(CallerRole::Admin, &headers))
     {
@@ -60,12 +58,12 @@ async fn add_challenge(request: Request, next: Next) -> Response {
     response
 }
 
-/// What answers where there is nothing.
+/// Answers paths that are not a route of the API.
 pub(in crate::http) async fn no_such_path() -> ApiError {
     ApiError::NoSuchPath
 }
 
-/// Answers a request at `route` inside a span of its own, if it may change something.
+/// Answers a request at `route` in its own span if the request may change something.
 pub(super) async fn in_span(route: Route, request: Request, next: Next) -> Response {
     if request.method().is_safe() {
         return next.run(request).await;

@@ -216,7 +216,9 @@ impl WatcherThread {
         }
         self.requests.send(()).map_err(|_| RecvTimeoutError::Disconnected)?;
         let answer = self.results.recv_timeout(SPIN_TIME).or_else(|error| match error {
-            RecvTimeoutError::Timeout => block_in_place(|| self.results.recv_timeout(CHECK_TIMEOUT)),
+            RecvTimeoutError::Timeout => {
+                block_in_place(|| self.results.recv_timeout(CHECK_TIMEOUT))
+            }
             RecvTimeoutError::Disconnected => Err(error),
         });
         self.is_overdue = matches!(answer, Err(RecvTimeoutError::Timeout));

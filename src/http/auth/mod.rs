@@ -1,15 +1,16 @@
-//! Who calls: bearer tokens from a file, access tokens of an authorization server, or nobody in
-//! particular on loopback.
+//! Authentication of callers: by bearer tokens from a file, by access tokens of an authorization
+//! server, or not at all on loopback without tokens.
 //!
 //! ```text
-//! Authorization ─▶ Auth::identify ─┬▶ LiveTokens (token file, hashes) ─┐
-//!                                  └▶ oauth: JWT, keys of the issuer ──┴▶ Credential { identity }
-//!                                                                      └▶ Denied (401, 403)
+//! Authorization ─▶ Authenticator::identify ─┬▶ LiveTokens (token file, hashes) ─┬▶ Credential
+//!                                           └▶ oauth: JWT, keys of the issuer ──┴▶ AccessDenied
+//!                                                                                  (401, 403)
 //! ```
 //!
-//! **Invariant:** once tokens were asked for they are asked for until the server ends, whatever
+//! **Invariant:** once tokens are required, they stay required until the server ends, whatever
 //! happens to their file.
-//! **Invariant:** what a credential opened ends with it: [`Credential::ended`] cuts open streams.
+//! **Invariant:** a stream ends with the credential that opened it: [`Credential::ended`] cuts open
+//! streams.
 
 mod authenticate;
 mod denied;

@@ -1,15 +1,15 @@
-//! A resource server of OAuth 2.1: access tokens that an authorization server signed.
+//! An OAuth 2.1 resource server: accepts access tokens that an authorization server signed.
 //!
 //! ```text
-//! token ─▶ ResourceServer::verify ─▶ Keys (file, URL or discovery; kept, fetched again)
+//! token ─▶ ResourceServer::verify ─▶ IssuerKeys (file, URL or discovery; cached)
 //!                    │                  └▶ KeySet ─▶ verify (pure: signature, claims)
-//!                    └────────────────────────────▶ Grant { tenant, role, until }
+//!                    └────────────────────────────▶ AccessGrant { tenant, role, until }
 //! ```
 //!
-//! **Invariant:** only signatures by public keys count: neither `none` nor a shared secret is ever
-//! accepted, whatever a token or a key says of itself.
-//! **Invariant:** keys are fetched by one at a time, and at most once in ten seconds, however many
-//! tokens name keys that nobody knows.
+//! **Invariant:** only signatures by public keys are accepted, never `none` or a shared secret,
+//! whatever a token or a key claims.
+//! **Invariant:** at most one fetch of keys runs at a time, and at most one starts in ten seconds,
+//! however many tokens name unknown keys.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
