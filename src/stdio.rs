@@ -8,7 +8,7 @@ use rmcp::transport::stdio_pipes;
 use tokio_util::sync::CancellationToken;
 
 use crate::lines::{StopConditions, serve_streams};
-use crate::mcp::{Handler, Network};
+use crate::mcp::{Handler, NetworkTransport};
 use crate::telemetry::{Transport, events};
 
 /// Serves one client on standard input and output until it goes away or `shutdown` is cancelled.
@@ -16,7 +16,7 @@ use crate::telemetry::{Transport, events};
 /// `input_end_grace`, else less than two seconds.
 pub async fn serve(handler: Handler, shutdown: CancellationToken, input_end_grace: Duration) {
     let _session = events::session_opened(Transport::Stdio);
-    let handler = handler.watched(Network::Pipe);
+    let handler = handler.instrumented(NetworkTransport::Pipe);
     // A process that holds our standard input needs no token.
     let ends = StopConditions { shutdown, input_end_grace, is_allowed: Arc::new(|| true) };
     Box::pin(serve_streams(handler, stdio_pipes(), ends, pending())).await;

@@ -14,7 +14,7 @@ use crate::config::{self, Environment, Loaded, Settings, TenantSection};
 use crate::confinement::SandboxPaths;
 use crate::http::{HttpServerSettings, JobDetection, SocketPath};
 use crate::ids::TenantId;
-use crate::mcp::{DialectSettings, ExecuteSettings, McpSettings, ShellToolSettings};
+use crate::mcp::{DialectSettings, ExecuteDialectSettings, McpSettings, ShellDialectSettings};
 use crate::output::{Counters, LogStorage, Quota, QuotaLimits, SpillDir};
 use crate::process::{Host, JobConnectionDetector};
 use crate::service::{
@@ -94,14 +94,14 @@ pub(super) fn mcp(all: &Settings) -> McpSettings {
 fn dialects(all: &Settings) -> DialectSettings {
     let Settings { shell_tool, execute, run_shell_command, execute_command, .. } = all;
     DialectSettings {
-        shell: ShellToolSettings {
+        shell: ShellDialectSettings {
             default_timeout: shell_tool.default_timeout.min(all.job.max_timeout),
             max_timeout: shell_tool.max_timeout.min(all.job.max_timeout),
             max_output: shell_tool.max_output_size,
             log_commands: shell_tool.log_commands,
             abort_file: shell_tool.abort_file.clone(),
         },
-        execute: ExecuteSettings {
+        execute: ExecuteDialectSettings {
             max_output: execute.max_output_bytes,
             logged: if execute.log_full_output {
                 execute.max_output_bytes

@@ -42,7 +42,7 @@ use super::sessions::{BoundedSessions, SessionsFull};
 use super::settings::HttpServerSettings;
 use crate::lines;
 use crate::lines::{DIRECTORY_HEADER, DecodedLine, UPGRADE_PROTOCOL, decode_message, id_near_ends};
-use crate::mcp::{Handler, Network, Watched};
+use crate::mcp::{Handler, InstrumentedHandler, NetworkTransport};
 use crate::service::{CallerIdentity, CallerRole};
 use crate::telemetry::{Transport, events};
 
@@ -57,7 +57,7 @@ const STREAM_TOOL_CALLS_AFTER: Duration = Duration::from_millis(20);
 const STREAM_OTHERS_AFTER: Duration = Duration::from_secs(2);
 
 pub(super) struct McpEndpoint {
-    service: StreamableHttpService<Watched, BoundedSessions>,
+    service: StreamableHttpService<InstrumentedHandler, BoundedSessions>,
     sessions: Arc<BoundedSessions>,
     handler: Handler,
     between_comments: Duration,
@@ -82,7 +82,7 @@ impl McpEndpoint {
         let config = service_config(settings, bound, streams.clone());
         let fresh = handler.clone();
         let service = StreamableHttpService::new(
-            move || Ok(fresh.for_connection().watched(Network::Tcp)),
+            move || Ok(fresh.for_connection().instrumented(NetworkTransport::Tcp)),
             Arc::clone(&sessions),
             config,
         );
@@ -146,7 +146,7 @@ impl McpEndpoint {
     /// All others get the tool's own answer.
     fn check_scope(&self, parts: &Parts, body: &Bytes) -> Result<(), AccessDenied> {
         match parts.extensions.get::<Credential>() {
-            Some(caller) if caller.has_scopes() && self.handler.needs_run(body) => {
+            Some(caller) if caller.has_scopes() && self.handler.needs_run_role(body) => {
                 caller.require(CallerRole::Run, &parts.headers)
             }
             Some(_) | None => Ok(()),
@@ -293,7 +293,7 @@ fn upgrade_to_lines(
         Some(directory) => handler.for_caller(caller.identity).with_directory(&directory),
         None => handler.for_caller(caller.identity),
     };
-    let handler = handler.watched(network(&request));
+    let handler = handler.instrumented(network(&request));
     let upgrade = hyper::upgrade::on(&mut request);
     upgrade_task.set(Box::pin(async move {
         match upgrade.await {
@@ -330,8 +330,8 @@ fn upgrade_to_lines(
     (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response()
 }
 
-fn network(request: &Request) -> Network {
-    request.extensions().get::<PeerAddress>().map_or(Network::Tcp, PeerAddress::network)
+fn network(request: &Request) -> NetworkTransport {
+    request.extensions().get::<PeerAddress>().map_or(NetworkTransport::Tcp, PeerAddress::network)
 }
 
 /// The default working directory for jobs of this client: the directory in which the client was

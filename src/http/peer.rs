@@ -8,7 +8,7 @@ use tokio::net::UnixStream;
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
-use crate::mcp::Network;
+use crate::mcp::NetworkTransport;
 
 /// The address of a client. Each request carries it in its extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,10 +21,10 @@ pub(super) enum PeerAddress {
 }
 
 impl PeerAddress {
-    pub(super) const fn network(&self) -> Network {
+    pub(super) const fn network(&self) -> NetworkTransport {
         match self {
-            Self::Tcp(_) => Network::Tcp,
-            Self::Unix { .. } => Network::Unix,
+            Self::Tcp(_) => NetworkTransport::Tcp,
+            Self::Unix { .. } => NetworkTransport::Unix,
         }
     }
 }

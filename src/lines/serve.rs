@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::in_flight::{InFlightRequests, request_id};
 use super::line::{DecodedLine, read_line};
-use crate::mcp::Turn;
+use crate::mcp::CallTurn;
 
 /// The protocol name in `Upgrade` that turns a connection into JSON lines.
 pub const UPGRADE_PROTOCOL: &str = "shellyard-stdio";
@@ -288,7 +288,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for LineTrans
         if let JsonRpcMessage::Request(request) = &mut message
             && let ClientRequest::CallToolRequest(call) = &mut request.request
         {
-            let (turn, over) = Turn::new();
+            let (turn, over) = CallTurn::new();
             call.extensions.insert(turn);
             self.turn = Some(over);
         }
@@ -373,7 +373,7 @@ mod tests {
             _request: CallToolRequestParams,
             context: RequestContext<RoleServer>,
         ) -> Result<CallToolResponse, ErrorData> {
-            Turn::end(&context);
+            CallTurn::end(&context);
             context.ct.cancelled().await;
             Ok(CallToolResult::success(Vec::new()).into())
         }
@@ -606,7 +606,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
             self.0.lock().unwrap().push(request.name.to_string());
-            Turn::end(&context);
+            CallTurn::end(&context);
             // A call that continues does not block the others.
             if request.name == "0" {
                 context.ct.cancelled().await;

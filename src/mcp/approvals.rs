@@ -1,13 +1,14 @@
-//! Commands that a rule wants somebody's yes for.
+//! Approval of commands that a policy rule lets run only after a person agrees.
 //!
 //! ```text
-//! legacy   elicitation/create while the call waits          → submit, or a refusal
-//! modern   input_required, the call comes again with a yes  → submit, or a refusal
-//! modern   a task that is input_required, tasks/update      → the same, for clients that know tasks
+//! legacy   elicitation/create while the call waits            → submit, or a refusal
+//! modern   reply input_required; the call repeats with answer → submit, or a refusal
+//! modern   task input_required; tasks/update has the answer   → the same, if the client has tasks
 //! others   the refusal says how to allow the command
 //! ```
 //!
-//! The yard judges the command again when the yes comes, and takes it for that very command alone.
+//! The service judges the command again when the approval arrives. An approval is valid for exactly
+//! that command.
 
 use std::future::ready;
 use std::ops::ControlFlow;
@@ -23,129 +24,137 @@ use rmcp::model::{
 use rmcp::service::{PeerRequestOptions, RequestContext, ServiceError};
 
 use super::reply::thousands;
-use super::tools::{Call, Response, Turn, WaitEnd, wait_for};
+use super::tools::{CallTurn, ToolCall, ToolResponse, WaitEnd, wait_for};
 use crate::service::{
     ApprovalQuestion, Consent, JobHandle, NoConsent, ParkedState, ParkedSubmission, Submission,
     SubmitError, SubmitOutcome,
 };
 use crate::spec::Stdin;
 
-/// How somebody can be asked.
+/// The ways to ask the user of a client for approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// Not at all.
-    None,
-    /// By a request of our own while the call waits.
-    Session,
-    /// By the answer to the call, which then comes again.
-    Result,
+enum ElicitationMode {
+    Unsupported,
+    /// The server sends `elicitation/create` while the call waits.
+    DuringCall,
+    /// The reply asks; the client repeats the call with the answer.
+    InReply,
 }
 
-impl Way {
-    /// What the client of this request can do.
-    fn of(request: &RequestContext<RoleServer>) -> Self {
-        let asks = request.client_capabilities().and_then(|it| it.elicitation);
+impl ElicitationMode {
+    /// Returns the mode that the client of this request supports.
+    fn from_request(request: &RequestContext<RoleServer>) -> Self {
+        let capability = request.client_capabilities().and_then(|it| it.elicitation);
         match request.protocol_version() {
-            Some(version) => Self::in_era(&version, asks.as_ref()),
-            None => Self::None,
+            Some(version) => Self::for_version(&version, capability.as_ref()),
+            None => Self::Unsupported,
         }
     }
 
-    fn in_era(version: &ProtocolVersion, asks: Option<&ElicitationCapability>) -> Self {
-        // Who names no mode shows forms.
-        let shows_forms = asks.is_some_and(|it| it.form.is_some() || it.url.is_none());
+    fn for_version(version: &ProtocolVersion, capability: Option<&ElicitationCapability>) -> Self {
+        // A client that names no mode supports forms.
+        let shows_forms = capability.is_some_and(|it| it.form.is_some() || it.url.is_none());
         if !shows_forms || *version < ProtocolVersion::V_2025_06_18 {
-            Self::None
+            Self::Unsupported
         } else if *version < ProtocolVersion::V_2026_07_28 {
-            Self::Session
+            Self::DuringCall
         } else {
-            Self::Result
+            Self::InReply
         }
     }
 }
 
-/// What a request gets to take itself back, once its time is over.
-const LAST_WORD: Duration = Duration::from_secs(1);
+/// Extra time after an elicitation timed out, for the request to be cancelled.
+const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
-/// What a call that comes again says to the question that it was answered with.
+/// The answer that a repeated call carries to the question in an earlier reply.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Answered<'a> {
+pub(super) struct ApprovalRetry<'a> {
     question: &'a str,
     consent: Option<Consent>,
 }
 
-impl<'a> Answered<'a> {
-    /// Nothing where the call comes for the first time.
-    pub(crate) fn by(request: &'a CallToolRequestParams) -> Option<Self> {
+impl<'a> ApprovalRetry<'a> {
+    /// Returns `None` for a call that is not a repetition.
+    pub(crate) fn from_request(request: &'a CallToolRequestParams) -> Option<Self> {
         let question = request.request_state.as_deref()?;
-        let consent = request.input_responses.as_ref().and_then(consent_among);
+        let consent = request.input_responses.as_ref().and_then(find_consent);
         Some(Self { question, consent })
     }
 }
 
-/// Accepts a job, or breaks off with what the client is to be asked first.
+/// Submits a job, or breaks with the response that asks the client for approval first.
 pub(crate) async fn submit(
-    call: Call<'_>,
+    call: ToolCall<'_>,
     submission: Submission,
-) -> Result<ControlFlow<Response, JobHandle>, SubmitError> {
+) -> Result<ControlFlow<ToolResponse, JobHandle>, SubmitError> {
     let client = call.client;
-    if let Some(Answered { question, consent }) = call.answered {
-        let said = consent.ok_or(NoConsent::Declined);
-        // Boxed, here and below: a call that nobody is asked about would else be as large.
-        return Box::pin(approved(call, submission, question, said)).await.map(Continue);
+    if let Some(ApprovalRetry { question, consent }) = call.approval {
+        let answer = consent.ok_or(NoConsent::Declined);
+        // Boxed, here and below: otherwise every call would be as large as one that asks.
+        return Box::pin(submit_answered(call, submission, question, answer)).await.map(Continue);
     }
-    let way = Way::of(call.request);
-    if way == Way::None {
+    let way = ElicitationMode::from_request(call.request);
+    if way == ElicitationMode::Unsupported {
         return client.submit(submission).await.map(Continue);
     }
     let question = match client.submit_or_ask(submission.clone()).await? {
         SubmitOutcome::Job(job) => return Ok(Continue(job)),
         SubmitOutcome::Ask(question) => question,
     };
-    // Whoever is asked may take long, and calls behind this one need not wait for that.
-    Turn::end(call.request);
+    // The user may take long; later calls of this client need not wait for that.
+    CallTurn::end(call.request);
     match way {
-        Way::None | Way::Session => {
-            let said = Box::pin(ask(call, &question)).await;
-            Box::pin(approved(call, submission, &question.id, said)).await.map(Continue)
+        ElicitationMode::Unsupported | ElicitationMode::DuringCall => {
+            let answer = Box::pin(elicit_consent(call, &question)).await;
+            Box::pin(submit_answered(call, submission, &question.id, answer)).await.map(Continue)
         }
-        // What is typed into a terminal is not a part of what can be parked.
-        Way::Result if call.task_after.is_some() && submission.stdin != Stdin::Terminal => {
+        // Text to type into a terminal cannot be parked with the submission.
+        ElicitationMode::InReply
+            if call.task_after.is_some() && submission.stdin != Stdin::Terminal =>
+        {
             let parked = client.park(submission, question);
-            Ok(Break(Response::Parked(Box::new(parked))))
+            Ok(Break(ToolResponse::Parked(Box::new(parked))))
         }
-        Way::Result => Ok(Break(Response::Ask(question))),
+        ElicitationMode::InReply => Ok(Break(ToolResponse::Ask(question))),
     }
 }
 
-/// What becomes of a submission after somebody was asked.
-async fn approved(
-    call: Call<'_>,
+/// Submits a job that was approved, or returns the refusal.
+async fn submit_answered(
+    call: ToolCall<'_>,
     submission: Submission,
     question: &str,
-    said: Result<Consent, NoConsent>,
+    answer: Result<Consent, NoConsent>,
 ) -> Result<JobHandle, SubmitError> {
-    match said {
+    match answer {
         Ok(consent) => call.client.submit_approved(submission, question, consent).await,
         Err(why) => Err(call.client.decline(question, why)),
     }
 }
 
-/// Asks by a request of our own, as long as the client bears a call that waits.
-async fn ask(call: Call<'_>, question: &ApprovalQuestion) -> Result<Consent, NoConsent> {
-    let limit = call.patience();
+/// Sends `elicitation/create` and waits for the answer, at most as long as this call may wait.
+async fn elicit_consent(
+    call: ToolCall<'_>,
+    question: &ApprovalQuestion,
+) -> Result<Consent, NoConsent> {
+    let limit = call.max_wait();
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(question_form(question)));
     let options = PeerRequestOptions::with_timeout(limit);
-    let asked = async {
+    let elicitation = async {
         let sent = call.request.peer.send_request_with_option(request, options).await?;
         sent.await_response().await
     };
-    match wait_for(call, limit + LAST_WORD, asked, || ready(asking_line(question))).await {
-        WaitEnd::Done(Ok(ClientResult::ElicitResult(said))) => {
-            consent_in(&said).ok_or(NoConsent::Declined)
+    match wait_for(call, limit + CANCEL_GRACE, elicitation, || {
+        ready(awaiting_approval_line(question))
+    })
+    .await
+    {
+        WaitEnd::Done(Ok(ClientResult::ElicitResult(answer))) => {
+            parse_consent(&answer).ok_or(NoConsent::Declined)
         }
         WaitEnd::Done(Err(ServiceError::McpError(error))) => {
-            Err(NoConsent::CannotAsk { why: client_words(&error.message) })
+            Err(NoConsent::CannotAsk { why: one_line(&error.message) })
         }
         WaitEnd::Done(Ok(_)) => {
             Err(NoConsent::CannotAsk { why: "its answer is none to this question".to_owned() })
@@ -155,22 +164,22 @@ async fn ask(call: Call<'_>, question: &ApprovalQuestion) -> Result<Consent, NoC
     }
 }
 
-/// The name of the question, and of its one field.
+/// The key of the question and the name of the form's only field.
 const APPROVAL: &str = "approval";
-/// What may be said, and what it means; anything else is a no.
+/// The words that the form offers; any other answer is a refusal.
 const CHOICES: [(&str, Option<Consent>); 3] =
     [("once", Some(Consent::Once)), ("tenant", Some(Consent::Tenant)), ("no", None)];
-/// What is shown of either end of a long command.
-const SHOWN_CHARS: usize = 1500;
+/// Characters shown of each end of a long command.
+const PREVIEW_CHARS: usize = 1500;
 
-/// The form in which somebody is asked.
+/// Returns the form that asks the user.
 pub(crate) fn question_form(question: &ApprovalQuestion) -> ElicitRequestParams {
     let ApprovalQuestion { command, cwd, rule, .. } = question;
     let message = format!(
         "May this command run in {}?\n\n{}\n\nIt matches {rule}. once: run it now. tenant: run it \
          now, and again without asking until the server ends. no: do not run it.",
-        shown(cwd),
-        shown(command),
+        preview(cwd),
+        preview(command),
     );
     let choices = EnumSchema::builder(CHOICES.map(|(word, _)| word.to_owned()).to_vec()).build();
     let schema = ElicitationSchema::builder().required_enum_schema(APPROVAL, choices);
@@ -181,59 +190,60 @@ pub(crate) fn question_form(question: &ApprovalQuestion) -> ElicitRequestParams 
     }
 }
 
-/// The same as the answer to a call, which is to be sent again with what was said.
+/// Returns the question as the result of a call, which the client then repeats with the answer.
 pub(crate) fn question_result(question: &ApprovalQuestion) -> InputRequiredResult {
     InputRequiredResult::new(Some(question_requests(question)), Some(question.id.clone()))
 }
 
-/// The same as what a task asks for.
+/// Returns the question as the input requests of a task.
 pub(crate) fn question_requests(question: &ApprovalQuestion) -> InputRequests {
     let request = InputRequest::Elicitation(ElicitRequest::new(question_form(question)));
     InputRequests::from([(APPROVAL.to_owned(), request)])
 }
 
-/// Whether the question is among those that were answered.
-pub(crate) fn is_answered(responses: &InputResponses) -> bool {
+/// `true` if the responses hold an answer to the approval question.
+pub(crate) fn has_answer(responses: &InputResponses) -> bool {
     responses.contains_key(APPROVAL)
 }
 
-/// What was said to a question; `None` where that is no yes.
-pub(crate) fn consent_in(result: &ElicitResult) -> Option<Consent> {
-    let said = result.content.as_ref()?.get(APPROVAL)?.as_str()?;
-    let choice = CHOICES.into_iter().find(|(word, _)| *word == said)?;
+/// Returns the consent in an elicitation result; `None` unless it is a clear yes.
+pub(crate) fn parse_consent(result: &ElicitResult) -> Option<Consent> {
+    let answer = result.content.as_ref()?.get(APPROVAL)?.as_str()?;
+    let choice = CHOICES.into_iter().find(|(word, _)| *word == answer)?;
     choice.1.filter(|_| result.action == ElicitationAction::Accept)
 }
 
-/// The same among the answers that came with a call.
-pub(crate) fn consent_among(responses: &InputResponses) -> Option<Consent> {
+/// Returns the consent among the input responses of a call or a task update.
+pub(crate) fn find_consent(responses: &InputResponses) -> Option<Consent> {
     let result = serde_json::from_value(responses.get(APPROVAL)?.clone()).ok()?;
-    consent_in(&result)
+    parse_consent(&result)
 }
 
-/// What a client that waits is told in between.
-pub(crate) fn asking_line(question: &ApprovalQuestion) -> String {
+/// Returns the progress message while the call waits for approval.
+pub(crate) fn awaiting_approval_line(question: &ApprovalQuestion) -> String {
     format!("waiting for somebody's yes: {} wants it", question.rule)
 }
 
-/// How a submission stands that has asked somebody.
-pub(crate) fn parked_line(parked: &ParkedSubmission) -> String {
+/// Returns the status line of a submission that waits, or waited, for approval.
+pub(crate) fn parked_status_line(parked: &ParkedSubmission) -> String {
     match &parked.fate {
-        ParkedState::Open => asking_line(&parked.question),
+        ParkedState::Open => awaiting_approval_line(&parked.question),
         ParkedState::Refused(error) => format!("refused, nothing was run: {error}"),
         ParkedState::Cancelled => "cancelled before anybody agreed, nothing was run".to_owned(),
     }
 }
 
-/// The beginning of what a client said of itself, in one line.
-pub(crate) fn client_words(text: &str) -> String {
-    const SAID_CHARS: usize = 200;
-    text.chars().take(SAID_CHARS).map(|it| if it.is_control() { ' ' } else { it }).collect()
+/// Returns the beginning of a client's error message, on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    const MAX_CHARS: usize = 200;
+    text.chars().take(MAX_CHARS).map(|it| if it.is_control() { ' ' } else { it }).collect()
 }
 
-/// Both ends of a text, with nothing in it that could change how the rest is shown.
-fn shown(text: &str) -> String {
+/// Returns both ends of a text. Control characters are replaced, so that they cannot change how the
+/// rest is displayed.
+fn preview(text: &str) -> String {
     let characters: Vec<char> = text.chars().collect();
-    let hidden = characters.len().saturating_sub(2 * SHOWN_CHARS);
+    let hidden = characters.len().saturating_sub(2 * PREVIEW_CHARS);
     let plain = |characters: &[char]| -> String {
         let plain = |it: &char| if *it == '\n' || !it.is_control() { *it } else { '\u{fffd}' };
         characters.iter().map(plain).collect()
@@ -241,8 +251,8 @@ fn shown(text: &str) -> String {
     if hidden == 0 {
         return plain(&characters);
     }
-    let head = &characters[..SHOWN_CHARS];
-    let tail = &characters[SHOWN_CHARS + hidden..];
+    let head = &characters[..PREVIEW_CHARS];
+    let tail = &characters[PREVIEW_CHARS + hidden..];
     let count = thousands(hidden as u64);
     format!("{}\n[… {count} characters are not shown …]\n{}", plain(head), plain(tail))
 }
@@ -255,29 +265,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_follows_from_the_era_and_the_client() {
+    fn elicitation_depends_on_the_era_and_the_client() {
         let forms = ElicitationCapability::new();
         for (version, way) in [
-            (ProtocolVersion::V_2024_11_05, Way::None),
-            (ProtocolVersion::V_2025_06_18, Way::Session),
-            (ProtocolVersion::V_2026_07_28, Way::Result),
+            (ProtocolVersion::V_2024_11_05, ElicitationMode::Unsupported),
+            (ProtocolVersion::V_2025_06_18, ElicitationMode::DuringCall),
+            (ProtocolVersion::V_2026_07_28, ElicitationMode::InReply),
         ] {
-            assert_eq!(Way::in_era(&version, Some(&forms)), way, "{version}");
-            assert_eq!(Way::in_era(&version, None), Way::None, "{version}");
+            assert_eq!(ElicitationMode::for_version(&version, Some(&forms)), way, "{version}");
+            assert_eq!(
+                ElicitationMode::for_version(&version, None),
+                ElicitationMode::Unsupported,
+                "{version}"
+            );
             let pages = ElicitationCapability::new().with_url(UrlElicitationCapability::new());
-            assert_eq!(Way::in_era(&version, Some(&pages)), Way::None, "{version}");
+            assert_eq!(
+                ElicitationMode::for_version(&version, Some(&pages)),
+                ElicitationMode::Unsupported,
+                "{version}"
+            );
         }
     }
 
-    fn said(answer: Value) -> Option<Consent> {
-        consent_among(&[(APPROVAL.to_owned(), answer)].into())
+    fn parsed(answer: Value) -> Option<Consent> {
+        find_consent(&[(APPROVAL.to_owned(), answer)].into())
     }
 
     #[test]
-    fn only_a_clear_yes_is_one() {
+    fn only_a_clear_yes_is_consent() {
         let accepted = |word: &str| json!({"action": "accept", "content": {"approval": word}});
-        assert_eq!(said(accepted("once")), Some(Consent::Once));
-        assert_eq!(said(accepted("tenant")), Some(Consent::Tenant));
+        assert_eq!(parsed(accepted("once")), Some(Consent::Once));
+        assert_eq!(parsed(accepted("tenant")), Some(Consent::Tenant));
         for no in [
             accepted("no"),
             accepted("yes"),
@@ -287,15 +305,15 @@ mod tests {
             json!({"action": "cancel"}),
             json!("once"),
         ] {
-            assert_eq!(said(no.clone()), None, "{no}");
+            assert_eq!(parsed(no.clone()), None, "{no}");
         }
-        assert_eq!(consent_among(&InputResponses::new()), None);
+        assert_eq!(find_consent(&InputResponses::new()), None);
     }
 
     #[test]
     fn a_long_command_shows_both_ends_and_no_control_characters() {
         let text = format!("\u{1b}[2Kstart{}end", "x".repeat(5000));
-        let shown = shown(&text);
+        let shown = preview(&text);
         assert!(shown.starts_with("\u{fffd}[2Kstart") && shown.ends_with("end"), "{shown}");
         assert!(shown.contains("[… 2,012 characters are not shown …]"), "{shown}");
     }

@@ -1,9 +1,8 @@
-//! Reads a call's arguments: tolerant about form, strict about meaning.
+//! Reading the arguments of a tool call: tolerant about form, strict about meaning.
 //!
-//! Models write `"30"` for 30, `null` for nothing and `7` for `[7]`; all of these are
-//! taken. An argument that the tool does not know is an error, since dropping it would
-//! run something else than what was asked for; so is a number where a text is wanted, since
-//! no text was meant.
+//! Models write `"30"` for 30, `null` for an absent value and `7` for `[7]`; all of these are
+//! accepted. An argument that the tool does not know is an error, because dropping it would run
+//! something else than the caller asked for. A number where text is expected is an error too.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -12,15 +11,15 @@ use rmcp::model::JsonObject;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::schema::{Field, Kind, Need};
+use super::schema::{ArgKind, ArgPresence, ArgSpec};
 use crate::did_you_mean::most_alike;
 use crate::ids::JobNumber;
 use crate::size;
 
-/// At or below three quarters a suggestion would be a guess.
+/// A suggestion needs a similarity above this; anything lower would be a guess.
 const ALIKE: f64 = 0.75_f64.next_up();
 
-/// Why a call's arguments were not accepted.
+/// The reason why a call's arguments were not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum ArgError {
     #[error("unknown argument `{given}`{}; allowed: {known}", did_you_mean(.meant.as_deref()))]
@@ -52,54 +51,55 @@ impl ArgError {
     }
 }
 
-/// The arguments of one call. Each is taken out as it is read.
+/// The arguments of one call. Reading an argument removes it.
 #[derive(Debug)]
 pub(crate) struct Args {
     values: JsonObject,
 }
 
 impl Args {
-    /// Takes the arguments of a call, refusing names that the tool does not have and
-    /// missing ones that it needs. A null is the same as nothing.
-    pub(crate) fn new(values: Option<JsonObject>, fields: &[Field]) -> Result<Self, ArgError> {
+    /// Checks the names of a call's arguments: unknown names and missing required ones are errors.
+    /// A null counts as absent.
+    pub(crate) fn new(values: Option<JsonObject>, fields: &[ArgSpec]) -> Result<Self, ArgError> {
         let mut values = values.unwrap_or_default();
         values.retain(|_, value| !value.is_null());
         if let Some(given) = values.keys().find(|name| !fields.iter().any(|f| f.name == **name)) {
-            return Err(unknown(given, fields));
+            return Err(unknown_arg(given, fields));
         }
-        let missing =
-            |field: &&Field| field.need == Need::Required && !values.contains_key(field.name);
+        let missing = |field: &&ArgSpec| {
+            field.need == ArgPresence::Required && !values.contains_key(field.name)
+        };
         match fields.iter().find(missing) {
-            Some(field) => Err(ArgError::Missing { name: field.name, wanted: field.wanted() }),
+            Some(field) => Err(ArgError::Missing { name: field.name, wanted: field.expected() }),
             None => Ok(Self { values }),
         }
     }
 
-    /// Whether one of these was given and not yet taken.
+    /// `true` if one of these arguments is present and was not read yet.
     pub(crate) fn has_any(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.values.contains_key(*name))
     }
 
-    /// The same, but every value must be of the type that the schema names: a document that
-    /// another program speaks by leaves nothing to guess.
-    pub(crate) fn strict(values: JsonObject, fields: &[Field]) -> Result<Self, ArgError> {
+    /// Like [`Args::new`], but every value must have the type that the schema names. The tools of
+    /// dialects are strict, as their documents are.
+    pub(crate) fn strict(values: JsonObject, fields: &[ArgSpec]) -> Result<Self, ArgError> {
         let args = Self::new(Some(values), fields)?;
         for field in fields {
             if let Some(value) = args.values.get(field.name)
-                && !field.kind.takes(value)
+                && !field.kind.accepts(value)
             {
-                return Err(wrong(field.name, field.wanted(), value));
+                return Err(wrong_type(field.name, field.expected(), value));
             }
         }
         Ok(args)
     }
 
-    /// A text, and nothing else.
+    /// Reads a text; other types are errors.
     pub(crate) fn text(&mut self, name: &'static str) -> Result<Option<String>, ArgError> {
         self.values.remove(name).map(|value| into_text(value, name, "a text")).transpose()
     }
 
-    /// A text that may be a number, such as a signal or a place; a number is taken as written.
+    /// Reads a text that may be written as a number, such as a signal or a cursor.
     pub(crate) fn text_or_number(
         &mut self,
         name: &'static str,
@@ -115,14 +115,15 @@ impl Args {
         value.map(|value| into_text(value, name, "a text or a number")).transpose()
     }
 
-    /// A whole number within `allowed`.
+    /// Reads a whole number within `allowed`.
     pub(crate) fn whole(
         &mut self,
         name: &'static str,
         allowed: RangeInclusive<u64>,
     ) -> Result<Option<u64>, ArgError> {
         let Some(value) = self.values.remove(name) else { return Ok(None) };
-        let number = whole(&value).ok_or_else(|| wrong(name, "a whole number", &value))?;
+        let number =
+            parse_whole(&value).ok_or_else(|| wrong_type(name, "a whole number", &value))?;
         if allowed.contains(&number) {
             return Ok(Some(number));
         }
@@ -133,11 +134,11 @@ impl Args {
         Err(ArgError::NotAllowed { name, allowed, given: number.to_string() })
     }
 
-    /// A time of zero or more seconds.
+    /// Reads a time of zero or more seconds.
     pub(crate) fn seconds(&mut self, name: &'static str) -> Result<Option<Duration>, ArgError> {
         let Some(value) = self.values.remove(name) else { return Ok(None) };
         let wanted = "a number of seconds";
-        let seconds = number(&value).ok_or_else(|| wrong(name, wanted, &value))?;
+        let seconds = parse_number(&value).ok_or_else(|| wrong_type(name, wanted, &value))?;
         Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| ArgError::NotAllowed {
             name,
             allowed: "zero or more seconds".to_owned(),
@@ -145,18 +146,18 @@ impl Args {
         })
     }
 
-    /// Yes or no; absent is no.
+    /// Reads a flag; absent means `false`.
     pub(crate) fn flag(&mut self, name: &'static str) -> Result<bool, ArgError> {
         match self.values.remove(name) {
             None => Ok(false),
             Some(Value::Bool(flag)) => Ok(flag),
             Some(Value::String(word)) if word == "true" => Ok(true),
             Some(Value::String(word)) if word == "false" => Ok(false),
-            Some(other) => Err(wrong(name, "true or false", &other)),
+            Some(other) => Err(wrong_type(name, "true or false", &other)),
         }
     }
 
-    /// A list of texts; one text alone is a list of one.
+    /// Reads a list of texts; a single text is a list of one.
     pub(crate) fn texts(&mut self, name: &'static str) -> Result<Option<Vec<String>>, ArgError> {
         let Some(value) = self.values.remove(name) else { return Ok(None) };
         let items = if let Value::Array(items) = value { items } else { vec![value] };
@@ -167,12 +168,13 @@ impl Args {
             .map(Some)
     }
 
-    /// A job's number.
+    /// Reads the number of a job.
     pub(crate) fn job(&mut self, name: &'static str) -> Result<Option<JobNumber>, ArgError> {
-        self.values.remove(name).map(|value| job(&value, name)).transpose()
+        self.values.remove(name).map(|value| parse_job(&value, name)).transpose()
     }
 
-    /// A list of job numbers, in the order given, each once; one number alone is a list of one.
+    /// Reads a list of job numbers, in the order given, without duplicates; a single number is a
+    /// list of one.
     pub(crate) fn jobs(&mut self, name: &'static str) -> Result<Vec<JobNumber>, ArgError> {
         let items = match self.values.remove(name) {
             None => Vec::new(),
@@ -185,7 +187,7 @@ impl Args {
         };
         let mut jobs = Vec::with_capacity(items.len());
         for item in &items {
-            let job = job(item, name)?;
+            let job = parse_job(item, name)?;
             if !jobs.contains(&job) {
                 jobs.push(job);
             }
@@ -193,7 +195,7 @@ impl Args {
         Ok(jobs)
     }
 
-    /// Names and their values, which are texts; nulls are left out.
+    /// Reads an object whose values are texts; nulls are left out.
     pub(crate) fn pairs(&mut self, name: &'static str) -> Result<Vec<(String, String)>, ArgError> {
         let wanted = "an object of texts, such as {\"NAME\": \"value\"}";
         match self.values.remove(name) {
@@ -202,32 +204,32 @@ impl Args {
                 .into_iter()
                 .filter(|(_, value)| !value.is_null())
                 .map(|(key, value)| {
-                    let value = into_text(value, &format!("{name}.{}", clipped(&key)), "a text")?;
+                    let value = into_text(value, &format!("{name}.{}", clip(&key)), "a text")?;
                     Ok((key, value))
                 })
                 .collect(),
-            Some(other) => Err(wrong(name, wanted, &other)),
+            Some(other) => Err(wrong_type(name, wanted, &other)),
         }
     }
 
-    /// Names and their values, of any kind.
+    /// Reads an object with values of any type.
     pub(crate) fn object(&mut self, name: &'static str) -> Result<Option<JsonObject>, ArgError> {
         match self.values.remove(name) {
             None => Ok(None),
             Some(Value::Object(fields)) => Ok(Some(fields)),
-            Some(other) => Err(wrong(name, "an object", &other)),
+            Some(other) => Err(wrong_type(name, "an object", &other)),
         }
     }
 
-    /// A size of at least one byte: a number of bytes, or a text with a unit.
+    /// Reads a size of at least one byte: a number of bytes, or a text with a unit.
     pub(crate) fn size(&mut self, name: &'static str) -> Result<Option<u64>, ArgError> {
         let Some(value) = self.values.remove(name) else { return Ok(None) };
-        let bytes = value.as_str().map_or_else(|| whole(&value), size::parse);
+        let bytes = value.as_str().map_or_else(|| parse_whole(&value), size::parse);
         let bytes = bytes.filter(|bytes| *bytes > 0);
-        bytes.map(Some).ok_or_else(|| wrong(name, "a size such as 65536 or \"2 GB\"", &value))
+        bytes.map(Some).ok_or_else(|| wrong_type(name, "a size such as 65536 or \"2 GB\"", &value))
     }
 
-    /// One of the words that `meanings` pairs with what they stand for.
+    /// Reads one of the words in `meanings` and returns its value.
     pub(crate) fn choice<T: Copy>(
         &mut self,
         name: &'static str,
@@ -239,80 +241,80 @@ impl Args {
             None => {
                 let known: Vec<&str> = meanings.iter().map(|(known, _)| *known).collect();
                 let allowed = format!("one of {}", known.join(", "));
-                Err(ArgError::NotAllowed { name, allowed, given: quoted(&word) })
+                Err(ArgError::NotAllowed { name, allowed, given: quote(&word) })
             }
         }
     }
 }
 
-impl Field {
-    const fn wanted(&self) -> &'static str {
+impl ArgSpec {
+    const fn expected(&self) -> &'static str {
         match self.kind {
-            Kind::Text | Kind::Choice(_) => "a text",
-            Kind::Whole | Kind::From(_) => "a whole number",
-            Kind::Seconds => "a number of seconds",
-            Kind::Flag => "true or false",
-            Kind::Texts => "a list of texts",
-            Kind::Jobs => "a list of job numbers, such as [12]",
-            Kind::Pairs => "an object of texts",
-            Kind::Object => "an object",
+            ArgKind::Text | ArgKind::Choice(_) => "a text",
+            ArgKind::Whole | ArgKind::From(_) => "a whole number",
+            ArgKind::Seconds => "a number of seconds",
+            ArgKind::Flag => "true or false",
+            ArgKind::Texts => "a list of texts",
+            ArgKind::Jobs => "a list of job numbers, such as [12]",
+            ArgKind::Pairs => "an object of texts",
+            ArgKind::Object => "an object",
         }
     }
 }
 
-impl Kind {
-    /// Whether a value is of this kind as it stands.
-    fn takes(self, value: &Value) -> bool {
+impl ArgKind {
+    /// `true` if a value already has this kind's JSON type.
+    fn accepts(self, value: &Value) -> bool {
         match self {
             Self::Text | Self::Choice(_) => value.is_string(),
-            Self::Whole | Self::From(_) => whole(value).is_some() && value.is_number(),
+            Self::Whole | Self::From(_) => parse_whole(&value).is_some() && value.is_number(),
             Self::Seconds => value.is_number(),
             Self::Flag => value.is_boolean(),
             Self::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
             Self::Jobs => value.as_array().is_some_and(|items| items.iter().all(Value::is_number)),
-            // What is wrong with one of them is told when they are read.
+            // The values inside are checked when they are read.
             Self::Pairs | Self::Object => value.is_object(),
         }
     }
 }
 
-fn unknown(given: &str, fields: &[Field]) -> ArgError {
-    // `cmd` is nearer to `cwd` by its letters, but it is `command` with some left out.
+fn unknown_arg(given: &str, fields: &[ArgSpec]) -> ArgError {
+    // By similarity `cmd` is closer to `cwd`, but it abbreviates `command`.
     let likeness = |name: &str| {
-        strsim::jaro_winkler(name, given) + if abbreviates(given, name) { 0.2 } else { 0.0 }
+        strsim::jaro_winkler(name, given) + if is_abbreviation(given, name) { 0.2 } else { 0.0 }
     };
     let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
     let meant = most_alike(known.iter().copied(), likeness, ALIKE).map(str::to_owned);
-    ArgError::Unknown { given: clipped(given), meant, known: known.join(", ") }
+    ArgError::Unknown { given: clip(given), meant, known: known.join(", ") }
 }
 
-/// Whether all letters of `short` are in `long`, in their order.
-fn abbreviates(short: &str, long: &str) -> bool {
+/// `true` if all letters of `short` occur in `long`, in the same order.
+fn is_abbreviation(short: &str, long: &str) -> bool {
     let mut letters = long.chars();
     short.chars().all(|letter| letters.any(|other| other == letter))
 }
 
-fn job(value: &Value, name: &'static str) -> Result<JobNumber, ArgError> {
-    whole(value)
+fn parse_job(value: &Value, name: &'static str) -> Result<JobNumber, ArgError> {
+    parse_whole(&value)
         .filter(|number| *number > 0)
         .map(JobNumber::new)
-        .ok_or_else(|| wrong(name, "job numbers (whole numbers from 1, such as 12)", value))
+        .ok_or_else(|| wrong_type(name, "job numbers (whole numbers from 1, such as 12)", value))
 }
 
-fn whole(value: &Value) -> Option<u64> {
+fn parse_whole(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => text.trim().parse().ok(),
-        Value::Number(number) => number.as_u64().or_else(|| whole_of_float(number.as_f64()?)),
+        Value::Number(number) => number.as_u64().or_else(|| whole_from_float(number.as_f64()?)),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
 /// `7.0` is 7: some clients send every number as a float.
-fn whole_of_float(number: f64) -> Option<u64> {
+fn whole_from_float(number: f64) -> Option<u64> {
     (number.fract() == 0.0).then(|| format!("{number:.0}").parse().ok())?
 }
 
-fn number(value: &Value) -> Option<f64> {
+fn parse_number(value: &Value) -> Option<f64> {
     match value {
         Value::String(text) => text.trim().parse().ok(),
         Value::Number(number) => number.as_f64(),
@@ -324,28 +326,28 @@ fn into_text(value: Value, name: &str, wanted: &str) -> Result<String, ArgError>
     match value {
         Value::String(text) => Ok(text),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            Err(wrong(name, wanted, &value))
+            Err(wrong_type(name, wanted, &value))
         }
     }
 }
 
-fn wrong(name: &str, wanted: &str, given: &Value) -> ArgError {
+fn wrong_type(name: &str, wanted: &str, given: &Value) -> ArgError {
     let given = match given {
         Value::Null => "null".to_owned(),
-        Value::String(text) => quoted(text),
+        Value::String(text) => quote(text),
         Value::Array(_) | Value::Object(_) | Value::Bool(_) | Value::Number(_) => {
-            clipped(&given.to_string())
+            clip(&given.to_string())
         }
     };
     ArgError::WrongType { name: name.to_owned(), wanted: wanted.to_owned(), given }
 }
 
-fn quoted(text: &str) -> String {
-    format!("{:?}", clipped(text))
+fn quote(text: &str) -> String {
+    format!("{:?}", clip(text))
 }
 
-/// A short form of what was given, so that an error cannot be as long as its cause.
-fn clipped(text: &str) -> String {
+/// Shortens a value, so that an error message cannot be as long as its cause.
+fn clip(text: &str) -> String {
     let mut short: String = text.chars().take(60).collect();
     if short.len() < text.len() {
         short.push('…');
@@ -359,14 +361,14 @@ mod tests {
 
     use super::*;
 
-    const FIELDS: [Field; 7] = [
-        Field::required("command", Kind::Text, ""),
-        Field::optional("cwd", Kind::Text, ""),
-        Field::optional("jobs", Kind::Jobs, ""),
-        Field::optional("wait_s", Kind::Seconds, ""),
-        Field::optional("args", Kind::Texts, ""),
-        Field::optional("env", Kind::Pairs, ""),
-        Field::optional("limit", Kind::Whole, ""),
+    const FIELDS: [ArgSpec; 7] = [
+        ArgSpec::required("command", ArgKind::Text, ""),
+        ArgSpec::optional("cwd", ArgKind::Text, ""),
+        ArgSpec::optional("jobs", ArgKind::Jobs, ""),
+        ArgSpec::optional("wait_s", ArgKind::Seconds, ""),
+        ArgSpec::optional("args", ArgKind::Texts, ""),
+        ArgSpec::optional("env", ArgKind::Pairs, ""),
+        ArgSpec::optional("limit", ArgKind::Whole, ""),
     ];
 
     fn args(mut given: Value) -> Args {
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_argument_is_named_with_the_one_that_was_meant() {
+    fn an_unknown_argument_is_reported_with_a_suggestion() {
         let error = refused(json!({"command": "x", "wait": 3}));
         assert!(error.contains("`wait`") && error.contains("did you mean `wait_s`"), "{error}");
         assert!(refused(json!({"cmd": "x"})).contains("did you mean `command`"));
@@ -394,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_taken_from_numbers_floats_and_texts() {
+    fn numbers_are_read_from_integers_floats_and_texts() {
         for given in [json!(7), json!(7.0), json!("7"), json!(" 7 ")] {
             let mut args = args(json!({"limit": given, "wait_s": given}));
             assert_eq!(args.whole("limit", 1..=9).unwrap(), Some(7));
@@ -404,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_cannot_be_used_is_refused_with_what_is_allowed() {
+    fn an_invalid_number_is_refused_with_the_allowed_range() {
         for (given, word) in [
             (json!({"limit": 7.5}), "whole number"),
             (json!({"limit": -1}), "whole number"),
@@ -432,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_refused_with_what_was_given() {
+    fn a_value_that_is_not_text_is_refused_and_quoted() {
         for (given, shown) in
             [(json!(5), "5"), (json!(true), "true"), (json!([]), "[]"), (json!({}), "{}")]
         {
@@ -445,14 +447,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_a_text_only_where_a_number_is_meant() {
+    fn a_number_is_a_text_only_where_numbers_are_allowed() {
         assert_eq!(args(json!({"cwd": 5})).text_or_number("cwd").unwrap(), Some("5".into()));
         assert_eq!(args(json!({"cwd": "a"})).text_or_number("cwd").unwrap(), Some("a".into()));
         args(json!({"cwd": true})).text_or_number("cwd").unwrap_err();
     }
 
     #[test]
-    fn what_is_no_job_number_is_refused() {
+    fn an_invalid_job_number_is_refused() {
         for given in [json!(0), json!("a"), json!([1, "b"]), json!([[1]]), json!(-4), json!(true)] {
             let error = args(json!({"jobs": given})).jobs("jobs").unwrap_err().to_string();
             assert!(error.contains("whole numbers from 1"), "{error}");
@@ -460,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_take_texts_and_nothing_else() {
+    fn pairs_accept_only_texts() {
         let pairs = args(json!({"env": {"A": "1", "C": null}})).pairs("env").unwrap();
         assert_eq!(pairs, [("A".into(), "1".into())]);
         for given in [json!({"A": []}), json!({"A": 1}), json!({"A": true}), json!("A=1")] {

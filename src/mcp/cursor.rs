@@ -1,4 +1,4 @@
-//! Cursors: a place in a log, as it is written on the wire.
+//! Cursors: positions in a log, as they are written on the wire.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,8 @@ use thiserror::Error;
 
 use crate::ids::JobNumber;
 
-/// A place in a log. It carries no server state: it survives a reconnect and may be used twice.
+/// A position in a log. A cursor carries no server state: it survives a reconnect and may be used
+/// twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cursor {
     /// The byte at this offset, counted from 0.
@@ -25,13 +26,11 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// A cursor as a client gave it: `bytes:N`, `line:N`, a bare `N` (bytes), each with or without
+/// A cursor as a client sends it: `bytes:N`, `line:N`, a bare `N` (bytes), each with or without
 /// `job:J:` before it or `@J` after it. White space around it does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParsedCursor {
-    /// The job that it names, if it names one.
     pub job: Option<JobNumber>,
-    /// The place.
     pub cursor: Cursor,
 }
 
@@ -45,39 +44,28 @@ impl fmt::Display for ParsedCursor {
 }
 
 impl ParsedCursor {
-    /// The same with the job last, as in `bytes:12@7`: for clients that expect the place first.
+    /// Formats the cursor with the job last, as in `bytes:12@7`, for clients that expect the
+    /// position first.
     #[must_use]
-    pub fn place_first(&self) -> String {
+    pub fn with_job_last(&self) -> String {
         let place = self.cursor;
         self.job.map_or_else(|| place.to_string(), |job| format!("{place}@{job}"))
     }
 }
 
-/// What was given is not a cursor.
+/// The error for a text that is not a cursor.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CursorError {
-    /// Not of any known form.
     #[error(
         "`{given}` is not a cursor; use a next_cursor as it was returned, or `bytes:N` (N from 0) or `line:N` (N from 1)"
     )]
-    Malformed {
-        /// The beginning of what was given.
-        given: String,
-    },
-    /// A place before the start.
+    Malformed { given: String },
     #[error(
         "cursor `{given}` lies before the start of the output; `bytes:0` and `line:1` are the first places"
     )]
-    BeforeStart {
-        /// The beginning of what was given.
-        given: String,
-    },
-    /// More than any log can hold.
+    BeforeStart { given: String },
     #[error("cursor `{given}` is too large; the largest is `bytes:{max}`", max = u64::MAX)]
-    TooLarge {
-        /// The beginning of what was given.
-        given: String,
-    },
+    TooLarge { given: String },
 }
 
 impl CursorError {
@@ -97,7 +85,7 @@ impl FromStr for ParsedCursor {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let malformed = || CursorError::Malformed { given: shown(text) };
+        let malformed = || CursorError::Malformed { given: excerpt(text) };
         let named = match text.strip_prefix("job:") {
             None => text.split_once('@').map(|(place, job)| (job, place)),
             Some(rest) => Some(rest.split_once(':').ok_or_else(malformed)?),
@@ -107,10 +95,10 @@ impl FromStr for ParsedCursor {
             Some((job, place)) => (Some(job.parse().map_err(|_| malformed())?), place),
         };
         let cursor = match place.split_once(':') {
-            None => Cursor::Bytes(number(place, text)?),
-            Some(("bytes", offset)) => Cursor::Bytes(number(offset, text)?),
-            Some(("line", line)) => match number(line, text)? {
-                0 => return Err(CursorError::BeforeStart { given: shown(text) }),
+            None => Cursor::Bytes(parse_number(place, text)?),
+            Some(("bytes", offset)) => Cursor::Bytes(parse_number(offset, text)?),
+            Some(("line", line)) => match parse_number(line, text)? {
+                0 => return Err(CursorError::BeforeStart { given: excerpt(text) }),
                 line => Cursor::Line(line),
             },
             Some(_) => return Err(malformed()),
@@ -119,10 +107,10 @@ impl FromStr for ParsedCursor {
     }
 }
 
-fn number(digits: &str, whole: &str) -> Result<u64, CursorError> {
+fn parse_number(digits: &str, whole: &str) -> Result<u64, CursorError> {
     let all_digits =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let given = shown(whole);
+    let given = excerpt(whole);
     match digits.strip_prefix('-') {
         Some(rest) if all_digits(rest) => Err(CursorError::BeforeStart { given }),
         None if all_digits(digits) => digits.parse().map_err(|_| CursorError::TooLarge { given }),
@@ -130,8 +118,8 @@ fn number(digits: &str, whole: &str) -> Result<u64, CursorError> {
     }
 }
 
-/// Enough of it to recognise it in a message.
-fn shown(given: &str) -> String {
+/// Returns enough of the text to recognise it in a message.
+fn excerpt(given: &str) -> String {
     given.chars().take(60).collect()
 }
 
@@ -196,18 +184,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(place in any::<u64>(), job in 1..u64::MAX) {
+        fn a_written_cursor_parses_back(place in any::<u64>(), job in 1..u64::MAX) {
             for cursor in [Cursor::Bytes(place), Cursor::Line(place.max(1))] {
                 for job in [None, Some(JobNumber::new(job))] {
                     let given = ParsedCursor { job, cursor };
                     prop_assert_eq!(given.to_string().parse(), Ok(given));
-                    prop_assert_eq!(given.place_first().parse(), Ok(given));
+                    prop_assert_eq!(given.with_job_last().parse(), Ok(given));
                 }
             }
         }
 
         #[test]
-        fn no_text_breaks_the_parser(text in "\\PC*|(job:)?[0-9:-]*(bytes|line)?:?[0-9-]*") {
+        fn no_input_breaks_the_parser(text in "\\PC*|(job:)?[0-9:-]*(bytes|line)?:?[0-9-]*") {
             let parsed = text.parse::<ParsedCursor>();
             prop_assert!(parsed.is_ok() || parsed.is_err_and(|error| error.code() == "bad_cursor"));
         }

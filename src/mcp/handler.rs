@@ -1,4 +1,4 @@
-//! The rmcp handler: protocol requests in, results from one shared state out.
+//! The rmcp handler: answers protocol requests from one shared server state.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,72 +17,73 @@ use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
-use super::approvals::Answered;
-use super::instrumented_handler::Place;
+use super::approvals::ApprovalRetry;
+use super::instrumented_handler::OperationContext;
 use super::reply::TokenBudget;
 use super::server_info::{Eras, methods, server_config};
 use super::settings::{McpSettings, ServerName};
 use super::subscriptions::Subscriptions;
-use super::tool_set::Offer;
-use super::tool_set::answer;
-use super::tools::{Call, Turn};
+use super::tool_set::ToolSet;
+use super::tool_set::call_tool;
+use super::tools::{CallTurn, ToolCall};
 use super::{resources, server_info, tasks};
 use crate::ids::TenantId;
 use crate::service::{CallerIdentity, CallerRole, JobHandle, JobService, TenantClient};
 use crate::telemetry::{events, labels};
 
-/// How long clients may keep what cannot change while the server runs.
+/// The time for which clients may cache results that cannot change while the server runs.
 const TTL_MS: u64 = 3_600_000;
 
-/// The MCP server of one yard. A cheap clone, which stands for the same connection.
+/// The MCP server of one service. Clones are cheap and belong to the same connection.
 #[derive(Debug, Clone)]
 pub struct Handler {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ServerState>,
     subscriptions: Arc<Subscriptions>,
-    pub(super) callers: Callers,
-    /// Where jobs run that name no directory, if not where the server says.
+    pub(super) callers: CallerSource,
+    /// The default directory of jobs, if it is not the server's.
     pub(super) cwd: Option<Arc<Path>>,
 }
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ServerState {
     pub(super) service: JobService,
     pub(super) settings: McpSettings,
-    pub(super) offer: Offer,
+    pub(super) tool_set: ToolSet,
     pub(super) info: ServerConfig,
 }
 
 impl Handler {
-    /// A handler that runs its tools on `service`, for requests that each say who sent them.
+    /// Creates a handler that runs its tools on `service`; each request carries its caller's
+    /// identity.
     #[must_use]
     pub fn new(service: JobService, settings: McpSettings) -> Self {
-        let offer = Offer::of(&settings.dialects, &settings.dialect);
-        events::tools_offered(offer.names());
+        let tool_set = ToolSet::new(&settings.dialects, &settings.dialect);
+        events::tools_offered(tool_set.names());
         let info = server_config(&settings);
-        let shared = Arc::new(Shared { service, settings, offer, info });
-        Self { shared, subscriptions: Arc::default(), callers: Callers::Each, cwd: None }
+        let shared = Arc::new(ServerState { service, settings, tool_set, info });
+        Self { shared, subscriptions: Arc::default(), callers: CallerSource::PerRequest, cwd: None }
     }
 
-    /// The same server for another connection, which follows nothing yet.
+    /// Returns a handler for another connection, without subscriptions.
     #[must_use]
     pub fn for_connection(&self) -> Self {
         Self { subscriptions: Arc::default(), ..self.clone() }
     }
 
-    /// The same server for a connection of which all requests come from one caller.
+    /// Returns a handler for a connection whose requests all come from one caller.
     #[must_use]
     pub fn for_caller(&self, identity: CallerIdentity) -> Self {
-        Self { callers: Callers::One(identity), ..self.for_connection() }
+        Self { callers: CallerSource::Fixed(identity), ..self.for_connection() }
     }
 
-    /// The same, with jobs that name no directory in this one.
+    /// Sets the default directory of jobs.
     #[must_use]
     pub fn with_directory(self, cwd: &Path) -> Self {
         Self { cwd: Some(cwd.into()), ..self }
     }
 
-    /// That there is no such method, or none in the era of the request, and where to look. A
-    /// server that says of itself only what another one says words it as that one does.
+    /// The error for a method that does not exist in the era of the request. It says where to look,
+    /// unless the server presents itself as another product; then the text matches that product.
     pub(super) fn unknown_method(&self, name: &str) -> ErrorData {
         let given: String = name.chars().take(60).collect();
         let where_to_look = match self.shared.settings.server_name {
@@ -99,7 +100,7 @@ impl ServerHandler for Handler {
         self.shared.info.clone()
     }
 
-    /// As rmcp does it, but for the extension, which is none of the legacy era's.
+    /// Like rmcp's default, but without extensions: the legacy era has none.
     async fn initialize(
         &self,
         request: InitializeRequestParams,
@@ -112,7 +113,7 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.shared.offer.definitions().iter().find(|tool| tool.name == name).cloned()
+        self.shared.tool_set.definitions().iter().find(|tool| tool.name == name).cloned()
     }
 
     async fn list_tools(
@@ -124,8 +125,9 @@ impl ServerHandler for Handler {
             let message = "unknown cursor: all tools are on the first page; leave cursor out";
             return Err(ErrorData::invalid_params(message, None));
         }
-        let role = self.callers.of(&context)?.role;
-        let mut result = ListToolsResult::with_all_items(self.shared.offer.definitions_for(role));
+        let role = self.callers.identify(&context)?.role;
+        let mut result =
+            ListToolsResult::with_all_items(self.shared.tool_set.definitions_for(role));
         if is_modern(&context) {
             result = result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private);
         }
@@ -138,21 +140,21 @@ impl ServerHandler for Handler {
         mut request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Shared { settings, offer, .. } = &*self.shared;
-        let tool = offer.find(&request.name)?;
-        let client = &self.client(&context)?;
+        let ServerState { settings, tool_set, .. } = &*self.shared;
+        let tool = tool_set.find(&request.name)?;
+        let client = &self.tenant_client(&context)?;
         let arguments = request.arguments.take();
-        let budget = TokenBudget::asked(arguments.as_ref(), settings.max_tokens);
-        let task_after = tasks::are_known_to(&context).then_some(settings.task_grace);
-        let answered = Answered::by(&request);
-        let call = Call { client, settings, request: &context, budget, task_after, answered };
-        if !tool.runs() {
-            // Only jobs are numbered in the order of their calls.
-            Turn::end(&context);
+        let budget = TokenBudget::from_call(arguments.as_ref(), settings.max_tokens);
+        let task_after = tasks::are_supported(&context).then_some(settings.task_grace);
+        let approval = ApprovalRetry::from_request(&request);
+        let call = ToolCall { client, settings, request: &context, budget, task_after, approval };
+        if !tool.starts_jobs() {
+            // Only calls that start jobs must keep their order.
+            CallTurn::end(&context);
         }
-        let mut response = answer(tool, call, arguments).await;
-        note_job(client, &context);
-        if let Some(meta) = meta_of(&mut response) {
+        let mut response = call_tool(tool, call, arguments).await;
+        record_job(client, &context);
+        if let Some(meta) = response_meta(&mut response) {
             self.stamp_modern(&context, meta);
         }
         Ok(response)
@@ -163,10 +165,10 @@ impl ServerHandler for Handler {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let client = self.task_desk("tasks/get", &context)?;
-        let looked = tasks::get(&client, &self.shared.settings, &context, &request.task_id).await;
-        note_job(&client, &context);
-        let mut result = looked?;
+        let client = self.task_client("tasks/get", &context)?;
+        let found = tasks::get(&client, &self.shared.settings, &context, &request.task_id).await;
+        record_job(&client, &context);
+        let mut result = found?;
         self.stamp_task(&mut result);
         Ok(result)
     }
@@ -176,9 +178,9 @@ impl ServerHandler for Handler {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let client = self.task_desk("tasks/update", &context)?;
+        let client = self.task_client("tasks/update", &context)?;
         let updated = tasks::update(&client, &request.task_id, &request.input_responses).await;
-        note_job(&client, &context);
+        record_job(&client, &context);
         updated
     }
 
@@ -187,21 +189,21 @@ impl ServerHandler for Handler {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let client = self.task_desk("tasks/cancel", &context)?;
+        let client = self.task_client("tasks/cancel", &context)?;
         let cancelled = tasks::cancel(&client, &request.task_id).await;
-        note_job(&client, &context);
+        record_job(&client, &context);
         cancelled
     }
 
-    /// rmcp hands over every request that it could not read: unknown methods, and known ones
-    /// whose params do not fit.
+    /// rmcp passes every request here that it could not parse: unknown methods, and known ones with
+    /// invalid params.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let era = if is_modern(&context) { Eras::Modern } else { Eras::Legacy };
-        Err(misfit(&request, era).unwrap_or_else(|| self.unknown_method(&request.method)))
+        Err(params_error(&request, era).unwrap_or_else(|| self.unknown_method(&request.method)))
     }
 
     async fn discover(
@@ -218,7 +220,7 @@ impl ServerHandler for Handler {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let client = self.client(&context)?;
+        let client = self.tenant_client(&context)?;
         let mut result = CompleteResult::new(resources::complete(&client, &request).await?);
         self.stamp_modern(&context, &mut result.meta);
         Ok(result)
@@ -250,10 +252,10 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let client = &self.client(&context)?;
+        let client = &self.tenant_client(&context)?;
         if !is_modern(&context) {
-            // Before the look at the list, so that no job is missed. Who never looks at it is
-            // not bothered.
+            // Subscribed before the list is read, so that no job is missed. Clients that never list
+            // get no notifications.
             self.subscriptions.follow_list(client, context.peer.clone()).await;
         }
         let cursor = request.and_then(|request| request.cursor);
@@ -280,7 +282,7 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let client = self.client(&context)?;
+        let client = self.tenant_client(&context)?;
         let most = self.shared.settings.max_page_bytes;
         let mut result = resources::read(&client, &request.uri, most).await?;
         self.stamp_modern(&context, &mut result.meta);
@@ -292,7 +294,7 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let client = self.client(&context)?;
+        let client = self.tenant_client(&context)?;
         self.subscriptions.follow(&client, &request.uri, context.peer).await
     }
 
@@ -301,11 +303,11 @@ impl ServerHandler for Handler {
         request: UnsubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscriptions.forget(request.uri).await;
+        self.subscriptions.unfollow(request.uri).await;
         Ok(())
     }
 
-    /// All that is asked for. What does not exist is told when listening begins, in words.
+    /// Accepts every filter. `listen` reports what does not exist, with an error text.
     fn accepted_subscription_filter(
         &self,
         requested: &SubscriptionFilter,
@@ -314,14 +316,14 @@ impl ServerHandler for Handler {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let client = self.client(context.request_context())?;
+        let client = self.tenant_client(context.request_context())?;
         self.subscriptions.listen(&client, &context).await
     }
 }
 
-/// What is wrong with the params of a request that rmcp could not read; nothing where the method
-/// is not there.
-fn misfit(request: &CustomRequest, era: Eras) -> Option<ErrorData> {
+/// Returns the error for invalid params of a known method; `None` if the method does not exist in
+/// this era.
+fn params_error(request: &CustomRequest, era: Eras) -> Option<ErrorData> {
     let method = &request.method;
     let is_offered =
         |(offered, eras): &(&str, Eras)| offered == method && (*eras == era || *eras == Eras::Both);
@@ -334,24 +336,25 @@ fn misfit(request: &CustomRequest, era: Eras) -> Option<ErrorData> {
     Some(ErrorData::invalid_params(format!("the params of {method} do not fit{why}"), None))
 }
 
-/// Where a handler learns who calls.
+/// The source of a caller's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Callers {
-    /// All requests of this connection come from one.
-    One(CallerIdentity),
-    /// The HTTP guard left it beside each request.
-    Each,
+pub(super) enum CallerSource {
+    /// All requests of the connection come from this caller.
+    Fixed(CallerIdentity),
+    /// The HTTP guard put the identity into the extensions of each request.
+    PerRequest,
 }
 
-impl Callers {
-    /// Who sent this request; an error where nobody said, since guessing would open a door.
-    pub(super) fn of(
+impl CallerSource {
+    /// Returns the sender of a request. An unknown sender is an error: a guess would be a security
+    /// hole.
+    pub(super) fn identify(
         self,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallerIdentity, ErrorData> {
         match self {
-            Self::One(identity) => Ok(identity),
-            Self::Each => {
+            Self::Fixed(identity) => Ok(identity),
+            Self::PerRequest => {
                 let parts = context.extensions.get::<Parts>();
                 let identity = parts.and_then(|parts| parts.extensions.get::<CallerIdentity>());
                 identity.copied().ok_or_else(|| {
@@ -364,11 +367,11 @@ impl Callers {
 
 const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
-/// The first version of the modern era.
+/// The first protocol version of the modern era.
 const MODERN: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 
 impl Handler {
-    /// Names this server in a result's metadata, as the modern era wants it on each result.
+    /// Adds the server's name to a result's metadata; the modern era requires it on each result.
     pub(super) fn stamp_modern(
         &self,
         context: &RequestContext<RoleServer>,
@@ -379,12 +382,12 @@ impl Handler {
         }
     }
 
-    /// The same in what a task tells, and in the result that one has which is over.
-    pub(super) fn stamp_task(&self, looked: &mut GetTaskResult) {
-        if let TaskPayload::Completed { result } = &mut looked.task.payload {
+    /// Adds the server's name to a task result, and to the call result inside a completed task.
+    pub(super) fn stamp_task(&self, task: &mut GetTaskResult) {
+        if let TaskPayload::Completed { result } = &mut task.task.payload {
             result.insert("_meta".to_owned(), json!({SERVER: self.name()}));
         }
-        looked.meta.get_or_insert_default().insert(SERVER.to_owned(), self.name());
+        task.meta.get_or_insert_default().insert(SERVER.to_owned(), self.name());
     }
 
     fn name(&self) -> Value {
@@ -392,13 +395,13 @@ impl Handler {
     }
 }
 
-/// Whether a request is of the modern era.
+/// `true` if a request uses a protocol version of the modern era.
 pub(super) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version >= MODERN)
 }
 
-/// Where the metadata of a response stands.
-pub(super) fn meta_of(response: &mut CallToolResponse) -> Option<&mut Option<MetaObject>> {
+/// Returns the metadata of a response.
+pub(super) fn response_meta(response: &mut CallToolResponse) -> Option<&mut Option<MetaObject>> {
     match response {
         CallToolResponse::Complete(result) => Some(&mut result.meta),
         CallToolResponse::InputRequired(result) => Some(&mut result.meta),
@@ -408,16 +411,16 @@ pub(super) fn meta_of(response: &mut CallToolResponse) -> Option<&mut Option<Met
 }
 
 impl Handler {
-    /// What the caller of a request sees of the yard.
-    pub(super) fn client(
+    /// Returns the service as the caller of this request may use it.
+    pub(super) fn tenant_client(
         &self,
         context: &RequestContext<RoleServer>,
     ) -> Result<TenantClient, ErrorData> {
         let client = context.client_info().map(|info| info.name);
-        let identity = self.callers.of(context)?;
+        let identity = self.callers.identify(context)?;
         let client =
             self.shared.service.tenant_client(identity, client.as_deref().unwrap_or("unknown"));
-        let client = match Place::trace(context) {
+        let client = match OperationContext::trace(context) {
             Some(trace) => client.with_trace(trace),
             None => client,
         };
@@ -427,74 +430,80 @@ impl Handler {
         })
     }
 
-    /// Whose request it is, where that is known.
+    /// The tenant of a request, if it is known.
     pub(super) fn tenant_of(&self, context: &RequestContext<RoleServer>) -> Option<TenantId> {
-        self.callers.of(context).ok().map(|identity| identity.tenant)
+        self.callers.identify(context).ok().map(|identity| identity.tenant)
     }
 
-    /// The word under which calls of this tool are counted: its name, if it is offered.
-    pub(super) fn tool_word(&self, name: &str) -> &'static str {
-        self.shared.offer.names().find(|offered| *offered == name).unwrap_or(labels::OTHER)
+    /// The metric label of a tool: its name, if this server offers it.
+    pub(super) fn tool_label(&self, name: &str) -> &'static str {
+        self.shared.tool_set.names().find(|offered| *offered == name).unwrap_or(labels::OTHER)
     }
 
-    /// Whether this dialect was chosen.
+    /// `true` if this dialect is configured.
     #[cfg(feature = "conformance")]
-    pub(super) fn speaks(&self, dialect: super::settings::Dialect) -> bool {
+    pub(super) fn has_dialect(&self, dialect: super::settings::ToolDialect) -> bool {
         self.shared.settings.dialects.contains(&dialect)
     }
 
-    /// The jobs of all tenants, newest first.
+    /// Returns the jobs of all tenants, newest first.
     pub(super) async fn all(&self) -> Vec<JobHandle> {
         self.shared.service.list_all().await
     }
 
-    /// What a caller sees of the yard who is no MCP client.
-    pub(super) fn desk_of(&self, identity: CallerIdentity) -> TenantClient {
+    /// Returns the service as a caller outside MCP may use it.
+    pub(super) fn client_for(&self, identity: CallerIdentity) -> TenantClient {
         self.shared.service.tenant_client(identity, "api")
     }
 
-    /// Whether this message calls a tool that runs, types, writes or stops, or changes a task.
-    /// What is no message, or calls nothing that there is, does not.
+    /// `true` if this message calls a tool that runs, types, writes or stops, or changes a task.
+    /// Text that is not a message, or calls nothing that exists, does not.
     #[must_use]
-    pub fn needs_run(&self, message: &[u8]) -> bool {
-        match Called::by(message) {
-            Some(Called::Tool(name)) => {
-                self.shared.offer.find(&name).is_ok_and(|tool| !tool.is_for(CallerRole::Read))
-            }
-            Some(Called::TaskChange) => true,
+    pub fn needs_run_role(&self, message: &[u8]) -> bool {
+        match PrivilegedCall::parse(message) {
+            Some(PrivilegedCall::Tool(name)) => self
+                .shared
+                .tool_set
+                .find(&name)
+                .is_ok_and(|tool| !tool.is_allowed_for(CallerRole::Read)),
+            Some(PrivilegedCall::TaskChange) => true,
             None => false,
         }
     }
 
-    /// What a caller sees of the yard who asks for a task; those who came before tasks know none.
-    pub(super) fn task_desk(
+    /// Returns the service for a task request; in the legacy era the method does not exist.
+    pub(super) fn task_client(
         &self,
         method: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<TenantClient, ErrorData> {
-        if is_modern(context) { self.client(context) } else { Err(self.unknown_method(method)) }
+        if is_modern(context) {
+            self.tenant_client(context)
+        } else {
+            Err(self.unknown_method(method))
+        }
     }
 }
 
-/// Tells which job a request was about, if it was about one.
-pub(super) fn note_job(client: &TenantClient, context: &RequestContext<RoleServer>) {
+/// Records which job a request was about, if any.
+pub(super) fn record_job(client: &TenantClient, context: &RequestContext<RoleServer>) {
     if let Some(job) = client.first_job() {
-        Place::note_job(context, job);
+        OperationContext::record_job(context, job);
     }
 }
 
-/// What a message does that not everybody may do.
+/// A message that needs the role `run`, or may need it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Called {
-    /// It calls the tool of this name.
+pub(super) enum PrivilegedCall {
+    /// Calls the tool of this name.
     Tool(String),
-    /// It ends a task, or answers one.
+    /// Cancels a task or sends it input.
     TaskChange,
 }
 
-impl Called {
-    /// Read as rmcp reads it: the last of two equal keys counts.
-    pub(super) fn by(message: &[u8]) -> Option<Self> {
+impl PrivilegedCall {
+    /// Parses a message as rmcp does: of two equal keys the last one counts.
+    pub(super) fn parse(message: &[u8]) -> Option<Self> {
         let message: Value = serde_json::from_slice(message).ok()?;
         match message.get("method")?.as_str()? {
             "tools/call" => {
@@ -512,37 +521,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misshaped_params_of_a_known_method_are_told_from_an_unknown_method() {
-        let told = |method: &str, params: Option<Value>, era| {
-            let error = misfit(&CustomRequest::new(method, params), era)?;
+    fn invalid_params_of_a_known_method_differ_from_an_unknown_method() {
+        let error_message = |method: &str, params: Option<Value>, era| {
+            let error = params_error(&CustomRequest::new(method, params), era)?;
             assert_eq!(error.code, ErrorCode::INVALID_PARAMS, "{method} {era:?}");
             Some(error.message)
         };
         let params = Some(json!({"name": "run_command", "arguments": "ls"}));
-        let message = told("tools/call", params, Eras::Modern).unwrap();
+        let message = error_message("tools/call", params, Eras::Modern).unwrap();
         assert!(message.contains("expected a map"), "{message}");
-        assert!(told("tools/call", None, Eras::Legacy).is_some());
-        assert_eq!(told("tools/explode", None, Eras::Legacy), None);
-        assert!(told("initialize", None, Eras::Legacy).is_some());
-        assert_eq!(told("initialize", None, Eras::Modern), None);
-        assert!(told("server/discover", None, Eras::Modern).is_some());
+        assert!(error_message("tools/call", None, Eras::Legacy).is_some());
+        assert_eq!(error_message("tools/explode", None, Eras::Legacy), None);
+        assert!(error_message("initialize", None, Eras::Legacy).is_some());
+        assert_eq!(error_message("initialize", None, Eras::Modern), None);
+        assert!(error_message("server/discover", None, Eras::Modern).is_some());
     }
 
     #[test]
-    fn what_a_message_calls_is_found_in_any_form() {
+    fn a_privileged_call_is_recognised_in_any_message() {
         let call = json!({"id": 1, "method": "tools/call", "params": {"name": "run_command"}});
-        let tool = |name: &str| Some(Called::Tool(name.to_owned()));
-        assert_eq!(Called::by(call.to_string().as_bytes()), tool("run_command"));
+        let tool = |name: &str| Some(PrivilegedCall::Tool(name.to_owned()));
+        assert_eq!(PrivilegedCall::parse(call.to_string().as_bytes()), tool("run_command"));
         let twice = br#"{"method":"ping","params":{"name":"a","name":"b"},"method":"tools/call"}"#;
-        assert_eq!(Called::by(twice), tool("b"));
+        assert_eq!(PrivilegedCall::parse(twice), tool("b"));
         for change in ["tasks/cancel", "tasks/update"] {
             let message = json!({"method": change}).to_string();
-            assert_eq!(Called::by(message.as_bytes()), Some(Called::TaskChange));
+            assert_eq!(PrivilegedCall::parse(message.as_bytes()), Some(PrivilegedCall::TaskChange));
         }
         let look = r#"{"method":"tasks/get","params":{"taskId":"1"}}"#;
         let list = r#"{"method":"tools/list","params":{"name":"run_command"}}"#;
         for other in ["", "[]", "{}", look, list] {
-            assert_eq!(Called::by(other.as_bytes()), None, "{other}");
+            assert_eq!(PrivilegedCall::parse(other.as_bytes()), None, "{other}");
         }
     }
 }

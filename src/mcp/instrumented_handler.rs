@@ -1,7 +1,8 @@
-//! The handler as transports serve it: each request that it answers is an [`Operation`].
+//! The handler that transports serve: it wraps each request in an [`Operation`], which counts and
+//! traces it.
 //!
-//! **Invariant:** nothing is answered past this: a request is counted once, however it ends, and
-//! all that is logged on its way names its trace. A panic on that way is an error like any other.
+//! **Invariant:** every reply passes this layer: a request is counted once, however it ends, and
+//! all log lines about it name its trace. A panic inside becomes an internal error.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
@@ -31,22 +32,22 @@ use crate::trace::{BegunBy, CallTrace, TraceContext};
 #[cfg(feature = "conformance")]
 use super::fixtures::WithFixtures;
 
-/// A handler of which every answer is watched. A cheap clone, which stands for the same
+/// A handler with metrics and tracing for every request. Clones are cheap and belong to the same
 /// connection.
 #[derive(Debug, Clone)]
-pub struct Watched {
+pub struct InstrumentedHandler {
     #[cfg(not(feature = "conformance"))]
     handler: Handler,
     #[cfg(feature = "conformance")]
     handler: WithFixtures,
-    network: Network,
+    network: NetworkTransport,
 }
 
 impl Handler {
-    /// It as a transport serves it that carries requests by `network`, unless one says otherwise.
+    /// Wraps the handler with metrics and tracing; `network` is the default transport label.
     #[must_use]
-    pub fn watched(self, network: Network) -> Watched {
-        Watched {
+    pub fn instrumented(self, network: NetworkTransport) -> InstrumentedHandler {
+        InstrumentedHandler {
             #[cfg(not(feature = "conformance"))]
             handler: self,
             #[cfg(feature = "conformance")]
@@ -56,41 +57,47 @@ impl Handler {
     }
 }
 
-impl Watched {
-    fn asked<'a>(&self, method: &'a str, context: &RequestContext<RoleServer>) -> Asked<'a> {
+impl InstrumentedHandler {
+    fn request_info<'a>(
+        &self,
+        method: &'a str,
+        context: &RequestContext<RoleServer>,
+    ) -> RequestInfo<'a> {
         let tenant = self.handler.tenant_of(context);
-        Asked { method, tool: None, tenant, network: self.network }
+        RequestInfo { method, tool: None, tenant, network: self.network }
     }
 
-    /// Has a request answered, and watches it.
-    async fn watch<T, F>(
+    /// Runs a request inside an operation.
+    async fn instrument<T, F>(
         &self,
-        asked: Asked<'_>,
+        info: RequestInfo<'_>,
         mut context: RequestContext<RoleServer>,
         error_in: fn(&T) -> Option<ErrorType>,
-        answer: impl FnOnce(RequestContext<RoleServer>) -> F,
+        handle: impl FnOnce(RequestContext<RoleServer>) -> F,
     ) -> Result<T, ErrorData>
     where
         F: Future<Output = Result<T, ErrorData>>,
     {
         let cancelled = context.ct.clone();
-        let operation = Operation::begin(asked, &context);
-        context.extensions.insert(operation.place());
+        let operation = Operation::begin(info, &context);
+        context.extensions.insert(operation.context());
         let log = operation.log().clone();
-        // Boxed: whatever carries requests would else be as large as the largest answer in the making.
-        let answered = caught(Box::pin(answer(context))).instrument(log).await;
-        operation.finish(match &answered {
-            // Nobody reads that answer.
+        // Boxed: otherwise every transport future would be as large as the largest request future.
+        let result = catch_panic(Box::pin(handle(context))).instrument(log).await;
+        operation.finish(match &result {
+            // Nobody reads this reply.
             Ok(_) if cancelled.is_cancelled() => Some(ErrorType::Other),
             Ok(result) => error_in(result),
             Err(_) => Some(ErrorType::Other),
         });
-        answered
+        result
     }
 }
 
-/// What is answered, also after a panic: its caller would else wait for ever.
-async fn caught<T>(answer: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
+/// Turns a panic into an error: without a reply the caller would wait for ever.
+async fn catch_panic<T>(
+    answer: impl Future<Output = Result<T, ErrorData>>,
+) -> Result<T, ErrorData> {
     let panicked =
         |_| Err(ErrorData::internal_error("this request failed inside the server", None));
     AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(panicked)
@@ -105,8 +112,8 @@ fn tool_error(response: &CallToolResponse) -> Option<ErrorType> {
     (result.is_error == Some(true)).then_some(ErrorType::Tool)
 }
 
-/// Methods that the handler answers with a result or an error, and nothing else.
-macro_rules! watched {
+/// Methods that the handler answers with a result or an error and nothing else.
+macro_rules! instrumented {
     ($($(#[$meta:meta])* $method:literal => $name:ident($($request:ident: $params:ty)?) -> $result:ty;)+) => {
         $($(#[$meta])*
         async fn $name(
@@ -114,20 +121,20 @@ macro_rules! watched {
             $($request: $params,)?
             context: RequestContext<RoleServer>,
         ) -> Result<$result, ErrorData> {
-            let asked = self.asked($method, &context);
-            let answer = |context| self.handler.$name($($request,)? context);
-            self.watch(asked, context, no_error, answer).await
+            let info = self.request_info($method, &context);
+            let handle = |context| self.handler.$name($($request,)? context);
+            self.instrument(info, context, no_error, handle).await
         })+
     };
 }
 
-impl ServerHandler for Watched {
-    watched! {
+impl ServerHandler for InstrumentedHandler {
+    instrumented! {
         "initialize" => initialize(request: InitializeRequestParams) -> InitializeResult;
         "ping" => ping() -> ();
         "server/discover" => discover() -> DiscoverResult;
         "completion/complete" => complete(request: CompleteRequestParams) -> CompleteResult;
-        #[expect(deprecated, reason = "it is asked for, and refused, all the same")]
+        #[expect(deprecated, reason = "it is info for, and refused, all the same")]
         "logging/setLevel" => set_level(request: rmcp::model::SetLevelRequestParams) -> ();
         "prompts/get" => get_prompt(request: GetPromptRequestParams) -> GetPromptResponse;
         "prompts/list" => list_prompts(request: Option<PaginatedRequestParams>) -> ListPromptsResult;
@@ -150,10 +157,10 @@ impl ServerHandler for Watched {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let tool = Some(self.handler.tool_word(&request.name));
-        let asked = Asked { tool, ..self.asked("tools/call", &context) };
-        let answer = |context| self.handler.call_tool(request, context);
-        self.watch(asked, context, tool_error, answer).await
+        let tool = Some(self.handler.tool_label(&request.name));
+        let info = RequestInfo { tool, ..self.request_info("tools/call", &context) };
+        let handle = |context| self.handler.call_tool(request, context);
+        self.instrument(info, context, tool_error, handle).await
     }
 
     async fn on_custom_request(
@@ -162,19 +169,20 @@ impl ServerHandler for Watched {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method.clone();
-        let asked = self.asked(&method, &context);
-        let answer = |context| self.handler.on_custom_request(request, context);
-        self.watch(asked, context, no_error, answer).await
+        let info = self.request_info(&method, &context);
+        let handle = |context| self.handler.on_custom_request(request, context);
+        self.instrument(info, context, no_error, handle).await
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let request = context.request_context();
-        let operation = Operation::begin(self.asked("subscriptions/listen", request), request);
+        let operation =
+            Operation::begin(self.request_info("subscriptions/listen", request), request);
         let log = operation.log().clone();
-        let answered = caught(Box::pin(self.handler.listen(context))).instrument(log).await;
-        // It lasts until the client wants it no longer: that is no error.
-        operation.finish(answered.is_err().then_some(ErrorType::Other));
-        answered
+        let result = catch_panic(Box::pin(self.handler.listen(context))).instrument(log).await;
+        // It ends when the client closes the stream, which is not an error.
+        operation.finish(result.is_err().then_some(ErrorType::Other));
+        result
     }
 
     fn accepted_subscription_filter(
@@ -193,18 +201,16 @@ impl ServerHandler for Watched {
     }
 }
 
-/// What carries a request, in OpenTelemetry's words.
+/// The transport of a request, in OpenTelemetry's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Network {
+pub enum NetworkTransport {
     /// Standard input and output.
     Pipe,
-    /// A network connection.
     Tcp,
-    /// A unix socket.
     Unix,
 }
 
-impl Network {
+impl NetworkTransport {
     const fn word(self) -> &'static str {
         match self {
             Self::Pipe => "pipe",
@@ -214,78 +220,78 @@ impl Network {
     }
 }
 
-/// What is asked for, and by whom.
+/// The request that an operation is about.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct RequestInfo<'a> {
     pub(super) method: &'a str,
-    /// The tool that is called, if one is.
+    /// The tool, for a `tools/call`.
     pub(super) tool: Option<&'static str>,
     pub(super) tenant: Option<TenantId>,
-    /// What carries requests that do not say.
-    pub(super) network: Network,
+    /// The transport label of requests that carry none.
+    pub(super) network: NetworkTransport,
 }
 
-/// A request that is being answered. Dropping it, as cancellation may, ends it as one that was
-/// cut short.
+/// A request that is being answered. Dropping it without [`Operation::finish`], as cancellation
+/// may, records it as failed.
 #[derive(Debug)]
 #[must_use = "dropping the operation ends it"]
 pub(super) struct Operation {
     active: Option<ActiveOperation>,
     error: Option<ErrorType>,
     span: TraceSpan,
-    place: Place,
+    place: OperationContext,
 }
 
-/// What those who answer a request know of its operation: it stands in the request's extensions.
+/// The part of an operation that handlers see, in the request's extensions.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct OperationContext {
     trace: CallTrace,
     job: Arc<OnceLock<JobId>>,
 }
 
-impl Place {
-    /// Where this request stands in a trace, where that is known.
+impl OperationContext {
+    /// The trace context of this request, if it has one.
     pub(super) fn trace(context: &RequestContext<RoleServer>) -> Option<CallTrace> {
         context.extensions.get::<Self>().map(|place| place.trace.clone())
     }
 
-    /// Tells that this request is about a job.
-    pub(super) fn note_job(context: &RequestContext<RoleServer>, job: JobId) {
+    /// Records that this request is about a job; only the first job counts.
+    pub(super) fn record_job(context: &RequestContext<RoleServer>, job: JobId) {
         if let Some(place) = context.extensions.get::<Self>() {
-            // The first one is what it is about.
+            // Only the first job is recorded.
             place.job.set(job).ok();
         }
     }
 }
 
 impl Operation {
-    /// Begins to answer a request.
-    pub(super) fn begin(asked: Asked<'_>, context: &RequestContext<RoleServer>) -> Self {
-        let active = events::operation_started(asked.method, asked.tool);
+    /// Starts an operation for a request.
+    pub(super) fn begin(info: RequestInfo<'_>, context: &RequestContext<RoleServer>) -> Self {
+        let active = events::operation_started(info.method, info.tool);
         let name = match active.tool() {
             Some(tool) => format!("{} {tool}", active.method()),
             None => active.method().to_owned(),
         };
-        let sent = sent_context(context);
+        let sent = caller_trace_context(context);
         let mut span = TraceSpan::start(SpanKind::Server, name, sent.as_ref());
-        describe(&mut span, &active, asked, context);
+        describe(&mut span, &active, info, context);
         let begun_by = if sent.is_some() { BegunBy::Caller } else { BegunBy::Server };
         let trace = CallTrace { context: span.context().clone(), begun_by };
-        let place = Place { trace, job: Arc::default() };
+        let place = OperationContext { trace, job: Arc::default() };
         Self { active: Some(active), error: Some(ErrorType::Other), span, place }
     }
 
-    /// What the request is given, for those who answer it.
-    pub(super) fn place(&self) -> Place {
+    /// The context that is put into the request's extensions.
+    pub(super) fn context(&self) -> OperationContext {
         self.place.clone()
     }
 
-    /// What log lines about it are written in.
+    /// The span that log lines about this request belong to.
     pub(super) const fn log(&self) -> &tracing::Span {
         self.span.log()
     }
 
-    /// It was answered. Without this it counts as cut short.
+    /// Marks the request as answered, with or without an error.
     pub(super) fn finish(mut self, error: Option<ErrorType>) {
         self.error = error;
     }
@@ -310,7 +316,7 @@ impl Drop for Operation {
 fn describe(
     span: &mut TraceSpan,
     active: &ActiveOperation,
-    asked: Asked<'_>,
+    info: RequestInfo<'_>,
     context: &RequestContext<RoleServer>,
 ) {
     span.set_attribute("mcp.method.name", active.method());
@@ -320,9 +326,9 @@ fn describe(
     if let Some(version) = context.protocol_version() {
         span.set_attribute("mcp.protocol.version", version.as_str());
     }
-    let told = parts(context).and_then(|parts| parts.extensions.get::<Network>());
-    span.set_attribute("network.transport", told.copied().unwrap_or(asked.network).word());
-    if let Some(tenant) = asked.tenant {
+    let transport = parts(context).and_then(|parts| parts.extensions.get::<NetworkTransport>());
+    span.set_attribute("network.transport", transport.copied().unwrap_or(info.network).word());
+    if let Some(tenant) = info.tenant {
         span.set_attribute("shellyard.tenant", tenant.name());
     }
 }
@@ -331,20 +337,20 @@ fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
     context.extensions.get::<Parts>()
 }
 
-/// The place in a trace that the caller told: in the request itself, else in its headers.
-fn sent_context(context: &RequestContext<RoleServer>) -> Option<TraceContext> {
+/// Returns the caller's trace context, from the request itself or else from its headers.
+fn caller_trace_context(context: &RequestContext<RoleServer>) -> Option<TraceContext> {
     let meta = &context.meta;
     let headers = parts(context).map(|parts| &parts.headers);
     let of_request = meta.get_traceparent();
     let of_request = of_request.and_then(|it| TraceContext::parse(it, meta.get_tracestate()));
-    of_request.or_else(|| headers.and_then(context_of_headers))
+    of_request.or_else(|| headers.and_then(trace_context_from_headers))
 }
 
-/// The place in a trace that the headers of a request tell.
-pub(crate) fn context_of_headers(headers: &HeaderMap) -> Option<TraceContext> {
+/// Returns the trace context in the headers of a request.
+pub(crate) fn trace_context_from_headers(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all("traceparent").iter();
     let (parent, None) = (parents.next()?, parents.next()) else { return None };
-    // It may come in several headers, which count as one.
+    // `tracestate` may be split over several headers.
     let states: Vec<&str> =
         headers.get_all("tracestate").iter().filter_map(|it| it.to_str().ok()).collect();
     TraceContext::parse(parent.to_str().ok()?, Some(states.join(",").as_str()))
@@ -365,12 +371,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_an_internal_error() {
-        let answered: Result<(), _> = caught(async { panic!("boom") }).await;
-        assert_eq!(answered.unwrap_err().code.0, -32603);
+        let result: Result<(), _> = catch_panic(async { panic!("boom") }).await;
+        assert_eq!(result.unwrap_err().code.0, -32603);
     }
 
     #[test]
-    fn every_method_that_is_answered_has_series_of_its_own() {
+    fn every_method_has_its_own_metric_series() {
         assert_eq!(methods().count() + 1, labels::METHODS.len(), "and one for all others");
         for eras in [Eras::Legacy, Eras::Modern, Eras::Both] {
             let some = methods().filter(|(_, it)| *it == eras).count();
@@ -392,11 +398,11 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
         }
-        context_of_headers(&map)
+        trace_context_from_headers(&map)
     }
 
     #[test]
-    fn headers_tell_one_context_or_none() {
+    fn headers_hold_one_trace_context_or_none() {
         assert_eq!(read(&[]), None);
         assert_eq!(read(&[("tracestate", "a=1")]), None);
         let plain = read(&[("traceparent", PARENT)]).unwrap();
@@ -408,38 +414,40 @@ mod tests {
         assert_eq!(read(&[("traceparent", "00-nonsense")]), None);
     }
 
-    /// Begins an operation for each call, and ends it as the tool's name says.
+    /// A server that starts an operation for each call and ends it as the tool's name says.
     #[derive(Clone)]
-    struct Probe;
+    struct OperationProbe;
 
-    impl ServerHandler for Probe {
+    impl ServerHandler for OperationProbe {
         async fn call_tool(
             &self,
             request: CallToolRequestParams,
             mut context: RequestContext<RoleServer>,
         ) -> Result<CallToolResponse, ErrorData> {
             let (tool, tenant) = (Some("run_command"), Some(TenantId::LOCAL));
-            let asked = Asked { method: "tools/call", tool, tenant, network: Network::Pipe };
-            let operation = Operation::begin(asked, &context);
-            context.extensions.insert(operation.place());
-            Place::note_job(&context, JobId::local(7));
-            Place::note_job(&context, JobId::local(8));
-            let begun_by = Place::trace(&context).unwrap().begun_by;
+            let info =
+                RequestInfo { method: "tools/call", tool, tenant, network: NetworkTransport::Pipe };
+            let operation = Operation::begin(info, &context);
+            context.extensions.insert(operation.context());
+            OperationContext::record_job(&context, JobId::local(7));
+            OperationContext::record_job(&context, JobId::local(8));
+            let begun_by = OperationContext::trace(&context).unwrap().begun_by;
             match &*request.name {
                 "works" => operation.finish(None),
                 "fails" => operation.finish(Some(ErrorType::Tool)),
                 _ => drop(operation),
             }
-            let told = json!({"by_caller": begun_by == BegunBy::Caller});
-            Ok(CallToolResult::structured(told).into())
+            let reply = json!({"by_caller": begun_by == BegunBy::Caller});
+            Ok(CallToolResult::structured(reply).into())
         }
     }
 
-    /// Calls a tool of the probe in this context, and gives what it answers.
+    /// Calls a tool of the probe with this metadata and returns the reply.
     async fn call(name: &str, meta: Value) -> Value {
         recorded::start();
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let server = tokio::spawn(async move { Probe.serve(tokio::io::split(theirs)).await });
+        let server =
+            tokio::spawn(async move { OperationProbe.serve(tokio::io::split(theirs)).await });
         let (input, mut output) = tokio::io::split(ours);
         let mut answers = BufReader::new(input).lines();
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
@@ -463,7 +471,8 @@ mod tests {
         answer["result"]["structuredContent"].clone()
     }
 
-    /// The span of a call in a trace of its own, which a caller keeps.
+    /// Returns the exported span of a call that continues a caller's trace, and the caller's span
+    /// id.
     async fn exported(name: &str) -> (FinishedSpan, SpanId) {
         let sent = TraceContext::root();
         let answer =
@@ -498,7 +507,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_went_wrong_is_told_and_what_was_cut_short_too() {
+    async fn failed_and_dropped_operations_are_recorded_as_errors() {
         for (name, error) in [("fails", "tool_error"), ("is dropped", "_OTHER")] {
             let (span, _) = exported(name).await;
             assert_eq!(span.attributes, attributes(Some(error)));
@@ -507,7 +516,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_without_a_context_begins_a_trace() {
+    async fn a_call_without_a_trace_context_starts_a_trace() {
         assert_eq!(call("works", json!({})).await["by_caller"], false);
         assert_eq!(call("works", json!({"traceparent": "nonsense"})).await["by_caller"], false);
     }

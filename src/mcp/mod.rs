@@ -1,15 +1,15 @@
-//! The MCP surface: six tools over one yard, in both eras of the protocol.
+//! The MCP layer: six tools over one job service, in both eras of the protocol.
 //!
 //! ```text
-//! transport (stdio, http) → Handler → tools/<name>.rs → yard
+//! transport (stdio, http) → Handler → tools/<name>.rs → service
 //!                                        ↓
-//!                 args (what was asked)  wait (bounded)  reply (what is answered)
+//!                 args (parsed input)    wait (bounded)  reply (text, fields)
 //! ```
 //!
 //! **Invariant:** a tool decides nothing about processes and touches no file: it reads its
-//! arguments, asks the yard, and hands facts to `reply`, which writes the text of every tool reply;
-//! questions and resources are worded in `approvals` and `resources`.
-//! **Invariant:** a call ends: on the job's end, when its wait is over, or on cancellation.
+//! arguments, asks the service, and passes facts to `reply`, which writes the text of every tool
+//! reply; `approvals` and `resources` write the text of questions and resources.
+//! **Invariant:** a call ends when the job ends, when its wait is over, or when it is cancelled.
 
 mod approvals;
 mod args;
@@ -34,13 +34,13 @@ mod tools;
 
 pub use cursor::ParsedCursor;
 pub use handler::Handler;
-pub use instrumented_handler::{Network, Watched};
+pub use instrumented_handler::{InstrumentedHandler, NetworkTransport};
 pub use job_status::JobState;
 pub use server_info::{Eras, methods};
 pub use settings::{
-    Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, McpSettings, ResultFormat,
-    RunShellCommandSettings, ServerName, ShellToolSettings,
+    DialectSettings, ExecuteCommandSettings, ExecuteDialectSettings, McpSettings, ResultFormat,
+    RunShellCommandSettings, ServerName, ShellDialectSettings, ToolDialect,
 };
 
-pub(crate) use instrumented_handler::context_of_headers;
-pub(crate) use tools::Turn;
+pub(crate) use instrumented_handler::trace_context_from_headers;
+pub(crate) use tools::CallTurn;

@@ -1,4 +1,4 @@
-//! Each job's output as a resource: addresses, lists, contents and completions.
+//! Each job's output as a resource: URIs, lists, contents and completions.
 
 use std::time::Duration;
 use std::{fmt, io, iter};
@@ -21,43 +21,43 @@ use crate::output::{
 use crate::service::{FindError, JobHandle, TenantClient};
 use crate::spec::Stream;
 
-/// The memory of a read beside what it shows.
+/// Memory of a read beside its contents.
 const BASE_MEMORY: usize = 1024 * 1024;
-/// The memory for each byte of a resource: as it was written, as text and in an answer.
+/// Memory per byte of a resource: as written, as text, and in the reply.
 const MEMORY_PER_BYTE: usize = 3;
-/// A read waits for memory at most this long.
+/// The longest wait for memory.
 const MEMORY_WAIT: Duration = Duration::from_secs(10);
-/// So many jobs are on one page of the list.
+/// Jobs on one page of the list.
 const PAGE: usize = 100;
 
-/// The newest jobs, newest first; from the cursor on where one is given.
+/// Lists the jobs' outputs, newest first, from the cursor on if one is given.
 pub(super) async fn list(
     client: &TenantClient,
     cursor: Option<&str>,
 ) -> Result<ListResourcesResult, ErrorData> {
-    let before = cursor.map(before_of).transpose()?;
+    let before = cursor.map(parse_list_cursor).transpose()?;
     let mut jobs = client.list().await;
     jobs.retain(|job| before.is_none_or(|before| job.id().job_number() < before));
     let is_all = jobs.len() <= PAGE;
     jobs.truncate(PAGE);
     let next = jobs.last().filter(|_| !is_all).map(|job| format!("before:{}", job.id()));
     let redactor = client.redactor();
-    let resources = listed_resources(&jobs, &redactor).await;
+    let resources = resource_entries(&jobs, &redactor).await;
     let mut result = ListResourcesResult::with_all_items(resources);
     result.next_cursor = next;
     Ok(result)
 }
 
-/// The job before which a page begins. A cursor names a job, not a number of them, so that jobs
-/// that appear meanwhile move nothing.
-fn before_of(cursor: &str) -> Result<JobNumber, ErrorData> {
+/// Parses the cursor of a list. It names the job before which the page begins, not a count, so that
+/// new jobs move nothing.
+fn parse_list_cursor(cursor: &str) -> Result<JobNumber, ErrorData> {
     cursor.strip_prefix("before:").and_then(|id| id.parse().ok()).ok_or_else(|| {
         let message = "unknown cursor: give a nextCursor of resources/list, or leave it out";
         ErrorData::invalid_params(message, None)
     })
 }
 
-/// The address forms of all of them.
+/// Returns the URI templates of all outputs.
 pub(super) fn templates() -> Vec<ResourceTemplate> {
     const ABOUT: [(&str, &str); TEMPLATES.len()] = [
         ("job output", "What a job wrote, both streams in the order in which they came"),
@@ -71,18 +71,18 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     TEMPLATES.into_iter().zip(ABOUT).map(template).collect()
 }
 
-/// The output at this address, up to `max_bytes`.
+/// Reads the output at this URI, at most `max_bytes`.
 pub(super) async fn read(
     client: &TenantClient,
     uri: &str,
     max_bytes: usize,
 ) -> Result<ReadResourceResult, ErrorData> {
-    let (address, job) = find(client, uri).await?;
+    let (parsed_uri, job) = find(client, uri).await?;
     let redactor = client.redactor();
     let memory = job.output().reserve(BASE_MEMORY + MEMORY_PER_BYTE * max_bytes, MEMORY_WAIT);
     let memory = memory.await.map_err(busy)?;
     let read = move |log: &BlockingReader| {
-        Ok((resource_contents(log, &address, max_bytes, &redactor), memory))
+        Ok((resource_contents(log, &parsed_uri, max_bytes, &redactor), memory))
     };
     let read = job.output().read_with(read).await.map_err(ContentsError::Read);
     match read.and_then(|(contents, _memory)| contents) {
@@ -96,23 +96,23 @@ pub(super) async fn read(
     }
 }
 
-/// The job at an address.
+/// Finds the job at a URI.
 pub(super) async fn find(
     client: &TenantClient,
     uri: &str,
-) -> Result<(Address, JobHandle), ErrorData> {
+) -> Result<(OutputUri, JobHandle), ErrorData> {
     let given: String = uri.chars().take(80).collect();
     let not_found = |why: &str| {
         let data = serde_json::json!({ "uri": uri });
         ErrorData::resource_not_found(format!("there is no resource `{given}`; {why}"), Some(data))
     };
-    let address = Address::parse(uri).map_err(|error| match error {
-        AddressError::Foreign => not_found(&error.to_string()),
-        AddressError::Range => {
+    let parsed_uri = OutputUri::parse(uri).map_err(|error| match error {
+        OutputUriError::Foreign => not_found(&error.to_string()),
+        OutputUriError::Range => {
             ErrorData::invalid_params(format!("`{given}` names no part; {error}"), None)
         }
     })?;
-    let job = client.find(client.job(address.job)).await.map_err(|error| match error {
+    let job = client.find(client.job(parsed_uri.job)).await.map_err(|error| match error {
         FindError::Unknown { .. } => not_found(&error.to_string()),
         FindError::Freed { .. } => {
             let data = serde_json::json!({ "uri": uri, "error_code": error.code() });
@@ -120,7 +120,7 @@ pub(super) async fn find(
         }
         FindError::Unavailable { .. } => ErrorData::internal_error(error.to_string(), None),
     })?;
-    Ok((address, job))
+    Ok((parsed_uri, job))
 }
 
 fn busy(error: ReadBusy) -> ErrorData {
@@ -128,12 +128,12 @@ fn busy(error: ReadBusy) -> ErrorData {
     ErrorData::internal_error(error.to_string(), Some(data))
 }
 
-/// How much decides what kind of content an output is.
+/// Bytes from which the server detects the media type of an output.
 const SAMPLE: usize = 8 * 1024;
-/// Characters of a command or description that are listed.
+/// Characters of a command or description in the list.
 const ABOUT_CHARS: usize = 200;
 
-/// Why the contents of a resource cannot be given.
+/// The reason why a resource cannot be read.
 #[derive(Debug, Error)]
 pub(crate) enum ContentsError {
     #[error(
@@ -144,25 +144,25 @@ pub(crate) enum ContentsError {
     Read(#[from] io::Error),
 }
 
-/// Returns what a list of resources says about the output of these jobs.
-pub(crate) async fn listed_resources(jobs: &[JobHandle], redactor: &Redactor) -> Vec<Resource> {
+/// Returns the list entries of these jobs' outputs.
+pub(crate) async fn resource_entries(jobs: &[JobHandle], redactor: &Redactor) -> Vec<Resource> {
     let logs: Vec<LogReader> = jobs.iter().map(|job| job.output().clone()).collect();
     let mimes = |logs: &[BlockingReader]| logs.iter().map(|log| mime(log).ok()).collect();
     let mimes: io::Result<Vec<_>> = scan_with(&logs, Duration::ZERO, mimes).await;
-    // Output that cannot be read is listed all the same; reading it says why not.
+    // Unreadable output is listed too; reading it reports the error.
     let mimes = mimes.unwrap_or_default().into_iter().chain(iter::repeat(None));
-    jobs.iter().zip(mimes).map(|(job, mime)| listed_resource(job, mime, redactor)).collect()
+    jobs.iter().zip(mimes).map(|(job, mime)| resource_entry(job, mime, redactor)).collect()
 }
 
 fn mime(log: &BlockingReader) -> io::Result<&'static str> {
     Ok(views::mime(&head(log, None)?))
 }
 
-fn listed_resource(job: &JobHandle, mime: Option<&str>, redactor: &Redactor) -> Resource {
+fn resource_entry(job: &JobHandle, mime: Option<&str>, redactor: &Redactor) -> Resource {
     let spec = job.spec();
     let about = spec.description.clone().unwrap_or_else(|| spec.program.display());
     let about: String = redactor.mask_text(&about).chars().take(ABOUT_CHARS).collect();
-    let resource = Resource::new(of_output(job.id()), format!("job {} output", job.id()))
+    let resource = Resource::new(output_uri(job.id()), format!("job {} output", job.id()))
         .with_description(about)
         .with_size(job.output().progress().total_bytes);
     match mime {
@@ -171,41 +171,42 @@ fn listed_resource(job: &JobHandle, mime: Option<&str>, redactor: &Redactor) -> 
     }
 }
 
-/// The output at an address, at most `max_bytes` of it: text where it is text, with its secrets
-/// masked, else base64. The metadata tells how much there is, which bytes these are, and the
-/// address of the next ones where there are more, or may be.
+/// Returns the output at a URI, at most `max_bytes` of it: text with secrets masked, or base64 if
+/// it is binary. The metadata has the total size, the byte range, and the URI of the next part if
+/// there is, or may be, more.
 pub(crate) fn resource_contents(
     log: &BlockingReader,
-    address: &Address,
+    parsed_uri: &OutputUri,
     max_bytes: usize,
     redactor: &Redactor,
 ) -> Result<ResourceContents, ContentsError> {
-    let Address { stream, range: ByteRange { start, end }, .. } = *address;
+    let OutputUri { stream, range: ByteRange { start, end }, .. } = *parsed_uri;
     let part = log.read_range(&LogRangeRequest { stream, start, end, max_bytes })?;
     if start > part.total_bytes {
         return Err(ContentsError::Outside { start, total_bytes: part.total_bytes });
     }
     let head = head(log, stream)?;
-    // The beginning tells what all of it is; what is shown may be more than that.
+    // The beginning decides what the whole output is; the requested part may be longer than the
+    // sample.
     let first = if start == 0 && part.bytes.len() > head.len() { &part.bytes } else { &head };
     let contents = if views::is_binary(first) || views::is_binary(&part.bytes) {
-        ResourceContents::blob(STANDARD.encode(&part.bytes), address.uri())
+        ResourceContents::blob(STANDARD.encode(&part.bytes), parsed_uri.uri())
     } else {
         let options = ViewOptions { ansi: Ansi::Strip, fold: Fold::Off, long: LongLines::Keep };
         let text = views::render_text(&part.bytes, options).text;
-        ResourceContents::text(redactor.mask_text(&text).into_owned(), address.uri())
+        ResourceContents::text(redactor.mask_text(&text).into_owned(), parsed_uri.uri())
     };
-    Ok(contents.with_mime_type(views::mime(first)).with_meta(place(&part, address)))
+    Ok(contents.with_mime_type(views::mime(first)).with_meta(position_meta(&part, parsed_uri)))
 }
 
-/// The first bytes of an output.
+/// Reads the first bytes of an output.
 fn head(log: &BlockingReader, stream: Option<Stream>) -> io::Result<Vec<u8>> {
     let request = LogRangeRequest { stream, start: 0, end: Some(SAMPLE as u64), max_bytes: SAMPLE };
     Ok(log.read_range(&request)?.bytes)
 }
 
-/// Which bytes a part is, and where it goes on.
-fn place(part: &LogRange, address: &Address) -> MetaObject {
+/// Returns the metadata about a part: its byte range and the URI of the next one.
+fn position_meta(part: &LogRange, parsed_uri: &OutputUri) -> MetaObject {
     let mut meta = MetaObject::default();
     meta.insert("total_bytes".to_owned(), part.total_bytes.into());
     meta.insert("bytes_start".to_owned(), part.start.into());
@@ -217,23 +218,23 @@ fn place(part: &LogRange, address: &Address) -> MetaObject {
             meta.insert(name.to_owned(), bytes.into());
         }
     }
-    let is_past = address.range.end.is_some_and(|end| end <= part.start);
+    let is_past = parsed_uri.range.end.is_some_and(|end| end <= part.start);
     match part.end_kind {
-        // Nothing of what was asked for is there: this is where the output goes on.
+        // None of the requested bytes are kept: the output continues here.
         PageEnd::Complete if gap > 0 && is_past && part.end < part.total_bytes => {
             let range = ByteRange { start: part.end, end: None };
-            meta.insert("next".to_owned(), Address { range, ..*address }.uri().into());
+            meta.insert("next".to_owned(), OutputUri { range, ..*parsed_uri }.uri().into());
         }
         PageEnd::Complete => {}
         PageEnd::More | PageEnd::CaughtUp => {
-            let range = ByteRange { start: part.end, ..address.range };
-            meta.insert("next".to_owned(), Address { range, ..*address }.uri().into());
+            let range = ByteRange { start: part.end, ..parsed_uri.range };
+            meta.insert("next".to_owned(), OutputUri { range, ..*parsed_uri }.uri().into());
         }
     }
     meta
 }
 
-/// The values that the argument can have and that begin as it does so far: jobs newest first.
+/// Returns the values of the argument that start with its current text; jobs newest first.
 pub(super) async fn complete(
     client: &TenantClient,
     request: &CompleteRequestParams,
@@ -243,11 +244,15 @@ pub(super) async fn complete(
     let values = match argument.name.as_str() {
         "job" => client.list().await.iter().map(|job| job.id().to_string()).collect(),
         "stream" => [Stream::Stdout, Stream::Stderr].map(|it| it.name().to_owned()).to_vec(),
-        // A position can be any number.
+        // An offset can be any number.
         "start" | "end" => Vec::new(),
-        _ => return Err(refused("the arguments of the templates are job, stream, start and end")),
+        _ => {
+            return Err(completion_error(
+                "the arguments of the templates are job, stream, start and end",
+            ));
+        }
     };
-    beginning_with(&argument.value, values)
+    complete_prefix(&argument.value, values)
 }
 
 fn check_template(of: &Reference) -> Result<(), ErrorData> {
@@ -256,15 +261,15 @@ fn check_template(of: &Reference) -> Result<(), ErrorData> {
     {
         return Ok(());
     }
-    Err(refused("resources/templates/list lists the templates, and there are no prompts"))
+    Err(completion_error("resources/templates/list lists the templates, and there are no prompts"))
 }
 
-fn refused(why: &str) -> ErrorData {
+fn completion_error(why: &str) -> ErrorData {
     ErrorData::invalid_params(format!("there is nothing to complete: {why}"), None)
 }
 
-/// As many of them as one answer holds, and how many there are.
-fn beginning_with(given: &str, mut values: Vec<String>) -> Result<CompletionInfo, ErrorData> {
+/// Returns the matching values that fit in one reply, and the total number.
+fn complete_prefix(given: &str, mut values: Vec<String>) -> Result<CompletionInfo, ErrorData> {
     values.retain(|value| value.starts_with(given));
     let total = values.len();
     values.truncate(CompletionInfo::MAX_VALUES);
@@ -273,7 +278,7 @@ fn beginning_with(given: &str, mut values: Vec<String>) -> Result<CompletionInfo
         .map_err(|error| ErrorData::internal_error(error, None))
 }
 
-/// The forms of all such addresses, as URI templates.
+/// The URI templates of job outputs.
 pub(super) const TEMPLATES: [&str; 4] = [
     "shellyard://jobs/{job}/output",
     "shellyard://jobs/{job}/output/{stream}",
@@ -281,17 +286,17 @@ pub(super) const TEMPLATES: [&str; 4] = [
     "shellyard://jobs/{job}/output/{stream}{?start,end}",
 ];
 
-/// The address of a job's output, of one stream of it, or of a part of either:
+/// The URI of a job's output, of one stream of it, or of a part of either:
 /// `shellyard://jobs/12/output/stderr?start=100&end=200`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Address {
+pub(super) struct OutputUri {
     pub(super) job: JobNumber,
-    /// One stream alone; its positions then count its own bytes.
+    /// A single stream; offsets then count the bytes of that stream.
     pub(super) stream: Option<Stream>,
     pub(super) range: ByteRange,
 }
 
-/// Bytes from `start` on, up to `end` where one is named; `end` itself is not among them.
+/// A range of bytes from `start` to `end`, which is not included; to the end if `end` is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ByteRange {
     pub(super) start: u64,
@@ -299,13 +304,13 @@ pub(super) struct ByteRange {
 }
 
 impl ByteRange {
-    /// Everything.
+    /// The range of a whole output.
     pub(super) const WHOLE: Self = Self { start: 0, end: None };
 }
 
-/// Why a text is no address.
+/// The reason why a text is not the URI of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(super) enum AddressError {
+pub(super) enum OutputUriError {
     #[error("job outputs are at {}", TEMPLATES[0])]
     Foreign,
     #[error(
@@ -314,19 +319,19 @@ pub(super) enum AddressError {
     Range,
 }
 
-impl Address {
-    /// Reads an address.
-    pub(super) fn parse(uri: &str) -> Result<Self, AddressError> {
+impl OutputUri {
+    /// Parses the URI of an output.
+    pub(super) fn parse(uri: &str) -> Result<Self, OutputUriError> {
         let (path, query) = uri.split_once('?').map_or((uri, None), |(path, it)| (path, Some(it)));
-        let (job, stream) = job_and_stream(path).ok_or(AddressError::Foreign)?;
+        let (job, stream) = job_and_stream(path).ok_or(OutputUriError::Foreign)?;
         let range = query.map_or(Ok(ByteRange::WHOLE), range)?;
         Ok(Self { job, stream, range })
     }
 
-    /// The text that stands for it.
+    /// Formats the URI as text.
     pub(super) fn uri(&self) -> String {
         let stream = self.stream.map(|stream| format!("/{}", stream.name())).unwrap_or_default();
-        let whole = format!("{}{stream}", of_output(self.job));
+        let whole = format!("{}{stream}", output_uri(self.job));
         match self.range {
             ByteRange::WHOLE => whole,
             ByteRange { start, end: None } => format!("{whole}?start={start}"),
@@ -335,8 +340,8 @@ impl Address {
     }
 }
 
-/// The address of all of this job's output.
-pub(super) fn of_output(job: impl fmt::Display) -> String {
+/// Returns the URI of a job's whole output.
+pub(super) fn output_uri(job: impl fmt::Display) -> String {
     format!("shellyard://jobs/{job}/output")
 }
 
@@ -351,24 +356,24 @@ fn job_and_stream(path: &str) -> Option<(JobNumber, Option<Stream>)> {
     Some((job.parse().ok()?, stream))
 }
 
-fn range(query: &str) -> Result<ByteRange, AddressError> {
+fn range(query: &str) -> Result<ByteRange, OutputUriError> {
     let mut start = None;
     let mut end = None;
     for pair in query.split('&') {
-        let (name, value) = pair.split_once('=').ok_or(AddressError::Range)?;
-        let position: u64 = value.parse().map_err(|_| AddressError::Range)?;
+        let (name, value) = pair.split_once('=').ok_or(OutputUriError::Range)?;
+        let position: u64 = value.parse().map_err(|_| OutputUriError::Range)?;
         let earlier = match name {
             "start" => start.replace(position),
             "end" => end.replace(position),
-            _ => return Err(AddressError::Range),
+            _ => return Err(OutputUriError::Range),
         };
         if earlier.is_some() {
-            return Err(AddressError::Range);
+            return Err(OutputUriError::Range);
         }
     }
     let start = start.unwrap_or(0);
     if end.is_some_and(|end| end < start) {
-        return Err(AddressError::Range);
+        return Err(OutputUriError::Range);
     }
     Ok(ByteRange { start, end })
 }
@@ -378,12 +383,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_counted() {
+    fn completions_without_room_are_counted() {
         let values = |count: u64| (1..=count).rev().map(|job| job.to_string()).collect();
-        let some = beginning_with("1", values(12)).unwrap();
+        let some = complete_prefix("1", values(12)).unwrap();
         assert_eq!(some.values, ["12", "11", "10", "1"]);
         assert_eq!((some.total, some.has_more), (Some(4), Some(false)));
-        let many = beginning_with("", values(250)).unwrap();
+        let many = complete_prefix("", values(250)).unwrap();
         assert_eq!((many.values.len(), many.total, many.has_more), (100, Some(250), Some(true)));
     }
 
@@ -397,28 +402,31 @@ mod tests {
 
     const OUTPUT: &str = "shellyard://jobs/12/output";
 
-    fn address(stream: Option<Stream>, start: u64, end: Option<u64>) -> Address {
-        Address { job: JobNumber::new(12), stream, range: ByteRange { start, end } }
+    fn parsed_uri(stream: Option<Stream>, start: u64, end: Option<u64>) -> OutputUri {
+        OutputUri { job: JobNumber::new(12), stream, range: ByteRange { start, end } }
     }
 
     #[test]
-    fn an_address_names_job_stream_and_range() {
+    fn a_uri_names_job_stream_and_range() {
         for (uri, expected) in [
-            (OUTPUT.to_owned(), address(None, 0, None)),
-            (format!("{OUTPUT}/stderr"), address(Some(Stream::Stderr), 0, None)),
-            (format!("{OUTPUT}?start=5"), address(None, 5, None)),
-            (format!("{OUTPUT}/stdout?start=5&end=9"), address(Some(Stream::Stdout), 5, Some(9))),
-            (format!("{OUTPUT}?start=0&end=0"), address(None, 0, Some(0))),
+            (OUTPUT.to_owned(), parsed_uri(None, 0, None)),
+            (format!("{OUTPUT}/stderr"), parsed_uri(Some(Stream::Stderr), 0, None)),
+            (format!("{OUTPUT}?start=5"), parsed_uri(None, 5, None)),
+            (
+                format!("{OUTPUT}/stdout?start=5&end=9"),
+                parsed_uri(Some(Stream::Stdout), 5, Some(9)),
+            ),
+            (format!("{OUTPUT}?start=0&end=0"), parsed_uri(None, 0, Some(0))),
         ] {
-            assert_eq!(Address::parse(&uri), Ok(expected));
+            assert_eq!(OutputUri::parse(&uri), Ok(expected));
             assert_eq!(expected.uri(), uri);
         }
-        assert_eq!(Address::parse(&format!("{OUTPUT}?end=9")), Ok(address(None, 0, Some(9))));
-        assert_eq!(TEMPLATES[0].replace("{job}", "12"), of_output(JobNumber::new(12)));
+        assert_eq!(OutputUri::parse(&format!("{OUTPUT}?end=9")), Ok(parsed_uri(None, 0, Some(9))));
+        assert_eq!(TEMPLATES[0].replace("{job}", "12"), output_uri(JobNumber::new(12)));
     }
 
     #[test]
-    fn what_names_nothing_is_told_from_a_range_that_is_none() {
+    fn an_unknown_uri_differs_from_an_invalid_range() {
         for uri in [
             "",
             "shellyard://jobs/0/output",
@@ -428,7 +436,7 @@ mod tests {
             "shellyard://jobs/1/output/both",
             "shellyard://jobs/1",
         ] {
-            assert_eq!(Address::parse(uri), Err(AddressError::Foreign), "{uri}");
+            assert_eq!(OutputUri::parse(uri), Err(OutputUriError::Foreign), "{uri}");
         }
         for query in [
             "",
@@ -441,7 +449,7 @@ mod tests {
             "start=1&start=2",
         ] {
             let uri = format!("{OUTPUT}?{query}");
-            assert_eq!(Address::parse(&uri), Err(AddressError::Range), "{uri}");
+            assert_eq!(OutputUri::parse(&uri), Err(OutputUriError::Range), "{uri}");
         }
     }
 }

@@ -1,97 +1,89 @@
-//! What each tool says about itself, and the input schema that follows from it.
+//! The definition of each tool, and its input schema.
 //!
-//! Schemas are flat on purpose: several clients drop or refuse a tool whose schema has
-//! `$ref`, `oneOf`, null unions or formats. What a schema cannot say that way, the reader
-//! of the arguments ([`Args`](super::args::Args)) checks.
+//! Schemas are flat on purpose: several clients drop or refuse a tool whose schema has `$ref`,
+//! `oneOf`, null unions or formats. Rules that a flat schema cannot express are checked by the
+//! reader of the arguments ([`Args`](super::args::Args)).
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-/// One tool as it is listed.
+/// The definition of one tool.
 #[derive(Debug)]
 pub(crate) struct ToolSpec {
     pub(crate) name: &'static str,
-    /// What it does, for the model.
+    /// The description for the model.
     pub(crate) about: &'static str,
-    /// What a call of it can do to the world.
-    pub(crate) effect: Effect,
-    /// Its arguments, in the order in which they are listed.
-    pub(crate) fields: &'static [Field],
+    pub(crate) effect: ToolEffect,
+    /// The arguments, in listing order.
+    pub(crate) fields: &'static [ArgSpec],
 }
 
-/// One argument of a tool.
+/// The definition of one argument of a tool.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct ArgSpec {
     pub(crate) name: &'static str,
-    /// What values it takes.
-    pub(crate) kind: Kind,
-    /// What it means; empty where the name says it all.
+    pub(crate) kind: ArgKind,
+    /// The description; empty if the name says everything.
     pub(crate) about: &'static str,
-    /// Whether a call must give it.
-    pub(crate) need: Need,
+    pub(crate) need: ArgPresence,
 }
 
-impl Field {
-    /// An argument that every call must give.
-    pub(crate) const fn required(name: &'static str, kind: Kind, about: &'static str) -> Self {
-        Self { name, kind, about, need: Need::Required }
+impl ArgSpec {
+    /// Creates an argument that every call must have.
+    pub(crate) const fn required(name: &'static str, kind: ArgKind, about: &'static str) -> Self {
+        Self { name, kind, about, need: ArgPresence::Required }
     }
 
-    /// An argument that may be left out.
-    pub(crate) const fn optional(name: &'static str, kind: Kind, about: &'static str) -> Self {
-        Self { name, kind, about, need: Need::Optional }
+    /// Creates an argument that may be absent.
+    pub(crate) const fn optional(name: &'static str, kind: ArgKind, about: &'static str) -> Self {
+        Self { name, kind, about, need: ArgPresence::Optional }
     }
 }
 
-/// Whether a call must give an argument.
+/// `Required` if every call must have the argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum ArgPresence {
     Required,
     Optional,
 }
 
-/// What values an argument takes.
+/// The values that an argument accepts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind {
-    /// Any text.
+pub(crate) enum ArgKind {
     Text,
-    /// A whole number from 0.
+    /// A whole number, at least 0.
     Whole,
-    /// A whole number from this one on.
+    /// A whole number, at least this one.
     From(u64),
-    /// A number of seconds from 0, fractions included.
+    /// A number of seconds, at least 0, with fractions.
     Seconds,
-    /// Yes or no.
     Flag,
-    /// A list of texts.
     Texts,
-    /// A list of job numbers.
     Jobs,
-    /// Names and their values.
+    /// An object whose values are texts.
     Pairs,
-    /// Anything with names; what it is about says which.
+    /// An object of any shape; the description says which fields it has.
     Object,
-    /// One of these words.
     Choice(&'static [&'static str]),
 }
 
-/// What a call of a tool can do to the world.
+/// The possible effect of a call outside the server.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Effect {
-    /// It only looks at jobs.
+pub(crate) enum ToolEffect {
+    /// Reads jobs and nothing else.
     Reads,
-    /// It only looks, at files of the host.
+    /// Reads files of the host.
     ReadsFiles,
-    /// It runs or feeds a program, which may do anything.
+    /// Runs a program or sends it input; the program may do anything.
     Runs,
-    /// It writes what it is given; doing it twice changes nothing more.
+    /// Writes a file; a second identical call changes nothing more.
     Writes,
-    /// It ends work; doing it twice changes nothing more.
+    /// Stops jobs; a second identical call changes nothing more.
     Ends,
 }
 
-impl Effect {
-    /// What clients are told of it.
+impl ToolEffect {
+    /// The annotations that clients see.
     pub(crate) fn annotations(self) -> ToolAnnotations {
         match self {
             Self::Reads | Self::ReadsFiles => {
@@ -127,7 +119,7 @@ impl ToolSpec {
         let required: Vec<&str> = self
             .fields
             .iter()
-            .filter(|field| field.need == Need::Required)
+            .filter(|field| field.need == ArgPresence::Required)
             .map(|field| field.name)
             .collect();
         let mut schema = Map::new();
@@ -141,7 +133,7 @@ impl ToolSpec {
     }
 }
 
-impl Field {
+impl ArgSpec {
     fn schema(&self) -> JsonObject {
         let mut schema = self.kind.schema();
         if !self.about.is_empty() {
@@ -151,7 +143,7 @@ impl Field {
     }
 }
 
-impl Kind {
+impl ArgKind {
     fn schema(self) -> JsonObject {
         let mut schema = Map::new();
         schema.insert("type".into(), self.json_type().into());
@@ -196,9 +188,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_says_where_it_starts() {
-        for (kind, minimum) in [(Kind::Whole, 0), (Kind::From(1), 1), (Kind::From(500), 500)] {
-            let schema = Value::Object(Field::optional("number", kind, "").schema());
+    fn the_schema_of_a_number_has_its_minimum() {
+        for (kind, minimum) in
+            [(ArgKind::Whole, 0), (ArgKind::From(1), 1), (ArgKind::From(500), 500)]
+        {
+            let schema = Value::Object(ArgSpec::optional("number", kind, "").schema());
             assert_eq!(schema, json!({"type": "integer", "minimum": minimum}));
         }
     }

@@ -1,20 +1,21 @@
-//! What the server says of itself: its name, its picture, how its tools are used, and the methods
+//! The server's description of itself: its name, its icon, how its tools are used, and the methods
 //! that it answers.
 
 use rmcp::model::{Icon, Implementation, ServerCapabilities, ServerConfig};
 use serde_json::{Value, json};
 
-use super::settings::{Dialect, McpSettings, ServerName};
+use super::settings::{McpSettings, ServerName, ToolDialect};
 use crate::telemetry::labels;
 
-/// A prompt on a dark ground, 32 by 32 points: every client that shows pictures shows this kind.
+/// The icon: a prompt on a dark background, 32 by 32 pixels. PNG, because every client that shows
+/// icons can show it.
 const ICON: &str = "\
 data:image/png;base64,\
 iVBORw0KGgoAAAANSUhEUgAAACAAAAAgAgMAAAAOFJJnAAAACVBMVEUAAAAfKTdK3oBfwLdEAAAAA3RSTlMA//9EUN\
 YhAAAAUklEQVR42mNgEA0FghAGBtZQMAiACICEMBmhUICXEbYUJrISxsiCMaKmQhkQRSBdK2GMLHQRuBq4riyEyVmr\
 lkLsgjBA+mEMQi7E40F4IMCCBQBIxVaGl01lZAAAAABJRU5ErkJggg==";
 
-/// What a client may tell its model about this server.
+/// The instructions that a client may give to its model.
 const INSTRUCTIONS: &str = "\
 Shellyard runs shell commands as jobs. Each command gets a small job number; its whole output is \
 kept and can be read again at any time.
@@ -31,31 +32,31 @@ they are ready, or with port=N or quiet_s=N; send_input types into them; stop_jo
 process tree; list_jobs shows all that is there.
 - A retry with the same key gives back the first job and runs nothing twice.";
 
-/// The same, for a server that offers only the tools of other documents.
+/// The instructions of a server that offers only the tools of dialects.
 const OTHER_INSTRUCTIONS: &str = "\
 Shellyard runs shell commands as jobs. Each tool answers as its own document says; a command that is \
 cut short by its timeout or by the caller is ended with all of its processes.";
 
-/// A server of this name.
-fn of(name: &str) -> Implementation {
+/// Returns the identity of a server with this name.
+fn implementation(name: &str) -> Implementation {
     Implementation::new(name, env!("CARGO_PKG_VERSION"))
 }
 
-/// This server, with all that is to be shown of it.
-fn of_shellyard() -> Implementation {
+/// Returns the identity of this server, with title and icon.
+fn shellyard_implementation() -> Implementation {
     let icon = Icon::new(ICON).with_mime_type("image/png").with_sizes(vec!["32x32".to_owned()]);
-    of("shellyard").with_title("Shellyard").with_icons(vec![icon])
+    implementation("shellyard").with_title("Shellyard").with_icons(vec![icon])
 }
 
-/// What stands of a server in each of its results: no more than what tells it from others.
+/// Returns the part of a server's identity that goes into each result: name and version.
 pub(super) fn stamp(server: &Implementation) -> Value {
     json!({"name": server.name, "version": server.version})
 }
 
-/// What the server says of itself.
+/// Returns the server's capabilities, identity and instructions.
 pub(super) fn server_config(settings: &McpSettings) -> ServerConfig {
-    // What it says of the native tools would mislead those who do not see them.
-    let has_native = settings.dialects.contains(&Dialect::Native);
+    // Instructions about native tools would mislead clients that do not see them.
+    let has_native = settings.dialects.contains(&ToolDialect::Native);
     let instructions = if has_native { INSTRUCTIONS } else { OTHER_INSTRUCTIONS };
     let tools = ServerCapabilities::builder().enable_tools();
     match settings.server_name {
@@ -69,18 +70,18 @@ pub(super) fn server_config(settings: &McpSettings) -> ServerConfig {
                 .enable_completions()
                 .build();
             ServerConfig::new(capabilities)
-                .with_server_info(of_shellyard())
+                .with_server_info(shellyard_implementation())
                 .with_instructions(instructions)
         }
         ServerName::McpzShell => {
-            ServerConfig::new(tools.build()).with_server_info(of("mcpz-shell"))
+            ServerConfig::new(tools.build()).with_server_info(implementation("mcpz-shell"))
         }
     }
 }
 
-/// The methods that this server answers, by era; anything else is not found. There is no
-/// prompt, and the list says so: the protocol's own caching tests want that list from everyone.
-/// Metrics have a series for each of them, so their labels are the one list of names.
+/// Returns the methods that this server answers, by era; all others are not found. There are no
+/// prompts, but `prompts/list` exists: the protocol's caching tests require it from every server.
+/// Each method has its own metric series, so the metric labels are the only list of names.
 pub fn methods() -> impl Iterator<Item = (&'static str, Eras)> {
     labels::METHODS.into_iter().filter(|name| *name != labels::OTHER).map(|name| {
         let eras = match name {
@@ -96,14 +97,13 @@ pub fn methods() -> impl Iterator<Item = (&'static str, Eras)> {
     })
 }
 
-/// In which eras of the protocol a method exists.
+/// The eras of the protocol in which a method exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Eras {
-    /// In those that begin with a handshake.
+    /// Protocol versions that start with a handshake.
     Legacy,
-    /// From 2026-07-28 on.
+    /// Protocol versions from 2026-07-28 on.
     Modern,
-    /// In all of them.
     Both,
 }
 
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_clients_show_to_a_model_is_short_enough_for_them() {
+    fn the_instructions_are_short_enough_for_clients() {
         assert!(INSTRUCTIONS.len() < 2048, "{}", INSTRUCTIONS.len());
         for tool in
             ["run_command", "wait_jobs", "read_output", "list_jobs", "send_input", "stop_jobs"]
@@ -122,11 +122,11 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_is_small_and_in_no_result() {
-        let introduced = serde_json::to_string(&of_shellyard()).unwrap();
+    fn the_icon_is_small_and_in_no_result() {
+        let introduced = serde_json::to_string(&shellyard_implementation()).unwrap();
         assert!(introduced.contains("data:image/png;base64,iVBOR"), "{introduced}");
         assert!(introduced.len() < 600, "{}", introduced.len());
         let expected = json!({"name": "shellyard", "version": env!("CARGO_PKG_VERSION")});
-        assert_eq!(stamp(&of_shellyard()), expected);
+        assert_eq!(stamp(&shellyard_implementation()), expected);
     }
 }

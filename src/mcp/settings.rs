@@ -1,4 +1,4 @@
-//! Settings of the MCP surface and of the dialects: plain values, already checked.
+//! Settings of the MCP layer and of the dialects: plain values, already checked.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,51 +7,51 @@ use serde::Deserialize;
 
 use crate::setting_values::{seconds, text_or_none};
 
-/// Settings of the MCP surface: `[mcp]`, and what other sections say about its tools.
+/// Settings of the MCP layer: `[mcp]`, and the settings of other sections that concern its tools.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct McpSettings {
-    /// Which tools are offered, in this order.
-    pub dialects: Vec<Dialect>,
-    /// What the server calls itself.
+    /// The dialects whose tools are offered, in this order.
+    pub dialects: Vec<ToolDialect>,
     pub server_name: ServerName,
-    /// What the dialects' tools are told.
+    /// Settings of the dialects' tools.
     #[serde(skip)]
     pub dialect: DialectSettings,
-    /// Which form a tool's answer takes.
+    /// The form of tool replies.
     pub result_format: ResultFormat,
-    /// How long `run_command` and `wait_jobs` wait when the caller does not say.
+    /// The default wait of `run_command` and `wait_jobs`.
     #[serde(rename = "wait_s", deserialize_with = "seconds")]
     pub wait_default: Duration,
-    /// The longest wait of one call whose client gets progress.
+    /// The longest wait of a call whose client receives progress.
     #[serde(rename = "max_wait_with_progress_s", deserialize_with = "seconds")]
     pub wait_max: Duration,
-    /// The longest wait of one call whose client gets none: many give up after a minute.
+    /// The longest wait of a call whose client receives no progress: many clients give up after a
+    /// minute.
     #[serde(rename = "max_wait_s", deserialize_with = "seconds")]
     pub wait_max_quiet: Duration,
-    /// How often a waiting call sends progress.
+    /// The interval of progress notifications.
     #[serde(rename = "progress_s", deserialize_with = "seconds")]
     pub progress_every: Duration,
-    /// The most that one answer may take, in tokens, when the caller does not say.
+    /// The default token budget of one reply.
     pub max_tokens: u64,
-    /// The page of `read_output` when the caller does not say.
+    /// The default page size of `read_output`, in bytes.
     pub page_bytes: usize,
-    /// The most output that a caller may ask for in one page.
+    /// The largest page that a caller may ask for, in bytes.
     pub max_page_bytes: usize,
-    /// How long one search or query may take.
+    /// The time limit of one search or query.
     #[serde(skip)]
     pub search_time: Duration,
-    /// How long `run_command` waits before it answers with a task, where its client knows tasks.
+    /// The wait of `run_command` before it returns a task to a client that supports tasks.
     #[serde(rename = "task_grace_s", deserialize_with = "seconds")]
     pub task_grace: Duration,
-    /// Whether cancelling a waiting `run_command` also stops the job that it started.
+    /// If `true`, cancelling a waiting `run_command` also stops the job that it started.
     pub cancel_stops_job: bool,
 }
 
 impl Default for McpSettings {
     fn default() -> Self {
         Self {
-            dialects: vec![Dialect::Native],
+            dialects: vec![ToolDialect::Native],
             server_name: ServerName::Shellyard,
             dialect: DialectSettings::default(),
             result_format: ResultFormat::Text,
@@ -69,17 +69,17 @@ impl Default for McpSettings {
     }
 }
 
-/// What the server calls itself, and thus what it says of itself.
+/// The name under which the server presents itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerName {
-    /// All that it is.
+    /// Shellyard itself, with all capabilities.
     Shellyard,
-    /// As the server that `execute_command` comes from: its tools, and nothing more.
+    /// The identity of the server that `execute_command` comes from: its tools and nothing more.
     McpzShell,
 }
 
-/// Which form a tool's answer takes. Each form is complete by itself.
+/// The form of tool replies. Each form is complete by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResultFormat {
@@ -87,39 +87,35 @@ pub enum ResultFormat {
     Text,
     /// `structuredContent`, with the verdict line as text for old clients.
     Structured,
-    /// Both, each complete.
+    /// Both forms, each complete.
     Both,
 }
 
 /// Settings of all dialects.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DialectSettings {
-    /// Of `shell`.
-    pub shell: ShellToolSettings,
-    /// Of `execute`.
-    pub execute: ExecuteSettings,
-    /// Of `run_shell_command`.
+    pub shell: ShellDialectSettings,
+    pub execute: ExecuteDialectSettings,
     pub run_shell_command: RunShellCommandSettings,
-    /// Of `execute_command`.
     pub execute_command: ExecuteCommandSettings,
 }
 
-/// Settings of `shell`.
+/// Settings of the tool `shell`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShellToolSettings {
-    /// The deadline when the caller does not say.
+pub struct ShellDialectSettings {
+    /// The default deadline.
     pub default_timeout: Duration,
     /// The longest deadline that a caller may ask for.
     pub max_timeout: Duration,
-    /// Bytes of each stream that a reply holds.
+    /// The most bytes of each stream in a reply.
     pub max_output: usize,
-    /// Whether each command is logged.
+    /// If `true`, each command is logged.
     pub log_commands: bool,
-    /// A file that is written when a command fails.
+    /// A file to write when a command fails.
     pub abort_file: Option<PathBuf>,
 }
 
-impl Default for ShellToolSettings {
+impl Default for ShellDialectSettings {
     fn default() -> Self {
         Self {
             default_timeout: Duration::from_secs(300),
@@ -131,26 +127,26 @@ impl Default for ShellToolSettings {
     }
 }
 
-/// Settings of `execute`.
+/// Settings of the tool `execute`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExecuteSettings {
-    /// Bytes of both streams together that a reply holds.
+pub struct ExecuteDialectSettings {
+    /// The most bytes of both streams together in a reply.
     pub max_output: usize,
-    /// Bytes of each stream that are logged.
+    /// The most bytes of each stream in the log.
     pub logged: usize,
 }
 
-impl Default for ExecuteSettings {
+impl Default for ExecuteDialectSettings {
     fn default() -> Self {
         Self { max_output: 40_000, logged: 2048 }
     }
 }
 
-/// Settings of `run_shell_command`.
+/// Settings of the tool `run_shell_command`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunShellCommandSettings {
-    /// The variable that is 1 for every command.
+    /// An environment variable that is set to 1 for every command.
     #[serde(deserialize_with = "text_or_none")]
     pub marker: Option<String>,
 }
@@ -161,20 +157,19 @@ impl Default for RunShellCommandSettings {
     }
 }
 
-/// Settings of `execute_command`.
+/// Settings of the tool `execute_command` and its file tools.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExecuteCommandSettings {
-    /// The deadline of a command.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
-    /// The shell that runs it.
+    /// The shell that runs commands.
     pub shell: String,
-    /// Whether the output holds what it wrote to stderr.
+    /// If `true`, the output includes stderr.
     pub stderr: bool,
-    /// Whether each command is told on stderr.
+    /// If `true`, each command is logged on stderr.
     pub verbose: bool,
-    /// Bytes of each stream, and of a file, that a reply holds.
+    /// The most bytes of each stream, and of a file, in a reply.
     pub max_output: usize,
 }
 
@@ -190,23 +185,20 @@ impl Default for ExecuteCommandSettings {
     }
 }
 
-/// A set of tools that can be offered.
+/// A set of tools that the server can offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Dialect {
-    /// Our own six tools.
+pub enum ToolDialect {
+    /// Shellyard's own six tools.
     Native,
-    /// `shell`.
     Shell,
-    /// `execute`.
     Execute,
-    /// `run_shell_command`.
     RunShellCommand,
-    /// `execute_command`, `read_file`, `write_file`, `list_directory`.
+    /// `execute_command`, `read_file`, `write_file` and `list_directory`.
     ExecuteCommand,
-    /// `shell_exec`, `read_file_chunk`.
+    /// `shell_exec` and `read_file_chunk`.
     ShellExec,
-    /// What the conformance suite wants to find, which is more than tools.
+    /// Fixtures for the conformance suite: tools, prompts and resources.
     #[cfg(feature = "conformance")]
     Conformance,
 }

@@ -1,4 +1,4 @@
-//! One job at one moment: what every form of an answer is written from.
+//! The state of one job at one moment, from which all forms of a reply are rendered.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,54 +11,48 @@ use crate::output::LogProgress;
 use crate::service::{JobHandle, Liveness, Phase, QueuePlace, TenantClient};
 use crate::trace::TraceId;
 
-/// One job at one moment. Plain data: nothing in it changes while an answer is written.
+/// The state of one job at one moment. Plain data: nothing in it changes while a reply is rendered.
 #[derive(Debug, Clone)]
-pub(crate) struct Snapshot {
-    /// Which job.
+pub(crate) struct JobSnapshot {
     pub(crate) job: JobId,
-    /// Where it is in its life.
     pub(crate) state: State,
-    /// How long it has run, or ran.
+    /// The run time of the job so far, or in all.
     pub(crate) elapsed: Duration,
-    /// How long it has waited, or waited, for its start.
+    /// The time that the job has waited for its start, or waited in all.
     pub(crate) queued: Duration,
-    /// How much it has written.
     pub(crate) output: LogProgress,
-    /// How long ago it last wrote.
+    /// Time since the last output; `None` if there was none.
     pub(crate) quiet_for: Option<Duration>,
-    /// Processes that outlived its end and are alive right now; of a job that was ended also those
-    /// that may be its own or another job's.
+    /// Processes that outlived the job's end and are alive now; for a stopped job, also processes
+    /// that may belong to it or to another job.
     pub(crate) survivors: Vec<u32>,
-    /// How it is confined.
     pub(crate) confinement: GrantedConfinement,
-    /// The doubt because of which it runs in a sandbox.
+    /// The reason why policy put the job into a sandbox.
     pub(crate) doubt: Option<Arc<str>>,
-    /// Where it may write, where that is bounded.
+    /// The directories that the job may write to, if that is limited.
     pub(crate) writable: Vec<PathBuf>,
-    /// The trace that it belongs to, where its caller knows of one.
+    /// The trace of the job, if its caller knows one.
     pub(crate) trace_id: Option<TraceId>,
 }
 
-/// Where a job is in its life.
+/// The phase of a job's life, with the facts that a reply shows.
 #[derive(Debug, Clone)]
 pub(crate) enum State {
-    /// It waits for a slot; the place is known unless it is being started right now.
+    /// Waiting for a slot; the position is known unless the job is being started right now.
     Queued(Option<QueuePlace>),
-    /// It runs; the facts are there while a process of it can be looked at.
+    /// Running; the facts are there while a process of the job can be inspected.
     Running(Option<Liveness>),
-    /// It is being ended.
     Stopping,
-    /// It has ended.
     Finished(JobEnding),
 }
 
-impl Snapshot {
-    /// Whether it has ended without a process of its own.
+impl JobSnapshot {
+    /// `true` if the job ended without ever having a process.
     pub(crate) fn never_started(&self) -> bool {
         match &self.state {
             State::Finished(ending) => match ending.outcome {
                 Outcome::FailedToStart(_) => true,
-                // Nothing that ran has run for no time at all.
+                // A job that ran has a non-zero run time.
                 Outcome::Stopped { .. } => self.elapsed.is_zero(),
                 Outcome::Exited { .. }
                 | Outcome::Signaled { .. }
@@ -70,23 +64,23 @@ impl Snapshot {
         }
     }
 
-    /// Looks at a job now.
+    /// Takes a snapshot of a job now.
     pub(crate) async fn take(client: &TenantClient, job: &JobHandle) -> Self {
-        Self::with(client, job, JobHandle::liveness).await
+        Self::take_with(client, job, JobHandle::liveness).await
     }
 
-    /// The same for whoever asks often: its processes may have been looked at a moment ago.
+    /// Takes a snapshot for frequent callers: the process facts may be slightly old.
     pub(crate) async fn take_often(client: &TenantClient, job: &JobHandle) -> Self {
-        Self::with(client, job, JobHandle::recent_liveness).await
+        Self::take_with(client, job, JobHandle::recent_liveness).await
     }
 
-    async fn with(
+    async fn take_with(
         client: &TenantClient,
         job: &JobHandle,
         liveness: fn(&JobHandle) -> Option<Liveness>,
     ) -> Self {
-        // The status before the output: a job that reads as finished has written all that
-        // it will be shown with.
+        // Read the status before the output: a job that reads as finished has written everything
+        // that will be shown.
         let status = job.status();
         let state = match &status.phase {
             Phase::Queued => State::Queued(client.queue_position(job.id()).await),
@@ -110,7 +104,7 @@ impl Snapshot {
         }
     }
 
-    /// How it ended, once it has.
+    /// The ending of the job, once it has ended.
     pub(crate) const fn ending(&self) -> Option<&JobEnding> {
         match &self.state {
             State::Finished(ending) => Some(ending),
@@ -118,12 +112,12 @@ impl Snapshot {
         }
     }
 
-    /// Lines written, an unfinished last one included.
+    /// The number of lines written, including an unfinished last one.
     pub(crate) fn lines(&self) -> u64 {
         self.output.lines + u64::from(self.output.open_line)
     }
 
-    /// Whether a process of it is blocked on reading its input.
+    /// `true` if a process of the job is blocked reading its input.
     pub(crate) fn waits_for_input(&self) -> bool {
         match &self.state {
             State::Running(Some(liveness)) => liveness.waiting_for_input,

@@ -1,16 +1,17 @@
-//! Tasks (`io.modelcontextprotocol/tasks`): a call that goes on after its answer.
+//! Tasks (`io.modelcontextprotocol/tasks`): calls that continue after their reply.
 //!
 //! ```text
-//! tools/call run_command ─ not over after the grace ─▶ CreateTaskResult (the id is a ticket of the job)
-//! tasks/get     ticket → job → status, last line; once it is over, what the call would have answered
-//! tasks/cancel  ticket → job → its whole tree is ended
-//! tasks/update  the yes or no to a command that a rule wants to be asked; until then there is no job
+//! tools/call run_command ─ still runs after the grace period ─▶ CreateTaskResult (id: a ticket of the job)
+//! tasks/get     ticket → job → status, last line; at the end, the reply that the call would have had
+//! tasks/cancel  ticket → job → ends the whole process tree
+//! tasks/update  the answer to an approval question; until then there is no job
 //! ```
 //!
-//! Only clients of the modern era that declare the extension get one, and only from `run_command`:
-//! the tools of other documents answer as those say. Nothing is kept for a task: it is its job,
-//! or what becomes that job when somebody agrees, seen through a ticket that nobody can guess and that is good for one tenant alone. So it lives
-//! as long as the job is kept, and any connection of its tenant may ask for it.
+//! Only clients of the modern era that declare the extension get tasks, and only from
+//! `run_command`: the tools of dialects reply as their documents say. The server stores nothing for
+//! a task: a task is its job, or the parked submission that becomes the job after approval, named
+//! by a ticket. Nobody can guess a ticket, and it is valid for one tenant. So a task lives as long
+//! as its job is kept, and any connection of its tenant may use it.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -25,12 +26,12 @@ use rmcp::{ErrorData, RoleServer};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::approvals::{consent_among, is_answered, parked_line, question_requests};
+use super::approvals::{find_consent, has_answer, parked_status_line, question_requests};
 use super::handler::is_modern;
 use super::reply::{TokenBudget, ToolError, status_line};
 use super::settings::McpSettings;
-use super::snapshot::{Snapshot, State};
-use super::tools::{Call, answer_about, answer_of};
+use super::snapshot::{JobSnapshot, State};
+use super::tools::{ToolCall, reply_about_job, reply_or_failure};
 use crate::ids::JobId;
 use crate::outcome::{Outcome, StopBy};
 use crate::service::{
@@ -38,118 +39,120 @@ use crate::service::{
 };
 use crate::telemetry::audit::rfc3339;
 
-/// Whether the client of this request can be answered with a task.
-pub(super) fn are_known_to(context: &RequestContext<RoleServer>) -> bool {
+/// `true` if the client of this request supports tasks.
+pub(super) fn are_supported(context: &RequestContext<RoleServer>) -> bool {
     is_modern(context) && context.client_capabilities().is_some_and(|it| it.supports_tasks())
 }
 
-/// How a task stands.
+/// Returns the state of a task.
 ///
 /// # Errors
-/// When the caller has no such task, or no longer.
+/// Fails if the caller has no such task, or no longer has it.
 pub(super) async fn get(
     client: &TenantClient,
     settings: &McpSettings,
     request: &RequestContext<RoleServer>,
     id: &str,
 ) -> Result<GetTaskResult, ErrorData> {
-    let (found, Named { budget, created, .. }) = find(client, id).await?;
-    let call = Call { client, settings, request, budget, task_after: None, answered: None };
-    Ok(match found {
-        Found::Job(job) => looked_at(call, &job, created).await,
-        Found::Parked(parked) => parked_status(call, &parked),
+    let (target, TaskKey { budget, created, .. }) = find(client, id).await?;
+    let call = ToolCall { client, settings, request, budget, task_after: None, approval: None };
+    Ok(match target {
+        TaskTarget::Job(job) => job_task_result(call, &job, created).await,
+        TaskTarget::Parked(parked) => parked_task_result(call, &parked),
     })
 }
 
-/// Ends the tree of a task that is not over; one that is stays as it is.
+/// Stops the process tree of a task; one that is over stays as it is.
 ///
 /// # Errors
-/// When the caller has no such task, or no longer, or may only read.
+/// Fails if the caller has no such task, no longer has it, or may only read.
 pub(super) async fn cancel(client: &TenantClient, id: &str) -> Result<(), ErrorData> {
-    let (found, _) = find(client, id).await?;
-    may_change(client)?;
-    match found {
-        Found::Job(job) if job.status().ending().is_none() => {
-            let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
-            // What was freed in between has ended.
-            client.stop(job.id(), wish).await.ok();
+    let (target, _) = find(client, id).await?;
+    require_run_role(client)?;
+    match target {
+        TaskTarget::Job(job) if job.status().ending().is_none() => {
+            let stop_request = StopWish { by: StopBy::Cancel, signal: None, grace: None };
+            // A job that was freed in between has ended.
+            client.stop(job.id(), stop_request).await.ok();
         }
-        Found::Parked(parked) if parked.fate == ParkedState::Open => client.cancel_parked(&parked),
-        Found::Job(_) | Found::Parked(_) => {}
+        TaskTarget::Parked(parked) if parked.fate == ParkedState::Open => {
+            client.cancel_parked(&parked)
+        }
+        TaskTarget::Job(_) | TaskTarget::Parked(_) => {}
     }
     Ok(())
 }
 
-/// Takes what a task has asked for; what nobody asked for is let go.
+/// Accepts the answer that a task asked for; other input is ignored.
 ///
 /// # Errors
-/// When the caller has no such task, or no longer, or may only read.
+/// Fails if the caller has no such task, no longer has it, or may only read.
 pub(super) async fn update(
     client: &TenantClient,
     id: &str,
     responses: &InputResponses,
 ) -> Result<(), ErrorData> {
-    let (found, _) = find(client, id).await?;
-    may_change(client)?;
-    match found {
-        Found::Parked(parked) if parked.fate == ParkedState::Open && is_answered(responses) => {
-            let said = consent_among(responses).ok_or(NoConsent::Declined);
-            client.answer_parked(*parked, said).await;
+    let (target, _) = find(client, id).await?;
+    require_run_role(client)?;
+    match target {
+        TaskTarget::Parked(parked) if parked.fate == ParkedState::Open && has_answer(responses) => {
+            let answer = find_consent(responses).ok_or(NoConsent::Declined);
+            client.answer_parked(*parked, answer).await;
         }
-        Found::Parked(_) | Found::Job(_) => {}
+        TaskTarget::Parked(_) | TaskTarget::Job(_) => {}
     }
     Ok(())
 }
 
-/// What the id of a task says: the same for as long as there is the task, also when what asked
-/// first has become a job.
+/// The content of a task id. It stays the same for the life of the task, also when a parked
+/// submission becomes a job.
 #[derive(Debug, Clone, Copy)]
-struct Named {
+struct TaskKey {
     job: JobId,
-    /// How much the answer may take.
+    /// The budget of the reply.
     budget: TokenBudget,
-    /// When the call came.
-    created: Moment,
+    /// The time of the call.
+    created: TaskTime,
 }
 
-impl Named {
+impl TaskKey {
     fn id(self, client: &TenantClient) -> String {
         client.ticket_with_numbers(self.job, [self.budget.tokens(), self.created.0])
     }
 
-    fn by(client: &TenantClient, id: &str) -> Option<Self> {
+    fn parse(client: &TenantClient, id: &str) -> Option<Self> {
         let (job, [tokens, created]) = client.read_ticket_with_numbers(id)?;
-        Some(Self { job, budget: TokenBudget::given(tokens), created: Moment(created) })
+        Some(Self { job, budget: TokenBudget::from_tokens(tokens), created: TaskTime(created) })
     }
 }
 
-/// What an id names.
-enum Found {
+/// The target of a task id.
+enum TaskTarget {
     Job(JobHandle),
-    /// What becomes a job when somebody agrees.
+    /// A submission that becomes a job after approval.
     Parked(Box<ParkedSubmission>),
 }
 
-/// What an id names, and what it says. Whatever is wrong with it, the answer is the same: nothing
-/// about others can be read from it.
-async fn find(client: &TenantClient, id: &str) -> Result<(Found, Named), ErrorData> {
+/// Finds the target of a task id. Every invalid id gives the same error, so that it reveals nothing
+/// about other tenants.
+async fn find(client: &TenantClient, id: &str) -> Result<(TaskTarget, TaskKey), ErrorData> {
     let unknown = || {
         let message =
             "no such task: the id is wrong, or its job was freed; list_jobs shows what is kept";
         ErrorData::invalid_params(message, None)
     };
-    let named = Named::by(client, id).ok_or_else(unknown)?;
-    let found = match client.find(named.job).await {
-        Ok(job) => Found::Job(job),
+    let key = TaskKey::parse(client, id).ok_or_else(unknown)?;
+    let target = match client.find(key.job).await {
+        Ok(job) => TaskTarget::Job(job),
         Err(_) => {
-            let parked = client.parked(named.job).ok_or_else(unknown)?;
-            Found::Parked(Box::new(parked))
+            let parked = client.parked(key.job).ok_or_else(unknown)?;
+            TaskTarget::Parked(Box::new(parked))
         }
     };
-    Ok((found, named))
+    Ok((target, key))
 }
 
-fn may_change(client: &TenantClient) -> Result<(), ErrorData> {
+fn require_run_role(client: &TenantClient) -> Result<(), ErrorData> {
     if client.caller().role >= CallerRole::Run {
         return Ok(());
     }
@@ -157,53 +160,52 @@ fn may_change(client: &TenantClient) -> Result<(), ErrorData> {
     Err(ErrorData::invalid_request(message, None))
 }
 
-/// A client that looks again sooner learns little.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
-/// Nobody waits longer for news than this.
-const LAST_LOOK: Duration = Duration::from_secs(10);
+/// The shortest suggested poll interval.
+const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest suggested poll interval.
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The answer to a call that goes on as a task.
-pub(super) async fn created(call: Call<'_>, job: &JobHandle) -> CreateTaskResult {
-    let now = call.look(job).await;
-    let created = Moment::of(job.status().submitted);
+/// Returns the result of a call that continues as a task.
+pub(super) async fn create(call: ToolCall<'_>, job: &JobHandle) -> CreateTaskResult {
+    let now = call.snapshot(job).await;
+    let created = TaskTime::from_instant(job.status().submitted);
     CreateTaskResult::new(task(call, job, &now, created).await)
 }
 
-/// How a task of that age stands; once it is over, with what its call would have answered.
-async fn looked_at(call: Call<'_>, job: &JobHandle, created: Moment) -> GetTaskResult {
-    let now = call.look(job).await;
+/// Returns the state of a job's task; once it is over, with the reply that its call would have had.
+async fn job_task_result(call: ToolCall<'_>, job: &JobHandle, created: TaskTime) -> GetTaskResult {
+    let now = call.snapshot(job).await;
     let task = task(call, job, &now, created).await;
-    let payload = match Standing::of(&now.state) {
-        Standing::Working => TaskPayload::Working,
-        Standing::Cancelled => TaskPayload::Cancelled,
-        Standing::Lost => {
+    let payload = match TaskPhase::from_state(&now.state) {
+        TaskPhase::Working => TaskPayload::Working,
+        TaskPhase::Cancelled => TaskPayload::Cancelled,
+        TaskPhase::Lost => {
             let why = task.status_message.clone().unwrap_or_default();
             let error = object(&ErrorData::new(ErrorCode::INTERNAL_ERROR, why, None));
             TaskPayload::Failed { error }
         }
-        Standing::Over => {
-            let answer = answer_of("run_command", answer_about(call, job, None)).await;
-            TaskPayload::Completed { result: object(&call.result(answer)) }
+        TaskPhase::Over => {
+            let reply = reply_or_failure("run_command", reply_about_job(call, job, None)).await;
+            TaskPayload::Completed { result: object(&call.result(reply)) }
         }
     };
     GetTaskResult::new(DetailedTask::new(task, payload))
 }
 
-/// Where a task stands.
+/// The phase of a task's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// It is not over.
+enum TaskPhase {
     Working,
-    /// It was cancelled, and that ended it.
+    /// A cancellation ended it.
     Cancelled,
-    /// We do not know how it ended.
+    /// The server does not know how it ended.
     Lost,
-    /// It ran to its end, whatever that was.
+    /// It ran to its end, whatever the outcome.
     Over,
 }
 
-impl Standing {
-    const fn of(state: &State) -> Self {
+impl TaskPhase {
+    const fn from_state(state: &State) -> Self {
         match state {
             State::Queued(_) | State::Running(_) | State::Stopping => Self::Working,
             State::Finished(ending) => match ending.outcome {
@@ -229,30 +231,30 @@ impl Standing {
     }
 }
 
-async fn task(call: Call<'_>, job: &JobHandle, now: &Snapshot, created: Moment) -> Task {
-    let id = Named { job: job.id(), budget: call.budget, created }.id(call.client);
-    let standing = Standing::of(&now.state);
+async fn task(call: ToolCall<'_>, job: &JobHandle, now: &JobSnapshot, created: TaskTime) -> Task {
+    let id = TaskKey { job: job.id(), budget: call.budget, created }.id(call.client);
+    let phase = TaskPhase::from_state(&now.state);
     let status = job.status();
     let ended = now.ending().map(|ending| ending.at);
     let moments = [status.started, now.output.last_output, ended];
     let changed = moments.into_iter().flatten().fold(status.submitted, Instant::max);
-    let changed = Moment::of(changed);
+    let changed = TaskTime::from_instant(changed);
     let age = ended.unwrap_or_else(Instant::now).duration_since(status.submitted);
     let message = call.client.redactor().mask_text(&status_line(now, job).await).into_owned();
     let created = created.to_string();
     let changed = changed.to_string();
-    let mut task = Task::new(id, standing.status(), created, changed).with_status_message(message);
+    let mut task = Task::new(id, phase.status(), created, changed).with_status_message(message);
     task.ttl_ms = call.client.max_finished_age().map(millis);
-    task.poll_interval_ms = (standing == Standing::Working).then(|| millis(next_look(age)));
+    task.poll_interval_ms = (phase == TaskPhase::Working).then(|| millis(poll_interval(age)));
     task
 }
 
-/// When to look at a task of this age again: what has run for long will not be over at once.
-fn next_look(age: Duration) -> Duration {
-    (age / 10).clamp(FIRST_LOOK, LAST_LOOK)
+/// Returns the poll interval for a task of this age: a long-running task is unlikely to end soon.
+fn poll_interval(age: Duration) -> Duration {
+    (age / 10).clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
 }
 
-/// Results and errors are objects.
+/// Serializes a result or an error, which are objects.
 fn object(value: &impl Serialize) -> JsonObject {
     match serde_json::to_value(value) {
         Ok(Value::Object(object)) => object,
@@ -260,53 +262,53 @@ fn object(value: &impl Serialize) -> JsonObject {
     }
 }
 
-/// The answer to a call that goes on as a task which asks somebody first.
-pub(super) fn created_parked(call: Call<'_>, parked: &ParkedSubmission) -> CreateTaskResult {
+/// Returns the result of a call that continues as a task and waits for approval.
+pub(super) fn create_parked(call: ToolCall<'_>, parked: &ParkedSubmission) -> CreateTaskResult {
     let mut task = parked_task(call, parked);
     task.status = TaskStatus::InputRequired;
     CreateTaskResult::new(task)
 }
 
-/// How such a task stands: what it asks, or that nothing will be run.
-fn parked_status(call: Call<'_>, parked: &ParkedSubmission) -> GetTaskResult {
+/// Returns the state of a parked task: its question, or that nothing will run.
+fn parked_task_result(call: ToolCall<'_>, parked: &ParkedSubmission) -> GetTaskResult {
     let payload = match &parked.fate {
         ParkedState::Open => {
             TaskPayload::InputRequired { input_requests: question_requests(&parked.question) }
         }
         ParkedState::Refused(error) => {
-            let answer = ToolError::Submit(error.clone()).into_answer();
-            TaskPayload::Completed { result: object(&call.result(answer)) }
+            let reply = ToolError::Submit(error.clone()).into_reply();
+            TaskPayload::Completed { result: object(&call.result(reply)) }
         }
         ParkedState::Cancelled => TaskPayload::Cancelled,
     };
     GetTaskResult::new(DetailedTask::new(parked_task(call, parked), payload))
 }
 
-fn parked_task(call: Call<'_>, parked: &ParkedSubmission) -> Task {
-    let created = Moment::of(parked.since);
-    let id = Named { job: parked.job, budget: call.budget, created }.id(call.client);
+fn parked_task(call: ToolCall<'_>, parked: &ParkedSubmission) -> Task {
+    let created = TaskTime::from_instant(parked.since);
+    let id = TaskKey { job: parked.job, budget: call.budget, created }.id(call.client);
     let since = created.to_string();
-    let message = call.client.redactor().mask_text(&parked_line(parked)).into_owned();
+    let message = call.client.redactor().mask_text(&parked_status_line(parked)).into_owned();
     let mut task = Task::new(id, TaskStatus::Working, since.clone(), since);
     task.status_message = Some(message);
     task.ttl_ms = call.client.max_finished_age().map(millis);
-    task.poll_interval_ms = (parked.fate == ParkedState::Open).then(|| millis(FIRST_LOOK));
+    task.poll_interval_ms = (parked.fate == ParkedState::Open).then(|| millis(MIN_POLL_INTERVAL));
     task
 }
 
-/// One moment by both clocks. It is taken once, so that a moment always reads the same, also after
-/// somebody has set the calendar's clock.
-static MOMENT: LazyLock<(Instant, SystemTime)> =
+/// One moment by both clocks, taken once, so that an `Instant` always converts to the same time,
+/// even after the system clock was set.
+static CLOCK_REFERENCE: LazyLock<(Instant, SystemTime)> =
     LazyLock::new(|| (Instant::now(), SystemTime::now()));
 
-/// A moment: milliseconds since 1970. It is written as `2026-11-15T04:01:21.042Z`.
+/// A time in milliseconds since 1970, displayed as `2026-11-15T04:01:21.042Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Moment(u64);
+struct TaskTime(u64);
 
-impl Moment {
-    /// When that was.
-    fn of(at: Instant) -> Self {
-        let (instant, calendar) = *MOMENT;
+impl TaskTime {
+    /// Converts an instant to calendar time.
+    fn from_instant(at: Instant) -> Self {
+        let (instant, calendar) = *CLOCK_REFERENCE;
         let moment = match at.checked_duration_since(instant) {
             Some(later) => calendar.checked_add(later),
             None => calendar.checked_sub(instant.duration_since(at)),
@@ -316,7 +318,7 @@ impl Moment {
     }
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for TaskTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = UNIX_EPOCH.checked_add(Duration::from_millis(self.0));
         f.write_str(&rfc3339(at.unwrap_or(UNIX_EPOCH)))
@@ -333,32 +335,36 @@ mod tests {
     use crate::outcome::JobEnding;
 
     #[test]
-    fn whatever_ran_to_its_end_is_completed() {
-        let over = |outcome| Standing::of(&State::Finished(JobEnding::unmeasured(outcome)));
+    fn a_task_that_ran_to_its_end_is_completed() {
+        let over =
+            |outcome| TaskPhase::from_state(&State::Finished(JobEnding::unmeasured(outcome)));
         let stopped = |by| over(Outcome::Stopped { by });
-        assert_eq!(over(Outcome::Exited { code: 3 }), Standing::Over);
-        assert_eq!(over(Outcome::TimedOut { after: FIRST_LOOK }), Standing::Over);
-        assert_eq!(stopped(StopBy::Client), Standing::Over, "stop_jobs is no tasks/cancel");
-        assert_eq!(stopped(StopBy::Shutdown), Standing::Over);
-        assert_eq!(stopped(StopBy::Cancel), Standing::Cancelled);
+        assert_eq!(over(Outcome::Exited { code: 3 }), TaskPhase::Over);
+        assert_eq!(over(Outcome::TimedOut { after: MIN_POLL_INTERVAL }), TaskPhase::Over);
+        assert_eq!(stopped(StopBy::Client), TaskPhase::Over, "stop_jobs is no tasks/cancel");
+        assert_eq!(stopped(StopBy::Shutdown), TaskPhase::Over);
+        assert_eq!(stopped(StopBy::Cancel), TaskPhase::Cancelled);
         assert_eq!(over(Outcome::Lost { why: String::new() }).status(), TaskStatus::Failed);
-        assert_eq!(Standing::of(&State::Stopping), Standing::Working);
-        assert_eq!(Standing::of(&State::Queued(None)), Standing::Working);
+        assert_eq!(TaskPhase::from_state(&State::Stopping), TaskPhase::Working);
+        assert_eq!(TaskPhase::from_state(&State::Queued(None)), TaskPhase::Working);
     }
 
     #[test]
-    fn the_longer_it_runs_the_rarer_one_looks() {
+    fn the_poll_interval_grows_with_the_age_of_a_task() {
         for (age, wanted) in [(0, 1000), (10, 1000), (45, 4500), (86_400, 10_000)] {
-            assert_eq!(millis(next_look(Duration::from_secs(age))), wanted, "{age}");
+            assert_eq!(millis(poll_interval(Duration::from_secs(age))), wanted, "{age}");
         }
     }
 
     #[test]
-    fn a_moment_always_reads_the_same_and_later_ones_read_later() {
+    fn a_task_time_is_stable_and_ordered() {
         let early = Instant::now();
-        let (first, late) = (Moment::of(early), Moment::of(early + Duration::from_secs(90)));
+        let (first, late) = (
+            TaskTime::from_instant(early),
+            TaskTime::from_instant(early + Duration::from_secs(90)),
+        );
         assert!(late > first && late.to_string() > first.to_string());
-        assert_eq!(Moment::of(early), first);
-        assert_eq!(Moment(1_795_000_000_042).to_string(), "2026-11-18T11:06:40.042Z");
+        assert_eq!(TaskTime::from_instant(early), first);
+        assert_eq!(TaskTime(1_795_000_000_042).to_string(), "2026-11-18T11:06:40.042Z");
     }
 }

@@ -1,4 +1,4 @@
-//! The tools that are offered, by name: `tools/list` shows them, `tools/call` runs one.
+//! The offered tools, by name: `tools/list` shows them, `tools/call` runs one.
 
 use std::panic::AssertUnwindSafe;
 
@@ -10,35 +10,33 @@ use super::approvals::question_result;
 use super::args::Args;
 use super::dialect::{DialectReply, DialectTool};
 use super::reply::{TokenBudget, ToolError};
-use super::schema::{Effect, ToolSpec};
-use super::settings::{Dialect, DialectSettings};
+use super::schema::{ToolEffect, ToolSpec};
+use super::settings::{DialectSettings, ToolDialect};
 use super::tasks;
 use super::tools::{
-    Call, Response, answer_of, list_jobs, read_output, run_command, send_input, stop_jobs,
-    wait_jobs,
+    ToolCall, ToolResponse, list_jobs, read_output, reply_or_failure, run_command, send_input,
+    stop_jobs, wait_jobs,
 };
 use crate::service::CallerRole;
 
-/// The tools of the dialects that were chosen.
+/// The tools of the configured dialects.
 #[derive(Debug)]
-pub(super) struct Offer {
-    tools: Vec<Offered>,
+pub(super) struct ToolSet {
+    tools: Vec<OfferedTool>,
     definitions: Vec<Tool>,
 }
 
-/// A tool that is offered.
+/// A tool that this server offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Offered {
-    /// One of our own.
+pub(super) enum OfferedTool {
     Native(ToolName),
-    /// One that a requirement document describes.
     Dialect(DialectTool),
 }
 
-impl Offer {
-    /// The tools of these dialects, in their order, each once.
-    pub(super) fn of(dialects: &[Dialect], settings: &DialectSettings) -> Self {
-        let mut tools: Vec<Offered> = Vec::new();
+impl ToolSet {
+    /// Collects the tools of these dialects, in their order, each once.
+    pub(super) fn new(dialects: &[ToolDialect], settings: &DialectSettings) -> Self {
+        let mut tools: Vec<OfferedTool> = Vec::new();
         for dialect in dialects {
             for tool in tools_of(*dialect) {
                 if !tools.contains(&tool) {
@@ -50,26 +48,24 @@ impl Offer {
         Self { tools, definitions }
     }
 
-    /// The names of all of them.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         self.tools.iter().map(|tool| tool.name())
     }
 
-    /// What each of them says about itself.
     pub(super) fn definitions(&self) -> &[Tool] {
         &self.definitions
     }
 
-    /// The same of those that a caller in this role may call.
+    /// The definitions of the tools that a caller with this role may call.
     pub(super) fn definitions_for(&self, role: CallerRole) -> Vec<Tool> {
         let all = self.tools.iter().zip(&self.definitions);
-        all.filter(|(tool, _)| tool.is_for(role))
+        all.filter(|(tool, _)| tool.is_allowed_for(role))
             .map(|(_, definition)| definition.clone())
             .collect()
     }
 
-    /// The tool of this name, if it is offered.
-    pub(super) fn find(&self, name: &str) -> Result<Offered, ErrorData> {
+    /// Finds an offered tool by name.
+    pub(super) fn find(&self, name: &str) -> Result<OfferedTool, ErrorData> {
         self.tools.iter().copied().find(|tool| tool.name() == name).ok_or_else(|| {
             let known: Vec<&str> = self.tools.iter().map(|tool| tool.name()).collect();
             let given: String = name.chars().take(60).collect();
@@ -79,14 +75,14 @@ impl Offer {
     }
 }
 
-fn tools_of(dialect: Dialect) -> Vec<Offered> {
-    if dialect == Dialect::Native {
-        return ToolName::ALL.map(Offered::Native).to_vec();
+fn tools_of(dialect: ToolDialect) -> Vec<OfferedTool> {
+    if dialect == ToolDialect::Native {
+        return ToolName::ALL.map(OfferedTool::Native).to_vec();
     }
-    DialectTool::of(dialect).iter().copied().map(Offered::Dialect).collect()
+    DialectTool::in_dialect(dialect).iter().copied().map(OfferedTool::Dialect).collect()
 }
 
-impl Offered {
+impl OfferedTool {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Native(tool) => tool.name(),
@@ -94,24 +90,24 @@ impl Offered {
         }
     }
 
-    /// Whether a call of it may start a job.
-    pub(super) const fn runs(self) -> bool {
+    /// `true` if a call may start a job.
+    pub(super) const fn starts_jobs(self) -> bool {
         match self {
             Self::Native(tool) => matches!(tool, ToolName::RunCommand),
-            Self::Dialect(tool) => tool.runs(),
+            Self::Dialect(tool) => tool.starts_jobs(),
         }
     }
 
-    /// Whether a caller in this role may call it.
-    pub(super) fn is_for(self, role: CallerRole) -> bool {
+    /// `true` if a caller with this role may call the tool.
+    pub(super) fn is_allowed_for(self, role: CallerRole) -> bool {
         let effect = match self {
             Self::Native(tool) => tool.spec().effect,
             Self::Dialect(tool) => tool.effect(),
         };
         match effect {
-            Effect::Reads => true,
-            // Whoever may look at jobs may not look around on the host.
-            Effect::ReadsFiles | Effect::Runs | Effect::Writes | Effect::Ends => {
+            ToolEffect::Reads => true,
+            // The role for reading jobs does not include reading files of the host.
+            ToolEffect::ReadsFiles | ToolEffect::Runs | ToolEffect::Writes | ToolEffect::Ends => {
                 role >= CallerRole::Run
             }
         }
@@ -125,7 +121,6 @@ impl Offered {
     }
 }
 
-/// One of the tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolName {
     RunCommand,
@@ -137,7 +132,7 @@ pub(crate) enum ToolName {
 }
 
 impl ToolName {
-    /// All of them, in the order in which they are listed.
+    /// All native tools, in listing order.
     pub(crate) const ALL: [Self; 6] = [
         Self::RunCommand,
         Self::WaitJobs,
@@ -151,7 +146,6 @@ impl ToolName {
         self.spec().name
     }
 
-    /// What it says about itself.
     pub(crate) const fn spec(self) -> &'static ToolSpec {
         match self {
             Self::RunCommand => &run_command::SPEC,
@@ -165,56 +159,59 @@ impl ToolName {
 
     pub(crate) async fn call(
         self,
-        call: Call<'_>,
+        call: ToolCall<'_>,
         arguments: Option<JsonObject>,
-    ) -> Result<Response, ToolError> {
+    ) -> Result<ToolResponse, ToolError> {
         let mut args = Args::new(arguments, self.spec().fields)?;
         args.whole(TokenBudget::ARGUMENT, TokenBudget::BOUNDS)?;
         match self {
             Self::RunCommand => run_command::call(call, args).await,
-            Self::WaitJobs => wait_jobs::call(call, args).await.map(Response::Answer),
-            Self::ReadOutput => read_output::call(call, args).await.map(Response::Answer),
-            Self::ListJobs => list_jobs::call(call, args).await.map(Response::Answer),
-            Self::SendInput => send_input::call(call, args).await.map(Response::Answer),
-            Self::StopJobs => stop_jobs::call(call, args).await.map(Response::Answer),
+            Self::WaitJobs => wait_jobs::call(call, args).await.map(ToolResponse::Reply),
+            Self::ReadOutput => read_output::call(call, args).await.map(ToolResponse::Reply),
+            Self::ListJobs => list_jobs::call(call, args).await.map(ToolResponse::Reply),
+            Self::SendInput => send_input::call(call, args).await.map(ToolResponse::Reply),
+            Self::StopJobs => stop_jobs::call(call, args).await.map(ToolResponse::Reply),
         }
     }
 }
 
-/// What `tool` answers, secrets masked and within the call's budget. A caller whose role does not
-/// allow it is told so, and nothing is done.
-pub(super) async fn answer(
-    tool: Offered,
-    call: Call<'_>,
+/// Calls `tool` and returns its result, with secrets masked and within the call's budget. If the
+/// caller's role does not allow it, the result says so and nothing is done.
+pub(super) async fn call_tool(
+    tool: OfferedTool,
+    call: ToolCall<'_>,
     arguments: Option<JsonObject>,
 ) -> CallToolResponse {
     let format = call.settings.result_format;
     let redactor = call.client.redactor();
-    let is_allowed = tool.is_for(call.client.caller().role);
+    let is_allowed = tool.is_allowed_for(call.client.caller().role);
     let forbidden = (!is_allowed).then_some(ToolError::ReadOnly { tool: tool.name() });
     match (tool, forbidden) {
-        (Offered::Native(_), Some(error)) => error.into_answer().into_result(format).into(),
-        (Offered::Dialect(_), Some(error)) => {
+        (OfferedTool::Native(_), Some(error)) => error.into_reply().into_result(format).into(),
+        (OfferedTool::Dialect(_), Some(error)) => {
             DialectReply::failure(error.to_string()).into_result().into()
         }
-        (Offered::Native(tool), None) => {
-            match answer_of(tool.name(), tool.call(call, arguments)).await {
-                Response::Answer(answer) => call.result(answer).into(),
-                Response::Task(job) => tasks::created(call, &job).await.into(),
-                Response::Ask(question) => question_result(&question).into(),
-                Response::Parked(parked) => tasks::created_parked(call, &parked).into(),
+        (OfferedTool::Native(tool), None) => {
+            match reply_or_failure(tool.name(), tool.call(call, arguments)).await {
+                ToolResponse::Reply(reply) => call.result(reply).into(),
+                ToolResponse::Task(job) => tasks::create(call, &job).await.into(),
+                ToolResponse::Ask(question) => question_result(&question).into(),
+                ToolResponse::Parked(parked) => tasks::create_parked(call, &parked).into(),
             }
         }
-        (Offered::Dialect(tool), None) => {
+        (OfferedTool::Dialect(tool), None) => {
             let arguments = arguments.unwrap_or_default();
-            let reply = reply_of(tool.name(), tool.call(call, arguments)).await;
+            let reply = dialect_reply_or_failure(tool.name(), tool.call(call, arguments)).await;
             reply.masked(&redactor).into_result().into()
         }
     }
 }
 
-/// The same for a dialect's tool.
-async fn reply_of(tool: &str, run: impl Future<Output = DialectReply>) -> DialectReply {
+/// Runs a dialect's tool; a panic becomes a failure reply.
+async fn dialect_reply_or_failure(
+    tool: &str,
+    run: impl Future<Output = DialectReply>,
+) -> DialectReply {
     let reply = AssertUnwindSafe(Box::pin(run)).catch_unwind().await;
     reply.unwrap_or_else(|_| DialectReply::failure(format!("{tool} failed inside the server")))
 }
@@ -224,29 +221,30 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::mcp::reply::Answer;
+    use crate::mcp::reply::ToolReply;
     use crate::mcp::settings::ResultFormat;
 
-    fn offer(dialects: &[Dialect]) -> Offer {
-        Offer::of(dialects, &DialectSettings::default())
+    fn tool_set(dialects: &[ToolDialect]) -> ToolSet {
+        ToolSet::new(dialects, &DialectSettings::default())
     }
 
     #[test]
-    fn a_mix_lists_each_tool_once_in_the_order_of_the_choice() {
-        let offer = offer(&[Dialect::Execute, Dialect::Native, Dialect::Execute]);
-        let names: Vec<&str> = offer.definitions().iter().map(|tool| tool.name.as_ref()).collect();
+    fn mixed_dialects_list_each_tool_once_in_the_configured_order() {
+        let tool_set = tool_set(&[ToolDialect::Execute, ToolDialect::Native, ToolDialect::Execute]);
+        let names: Vec<&str> =
+            tool_set.definitions().iter().map(|tool| tool.name.as_ref()).collect();
         assert_eq!(names[..2], ["execute", "run_command"]);
         assert_eq!(names.len(), 7);
     }
 
     #[test]
-    fn tools_that_do_more_than_look_at_jobs_are_told_apart() {
-        let dialects = [Dialect::Native, Dialect::ExecuteCommand, Dialect::ShellExec];
-        let offer = offer(&dialects);
-        let looking: Vec<&str> = offer
+    fn the_read_role_allows_only_tools_that_read_jobs() {
+        let dialects = [ToolDialect::Native, ToolDialect::ExecuteCommand, ToolDialect::ShellExec];
+        let tool_set = tool_set(&dialects);
+        let looking: Vec<&str> = tool_set
             .tools
             .iter()
-            .filter(|tool| tool.is_for(CallerRole::Read))
+            .filter(|tool| tool.is_allowed_for(CallerRole::Read))
             .map(|tool| tool.name())
             .collect();
         let expected = ["wait_jobs", "read_output", "list_jobs", "read_file_chunk"];
@@ -254,10 +252,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_offered_answers() {
-        let offer = offer(&[Dialect::Native]);
-        assert!(offer.find("run_command").is_ok());
-        let refused = offer.find("execute").unwrap_err();
+    fn only_offered_tools_are_found() {
+        let tool_set = tool_set(&[ToolDialect::Native]);
+        assert!(tool_set.find("run_command").is_ok());
+        let refused = tool_set.find("execute").unwrap_err();
         assert!(refused.message.contains("this server has run_command"), "{}", refused.message);
     }
 
@@ -280,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_hold_nothing_that_a_client_trips_over() {
+    fn schemas_avoid_keywords_that_clients_reject() {
         const FORBIDDEN: [&str; 9] =
             ["$ref", "$schema", "$defs", "oneOf", "anyOf", "allOf", "format", "null", "const"];
         for tool in listed() {
@@ -296,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tool_says_what_it_does_to_the_world() {
+    fn every_tool_has_annotations() {
         for (tool, listed) in ToolName::ALL.into_iter().zip(listed()) {
             assert_eq!(listed["name"], tool.name());
             assert!(listed["annotations"]["readOnlyHint"].is_boolean());
@@ -304,12 +302,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_that_panics_is_answered_for() {
-        let answer: Answer = answer_of("run_command", async { panic!("boom") }).await;
-        assert!(answer.text().contains("run_command failed inside the server"));
-        let result = answer.into_result(ResultFormat::Text);
+    async fn a_panic_in_a_tool_becomes_a_reply() {
+        let reply: ToolReply = reply_or_failure("run_command", async { panic!("boom") }).await;
+        assert!(reply.text().contains("run_command failed inside the server"));
+        let result = reply.into_result(ResultFormat::Text);
         assert_eq!(result.is_error, Some(true));
-        let reply = reply_of("shell", async { panic!("boom") }).await;
+        let reply = dialect_reply_or_failure("shell", async { panic!("boom") }).await;
         assert!(reply.is_error);
     }
 }

@@ -16,8 +16,8 @@ use super::play;
 use super::stored::{OFFER, Offer, filled};
 use crate::ids::TenantId;
 use crate::mcp::handler::Handler;
-use crate::mcp::handler::{is_modern, meta_of};
-use crate::mcp::settings::Dialect;
+use crate::mcp::handler::{is_modern, response_meta};
+use crate::mcp::settings::ToolDialect;
 
 /// The handler, with fixtures beside what it offers where they are asked for.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub(in crate::mcp) struct WithFixtures {
 impl WithFixtures {
     /// This handler, which says whether fixtures are asked for.
     pub(in crate::mcp) fn over(handler: Handler) -> Self {
-        let is_asked_for = handler.speaks(Dialect::Conformance);
+        let is_asked_for = handler.has_dialect(ToolDialect::Conformance);
         Self { handler, offer: is_asked_for.then(|| &*OFFER) }
     }
 
@@ -42,8 +42,8 @@ impl WithFixtures {
     }
 
     /// The word under which calls of this tool are counted.
-    pub(in crate::mcp) fn tool_word(&self, name: &str) -> &'static str {
-        self.handler.tool_word(name)
+    pub(in crate::mcp) fn tool_label(&self, name: &str) -> &'static str {
+        self.handler.tool_label(name)
     }
 
     /// Adds what fixtures need to what the handler can do.
@@ -133,7 +133,7 @@ impl ServerHandler for WithFixtures {
             return self.handler.call_tool(request, context).await;
         };
         let mut response = play::tool(act, request, &context, &self.handler).await?;
-        if let Some(meta) = meta_of(&mut response) {
+        if let Some(meta) = response_meta(&mut response) {
             self.handler.stamp_modern(&context, meta);
         }
         Ok(response)

@@ -2,7 +2,7 @@
 //! and resources that answer as the suite's own descriptions say.
 //!
 //! ```text
-//! transport → Watched → WithFixtures → Handler
+//! transport → InstrumentedHandler → WithFixtures → Handler
 //!                            ↓
 //!             offer.json (what each fixture does) → play (does it)
 //! ```

@@ -11,7 +11,7 @@ use super::request::{ApiError, ApiState};
 use super::{jobs, operator};
 use crate::http::auth::Credential;
 use crate::http::routes::Route;
-use crate::mcp::context_of_headers;
+use crate::mcp::trace_context_from_headers;
 use crate::service::CallerRole;
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 
@@ -69,7 +69,7 @@ pub(super) async fn in_span(route: Route, request: Request, next: Next) -> Respo
         return next.run(request).await;
     }
     let route = route.path("");
-    let parent = context_of_headers(request.headers());
+    let parent = trace_context_from_headers(request.headers());
     let name = format!("{} {route}", request.method());
     let mut span = TraceSpan::start(SpanKind::Server, name, parent.as_ref());
     span.set_attribute("http.request.method", request.method().as_str());

@@ -1,4 +1,4 @@
-//! `execute`: a command or a program with arguments; seven fields back.
+//! `execute`: runs a command or a program with arguments; the reply has seven fields.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
 use super::run::DialectReply;
-use super::run::{Captured, Output, submit, to_its_end};
+use super::run::{CapturedOutput, CapturedStream, submit, wait_for_end};
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::schema::{Field, Kind};
-use crate::mcp::tools::Call;
+use crate::mcp::schema::{ArgKind, ArgSpec};
+use crate::mcp::tools::ToolCall;
 use crate::outcome::{JobEnding, Outcome};
 use crate::service::{JobHandle, Submission};
 use crate::spec::{JobProgram, Stdin};
 use crate::telemetry::events;
 
-/// No arguments means `sh -c`.
+/// The shell for calls without `args`: `sh -c`.
 const SHELL: &str = "/bin/sh";
 
-const FIELDS: [Field; 4] = [
-    Field::required("command", Kind::Text, ""),
-    Field::optional("args", Kind::Texts, ""),
-    Field::optional("stdin", Kind::Text, ""),
-    Field::optional("timeout_ms", Kind::Whole, ""),
+const FIELDS: [ArgSpec; 4] = [
+    ArgSpec::required("command", ArgKind::Text, ""),
+    ArgSpec::optional("args", ArgKind::Texts, ""),
+    ArgSpec::optional("stdin", ArgKind::Text, ""),
+    ArgSpec::optional("timeout_ms", ArgKind::Whole, ""),
 ];
 
 pub(super) const ABOUT: &str = "Runs a command and returns the captured output.";
@@ -48,18 +48,18 @@ pub(super) fn schema() -> Value {
     })
 }
 
-pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply {
+pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     match execute(call, arguments).await {
         Ok(reply) => reply,
         Err(text) => DialectReply::failure(text),
     }
 }
 
-async fn execute(call: Call<'_>, arguments: JsonObject) -> Result<DialectReply, String> {
+async fn execute(call: ToolCall<'_>, arguments: JsonObject) -> Result<DialectReply, String> {
     let most = u64::try_from(call.client.max_timeout().as_millis()).unwrap_or(u64::MAX);
     let submission = submission(arguments, most)?;
     let job = submit(call, submission).await.map_err(|error| failure(&error.to_string()))?;
-    let ending = to_its_end(call, &job).await;
+    let ending = wait_for_end(call, &job).await;
     match ending.outcome {
         Outcome::FailedToStart(_) => Err(failure("spawn failed")),
         Outcome::Lost { .. } => Err(failure("wait failed")),
@@ -69,7 +69,9 @@ async fn execute(call: Call<'_>, arguments: JsonObject) -> Result<DialectReply, 
         | Outcome::Stopped { .. }
         | Outcome::Limit { .. } => {
             let most = call.settings.dialect.execute.max_output;
-            let output = Output::together(&job, most).await.map_err(|_| failure("read failed"))?;
+            let output = CapturedOutput::read_together(&job, most)
+                .await
+                .map_err(|_| failure("read failed"))?;
             log(call, &job, &output);
             Ok(DialectReply::fields(fields(&job, &ending, &output)))
         }
@@ -80,7 +82,7 @@ fn failure(why: &str) -> String {
     format!("Error: execute: {why}")
 }
 
-/// `most`: the longest deadline, in milliseconds.
+/// Parses the arguments; `most` is the longest allowed deadline in milliseconds.
 fn submission(arguments: JsonObject, most: u64) -> Result<Submission, String> {
     let read = || {
         let mut args = Args::strict(arguments, &FIELDS)?;
@@ -106,7 +108,7 @@ fn submission(arguments: JsonObject, most: u64) -> Result<Submission, String> {
     })
 }
 
-fn fields(job: &JobHandle, ending: &JobEnding, output: &Output) -> JsonObject {
+fn fields(job: &JobHandle, ending: &JobEnding, output: &CapturedOutput) -> JsonObject {
     let exit_code = match ending.outcome {
         Outcome::Exited { code } => Value::from(code),
         Outcome::Signaled { .. }
@@ -128,11 +130,11 @@ fn fields(job: &JobHandle, ending: &JobEnding, output: &Output) -> JsonObject {
     fields
 }
 
-/// Logs as much of the output as is configured.
-fn log(call: Call<'_>, job: &JobHandle, output: &Output) {
+/// Logs the beginning of the output, up to the configured size.
+fn log(call: ToolCall<'_>, job: &JobHandle, output: &CapturedOutput) {
     let most = call.settings.dialect.execute.logged;
     let redactor = call.client.redactor();
-    let shown = |stream: &Captured| {
+    let shown = |stream: &CapturedStream| {
         let text = stream.text();
         let end = text.floor_char_boundary(most);
         redactor.mask_text(&text[..end]).into_owned()
@@ -146,15 +148,16 @@ mod tests {
 
     #[test]
     fn without_arguments_a_shell_reads_the_command() {
-        let of = |given: Value| submission(given.as_object().cloned().unwrap_or_default(), 10_000);
-        let shell = of(json!({"command": "echo hi", "timeout_ms": 1500})).unwrap();
+        let parse =
+            |given: Value| submission(given.as_object().cloned().unwrap_or_default(), 10_000);
+        let shell = parse(json!({"command": "echo hi", "timeout_ms": 1500})).unwrap();
         assert_eq!(shell.program, JobProgram::Shell("echo hi".to_owned()));
         assert_eq!(shell.timeout, Some(Duration::from_millis(1500)));
-        let direct = of(json!({"command": "echo", "args": []})).unwrap();
+        let direct = parse(json!({"command": "echo", "args": []})).unwrap();
         assert!(matches!(direct.program, JobProgram::Direct { .. }));
         for empty in ["", " \n\t"] {
-            assert_eq!(of(json!({"command": empty})).unwrap_err(), "Error: command: empty");
+            assert_eq!(parse(json!({"command": empty})).unwrap_err(), "Error: command: empty");
         }
-        assert!(of(json!({})).unwrap_err().starts_with("Error: missing argument `command`"));
+        assert!(parse(json!({})).unwrap_err().starts_with("Error: missing argument `command`"));
     }
 }

@@ -1,5 +1,5 @@
-//! `execute_command` and its file tools: shell text in, output and return code back; `read_file`,
-//! `write_file` and `list_directory` work beneath the working directory.
+//! `execute_command` and its file tools: shell text in, output and return code back. `read_file`,
+//! `write_file` and `list_directory` work below the working directory.
 
 use std::io;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
 use super::run::DialectReply;
-use super::run::{captured, reserve, submit, to_its_end};
+use super::run::{read_stream, reserve_memory, submit, wait_for_end};
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::schema::{Field, Kind};
-use crate::mcp::tools::Call;
+use crate::mcp::schema::{ArgKind, ArgSpec};
+use crate::mcp::tools::ToolCall;
 use crate::outcome::Outcome;
 use crate::service::{
     AdmissionError, DirectoryEntry, DirectoryListing, FilePage, JobHandle, Submission, SubmitError,
@@ -22,9 +22,9 @@ use crate::service::{
 use crate::spec::{JobProgram, Stream};
 use crate::telemetry::events;
 
-const FIELDS: [Field; 1] = [Field::required("command", Kind::Text, "")];
+const FIELDS: [ArgSpec; 1] = [ArgSpec::required("command", ArgKind::Text, "")];
 
-/// The return code of whatever has none of its own.
+/// The return code of a command that did not exit by itself.
 const NO_CODE: i32 = -1;
 
 pub(super) const ABOUT: &str = "Execute a shell command and return its output";
@@ -39,17 +39,19 @@ pub(super) fn schema() -> Value {
     })
 }
 
-pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply {
+pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     let command = match command(arguments) {
         Ok(command) => command,
         Err(text) => return DialectReply::failure(text),
     };
-    let Ran { output, return_code } = match execute(call, &command).await {
+    let CommandResult { output, return_code } = match execute(call, &command).await {
         Ok(ran) => ran,
-        Err(NotRun::Denied) => Ran::without_code("Command denied by security policy".to_owned()),
-        Err(NotRun::Failed(why)) => {
-            tell(call, events::command_failed, &why);
-            Ran::without_code(format!("Failed to execute: {why}"))
+        Err(CommandError::Denied) => {
+            CommandResult::without_code("Command denied by security policy".to_owned())
+        }
+        Err(CommandError::Failed(why)) => {
+            log_event(call, events::command_failed, &why);
+            CommandResult::without_code(format!("Failed to execute: {why}"))
         }
     };
     let mut fields = JsonObject::new();
@@ -74,25 +76,25 @@ fn command(arguments: JsonObject) -> Result<String, String> {
     }
 }
 
-/// What the reply says of a command.
-struct Ran {
+/// The part of the reply that depends on the command's run.
+struct CommandResult {
     output: String,
     return_code: i32,
 }
 
-impl Ran {
+impl CommandResult {
     const fn without_code(output: String) -> Self {
         Self { output, return_code: NO_CODE }
     }
 }
 
-/// Why a command has no output of its own.
-enum NotRun {
+/// The reason why a command did not run to an end that has output.
+enum CommandError {
     Denied,
     Failed(String),
 }
 
-impl From<SubmitError> for NotRun {
+impl From<SubmitError> for CommandError {
     fn from(error: SubmitError) -> Self {
         match error {
             SubmitError::Rules(
@@ -115,7 +117,7 @@ impl From<SubmitError> for NotRun {
     }
 }
 
-async fn execute(call: Call<'_>, command: &str) -> Result<Ran, NotRun> {
+async fn execute(call: ToolCall<'_>, command: &str) -> Result<CommandResult, CommandError> {
     let settings = &call.settings.dialect.execute_command;
     let job = submit(
         call,
@@ -126,26 +128,27 @@ async fn execute(call: Call<'_>, command: &str) -> Result<Ran, NotRun> {
         },
     )
     .await?;
-    tell(call, events::command_executing, command);
-    let ending = to_its_end(call, &job).await;
+    log_event(call, events::command_executing, command);
+    let ending = wait_for_end(call, &job).await;
     let (return_code, note) = match ending.outcome {
         Outcome::Exited { code } => (code, None),
         Outcome::Signaled { .. } => (NO_CODE, None),
         Outcome::TimedOut { after } => {
             let alive: Vec<u32> = ending.survivors.into_iter().chain(job.unattributed()).collect();
-            (NO_CODE, Some(timed_out(after, &alive)))
+            (NO_CODE, Some(timeout_note(after, &alive)))
         }
         Outcome::Stopped { by } => (NO_CODE, Some(format!("Command stopped ({})", by.word()))),
         Outcome::Limit { which } => (NO_CODE, Some(format!("Command stopped: {which}"))),
-        Outcome::FailedToStart(why) => return Err(NotRun::Failed(why.to_string())),
-        Outcome::Lost { why } => return Err(NotRun::Failed(why)),
+        Outcome::FailedToStart(why) => return Err(CommandError::Failed(why.to_string())),
+        Outcome::Lost { why } => return Err(CommandError::Failed(why)),
     };
-    let output = output(call, &job).await.map_err(|error| NotRun::Failed(error.to_string()))?;
-    tell(call, events::command_exited, &return_code.to_string());
-    Ok(Ran { output: with_note(output, note), return_code })
+    let output =
+        read_output(call, &job).await.map_err(|error| CommandError::Failed(error.to_string()))?;
+    log_event(call, events::command_exited, &return_code.to_string());
+    Ok(CommandResult { output: with_note(output, note), return_code })
 }
 
-fn timed_out(after: Duration, survivors: &[u32]) -> String {
+fn timeout_note(after: Duration, survivors: &[u32]) -> String {
     let left = if survivors.is_empty() {
         "everything it had started was killed".to_owned()
     } else {
@@ -154,20 +157,20 @@ fn timed_out(after: Duration, survivors: &[u32]) -> String {
     format!("Command timed out after {}s; {left}", after.as_secs_f64())
 }
 
-/// Everything that it wrote to stdout, then what it wrote to stderr.
-async fn output(call: Call<'_>, job: &JobHandle) -> io::Result<String> {
+/// Returns everything that the job wrote to stdout, then, if configured, to stderr.
+async fn read_output(call: ToolCall<'_>, job: &JobHandle) -> io::Result<String> {
     let most = call.settings.dialect.execute_command.max_output;
-    let _memory = reserve(job, most.saturating_mul(2)).await?;
-    let mut output = stream(call, job, Stream::Stdout).await?;
+    let _memory = reserve_memory(job, most.saturating_mul(2)).await?;
+    let mut output = read_text(call, job, Stream::Stdout).await?;
     if call.settings.dialect.execute_command.stderr {
-        output += &stream(call, job, Stream::Stderr).await?;
+        output += &read_text(call, job, Stream::Stderr).await?;
     }
     Ok(output)
 }
 
-async fn stream(call: Call<'_>, job: &JobHandle, stream: Stream) -> io::Result<String> {
+async fn read_text(call: ToolCall<'_>, job: &JobHandle, stream: Stream) -> io::Result<String> {
     let most = call.settings.dialect.execute_command.max_output;
-    let captured = captured(job, Some(stream), most).await?;
+    let captured = read_stream(job, Some(stream), most).await?;
     let shown = captured.bytes.len();
     let cut = captured.is_cut.then(|| {
         let name = stream.name();
@@ -176,7 +179,7 @@ async fn stream(call: Call<'_>, job: &JobHandle, stream: Stream) -> io::Result<S
     Ok(with_note(captured.text(), cut))
 }
 
-/// The text, and a line of ours after it.
+/// Appends a note on a line of its own.
 fn with_note(mut text: String, note: Option<String>) -> String {
     let Some(note) = note else { return text };
     if !text.is_empty() && !text.ends_with('\n') {
@@ -185,15 +188,15 @@ fn with_note(mut text: String, note: Option<String>) -> String {
     text + &note + "\n"
 }
 
-/// Tells something on stderr, where that is wished, without its secrets.
-fn tell(call: Call<'_>, event: impl FnOnce(&str), text: &str) {
+/// Logs an event on stderr with secrets masked, if `verbose` is set.
+fn log_event(call: ToolCall<'_>, event: impl FnOnce(&str), text: &str) {
     if call.settings.dialect.execute_command.verbose {
         event(&call.client.redactor().mask_text(text));
     }
 }
 
-const READ_FILE_FIELDS: [Field; 2] =
-    [Field::required("path", Kind::Text, ""), Field::optional("offset", Kind::Whole, "")];
+const READ_FILE_FIELDS: [ArgSpec; 2] =
+    [ArgSpec::required("path", ArgKind::Text, ""), ArgSpec::optional("offset", ArgKind::Whole, "")];
 
 pub(super) const READ_FILE_ABOUT: &str = "Read a file in the working directory";
 
@@ -208,7 +211,7 @@ pub(super) fn read_file_schema() -> Value {
     })
 }
 
-pub(super) async fn read_file(call: Call<'_>, arguments: JsonObject) -> DialectReply {
+pub(super) async fn read_file(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     let (path, offset) = match read_file_args(arguments) {
         Ok(args) => args,
         Err(error) => return DialectReply::failure(error.to_string()),
@@ -223,12 +226,12 @@ pub(super) async fn read_file(call: Call<'_>, arguments: JsonObject) -> DialectR
 fn read_file_args(arguments: JsonObject) -> Result<(String, u64), ArgError> {
     let mut args = Args::strict(arguments, &READ_FILE_FIELDS)?;
     let path = args.text("path")?.unwrap_or_default();
-    // No file is longer than what a seek can be given.
+    // A seek accepts no larger offset.
     Ok((path, args.whole("offset", 0..=i64::MAX as u64)?.unwrap_or(0)))
 }
 
 fn read_file_fields(path: String, offset: u64, page: &FilePage) -> JsonObject {
-    let (encoding, content, shown) = content(page);
+    let (encoding, content, shown) = encode_content(page);
     let mut fields = JsonObject::new();
     fields.insert("path".into(), path.into());
     fields.insert("encoding".into(), encoding.into());
@@ -241,9 +244,10 @@ fn read_file_fields(path: String, offset: u64, page: &FilePage) -> JsonObject {
     fields
 }
 
-/// The encoding, the content in it, and how many bytes that is. What is no text goes as base64,
-/// so that no byte is lost; a cut through a character goes before it.
-fn content(page: &FilePage) -> (&'static str, String, usize) {
+/// Returns the encoding, the encoded content, and the number of file bytes in it. Content that is
+/// not UTF-8 becomes base64, so that no byte is lost. A character that the page cuts in two is left
+/// to the next page.
+fn encode_content(page: &FilePage) -> (&'static str, String, usize) {
     let bytes = &page.bytes;
     let whole = match std::str::from_utf8(bytes) {
         Ok(_) => Some(bytes.len()),
@@ -256,8 +260,8 @@ fn content(page: &FilePage) -> (&'static str, String, usize) {
     }
 }
 
-const WRITE_FILE_FIELDS: [Field; 2] =
-    [Field::required("path", Kind::Text, ""), Field::required("content", Kind::Text, "")];
+const WRITE_FILE_FIELDS: [ArgSpec; 2] =
+    [ArgSpec::required("path", ArgKind::Text, ""), ArgSpec::required("content", ArgKind::Text, "")];
 
 pub(super) const WRITE_FILE_ABOUT: &str = "Write a file in the working directory";
 
@@ -272,7 +276,7 @@ pub(super) fn write_file_schema() -> Value {
     })
 }
 
-pub(super) async fn write_file(call: Call<'_>, arguments: JsonObject) -> DialectReply {
+pub(super) async fn write_file(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     let (path, content) = match write_file_args(arguments) {
         Ok(args) => args,
         Err(error) => return DialectReply::failure(error.to_string()),
@@ -302,10 +306,10 @@ fn write_file_fields(path: String, bytes: usize, written: WriteOutcome) -> JsonO
     fields
 }
 
-/// The most that a reply lists.
+/// The most entries that a reply lists.
 const MAX_ENTRIES: usize = 10_000;
 
-const LIST_DIRECTORY_FIELDS: [Field; 1] = [Field::optional("path", Kind::Text, "")];
+const LIST_DIRECTORY_FIELDS: [ArgSpec; 1] = [ArgSpec::optional("path", ArgKind::Text, "")];
 
 pub(super) const LIST_DIRECTORY_ABOUT: &str = "List a directory in the working directory";
 
@@ -321,7 +325,7 @@ pub(super) fn list_directory_schema() -> Value {
     })
 }
 
-pub(super) async fn list_directory(call: Call<'_>, arguments: JsonObject) -> DialectReply {
+pub(super) async fn list_directory(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     let path = match list_directory_args(arguments) {
         Ok(path) => path,
         Err(error) => return DialectReply::failure(error.to_string()),
@@ -352,31 +356,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_command_is_taken() {
-        let of = |given: Value| command(given.as_object().cloned().unwrap_or_default());
-        assert_eq!(of(json!({"command": "ls -la"})), Ok("ls -la".to_owned()));
+    fn only_the_command_argument_is_accepted() {
+        let parse = |given: Value| command(given.as_object().cloned().unwrap_or_default());
+        assert_eq!(parse(json!({"command": "ls -la"})), Ok("ls -la".to_owned()));
         for missing in [json!({}), json!({"command": null})] {
-            assert_eq!(of(missing), Err("Missing command argument".to_owned()));
+            assert_eq!(parse(missing), Err("Missing command argument".to_owned()));
         }
-        for (bad, said) in [
+        for (bad, expected) in [
             (json!({"command": 7}), "Missing command argument: argument `command` must be a text"),
             (json!({"command": "ls", "cwd": "/"}), "unknown argument `cwd`"),
         ] {
-            let error = of(bad).unwrap_err();
-            assert!(error.starts_with(said), "{error}");
+            let error = parse(bad).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 
     #[test]
-    fn what_a_timeout_left_alive_is_told() {
+    fn a_timeout_reports_surviving_processes() {
         let after = Duration::from_millis(1500);
         let killed = "Command timed out after 1.5s; everything it had started was killed";
-        assert_eq!(timed_out(after, &[]), killed);
-        assert!(timed_out(after, &[7]).ends_with("may be of it and are alive: [7]"));
+        assert_eq!(timeout_note(after, &[]), killed);
+        assert!(timeout_note(after, &[7]).ends_with("may be of it and are alive: [7]"));
     }
 
     #[test]
-    fn a_note_stands_on_a_line_of_its_own() {
+    fn a_note_is_on_its_own_line() {
         for (text, expected) in [("", "N\n"), ("a", "a\nN\n"), ("a\n", "a\nN\n")] {
             assert_eq!(with_note(text.to_owned(), Some("N".to_owned())), expected);
         }
@@ -386,7 +390,7 @@ mod tests {
     #[track_caller]
     fn check(bytes: &[u8], is_cut: bool, expected: (&str, &str, usize)) {
         let page = FilePage { bytes: bytes.to_vec(), is_cut, size: 9 };
-        let (encoding, content, shown) = content(&page);
+        let (encoding, content, shown) = encode_content(&page);
         assert_eq!((encoding, content.as_str(), shown), expected);
     }
 
@@ -397,12 +401,12 @@ mod tests {
         check(b"a\xc3", true, ("utf-8", "a", 1));
         check(b"a\xc3", false, ("base64", "YcM=", 2));
         check(b"a\xff", true, ("base64", "Yf8=", 2));
-        // One byte at a time still goes on.
+        // Reading one byte at a time still makes progress.
         check(b"\xc3", true, ("base64", "ww==", 1));
     }
 
     #[test]
-    fn what_is_cut_says_where_it_goes_on() {
+    fn a_cut_file_has_the_next_offset() {
         let page = FilePage { bytes: b"ab".to_vec(), is_cut: true, size: 9 };
         assert_eq!(read_file_fields("f".to_owned(), 5, &page)["next_offset"], 7);
         let last = FilePage { is_cut: false, ..page };

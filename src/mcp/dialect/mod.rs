@@ -1,8 +1,9 @@
-//! Tools that people already call, each as its own document describes it: names, arguments,
-//! defaults, limits, fields and error texts. `docs/dialects.md` goes through them point by point.
+//! Dialects: sets of tools that people already call, each as its own document describes it: names,
+//! arguments, defaults, limits, fields and error texts. `docs/dialects.md` goes through them point
+//! by point.
 //!
-//! One file per document. A dialect maps arguments to a submission and a job to a reply, and has
-//! no logic of its own: jobs, policy and output are the ones that the native tools use.
+//! One file per document. A dialect maps arguments to a submission and a job to a reply, and has no
+//! logic of its own: it uses the jobs, policy and output of the native tools.
 
 mod execute;
 mod execute_command;

@@ -1,4 +1,4 @@
-//! `read_file_chunk`: spilled output, a chunk at a time, every byte as it was written; and the pages
+//! `read_file_chunk`: reads spilled output in chunks, every byte as it was written. Also the pages
 //! of output that it shares with `shell_exec`.
 
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::TaskLimit;
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::cursor::{Cursor, CursorError, ParsedCursor};
-use crate::mcp::schema::{Field, Kind};
-use crate::mcp::tools::Call;
+use crate::mcp::schema::{ArgKind, ArgSpec};
+use crate::mcp::tools::ToolCall;
 use crate::outcome::StartError;
 use crate::output::ScanDeadline;
 use crate::output::json::{QueryError, query_json};
@@ -32,13 +32,13 @@ use crate::service::{JobHandle, SubmitError};
 use crate::spec::Stream;
 
 const DEFAULT_BYTES: usize = 65_536;
-/// The memory for each byte of a chunk: as it was written, as text and in a reply.
+/// Memory per byte of a chunk: as written, as text, and in the reply.
 const MEMORY_PER_BYTE: usize = 8;
 
-const FIELDS: [Field; 3] = [
-    Field::required("uri", Kind::Text, ""),
-    Field::optional("cursor", Kind::Text, ""),
-    Field::optional("limit_bytes", Kind::Whole, ""),
+const FIELDS: [ArgSpec; 3] = [
+    ArgSpec::required("uri", ArgKind::Text, ""),
+    ArgSpec::optional("cursor", ArgKind::Text, ""),
+    ArgSpec::optional("limit_bytes", ArgKind::Whole, ""),
 ];
 
 pub(super) const ABOUT: &str = "Reads paginated data from a spilled file. Accepts `cursor` and \
@@ -56,42 +56,48 @@ pub(super) fn schema() -> Value {
     })
 }
 
-pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply {
+pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     match read_file_chunk(call, arguments).await {
         Ok(file_chunk) => DialectReply::fields(file_chunk.into_fields()),
         Err(error) => error.into(),
     }
 }
 
-async fn read_file_chunk(call: Call<'_>, arguments: JsonObject) -> Result<FileChunk, ExecError> {
+async fn read_file_chunk(
+    call: ToolCall<'_>,
+    arguments: JsonObject,
+) -> Result<FileChunk, ExecError> {
     let mut args = Args::strict(arguments, &FIELDS)?;
     let uri = args.text("uri")?.unwrap_or_default();
     let max = call.settings.max_page_bytes;
     let bytes = args.whole("limit_bytes", 4..=max as u64)?;
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     let bytes = bytes.unwrap_or(DEFAULT_BYTES.min(max));
-    let cursor = args.text_or_number("cursor")?.map(|cursor| place(&cursor)).transpose()?;
+    let cursor =
+        args.text_or_number("cursor")?.map(|cursor| parse_stdout_cursor(&cursor)).transpose()?;
     let unknown = || ExecError::UnknownUri { given: uri.chars().take(100).collect() };
-    let address = Address::parse(&uri).ok_or_else(unknown)?;
-    // An address that another tenant was given is none.
-    let job = call.client.find_by_ticket(&address.ticket).await.ok_or_else(unknown)?;
+    let spill_uri = SpillUri::parse(&uri).ok_or_else(unknown)?;
+    // A URI of another tenant counts as unknown.
+    let job = call.client.find_by_ticket(&spill_uri.ticket).await.ok_or_else(unknown)?;
     let start = match cursor {
-        Some(place) if place.given.job.is_some_and(|named| call.client.job(named) != job.id()) => {
-            return Err(ExecError::OtherCommand(place.given));
+        Some(cursor)
+            if cursor.given.job.is_some_and(|named| call.client.job(named) != job.id()) =>
+        {
+            return Err(ExecError::OtherCommand(cursor.given));
         }
-        Some(place) => place.offset,
+        Some(cursor) => cursor.offset,
         None => 0,
     };
-    match address.packing {
-        Packing::Plain => plain(call, &job, address, start, bytes).await,
-        Packing::Gzip => gzip_output(call, &job, address, start, bytes).await,
+    match spill_uri.format {
+        SpillFormat::Plain => read_plain(call, &job, spill_uri, start, bytes).await,
+        SpillFormat::Gzip => read_gzip(call, &job, spill_uri, start, bytes).await,
     }
 }
 
-/// A chunk of a file, and where it is.
+/// A chunk of spilled output and its position.
 struct FileChunk {
     data: Chunk,
-    span: Span,
+    span: PageSpan,
     mime: &'static str,
 }
 
@@ -112,105 +118,101 @@ impl FileChunk {
     }
 }
 
-async fn plain(
-    call: Call<'_>,
+async fn read_plain(
+    call: ToolCall<'_>,
     job: &JobHandle,
-    address: Address,
+    spill_uri: SpillUri,
     start: u64,
     bytes: usize,
 ) -> Result<FileChunk, ExecError> {
     let redactor = call.client.redactor();
     let memory = call.reserve(job.output(), MEMORY_PER_BYTE * bytes).await?;
     let read = move |log: &BlockingReader| {
-        let piece = stream_piece(log, address.stream, start, Limits { bytes, lines: 0 })?;
-        let data = Chunk::of(piece.bytes, Style::AS_WRITTEN, &redactor);
-        Ok((FileChunk { data, span: piece.span, mime: mime_of(log, address.stream)? }, memory))
+        let page = read_stream_page(log, spill_uri.stream, start, PageLimits { bytes, lines: 0 })?;
+        let data = Chunk::encode(page.bytes, TextStyle::AS_WRITTEN, &redactor);
+        Ok((FileChunk { data, span: page.span, mime: detect_mime(log, spill_uri.stream)? }, memory))
     };
     let (chunk, _memory) = job.output().read_with(read).await?;
     Ok(chunk)
 }
 
-async fn gzip_output(
-    call: Call<'_>,
+async fn read_gzip(
+    call: ToolCall<'_>,
     job: &JobHandle,
-    address: Address,
+    spill_uri: SpillUri,
     start: u64,
     bytes: usize,
 ) -> Result<FileChunk, ExecError> {
-    let packed = call.client.gzip_output(job, address.stream).await?;
+    let gzip = call.client.gzip_output(job, spill_uri.stream).await?;
     let _memory = call.reserve(job.output(), MEMORY_PER_BYTE * bytes).await?;
-    let bytes = packed.read(start, bytes).await?;
+    let bytes = gzip.read(start, bytes).await?;
     let end = start + bytes.len() as u64;
-    let total = packed.total_bytes();
-    let span = Span { start, end, total, has_more: end < total };
+    let total = gzip.total_bytes();
+    let span = PageSpan { start, end, total, has_more: end < total };
     Ok(FileChunk { data: Chunk::base64(&bytes), span, mime: "application/gzip" })
 }
 
 const PREFIX: &str = "mcp://tmp/exec-";
 
-/// In which form spilled output is read.
+/// The form in which spilled output is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Packing {
-    /// As it was written.
+pub(crate) enum SpillFormat {
     Plain,
-    /// As gzip data.
     Gzip,
 }
 
-/// The address of what a run wrote to a stream.
+/// The URI of the spilled output of one stream of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct SpillUri {
     pub(crate) ticket: String,
     pub(crate) stream: Stream,
-    pub(crate) packing: Packing,
+    pub(crate) format: SpillFormat,
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for SpillUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stream = match self.stream {
             Stream::Stdout => "out",
             Stream::Stderr => "err",
         };
-        let packing = match self.packing {
-            Packing::Plain => "",
-            Packing::Gzip => ".gz",
+        let format = match self.format {
+            SpillFormat::Plain => "",
+            SpillFormat::Gzip => ".gz",
         };
-        write!(f, "{PREFIX}{}.{stream}{packing}", self.ticket)
+        write!(f, "{PREFIX}{}.{stream}{format}", self.ticket)
     }
 }
 
-impl Address {
-    /// Reads an address; nothing where it is none. It names a run by its ticket, and no path.
+impl SpillUri {
+    /// Parses a spill URI. It names a run by its ticket and never a path.
     pub(crate) fn parse(uri: &str) -> Option<Self> {
         let name = uri.strip_prefix(PREFIX)?;
-        let (name, packing) = match name.strip_suffix(".gz") {
-            Some(name) => (name, Packing::Gzip),
-            None => (name, Packing::Plain),
+        let (name, format) = match name.strip_suffix(".gz") {
+            Some(name) => (name, SpillFormat::Gzip),
+            None => (name, SpillFormat::Plain),
         };
         let (ticket, stream) = match name.rsplit_once('.')? {
             (ticket, "out") => (ticket.to_owned(), Stream::Stdout),
             (ticket, "err") => (ticket.to_owned(), Stream::Stderr),
             _ => return None,
         };
-        Some(Self { ticket, stream, packing })
+        Some(Self { ticket, stream, format })
     }
 }
 
-/// How text is changed on its way.
+/// The changes that are made to output text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Style {
+pub(crate) struct TextStyle {
     pub(crate) escapes: Escapes,
     pub(crate) newline: Newline,
 }
 
-/// What becomes of escape codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Escapes {
     Strip,
     Keep,
 }
 
-/// How lines end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Newline {
     Lf,
@@ -218,8 +220,8 @@ pub(crate) enum Newline {
     Keep,
 }
 
-impl Style {
-    /// Every byte as it was written.
+impl TextStyle {
+    /// No change: every byte as it was written.
     pub(crate) const AS_WRITTEN: Self = Self { escapes: Escapes::Keep, newline: Newline::Keep };
 
     fn apply(self, text: String) -> String {
@@ -235,7 +237,7 @@ impl Style {
     }
 }
 
-/// Bytes as a reply holds them.
+/// Output bytes as they appear in a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Chunk {
     Text(String),
@@ -243,20 +245,21 @@ pub(crate) enum Chunk {
 }
 
 impl Chunk {
-    /// Text is masked with the whole reply; what is hidden by base64 is masked here.
-    pub(crate) fn of(bytes: Vec<u8>, style: Style, redactor: &Redactor) -> Self {
+    /// Encodes bytes as text, or as base64 if they are not UTF-8. Text is masked later, with the
+    /// whole reply; base64 hides secrets from that pass, so its bytes are masked here.
+    pub(crate) fn encode(bytes: Vec<u8>, style: TextStyle, redactor: &Redactor) -> Self {
         match String::from_utf8(bytes) {
             Ok(text) => Self::Text(style.apply(text)),
             Err(error) => Self::base64(&redactor.mask_bytes(error.as_bytes())),
         }
     }
 
-    /// Bytes that are no text.
+    /// Encodes bytes as base64.
     pub(crate) fn base64(bytes: &[u8]) -> Self {
         Self::Base64(STANDARD.encode(bytes))
     }
 
-    /// The word for it, where it is not simply text.
+    /// The value of the `encoding` field; `None` for plain text.
     pub(crate) const fn encoding(&self) -> Option<&'static str> {
         match self {
             Self::Text(_) => None,
@@ -271,7 +274,7 @@ impl Chunk {
     }
 }
 
-/// Text without its escape codes. By line: a code that never ends must not hide what follows.
+/// Removes escape codes, line by line: an unterminated code must not hide the following lines.
 fn without_escapes(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -282,7 +285,7 @@ fn without_escapes(text: &str) -> String {
     plain
 }
 
-/// Why a call gave no page. Its words are the reply.
+/// The reason why a call returned no page. Its text is the reply.
 #[derive(Debug, Error)]
 pub(crate) enum ExecError {
     #[error(transparent)]
@@ -302,15 +305,15 @@ pub(crate) enum ExecError {
     #[error("a cursor here counts bytes; use a next_cursor as it was returned, or `bytes:N`")]
     CountsLines,
     #[error(
-        "cursor `{}` has nothing to read: no run of this command is kept; call without page.cursor to run it", .0.place_first()
+        "cursor `{}` has nothing to read: no run of this command is kept; call without page.cursor to run it", .0.with_job_last()
     )]
     NeverRan(ParsedCursor),
     #[error(
-        "cursor `{}` names a run that is not known or no longer kept; nothing was run; call without page.cursor to run the command", .0.place_first()
+        "cursor `{}` names a run that is not known or no longer kept; nothing was run; call without page.cursor to run the command", .0.with_job_last()
     )]
     UnknownRun(ParsedCursor),
     #[error(
-        "cursor `{}` belongs to another command; nothing was run; send it with the same cmd, args, cwd and env as the call that returned it", .0.place_first()
+        "cursor `{}` belongs to another command; nothing was run; send it with the same cmd, args, cwd and env as the call that returned it", .0.with_job_last()
     )]
     OtherCommand(ParsedCursor),
     #[error(
@@ -320,7 +323,7 @@ pub(crate) enum ExecError {
     #[error(
         "the output is larger than a page of {} bytes and {} lines (on_large_output is \"error\"); what there is of it is kept: the same call with on_large_output \"spill\" and page.cursor \"bytes:0@{job}\" reads it and runs nothing", .limits.bytes, .limits.lines
     )]
-    TooLarge { limits: Limits, job: JobId },
+    TooLarge { limits: PageLimits, job: JobId },
     #[error("the command was lost: {why}; what it wrote is kept")]
     Lost { why: String },
     #[error("the command still runs after {}s; call again with the same cursor", .0.as_secs())]
@@ -345,54 +348,54 @@ impl From<ExecError> for DialectReply {
     }
 }
 
-/// How much a page holds, whichever is hit first.
+/// The size limits of a page; the one that is reached first applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct PageLimits {
     pub(crate) bytes: usize,
-    /// 0 means any number.
+    /// The value 0 means no limit.
     pub(crate) lines: usize,
 }
 
-/// What is wanted of stdout.
+/// The part of stdout that a call asks for.
 #[derive(Debug, Clone)]
-pub(super) enum Filter {
+pub(super) enum OutputFilter {
     None,
-    /// Only the lines that match.
+    /// Only lines that match.
     Grep(LinePattern),
-    /// Only what this JMESPath expression selects.
+    /// Only the result of this JMESPath expression.
     Query(String),
 }
 
-/// A part of a stream.
+/// A page of a stream's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct OutputPage {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) span: Span,
-    /// Bytes in it that the disk had no room for.
+    pub(crate) span: PageSpan,
+    /// Bytes of this page that could not be stored because the disk was full.
     pub(super) gap_bytes: u64,
-    /// Lines that match from its start on, where lines were searched.
+    /// The number of matching lines from the page's start on, if lines were searched.
     pub(super) matches: Option<u64>,
 }
 
-/// Where a part of something is.
+/// The position of a page in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
-    /// Where it starts: what was asked for.
+pub(crate) struct PageSpan {
+    /// The offset that the caller asked for.
     pub(crate) start: u64,
-    /// Where the next one starts.
+    /// The offset at which the next page starts.
     pub(crate) end: u64,
-    /// Bytes there are in all.
+    /// The size of the whole stream, in bytes.
     pub(crate) total: u64,
     pub(crate) has_more: bool,
 }
 
-impl Span {
-    /// The offset of its last byte; of an empty one, where it starts.
+impl PageSpan {
+    /// The offset of the last byte; for an empty page, its start.
     fn last(&self) -> u64 {
         self.end.saturating_sub(1).max(self.start)
     }
 
-    /// As a reply says it.
+    /// Adds the position to the fields of a reply.
     pub(crate) fn write(&self, fields: &mut JsonObject) {
         fields.insert("bytes_start".into(), self.start.into());
         fields.insert("bytes_end".into(), self.last().into());
@@ -400,14 +403,14 @@ impl Span {
     }
 }
 
-impl Piece {
-    /// Its lines, an unfinished last one included.
+impl OutputPage {
+    /// The number of lines, including an unfinished last one.
     pub(super) fn lines(&self) -> usize {
         self.bytes.split_inclusive(|byte| *byte == b'\n').count()
     }
 
-    /// Leaves a `\r` at its end to the next piece: a line that ends there may end in CRLF.
-    pub(super) fn without_half_newline(mut self) -> Self {
+    /// Leaves a `\r` at the end to the next page: the line may end in CRLF.
+    pub(super) fn without_trailing_cr(mut self) -> Self {
         if self.span.has_more && self.bytes.len() > 1 && self.bytes.ends_with(b"\r") {
             self.bytes.pop();
             self.span.end -= 1;
@@ -416,32 +419,32 @@ impl Piece {
     }
 }
 
-/// A page of what a filter leaves of stdout.
-pub(super) fn piece(
+/// Reads a page of stdout after the filter.
+pub(super) fn read_filtered_page(
     log: &BlockingReader,
-    filter: &Filter,
+    filter: &OutputFilter,
     start: u64,
-    limits: Limits,
+    limits: PageLimits,
     memory: usize,
     patience: &ScanDeadline,
-) -> Result<Piece, ExecError> {
+) -> Result<OutputPage, ExecError> {
     match filter {
-        Filter::None => Ok(stream_piece(log, Stream::Stdout, start, limits)?),
-        Filter::Grep(pattern) => Ok(matching_lines(log, pattern, start, limits, patience)?),
-        Filter::Query(expression) => {
+        OutputFilter::None => Ok(read_stream_page(log, Stream::Stdout, start, limits)?),
+        OutputFilter::Grep(pattern) => Ok(matching_lines(log, pattern, start, limits, patience)?),
+        OutputFilter::Query(expression) => {
             let result = query_json(log, Some(Stream::Stdout), expression, memory, patience)?;
-            Ok(part_of(&result.text, start, limits.bytes))
+            Ok(page_of_text(&result.text, start, limits.bytes))
         }
     }
 }
 
-/// A page of a stream; offsets count the bytes of that stream alone.
-pub(crate) fn stream_piece(
+/// Reads a page of one stream; offsets count only the bytes of that stream.
+pub(crate) fn read_stream_page(
     log: &BlockingReader,
     stream: Stream,
     start: u64,
-    limits: Limits,
-) -> io::Result<Piece> {
+    limits: PageLimits,
+) -> io::Result<OutputPage> {
     let page = log.read_page(&PageRequest {
         from: log_offset(log, stream, start)?,
         stream: Some(stream),
@@ -450,27 +453,28 @@ pub(crate) fn stream_piece(
     })?;
     let end = start + page.bytes.len() as u64;
     let has_more = page.end_kind == PageEnd::More;
-    Ok(Piece {
+    Ok(OutputPage {
         bytes: page.bytes,
-        span: Span { start, end, total: total(log, stream), has_more },
+        span: PageSpan { start, end, total: stream_len(log, stream), has_more },
         gap_bytes: page.gap_bytes,
         matches: None,
     })
 }
 
-/// How much a stream holds.
-pub(super) fn total(log: &BlockingReader, stream: Stream) -> u64 {
+/// The size of a stream in bytes.
+pub(super) fn stream_len(log: &BlockingReader, stream: Stream) -> u64 {
     log.progress().bytes_of(Some(stream))
 }
 
-/// The lines that match; offsets are those of stdout, of which a page passes over much.
+/// Reads a page of matching lines. Offsets count all bytes of stdout, so a page may skip many of
+/// them.
 fn matching_lines(
     log: &BlockingReader,
     pattern: &LinePattern,
     start: u64,
-    limits: Limits,
+    limits: PageLimits,
     patience: &ScanDeadline,
-) -> io::Result<Piece> {
+) -> io::Result<OutputPage> {
     let found = search(
         log,
         &SearchRequest {
@@ -484,60 +488,59 @@ fn matching_lines(
         },
         patience,
     )?;
-    let total = total(log, Stream::Stdout);
+    let total = stream_len(log, Stream::Stdout);
     let end = stream_offset(log, Stream::Stdout, found.resume)?.max(start);
     let mut bytes = Vec::new();
     for line in found.lines {
         bytes.extend(line.text);
         bytes.push(b'\n');
     }
-    let span = Span { start, end, total, has_more: found.next.is_some() };
-    Ok(Piece { bytes, span, gap_bytes: 0, matches: Some(found.matches) })
+    let span = PageSpan { start, end, total, has_more: found.next.is_some() };
+    Ok(OutputPage { bytes, span, gap_bytes: 0, matches: Some(found.matches) })
 }
 
-/// A part of a text that fits, and ends on a whole character.
-fn part_of(text: &str, start: u64, max: usize) -> Piece {
+/// Returns the part of `text` from `start` on that fits; it ends at a character boundary.
+fn page_of_text(text: &str, start: u64, max: usize) -> OutputPage {
     let from = usize::try_from(start).unwrap_or(usize::MAX).min(text.len());
     let end = text.floor_char_boundary(from.saturating_add(max)).max(from);
     let bytes = text.as_bytes()[from..end].to_vec();
-    let span = Span {
+    let span = PageSpan {
         start,
         end: start + bytes.len() as u64,
         total: text.len() as u64,
         has_more: end < text.len(),
     };
-    Piece { bytes, span, gap_bytes: 0, matches: None }
+    OutputPage { bytes, span, gap_bytes: 0, matches: None }
 }
 
-/// A place in stdout, and the cursor that said so.
+/// A position in stdout and the cursor that named it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct StdoutCursor {
     pub(crate) offset: u64,
     pub(crate) given: ParsedCursor,
 }
 
-/// The place that a cursor stands for.
-pub(super) fn place(cursor: &str) -> Result<Place, ExecError> {
+/// Parses a cursor; only byte cursors are valid here.
+pub(super) fn parse_stdout_cursor(cursor: &str) -> Result<StdoutCursor, ExecError> {
     let given: ParsedCursor = cursor.parse()?;
     match given.cursor {
-        Cursor::Bytes(offset) => Ok(Place { offset, given }),
+        Cursor::Bytes(offset) => Ok(StdoutCursor { offset, given }),
         Cursor::Line(_) => Err(ExecError::CountsLines),
     }
 }
 
-/// Larger output is told by its beginning alone.
+/// The media type of larger output is detected from its beginning alone.
 const MIME_WHOLE: u64 = 1024 * 1024;
-/// That beginning.
-const MIME_SAMPLE: Limits = Limits { bytes: 8 * 1024, lines: 0 };
+const MIME_SAMPLE: PageLimits = PageLimits { bytes: 8 * 1024, lines: 0 };
 
-/// The media type of what a stream holds.
-pub(super) fn mime_of(log: &BlockingReader, stream: Stream) -> io::Result<&'static str> {
-    let limits = match total(log, stream) {
-        // Whether it is JSON is known at the end only.
-        0..=MIME_WHOLE => Limits { bytes: MIME_WHOLE as usize, lines: 0 },
+/// Detects the media type of a stream.
+pub(super) fn detect_mime(log: &BlockingReader, stream: Stream) -> io::Result<&'static str> {
+    let limits = match stream_len(log, stream) {
+        // JSON can only be recognised when its end is read.
+        0..=MIME_WHOLE => PageLimits { bytes: MIME_WHOLE as usize, lines: 0 },
         _ => MIME_SAMPLE,
     };
-    Ok(views::mime(&stream_piece(log, stream, 0, limits)?.bytes))
+    Ok(views::mime(&read_stream_page(log, stream, 0, limits)?.bytes))
 }
 
 #[cfg(test)]
@@ -548,26 +551,26 @@ mod tests {
     use crate::output::{LogStorage, open_log};
 
     #[test]
-    fn what_is_written_is_read_back_and_nothing_else() {
+    fn only_a_written_spill_uri_parses() {
         for stream in [Stream::Stdout, Stream::Stderr] {
-            for packing in [Packing::Plain, Packing::Gzip] {
-                let address = Address { ticket: "7-ab".to_owned(), stream, packing };
-                assert_eq!(Address::parse(&address.to_string()), Some(address));
+            for format in [SpillFormat::Plain, SpillFormat::Gzip] {
+                let spill_uri = SpillUri { ticket: "7-ab".to_owned(), stream, format };
+                assert_eq!(SpillUri::parse(&spill_uri.to_string()), Some(spill_uri));
             }
         }
         for uri in ["", "mcp://tmp/exec-7-ab", "mcp://tmp/../etc/passwd", "file:///x.out", "7.out"]
         {
-            assert_eq!(Address::parse(uri), None, "{uri}");
+            assert_eq!(SpillUri::parse(uri), None, "{uri}");
         }
     }
 
     #[track_caller]
     fn check(escapes: Escapes, newline: Newline, given: &str, expected: &str) {
-        assert_eq!(Style { escapes, newline }.apply(given.to_owned()), expected, "{given:?}");
+        assert_eq!(TextStyle { escapes, newline }.apply(given.to_owned()), expected, "{given:?}");
     }
 
     #[test]
-    fn colours_go_and_lines_end_as_wished() {
+    fn text_style_strips_colours_and_converts_newlines() {
         let given = "\x1b[31mred\x1b[0m\r\nb\tc\rd\0\n";
         check(Escapes::Strip, Newline::Lf, "a\r\nb\0\rc\n", "a\nb\0\rc\n");
         check(Escapes::Keep, Newline::Keep, given, given);
@@ -577,9 +580,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_base64_without_its_secrets() {
+    fn binary_output_is_base64_with_secrets_masked() {
         let redactor = Redactor::new(&["hush".to_owned()]).unwrap();
-        let chunk = Chunk::of(b"\xffhush".to_vec(), Style::AS_WRITTEN, &redactor);
+        let chunk = Chunk::encode(b"\xffhush".to_vec(), TextStyle::AS_WRITTEN, &redactor);
         assert_eq!(chunk, Chunk::base64(b"\xff[redacted]"));
         assert_eq!(chunk.encoding(), Some("base64"));
     }
@@ -594,28 +597,33 @@ mod tests {
         reader.blocking()
     }
 
-    fn look(log: &BlockingReader, filter: &Filter, start: u64, limits: Limits) -> Piece {
+    fn read_page(
+        log: &BlockingReader,
+        filter: &OutputFilter,
+        start: u64,
+        limits: PageLimits,
+    ) -> OutputPage {
         let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
-        piece(log, filter, start, limits, 1 << 20, &patience).unwrap()
+        read_filtered_page(log, filter, start, limits, 1 << 20, &patience).unwrap()
     }
 
-    /// Everything that the pieces give, one after the other.
-    fn all(log: &BlockingReader, filter: &Filter, limits: Limits) -> Vec<u8> {
+    /// Returns the bytes of all pages, one after the other.
+    fn all(log: &BlockingReader, filter: &OutputFilter, limits: PageLimits) -> Vec<u8> {
         let (mut start, mut bytes) = (0, Vec::new());
         loop {
-            let piece = look(log, filter, start, limits).without_half_newline();
-            assert!(piece.span.end > start, "no progress at {start}");
-            start = piece.span.end;
-            bytes.extend(&piece.bytes);
-            if !piece.span.has_more {
-                assert_eq!(start, piece.span.total);
+            let page = read_page(log, filter, start, limits).without_trailing_cr();
+            assert!(page.span.end > start, "no progress at {start}");
+            start = page.span.end;
+            bytes.extend(&page.bytes);
+            if !page.span.has_more {
+                assert_eq!(start, page.span.total);
                 return bytes;
             }
         }
     }
 
     #[test]
-    fn pieces_give_every_byte_of_stdout_whatever_stderr_has_between() {
+    fn pages_have_every_byte_of_stdout_despite_interleaved_stderr() {
         let (mut stdout, mut writes) = (Vec::<u8>::new(), Vec::new());
         let lines: Vec<String> = (0..500).map(|line| format!("line {line} é\r\n")).collect();
         for line in &lines {
@@ -625,39 +633,39 @@ mod tests {
         }
         let log = log_of(&writes);
         for limits in [(4, 2000), (7, 1), (100, 3), (65_536, 2000)] {
-            let limits = Limits { bytes: limits.0, lines: limits.1 };
-            assert_eq!(all(&log, &Filter::None, limits), stdout, "{limits:?}");
+            let limits = PageLimits { bytes: limits.0, lines: limits.1 };
+            assert_eq!(all(&log, &OutputFilter::None, limits), stdout, "{limits:?}");
         }
-        let grep = Filter::Grep(LinePattern::new("line [0-9]*7 ").unwrap());
-        let found = all(&log, &grep, Limits { bytes: 64, lines: 3 });
+        let grep = OutputFilter::Grep(LinePattern::new("line [0-9]*7 ").unwrap());
+        let found = all(&log, &grep, PageLimits { bytes: 64, lines: 3 });
         assert_eq!(found.split(|byte| *byte == b'\n').count() - 1, 50);
     }
 
     #[test]
-    fn a_query_comes_in_pieces_of_whole_characters() {
+    fn a_query_result_is_paged_at_character_boundaries() {
         let log = log_of(&[(Stream::Stdout, r#"{"a": ["é", "€", "b"]}"#.as_bytes())]);
-        let query = Filter::Query("a".to_owned());
-        let result = all(&log, &query, Limits { bytes: 4, lines: 1 });
+        let query = OutputFilter::Query("a".to_owned());
+        let result = all(&log, &query, PageLimits { bytes: 4, lines: 1 });
         assert_eq!(result, r#"["é","€","b"]"#.as_bytes());
     }
 
     #[test]
-    fn a_piece_does_not_end_within_a_newline() {
+    fn a_page_does_not_end_within_a_newline() {
         let log = log_of(&[(Stream::Stdout, b"abcdefg\r\nx\n")]);
         let first = |bytes| {
-            let limits = Limits { bytes, lines: 0 };
-            let piece = look(&log, &Filter::None, 0, limits).without_half_newline();
-            (piece.span.end, piece.bytes.len())
+            let limits = PageLimits { bytes, lines: 0 };
+            let page = read_page(&log, &OutputFilter::None, 0, limits).without_trailing_cr();
+            (page.span.end, page.bytes.len())
         };
         assert_eq!((first(7), first(8), first(9)), ((7, 7), (7, 7), (9, 9)));
     }
 
     #[test]
-    fn an_empty_piece_ends_where_it_starts() {
+    fn an_empty_page_ends_where_it_starts() {
         let log = log_of(&[]);
         for start in [0, 9] {
-            let limits = Limits { bytes: 10, lines: 10 };
-            let span = look(&log, &Filter::None, start, limits).span;
+            let limits = PageLimits { bytes: 10, lines: 10 };
+            let span = read_page(&log, &OutputFilter::None, start, limits).span;
             assert_eq!((span.start, span.last(), span.has_more), (start, start, false));
         }
     }

@@ -1,6 +1,5 @@
-//! `run_shell_command`: a command line for bash, in the foreground or in the background.
+//! `run_shell_command`: runs a bash command line in the foreground or in the background.
 
-use std::path::Path;
 use std::time::Duration;
 
 use rmcp::model::JsonObject;
@@ -8,30 +7,30 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::run::DialectReply;
-use super::run::{Captured, Output, submit, to_its_end};
+use super::run::{CapturedOutput, CapturedStream, submit, wait_for_end};
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::schema::{Field, Kind};
-use crate::mcp::tools::Call;
+use crate::mcp::schema::{ArgKind, ArgSpec};
+use crate::mcp::tools::ToolCall;
 use crate::outcome::{JobEnding, Outcome, StartError};
 use crate::service::{AdmissionError, DirectoryScope, JobHandle, Submission, SubmitError};
 use crate::spec::JobProgram;
 
 const SHELL: &str = "bash";
 
-/// What a command in the background gets to start; the reply does not wait for a full queue.
-const START: Duration = Duration::from_secs(1);
-/// The same for one that does not wait in line, on a host that is busy.
-const SLOW_START: Duration = Duration::from_secs(10);
+/// The wait for a background command to start; the reply does not wait for a full queue.
+const START_WAIT: Duration = Duration::from_secs(1);
+/// The wait for a command that has left the queue on a busy host.
+const SLOW_START_WAIT: Duration = Duration::from_secs(10);
 
-/// What it then gets to write, or to fail at once. Nobody waits longer for a server's first words.
-const FIRST_MOMENT: Duration = Duration::from_millis(150);
+/// The wait after the start, for first output or an immediate failure.
+const FIRST_OUTPUT_WAIT: Duration = Duration::from_millis(150);
 
-const FIELDS: [Field; 4] = [
-    Field::required("command", Kind::Text, ""),
-    Field::optional("description", Kind::Text, ""),
-    Field::optional("directory", Kind::Text, ""),
-    // Its absence has an error of its own.
-    Field::optional(IS_BACKGROUND, Kind::Flag, ""),
+const FIELDS: [ArgSpec; 4] = [
+    ArgSpec::required("command", ArgKind::Text, ""),
+    ArgSpec::optional("description", ArgKind::Text, ""),
+    ArgSpec::optional("directory", ArgKind::Text, ""),
+    // Optional here, because its absence has a special error text.
+    ArgSpec::optional(IS_BACKGROUND, ArgKind::Flag, ""),
 ];
 
 const IS_BACKGROUND: &str = "is_background";
@@ -63,33 +62,38 @@ pub(super) fn schema() -> Value {
     })
 }
 
-pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply {
+pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     run(call, arguments)
         .await
         .unwrap_or_else(|text| DialectReply::failure(format!("Error: {text}")))
 }
 
-async fn run(call: Call<'_>, arguments: JsonObject) -> Result<DialectReply, String> {
-    let wish = Wish::read(arguments)?;
-    let mut submission = wish.submission;
+async fn run(call: ToolCall<'_>, arguments: JsonObject) -> Result<DialectReply, String> {
+    let args = RunShellCommandArgs::read(arguments)?;
+    let mut submission = args.submission;
     let marker = &call.settings.dialect.run_shell_command.marker;
     submission.env.extend(marker.iter().map(|name| (name.clone(), "1".to_owned())));
-    let job = submit(call, submission).await.map_err(|error| refused(&error))?;
-    let ending = match wish.mode {
-        Mode::Foreground => Some(to_its_end(call, &job).await),
-        Mode::Background => at_once(call, &job).await,
+    let job = submit(call, submission).await.map_err(|error| refusal_text(&error))?;
+    let ending = match args.mode {
+        RunMode::Foreground => Some(wait_for_end(call, &job).await),
+        RunMode::Background => wait_for_shell(call, &job).await,
     };
-    let output = Output::each(&job, call.settings.max_page_bytes).await;
+    let output = CapturedOutput::read_each(&job, call.settings.max_page_bytes).await;
     let output = output.map_err(|error| format!("the output cannot be read: {error}"))?;
-    let report =
-        Report { command: wish.command, mode: wish.mode, output, ending, pids: job.survivors() };
+    let report = CommandReport {
+        command: args.command,
+        mode: args.mode,
+        output,
+        ending,
+        pids: job.survivors(),
+    };
     let failed =
         matches!(&report.ending, Some(JobEnding { outcome: Outcome::FailedToStart(_), .. }));
     Ok(DialectReply { is_error: failed, ..report.reply(&job) })
 }
 
-/// A directory is given by another argument here than elsewhere.
-fn refused(error: &SubmitError) -> String {
+/// The error text; this tool names the directory argument differently.
+fn refusal_text(error: &SubmitError) -> String {
     match error {
         SubmitError::Rules(AdmissionError::Unreadable(StartError::BadCwd { cwd, why })) => {
             format!("cannot run in `{cwd}`: {why}; give an existing directory as `directory`")
@@ -105,33 +109,33 @@ fn refused(error: &SubmitError) -> String {
     }
 }
 
-/// How the shell of a job in the background has ended, which it does at once; nothing where the
-/// job still waits for its turn.
-async fn at_once(call: Call<'_>, job: &JobHandle) -> Option<JobEnding> {
-    if timeout(START, job.started()).await.is_err() {
+/// Waits for the shell of a background job, which exits at once. Returns `None` if the job is still
+/// queued.
+async fn wait_for_shell(call: ToolCall<'_>, job: &JobHandle) -> Option<JobEnding> {
+    if timeout(START_WAIT, job.started()).await.is_err() {
         if call.client.queue_position(job.id()).await.is_some() {
             return None;
         }
-        // It has left the line: it is being started.
-        timeout(SLOW_START, job.started()).await.ok()?;
+        // The job has left the queue and is being started.
+        timeout(SLOW_START_WAIT, job.started()).await.ok()?;
     }
     Some(job.finished().await)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum RunMode {
     Foreground,
     Background,
 }
 
 #[derive(Debug)]
-struct Wish {
+struct RunShellCommandArgs {
     submission: Submission,
-    mode: Mode,
+    mode: RunMode,
     command: String,
 }
 
-impl Wish {
+impl RunShellCommandArgs {
     fn read(arguments: JsonObject) -> Result<Self, String> {
         if arguments.get(IS_BACKGROUND).is_none_or(Value::is_null) {
             return Err(format!(
@@ -140,71 +144,71 @@ impl Wish {
                  for"
             ));
         }
-        let wish = Self::from_args(arguments).map_err(|error| error.to_string())?;
-        if wish.command.trim().is_empty() {
+        let args = Self::from_args(arguments).map_err(|error| error.to_string())?;
+        if args.command.trim().is_empty() {
             return Err("`command` is empty; give a command to run".to_owned());
         }
-        match &wish.submission.cwd {
+        match &args.submission.cwd {
             Some(cwd) if cwd.is_absolute() => Err(format!(
                 "`directory` must be relative to the project root, but `{}` is a full path",
                 cwd.display()
             )),
-            Some(_) | None => Ok(wish),
+            Some(_) | None => Ok(args),
         }
     }
 
     fn from_args(arguments: JsonObject) -> Result<Self, ArgError> {
         let mut args = Args::strict(arguments, &FIELDS)?;
         let command = args.text("command")?.unwrap_or_default();
-        let mode = if args.flag(IS_BACKGROUND)? { Mode::Background } else { Mode::Foreground };
-        let (text, stays) = in_shell(&command, mode);
+        let mode =
+            if args.flag(IS_BACKGROUND)? { RunMode::Background } else { RunMode::Foreground };
+        let (text, stays) = shell_text(&command, mode);
         let submission = Submission {
             cwd: args.text("directory")?.map(Into::into),
-            description: described(args.text("description")?, mode),
+            description: mark_background(args.text("description")?, mode),
             shell: Some(SHELL.to_owned()),
             within: DirectoryScope::DefaultDirectory,
-            drain_max: stays.then_some(FIRST_MOMENT),
+            drain_max: stays.then_some(FIRST_OUTPUT_WAIT),
             ..Submission::new(JobProgram::Shell(text))
         };
         Ok(Self { submission, mode, command })
     }
 }
 
-/// What the shell is given, and whether something is to stay when the shell has ended. A command
-/// in the background goes on without its shell, and so takes no slot from those that are waited
-/// for.
-fn in_shell(command: &str, mode: Mode) -> (String, bool) {
+/// Returns the shell text, and `true` if processes stay behind when the shell exits. A background
+/// command continues without its shell, so it takes no slot from commands that a caller waits for.
+fn shell_text(command: &str, mode: RunMode) -> (String, bool) {
     let text = command.trim_end();
     let is_left_behind = text.ends_with('&') && !text.ends_with("&&");
     match mode {
-        Mode::Foreground => (command.to_owned(), is_left_behind),
-        Mode::Background if is_left_behind => (command.to_owned(), true),
-        // On lines of its own: the text may end in a comment or in a here-document.
-        Mode::Background => (format!("(\n{command}\n) &"), true),
+        RunMode::Foreground => (command.to_owned(), is_left_behind),
+        RunMode::Background if is_left_behind => (command.to_owned(), true),
+        // On lines of its own, because the text may end in a comment or a here-document.
+        RunMode::Background => (format!("(\n{command}\n) &"), true),
     }
 }
 
-/// The description as it is shown: it tells what runs in the background.
-fn described(description: Option<String>, mode: Mode) -> Option<String> {
+/// Adds `[background]` to the description of a background command.
+fn mark_background(description: Option<String>, mode: RunMode) -> Option<String> {
     match (description, mode) {
-        (description, Mode::Foreground) => description,
-        (Some(description), Mode::Background) => Some(format!("{description} [background]")),
-        (None, Mode::Background) => Some("[background]".to_owned()),
+        (description, RunMode::Foreground) => description,
+        (Some(description), RunMode::Background) => Some(format!("{description} [background]")),
+        (None, RunMode::Background) => Some("[background]".to_owned()),
     }
 }
 
-/// Everything that a reply tells.
+/// The values of a reply.
 #[derive(Debug)]
-struct Report {
+struct CommandReport {
     command: String,
-    mode: Mode,
-    output: Output,
-    /// Nothing while it waits for its turn.
+    mode: RunMode,
+    output: CapturedOutput,
+    /// `None` while the job is queued.
     ending: Option<JobEnding>,
     pids: Vec<u32>,
 }
 
-impl Report {
+impl CommandReport {
     fn reply(&self, job: &JobHandle) -> DialectReply {
         let rows = self.rows(job);
         let text: Vec<String> = rows.iter().map(|(name, value)| row(name, value)).collect();
@@ -212,58 +216,54 @@ impl Report {
         DialectReply { structured: Some(fields), ..DialectReply::text(text.join("\n")) }
     }
 
-    /// The document's fields, in its order.
+    /// The fields of the document, in its order.
     fn rows(&self, job: &JobHandle) -> Vec<(&'static str, Value)> {
         let spec = job.spec();
         let description =
             spec.description.as_ref().map(|text| ("Description", json!(one_line(text))));
-        let (error, code, signal) = self.ended(job);
+        let (error, code, signal) = self.exit_fields(job);
         let rows = [
-            ("Directory", json!(displayed(&spec.cwd))),
-            ("Stdout", json!(shown(&self.output.stdout, job))),
-            ("Stderr", json!(shown(&self.output.stderr, job))),
+            ("Directory", json!(spec.cwd.display().to_string())),
+            ("Stdout", json!(stream_text(&self.output.stdout, job))),
+            ("Stderr", json!(stream_text(&self.output.stderr, job))),
             ("Error", json!(error)),
             ("Exit Code", json!(code)),
             ("Signal", json!(signal)),
             ("Background PIDs", json!(self.pids)),
         ];
         let command = ("Command", json!(self.command));
-        // By this number its output can be read, and what is left of it be stopped.
-        let number = (self.mode == Mode::Background || !self.pids.is_empty())
+        // With this number a caller can read the output and stop what is left of the job.
+        let number = (self.mode == RunMode::Background || !self.pids.is_empty())
             .then(|| ("Job", json!(job.id().number())));
         std::iter::once(command).chain(description).chain(rows).chain(number).collect()
     }
 
-    /// Error, exit code and signal. The end of the shell that leaves a command in the background
-    /// is not the end of that command.
-    fn ended(&self, job: &JobHandle) -> (Option<String>, Option<i32>, Option<i32>) {
+    /// Returns error, exit code and signal. For a background command the end of its shell is not
+    /// the end of the command.
+    fn exit_fields(&self, job: &JobHandle) -> (Option<String>, Option<i32>, Option<i32>) {
         match (self.mode, &self.ending) {
             (_, None) => {
                 let id = job.id();
                 (Some(format!("queued as job {id}: it starts when a slot is free")), None, None)
             }
-            (Mode::Background, Some(ending))
+            (RunMode::Background, Some(ending))
                 if matches!(ending.outcome, Outcome::Exited { code: 0 }) =>
             {
                 let ended = "the command ended at once; Stdout and Stderr say what it wrote";
                 (self.pids.is_empty().then(|| ended.to_owned()), None, None)
             }
-            (Mode::Background | Mode::Foreground, Some(ending)) => ended(ending),
+            (RunMode::Background | RunMode::Foreground, Some(ending)) => exit_fields(ending),
         }
     }
 }
 
-/// A text that cannot pass for more than one row.
+/// Removes line breaks, so that the text stays in one row.
 fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
 
-fn displayed(path: &Path) -> String {
-    path.display().to_string()
-}
-
-/// The text, and what of it is missing.
-fn shown(captured: &Captured, job: &JobHandle) -> String {
+/// Returns the text of a stream, with a note if it is cut.
+fn stream_text(captured: &CapturedStream, job: &JobHandle) -> String {
     let mut text = captured.text();
     if captured.is_cut {
         text.push_str(&format!(
@@ -274,7 +274,7 @@ fn shown(captured: &Captured, job: &JobHandle) -> String {
     text
 }
 
-/// `Stdout: (empty)` for nothing, as the document's own tool writes it.
+/// Formats one row; an empty stream reads `Stdout: (empty)`, as in the document's own tool.
 fn row(name: &str, value: &Value) -> String {
     let text = match value {
         Value::Null => "(none)".to_owned(),
@@ -287,8 +287,8 @@ fn row(name: &str, value: &Value) -> String {
     format!("{name}: {text}")
 }
 
-/// Error, exit code and signal of a job.
-fn ended(ending: &JobEnding) -> (Option<String>, Option<i32>, Option<i32>) {
+/// Returns error, exit code and signal of a job's ending.
+fn exit_fields(ending: &JobEnding) -> (Option<String>, Option<i32>, Option<i32>) {
     match &ending.outcome {
         Outcome::Exited { code } => (None, Some(*code), None),
         Outcome::Signaled { signal, .. } => (None, None, Some(*signal)),
@@ -314,14 +314,14 @@ mod tests {
     use super::*;
 
     fn refused(given: Value) -> String {
-        Wish::read(given.as_object().cloned().unwrap_or_default()).unwrap_err()
+        RunShellCommandArgs::read(given.as_object().cloned().unwrap_or_default()).unwrap_err()
     }
 
     #[test]
-    fn how_it_runs_must_be_said() {
+    fn is_background_is_required() {
         for given in [json!({"command": "ls"}), json!({"command": "ls", IS_BACKGROUND: null})] {
-            let said = refused(given);
-            assert!(said.contains(IS_BACKGROUND) && said.contains("every command"), "{said}");
+            let error = refused(given);
+            assert!(error.contains(IS_BACKGROUND) && error.contains("every command"), "{error}");
         }
         assert!(
             refused(json!({"command": "ls", IS_BACKGROUND: "maybe"})).contains("true or false")
@@ -329,31 +329,31 @@ mod tests {
     }
 
     #[test]
-    fn a_command_in_the_background_goes_on_without_its_shell() {
+    fn a_background_command_outlives_its_shell() {
         for (command, mode, text, stays) in [
-            ("ls", Mode::Foreground, "ls", false),
-            ("a && b", Mode::Foreground, "a && b", false),
-            ("srv & ", Mode::Foreground, "srv & ", true),
-            ("srv &", Mode::Background, "srv &", true),
-            ("srv # now", Mode::Background, "(\nsrv # now\n) &", true),
+            ("ls", RunMode::Foreground, "ls", false),
+            ("a && b", RunMode::Foreground, "a && b", false),
+            ("srv & ", RunMode::Foreground, "srv & ", true),
+            ("srv &", RunMode::Background, "srv &", true),
+            ("srv # now", RunMode::Background, "(\nsrv # now\n) &", true),
         ] {
-            assert_eq!(in_shell(command, mode), (text.to_owned(), stays), "{command}");
+            assert_eq!(shell_text(command, mode), (text.to_owned(), stays), "{command}");
         }
     }
 
     #[test]
-    fn what_runs_in_the_background_says_so() {
+    fn the_description_marks_a_background_command() {
         assert_eq!(
-            described(Some("Start".into()), Mode::Background).unwrap(),
+            mark_background(Some("Start".into()), RunMode::Background).unwrap(),
             "Start [background]"
         );
-        assert_eq!(described(None, Mode::Background).unwrap(), "[background]");
-        assert_eq!(described(None, Mode::Foreground), None);
+        assert_eq!(mark_background(None, RunMode::Background).unwrap(), "[background]");
+        assert_eq!(mark_background(None, RunMode::Foreground), None);
     }
 
     #[test]
     fn the_directory_is_relative() {
-        let said = refused(json!({"command": "ls", "directory": "/etc", IS_BACKGROUND: false}));
-        assert!(said.contains("relative to the project root"), "{said}");
+        let error = refused(json!({"command": "ls", "directory": "/etc", IS_BACKGROUND: false}));
+        assert!(error.contains("relative to the project root"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! `shell`: a shell command with a deadline; a sentence and metadata back.
+//! `shell`: runs a shell command with a deadline; the reply is a sentence and metadata.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::run::{Captured, Output, submit, to_its_end};
-use super::run::{DialectReply, Words};
+use super::run::{CapturedOutput, CapturedStream, submit, wait_for_end};
+use super::run::{DialectReply, ReplyText};
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::schema::{Field, Kind};
-use crate::mcp::settings::ShellToolSettings;
-use crate::mcp::tools::Call;
+use crate::mcp::schema::{ArgKind, ArgSpec};
+use crate::mcp::settings::ShellDialectSettings;
+use crate::mcp::tools::ToolCall;
 use crate::outcome::{JobEnding, Outcome, StartError, signal_name};
 use crate::output::views;
 use crate::service::{AdmissionError, CommandLogging, JobHandle, Submission, SubmitError};
 use crate::spec::JobProgram;
 
-const FIELDS: [Field; 4] = [
-    Field::required("command", Kind::Text, ""),
-    Field::optional("working_directory", Kind::Text, ""),
-    Field::optional("timeout", Kind::Whole, ""),
-    Field::optional("environment", Kind::Pairs, ""),
+const FIELDS: [ArgSpec; 4] = [
+    ArgSpec::required("command", ArgKind::Text, ""),
+    ArgSpec::optional("working_directory", ArgKind::Text, ""),
+    ArgSpec::optional("timeout", ArgKind::Whole, ""),
+    ArgSpec::optional("environment", ArgKind::Pairs, ""),
 ];
 
 pub(super) const ABOUT: &str = "Execute shell commands with timeout and output capture";
 
-pub(super) fn schema(settings: &ShellToolSettings) -> Value {
+pub(super) fn schema(settings: &ShellDialectSettings) -> Value {
     let default = settings.default_timeout.as_secs();
     let most = settings.max_timeout.as_secs();
     json!({
@@ -62,11 +62,11 @@ pub(super) fn schema(settings: &ShellToolSettings) -> Value {
     })
 }
 
-pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply {
+pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     let settings = &call.settings.dialect.shell;
     let reply = match submission(arguments, settings) {
         Ok(submission) => run(call, submission).await,
-        // There was no command that could have failed.
+        // No command ran, so nothing is written to the abort file.
         Err(text) => return DialectReply::failure(text),
     };
     if let Some(path) = settings.abort_file.as_ref().filter(|_| reply.is_error) {
@@ -76,7 +76,10 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply 
     reply
 }
 
-fn submission(arguments: JsonObject, settings: &ShellToolSettings) -> Result<Submission, String> {
+fn submission(
+    arguments: JsonObject,
+    settings: &ShellDialectSettings,
+) -> Result<Submission, String> {
     let read = || {
         let mut args = Args::strict(arguments, &FIELDS)?;
         let command = args.text("command")?.unwrap_or_default();
@@ -92,17 +95,17 @@ fn submission(arguments: JsonObject, settings: &ShellToolSettings) -> Result<Sub
     read().map_err(|error: ArgError| error.to_string())
 }
 
-async fn run(call: Call<'_>, submission: Submission) -> DialectReply {
-    let asked = json!(submission.program.display());
+async fn run(call: ToolCall<'_>, submission: Submission) -> DialectReply {
+    let command = json!(submission.program.display());
     let job = match submit(call, submission).await {
         Ok(job) => job,
-        Err(error) => return refused(asked, &error),
+        Err(error) => return refusal(command, &error),
     };
-    let ending = to_its_end(call, &job).await;
-    match Output::each(&job, call.settings.dialect.shell.max_output).await {
+    let ending = wait_for_end(call, &job).await;
+    match CapturedOutput::read_each(&job, call.settings.dialect.shell.max_output).await {
         Ok(output) => {
-            let advice = advice(call, &ending, &output).await;
-            reply(&job, &ending, &output, advice)
+            let suggestion = suggestion(call, &ending, &output).await;
+            reply(&job, &ending, &output, suggestion)
         }
         Err(error) => {
             DialectReply::failure(format!("The output of the command could not be read: {error}"))
@@ -110,11 +113,11 @@ async fn run(call: Call<'_>, submission: Submission) -> DialectReply {
     }
 }
 
-/// Nothing was run.
-fn refused(command: Value, error: &SubmitError) -> DialectReply {
+/// Builds the reply to a refused command; nothing was run.
+fn refusal(command: Value, error: &SubmitError) -> DialectReply {
     let text = match error {
         SubmitError::Rules(AdmissionError::Unreadable(error)) => {
-            format!("Command refused, nothing was run: {}", in_words_of_ours(error))
+            format!("Command refused, nothing was run: {}", start_error_text(error))
         }
         SubmitError::Rules(_) => format!("Permission denied, nothing was run: {error}"),
         SubmitError::EmptyCommand
@@ -132,10 +135,14 @@ fn refused(command: Value, error: &SubmitError) -> DialectReply {
     DialectReply { is_error: true, ..with_metadata(text, fields) }
 }
 
-/// What to do about a command that was not found, or that may not be run.
-async fn advice(call: Call<'_>, ending: &JobEnding, output: &Output) -> Option<String> {
-    let said = output.stderr.text();
-    let names = call.client.similar_commands(ending, &said).await;
+/// Suggests what to do about a command that was not found or must not be executed.
+async fn suggestion(
+    call: ToolCall<'_>,
+    ending: &JobEnding,
+    output: &CapturedOutput,
+) -> Option<String> {
+    let stderr = output.stderr.text();
+    let names = call.client.similar_commands(ending, &stderr).await;
     if !names.is_empty() {
         return Some(format!("Command not found; did you mean {}?", names.join(", ")));
     }
@@ -148,7 +155,7 @@ async fn advice(call: Call<'_>, ending: &JobEnding, output: &Output) -> Option<S
              (chmod +x), or run it with its interpreter"
                 .to_owned(),
         ),
-        Outcome::Exited { code } if code != 0 && said.contains("Permission denied") => Some(
+        Outcome::Exited { code } if code != 0 && stderr.contains("Permission denied") => Some(
             "Permission denied: the user of the server may not do this; use a path that it may \
              use, or change the permissions"
                 .to_owned(),
@@ -166,8 +173,8 @@ async fn advice(call: Call<'_>, ending: &JobEnding, output: &Output) -> Option<S
 fn reply(
     job: &JobHandle,
     ending: &JobEnding,
-    output: &Output,
-    advice: Option<String>,
+    output: &CapturedOutput,
+    suggestion: Option<String>,
 ) -> DialectReply {
     let mut fields = JsonObject::new();
     fields.insert("command".into(), job.spec().program.display().into());
@@ -184,31 +191,31 @@ fn reply(
         put_stream(&mut fields, "stderr", &output.stderr);
     }
     if output.stdout.is_cut || output.stderr.is_cut {
-        // Where the rest is.
+        // The job that keeps the rest.
         fields.insert("job".into(), job.id().number().into());
     }
-    let mut text = sentence(ending);
-    if let Some(advice) = advice {
-        text = format!("{text}\n{advice}");
-        fields.insert("suggestion".into(), advice.into());
+    let mut text = summary(ending);
+    if let Some(suggestion) = suggestion {
+        text = format!("{text}\n{suggestion}");
+        fields.insert("suggestion".into(), suggestion.into());
     }
     let is_error = !matches!(ending.outcome, Outcome::Exited { code: 0 });
     DialectReply { is_error, ..with_metadata(text, fields) }
 }
 
-/// The sentence, and the metadata in each of the places where a client may look for it.
+/// Builds a reply with the sentence, and the metadata in each place where a client may look for it.
 fn with_metadata(text: String, fields: JsonObject) -> DialectReply {
     let mut meta = JsonObject::new();
     meta.insert("metadata".into(), Value::Object(fields.clone()));
     DialectReply {
-        detail: Some(Words::Pretty(fields.clone())),
+        detail: Some(ReplyText::Pretty(fields.clone())),
         structured: Some(fields),
         meta: Some(meta),
         ..DialectReply::text(text)
     }
 }
 
-fn sentence(ending: &JobEnding) -> String {
+fn summary(ending: &JobEnding) -> String {
     match &ending.outcome {
         Outcome::Exited { code: 0 } => "Command executed successfully".to_owned(),
         Outcome::Exited { code } => format!("Command failed with exit code {code}"),
@@ -221,14 +228,14 @@ fn sentence(ending: &JobEnding) -> String {
         Outcome::Stopped { by } => format!("Command stopped ({})", by.word()),
         Outcome::Limit { which } => format!("Command ended: {which}"),
         Outcome::FailedToStart(error) => {
-            format!("Command could not be started: {}", in_words_of_ours(error))
+            format!("Command could not be started: {}", start_error_text(error))
         }
         Outcome::Lost { why } => format!("Command lost: {why}"),
     }
 }
 
-/// A directory is given by another argument here than elsewhere.
-fn in_words_of_ours(error: &StartError) -> String {
+/// The error text; this tool names the directory argument differently.
+fn start_error_text(error: &StartError) -> String {
     match error {
         StartError::BadCwd { cwd, why } => {
             format!("cannot run in `{cwd}`: {why}; give an existing directory as working_directory")
@@ -261,9 +268,9 @@ fn put_ending(fields: &mut JsonObject, ending: &JobEnding) {
     fields.insert("exit_code".into(), code);
 }
 
-/// A stream as text; one that is no text is described. Bytes that are not all UTF-8 are beside it
-/// as base64.
-fn put_stream(fields: &mut JsonObject, name: &str, stream: &Captured) {
+/// Adds a stream as text; binary data is described instead. Bytes that are not valid UTF-8 are
+/// added as base64 too.
+fn put_stream(fields: &mut JsonObject, name: &str, stream: &CapturedStream) {
     if views::is_binary(&stream.bytes) {
         let mime = views::mime(&stream.bytes);
         let length = stream.bytes.len();
@@ -285,7 +292,7 @@ mod tests {
     use super::*;
 
     fn read(given: Value) -> Result<Submission, String> {
-        submission(given.as_object().cloned().unwrap_or_default(), &ShellToolSettings::default())
+        submission(given.as_object().cloned().unwrap_or_default(), &ShellDialectSettings::default())
     }
 
     #[test]
@@ -294,16 +301,16 @@ mod tests {
         assert_eq!(timeout(json!({"command": "x"})), 300);
         assert_eq!(timeout(json!({"command": "x", "timeout": 1800})), 1800);
         for bad in [json!(0), json!(1801), json!(-1), json!(1.5), json!("soon")] {
-            let said = read(json!({"command": "x", "timeout": bad})).unwrap_err();
-            assert!(said.contains("`timeout`"), "{said}");
+            let error = read(json!({"command": "x", "timeout": bad})).unwrap_err();
+            assert!(error.contains("`timeout`"), "{error}");
         }
     }
 
     #[test]
-    fn bytes_that_are_no_text_come_back_whole() {
+    fn binary_output_is_returned_whole_as_base64() {
         let mut fields = JsonObject::new();
         let bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff\xfe".to_vec();
-        put_stream(&mut fields, "stdout", &Captured { bytes: bytes.clone(), is_cut: true });
+        put_stream(&mut fields, "stdout", &CapturedStream { bytes: bytes.clone(), is_cut: true });
         assert!(fields["stdout"].as_str().unwrap().contains("image/png"));
         assert_eq!(fields["stdout_base64"], STANDARD.encode(bytes));
         assert_eq!(fields["stdout_truncated"], true);

@@ -1,8 +1,9 @@
-//! `shell_exec`: a command whose output comes in pages; `read_file_chunk` reads what was spilled.
+//! `shell_exec`: runs a command whose output comes in pages; `read_file_chunk` reads what was
+//! spilled.
 //!
-//! A call with a cursor reads on in the output of a command that was run before, and runs nothing
-//! again. Offsets count the bytes of stdout as they were written; what a page shows of them may be
-//! shorter, since escape codes and `\r` are taken out on the way.
+//! A call with a cursor continues reading the output of an earlier run and runs nothing. Offsets
+//! count the bytes of stdout as they were written; the text of a page may be shorter, because
+//! escape codes and `\r` are removed.
 
 use std::io;
 use std::sync::Arc;
@@ -11,16 +12,17 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
 use super::read_file_chunk::{
-    Address, Chunk, Escapes, ExecError, Filter, Limits, Newline, Packing, Piece, Place, Style,
-    mime_of, piece, place, stream_piece, total,
+    Chunk, Escapes, ExecError, Newline, OutputFilter, OutputPage, PageLimits, SpillFormat,
+    SpillUri, StdoutCursor, TextStyle, detect_mime, parse_stdout_cursor, read_filtered_page,
+    read_stream_page, stream_len,
 };
 use super::run::DialectReply;
-use super::run::{submit, to_its_end};
+use super::run::{submit, wait_for_end};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::cursor::{Cursor, ParsedCursor};
 use crate::mcp::reply::progress_line;
-use crate::mcp::schema::{Field, Kind};
-use crate::mcp::tools::{Call, Turn, WaitEnd, wait_for};
+use crate::mcp::schema::{ArgKind, ArgSpec};
+use crate::mcp::tools::{CallTurn, ToolCall, WaitEnd, wait_for};
 use crate::outcome::{JobEnding, Outcome, StopBy, signal_name};
 use crate::output::ScanDeadline;
 use crate::output::pattern::LinePattern;
@@ -38,27 +40,27 @@ pub(super) const ABOUT: &str = "Executes shell commands in a controlled environm
     page.cursor = next_cursor, nothing is run twice. Automatically spills large outputs to file \
     with `spill_uri`, to be read with read_file_chunk.";
 
-const FIELDS: [Field; 13] = [
-    Field::required("cmd", Kind::Text, ""),
-    Field::optional("args", Kind::Texts, ""),
-    Field::optional("cwd", Kind::Text, ""),
-    Field::optional("env", Kind::Pairs, ""),
-    Field::optional("page", Kind::Pairs, ""),
-    Field::optional("on_large_output", Kind::Text, ""),
-    Field::optional("json_path", Kind::Text, ""),
-    Field::optional("grep", Kind::Text, ""),
-    Field::optional("zip", Kind::Flag, ""),
-    Field::optional("mime", Kind::Flag, ""),
-    Field::optional("summary", Kind::Flag, ""),
-    Field::optional("ansi_strip", Kind::Flag, ""),
-    Field::optional("newline", Kind::Text, ""),
+const FIELDS: [ArgSpec; 13] = [
+    ArgSpec::required("cmd", ArgKind::Text, ""),
+    ArgSpec::optional("args", ArgKind::Texts, ""),
+    ArgSpec::optional("cwd", ArgKind::Text, ""),
+    ArgSpec::optional("env", ArgKind::Pairs, ""),
+    ArgSpec::optional("page", ArgKind::Pairs, ""),
+    ArgSpec::optional("on_large_output", ArgKind::Text, ""),
+    ArgSpec::optional("json_path", ArgKind::Text, ""),
+    ArgSpec::optional("grep", ArgKind::Text, ""),
+    ArgSpec::optional("zip", ArgKind::Flag, ""),
+    ArgSpec::optional("mime", ArgKind::Flag, ""),
+    ArgSpec::optional("summary", ArgKind::Flag, ""),
+    ArgSpec::optional("ansi_strip", ArgKind::Flag, ""),
+    ArgSpec::optional("newline", ArgKind::Text, ""),
 ];
 
-/// The arguments inside of `page`.
-const PAGE_FIELDS: [Field; 3] = [
-    Field::optional("cursor", Kind::Text, ""),
-    Field::optional("limit_bytes", Kind::Whole, ""),
-    Field::optional("limit_lines", Kind::Whole, ""),
+/// The arguments inside `page`.
+const PAGE_FIELDS: [ArgSpec; 3] = [
+    ArgSpec::optional("cursor", ArgKind::Text, ""),
+    ArgSpec::optional("limit_bytes", ArgKind::Whole, ""),
+    ArgSpec::optional("limit_lines", ArgKind::Whole, ""),
 ];
 
 pub(crate) fn schema() -> Value {
@@ -92,45 +94,49 @@ pub(crate) fn schema() -> Value {
     })
 }
 
-/// The page of a call that does not say.
-const DEFAULT_LIMITS: Limits = Limits { bytes: 65_536, lines: 2000 };
-/// One character always fits.
+/// The page size if the call does not set one.
+const DEFAULT_LIMITS: PageLimits = PageLimits { bytes: 65_536, lines: 2000 };
+/// The smallest page: one character always fits.
 const MIN_BYTES: u64 = 4;
 
-/// What a call asks for. All that can be checked without output is checked before anything runs.
+/// The arguments of `shell_exec`. Everything that can be checked without output is checked before
+/// anything runs.
 #[derive(Debug, Clone)]
-struct Wish {
+struct ShellExecArgs {
     submission: Submission,
-    /// Where to read on, in a run that there is already.
-    cursor: Option<Place>,
-    limits: Limits,
-    large: Large,
-    filter: Filter,
-    style: Style,
-    packing: Packing,
+    /// The position at which to continue in an earlier run.
+    cursor: Option<StdoutCursor>,
+    limits: PageLimits,
+    large_output: LargeOutputMode,
+    filter: OutputFilter,
+    style: TextStyle,
+    format: SpillFormat,
     wants_mime: bool,
     wants_summary: bool,
 }
 
-/// What to do with output that is larger than a page.
+/// The treatment of output that is larger than a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Large {
-    /// Keep it, and say where it is.
+enum LargeOutputMode {
+    /// Keep it and return its URI.
     Spill,
-    /// The same, however small it is.
+    /// Keep it and return its URI, however small it is.
     SpillAlways,
-    /// Give one page of it.
+    /// Return one page of it.
     Truncate,
-    /// Fail, and end the command.
+    /// Fail and stop the command.
     Error,
 }
 
-const LARGE: [(&str, Large); 3] =
-    [("spill", Large::SpillAlways), ("truncate", Large::Truncate), ("error", Large::Error)];
+const LARGE_OUTPUT_MODES: [(&str, LargeOutputMode); 3] = [
+    ("spill", LargeOutputMode::SpillAlways),
+    ("truncate", LargeOutputMode::Truncate),
+    ("error", LargeOutputMode::Error),
+];
 const NEWLINES: [(&str, Newline); 3] =
     [("\n", Newline::Lf), ("\r\n", Newline::CrLf), ("keep", Newline::Keep)];
 
-impl Wish {
+impl ShellExecArgs {
     fn read(mut arguments: JsonObject, max_page: usize) -> Result<Self, ExecError> {
         let page = arguments.remove("page").unwrap_or_default();
         for on_by_default in ["mime", "ansi_strip"] {
@@ -141,30 +147,35 @@ impl Wish {
         }
         let mut args = Args::strict(arguments, &FIELDS)?;
         let (cursor, limits) = read_page(page, max_page)?;
-        let wish = Self {
+        let args = Self {
             submission: submission(&mut args)?,
             cursor,
             limits,
-            large: args.choice("on_large_output", &LARGE)?.unwrap_or(Large::Spill),
+            large_output: args
+                .choice("on_large_output", &LARGE_OUTPUT_MODES)?
+                .unwrap_or(LargeOutputMode::Spill),
             filter: filter(&mut args)?,
-            style: Style {
+            style: TextStyle {
                 escapes: if args.flag("ansi_strip")? { Escapes::Strip } else { Escapes::Keep },
                 newline: args.choice("newline", &NEWLINES)?.unwrap_or(Newline::Lf),
             },
-            packing: if args.flag("zip")? { Packing::Gzip } else { Packing::Plain },
+            format: if args.flag("zip")? { SpillFormat::Gzip } else { SpillFormat::Plain },
             wants_mime: args.flag("mime")?,
             wants_summary: args.flag("summary")?,
         };
-        match (wish.packing, wish.large) {
-            (Packing::Gzip, Large::Truncate | Large::Error) => Err(ArgError::Conflict(
-                "`zip` packs what is spilled; leave on_large_output out, or say \"spill\"",
-            )
-            .into()),
-            (Packing::Gzip, Large::Spill | Large::SpillAlways) | (Packing::Plain, _) => Ok(wish),
+        match (args.format, args.large_output) {
+            (SpillFormat::Gzip, LargeOutputMode::Truncate | LargeOutputMode::Error) => {
+                Err(ArgError::Conflict(
+                    "`zip` packs what is spilled; leave on_large_output out, or say \"spill\"",
+                )
+                .into())
+            }
+            (SpillFormat::Gzip, LargeOutputMode::Spill | LargeOutputMode::SpillAlways)
+            | (SpillFormat::Plain, _) => Ok(args),
         }
     }
 
-    /// Where the page starts.
+    /// The offset at which the page starts.
     fn start(&self) -> u64 {
         self.cursor.map_or(0, |cursor| cursor.offset)
     }
@@ -177,20 +188,24 @@ fn submission(args: &mut Args) -> Result<Submission, ArgError> {
         None => JobProgram::Shell(cmd),
     };
     let mut env = args.pairs("env")?;
-    // Whoever sends the same variables in another order means the same run.
+    // The same variables in another order mean the same run.
     env.sort();
     Ok(Submission { cwd: args.text("cwd")?.map(Into::into), env, ..Submission::new(program) })
 }
 
-fn read_page(page: Value, max_page: usize) -> Result<(Option<Place>, Limits), ExecError> {
+fn read_page(
+    page: Value,
+    max_page: usize,
+) -> Result<(Option<StdoutCursor>, PageLimits), ExecError> {
     let mut args = Args::strict(page_object(page)?.unwrap_or_default(), &PAGE_FIELDS)?;
-    let cursor = args.text_or_number("cursor")?.map(|cursor| place(&cursor)).transpose()?;
+    let cursor =
+        args.text_or_number("cursor")?.map(|cursor| parse_stdout_cursor(&cursor)).transpose()?;
     let bytes = args.whole("limit_bytes", MIN_BYTES..=max_page as u64)?;
     let lines = args.whole("limit_lines", 1..=u64::MAX)?;
     let size = |number: Option<u64>, default| {
         number.map_or(default, |number| usize::try_from(number).unwrap_or(usize::MAX))
     };
-    let limits = Limits {
+    let limits = PageLimits {
         bytes: size(bytes, DEFAULT_LIMITS.bytes.min(max_page)),
         lines: size(lines, DEFAULT_LIMITS.lines),
     };
@@ -211,13 +226,13 @@ fn page_object(page: Value) -> Result<Option<JsonObject>, ArgError> {
     }
 }
 
-fn filter(args: &mut Args) -> Result<Filter, ExecError> {
+fn filter(args: &mut Args) -> Result<OutputFilter, ExecError> {
     match (args.text("grep")?, args.text("json_path")?) {
-        (None, None) => Ok(Filter::None),
-        (Some(pattern), None) => Ok(Filter::Grep(LinePattern::new(&pattern)?)),
+        (None, None) => Ok(OutputFilter::None),
+        (Some(pattern), None) => Ok(OutputFilter::Grep(LinePattern::new(&pattern)?)),
         (None, Some(expression)) => {
             json::check_expression(&expression)?;
-            Ok(Filter::Query(expression))
+            Ok(OutputFilter::Query(expression))
         }
         (Some(_), Some(_)) => {
             Err(ArgError::Conflict("give `grep` or `json_path`, not both").into())
@@ -225,37 +240,41 @@ fn filter(args: &mut Args) -> Result<Filter, ExecError> {
     }
 }
 
-/// A run that has ended, and how.
+/// A run that has ended.
 #[derive(Debug)]
-struct Run {
+struct FinishedRun {
     job: JobHandle,
     ending: JobEnding,
 }
 
-/// The run that a call is about, at its end. Nothing is run where there is one already.
-async fn target(call: Call<'_>, wish: &Wish) -> Result<Run, ExecError> {
-    match wish.cursor {
-        None => run(call, wish).await,
-        Some(place) => match earlier(call, wish, place).await? {
+/// Returns the run that a call is about, after its end. Nothing runs if the call names an earlier
+/// run.
+async fn find_or_start_run(
+    call: ToolCall<'_>,
+    args: &ShellExecArgs,
+) -> Result<FinishedRun, ExecError> {
+    match args.cursor {
+        None => run(call, args).await,
+        Some(cursor) => match find_earlier_run(call, args, cursor).await? {
             Some(job) => {
-                Turn::end(call.request);
-                at_its_end(call, job).await
+                CallTurn::end(call.request);
+                wait_for_earlier_run(call, job).await
             }
-            None => run(call, wish).await,
+            None => run(call, args).await,
         },
     }
 }
 
-/// The run that a cursor reads on in. The very start of a command that never ran is where every
-/// run begins, and names none.
-async fn earlier(
-    call: Call<'_>,
-    wish: &Wish,
-    Place { offset, given }: Place,
+/// Finds the run that a cursor belongs to. Offset 0 without a job number matches any run of the
+/// command, or none if it never ran.
+async fn find_earlier_run(
+    call: ToolCall<'_>,
+    args: &ShellExecArgs,
+    StdoutCursor { offset, given }: StdoutCursor,
 ) -> Result<Option<JobHandle>, ExecError> {
-    let mut same = call.client.list_same_command(&wish.submission).await?.into_iter();
+    let mut same = call.client.list_same_command(&args.submission).await?.into_iter();
     match given.job {
-        None => match same.find(has_run) {
+        None => match same.find(is_readable_run) {
             None if offset > 0 => Err(ExecError::NeverRan(given)),
             latest => Ok(latest),
         },
@@ -270,9 +289,9 @@ async fn earlier(
     }
 }
 
-/// Whether there is a run to read on in: one that could not start, or that its caller gave up, is
-/// none.
-fn has_run(job: &JobHandle) -> bool {
+/// `true` if a cursor can continue in this run. A run that could not start, or that its caller
+/// cancelled, does not count.
+fn is_readable_run(job: &JobHandle) -> bool {
     job.status().ending().is_none_or(|ending| match ending.outcome {
         Outcome::FailedToStart(_) | Outcome::Stopped { by: StopBy::Cancel } => false,
         Outcome::Exited { .. }
@@ -284,46 +303,53 @@ fn has_run(job: &JobHandle) -> bool {
     })
 }
 
-async fn run(call: Call<'_>, wish: &Wish) -> Result<Run, ExecError> {
-    let job = submit(call, wish.submission.clone()).await?;
-    let ending = match wish.large {
-        Large::Error => {
-            let guard = stop_when_large(&job, wish.limits.bytes as u64);
-            tokio::join!(to_its_end(call, &job), guard).0
+async fn run(call: ToolCall<'_>, args: &ShellExecArgs) -> Result<FinishedRun, ExecError> {
+    let job = submit(call, args.submission.clone()).await?;
+    let ending = match args.large_output {
+        LargeOutputMode::Error => {
+            let guard = stop_when_large(&job, args.limits.bytes as u64);
+            tokio::join!(wait_for_end(call, &job), guard).0
         }
-        Large::Spill | Large::SpillAlways | Large::Truncate => to_its_end(call, &job).await,
+        LargeOutputMode::Spill | LargeOutputMode::SpillAlways | LargeOutputMode::Truncate => {
+            wait_for_end(call, &job).await
+        }
     };
-    Ok(Run { job, ending })
+    Ok(FinishedRun { job, ending })
 }
 
-/// Waits for a run that another call may still wait for: giving up does not end it.
-async fn at_its_end(call: Call<'_>, job: JobHandle) -> Result<Run, ExecError> {
+/// Waits for the end of an earlier run. Another call may wait for it too, so giving up does not
+/// stop it.
+async fn wait_for_earlier_run(
+    call: ToolCall<'_>,
+    job: JobHandle,
+) -> Result<FinishedRun, ExecError> {
     let limit = call.client.max_timeout();
     match wait_for(call, limit, job.finished(), || progress_line([&job])).await {
-        WaitEnd::Done(ending) => Ok(Run { job, ending }),
+        WaitEnd::Done(ending) => Ok(FinishedRun { job, ending }),
         WaitEnd::Over => Err(ExecError::StillRuns(limit)),
         WaitEnd::Cancelled => Err(ExecError::Cancelled),
     }
 }
 
-/// Ends a job that writes more than it may; returns when the job has ended or is told to.
+/// Stops a job that writes more than `limit` bytes; returns when the job has ended or the stop was
+/// requested.
 async fn stop_when_large(job: &JobHandle, limit: u64) {
     tokio::select! {
         _ = job.finished() => {}
-        () = exceeded(job.output(), limit) => {
+        () = wait_until_large(job.output(), limit) => {
             job.stop(StopWish { by: StopBy::Client, signal: None, grace: None });
         }
     }
 }
 
-/// Whether either stream has more than `limit` bytes.
+/// `true` if either stream has more than `limit` bytes.
 fn is_large(log: &LogReader, limit: u64) -> bool {
     let progress = log.progress();
     [Stream::Stdout, Stream::Stderr].iter().any(|stream| progress.bytes_of(Some(*stream)) > limit)
 }
 
-/// Returns once either stream has more than `limit` bytes; never, if none ever has.
-async fn exceeded(log: &LogReader, limit: u64) {
+/// Returns once either stream has more than `limit` bytes; never returns if none does.
+async fn wait_until_large(log: &LogReader, limit: u64) {
     loop {
         let progress = log.progress();
         if is_large(log, limit) {
@@ -336,53 +362,52 @@ async fn exceeded(log: &LogReader, limit: u64) {
     }
 }
 
-/// The memory for each byte of a page: as it was written, as text and in a reply.
+/// Memory per byte of a page: as written, as text, and in the reply.
 const MEMORY_PER_BYTE: usize = 8;
-/// The memory of everything beside the pages.
+/// Memory for everything beside the pages.
 const BASE_MEMORY: usize = 4 * 1024 * 1024;
-/// What is read for a preview. Its secrets are masked before it is cut.
-const PREVIEW_READ: Limits = Limits { bytes: 4096, lines: 10 };
-/// What a preview shows.
+/// The bytes and lines read for a preview. Secrets are masked before the preview is cut.
+const PREVIEW_READ: PageLimits = PageLimits { bytes: 4096, lines: 10 };
+/// Characters in a preview.
 const PREVIEW_CHARS: usize = 500;
-/// What a reply says about a run's output.
+/// The output of a run as a reply needs it.
 #[derive(Debug)]
-struct Reading {
-    /// The page of stdout.
-    page: Piece,
-    /// The first page of stderr; empty on later ones.
-    stderr: Piece,
+struct RunOutput {
+    page: OutputPage,
+    /// The first page of stderr; empty for later pages.
+    stderr: OutputPage,
     stderr_lines: u64,
     mime: Option<&'static str>,
-    /// Of stdout and of stderr.
+    /// Line and error counts of stdout and of stderr.
     summary: Option<(StreamCounts, StreamCounts)>,
     head: String,
     tail: String,
 }
 
-impl Reading {
-    /// The memory that it takes to read it all.
-    fn memory_of(log: &LogReader, wish: &Wish) -> usize {
-        let pages = BASE_MEMORY + 2 * MEMORY_PER_BYTE * wish.limits.bytes;
-        match wish.filter {
-            Filter::None | Filter::Grep(_) => pages,
-            Filter::Query(_) => pages + json::query_memory(log, Some(Stream::Stdout)),
+impl RunOutput {
+    /// The memory that [`RunOutput::read`] needs, in bytes.
+    fn required_memory(log: &LogReader, args: &ShellExecArgs) -> usize {
+        let pages = BASE_MEMORY + 2 * MEMORY_PER_BYTE * args.limits.bytes;
+        match args.filter {
+            OutputFilter::None | OutputFilter::Grep(_) => pages,
+            OutputFilter::Query(_) => pages + json::query_memory(log, Some(Stream::Stdout)),
         }
     }
 
-    /// Reads it all. A query takes at most `memory` bytes.
-    fn of(
+    /// Reads pages, counts and previews. A query uses at most `memory` bytes.
+    fn read(
         log: &BlockingReader,
-        wish: &Wish,
+        args: &ShellExecArgs,
         redactor: &Redactor,
         memory: usize,
         patience: &ScanDeadline,
     ) -> Result<Self, ExecError> {
-        let start = wish.start();
-        let page =
-            piece(log, &wish.filter, start, wish.limits, memory, patience)?.without_half_newline();
-        // Later pages leave stderr to the first one.
-        let stderr_from = if start == 0 { 0 } else { total(log, Stream::Stderr) };
-        let summary = wish.wants_summary.then(|| {
+        let start = args.start();
+        let page = read_filtered_page(log, &args.filter, start, args.limits, memory, patience)?
+            .without_trailing_cr();
+        // Only the first page shows stderr.
+        let stderr_from = if start == 0 { 0 } else { stream_len(log, Stream::Stderr) };
+        let summary = args.wants_summary.then(|| {
             io::Result::Ok((
                 count_lines_and_errors(log, Stream::Stdout)?,
                 count_lines_and_errors(log, Stream::Stderr)?,
@@ -390,38 +415,39 @@ impl Reading {
         });
         Ok(Self {
             page,
-            stderr: stream_piece(log, Stream::Stderr, stderr_from, wish.limits)?,
+            stderr: read_stream_page(log, Stream::Stderr, stderr_from, args.limits)?,
             stderr_lines: count_lines(log, Stream::Stderr)?,
-            mime: wish.wants_mime.then(|| mime_of(log, Stream::Stdout)).transpose()?,
+            mime: args.wants_mime.then(|| detect_mime(log, Stream::Stdout)).transpose()?,
             summary: summary.transpose()?,
-            head: head(log, redactor)?,
-            tail: tail(log, redactor)?,
+            head: head_preview(log, redactor)?,
+            tail: tail_preview(log, redactor)?,
         })
     }
 
-    /// The page and stderr as the reply holds them.
-    fn chunks(&self, wish: &Wish, redactor: &Redactor) -> (Chunk, Chunk) {
-        let chunk = |piece: &Piece| Chunk::of(piece.bytes.clone(), wish.style, redactor);
+    /// The page of stdout, and stderr, encoded for the reply.
+    fn chunks(&self, args: &ShellExecArgs, redactor: &Redactor) -> (Chunk, Chunk) {
+        let chunk = |page: &OutputPage| Chunk::encode(page.bytes.clone(), args.style, redactor);
         (chunk(&self.page), chunk(&self.stderr))
     }
 }
 
-fn head(log: &BlockingReader, redactor: &Redactor) -> io::Result<String> {
-    let shown = preview(&stream_piece(log, Stream::Stdout, 0, PREVIEW_READ)?.bytes, redactor);
+fn head_preview(log: &BlockingReader, redactor: &Redactor) -> io::Result<String> {
+    let shown = preview(&read_stream_page(log, Stream::Stdout, 0, PREVIEW_READ)?.bytes, redactor);
     let end = shown.char_indices().nth(PREVIEW_CHARS).map_or(shown.len(), |(at, _)| at);
     Ok(shown[..end].to_owned())
 }
 
-fn tail(log: &BlockingReader, redactor: &Redactor) -> io::Result<String> {
-    let Limits { bytes, lines } = PREVIEW_READ;
+fn tail_preview(log: &BlockingReader, redactor: &Redactor) -> io::Result<String> {
+    let PageLimits { bytes, lines } = PREVIEW_READ;
     let from = log.tail_start(Some(Stream::Stdout), bytes, lines)?;
     let start = stream_offset(log, Stream::Stdout, from)?;
-    let shown = preview(&stream_piece(log, Stream::Stdout, start, PREVIEW_READ)?.bytes, redactor);
+    let shown =
+        preview(&read_stream_page(log, Stream::Stdout, start, PREVIEW_READ)?.bytes, redactor);
     let from = shown.char_indices().rev().nth(PREVIEW_CHARS - 1).map_or(0, |(at, _)| at);
     Ok(shown[from..].to_owned())
 }
 
-/// Bytes as a person would look at them; nothing where they are no text.
+/// Returns bytes as readable text; empty if they are binary.
 fn preview(bytes: &[u8], redactor: &Redactor) -> String {
     if views::is_binary(bytes) {
         return String::new();
@@ -429,42 +455,42 @@ fn preview(bytes: &[u8], redactor: &Redactor) -> String {
     views::render_text(&redactor.mask_bytes(bytes), ViewOptions::default()).text
 }
 
-pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply {
+pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     match shell_exec(call, arguments).await {
         Ok(fields) => DialectReply::fields(fields),
         Err(error) => error.into(),
     }
 }
 
-async fn shell_exec(call: Call<'_>, arguments: JsonObject) -> Result<JsonObject, ExecError> {
-    let wish = Arc::new(Wish::read(arguments, call.settings.max_page_bytes)?);
-    let run = target(call, &wish).await?;
-    let end = End::of(&run.ending.outcome)?;
-    let reading = read(call, &run, &wish).await?;
-    let is_large = is_large(run.job.output(), wish.limits.bytes as u64);
-    if wish.large == Large::Error && (is_large || reading.page.span.has_more) {
-        return Err(ExecError::TooLarge { limits: wish.limits, job: run.job.id() });
+async fn shell_exec(call: ToolCall<'_>, arguments: JsonObject) -> Result<JsonObject, ExecError> {
+    let args = Arc::new(ShellExecArgs::read(arguments, call.settings.max_page_bytes)?);
+    let run = find_or_start_run(call, &args).await?;
+    let end = ExitFields::from_outcome(&run.ending.outcome)?;
+    let output = read(call, &run, &args).await?;
+    let is_large = is_large(run.job.output(), args.limits.bytes as u64);
+    if args.large_output == LargeOutputMode::Error && (is_large || output.page.span.has_more) {
+        return Err(ExecError::TooLarge { limits: args.limits, job: run.job.id() });
     }
-    let spilled = spilled(call, &run, &wish, &reading).await?;
+    let uris = spill_uris(call, &run, &args, &output).await?;
     let mut fields = JsonObject::new();
     end.write(&mut fields);
-    write_chunks(&mut fields, reading.chunks(&wish, &call.client.redactor()), &reading);
-    write_place(&mut fields, &run, &wish, &reading);
-    write_extras(&mut fields, &reading);
-    spilled.write(&mut fields);
+    write_chunks(&mut fields, output.chunks(&args, &call.client.redactor()), &output);
+    write_position(&mut fields, &run, &args, &output);
+    write_extras(&mut fields, &output);
+    uris.write(&mut fields);
     Ok(fields)
 }
 
-/// How the command ended.
-struct End {
-    /// Null where it did not exit by itself: what was ended never reads as a success.
+/// The fields that say how the command ended.
+struct ExitFields {
+    /// Null unless the command exited by itself: a stopped command never looks like a success.
     exit_code: Value,
-    /// What happened instead.
+    /// The event that ended the command instead of an exit.
     error: Option<String>,
 }
 
-impl End {
-    fn of(outcome: &Outcome) -> Result<Self, ExecError> {
+impl ExitFields {
+    fn from_outcome(outcome: &Outcome) -> Result<Self, ExecError> {
         let error = match outcome {
             Outcome::Exited { code } => {
                 return Ok(Self { exit_code: (*code).into(), error: None });
@@ -485,85 +511,98 @@ impl End {
     }
 }
 
-async fn read(call: Call<'_>, run: &Run, wish: &Arc<Wish>) -> Result<Reading, ExecError> {
+async fn read(
+    call: ToolCall<'_>,
+    run: &FinishedRun,
+    args: &Arc<ShellExecArgs>,
+) -> Result<RunOutput, ExecError> {
     let log = run.job.output();
     let redactor = call.client.redactor();
-    let wish = Arc::clone(wish);
-    let memory = call.reserve(log, Reading::memory_of(log, &wish)).await?;
+    let args = Arc::clone(args);
+    let memory = call.reserve(log, RunOutput::required_memory(log, &args)).await?;
     let most = memory.bytes();
     let scan = move |log: &BlockingReader, patience: &_| {
-        Reading::of(log, &wish, &redactor, most, patience)
+        RunOutput::read(log, &args, &redactor, most, patience)
     };
-    let (reading, _memory) = call.scan(log, memory, scan).await?;
-    reading
+    let (output, _memory) = call.scan(log, memory, scan).await?;
+    output
 }
 
-/// Where the rest is, if there is any.
-struct Spilled {
-    stdout: Option<Address>,
-    stderr: Option<Address>,
+/// The URIs of output that is not in the reply.
+struct SpillUris {
+    stdout: Option<SpillUri>,
+    stderr: Option<SpillUri>,
 }
 
-impl Spilled {
+impl SpillUris {
     fn write(self, fields: &mut JsonObject) {
-        let address = |address: Address| address.to_string();
-        fields.insert("spill_uri".into(), self.stdout.map(address).into());
-        insert_some(fields, "stderr_spill_uri", self.stderr.map(address));
+        let text = |uri: SpillUri| uri.to_string();
+        fields.insert("spill_uri".into(), self.stdout.map(text).into());
+        insert_some(fields, "stderr_spill_uri", self.stderr.map(text));
     }
 }
 
-async fn spilled(
-    call: Call<'_>,
-    run: &Run,
-    wish: &Wish,
-    reading: &Reading,
-) -> Result<Spilled, ExecError> {
-    let is_paged = reading.page.span.start > 0 || reading.page.span.has_more;
-    let wants_stdout = match wish.large {
-        Large::Spill => is_paged,
-        Large::SpillAlways => true,
-        Large::Truncate | Large::Error => false,
+async fn spill_uris(
+    call: ToolCall<'_>,
+    run: &FinishedRun,
+    args: &ShellExecArgs,
+    output: &RunOutput,
+) -> Result<SpillUris, ExecError> {
+    let is_paged = output.page.span.start > 0 || output.page.span.has_more;
+    let wants_stdout = match args.large_output {
+        LargeOutputMode::Spill => is_paged,
+        LargeOutputMode::SpillAlways => true,
+        LargeOutputMode::Truncate | LargeOutputMode::Error => false,
     };
     let ticket = call.client.ticket(run.job.id());
-    let at = |stream, packing| Address { ticket: ticket.clone(), stream, packing };
-    if wants_stdout && wish.packing == Packing::Gzip {
-        // Packed now, so that this reply says it if it cannot be.
+    let at = |stream, format| SpillUri { ticket: ticket.clone(), stream, format };
+    if wants_stdout && args.format == SpillFormat::Gzip {
+        // Compressed now, so that a failure shows in this reply.
         call.client.gzip_output(&run.job, Stream::Stdout).await?;
     }
-    Ok(Spilled {
-        stdout: wants_stdout.then(|| at(Stream::Stdout, wish.packing)),
-        stderr: reading.stderr.span.has_more.then(|| at(Stream::Stderr, Packing::Plain)),
+    Ok(SpillUris {
+        stdout: wants_stdout.then(|| at(Stream::Stdout, args.format)),
+        stderr: output.stderr.span.has_more.then(|| at(Stream::Stderr, SpillFormat::Plain)),
     })
 }
 
-fn write_chunks(fields: &mut JsonObject, (stdout, stderr): (Chunk, Chunk), reading: &Reading) {
+fn write_chunks(fields: &mut JsonObject, (stdout, stderr): (Chunk, Chunk), output: &RunOutput) {
     let plain = if stdout.encoding().is_none() { "text/plain" } else { "application/octet-stream" };
-    fields.insert("mime".into(), reading.mime.unwrap_or(plain).into());
+    fields.insert("mime".into(), output.mime.unwrap_or(plain).into());
     insert_some(fields, "encoding", stdout.encoding());
     insert_some(fields, "stderr_encoding", stderr.encoding());
     fields.insert("stdout_chunk".into(), stdout.into_text().into());
     fields.insert("stderr_chunk".into(), stderr.into_text().into());
 }
 
-fn write_place(fields: &mut JsonObject, run: &Run, wish: &Wish, reading: &Reading) {
-    let page = &reading.page;
-    let is_cut = wish.large == Large::Truncate && page.span.has_more;
+fn write_position(
+    fields: &mut JsonObject,
+    run: &FinishedRun,
+    args: &ShellExecArgs,
+    output: &RunOutput,
+) {
+    let page = &output.page;
+    let is_cut = args.large_output == LargeOutputMode::Truncate && page.span.has_more;
     page.span.write(fields);
     fields.insert("line_count".into(), page.lines().into());
-    fields.insert("stderr_count".into(), reading.stderr_lines.into());
+    fields.insert("stderr_count".into(), output.stderr_lines.into());
     fields.insert(
         "truncated".into(),
-        (is_cut || page.gap_bytes > 0 || reading.stderr.span.has_more).into(),
+        (is_cut || page.gap_bytes > 0 || output.stderr.span.has_more).into(),
     );
     insert_some(fields, "matches", page.matches);
     let next =
         ParsedCursor { job: Some(run.job.id().job_number()), cursor: Cursor::Bytes(page.span.end) };
-    insert_some(fields, "next_cursor", (page.span.has_more && !is_cut).then(|| next.place_first()));
+    insert_some(
+        fields,
+        "next_cursor",
+        (page.span.has_more && !is_cut).then(|| next.with_job_last()),
+    );
 }
 
-fn write_extras(fields: &mut JsonObject, reading: &Reading) {
-    fields.insert("head_preview".into(), reading.head.as_str().into());
-    fields.insert("tail_preview".into(), reading.tail.as_str().into());
+fn write_extras(fields: &mut JsonObject, output: &RunOutput) {
+    fields.insert("head_preview".into(), output.head.as_str().into());
+    fields.insert("tail_preview".into(), output.tail.as_str().into());
     let summary = |(stdout, stderr): &(StreamCounts, StreamCounts)| {
         json!({
             "lines": stdout.lines,
@@ -572,7 +611,7 @@ fn write_extras(fields: &mut JsonObject, reading: &Reading) {
             "stderr_errors": stderr.errors,
         })
     };
-    insert_some(fields, "summary", reading.summary.as_ref().map(summary));
+    insert_some(fields, "summary", output.summary.as_ref().map(summary));
 }
 
 fn insert_some(fields: &mut JsonObject, name: &str, value: Option<impl Into<Value>>) {
@@ -587,29 +626,30 @@ mod tests {
 
     use super::*;
 
-    fn wish(given: Value) -> Result<Wish, ExecError> {
-        Wish::read(given.as_object().cloned().unwrap_or_default(), 1 << 20)
+    fn parse_args(given: Value) -> Result<ShellExecArgs, ExecError> {
+        ShellExecArgs::read(given.as_object().cloned().unwrap_or_default(), 1 << 20)
     }
 
     #[test]
-    fn the_defaults_are_those_of_the_document() {
-        let wish = wish(json!({"cmd": "ls", "args": ["-la"], "page": null})).unwrap();
-        assert_eq!(wish.limits, Limits { bytes: 65_536, lines: 2000 });
-        assert_eq!(wish.large, Large::Spill);
-        assert_eq!(wish.style, Style { escapes: Escapes::Strip, newline: Newline::Lf });
-        assert!(wish.cursor.is_none() && wish.wants_mime && !wish.wants_summary);
+    fn the_defaults_match_the_document() {
+        let args = parse_args(json!({"cmd": "ls", "args": ["-la"], "page": null})).unwrap();
+        assert_eq!(args.limits, PageLimits { bytes: 65_536, lines: 2000 });
+        assert_eq!(args.large_output, LargeOutputMode::Spill);
+        assert_eq!(args.style, TextStyle { escapes: Escapes::Strip, newline: Newline::Lf });
+        assert!(args.cursor.is_none() && args.wants_mime && !args.wants_summary);
     }
 
     #[test]
     fn the_order_of_variables_does_not_matter() {
-        let env = |text: &str| wish(serde_json::from_str(text).unwrap()).unwrap().submission.env;
+        let env =
+            |text: &str| parse_args(serde_json::from_str(text).unwrap()).unwrap().submission.env;
         let one = env(r#"{"cmd": "ls", "env": {"B": "2", "A": "1"}}"#);
         assert_eq!(one, env(r#"{"cmd": "ls", "env": {"A": "1", "B": "2"}}"#));
     }
 
     #[test]
-    fn what_cannot_be_done_is_said_before_anything_runs() {
-        for (given, said) in [
+    fn invalid_arguments_are_refused_before_anything_runs() {
+        for (given, expected) in [
             (json!({"page": {}}), "`cmd`"),
             (json!({"cmd": "x", "page": 7}), "`page`"),
             (json!({"cmd": "x", "page": {"curser": "bytes:1"}}), "did you mean `cursor`"),
@@ -623,8 +663,8 @@ mod tests {
             (json!({"cmd": "x", "zip": true, "on_large_output": "error"}), "`zip`"),
             (json!({"cmd": "x", "newline": "cr"}), "`newline`"),
         ] {
-            let error = wish(given.clone()).unwrap_err().to_string();
-            assert!(error.contains(said), "{given}: {error}");
+            let error = parse_args(given.clone()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{given}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The tools of the dialects by name, with their definitions.
+//! The tools of the dialects, with their definitions.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use rmcp::model::{JsonObject, Tool};
 
 use super::run::DialectReply;
 use super::{execute, execute_command, read_file_chunk, run_shell_command, shell, shell_exec};
-use crate::mcp::schema::Effect;
-use crate::mcp::settings::{Dialect, DialectSettings};
-use crate::mcp::tools::Call;
+use crate::mcp::schema::ToolEffect;
+use crate::mcp::settings::{DialectSettings, ToolDialect};
+use crate::mcp::tools::ToolCall;
 
-/// A tool that a document describes.
+/// A tool of one of the dialects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DialectTool {
     Shell,
@@ -25,19 +25,19 @@ pub(crate) enum DialectTool {
 }
 
 impl DialectTool {
-    /// The tools of a dialect, in the order in which they are listed; our own are not among them.
-    pub(crate) const fn of(dialect: Dialect) -> &'static [Self] {
+    /// The tools of a dialect, in listing order. Native tools are not among them.
+    pub(crate) const fn in_dialect(dialect: ToolDialect) -> &'static [Self] {
         match dialect {
-            Dialect::Native => &[],
+            ToolDialect::Native => &[],
             #[cfg(feature = "conformance")]
-            Dialect::Conformance => &[],
-            Dialect::Shell => &[Self::Shell],
-            Dialect::Execute => &[Self::Execute],
-            Dialect::RunShellCommand => &[Self::RunShellCommand],
-            Dialect::ExecuteCommand => {
+            ToolDialect::Conformance => &[],
+            ToolDialect::Shell => &[Self::Shell],
+            ToolDialect::Execute => &[Self::Execute],
+            ToolDialect::RunShellCommand => &[Self::RunShellCommand],
+            ToolDialect::ExecuteCommand => {
                 &[Self::ExecuteCommand, Self::ReadFile, Self::WriteFile, Self::ListDirectory]
             }
-            Dialect::ShellExec => &[Self::ShellExec, Self::ReadFileChunk],
+            ToolDialect::ShellExec => &[Self::ShellExec, Self::ReadFileChunk],
         }
     }
 
@@ -55,9 +55,9 @@ impl DialectTool {
         }
     }
 
-    /// Whether a call of it may start a job.
-    pub(crate) const fn runs(self) -> bool {
-        matches!(self.effect(), Effect::Runs)
+    /// `true` if a call may start a job.
+    pub(crate) const fn starts_jobs(self) -> bool {
+        matches!(self.effect(), ToolEffect::Runs)
     }
 
     /// The definition that `tools/list` shows.
@@ -79,13 +79,13 @@ impl DialectTool {
             Self::ShellExec => (shell_exec::ABOUT, shell_exec::schema()),
             Self::ReadFileChunk => (read_file_chunk::ABOUT, read_file_chunk::schema()),
         };
-        // A test holds that each is an object.
+        // A test checks that each schema is an object.
         let schema = schema.as_object().cloned().unwrap_or_default();
         Tool::new(self.name(), about, Arc::new(schema))
             .with_annotations(self.effect().annotations())
     }
 
-    pub(crate) async fn call(self, call: Call<'_>, arguments: JsonObject) -> DialectReply {
+    pub(crate) async fn call(self, call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
         match self {
             Self::Shell => shell::call(call, arguments).await,
             Self::Execute => execute::call(call, arguments).await,
@@ -99,17 +99,16 @@ impl DialectTool {
         }
     }
 
-    /// What a call of it does.
-    pub(crate) const fn effect(self) -> Effect {
+    pub(crate) const fn effect(self) -> ToolEffect {
         match self {
             Self::Shell
             | Self::Execute
             | Self::RunShellCommand
             | Self::ExecuteCommand
-            | Self::ShellExec => Effect::Runs,
-            Self::WriteFile => Effect::Writes,
-            Self::ReadFile | Self::ListDirectory => Effect::ReadsFiles,
-            Self::ReadFileChunk => Effect::Reads,
+            | Self::ShellExec => ToolEffect::Runs,
+            Self::WriteFile => ToolEffect::Writes,
+            Self::ReadFile | Self::ListDirectory => ToolEffect::ReadsFiles,
+            Self::ReadFileChunk => ToolEffect::Reads,
         }
     }
 }
@@ -119,15 +118,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tool_says_what_it_takes() {
+    fn every_tool_has_a_schema_and_a_short_description() {
         let dialects = [
-            Dialect::Shell,
-            Dialect::Execute,
-            Dialect::RunShellCommand,
-            Dialect::ExecuteCommand,
-            Dialect::ShellExec,
+            ToolDialect::Shell,
+            ToolDialect::Execute,
+            ToolDialect::RunShellCommand,
+            ToolDialect::ExecuteCommand,
+            ToolDialect::ShellExec,
         ];
-        for tool in dialects.into_iter().flat_map(DialectTool::of) {
+        for tool in dialects.into_iter().flat_map(DialectTool::in_dialect) {
             let definition = tool.definition(&DialectSettings::default());
             assert_eq!(definition.input_schema["type"], "object", "{}", tool.name());
             assert!(definition.input_schema["properties"].is_object(), "{}", tool.name());

@@ -2,69 +2,70 @@
 
 use std::ops::Range;
 
-use super::digest::{cut, in_short};
+use super::digest::{cut, one_line_digest};
 use super::format::size;
 use crate::output::PageEnd;
 use crate::output::digest::Digest;
 use crate::output::excerpt::{ErrorLine, HiddenPart};
 use crate::spec::Stream;
 
-/// The part of a job's output that is in one answer, already as text.
+/// The part of a job's output that is in one reply, already as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shown {
-    /// What is shown, marks for what is left out included.
+pub(crate) struct ShownOutput {
+    /// The shown text, including the marks for what is left out.
     pub(crate) text: String,
-    /// What comes before it and is not shown, of a job that runs.
+    /// For a running job: the output before the shown part.
     pub(crate) before: Option<HiddenPart>,
-    /// The lines that are shown, where not all are; empty when nothing was cut.
-    pub(crate) spans: Vec<Span>,
-    /// What is left out in the middle, where something is.
-    pub(crate) cut: Option<Cut>,
-    /// The bytes read without a break, from the first one shown.
+    /// The ranges of lines shown; empty if nothing was cut.
+    pub(crate) spans: Vec<LineSpan>,
+    /// The cut in the middle, if there is one.
+    pub(crate) cut: Option<OutputCut>,
+    /// The offset of the first byte shown.
     pub(crate) start: u64,
-    /// Where a reader who wants every byte goes on.
+    /// The offset at which a reader who wants every byte continues: the bytes from `start` to here
+    /// are shown without a gap.
     pub(crate) end: u64,
-    /// What follows there.
+    /// The state of the log at `end`: more output, none yet, or none ever.
     pub(crate) end_kind: PageEnd,
-    /// Bytes asked for that are no longer there.
+    /// Requested bytes that are no longer kept.
     pub(crate) gap_bytes: u64,
-    /// Bytes that were no text and were replaced.
+    /// Bytes that were not valid text and were replaced.
     pub(crate) bad_bytes: u64,
-    /// How `text` is to be understood.
-    pub(crate) form: Form,
-    /// The one stream that was asked for, if only one was.
+    /// The encoding of `text`.
+    pub(crate) form: OutputEncoding,
+    /// The stream, if the caller asked for only one.
     pub(crate) stream: Option<Stream>,
 }
 
-/// A cut in the middle of what is shown.
+/// A cut in the middle of the shown output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Cut {
-    /// How much of the text comes before it and stands for the bytes from `start` to `end`.
+pub(crate) struct OutputCut {
+    /// The length of the text before the cut, which stands for the bytes from `start` to `end`.
     pub(crate) head: usize,
-    /// Where in the text the tail begins.
+    /// The index in the text at which the tail begins.
     pub(crate) tail: usize,
-    /// The offset of the tail's first byte.
+    /// The offset of the tail's first byte in the log.
     pub(crate) tail_start: u64,
-    /// The first line that is left out, or not shown whole.
+    /// The number of the first line that is left out or not shown whole.
     pub(crate) first_hidden: u64,
-    /// Lines that are left out and look like errors: how many, and some of them.
+    /// The number of hidden lines that look like errors; `errors` lists some of them.
     pub(crate) errors_count: u64,
     pub(crate) errors: Vec<ErrorLine>,
-    /// What matters in all of it, where lines are left out.
+    /// The digest of the hidden lines, if lines are left out.
     pub(crate) digest: Option<Digest>,
 }
 
-/// Lines from `first` to `last`, counted from 1, both included.
+/// A range of lines from `first` to `last`, counted from 1, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct LineSpan {
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// Bytes of the first line that come before the ones shown.
+    /// Bytes of the first line before the shown ones.
     pub(crate) skipped_bytes: u64,
 }
 
-impl Span {
-    /// `7`, `7-9`, or `7 without its first 3 KB`.
+impl LineSpan {
+    /// Formats the range: `7`, `7-9`, or `7 without its first 3 KB`.
     fn text(self) -> String {
         let Self { first, last, skipped_bytes } = self;
         let lines = if first == last { first.to_string() } else { format!("{first}-{last}") };
@@ -78,31 +79,30 @@ impl Span {
     }
 }
 
-/// How shown text is to be understood.
+/// The encoding of shown output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum OutputEncoding {
     Text,
-    /// As text that was written in another character set than UTF-8.
+    /// Text, decoded from a character set other than UTF-8.
     Decoded {
         charset: String,
     },
-    /// As base64 of the bytes as they were written.
+    /// Base64 of the bytes as they were written.
     Base64,
-    /// As a hexdump of the bytes as they were written.
+    /// A hexdump of the bytes as they were written.
     Hexdump,
-    /// As a description of bytes that are no text.
+    /// A description of binary data.
     Binary {
         mime: String,
     },
 }
 
-impl Shown {
-    /// What is shown, as text.
+impl ShownOutput {
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// What an answer has below its verdict: the text, and before it the errors that came before.
+    /// The body of a reply: the text, preceded by the errors in the output before it.
     pub(crate) fn body(&self) -> String {
         let matters = |hidden: &&HiddenPart| {
             hidden.errors_count > 0 || !hidden.digest.tool_summaries.is_empty()
@@ -111,12 +111,12 @@ impl Shown {
         mark.unwrap_or_default() + &self.text
     }
 
-    /// Whether an answer has the output below its verdict, and nothing else.
+    /// `true` if the body of the reply is this output and nothing else.
     pub(crate) const fn is_all_output(&self) -> bool {
         self.before.is_none() && self.cut.is_none()
     }
 
-    /// The field of the structured form that holds it.
+    /// The name of the field that holds this output in the structured form.
     pub(crate) const fn field(&self) -> &'static str {
         match self.stream {
             None => "output",
@@ -125,28 +125,30 @@ impl Shown {
         }
     }
 
-    /// Whether it gives the bytes as they are, in a form that is text.
+    /// `true` if the text encodes the exact bytes, as base64 or a hexdump.
     pub(crate) const fn is_encoded(&self) -> bool {
         match self.form {
-            Form::Base64 | Form::Hexdump => true,
-            Form::Text | Form::Decoded { .. } | Form::Binary { .. } => false,
+            OutputEncoding::Base64 | OutputEncoding::Hexdump => true,
+            OutputEncoding::Text
+            | OutputEncoding::Decoded { .. }
+            | OutputEncoding::Binary { .. } => false,
         }
     }
 
-    /// The bytes that are no news any more to whoever was shown this. Of one stream alone, something
-    /// between may be missing.
-    pub(crate) fn news(&self) -> Option<Range<u64>> {
+    /// The range of bytes that the reader has now seen; `None` for a single stream, because bytes
+    /// of the other one lie in between.
+    pub(crate) fn seen_range(&self) -> Option<Range<u64>> {
         self.stream.is_none().then_some(self.start..self.end)
     }
 
-    /// Whether output of the job is left out on purpose, to keep the answer short.
+    /// `true` if output is left out to keep the reply short.
     pub(crate) const fn is_cut(&self) -> bool {
         !self.spans.is_empty()
     }
 
-    /// Whether it is text, and the job's output has more of it.
+    /// `true` if this is text and the job's output has more of it.
     pub(crate) const fn is_part_of_text(&self) -> bool {
-        self.is_cut() && matches!(self.form, Form::Text | Form::Decoded { .. })
+        self.is_cut() && matches!(self.form, OutputEncoding::Text | OutputEncoding::Decoded { .. })
     }
 
     /// The text that stands for the bytes from `start` to `end`.
@@ -154,31 +156,32 @@ impl Shown {
         self.cut.as_ref().map_or(&self.text, |cut| &self.text[..cut.head])
     }
 
-    /// The same, without a copy.
+    /// Like [`ShownOutput::head`], without a copy.
     pub(crate) fn into_head(self) -> String {
         let mut text = self.text;
         text.truncate(self.cut.map_or(usize::MAX, |cut| cut.head));
         text
     }
 
-    /// Whether the text only describes bytes that are no text.
+    /// `true` if the text only describes binary data.
     pub(crate) const fn is_binary(&self) -> bool {
-        matches!(self.form, Form::Binary { .. })
+        matches!(self.form, OutputEncoding::Binary { .. })
     }
 
-    /// `showing 1-15 and 1033-1138`, where something was cut.
+    /// Formats the shown ranges, as `showing 1-15 and 1033-1138`; `None` if nothing was cut.
     pub(crate) fn spans_text(&self) -> Option<String> {
         let spans: Vec<String> = self.spans.iter().map(|span| span.text()).collect();
         (!spans.is_empty()).then(|| format!("showing {}", spans.join(" and ")))
     }
 }
 
-/// The texts of error lines are cut to fewer and fewer bytes before lines are left out.
+/// The lengths to which texts of error lines are shortened, step by step, before lines are left
+/// out.
 const TEXT_BYTES: [usize; 6] = [1000, 400, 200, 120, 80, 60];
 
-/// Shortens the texts of error lines, then leaves lines out from the middle of the list, until it
-/// has room. One is always listed, and their number stays.
-pub(super) fn list_what_fits(hidden: &mut HiddenPart, room: usize, cost: fn(&str) -> usize) {
+/// Shortens the texts of error lines, then removes lines from the middle of the list, until it fits
+/// in `room`. At least one line stays, and the count is unchanged.
+pub(super) fn fit_error_list(hidden: &mut HiddenPart, room: usize, cost: fn(&str) -> usize) {
     let cost_of = |error: &ErrorLine| cost(&error.text) + "  123456: \n".len();
     for text_bytes in TEXT_BYTES {
         if hidden.errors.iter().map(cost_of).sum::<usize>() <= room {
@@ -189,15 +192,16 @@ pub(super) fn list_what_fits(hidden: &mut HiddenPart, room: usize, cost: fn(&str
         }
     }
     while hidden.errors.len() > 1 && hidden.errors.iter().map(cost_of).sum::<usize>() > room {
-        // The first half is the larger one, so that there is always a first.
+        // The first half is the larger one, so a first line always stays.
         hidden.errors.remove(hidden.errors.len() / 2);
     }
 }
 
-/// `[… lines 16-1032 hidden; 75 look like errors:`, those lines, the digest in short, and `]`.
+/// Formats a mark: `[… lines 16-1032 hidden; 75 look like errors:`, those lines, the digest in one
+/// line, and `]`.
 pub(super) fn mark(hidden: &HiddenPart) -> String {
-    let what = place(hidden);
-    let digest = in_short(&hidden.digest).map(|digest| format!("  digest: {digest}\n"));
+    let what = hidden_range(hidden);
+    let digest = one_line_digest(&hidden.digest).map(|digest| format!("  digest: {digest}\n"));
     if hidden.errors_count == 0 {
         return match digest {
             Some(digest) => format!("[… {what}:\n{digest}]\n"),
@@ -210,8 +214,8 @@ pub(super) fn mark(hidden: &HiddenPart) -> String {
     title + &errors(hidden) + &digest.unwrap_or_default() + "]\n"
 }
 
-/// `lines 16-1032 hidden (16 in part)`.
-fn place(hidden: &HiddenPart) -> String {
+/// Formats the hidden range, as `lines 16-1032 hidden (16 in part)`.
+fn hidden_range(hidden: &HiddenPart) -> String {
     let HiddenPart { first_line, last_line, .. } = hidden;
     let (what, in_part) = if first_line == last_line {
         (format!("{} of line {first_line}", size(hidden.bytes)), String::new())
@@ -232,7 +236,7 @@ fn in_part(lines: &[u64]) -> String {
     }
 }
 
-/// Those that are listed, and between the first and the last of them how many are not.
+/// Lists the error lines, with the number of unlisted ones in the middle.
 fn errors(hidden: &HiddenPart) -> String {
     let line = |error: &ErrorLine| format!("  {}: {}\n", error.line, error.text);
     let (first, last) = hidden.errors.split_at(hidden.errors.len().div_ceil(2));
@@ -262,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_named_with_the_errors_in_it() {
+    fn hidden_lines_are_named_with_the_errors_in_them() {
         assert_eq!(mark(&hidden(0, &[])), "[… lines 16-1032 hidden]\n");
         assert_eq!(
             mark(&hidden(1, &[22])),
@@ -285,11 +289,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_of_the_list_is_named_where_it_is_missing() {
+    fn unlisted_errors_are_counted_where_they_are_missing() {
         let listed: Vec<u64> = (1..=5).chain(796..=800).collect();
         for room in (0..400).rev() {
             let mut some = hidden(800, &listed);
-            list_what_fits(&mut some, room, str::len);
+            fit_error_list(&mut some, room, str::len);
             let lines: Vec<u64> = some.errors.iter().map(|error| error.line).collect();
             let is_first = |line: &&u64| **line <= 5;
             let first = lines.iter().filter(is_first).count();
@@ -305,9 +309,9 @@ mod tests {
         for error in &mut long.errors {
             error.text = "漢".repeat(200);
         }
-        list_what_fits(&mut long, 1000, str::len);
+        fit_error_list(&mut long, 1000, str::len);
         assert_eq!(long.errors.len(), 10);
-        list_what_fits(&mut long, 0, str::len);
+        fit_error_list(&mut long, 0, str::len);
         assert_eq!((long.errors.len(), long.errors[0].line), (1, 1));
         assert!(long.errors[0].text.starts_with("漢漢") && long.errors[0].text.len() <= 60);
     }

@@ -8,51 +8,51 @@ use serde_json::{Value, json};
 
 use super::format::{count, size};
 
-/// A token stands for two and a half bytes.
+/// Bytes per two tokens: a token is estimated as two and a half bytes.
 const BYTES_OF_TWO_TOKENS: u64 = 5;
-/// The most that JSON makes of one byte: `\u0000`.
+/// The longest JSON escape of one byte, `\u0000`.
 const WORST_ESCAPE: u64 = 6;
 
-/// How much an answer may take of its reader's context, estimated in tokens.
+/// The size limit of a reply in its reader's context, in estimated tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TokenBudget {
     tokens: u64,
-    origin: Origin,
+    origin: BudgetOrigin,
 }
 
-/// Who set a budget.
+/// The origin of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum BudgetOrigin {
     Call,
     Settings,
 }
 
 impl TokenBudget {
-    /// The argument by which a call asks for another budget than the configured one.
+    /// The argument with which a call sets its own budget.
     pub(crate) const ARGUMENT: &'static str = "max_tokens";
 
-    /// What it may ask for: a verdict and a hint always fit.
+    /// The allowed values; a verdict and a hint always fit.
     pub(crate) const BOUNDS: RangeInclusive<u64> = 500..=400_000;
 
-    /// What a call asks for, if that can be had, else what is configured.
-    pub(crate) fn asked(arguments: Option<&JsonObject>, configured: u64) -> Self {
+    /// Returns the budget that a call asks for, if it is valid, else the configured one.
+    pub(crate) fn from_call(arguments: Option<&JsonObject>, configured: u64) -> Self {
         let number = |value: &Value| match value {
             Value::String(digits) => digits.trim().parse().ok(),
             Value::Number(number) => number.as_u64(),
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         };
-        let asked = arguments.and_then(|arguments| number(arguments.get(Self::ARGUMENT)?));
-        match asked.filter(|tokens| Self::BOUNDS.contains(tokens)) {
-            Some(tokens) => Self { tokens, origin: Origin::Call },
-            None => Self { tokens: configured, origin: Origin::Settings },
+        let requested = arguments.and_then(|arguments| number(arguments.get(Self::ARGUMENT)?));
+        match requested.filter(|tokens| Self::BOUNDS.contains(tokens)) {
+            Some(tokens) => Self { tokens, origin: BudgetOrigin::Call },
+            None => Self { tokens: configured, origin: BudgetOrigin::Settings },
         }
     }
 
-    /// One that also holds a page of so many bytes in any form, unless the call set its own.
-    pub(crate) fn holding(self, page_bytes: usize) -> Self {
+    /// Adds room for a page of so many bytes in any encoding, unless the call set its own budget.
+    pub(crate) fn with_page(self, page_bytes: usize) -> Self {
         match self.origin {
-            Origin::Call => self,
-            Origin::Settings => {
+            BudgetOrigin::Call => self,
+            BudgetOrigin::Settings => {
                 let bytes = (page_bytes as u64).saturating_mul(WORST_ESCAPE);
                 let tokens = bytes.saturating_mul(2).div_ceil(BYTES_OF_TWO_TOKENS);
                 Self { tokens: self.tokens.saturating_add(tokens), ..self }
@@ -60,32 +60,31 @@ impl TokenBudget {
         }
     }
 
-    /// One that a call was given earlier.
-    pub(crate) const fn given(tokens: u64) -> Self {
-        Self { tokens, origin: Origin::Call }
+    /// Restores the budget of an earlier call.
+    pub(crate) const fn from_tokens(tokens: u64) -> Self {
+        Self { tokens, origin: BudgetOrigin::Call }
     }
 
-    /// Its size in tokens.
     pub(crate) const fn tokens(self) -> u64 {
         self.tokens
     }
 
-    /// The bytes that it stands for.
+    /// The number of bytes that the budget allows.
     pub(crate) fn bytes(self) -> usize {
         usize::try_from(self.tokens.saturating_mul(BYTES_OF_TWO_TOKENS) / 2).unwrap_or(usize::MAX)
     }
 }
 
-/// How much output to try next: a little less than in proportion, so that it soon fits.
-pub(super) fn less(size: usize, limit: usize, takes: usize, bare: usize) -> usize {
+/// Returns how much output to try next: a little less than in proportion, so that it soon fits.
+pub(super) fn next_size(size: usize, limit: usize, takes: usize, bare: usize) -> usize {
     let room = limit.saturating_sub(bare) as u64;
     let taken = takes.saturating_sub(bare).max(1) as u64;
     let scaled = (size as u64).saturating_mul(room) / taken;
     usize::try_from(scaled / 16 * 15).unwrap_or(usize::MAX).min(size - size.div_ceil(16))
 }
 
-/// How to share room between outputs that want so much: small ones get all, the rest equal parts.
-pub(crate) fn shares(wants: &[usize], room: usize) -> Vec<usize> {
+/// Divides room between outputs: small ones get all they want, the rest equal parts.
+pub(crate) fn fair_shares(wants: &[usize], room: usize) -> Vec<usize> {
     let mut by_size: Vec<usize> = (0..wants.len()).collect();
     by_size.sort_unstable_by_key(|index| wants[*index]);
     let mut shares = vec![0; wants.len()];
@@ -97,12 +96,12 @@ pub(crate) fn shares(wants: &[usize], room: usize) -> Vec<usize> {
     shares
 }
 
-/// The bytes of a text inside a JSON string.
+/// Returns the length of a text inside a JSON string, in bytes.
 pub(super) fn escaped_len(text: &str) -> usize {
     text.bytes().map(|byte| usize::from(ESCAPED[usize::from(byte)])).sum()
 }
 
-/// What each byte takes there. Looked up: a page has a million of them.
+/// The escaped length of each byte. A table, because a page has a million bytes.
 static ESCAPED: [u8; 256] = {
     let mut escaped = [1; 256];
     let mut byte = 0;
@@ -118,15 +117,15 @@ static ESCAPED: [u8; 256] = {
     escaped
 };
 
-/// Texts of the structured form are cut to so many bytes.
+/// The length to which texts of the structured form are cut, in bytes.
 const TEXT_BYTES: usize = 120;
-/// Lists of numbers are cut to so many.
+/// The length to which lists of numbers are cut.
 const LISTED: usize = 8;
 /// The field that says how many jobs are left out of `jobs`.
 const LEFT_OUT: &str = "jobs_left_out";
 
-/// At most `limit` bytes of a text, cut after a whole line where there is one, and how much is
-/// missing.
+/// Returns at most `limit` bytes of a text, cut after a whole line if there is one, with a note of
+/// how much is missing.
 pub(super) fn trim_text(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
@@ -142,12 +141,12 @@ pub(super) fn trim_text(text: &str, limit: usize) -> String {
     whole[..whole.floor_char_boundary(limit)].to_owned()
 }
 
-/// Cuts the structured form until it takes at most `limit` bytes. How tools ended goes first; then
-/// output, as a whole, so that the bytes it stands for stay true; then the errors that were hidden
-/// in it; then long texts and lists; then jobs.
+/// Cuts the structured form until it takes at most `limit` bytes. The endings of tools go first;
+/// then output, as a whole, so that the byte ranges stay true; then hidden errors; then long texts
+/// and lists; then jobs.
 pub(super) fn trim_fields(fields: &mut JsonObject, limit: usize) {
     let steps: [fn(&mut JsonObject); 4] =
-        [without_endings, without_output, without_hidden_errors, shortened];
+        [remove_endings, remove_output, remove_hidden_errors, shorten_values];
     for step in steps {
         if json_size(fields) <= limit {
             return;
@@ -157,7 +156,7 @@ pub(super) fn trim_fields(fields: &mut JsonObject, limit: usize) {
     let mut left_out = 0_u64;
     while json_size(fields) > limit {
         let Some(Value::Array(jobs)) = fields.get_mut("jobs") else { return };
-        // Some at a time where there are many: each look at the size costs a walk.
+        // Several at a time if there are many, because measuring the size walks all fields.
         let fewer = jobs.len() - jobs.len().div_ceil(8);
         left_out += (jobs.len() - fewer) as u64;
         if fewer == jobs.len() {
@@ -170,16 +169,16 @@ pub(super) fn trim_fields(fields: &mut JsonObject, limit: usize) {
     }
 }
 
-/// The bytes of the structured form.
+/// Returns the size of the structured form in bytes.
 pub(super) fn json_size(fields: &JsonObject) -> usize {
-    let mut counted = Counted(0);
+    let mut counted = ByteCounter(0);
     serde_json::to_writer(&mut counted, fields).map_or(usize::MAX, |()| counted.0)
 }
 
-/// Counts what is written, and keeps nothing of it.
-struct Counted(usize);
+/// A writer that only counts bytes.
+struct ByteCounter(usize);
 
-impl io::Write for Counted {
+impl io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())
@@ -197,19 +196,19 @@ fn each_job(fields: &mut JsonObject, step: fn(&mut JsonObject)) {
     step(fields);
 }
 
-fn without_endings(fields: &mut JsonObject) {
+fn remove_endings(fields: &mut JsonObject) {
     if let Some(Value::Object(digest)) = fields.get_mut("digest") {
         digest.remove("endings");
     }
 }
 
-/// Their number stays.
-fn without_hidden_errors(fields: &mut JsonObject) {
+/// Removes the list of hidden errors; their count stays.
+fn remove_hidden_errors(fields: &mut JsonObject) {
     fields.remove("hidden_errors");
 }
 
-/// Takes output out: reading starts again where it would have started.
-fn without_output(fields: &mut JsonObject) {
+/// Removes the output; the cursor then points to where it started.
+fn remove_output(fields: &mut JsonObject) {
     let shown = ["output", "stdout", "stderr"].into_iter().find(|name| fields.contains_key(*name));
     let (Some(shown), Some(start)) = (shown, fields.get("bytes_start").cloned()) else { return };
     for name in ["tail", "tail_bytes_start"] {
@@ -227,7 +226,7 @@ fn without_output(fields: &mut JsonObject) {
     }
 }
 
-fn shortened(fields: &mut JsonObject) {
+fn shorten_values(fields: &mut JsonObject) {
     let mut is_cut = false;
     for value in fields.values_mut() {
         match value {
@@ -259,39 +258,39 @@ mod tests {
 
     use super::*;
 
-    fn asked(arguments: Value) -> TokenBudget {
-        TokenBudget::asked(arguments.as_object(), 8000)
+    fn budget(arguments: Value) -> TokenBudget {
+        TokenBudget::from_call(arguments.as_object(), 8000)
     }
 
     #[test]
     fn a_token_stands_for_two_and_a_half_bytes() {
-        assert_eq!(asked(json!({})).bytes(), 20_000);
-        assert_eq!(asked(json!({"max_tokens": 501})).bytes(), 1252);
-        assert_eq!(asked(json!({"max_tokens": "1000"})).bytes(), 2500);
-        assert_eq!(asked(json!({"max_tokens": 1})).bytes(), 20_000, "refused later");
+        assert_eq!(budget(json!({})).bytes(), 20_000);
+        assert_eq!(budget(json!({"max_tokens": 501})).bytes(), 1252);
+        assert_eq!(budget(json!({"max_tokens": "1000"})).bytes(), 2500);
+        assert_eq!(budget(json!({"max_tokens": 1})).bytes(), 20_000, "refused later");
     }
 
     #[test]
-    fn only_a_call_that_sets_no_budget_may_take_more_for_its_page() {
-        assert!(asked(json!({})).holding(1 << 20).bytes() >= 6 << 20);
-        assert_eq!(asked(json!({"max_tokens": 1000})).holding(1 << 20).bytes(), 2500);
+    fn only_a_call_without_its_own_budget_gets_room_for_its_page() {
+        assert!(budget(json!({})).with_page(1 << 20).bytes() >= 6 << 20);
+        assert_eq!(budget(json!({"max_tokens": 1000})).with_page(1 << 20).bytes(), 2500);
     }
 
     #[test]
     fn small_outputs_are_shown_whole_and_the_rest_share_evenly() {
-        assert_eq!(shares(&[10, 5000, 20, 9000], 2030), [10, 1000, 20, 1000]);
-        assert_eq!(shares(&[10, 20], 1000), [10, 20]);
-        assert_eq!(shares(&[], 1000), Vec::<usize>::new());
-        assert_eq!(shares(&[7, 7], 0), [0, 0]);
+        assert_eq!(fair_shares(&[10, 5000, 20, 9000], 2030), [10, 1000, 20, 1000]);
+        assert_eq!(fair_shares(&[10, 20], 1000), [10, 20]);
+        assert_eq!(fair_shares(&[], 1000), Vec::<usize>::new());
+        assert_eq!(fair_shares(&[7, 7], 0), [0, 0]);
     }
 
     proptest! {
         #[test]
-        fn shares_are_within_the_room_and_within_what_is_wanted(
+        fn shares_exceed_neither_the_room_nor_the_wanted_size(
             wants in proptest::collection::vec(0..5000_usize, 0..20),
             room in 0..20_000_usize,
         ) {
-            let shares = shares(&wants, room);
+            let shares = fair_shares(&wants, room);
             prop_assert!(shares.iter().sum::<usize>() <= room);
             prop_assert!(shares.iter().zip(&wants).all(|(share, want)| share <= want));
         }
@@ -303,13 +302,13 @@ mod tests {
         }
 
         #[test]
-        fn the_next_try_is_always_smaller(
+        fn the_next_attempt_is_always_smaller(
             size in 1..1_000_000_usize,
             limit in 1..100_000_usize,
             over in 1..1_000_000_usize,
             bare in 0..50_000_usize,
         ) {
-            prop_assert!(less(size, limit, limit + over, bare) < size);
+            prop_assert!(next_size(size, limit, limit + over, bare) < size);
         }
     }
 
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn without_its_output_an_answer_says_where_reading_starts() {
+    fn without_its_output_a_reply_says_where_reading_starts() {
         let mut fields = object(json!({
             "job": 1, "output": "x".repeat(500), "tail": "y", "tail_bytes_start": 600,
             "bytes_start": 7, "bytes_end": 507, "end": "complete",

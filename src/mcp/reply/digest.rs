@@ -7,54 +7,55 @@ use crate::output::digest::{
     Digest, DigestLines, LineInContext, NumberedLine, ToolCounts, ToolSummary, ToolSummaryLine,
 };
 
-/// The short form is no longer than this.
+/// The longest one-line form, in bytes.
 const SHORT_BYTES: usize = 600;
-/// An ending takes no more than this of the text form, and of the short form.
+/// The longest text of an ending in the text form and in the one-line form, in bytes.
 const ENDING_BYTES: usize = 320;
 const SHORT_ENDING_BYTES: usize = 200;
-/// Names of failed tests in the text form, and in the short form.
+/// The most names of failed tests in the text form and in the one-line form.
 const NAMES: usize = 10;
 const SHORT_NAMES: usize = 3;
 
-/// Endings first, then counts, then the first and the last error.
-pub(super) fn told(digest: &Digest, detail: Detail) -> String {
+/// Renders a digest: endings first, then counts, then the first and the last error.
+pub(super) fn render(digest: &Digest, detail: DigestDetail) -> String {
     let left_out = digest.tool_summaries.len().saturating_sub(detail.endings);
     let endings = digest.tool_summaries.iter().skip(left_out).map(|line| {
         let names = detail.names.min(NAMES);
-        let told = cut(ending(&line.summary, names), detail.ending_bytes.min(ENDING_BYTES));
-        format!("{told} (line {})", line.line)
+        let text = cut(ending_text(&line.summary, names), detail.ending_bytes.min(ENDING_BYTES));
+        format!("{text} (line {})", line.line)
     });
     let errors = tally(&digest.errors, ("error", "errors"), detail);
     let warnings = tally(&digest.warnings, ("warning", "warnings"), detail);
     let first = digest.first_error.iter().take(detail.errors);
-    let first = first.flat_map(|error| around("first error:", error, detail));
-    let is_told = |last: &&LineInContext| detail.errors > 1 && !is_in_sight(last, digest, detail);
-    let last = digest.last_error.iter().filter(is_told);
-    let last = last.flat_map(|error| around("last error:", error, detail));
+    let first = first.flat_map(|error| with_context("first error:", error, detail));
+    let is_separate =
+        |last: &&LineInContext| detail.errors > 1 && !is_already_shown(last, digest, detail);
+    let last = digest.last_error.iter().filter(is_separate);
+    let last = last.flat_map(|error| with_context("last error:", error, detail));
     let lines = endings.chain([format!("{errors}; {warnings}")]).chain(first).chain(last);
     lines.map(|line| line + "\n").collect()
 }
 
-/// The text with the most detail that has room.
+/// Returns the most detailed text that fits.
 #[cfg(test)]
 pub(super) fn text(digest: &Digest, max_bytes: usize) -> String {
-    let texts = DETAILS.into_iter().map(|detail| told(digest, detail));
+    let texts = DETAILS.into_iter().map(|detail| render(digest, detail));
     texts.into_iter().find(|text| text.len() <= max_bytes).unwrap_or_default()
 }
 
-/// Whether the lines after the first error show the last one as well.
-fn is_in_sight(last: &LineInContext, digest: &Digest, detail: Detail) -> bool {
+/// `true` if the lines after the first error already show the last one.
+fn is_already_shown(last: &LineInContext, digest: &Digest, detail: DigestDetail) -> bool {
     let after = digest.first_error.iter().flat_map(|first| first.after.iter().take(detail.around));
     after.into_iter().any(|line| *line == last.line)
 }
 
-/// `75 errors: lines 22, 31, 40, 52, 60 … 1030, 1031`.
-fn tally(tally: &DigestLines, (one, many): (&str, &str), detail: Detail) -> String {
+/// Formats counts, as `75 errors: lines 22, 31, 40, 52, 60 … 1030, 1031`.
+fn tally(tally: &DigestLines, (one, many): (&str, &str), detail: DigestDetail) -> String {
     let counted = count(tally.count, one, many);
     if tally.count == 0 {
         return format!("no {many}");
     }
-    let (first, last) = sides(&tally.numbers, detail.numbers);
+    let (first, last) = both_ends(&tally.numbers, detail.numbers);
     if first.is_empty() {
         return counted;
     }
@@ -67,16 +68,16 @@ fn tally(tally: &DigestLines, (one, many): (&str, &str), detail: Detail) -> Stri
     format!("{counted}: {word} {}", parts.join(gap))
 }
 
-/// So many of the first, and as many of the last.
-pub(super) fn sides<T>(all: &[T], each: usize) -> (&[T], &[T]) {
+/// Returns the first `each` and the last `each` elements.
+pub(super) fn both_ends<T>(all: &[T], each: usize) -> (&[T], &[T]) {
     if all.len() <= each * 2 {
         return all.split_at(all.len().div_ceil(2));
     }
     (&all[..each], &all[all.len() - each..])
 }
 
-/// A heading, and the line with its neighbours as a search lists them.
-fn around(heading: &str, error: &LineInContext, detail: Detail) -> Vec<String> {
+/// Returns a heading, and the line with its neighbours in the format of a search.
+fn with_context(heading: &str, error: &LineInContext, detail: DigestDetail) -> Vec<String> {
     let numbered = |mark: char| {
         move |line: &NumberedLine| {
             let text = cut(line.text.clone(), detail.text_bytes);
@@ -91,18 +92,18 @@ fn around(heading: &str, error: &LineInContext, detail: Detail) -> Vec<String> {
     lines
 }
 
-/// `cargo test: 37 passed, 1 failed: tests::a`.
-fn ending(ending: &ToolSummary, names: usize) -> String {
-    let counts = counted(&ending.counts);
+/// Formats an ending, as `cargo test: 37 passed, 1 failed: tests::a`.
+fn ending_text(ending: &ToolSummary, names: usize) -> String {
+    let counts = count_texts(&ending.counts);
     let is_test = ending.counts.passed.is_some() || ending.counts.failed.is_some();
     let mut parts = Vec::from_iter((!counts.is_empty()).then(|| counts.join(", ")));
     if !is_test || parts.is_empty() {
         parts.push(ending.text.clone());
     }
-    let told = parts.join(" · ");
-    // Many tools begin their lines with their own name.
-    let is_named = told.strip_prefix(ending.tool).is_some_and(|rest| rest.starts_with([':', '[']));
-    let mut text = if is_named { told } else { format!("{}: {told}", ending.tool) };
+    let text = parts.join(" · ");
+    // Many tools start their lines with their own name.
+    let is_named = text.strip_prefix(ending.tool).is_some_and(|rest| rest.starts_with([':', '[']));
+    let mut text = if is_named { text } else { format!("{}: {text}", ending.tool) };
     if !ending.failed.is_empty() {
         let more = if ending.failed.len() > names { ", …" } else { "" };
         let named: Vec<&str> = ending.failed.iter().take(names).map(String::as_str).collect();
@@ -112,9 +113,9 @@ fn ending(ending: &ToolSummary, names: usize) -> String {
     text
 }
 
-/// Only what is not zero, but always how many tests passed and failed. One error and nothing
-/// else needs no number.
-fn counted(counts: &ToolCounts) -> Vec<String> {
+/// Formats the non-zero counts, but always those of passed and failed tests. A single error alone
+/// needs no number.
+fn count_texts(counts: &ToolCounts) -> Vec<String> {
     if *counts == (ToolCounts { errors: Some(1), ..ToolCounts::default() }) {
         return Vec::new();
     }
@@ -127,9 +128,9 @@ fn counted(counts: &ToolCounts) -> Vec<String> {
     tests.chain(found).collect()
 }
 
-/// One line: `75 errors (22 … 1030), 3 warnings · cargo test: 37 passed, 1 failed: tests::a`.
-/// Nothing where there is nothing to tell.
-pub(super) fn in_short(digest: &Digest) -> Option<String> {
+/// Formats the digest on one line: `75 errors (22 … 1030), 3 warnings · cargo test: 37 passed, 1
+/// failed: tests::a`. Returns `None` if there is nothing to report.
+pub(super) fn one_line_digest(digest: &Digest) -> Option<String> {
     let kinds = [(&digest.errors, "error", "errors"), (&digest.warnings, "warning", "warnings")];
     let found: Vec<String> = kinds
         .into_iter()
@@ -141,12 +142,12 @@ pub(super) fn in_short(digest: &Digest) -> Option<String> {
         digest
             .tool_summaries
             .iter()
-            .map(|line| cut(ending(&line.summary, SHORT_NAMES), SHORT_ENDING_BYTES)),
+            .map(|line| cut(ending_text(&line.summary, SHORT_NAMES), SHORT_ENDING_BYTES)),
     );
     (!parts.is_empty()).then(|| cut(parts.join(" · "), SHORT_BYTES))
 }
 
-/// ` (22 … 1030)`: the first and the last line of that kind.
+/// Formats the first and the last line of a kind, as ` (22 … 1030)`.
 fn span(tally: &DigestLines) -> String {
     match tally.numbers.as_slice() {
         [] => String::new(),
@@ -155,7 +156,7 @@ fn span(tally: &DigestLines) -> String {
     }
 }
 
-/// At most so many bytes of a text, cut at a character.
+/// Cuts a text to at most `max_bytes` at a character boundary.
 pub(super) fn cut(mut text: String, max_bytes: usize) -> String {
     if text.len() > max_bytes {
         text.truncate(text.floor_char_boundary(max_bytes.saturating_sub('…'.len_utf8())));
@@ -164,27 +165,27 @@ pub(super) fn cut(mut text: String, max_bytes: usize) -> String {
     text
 }
 
-/// How much of a digest is told. Whatever has less room tells no more of anything.
+/// The level of detail of a digest. A lower level shows no more of anything than a higher one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Detail {
-    /// Endings: the last ones.
+pub(super) struct DigestDetail {
+    /// The number of endings, counted from the last.
     pub(super) endings: usize,
     pub(super) ending_bytes: usize,
-    /// Names of failed tests in each.
+    /// Names of failed tests per ending.
     pub(super) names: usize,
-    /// The first and the last error: 2, 1 or 0 of them.
+    /// 2: the first and the last error; 1: the first; 0: none.
     pub(super) errors: usize,
-    /// Lines before and after each.
+    /// Context lines before and after each error.
     pub(super) around: usize,
-    /// Numbers of lines of one kind, from each side.
+    /// Line numbers of one kind, from each end of the list.
     pub(super) numbers: usize,
-    /// Lines of one kind that are listed with their texts, from each side.
+    /// Lines of one kind with their texts, from each end of the list.
     pub(super) listed: usize,
-    /// Bytes of each line's text.
+    /// The longest text of a line, in bytes.
     pub(super) text_bytes: usize,
 }
 
-const ALL: Detail = Detail {
+const ALL: DigestDetail = DigestDetail {
     endings: 12,
     ending_bytes: 820,
     names: 20,
@@ -194,10 +195,11 @@ const ALL: Detail = Detail {
     listed: 5,
     text_bytes: 900,
 };
-const SOME: Detail = Detail { numbers: 5, ending_bytes: 320, names: 10, text_bytes: 300, ..ALL };
-const FEW: Detail =
-    Detail { around: 0, numbers: 3, ending_bytes: 200, names: 3, text_bytes: 120, ..SOME };
-const BRIEF: Detail = Detail {
+const SOME: DigestDetail =
+    DigestDetail { numbers: 5, ending_bytes: 320, names: 10, text_bytes: 300, ..ALL };
+const FEW: DigestDetail =
+    DigestDetail { around: 0, numbers: 3, ending_bytes: 200, names: 3, text_bytes: 120, ..SOME };
+const BRIEF: DigestDetail = DigestDetail {
     endings: 6,
     ending_bytes: 120,
     names: 2,
@@ -207,37 +209,44 @@ const BRIEF: Detail = Detail {
     ..FEW
 };
 
-/// The least that is told: how many there are.
-pub(super) const COUNTS: Detail =
-    Detail { endings: 0, ending_bytes: 0, names: 0, errors: 0, numbers: 0, text_bytes: 0, ..BRIEF };
+/// The lowest level: counts only.
+pub(super) const COUNTS: DigestDetail = DigestDetail {
+    endings: 0,
+    ending_bytes: 0,
+    names: 0,
+    errors: 0,
+    numbers: 0,
+    text_bytes: 0,
+    ..BRIEF
+};
 
-/// From the most to the least: each tells of everything at least as much as the next.
-pub(super) const DETAILS: [Detail; 18] = [
+/// All levels, from the highest to the lowest.
+pub(super) const DETAILS: [DigestDetail; 18] = [
     ALL,
-    Detail { numbers: 10, names: 10, ..ALL },
-    Detail { numbers: 10, names: 10, ending_bytes: 320, ..ALL },
-    Detail { numbers: 10, names: 10, ending_bytes: 320, text_bytes: 450, ..ALL },
+    DigestDetail { numbers: 10, names: 10, ..ALL },
+    DigestDetail { numbers: 10, names: 10, ending_bytes: 320, ..ALL },
+    DigestDetail { numbers: 10, names: 10, ending_bytes: 320, text_bytes: 450, ..ALL },
     SOME,
-    Detail { text_bytes: 200, ..SOME },
-    Detail { around: 1, text_bytes: 160, ..SOME },
-    Detail { around: 0, text_bytes: 160, ..SOME },
-    Detail { listed: 3, ..FEW },
-    Detail { listed: 1, ..FEW },
-    Detail { listed: 0, ..FEW },
-    Detail { endings: 12, ..BRIEF },
+    DigestDetail { text_bytes: 200, ..SOME },
+    DigestDetail { around: 1, text_bytes: 160, ..SOME },
+    DigestDetail { around: 0, text_bytes: 160, ..SOME },
+    DigestDetail { listed: 3, ..FEW },
+    DigestDetail { listed: 1, ..FEW },
+    DigestDetail { listed: 0, ..FEW },
+    DigestDetail { endings: 12, ..BRIEF },
     BRIEF,
-    Detail { errors: 1, ..BRIEF },
-    Detail { errors: 0, ..BRIEF },
-    Detail { errors: 0, endings: 3, ending_bytes: 80, names: 1, ..BRIEF },
-    Detail { errors: 0, endings: 1, ending_bytes: 60, names: 0, ..BRIEF },
+    DigestDetail { errors: 1, ..BRIEF },
+    DigestDetail { errors: 0, ..BRIEF },
+    DigestDetail { errors: 0, endings: 3, ending_bytes: 80, names: 1, ..BRIEF },
+    DigestDetail { errors: 0, endings: 1, ending_bytes: 60, names: 0, ..BRIEF },
     COUNTS,
 ];
 
-/// The short form takes no more than this, unless its counts alone do.
+/// The largest short form in bytes, unless its counts alone are larger.
 const SHORT_FIELDS_BYTES: usize = 2000;
 
-/// The digest with so much detail.
-pub(super) fn fields(digest: &Digest, detail: Detail) -> Value {
+/// Returns the structured form of a digest.
+pub(super) fn fields(digest: &Digest, detail: DigestDetail) -> Value {
     let mut fields = Map::new();
     fields.insert("lines".into(), digest.lines.into());
     fields.insert("errors".into(), digest.errors.count.into());
@@ -260,9 +269,9 @@ pub(super) fn fields(digest: &Digest, detail: Detail) -> Value {
     Value::Object(fields)
 }
 
-/// What goes with a reply that is cut: its `hidden_errors` list the lines.
+/// Returns the short structured form for a reply that is cut; `hidden_errors` lists its lines.
 pub(super) fn short_fields(digest: &Digest) -> Value {
-    let short = |detail: Detail| {
+    let short = |detail: DigestDetail| {
         json!({
             "errors": digest.errors.count,
             "warnings": digest.warnings.count,
@@ -274,22 +283,22 @@ pub(super) fn short_fields(digest: &Digest) -> Value {
     forms.find(|form| form.to_string().len() <= SHORT_FIELDS_BYTES).unwrap_or_else(|| short(COUNTS))
 }
 
-fn listed(tally: &DigestLines, detail: Detail) -> Value {
-    let (first, last) = sides(&tally.listed, detail.listed);
+fn listed(tally: &DigestLines, detail: DigestDetail) -> Value {
+    let (first, last) = both_ends(&tally.listed, detail.listed);
     let line = |line: &NumberedLine| json!({"line": line.line, "text": cut(line.text.clone(), detail.text_bytes)});
     first.iter().chain(last).map(line).collect()
 }
 
-fn listed_count(tally: &DigestLines, detail: Detail) -> usize {
+fn listed_count(tally: &DigestLines, detail: DigestDetail) -> usize {
     tally.listed.len().min(detail.listed * 2)
 }
 
-fn numbers(tally: &DigestLines, detail: Detail) -> Value {
-    let (first, last) = sides(&tally.numbers, detail.numbers);
+fn numbers(tally: &DigestLines, detail: DigestDetail) -> Value {
+    let (first, last) = both_ends(&tally.numbers, detail.numbers);
     first.iter().chain(last).copied().collect()
 }
 
-fn context_fields(error: &LineInContext, detail: Detail) -> Value {
+fn context_fields(error: &LineInContext, detail: DigestDetail) -> Value {
     let text = |line: &NumberedLine| cut(line.text.clone(), detail.text_bytes);
     let left_out = error.before.len().saturating_sub(detail.around);
     json!({
@@ -300,13 +309,13 @@ fn context_fields(error: &LineInContext, detail: Detail) -> Value {
     })
 }
 
-/// The last ones.
-fn endings(digest: &Digest, detail: Detail) -> Value {
+/// Returns the last endings.
+fn endings(digest: &Digest, detail: DigestDetail) -> Value {
     let left_out = digest.tool_summaries.len().saturating_sub(detail.endings);
     digest.tool_summaries.iter().skip(left_out).map(|line| ending_fields(line, detail)).collect()
 }
 
-fn ending_fields(line: &ToolSummaryLine, detail: Detail) -> Value {
+fn ending_fields(line: &ToolSummaryLine, detail: DigestDetail) -> Value {
     let ToolSummaryLine { line, summary: ending } = line;
     let mut fields = Map::new();
     fields.insert("tool".into(), ending.tool.into());
@@ -342,8 +351,8 @@ mod tests {
     use crate::spec::Stream;
 
     #[test]
-    fn each_detail_tells_at_least_as_much_of_everything_as_the_next() {
-        let parts = |it: Detail| {
+    fn each_level_of_detail_shows_at_least_as_much_as_the_next() {
+        let parts = |it: DigestDetail| {
             let ending = [it.endings, it.ending_bytes, it.names];
             (ending, [it.errors, it.around, it.numbers, it.listed, it.text_bytes])
         };
@@ -368,15 +377,15 @@ mod tests {
         .unwrap()
     }
 
-    /// What an agent would read about a log.
-    fn told(bytes: &[u8]) -> String {
+    /// Returns the text that an agent would read about a log.
+    fn digest_text(bytes: &[u8]) -> String {
         let digest = digest_of(bytes);
-        let short = in_short(&digest).unwrap_or_else(|| "nothing to tell".to_owned());
+        let short = one_line_digest(&digest).unwrap_or_else(|| "nothing to tell".to_owned());
         let lines = count(digest.lines, "line", "lines");
         format!("digest of {lines}\n{}in short: {short}\n", text(&digest, 3000))
     }
 
-    /// The logs that `tests/logs/make.sh` made.
+    /// Returns the logs that `tests/logs/make.sh` created.
     fn logs() -> Vec<PathBuf> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs");
         let mut logs: Vec<PathBuf> = fs::read_dir(folder)
@@ -393,26 +402,26 @@ mod tests {
         clippy::disallowed_methods,
         reason = "whoever runs the tests says it in the environment"
     )]
-    fn each_log_of_the_corpus_has_the_digest_beside_it() {
+    fn each_log_of_the_corpus_has_its_stored_digest() {
         let logs = logs();
         assert!(logs.len() >= 30, "{} logs", logs.len());
         let mut wrong = Vec::new();
         for path in logs {
-            let told = told(&fs::read(&path).expect("a log"));
+            let text = digest_text(&fs::read(&path).expect("a log"));
             let expected = path.with_extension("digest");
             if std::env::var_os("UPDATE_DIGESTS").is_some() {
-                fs::write(&expected, &told).expect("the folder of the logs is ours");
+                fs::write(&expected, &text).expect("the folder of the logs is ours");
             }
             let written = fs::read_to_string(&expected).unwrap_or_default();
-            if told != written {
-                wrong.push(format!("{}:\n{told}", expected.display()));
+            if text != written {
+                wrong.push(format!("{}:\n{text}", expected.display()));
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
     #[test]
-    fn both_forms_keep_their_bounds_whatever_the_log() {
+    fn both_forms_stay_within_their_limits_for_any_log() {
         let wide = "€".repeat(5000);
         let noisy: String = (0..300)
             .map(|number| format!("test error_{number}_{wide} ... FAILED\nerror: {wide}\n"))
@@ -423,7 +432,7 @@ mod tests {
         for most in [0, 10, 500, 3000] {
             assert!(text(&digest, most).len() <= most);
         }
-        let short = in_short(&digest).unwrap();
+        let short = one_line_digest(&digest).unwrap();
         assert!(short.len() <= 600, "{}", short.len());
         assert!(
             short.starts_with("601 errors (1 … 601) · cargo test: 1 passed, 300 failed: "),
@@ -444,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn with_more_room_a_digest_tells_no_less() {
+    fn with_more_room_a_digest_shows_no_less() {
         let wide = "漢".repeat(5000);
         let log: String =
             (0..200).map(|number| format!("error: number {number} {wide}\n")).collect();

@@ -1,11 +1,11 @@
-//! Errors of the native tools, and the reply that says so.
+//! Errors of the native tools, and their replies.
 
 use std::io;
 
 use thiserror::Error;
 
 use super::structured::millis;
-use super::tool_reply::Answer;
+use super::tool_reply::ToolReply;
 use crate::TaskLimit;
 use crate::ids::{JobId, JobNumber};
 use crate::mcp::args::ArgError;
@@ -15,7 +15,7 @@ use crate::output::json::QueryError;
 use crate::output::pattern::PatternError;
 use crate::service::{FindError, InputError, SubmitError};
 
-/// Why a tool could not do what it was asked. A command that fails is not among these.
+/// The reason why a tool could not do its work. A failing command is not an error.
 #[derive(Debug, Error)]
 pub(crate) enum ToolError {
     #[error(transparent)]
@@ -80,19 +80,19 @@ impl ToolError {
         }
     }
 
-    pub(crate) fn into_answer(self) -> Answer {
+    pub(crate) fn into_reply(self) -> ToolReply {
         if let Self::Read { job, source } = &self {
             tracing::warn!(job_id = %job, error = %source, "output not readable");
         }
-        let answer = Answer::failure(self.to_string(), self.code());
+        let reply = ToolReply::failure(self.to_string(), self.code());
         if let Self::Busy(_) = &self {
-            return answer.with_field("retry_after_ms", millis(ReadBusy::RETRY_AFTER));
+            return reply.with_field("retry_after_ms", millis(ReadBusy::RETRY_AFTER));
         }
-        let Self::Submit(refused) = &self else { return answer };
-        let answer = answer.with_field("outcome", "refused");
+        let Self::Submit(refused) = &self else { return reply };
+        let reply = reply.with_field("outcome", "refused");
         match refused.retry_after() {
-            Some(after) => answer.with_field("retry_after_ms", millis(after)),
-            None => answer,
+            Some(after) => reply.with_field("retry_after_ms", millis(after)),
+            None => reply,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the part of a job's output that a reply shows: all, head and tail, a page, or a digest.
+//! Reading the part of a job's output that a reply shows: all, head and tail, a page, or a digest.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -7,51 +7,51 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::body::{Cut, Form, Shown, Span};
-use super::body::{list_what_fits, mark};
-use super::digest::{COUNTS, DETAILS, Detail, fields, in_short, short_fields, told};
+use super::body::{LineSpan, OutputCut, OutputEncoding, ShownOutput};
+use super::body::{fit_error_list, mark};
+use super::digest::{COUNTS, DETAILS, DigestDetail, fields, one_line_digest, render, short_fields};
 use super::error::ToolError;
 use super::format::{count, size, thousands};
 use super::structured;
-use super::tool_reply::{Answer, Fit};
+use super::tool_reply::{ReplyFitter, ToolReply};
 use super::verdict::verdict;
 use crate::mcp::settings::ResultFormat;
-use crate::mcp::snapshot::{Snapshot, State};
+use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::outcome::Outcome;
 use crate::output::digest::{Digest, DigestLimits, DigestRequest, digest};
 use crate::output::excerpt::{Budget, Excerpt, Section, excerpt, tail};
 use crate::output::views::Charset;
 use crate::output::{BlockingReader, LogPage, LogReader, PageEnd, PageRequest, views};
 
-/// Where a caller wanted to start.
+/// The position at which a caller wants to start reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// At this offset, which may lie beyond the end.
+pub(crate) enum ReadPosition {
+    /// An offset, which may be beyond the end.
     Offset(u64),
-    /// At a line of which no byte is there.
+    /// A line that does not exist.
     NoSuchLine(u64),
 }
 
-/// What decides whether output is text.
+/// Bytes from which the server decides whether output is text.
 const SNIFFED_BYTES: usize = 8 * 1024;
 
-/// How much of bytes that are no text is shown: so much, but less where there is less room. A byte
-/// takes about five in a hexdump.
+/// Bytes of binary data in a hexdump; fewer if there is less room. A byte takes about five in a
+/// hexdump.
 const DUMPED_BYTES: RangeInclusive<usize> = 32..=256;
 const ROOM_OF_DUMPED: usize = 8;
 
-/// Where output is cut, so much of the room is kept for the error lines inside the cut …
+/// If output is cut, this much room is kept for error lines inside the cut …
 const ERRORS_BYTES: usize = 2560;
-/// … but at most one part of so many.
+/// … but at most this fraction of the whole room.
 const ERRORS_SHARE: usize = 4;
 
-/// What an answer about a job shows: of one that ended all, or head and tail; of one that
-/// runs the tail; of one that never ran nothing.
+/// Reads the output that a reply about a job shows: all, or head and tail, if the job has ended;
+/// the tail if it runs; nothing if it never ran.
 pub(crate) async fn show(
-    job: &Snapshot,
+    job: &JobSnapshot,
     log: &LogReader,
     budget: Budget,
-) -> Result<Option<Shown>, ToolError> {
+) -> Result<Option<ShownOutput>, ToolError> {
     let shown = match &job.state {
         State::Queued(_) => return Ok(None),
         State::Finished(ending) if matches!(ending.outcome, Outcome::FailedToStart(_)) => {
@@ -60,84 +60,93 @@ pub(crate) async fn show(
         State::Running(_) | State::Stopping => {
             read(job, log, move |log| last_lines(log, budget)).await?
         }
-        State::Finished(_) => read(job, log, move |log| from_offset(log, 0, budget)).await?,
+        State::Finished(_) => read(job, log, move |log| read_from(log, 0, budget)).await?,
     };
     Ok(Some(shown))
 }
 
-/// What a job wrote from `from` on: all, or head and tail.
+/// Reads the output from `from` on: all, or head and tail.
 pub(crate) async fn show_from(
-    job: &Snapshot,
+    job: &JobSnapshot,
     log: &LogReader,
     from: u64,
     budget: Budget,
-) -> Result<Shown, ToolError> {
-    read(job, log, move |log| from_offset(log, from, budget)).await
+) -> Result<ShownOutput, ToolError> {
+    read(job, log, move |log| read_from(log, from, budget)).await
 }
 
-/// All, or head and tail with room for the errors between them.
-pub(super) fn from_offset(log: &BlockingReader, from: u64, budget: Budget) -> io::Result<Shown> {
-    shown_excerpt(log, excerpt(log, from, beside_errors(log, from, budget))?, budget)
+/// Reads all, or head and tail with room for the errors between them.
+pub(super) fn read_from(
+    log: &BlockingReader,
+    from: u64,
+    budget: Budget,
+) -> io::Result<ShownOutput> {
+    render_excerpt(log, excerpt(log, from, reserve_error_room(log, from, budget))?, budget)
 }
 
-/// The last lines, with room for the errors before them.
-fn last_lines(log: &BlockingReader, budget: Budget) -> io::Result<Shown> {
-    shown_excerpt(log, tail(log, beside_errors(log, 0, budget))?, budget)
+/// Reads the last lines, with room for the errors before them.
+fn last_lines(log: &BlockingReader, budget: Budget) -> io::Result<ShownOutput> {
+    render_excerpt(log, tail(log, reserve_error_room(log, 0, budget))?, budget)
 }
 
-/// What is left of the budget for output from `from` on, where it is cut.
-fn beside_errors(log: &BlockingReader, from: u64, budget: Budget) -> Budget {
+/// Returns the budget for output from `from` on: smaller if the output is cut, to leave room for
+/// errors.
+fn reserve_error_room(log: &BlockingReader, from: u64, budget: Budget) -> Budget {
     let left = log.progress().total_bytes.saturating_sub(from);
     let is_cut = left > budget.max_bytes as u64;
     let kept = if is_cut { ERRORS_BYTES.min(budget.max_bytes / ERRORS_SHARE) } else { 0 };
     Budget { max_bytes: budget.max_bytes - kept, ..budget }
 }
 
-/// One page, as text.
+/// Reads one page as text.
 pub(crate) async fn show_page(
-    job: &Snapshot,
+    job: &JobSnapshot,
     log: &LogReader,
     request: PageRequest,
-) -> Result<Shown, ToolError> {
-    read_page(job, log, request, shown_page).await
+) -> Result<ShownOutput, ToolError> {
+    read_page(job, log, request, read_text_page).await
 }
 
-/// One page, as base64 of the bytes as they were written.
-pub(crate) async fn show_raw(
-    job: &Snapshot,
+/// Reads one page as base64 of the bytes as they were written.
+pub(crate) async fn show_base64(
+    job: &JobSnapshot,
     log: &LogReader,
     request: PageRequest,
-) -> Result<Shown, ToolError> {
-    read_page(job, log, request, shown_raw).await
+) -> Result<ShownOutput, ToolError> {
+    read_page(job, log, request, read_base64).await
 }
 
-/// One page, as a hexdump of the bytes as they were written.
-pub(crate) async fn show_dump(
-    job: &Snapshot,
+/// Reads one page as a hexdump of the bytes as they were written.
+pub(crate) async fn show_hexdump(
+    job: &JobSnapshot,
     log: &LogReader,
     request: PageRequest,
-) -> Result<Shown, ToolError> {
-    read_page(job, log, request, shown_dump).await
+) -> Result<ShownOutput, ToolError> {
+    read_page(job, log, request, read_hexdump).await
 }
 
-fn shown_excerpt(log: &BlockingReader, mut excerpt: Excerpt, budget: Budget) -> io::Result<Shown> {
-    if let Some(binary) = binary(log, &excerpt, budget)? {
+fn render_excerpt(
+    log: &BlockingReader,
+    mut excerpt: Excerpt,
+    budget: Budget,
+) -> io::Result<ShownOutput> {
+    if let Some(binary) = describe_if_binary(log, &excerpt, budget)? {
         return Ok(binary);
     }
     for hidden in [&mut excerpt.hidden, &mut excerpt.before].into_iter().flatten() {
-        list_what_fits(hidden, room_for_errors(budget), budget.cost);
+        fit_error_list(hidden, room_for_errors(budget), budget.cost);
     }
     let is_whole = excerpt.from == 0 && excerpt.hidden.is_none();
     let span = |section: &Section| span(log, &excerpt, section);
     let sections = if is_whole { [].iter() } else { excerpt.sections.iter() };
     let spans = sections.map(span).collect::<io::Result<_>>()?;
     let bad_bytes = excerpt.sections.iter().map(|section| section.bad_bytes as u64).sum();
-    let (text, cut) = joined(&excerpt);
+    let (text, cut) = join_sections(&excerpt);
     let (end, end_kind) = match cut {
         Some(_) => (head_of(&excerpt).map_or(excerpt.from, |head| head.end), PageEnd::More),
         None => (excerpt.end, end_of(log, excerpt.end)),
     };
-    Ok(Shown {
+    Ok(ShownOutput {
         text,
         before: excerpt.before,
         spans,
@@ -152,33 +161,34 @@ fn shown_excerpt(log: &BlockingReader, mut excerpt: Excerpt, budget: Budget) -> 
     })
 }
 
-/// The lines of a section. A tail behind a hidden part needs no count of what it skips: the mark
-/// between them has it.
-fn span(log: &BlockingReader, excerpt: &Excerpt, section: &Section) -> io::Result<Span> {
+/// Returns the lines of a section. A tail after a hidden part needs no count of skipped bytes: the
+/// mark between them has it.
+fn span(log: &BlockingReader, excerpt: &Excerpt, section: &Section) -> io::Result<LineSpan> {
     let Section { first_line: first, last_line: last, start, .. } = *section;
     let skipped_bytes = if start == excerpt.from { skipped_bytes(log, first, start)? } else { 0 };
-    Ok(Span { first, last, skipped_bytes })
+    Ok(LineSpan { first, last, skipped_bytes })
 }
 
-/// How many bytes of a line come before `start`, which is in that line. None where they are not
-/// all there: a gap is told by its own words.
+/// Returns how many bytes of a line come before `start`, which is in that line; 0 if some of them
+/// are missing, because the reply reports gaps separately.
 fn skipped_bytes(log: &BlockingReader, line: u64, start: u64) -> io::Result<u64> {
     let line_start = log.offset_of_line(line)?.unwrap_or(start).min(start);
     let is_whole = log.missing_bytes(line_start..start) == 0;
     Ok(if is_whole { start - line_start } else { 0 })
 }
 
-/// Plain text, or text with the name of what it was decoded from.
-fn text_form(charset: Charset) -> Form {
-    charset.name().map_or(Form::Text, |charset| Form::Decoded { charset })
+/// Returns the encoding: plain text, or text decoded from another character set.
+fn text_form(charset: Charset) -> OutputEncoding {
+    charset.name().map_or(OutputEncoding::Text, |charset| OutputEncoding::Decoded { charset })
 }
 
-/// What error lines may take where output is cut.
+/// The room for error lines if output is cut, in bytes.
 fn room_for_errors(budget: Budget) -> usize {
     ERRORS_BYTES.max(budget.max_bytes / ERRORS_SHARE).min(budget.max_bytes / 2)
 }
 
-/// The section before the hidden part; where there is no room for one, the only one is the tail.
+/// Returns the section before the hidden part. If there was no room for one, the only section is
+/// the tail.
 fn head_of(excerpt: &Excerpt) -> Option<&Section> {
     excerpt.sections.first().filter(|section| section.start == excerpt.from)
 }
@@ -192,9 +202,9 @@ fn end_of(log: &BlockingReader, end: u64) -> PageEnd {
     }
 }
 
-/// The sections, with what is hidden named where it lies. A tail that nothing is hidden before
-/// has lines that are cut: its first line is where to read on.
-fn joined(excerpt: &Excerpt) -> (String, Option<Cut>) {
+/// Joins the sections, with a mark for the hidden part between them. A tail without a hidden part
+/// before it has shortened lines; reading continues at its first line.
+fn join_sections(excerpt: &Excerpt) -> (String, Option<OutputCut>) {
     let head = head_of(excerpt);
     let tail = excerpt.sections.get(usize::from(head.is_some()));
     let mut text = head.map(|head| head.text.clone()).unwrap_or_default();
@@ -211,7 +221,7 @@ fn joined(excerpt: &Excerpt) -> (String, Option<Cut>) {
         }
         text.push_str(&mark(hidden));
     }
-    let cut = Cut {
+    let cut = OutputCut {
         head,
         tail: text.len(),
         tail_start: tail.map_or(excerpt.end, |tail| tail.start),
@@ -224,44 +234,51 @@ fn joined(excerpt: &Excerpt) -> (String, Option<Cut>) {
     (text, Some(cut))
 }
 
-pub(super) fn shown_raw(log: &BlockingReader, request: &PageRequest) -> io::Result<Shown> {
+pub(super) fn read_base64(log: &BlockingReader, request: &PageRequest) -> io::Result<ShownOutput> {
     let page = log.read_page(request)?;
     let text = STANDARD.encode(&page.bytes);
-    Ok(Shown { text, form: Form::Base64, ..placed(log, request, &page)? })
+    Ok(ShownOutput { text, form: OutputEncoding::Base64, ..locate_page(log, request, &page)? })
 }
 
-pub(super) fn shown_dump(log: &BlockingReader, request: &PageRequest) -> io::Result<Shown> {
+pub(super) fn read_hexdump(log: &BlockingReader, request: &PageRequest) -> io::Result<ShownOutput> {
     let page = log.read_page(request)?;
     let text = views::hexdump_extents(&log.read_extents(request, &page)?);
-    Ok(Shown { text, form: Form::Hexdump, ..placed(log, request, &page)? })
+    Ok(ShownOutput { text, form: OutputEncoding::Hexdump, ..locate_page(log, request, &page)? })
 }
 
-pub(super) fn shown_page(log: &BlockingReader, request: &PageRequest) -> io::Result<Shown> {
+pub(super) fn read_text_page(
+    log: &BlockingReader,
+    request: &PageRequest,
+) -> io::Result<ShownOutput> {
     let charset = log.charset()?;
     let request = &PageRequest { from: charset.aligned(request.from), ..*request };
     let page = log.read_page_in(request, charset)?;
     if views::is_binary_in(&page.bytes, charset) {
-        return described(log, request, &page, request.max_bytes);
+        return describe_binary(log, request, &page, request.max_bytes);
     }
     let options = views::ViewOptions { long: views::LongLines::KeepFirst, ..Default::default() };
-    let placed = placed(log, request, &page)?;
+    let located = locate_page(log, request, &page)?;
     let text = views::render_text_in(page.bytes, charset, options);
     let bad_bytes = text.bad_bytes as u64;
     let form = text_form(charset);
-    Ok(Shown { text: text.text, bad_bytes, form, ..placed })
+    Ok(ShownOutput { text: text.text, bad_bytes, form, ..located })
 }
 
-/// Where a page lies; its text is still to come.
-fn placed(log: &BlockingReader, request: &PageRequest, page: &LogPage) -> io::Result<Shown> {
+/// Returns the position of a page; the caller fills in the text.
+fn locate_page(
+    log: &BlockingReader,
+    request: &PageRequest,
+    page: &LogPage,
+) -> io::Result<ShownOutput> {
     let is_whole = page.start == 0 && page.end >= page.total_bytes;
     let spans = if is_whole || page.bytes.is_empty() {
         Vec::new()
     } else {
         let first = log.line_at(page.start)?;
         let last = log.line_at(page.end - 1)?;
-        vec![Span { first, last, skipped_bytes: skipped_bytes(log, first, page.start)? }]
+        vec![LineSpan { first, last, skipped_bytes: skipped_bytes(log, first, page.start)? }]
     };
-    Ok(Shown {
+    Ok(ShownOutput {
         text: String::new(),
         before: None,
         spans,
@@ -271,86 +288,91 @@ fn placed(log: &BlockingReader, request: &PageRequest, page: &LogPage) -> io::Re
         end_kind: page.end_kind,
         gap_bytes: page.gap_bytes,
         bad_bytes: 0,
-        form: Form::Text,
+        form: OutputEncoding::Text,
         stream: request.stream,
     })
 }
 
-/// A description instead, where the output from `from` on is no text.
-fn binary(log: &BlockingReader, excerpt: &Excerpt, budget: Budget) -> io::Result<Option<Shown>> {
+/// Returns a description if the output is binary.
+fn describe_if_binary(
+    log: &BlockingReader,
+    excerpt: &Excerpt,
+    budget: Budget,
+) -> io::Result<Option<ShownOutput>> {
     let request =
         PageRequest { from: excerpt.from, stream: None, max_bytes: SNIFFED_BYTES, max_lines: 0 };
     let page = log.read_page_in(&request, excerpt.charset)?;
     let is_binary = views::is_binary_in(&page.bytes, excerpt.charset);
-    is_binary.then(|| described(log, &request, &page, budget.max_bytes)).transpose()
+    is_binary.then(|| describe_binary(log, &request, &page, budget.max_bytes)).transpose()
 }
 
-/// The description stands for all bytes of the page, so that a reader who goes on gets on.
-fn described(
+/// Describes a binary page. The description stands for all of its bytes, so that a reader who
+/// follows the cursor makes progress.
+fn describe_binary(
     log: &BlockingReader,
     request: &PageRequest,
     page: &LogPage,
     room: usize,
-) -> io::Result<Shown> {
+) -> io::Result<ShownOutput> {
     let mime = views::mime(&page.bytes).to_owned();
     let amount = size(page.total_bytes.saturating_sub(page.start));
     let dumped = (room / ROOM_OF_DUMPED).clamp(*DUMPED_BYTES.start(), *DUMPED_BYTES.end());
     let dump = views::hexdump(&page.bytes[..page.bytes.len().min(dumped)]);
-    Ok(Shown {
+    Ok(ShownOutput {
         text: format!("[binary output: {mime}, {amount}]\n{dump}"),
-        // Lines mean nothing in it.
+        // Lines have no meaning in binary data.
         spans: Vec::new(),
-        form: Form::Binary { mime },
-        ..placed(log, request, page)?
+        form: OutputEncoding::Binary { mime },
+        ..locate_page(log, request, page)?
     })
 }
 
-/// Said instead of an empty page that lies beyond the end.
-pub(crate) fn beyond_end(job: &Snapshot, place: Place) -> Option<String> {
+/// Returns the first line of the reply to a read beyond the end.
+pub(crate) fn beyond_end_notice(job: &JobSnapshot, position: ReadPosition) -> Option<String> {
     let total = job.output.total_bytes;
-    let asked = match place {
-        Place::Offset(offset) if offset > total => format!("bytes:{offset}"),
-        Place::Offset(_) => return None,
-        Place::NoSuchLine(line) => format!("line {}", thousands(line)),
+    let position_text = match position {
+        ReadPosition::Offset(offset) if offset > total => format!("bytes:{offset}"),
+        ReadPosition::Offset(_) => return None,
+        ReadPosition::NoSuchLine(line) => format!("line {}", thousands(line)),
     };
     let lines = count(job.lines(), "line", "lines");
     Some(format!(
-        "nothing at {asked}: the output of job {} ends at bytes:{total} ({lines})",
+        "nothing at {position_text}: the output of job {} ends at bytes:{total} ({lines})",
         job.job
     ))
 }
 
-/// The memory of a read beside what it shows: blocks of the log, and what is remembered of it.
+/// Memory of a read beside its page: blocks and index of the log.
 const BASE_MEMORY: usize = 2 * 1024 * 1024;
-/// The memory for each byte of a page: as it was written, as text and in an answer.
+/// Memory per byte of a page: as written, as text, and in the reply.
 const MEMORY_PER_BYTE: usize = 8;
-/// A read waits for memory at most this long.
+/// The longest wait for memory.
 const MEMORY_WAIT: Duration = Duration::from_secs(10);
 
-/// Reads a log, away from the runtime's threads where it is large or on the disk.
+/// Reads a log, on a blocking thread if the log is large or on disk.
 pub(super) async fn read<T: Send + 'static>(
-    job: &Snapshot,
+    job: &JobSnapshot,
     log: &LogReader,
     read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
 ) -> Result<T, ToolError> {
-    read_in(job, log, BASE_MEMORY, read).await
+    read_reserved(job, log, BASE_MEMORY, read).await
 }
 
-/// Reads one page of it.
+/// Reads one page of a log.
 pub(super) async fn read_page(
-    job: &Snapshot,
+    job: &JobSnapshot,
     log: &LogReader,
     request: PageRequest,
-    show: fn(&BlockingReader, &PageRequest) -> io::Result<Shown>,
-) -> Result<Shown, ToolError> {
+    show: fn(&BlockingReader, &PageRequest) -> io::Result<ShownOutput>,
+) -> Result<ShownOutput, ToolError> {
     let memory = BASE_MEMORY + MEMORY_PER_BYTE * request.max_bytes;
-    read_in(job, log, memory, move |log| show(log, &request)).await
+    read_reserved(job, log, memory, move |log| show(log, &request)).await
 }
 
-/// Reads a log in so much memory. It stays reserved until the read is over, also where nobody waits
-/// for that any more.
-async fn read_in<T: Send + 'static>(
-    job: &Snapshot,
+/// Reads a log with this much memory reserved. The reservation lasts until the read is over, even
+/// if the caller is gone.
+async fn read_reserved<T: Send + 'static>(
+    job: &JobSnapshot,
     log: &LogReader,
     memory: usize,
     read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
@@ -363,30 +385,30 @@ async fn read_in<T: Send + 'static>(
     found.map_err(|source| ToolError::Read { job: job.job, source })
 }
 
-/// The text form of a digest is no longer than this.
+/// The longest text form of a digest, in bytes.
 const DIGEST_BYTES: usize = 3000;
 
-/// What matters in a job's output, from the request's offset on: as much of it as fits. The output
-/// is looked through once.
+/// Renders the digest of a job's output from the request's offset on, with as much detail as fits.
+/// The output is scanned once.
 pub(crate) async fn show_digest(
-    job: &Snapshot,
+    job: &JobSnapshot,
     log: &LogReader,
     request: PageRequest,
-    fit: &Fit,
-) -> Result<Answer, ToolError> {
+    fit: &ReplyFitter,
+) -> Result<ToolReply, ToolError> {
     let PageRequest { from, stream, .. } = request;
     let wanted = DigestRequest { stream, from, limits: DigestLimits::default() };
     let digest = read(job, log, move |log| digest(log, &wanted)).await?;
     let room = request.max_bytes.min(DIGEST_BYTES);
-    let has_room = |detail: &Detail| told(&digest, *detail).len() <= room;
-    let tried = |detail: Detail| fit.try_on(answer(job, &digest, from, detail));
-    let mut answers = DETAILS.into_iter().filter(has_room).map(tried);
-    Ok(answers.find(|answer| fit.holds(answer)).unwrap_or_else(|| tried(COUNTS)))
+    let has_room = |detail: &DigestDetail| render(&digest, *detail).len() <= room;
+    let attempt = |detail: DigestDetail| fit.prepare(digest_reply(job, &digest, from, detail));
+    let mut replies = DETAILS.into_iter().filter(has_room).map(attempt);
+    Ok(replies.find(|reply| fit.fits(reply)).unwrap_or_else(|| attempt(COUNTS)))
 }
 
-/// What matters in all of a job's output, by a glance at it.
-pub(crate) async fn glance(
-    job: &Snapshot,
+/// Returns a quick digest of a job's whole output.
+pub(crate) async fn quick_digest(
+    job: &JobSnapshot,
     log: &LogReader,
     request: PageRequest,
 ) -> Result<Digest, ToolError> {
@@ -394,38 +416,38 @@ pub(crate) async fn glance(
     read(job, log, move |log| digest(log, &wanted)).await
 }
 
-/// The same answer, saying below what it shows what matters in all of it, if anything does.
-pub(crate) fn with_glance(answer: Answer, digest: &Digest) -> Answer {
-    let Some(short) = in_short(digest) else { return answer };
+/// Adds the digest of the whole output below the body, if there is anything to report.
+pub(crate) fn with_digest_note(reply: ToolReply, digest: &Digest) -> ToolReply {
+    let Some(short) = one_line_digest(digest) else { return reply };
     let part = if digest.complete {
         format!("all {}", count(digest.lines, "line", "lines"))
     } else {
-        format!("{}{}", count(digest.lines, "line", "lines"), looked_at(digest))
+        format!("{}{}", count(digest.lines, "line", "lines"), scanned_note(digest))
     };
-    answer
+    reply
         .with_note(&format!("[digest of {part}: {short}]"))
         .with_field("digest", short_fields(digest))
 }
 
-fn answer(job: &Snapshot, digest: &Digest, from: u64, detail: Detail) -> Answer {
+fn digest_reply(job: &JobSnapshot, digest: &Digest, from: u64, detail: DigestDetail) -> ToolReply {
     let lines = count(digest.lines, "line", "lines");
-    let headline = format!("digest of {lines}{} · {}", looked_at(digest), verdict(job, None));
+    let headline = format!("digest of {lines}{} · {}", scanned_note(digest), verdict(job, None));
     let hint = digest
         .errors
         .numbers
         .first()
         .map(|line| format!("around an error: read_output(job={}, line={line})", job.job));
     let end_kind = if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp };
-    Answer::about(job, None, ResultFormat::Both)
-        .with_place(structured::place_fields(from.min(digest.end), digest.end, end_kind))
+    ToolReply::for_job(job, None, ResultFormat::Both)
+        .with_byte_range(structured::byte_range_fields(from.min(digest.end), digest.end, end_kind))
         .with_verdict(headline)
-        .with_body(told(digest, detail))
+        .with_body(render(digest, detail))
         .with_hint(hint)
         .with_field("digest", fields(digest, detail))
 }
 
-/// How much was looked at, where that is not all.
-fn looked_at(digest: &Digest) -> String {
+/// Formats how much was scanned, if that is not everything.
+fn scanned_note(digest: &Digest) -> String {
     if digest.complete {
         return String::new();
     }
@@ -446,9 +468,9 @@ mod tests {
         reader
     }
 
-    fn shown_of(log: &LogReader, max_bytes: usize) -> Shown {
+    fn show_all(log: &LogReader, max_bytes: usize) -> ShownOutput {
         let budget = Budget::of_bytes(max_bytes);
-        shown_excerpt(&log.blocking(), excerpt(&log.blocking(), 0, budget).unwrap(), budget)
+        render_excerpt(&log.blocking(), excerpt(&log.blocking(), 0, budget).unwrap(), budget)
             .unwrap()
     }
 
@@ -456,10 +478,10 @@ mod tests {
     fn a_reader_who_follows_the_cursor_misses_no_byte() {
         let text: String = (1..=1000).map(|line| format!("line {line}\n")).collect();
         let log = log_of(text.as_bytes());
-        let whole = shown_of(&log, 1 << 20);
+        let whole = show_all(&log, 1 << 20);
         assert_eq!((whole.text.as_str(), whole.end_kind), (text.as_str(), PageEnd::Complete));
         assert!(!whole.is_cut());
-        let cut = shown_of(&log, 500);
+        let cut = show_all(&log, 500);
         assert!(cut.is_cut() && cut.spans.len() == 2, "{cut:?}");
         assert_eq!(cut.end_kind, PageEnd::More);
         let end = usize::try_from(cut.end).unwrap();
@@ -472,9 +494,9 @@ mod tests {
     }
 
     #[test]
-    fn before_a_line_that_is_cut_a_reader_has_to_read_on() {
+    fn reading_continues_before_a_line_that_is_cut() {
         let text = format!("one\n{}\ntwo\n", "x".repeat(3000));
-        let cut = shown_of(&log_of(text.as_bytes()), 2000);
+        let cut = show_all(&log_of(text.as_bytes()), 2000);
         assert!(cut.text.starts_with("one\nxxx") && cut.text.ends_with("xxx\ntwo\n"));
         assert_eq!((cut.head(), cut.end, cut.end_kind), ("one\n", 4, PageEnd::More));
         assert!(!cut.is_cut(), "each line is shown, if not whole");
@@ -484,27 +506,27 @@ mod tests {
     #[test]
     fn without_room_for_a_head_nothing_counts_as_read() {
         let text: String = (1..=1000).map(|line| format!("line {line}\n")).collect();
-        let cut = shown_of(&log_of(text.as_bytes()), 12);
+        let cut = show_all(&log_of(text.as_bytes()), 12);
         assert_eq!((cut.head(), cut.start, cut.end), ("", 0, 0), "{cut:?}");
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_described() {
-        let shown = shown_of(&log_of(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff\xfe"), 1 << 20);
-        assert_eq!(shown.form, Form::Binary { mime: "image/png".to_owned() });
+    fn binary_output_is_described() {
+        let shown = show_all(&log_of(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff\xfe"), 1 << 20);
+        assert_eq!(shown.form, OutputEncoding::Binary { mime: "image/png".to_owned() });
         assert_eq!((shown.start, shown.end, shown.end_kind), (0, 18, PageEnd::Complete));
         assert!(shown.text.starts_with("[binary output: image/png, 18 bytes]\n00000000  89 50"));
     }
 
     #[test]
-    fn following_the_cursor_comes_to_the_end_of_any_bytes() {
+    fn following_the_cursor_reaches_the_end_of_any_output() {
         let numbers: String = (1..=5000).map(|line| format!("{line}\n")).collect();
         let mixed = [numbers.as_bytes(), &[0; 20_000], numbers.as_bytes()].concat();
         let log = log_of(&mixed);
         for stream in [None, Some(Stream::Stdout)] {
             let mut request = PageRequest { from: 0, stream, max_bytes: 4096, max_lines: 0 };
             loop {
-                let page = shown_page(&log.blocking(), &request).unwrap();
+                let page = read_text_page(&log.blocking(), &request).unwrap();
                 assert_eq!((page.start, page.stream), (request.from, stream));
                 if page.end_kind == PageEnd::Complete {
                     assert_eq!(page.end, mixed.len() as u64);
@@ -521,6 +543,9 @@ mod tests {
         let long = "x".repeat(5000) + "\n";
         let log = log_of(format!("{long}short\n").as_bytes());
         let request = PageRequest { from: 0, stream: None, max_bytes: 16_384, max_lines: 0 };
-        assert_eq!(shown_page(&log.blocking(), &request).unwrap().text, format!("{long}short\n"));
+        assert_eq!(
+            read_text_page(&log.blocking(), &request).unwrap().text,
+            format!("{long}short\n")
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers, sizes and times as people read them.
+//! Formatting of numbers, sizes and times for people.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::outcome::{KillNote, signal_name};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// `1138` as `1,138`.
+/// Formats `1138` as `1,138`.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -19,17 +19,17 @@ pub(crate) fn thousands(number: u64) -> String {
     text
 }
 
-/// `1 line`, `1,138 lines`.
+/// Formats a count, as `1 line` or `1,138 lines`.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { many })
 }
 
-/// `812 bytes`, `37 KB`, `1.4 MB`, `2.0 GB`.
+/// Formats a size, as `812 bytes`, `37 KB`, `1.4 MB` or `2.0 GB`.
 pub(crate) fn size(bytes: u64) -> String {
     const KILO: u64 = 1_000;
     const MEGA: u64 = 1_000_000;
     const GIGA: u64 = 1_000_000_000;
-    // Each limit is where the smaller unit would round up to a thousand.
+    // Each limit is the value at which the smaller unit would round up to a thousand.
     match bytes {
         0..KILO => count(bytes, "byte", "bytes"),
         KILO..999_500 => format!("{} KB", (bytes + KILO / 2) / KILO),
@@ -43,29 +43,29 @@ fn tenths(bytes: u64, unit: u64, name: &str) -> String {
     format!("{}.{} {name}", thousands(tenths / 10), tenths % 10)
 }
 
-/// A time that is over: `0.4s`, `12.7s`, `2m05s`, `1h02m`.
+/// Formats a time that is over, as `0.4s`, `12.7s`, `2m05s` or `1h02m`.
 pub(crate) fn exact(time: Duration) -> String {
     let tenths = (time.as_millis() + 50) / 100;
     if tenths < 600 { format!("{}.{}s", tenths / 10, tenths % 10) } else { minutes(time) }
 }
 
-/// A time that still goes on: `30s`, `2m05s`, `1h02m`.
+/// Formats a time that still runs, as `30s`, `2m05s` or `1h02m`.
 pub(crate) fn rough(time: Duration) -> String {
     if time.as_secs() < 60 { format!("{}s", time.as_secs()) } else { minutes(time) }
 }
 
-/// A time that is yet to pass, whole seconds at least: `1s`, `40s`, `2m05s`.
+/// Formats a future time, rounded up to whole seconds, as `1s`, `40s` or `2m05s`.
 pub(crate) fn soon(time: Duration) -> String {
     rough(Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(SECOND))
 }
 
-/// A bound that was set: `300s`, `1.5s`; thousandths of a second at most.
+/// Formats a configured limit, as `300s` or `1.5s`, with at most milliseconds.
 pub(crate) fn bound(time: Duration) -> String {
     let seconds = format!("{:.3}", time.as_secs_f64());
     format!("{}s", seconds.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A time that was measured, where its fractions tell nothing: `5s`, `0.2s`.
+/// Formats a measured time whose fractions do not matter, as `5s` or `0.2s`.
 fn about(time: Duration) -> String {
     let tenths = (time.as_millis() + 50) / 100;
     if tenths < 10 { format!("0.{tenths}s") } else { format!("{}s", (tenths + 5) / 10) }
@@ -79,8 +79,8 @@ fn minutes(time: Duration) -> String {
     if hours == 0 { format!("{minutes}m{seconds:02}s") } else { format!("{hours}h{minutes:02}m") }
 }
 
-/// How a tree was ended: `tree killed (SIGTERM, then SIGKILL after 5s)`. Of a tree that may still have
-/// processes it says what was sent, and not that it ended.
+/// Formats how a tree was ended, as `tree killed (SIGTERM, then SIGKILL after 5s)`. If processes
+/// may still be alive, it says which signals were sent and not that the tree ended.
 pub(crate) fn kill_note(note: KillNote, alive: &[u32]) -> String {
     let first = signal_name(note.first);
     match (note.killed_after, alive) {

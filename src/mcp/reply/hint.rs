@@ -1,44 +1,44 @@
-//! The `→` line of a reply: the next call to make.
+//! The hint, which is the `→` line of a reply: the next call to make.
 
-use super::body::{Form, Shown};
+use super::body::{OutputEncoding, ShownOutput};
 use crate::confinement::{Confinement, NetworkAccess};
 use std::time::Duration;
 
 use super::format::{size, soon};
 use crate::ids::JobId;
-use crate::mcp::snapshot::{Snapshot, State};
+use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::outcome::{JobEnding, Outcome};
 use crate::output::{LogProgress, PageEnd};
 
-/// What to do after an answer about one job; nothing where all is said.
-pub(crate) fn after_job(job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
+/// Returns the hint after a reply about one job; `None` if nothing is left to do.
+pub(crate) fn hint_after_job(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Option<String> {
     let id = job.job;
     match &job.state {
         State::Running(_) if job.waits_for_input() => Some(format!(
             "send_input(job={id}, text=\"…\\n\") answers it; stop_jobs(jobs=[{id}]) ends it"
         )),
-        State::Queued(_) | State::Running(_) | State::Stopping => Some(wait_for(&[id])),
-        State::Finished(_) if shown.is_some_and(Shown::is_binary) => {
+        State::Queued(_) | State::Running(_) | State::Stopping => Some(wait_text(&[id])),
+        State::Finished(_) if shown.is_some_and(ShownOutput::is_binary) => {
             Some(format!("read_output(job={id}, view=\"raw\") gives the bytes as base64"))
         }
         State::Finished(ending) => {
             let cut = shown.and_then(|shown| shown.cut.as_ref()).map(|cut| {
                 let line = cut.first_hidden;
-                let kept = kept(ending, &job.output);
+                let kept = kept_output(ending, &job.output);
                 format!(
                     "{kept}: read_output(job={id}, line={line}) or read_output(job={id}, grep=\"…\")"
                 )
             });
-            let said: Vec<String> = after_confined(job, shown).into_iter().chain(cut).collect();
-            (!said.is_empty()).then(|| said.join("; "))
+            let hints: Vec<String> = sandbox_hint(job, shown).into_iter().chain(cut).collect();
+            (!hints.is_empty()).then(|| hints.join("; "))
         }
     }
 }
 
-/// What can still be read.
-fn kept(ending: &JobEnding, output: &LogProgress) -> String {
+/// Says how much of the output can still be read.
+fn kept_output(ending: &JobEnding, output: &LogProgress) -> String {
     match (&ending.outcome, output.lost_bytes()) {
-        // What it wrote past its limit was never taken.
+        // Output past the limit was never read from the pipe.
         (Outcome::Limit { which }, 0) if which.is_output_limit() => {
             "log kept up to the limit".to_owned()
         }
@@ -47,54 +47,57 @@ fn kept(ending: &JobEnding, output: &LogProgress) -> String {
     }
 }
 
-/// That a key gave back a job of an earlier call, before what else there is to say.
-pub(crate) fn reused_key(key: &str, next: Option<&str>) -> String {
+/// Says that the key named the job of an earlier call, followed by the next hint.
+pub(crate) fn hint_reused_key(key: &str, next: Option<&str>) -> String {
     let key: String = key.chars().take(60).collect();
-    let said = format!("key {key:?} named this job before; nothing was run again");
+    let notice = format!("key {key:?} named this job before; nothing was run again");
     match next {
-        Some(next) => format!("{said}; {next}"),
-        None => said,
+        Some(next) => format!("{notice}; {next}"),
+        None => notice,
     }
 }
 
-/// How to wait for jobs that are not over, where some are not.
-pub(crate) fn wait_for_jobs(jobs: &[JobId]) -> Option<String> {
-    (!jobs.is_empty()).then(|| wait_for(jobs))
+/// Returns how to wait for jobs that still run; `None` if there are none.
+pub(crate) fn hint_wait_for_jobs(jobs: &[JobId]) -> Option<String> {
+    (!jobs.is_empty()).then(|| wait_text(jobs))
 }
 
-fn wait_for(jobs: &[JobId]) -> String {
+fn wait_text(jobs: &[JobId]) -> String {
     format!(
         "wait_jobs(jobs=[{}]) returns on exit; do other work meanwhile, do not poll",
-        list(jobs)
+        list_numbers(jobs)
     )
 }
 
-/// That the output of these jobs is not shown, before what else there is to say.
-pub(crate) fn no_room(jobs: &[JobId], next: Option<String>) -> Option<String> {
+/// Says that the output of these jobs is not shown, followed by the next hint.
+pub(crate) fn hint_no_room(jobs: &[JobId], next: Option<String>) -> Option<String> {
     if jobs.is_empty() {
         return next;
     }
-    let said = format!("no room for the output of jobs [{}]: read_output(job=…)", list(jobs));
-    Some(next.map_or(said.clone(), |next| format!("{said}; {next}")))
+    let notice =
+        format!("no room for the output of jobs [{}]: read_output(job=…)", list_numbers(jobs));
+    Some(next.map_or(notice.clone(), |next| format!("{notice}; {next}")))
 }
 
-/// The numbers of the first jobs.
-pub(super) fn list(jobs: &[JobId]) -> String {
+/// Lists the numbers of the first jobs.
+pub(super) fn list_numbers(jobs: &[JobId]) -> String {
     const NAMED: usize = 50;
     let named: Vec<String> = jobs.iter().take(NAMED).map(ToString::to_string).collect();
     named.join(",") + if jobs.len() > NAMED { ",…" } else { "" }
 }
 
-/// How to read on after a page.
-pub(crate) fn after_page(job: &Snapshot, shown: &Shown) -> Option<String> {
+/// Returns how to continue reading after a page.
+pub(crate) fn hint_after_page(job: &JobSnapshot, shown: &ShownOutput) -> Option<String> {
     let id = job.job;
     let start = shown.start;
     let end = shown.end;
     let (raw, view) = match shown.form {
-        Form::Text | Form::Decoded { .. } => return after_text(job, shown),
-        Form::Base64 => (None, "view=\"raw\", "),
-        Form::Hexdump => (None, "view=\"hexdump\", "),
-        Form::Binary { .. } => (
+        OutputEncoding::Text | OutputEncoding::Decoded { .. } => {
+            return hint_after_text(job, shown);
+        }
+        OutputEncoding::Base64 => (None, "view=\"raw\", "),
+        OutputEncoding::Hexdump => (None, "view=\"hexdump\", "),
+        OutputEncoding::Binary { .. } => (
             Some(format!(
                 "these bytes: read_output(job={id}, view=\"raw\", cursor=\"bytes:{start}\")"
             )),
@@ -103,11 +106,11 @@ pub(crate) fn after_page(job: &Snapshot, shown: &Shown) -> Option<String> {
     };
     let more = (shown.end_kind == PageEnd::More)
         .then(|| format!("more: read_output(job={id}, {view}cursor=\"bytes:{end}\")"));
-    let said: Vec<String> = raw.into_iter().chain(more).collect();
-    (!said.is_empty()).then(|| said.join("; "))
+    let hints: Vec<String> = raw.into_iter().chain(more).collect();
+    (!hints.is_empty()).then(|| hints.join("; "))
 }
 
-fn after_text(job: &Snapshot, shown: &Shown) -> Option<String> {
+fn hint_after_text(job: &JobSnapshot, shown: &ShownOutput) -> Option<String> {
     let id = job.job;
     let end = shown.end;
     match shown.end_kind {
@@ -119,27 +122,27 @@ fn after_text(job: &Snapshot, shown: &Shown) -> Option<String> {
     }
 }
 
-/// From so many waits in a row on that brought nothing, a caller is told to do something else.
+/// After this many timed-out waits in a row the hint tells the caller to do something else.
 const TOO_MANY: u32 = 3;
 
-/// A wait that was over before anything came.
+/// A wait that timed out before anything happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct VainWait {
-    /// It and those before it of the same caller for the same jobs.
-    pub(crate) in_a_row: u32,
-    /// How long it was, where that is less than was asked for.
-    pub(crate) cut_to: Option<Duration>,
-    /// Where a line was looked for, where what is before that was shown to the caller earlier.
-    pub(crate) looked_from: Option<u64>,
+pub(crate) struct TimedOutWait {
+    /// The number of timed-out waits in a row of this caller for these jobs, including this one.
+    pub(crate) consecutive: u32,
+    /// The length of this wait, if it was shorter than requested.
+    pub(crate) shortened_to: Option<Duration>,
+    /// The offset from which `until` was searched, if the caller had already seen what is before.
+    pub(crate) searched_from: Option<u64>,
 }
 
-impl VainWait {
-    /// What to do next about jobs that go on: what else there is to say, and not to poll.
-    pub(crate) fn said(self, open: &[JobId], next: Option<String>) -> Option<String> {
+impl TimedOutWait {
+    /// Returns the hint about jobs that still run: the next call, and not to poll.
+    pub(crate) fn hint(self, open: &[JobId], next: Option<String>) -> Option<String> {
         let [first, others @ ..] = open else { return next };
-        if self.in_a_row >= TOO_MANY {
-            let waits = self.in_a_row;
-            let jobs = list(open);
+        if self.consecutive >= TOO_MANY {
+            let waits = self.consecutive;
+            let jobs = list_numbers(open);
             let them = if others.is_empty() { "it" } else { "them" };
             return Some(format!(
                 "{waits} waits in a row brought nothing: stop polling, do other work or end your \
@@ -147,20 +150,21 @@ impl VainWait {
                  stop_jobs(jobs=[{jobs}]) ends {them}"
             ));
         }
-        let cut = self.cut_to.map(|most| format!("{} is the longest wait of one call", soon(most)));
-        let looked = self.looked_from.map(|from| {
+        let cut =
+            self.shortened_to.map(|most| format!("{} is the longest wait of one call", soon(most)));
+        let searched = self.searched_from.map(|from| {
             format!("until was looked for from cursor=\"bytes:{from}\" on: what is before was shown to you")
         });
-        let said: Vec<String> = looked.into_iter().chain(cut).chain(next).collect();
-        (!said.is_empty()).then(|| said.join("; "))
+        let hints: Vec<String> = searched.into_iter().chain(cut).chain(next).collect();
+        (!hints.is_empty()).then(|| hints.join("; "))
     }
 }
 
-/// What programs say where they may not write.
+/// Messages of programs that may not write.
 const NO_WRITE: [&str; 3] =
     ["read-only file system", "permission denied", "operation not permitted"];
 
-/// What programs say where there is no network.
+/// Messages of programs that have no network.
 const NO_NETWORK: [&str; 6] = [
     "name resolution",
     "could not resolve",
@@ -170,8 +174,8 @@ const NO_NETWORK: [&str; 6] = [
     "address family not supported",
 ];
 
-/// Why a job that failed may have failed, where what it wrote reads like that.
-fn after_confined(job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
+/// Explains a failure by the sandbox, if the job's output reads like that.
+fn sandbox_hint(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Option<String> {
     if matches!(job.ending()?.outcome, Outcome::Exited { code: 0 }) {
         return None;
     }
@@ -198,25 +202,28 @@ mod tests {
     use crate::ids::{JobNumber, TenantId};
 
     #[test]
-    fn who_polls_is_told_to_stop_and_who_waited_long_why_it_came_back() {
+    fn hints_stop_polling_and_explain_a_shortened_wait() {
         let open = [JobNumber::new(7).for_tenant(TenantId::LOCAL)];
-        let said = |in_a_row, cut_to, open: &[JobId]| {
-            VainWait { in_a_row, cut_to, looked_from: None }
-                .said(open, Some("next".to_owned()))
+        let hint = |consecutive, shortened_to, open: &[JobId]| {
+            TimedOutWait { consecutive, shortened_to, searched_from: None }
+                .hint(open, Some("next".to_owned()))
                 .unwrap()
         };
-        assert_eq!(said(1, None, &open), "next");
-        let cut = said(2, Some(Duration::from_secs(50)), &open);
+        assert_eq!(hint(1, None, &open), "next");
+        let cut = hint(2, Some(Duration::from_secs(50)), &open);
         assert_eq!(cut, "50s is the longest wait of one call; next");
-        let enough = said(3, None, &open);
+        let enough = hint(3, None, &open);
         assert!(enough.starts_with("3 waits in a row brought nothing: stop polling"), "{enough}");
         let next =
             "read_output(job=7, view=\"tail\") shows how far job 7 is, stop_jobs(jobs=[7]) ends it";
         assert!(enough.ends_with(next), "{enough}");
-        assert_eq!(said(9, None, &[]), "next", "all have ended");
-        let looked = VainWait { in_a_row: 1, cut_to: None, looked_from: Some(40) };
-        let looked = looked.said(&open, Some("next".to_owned())).unwrap();
-        assert!(looked.starts_with("until was looked for from cursor=\"bytes:40\" on"), "{looked}");
-        assert!(looked.ends_with("; next"), "{looked}");
+        assert_eq!(hint(9, None, &[]), "next", "all have ended");
+        let searched = TimedOutWait { consecutive: 1, shortened_to: None, searched_from: Some(40) };
+        let searched = searched.hint(&open, Some("next".to_owned())).unwrap();
+        assert!(
+            searched.starts_with("until was looked for from cursor=\"bytes:40\" on"),
+            "{searched}"
+        );
+        assert!(searched.ends_with("; next"), "{searched}");
     }
 }

@@ -1,28 +1,28 @@
-//! Replies about several jobs: one part for each, and lists of one line each.
+//! Replies about several jobs: one part per job, and lists with one line per job.
 
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
-use super::body::Shown;
+use super::body::ShownOutput;
 use super::budget::json_size;
 use super::format::{count, exact, rough, size, thousands};
-use super::verdict::{ended, position, why_queued};
+use super::verdict::{ending_text, position_text, why_queued};
 use super::{structured, verdict};
 use crate::mcp::settings::ResultFormat;
-use crate::mcp::snapshot::{Snapshot, State};
+use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::outcome::Outcome;
 use crate::service::FindError;
 
-/// What an answer about several jobs says about one of them.
+/// The part of a reply about several jobs that is about one of them.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub(crate) struct ReplyPart {
     pub(super) text: String,
     pub(super) fields: JsonObject,
 }
 
-impl Part {
-    /// A job that was found: its verdict, and its output if any is to be shown.
-    pub(crate) fn job(job: &Snapshot, shown: Option<&Shown>) -> Self {
+impl ReplyPart {
+    /// Creates the part for an existing job: its verdict, and its output if any is shown.
+    pub(crate) fn for_job(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Self {
         let mut text = verdict::verdict(job, shown);
         if let Some(shown) = shown {
             push_block(&mut text, &shown.body());
@@ -30,7 +30,7 @@ impl Part {
         Self { text, fields: fields_with_output(job, shown) }
     }
 
-    /// What it takes in an answer, what stands between two of them included.
+    /// The size of this part in a reply, in bytes, including the separator.
     pub(crate) fn size(&self, format: ResultFormat) -> usize {
         let text = self.text.len() + "\n\n".len();
         match format {
@@ -39,33 +39,38 @@ impl Part {
         }
     }
 
-    /// A job in a list: a line of its own, and what names it beside the usual fields.
-    pub(crate) fn listed(job: &Snapshot, line: String, names: JsonObject) -> Self {
+    /// Creates a list entry: a line, and naming fields beside the usual ones.
+    pub(crate) fn for_list(job: &JobSnapshot, line: String, names: JsonObject) -> Self {
         let mut fields = structured::fields(job, None);
         fields.extend(names);
         Self { text: line, fields }
     }
 
-    /// A job in which something was found: a line of its own, what was found, and what names it
-    /// beside the usual fields.
-    pub(crate) fn found(job: &Snapshot, line: String, shown: &Shown, names: JsonObject) -> Self {
+    /// Creates the part for a job with matches: a line, the matches, and naming fields beside the
+    /// usual ones.
+    pub(crate) fn for_search(
+        job: &JobSnapshot,
+        line: String,
+        shown: &ShownOutput,
+        names: JsonObject,
+    ) -> Self {
         let mut part = Self { text: line, fields: fields_with_output(job, Some(shown)) };
         push_block(&mut part.text, &shown.text);
         part.fields.extend(names);
         part
     }
 
-    /// The same, saying which line matched.
+    /// Adds the number of the line that matched.
     pub(crate) fn with_match(self, line: u64) -> Self {
         self.with_sign(&format!("line {line} matches"), "matched_line", line)
     }
 
-    /// The same, saying that it was quiet for as long as was asked.
+    /// Adds that the job was quiet for the requested time.
     pub(crate) fn with_quiet(self) -> Self {
         self.with_sign("quiet", "quiet", true)
     }
 
-    /// The same with one more word in its verdict, and its field.
+    /// Adds a word to the verdict, and the matching field.
     fn with_sign(mut self, word: &str, field: &str, value: impl Into<Value>) -> Self {
         let end_of_verdict = self.text.find('\n').unwrap_or(self.text.len());
         self.text.insert_str(end_of_verdict, &format!(" · {word}"));
@@ -73,28 +78,28 @@ impl Part {
         self
     }
 
-    /// The same, saying how many lines of its output match, if that was asked for.
+    /// Adds how many lines of the output match, if that was counted.
     pub(crate) fn with_matches(mut self, matches: Option<u64>) -> Self {
         if let Some(matches) = matches {
-            let said = count(matches, "line matches", "lines match");
-            self.text.push_str(&format!(" · {said}"));
+            let counted = count(matches, "line matches", "lines match");
+            self.text.push_str(&format!(" · {counted}"));
             self.fields.insert("matches".into(), matches.into());
         }
         self
     }
 
-    /// The same, saying how many processes that had outlived the job were ended.
+    /// Adds how many surviving processes of the job were ended.
     pub(crate) fn with_ended(mut self, processes: usize) -> Self {
         if processes > 0 {
-            let said = count(processes as u64, "process", "processes");
-            self.text.push_str(&format!(" · {said} ended"));
+            let counted = count(processes as u64, "process", "processes");
+            self.text.push_str(&format!(" · {counted} ended"));
             self.fields.insert("ended_processes".into(), processes.into());
         }
         self
     }
 
-    /// A job that was asked for but does not exist, or no longer.
-    pub(crate) fn missing(error: &FindError) -> Self {
+    /// Creates the part for a job that does not exist, or no longer exists.
+    pub(crate) fn for_missing(error: &FindError) -> Self {
         let mut fields = JsonObject::new();
         fields.insert("job".into(), error.id().number().into());
         fields.insert("error".into(), error.to_string().into());
@@ -103,8 +108,8 @@ impl Part {
     }
 }
 
-/// The structured form of what is known about a job, with the output that is shown.
-fn fields_with_output(job: &Snapshot, shown: Option<&Shown>) -> JsonObject {
+/// Returns the structured form of a job's state, with the shown output.
+fn fields_with_output(job: &JobSnapshot, shown: Option<&ShownOutput>) -> JsonObject {
     let mut fields = structured::fields(job, shown);
     if let Some(shown) = shown {
         fields.insert(shown.field().to_owned(), shown.head().into());
@@ -112,7 +117,7 @@ fn fields_with_output(job: &Snapshot, shown: Option<&Shown>) -> JsonObject {
     fields
 }
 
-/// Adds lines below what is there, without an empty last line.
+/// Appends lines without an empty last one.
 fn push_block(text: &mut String, added: &str) {
     if let Some(added) = block(added) {
         text.push('\n');
@@ -120,27 +125,28 @@ fn push_block(text: &mut String, added: &str) {
     }
 }
 
-/// Lines without an empty last one, if there are any.
+/// Returns lines without an empty last one; `None` if nothing is left.
 pub(super) fn block(lines: &str) -> Option<&str> {
     Some(lines.strip_suffix('\n').unwrap_or(lines)).filter(|block| !block.is_empty())
 }
 
-/// Characters of a command that a list shows.
+/// Characters of a command in the text form of a list.
 const COMMAND_CHARS: usize = 100;
-/// Characters of a command that the structured form of a list shows.
+/// Characters of a command in the structured form of a list.
 const NAME_CHARS: usize = 500;
 
-/// How many jobs there are of each kind.
+/// The number of jobs in each state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Counts {
+pub(crate) struct JobCounts {
     pub(crate) queued: usize,
     pub(crate) running: usize,
     pub(crate) finished: usize,
 }
 
-/// The first line of a list: how many there are, and how many of those asked for are shown.
-pub(crate) fn list_headline(counts: Counts, shown: usize, matching: usize) -> String {
-    let Counts { queued, running, finished } = counts;
+/// Formats the first line of a list: how many jobs there are, and how many of those asked for are
+/// shown.
+pub(crate) fn list_headline(counts: JobCounts, shown: usize, matching: usize) -> String {
+    let JobCounts { queued, running, finished } = counts;
     let mut line = format!(
         "{} running, {} queued, {} finished",
         thousands(running as u64),
@@ -156,9 +162,9 @@ pub(crate) fn list_headline(counts: Counts, shown: usize, matching: usize) -> St
     line
 }
 
-/// A job in a list.
-pub(crate) fn list_line(job: &Snapshot, command: &str, description: Option<&str>) -> String {
-    let mut parts = state(job);
+/// Formats the line of a job in a list.
+pub(crate) fn list_line(job: &JobSnapshot, command: &str, description: Option<&str>) -> String {
+    let mut parts = state_parts(job);
     let lost = job.output.lost_bytes();
     parts.extend((lost > 0).then(|| format!("{} of output lost", size(lost))));
     parts.extend(description.map(one_line));
@@ -166,18 +172,18 @@ pub(crate) fn list_line(job: &Snapshot, command: &str, description: Option<&str>
     format!("{} {}", job.job, parts.join(" · "))
 }
 
-fn state(job: &Snapshot) -> Vec<String> {
+fn state_parts(job: &JobSnapshot) -> Vec<String> {
     match &job.state {
         State::Queued(None) => vec!["starting".to_owned()],
         State::Queued(Some(place)) => {
-            let mut parts = vec!["queued".to_owned(), position(place)];
+            let mut parts = vec!["queued".to_owned(), position_text(place)];
             parts.extend(why_queued(place));
             parts
         }
-        State::Running(_) => open("running", job),
-        State::Stopping => open("stopping, ran", job),
+        State::Running(_) => open_job_parts("running", job),
+        State::Stopping => open_job_parts("stopping, ran", job),
         State::Finished(ending) => {
-            let mut parts = vec![ended(job, ending)];
+            let mut parts = vec![ending_text(job, ending)];
             if !matches!(ending.outcome, Outcome::TimedOut { .. }) && !job.never_started() {
                 parts.push(exact(job.elapsed));
             }
@@ -187,7 +193,7 @@ fn state(job: &Snapshot) -> Vec<String> {
     }
 }
 
-fn open(word: &str, job: &Snapshot) -> Vec<String> {
+fn open_job_parts(word: &str, job: &JobSnapshot) -> Vec<String> {
     let mut parts = vec![format!("{word} {}", rough(job.elapsed))];
     parts.push(match job.quiet_for {
         Some(quiet) => format!("last output {} ago", rough(quiet)),
@@ -199,7 +205,7 @@ fn open(word: &str, job: &Snapshot) -> Vec<String> {
     parts
 }
 
-/// A name as the structured form of a list has it: cut where it is huge.
+/// Shortens a name for the structured form of a list.
 pub(crate) fn clipped(name: &str) -> String {
     match name.char_indices().nth(NAME_CHARS) {
         None => name.to_owned(),
@@ -210,7 +216,7 @@ pub(crate) fn clipped(name: &str) -> String {
     }
 }
 
-/// Text on one line, cut where it is long.
+/// Puts text on one line and shortens it.
 pub(super) fn one_line(text: &str) -> String {
     let flat: String = text
         .trim()

@@ -1,8 +1,8 @@
-//! Replies of the native tools: the only place that writes their text.
+//! Replies of the native tools: the only module that writes their text.
 //!
-//! Verdict first, then the body, then at most one `→` line; the structured form says the
-//! same in flat fields. All of it is pure: a [`Snapshot`](super::snapshot::Snapshot) and a
-//! [`Shown`] in, text and fields out.
+//! The verdict comes first, then the body, then at most one `→` line. The structured form says the
+//! same in flat fields. Everything here is pure: a [`JobSnapshot`](super::snapshot::JobSnapshot)
+//! and a [`ShownOutput`] in, text and fields out.
 
 mod body;
 mod budget;
@@ -17,20 +17,23 @@ mod structured;
 mod tool_reply;
 mod verdict;
 
-pub(super) use body::Shown;
-pub(super) use budget::{TokenBudget, shares};
+pub(super) use body::ShownOutput;
+pub(super) use budget::{TokenBudget, fair_shares};
 pub(super) use error::ToolError;
 pub(super) use excerpt::{
-    Place, beyond_end, glance, show, show_digest, show_dump, show_from, show_page, show_raw,
-    with_glance,
+    ReadPosition, beyond_end_notice, quick_digest, show, show_base64, show_digest, show_from,
+    show_hexdump, show_page, with_digest_note,
 };
 pub(super) use format::thousands;
-pub(super) use hint::{VainWait, after_job, after_page, no_room, reused_key, wait_for_jobs};
-pub(super) use job_list::{Counts, Part, clipped, list_headline, list_line};
-pub(super) use search::{
-    Across, FoundIn, SearchCall, jobs_answer, matches_answer, query_answer, share,
+pub(super) use hint::{
+    TimedOutWait, hint_after_job, hint_after_page, hint_no_room, hint_reused_key,
+    hint_wait_for_jobs,
 };
-pub(super) use tool_reply::{Answer, Fit, Listening, mask, mask_value};
+pub(super) use job_list::{JobCounts, ReplyPart, clipped, list_headline, list_line};
+pub(super) use search::{
+    JobMatches, SearchCall, SearchTotals, fit_listings, jobs_reply, matches_reply, query_reply,
+};
+pub(super) use tool_reply::{PortStatus, ReplyFitter, ToolReply, mask, mask_value};
 pub(super) use verdict::{progress_line, status_line};
 
 #[cfg(test)]

@@ -1,34 +1,35 @@
-//! Replies to `grep` over one job or all, and to `query`.
+//! Replies to `grep` over one job or all jobs, and to `query`.
 
 use std::fmt::Write as _;
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::body::{Form, Shown};
+use super::body::{OutputEncoding, ShownOutput};
 use super::format::{count, rough, size, thousands};
-use super::job_list::{Part, one_line};
-use super::tool_reply::Answer;
-use super::verdict::{ended, verdict};
+use super::job_list::{ReplyPart, one_line};
+use super::tool_reply::ToolReply;
+use super::verdict::{ending_text, verdict};
 use crate::ids::JobId;
 use crate::mcp::settings::ResultFormat;
-use crate::mcp::snapshot::{Snapshot, State};
+use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::output::json::{QueryInput, QueryResult};
 use crate::output::search::{FoundLine, SearchResult, Select};
 use crate::output::{PageEnd, PageRequest};
 use crate::spec::Stream;
 
-/// The lines of a job that were looked for, with their numbers and their context.
-pub(crate) fn matches_answer(
-    job: &Snapshot,
+/// Builds the reply to a search in one job: the lines with their numbers and context.
+pub(crate) fn matches_reply(
+    job: &JobSnapshot,
     found: &SearchResult,
-    asked: &SearchCall,
+    search: &SearchCall,
     request: PageRequest,
-) -> Answer {
-    let tally = tally(found, asked.select, request);
-    let headline = [Some(tally), searched(job, found), missing(found), Some(verdict(job, None))];
+) -> ToolReply {
+    let tally = tally(found, search.select, request);
+    let headline =
+        [Some(tally), time_over_note(job, found), missing_note(found), Some(verdict(job, None))];
     let headline: Vec<String> = headline.into_iter().flatten().collect();
-    let call = asked.on(job.job, request.stream, Some(found.resume));
+    let call = search.call_text(job.job, request.stream, Some(found.resume));
     let hint = match found.end_kind {
         PageEnd::More => Some(format!("more: {call}")),
         PageEnd::CaughtUp => {
@@ -36,26 +37,26 @@ pub(crate) fn matches_answer(
         }
         PageEnd::Complete => None,
     };
-    Answer::about(job, Some(listed(found, request)), ResultFormat::Both)
+    ToolReply::for_job(job, Some(listing_output(found, request)), ResultFormat::Both)
         .with_verdict(headline.join(" · "))
         .with_hint(hint)
         .with_field("matches", found.matches)
         .with_field("searched_bytes", searched_bytes(found, request.from))
 }
 
-/// The listing as the part of the output that is shown.
-pub(super) fn listed(found: &SearchResult, request: PageRequest) -> Shown {
-    Shown {
+/// Returns the listing as the shown part of the output.
+pub(super) fn listing_output(found: &SearchResult, request: PageRequest) -> ShownOutput {
+    ShownOutput {
         start: request.from.min(found.searched_to),
         end: found.resume,
         end_kind: found.end_kind,
         gap_bytes: found.missing_bytes,
-        ..plain(listing(found), request)
+        ..plain_output(listing(found), request)
     }
 }
 
-/// How far a search came whose time was over.
-pub(super) fn searched(job: &Snapshot, found: &SearchResult) -> Option<String> {
+/// Says how far a search came if its time was over.
+pub(super) fn time_over_note(job: &JobSnapshot, found: &SearchResult) -> Option<String> {
     found.time_over.then(|| {
         let to = found.searched_to;
         let total = job.output.total_bytes.max(1);
@@ -64,18 +65,18 @@ pub(super) fn searched(job: &Snapshot, found: &SearchResult) -> Option<String> {
     })
 }
 
-/// How many bytes were looked at.
+/// Returns how many bytes were searched.
 fn searched_bytes(found: &SearchResult, from: u64) -> u64 {
     let passed = found.searched_to.saturating_sub(from);
     if found.time_over { passed } else { passed.saturating_sub(found.missing_bytes) }
 }
 
-/// How much there was nothing left of to search.
-pub(super) fn missing(found: &SearchResult) -> Option<String> {
+/// Says how many bytes could not be searched because they are not kept.
+pub(super) fn missing_note(found: &SearchResult) -> Option<String> {
     (found.missing_bytes > 0).then(|| format!("{} not there to search", size(found.missing_bytes)))
 }
 
-/// `1 of 12 lines matches`, of those that were searched: of one stream, or from a place on.
+/// Formats the count, as `1 of 12 lines matches`; of the lines of one stream, or from an offset on.
 pub(super) fn tally(found: &SearchResult, select: Select, request: PageRequest) -> String {
     let lines = match request.stream {
         Some(stream) => {
@@ -103,7 +104,7 @@ fn verb(matches: u64, lines: u64, select: Select) -> &'static str {
     }
 }
 
-/// `22: a match`, `21- its context`, and `--` between what does not follow on each other.
+/// Formats the lines: `22: a match`, `21- its context`, and `--` between groups.
 fn listing(found: &SearchResult) -> String {
     let mut text = String::new();
     let mut expected = None;
@@ -120,25 +121,30 @@ fn listing(found: &SearchResult) -> String {
     text
 }
 
-/// What a query on the output gave.
-pub(crate) fn query_answer(job: &Snapshot, result: &QueryResult, request: PageRequest) -> Answer {
-    let of_lines = about_lines(result);
-    let (text, hint) = cut(&result.text, request.max_bytes);
+/// Builds the reply to a query.
+pub(crate) fn query_reply(
+    job: &JobSnapshot,
+    result: &QueryResult,
+    request: PageRequest,
+) -> ToolReply {
+    let lines_hint = json_lines_hint(result);
+    let (text, hint) = cut_result(&result.text, request.max_bytes);
     let truncated = hint.is_some();
-    let hint = hint.or(of_lines);
-    let shown = Shown {
+    let hint = hint.or(lines_hint);
+    let shown = ShownOutput {
         end: job.output.total_bytes,
         end_kind: if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp },
-        ..plain(text, request)
+        ..plain_output(text, request)
     };
-    let answer = Answer::about(job, Some(shown), ResultFormat::Both)
+    let reply = ToolReply::for_job(job, Some(shown), ResultFormat::Both)
         .with_verdict(format!("query result · {}", verdict(job, None)))
         .with_hint(hint);
-    if truncated { answer.with_field("truncated", true) } else { answer }
+    if truncated { reply.with_field("truncated", true) } else { reply }
 }
 
-/// That lines are an array, where a query found nothing in it and may have meant one of them.
-fn about_lines(result: &QueryResult) -> Option<String> {
+/// Explains that JSON lines form an array, if the query returned nothing and may have meant one
+/// line.
+fn json_lines_hint(result: &QueryResult) -> Option<String> {
     match result.input {
         QueryInput::Value => None,
         QueryInput::Lines => (result.text == "null").then(|| {
@@ -149,8 +155,8 @@ fn about_lines(result: &QueryResult) -> Option<String> {
     }
 }
 
-/// A result that is too long is cut at a character, and says so.
-fn cut(text: &str, max_bytes: usize) -> (String, Option<String>) {
+/// Cuts a result that is too long at a character boundary, and returns a hint about it.
+fn cut_result(text: &str, max_bytes: usize) -> (String, Option<String>) {
     if text.len() <= max_bytes {
         return (text.to_owned(), None);
     }
@@ -162,8 +168,8 @@ fn cut(text: &str, max_bytes: usize) -> (String, Option<String>) {
     )
 }
 
-fn plain(text: String, request: PageRequest) -> Shown {
-    Shown {
+fn plain_output(text: String, request: PageRequest) -> ShownOutput {
+    ShownOutput {
         text,
         before: None,
         spans: Vec::new(),
@@ -173,58 +179,58 @@ fn plain(text: String, request: PageRequest) -> Shown {
         end_kind: PageEnd::More,
         gap_bytes: 0,
         bad_bytes: 0,
-        form: Form::Text,
+        form: OutputEncoding::Text,
         stream: request.stream,
     }
 }
 
-/// About what the line costs that names a job.
+/// The estimated size of a job's heading line, in bytes.
 const HEADING_BYTES: usize = 120;
-/// About what the number of a line costs.
+/// The estimated size of a line number, in bytes.
 const NUMBER_BYTES: usize = 8;
-/// So many of the jobs without room are named.
+/// The most jobs without room that are named.
 const NAMED_JOBS: usize = 20;
 
-/// What was found in one job.
+/// The matches in one job.
 #[derive(Debug, Clone)]
-pub(crate) struct FoundIn {
-    pub(crate) job: Snapshot,
+pub(crate) struct JobMatches {
+    pub(crate) job: JobSnapshot,
     pub(crate) command: String,
     pub(crate) found: SearchResult,
 }
 
-/// How a search over several jobs went.
+/// The totals of a search over several jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Across {
-    /// Jobs that were to be searched.
+pub(crate) struct SearchTotals {
+    /// The number of jobs to search.
     pub(crate) jobs: usize,
-    /// Those that were, to their end.
+    /// Jobs that were searched to their end.
     pub(crate) searched: usize,
-    /// Those in which something was found.
+    /// The number of jobs with matches.
     pub(crate) matching: usize,
-    /// Lines that were found in all of them.
+    /// Matching lines in all jobs.
     pub(crate) matches: u64,
-    /// Bytes that were looked at.
+    /// The number of bytes searched.
     pub(crate) bytes: u64,
-    /// Matching jobs for which there was no room, and how much was found in each.
+    /// Jobs with matches for which there was no room, with their number of matches.
     pub(crate) unshown: Vec<(JobId, u64)>,
 }
 
-impl Across {
-    /// Before the search of so many jobs.
-    pub(crate) const fn of(jobs: usize) -> Self {
+impl SearchTotals {
+    /// Creates the totals before a search of so many jobs.
+    pub(crate) const fn new(jobs: usize) -> Self {
         Self { jobs, searched: 0, matching: 0, matches: 0, bytes: 0, unshown: Vec::new() }
     }
 
-    /// Counts what was found in one more job.
-    pub(crate) fn note(&mut self, found: &SearchResult) {
+    /// Adds the result of one more job.
+    pub(crate) fn add(&mut self, found: &SearchResult) {
         self.searched += usize::from(!found.time_over);
         self.matching += usize::from(found.matches > 0);
         self.matches += found.matches;
         self.bytes += found.searched_to;
     }
 
-    /// That not all jobs were searched, where it is so.
+    /// Says that not all jobs were searched; `None` if all were.
     pub(crate) fn unsearched(&self) -> Option<String> {
         (self.searched < self.jobs).then(|| {
             let jobs = count((self.jobs - self.searched) as u64, "job", "jobs");
@@ -233,15 +239,15 @@ impl Across {
     }
 }
 
-/// Cuts listings so that together they fit on a page: first one match of each job while there
-/// is room, then the jobs take turns, line by line. Says how many jobs have room.
-pub(crate) fn share<'f>(
+/// Cuts listings so that together they fit on a page: first one match of each job while there is
+/// room, then the jobs take turns, line by line. Returns how many jobs have room.
+pub(crate) fn fit_listings<'f>(
     found: impl Iterator<Item = &'f mut SearchResult>,
     page: PageRequest,
 ) -> usize {
     let mut found: Vec<&mut SearchResult> = found.collect();
     let lines = if page.max_lines == 0 { usize::MAX } else { page.max_lines };
-    let mut room = Room { bytes: page.max_bytes, lines };
+    let mut room = PageRoom { bytes: page.max_bytes, lines };
     let mut taken: Vec<usize> = Vec::new();
     for found in &found {
         let first = to_first_match(found);
@@ -256,15 +262,15 @@ pub(crate) fn share<'f>(
     taken.len()
 }
 
-/// What is still free on a page.
+/// The free room on a page.
 #[derive(Debug)]
-struct Room {
+struct PageRoom {
     bytes: usize,
     lines: usize,
 }
 
-impl Room {
-    /// Takes so much, if it is there.
+impl PageRoom {
+    /// Takes room if there is enough; returns `true` if it did.
     fn take(&mut self, bytes: usize, lines: usize) -> bool {
         let fits = bytes <= self.bytes && lines <= self.lines;
         if fits {
@@ -275,7 +281,7 @@ impl Room {
     }
 }
 
-fn take_turns(found: &[&mut SearchResult], taken: &mut [usize], room: &mut Room) {
+fn take_turns(found: &[&mut SearchResult], taken: &mut [usize], room: &mut PageRoom) {
     let mut took = true;
     while took {
         took = false;
@@ -289,7 +295,7 @@ fn take_turns(found: &[&mut SearchResult], taken: &mut [usize], room: &mut Room)
     }
 }
 
-/// How many lines of a listing it takes to show a match.
+/// Returns how many lines of a listing show its first match.
 fn to_first_match(found: &SearchResult) -> usize {
     let before = found.lines.iter().take_while(|line| !line.is_match).count();
     found.lines.len().min(before + 1)
@@ -299,7 +305,7 @@ fn cost(lines: &[FoundLine]) -> usize {
     lines.iter().map(|line| NUMBER_BYTES + line.text.len()).sum()
 }
 
-/// Leaves so many lines of a listing; the rest is found by going on.
+/// Cuts a listing to so many lines; the cursor then points to the rest.
 fn cut_listing(found: &mut SearchResult, lines: usize) {
     if let Some(first) = found.lines.get(lines) {
         (found.next, found.resume) = (Some(first.offset), first.offset);
@@ -308,52 +314,52 @@ fn cut_listing(found: &mut SearchResult, lines: usize) {
     }
 }
 
-/// What was found in all jobs, newest first.
-pub(crate) fn jobs_answer(
-    shown: &[FoundIn],
-    across: &Across,
-    asked: &SearchCall,
+/// Builds the reply to a search in all jobs, newest first.
+pub(crate) fn jobs_reply(
+    shown: &[JobMatches],
+    totals: &SearchTotals,
+    search: &SearchCall,
     page: PageRequest,
-) -> Answer {
-    let parts = shown.iter().map(|found| part(found, asked.select, page)).collect();
-    let answer = Answer::several(Some(headline(across, asked.select)), parts)
-        .with_hint(hint(shown, across, asked, page.stream))
-        .with_field("matches", across.matches)
-        .with_field("matching_jobs", across.matching)
-        .with_field("searched_jobs", across.searched)
-        .with_field("searched_bytes", across.bytes);
-    let unshown: Vec<Value> = across
+) -> ToolReply {
+    let parts = shown.iter().map(|found| job_part(found, search.select, page)).collect();
+    let reply = ToolReply::for_jobs(Some(headline(totals, search.select)), parts)
+        .with_hint(hint(shown, totals, search, page.stream))
+        .with_field("matches", totals.matches)
+        .with_field("matching_jobs", totals.matching)
+        .with_field("searched_jobs", totals.searched)
+        .with_field("searched_bytes", totals.bytes);
+    let unshown: Vec<Value> = totals
         .unshown
         .iter()
         .take(NAMED_JOBS)
         .map(|(job, matches)| json!({"job": job.number(), "matches": matches}))
         .collect();
-    let unsearched = across.jobs - across.searched;
+    let unsearched = totals.jobs - totals.searched;
     let more = [
         ("unshown_jobs", !unshown.is_empty(), Value::from(unshown)),
         ("unsearched_jobs", unsearched > 0, unsearched.into()),
     ];
     more.into_iter()
         .filter(|(_, applies, _)| *applies)
-        .fold(answer, |answer, (name, _, value)| answer.with_field(name, value))
+        .fold(reply, |reply, (name, _, value)| reply.with_field(name, value))
 }
 
-/// `7 lines match, in 2 of 5 jobs`.
-fn headline(across: &Across, select: Select) -> String {
-    let verb = match (select, across.matches) {
+/// Formats the first line, as `7 lines match, in 2 of 5 jobs`.
+fn headline(totals: &SearchTotals, select: Select) -> String {
+    let verb = match (select, totals.matches) {
         (Select::Matching, 1) => "matches",
         (Select::Matching, _) => "match",
         (Select::Others, 1) => "does not match",
         (Select::Others, _) => "do not match",
     };
-    let lines = count(across.matches, "line", "lines");
-    let jobs = count(across.jobs as u64, "job", "jobs");
-    let said = format!("{lines} {verb}, in {} of {jobs}", thousands(across.matching as u64));
-    [Some(said), across.unsearched()].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    let lines = count(totals.matches, "line", "lines");
+    let jobs = count(totals.jobs as u64, "job", "jobs");
+    let text = format!("{lines} {verb}, in {} of {jobs}", thousands(totals.matching as u64));
+    [Some(text), totals.unsearched()].into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-fn part(in_job: &FoundIn, select: Select, page: PageRequest) -> Part {
-    let FoundIn { job, command, found } = in_job;
+fn job_part(in_job: &JobMatches, select: Select, page: PageRequest) -> ReplyPart {
+    let JobMatches { job, command, found } = in_job;
     let mut names = JsonObject::new();
     names.insert("command".into(), command.as_str().into());
     names.insert("matches".into(), found.matches.into());
@@ -363,37 +369,37 @@ fn part(in_job: &FoundIn, select: Select, page: PageRequest) -> Part {
         Some(state(job)),
         Some(one_line(command)),
         Some(tally(found, select, page)),
-        searched(job, found),
-        missing(found),
+        time_over_note(job, found),
+        missing_note(found),
     ];
     let heading: Vec<String> = heading.into_iter().flatten().collect();
-    Part::found(job, heading.join(" · "), &listed(found, page), names)
+    ReplyPart::for_search(job, heading.join(" · "), &listing_output(found, page), names)
 }
 
-fn state(job: &Snapshot) -> String {
+fn state(job: &JobSnapshot) -> String {
     match &job.state {
         State::Queued(_) => "queued".to_owned(),
         State::Running(_) => format!("running {}", rough(job.elapsed)),
         State::Stopping => "stopping".to_owned(),
-        State::Finished(ending) => ended(job, ending),
+        State::Finished(ending) => ending_text(job, ending),
     }
 }
 
-/// How to see what there was no room for.
+/// Returns how to see the matches without room.
 fn hint(
-    shown: &[FoundIn],
-    across: &Across,
-    asked: &SearchCall,
+    shown: &[JobMatches],
+    totals: &SearchTotals,
+    search: &SearchCall,
     stream: Option<Stream>,
 ) -> Option<String> {
-    let unshown = across.unshown.first().map(|(first, _)| {
-        let named = across.unshown.iter().take(NAMED_JOBS);
+    let unshown = totals.unshown.first().map(|(first, _)| {
+        let named = totals.unshown.iter().take(NAMED_JOBS);
         let named: Vec<String> =
             named.map(|(job, matches)| format!("{job} ({})", thousands(*matches))).collect();
-        let dots = if across.unshown.len() > NAMED_JOBS { ", …" } else { "" };
-        let jobs = count(across.unshown.len() as u64, "more job matches", "more jobs match");
+        let dots = if totals.unshown.len() > NAMED_JOBS { ", …" } else { "" };
+        let jobs = count(totals.unshown.len() as u64, "more job matches", "more jobs match");
         let named = named.join(", ");
-        format!("{jobs}: {named}{dots}: {}", asked.on(*first, stream, None))
+        format!("{jobs}: {named}{dots}: {}", search.call_text(*first, stream, None))
     });
     let mut cut = shown.iter().filter_map(|found| Some((found.job.job, found.found.next?)));
     let more = cut.next().map(|(job, next)| {
@@ -401,29 +407,33 @@ fn hint(
             .take(NAMED_JOBS)
             .map(|(job, next)| format!(", job={job} cursor=\"bytes:{next}\""))
             .collect();
-        format!("more: {}{}", asked.on(job, stream, Some(next)), others.concat())
+        format!("more: {}{}", search.call_text(job, stream, Some(next)), others.concat())
     });
-    let said: Vec<String> = unshown.into_iter().chain(more).collect();
-    (!said.is_empty()).then(|| said.join("; "))
+    let hints: Vec<String> = unshown.into_iter().chain(more).collect();
+    (!hints.is_empty()).then(|| hints.join("; "))
 }
 
-/// A longer pattern is not repeated.
+/// The longest pattern that a hint repeats, in bytes.
 const PATTERN_BYTES: usize = 200;
 
-/// What was searched for.
+/// The search of a call, which hints repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SearchCall {
-    /// The regex as it was given.
+    /// The regex as the caller wrote it.
     pub(crate) pattern: String,
-    /// Which lines are found.
     pub(crate) select: Select,
-    /// Lines around each of them.
+    /// Context lines around each match.
     pub(crate) context: usize,
 }
 
 impl SearchCall {
-    /// The same search in one job, from the start or from an offset on.
-    pub(super) fn on(&self, job: JobId, stream: Option<Stream>, cursor: Option<u64>) -> String {
+    /// Formats the call that repeats this search in one job, from the start or from an offset on.
+    pub(super) fn call_text(
+        &self,
+        job: JobId,
+        stream: Option<Stream>,
+        cursor: Option<u64>,
+    ) -> String {
         let mut call = format!("read_output(job={job}, grep={}", self.quoted());
         // Writing to a string cannot fail.
         if self.context > 0 {
@@ -454,7 +464,7 @@ mod tests {
     use crate::spec::Stream;
 
     #[test]
-    fn a_tally_reads_well_with_any_numbers() {
+    fn a_match_count_is_grammatical_for_any_numbers() {
         let whole = PageRequest { from: 0, stream: None, max_bytes: 0, max_lines: 0 };
         for (matches, lines, expected) in [
             (0, 1, "0 of 1 line matches"),
@@ -463,17 +473,17 @@ mod tests {
             (1, 12, "1 of 12 lines matches"),
             (1_200, 9_000, "1,200 of 9,000 lines match"),
         ] {
-            assert_eq!(tally(&found(matches, lines), Select::Matching, whole), expected);
+            assert_eq!(tally(&search_result(matches, lines), Select::Matching, whole), expected);
         }
-        let others = |matches| tally(&found(matches, 12), Select::Others, whole);
+        let others = |matches| tally(&search_result(matches, 12), Select::Others, whole);
         assert_eq!(others(1), "1 of 12 lines does not match");
         assert_eq!(others(4), "4 of 12 lines do not match");
         let part = PageRequest { from: 9, stream: Some(Stream::Stderr), ..whole };
-        let said = tally(&found(4, 12), Select::Matching, part);
-        assert_eq!(said, "4 of 12 stderr lines match from bytes:9 on");
+        let text = tally(&search_result(4, 12), Select::Matching, part);
+        assert_eq!(text, "4 of 12 stderr lines match from bytes:9 on");
     }
 
-    fn found(matches: u64, searched_lines: u64) -> SearchResult {
+    fn search_result(matches: u64, searched_lines: u64) -> SearchResult {
         SearchResult {
             lines: Vec::new(),
             matches,
@@ -488,20 +498,20 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_all_that_the_search_had() {
+    fn a_hint_repeats_the_whole_search() {
         let plain =
             SearchCall { pattern: r#"a "b"\d"#.to_owned(), select: Select::Matching, context: 0 };
         assert_eq!(
-            plain.on(JobId::local(7), None, Some(9)),
+            plain.call_text(JobId::local(7), None, Some(9)),
             r#"read_output(job=7, grep="a \"b\"\\d", cursor="bytes:9")"#
         );
         let others = SearchCall { select: Select::Others, context: 2, ..plain };
         assert_eq!(
-            others.on(JobId::local(7), Some(Stream::Stderr), None),
+            others.call_text(JobId::local(7), Some(Stream::Stderr), None),
             r#"read_output(job=7, grep="a \"b\"\\d", context=2, invert=true, stream="stderr")"#
         );
         let long = SearchCall { pattern: "x".repeat(100_000), ..others };
-        assert!(long.on(JobId::local(7), None, None).len() < 300);
+        assert!(long.call_text(JobId::local(7), None, None).len() < 300);
     }
 }
 
@@ -509,7 +519,7 @@ mod tests {
 mod found_jobs_tests {
     use super::*;
 
-    fn found(lines: usize, bytes: usize) -> SearchResult {
+    fn search_result(lines: usize, bytes: usize) -> SearchResult {
         let line = |number: u64| {
             let text = vec![b'x'; bytes];
             FoundLine { number, offset: number * 1000, is_match: true, text }
@@ -530,7 +540,7 @@ mod found_jobs_tests {
     #[track_caller]
     fn check(mut jobs: Vec<SearchResult>, max_bytes: usize, max_lines: usize, expected: &[usize]) {
         let page = PageRequest { from: 0, stream: None, max_bytes, max_lines };
-        let room = share(jobs.iter_mut(), page);
+        let room = fit_listings(jobs.iter_mut(), page);
         let lines: Vec<usize> = jobs[..room].iter().map(|found| found.lines.len()).collect();
         assert_eq!(lines, expected);
         for (found, lines) in jobs.iter().zip(lines) {
@@ -541,12 +551,22 @@ mod found_jobs_tests {
     }
 
     #[test]
-    fn jobs_share_a_page_fairly_and_the_newest_is_always_there() {
-        check(vec![found(3, 10), found(2, 10)], 10_000, 0, &[3, 2]);
-        check(vec![found(1000, 92), found(2, 92), found(1000, 92)], 1360, 0, &[4, 2, 4]);
-        check(vec![found(5, 92), found(5, 92)], 230, 0, &[1]);
-        check(vec![found(5, 500), found(5, 10)], 100, 0, &[1]);
-        check(vec![found(5, 10), found(5, 10), found(5, 10)], 10_000, 5, &[2, 2, 1]);
+    fn jobs_share_a_page_fairly_and_the_newest_is_always_shown() {
+        check(vec![search_result(3, 10), search_result(2, 10)], 10_000, 0, &[3, 2]);
+        check(
+            vec![search_result(1000, 92), search_result(2, 92), search_result(1000, 92)],
+            1360,
+            0,
+            &[4, 2, 4],
+        );
+        check(vec![search_result(5, 92), search_result(5, 92)], 230, 0, &[1]);
+        check(vec![search_result(5, 500), search_result(5, 10)], 100, 0, &[1]);
+        check(
+            vec![search_result(5, 10), search_result(5, 10), search_result(5, 10)],
+            10_000,
+            5,
+            &[2, 2, 1],
+        );
         check(vec![], 100, 0, &[]);
     }
 }

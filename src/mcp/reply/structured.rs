@@ -1,35 +1,35 @@
-//! The structured form of an answer: one flat shape for all tools.
+//! The structured form of a reply: one flat shape for all tools.
 //!
-//! What does not apply is absent; nothing is null.
+//! A field that does not apply is absent; no field is null.
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::body::{Cut, Form, Shown};
+use super::body::{OutputCut, OutputEncoding, ShownOutput};
 use super::digest::short_fields;
 use super::format::kill_note;
 use crate::confinement::GrantedConfinement;
 use crate::mcp::resources;
-use crate::mcp::snapshot::{Snapshot, State};
+use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::outcome::{JobEnding, LimitKind, Outcome, signal_name};
 use crate::output::PageEnd;
 use crate::output::digest::Digest;
 use crate::output::excerpt::ErrorLine;
 use crate::service::QueuePlace;
 
-/// Everything that is known about a job at one moment, and about the part of its output that is
-/// shown: all but that output itself, which may be large.
-pub(crate) fn fields(job: &Snapshot, shown: Option<&Shown>) -> JsonObject {
-    let mut fields = Fields::default();
+/// Returns the fields about a job and the position of its shown output. The output itself is not
+/// included, because it may be large.
+pub(crate) fn fields(job: &JobSnapshot, shown: Option<&ShownOutput>) -> JsonObject {
+    let mut fields = ReplyFields::default();
     fields.put("job", job.job.number());
     fields.put("state", state_word(&job.state));
     if let Some(ending) = job.ending() {
-        outcome(&mut fields, ending, &job.survivors);
+        put_outcome(&mut fields, ending, &job.survivors);
     }
-    times(&mut fields, job);
+    put_times(&mut fields, job);
     match shown {
-        Some(shown) => output(&mut fields, shown),
-        None => unread(&mut fields, job),
+        Some(shown) => put_output(&mut fields, shown),
+        None => put_unread_output(&mut fields, job),
     }
     fields.put("total_bytes", job.output.total_bytes);
     fields.put("lines", job.lines());
@@ -42,7 +42,7 @@ pub(crate) fn fields(job: &Snapshot, shown: Option<&Shown>) -> JsonObject {
     fields.put_if(job.waits_for_input(), "waiting_for_input", true);
     fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.clone());
     fields.put("confinement", confinement_field(job.confinement, job.doubt.as_deref()));
-    fields.put("uri", resources::of_output(job.job));
+    fields.put("uri", resources::output_uri(job.job));
     if let Some(trace_id) = job.trace_id {
         fields.put("trace_id", trace_id.to_string());
     }
@@ -50,9 +50,9 @@ pub(crate) fn fields(job: &Snapshot, shown: Option<&Shown>) -> JsonObject {
 }
 
 #[derive(Default)]
-struct Fields(JsonObject);
+struct ReplyFields(JsonObject);
 
-impl Fields {
+impl ReplyFields {
     fn put(&mut self, name: &str, value: impl Into<Value>) {
         self.0.insert(name.to_owned(), value.into());
     }
@@ -73,7 +73,7 @@ const fn state_word(state: &State) -> &'static str {
     }
 }
 
-fn outcome(fields: &mut Fields, ending: &JobEnding, alive: &[u32]) {
+fn put_outcome(fields: &mut ReplyFields, ending: &JobEnding, alive: &[u32]) {
     fields.put("outcome", ending.outcome.word());
     match &ending.outcome {
         Outcome::Exited { code } => fields.put("exit_code", *code),
@@ -85,7 +85,7 @@ fn outcome(fields: &mut Fields, ending: &JobEnding, alive: &[u32]) {
         }
         Outcome::Lost { why } => fields.put("error", why.as_str()),
         Outcome::Stopped { by } => fields.put("stopped_by", by.word()),
-        Outcome::Limit { which } => limit(fields, *which),
+        Outcome::Limit { which } => put_limit(fields, *which),
         Outcome::TimedOut { .. } => {}
     }
     if let Some(note) = ending.kill {
@@ -93,12 +93,12 @@ fn outcome(fields: &mut Fields, ending: &JobEnding, alive: &[u32]) {
     }
     fields.put_if(!ending.pipeline.is_empty(), "pipeline_exit_codes", ending.pipeline.clone());
     fields.put("cpu_ms", millis(ending.usage.cpu));
-    // No process has none: 0 means that it was not measured.
+    // Every process uses memory: 0 means that it was not measured.
     let max_rss = ending.usage.max_rss_bytes;
     fields.put_if(max_rss > 0, "max_rss_bytes", max_rss);
 }
 
-fn limit(fields: &mut Fields, which: LimitKind) {
+fn put_limit(fields: &mut ReplyFields, which: LimitKind) {
     fields.put("limit", which.word());
     match which {
         LimitKind::Memory { peak, .. } => fields.put("peak_memory_bytes", peak),
@@ -111,12 +111,12 @@ fn limit(fields: &mut Fields, which: LimitKind) {
     }
 }
 
-fn times(fields: &mut Fields, job: &Snapshot) {
+fn put_times(fields: &mut ReplyFields, job: &JobSnapshot) {
     fields.put("queued_ms", millis(job.queued));
     match &job.state {
         State::Queued(place) => {
             if let Some(place) = place {
-                queue_position(fields, place);
+                put_queue_position(fields, place);
             }
         }
         State::Running(liveness) => {
@@ -133,7 +133,7 @@ fn times(fields: &mut Fields, job: &Snapshot) {
     }
 }
 
-fn queue_position(fields: &mut Fields, place: &QueuePlace) {
+fn put_queue_position(fields: &mut ReplyFields, place: &QueuePlace) {
     fields.put("queue_position", place.position);
     fields.put("queue_length", place.length);
     fields.put("lane", place.lane.as_str());
@@ -143,35 +143,40 @@ fn queue_position(fields: &mut Fields, place: &QueuePlace) {
     }
 }
 
-fn output(fields: &mut Fields, shown: &Shown) {
+fn put_output(fields: &mut ReplyFields, shown: &ShownOutput) {
     match &shown.form {
-        Form::Text => {}
-        Form::Decoded { charset } => fields.put("charset", charset.as_str()),
-        Form::Base64 => fields.put("encoding", "base64"),
-        Form::Hexdump => fields.put("encoding", "hexdump"),
-        Form::Binary { mime } => fields.put("mime", mime.as_str()),
+        OutputEncoding::Text => {}
+        OutputEncoding::Decoded { charset } => fields.put("charset", charset.as_str()),
+        OutputEncoding::Base64 => fields.put("encoding", "base64"),
+        OutputEncoding::Hexdump => fields.put("encoding", "hexdump"),
+        OutputEncoding::Binary { mime } => fields.put("mime", mime.as_str()),
     }
-    place(fields, shown.start, shown.end, shown.end_kind);
+    put_byte_range(fields, shown.start, shown.end, shown.end_kind);
     fields.put_if(shown.gap_bytes > 0, "gap_bytes", shown.gap_bytes);
     fields.put_if(shown.bad_bytes > 0, "bad_bytes", shown.bad_bytes);
     fields.put_if(shown.end_kind == PageEnd::More, "truncated", true);
     if let Some(cut) = &shown.cut {
-        beyond_cut(fields, &shown.text[cut.tail..], cut);
+        put_after_cut(fields, &shown.text[cut.tail..], cut);
     }
     if let Some(before) = &shown.before {
-        hidden(fields, before.errors_count, &before.errors, Some(&before.digest));
+        put_hidden_errors(fields, before.errors_count, &before.errors, Some(&before.digest));
     }
 }
 
-/// The tail and the error lines before it: what a reader of the head alone must not miss.
-fn beyond_cut(fields: &mut Fields, tail: &str, cut: &Cut) {
+/// Adds the tail and the error lines before it, which a reader of the head alone must not miss.
+fn put_after_cut(fields: &mut ReplyFields, tail: &str, cut: &OutputCut) {
     fields.put("tail", tail);
     fields.put("tail_bytes_start", cut.tail_start);
-    hidden(fields, cut.errors_count, &cut.errors, cut.digest.as_ref());
+    put_hidden_errors(fields, cut.errors_count, &cut.errors, cut.digest.as_ref());
 }
 
-/// The errors in what is not shown, and what matters in all of it.
-fn hidden(fields: &mut Fields, count: u64, errors: &[ErrorLine], digest: Option<&Digest>) {
+/// Adds the errors in the hidden output, and its digest.
+fn put_hidden_errors(
+    fields: &mut ReplyFields,
+    count: u64,
+    errors: &[ErrorLine],
+    digest: Option<&Digest>,
+) {
     let error = |error: &ErrorLine| json!({"line": error.line, "text": error.text});
     let errors: Vec<Value> = errors.iter().map(error).collect();
     fields.put_if(count > 0, "hidden_errors_count", count);
@@ -181,8 +186,8 @@ fn hidden(fields: &mut Fields, count: u64, errors: &[ErrorLine], digest: Option<
     }
 }
 
-/// Of a job whose output is not shown: where to start reading it.
-fn unread(fields: &mut Fields, job: &Snapshot) {
+/// Adds the position of a job's output that is not shown: reading starts at 0.
+fn put_unread_output(fields: &mut ReplyFields, job: &JobSnapshot) {
     let never_ran =
         job.ending().is_some_and(|ending| matches!(ending.outcome, Outcome::FailedToStart(_)));
     let end = match job.output.total_bytes {
@@ -190,17 +195,17 @@ fn unread(fields: &mut Fields, job: &Snapshot) {
         0 => PageEnd::CaughtUp,
         _ => PageEnd::More,
     };
-    place(fields, 0, 0, end);
+    put_byte_range(fields, 0, 0, end);
 }
 
-/// Which bytes an answer is about that shows none of them.
-pub(super) fn place_fields(start: u64, end: u64, end_kind: PageEnd) -> JsonObject {
-    let mut fields = Fields::default();
-    place(&mut fields, start, end, end_kind);
+/// Returns the byte range that a reply is about without showing the bytes.
+pub(super) fn byte_range_fields(start: u64, end: u64, end_kind: PageEnd) -> JsonObject {
+    let mut fields = ReplyFields::default();
+    put_byte_range(&mut fields, start, end, end_kind);
     fields.0
 }
 
-fn place(fields: &mut Fields, start: u64, end: u64, end_kind: PageEnd) {
+fn put_byte_range(fields: &mut ReplyFields, start: u64, end: u64, end_kind: PageEnd) {
     fields.put("bytes_start", start);
     fields.put("bytes_end", end);
     fields.put("end", end_word(end_kind));
@@ -219,12 +224,12 @@ pub(super) fn millis(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How a job is confined.
+/// Returns the sandbox of a job.
 pub(super) fn confinement_field(granted: GrantedConfinement, doubt: Option<&str>) -> Value {
-    let GrantedConfinement { requested: asked, effective: given, backend } = granted;
+    let GrantedConfinement { requested, effective, backend } = granted;
     let mut field = json!({
-        "profile": given.profile.word(),
-        "network": given.network.word(),
+        "profile": effective.profile.word(),
+        "network": effective.network.word(),
         "backend": backend.word(),
         "degraded": granted.is_degraded(),
     });
@@ -232,7 +237,8 @@ pub(super) fn confinement_field(granted: GrantedConfinement, doubt: Option<&str>
         field["because"] = json!(doubt);
     }
     if granted.is_degraded() {
-        field["asked"] = json!({"profile": asked.profile.word(), "network": asked.network.word()});
+        field["asked"] =
+            json!({"profile": requested.profile.word(), "network": requested.network.word()});
     }
     field
 }

@@ -1,28 +1,28 @@
-//! The examples of the design, letter by letter, and what they stand for.
+//! The examples of the design, letter by letter, and the rules behind them.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::body::{Cut, Form, Shown, Span};
-use super::excerpt::{Place, beyond_end};
-use super::hint::{after_page, reused_key};
-use super::job_list::Part;
-use super::job_list::{Counts, list_headline, list_line};
-use super::tool_reply::Answer;
+use super::body::{LineSpan, OutputCut, OutputEncoding, ShownOutput};
+use super::excerpt::{ReadPosition, beyond_end_notice};
+use super::hint::{hint_after_page, hint_reused_key};
+use super::job_list::ReplyPart;
+use super::job_list::{JobCounts, list_headline, list_line};
+use super::tool_reply::ToolReply;
 use super::verdict::verdict;
 use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
 use crate::ids::JobId;
 use crate::mcp::settings::ResultFormat;
-use crate::mcp::snapshot::{Snapshot, State};
+use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::outcome::{JobEnding, KillNote, LimitKind, Outcome, ResourceUsage, StartError, StopBy};
 use crate::output::excerpt::ErrorLine;
 use crate::output::redaction::Redactor;
 use crate::output::{LogProgress, PageEnd};
 use crate::service::{FindError, Liveness, QueuePlace, WaitsFor};
 
-fn snapshot(job: u64, state: State, elapsed_ms: u64) -> Snapshot {
-    Snapshot {
+fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
+    JobSnapshot {
         job: JobId::local(job),
         state,
         elapsed: Duration::from_millis(elapsed_ms),
@@ -48,27 +48,27 @@ fn ending(outcome: Outcome) -> JobEnding {
     }
 }
 
-fn ended(job: u64, outcome: Outcome, elapsed_ms: u64) -> Snapshot {
+fn ended(job: u64, outcome: Outcome, elapsed_ms: u64) -> JobSnapshot {
     snapshot(job, State::Finished(ending(outcome)), elapsed_ms)
 }
 
-fn exited(job: u64, code: i32, elapsed_ms: u64) -> Snapshot {
+fn exited(job: u64, code: i32, elapsed_ms: u64) -> JobSnapshot {
     ended(job, Outcome::Exited { code }, elapsed_ms)
 }
 
-/// The same job, with so much output.
-fn wrote(mut job: Snapshot, lines: u64, total_bytes: u64) -> Snapshot {
+/// Returns the job with so much output.
+fn wrote(mut job: JobSnapshot, lines: u64, total_bytes: u64) -> JobSnapshot {
     job.output = LogProgress { lines, total_bytes, closed: true, ..LogProgress::default() };
     job
 }
 
-fn shown(text: &str, spans: &[(u64, u64)]) -> Shown {
-    Shown {
+fn output(text: &str, spans: &[(u64, u64)]) -> ShownOutput {
+    ShownOutput {
         text: text.to_owned(),
         before: None,
         spans: spans
             .iter()
-            .map(|(first, last)| Span { first: *first, last: *last, skipped_bytes: 0 })
+            .map(|(first, last)| LineSpan { first: *first, last: *last, skipped_bytes: 0 })
             .collect(),
         cut: None,
         start: 0,
@@ -76,46 +76,46 @@ fn shown(text: &str, spans: &[(u64, u64)]) -> Shown {
         end_kind: PageEnd::Complete,
         gap_bytes: 0,
         bad_bytes: 0,
-        form: Form::Text,
+        form: OutputEncoding::Text,
         stream: None,
     }
 }
 
 #[track_caller]
-fn check(job: &Snapshot, shown: Option<&Shown>, expected: &str) {
-    assert_eq!(Answer::about(job, shown.cloned(), ResultFormat::Both).text(), expected);
+fn check(job: &JobSnapshot, shown: Option<&ShownOutput>, expected: &str) {
+    assert_eq!(ToolReply::for_job(job, shown.cloned(), ResultFormat::Both).text(), expected);
 }
 
 #[test]
 fn all_of_a_short_output_follows_its_verdict() {
     check(
         &wrote(exited(12, 0, 400), 1, 6),
-        Some(&shown("hello\n", &[])),
+        Some(&output("hello\n", &[])),
         "exit 0 · 0.4s · job 12\nhello",
     );
-    check(&exited(12, 0, 400), Some(&shown("", &[])), "exit 0 · 0.4s · job 12");
+    check(&exited(12, 0, 400), Some(&output("", &[])), "exit 0 · 0.4s · job 12");
 }
 
 #[test]
-fn a_cut_names_what_is_shown_and_how_to_read_the_rest() {
+fn a_cut_reply_names_the_shown_lines_and_how_to_read_the_rest() {
     let mut job = wrote(exited(14, 1, 3_100), 1138, 37_000);
     check(
         &job,
-        Some(&cut()),
+        Some(&cut_output()),
         "exit 1 · 3.1s · job 14 · 1,138 lines, 37 KB · showing 1-15 and 1033-1138\n\
          FAIL\n[…]\nlast\n\
          → full log kept: read_output(job=14, line=16) or read_output(job=14, grep=\"…\")",
     );
     job.output.dropped_bytes = 12_000;
-    let text = Answer::about(&job, Some(cut()), ResultFormat::Both).text();
+    let text = ToolReply::for_job(&job, Some(cut_output()), ResultFormat::Both).text();
     let lost = "→ 12 KB of output lost, the rest kept: read_output(job=14, line=16) or";
     assert!(text.contains(lost) && !text.contains("full log"), "{text}");
 }
 
-/// `FAIL` at the head, `last` at the tail, and an error between them.
-fn cut() -> Shown {
+/// Output with `FAIL` at the head, `last` at the tail, and an error between them.
+fn cut_output() -> ShownOutput {
     let error = ErrorLine { line: 22, text: "error: no".to_owned() };
-    let cut = Cut {
+    let cut = OutputCut {
         head: 5,
         tail: 11,
         tail_start: 36_000,
@@ -124,17 +124,17 @@ fn cut() -> Shown {
         errors: vec![error],
         digest: None,
     };
-    Shown {
+    ShownOutput {
         cut: Some(cut),
         end: 5,
         end_kind: PageEnd::More,
-        ..shown("FAIL\n[…]\nlast\n", &[(1, 15), (1033, 1138)])
+        ..output("FAIL\n[…]\nlast\n", &[(1, 15), (1033, 1138)])
     }
 }
 
 #[test]
-fn the_structured_form_of_a_cut_gives_each_byte_once_and_what_must_not_be_missed() {
-    let fields = structured(&wrote(exited(14, 1, 3_100), 1138, 37_000), Some(&cut()));
+fn the_structured_form_of_a_cut_has_each_byte_once_and_the_hidden_errors() {
+    let fields = structured(&wrote(exited(14, 1, 3_100), 1138, 37_000), Some(&cut_output()));
     for (name, expected) in [
         ("output", json!("FAIL\n")),
         ("bytes_start", json!(0)),
@@ -149,7 +149,7 @@ fn the_structured_form_of_a_cut_gives_each_byte_once_and_what_must_not_be_missed
     ] {
         assert_eq!(fields[name], expected, "{name}");
     }
-    let last_page = Shown { start: 3, ..shown("lo\n", &[(2, 3)]) };
+    let last_page = ShownOutput { start: 3, ..output("lo\n", &[(2, 3)]) };
     let fields = structured(&exited(14, 1, 0), Some(&last_page));
     assert_eq!(fields.get("truncated"), None, "nothing follows it");
 }
@@ -193,52 +193,56 @@ fn the_structured_form_says_how_a_job_was_ended() {
     assert_eq!((&fields["limit"], &fields["peak_memory_bytes"]), (&json!("memory"), &json!(7)));
     let stopped = Outcome::Stopped { by: StopBy::Cancel };
     assert_eq!(structured(&ended(1, stopped, 0), None)["stopped_by"], "cancel");
-    let bad = Shown { bad_bytes: 3, ..shown("", &[]) };
+    let bad = ShownOutput { bad_bytes: 3, ..output("", &[]) };
     assert_eq!(structured(&exited(1, 0, 0), Some(&bad))["bad_bytes"], 3);
 }
 
 #[test]
-fn a_place_beyond_the_end_is_told_in_every_form() {
+fn a_position_beyond_the_end_is_reported_in_every_form() {
     let job = wrote(exited(5, 0, 0), 12, 40);
-    let far = beyond_end(&job, Place::Offset(9999)).unwrap();
+    let far = beyond_end_notice(&job, ReadPosition::Offset(9999)).unwrap();
     assert_eq!(far, "nothing at bytes:9999: the output of job 5 ends at bytes:40 (12 lines)");
-    let line = beyond_end(&job, Place::NoSuchLine(99_999)).unwrap();
+    let line = beyond_end_notice(&job, ReadPosition::NoSuchLine(99_999)).unwrap();
     assert_eq!(line, "nothing at line 99,999: the output of job 5 ends at bytes:40 (12 lines)");
-    assert_eq!(beyond_end(&job, Place::Offset(40)), None);
-    let answer = Answer::about(&job, Some(shown("", &[])), ResultFormat::Both)
+    assert_eq!(beyond_end_notice(&job, ReadPosition::Offset(40)), None);
+    let reply = ToolReply::for_job(&job, Some(output("", &[])), ResultFormat::Both)
         .with_verdict_as_hint(line.clone());
-    assert_eq!(answer.text(), line);
-    let fields = answer.into_result(ResultFormat::Structured).structured_content.unwrap();
+    assert_eq!(reply.text(), line);
+    let fields = reply.into_result(ResultFormat::Structured).structured_content.unwrap();
     assert_eq!(fields["hint"], line);
 }
 
 #[test]
-fn a_key_that_named_a_job_before_is_told() {
-    assert_eq!(reused_key("k1", None), "key \"k1\" named this job before; nothing was run again");
-    assert!(reused_key("k1", Some("wait")).ends_with("nothing was run again; wait"));
+fn a_reused_key_is_reported() {
+    assert_eq!(
+        hint_reused_key("k1", None),
+        "key \"k1\" named this job before; nothing was run again"
+    );
+    assert!(hint_reused_key("k1", Some("wait")).ends_with("nothing was run again; wait"));
 }
 
 #[test]
-fn bytes_that_are_no_text_can_be_had_and_read_past() {
+fn a_hint_says_how_to_read_and_how_to_skip_binary_output() {
     let job = wrote(exited(4, 0, 0), 1, 9_000);
-    let form = Form::Binary { mime: "image/png".to_owned() };
-    let page = Shown { form, start: 100, end: 200, end_kind: PageEnd::More, ..shown("", &[]) };
+    let form = OutputEncoding::Binary { mime: "image/png".to_owned() };
+    let page =
+        ShownOutput { form, start: 100, end: 200, end_kind: PageEnd::More, ..output("", &[]) };
     assert_eq!(
-        after_page(&job, &page).unwrap(),
+        hint_after_page(&job, &page).unwrap(),
         "these bytes: read_output(job=4, view=\"raw\", cursor=\"bytes:100\"); \
          more: read_output(job=4, cursor=\"bytes:200\")"
     );
-    let raw = Shown { form: Form::Base64, ..page };
+    let raw = ShownOutput { form: OutputEncoding::Base64, ..page };
     assert_eq!(
-        after_page(&job, &raw).unwrap(),
+        hint_after_page(&job, &raw).unwrap(),
         "more: read_output(job=4, view=\"raw\", cursor=\"bytes:200\")"
     );
 }
 
 #[test]
 fn processes_that_a_stop_ended_are_counted() {
-    let part = Part::job(&exited(1, 0, 0), None).with_ended(2);
-    let result = Answer::several(None, vec![part]).into_result(ResultFormat::Both);
+    let part = ReplyPart::for_job(&exited(1, 0, 0), None).with_ended(2);
+    let result = ToolReply::for_jobs(None, vec![part]).into_result(ResultFormat::Both);
     let result = serde_json::to_value(result).unwrap();
     assert_eq!(result["content"][0]["text"], "exit 0 · 0.0s · job 1 · 2 processes ended");
     assert_eq!(result["structuredContent"]["jobs"][0]["ended_processes"], 2);
@@ -250,7 +254,7 @@ fn a_running_job_says_how_long_and_what_to_do_instead_of_polling() {
     job.quiet_for = Some(Duration::from_secs(2));
     check(
         &job,
-        Some(&shown("", &[(700, 812)])),
+        Some(&output("", &[(700, 812)])),
         "running 30s · job 16 · 812 lines, last output 2s ago · showing 700-812\n\
          → wait_jobs(jobs=[16]) returns on exit; do other work meanwhile, do not poll",
     );
@@ -269,7 +273,7 @@ fn place() -> QueuePlace {
 }
 
 #[test]
-fn a_queued_job_knows_its_place_and_why_it_waits() {
+fn a_queued_job_reports_its_position_and_why_it_waits() {
     let queued = |place| verdict(&snapshot(17, State::Queued(Some(place)), 0), None);
     assert_eq!(queued(place()), "queued · position 3 of 12 · job 17 · 8/8 slots busy");
     let waits_for = WaitsFor::Lane { lane: "build".to_owned(), slots: 2 };
@@ -291,7 +295,7 @@ fn a_timeout_says_what_was_killed() {
     end.kill = Some(KillNote { first: 15, killed_after: Some(Duration::from_secs(5)) });
     let job = wrote(snapshot(18, State::Finished(end), 305_000), 96, 30_000);
     assert_eq!(
-        verdict(&job, Some(&shown("", &[(40, 96)]))),
+        verdict(&job, Some(&output("", &[(40, 96)]))),
         "timed out after 300s, tree killed (SIGTERM, then SIGKILL after 5s) · job 18 · 96 lines · \
          showing 40-96"
     );
@@ -363,7 +367,7 @@ fn a_failure_inside_a_pipeline_shows_and_a_closed_pipe_does_not() {
 }
 
 #[test]
-fn what_must_not_go_unnoticed_is_in_the_verdict() {
+fn survivors_and_lost_output_are_in_the_verdict() {
     let mut job = exited(7, 0, 100);
     job.survivors = vec![4242];
     assert_eq!(verdict(&job, None), "exit 0 · 0.1s · job 7 · 1 process still running (pid 4242)");
@@ -371,7 +375,7 @@ fn what_must_not_go_unnoticed_is_in_the_verdict() {
     assert!(verdict(&job, None).ends_with("(pids 1, 2, 3, 4, 5, 6, 7, 8, …)"));
     job.survivors.clear();
     job.output.dropped_bytes = 12_000;
-    let bad = Shown { bad_bytes: 1, gap_bytes: 5_000, ..shown("", &[]) };
+    let bad = ShownOutput { bad_bytes: 1, gap_bytes: 5_000, ..output("", &[]) };
     assert_eq!(
         verdict(&job, Some(&bad)),
         "exit 0 · 0.1s · job 7 · 12 KB of output could not be kept · 5 KB missing here · \
@@ -383,7 +387,7 @@ fn what_must_not_go_unnoticed_is_in_the_verdict() {
 fn a_job_that_waits_for_input_says_how_to_answer_it() {
     let liveness =
         Liveness { processes: 1, cpu: Duration::ZERO, rss_bytes: 0, waiting_for_input: true };
-    let text = Answer::about(
+    let text = ToolReply::for_job(
         &snapshot(3, State::Running(Some(liveness)), 1_000),
         None,
         ResultFormat::Both,
@@ -397,30 +401,33 @@ fn a_job_that_waits_for_input_says_how_to_answer_it() {
 }
 
 #[test]
-fn a_job_that_ran_into_its_confinement_is_told_where_it_may_write() {
-    let given =
+fn a_failure_by_the_sandbox_names_the_writable_directories() {
+    let confinement =
         Confinement { profile: SandboxProfile::WorkspaceWrite, network: NetworkAccess::Off };
-    let granted =
-        GrantedConfinement { requested: given, effective: given, backend: Backend::Namespaces };
+    let granted = GrantedConfinement {
+        requested: confinement,
+        effective: confinement,
+        backend: Backend::Namespaces,
+    };
     let mut job = wrote(exited(5, 1, 400), 1, 40);
     job.confinement = granted;
     job.writable = vec!["/srv/app".into()];
     let text = "touch: cannot touch '/x': Read-only file system\n";
-    let told = "exit 1 · 0.4s · job 5 · confined: workspace-write, no network\n\
+    let expected = "exit 1 · 0.4s · job 5 · confined: workspace-write, no network\n\
          touch: cannot touch '/x': Read-only file system\n\
          → the job may write only to /srv/app and $TMPDIR (confinement workspace-write)";
-    check(&job, Some(&shown(text, &[])), told);
+    check(&job, Some(&output(text, &[])), expected);
     let text = "curl: (6) Could not resolve host: example.org\n";
-    let told = Answer::about(&job, Some(shown(text, &[])), ResultFormat::Both).text();
+    let reply = ToolReply::for_job(&job, Some(output(text, &[])), ResultFormat::Both).text();
     let hint = "→ the job has no network (confinement workspace-write, network off)";
-    assert!(told.ends_with(hint), "{told}");
+    assert!(reply.ends_with(hint), "{reply}");
     job.confinement = GrantedConfinement::NOTHING;
-    let told = Answer::about(&job, Some(shown(text, &[])), ResultFormat::Both).text();
-    assert!(!told.contains('→'), "{told}");
+    let reply = ToolReply::for_job(&job, Some(output(text, &[])), ResultFormat::Both).text();
+    assert!(!reply.contains('→'), "{reply}");
 }
 
-fn structured(job: &Snapshot, shown: Option<&Shown>) -> Value {
-    let result = Answer::about(job, shown.cloned(), ResultFormat::Both)
+fn structured(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Value {
+    let result = ToolReply::for_job(job, shown.cloned(), ResultFormat::Both)
         .into_result(ResultFormat::Structured);
     result.structured_content.unwrap()
 }
@@ -429,7 +436,7 @@ fn structured(job: &Snapshot, shown: Option<&Shown>) -> Value {
 fn the_structured_form_is_flat_and_complete() {
     let job = wrote(exited(12, 3, 400), 1, 6);
     assert_eq!(
-        structured(&job, Some(&shown("hello\n", &[]))),
+        structured(&job, Some(&output("hello\n", &[]))),
         json!({
             "job": 12, "state": "finished", "outcome": "exited", "exit_code": 3,
             "elapsed_ms": 400, "queued_ms": 0, "cpu_ms": 0,
@@ -443,14 +450,14 @@ fn the_structured_form_is_flat_and_complete() {
 }
 
 #[test]
-fn a_cursor_is_given_unless_the_log_is_complete_and_read_to_its_end() {
+fn a_cursor_is_returned_unless_the_log_is_complete_and_read_to_its_end() {
     let job = exited(12, 0, 0);
     for (end_kind, word, cursor) in [
         (PageEnd::More, "more", Some("bytes:6")),
         (PageEnd::CaughtUp, "caught_up", Some("bytes:6")),
         (PageEnd::Complete, "complete", None),
     ] {
-        let fields = structured(&job, Some(&Shown { end_kind, ..shown("hello\n", &[]) }));
+        let fields = structured(&job, Some(&ShownOutput { end_kind, ..output("hello\n", &[]) }));
         assert_eq!(fields["end"], word);
         assert_eq!(fields.get("next_cursor").and_then(Value::as_str), cursor);
     }
@@ -473,34 +480,35 @@ fn nothing_is_ever_null() {
 }
 
 #[test]
-fn each_format_carries_what_its_clients_read() {
-    let answer_in = |format| Answer::about(&exited(1, 1, 0), Some(shown("a\nb\n", &[])), format);
-    let answer = || answer_in(ResultFormat::Both);
-    let text = answer().into_result(ResultFormat::Text);
+fn each_format_has_the_content_that_its_clients_read() {
+    let reply_in =
+        |format| ToolReply::for_job(&exited(1, 1, 0), Some(output("a\nb\n", &[])), format);
+    let reply = || reply_in(ResultFormat::Both);
+    let text = reply().into_result(ResultFormat::Text);
     assert!(text.structured_content.is_none());
-    let made_as_text = answer_in(ResultFormat::Text).into_result(ResultFormat::Text);
+    let made_as_text = reply_in(ResultFormat::Text).into_result(ResultFormat::Text);
     assert_eq!(made_as_text.content, text.content, "whatever else it was made for");
     assert_eq!(text.is_error, Some(false), "a command that failed is no error of ours");
-    let both = serde_json::to_value(answer().into_result(ResultFormat::Both)).unwrap();
+    let both = serde_json::to_value(reply().into_result(ResultFormat::Both)).unwrap();
     assert_eq!(both["content"][0]["text"], "exit 1 · 0.0s · job 1\na\nb");
     assert_eq!(both["structuredContent"]["output"], "a\nb\n");
-    let only = serde_json::to_value(answer().into_result(ResultFormat::Structured)).unwrap();
+    let only = serde_json::to_value(reply().into_result(ResultFormat::Structured)).unwrap();
     assert_eq!(only["content"][0]["text"], "exit 1 · 0.0s · job 1");
 }
 
 #[test]
-fn what_is_added_after_masking_is_masked_as_well() {
+fn text_added_after_masking_is_masked_too() {
     let redactor = Redactor::with_known_secrets(&[]).unwrap();
     const SECRET: &str = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
-    let answer = Answer::about(&exited(1, 1, 0), None, ResultFormat::Text).masked(&redactor);
-    let text = answer.with_note(SECRET).masked(&redactor).text();
+    let reply = ToolReply::for_job(&exited(1, 1, 0), None, ResultFormat::Text).masked(&redactor);
+    let text = reply.with_note(SECRET).masked(&redactor).text();
     assert!(!text.contains(SECRET), "{text}");
 }
 
 #[test]
-fn a_failure_of_ours_is_marked_in_every_format() {
+fn a_server_failure_is_marked_in_every_format() {
     for format in [ResultFormat::Text, ResultFormat::Structured, ResultFormat::Both] {
-        let result = Answer::failure("no".to_owned(), "bad").into_result(format);
+        let result = ToolReply::failure("no".to_owned(), "bad").into_result(format);
         assert_eq!(result.is_error, Some(true), "{format:?}");
         if let Some(fields) = result.structured_content {
             assert_eq!(fields, json!({"error": "no", "error_code": "bad"}));
@@ -508,16 +516,18 @@ fn a_failure_of_ours_is_marked_in_every_format() {
     }
     let failed = ended(5, Outcome::FailedToStart(StartError::NulByte { what: "cwd" }), 0);
     assert_eq!(
-        Answer::about(&failed, None, ResultFormat::Both).into_result(ResultFormat::Text).is_error,
+        ToolReply::for_job(&failed, None, ResultFormat::Both)
+            .into_result(ResultFormat::Text)
+            .is_error,
         Some(true)
     );
 }
 
 #[test]
-fn several_jobs_are_told_one_by_one() {
-    let one = Part::job(&exited(1, 0, 0), Some(&shown("a\n", &[])));
-    let two = Part::missing(&FindError::Unknown { id: JobId::local(9) });
-    let result = Answer::several(None, vec![one, two]).into_result(ResultFormat::Both);
+fn several_jobs_are_listed_one_by_one() {
+    let one = ReplyPart::for_job(&exited(1, 0, 0), Some(&output("a\n", &[])));
+    let two = ReplyPart::for_missing(&FindError::Unknown { id: JobId::local(9) });
+    let result = ToolReply::for_jobs(None, vec![one, two]).into_result(ResultFormat::Both);
     let result = serde_json::to_value(result).unwrap();
     assert_eq!(
         result["content"][0]["text"],
@@ -528,7 +538,7 @@ fn several_jobs_are_told_one_by_one() {
 
 #[test]
 fn a_list_has_a_summary_and_a_line_for_each_job() {
-    let counts = Counts { queued: 2, running: 1, finished: 1400 };
+    let counts = JobCounts { queued: 2, running: 1, finished: 1400 };
     assert_eq!(list_headline(counts, 1403, 1403), "1 running, 2 queued, 1,400 finished");
     assert_eq!(
         list_headline(counts, 20, 30),

@@ -1,4 +1,4 @@
-//! A whole reply, cut to its budget, and the result on the wire.
+//! A whole reply, cut to its budget, and its result on the wire.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -6,93 +6,97 @@ use std::sync::{Arc, OnceLock};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::Value;
 
-use super::body::{Form, Shown};
-use super::budget::{TokenBudget, escaped_len, less};
+use super::body::{OutputEncoding, ShownOutput};
+use super::budget::{TokenBudget, escaped_len, next_size};
 use super::budget::{json_size, trim_fields, trim_text};
-use super::job_list::{Part, block};
+use super::job_list::{ReplyPart, block};
 use super::{hint, structured, verdict};
 use crate::mcp::settings::ResultFormat;
-use crate::mcp::snapshot::Snapshot;
+use crate::mcp::snapshot::JobSnapshot;
 use crate::outcome::Outcome;
 use crate::output::excerpt::Budget;
 use crate::output::redaction::Redactor;
 
-/// What an answer says about output that it shows, beside the output: where it lies, how to go on.
+/// The estimated size of fields and hints about shown output: its position, and how to continue.
 const ABOUT_OUTPUT: usize = 400;
-/// So often an answer is made again with less output before it gets none.
+/// The number of attempts with less and less output before a reply gets none.
 const TRIES: usize = 8;
 
-/// What a tool answers: the verdict, the body, at most one `→` line, and the same in
-/// structured form.
+/// The reply of a tool: the verdict, the body, at most one `→` line, and the same in structured
+/// form.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ToolReply {
     verdict: String,
-    body: Body,
+    body: ReplyBody,
     hint: Option<String>,
-    /// The structured form without the output; in an answer that is text alone, nothing.
+    /// The structured form without the output; empty in a reply that is text only.
     fields: JsonObject,
-    output: Option<Output>,
+    output: Option<ReplyOutput>,
     success: Success,
-    secrets: Secrets,
-    /// The budget that it was made for, where that is not the call's.
+    secrets: SecretState,
+    /// The budget of this reply, if it is not the call's.
     budget: Option<TokenBudget>,
 }
 
-/// What stands below the verdict.
+/// The part of a reply below the verdict.
 #[derive(Debug)]
-enum Body {
-    /// A text of its own.
-    Own(String),
-    /// The output, and nothing else.
+enum ReplyBody {
+    Text(String),
+    /// The shown output and nothing else.
     Output,
 }
 
-/// Whether *we* did what was asked. A command that failed is a success of ours.
+/// `Done` if the server did what the caller asked. A failing command still counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Success {
     Done,
     Failed,
 }
 
-/// Whether there may be secrets in an answer that are not for its reader.
+/// The state of secrets in a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Secrets {
+enum SecretState {
     Possible,
     Masked,
-    /// Its bytes were asked for as they are.
-    Wanted,
+    /// The caller asked for the exact bytes.
+    Exact,
 }
 
-impl Answer {
-    /// About one job and its output, for this format. A job that could not be started is a failure
-    /// of ours.
-    pub(crate) fn about(job: &Snapshot, shown: Option<Shown>, format: ResultFormat) -> Self {
+impl ToolReply {
+    /// Creates a reply about one job and its output. A job that could not be started makes it a
+    /// failure.
+    pub(crate) fn for_job(
+        job: &JobSnapshot,
+        shown: Option<ShownOutput>,
+        format: ResultFormat,
+    ) -> Self {
         let failed =
             job.ending().is_some_and(|ending| matches!(ending.outcome, Outcome::FailedToStart(_)));
-        let is_as_it_is = shown.as_ref().is_some_and(Shown::is_encoded);
+        let is_exact = shown.as_ref().is_some_and(ShownOutput::is_encoded);
         Self {
             verdict: verdict::verdict(job, shown.as_ref()),
             body: match &shown {
-                Some(shown) if shown.is_all_output() => Body::Output,
-                Some(shown) => Body::Own(shown.body()),
-                None => Body::Own(String::new()),
+                Some(shown) if shown.is_all_output() => ReplyBody::Output,
+                Some(shown) => ReplyBody::Text(shown.body()),
+                None => ReplyBody::Text(String::new()),
             },
-            hint: hint::after_job(job, shown.as_ref()),
+            hint: hint::hint_after_job(job, shown.as_ref()),
             fields: match format {
                 ResultFormat::Text => JsonObject::new(),
                 ResultFormat::Structured | ResultFormat::Both => {
                     structured::fields(job, shown.as_ref())
                 }
             },
-            output: shown.map(Output::of),
+            output: shown.map(ReplyOutput::new),
             success: if failed { Success::Failed } else { Success::Done },
-            secrets: if is_as_it_is { Secrets::Wanted } else { Secrets::Possible },
+            secrets: if is_exact { SecretState::Exact } else { SecretState::Possible },
             budget: None,
         }
     }
 
-    /// About several jobs: a first line of its own, or that of the first job.
-    pub(crate) fn several(headline: Option<String>, parts: Vec<Part>) -> Self {
+    /// Creates a reply about several jobs. Without a headline, the first line of the first job is
+    /// the verdict.
+    pub(crate) fn for_jobs(headline: Option<String>, parts: Vec<ReplyPart>) -> Self {
         let separator =
             if parts.iter().any(|part| part.text.contains('\n')) { "\n\n" } else { "\n" };
         let (texts, jobs): (Vec<String>, Vec<Value>) =
@@ -110,21 +114,21 @@ impl Answer {
         Self { fields, ..Self::plain(verdict, body) }
     }
 
-    /// These texts alone.
+    /// Creates a reply with these texts only.
     fn plain(verdict: String, body: String) -> Self {
         Self {
             verdict,
-            body: Body::Own(body),
+            body: ReplyBody::Text(body),
             hint: None,
             fields: JsonObject::new(),
             output: None,
             success: Success::Done,
-            secrets: Secrets::Possible,
+            secrets: SecretState::Possible,
             budget: None,
         }
     }
 
-    /// That the call failed, and why.
+    /// Creates the reply to a call that failed.
     pub(crate) fn failure(message: String, code: &'static str) -> Self {
         let mut fields = JsonObject::new();
         fields.insert("error".into(), message.as_str().into());
@@ -132,18 +136,18 @@ impl Answer {
         Self { fields, success: Success::Failed, ..Self::plain(message, String::new()) }
     }
 
-    /// What the `→` line says, where there is one.
+    /// The text of the `→` line.
     pub(crate) fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// The same with another `→` line.
+    /// Replaces the `→` line.
     pub(crate) fn with_hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint;
         self.changed()
     }
 
-    /// The same with a line before all others.
+    /// Adds a line before all others.
     pub(crate) fn with_headline(mut self, headline: String) -> Self {
         let mut body = std::mem::replace(&mut self.verdict, headline);
         if !self.body().is_empty() {
@@ -153,20 +157,20 @@ impl Answer {
         self.with_body(body)
     }
 
-    /// The same with one more field in the structured form.
+    /// Adds a field to the structured form.
     pub(crate) fn with_field(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.fields.insert(name.to_owned(), value.into());
         self.changed()
     }
 
-    /// The same, about these bytes and where to go on after them.
-    pub(crate) fn with_place(mut self, place: JsonObject) -> Self {
+    /// Replaces the byte range and the cursor in the structured form.
+    pub(crate) fn with_byte_range(mut self, range: JsonObject) -> Self {
         self.fields.remove("next_cursor");
-        self.fields.extend(place);
+        self.fields.extend(range);
         self.changed()
     }
 
-    /// The same with one more line below the body.
+    /// Adds a line below the body.
     pub(crate) fn with_note(self, note: &str) -> Self {
         let mut body = self.body().to_owned();
         if !body.is_empty() && !body.ends_with('\n') {
@@ -176,45 +180,44 @@ impl Answer {
         self.with_body(body)
     }
 
-    /// The same with a body of its own.
+    /// Replaces the body by a text.
     pub(crate) fn with_body(mut self, body: String) -> Self {
-        self.body = Body::Own(body);
+        self.body = ReplyBody::Text(body);
         self.changed()
     }
 
-    /// The same with a first line of its own.
+    /// Replaces the verdict.
     pub(crate) fn with_verdict(mut self, verdict: String) -> Self {
         self.verdict = verdict;
         self.changed()
     }
 
-    /// The same; what is new in it may be secret.
+    /// Notes that new content may hold secrets.
     fn changed(mut self) -> Self {
-        if self.secrets == Secrets::Masked {
-            self.secrets = Secrets::Possible;
+        if self.secrets == SecretState::Masked {
+            self.secrets = SecretState::Possible;
         }
         self
     }
 
-    /// The same with a first line that the structured form gives as its hint: there it would
-    /// be missing otherwise.
+    /// Replaces the verdict and repeats it as the `hint` field: the structured form has no verdict.
     pub(crate) fn with_verdict_as_hint(self, verdict: String) -> Self {
         self.with_field("hint", verdict.as_str()).with_verdict(verdict)
     }
 
-    /// The same, counted as a failure of ours.
-    pub(crate) const fn failed(mut self) -> Self {
+    /// Marks the reply as a failure of the server.
+    pub(crate) const fn as_failure(mut self) -> Self {
         self.success = Success::Failed;
         self
     }
 
-    /// The same, made for this budget.
+    /// Sets the budget of this reply.
     pub(crate) const fn with_budget(mut self, budget: TokenBudget) -> Self {
         self.budget = Some(budget);
         self
     }
 
-    /// What it takes in a format: the larger one of its text and its structured form.
+    /// The size in a format, in bytes: the larger one of text and structured form.
     pub(crate) fn size(&self, format: ResultFormat) -> usize {
         match format {
             ResultFormat::Text => self.text_size(format),
@@ -224,14 +227,13 @@ impl Answer {
         }
     }
 
-    /// The same within the budget that it was made for, else within this one: what is still too
-    /// long is cut.
-    pub(crate) fn within(mut self, budget: TokenBudget, format: ResultFormat) -> Self {
+    /// Cuts the reply to its own budget, or else to this one.
+    pub(crate) fn cut_to_budget(mut self, budget: TokenBudget, format: ResultFormat) -> Self {
         let limit = self.budget.unwrap_or(budget).bytes();
         if self.size(format) <= limit {
             return self;
         }
-        // Even if JSON takes six bytes for each of its characters, it leaves room for the rest.
+        // Even if JSON needs six bytes for each of its characters, the rest has room.
         self.hint = self.hint.map(|hint| trim_text(&hint, limit / 8));
         let mut room = usize::MAX;
         if self.text_size(format) > limit {
@@ -239,12 +241,12 @@ impl Answer {
             let hint = self.hint().map_or(0, |hint| hint.len() + "\n→ ".len());
             room = limit.saturating_sub(self.verdict.len() + hint + 1);
         }
-        // By itself: the structured form is cut in another way.
+        // Only the text; the structured form is cut differently.
         let body = trim_text(self.body(), room);
         let hint = self.json_hint_size();
-        let mut answer = self.with_body(body).with_output_as_field();
-        trim_fields(&mut answer.fields, limit.saturating_sub(hint));
-        answer
+        let mut reply = self.with_body(body).with_output_as_field();
+        trim_fields(&mut reply.fields, limit.saturating_sub(hint));
+        reply
     }
 
     fn with_output_as_field(mut self) -> Self {
@@ -254,25 +256,25 @@ impl Answer {
         self
     }
 
-    /// What the structured form takes.
+    /// The size of the structured form in bytes.
     fn json_size(&self) -> usize {
-        let output = self.output.as_ref().map_or(0, Output::json_size);
+        let output = self.output.as_ref().map_or(0, ReplyOutput::json_size);
         json_size(&self.fields) + output + self.json_hint_size()
     }
 
-    /// What the hint adds to the structured form.
+    /// The bytes that the hint adds to the structured form.
     fn json_hint_size(&self) -> usize {
         self.hint().map_or(0, |hint| escaped_len(hint) + r#","hint":"""#.len())
     }
 
-    /// The same with every secret masked. Bytes that were asked for as they are stay as they are.
+    /// Masks every secret, unless the caller asked for the exact bytes.
     pub(crate) fn masked(mut self, redactor: &Redactor) -> Self {
-        if self.secrets != Secrets::Possible {
+        if self.secrets != SecretState::Possible {
             return self;
         }
-        self.secrets = Secrets::Masked;
+        self.secrets = SecretState::Masked;
         mask(&mut self.verdict, redactor);
-        if let Body::Own(body) = &mut self.body {
+        if let ReplyBody::Text(body) = &mut self.body {
             mask(body, redactor);
         }
         if let Some(output) = &mut self.output {
@@ -282,29 +284,29 @@ impl Answer {
         self
     }
 
-    /// What stands below the verdict.
+    /// The part of a reply below the verdict.
     fn body(&self) -> &str {
         match &self.body {
-            Body::Own(body) => body,
-            Body::Output => self.output.as_ref().map_or("", Output::text),
+            ReplyBody::Text(body) => body,
+            ReplyBody::Output => self.output.as_ref().map_or("", ReplyOutput::text),
         }
     }
 
-    /// The whole text.
+    /// The whole text of the reply.
     pub(crate) fn text(&self) -> String {
         let mut text = String::with_capacity(self.pieces().map(str::len).sum());
         text.extend(self.pieces());
         text
     }
 
-    /// The text, piece by piece.
+    /// The pieces of the text, in order.
     fn pieces(&self) -> impl Iterator<Item = &str> {
         let body = block(self.body()).map(|body| ["\n", body]);
         let hint = self.hint().map(|hint| ["\n→ ", hint]);
         std::iter::once(self.verdict.as_str()).chain([body, hint].into_iter().flatten().flatten())
     }
 
-    /// The result on the wire, in the form that was configured.
+    /// Converts the reply to a result on the wire, in this format.
     pub(crate) fn into_result(self, format: ResultFormat) -> CallToolResult {
         let content = vec![ContentBlock::text(self.text_in(format))];
         let mut result = match self.success {
@@ -317,8 +319,8 @@ impl Answer {
         result
     }
 
-    /// Whether the text is the verdict alone. Clients show the text of a failure, and nothing else
-    /// of it.
+    /// `true` if the text is the verdict alone. A failure always has its whole text, because
+    /// clients show nothing else of it.
     fn is_short_in(&self, format: ResultFormat) -> bool {
         format == ResultFormat::Structured && self.success == Success::Done
     }
@@ -327,7 +329,7 @@ impl Answer {
         if self.is_short_in(format) { self.verdict.clone() } else { self.text() }
     }
 
-    /// The bytes of the text.
+    /// The size of the text in bytes.
     fn text_size(&self, format: ResultFormat) -> usize {
         if self.is_short_in(format) {
             self.verdict.len()
@@ -362,42 +364,40 @@ pub(in crate::mcp) fn mask_value(value: &mut Value, redactor: &Redactor) {
     }
 }
 
-/// The output that stands for a range of bytes. A page may be large: nothing here copies it.
+/// The shown output of a reply. A page may be large: nothing here copies it.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct ReplyOutput {
     field: &'static str,
     text: String,
     masking: Masking,
-    /// Its size inside JSON, once somebody asked.
+    /// The escaped size in JSON, computed on first use.
     escaped: OnceLock<usize>,
 }
 
-/// Whether secrets are still to be hidden.
+/// The masking state of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Masking {
     Due,
-    /// They are, or the bytes were asked for as they are.
+    /// Masked, or the caller asked for the exact bytes.
     Done,
 }
 
-impl Output {
-    /// What is shown of a range of bytes.
-    pub(super) fn of(shown: Shown) -> Self {
+impl ReplyOutput {
+    pub(super) fn new(shown: ShownOutput) -> Self {
         let masking = if shown.is_encoded() { Masking::Done } else { Masking::Due };
         let field = shown.field();
-        let is_base64 = matches!(shown.form, Form::Base64);
+        let is_base64 = matches!(shown.form, OutputEncoding::Base64);
         let text = shown.into_head();
-        // There is nothing in base64 that JSON escapes.
+        // JSON escapes nothing in base64.
         let escaped = if is_base64 { OnceLock::from(text.len()) } else { OnceLock::new() };
         Self { field, text, masking, escaped }
     }
 
-    /// The text.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Hides secrets in it; once is enough.
+    /// Masks secrets; a second call does nothing.
     pub(in crate::mcp) fn mask(&mut self, redactor: &Redactor) {
         if self.masking == Masking::Due {
             mask(&mut self.text, redactor);
@@ -406,65 +406,65 @@ impl Output {
         }
     }
 
-    /// What it adds to the structured form of an answer that has other fields.
+    /// The bytes that the output adds to a structured form with other fields.
     pub(super) fn json_size(&self) -> usize {
         let escaped = self.escaped.get_or_init(|| escaped_len(&self.text));
         self.field.len() + escaped + r#""":"","#.len()
     }
 
-    /// Becomes a field of the structured form.
+    /// Moves the output into the structured form.
     pub(super) fn put_into(self, fields: &mut JsonObject) {
         fields.insert(self.field.to_owned(), self.text.into());
     }
 }
 
-/// Makes an answer fit its budget: it is made with less and less output until it does.
+/// Fits a reply into its budget: the caller rebuilds it with less and less output until it fits.
 #[derive(Debug)]
-pub(crate) struct Fit {
+pub(crate) struct ReplyFitter {
     budget: TokenBudget,
     format: ResultFormat,
     redactor: Arc<Redactor>,
-    /// What the answer takes without output.
+    /// The size of the reply without output.
     bare: usize,
-    /// How much output the next try may show.
+    /// The amount of output for the next attempt, in bytes.
     size: usize,
     tries: usize,
 }
 
-impl Fit {
-    /// For answers that have, beside output, what `bare` has.
+impl ReplyFitter {
+    /// Creates a fitter for replies that consist of `bare` and output.
     pub(crate) fn new(
         budget: TokenBudget,
         format: ResultFormat,
         redactor: Arc<Redactor>,
-        bare: &Answer,
+        bare: &ToolReply,
     ) -> Self {
         let bare = bare.size(format) + ABOUT_OUTPUT;
         Self { budget, format, redactor, bare, size: budget.bytes().saturating_sub(bare), tries: 0 }
     }
 
-    /// The same, for a page of so many bytes as they are in the log. A program that reads
-    /// structured answers gets the page that it asks for.
-    pub(crate) fn for_page(mut self, asked: Option<usize>, default: usize) -> Self {
-        if let (Some(asked), ResultFormat::Structured) = (asked, self.format) {
-            self.budget = self.budget.holding(asked);
+    /// Sets the size of a page in log bytes. A program that reads structured replies gets the page
+    /// that it asks for.
+    pub(crate) fn for_page(mut self, requested: Option<usize>, default: usize) -> Self {
+        if let (Some(bytes), ResultFormat::Structured) = (requested, self.format) {
+            self.budget = self.budget.with_page(bytes);
         }
-        self.size = asked.unwrap_or(default);
+        self.size = requested.unwrap_or(default);
         self
     }
 
-    /// How much output the next try may show.
+    /// The amount of output for the next attempt, in bytes.
     pub(crate) const fn size(&self) -> usize {
         self.size
     }
 
-    /// All of it, for one excerpt.
-    pub(crate) fn excerpt(&self) -> Budget {
-        self.excerpt_of(self.size)
+    /// The budget of one excerpt that gets all the room.
+    pub(crate) fn excerpt_budget(&self) -> Budget {
+        self.excerpt_budget_of(self.size)
     }
 
-    /// A share of it, for one of several excerpts.
-    pub(crate) fn excerpt_of(&self, share: usize) -> Budget {
+    /// The budget of one of several excerpts.
+    pub(crate) fn excerpt_budget_of(&self, share: usize) -> Budget {
         let cost = match self.format {
             ResultFormat::Text => str::len,
             ResultFormat::Structured | ResultFormat::Both => escaped_len,
@@ -472,43 +472,44 @@ impl Fit {
         Budget { cost, ..Budget::of_bytes(share) }
     }
 
-    /// The answer, masked, whether it fits or not.
-    pub(crate) fn try_on(&self, answer: Answer) -> Answer {
-        answer.masked(&self.redactor).with_budget(self.budget)
+    /// Masks a reply and sets its budget, whether it fits or not.
+    pub(crate) fn prepare(&self, reply: ToolReply) -> ToolReply {
+        reply.masked(&self.redactor).with_budget(self.budget)
     }
 
-    /// Whether an answer fits.
-    pub(crate) fn holds(&self, answer: &Answer) -> bool {
-        answer.size(self.format) <= self.budget.bytes()
+    /// `true` if a reply fits.
+    pub(crate) fn fits(&self, reply: &ToolReply) -> bool {
+        reply.size(self.format) <= self.budget.bytes()
     }
 
-    /// The answer, masked, if it fits or shows no output any more; else the next one has to be made with
-    /// less.
-    pub(crate) fn settle(&mut self, answer: Answer) -> Option<Answer> {
-        let answer = answer.masked(&self.redactor);
+    /// Returns the masked reply if it fits, or if it already shows no output; else shrinks the size
+    /// for the next attempt.
+    pub(crate) fn accept(&mut self, reply: ToolReply) -> Option<ToolReply> {
+        let reply = reply.masked(&self.redactor);
         let limit = self.budget.bytes();
-        let takes = answer.size(self.format);
+        let takes = reply.size(self.format);
         if takes <= limit || self.size == 0 {
-            return Some(answer.with_budget(self.budget));
+            return Some(reply.with_budget(self.budget));
         }
         self.tries += 1;
-        self.size = if self.tries < TRIES { less(self.size, limit, takes, self.bare) } else { 0 };
+        self.size =
+            if self.tries < TRIES { next_size(self.size, limit, takes, self.bare) } else { 0 };
         None
     }
 }
 
-/// What is known of a port that was waited for.
+/// The state of a port that a call waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listening {
-    /// Somebody listened on it before the wait.
+pub(crate) enum PortStatus {
+    /// A process listened before the wait.
     Already,
-    /// Somebody began to during the wait.
+    /// A process started to listen during the wait.
     Now,
-    /// Nobody does, as far as was looked.
+    /// No process listens, as far as was checked.
     No,
 }
 
-impl Listening {
+impl PortStatus {
     const fn words(self) -> &'static str {
         match self {
             Self::Already => "listens already, whoever holds it",
@@ -518,16 +519,16 @@ impl Listening {
     }
 }
 
-impl Answer {
-    /// The same, with a first line about a port.
-    pub(crate) fn with_port(self, port: u16, listening: Listening) -> Self {
-        let is_listened_on = match listening {
-            Listening::Already | Listening::Now => true,
-            Listening::No => false,
+impl ToolReply {
+    /// Adds a first line about a port.
+    pub(crate) fn with_port(self, port: u16, listening: PortStatus) -> Self {
+        let is_listening = match listening {
+            PortStatus::Already | PortStatus::Now => true,
+            PortStatus::No => false,
         };
         self.with_headline(format!("port {port} {}", listening.words()))
             .with_field("port", port)
-            .with_field("listening", is_listened_on)
+            .with_field("listening", is_listening)
     }
 }
 
@@ -544,8 +545,8 @@ mod tests {
     use crate::allocation_tests::{Allocated, allocated};
     use crate::confinement::GrantedConfinement;
     use crate::ids::JobId;
-    use crate::mcp::reply::excerpt::{from_offset, shown_dump, shown_page, shown_raw};
-    use crate::mcp::reply::hint::after_page;
+    use crate::mcp::reply::excerpt::{read_base64, read_from, read_hexdump, read_text_page};
+    use crate::mcp::reply::hint::hint_after_page;
     use crate::mcp::snapshot::State;
     use crate::outcome::{JobEnding, ResourceUsage};
     use crate::output::BlockingReader;
@@ -561,7 +562,7 @@ mod tests {
         reader
     }
 
-    fn job_of(log: &LogReader) -> Snapshot {
+    fn job_of(log: &LogReader) -> JobSnapshot {
         let ending = JobEnding {
             outcome: Outcome::Exited { code: 1 },
             at: Instant::now(),
@@ -570,7 +571,7 @@ mod tests {
             survivors: Vec::new(),
             kill: None,
         };
-        Snapshot {
+        JobSnapshot {
             job: JobId::local(1234),
             state: State::Finished(ending),
             elapsed: Duration::from_secs(1),
@@ -585,7 +586,7 @@ mod tests {
         }
     }
 
-    /// The kinds of output that are hard to keep short, many times over.
+    /// Mixes kinds of output that are hard to keep short, many times over.
     fn any_output() -> impl Strategy<Value = Vec<u8>> {
         let kind = prop_oneof![
             vec(any::<u8>(), 1..200),
@@ -618,46 +619,51 @@ mod tests {
     }
 
     fn budget_of(tokens: u64) -> TokenBudget {
-        TokenBudget::asked(json!({"max_tokens": tokens}).as_object(), 8000)
+        TokenBudget::from_call(json!({"max_tokens": tokens}).as_object(), 8000)
     }
 
-    /// Which part of the log is wanted, and as what.
+    /// The kind of read that a test performs.
     #[derive(Debug, Clone, Copy)]
-    enum Wanted {
+    enum ReadKind {
         Excerpt,
         Page,
         Raw,
         Hexdump,
     }
 
-    fn any_wanted() -> impl Strategy<Value = Wanted> {
+    fn any_read_kind() -> impl Strategy<Value = ReadKind> {
         prop_oneof![
-            Just(Wanted::Excerpt),
-            Just(Wanted::Page),
-            Just(Wanted::Raw),
-            Just(Wanted::Hexdump),
+            Just(ReadKind::Excerpt),
+            Just(ReadKind::Page),
+            Just(ReadKind::Raw),
+            Just(ReadKind::Hexdump),
         ]
     }
 
-    fn shown(log: &LogReader, from: u64, wanted: Wanted, fit: &Fit) -> Shown {
+    fn read_shown(log: &LogReader, from: u64, kind: ReadKind, fit: &ReplyFitter) -> ShownOutput {
         let request = PageRequest { from, stream: None, max_bytes: fit.size(), max_lines: 0 };
-        match wanted {
-            Wanted::Excerpt => from_offset(&log.blocking(), from, fit.excerpt()).unwrap(),
-            Wanted::Page => shown_page(&log.blocking(), &request).unwrap(),
-            Wanted::Raw => shown_raw(&log.blocking(), &request).unwrap(),
-            Wanted::Hexdump => shown_dump(&log.blocking(), &request).unwrap(),
+        match kind {
+            ReadKind::Excerpt => read_from(&log.blocking(), from, fit.excerpt_budget()).unwrap(),
+            ReadKind::Page => read_text_page(&log.blocking(), &request).unwrap(),
+            ReadKind::Raw => read_base64(&log.blocking(), &request).unwrap(),
+            ReadKind::Hexdump => read_hexdump(&log.blocking(), &request).unwrap(),
         }
     }
 
-    /// The answer as the tools make it, and what of the output is in it.
-    fn answer(log: &LogReader, from: u64, wanted: Wanted, mut fit: Fit) -> (Answer, Shown) {
+    /// Builds the reply as the tools do, and returns it with the shown output.
+    fn build_reply(
+        log: &LogReader,
+        from: u64,
+        kind: ReadKind,
+        mut fit: ReplyFitter,
+    ) -> (ToolReply, ShownOutput) {
         let job = job_of(log);
         loop {
-            let shown = shown(log, from, wanted, &fit);
-            let answer = Answer::about(&job, Some(shown.clone()), ResultFormat::Both)
-                .with_hint(after_page(&job, &shown));
-            if let Some(answer) = fit.settle(answer) {
-                return (answer, shown);
+            let shown = read_shown(log, from, kind, &fit);
+            let reply = ToolReply::for_job(&job, Some(shown.clone()), ResultFormat::Both)
+                .with_hint(hint_after_page(&job, &shown));
+            if let Some(reply) = fit.accept(reply) {
+                return (reply, shown);
             }
         }
     }
@@ -683,29 +689,29 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
         #[test]
-        fn an_answer_keeps_its_budget_and_its_places_are_true(
+        fn a_reply_keeps_its_budget_and_its_byte_ranges_are_true(
             output in any_output(),
-            wanted in any_wanted(),
+            kind in any_read_kind(),
             format in any_format(),
             tokens in 500..9000_u64,
-            asked in 1..200_000_usize,
+            page_bytes in 1..200_000_usize,
         ) {
             let (log, budget) = (log_of(&output), budget_of(tokens));
-            let bare = Answer::about(&job_of(&log), None, ResultFormat::Both);
-            let mut fit = Fit::new(budget, format, redactor(), &bare);
-            if !matches!(wanted, Wanted::Excerpt) {
-                fit = fit.for_page(Some(asked), 16_384);
+            let bare = ToolReply::for_job(&job_of(&log), None, ResultFormat::Both);
+            let mut fit = ReplyFitter::new(budget, format, redactor(), &bare);
+            if !matches!(kind, ReadKind::Excerpt) {
+                fit = fit.for_page(Some(page_bytes), 16_384);
             }
-            let (answer, shown) = answer(&log, 0, wanted, fit);
-            let fits = answer.size(format) <= budget.bytes();
-            let result = answer.within(budget, format).into_result(format);
+            let (reply, shown) = build_reply(&log, 0, kind, fit);
+            let fits = reply.size(format) <= budget.bytes();
+            let result = reply.cut_to_budget(budget, format).into_result(format);
             check_size(&result, budget)?;
             prop_assert!(fits, "nothing is cut off that was said to be shown");
             if let Some(fields) = &result.structured_content {
                 prop_assert_eq!(&fields["bytes_start"], 0);
                 prop_assert_eq!(&fields["bytes_end"], shown.end);
             }
-            prop_assert!(shown.end > 0 || matches!(wanted, Wanted::Excerpt), "each page gets on");
+            prop_assert!(shown.end > 0 || matches!(kind, ReadKind::Excerpt), "each page gets on");
         }
 
         #[test]
@@ -720,87 +726,94 @@ mod tests {
             let long = text.repeat(times);
             let job = job_of(&log_of(b"x\n"));
             let names = json!({"command": long}).as_object().cloned().unwrap();
-            let part = Part::listed(&job, long.clone(), names);
-            for answer in [
-                Answer::failure(long.clone(), "code"),
-                Answer::several(None, vec![part.clone(); jobs.min(60)]).with_hint(Some(long.clone())),
-                Answer::several(Some("list".to_owned()), vec![Part::job(&job, None); jobs]),
+            let part = ReplyPart::for_list(&job, long.clone(), names);
+            for reply in [
+                ToolReply::failure(long.clone(), "code"),
+                ToolReply::for_jobs(None, vec![part.clone(); jobs.min(60)]).with_hint(Some(long.clone())),
+                ToolReply::for_jobs(Some("list".to_owned()), vec![ReplyPart::for_job(&job, None); jobs]),
             ] {
-                check_size(&answer.within(budget, format).into_result(format), budget)?;
+                check_size(&reply.cut_to_budget(budget, format).into_result(format), budget)?;
             }
         }
     }
 
     #[test]
-    fn a_page_of_a_program_holds_what_it_asked_for() {
+    fn a_structured_page_has_the_requested_size() {
         let log = log_of(&vec![1; 1 << 20]);
         let job = job_of(&log);
-        let budget = TokenBudget::asked(None, 8000);
-        let fit = Fit::new(
+        let budget = TokenBudget::from_call(None, 8000);
+        let fit = ReplyFitter::new(
             budget,
             ResultFormat::Structured,
             redactor(),
-            &Answer::about(&job, None, ResultFormat::Both),
+            &ToolReply::for_job(&job, None, ResultFormat::Both),
         );
-        let (answer, shown) = answer(&log, 0, Wanted::Raw, fit.for_page(Some(1 << 20), 16_384));
+        let (reply, shown) =
+            build_reply(&log, 0, ReadKind::Raw, fit.for_page(Some(1 << 20), 16_384));
         assert_eq!(shown.end, 1 << 20);
-        let result = answer.within(budget, ResultFormat::Structured);
+        let result = reply.cut_to_budget(budget, ResultFormat::Structured);
         let fields = result.into_result(ResultFormat::Structured).structured_content.unwrap();
         assert_eq!(fields["output"].as_str().map(str::len), Some((1_usize << 20).div_ceil(3) * 4));
         assert_ne!(fields["bytes_end"], Value::Null);
     }
 
     const PAGE: usize = 1 << 20;
-    /// Verdict, fields, the looks at the index for the numbers of lines, and what patterns work with: they
-    /// are shared with other tests, which may have it just then. Less than a page in any case.
+    /// Memory for verdict, fields, index lookups of line numbers, and the working memory of
+    /// patterns, which other tests share and may hold at the same time. Less than a page in any
+    /// case.
     const BESIDE: usize = 512 * 1024;
 
-    type Show = fn(&BlockingReader, &PageRequest) -> std::io::Result<Shown>;
+    type Show = fn(&BlockingReader, &PageRequest) -> std::io::Result<ShownOutput>;
 
-    /// What a page takes from the log to the result, which is built the second time it is asked for:
-    /// the first time compiles patterns.
+    /// Measures the memory of one page, from the log to the result, on the second request: the
+    /// first one compiles patterns.
     fn cost(line: &str, show: Show, format: ResultFormat) -> Allocated {
         let log = log_of(line.repeat(2 * PAGE / line.len()).as_bytes());
         let job = job_of(&log);
         let log = log.blocking();
         let request = PageRequest { from: 0, stream: None, max_bytes: PAGE, max_lines: 0 };
-        let answer = || -> CallToolResult {
-            let bare = Answer::about(&job, None, ResultFormat::Both);
-            let fit = Fit::new(TokenBudget::given(4 * PAGE as u64), format, redactor(), &bare);
+        let build = || -> CallToolResult {
+            let bare = ToolReply::for_job(&job, None, ResultFormat::Both);
+            let fit = ReplyFitter::new(
+                TokenBudget::from_tokens(4 * PAGE as u64),
+                format,
+                redactor(),
+                &bare,
+            );
             let shown = show(&log, &request).unwrap();
-            let answer = fit.for_page(Some(PAGE), PAGE).settle(Answer::about(
+            let reply = fit.for_page(Some(PAGE), PAGE).accept(ToolReply::for_job(
                 &job,
                 Some(shown),
                 ResultFormat::Both,
             ));
-            answer.unwrap().masked(&redactor()).into_result(format)
+            reply.unwrap().masked(&redactor()).into_result(format)
         };
-        answer();
-        allocated(answer).0
+        build();
+        allocated(build).0
     }
 
     #[track_caller]
     fn check(line: &str, show: Show, format: ResultFormat, pages: f64) {
-        let seen = cost(line, show, format);
+        let used = cost(line, show, format);
         let most = (pages * PAGE as f64) as usize + BESIDE;
-        assert!(seen.bytes <= most, "{format:?}: {seen:?}, more than {most}");
-        assert!(seen.times < 2000, "{format:?}: {seen:?} although there are many more lines");
+        assert!(used.bytes <= most, "{format:?}: {used:?}, more than {most}");
+        assert!(used.times < 2000, "{format:?}: {used:?} although there are many more lines");
     }
 
     #[test]
-    fn a_page_of_text_is_there_once() {
-        check("one line and\nanother\n", shown_page, ResultFormat::Structured, 1.0);
-        // Below the verdict, in one text.
-        check("one line and\nanother\n", shown_page, ResultFormat::Text, 2.0);
+    fn a_page_of_text_is_copied_once() {
+        check("one line and\nanother\n", read_text_page, ResultFormat::Structured, 1.0);
+        // Copied once more, below the verdict.
+        check("one line and\nanother\n", read_text_page, ResultFormat::Text, 2.0);
     }
 
     #[test]
-    fn a_page_of_bytes_is_there_once_and_once_as_base64() {
-        check("any line\n", shown_raw, ResultFormat::Structured, 1.0 + 4.0 / 3.0);
+    fn a_page_of_bytes_is_copied_once_and_once_as_base64() {
+        check("any line\n", read_base64, ResultFormat::Structured, 1.0 + 4.0 / 3.0);
     }
 
     #[test]
     fn a_page_of_equal_lines_costs_no_more_than_its_bytes() {
-        check("y\n", shown_page, ResultFormat::Structured, 1.0);
+        check("y\n", read_text_page, ResultFormat::Structured, 1.0);
     }
 }

@@ -1,63 +1,63 @@
 //! The verdict: the state of a job in one line, which is the first line of a reply.
 
-use super::body::{Form, Shown};
+use super::body::{OutputEncoding, ShownOutput};
 use super::format::{bound, count, exact, kill_note, rough, size, soon, thousands};
 use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
-use crate::mcp::snapshot::{Snapshot, State};
+use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::outcome::{JobEnding, LimitKind, Outcome, StopBy, signal_name};
 use crate::output::DropReason;
 use crate::output::excerpt::{Budget, tail};
 use crate::service::{DEFAULT_LANE, JobHandle, QueuePlace};
 
-/// What became of a job, in one line; with what is shown of its output, if any is.
-pub(crate) fn verdict(job: &Snapshot, shown: Option<&Shown>) -> String {
+/// Returns the state or outcome of a job in one line, and the shown part of its output.
+pub(crate) fn verdict(job: &JobSnapshot, shown: Option<&ShownOutput>) -> String {
     let mut parts = match &job.state {
-        State::Queued(_) => queued(job),
-        State::Running(_) => vec![format!("running {}", rough(job.elapsed)), name(job)],
-        State::Stopping => vec![format!("stopping, ran {}", rough(job.elapsed)), name(job)],
-        State::Finished(ending) => finished(job, ending),
+        State::Queued(_) => queued_parts(job),
+        State::Running(_) => vec![format!("running {}", rough(job.elapsed)), job_label(job)],
+        State::Stopping => vec![format!("stopping, ran {}", rough(job.elapsed)), job_label(job)],
+        State::Finished(ending) => finished_parts(job, ending),
     };
     parts.extend(amount(job, shown));
     parts.extend(remarks(job, shown));
-    parts.extend(shown.and_then(Shown::spans_text));
+    parts.extend(shown.and_then(ShownOutput::spans_text));
     parts.join(" · ")
 }
 
-fn name(job: &Snapshot) -> String {
+fn job_label(job: &JobSnapshot) -> String {
     format!("job {}", job.job)
 }
 
-fn queued(job: &Snapshot) -> Vec<String> {
+fn queued_parts(job: &JobSnapshot) -> Vec<String> {
     match &job.state {
         State::Queued(Some(place)) => {
-            let mut parts = vec!["queued".to_owned(), position(place), name(job)];
+            let mut parts = vec!["queued".to_owned(), position_text(place), job_label(job)];
             parts.extend(why_queued(place));
             parts
         }
         State::Queued(None) | State::Running(_) | State::Stopping | State::Finished(_) => {
-            vec!["starting".to_owned(), name(job)]
+            vec!["starting".to_owned(), job_label(job)]
         }
     }
 }
 
-/// `position 3 of 12`, with the lane where it is not the usual one.
-pub(super) fn position(place: &QueuePlace) -> String {
+/// Formats the queue position, as `position 3 of 12`, with the lane if it is not the default one.
+pub(super) fn position_text(place: &QueuePlace) -> String {
     let QueuePlace { position, length, lane, .. } = place;
     let lane = if lane == DEFAULT_LANE { String::new() } else { format!(" in lane {lane}") };
     format!("position {} of {}{lane}", thousands(*position as u64), thousands(*length as u64))
 }
 
-/// What it waits for, and when it may start.
+/// Says what a queued job waits for, and when it may start.
 pub(super) fn why_queued(place: &QueuePlace) -> impl Iterator<Item = String> {
     let estimate = place.estimate.map(|time| format!("in about {}", soon(time)));
     std::iter::once(place.waits_for.to_string()).chain(estimate)
 }
 
-fn finished(job: &Snapshot, ending: &JobEnding) -> Vec<String> {
-    let mut parts = vec![ended(job, ending)];
+fn finished_parts(job: &JobSnapshot, ending: &JobEnding) -> Vec<String> {
+    let mut parts = vec![ending_text(job, ending)];
     match ending.outcome {
         Outcome::Stopped { .. } if job.never_started() => {}
-        // The time is in the words already, or there was none.
+        // The text already has the time, or there was none.
         Outcome::TimedOut { .. } | Outcome::FailedToStart(_) => {}
         Outcome::Exited { .. }
         | Outcome::Signaled { .. }
@@ -65,16 +65,16 @@ fn finished(job: &Snapshot, ending: &JobEnding) -> Vec<String> {
         | Outcome::Limit { .. }
         | Outcome::Lost { .. } => parts.push(exact(job.elapsed)),
     }
-    parts.push(name(job));
+    parts.push(job_label(job));
     parts
 }
 
-pub(super) fn ended(job: &Snapshot, ending: &JobEnding) -> String {
+pub(super) fn ending_text(job: &JobSnapshot, ending: &JobEnding) -> String {
     let what = match &ending.outcome {
         Outcome::Stopped { .. } if job.never_started() => {
             return "stopped while queued, never started".to_owned();
         }
-        Outcome::Exited { code } => return format!("exit {code}{}", masked(*code, ending)),
+        Outcome::Exited { code } => return format!("exit {code}{}", pipeline_note(*code, ending)),
         Outcome::Signaled { signal, core } => {
             let core = if *core { " (core dumped)" } else { "" };
             return format!("killed by {}{core}", signal_name(*signal));
@@ -113,10 +113,10 @@ pub(super) fn ended(job: &Snapshot, ending: &JobEnding) -> String {
     }
 }
 
-/// ` (pipeline 1|0)`, where a failure inside a pipeline hides behind exit 0.
+/// Formats ` (pipeline 1|0)` if exit 0 hides a failure inside a pipeline.
 ///
-/// 141 is a program that wrote into a closed pipe, as in `yes | head -1`: no failure.
-fn masked(code: i32, ending: &JobEnding) -> String {
+/// 141 means that a program wrote into a closed pipe, as in `yes | head -1`: not a failure.
+fn pipeline_note(code: i32, ending: &JobEnding) -> String {
     let codes = &ending.pipeline;
     let hides = |codes: &[i32]| codes.iter().any(|code| *code != 0 && *code != 141);
     match codes.split_last() {
@@ -128,10 +128,10 @@ fn masked(code: i32, ending: &JobEnding) -> String {
     }
 }
 
-/// How much it wrote: told where not all of it is shown, and of a job that may write more.
-fn amount(job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
+/// Formats the amount of output, if not all of it is shown or the job may write more.
+fn amount(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Option<String> {
     let lines = count(job.lines(), "line", "lines");
-    let cut = shown.is_some_and(Shown::is_cut);
+    let cut = shown.is_some_and(ShownOutput::is_cut);
     match (&job.state, job.quiet_for) {
         (State::Queued(_), _) => None,
         (State::Running(_) | State::Stopping, None) => Some("no output yet".to_owned()),
@@ -151,15 +151,15 @@ fn amount(job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
     }
 }
 
-/// What else must not go unnoticed.
-fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
+/// Returns remarks that a reader must not miss.
+fn remarks(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Vec<String> {
     let mut remarks = Vec::new();
     if job.waits_for_input() {
         remarks.push("waiting for input".to_owned());
     }
     remarks.extend(confinement_remark(job.confinement));
     remarks.extend(job.doubt.as_ref().map(|doubt| format!("sandboxed because {doubt}")));
-    remarks.extend(survivors(&job.survivors));
+    remarks.extend(survivors_remark(&job.survivors));
     if job.output.dropped_bytes > 0 {
         let why = job.output.dropped_why.map(|why| dropped_why(why, job)).unwrap_or_default();
         let dropped = size(job.output.dropped_bytes);
@@ -176,7 +176,7 @@ fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
     if let Some(gap) = shown.map(|shown| shown.gap_bytes).filter(|gap| *gap > 0) {
         remarks.push(format!("{} missing here", size(gap)));
     }
-    remarks.extend(shown.and_then(form));
+    remarks.extend(shown.and_then(encoding_remark));
     if let Some(bad) = shown.map(|shown| shown.bad_bytes).filter(|bad| *bad > 0) {
         let bytes = count(bad, "byte", "bytes");
         remarks.push(format!("{bytes} not text, shown as \u{fffd} or ␀"));
@@ -184,8 +184,8 @@ fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
     remarks
 }
 
-/// Why bytes were dropped, in words that say whose limit it was.
-fn dropped_why(reason: DropReason, job: &Snapshot) -> String {
+/// Says why bytes were dropped, and whose limit it was.
+fn dropped_why(reason: DropReason, job: &JobSnapshot) -> String {
     let why = match reason {
         DropReason::DiskFull => "disk full",
         DropReason::IoError => "the disk cannot be written",
@@ -199,18 +199,18 @@ fn dropped_why(reason: DropReason, job: &Snapshot) -> String {
     format!(" ({why})")
 }
 
-/// How the text is to be understood, where it is not plain text.
-fn form(shown: &Shown) -> Option<String> {
+/// Says how the text encodes the output, if it is not plain text.
+fn encoding_remark(shown: &ShownOutput) -> Option<String> {
     let bytes = format!("of bytes {} to {}", shown.start, shown.end);
     match &shown.form {
-        Form::Text | Form::Binary { .. } => None,
-        Form::Decoded { charset } => Some(format!("decoded from {charset}")),
-        Form::Base64 => Some(format!("base64 {bytes}")),
-        Form::Hexdump => Some(format!("hexdump {bytes}")),
+        OutputEncoding::Text | OutputEncoding::Binary { .. } => None,
+        OutputEncoding::Decoded { charset } => Some(format!("decoded from {charset}")),
+        OutputEncoding::Base64 => Some(format!("base64 {bytes}")),
+        OutputEncoding::Hexdump => Some(format!("hexdump {bytes}")),
     }
 }
 
-fn survivors(pids: &[u32]) -> Option<String> {
+fn survivors_remark(pids: &[u32]) -> Option<String> {
     const NAMED: usize = 8;
     let named: Vec<String> = pids.iter().take(NAMED).map(ToString::to_string).collect();
     let more = if pids.len() > NAMED { ", …" } else { "" };
@@ -225,20 +225,20 @@ fn survivors(pids: &[u32]) -> Option<String> {
     }
 }
 
-/// The last output line, with room for any usual one.
+/// The budget of the last output line; most lines fit.
 const LAST_LINE: Budget = Budget { max_lines: 1, ..Budget::of_bytes(200) };
 
-/// How far the first of these jobs that is not over has come.
+/// Returns the progress of the first of these jobs that has not ended.
 pub(crate) async fn progress_line<'a>(jobs: impl IntoIterator<Item = &'a JobHandle>) -> String {
     let open = jobs.into_iter().find(|job| job.status().ending().is_none());
     match open {
-        Some(job) => line(job).await,
+        Some(job) => running_line(job).await,
         None => String::new(),
     }
 }
 
-/// How a job stands, in one line, with its last line of output.
-pub(crate) async fn status_line(now: &Snapshot, job: &JobHandle) -> String {
+/// Returns the state of a job in one line, with its last line of output.
+pub(crate) async fn status_line(now: &JobSnapshot, job: &JobHandle) -> String {
     let mut text = verdict(now, None);
     if let Some(last) = last_line(job).await {
         text.push_str(" · ");
@@ -247,7 +247,7 @@ pub(crate) async fn status_line(now: &Snapshot, job: &JobHandle) -> String {
     text
 }
 
-async fn line(job: &JobHandle) -> String {
+async fn running_line(job: &JobHandle) -> String {
     let status = job.status();
     if status.started.is_none() {
         return format!("job {} queued {}", job.id(), rough(status.queued_for()));
@@ -269,10 +269,10 @@ async fn last_line(job: &JobHandle) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// What a verdict says of a confinement; nothing where a job may do nearly everything.
+/// Returns the remark about a sandbox; `None` if the job may do nearly everything.
 fn confinement_remark(granted: GrantedConfinement) -> Option<String> {
     if granted.is_degraded() {
-        return Some(degraded(granted));
+        return Some(degraded_remark(granted));
     }
     let Confinement { profile, network } = granted.effective;
     match (profile, network) {
@@ -289,17 +289,18 @@ fn confinement_remark(granted: GrantedConfinement) -> Option<String> {
     }
 }
 
-/// `confinement degraded: workspace-write asked, default given (no namespaces, no Landlock)`
-fn degraded(
-    GrantedConfinement { requested: asked, effective: given, backend }: GrantedConfinement,
+/// Formats `confinement degraded: workspace-write asked, default given (no namespaces, no
+/// Landlock)`.
+fn degraded_remark(
+    GrantedConfinement { requested, effective, backend }: GrantedConfinement,
 ) -> String {
-    let lost = if asked.network == given.network { "" } else { " without network" };
+    let lost = if requested.network == effective.network { "" } else { " without network" };
     let missing = match backend {
         Backend::Namespaces | Backend::Landlock | Backend::Seccomp => "no namespaces, no Landlock",
         Backend::Nothing => "no seccomp",
     };
-    let asked = asked.profile.word();
-    let given = given.profile.word();
+    let asked = requested.profile.word();
+    let given = effective.profile.word();
     format!("confinement degraded: {asked}{lost} asked, {given} given ({missing})")
 }
 
@@ -308,37 +309,42 @@ mod tests {
     use super::*;
     use crate::mcp::reply::structured::confinement_field;
 
-    const fn asked(profile: SandboxProfile, network: NetworkAccess) -> Confinement {
+    const fn confinement(profile: SandboxProfile, network: NetworkAccess) -> Confinement {
         Confinement { profile, network }
     }
 
     #[track_caller]
-    fn check(asked: Confinement, given: Confinement, backend: Backend, expected: Option<&str>) {
-        let granted = GrantedConfinement { requested: asked, effective: given, backend };
+    fn check(
+        requested: Confinement,
+        effective: Confinement,
+        backend: Backend,
+        expected: Option<&str>,
+    ) {
+        let granted = GrantedConfinement { requested, effective, backend };
         assert_eq!(confinement_remark(granted).as_deref(), expected, "{granted:?}");
-        assert_eq!(confinement_field(granted, None)["degraded"], asked != given);
-        assert_eq!(confinement_field(granted, None)["profile"], given.profile.word());
+        assert_eq!(confinement_field(granted, None)["degraded"], requested != effective);
+        assert_eq!(confinement_field(granted, None)["profile"], effective.profile.word());
     }
 
     #[test]
-    fn a_verdict_tells_what_a_reader_could_stumble_over() {
-        let usual = asked(SandboxProfile::Default, NetworkAccess::On);
+    fn a_verdict_mentions_an_unusual_sandbox() {
+        let usual = confinement(SandboxProfile::Default, NetworkAccess::On);
         check(usual, usual, Backend::Seccomp, None);
-        let offline = asked(SandboxProfile::Default, NetworkAccess::Off);
+        let offline = confinement(SandboxProfile::Default, NetworkAccess::Off);
         check(offline, offline, Backend::Seccomp, Some("confined: no network"));
-        let files = asked(SandboxProfile::WorkspaceWrite, NetworkAccess::Off);
-        let told = Some("confined: workspace-write, no network");
-        check(files, files, Backend::Namespaces, told);
-        let online = asked(SandboxProfile::ReadOnly, NetworkAccess::On);
+        let files = confinement(SandboxProfile::WorkspaceWrite, NetworkAccess::Off);
+        let expected = Some("confined: workspace-write, no network");
+        check(files, files, Backend::Namespaces, expected);
+        let online = confinement(SandboxProfile::ReadOnly, NetworkAccess::On);
         check(online, online, Backend::Landlock, Some("confined: read-only"));
     }
 
     #[test]
-    fn what_the_host_could_not_give_is_told() {
-        let files = asked(SandboxProfile::WorkspaceWrite, NetworkAccess::Off);
+    fn a_degraded_sandbox_is_reported() {
+        let files = confinement(SandboxProfile::WorkspaceWrite, NetworkAccess::Off);
         check(
             files,
-            asked(SandboxProfile::Default, NetworkAccess::Off),
+            confinement(SandboxProfile::Default, NetworkAccess::Off),
             Backend::Seccomp,
             Some(
                 "confinement degraded: workspace-write asked, default given (no namespaces, no Landlock)",

@@ -1,4 +1,4 @@
-//! One call of a tool: its context, its wait, its turn on the connection, and its reply.
+//! One call of a tool: its context, its waits, its turn on the connection, and its reply.
 
 use std::future::Future;
 use std::ops::Range;
@@ -15,76 +15,75 @@ use rmcp::service::{Peer, RequestContext};
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::mcp::approvals::Answered;
-use crate::mcp::reply::{Answer, Fit, Shown, TokenBudget, ToolError};
+use crate::mcp::approvals::ApprovalRetry;
+use crate::mcp::reply::{ReplyFitter, ShownOutput, TokenBudget, ToolError, ToolReply};
 use crate::mcp::settings::McpSettings;
-use crate::mcp::snapshot::Snapshot;
+use crate::mcp::snapshot::JobSnapshot;
 use crate::output::ScanDeadline;
 use crate::output::{BlockingReader, LogReader, ReadBusy, ReadPermit, scan_with};
 use crate::service::{ApprovalQuestion, JobHandle, ParkedSubmission, TenantClient};
 
-/// What a tool has at hand while it works on one call.
+/// The context of one tool call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Call<'a> {
-    /// Where its caller's jobs are.
+pub(crate) struct ToolCall<'a> {
+    /// The service as this caller may use it.
     pub(crate) client: &'a TenantClient,
-    /// How the surface is set up.
     pub(crate) settings: &'a McpSettings,
-    /// The request: its cancellation and its way to the client.
+    /// The request, with its cancellation token and the connection to the client.
     pub(crate) request: &'a RequestContext<RoleServer>,
-    /// How much its answer may take.
+    /// The budget of the reply.
     pub(crate) budget: TokenBudget,
-    /// How long it waits before it goes on as a task; `None`: its client knows none.
+    /// The wait before the call continues as a task; `None` if the client does not support tasks.
     pub(crate) task_after: Option<Duration>,
-    /// What it says to a question that it was answered with before.
-    pub(crate) answered: Option<Answered<'a>>,
+    /// The answer to an approval question in an earlier reply.
+    pub(crate) approval: Option<ApprovalRetry<'a>>,
 }
 
-impl Call<'_> {
-    /// How long this call may wait: as asked, within what its client will bear.
-    pub(crate) fn wait(&self, asked: Option<Duration>) -> Duration {
-        asked.unwrap_or(self.settings.wait_default).min(self.patience())
+impl ToolCall<'_> {
+    /// Returns how long this call waits: as requested, but at most [`ToolCall::max_wait`].
+    pub(crate) fn wait_limit(&self, asked: Option<Duration>) -> Duration {
+        asked.unwrap_or(self.settings.wait_default).min(self.max_wait())
     }
 
-    /// How long its client will bear to wait.
-    pub(crate) fn patience(&self) -> Duration {
+    /// The longest wait that the client tolerates.
+    pub(crate) fn max_wait(&self) -> Duration {
         let most = match self.request.meta.get_progress_token() {
             Some(_) => self.settings.wait_max,
             None => self.settings.wait_max_quiet,
         };
-        most.saturating_sub(to_answer(most))
+        most.saturating_sub(reply_time(most))
     }
 
-    /// What there is to say about a job and its output.
-    pub(crate) fn about(&self, job: &Snapshot, shown: Option<Shown>) -> Answer {
-        Answer::about(job, shown, self.settings.result_format)
+    /// Creates a reply about a job and its output.
+    pub(crate) fn job_reply(&self, job: &JobSnapshot, shown: Option<ShownOutput>) -> ToolReply {
+        ToolReply::for_job(job, shown, self.settings.result_format)
     }
 
-    /// Makes answers fit that have, beside output, what `bare` has.
-    pub(crate) fn fit(&self, bare: &Answer) -> Fit {
-        Fit::new(self.budget, self.settings.result_format, self.client.redactor(), bare)
+    /// Creates a fitter for replies that consist of `bare` and output.
+    pub(crate) fn fit(&self, bare: &ToolReply) -> ReplyFitter {
+        ReplyFitter::new(self.budget, self.settings.result_format, self.client.redactor(), bare)
     }
 
-    /// Reserves memory for a read of a log. Waits for it until the call is cancelled, or has only
-    /// the time left that the read may take.
+    /// Reserves memory for a read of a log. Waits until the call is cancelled, or until only the
+    /// time for the read itself is left.
     pub(crate) async fn reserve(
         &self,
         log: &LogReader,
         bytes: usize,
     ) -> Result<ReadPermit, ReadBusy> {
-        let wait = self.patience().saturating_sub(self.settings.search_time);
+        let wait = self.max_wait().saturating_sub(self.settings.search_time);
         tokio::select! {
             reserved = log.reserve(bytes, wait) => reserved,
             () = self.request.ct.cancelled() => log.reserve(bytes, Duration::ZERO).await,
         }
     }
 
-    /// Scans a log off the runtime: until all is scanned, the time for it is over, or the client
-    /// no longer wants the answer. The memory is reserved until the scan is over, also where its
-    /// caller is gone, and comes back with what was found.
+    /// Scans a log on a blocking thread until the scan is done, its time is over, or the call is
+    /// cancelled. The memory stays reserved until the scan is over, even if the caller is gone, and
+    /// is returned with the result.
     ///
     /// # Errors
-    /// `TimedOut` where the disk did not answer in time.
+    /// Fails with `TimedOut` if the disk did not answer in time.
     pub(crate) async fn scan<T: Send + 'static>(
         &self,
         log: &LogReader,
@@ -95,7 +94,7 @@ impl Call<'_> {
         self.scan_all(slice::from_ref(log), memory, scan).await
     }
 
-    /// Scans several logs as [`Call::scan`] does one.
+    /// Scans several logs as [`ToolCall::scan`] does one.
     pub(crate) async fn scan_all<T: Send + 'static>(
         &self,
         logs: &[LogReader],
@@ -106,33 +105,34 @@ impl Call<'_> {
         scan_until(self.settings.search_time, &self.request.ct, logs, scan).await
     }
 
-    /// Notes what an answer shows of a job's output: it is no news any more. The answer that starts a
-    /// job does not: what it shows depends on how fast that began, and who waits next would miss it.
-    pub(crate) fn mark_shown(&self, job: &JobHandle, news: Option<Range<u64>>) {
-        if let Some(bytes) = news {
+    /// Records which output a reply shows, so that the next wait looks for newer output. The reply
+    /// that starts a job does not record it: what it shows depends on how fast the job began, and
+    /// the next wait would miss it.
+    pub(crate) fn mark_shown(&self, job: &JobHandle, seen: Option<Range<u64>>) {
+        if let Some(bytes) = seen {
             self.client.mark_shown(job.id(), bytes);
         }
     }
 
-    /// An answer as it goes to the client: secrets masked, within the budget.
-    pub(crate) fn result(&self, answer: Answer) -> CallToolResult {
+    /// Converts a reply to the result for the client: secrets masked, within the budget.
+    pub(crate) fn result(&self, reply: ToolReply) -> CallToolResult {
         let format = self.settings.result_format;
-        answer.masked(&self.client.redactor()).within(self.budget, format).into_result(format)
+        reply.masked(&self.client.redactor()).cut_to_budget(self.budget, format).into_result(format)
     }
 
-    /// Looks at a job now.
-    pub(crate) async fn look(&self, job: &JobHandle) -> Snapshot {
-        Snapshot::take(self.client, job).await
+    /// Takes a snapshot of a job now.
+    pub(crate) async fn snapshot(&self, job: &JobHandle) -> JobSnapshot {
+        JobSnapshot::take(self.client, job).await
     }
 }
 
-/// What of the longest time that a call may take is left for its answer.
-fn to_answer(most: Duration) -> Duration {
+/// Returns the part of the longest call time that is reserved for the reply.
+fn reply_time(most: Duration) -> Duration {
     (most / 10).min(Duration::from_secs(2))
 }
 
-/// Runs `scan` on a thread where it may block. Its patience is over after `time`, when the call
-/// is cancelled, or when this future is dropped.
+/// Runs `scan` on a blocking thread. Its patience is over after `time`, when the call is cancelled,
+/// or when this future is dropped.
 async fn scan_until<T: Send + 'static>(
     time: Duration,
     cancelled: &CancellationToken,
@@ -151,35 +151,35 @@ async fn scan_until<T: Send + 'static>(
     }
 }
 
-/// What a tool has to say to a call.
+/// The response of a tool to a call.
 #[derive(Debug)]
-pub(crate) enum Response {
-    /// All that there is to say.
-    Answer(Answer),
-    /// The job goes on, and the client looks after it as a task.
+pub(crate) enum ToolResponse {
+    /// The complete reply to the call.
+    Reply(ToolReply),
+    /// The job continues as a task.
     Task(JobHandle),
-    /// Somebody must say yes first; then the call comes again.
+    /// A person must approve first; the client then repeats the call.
     Ask(ApprovalQuestion),
-    /// The same, with the client looking after it as a task.
+    /// A person must approve first; the submission waits as a task.
     Parked(Box<ParkedSubmission>),
 }
 
-impl From<Answer> for Response {
-    fn from(answer: Answer) -> Self {
-        Self::Answer(answer)
+impl From<ToolReply> for ToolResponse {
+    fn from(reply: ToolReply) -> Self {
+        Self::Reply(reply)
     }
 }
 
-/// What is said to a call. A failure is said as well, and so is a panic: without an answer the
-/// caller would wait for ever.
-pub(crate) async fn answer_of<T: From<Answer>>(
+/// Runs a tool and returns its reply. An error becomes a reply, and so does a panic: without a
+/// reply the caller would wait for ever.
+pub(crate) async fn reply_or_failure<T: From<ToolReply>>(
     tool: &str,
     run: impl Future<Output = Result<T, ToolError>>,
 ) -> T {
     match AssertUnwindSafe(Box::pin(run)).catch_unwind().await {
-        Ok(Ok(said)) => said,
-        Ok(Err(error)) => error.into_answer().into(),
-        Err(_) => Answer::failure(
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => error.into_reply().into(),
+        Err(_) => ToolReply::failure(
             format!("{tool} failed inside the server; list_jobs shows what runs"),
             "internal",
         )
@@ -187,31 +187,31 @@ pub(crate) async fn answer_of<T: From<Answer>>(
     }
 }
 
-/// Why a wait came to its end.
+/// The reason why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitEnd<T> {
-    /// What was waited for has happened.
+    /// The awaited event happened.
     Done(T),
-    /// The time is over.
+    /// The time limit was reached.
     Over,
-    /// The client no longer wants the answer.
+    /// The client cancelled the call.
     Cancelled,
 }
 
-/// Waits for `event`, at most for `limit`. A client that asked for progress gets what `tell`
-/// says every now and then.
+/// Waits for `event`, at most for `limit`. A client that asked for progress receives the text of
+/// `message` at intervals.
 pub(crate) async fn wait_for<T, F: Future<Output = String>>(
-    call: Call<'_>,
+    call: ToolCall<'_>,
     limit: Duration,
     event: impl Future<Output = T>,
-    tell: impl Fn() -> F,
+    message: impl Fn() -> F,
 ) -> WaitEnd<T> {
     let mut event = pin!(event);
     let mut over = pin!(sleep(limit));
     let every = call.settings.progress_every;
     let mut ticks = interval_at(tokio::time::Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let progress = Progress::of(call);
+    let progress = ProgressSender::for_call(call);
     loop {
         tokio::select! {
             biased;
@@ -220,25 +220,25 @@ pub(crate) async fn wait_for<T, F: Future<Output = String>>(
             () = &mut over => return WaitEnd::Over,
             _ = ticks.tick(), if progress.is_some() => {}
         }
-        // Sent outside the select: a notification that was dropped half-way could still
-        // be on its way when the result is, and arrive after it.
+        // Sent outside the select: a notification dropped half-way could still be in flight when
+        // the result is sent, and arrive after it.
         if let Some(progress) = &progress {
-            // The last line of output is in it.
-            let text = call.client.redactor().mask_text(&tell().await).into_owned();
+            // The text contains the last line of output.
+            let text = call.client.redactor().mask_text(&message().await).into_owned();
             progress.send(text).await;
         }
     }
 }
 
-/// The way back to a client that asked for progress.
-struct Progress<'a> {
+/// Sends progress to a client that asked for it.
+struct ProgressSender<'a> {
     peer: &'a Peer<RoleServer>,
     token: ProgressToken,
     since: Instant,
 }
 
-impl<'a> Progress<'a> {
-    fn of(call: Call<'a>) -> Option<Self> {
+impl<'a> ProgressSender<'a> {
+    fn for_call(call: ToolCall<'a>) -> Option<Self> {
         let token = call.request.meta.get_progress_token()?;
         Some(Self { peer: &call.request.peer, token, since: Instant::now() })
     }
@@ -248,31 +248,31 @@ impl<'a> Progress<'a> {
         let seconds = self.since.elapsed().as_secs_f64();
         let params =
             ProgressNotificationParam::new(self.token.clone(), seconds).with_message(message);
-        // A client that is gone is noticed by its transport.
+        // The transport notices a client that is gone.
         if let Err(error) = self.peer.notify_progress(params).await {
             tracing::debug!(%error, "progress not sent");
         }
     }
 }
 
-/// A call's turn to start. A transport that reads calls one after the other sends it along with
-/// each, in its extensions, and hands on the next one when the turn is over: once the call has
-/// started its work, or was dropped.
+/// A call's turn to start. A transport that reads calls in order puts a turn into the extensions of
+/// each, and passes on the next call when the turn is over: once the call has started its work, or
+/// was dropped.
 #[derive(Debug, Clone)]
-pub(crate) struct Turn {
+pub(crate) struct CallTurn {
     over: CancellationToken,
     _over_when_dropped: Arc<DropGuard>,
 }
 
-impl Turn {
-    /// A turn, and what is cancelled when it is over.
+impl CallTurn {
+    /// Creates a turn, and the token that is cancelled when the turn is over.
     pub(crate) fn new() -> (Self, CancellationToken) {
         let over = CancellationToken::new();
         let guard = Arc::new(over.clone().drop_guard());
         (Self { over: over.clone(), _over_when_dropped: guard }, over)
     }
 
-    /// Lets the call after this one start, where it waits for that.
+    /// Lets the next call start, if it waits for this one.
     pub(crate) fn end(context: &RequestContext<RoleServer>) {
         if let Some(turn) = context.extensions.get::<Self>() {
             turn.over.cancel();
@@ -295,51 +295,53 @@ mod tests {
         open_log(&LogStorage { memory_bytes: 1, spill_dir: std::env::temp_dir().into() }).1
     }
 
-    /// Scans until patience is over, and tells when it begins and when it ends.
-    fn scan_on(tell: Sender<()>) -> impl FnOnce(&[BlockingReader], &ScanDeadline) + Send + 'static {
+    /// Returns a scan that runs until its patience is over, and signals its begin and its end.
+    fn scan_on(
+        signal: Sender<()>,
+    ) -> impl FnOnce(&[BlockingReader], &ScanDeadline) + Send + 'static {
         move |_, patience| {
-            tell.send(()).ok();
+            signal.send(()).ok();
             while !patience.is_over() {
                 yield_now();
             }
-            tell.send(()).ok();
+            signal.send(()).ok();
         }
     }
 
     #[test]
-    fn a_call_answers_before_its_time_is_over() {
+    fn a_call_replies_before_its_time_is_over() {
         for (most, left) in [(50_000, 2000), (600_000, 2000), (1000, 100), (0, 0)] {
             let most = Duration::from_millis(most);
-            assert_eq!(to_answer(most), Duration::from_millis(left), "{most:?}");
+            assert_eq!(reply_time(most), Duration::from_millis(left), "{most:?}");
         }
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_cancelled_call_no_longer_scans() {
-        let (tell, told) = channel();
+    async fn a_cancelled_call_stops_its_scan() {
+        let (signal, signals) = channel();
         let cancelled = CancellationToken::new();
         let call = cancelled.clone();
         let scanning =
-            tokio::spawn(async move { scan_until(LONG, &call, &[log()], scan_on(tell)).await });
-        told.recv_timeout(SOON).unwrap();
+            tokio::spawn(async move { scan_until(LONG, &call, &[log()], scan_on(signal)).await });
+        signals.recv_timeout(SOON).unwrap();
         cancelled.cancel();
         tokio::time::timeout(SOON, scanning).await.unwrap().unwrap().unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_call_that_is_gone_no_longer_scans() {
-        let (tell, told) = channel();
+    async fn a_dropped_call_stops_its_scan() {
+        let (signal, signals) = channel();
         let never = CancellationToken::new();
         let scanning =
-            tokio::spawn(async move { scan_until(LONG, &never, &[log()], scan_on(tell)).await });
-        told.recv_timeout(SOON).unwrap();
+            tokio::spawn(async move { scan_until(LONG, &never, &[log()], scan_on(signal)).await });
+        signals.recv_timeout(SOON).unwrap();
         scanning.abort();
-        told.recv_timeout(SOON).unwrap();
+        signals.recv_timeout(SOON).unwrap();
     }
 
     #[test]
-    fn a_turn_is_over_when_its_last_clone_is_gone() {
-        let (turn, over) = Turn::new();
+    fn a_turn_is_over_when_its_last_clone_is_dropped() {
+        let (turn, over) = CallTurn::new();
         let clone = turn.clone();
         drop(turn);
         assert!(!over.is_cancelled());

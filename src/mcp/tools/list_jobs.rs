@@ -1,13 +1,15 @@
-//! `list_jobs`: which jobs there are, newest first.
+//! `list_jobs`: lists the jobs, newest first.
 
 use rmcp::model::JsonObject;
 
-use super::call::Call;
+use super::call::ToolCall;
 use super::search;
 use super::search::Grep;
 use crate::mcp::args::Args;
-use crate::mcp::reply::{Answer, Counts, Part, ToolError, clipped, list_headline, list_line};
-use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
+use crate::mcp::reply::{
+    JobCounts, ReplyPart, ToolError, ToolReply, clipped, list_headline, list_line,
+};
+use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::service::{JobHandle, Phase};
 
 const DEFAULT_LIMIT: u64 = 20;
@@ -17,38 +19,38 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "list_jobs",
     about: "Lists jobs, newest first, each with its state, the age of its last output, and its \
             place in the queue.",
-    effect: Effect::Reads,
+    effect: ToolEffect::Reads,
     fields: &[
-        Field::optional(
+        ArgSpec::optional(
             "state",
-            Kind::Choice(&["queued", "running", "stopping", "finished", "all"]),
+            ArgKind::Choice(&["queued", "running", "stopping", "finished", "all"]),
             "Default all",
         ),
-        Field::optional("text", Kind::Text, "Only where command or description has this"),
-        Field::optional("grep", Kind::Text, "Only where output matches this regex"),
-        Field::optional("limit", Kind::Whole, "Default 20"),
+        ArgSpec::optional("text", ArgKind::Text, "Only where command or description has this"),
+        ArgSpec::optional("grep", ArgKind::Text, "Only where output matches this regex"),
+        ArgSpec::optional("limit", ArgKind::Whole, "Default 20"),
     ],
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Group {
+enum JobGroup {
     Queued,
-    /// It runs, or is being ended.
+    /// Running or being stopped.
     Running,
     Finished,
 }
 
-/// Which jobs are asked for.
+/// The filter of the `state` argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum StateFilter {
     All,
-    Group(Group),
-    /// Those that are being ended.
+    Group(JobGroup),
+    /// Jobs that are being stopped.
     Stopping,
 }
 
-impl Wanted {
-    fn takes(self, phase: &Phase) -> bool {
+impl StateFilter {
+    fn accepts(self, phase: &Phase) -> bool {
         match self {
             Self::All => true,
             Self::Group(group) => group == group_of(phase),
@@ -57,35 +59,39 @@ impl Wanted {
     }
 }
 
-const STATES: [(&str, Wanted); 5] = [
-    ("queued", Wanted::Group(Group::Queued)),
-    ("running", Wanted::Group(Group::Running)),
-    ("stopping", Wanted::Stopping),
-    ("finished", Wanted::Group(Group::Finished)),
-    ("all", Wanted::All),
+const STATES: [(&str, StateFilter); 5] = [
+    ("queued", StateFilter::Group(JobGroup::Queued)),
+    ("running", StateFilter::Group(JobGroup::Running)),
+    ("stopping", StateFilter::Stopping),
+    ("finished", StateFilter::Group(JobGroup::Finished)),
+    ("all", StateFilter::All),
 ];
 
-pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
-    let wanted = args.choice("state", &STATES)?.unwrap_or(Wanted::All);
+pub(in crate::mcp) async fn call(
+    call: ToolCall<'_>,
+    mut args: Args,
+) -> Result<ToolReply, ToolError> {
+    let filter = args.choice("state", &STATES)?.unwrap_or(StateFilter::All);
     let text = args.text("text")?.map(|text| text.to_lowercase());
     let grep = args.text("grep")?.as_deref().map(Grep::lines).transpose()?;
     let limit = args.whole("limit", 1..=MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let jobs = call.client.list().await;
     let counts = count(&jobs);
-    let is_wanted = |job: &JobHandle| {
-        wanted.takes(&job.status().phase) && text.as_deref().is_none_or(|text| says(job, text))
+    let is_selected = |job: &JobHandle| {
+        filter.accepts(&job.status().phase)
+            && text.as_deref().is_none_or(|text| contains_text(job, text))
     };
-    let wanted = jobs.into_iter().filter(is_wanted).collect();
+    let selected = jobs.into_iter().filter(is_selected).collect();
     let (matching, unsearched) = match grep {
-        Some(grep) => search::count(call, wanted, grep).await?,
-        None => (wanted.into_iter().map(|job| (job, None)).collect(), None),
+        Some(grep) => search::count(call, selected, grep).await?,
+        None => (selected.into_iter().map(|job| (job, None)).collect(), None),
     };
     let shown = &matching[..matching.len().min(usize::try_from(limit).unwrap_or(usize::MAX))];
     let mut parts = Vec::with_capacity(shown.len());
     for (job, matches) in shown {
         parts.push(part(call, job).await.with_matches(*matches));
     }
-    let answer = |parts: &[Part]| {
+    let build_reply = |parts: &[ReplyPart]| {
         let headline = list_headline(counts, parts.len(), matching.len());
         let headline = std::iter::once(headline).chain(unsearched.clone()).collect::<Vec<_>>();
         let more = if parts.len() < shown.len() {
@@ -95,26 +101,26 @@ pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answe
                 format!("more: list_jobs(limit={MAX_LIMIT}), or narrow it with state or text")
             })
         };
-        Answer::several(Some(headline.join(" · ")), parts.to_vec()).with_hint(more)
+        ToolReply::for_jobs(Some(headline.join(" · ")), parts.to_vec()).with_hint(more)
     };
-    let mut fit = call.fit(&answer(&[]));
+    let mut fit = call.fit(&build_reply(&[]));
     loop {
         let sizes = parts.iter().map(|part| part.size(call.settings.result_format));
-        let fitting = how_many(sizes, fit.size());
-        if let Some(answer) = fit.settle(answer(&parts[..fitting])) {
-            return Ok(answer);
+        let fitting = fitting_count(sizes, fit.size());
+        if let Some(reply) = fit.accept(build_reply(&parts[..fitting])) {
+            return Ok(reply);
         }
     }
 }
 
-/// How many of the first sizes have room together.
-fn how_many(sizes: impl Iterator<Item = usize>, room: usize) -> usize {
+/// Returns how many of the first sizes fit together.
+fn fitting_count(sizes: impl Iterator<Item = usize>, room: usize) -> usize {
     let mut left = room;
     sizes.take_while(|size| left.checked_sub(*size).map(|rest| left = rest).is_some()).count()
 }
 
-async fn part(call: Call<'_>, job: &JobHandle) -> Part {
-    let now = call.look(job).await;
+async fn part(call: ToolCall<'_>, job: &JobHandle) -> ReplyPart {
+    let now = call.snapshot(job).await;
     let spec = job.spec();
     let command = spec.program.display();
     let mut names = JsonObject::new();
@@ -123,33 +129,33 @@ async fn part(call: Call<'_>, job: &JobHandle) -> Part {
     }
     let line = list_line(&now, &command, spec.description.as_deref());
     names.insert("command".into(), clipped(&command).into());
-    Part::listed(&now, line, names)
+    ReplyPart::for_list(&now, line, names)
 }
 
-const fn group_of(phase: &Phase) -> Group {
+const fn group_of(phase: &Phase) -> JobGroup {
     match phase {
-        Phase::Queued => Group::Queued,
-        Phase::Running | Phase::Stopping => Group::Running,
-        Phase::Finished(_) => Group::Finished,
+        Phase::Queued => JobGroup::Queued,
+        Phase::Running | Phase::Stopping => JobGroup::Running,
+        Phase::Finished(_) => JobGroup::Finished,
     }
 }
 
-fn count(jobs: &[JobHandle]) -> Counts {
-    let mut counts = Counts::default();
+fn count(jobs: &[JobHandle]) -> JobCounts {
+    let mut counts = JobCounts::default();
     for job in jobs {
         match group_of(&job.status().phase) {
-            Group::Queued => counts.queued += 1,
-            Group::Running => counts.running += 1,
-            Group::Finished => counts.finished += 1,
+            JobGroup::Queued => counts.queued += 1,
+            JobGroup::Running => counts.running += 1,
+            JobGroup::Finished => counts.finished += 1,
         }
     }
     counts
 }
 
-fn says(job: &JobHandle, text: &str) -> bool {
+fn contains_text(job: &JobHandle, text: &str) -> bool {
     let spec = job.spec();
-    let says = |words: &str| words.to_lowercase().contains(text);
-    says(&spec.program.display()) || spec.description.as_deref().is_some_and(says)
+    let contains = |words: &str| words.to_lowercase().contains(text);
+    contains(&spec.program.display()) || spec.description.as_deref().is_some_and(contains)
 }
 
 #[cfg(test)]
@@ -157,19 +163,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_that_is_being_ended_is_found_as_such_and_among_those_that_run() {
+    fn a_stopping_job_is_listed_as_stopping_and_as_running() {
         let taken: Vec<&str> = STATES
             .iter()
-            .filter(|(_, wanted)| wanted.takes(&Phase::Stopping))
+            .filter(|(_, filter)| filter.accepts(&Phase::Stopping))
             .map(|(word, _)| *word)
             .collect();
         assert_eq!(taken, ["running", "stopping", "all"]);
-        assert!(!Wanted::Stopping.takes(&Phase::Running));
+        assert!(!StateFilter::Stopping.accepts(&Phase::Running));
     }
 
     #[test]
-    fn the_words_listed_are_the_words_there_are() {
-        let Kind::Choice(words) = SPEC.fields[0].kind else { panic!("state is a choice") };
+    fn the_schema_lists_all_states() {
+        let ArgKind::Choice(words) = SPEC.fields[0].kind else { panic!("state is a choice") };
         assert_eq!(words, STATES.map(|(word, _)| word));
     }
 }

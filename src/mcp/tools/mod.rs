@@ -1,4 +1,4 @@
-//! The six tools, one file each: arguments in, facts for an answer out.
+//! The six native tools, one file each: arguments in, facts for a reply out.
 
 mod call;
 pub(super) mod list_jobs;
@@ -9,7 +9,7 @@ pub(super) mod send_input;
 pub(super) mod stop_jobs;
 pub(super) mod wait_jobs;
 
-pub(super) use call::{Call, Response, WaitEnd, answer_of, wait_for};
-pub(super) use run_command::answer_about;
+pub(super) use call::{ToolCall, ToolResponse, WaitEnd, reply_or_failure, wait_for};
+pub(super) use run_command::reply_about_job;
 
-pub(crate) use call::Turn;
+pub(crate) use call::CallTurn;

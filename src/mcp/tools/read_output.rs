@@ -1,19 +1,20 @@
-//! `read_output`: any part of a job's output, at any time. Never blocks, never consumes.
+//! `read_output`: reads any part of a job's output, at any time. Never blocks, never consumes.
 
-use super::call::Call;
+use super::call::ToolCall;
 use super::search;
 use super::search::Grep;
 use crate::ids::JobNumber;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::cursor::{Cursor, ParsedCursor};
 use crate::mcp::reply::{
-    Answer, Place, Shown, TokenBudget, ToolError, after_page, beyond_end, glance, query_answer,
-    show_digest, show_dump, show_page, show_raw, with_glance,
+    ReadPosition, ShownOutput, TokenBudget, ToolError, ToolReply, beyond_end_notice,
+    hint_after_page, query_reply, quick_digest, show_base64, show_digest, show_hexdump, show_page,
+    with_digest_note,
 };
-use crate::mcp::resources::{Address, ByteRange};
-use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
+use crate::mcp::resources::{ByteRange, OutputUri};
+use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::mcp::settings::McpSettings;
-use crate::mcp::snapshot::Snapshot;
+use crate::mcp::snapshot::JobSnapshot;
 use crate::output::json::{query_json, query_memory};
 use crate::output::{BlockingReader, LogReader, PageRequest};
 use crate::service::JobHandle;
@@ -25,46 +26,49 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
             from the start), head, tail; as text, hexdump, base64 or raw (base64); or digest \
             (errors, and how tools ended). grep finds lines by regex; query applies JMESPath to \
             JSON output. Reading consumes nothing.",
-    effect: Effect::Reads,
+    effect: ToolEffect::Reads,
     fields: &[
-        Field::optional(
+        ArgSpec::optional(
             "job",
-            Kind::Whole,
+            ArgKind::Whole,
             "Job number; or give uri; grep alone searches all jobs",
         ),
-        Field::optional("uri", Kind::Text, ""),
-        Field::optional("cursor", Kind::Text, "A next_cursor"),
-        Field::optional("line", Kind::From(1), "First line"),
-        Field::optional("view", Kind::Choice(&VIEW_WORDS), ""),
-        Field::optional("grep", Kind::Text, "Regex: only lines that match"),
-        Field::optional("context", Kind::Whole, "Lines around each match"),
-        Field::optional("invert", Kind::Flag, "Lines that do not match"),
-        Field::optional("query", Kind::Text, "JMESPath"),
-        Field::optional("stream", Kind::Choice(&["stdout", "stderr"]), ""),
-        Field::optional("max_bytes", Kind::From(1), ""),
-        Field::optional("max_lines", Kind::From(1), ""),
-        Field::optional("max_tokens", Kind::From(*TokenBudget::BOUNDS.start()), ""),
+        ArgSpec::optional("uri", ArgKind::Text, ""),
+        ArgSpec::optional("cursor", ArgKind::Text, "A next_cursor"),
+        ArgSpec::optional("line", ArgKind::From(1), "First line"),
+        ArgSpec::optional("view", ArgKind::Choice(&VIEW_WORDS), ""),
+        ArgSpec::optional("grep", ArgKind::Text, "Regex: only lines that match"),
+        ArgSpec::optional("context", ArgKind::Whole, "Lines around each match"),
+        ArgSpec::optional("invert", ArgKind::Flag, "Lines that do not match"),
+        ArgSpec::optional("query", ArgKind::Text, "JMESPath"),
+        ArgSpec::optional("stream", ArgKind::Choice(&["stdout", "stderr"]), ""),
+        ArgSpec::optional("max_bytes", ArgKind::From(1), ""),
+        ArgSpec::optional("max_lines", ArgKind::From(1), ""),
+        ArgSpec::optional("max_tokens", ArgKind::From(*TokenBudget::BOUNDS.start()), ""),
     ],
 };
 
-pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
+pub(in crate::mcp) async fn call(
+    call: ToolCall<'_>,
+    mut args: Args,
+) -> Result<ToolReply, ToolError> {
     let Some((id, stream)) = target(&mut args)? else { return search_all(call, args).await };
     let job = call.client.find(call.client.job(id)).await?;
-    let wish = Wish::read(args, &job, stream, call.settings).await?;
+    let args = ReadOutputArgs::read(args, &job, stream, call.settings).await?;
     let log = job.output().clone();
     log.check_files().await.map_err(|source| ToolError::Read { job: job.id(), source })?;
-    let now = Snapshot::take_often(call.client, &job).await;
-    let bare = call.fit(&call.about(&now, None));
-    let mut fit = bare.for_page(wish.max_bytes, call.settings.page_bytes);
-    match &wish.form {
-        Form::Grep(grep) => {
-            let page = wish.request(&job, fit.size()).await?;
-            let place = wish.place(&job, fit.size()).await?;
-            let answer = search::in_job(call, &now, log, grep.clone(), page, fit).await?;
-            Ok(with_notice(answer, &now, place))
+    let now = JobSnapshot::take_often(call.client, &job).await;
+    let bare = call.fit(&call.job_reply(&now, None));
+    let mut fit = bare.for_page(args.max_bytes, call.settings.page_bytes);
+    match &args.mode {
+        ReadMode::Grep(grep) => {
+            let page = args.request(&job, fit.size()).await?;
+            let position = args.position(&job, fit.size()).await?;
+            let reply = search::in_job(call, &now, log, grep.clone(), page, fit).await?;
+            Ok(with_notice(reply, &now, position))
         }
-        Form::Query(expression) => {
-            let page = wish.request(&job, fit.size()).await?;
+        ReadMode::Query(expression) => {
+            let page = args.request(&job, fit.size()).await?;
             let expression = expression.clone();
             let memory = call.reserve(&log, query_memory(&log, page.stream)).await?;
             let most = memory.bytes();
@@ -77,67 +81,72 @@ pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answe
             let result = result?;
             loop {
                 let page = PageRequest { max_bytes: fit.size(), ..page };
-                if let Some(answer) = fit.settle(query_answer(&now, &result, page)) {
-                    return Ok(answer);
+                if let Some(reply) = fit.accept(query_reply(&now, &result, page)) {
+                    return Ok(reply);
                 }
             }
         }
-        Form::Digest => {
-            let request = wish.request(&job, fit.size()).await?;
+        ReadMode::Digest => {
+            let request = args.request(&job, fit.size()).await?;
             show_digest(&now, &log, request, &fit).await
         }
-        Form::Page(look) => {
+        ReadMode::Page(format) => {
             let mut digest = None;
             loop {
-                let request = wish.request(&job, fit.size()).await?;
-                let shown = look.show(&now, &log, request).await?;
-                if digest.is_none() && wish.start.is_opening() && shown.is_part_of_text() {
-                    digest = Some(glance(&now, &log, request).await?);
+                let request = args.request(&job, fit.size()).await?;
+                let shown = format.show(&now, &log, request).await?;
+                if digest.is_none() && args.start.is_opening() && shown.is_part_of_text() {
+                    digest = Some(quick_digest(&now, &log, request).await?);
                 }
-                let news = shown.news();
-                let answer = page(call, &now, shown, wish.place(&job, fit.size()).await?);
-                let answer = digest.iter().fold(answer, with_glance);
-                if let Some(answer) = fit.settle(answer) {
-                    call.mark_shown(&job, news);
-                    return Ok(answer);
+                let seen = shown.seen_range();
+                let reply = page(call, &now, shown, args.position(&job, fit.size()).await?);
+                let reply = digest.iter().fold(reply, with_digest_note);
+                if let Some(reply) = fit.accept(reply) {
+                    call.mark_shown(&job, seen);
+                    return Ok(reply);
                 }
             }
         }
     }
 }
 
-/// Without a job, a grep searches all of them.
-async fn search_all(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
+/// Searches all jobs, for a `grep` without a job.
+async fn search_all(call: ToolCall<'_>, mut args: Args) -> Result<ToolReply, ToolError> {
     let Some(grep) = Grep::read(&mut args)? else {
-        let why = "give `job` or `uri`; list_jobs shows the jobs there are";
-        return Err(ArgError::Conflict(why).into());
+        let message = "give `job` or `uri`; list_jobs shows the jobs there are";
+        return Err(ArgError::Conflict(message).into());
     };
     let (max_bytes, page) = page_request(&mut args, call.settings)?;
     if args.has_any(&["cursor", "line", "view", "query"]) {
-        let why =
+        let message =
             "a grep over all jobs takes no `cursor`, `line`, `view` or `query`; give `job` too";
-        return Err(ArgError::Conflict(why).into());
+        return Err(ArgError::Conflict(message).into());
     }
-    let bare = call.fit(&Answer::several(None, Vec::new()));
+    let bare = call.fit(&ToolReply::for_jobs(None, Vec::new()));
     let fit = bare.for_page(max_bytes, call.settings.page_bytes);
     let page = PageRequest { max_bytes: fit.size(), ..page };
     search::in_all_jobs(call, grep, page, fit).await
 }
 
-fn page(call: Call<'_>, now: &Snapshot, shown: Shown, place: Place) -> Answer {
-    let hint = after_page(now, &shown);
-    with_notice(call.about(now, Some(shown)).with_hint(hint), now, place)
+fn page(
+    call: ToolCall<'_>,
+    now: &JobSnapshot,
+    shown: ShownOutput,
+    position: ReadPosition,
+) -> ToolReply {
+    let hint = hint_after_page(now, &shown);
+    with_notice(call.job_reply(now, Some(shown)).with_hint(hint), now, position)
 }
 
-/// The same, saying so where the place is past the end.
-fn with_notice(answer: Answer, now: &Snapshot, place: Place) -> Answer {
-    match beyond_end(now, place) {
-        Some(said) => answer.with_verdict_as_hint(said),
-        None => answer,
+/// Adds a notice if the position is beyond the end.
+fn with_notice(reply: ToolReply, now: &JobSnapshot, position: ReadPosition) -> ToolReply {
+    match beyond_end_notice(now, position) {
+        Some(notice) => reply.with_verdict_as_hint(notice),
+        None => reply,
     }
 }
 
-/// The job that is meant, if one is, and the one stream of it that an address names.
+/// Returns the job that the arguments name, if any, and the stream if a URI names one.
 fn target(args: &mut Args) -> Result<Option<(JobNumber, Option<Stream>)>, ToolError> {
     let job = args.job("job")?;
     let by_uri = args.text("uri")?.as_deref().map(target_of_uri).transpose()?;
@@ -151,25 +160,25 @@ fn target(args: &mut Args) -> Result<Option<(JobNumber, Option<Stream>)>, ToolEr
     }
 }
 
-struct Wish {
-    start: Start,
+struct ReadOutputArgs {
+    start: ReadStart,
     stream: Option<Stream>,
     max_bytes: Option<usize>,
     max_lines: usize,
-    form: Form,
+    mode: ReadMode,
 }
 
-/// Where to read from.
-enum Start {
-    /// Where nobody said where.
+/// The start of the requested output.
+enum ReadStart {
+    /// The beginning, because the call names no position.
     Beginning,
-    At(Place),
-    /// As far before the end as there is room for.
+    At(ReadPosition),
+    /// The end, as much as fits.
     Tail,
 }
 
-impl Start {
-    /// Whether it is a first look at an output, rather than a place in it.
+impl ReadStart {
+    /// `true` if the call names no position: probably the first read of this output.
     const fn is_opening(&self) -> bool {
         match self {
             Self::Beginning | Self::Tail => true,
@@ -178,39 +187,39 @@ impl Start {
     }
 }
 
-/// In which form output is wanted.
-enum Form {
-    Page(Look),
+/// The kind of reply that a call asks for.
+enum ReadMode {
+    Page(PageFormat),
     Digest,
     Grep(Grep),
     Query(String),
 }
 
-/// How a page is shown.
+/// The format of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum PageFormat {
     Text,
     Raw,
     Hexdump,
 }
 
-impl Look {
+impl PageFormat {
     async fn show(
         self,
-        job: &Snapshot,
+        job: &JobSnapshot,
         log: &LogReader,
         request: PageRequest,
-    ) -> Result<Shown, ToolError> {
+    ) -> Result<ShownOutput, ToolError> {
         match self {
             Self::Text => show_page(job, log, request).await,
-            Self::Raw => show_raw(job, log, request).await,
-            Self::Hexdump => show_dump(job, log, request).await,
+            Self::Raw => show_base64(job, log, request).await,
+            Self::Hexdump => show_hexdump(job, log, request).await,
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum View {
+enum OutputView {
     Next,
     Head,
     Tail,
@@ -219,7 +228,7 @@ enum View {
     Hexdump,
 }
 
-impl Wish {
+impl ReadOutputArgs {
     async fn read(
         mut args: Args,
         job: &JobHandle,
@@ -235,42 +244,44 @@ impl Wish {
             .into());
         }
         if args.has_any(&["query"]) && args.has_any(&["cursor", "line", "max_lines"]) {
-            let why = "a `query` is about all of the output; leave `cursor`, `line` and \
+            let message = "a `query` is about all of the output; leave `cursor`, `line` and \
                        `max_lines` out, and select in the query, such as `[-10:]`";
-            return Err(ArgError::Conflict(why).into());
+            return Err(ArgError::Conflict(message).into());
         }
         let view = args.choice("view", &VIEWS)?;
         Ok(Self {
             max_bytes: args.whole("max_bytes", 1..=most as u64)?.map(as_size),
             max_lines: args.whole("max_lines", 1..=u64::MAX)?.map_or(0, as_size),
             stream,
-            start: start(&mut args, view, job).await?,
-            form: form(&mut args, view)?,
+            start: read_start(&mut args, view, job).await?,
+            mode: read_mode(&mut args, view)?,
         })
     }
 
-    /// What is asked of the log, for an answer with at most so many bytes of it.
+    /// Returns the page to read, with at most `max_bytes`.
     async fn request(&self, job: &JobHandle, max_bytes: usize) -> Result<PageRequest, ToolError> {
-        let from = offset_of(self.place(job, max_bytes).await?, job.output());
+        let from = start_offset(self.position(job, max_bytes).await?, job.output());
         Ok(PageRequest { from, stream: self.stream, max_bytes, max_lines: self.max_lines })
     }
 
-    async fn place(&self, job: &JobHandle, max_bytes: usize) -> Result<Place, ToolError> {
+    async fn position(&self, job: &JobHandle, max_bytes: usize) -> Result<ReadPosition, ToolError> {
         match self.start {
-            Start::Beginning => Ok(Place::Offset(0)),
-            Start::At(place) => Ok(place),
-            Start::Tail => {
+            ReadStart::Beginning => Ok(ReadPosition::Offset(0)),
+            ReadStart::At(position) => Ok(position),
+            ReadStart::Tail => {
                 let stream = self.stream;
                 let max_lines = self.max_lines;
                 let find = move |log: &BlockingReader| log.tail_start(stream, max_bytes, max_lines);
                 let start = job.output().read_with(find).await;
-                start.map(Place::Offset).map_err(|source| ToolError::Read { job: job.id(), source })
+                start
+                    .map(ReadPosition::Offset)
+                    .map_err(|source| ToolError::Read { job: job.id(), source })
             }
         }
     }
 }
 
-/// What a search over all jobs is bounded by: the bytes that were asked for, if any were.
+/// Reads the limits of a search over all jobs: the requested bytes, if any, and the page.
 fn page_request(
     args: &mut Args,
     settings: &McpSettings,
@@ -282,16 +293,16 @@ fn page_request(
 }
 
 const STREAMS: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];
-const VIEWS: [(&str, View); 8] = [
-    ("next", View::Next),
-    ("head", View::Head),
-    ("tail", View::Tail),
-    ("raw", View::Raw),
-    ("digest", View::Digest),
-    // The same as next and raw, by the names of what they give.
-    ("text", View::Next),
-    ("base64", View::Raw),
-    ("hexdump", View::Hexdump),
+const VIEWS: [(&str, OutputView); 8] = [
+    ("next", OutputView::Next),
+    ("head", OutputView::Head),
+    ("tail", OutputView::Tail),
+    ("raw", OutputView::Raw),
+    ("digest", OutputView::Digest),
+    // Aliases of next and raw, named after the result.
+    ("text", OutputView::Next),
+    ("base64", OutputView::Raw),
+    ("hexdump", OutputView::Hexdump),
 ];
 const VIEW_WORDS: [&str; 8] =
     ["next", "head", "tail", "raw", "digest", "text", "base64", "hexdump"];
@@ -300,44 +311,48 @@ fn as_size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Where to read from.
-async fn start(args: &mut Args, view: Option<View>, job: &JobHandle) -> Result<Start, ToolError> {
+/// The start of the requested output.
+async fn read_start(
+    args: &mut Args,
+    view: Option<OutputView>,
+    job: &JobHandle,
+) -> Result<ReadStart, ToolError> {
     let cursor = args.text_or_number("cursor")?;
     let line = args.whole("line", 1..=u64::MAX)?;
     match (cursor, line, view) {
         (Some(_), Some(_), _) => {
             Err(ArgError::Conflict("`cursor` and `line` both say where to start; give one").into())
         }
-        (Some(_), None, Some(View::Head | View::Tail))
-        | (None, Some(_), Some(View::Head | View::Tail)) => Err(ArgError::Conflict(
+        (Some(_), None, Some(OutputView::Head | OutputView::Tail))
+        | (None, Some(_), Some(OutputView::Head | OutputView::Tail)) => Err(ArgError::Conflict(
             "view head and tail know where to start; leave `cursor` and `line` out, or use view next",
         )
         .into()),
-        (Some(cursor), None, None | Some(View::Next | View::Raw | View::Hexdump | View::Digest)) => {
-            place_of_cursor(&cursor, job).await.map(Start::At)
+        (Some(cursor), None, None | Some(OutputView::Next | OutputView::Raw | OutputView::Hexdump | OutputView::Digest)) => {
+            cursor_position(&cursor, job).await.map(ReadStart::At)
         }
-        (None, Some(line), None | Some(View::Next | View::Raw | View::Hexdump | View::Digest)) => {
-            place_of_line(line, job).await.map(Start::At)
+        (None, Some(line), None | Some(OutputView::Next | OutputView::Raw | OutputView::Hexdump | OutputView::Digest)) => {
+            line_position(line, job).await.map(ReadStart::At)
         }
-        (None, None, Some(View::Tail)) => Ok(Start::Tail),
-        (None, None, None | Some(View::Next | View::Head | View::Raw | View::Hexdump | View::Digest)) => {
-            Ok(Start::Beginning)
+        (None, None, Some(OutputView::Tail)) => Ok(ReadStart::Tail),
+        (None, None, None | Some(OutputView::Next | OutputView::Head | OutputView::Raw | OutputView::Hexdump | OutputView::Digest)) => {
+            Ok(ReadStart::Beginning)
         }
     }
 }
 
-fn form(args: &mut Args, view: Option<View>) -> Result<Form, ToolError> {
+fn read_mode(args: &mut Args, view: Option<OutputView>) -> Result<ReadMode, ToolError> {
     let grep = Grep::read(args)?;
     let query = args.text("query")?;
     match (grep, query, view) {
-        (None, None, Some(View::Raw)) => Ok(Form::Page(Look::Raw)),
-        (None, None, Some(View::Digest)) => Ok(Form::Digest),
-        (None, None, Some(View::Hexdump)) => Ok(Form::Page(Look::Hexdump)),
-        (None, None, None | Some(View::Next | View::Head | View::Tail)) => {
-            Ok(Form::Page(Look::Text))
+        (None, None, Some(OutputView::Raw)) => Ok(ReadMode::Page(PageFormat::Raw)),
+        (None, None, Some(OutputView::Digest)) => Ok(ReadMode::Digest),
+        (None, None, Some(OutputView::Hexdump)) => Ok(ReadMode::Page(PageFormat::Hexdump)),
+        (None, None, None | Some(OutputView::Next | OutputView::Head | OutputView::Tail)) => {
+            Ok(ReadMode::Page(PageFormat::Text))
         }
-        (Some(grep), None, None | Some(View::Next)) => Ok(Form::Grep(grep)),
-        (None, Some(expression), None | Some(View::Next)) => Ok(Form::Query(expression)),
+        (Some(grep), None, None | Some(OutputView::Next)) => Ok(ReadMode::Grep(grep)),
+        (None, Some(expression), None | Some(OutputView::Next)) => Ok(ReadMode::Query(expression)),
         (Some(_), Some(_), _) => Err(ArgError::Conflict("give `grep` or `query`, not both").into()),
         (Some(_), None, _) | (None, Some(_), _) => Err(ArgError::Conflict(
             "`grep` and `query` give text of their own; leave `view` out, or read the bytes with \
@@ -347,45 +362,49 @@ fn form(args: &mut Args, view: Option<View>) -> Result<Form, ToolError> {
     }
 }
 
-/// The place that a cursor stands for in the output of `job`.
-pub(super) async fn place_of_cursor(cursor: &str, job: &JobHandle) -> Result<Place, ToolError> {
+/// Returns the position of a cursor in the output of `job`.
+pub(super) async fn cursor_position(
+    cursor: &str,
+    job: &JobHandle,
+) -> Result<ReadPosition, ToolError> {
     let parsed: ParsedCursor = cursor.parse()?;
     match parsed.job {
         Some(of) if of != job.id().job_number() => {
             Err(ToolError::ForeignCursor { job: job.id(), of })
         }
         Some(_) | None => match parsed.cursor {
-            Cursor::Bytes(offset) => Ok(Place::Offset(offset)),
-            Cursor::Line(line) => place_of_line(line, job).await,
+            Cursor::Bytes(offset) => Ok(ReadPosition::Offset(offset)),
+            Cursor::Line(line) => line_position(line, job).await,
         },
     }
 }
 
-/// The place of a line's first byte. The first line is always there, if only to be written.
-pub(super) async fn place_of_line(line: u64, job: &JobHandle) -> Result<Place, ToolError> {
+/// Returns the position of a line's first byte. The first line always exists, even if it is not
+/// written yet.
+pub(super) async fn line_position(line: u64, job: &JobHandle) -> Result<ReadPosition, ToolError> {
     let offset = job.output().read_with(move |log| log.offset_of_line(line)).await;
     let offset = offset.map_err(|source| ToolError::Read { job: job.id(), source })?;
     Ok(match offset {
-        Some(offset) => Place::Offset(offset),
-        None if line <= 1 => Place::Offset(0),
-        None => Place::NoSuchLine(line),
+        Some(offset) => ReadPosition::Offset(offset),
+        None if line <= 1 => ReadPosition::Offset(0),
+        None => ReadPosition::NoSuchLine(line),
     })
 }
 
-/// Where reading starts; of a line that is not there, the end.
-pub(super) fn offset_of(place: Place, log: &LogReader) -> u64 {
-    match place {
-        Place::Offset(offset) => offset,
-        Place::NoSuchLine(_) => log.progress().total_bytes,
+/// Returns the offset at which reading starts; the end for a line that does not exist.
+pub(super) fn start_offset(position: ReadPosition, log: &LogReader) -> u64 {
+    match position {
+        ReadPosition::Offset(offset) => offset,
+        ReadPosition::NoSuchLine(_) => log.progress().total_bytes,
     }
 }
 
-/// The job, and the one stream if any, whose output an address names.
+/// Returns the job, and the stream if any, that a URI names.
 pub(super) fn target_of_uri(uri: &str) -> Result<(JobNumber, Option<Stream>), ToolError> {
     let given = || uri.chars().take(80).collect();
-    let address = Address::parse(uri).map_err(|_| ToolError::BadUri { given: given() })?;
-    match address.range {
-        ByteRange::WHOLE => Ok((address.job, address.stream)),
+    let parsed_uri = OutputUri::parse(uri).map_err(|_| ToolError::BadUri { given: given() })?;
+    match parsed_uri.range {
+        ByteRange::WHOLE => Ok((parsed_uri.job, parsed_uri.stream)),
         ByteRange { .. } => Err(ToolError::UriRange),
     }
 }

@@ -1,15 +1,17 @@
-//! `run_command`: runs a command, and answers when it ended or when the wait is over.
+//! `run_command`: runs a command and replies when it has ended or the wait is over.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use super::call::{Call, Response, Turn, WaitEnd, wait_for};
+use super::call::{CallTurn, ToolCall, ToolResponse, WaitEnd, wait_for};
 use crate::confinement::SandboxProfile;
 use crate::mcp::approvals::submit;
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::reply::{Answer, Shown, TokenBudget, ToolError, progress_line, reused_key, show};
-use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
-use crate::mcp::snapshot::Snapshot;
+use crate::mcp::reply::{
+    ShownOutput, TokenBudget, ToolError, ToolReply, hint_reused_key, progress_line, show,
+};
+use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
+use crate::mcp::snapshot::JobSnapshot;
 use crate::outcome::StopBy;
 use crate::service::{
     Bound, ConfinementTerms, Input, JobHandle, LimitTerms, NetworkRule, StopWish, Submission,
@@ -17,12 +19,12 @@ use crate::service::{
 };
 use crate::spec::{JobProgram, LargeOutput, Priority, Stdin};
 
-/// How long a job in the background gets to start before the call answers.
-const START: Duration = Duration::from_secs(1);
+/// The wait for a background job to start.
+const START_WAIT: Duration = Duration::from_secs(1);
 
-/// What a job that is stopped with its call gets to end before the call answers: less than a
-/// connection that ends waits for its last answers.
-const LAST_LOOK: Duration = Duration::from_millis(200);
+/// The wait for the end of a job that is stopped with its call: shorter than the time that a
+/// closing connection waits for its last replies.
+const STOP_WAIT: Duration = Duration::from_millis(200);
 
 pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "run_command",
@@ -30,122 +32,137 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
             as a job; then use wait_jobs, do not poll. All output is kept: read_output. Standard \
             input is closed, unless stdin is given, tty is true, or wait_s is 0 (then send_input \
             works).",
-    effect: Effect::Runs,
+    effect: ToolEffect::Runs,
     fields: &[
-        Field::required("command", Kind::Text, "Shell command line; with args: the program"),
-        Field::optional("args", Kind::Texts, "Arguments, without a shell"),
-        Field::optional("cwd", Kind::Text, "Working directory"),
-        Field::optional("env", Kind::Pairs, "Variables"),
-        Field::optional("stdin", Kind::Text, "Text for standard input"),
-        Field::optional("wait_s", Kind::Seconds, "Wait at most (default 30); 0: in the background"),
-        Field::optional("timeout_s", Kind::Seconds, "Deadline: then the process tree is killed"),
-        Field::optional("description", Kind::Text, "Shown in lists"),
-        Field::optional("lane", Kind::Text, "Queue lane"),
-        Field::optional("priority", Kind::Choice(&["low", "normal", "high"]), ""),
-        Field::optional("tty", Kind::Flag, "Run in a terminal"),
-        Field::optional(
+        ArgSpec::required("command", ArgKind::Text, "Shell command line; with args: the program"),
+        ArgSpec::optional("args", ArgKind::Texts, "Arguments, without a shell"),
+        ArgSpec::optional("cwd", ArgKind::Text, "Working directory"),
+        ArgSpec::optional("env", ArgKind::Pairs, "Variables"),
+        ArgSpec::optional("stdin", ArgKind::Text, "Text for standard input"),
+        ArgSpec::optional(
+            "wait_s",
+            ArgKind::Seconds,
+            "Wait at most (default 30); 0: in the background",
+        ),
+        ArgSpec::optional(
+            "timeout_s",
+            ArgKind::Seconds,
+            "Deadline: then the process tree is killed",
+        ),
+        ArgSpec::optional("description", ArgKind::Text, "ShownOutput in lists"),
+        ArgSpec::optional("lane", ArgKind::Text, "Queue lane"),
+        ArgSpec::optional("priority", ArgKind::Choice(&["low", "normal", "high"]), ""),
+        ArgSpec::optional("tty", ArgKind::Flag, "Run in a terminal"),
+        ArgSpec::optional(
             "on_large_output",
-            Kind::Choice(&["spill", "truncate", "error"]),
+            ArgKind::Choice(&["spill", "truncate", "error"]),
             "Keep all, keep both ends, or stop",
         ),
-        Field::optional(
+        ArgSpec::optional(
             "confinement",
-            Kind::Choice(&["none", "default", "workspace-write", "read-only"]),
+            ArgKind::Choice(&["none", "default", "workspace-write", "read-only"]),
             "",
         ),
-        Field::optional("network", Kind::Choice(&["on", "off"]), ""),
-        Field::optional(
+        ArgSpec::optional("network", ArgKind::Choice(&["on", "off"]), ""),
+        ArgSpec::optional(
             "limits",
-            Kind::Object,
+            ArgKind::Object,
             "memory (2 GB), cpu_s, processes, open_files, file_size, nice",
         ),
-        Field::optional("key", Kind::Text, "Same key, same job: a retry runs nothing twice"),
-        Field::optional("max_tokens", Kind::From(*TokenBudget::BOUNDS.start()), "Of the answer"),
+        ArgSpec::optional("key", ArgKind::Text, "Same key, same job: a retry runs nothing twice"),
+        ArgSpec::optional(
+            "max_tokens",
+            ArgKind::From(*TokenBudget::BOUNDS.start()),
+            "Of the answer",
+        ),
     ],
 };
 
-pub(in crate::mcp) async fn call(call: Call<'_>, args: Args) -> Result<Response, ToolError> {
+pub(in crate::mcp) async fn call(
+    call: ToolCall<'_>,
+    args: Args,
+) -> Result<ToolResponse, ToolError> {
     let called = Instant::now();
-    let Wish { submission, typed, wait } = Wish::read(args)?;
+    let RunCommandArgs { submission, typed, wait } = RunCommandArgs::read(args)?;
     let key = submission.key.clone();
-    // A call that would not wait for longer needs no task.
-    let task_after = call.task_after.filter(|grace| *grace < call.wait(wait));
-    let call = Call { task_after, ..call };
+    // A call that waits no longer than the grace period needs no task.
+    let task_after = call.task_after.filter(|grace| *grace < call.wait_limit(wait));
+    let call = ToolCall { task_after, ..call };
     let job = match submit(call, submission).await? {
         ControlFlow::Continue(job) => job,
         ControlFlow::Break(response) => return Ok(response),
     };
-    Turn::end(call.request);
-    // A key may have given back a job that an earlier call started.
+    CallTurn::end(call.request);
+    // The key may have returned a job that an earlier call started.
     let is_ours = job.status().submitted >= called;
     if let Some(text) = typed.filter(|_| is_ours) {
         tokio::spawn(type_in(job.clone(), text));
     }
     if task_after.is_some_and(|grace| grace.is_zero()) {
-        return Ok(Response::Task(job));
+        return Ok(ToolResponse::Task(job));
     }
-    // Whoever was asked has taken some of the client's patience.
-    let limit = call.wait(wait).min(call.patience().saturating_sub(called.elapsed()));
+    // Approval may have used up part of the wait.
+    let limit = call.wait_limit(wait).min(call.max_wait().saturating_sub(called.elapsed()));
     if limit.is_zero() {
-        settle(call.client, &job).await;
+        wait_for_start(call.client, &job).await;
     } else {
         let patience = task_after.map_or(limit, |grace| grace.min(limit));
         match wait_for(call, patience, job.finished(), || progress_line([&job])).await {
-            WaitEnd::Over if task_after.is_some() => return Ok(Response::Task(job)),
+            WaitEnd::Over if task_after.is_some() => return Ok(ToolResponse::Task(job)),
             WaitEnd::Cancelled if is_ours && call.settings.cancel_stops_job => {
-                let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
-                call.client.stop(job.id(), wish).await?;
-                // Should anybody still read the answer, it tells of the end.
-                tokio::time::timeout(LAST_LOOK, job.finished()).await.ok();
+                let stop_request = StopWish { by: StopBy::Cancel, signal: None, grace: None };
+                call.client.stop(job.id(), stop_request).await?;
+                // If the client still reads the reply, it shows the end of the job.
+                tokio::time::timeout(STOP_WAIT, job.finished()).await.ok();
             }
             WaitEnd::Done(_) | WaitEnd::Over | WaitEnd::Cancelled => {}
         }
     }
     let reused = key.filter(|_| !is_ours);
-    answer_about(call, &job, reused.as_deref()).await.map(Response::Answer)
+    reply_about_job(call, &job, reused.as_deref()).await.map(ToolResponse::Reply)
 }
 
-/// What there is to say about a job now; `reused` is the key by which an earlier one was found.
-pub(crate) async fn answer_about(
-    call: Call<'_>,
+/// Builds the reply about a job now; `reused` is the key that named a job of an earlier call.
+pub(crate) async fn reply_about_job(
+    call: ToolCall<'_>,
     job: &JobHandle,
     reused: Option<&str>,
-) -> Result<Answer, ToolError> {
-    let now = call.look(job).await;
-    let mut fit = call.fit(&call.about(&now, None));
+) -> Result<ToolReply, ToolError> {
+    let now = call.snapshot(job).await;
+    let mut fit = call.fit(&call.job_reply(&now, None));
     loop {
-        let shown = show(&now, job.output(), fit.excerpt()).await?;
-        let meant = match reused {
+        let shown = show(&now, job.output(), fit.excerpt_budget()).await?;
+        let suggestion = match reused {
             Some(_) => None,
             None => did_you_mean(call.client, &now, shown.as_ref()).await,
         };
-        let answer = call.about(&now, shown);
-        let hint = reused.map(|key| reused_key(key, answer.hint())).or(meant);
-        let answer = if hint.is_some() { answer.with_hint(hint) } else { answer };
-        if let Some(answer) = fit.settle(answer) {
-            return Ok(answer);
+        let reply = call.job_reply(&now, shown);
+        let hint = reused.map(|key| hint_reused_key(key, reply.hint())).or(suggestion);
+        let reply = if hint.is_some() { reply.with_hint(hint) } else { reply };
+        if let Some(reply) = fit.accept(reply) {
+            return Ok(reply);
         }
     }
 }
 
-/// What a command that was not found may have meant.
+/// Suggests commands with similar names, if the command was not found.
 async fn did_you_mean(
     client: &TenantClient,
-    job: &Snapshot,
-    shown: Option<&Shown>,
+    job: &JobSnapshot,
+    shown: Option<&ShownOutput>,
 ) -> Option<String> {
-    let names = client.similar_commands(job.ending()?, shown.map_or("", Shown::text)).await;
+    let names = client.similar_commands(job.ending()?, shown.map_or("", ShownOutput::text)).await;
     (!names.is_empty()).then(|| format!("did you mean {}?", names.join(", ")))
 }
 
-struct Wish {
+struct RunCommandArgs {
     submission: Submission,
-    /// Text for a job in a terminal.
+    /// Text to type into the terminal.
     typed: Option<String>,
     wait: Option<Duration>,
 }
 
-impl Wish {
+impl RunCommandArgs {
     fn read(mut args: Args) -> Result<Self, ArgError> {
         let command = args.text("command")?.unwrap_or_default();
         let wait = args.seconds("wait_s")?;
@@ -163,7 +180,7 @@ impl Wish {
             description: args.text("description")?,
             lane: args.text("lane")?,
             priority: args.choice("priority", &Priority::WORDS)?,
-            confinement: terms(&mut args)?,
+            confinement: read_terms(&mut args)?,
             key: args.text("key")?,
             ..Submission::new(program)
         };
@@ -171,8 +188,8 @@ impl Wish {
     }
 }
 
-/// What a job reads, and what is typed into its terminal. Only a job in the background keeps
-/// its input open: one that is waited for would wait for input that nobody can send.
+/// Returns the job's standard input, and the text to type into its terminal. Only a background job
+/// keeps its input open: a job that the call waits for would wait for input that nobody can send.
 fn stdin(text: Option<String>, tty: bool, wait: Option<Duration>) -> (Stdin, Option<String>) {
     let in_background = wait.is_some_and(|wait| wait.is_zero());
     match text {
@@ -183,11 +200,11 @@ fn stdin(text: Option<String>, tty: bool, wait: Option<Duration>) -> (Stdin, Opt
     }
 }
 
-/// Waits for what follows at once: the start of a job that need not queue, or its failure.
-async fn settle(client: &TenantClient, job: &JobHandle) {
+/// Waits for the start of a job that need not queue, or for its failure.
+async fn wait_for_start(client: &TenantClient, job: &JobHandle) {
     if client.queue_position(job.id()).await.is_none() {
-        // Where the host is too slow for that, the answer says that it is starting.
-        tokio::time::timeout(START, job.started()).await.ok();
+        // If the host is too slow, the reply says that the job is starting.
+        tokio::time::timeout(START_WAIT, job.started()).await.ok();
     }
 }
 
@@ -195,22 +212,22 @@ async fn settle(client: &TenantClient, job: &JobHandle) {
 async fn type_in(job: JobHandle, text: String) {
     job.started().await;
     let input = Input { bytes: text.into_bytes(), ..Input::default() };
-    // A job that has ended by then needs no input.
+    // A job that has already ended needs no input.
     job.send_input(input).await.ok();
 }
 
-/// What `limits` may hold.
-const LIMITS: [Field; 6] = [
-    Field::optional("memory", Kind::Text, ""),
-    Field::optional("cpu_s", Kind::Seconds, ""),
-    Field::optional("processes", Kind::Whole, ""),
-    Field::optional("open_files", Kind::Whole, ""),
-    Field::optional("file_size", Kind::Text, ""),
-    Field::optional("nice", Kind::Whole, ""),
+/// The fields of `limits`.
+const LIMITS: [ArgSpec; 6] = [
+    ArgSpec::optional("memory", ArgKind::Text, ""),
+    ArgSpec::optional("cpu_s", ArgKind::Seconds, ""),
+    ArgSpec::optional("processes", ArgKind::Whole, ""),
+    ArgSpec::optional("open_files", ArgKind::Whole, ""),
+    ArgSpec::optional("file_size", ArgKind::Text, ""),
+    ArgSpec::optional("nice", ArgKind::Whole, ""),
 ];
 
-/// Takes what a call says about its confinement.
-pub(super) fn terms(args: &mut Args) -> Result<ConfinementTerms, ArgError> {
+/// Reads the arguments about the sandbox.
+pub(super) fn read_terms(args: &mut Args) -> Result<ConfinementTerms, ArgError> {
     Ok(ConfinementTerms {
         profile: args.choice("confinement", &SandboxProfile::WORDS)?,
         network: args.choice("network", &NetworkRule::WORDS)?,
@@ -241,12 +258,12 @@ mod tests {
 
     use super::*;
 
-    fn wish(given: Value) -> Wish {
-        Wish::read(Args::new(given.as_object().cloned(), SPEC.fields).unwrap()).unwrap()
+    fn parse_args(given: Value) -> RunCommandArgs {
+        RunCommandArgs::read(Args::new(given.as_object().cloned(), SPEC.fields).unwrap()).unwrap()
     }
 
     #[test]
-    fn standard_input_follows_from_what_was_asked() {
+    fn standard_input_depends_on_the_arguments() {
         for (given, expected, typed) in [
             (json!({"command": "x"}), Stdin::Closed, None),
             (json!({"command": "x", "wait_s": 5}), Stdin::Closed, None),
@@ -256,38 +273,38 @@ mod tests {
             (json!({"command": "x", "tty": true}), Stdin::Terminal, None),
             (json!({"command": "x", "tty": true, "stdin": "hi"}), Stdin::Terminal, Some("hi")),
         ] {
-            let wish = wish(given.clone());
-            assert_eq!(wish.submission.stdin, expected, "{given}");
-            assert_eq!(wish.typed.as_deref(), typed, "{given}");
+            let args = parse_args(given.clone());
+            assert_eq!(args.submission.stdin, expected, "{given}");
+            assert_eq!(args.typed.as_deref(), typed, "{given}");
         }
     }
 
     #[test]
-    fn arguments_of_their_own_mean_no_shell() {
+    fn a_command_with_args_runs_without_a_shell() {
         assert_eq!(
-            wish(json!({"command": "ls -l"})).submission.program,
+            parse_args(json!({"command": "ls -l"})).submission.program,
             JobProgram::Shell("ls -l".into())
         );
         assert_eq!(
-            wish(json!({"command": "ls", "args": []})).submission.program,
+            parse_args(json!({"command": "ls", "args": []})).submission.program,
             JobProgram::Direct { program: "ls".into(), args: vec![] }
         );
     }
 
-    const FIELDS: [Field; 3] = [
-        Field::optional("confinement", Kind::Text, ""),
-        Field::optional("network", Kind::Text, ""),
-        Field::optional("limits", Kind::Object, ""),
+    const FIELDS: [ArgSpec; 3] = [
+        ArgSpec::optional("confinement", ArgKind::Text, ""),
+        ArgSpec::optional("network", ArgKind::Text, ""),
+        ArgSpec::optional("limits", ArgKind::Object, ""),
     ];
 
     fn read(given: &Value) -> Result<ConfinementTerms, ArgError> {
-        terms(&mut Args::new(given.as_object().cloned(), &FIELDS).unwrap())
+        read_terms(&mut Args::new(given.as_object().cloned(), &FIELDS).unwrap())
     }
 
     #[test]
     fn sizes_are_bytes_or_have_a_unit() {
         let limits = json!({"memory": "2 GB", "file_size": 4096, "cpu_s": 1.5, "nice": "3"});
-        let said = read(&json!({"confinement": "read-only", "limits": limits})).unwrap();
+        let terms = read(&json!({"confinement": "read-only", "limits": limits})).unwrap();
         let limits = LimitTerms {
             memory: Some(Bound::AtMost(2_000_000_000)),
             file_size: Some(Bound::AtMost(4096)),
@@ -296,12 +313,12 @@ mod tests {
             ..LimitTerms::NOTHING
         };
         let profile = Some(SandboxProfile::ReadOnly);
-        assert_eq!(said, ConfinementTerms { profile, network: None, limits });
+        assert_eq!(terms, ConfinementTerms { profile, network: None, limits });
         assert_eq!(read(&json!({})).unwrap(), ConfinementTerms::NOTHING);
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_by_name() {
+    fn an_invalid_limit_is_refused_by_name() {
         for (given, words) in [
             (json!({"confinement": "jail"}), "read-only"),
             (json!({"network": "auto"}), "one of on, off"),
@@ -312,8 +329,8 @@ mod tests {
             (json!({"limits": {"processes": 0}}), "at least 1"),
             (json!({"limits": {"nice": 20}}), "from 0 to 19"),
         ] {
-            let told = read(&given).unwrap_err().to_string();
-            assert!(told.contains(words), "{given}: {told}");
+            let error = read(&given).unwrap_err().to_string();
+            assert!(error.contains(words), "{given}: {error}");
         }
     }
 }

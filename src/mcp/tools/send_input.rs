@@ -1,16 +1,16 @@
-//! `send_input`: text, a key press or the end of input for a running job.
+//! `send_input`: sends text, a key press or the end of input to a running job.
 
 use std::future::ready;
 use std::time::Duration;
 
-use super::call::Call;
+use super::call::ToolCall;
 use super::call::wait_for;
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::reply::{Answer, ToolError, show_from};
-use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
+use crate::mcp::reply::{ToolError, ToolReply, show_from};
+use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::service::{Input, InputEnd, Key};
 
-/// How long to wait for a sign of what the input led to.
+/// The wait for output after the input.
 const REACTION: Duration = Duration::from_millis(500);
 
 const KEYS: [&str; 12] = [
@@ -33,33 +33,36 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     about: "Sends input to a running job: text (add \\n for Enter), then key, then the end of \
             input. Answers with what the job writes right after. It needs a job with \
             tty=true, or with wait_s=0 and no stdin.",
-    effect: Effect::Runs,
+    effect: ToolEffect::Runs,
     fields: &[
-        Field::required("job", Kind::Whole, ""),
-        Field::optional("text", Kind::Text, ""),
-        Field::optional("key", Kind::Choice(&KEYS), ""),
-        Field::optional("eof", Kind::Flag, "End the input"),
+        ArgSpec::required("job", ArgKind::Whole, ""),
+        ArgSpec::optional("text", ArgKind::Text, ""),
+        ArgSpec::optional("key", ArgKind::Choice(&KEYS), ""),
+        ArgSpec::optional("eof", ArgKind::Flag, "End the input"),
     ],
 };
 
-pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
+pub(in crate::mcp) async fn call(
+    call: ToolCall<'_>,
+    mut args: Args,
+) -> Result<ToolReply, ToolError> {
     let id = args.job("job")?.ok_or(ArgError::Conflict("`job` is needed"))?;
-    let input = input(args)?;
+    let input = parse_input(args)?;
     let job = call.client.find(call.client.job(id)).await?;
     let before = job.output().progress().total_bytes;
     job.send_input(input).await?;
     wait_for(call, REACTION, job.output().wait_past(before), || ready(String::new())).await;
-    let now = call.look(&job).await;
-    let mut fit = call.fit(&call.about(&now, None));
+    let now = call.snapshot(&job).await;
+    let mut fit = call.fit(&call.job_reply(&now, None));
     loop {
-        let shown = show_from(&now, job.output(), before, fit.excerpt()).await?;
-        if let Some(answer) = fit.settle(call.about(&now, Some(shown))) {
-            return Ok(answer);
+        let shown = show_from(&now, job.output(), before, fit.excerpt_budget()).await?;
+        if let Some(reply) = fit.accept(call.job_reply(&now, Some(shown))) {
+            return Ok(reply);
         }
     }
 }
 
-fn input(mut args: Args) -> Result<Input, ArgError> {
+fn parse_input(mut args: Args) -> Result<Input, ArgError> {
     let text = args.text("text")?;
     let key = args.choice("key", &KEYS.map(|name| (name, Key::from_name(name))))?.flatten();
     let end = if args.flag("eof")? { InputEnd::Closed } else { InputEnd::Open };
@@ -79,11 +82,11 @@ mod tests {
         given["job"] = 1.into();
         let mut args = Args::new(given.as_object().cloned(), SPEC.fields).unwrap();
         args.job("job").unwrap();
-        input(args)
+        parse_input(args)
     }
 
     #[test]
-    fn the_keys_listed_are_the_keys_there_are() {
+    fn the_schema_lists_all_keys() {
         assert_eq!(KEYS, Key::names());
     }
 

@@ -1,96 +1,104 @@
-//! `stop_jobs`: ends the whole tree of each job, and tells what came of it.
+//! `stop_jobs`: ends the whole process tree of each job and reports the result.
 
 use std::future::ready;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::call::Call;
+use super::call::ToolCall;
 use super::call::wait_for;
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::reply::{Answer, Part, ToolError, wait_for_jobs};
-use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
+use crate::mcp::reply::{ReplyPart, ToolError, ToolReply, hint_wait_for_jobs};
+use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::outcome::{StopBy, signal_name};
 use crate::service::{FindError, JobHandle, StopWish};
 
-/// What the end of a tree may take after SIGKILL.
+/// The time that a tree may take to end after SIGKILL.
 const AFTER_KILL: Duration = Duration::from_secs(2);
 
-/// How often a job that is over is asked whether its last processes are gone.
+/// The interval at which the surviving processes of an ended job are checked.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "stop_jobs",
     about: "Ends jobs with their whole process trees: the signal, then SIGKILL after grace_s. \
             Answers with what became of each. Their output stays readable.",
-    effect: Effect::Ends,
+    effect: ToolEffect::Ends,
     fields: &[
-        Field::required("jobs", Kind::Jobs, ""),
-        Field::optional("signal", Kind::Text, "First signal (default SIGTERM)"),
-        Field::optional("grace_s", Kind::Seconds, ""),
+        ArgSpec::required("jobs", ArgKind::Jobs, ""),
+        ArgSpec::optional("signal", ArgKind::Text, "First signal (default SIGTERM)"),
+        ArgSpec::optional("grace_s", ArgKind::Seconds, ""),
     ],
 };
 
-pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
+pub(in crate::mcp) async fn call(
+    call: ToolCall<'_>,
+    mut args: Args,
+) -> Result<ToolReply, ToolError> {
     let jobs = args.jobs("jobs")?;
     if jobs.is_empty() {
         return Err(ArgError::Conflict("`jobs` is empty; name at least one, such as [12]").into());
     }
-    let signal = args.text_or_number("signal")?.as_deref().map(signal).transpose()?;
-    let wish = StopWish { by: StopBy::Client, signal, grace: args.seconds("grace_s")? };
+    let signal = args.text_or_number("signal")?.as_deref().map(parse_signal).transpose()?;
+    let stop_request = StopWish { by: StopBy::Client, signal, grace: args.seconds("grace_s")? };
     let mut stopped = Vec::new();
     let mut missing = Vec::new();
     for job in jobs {
-        match stop(call, call.client.job(job), wish).await {
+        match stop(call, call.client.job(job), stop_request).await {
             Ok(job) => stopped.push(job),
-            Err(unknown) => missing.push(Part::missing(&unknown)),
+            Err(unknown) => missing.push(ReplyPart::for_missing(&unknown)),
         }
     }
     if stopped.is_empty() {
-        return Ok(Answer::several(None, missing).failed());
+        return Ok(ToolReply::for_jobs(None, missing).as_failure());
     }
-    let grace = stopped.iter().map(|it| wish.grace.unwrap_or(it.job.spec().limits.grace)).max();
-    let limit = call.wait(Some(grace.unwrap_or_default() + AFTER_KILL));
-    let all_gone = join_all(stopped.iter().map(|it| gone(&it.job)));
+    let grace =
+        stopped.iter().map(|it| stop_request.grace.unwrap_or(it.job.spec().limits.grace)).max();
+    let limit = call.wait_limit(Some(grace.unwrap_or_default() + AFTER_KILL));
+    let all_gone = join_all(stopped.iter().map(|it| wait_until_gone(&it.job)));
     wait_for(call, limit, all_gone, || ready("stopping".to_owned())).await;
     let mut parts = Vec::new();
     let mut open = Vec::new();
-    for Stopped { job, lingering } in &stopped {
-        let now = call.look(job).await;
+    for StoppedJob { job, lingering } in &stopped {
+        let now = call.snapshot(job).await;
         if now.ending().is_none() {
             open.push(now.job);
         }
         let ended = lingering.saturating_sub(now.survivors.len());
-        parts.push(Part::job(&now, None).with_ended(ended));
+        parts.push(ReplyPart::for_job(&now, None).with_ended(ended));
     }
     parts.extend(missing);
-    Ok(Answer::several(None, parts).with_hint(wait_for_jobs(&open)))
+    Ok(ToolReply::for_jobs(None, parts).with_hint(hint_wait_for_jobs(&open)))
 }
 
-/// A job whose end was asked for.
-struct Stopped {
+/// A job that was asked to stop.
+struct StoppedJob {
     job: JobHandle,
-    /// Processes that had outlived it by then.
+    /// Processes that had outlived the job before the stop.
     lingering: usize,
 }
 
-async fn stop(call: Call<'_>, job: JobId, wish: StopWish) -> Result<Stopped, FindError> {
-    // Before the stop: afterwards they may be gone.
+async fn stop(
+    call: ToolCall<'_>,
+    job: JobId,
+    stop_request: StopWish,
+) -> Result<StoppedJob, FindError> {
+    // Counted before the stop, because they may be gone afterwards.
     let lingering = call.client.find(job).await?.survivors().len();
-    Ok(Stopped { job: call.client.stop(job, wish).await?, lingering })
+    Ok(StoppedJob { job: call.client.stop(job, stop_request).await?, lingering })
 }
 
-/// Returns once the job has ended and nothing of its tree is left.
-async fn gone(job: &JobHandle) {
+/// Returns once the job has ended and no process of its tree is left.
+async fn wait_until_gone(job: &JobHandle) {
     job.finished().await;
     while !job.survivors().is_empty() {
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
 
-/// A signal by its number, or by its name with or without `SIG`.
-fn signal(given: &str) -> Result<i32, ArgError> {
+/// Parses a signal: its number, or its name with or without `SIG`.
+fn parse_signal(given: &str) -> Result<i32, ArgError> {
     const LAST: i32 = 64;
     let wanted = given.trim().to_ascii_uppercase();
     let named = |number: &i32| {
@@ -110,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_is_named_in_any_usual_way() {
+    fn a_signal_is_parsed_by_number_or_name() {
         for (given, number) in [
             ("SIGINT", 2),
             ("INT", 2),
@@ -120,10 +128,10 @@ mod tests {
             ("64", 64),
             (" TERM ", 15),
         ] {
-            assert_eq!(signal(given).unwrap(), number, "{given}");
+            assert_eq!(parse_signal(given).unwrap(), number, "{given}");
         }
         for given in ["", "0", "65", "-9", "SIGWHAT", "SIG"] {
-            assert!(signal(given).is_err(), "{given}");
+            assert!(parse_signal(given).is_err(), "{given}");
         }
     }
 }

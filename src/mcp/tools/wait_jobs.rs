@@ -1,4 +1,4 @@
-//! `wait_jobs`: the one call that blocks on running work.
+//! `wait_jobs`: the only call that blocks on running jobs.
 
 use std::future::pending;
 use std::io;
@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use futures_util::future::{join_all, select_all};
 use tokio::time::sleep;
 
-use super::call::{Call, WaitEnd, wait_for};
-use super::read_output::{offset_of, place_of_cursor};
+use super::call::{ToolCall, WaitEnd, wait_for};
+use super::read_output::{cursor_position, start_offset};
 use crate::ids::{JobId, JobNumber};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
-    Answer, Listening, Part, Shown, TokenBudget, ToolError, VainWait, after_job, no_room,
-    progress_line, shares, show, show_from, wait_for_jobs,
+    PortStatus, ReplyPart, ShownOutput, TimedOutWait, TokenBudget, ToolError, ToolReply,
+    fair_shares, hint_after_job, hint_no_room, hint_wait_for_jobs, progress_line, show, show_from,
 };
-use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
-use crate::mcp::snapshot::Snapshot;
+use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
+use crate::mcp::snapshot::JobSnapshot;
 use crate::output::excerpt::Budget;
 use crate::output::pattern::LinePattern;
 use crate::output::{BlockingReader, LogReader, PageEnd, PageRequest, views};
@@ -29,95 +29,101 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     about: "Waits until jobs end, or for what comes first of: a line of output that matches until, \
             a TCP port that listens, quiet. Answers with each job's verdict, and with the output \
             of those that ended or matched. When the wait is over, jobs go on.",
-    effect: Effect::Reads,
+    effect: ToolEffect::Reads,
     fields: &[
-        Field::required("jobs", Kind::Jobs, ""),
-        Field::optional("mode", Kind::Choice(&["any", "all"]), "Default any"),
-        Field::optional(
+        ArgSpec::required("jobs", ArgKind::Jobs, ""),
+        ArgSpec::optional("mode", ArgKind::Choice(&["any", "all"]), "Default any"),
+        ArgSpec::optional(
             "until",
-            Kind::Text,
+            ArgKind::Text,
             "Regex for a line not yet shown by a wait or read, or from cursor",
         ),
-        Field::optional("port", Kind::From(*PORTS.start()), "On this host"),
-        Field::optional("quiet_s", Kind::Seconds, "No output for so long"),
-        Field::optional("wait_s", Kind::Seconds, "Default 30"),
-        Field::optional("cursor", Kind::Text, "Output is new from here (one job only)"),
-        Field::optional("max_tokens", Kind::From(*TokenBudget::BOUNDS.start()), ""),
+        ArgSpec::optional("port", ArgKind::From(*PORTS.start()), "On this host"),
+        ArgSpec::optional("quiet_s", ArgKind::Seconds, "No output for so long"),
+        ArgSpec::optional("wait_s", ArgKind::Seconds, "Default 30"),
+        ArgSpec::optional("cursor", ArgKind::Text, "Output is new from here (one job only)"),
+        ArgSpec::optional("max_tokens", ArgKind::From(*TokenBudget::BOUNDS.start()), ""),
     ],
 };
 
-/// A smaller share of the room than this says less than it takes to say where it lies.
+/// The smallest useful share of the room, in bytes: less output is not worth its position fields.
 const WORTH_SHOWING: usize = 200;
 
-/// What can be listened on.
+/// The valid port numbers.
 const PORTS: RangeInclusive<u64> = 1..=65_535;
 
-/// What a wait brought.
-enum News {
-    Jobs(Vec<Settled>),
-    Port(Listening),
+/// The result of a wait.
+enum WaitResult {
+    Jobs(Vec<JobEvent>),
+    Port(PortStatus),
     Nothing,
 }
 
-pub(in crate::mcp) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError> {
-    let wish = Wish::read(args)?;
-    let (known, missing) = find(call, &wish.jobs).await;
+pub(in crate::mcp) async fn call(call: ToolCall<'_>, args: Args) -> Result<ToolReply, ToolError> {
+    let args = WaitJobsArgs::read(args)?;
+    let (known, missing) = find(call, &args.jobs).await;
     if known.is_empty() {
-        return Ok(Answer::several(None, missing).failed());
+        return Ok(ToolReply::for_jobs(None, missing).as_failure());
     }
     let mut waits = Vec::with_capacity(known.len());
     for job in &known {
-        waits.push(Wait::new(call.client, job, wish.cursor.as_deref()).await?);
+        waits.push(JobWait::new(call.client, job, args.cursor.as_deref()).await?);
     }
-    let limit = call.wait(wish.wait);
-    let (news, vain) = match wait(call, &wish, &waits, limit).await {
-        WaitEnd::Done(news) => {
+    let limit = call.wait_limit(args.wait);
+    let (result, timed_out) = match wait(call, &args, &waits, limit).await {
+        WaitEnd::Done(result) => {
             call.client.reset_empty_waits(&ids(&known));
-            (news, None)
+            (result, None)
         }
         WaitEnd::Over => {
-            let in_a_row = call.client.count_empty_wait(&ids(&known));
-            let cut_to = wish.wait.filter(|asked| *asked > limit).map(|_| limit);
-            let looked_from = looked_from(&wish, &waits);
-            (News::Nothing, Some(VainWait { in_a_row, cut_to, looked_from }))
+            let consecutive = call.client.count_empty_wait(&ids(&known));
+            let shortened_to = args.wait.filter(|asked| *asked > limit).map(|_| limit);
+            let searched_from = searched_from(&args, &waits);
+            (WaitResult::Nothing, Some(TimedOutWait { consecutive, shortened_to, searched_from }))
         }
-        WaitEnd::Cancelled => (News::Nothing, None),
+        WaitEnd::Cancelled => (WaitResult::Nothing, None),
     };
-    let (settled, listening) = match news {
-        News::Jobs(settled) => (settled, Listening::No),
-        News::Port(listening) => (Vec::new(), listening),
-        News::Nothing => (Vec::new(), Listening::No),
+    let (job_events, port_status) = match result {
+        WaitResult::Jobs(job_events) => (job_events, PortStatus::No),
+        WaitResult::Port(port_status) => (Vec::new(), port_status),
+        WaitResult::Nothing => (Vec::new(), PortStatus::No),
     };
-    let answer = answer(call, &waits, &settled, missing, vain).await?;
-    Ok(match wish.port {
-        Some(port) => answer.with_port(port, listening),
-        None => answer,
+    let reply = build_reply(call, &waits, &job_events, missing, timed_out).await?;
+    Ok(match args.port {
+        Some(port) => reply.with_port(port, port_status),
+        None => reply,
     })
 }
 
-/// Waits for the first that comes of all that is asked for.
-async fn wait(call: Call<'_>, wish: &Wish, waits: &[Wait<'_>], limit: Duration) -> WaitEnd<News> {
-    // Looked at before the wait, which may be none: who listened already is no news of the job.
-    if let Some(port) = wish.port
+/// Waits for the first of the requested events.
+async fn wait(
+    call: ToolCall<'_>,
+    args: &WaitJobsArgs,
+    waits: &[JobWait<'_>],
+    limit: Duration,
+) -> WaitEnd<WaitResult> {
+    // Checked before the wait, which may be zero: a port that already listens is not an event of
+    // the job.
+    if let Some(port) = args.port
         && call.client.is_listened_on(port).await
     {
-        return WaitEnd::Done(News::Port(Listening::Already));
+        return WaitEnd::Done(WaitResult::Port(PortStatus::Already));
     }
-    let events = waits.iter().map(|wait| wait.event(&wish.signs)).collect();
+    let events = waits.iter().map(|wait| wait.event(&args.conditions)).collect();
     let event = async {
         tokio::select! {
             biased;
-            settled = settled(wish.mode, events) => News::Jobs(settled),
-            () = listened_on(call.client, wish.port) => News::Port(Listening::Now),
+            job_events = wait_for_events(args.mode, events) => WaitResult::Jobs(job_events),
+            () = wait_until_listening(call.client, args.port) => WaitResult::Port(PortStatus::Now),
         }
     };
     wait_for(call, limit, event, || progress_line(waits.iter().map(|wait| wait.job))).await
 }
 
-/// Where a line was looked for in the one job, where that is not all of its output.
-fn looked_from(wish: &Wish, waits: &[Wait<'_>]) -> Option<u64> {
+/// Returns the offset from which the only job was searched, if that is not its start.
+fn searched_from(args: &WaitJobsArgs, waits: &[JobWait<'_>]) -> Option<u64> {
     match waits {
-        [wait] if wish.signs.until.is_some() && wait.since.is_none() => {
+        [wait] if args.conditions.until.is_some() && wait.since.is_none() => {
             Some(wait.from).filter(|from| *from > 0)
         }
         _ => None,
@@ -128,131 +134,138 @@ fn ids(jobs: &[JobHandle]) -> Vec<JobId> {
     jobs.iter().map(JobHandle::id).collect()
 }
 
-/// The jobs that are there, and what to say about those that are not.
-async fn find(call: Call<'_>, jobs: &[JobNumber]) -> (Vec<JobHandle>, Vec<Part>) {
+/// Returns the existing jobs, and reply parts for the missing ones.
+async fn find(call: ToolCall<'_>, jobs: &[JobNumber]) -> (Vec<JobHandle>, Vec<ReplyPart>) {
     let mut known = Vec::new();
     let mut missing = Vec::new();
     for job in jobs {
         match call.client.find(call.client.job(*job)).await {
             Ok(job) => known.push(job),
-            Err(unknown) => missing.push(Part::missing(&unknown)),
+            Err(unknown) => missing.push(ReplyPart::for_missing(&unknown)),
         }
     }
     (known, missing)
 }
 
-async fn answer(
-    call: Call<'_>,
-    waits: &[Wait<'_>],
-    settled: &[Settled],
-    missing: Vec<Part>,
-    vain: Option<VainWait>,
-) -> Result<Answer, ToolError> {
-    let mut looks = Vec::new();
+async fn build_reply(
+    call: ToolCall<'_>,
+    waits: &[JobWait<'_>],
+    job_events: &[JobEvent],
+    missing: Vec<ReplyPart>,
+    timed_out: Option<TimedOutWait>,
+) -> Result<ToolReply, ToolError> {
+    let mut jobs = Vec::new();
     for (index, wait) in waits.iter().enumerate() {
-        let sign = settled.iter().find(|event| event.index == index).map(|event| event.sign);
-        looks.push(Look { wait, now: call.look(wait.job).await, sign });
+        let event = job_events.iter().find(|event| event.index == index).map(|event| event.event);
+        jobs.push(WaitedJob { wait, now: call.snapshot(wait.job).await, event });
     }
-    let bare = looks.iter().map(|look| look.part(None)).chain(missing.iter().cloned()).collect();
-    let mut fit = call.fit(&Answer::several(None, bare).with_hint(hint(&looks, &[], None, vain)));
-    let wants: Vec<usize> = looks.iter().map(Look::wants).collect();
+    let bare = jobs.iter().map(|waited| waited.part(None)).chain(missing.iter().cloned()).collect();
+    let mut fit =
+        call.fit(&ToolReply::for_jobs(None, bare).with_hint(hint(&jobs, &[], None, timed_out)));
+    let wants: Vec<usize> = jobs.iter().map(WaitedJob::wanted_bytes).collect();
     loop {
         let mut parts = Vec::new();
         let mut unshown = Vec::new();
         let mut next = None;
-        let mut told = Vec::new();
-        for (look, share) in looks.iter().zip(shares(&wants, fit.size())) {
-            let shown = if share < look.wants().min(WORTH_SHOWING) {
-                unshown.push(look.now.job);
+        let mut shown_outputs = Vec::new();
+        for (waited, share) in jobs.iter().zip(fair_shares(&wants, fit.size())) {
+            let shown = if share < waited.wanted_bytes().min(WORTH_SHOWING) {
+                unshown.push(waited.now.job);
                 None
             } else {
-                look.wait.shown(&look.now, look.sign, fit.excerpt_of(share)).await?
+                waited
+                    .wait
+                    .read_shown(&waited.now, waited.event, fit.excerpt_budget_of(share))
+                    .await?
             };
-            next = after_job(&look.now, shown.as_ref());
-            parts.push(look.part(shown.as_ref()));
-            told.push((look, shown));
+            next = hint_after_job(&waited.now, shown.as_ref());
+            parts.push(waited.part(shown.as_ref()));
+            shown_outputs.push((waited, shown));
         }
         parts.extend(missing.iter().cloned());
-        let hint = hint(&looks, &unshown, next, vain);
-        if let Some(answer) = fit.settle(Answer::several(None, parts).with_hint(hint)) {
-            told.iter().for_each(|(look, shown)| look.tell(call, shown.as_ref()));
-            return Ok(answer);
+        let hint = hint(&jobs, &unshown, next, timed_out);
+        if let Some(reply) = fit.accept(ToolReply::for_jobs(None, parts).with_hint(hint)) {
+            shown_outputs
+                .iter()
+                .for_each(|(waited, shown)| waited.mark_shown(call, shown.as_ref()));
+            return Ok(reply);
         }
     }
 }
 
-/// What to do next: with one job what it takes, with several how to wait for those that go on.
+/// Returns the hint: with one job its own, with several how to wait for those that still run.
 fn hint(
-    looks: &[Look<'_>],
+    jobs: &[WaitedJob<'_>],
     unshown: &[JobId],
     next: Option<String>,
-    vain: Option<VainWait>,
+    timed_out: Option<TimedOutWait>,
 ) -> Option<String> {
-    let open = looks.iter().filter(|look| look.now.ending().is_none()).map(|look| look.now.job);
+    let open =
+        jobs.iter().filter(|waited| waited.now.ending().is_none()).map(|waited| waited.now.job);
     let open: Vec<JobId> = open.collect();
-    let next = match looks {
+    let next = match jobs {
         [_] => next,
-        _ => wait_for_jobs(&open),
+        _ => hint_wait_for_jobs(&open),
     };
-    let next = match vain {
-        // How to answer it helps more than not to wait.
-        Some(_) if looks.iter().any(|look| look.now.waits_for_input()) => next,
-        Some(vain) => vain.said(&open, next),
+    let next = match timed_out {
+        // How to send input helps more than advice about waiting.
+        Some(_) if jobs.iter().any(|waited| waited.now.waits_for_input()) => next,
+        Some(timed_out) => timed_out.hint(&open, next),
         None => next,
     };
-    no_room(unshown, next)
+    hint_no_room(unshown, next)
 }
 
-/// One job that was waited for, as it is when the wait is over.
-struct Look<'a> {
-    wait: &'a Wait<'a>,
-    now: Snapshot,
-    /// What came of it.
-    sign: Option<Sign>,
+/// One awaited job, as it is when the wait is over.
+struct WaitedJob<'a> {
+    wait: &'a JobWait<'a>,
+    now: JobSnapshot,
+    /// The event that ended the wait for this job, if any.
+    event: Option<WaitEvent>,
 }
 
-impl Look<'_> {
-    fn part(&self, shown: Option<&Shown>) -> Part {
-        let part = Part::job(&self.now, shown);
-        match self.sign {
-            Some(Sign::Line(matched)) => part.with_match(matched.line),
-            Some(Sign::Quiet) => part.with_quiet(),
-            Some(Sign::Ended) | None => part,
+impl WaitedJob<'_> {
+    fn part(&self, shown: Option<&ShownOutput>) -> ReplyPart {
+        let part = ReplyPart::for_job(&self.now, shown);
+        match self.event {
+            Some(WaitEvent::Line(matched)) => part.with_match(matched.line),
+            Some(WaitEvent::Quiet) => part.with_quiet(),
+            Some(WaitEvent::Ended) | None => part,
         }
     }
 
-    /// Notes what the caller is told of its output, so that the next wait is for news.
-    fn tell(&self, call: Call<'_>, shown: Option<&Shown>) {
-        call.mark_shown(self.wait.job, shown.and_then(Shown::news));
-        if let Some(Sign::Line(matched)) = self.sign {
+    /// Records which output the caller has seen, so that the next wait looks for newer output.
+    fn mark_shown(&self, call: ToolCall<'_>, shown: Option<&ShownOutput>) {
+        call.mark_shown(self.wait.job, shown.and_then(ShownOutput::seen_range));
+        if let Some(WaitEvent::Line(matched)) = self.event {
             call.client.mark_shown(self.now.job, 0..matched.end);
         }
     }
 
-    /// How much of the answer its output would take, if all of it were shown.
-    fn wants(&self) -> usize {
+    /// Returns the size of this job's whole output in the reply, in bytes.
+    fn wanted_bytes(&self) -> usize {
         let total = self.now.output.total_bytes;
         let from = match self.wait.since {
             Some(since) => since,
-            None if self.now.ending().is_some() || self.sign.is_some() => 0,
+            None if self.now.ending().is_some() || self.event.is_some() => 0,
             None => return 0,
         };
-        // JSON may double it, and so may text in another character set.
+        // JSON escapes may double it, and so may decoding from another character set.
         let most = total.saturating_sub(from).saturating_mul(2);
         usize::try_from(most).unwrap_or(usize::MAX)
     }
 }
 
-struct Wish {
+struct WaitJobsArgs {
     jobs: Vec<JobNumber>,
-    mode: Mode,
-    signs: Signs,
+    mode: WaitMode,
+    conditions: WaitConditions,
     port: Option<u16>,
     wait: Option<Duration>,
     cursor: Option<String>,
 }
 
-impl Wish {
+impl WaitJobsArgs {
     fn read(mut args: Args) -> Result<Self, ToolError> {
         let jobs = args.jobs("jobs")?;
         let cursor = args.text_or_number("cursor")?;
@@ -267,11 +280,11 @@ impl Wish {
             )
             .into());
         }
-        let modes = [("any", Mode::Any), ("all", Mode::All)];
+        let modes = [("any", WaitMode::Any), ("all", WaitMode::All)];
         Ok(Self {
             jobs,
-            mode: args.choice("mode", &modes)?.unwrap_or(Mode::Any),
-            signs: Signs {
+            mode: args.choice("mode", &modes)?.unwrap_or(WaitMode::Any),
+            conditions: WaitConditions {
                 until: args.text("until")?.as_deref().map(LinePattern::new).transpose()?,
                 quiet: args.seconds("quiet_s")?,
             },
@@ -282,87 +295,86 @@ impl Wish {
     }
 }
 
-/// From one look at who listens to the next: the kernel does not say when that changes.
+/// The interval at which the port is checked: the kernel does not notify about listeners.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// Whether a wait is over with the first job or with the last.
+/// `Any`: the wait is over with the first job; `All`: with the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum WaitMode {
     Any,
     All,
 }
 
-/// What is waited for in a job, beside its end.
+/// The events to wait for in a job, beside its end.
 #[derive(Debug, Default)]
-pub(super) struct Signs {
-    /// A line of its output that matches.
+pub(super) struct WaitConditions {
+    /// A matching line of output.
     pub(super) until: Option<LinePattern>,
-    /// No output for so long.
+    /// No output for this long.
     pub(super) quiet: Option<Duration>,
 }
 
-/// What came of a job.
+/// The event that ended the wait for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(super) enum WaitEvent {
     Ended,
-    /// This line matched.
-    Line(Matched),
-    /// It wrote nothing for as long as was asked.
+    Line(MatchedLine),
+    /// It wrote nothing for the requested time.
     Quiet,
 }
 
-/// What came of the job at `index`.
+/// The event of the job at `index`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Settled {
+pub(super) struct JobEvent {
     pub(super) index: usize,
-    pub(super) sign: Sign,
+    pub(super) event: WaitEvent,
 }
 
-/// Sooner or later, what comes of one job.
-pub(super) type Event<'a> = Pin<Box<dyn Future<Output = Sign> + Send + 'a>>;
+/// A future that resolves to the event of one job.
+pub(super) type EventFuture<'a> = Pin<Box<dyn Future<Output = WaitEvent> + Send + 'a>>;
 
-/// One job that is waited for.
+/// One job that the call waits for.
 #[derive(Debug)]
-pub(super) struct Wait<'a> {
+pub(super) struct JobWait<'a> {
     pub(super) job: &'a JobHandle,
-    /// Where new output starts, if the caller says so.
+    /// The offset of new output, if the caller gave a cursor.
     pub(super) since: Option<u64>,
-    /// Where a line is looked for: from there on, else from the first that the caller has not
-    /// been shown. It may have been written before the call.
+    /// The offset from which lines are searched: the cursor, else the first byte that the caller
+    /// has not seen. Those lines may have been written before the call.
     pub(super) from: u64,
 }
 
-impl<'a> Wait<'a> {
+impl<'a> JobWait<'a> {
     pub(super) async fn new(
         client: &TenantClient,
         job: &'a JobHandle,
         cursor: Option<&str>,
     ) -> Result<Self, ToolError> {
         let since = match cursor {
-            Some(cursor) => Some(offset_of(place_of_cursor(cursor, job).await?, job.output())),
+            Some(cursor) => Some(start_offset(cursor_position(cursor, job).await?, job.output())),
             None => None,
         };
         let from = since.unwrap_or_else(|| client.first_unseen_offset(job.id()));
         Ok(Self { job, since, from })
     }
 
-    /// Over once the job ended, or one of the signs came.
-    pub(super) fn event<'b>(&'b self, signs: &'b Signs) -> Event<'b> {
+    /// Returns a future that resolves when the job ends or one of the conditions is met.
+    pub(super) fn event<'b>(&'b self, conditions: &'b WaitConditions) -> EventFuture<'b> {
         Box::pin(async move {
             tokio::select! {
-                // A job's last words are matched before its end is seen, and one that has ended
-                // is not called quiet.
+                // The last output is matched before the end of the job is seen, and a job that has
+                // ended does not count as quiet.
                 biased;
-                line = self.line(signs.until.as_ref()) => Sign::Line(line),
-                _ = self.job.finished() => Sign::Ended,
-                () = quiet(self.job, signs.quiet) => Sign::Quiet,
+                line = self.line(conditions.until.as_ref()) => WaitEvent::Line(line),
+                _ = self.job.finished() => WaitEvent::Ended,
+                () = wait_until_quiet(self.job, conditions.quiet) => WaitEvent::Quiet,
             }
         })
     }
 
-    /// The first line that matches. A log that ends without one, or cannot be read, has none: its
-    /// job still ends.
-    async fn line(&self, until: Option<&LinePattern>) -> Matched {
+    /// Returns the first matching line. Never resolves for a log that ends without one or cannot be
+    /// read: the end of the job still ends the wait.
+    async fn line(&self, until: Option<&LinePattern>) -> MatchedLine {
         let Some(pattern) = until else { return pending().await };
         match first_match(self.job.output(), self.from, pattern).await {
             Ok(Some(line)) => line,
@@ -370,17 +382,16 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// What of its output is shown: of a job of which nothing came, only what the caller has not
-    /// seen.
-    pub(super) async fn shown(
+    /// Reads the output to show: for a job without an event, only what the caller has not seen.
+    pub(super) async fn read_shown(
         &self,
-        now: &Snapshot,
-        sign: Option<Sign>,
+        now: &JobSnapshot,
+        event: Option<WaitEvent>,
         budget: Budget,
-    ) -> Result<Option<Shown>, ToolError> {
+    ) -> Result<Option<ShownOutput>, ToolError> {
         match self.since {
             Some(since) => show_from(now, self.job.output(), since, budget).await.map(Some),
-            None if now.ending().is_some() || sign.is_some() => {
+            None if now.ending().is_some() || event.is_some() => {
                 show(now, self.job.output(), budget).await
             }
             None => Ok(None),
@@ -388,13 +399,13 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// Returns once the job has written nothing for so long: since its last output, or since its start.
-async fn quiet(job: &JobHandle, wanted: Option<Duration>) {
-    let Some(wanted) = wanted else { return pending().await };
+/// Returns once the job has written nothing for so long, since its last output or since its start.
+async fn wait_until_quiet(job: &JobHandle, quiet: Option<Duration>) {
+    let Some(quiet) = quiet else { return pending().await };
     job.started().await;
     loop {
         let last = job.output().progress().last_output.or(job.status().started);
-        let left = wanted.saturating_sub(last.as_ref().map_or(Duration::MAX, Instant::elapsed));
+        let left = quiet.saturating_sub(last.as_ref().map_or(Duration::MAX, Instant::elapsed));
         if left.is_zero() {
             return;
         }
@@ -402,48 +413,53 @@ async fn quiet(job: &JobHandle, wanted: Option<Duration>) {
     }
 }
 
-/// Returns once somebody listens on this port, where one is asked for.
-pub(super) async fn listened_on(client: &TenantClient, port: Option<u16>) {
+/// Returns once a process listens on this port; never returns without a port.
+pub(super) async fn wait_until_listening(client: &TenantClient, port: Option<u16>) {
     let Some(port) = port else { return pending().await };
     while !client.is_listened_on(port).await {
         sleep(LOOK_AGAIN).await;
     }
 }
 
-/// Waits for any or for all of the events, and says which came.
-pub(super) async fn settled(mode: Mode, events: Vec<Event<'_>>) -> Vec<Settled> {
+/// Waits for any or all of the futures, and returns their events.
+pub(super) async fn wait_for_events(mode: WaitMode, events: Vec<EventFuture<'_>>) -> Vec<JobEvent> {
     match mode {
-        Mode::Any => {
-            let (sign, index, _) = select_all(events).await;
-            vec![Settled { index, sign }]
+        WaitMode::Any => {
+            let (event, index, _) = select_all(events).await;
+            vec![JobEvent { index, event }]
         }
-        Mode::All => {
-            let signs = join_all(events).await;
-            signs.into_iter().enumerate().map(|(index, sign)| Settled { index, sign }).collect()
+        WaitMode::All => {
+            let conditions = join_all(events).await;
+            conditions
+                .into_iter()
+                .enumerate()
+                .map(|(index, event)| JobEvent { index, event })
+                .collect()
         }
     }
 }
 
-/// How much output is looked at in one step.
+/// Bytes searched in one step.
 const STEP_BYTES: usize = 64 * 1024;
 
-/// A line that matched.
+/// A line that matched `until`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Matched {
-    /// Its number, from 1.
+pub(super) struct MatchedLine {
+    /// The line number, from 1.
     pub(super) line: u64,
-    /// Where it ends, as far as it is written.
+    /// The offset at which the line ends, as far as it is written.
     pub(super) end: u64,
 }
 
-/// Returns the first line that matches and has bytes from `from` on, as soon as it is written;
-/// `None` when the log is closed without one. Lines are matched as they are shown, and whole, also
-/// where `from` is inside of one; an unfinished last one too: a prompt has no newline. Cancel-safe.
+/// Returns the first matching line with bytes from `from` on, as soon as it is written; `None` if
+/// the log is closed without one. Lines are matched as they are displayed, and whole, even if
+/// `from` is inside one; an unfinished last line counts too, because a prompt has no newline.
+/// Cancel-safe.
 pub(super) async fn first_match(
     log: &LogReader,
     from: u64,
     pattern: &LinePattern,
-) -> io::Result<Option<Matched>> {
+) -> io::Result<Option<MatchedLine>> {
     let mut at = log.read_with(move |log| line_start(log, from)).await?;
     loop {
         let request = PageRequest { from: at, stream: None, max_bytes: STEP_BYTES, max_lines: 0 };
@@ -452,17 +468,17 @@ pub(super) async fn first_match(
         if let Some((index, end)) = matching_line(&page.bytes, known, pattern) {
             let end = at.saturating_add(end as u64).min(page.end);
             let line = log.read_with(move |log| log.line_at(at)).await? + index;
-            return Ok(Some(Matched { line, end }));
+            return Ok(Some(MatchedLine { line, end }));
         }
         match page.end_kind {
             PageEnd::More => {
                 at = page.end;
-                // A long log must not keep others waiting.
+                // A long log must not keep other tasks waiting.
                 tokio::task::yield_now().await;
             }
             PageEnd::Complete => return Ok(None),
             PageEnd::CaughtUp => {
-                // The unfinished last line is looked at again when more of it is there.
+                // The unfinished last line is searched again when more of it arrives.
                 let unfinished = page.bytes.rsplit(|byte| *byte == b'\n').next();
                 at = page.end - unfinished.map_or(0, |line| line.len() as u64);
                 log.wait_past(page.total_bytes).await;
@@ -471,15 +487,15 @@ pub(super) async fn first_match(
     }
 }
 
-/// The start of the line that the byte at `from` belongs to, or will belong to; no further away
-/// than one step.
+/// Returns the start of the line that the byte at `from` belongs to, or will belong to; at most one
+/// step before it.
 fn line_start(log: &BlockingReader, from: u64) -> io::Result<u64> {
     let start = log.offset_of_line(log.line_at(from)?)?.unwrap_or(from);
     Ok(start.clamp(from.saturating_sub(STEP_BYTES as u64), from))
 }
 
-/// The index of the first line that matches and has bytes after those that are known, and where in
-/// the bytes it ends.
+/// Returns the index of the first matching line with bytes after the known ones, and the offset at
+/// which it ends.
 fn matching_line(bytes: &[u8], known: usize, pattern: &LinePattern) -> Option<(u64, usize)> {
     let options = views::ViewOptions {
         ansi: views::Ansi::StripLines,
@@ -492,7 +508,7 @@ fn matching_line(bytes: &[u8], known: usize, pattern: &LinePattern) -> Option<(u
         *next = place.end + 1;
         Some(place)
     });
-    // Of a line that was seen up to its end, the newline alone is no news.
+    // If a line was seen up to its end, its newline alone is not new output.
     let is_news = |place: &Range<usize>| place.start >= known || place.end > known;
     let mut lines = shown.text.lines().zip(places).zip(0..);
     lines.find_map(|((line, place), index)| {
@@ -512,11 +528,11 @@ mod tests {
 
     fn refused(given: Value) -> String {
         let args = Args::new(given.as_object().cloned(), SPEC.fields).unwrap();
-        Wish::read(args).err().unwrap().to_string()
+        WaitJobsArgs::read(args).err().unwrap().to_string()
     }
 
     #[test]
-    fn what_cannot_be_waited_for_is_refused() {
+    fn invalid_wait_arguments_are_refused() {
         assert!(refused(json!({"jobs": []})).contains("at least one"));
         assert!(refused(json!({"jobs": [1, 2], "cursor": "bytes:0"})).contains("one job"));
         assert!(refused(json!({"jobs": [1], "mode": "some"})).contains("one of any, all"));
@@ -527,19 +543,19 @@ mod tests {
         assert!(refused(json!({"jobs": [1], "quiet_s": -1})).contains("quiet_s"));
     }
 
-    const MATCHED: Matched = Matched { line: 7, end: 70 };
+    const MATCHED: MatchedLine = MatchedLine { line: 7, end: 70 };
 
-    fn event<'a>(event: impl Future<Output = Sign> + Send + 'a) -> Event<'a> {
+    fn event<'a>(event: impl Future<Output = WaitEvent> + Send + 'a) -> EventFuture<'a> {
         Box::pin(event)
     }
 
     #[tokio::test]
     async fn any_returns_with_the_first_and_all_with_the_last() {
-        let events = vec![event(pending()), event(ready(Sign::Line(MATCHED)))];
-        let expected = [Settled { index: 1, sign: Sign::Line(MATCHED) }];
-        assert_eq!(settled(Mode::Any, events).await, expected);
-        let events = vec![event(ready(Sign::Ended)), event(ready(Sign::Quiet))];
-        assert_eq!(settled(Mode::All, events).await.len(), 2);
+        let events = vec![event(pending()), event(ready(WaitEvent::Line(MATCHED)))];
+        let expected = [JobEvent { index: 1, event: WaitEvent::Line(MATCHED) }];
+        assert_eq!(wait_for_events(WaitMode::Any, events).await, expected);
+        let events = vec![event(ready(WaitEvent::Ended)), event(ready(WaitEvent::Quiet))];
+        assert_eq!(wait_for_events(WaitMode::All, events).await.len(), 2);
     }
 
     fn log() -> (LogWriter, LogReader) {
@@ -558,11 +574,11 @@ mod tests {
         let waiting = tokio::spawn(async move { first_match(&reader, 0, &pattern).await.unwrap() });
         tokio::task::yield_now().await;
         writer.append(Stream::Stdout, b"port 80");
-        assert_eq!(waiting.await.unwrap(), Some(Matched { line: 2, end: 20 }));
+        assert_eq!(waiting.await.unwrap(), Some(MatchedLine { line: 2, end: 20 }));
     }
 
     #[tokio::test]
-    async fn what_was_written_before_does_not_count() {
+    async fn output_before_the_cursor_does_not_match() {
         let (mut writer, reader) = log();
         let seen = writer.append(Stream::Stdout, b"ready\n").total_bytes;
         writer.close();
@@ -572,14 +588,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_that_was_seen_in_part_counts_once_more_of_it_is_there() {
+    async fn a_partly_seen_line_matches_once_more_of_it_arrives() {
         let (mut writer, reader) = log();
         let seen = writer.append(Stream::Stdout, b"one\nReady? ").total_bytes;
         let pattern = LinePattern::new("^Ready").unwrap();
         let late = reader.clone();
         let waiting = tokio::spawn(async move { line_of(&late, seen, &pattern).await });
         tokio::task::yield_now().await;
-        // That it ends is no news.
+        // The newline alone is not new output.
         writer.append(Stream::Stdout, b"\nmore\nReady again\n");
         assert_eq!(waiting.await.unwrap(), Some(4));
         let pattern = LinePattern::new("gain$").unwrap();
