@@ -134,7 +134,7 @@ impl ServerHandler for InstrumentedHandler {
         "ping" => ping() -> ();
         "server/discover" => discover() -> DiscoverResult;
         "completion/complete" => complete(request: CompleteRequestParams) -> CompleteResult;
-        #[expect(deprecated, reason = "it is info for, and refused, all the same")]
+        #[expect(deprecated, reason = "clients still send it, and the handler refuses it")]
         "logging/setLevel" => set_level(request: rmcp::model::SetLevelRequestParams) -> ();
         "prompts/get" => get_prompt(request: GetPromptRequestParams) -> GetPromptResponse;
         "prompts/list" => list_prompts(request: Option<PaginatedRequestParams>) -> ListPromptsResult;
@@ -142,9 +142,9 @@ impl ServerHandler for InstrumentedHandler {
         "resources/templates/list" =>
             list_resource_templates(request: Option<PaginatedRequestParams>) -> ListResourceTemplatesResult;
         "resources/read" => read_resource(request: ReadResourceRequestParams) -> ReadResourceResponse;
-        #[expect(deprecated, reason = "legacy clients follow outputs by it")]
+        #[expect(deprecated, reason = "legacy clients use it to follow outputs")]
         "resources/subscribe" => subscribe(request: SubscribeRequestParams) -> ();
-        #[expect(deprecated, reason = "legacy clients follow outputs by it")]
+        #[expect(deprecated, reason = "legacy clients use it to follow outputs")]
         "resources/unsubscribe" => unsubscribe(request: UnsubscribeRequestParams) -> ();
         "tasks/cancel" => cancel_task(request: CancelTaskParams) -> ();
         "tasks/get" => get_task(request: GetTaskParams) -> GetTaskResult;
@@ -377,7 +377,11 @@ mod tests {
 
     #[test]
     fn every_method_has_its_own_metric_series() {
-        assert_eq!(methods().count() + 1, labels::METHODS.len(), "and one for all others");
+        assert_eq!(
+            methods().count() + 1,
+            labels::METHODS.len(),
+            "each method has a label, and all others share one"
+        );
         for eras in [Eras::Legacy, Eras::Modern, Eras::Both] {
             let some = methods().filter(|(_, it)| *it == eras).count();
             assert_eq!(
@@ -410,7 +414,11 @@ mod tests {
         let stated =
             read(&[("tracestate", "a=1"), ("traceparent", PARENT), ("tracestate", "b=2")]).unwrap();
         assert_eq!(stated.state.as_deref(), Some("a=1,b=2"));
-        assert_eq!(read(&[("traceparent", PARENT), ("traceparent", PARENT)]), None, "which one?");
+        assert_eq!(
+            read(&[("traceparent", PARENT), ("traceparent", PARENT)]),
+            None,
+            "two parents are ambiguous"
+        );
         assert_eq!(read(&[("traceparent", "00-nonsense")]), None);
     }
 

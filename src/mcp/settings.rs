@@ -44,7 +44,7 @@ pub struct McpSettings {
     /// The wait of `run_command` before it returns a task to a client that supports tasks.
     #[serde(rename = "task_grace_s", deserialize_with = "seconds")]
     pub task_grace: Duration,
-    /// If `true`, cancelling a waiting `run_command` also stops the job that it started.
+    /// `true` if cancelling a waiting `run_command` also stops the job that it started.
     pub cancel_stops_job: bool,
 }
 
@@ -109,7 +109,7 @@ pub struct ShellDialectSettings {
     pub max_timeout: Duration,
     /// The most bytes of each stream in a reply.
     pub max_output: usize,
-    /// If `true`, each command is logged.
+    /// `true` if each command is logged.
     pub log_commands: bool,
     /// A file to write when a command fails.
     pub abort_file: Option<PathBuf>,
@@ -165,9 +165,9 @@ pub struct ExecuteCommandSettings {
     pub timeout: Duration,
     /// The shell that runs commands.
     pub shell: String,
-    /// If `true`, the output includes stderr.
+    /// `true` if the output includes stderr.
     pub stderr: bool,
-    /// If `true`, each command is logged on stderr.
+    /// `true` if each command is logged on stderr.
     pub verbose: bool,
     /// The most bytes of each stream, and of a file, in a reply.
     pub max_output: usize,

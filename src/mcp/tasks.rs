@@ -200,7 +200,7 @@ enum TaskPhase {
     Cancelled,
     /// The server does not know how it ended.
     Lost,
-    /// It ran to its end, whatever the outcome.
+    /// The job ran to its end, whatever the outcome.
     Over,
 }
 
@@ -341,7 +341,7 @@ mod tests {
         let stopped = |by| over(Outcome::Stopped { by });
         assert_eq!(over(Outcome::Exited { code: 3 }), TaskPhase::Over);
         assert_eq!(over(Outcome::TimedOut { after: MIN_POLL_INTERVAL }), TaskPhase::Over);
-        assert_eq!(stopped(StopBy::Client), TaskPhase::Over, "stop_jobs is no tasks/cancel");
+        assert_eq!(stopped(StopBy::Client), TaskPhase::Over, "stop_jobs is not tasks/cancel");
         assert_eq!(stopped(StopBy::Shutdown), TaskPhase::Over);
         assert_eq!(stopped(StopBy::Cancel), TaskPhase::Cancelled);
         assert_eq!(over(Outcome::Lost { why: String::new() }).status(), TaskStatus::Failed);

@@ -14,7 +14,7 @@ use crate::spec::Stream;
 pub(crate) struct ShownOutput {
     /// The shown text, including the marks for what is left out.
     pub(crate) text: String,
-    /// For a running job: the output before the shown part.
+    /// The output before the shown part, for a running job.
     pub(crate) before: Option<HiddenPart>,
     /// The ranges of lines shown; empty if nothing was cut.
     pub(crate) spans: Vec<LineSpan>,

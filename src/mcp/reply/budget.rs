@@ -267,7 +267,11 @@ mod tests {
         assert_eq!(budget(json!({})).bytes(), 20_000);
         assert_eq!(budget(json!({"max_tokens": 501})).bytes(), 1252);
         assert_eq!(budget(json!({"max_tokens": "1000"})).bytes(), 2500);
-        assert_eq!(budget(json!({"max_tokens": 1})).bytes(), 20_000, "refused later");
+        assert_eq!(
+            budget(json!({"max_tokens": 1})).bytes(),
+            20_000,
+            "an invalid value is refused later"
+        );
     }
 
     #[test]

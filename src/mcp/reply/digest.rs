@@ -389,8 +389,8 @@ mod tests {
     fn logs() -> Vec<PathBuf> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs");
         let mut logs: Vec<PathBuf> = fs::read_dir(folder)
-            .expect("the logs are there")
-            .map(|entry| entry.expect("a readable folder").path())
+            .expect("the log directory exists")
+            .map(|entry| entry.expect("a readable directory entry").path())
             .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
             .collect();
         logs.sort();
@@ -400,7 +400,7 @@ mod tests {
     #[test]
     #[expect(
         clippy::disallowed_methods,
-        reason = "whoever runs the tests says it in the environment"
+        reason = "the person who runs the tests sets it in the environment"
     )]
     fn each_log_of_the_corpus_has_its_stored_digest() {
         let logs = logs();
@@ -410,7 +410,7 @@ mod tests {
             let text = digest_text(&fs::read(&path).expect("a log"));
             let expected = path.with_extension("digest");
             if std::env::var_os("UPDATE_DIGESTS").is_some() {
-                fs::write(&expected, &text).expect("the folder of the logs is ours");
+                fs::write(&expected, &text).expect("the log directory is writable");
             }
             let written = fs::read_to_string(&expected).unwrap_or_default();
             if text != written {

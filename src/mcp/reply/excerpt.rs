@@ -40,7 +40,7 @@ const SNIFFED_BYTES: usize = 8 * 1024;
 const DUMPED_BYTES: RangeInclusive<usize> = 32..=256;
 const ROOM_OF_DUMPED: usize = 8;
 
-/// If output is cut, this much room is kept for error lines inside the cut …
+/// The room for error lines inside a cut …
 const ERRORS_BYTES: usize = 2560;
 /// … but at most this fraction of the whole room.
 const ERRORS_SHARE: usize = 4;
@@ -485,8 +485,8 @@ mod tests {
         assert!(cut.is_cut() && cut.spans.len() == 2, "{cut:?}");
         assert_eq!(cut.end_kind, PageEnd::More);
         let end = usize::try_from(cut.end).unwrap();
-        assert!(cut.text.starts_with(&text[..end]), "the bytes before the cursor are all shown");
-        assert_eq!(cut.head(), &text[..end], "and nothing else is in the head");
+        assert!(cut.text.starts_with(&text[..end]), "the head shows all bytes before the cursor");
+        assert_eq!(cut.head(), &text[..end], "the head holds nothing else");
         let middle = cut.cut.unwrap();
         assert_eq!(middle.first_hidden, cut.spans[0].last + 1);
         let tail_start = usize::try_from(middle.tail_start).unwrap();
@@ -499,7 +499,7 @@ mod tests {
         let cut = show_all(&log_of(text.as_bytes()), 2000);
         assert!(cut.text.starts_with("one\nxxx") && cut.text.ends_with("xxx\ntwo\n"));
         assert_eq!((cut.head(), cut.end, cut.end_kind), ("one\n", 4, PageEnd::More));
-        assert!(!cut.is_cut(), "each line is shown, if not whole");
+        assert!(!cut.is_cut(), "each line is shown, at least in part");
         assert_eq!(cut.cut.unwrap().first_hidden, 2);
     }
 

@@ -217,7 +217,7 @@ mod tests {
         let next =
             "read_output(job=7, view=\"tail\") shows how far job 7 is, stop_jobs(jobs=[7]) ends it";
         assert!(enough.ends_with(next), "{enough}");
-        assert_eq!(hint(9, None, &[]), "next", "all have ended");
+        assert_eq!(hint(9, None, &[]), "next", "all jobs have ended");
         let searched = TimedOutWait { consecutive: 1, shortened_to: None, searched_from: Some(40) };
         let searched = searched.hint(&open, Some("next".to_owned())).unwrap();
         assert!(

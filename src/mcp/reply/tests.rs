@@ -151,7 +151,7 @@ fn the_structured_form_of_a_cut_has_each_byte_once_and_the_hidden_errors() {
     }
     let last_page = ShownOutput { start: 3, ..output("lo\n", &[(2, 3)]) };
     let fields = structured(&exited(14, 1, 0), Some(&last_page));
-    assert_eq!(fields.get("truncated"), None, "nothing follows it");
+    assert_eq!(fields.get("truncated"), None, "the last page is not truncated");
 }
 
 #[test]
@@ -486,9 +486,9 @@ fn each_format_has_the_content_that_its_clients_read() {
     let reply = || reply_in(ResultFormat::Both);
     let text = reply().into_result(ResultFormat::Text);
     assert!(text.structured_content.is_none());
-    let made_as_text = reply_in(ResultFormat::Text).into_result(ResultFormat::Text);
-    assert_eq!(made_as_text.content, text.content, "whatever else it was made for");
-    assert_eq!(text.is_error, Some(false), "a command that failed is no error of ours");
+    let text_only = reply_in(ResultFormat::Text).into_result(ResultFormat::Text);
+    assert_eq!(text_only.content, text.content, "the text does not depend on the other formats");
+    assert_eq!(text.is_error, Some(false), "a failing command is not a server error");
     let both = serde_json::to_value(reply().into_result(ResultFormat::Both)).unwrap();
     assert_eq!(both["content"][0]["text"], "exit 1 · 0.0s · job 1\na\nb");
     assert_eq!(both["structuredContent"]["output"], "a\nb\n");

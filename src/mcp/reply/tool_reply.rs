@@ -706,12 +706,12 @@ mod tests {
             let fits = reply.size(format) <= budget.bytes();
             let result = reply.cut_to_budget(budget, format).into_result(format);
             check_size(&result, budget)?;
-            prop_assert!(fits, "nothing is cut off that was said to be shown");
+            prop_assert!(fits, "the reply fits without a further cut");
             if let Some(fields) = &result.structured_content {
                 prop_assert_eq!(&fields["bytes_start"], 0);
                 prop_assert_eq!(&fields["bytes_end"], shown.end);
             }
-            prop_assert!(shown.end > 0 || matches!(kind, ReadKind::Excerpt), "each page gets on");
+            prop_assert!(shown.end > 0 || matches!(kind, ReadKind::Excerpt), "each page makes progress");
         }
 
         #[test]

@@ -49,7 +49,7 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
             ArgKind::Seconds,
             "Deadline: then the process tree is killed",
         ),
-        ArgSpec::optional("description", ArgKind::Text, "ShownOutput in lists"),
+        ArgSpec::optional("description", ArgKind::Text, "Shown in lists"),
         ArgSpec::optional("lane", ArgKind::Text, "Queue lane"),
         ArgSpec::optional("priority", ArgKind::Choice(&["low", "normal", "high"]), ""),
         ArgSpec::optional("tty", ArgKind::Flag, "Run in a terminal"),

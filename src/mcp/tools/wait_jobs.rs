@@ -319,7 +319,7 @@ pub(super) struct WaitConditions {
 pub(super) enum WaitEvent {
     Ended,
     Line(MatchedLine),
-    /// It wrote nothing for the requested time.
+    /// The job wrote nothing for the requested time.
     Quiet,
 }
 
