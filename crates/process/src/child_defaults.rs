@@ -1,4 +1,4 @@
-//! What the server sets up once for all its jobs.
+//! The process-wide state that the server sets up once for all its jobs.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -17,53 +17,54 @@ use super::oom_score::OwnScore;
 use super::syscalls::{FileAction, PosixSpawnPlan};
 use super::{processes, syscalls};
 
-/// The variable that marks every process of a job in its environment. It is no setting: a server
+/// The variable that marks every process of a job in its environment. It is not a setting: a server
 /// that runs inside a job is not configured by it.
 pub const JOB_VARIABLE: &str = "SHELLYARD_JOB";
 
 const MOST_OPEN_FILES: u64 = 1 << 20;
 
-/// It shall outlive a polite end of everything around it: it goes when we do.
+/// Signals that a helper process blocks. It must outlive a polite end of everything around it, and
+/// ends when the server does.
 const BLOCKED: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
-/// This program, wherever its file is by now.
+/// The path of this program, even if its file was moved.
 pub(crate) const OURSELVES: &CStr = c"/proc/self/exe";
 
 /// The niceness of a thread that must not wait for jobs.
 const FIRST_NICE: i32 = -10;
 
-/// What jobs get instead of what we have ourselves.
+/// The attributes that jobs get instead of the server's own.
 #[derive(Debug)]
 pub(crate) struct ChildDefaults {
     tag: HostTag,
-    /// The limit on open files that we were started with.
+    /// The limit on open files that the server was started with.
     open_files: Rlimit,
-    /// The score of the server, which jobs inherit as it is raised while they are created; `None`
-    /// where the kernel has no such scores.
+    /// The server's out-of-memory score, which is raised while jobs are created so that they
+    /// inherit it; `None` if the kernel has no such scores.
     pub(crate) score: Option<OwnScore>,
 }
 
 impl ChildDefaults {
-    /// Makes this process fit to hold jobs; to be called once, early, before jobs are started.
+    /// Prepares this process for running jobs; call it once, early, before jobs are started.
     ///
-    /// It adopts the orphans of its descendants from now on, passes none of the files on that it was
-    /// itself started with, may open as many files as the system lets it, cannot be looked into by
-    /// other processes of its user, and carries a tag that all descendants inherit.
+    /// From now on the process adopts the orphans of its descendants, passes on none of the files
+    /// that it was started with, may open as many files as the system allows, cannot be inspected
+    /// by other processes of its user, and carries a tag that all descendants inherit.
     ///
     /// # Errors
-    /// When the system refuses to make us a subreaper or gives no random number: without those a
-    /// job's tree could not be kept together.
+    /// If the system refuses to make this process a subreaper or gives no random number: without
+    /// those a job's tree cannot be kept together.
     pub(crate) fn set_up() -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
         let tag = ProcessTag::of_server(u64::from_ne_bytes(random));
-        // Before Linux 5.11 this fails, and what we were started with passes on as it does by default.
+        // Before Linux 5.11 this fails, and inherited files are passed on as usual.
         syscalls::close_inherited_on_exec().ok();
         syscalls::keep_exit_statuses();
         syscalls::survive_file_size_limit();
         let score = OwnScore::open().ok();
-        // Our environment and memory hold tokens: no job shall read them through /proc.
+        // Our environment and memory hold tokens: no job may read them through /proc.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
         let carried = tag.put_on(None) && ProcessTag::read(getpid()) == Some(tag);
         let carrier =
@@ -80,19 +81,19 @@ impl ChildDefaults {
         self.tag
     }
 
-    /// The tag of the child with this serial number, where the host lets us put tags on processes.
+    /// Returns the tag of the child with this serial number, if the host lets us tag processes.
     pub(crate) fn child_tag(&self, serial: u32) -> Option<ProcessTag> {
         Some(self.tag.inherited()?.of_child(serial))
     }
 
     /// Gives a child the limit on open files that jobs get now.
     pub(crate) fn limit_open_files(&self, pid: Pid) {
-        // A child that is gone already needs none.
+        // A child that is already gone needs no limit.
         prlimit(Some(pid), Resource::Nofile, self.open_files(getrlimit(Resource::Nofile))).ok();
     }
 
-    /// Starts a helper of this process in a session of its own, with an empty environment, in the root
-    /// directory; its standard input is our line to it, its output goes nowhere.
+    /// Starts a helper of this process in its own session, with an empty environment, in the root
+    /// directory. Its standard input is `line`; its output is discarded.
     pub(crate) fn start_helper(
         &self,
         program: &CStr,
@@ -106,29 +107,29 @@ impl ChildDefaults {
             FileAction::Open { to: 1, path: c"/dev/null", flags: libc::O_WRONLY },
             FileAction::Copy { from: 1, to: 2 },
         ];
-        // It is no job: it has the score of the server.
+        // A helper is not a job: it keeps the score of the server.
         let _kept = self.score.as_ref().map(OwnScore::keep);
         let plan =
             PosixSpawnPlan { path: program, argv, env: &[], actions: &actions, blocked: &BLOCKED };
         syscalls::posix_spawn(&plan)
     }
 
-    /// Makes sure that a job which the server created has its score.
+    /// Makes sure that a job which the server created has the score of jobs.
     pub(crate) fn complete(&self, pid: Pid) {
         if let Some(score) = &self.score {
             score.ensure_on(pid);
         }
     }
 
-    /// Checks the score of a process that the spawner created: it inherits that of the spawner.
+    /// Checks the score of a process that the spawner created: it inherits the spawner's.
     pub(crate) fn check(&self, pid: Pid) {
         if let Some(score) = &self.score {
             score.check(pid);
         }
     }
 
-    /// The limit on open files that a new process gets: the one that we were started with, within
-    /// the hard limit of its parent, which somebody may have lowered since.
+    /// Returns the limit on open files that a new process gets: the one that the server was started
+    /// with, within the hard limit of the process's parent, which may have been lowered since.
     pub(crate) fn open_files(&self, parent: Rlimit) -> Rlimit {
         let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -141,14 +142,14 @@ impl ChildDefaults {
     }
 }
 
-/// What tells this server's processes from all others.
+/// The identity that distinguishes this server's processes from all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostTag {
     tag: ProcessTag,
     carrier: TagCarrier,
 }
 
-/// What carries the tag to descendants.
+/// The means by which descendants inherit the tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TagCarrier {
     LimitAndEnvironment,
@@ -156,25 +157,25 @@ enum TagCarrier {
 }
 
 impl HostTag {
-    /// A variable that marks the processes of one run of this job, and of no other; the caller puts
-    /// it into their environment.
+    /// Returns a new variable that marks the processes of one run of this job, and of no other; the
+    /// caller puts it into their environment.
     #[must_use]
     pub fn new_marker(&self, job: u64) -> EnvVariable {
-        // The number of a job is its tenant's; one process may hold several yards. Jobs see this:
-        // a counter would tell a tenant how many jobs others start. `prepare` made sure that the
-        // system gives random numbers.
+        // Job numbers are per tenant, and one process may hold several servers. Jobs see this
+        // value: a counter would tell a tenant how many jobs others start. `set_up` made sure that
+        // the system gives random numbers.
         let run = getrandom::u64().unwrap_or_default();
         let text = format!("{}{job}:{run:016x}", self.marker_prefix());
-        // There is no NUL byte in it.
+        // The text contains no NUL byte.
         CString::new(text).unwrap_or_default().into()
     }
 
-    /// How the marker of every job of this server begins.
+    /// Returns the prefix that the markers of all jobs of this server share.
     pub(crate) fn marker_prefix(&self) -> String {
         format!("{JOB_VARIABLE}={:x}:", self.tag.to_number())
     }
 
-    /// The tag that descendants inherit in their limits, where the host lets us set one.
+    /// Returns the tag that descendants inherit in their limits, if the host lets us set one.
     pub(crate) fn inherited(&self) -> Option<ProcessTag> {
         match self.carrier {
             TagCarrier::LimitAndEnvironment => Some(self.tag),
@@ -183,8 +184,8 @@ impl HostTag {
     }
 }
 
-/// Raises our limit on open files, and gives the old one: to as many as we ever need where we may go
-/// beyond the hard limit, as root may, else up to that.
+/// Raises our limit on open files, and returns the old one: to [`MOST_OPEN_FILES`] if we may go
+/// beyond the hard limit, as root may, otherwise up to the hard limit.
 fn raise_open_files() -> Rlimit {
     let old = getrlimit(Resource::Nofile);
     let (needed, hard) = (Some(MOST_OPEN_FILES), old.maximum.unwrap_or(MOST_OPEN_FILES));
@@ -192,23 +193,23 @@ fn raise_open_files() -> Rlimit {
         let maximum = old.maximum.map(|hard| hard.max(MOST_OPEN_FILES));
         let beyond = setrlimit(Resource::Nofile, Rlimit { current: needed, maximum });
         let current = Some(hard.min(MOST_OPEN_FILES));
-        // Refused, it stays as it was: fewer jobs at a time, each with a clear error.
+        // If this is refused, the limit stays: fewer jobs at a time, each with a clear error.
         beyond.or_else(|_| setrlimit(Resource::Nofile, Rlimit { current, ..old })).ok();
     }
     old
 }
 
-/// Has the calling thread run before other work, where the server has the privilege for that.
+/// Raises the priority of the calling thread, if the server has the privilege for that.
 pub fn raise_thread_priority() {
-    // `None` is the calling thread: on Linux each has a niceness of its own.
+    // `None` is the calling thread: on Linux each thread has its own niceness.
     setpriority_process(None, FIRST_NICE).ok();
 }
 
-/// Blocks until a child has ended since the last call, or until the first tree is there, for at most
-/// as long as `limit`. Returns `false` where neither happened.
+/// Blocks until a child has ended since the last call, or until the first tree exists, for at most
+/// `limit`. Returns `false` if neither happened. Needs [`crate::block_child_signals`].
 ///
 /// # Errors
-/// When the system does not tell.
+/// If the system call fails.
 pub fn wait_for_child_exit(limit: Option<Duration>) -> io::Result<bool> {
     Ok(syscalls::take_child_signal(limit)?)
 }
@@ -216,24 +217,24 @@ pub fn wait_for_child_exit(limit: Option<Duration>) -> io::Result<bool> {
 // A number that a tree carries in an inherited resource limit.
 //
 // The soft limit on real-time CPU use (RLIMIT_RTTIME, in microseconds) means nothing to ordinary
-// processes, passes through `fork`, `exec`, `setsid` and `env -i`, and any process's can be read.
-// At a value of millions of years it means nothing to real-time processes either.
+// processes, survives `fork`, `exec`, `setsid` and `env -i`, and can be read for any process. A
+// value of millions of years means nothing to real-time processes either.
 
-/// Which server a process comes from (upper bits), and which of its children (lower bits).
+/// A server (upper bits) and one of its children (lower bits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessTag(u64);
 
 const CHILD_BITS: u32 = 24;
-/// Far above any limit that somebody means, and below what signed readers take.
+/// A number far above any limit that somebody would set, and below the range of signed readers.
 const BASE: u64 = 1 << 62;
 
 impl ProcessTag {
-    /// A server's own tag, from a random number.
+    /// Creates the server's own tag from a random number.
     pub(crate) const fn of_server(random: u64) -> Self {
         Self(BASE | ((random << CHILD_BITS) & (BASE - 1)))
     }
 
-    /// The tag of one of this server's children, from the child's serial number.
+    /// Returns the tag of the server's child with this serial number.
     pub(crate) const fn of_child(self, serial: u32) -> Self {
         let low = (1 << CHILD_BITS) - 1;
         Self((self.0 & !low) | (serial as u64 & low))
@@ -247,22 +248,23 @@ impl ProcessTag {
         self.0 >> CHILD_BITS == other.0 >> CHILD_BITS
     }
 
-    /// The form in which it crosses a command line.
+    /// Returns the number that the guardian's command line and the record use.
     pub(crate) const fn to_number(self) -> u64 {
         self.0
     }
 
-    /// A number that can be a tag.
+    /// Returns the tag with this number, or `None` if the number is not a tag.
     pub(crate) const fn from_number(number: u64) -> Option<Self> {
         if number >> 62 == 1 { Some(Self(number)) } else { None }
     }
 
-    /// The tag that a process carries.
+    /// Reads the tag that a process carries.
     pub(crate) fn read(pid: Pid) -> Option<Self> {
         processes::realtime_limit(pid).and_then(Self::from_number)
     }
 
-    /// Puts it on a process, `None` being ourselves. False where the host does not let us.
+    /// Sets the tag on a process; `None` is this process. Returns `false` if the host does not
+    /// allow it.
     pub(crate) fn put_on(self, pid: Option<Pid>) -> bool {
         let maximum = getrlimit(Resource::Rttime).maximum;
         prlimit(pid, Resource::Rttime, Rlimit { current: Some(self.0), maximum }).is_ok()
@@ -307,7 +309,7 @@ mod tag_tests {
     }
 
     #[test]
-    fn an_ordinary_limit_is_no_tag() {
+    fn an_ordinary_limit_is_not_a_tag() {
         for number in [0, 1, 200_000, 1 << 50, u64::MAX] {
             assert_eq!(ProcessTag::from_number(number), None, "{number}");
         }

@@ -1,4 +1,4 @@
-//! The children of the server that somebody waits for, and the reaping of all others.
+//! The server's own children, and the reaping of all others.
 //!
 //! A subreaper gets the orphans of all its jobs and must reap them, but must never take the exit
 //! status of a child that somebody waits for. So every child that we create is registered here, and
@@ -21,36 +21,38 @@ use super::syscalls::{self, ChildExit};
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The children of this process. The kernel keeps one list of them for the whole process, so all hosts of a
-/// process share this value.
+/// The children of this process. The kernel keeps one list of them for the whole process, so all
+/// hosts of a process share this value.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
-    /// The lock that is held for reading from before a child exists until it is registered, and for
-    /// writing while orphans are reaped. Otherwise a child that ends at once would pass for an orphan.
+    /// The lock is held for reading from before a child exists until it is registered, and for
+    /// writing while orphans are reaped. Otherwise a child that ends at once would be taken for an
+    /// orphan.
     creating: RwLock<()>,
     registry: Mutex<ChildRegistry>,
     last_serial: AtomicU32,
-    /// The list of the main thread's children, open since it was first read.
+    /// The file with the main thread's children, opened when it was first read.
     list: Mutex<Option<File>>,
-    /// The highest memory peak of this process that was read: it only grows, so most jobs need no reading.
+    /// The highest memory peak of this process that was read. It only grows, so most jobs need no
+    /// reading.
     own_peak: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct ChildRegistry {
-    /// Process id to serial number. The serial tells a child from a later one with the same id.
+    /// Process id to serial number. The serial distinguishes a child from a later one with the same
+    /// id.
     owned: HashMap<Pid, u32>,
-    /// Children whose owner is gone: nobody waits for them any more.
+    /// Children whose owner was dropped: nobody waits for them any more.
     abandoned: Vec<Pid>,
-    /// Children that were never more than a means of ours: nobody counts them.
+    /// Helper processes that are not counted as orphans.
     dismissed: Vec<Pid>,
-    /// The numbers of the creations that are under way.
+    /// The numbers of the creations in progress.
     creations: BTreeSet<u64>,
-    /// The number of the next creation.
     next_creation: u64,
 }
 
-/// A creation of children that is under way: the permission to register them.
+/// A creation of children in progress: the permission to register them.
 #[derive(Debug)]
 pub(crate) struct Creation<'a> {
     children: &'a Arc<Children>,
@@ -74,7 +76,7 @@ impl Creation<'_> {
 
 /// A child that we created, and that only its owner may reap.
 ///
-/// Dropped unreaped, it is reaped by [`Children::reap_orphans`] once it ends.
+/// If it is dropped unreaped, [`Children::reap_orphans`] reaps it once it ends.
 #[derive(Debug)]
 pub(crate) struct Child {
     children: Arc<Children>,
@@ -103,23 +105,24 @@ impl Child {
         Ok(ended)
     }
 
-    /// Ends a child that nobody has been told of.
+    /// Kills and reaps a child that no caller has seen yet.
     pub(crate) fn kill_and_reap(mut self) {
-        // Neither can fail for an unreaped child of ours; if they do, drop hands it over.
+        // Neither call can fail for an unreaped child of ours; if one does, drop hands the child
+        // over.
         if kill_process(self.pid, Signal::KILL).is_ok() && syscalls::wait_blocking(self.pid).is_ok()
         {
             self.settle();
         }
     }
 
-    /// Waits for the end of a child whose status nobody wants to know.
+    /// Blocks until the child ends, and ignores its status.
     pub(crate) fn outlive(mut self) {
         if syscalls::wait_blocking(self.pid).is_ok() {
             self.settle();
         }
     }
 
-    /// Gives up a child that is ending, and that was no job's: it is reaped without being counted.
+    /// Gives up a child that is ending and was not a job's: it is reaped without being counted.
     pub(crate) fn dismiss(mut self) {
         self.state = ReapState::Done;
         self.children.registry().dismissed.push(self.pid);
@@ -147,14 +150,15 @@ impl ChildRegistry {
         number
     }
 
-    /// Forgets a reaped child, unless its number is already that of a newer one.
+    /// Removes a reaped child, unless its number already belongs to a newer one.
     fn forget(&mut self, pid: Pid, serial: u32) {
         if self.owned.get(&pid) == Some(&serial) {
             self.owned.remove(&pid);
         }
     }
 
-    /// Reaps the ended among those that nobody waits for, and says how many of them count.
+    /// Reaps the children that have ended and that nobody waits for; returns how many of them
+    /// count.
     fn reap_abandoned(&mut self) -> usize {
         let before = self.abandoned.len();
         let owned = &mut self.owned;
@@ -172,15 +176,15 @@ impl ChildRegistry {
 }
 
 impl Children {
-    /// Creates children by `create`, which registers each before anybody could reap it. Not to be
-    /// called inside itself.
+    /// Creates children with `create`, which registers each of them before anybody could reap it.
+    /// Must not be called recursively.
     pub(crate) fn creating<T>(self: &Arc<Self>, create: impl FnOnce(&Creation<'_>) -> T) -> T {
         let _creating = self.creating.read().unwrap_or_else(PoisonError::into_inner);
         let number = self.registry().begin_creation();
         create(&Creation { children: self, _creating, number })
     }
 
-    /// Creates one child by `create`, and registers it before anybody could reap it.
+    /// Creates one child with `create`, and registers it before anybody could reap it.
     pub(crate) fn create(
         self: &Arc<Self>,
         create: impl FnOnce() -> Result<Pid, Errno>,
@@ -188,32 +192,32 @@ impl Children {
         self.creating(|creation| create().map(|pid| creation.register(pid)))
     }
 
-    /// A number that was not given before (it wraps after four billion).
+    /// Returns a number that was not returned before (it wraps after four billion).
     pub(crate) fn new_serial(&self) -> u32 {
         self.last_serial.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// Returns `true` for a child that we created ourselves and that was not reaped yet.
+    /// `true` for a child that we created ourselves and that was not reaped yet.
     pub(crate) fn is_owned(&self, pid: Pid) -> bool {
         self.registry().owned.contains_key(&pid)
     }
 
-    /// The number of the next creation: a process that is there by now comes from none that has it or a
-    /// higher one.
+    /// Returns the number of the next creation: a process that exists now does not come from a
+    /// creation with this or a higher number.
     pub(crate) fn next_creation(&self) -> u64 {
         self.registry().next_creation
     }
 
-    /// Returns `true` if we did not create this child, which was there before the creation of this number.
-    /// `false` as well while an earlier creation is under way: the child may be of that, and not be
-    /// registered yet. Nobody is waited for: a creation may take long.
+    /// `true` if we did not create this child, which existed before the creation with this number.
+    /// Also `false` while an earlier creation is in progress: the child may come from it and not be
+    /// registered yet. Does not wait, since a creation may take long.
     pub(crate) fn is_surely_adopted(&self, pid: Pid, number: u64) -> bool {
         let registry = self.registry();
         let is_open = registry.creations.first().is_some_and(|first| *first < number);
         !is_open && !registry.owned.contains_key(&pid)
     }
 
-    /// Reaps every ended child that nobody waits for, and says how many there were.
+    /// Reaps every ended child that nobody waits for; returns how many there were.
     pub(crate) fn reap_orphans(&self) -> usize {
         let abandoned = self.registry().reap_abandoned();
         let mut strangers =
@@ -222,8 +226,9 @@ impl Children {
         abandoned + self.reap_adopted(&strangers)
     }
 
-    /// Reaps those of these that are ended children of ours and that nobody waits for; none while a
-    /// child is being created, which may take long: whoever waited here would hold up all that come after.
+    /// Reaps the processes among `pids` that are ended children of ours and that nobody waits for.
+    /// Does nothing while a child is being created: that may take long, and waiting here would hold
+    /// up everything behind it.
     pub(crate) fn reap_adopted(&self, pids: &[Pid]) -> usize {
         if pids.is_empty() {
             return 0;
@@ -234,12 +239,12 @@ impl Children {
         adopted.filter(|pid| matches!(syscalls::try_wait(**pid), Ok(Some(_)))).count()
     }
 
-    /// Children of this process's main thread, where the kernel puts the orphans that a subreaper
-    /// adopts; children that other threads created are not among them.
+    /// Returns the children of this process's main thread, where the kernel puts the orphans that a
+    /// subreaper adopts; children that other threads created are not among them.
     ///
-    /// Asked at the end of every job: the file stays open.
+    /// Called at the end of every job, so the file stays open.
     pub(crate) fn main_thread_children(&self) -> io::Result<Vec<Pid>> {
-        // One reader at a time: the kernel goes on where the last one left off.
+        // One reader at a time: the kernel continues where the last read ended.
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         let list = match &mut *list {
             Some(list) => list,
@@ -248,7 +253,8 @@ impl Children {
         processes::read_list_of_children(list)
     }
 
-    /// `true` if this is more memory than the process itself ever had, as far as the kernel tells.
+    /// `true` if this is more memory than the process itself ever had, as far as the kernel
+    /// reports.
     pub(crate) fn is_above_own_peak(&self, bytes: u64) -> bool {
         if is_within(bytes, self.own_peak.load(Ordering::Relaxed)) {
             return false;
@@ -258,10 +264,10 @@ impl Children {
         own.is_some_and(|own| !is_within(bytes, own))
     }
 
-    /// Ends every process that `find` gives, and whatever those start meanwhile. Blocks.
+    /// Ends every process that `find` returns, and whatever those start meanwhile. Blocks.
     ///
-    /// They are stopped first, until nobody new turns up: who is stopped cannot start others. Returns
-    /// those that are still alive when none has ended for as long as `limit`, by a last scan.
+    /// They are stopped first, until no new process turns up: a stopped process cannot start
+    /// others. Returns the processes that a last scan finds alive after none has ended for `limit`.
     pub(crate) fn end_all(&self, find: impl Fn() -> Vec<ProcStat>, limit: Duration) -> Vec<u32> {
         processes::freeze(&find);
         let mut deadline = Instant::now() + limit;
@@ -272,9 +278,9 @@ impl Children {
             let found = find();
             self.reap_dead(&found);
             let alive: Vec<_> = found.iter().filter(|stat| stat.is_alive()).collect();
-            // One scan may miss who was just being handed from a dying parent to us.
+            // One scan may miss a process that was just handed from a dying parent to us.
             empty_scans = if alive.is_empty() { empty_scans + 1 } else { 0 };
-            // The thousands of a fork bomb take their time to end.
+            // The thousands of processes of a fork bomb take time to end.
             if alive.len() < fewest {
                 fewest = alive.len();
                 deadline = Instant::now() + limit;
@@ -283,7 +289,7 @@ impl Children {
                 return alive.iter().map(|stat| processes::number(stat.pid)).collect();
             }
             for stat in &alive {
-                // Gone already, or not ours to signal: the next scan tells.
+                // It is gone already, or not ours to signal; the next scan shows which.
                 processes::send(stat, Signal::KILL).ok();
             }
             thread::sleep(pause);
@@ -291,7 +297,7 @@ impl Children {
         }
     }
 
-    /// Reaps the dead among those that fell to us, so that they do not fill the process table.
+    /// Reaps the dead among the adopted processes, so that they do not fill the process table.
     fn reap_dead(&self, found: &[ProcStat]) {
         let own = getpid().as_raw_nonzero().get();
         let dead = found.iter().filter(|stat| !stat.is_alive() && stat.parent == own);
@@ -303,8 +309,8 @@ impl Children {
     }
 }
 
-/// `true` if a peak that a child began with may be this one. The kernel adds up the pages of a process
-/// from counters of each processor, so two readings of one peak differ a little.
+/// `true` if `bytes` may be the peak that a child started with. The kernel adds up the pages of a
+/// process from per-processor counters, so two readings of one peak differ a little.
 const fn is_within(bytes: u64, peak: u64) -> bool {
     bytes <= peak.saturating_add(peak / 8)
 }

@@ -1,26 +1,26 @@
-//! How far a job is shut in, and what it may use up: the words that every room shares.
+//! Sandbox profiles, backends and resource limits: the types that every module shares.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a job may do to its surroundings. Loosest first: a later one allows nothing that an
-/// earlier one forbids.
+/// The rights of a job on its host. Loosest first: a later profile allows nothing that an earlier
+/// one forbids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SandboxProfile {
-    /// Whatever the server's user may.
+    /// Everything that the server's user may do.
     None,
-    /// The same, without the system calls that reach into other processes or into the kernel, and
-    /// without any way to gain privileges.
+    /// Everything that the server's user may do, except for system calls that reach into other
+    /// processes or into the kernel, and without any way to gain privileges.
     Default,
-    /// It writes to its workspace and to a temporary directory of its own, and nowhere else.
+    /// Writing is limited to the workspace and to a temporary directory of the job's own.
     WorkspaceWrite,
-    /// It writes to a temporary directory of its own, and nowhere else.
+    /// Writing is limited to a temporary directory of the job's own.
     ReadOnly,
 }
 
 impl SandboxProfile {
-    /// Each with the word for it in settings and on the wire.
+    /// All profiles with their names in settings and on the wire.
     pub const WORDS: [(&'static str, Self); 4] = [
         ("none", Self::None),
         ("default", Self::Default),
@@ -28,7 +28,7 @@ impl SandboxProfile {
         ("read-only", Self::ReadOnly),
     ];
 
-    /// The word for it.
+    /// Returns the name in settings and on the wire.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl SandboxProfile {
         }
     }
 
-    /// Whether it says where a job may write.
+    /// `true` if the profile limits where a job may write.
     #[must_use]
     pub const fn limits_files(self) -> bool {
         match self {
@@ -48,28 +48,28 @@ impl SandboxProfile {
         }
     }
 
-    /// The network that a job gets where nobody says.
+    /// Returns the network access of jobs with this profile if no setting says otherwise.
     #[must_use]
     pub const fn default_network(self) -> NetworkAccess {
         if self.limits_files() { NetworkAccess::Off } else { NetworkAccess::On }
     }
 }
 
-/// Whether a job reaches other hosts, and programs on this one by their addresses.
+/// The permission to reach other hosts, and programs on this host by their addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NetworkAccess {
-    /// It does.
+    /// The network of the host.
     On,
-    /// It does not. In a network namespace of its own it reaches its own servers; unix sockets
-    /// are not limited by this.
+    /// No network. With its own network namespace a job can reach its own servers. Unix sockets are
+    /// not limited by this.
     Off,
 }
 
 impl NetworkAccess {
-    /// Each with the word for it in settings and on the wire.
+    /// Both values with their names in settings and on the wire.
     pub const WORDS: [(&'static str, Self); 2] = [("on", Self::On), ("off", Self::Off)];
 
-    /// The word for it.
+    /// Returns the name in settings and on the wire.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -79,20 +79,20 @@ impl NetworkAccess {
     }
 }
 
-/// What is asked for.
+/// The confinement of a job: a profile and network access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Confinement {
-    /// What the job may do to its surroundings.
+    /// The sandbox profile.
     pub profile: SandboxProfile,
-    /// Whether it has a network.
+    /// The network access.
     pub network: NetworkAccess,
 }
 
 impl Confinement {
-    /// None at all.
+    /// No confinement.
     pub const NONE: Self = Self { profile: SandboxProfile::None, network: NetworkAccess::On };
 
-    /// Whether it allows nothing that the other forbids.
+    /// `true` if this confinement allows nothing that `other` forbids.
     #[must_use]
     pub fn is_as_tight_as(self, other: Self) -> bool {
         self.profile >= other.profile && self.network >= other.network
@@ -105,21 +105,22 @@ impl fmt::Display for Confinement {
     }
 }
 
-/// What enforces it, the strongest first.
+/// The mechanism that enforces a confinement, strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// Namespaces of its own (users, processes, mounts, network), with all that the others do.
+    /// The job's own namespaces (users, processes, mounts, network), and everything that the other
+    /// backends do.
     Namespaces,
-    /// Landlock and a filter of system calls.
+    /// Landlock and a seccomp filter.
     Landlock,
-    /// A filter of system calls and resource limits.
+    /// A seccomp filter and resource limits.
     Seccomp,
-    /// Nothing.
+    /// No enforcement.
     Nothing,
 }
 
 impl Backend {
-    /// Each with the word for it.
+    /// All backends with their names.
     pub const WORDS: [(&'static str, Self); 4] = [
         ("namespaces", Self::Namespaces),
         ("landlock", Self::Landlock),
@@ -127,7 +128,7 @@ impl Backend {
         ("nothing", Self::Nothing),
     ];
 
-    /// The word for it.
+    /// Returns the name in settings and on the wire.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -139,33 +140,34 @@ impl Backend {
     }
 }
 
-/// What a job gets: what was asked for, who enforces it, and what of it this host could not give.
+/// The confinement of a job: requested, in effect, and the backend that enforces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GrantedConfinement {
-    /// What was asked for.
+    /// The confinement that the settings or the call request.
     pub requested: Confinement,
-    /// What holds: the same, or less where the host cannot do it and a setting allows that.
+    /// The confinement that is in effect: the requested one, or less if the host cannot do it and a
+    /// setting allows that.
     pub effective: Confinement,
-    /// What enforces it.
+    /// The backend that enforces it.
     pub backend: Backend,
 }
 
 impl GrantedConfinement {
-    /// No confinement at all.
+    /// No confinement, enforced by nothing.
     pub const NOTHING: Self = Self {
         requested: Confinement::NONE,
         effective: Confinement::NONE,
         backend: Backend::Nothing,
     };
 
-    /// Whether the host could not give all of it.
+    /// `true` if the host could not provide all of the requested confinement.
     #[must_use]
     pub fn is_degraded(self) -> bool {
         self.requested != self.effective
     }
 }
 
-/// What one job may use up. `None`: no bound of its own.
+/// The resource limits of one job. `None` means no limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ResourceLimits {
     /// Memory of all its processes together, in bytes.
@@ -178,12 +180,12 @@ pub struct ResourceLimits {
     pub open_files: Option<u64>,
     /// The size of each file that it writes, in bytes.
     pub file_size: Option<u64>,
-    /// How much it gives way to others, 0 to 19.
+    /// The niceness of its processes, 0 to 19.
     pub nice: u8,
 }
 
 impl ResourceLimits {
-    /// None at all.
+    /// No limits.
     pub const NONE: Self = Self {
         memory: None,
         cpu: None,
@@ -193,7 +195,7 @@ impl ResourceLimits {
         nice: 0,
     };
 
-    /// The tighter of each.
+    /// Returns the tighter limit of each pair.
     #[must_use]
     pub fn tightened(self, other: Self) -> Self {
         Self {
@@ -214,28 +216,29 @@ fn tighter<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     }
 }
 
-/// Where things are that confinement is about: the same for all jobs of a server.
+/// The paths that sandboxes refer to: the same for all jobs of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SandboxPaths {
-    /// The workspaces, as full paths; empty: the directory in which a job runs.
+    /// The workspaces, as full paths; if empty, the directory in which a job runs.
     pub workspace: Vec<PathBuf>,
     /// The home directory of the server's user.
     pub home: Option<PathBuf>,
-    /// What jobs whose files are limited shall not even read, as full paths.
+    /// Full paths that jobs with limited files cannot read.
     pub hidden: Vec<PathBuf>,
-    /// The part that such jobs still see of the home directory and of other places of which they have their
-    /// own, as full paths.
+    /// Full paths that such jobs still see in the home directory and in other directories of which
+    /// they get a private copy.
     pub shown: Vec<PathBuf>,
-    /// The files that they must not write in a workspace: names below it, or below the home directory where
+    /// Files that jobs cannot write in a workspace: names below it, or below the home directory if
     /// they begin with `~`.
     pub protected: Vec<PathBuf>,
-    /// Where temporary directories of jobs are made; it exists and is ours alone.
+    /// The directory for the temporary directories of jobs; it exists and belongs to this server
+    /// alone.
     pub scratch: PathBuf,
 }
 
 impl SandboxPaths {
     /// `true` if a job that writes to this workspace must not write the file. Both are full paths
-    /// with links followed.
+    /// without symlinks.
     #[must_use]
     pub fn protects(&self, workspace: &Path, file: &Path) -> bool {
         self.protected.iter().any(|name| match (name.strip_prefix("~"), &self.home) {
@@ -246,7 +249,7 @@ impl SandboxPaths {
     }
 }
 
-/// `true` if a file is at a place or below it; a part `*` of the place stands for any name.
+/// `true` if a file is at `place` or below it; a component `*` of `place` matches any name.
 fn is_at_or_below(file: &Path, place: &Path) -> bool {
     let mut parts = file.components();
     place.components().all(|wanted| {
@@ -259,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_protected_in_the_workspace_or_the_home() {
+    fn names_are_protected_in_the_workspace_or_the_home_directory() {
         let places = SandboxPaths {
             home: Some("/h".into()),
             protected: [".git/config", ".git/modules/*/config", ".vscode", "~/.bashrc"]

@@ -1,4 +1,5 @@
-//! The directory that a process runs in: opened once, so that what is judged is what is used.
+//! The working directory of a process: opened once, so that the directory that is checked is the
+//! one that is used.
 
 use std::collections::HashSet;
 use std::io;
@@ -14,17 +15,17 @@ use super::start_error::out_of_files;
 use super::syscalls::block_in_place;
 use crate::start_error::StartError;
 
-/// Where a process runs.
+/// The working directory of a new process.
 #[derive(Debug, Clone)]
 pub enum Cwd {
-    /// Wherever this path leads when the process is started.
+    /// The directory at this path when the process is started.
     Path(PathBuf),
-    /// A directory that was opened before: nothing done to paths since then changes it.
+    /// A directory that was opened before: later changes to paths do not affect it.
     Opened(Arc<OpenedDir>),
 }
 
 impl Cwd {
-    /// What it is called.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
@@ -40,10 +41,10 @@ impl<P: Into<PathBuf>> From<P> for Cwd {
     }
 }
 
-/// A directory that is open, with the path of what was really opened.
+/// An open directory, with the path of what was really opened.
 ///
-/// Whoever judges the path and then starts a process in the directory leaves no gap between: the
-/// process goes to the open directory, not to the path.
+/// Checking the path and then starting a process in the directory leaves no race: the process
+/// enters the open directory, not the path.
 #[derive(Debug)]
 pub struct OpenedDir {
     directory: OwnedFd,
@@ -51,18 +52,18 @@ pub struct OpenedDir {
 }
 
 impl OpenedDir {
-    /// Opens a directory. The kernel resolves the path while it opens it, once.
+    /// Opens a directory. The kernel resolves the path once, while it opens it.
     ///
     /// # Errors
-    /// [`StartError::BadCwd`] says whether it is missing, no directory, out of reach, or was moved
+    /// [`StartError::BadCwd`] if it is missing, not a directory, out of reach, or was moved
     /// meanwhile; [`StartError::NulByte`].
     pub fn open(path: &Path) -> Result<Self, StartError> {
         Self::open_knowing(path, &LocalDirs::default())
     }
 
-    /// The same, which costs less for a directory that is known to be on a disk of this host.
+    /// Opens a directory; costs less for one that is known to be on a local disk.
     pub(crate) fn open_knowing(path: &Path, local: &LocalDirs) -> Result<Self, StartError> {
-        // Elsewhere than on a disk of this host it may take for ever.
+        // On any other file system this may block forever.
         if local.has(path) {
             Self::open_now(path, local)
         } else {
@@ -76,7 +77,7 @@ impl OpenedDir {
         Ok(Self { directory, path: resolved })
     }
 
-    /// Where the directory is: absolute, without symlinks.
+    /// Returns the absolute path of the directory, without symlinks.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -99,10 +100,10 @@ pub(crate) fn open_directory(path: &Path, local: &LocalDirs) -> Result<OwnedFd, 
     Ok(directory)
 }
 
-/// What the kernel calls an open directory.
+/// Returns the path of an open directory.
 ///
-/// Its word alone is not enough: for one that was removed, or that is in another mount namespace,
-/// it gives a text that may be the path of something else.
+/// The kernel's link in /proc alone is not enough: for a directory that was removed, or that is in
+/// another mount namespace, it gives a text that may be the path of something else.
 fn path_of(directory: &OwnedFd) -> Result<PathBuf, Errno> {
     let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
     let path =
@@ -124,24 +125,23 @@ pub(crate) fn bad_cwd(path: &Path, errno: Errno) -> StartError {
     StartError::BadCwd { cwd: path.display().to_string(), why }
 }
 
-/// Directories that are known to be on disks of this host: to open one never takes long. One that is on the
-/// network may take for ever.
+/// Directories that are known to be on local disks: opening one never takes long. Opening one on a
+/// network file system may block forever.
 #[derive(Debug, Default)]
 pub(crate) struct LocalDirs {
     known: Mutex<HashSet<PathBuf>>,
 }
 
-/// How many are remembered.
 const MOST: usize = 256;
 
 impl LocalDirs {
-    /// `true` if this path was found to be such a directory.
+    /// `true` if this path was found to be a directory on a local disk.
     pub(crate) fn has(&self, path: &Path) -> bool {
         self.known().contains(path)
     }
 
-    /// Finds out what an open directory is, and remembers it by its path where it is local. It is asked
-    /// once: what stands under a path seldom moves to another disk.
+    /// Remembers the path if the open directory is on a local disk. The check is made once per
+    /// path: a path seldom moves to another disk.
     pub(crate) fn note(&self, path: &Path, directory: impl AsFd) {
         if self.has(path)
             || !fstatfs(directory).is_ok_and(|system| is_of_this_host(system.f_type as u64))
@@ -160,7 +160,8 @@ impl LocalDirs {
     }
 }
 
-/// By the numbers that file systems have in `statfs`. One that is not here may be one of a network.
+/// `true` for a file system type (as in `statfs`) that is always local. Any other may be a network
+/// file system.
 const fn is_of_this_host(kind: u64) -> bool {
     const BTRFS: u64 = 0x9123_683e;
     const EXT: u64 = 0xef53;
@@ -184,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// Two directories with their names as files in them, and a link to the first.
+    /// Two directories, each with a file of its own name, and a link to the first.
     struct TestDir {
         root: TempDir,
     }
@@ -204,7 +205,7 @@ mod tests {
             self.root.path().canonicalize().unwrap().join(name)
         }
 
-        /// Has the link lead elsewhere, in one step.
+        /// Points the link elsewhere, atomically.
         fn swap(&self, to: &str) {
             symlink(self.at(to), self.at("new")).unwrap();
             rename(self.at("new"), self.at("link")).unwrap();
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_is_that_of_what_was_opened() {
+    fn the_path_is_that_of_the_opened_directory() {
         let place = TestDir::new();
         fs::create_dir(place.at("inside/deep")).unwrap();
         symlink("link/deep", place.at("chain")).unwrap();
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn each_obstacle_is_named() {
+    fn each_error_names_its_cause() {
         let place = TestDir::new();
         symlink("nowhere", place.at("dangling")).unwrap();
         symlink("loop", place.at("loop")).unwrap();
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_directory_is_not_taken_for_one_that_has_its_name() {
+    fn a_removed_directory_is_not_confused_with_a_new_one_of_the_same_name() {
         let place = TestDir::new();
         let open = open_directory(&place.at("inside"), &LocalDirs::default()).unwrap();
         fs::remove_dir_all(place.at("inside")).unwrap();
@@ -285,7 +286,7 @@ mod tests {
         let (link, inside) = (place.at("link"), place.at("inside"));
         let deadline = Instant::now() + Duration::from_secs(30);
         let over = AtomicBool::new(false);
-        // How often the link led inside, and outside.
+        // The number of times that the link led inside, and outside.
         let mut seen = [0, 0];
         let mut lies = 0;
         std::thread::scope(|scope| {
@@ -315,7 +316,7 @@ mod local_dirs_tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_known_once_it_was_seen_and_only_on_a_disk_of_ours() {
+    fn a_directory_is_remembered_once_seen_and_only_on_a_local_disk() {
         let local = LocalDirs::default();
         let dir = tempfile::tempdir().unwrap();
         assert!(!local.has(dir.path()));

@@ -1,9 +1,10 @@
 //! A second process that ends the jobs of a server that was killed.
 //!
 //! It holds one end of a pipe; the server holds the other and never writes. When the server ends,
-//! in whatever way, the pipe closes, and the guardian ends every process that is in a cgroup of the
-//! server's jobs, carries its tag or marker, or is in its record, and removes what the server kept
-//! for its jobs on disk. After a good end there is nothing of both, and it just exits.
+//! in whatever way, the pipe closes. The guardian then ends every process that is in a cgroup of
+//! the server's jobs, carries its tag or marker, or is in its record, and removes the files that
+//! the server kept for its jobs. After a clean shutdown there are neither, and the guardian just
+//! exits.
 
 use std::collections::HashSet;
 use std::ffi::{CString, OsString};
@@ -29,35 +30,35 @@ use super::sandbox::scratch;
 /// The first argument that makes the program a guardian.
 pub(crate) const GUARDIAN_ARG: &str = "__guardian";
 
-/// The number of times that a guardian tries to end what is left: a busy host may need longer than one sweep.
+/// The number of times that a guardian tries to end what is left: a busy host may need longer than
+/// one sweep.
 const SWEEPS: usize = 12;
 
-/// Keeps one guardian process for this server.
+/// The handle of this server's guardian process.
 #[derive(Debug)]
 pub struct Guardian {
     children: Arc<Children>,
     defaults: Arc<ChildDefaults>,
-    /// The number of the process that was started last; zero before there is one.
+    /// The pid of the process that was started last; zero before the first.
     latest: AtomicI32,
     post: Mutex<GuardianState>,
 }
 
-/// Whether this process has a guardian.
 #[derive(Debug)]
 enum GuardianState {
-    /// Nobody asked for one.
+    /// The server needs no guardian.
     Unwanted,
-    /// The next who needs it starts it, for this directory of jobs' files.
+    /// The next caller that needs a guardian starts it, for this directory of jobs' files.
     Vacant(Option<PathBuf>),
     Held(GuardianProcess),
 }
 
-/// A running guardian. While this is held, the guardian waits; dropping it lets it do its work.
+/// A running guardian. It waits while this value is held; dropping the value triggers it.
 #[derive(Debug)]
 struct GuardianProcess {
     child: Child,
     scratch: Option<PathBuf>,
-    /// Only held.
+    /// The write end of the pipe, only held.
     lifeline: Option<OwnedFd>,
 }
 
@@ -71,13 +72,13 @@ impl Guardian {
         }
     }
 
-    /// The number of the guardian process, where there is one.
+    /// Returns the pid of the guardian process, if there is one.
     pub(crate) fn pid(&self) -> Option<Pid> {
         Pid::from_raw(self.latest.load(Ordering::Relaxed))
     }
 
-    /// From now on this server wants a guardian: [`Self::ensure_running`] starts one. It cleans up the directory in
-    /// which jobs have their files, if there is one.
+    /// Makes this server need a guardian, which [`Self::ensure_running`] starts. The guardian
+    /// cleans up `scratch`, the directory with the jobs' files.
     pub fn enable(&self, scratch: Option<&Path>) {
         let mut post = self.post();
         if matches!(*post, GuardianState::Unwanted) {
@@ -85,20 +86,20 @@ impl Guardian {
         }
     }
 
-    /// Returns once the guardian that is wanted is there; at once where it is already, and where none is
-    /// wanted. To be called before anything is started that it would have to end.
+    /// Returns once the guardian runs; at once if it already does, or if none is needed. Call it
+    /// before anything is started that the guardian would have to end.
     ///
     /// # Errors
-    /// When the system gives no more files or processes. The next call tries again.
+    /// If the system gives no more files or processes. The next call tries again.
     pub fn ensure_running(&self) -> io::Result<()> {
         self.fill(&mut self.post())
     }
 
-    /// Starts a new one if the guardian has died: without it, our own sudden end would leave jobs
-    /// behind. Says whether it had.
+    /// Starts a new guardian if the old one has died: without it, a sudden end of the server would
+    /// leave jobs behind. Returns `true` if it had died.
     ///
     /// # Errors
-    /// When the system gives no more files or processes. The next call tries again.
+    /// If the system gives no more files or processes. The next call tries again.
     pub fn restart_if_dead(&self) -> io::Result<bool> {
         let mut post = self.post();
         let died = match &mut *post {
@@ -115,8 +116,8 @@ impl Guardian {
         Ok(has_died)
     }
 
-    /// Has the guardian do its work although this process is still there: for an exit that a stuck
-    /// thread could hold up. Does nothing while another thread is at the guardian.
+    /// Triggers the guardian although this process still exists, for an exit that a stuck thread
+    /// could hold up. Does nothing while another thread uses the guardian.
     pub fn trigger(&self) {
         if let Ok(mut post) = self.post.try_lock()
             && let GuardianState::Held(guardian) = &mut *post
@@ -125,14 +126,14 @@ impl Guardian {
         }
     }
 
-    /// Ends now what the guardian would end after us, and every other descendant of ours but the
-    /// guardian and the `other` helper. Blocks; gives those that are still alive.
+    /// Ends now what the guardian would end after us, and every other descendant except the
+    /// guardian and the `other` helper. Blocks; returns the processes that are still alive.
     ///
     /// # Errors
-    /// When the kernel does not tell about this process.
+    /// If the kernel does not show this process.
     pub(crate) fn end_everything(&self, other: Option<Pid>) -> io::Result<Vec<u32>> {
         let left = ServerProcesses::of(&self.defaults.tag())?;
-        // Held, so that no guardian is started that would be taken for one of the left-behind.
+        // Held so that no guardian is started meanwhile: it would be ended with the rest.
         let post = self.post();
         let guardian = match &*post {
             GuardianState::Held(guardian) => Some(guardian.child.pid()),
@@ -164,7 +165,8 @@ impl Guardian {
     }
 }
 
-/// What a guardian is told: whose processes to end, and where that server kept its jobs' files.
+/// The arguments of a guardian: the server whose processes it ends, and where that server kept its
+/// jobs' files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct GuardianArgs {
     left: ServerProcesses,
@@ -188,41 +190,42 @@ fn argv(host: &HostTag, scratch: Option<&Path>) -> io::Result<Vec<CString>> {
 }
 
 impl GuardianArgs {
-    /// Understands the arguments that [`argv`] gives, the program's name being left out.
+    /// Parses the arguments that [`build_argv`] returns, without the program's name.
     fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut args = args.into_iter();
         let mut word = || args.next().and_then(|arg| arg.into_string().ok());
         word().filter(|first| first == GUARDIAN_ARG)?;
         let tag = ProcessTag::from_number(word()?.parse().ok()?);
-        // Without its end a short prefix would match markers of others.
+        // Without the final colon a short prefix would match markers of others.
         let marker_prefix = word().filter(|prefix| prefix.ends_with(':'))?;
         let server = (Pid::from_raw(word()?.parse().ok()?)?, word()?.parse().ok()?);
         let left = ServerProcesses { tag, marker_prefix, server, recorded: HashSet::new() };
         Some(Self { left, scratch: args.next().map(PathBuf::from) })
     }
 
-    /// Adds the processes that the server has recorded. To be called once it is dead.
+    /// Adds the processes that the server has recorded. Call it once the server is dead.
     fn read_record(&mut self) {
         let record = self.scratch.as_deref().and_then(read);
         self.left.recorded = record.map(|left| left.recorded).unwrap_or_default();
     }
 }
 
-/// Is the guardian, if the program's arguments (its name left out) say so: waits for the server's
-/// end, ends what it left, and says how to exit. `None` for every other call of the program.
+/// Runs the guardian if the program's arguments (without its name) say so: waits for the server's
+/// end, ends what the server left, and returns the exit code. `None` for every other call of the
+/// program.
 ///
-/// To be called before anything else in `main`.
+/// Must be called before anything else in `main`.
 pub(crate) fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut orders = GuardianArgs::parse(args)?;
-    // Closed to jobs, which are the same user's. A kernel that refuses leaves it as it was.
+    // Jobs of the same user must not inspect it. A kernel that refuses leaves it as it is.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     wait_for_end_of_input();
     orders.read_record();
-    // A guardian has none.
+    // A guardian has no children.
     let children = Children::default();
     let mut sweeps = (0..SWEEPS).map(|_| orders.left.end(&children));
     let is_anybody_left = !sweeps.any(|left| left.is_empty());
-    // While one of them lives, what keeps it from writing stays.
+    // While one of them is alive, the files that keep it from writing must stay.
     if let Some(scratch) = orders.scratch.as_deref().filter(|_| !is_anybody_left) {
         // The next server tries again.
         scratch::clean_after(scratch).ok();
@@ -237,50 +240,51 @@ fn wait_for_end_of_input() {
     }
 }
 
-// The processes that a server which was killed left behind: how they are found, and the record of
-// them that the server keeps while it lives.
+// The processes that a killed server left behind: how they are found, and the record of them that
+// the server keeps while it lives.
 //
 // The record is a file in the server's directory for jobs' files. The guardian reads it when the
-// server has died, and the next server of the same user where the guardian was killed as well.
+// server has died; the next server of the same user reads it if the guardian was killed as well.
 
 const FILE: &str = "processes";
 const NEW_FILE: &str = "processes.new";
 
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
 
-/// Tells the processes that came out of one server from all others.
+/// The criteria by which the processes of one server are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerProcesses {
     pub(crate) tag: Option<ProcessTag>,
     pub(crate) marker_prefix: String,
-    /// The server itself, which is none of them.
+    /// The server itself, which is not one of them.
     pub(crate) server: ProcessKey,
-    /// Those that were known by their numbers: they may carry neither tag nor marker.
+    /// Processes that were recorded by pid and start time: they may carry neither tag nor marker.
     pub(crate) recorded: HashSet<ProcessKey>,
 }
 
 impl ServerProcesses {
-    /// Describes what this process, as a server, would leave.
+    /// Describes the processes of this process as the server.
     pub(crate) fn of(host: &HostTag) -> io::Result<Self> {
         let (marker_prefix, recorded) = (host.marker_prefix(), HashSet::new());
         let server = processes::own_key()?;
         Ok(Self { tag: host.inherited(), marker_prefix, server, recorded })
     }
 
-    /// Ends every one of them with all that came out of it. Blocks; returns those that are still
-    /// alive.
+    /// Ends all of them with everything that they started. Blocks; returns the processes that are
+    /// still alive.
     pub(crate) fn end(&self, children: &Children) -> Vec<u32> {
         children.end_all(|| self.find(&[], |_| false), SWEEP_LIMIT)
     }
 
-    /// Does the same for this process as the server: its children are among them, but none of `kept`.
+    /// Does the same for this process as the server: its children are included, except for those in
+    /// `kept`.
     pub(crate) fn end_own(&self, children: &Children, kept: &[Pid]) -> Vec<u32> {
         let own = number(getpid());
         children.end_all(|| self.find(kept, |stat| stat.parent == own), SWEEP_LIMIT)
     }
 
     fn find(&self, kept: &[Pid], is_child: impl Fn(&ProcStat) -> bool) -> Vec<ProcStat> {
-        // By their cgroups first: what they carry in themselves they may have shed.
+        // Cgroups come first: processes may have dropped what they carry in themselves.
         let in_cgroups: HashSet<ProcessKey> =
             cgroup::kill_jobs_of(self.server).into_iter().collect();
         let is_kept = |stat: &ProcStat| {
@@ -324,10 +328,10 @@ pub struct ProcessRecord {
 }
 
 impl ProcessRecord {
-    /// Begins the record in this server's directory for jobs' files.
+    /// Creates the record in this server's directory for jobs' files.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn begin(dir: &Path, host: &HostTag) -> io::Result<Self> {
         let written = ServerProcesses::of(host)?;
         let record = Self { dir: dir.to_owned(), boot: boot_id()?, written };
@@ -335,10 +339,10 @@ impl ProcessRecord {
         Ok(record)
     }
 
-    /// Notes the processes that a scan has found, if they are others than before.
+    /// Writes the processes of a scan, if they differ from the last ones.
     ///
     /// # Errors
-    /// When the record cannot be written; the old one stays.
+    /// If the record cannot be written; the old one stays.
     pub fn update(&mut self, scan: TreeScan) -> io::Result<()> {
         if self.written.recorded == scan.processes {
             return Ok(());
@@ -349,7 +353,7 @@ impl ProcessRecord {
         Ok(())
     }
 
-    /// Replaces the file whole or not at all: the server may be killed at any moment.
+    /// Replaces the file atomically: the server may be killed at any moment.
     fn write(&self, left: &ServerProcesses) -> io::Result<()> {
         let new = self.dir.join(NEW_FILE);
         fs::write(&new, render(&self.boot, left))?;
@@ -357,14 +361,14 @@ impl ProcessRecord {
     }
 }
 
-/// Reads the record of the server whose directory this was; `None` where there is none, or where the
-/// system was started again since: the numbers are others' now.
+/// Reads the record of the server that used this directory; `None` if there is none, or if the
+/// system was rebooted since, because the pids then belong to other processes.
 pub(crate) fn read(dir: &Path) -> Option<ServerProcesses> {
     parse(&fs::read_to_string(dir.join(FILE)).ok()?, &boot_id().ok()?)
 }
 
-/// Ends what the server left whose directory this was, and that is gone. Blocks; returns those that
-/// are still alive.
+/// Ends the processes of the dead server that used this directory. Blocks; returns the processes
+/// that are still alive.
 pub(crate) fn end_recorded(dir: &Path, children: &Children) -> Vec<u32> {
     read(dir).map(|left| left.end(children)).unwrap_or_default()
 }
@@ -390,7 +394,7 @@ fn parse(text: &str, boot: &str) -> Option<ServerProcesses> {
     let mut words = lines.next()?.split(' ');
     let server = (Pid::from_raw(words.next()?.parse().ok()?)?, words.next()?.parse().ok()?);
     let tag = ProcessTag::from_number(words.next()?.parse().ok()?);
-    // Without its end a short prefix would match markers of others.
+    // Without the final colon a short prefix would match markers of others.
     let marker_prefix = words.next().filter(|prefix| prefix.ends_with(':'))?.to_owned();
     let recorded = lines.map(process_key).collect::<Option<_>>()?;
     Some(ServerProcesses { tag, marker_prefix, server, recorded })
@@ -425,14 +429,15 @@ mod tests {
         host().spawn(&launch).unwrap()
     }
 
-    /// Of a server that is not this process, which all children are of here.
+    /// Criteria of another server: in this test process all children have the same one.
     fn left(tag: Option<ProcessTag>, marker_prefix: &str) -> ServerProcesses {
         let server = (Pid::from_raw(i32::MAX).unwrap(), 0);
         let recorded = HashSet::new();
         ServerProcesses { tag, marker_prefix: marker_prefix.into(), server, recorded }
     }
 
-    /// How many are their program by now: while one becomes it, its variables cannot be read.
+    /// The number of processes that already run their program: before that, their environment
+    /// cannot be read.
     fn sleeping(process: &Process) -> usize {
         let line = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let alive = process.tree.living_pids();
@@ -453,7 +458,7 @@ mod tests {
         let alive =
             tokio::task::spawn_blocking(move || left.end(&host().trees().children)).await.unwrap();
         assert_eq!(alive, [0; 0]);
-        // On a busy host it takes a while until a process that was told to end has ended.
+        // On a busy host a killed process takes a while to end.
         let deadline = std::time::Instant::now() + Duration::from_secs(30);
         while !process.tree.living_pids().is_empty() {
             assert!(std::time::Instant::now() < deadline, "{:?}", process.tree.living_pids());
@@ -464,7 +469,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_has_the_marker_is_ended_and_nobody_else() {
+    async fn processes_with_the_marker_are_ended_and_no_others() {
         let marked = sleeper(vec![EnvVariable::new("SHELLYARD_JOB", "swept:1").unwrap()]);
         let other = sleeper(vec![EnvVariable::new("SHELLYARD_JOB", "swept2:1").unwrap()]);
         wait_for(&other, 3);
@@ -474,7 +479,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_in_the_record_is_ended_with_its_children() {
+    async fn recorded_processes_are_ended_with_their_children() {
         let process = sleeper(Vec::new());
         wait_for(&process, 3);
         let leader = Pid::from_raw(process.tree.leader_pid().cast_signed()).unwrap();
@@ -484,7 +489,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_has_the_tag_is_ended() {
+    async fn processes_with_the_tag_are_ended() {
         let process = sleeper(Vec::new());
         wait_for(&process, 3);
         let foreign = ProcessTag::of_server(0x1234_5678_9abc);
@@ -496,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_survive_a_command_line() {
+    fn guardian_arguments_survive_a_command_line() {
         let tag = host().tag();
         for scratch in [None, Some(PathBuf::from("/tmp/a b"))] {
             let args = argv(&tag, scratch.as_deref()).unwrap().into_iter().skip(1);
@@ -509,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn other_arguments_make_no_guardian() {
+    fn other_arguments_do_not_start_a_guardian() {
         let calls: [&[&str]; 6] = [
             &[],
             &["serve"],
@@ -540,7 +545,7 @@ mod left_behind_tests {
     }
 
     #[test]
-    fn a_record_is_read_as_it_was_written_until_the_system_starts_again() {
+    fn a_record_is_read_as_it_was_written_until_a_reboot() {
         for left in [left(), ServerProcesses { tag: None, recorded: HashSet::new(), ..left() }] {
             let text = render("boot-1", &left);
             assert_eq!(parse(&text, "boot-1"), Some(left), "{text}");
@@ -549,7 +554,7 @@ mod left_behind_tests {
     }
 
     #[test]
-    fn what_is_not_a_record_names_nobody() {
+    fn a_malformed_record_names_no_process() {
         for text in [
             "",
             "b",
@@ -565,7 +570,7 @@ mod left_behind_tests {
     }
 
     #[test]
-    fn another_process_with_a_recorded_number_is_not_concerned() {
+    fn another_process_with_a_recorded_pid_is_not_included() {
         let own = processes::stat(getpid()).unwrap();
         let left = |started| ServerProcesses { recorded: [(own.pid, started)].into(), ..left() };
         assert!(left(own.started).concerns(&own));
@@ -573,7 +578,7 @@ mod left_behind_tests {
     }
 
     #[test]
-    fn the_record_is_replaced_by_each_scan_that_found_something_else() {
+    fn each_scan_that_found_a_difference_replaces_the_record() {
         let dir = tempfile::tempdir().unwrap();
         let mut record = ProcessRecord::begin(dir.path(), &host().tag()).unwrap();
         assert_eq!(read(dir.path()).unwrap(), ServerProcesses::of(&host().tag()).unwrap());

@@ -1,4 +1,4 @@
-//! What one server has for all its jobs.
+//! The state that one server keeps for all its jobs.
 
 use std::io;
 use std::path::Path;
@@ -21,11 +21,11 @@ use super::tree::orphans::TreeRegistry;
 use super::vfork_spawn::{SandboxRules, VforkSpawner};
 use crate::confinement::Backend;
 
-/// The jobs' side of one server: its helper processes, and what it knows and keeps for its jobs.
+/// The process side of one server: its helper processes, and its shared state for jobs.
 ///
-/// The first one of a process makes the process fit to hold jobs. What the kernel has once for each
-/// process, such as its children, its cgroup and its limits, is shared with those that are made
-/// [`beside`](Self::new_sibling) it.
+/// The first host of a process prepares the process for jobs. Hosts made by
+/// [`new_sibling`](Self::new_sibling) share what the kernel has once per process: its children, its
+/// cgroup and its limits.
 #[derive(Debug)]
 pub struct Host {
     process: Arc<OwnProcess>,
@@ -37,7 +37,7 @@ pub struct Host {
     local_dirs: LocalDirs,
 }
 
-/// What the kernel has once for each process.
+/// The state that the kernel keeps once per process.
 #[derive(Debug)]
 struct OwnProcess {
     children: Arc<Children>,
@@ -47,16 +47,15 @@ struct OwnProcess {
 }
 
 impl Host {
-    /// Makes this process fit to hold jobs; to be called once for each process, early, before jobs are
-    /// started.
+    /// Prepares this process for jobs; call it once per process, early, before jobs are started.
     ///
-    /// It adopts the orphans of its descendants from now on, passes none of the files on that it was
-    /// itself started with, may open as many files as the system lets it, cannot be looked into by
-    /// other processes of its user, and carries a tag that all descendants inherit.
+    /// From now on the process adopts the orphans of its descendants, passes on none of the files
+    /// that it was started with, may open as many files as the system allows, cannot be inspected
+    /// by other processes of its user, and carries a tag that all descendants inherit.
     ///
     /// # Errors
-    /// When the system refuses to make us a subreaper or gives no random number: without those a
-    /// job's tree could not be kept together.
+    /// If the system refuses to make this process a subreaper or gives no random number: without
+    /// those a job's tree cannot be kept together.
     pub fn new() -> io::Result<Self> {
         let defaults = Arc::new(ChildDefaults::set_up()?);
         let children = Arc::new(Children::default());
@@ -65,8 +64,8 @@ impl Host {
         Ok(Self::in_process(Arc::new(OwnProcess { children, trees, defaults, cgroups })))
     }
 
-    /// A second host in the same process, with helpers of its own. What reaps, scans or ends all
-    /// descendants of the process does so for both.
+    /// Creates a second host in the same process, with its own helpers. Functions that reap, scan
+    /// or end all descendants of the process act for both.
     #[must_use]
     pub fn new_sibling(&self) -> Self {
         Self::in_process(Arc::clone(&self.process))
@@ -91,38 +90,38 @@ impl Host {
         }
     }
 
-    /// What tells this process's descendants from all other processes.
+    /// Returns the tag that distinguishes this process's descendants from all other processes.
     #[must_use]
     pub fn tag(&self) -> HostTag {
         self.process.defaults.tag()
     }
 
-    /// The helper that creates processes in namespaces.
+    /// Returns the helper that creates processes in namespaces.
     #[must_use]
     pub fn spawner(&self) -> &Spawner {
         &self.spawner
     }
 
-    /// The helper that ends jobs when this process is killed.
+    /// Returns the helper that ends jobs when this process is killed.
     #[must_use]
     pub fn guardian(&self) -> &Guardian {
         &self.guardian
     }
 
-    /// The cgroups of jobs.
+    /// Returns the cgroups of the jobs.
     #[must_use]
     pub fn cgroups(&self) -> &Cgroups {
         &self.process.cgroups
     }
 
-    /// The means by which this host can shut jobs in.
+    /// Returns the sandbox features of this host.
     #[must_use]
     pub fn sandbox_support(&self) -> &SandboxSupport {
         &self.sandbox_support
     }
 
-    /// Opens a directory for a job, as [`OpenedDir::open`] does. It costs less where it was opened before
-    /// and is on a disk of this host.
+    /// Opens a directory for a job, as [`OpenedDir::open`] does. Costs less if it was opened before
+    /// and is on a local disk.
     ///
     /// # Errors
     /// As [`OpenedDir::open`].
@@ -130,48 +129,49 @@ impl Host {
         OpenedDir::open_knowing(path, &self.local_dirs)
     }
 
-    /// Makes the directory in which jobs get their temporary directories, below this one for temporary
-    /// files, which may be everybody's. Removes what servers of the same user that are gone have left
-    /// there: first the processes that they recorded, then the files. Blocks while such processes end.
+    /// Creates the directory in which jobs get their temporary directories, below `temporary`,
+    /// which may be shared by all users. Removes what dead servers of the same user left there:
+    /// first the processes that they recorded, then the files. Blocks while such processes end.
     ///
     /// # Errors
-    /// When it cannot be made, or when something that is not ours alone is in its place.
+    /// If it cannot be created, or if something in its place is not ours alone.
     pub fn make_scratch_root(&self, temporary: &Path) -> io::Result<ScratchRoot> {
         ScratchRoot::make(temporary, &self.scratch_reaper, &self.process.children)
     }
 
-    /// Reaps every ended child that nobody waits for: adopted orphans, and leaders whose owner is
-    /// gone. Cheap when there are none; to be called when a child has ended. Says how many there were.
+    /// Reaps every ended child that nobody waits for: adopted orphans, and leaders whose owner was
+    /// dropped. Cheap if there are none; call it when a child has ended. Returns how many there
+    /// were.
     pub fn reap_orphans(&self) -> usize {
         self.process.children.reap_orphans()
     }
 
-    /// Scans all trees at once, so that a process which is seen now stays its tree's when its parent
-    /// ends, and ends the orphans that no tree is left for. Blocks; `None` without a scan where there
-    /// is no tree and no orphan.
+    /// Scans all trees at once, so that a process seen now stays in its tree when its parent ends,
+    /// and ends the orphans whose trees are all over. Blocks; `None` without a scan if there is
+    /// neither a tree nor an orphan.
     #[must_use]
     pub fn scan_trees(&self) -> Option<TreeScan> {
         self.process.trees.scan()
     }
 
-    /// Restores the out-of-memory score of this process where it is still raised for a creation that takes
-    /// long. To be called while one does.
+    /// Restores this process's out-of-memory score if it is still raised for a slow creation. Call
+    /// it while one is in progress.
     pub fn restore_oom_score(&self) {
         if let Some(score) = &self.process.defaults.score {
             score.restore();
         }
     }
 
-    /// The number of times since the last call that an out-of-memory score could not be set.
+    /// Returns the number of out-of-memory scores that could not be set since the last call.
     pub fn take_oom_score_failures(&self) -> u64 {
         self.process.defaults.score.as_ref().map_or(0, OwnScore::take_failures)
     }
 
-    /// Ends now what the guardian would end after us, and every other descendant of ours but our own
-    /// helpers. Blocks; gives those that are still alive.
+    /// Ends now what the guardian would end after us, and every other descendant except our own
+    /// helpers. Blocks; returns the processes that are still alive.
     ///
     /// # Errors
-    /// When the kernel does not tell about this process.
+    /// If the kernel does not show this process.
     pub fn end_everything(&self) -> io::Result<Vec<u32>> {
         self.guardian.end_everything(self.spawner.pid())
     }
@@ -192,7 +192,7 @@ impl Host {
         &self.local_dirs
     }
 
-    /// A tag that no other child has, where the host lets us put tags on processes.
+    /// Returns a tag that no other child has, if the host lets us tag processes.
     pub(crate) fn new_tag(&self) -> Option<ProcessTag> {
         self.process.defaults.child_tag(self.process.children.new_serial())
     }
@@ -204,16 +204,16 @@ impl Host {
         SandboxResources::make(launch, &self.process.cgroups, &self.scratch_reaper)
     }
 
-    /// How a new process with these surroundings is shut in.
+    /// Returns the rules that a new process with these resources applies to itself.
     pub(crate) fn shut(&self, surroundings: &SandboxResources, spec: &SandboxSpec) -> SandboxRules {
-        // Namespaces hold by themselves; where the kernel has Landlock too, there are two walls.
+        // Namespaces suffice by themselves; if the kernel has Landlock too, there are two barriers.
         let landlock = match spec.granted.backend {
             Backend::Namespaces | Backend::Landlock => {
                 self.sandbox_support.landlock.check().ok().copied()
             }
             Backend::Seccomp | Backend::Nothing => None,
         };
-        // In a process namespace of its own a job has no number for any of us.
+        // In its own pid namespace a job has no pid for any of us.
         let untouchable = match spec.granted.backend {
             Backend::Landlock | Backend::Seccomp => self.untouchable(),
             Backend::Namespaces | Backend::Nothing => Vec::new(),
@@ -221,11 +221,12 @@ impl Host {
         surroundings.shut(spec, landlock, untouchable)
     }
 
-    /// Whom no job may signal: this server with its group, its guardian and its spawner.
+    /// Returns the processes that no job may signal: this server with its group, its guardian and
+    /// its spawner.
     fn untouchable(&self) -> Vec<i32> {
         if self.spawner.pid().is_none() {
-            // A filter lasts as long as its job, and must know a spawner that is needed only later. Where
-            // none can be started now, there is nobody to keep it from.
+            // A filter lasts as long as its job, and must know a spawner that is needed only later.
+            // If none can be started now, there is nothing to protect.
             self.spawner.start().ok();
         }
         untouchable(&[self.guardian.pid(), self.spawner.pid()])
@@ -242,7 +243,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::{EnvVariable, ExitKind, LaunchStdin, Process, ReportMode, SandboxSpec};
 
-    /// The host of this test process: tests run beside each other in one process, as jobs do.
+    /// The host of this test process: tests run concurrently in one process, as jobs do.
     pub(crate) fn host() -> &'static Arc<Host> {
         static HOST: LazyLock<Arc<Host>> = LazyLock::new(|| Arc::new(Host::new().unwrap()));
         &HOST
@@ -275,7 +276,7 @@ pub(crate) mod tests {
             trees.push(process.tree);
             leaders.push(process.leader);
         }
-        // Neither takes what the other waits for, and each ends its own tree alone.
+        // Neither host takes a status that the other waits for, and each ends only its own tree.
         one.reap_orphans();
         other.reap_orphans();
         assert_eq!(trees[0].kill(), [0; 0]);

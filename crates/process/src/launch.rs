@@ -1,4 +1,4 @@
-//! What is asked of a new process, and what its owner gets.
+//! The description of a process to start.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fmt;
@@ -10,82 +10,82 @@ use super::start_error::StartError;
 use super::stdio::{LaunchStdin, ReportMode};
 use crate::confinement::{Backend, GrantedConfinement, ResourceLimits, SandboxPaths};
 
-/// A process to start, complete: nothing is inherited from the server but its limits and its user.
+/// A process to start, complete: it inherits nothing from the server but its limits and its user.
 #[derive(Debug, Clone)]
 pub struct ProcessLaunch {
     /// A path (relative to `cwd`), or a name that is looked up in the PATH of `env`.
     pub program: OsString,
     /// The arguments after the program's own name.
     pub args: Vec<OsString>,
-    /// The program's own name, where it is not `program`.
+    /// The program's own name, if it differs from `program`.
     pub arg0: Option<OsString>,
-    /// The whole environment. A variable named [`JOB_VARIABLE`](super::JOB_VARIABLE) marks the tree.
+    /// The whole environment. A variable named [`JOB_VARIABLE`](super::JOB_VARIABLE) marks the
+    /// tree.
     pub env: Vec<EnvVariable>,
-    /// Where it runs.
+    /// The working directory.
     pub cwd: Cwd,
-    /// What it reads.
+    /// The source of its standard input.
     pub stdin: LaunchStdin,
-    /// Whether it tells the exit codes of its last pipeline.
+    /// The reporting of the exit codes of its last pipeline.
     pub report: ReportMode,
-    /// What it is kept from, and what it may use up.
+    /// The sandbox and the resource limits.
     pub sandbox: SandboxSpec,
 }
 
-/// What a process and all that comes out of it are kept from, and what they may use up.
+/// The sandbox and the resource limits of a process and everything that it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxSpec {
-    /// How far it is shut in, and what does it.
+    /// The confinement and the backend that enforces it.
     pub granted: GrantedConfinement,
-    /// What it may use up.
+    /// The resource limits.
     pub limits: ResourceLimits,
-    /// Where it may write, and what is hidden from it.
+    /// The paths that it may write, and those that are hidden from it.
     pub paths: Arc<SandboxPaths>,
 }
 
 impl SandboxSpec {
-    /// Not at all.
+    /// Returns a specification without sandbox and limits.
     #[must_use]
     pub fn none() -> Self {
         let (granted, limits) = (GrantedConfinement::NOTHING, ResourceLimits::NONE);
         Self { granted, limits, paths: Arc::default() }
     }
 
-    /// Whether there is nothing to do about it.
+    /// `true` if there is neither a sandbox nor a limit.
     pub(crate) fn is_none(&self) -> bool {
         self.granted.backend == Backend::Nothing && self.limits == ResourceLimits::NONE
     }
 }
 
-// One variable of a process's environment, in the form in which programs get it.
-
-/// `NAME=value`. A cheap clone: most variables of a job are those of every job.
+/// A variable of an environment, `NAME=value`. Cheap to clone: most variables are the same for
+/// every job.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EnvVariable(Arc<CStr>);
 
 impl EnvVariable {
-    /// This name with this value.
+    /// Creates a variable.
     ///
     /// # Errors
-    /// When one of them has a NUL byte in it.
+    /// If the name or the value contains a NUL byte.
     pub fn new(name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Result<Self, StartError> {
         let text = [name.as_ref().as_bytes(), b"=", value.as_ref().as_bytes()].concat();
         let text = CString::new(text).map_err(|_| StartError::NulByte { what: "the environment" });
         text.map(Self::from)
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &OsStr {
         OsStr::from_bytes(self.parts().0)
     }
 
-    /// Its value.
+    /// Returns the value.
     #[must_use]
     pub fn value(&self) -> &OsStr {
         OsStr::from_bytes(self.parts().1)
     }
 
-    /// All of it.
+    /// Returns the whole `NAME=value`.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.0.to_bytes()
     }
@@ -97,7 +97,7 @@ impl EnvVariable {
     }
 }
 
-/// As it stands in an environment.
+/// Takes a text `NAME=value`.
 impl From<CString> for EnvVariable {
     fn from(text: CString) -> Self {
         Self(text.into())
@@ -110,7 +110,7 @@ impl AsRef<CStr> for EnvVariable {
     }
 }
 
-/// Values are nobody's business.
+/// Shows the name only: values may be secret.
 impl fmt::Debug for EnvVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}=…", self.name().display())

@@ -1,16 +1,16 @@
-//! Processes and nothing else: starting one, waiting for it, finding and ending everything that
-//! came out of it. When to do so is decided elsewhere.
+//! Starts processes, waits for them, and finds and ends everything that they started. Callers
+//! decide when to do so.
 //!
-//! How a tree is kept together: the server is a *child subreaper* ([`Host::new`]), so whatever
-//! a job starts stays a descendant of the server, also after `setsid` and a double fork. Which job
-//! a stray belongs to is told by its session, its ancestors, a tag in an inherited resource limit,
-//! a marker in its environment, and the pipes that it holds ([`ProcessTree`]). Should the server be killed
-//! itself, a small second process ends what it left behind ([`Guardian`]).
+//! Keeping a process tree together: the server is a *child subreaper* ([`Host::new`]), so whatever
+//! a job starts stays a descendant of the server, even after `setsid` and a double fork. The job of
+//! an orphan is found by its session, its ancestors, a tag in an inherited resource limit, a marker
+//! in its environment, and the pipes that it holds ([`ProcessTree`]). If the server itself is
+//! killed, a small second process ends what it left behind ([`Guardian`]).
 //!
 //! The server never forks: `fork` copies page tables, so its cost grows with the server. It creates
-//! jobs in its own memory, as `vfork` does (`vfork_spawn`), where they also shut themselves in
-//! ([`sandbox`]); those that get namespaces are created by a small second process ([`Spawner`]).
-//! Linux 5.4 or later is needed, for pidfds.
+//! jobs in its own memory, as `vfork` does (`vfork_spawn`), and there they also enter their sandbox
+//! ([`sandbox`]). A small second process creates the jobs that get namespaces ([`Spawner`]). Linux
+//! 5.4 or later is needed, for pidfds.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! How much of the whole host is in use, in a few short reads.
+//! The load of the whole host, in a few short reads.
 
 use std::time::Duration;
 use std::{fs, io};
@@ -9,18 +9,18 @@ use thiserror::Error;
 use super::cgroup::Cgroups;
 use super::processes;
 
-/// What all processes of the host together have at one moment.
+/// The load of all processes of the host together at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostLoad {
     /// Processes and threads.
     pub tasks: u64,
-    /// Memory that could still be given out, in bytes.
+    /// Memory that is still available, in bytes.
     pub available_bytes: u64,
-    /// CPU time of all that ever ran in the cgroups of our jobs, where they have such.
+    /// CPU time of everything that ever ran in the cgroups of our jobs, if they have any.
     pub jobs_cpu: Option<Duration>,
 }
 
-/// A glance at the host; nothing where the kernel does not tell.
+/// Reads the load of the host; `None` if the kernel does not report it.
 ///
 /// Reads what the kernel keeps anyway: it takes the same time however many processes there are.
 pub(crate) fn read_host_load(cgroups: &Cgroups) -> Option<HostLoad> {
@@ -28,20 +28,20 @@ pub(crate) fn read_host_load(cgroups: &Cgroups) -> Option<HostLoad> {
     Some(HostLoad { tasks: host_tasks()?, available_bytes, jobs_cpu: cgroups.jobs_cpu() })
 }
 
-/// Processes and threads of the whole host, by one read of a short line.
+/// Returns the number of processes and threads of the whole host, by one read of a short line.
 #[must_use]
 pub fn host_tasks() -> Option<u64> {
     tasks_in(&processes::read("/proc/loadavg").ok()?)
 }
 
-/// The fourth field is `running/all`.
+/// Parses the fourth field, `running/all`.
 fn tasks_in(loadavg: &str) -> Option<u64> {
     let field = loadavg.split_ascii_whitespace().nth(3)?;
     field.split_once('/')?.1.parse().ok()
 }
 
-/// The number that was given to the newest process or thread: the same twice, and none has begun in
-/// between.
+/// Returns the id of the newest process or thread. If two calls return the same, none has started
+/// in between.
 #[must_use]
 pub fn newest_task_id() -> Option<u64> {
     processes::read("/proc/loadavg").ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
@@ -53,9 +53,9 @@ fn available_in(meminfo: &str) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-// How much memory there is for us: that of the host, or what our cgroup may use of it.
+// The memory available to us: the host's, or our cgroup's limit.
 
-/// Bytes of memory that we and our jobs may use together, where that is known.
+/// Returns the bytes of memory that this process and its jobs may use together, if known.
 #[must_use]
 pub fn total_memory() -> Option<u64> {
     let host = fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_total(&text));
@@ -65,15 +65,15 @@ pub fn total_memory() -> Option<u64> {
     bounds.chain(host).min()
 }
 
-/// `MemTotal:       24567890 kB`
+/// Parses a line such as `MemTotal:       24567890 kB`.
 fn mem_total(meminfo: &str) -> Option<u64> {
     let rest = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = rest.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
     kib.checked_mul(1024)
 }
 
-/// The files that may bound our memory: those of our cgroup and of those above it. In a container
-/// the path is often that of the host, and the files are at the top of the mount.
+/// Returns the files that may limit our memory: those of our cgroup and of its ancestors. In a
+/// container the path is often that of the host, and the files are at the top of the mount.
 fn limit_files(groups: &str) -> Vec<String> {
     let mut files = Vec::new();
     for line in groups.lines() {
@@ -99,44 +99,45 @@ fn limit_files(groups: &str) -> Vec<String> {
     files
 }
 
-// How much the system stalls, as the kernel measures it: pressure stall information (PSI).
+// Pressure stall information (PSI): how much the system stalls, as the kernel measures it.
 //
-// It is that of the whole system, since what jobs compete for is. A server in a cgroup of its own
-// could read that group's files instead; they would leave out whoever else makes the host stall.
+// It is read for the whole system, since that is what jobs compete for. A server in its own cgroup
+// could read that group's files instead; they would leave out everyone else who makes the host
+// stall.
 
-/// A resource that processes stall for want of.
+/// A resource that processes stall for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PressureResource {
-    /// Processors.
+    /// Processor time.
     Cpu,
-    /// Memory.
+    /// Memory pages.
     Memory,
-    /// Disks.
+    /// Disk input and output.
     Io,
 }
 
-/// Why nothing is known about pressure.
+/// A reason why pressure cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PressureError {
-    /// There are no such files.
+    /// The files do not exist.
     #[error("this kernel has no pressure stall information (/proc/pressure is not there)")]
     Missing,
-    /// The files are there, and turned off.
+    /// The files exist, but the feature is turned off.
     #[error("this kernel has its pressure stall information turned off")]
     TurnedOff,
-    /// The files are there, and not for us.
+    /// The files exist, but this process may not read them.
     #[error("this process may not read /proc/pressure")]
     Denied,
-    /// Something else went wrong.
+    /// Any other error.
     #[error("/proc/pressure cannot be read ({0})")]
     Unreadable(io::ErrorKind),
-    /// The files hold something else.
+    /// The files have an unexpected content.
     #[error("/proc/pressure does not read as pressure stall information")]
     Garbled,
 }
 
 impl PressureError {
-    /// The stable word that programs may match on.
+    /// Returns the stable word that programs may match on.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -148,7 +149,7 @@ impl PressureError {
         }
     }
 
-    /// What can be done about it.
+    /// Returns advice on how to fix it.
     #[must_use]
     pub const fn fix(self) -> &'static str {
         match self {
@@ -170,13 +171,13 @@ impl From<io::Error> for PressureError {
     }
 }
 
-/// The share of the last ten seconds, in whole percent, that somebody stalled for want of a
-/// processor or of memory, or everybody for want of a disk.
+/// Reads the share of the last ten seconds, in whole percent, in which some process stalled for a
+/// processor or for memory, or all stalled for a disk.
 ///
-/// Blocks for as long as the kernel needs to print two lines: it reads no disk.
+/// Blocks for as long as the kernel needs to print two lines; no disk is read.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// If the kernel does not report it.
 pub fn read_pressure(resource: PressureResource) -> Result<u8, PressureError> {
     let (file, line) = match resource {
         PressureResource::Cpu => ("/proc/pressure/cpu", "some "),
@@ -186,7 +187,8 @@ pub fn read_pressure(resource: PressureResource) -> Result<u8, PressureError> {
     percent(&processes::read(file)?, line).ok_or(PressureError::Garbled)
 }
 
-/// Rounded down: a whole level is reached by the whole part exactly when it is by the share.
+/// Rounds down: a threshold in whole percent is reached by the whole part exactly if the share
+/// reaches it.
 fn percent(text: &str, line: &str) -> Option<u8> {
     let fields = text.lines().find_map(|found| found.strip_prefix(line))?;
     let share = fields.split_ascii_whitespace().find_map(|field| field.strip_prefix("avg10="))?;
@@ -194,14 +196,12 @@ fn percent(text: &str, line: &str) -> Option<u8> {
     (0.0..=100.0).contains(&share).then_some(share as u8)
 }
 
-// The use that many trees make of the host, by one scan of /proc.
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_files_are_understood() {
+    fn the_files_are_parsed() {
         assert_eq!(tasks_in("0.52 0.58 0.59 3/1234 56789\n"), Some(1234));
         assert_eq!(available_in("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
         for text in ["", "0.1 0.2 0.3", "0.1 0.2 0.3 7 8", "MemAvailable: much kB", "MemFree: 1 kB"]
@@ -222,7 +222,7 @@ mod host_memory_tests {
     use super::*;
 
     #[test]
-    fn the_host_tells_its_memory() {
+    fn the_memory_of_the_host_is_read() {
         assert_eq!(mem_total("MemTotal:       1000 kB\nMemFree: 1 kB\n"), Some(1_024_000));
         assert_eq!(mem_total("MemFree: 1 kB\n"), None);
         assert!(total_memory().is_some_and(|bytes| bytes > 64 << 20));
@@ -263,7 +263,7 @@ mod pressure_tests {
     }
 
     #[test]
-    fn anything_else_is_no_share() {
+    fn malformed_text_has_no_share() {
         for text in [
             "",
             "some\n",
@@ -281,7 +281,7 @@ mod pressure_tests {
     }
 
     #[test]
-    fn every_error_has_its_meaning() {
+    fn every_errno_maps_to_its_reason() {
         for (errno, expected) in [
             (Errno::NOENT, PressureError::Missing),
             (Errno::OPNOTSUPP, PressureError::TurnedOff),
@@ -295,7 +295,7 @@ mod pressure_tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_a_panic(text in ".*", cut in 0..TEXT.len()) {
+        fn any_text_is_parsed_without_a_panic(text in ".*", cut in 0..TEXT.len()) {
             prop_assert!(percent(&text, "some ").is_none_or(|percent| percent <= 100));
             prop_assert!(percent(&TEXT[..cut], "full ").is_none_or(|percent| percent <= 3));
         }

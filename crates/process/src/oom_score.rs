@@ -1,9 +1,9 @@
 //! Out-of-memory scores: when memory is short, the kernel ends jobs before their server.
 //!
-//! A child inherits the score that its parent has at the moment of `clone`. It cannot raise it by
-//! itself before it is its program: until then it lives in the memory of a server that cannot be
-//! looked into, and the files in /proc of such a process are root's. So the server raises its own
-//! score for that moment. Everybody may do that, and may go back to where it was.
+//! A child inherits the score that its parent has at the moment of `clone`. It cannot raise the
+//! score itself before it runs its program: until then it lives in the memory of a server that is
+//! not dumpable, and the files in /proc of such a process belong to root. So the server raises its
+//! own score for that moment. Any process may do that, and may go back to its former value.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -25,20 +25,20 @@ const HIGHEST: i32 = 1000;
 
 const OWN: &str = "/proc/self/oom_score_adj";
 
-/// The time that one process waits for the kernel to finish with another: longer than any scheduling
-/// delay.
+/// The time that one process waits for the kernel to finish with another: longer than any
+/// scheduling delay.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Attempts without a pause: on another processor the kernel is done within microseconds.
 const BUSY_ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// The score that jobs of a server with this score have.
+/// Returns the score of the jobs of a server with this score.
 fn score_of_jobs(own: i32) -> i32 {
     own.saturating_add(MORE).min(HIGHEST)
 }
 
-/// Gives this process, from which jobs inherit everything, the score of jobs.
+/// Raises the score of this process, from which jobs inherit everything, to that of jobs.
 pub(crate) fn raise_for_good() -> io::Result<()> {
     fs::write(OWN, score_of_jobs(score_in(OWN.as_ref())?).to_string())
 }
@@ -46,17 +46,17 @@ pub(crate) fn raise_for_good() -> io::Result<()> {
 /// The score of this process, which is raised while jobs are created.
 #[derive(Debug)]
 pub(crate) struct OwnScore {
-    /// The file with the score. It is opened before this process becomes one that cannot be looked
-    /// into; `None` where it already was.
+    /// The file with the score, opened before this process becomes non-dumpable; `None` if it
+    /// already was.
     file: Option<File>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// One flag for each creation that is under way: `true` once it needs the raised score no more.
+    /// One flag for each creation in progress: `true` once it no longer needs the raised score.
     creations: Vec<Arc<AtomicBool>>,
-    /// The score to go back to; `None` while it is not raised.
+    /// The score to restore; `None` while it is not raised.
     before: Option<i32>,
     /// `true` once the score could not be restored: it is not raised again.
     is_broken: bool,
@@ -65,10 +65,10 @@ struct State {
 }
 
 impl OwnScore {
-    /// Opens the score of this process. To be called while it can still be looked into.
+    /// Opens the score of this process. Call it while the process is still dumpable.
     ///
     /// # Errors
-    /// When the kernel has no such scores.
+    /// If the kernel has no such scores.
     pub(crate) fn open() -> io::Result<Self> {
         score_in(OWN.as_ref())?;
         Ok(Self::in_file(OpenOptions::new().read(true).write(true).open(OWN).ok()))
@@ -78,12 +78,12 @@ impl OwnScore {
         Self { file, state: Mutex::default() }
     }
 
-    /// Raises the score for the creation of a job, until the returned guard is dropped. The job sets
-    /// `exists` as the first thing it does, and inherits the score of jobs. Where the score cannot be
-    /// raised, nothing happens, and [`Self::ensure_on`] does it later.
+    /// Raises the score for the creation of a job, until the returned guard is dropped. The job
+    /// sets `exists` first of all, and inherits the score of jobs. If the score cannot be raised,
+    /// nothing happens, and [`Self::ensure_on`] sets it later.
     ///
-    /// A creation can take very long, as from a disk that does not answer. Once its process exists,
-    /// it no longer keeps the score up: see [`Self::restore`].
+    /// A creation can take very long, for example from a disk that does not answer. Once its
+    /// process exists, it no longer keeps the score raised: see [`Self::restore`].
     pub(crate) fn raise(&self, exists: Arc<AtomicBool>) -> RaisedScore<'_> {
         if let Some(file) = &self.file {
             let mut state = self.state();
@@ -99,9 +99,9 @@ impl OwnScore {
         self.state().restore_if_idle(self.file.as_ref());
     }
 
-    /// Keeps the score as it is otherwise until the returned guard is dropped, for a child that is
-    /// no job. Creations of jobs wait meanwhile; those that are under way are waited for until their
-    /// processes exist.
+    /// Keeps the normal score until the returned guard is dropped, for a child that is not a job.
+    /// Creations of jobs wait meanwhile; this call waits until the processes of creations in
+    /// progress exist.
     pub(crate) fn keep(&self) -> impl Drop + '_ {
         let mut state = self.state();
         let deadline = Instant::now() + PATIENCE;
@@ -112,9 +112,9 @@ impl OwnScore {
         state
     }
 
-    /// Makes sure that a job has its score. It is there already unless the server could not raise
-    /// its own: then its program runs meanwhile. The children that it has by then get the score too,
-    /// and later ones inherit it; only one that is being forked at this very moment is missed.
+    /// Makes sure that a job has its score. It already has, unless the server could not raise its
+    /// own; then the program already runs. The children that it has by then get the score too, and
+    /// later ones inherit it; only a child that is being forked at this very moment is missed.
     pub(crate) fn ensure_on(&self, pid: Pid) {
         self.report(self.try_ensure_on(pid));
     }
@@ -138,7 +138,7 @@ impl OwnScore {
         check(pid, self.of_jobs()?)
     }
 
-    /// The number of scores that could not be set or restored since the last call.
+    /// Returns the number of scores that could not be set or restored since the last call.
     pub(crate) fn take_failures(&self) -> u64 {
         std::mem::take(&mut self.state().failures)
     }
@@ -202,7 +202,7 @@ impl State {
     }
 }
 
-/// Holds the score of the server up for one creation.
+/// A guard that keeps the server's score raised for one creation.
 #[derive(Debug)]
 pub(crate) struct RaisedScore<'a> {
     score: &'a OwnScore,
@@ -211,7 +211,7 @@ pub(crate) struct RaisedScore<'a> {
 
 impl Drop for RaisedScore<'_> {
     fn drop(&mut self) {
-        // Set here too: there is no process where the creation failed.
+        // Set here too: if the creation failed, there is no process to set it.
         self.exists.store(true, Ordering::Release);
         let mut state = self.score.state();
         state.creations.retain(|exists| !Arc::ptr_eq(exists, &self.exists));
@@ -219,9 +219,10 @@ impl Drop for RaisedScore<'_> {
     }
 }
 
-/// Gives a process the score that has become its program. The kernel lets the parent go on before it
-/// gives the files in /proc of the new program to its user. Until then they cannot be opened, so the
-/// parent tries again. A program that may not be read, or that changes its user, is refused for good.
+/// Sets the score of a process that already runs its program. The kernel lets the parent go on
+/// before it gives the files in /proc of the new program to its user. Until then they cannot be
+/// opened, so the parent tries again. A program that may not be read, or that changes its user, is
+/// refused permanently.
 fn put_on_program(pid: Pid, score: i32) -> io::Result<()> {
     let (file, text) = (file_of(pid), score.to_string());
     let deadline = Instant::now() + PATIENCE;
@@ -234,7 +235,7 @@ fn put_on_program(pid: Pid, score: i32) -> io::Result<()> {
         }
         attempts += 1;
         if attempts > BUSY_ATTEMPTS {
-            // The files of a process that has ended are root's until it is reaped.
+            // The files of a process that has ended belong to root until it is reaped.
             if !processes::stat(pid).is_some_and(|stat| stat.is_alive()) {
                 return Ok(());
             }
@@ -291,7 +292,7 @@ mod tests {
 
     use super::*;
 
-    /// The score of a process that is not there, kept in memory.
+    /// The score of a process that does not exist, kept in memory.
     fn in_memory(score: i32) -> OwnScore {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create("score", flags).unwrap());
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_have_a_higher_score_than_any_server() {
+    fn jobs_have_a_higher_score_than_their_server() {
         for (own, expected) in [(0, 300), (-1000, -700), (699, 999), (800, 1000), (1000, 1000)] {
             assert_eq!(score_of_jobs(own), expected);
         }
@@ -322,7 +323,7 @@ mod tests {
         assert_eq!((now(&score), score.of_jobs().unwrap()), (295, 295));
         drop(first);
         score.restore();
-        assert_eq!(now(&score), 295, "the second may not have begun");
+        assert_eq!(now(&score), 295, "the second may not have started");
         drop(second);
         assert_eq!((now(&score), score.of_jobs().unwrap()), (-5, 295));
         // An administrator changes it.
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_is_no_job_is_created_with_the_score_of_the_server() {
+    fn a_child_that_is_not_a_job_is_created_with_the_score_of_the_server() {
         let score = in_memory(0);
         let exists = flag();
         let slow = score.raise(Arc::clone(&exists));
@@ -391,7 +392,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
         let own = score_in(file_of(pid).as_ref()).unwrap();
-        // The highest that there is, whatever other tests do to ours.
+        // The highest score that exists, whatever other tests do to ours.
         let score = in_memory(HIGHEST);
         let set = score.try_ensure_on(pid);
         let checked = score.try_check(pid);

@@ -1,4 +1,4 @@
-//! What /proc says about processes. Whatever cannot be read is taken as gone.
+//! Processes as /proc shows them. A process that cannot be read counts as gone.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -17,12 +17,12 @@ use super::syscalls;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcStat {
     pub(crate) pid: Pid,
-    /// 0 where the parent is outside of what we can see.
+    /// 0 if the parent is outside of our pid namespace.
     pub(crate) parent: i32,
     pub(crate) group: i32,
     pub(crate) session: i32,
     pub(crate) state: ProcessState,
-    /// Clock ticks after boot. With the pid it names a process for ever.
+    /// Clock ticks after boot. Together with the pid it identifies a process forever.
     pub(crate) started: u64,
     /// CPU time of the process and of the children that it has waited for.
     pub(crate) cpu_ticks: u64,
@@ -30,10 +30,10 @@ pub(crate) struct ProcStat {
     pub(crate) rss_pages: u64,
 }
 
-/// What a process is doing, as far as ending it is concerned.
+/// The state of a process, as far as ending it is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProcessState {
-    /// Running, or asleep and to be woken by a signal.
+    /// Running, or asleep and interruptible by a signal.
     Active,
     /// In the kernel, where no signal but SIGKILL reaches it.
     Uninterruptible,
@@ -42,7 +42,7 @@ pub(crate) enum ProcessState {
     Dead,
 }
 
-/// A process for ever: its number, and when it started.
+/// The permanent identity of a process: its pid and its start time.
 pub(crate) type ProcessKey = (Pid, u64);
 
 impl ProcStat {
@@ -62,7 +62,7 @@ impl ProcStat {
         self.rss_pages.saturating_mul(syscalls::page_size())
     }
 
-    /// Parses one line of /proc/PID/stat. The name, in parentheses, may hold anything.
+    /// Parses one line of /proc/PID/stat. The name, in parentheses, may contain anything.
     fn parse(line: &str) -> Option<Self> {
         let (pid, rest) = line.split_once(" (")?;
         let (_name, rest) = rest.rsplit_once(") ")?;
@@ -87,8 +87,8 @@ impl ProcStat {
 }
 
 impl ProcessState {
-    /// The state by its letter. A process whose first thread has ended reads as a zombie while its
-    /// other threads run on.
+    /// Returns the state for its letter. A process whose first thread has ended reads as a zombie
+    /// while its other threads run on.
     fn of(letter: &str, threads: u64) -> Self {
         match letter {
             "Z" if threads > 1 => Self::Active,
@@ -100,7 +100,7 @@ impl ProcessState {
     }
 }
 
-/// What one process looks like now.
+/// Reads the current state of one process.
 pub(crate) fn stat(pid: Pid) -> Option<ProcStat> {
     // A line is about 350 bytes; 52 numbers of 20 digits would still fit.
     let mut line = [0; 1536];
@@ -108,21 +108,21 @@ pub(crate) fn stat(pid: Pid) -> Option<ProcStat> {
     ProcStat::parse(&String::from_utf8_lossy(line.get(..length)?))
 }
 
-/// The number and the start of this process.
+/// Returns the pid and the start time of this process.
 ///
 /// # Errors
-/// When /proc does not show it.
+/// If /proc does not show it.
 pub(crate) fn own_key() -> io::Result<ProcessKey> {
     let own = stat(getpid()).map(|stat| stat.key());
     own.ok_or_else(|| io::Error::other("/proc does not show this process"))
 }
 
-/// `true` if this very process is there and is no zombie.
+/// `true` if this very process exists and is not a zombie.
 pub(crate) fn is_alive(key: ProcessKey) -> bool {
     stat(key.0).is_some_and(|stat| stat.key() == key && stat.is_alive())
 }
 
-/// The largest resident set that this process itself has had. What `getrusage` says of it may
+/// Returns the largest resident set that this process itself has had. The value of `getrusage` may
 /// be that of the process that started us.
 pub(crate) fn own_peak_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
@@ -131,8 +131,8 @@ pub(crate) fn own_peak_bytes() -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// Memory of a process, each shared page divided by the number of those that share it. Costs the
-/// kernel a walk over all of it.
+/// Returns the memory of a process, each shared page divided by the number of processes that share
+/// it. Makes the kernel walk over all of it.
 pub(crate) fn proportional_bytes(pid: Pid) -> Option<u64> {
     parse_proportional(&fs::read_to_string(file_of(pid, "smaps_rollup")).ok()?)
 }
@@ -143,7 +143,7 @@ fn parse_proportional(rollup: &str) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// Every process that can be seen, not at one instant but one after the other.
+/// All visible processes, read one after the other and not at one instant.
 #[derive(Debug)]
 pub(crate) struct ProcessSnapshot {
     stats: HashMap<Pid, ProcStat>,
@@ -157,7 +157,8 @@ impl ProcessSnapshot {
         snapshot
     }
 
-    /// A process whose parent ended while we were reading has a new parent by now.
+    /// Reads again the processes whose parent ended during the snapshot: they have a new parent by
+    /// now.
     fn look_again_at_orphans(&mut self) {
         let has_parent = |stat: &&ProcStat| {
             let parent = Pid::from_raw(stat.parent);
@@ -181,7 +182,7 @@ impl ProcessSnapshot {
         self.stats.get(&pid)
     }
 
-    /// The processes below each parent's number.
+    /// Groups the processes by the pid of their parent.
     pub(crate) fn by_parent(&self) -> HashMap<i32, Vec<&ProcStat>> {
         let mut children: HashMap<i32, Vec<&ProcStat>> = HashMap::new();
         for stat in self.iter() {
@@ -190,7 +191,7 @@ impl ProcessSnapshot {
         children
     }
 
-    /// The processes for which `is_root` is true, and all their descendants.
+    /// Returns the processes for which `is_root` is true, and all their descendants.
     pub(crate) fn with_descendants(&self, is_root: impl Fn(&ProcStat) -> bool) -> Vec<ProcStat> {
         let mut children = self.by_parent();
         let mut todo: Vec<&ProcStat> = self.iter().filter(|stat| is_root(stat)).collect();
@@ -212,7 +213,7 @@ impl FromIterator<ProcStat> for ProcessSnapshot {
     }
 }
 
-/// The numbers of all processes that can be seen.
+/// Returns the pids of all visible processes.
 pub(crate) fn all_pids() -> Vec<Pid> {
     numbers_in("/proc").collect()
 }
@@ -222,7 +223,7 @@ pub(crate) fn open_list_of_children(pid: Pid) -> io::Result<File> {
     File::open(list_of_children(pid))
 }
 
-/// Reads such a list anew.
+/// Reads such a list from its start.
 pub(crate) fn read_list_of_children(list: &File) -> io::Result<Vec<Pid>> {
     let mut text = Vec::new();
     let mut piece = [MaybeUninit::uninit(); 4096];
@@ -234,8 +235,8 @@ pub(crate) fn read_list_of_children(list: &File) -> io::Result<Vec<Pid>> {
     }
 }
 
-/// The children of a process's main thread: all that it has, if it has one thread. None is said
-/// only where there is none.
+/// Returns the children of a process's main thread: all its children, if it has one thread. An
+/// empty list means that there are none.
 pub(crate) fn children_of(pid: Pid) -> io::Result<Vec<Pid>> {
     fs::read_to_string(list_of_children(pid)).map(|list| pids_in(&list))
 }
@@ -248,18 +249,18 @@ fn pids_in(list: &str) -> Vec<Pid> {
     list.split_ascii_whitespace().filter_map(|word| Pid::from_raw(word.parse().ok()?)).collect()
 }
 
-/// All children of this process, by a scan of all processes.
+/// Returns all children of this process, by a scan of all processes.
 pub(crate) fn all_children() -> Vec<Pid> {
     let own = getpid().as_raw_nonzero().get();
     ProcessSnapshot::take().iter().filter(|stat| stat.parent == own).map(|stat| stat.pid).collect()
 }
 
-/// Whether an environment holds a variable for which `matches` is true.
+/// `true` if the environment of a process has a variable for which `matches` is true.
 pub(crate) fn environment_has(pid: Pid, matches: impl Fn(&[u8]) -> bool) -> bool {
     fs::read(file_of(pid, "environ")).is_ok_and(|all| all.split(|byte| *byte == 0).any(matches))
 }
 
-/// The soft limit on real-time CPU use, where the tag is kept.
+/// Returns the soft limit on real-time CPU use, which holds the tag.
 pub(crate) fn realtime_limit(pid: Pid) -> Option<u64> {
     parse_realtime_limit(&fs::read_to_string(file_of(pid, "limits")).ok()?)
 }
@@ -269,18 +270,18 @@ fn parse_realtime_limit(limits: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The path of a process's cgroup of version 2, as the kernel names it.
+/// Returns the path of a process's version 2 cgroup, as the kernel names it.
 pub(crate) fn cgroup_path(pid: Pid) -> Option<PathBuf> {
     let cgroups = fs::read_to_string(file_of(pid, "cgroup")).ok()?;
     cgroups.lines().find_map(|line| line.strip_prefix("0::")).map(PathBuf::from)
 }
 
-/// What an open file of a process is: a path, or a word such as `pipe:[123]`.
+/// Returns the target of an open file of a process: a path, or a text such as `pipe:[123]`.
 pub(crate) fn open_file(pid: Pid, number: u32) -> Option<PathBuf> {
     fs::read_link(file_of(pid, &format!("fd/{number}"))).ok()
 }
 
-/// The file that a process is blocked on in `read`, if it is.
+/// Returns the file descriptor on which a process is blocked in `read`, if it is.
 pub(crate) fn blocked_read(pid: Pid) -> Option<u32> {
     parse_blocked_read(&fs::read_to_string(file_of(pid, "syscall")).ok()?)
 }
@@ -301,27 +302,28 @@ fn numbers_in(directory: &str) -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// The findings of one scan of all trees.
+/// The result of one scan of all trees.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct TreeScan {
     /// Every process of every tree, and every orphan that may belong to one.
     pub(crate) processes: HashSet<ProcessKey>,
     /// Orphans without an owner that were ended since the last scan.
     pub ended_orphans: usize,
-    /// `true` if every orphan has an owner: without a new process the next scan finds nothing else.
+    /// `true` if every orphan has an owner: unless a new process starts, the next scan finds
+    /// nothing new.
     pub is_conclusive: bool,
 }
 
-// Sending signals to processes that were looked up, and ending many for certain.
+// Signals to processes that were looked up, and the reliable ending of many.
 
 const FREEZE_ROUNDS: u32 = 50;
 
-/// Sends a signal to the very process that was seen, never to a later one with its number.
+/// Sends a signal to the very process that was seen, never to a later one with its pid.
 pub(crate) fn send(target: &ProcStat, signal: Signal) -> Result<(), Errno> {
     if target.pid == getpid() || target.pid == Pid::INIT {
         return Err(Errno::PERM);
     }
-    // The descriptor holds on to one process; if that one is the one that was seen, it stays so.
+    // The descriptor holds on to one process; if that is the one that was seen, it stays so.
     let process = pidfd_open(target.pid, PidfdFlags::empty())?;
     match stat(target.pid) {
         Some(now) if now.started == target.started => pidfd_send_signal(process, signal),
@@ -329,7 +331,7 @@ pub(crate) fn send(target: &ProcStat, signal: Signal) -> Result<(), Errno> {
     }
 }
 
-/// Stops everybody, in rounds, until a scan finds nobody who still moves.
+/// Stops all processes, in rounds, until a scan finds none that still runs.
 pub(crate) fn freeze(find: &impl Fn() -> Vec<ProcStat>) {
     for _ in 0..FREEZE_ROUNDS {
         let found = find();
@@ -340,18 +342,18 @@ pub(crate) fn freeze(find: &impl Fn() -> Vec<ProcStat>) {
     }
 }
 
-/// A process id as the other rooms know it.
+/// Returns a pid as the unsigned number that other modules use.
 pub(crate) fn number(pid: Pid) -> u32 {
     pid.as_raw_nonzero().get().unsigned_abs()
 }
 
-// Reads the short files that the kernel prints anew for each reader.
+// Reading of the short files that the kernel prints anew for each reader.
 
-/// More than any of them has.
+/// More bytes than any of these files has.
 const MOST_BYTES: usize = 4096;
 
-/// The text of such a file, in one read: the kernel gives all of it at once, and whoever asks ten
-/// times in a second has no use for the several that a file of unknown length takes.
+/// Reads such a file with one system call: the kernel returns all of it at once. This is called ten
+/// times a second, and a file of unknown length would take several calls.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<String> {
     let mut bytes = [MaybeUninit::uninit(); MOST_BYTES];
     let (text, _) = rustix::io::read(File::open(path)?, &mut bytes)?;
@@ -373,14 +375,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_hold_anything() {
+    fn a_process_name_may_contain_anything() {
         for name in ["cat", "a b", ") Z 1 1", "((", "", "x) R 1 (y", "tab\tnew\nline"] {
             check_name(name);
         }
     }
 
     #[test]
-    fn a_process_lives_on_in_threads_that_outlive_its_first() {
+    fn a_process_is_alive_while_any_of_its_threads_runs() {
         for (threads, lives) in [(1, false), (2, true)] {
             let tail =
                 TAIL.replace("S 7", "Z 7").replace(" 1 0 9911", &format!(" {threads} 0 9911"));
@@ -393,14 +395,14 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_is_no_process() {
+    fn a_truncated_line_is_not_a_process() {
         for line in ["", "42", "42 (cat", "42 (cat) S 1 2", "x (cat) S 1 2 3", "0 (cat) S"] {
             assert_eq!(ProcStat::parse(line), None, "{line}");
         }
     }
 
     #[test]
-    fn we_see_ourselves_alive() {
+    fn this_process_is_seen_alive() {
         let own = stat(getpid()).unwrap();
         assert!(own.is_alive() && own.rss_pages > 0);
         assert!(ProcessSnapshot::take().iter().any(|stat| stat.pid == own.pid));
@@ -438,7 +440,7 @@ mod short_file_tests {
     use super::*;
 
     #[test]
-    fn all_of_a_file_comes_in_one_read() {
+    fn a_whole_file_is_read_by_one_call() {
         for path in ["/proc/meminfo", "/proc/loadavg"] {
             let (short, whole) = (read(path).unwrap(), fs::read_to_string(path).unwrap());
             assert_eq!(short.lines().count(), whole.lines().count(), "{path}");

@@ -1,4 +1,5 @@
-//! Which shell runs a text, and how it is asked to. Pure, but for one look for bash.
+//! The choice of the shell that runs a text, and its command line. Pure, except for one search for
+//! bash.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -13,34 +14,34 @@ use std::{fs, thread};
 use super::stdio::REPORT_FD;
 use super::stdio::ReportMode;
 
-/// Who runs shell text.
+/// The shell that runs shell text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShellChoice {
-    /// `sh` for a plain line, which starts fastest and means the same there; else bash if the host
-    /// has it.
+    /// `sh` for a plain line, since it starts fastest and treats the line the same; otherwise bash
+    /// if the host has it.
     Auto,
-    /// This one: a path, or a name that is looked up in the job's PATH.
+    /// This shell: a path, or a name that is looked up in the job's PATH.
     Path(String),
 }
 
-/// How a shell is called, in the words of [`super::ProcessLaunch`].
+/// The command line of a shell, as fields of [`super::ProcessLaunch`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellInvocation {
-    /// The shell.
+    /// The path or name of the shell.
     pub program: OsString,
-    /// The name that it calls itself in its messages.
+    /// The name that the shell uses for itself in its messages.
     pub arg0: OsString,
-    /// Its arguments.
+    /// The arguments of the shell.
     pub args: Vec<OsString>,
-    /// Whether it tells the exit codes of its last pipeline.
+    /// The reporting of the exit codes of its last pipeline.
     pub report: ReportMode,
 }
 
-/// How to have this text run by this shell.
+/// Builds the command line that makes this shell run this text.
 ///
-/// The text always comes last and unchanged. Where bash runs it and it has a pipe in it, a trap
-/// stands before it, on the same line so that line numbers stay, which reports the exit codes of
-/// the last pipeline and changes neither output nor exit code.
+/// The text always comes last and unchanged. If bash runs it and it contains a pipe, a trap
+/// precedes it, on the same line so that line numbers stay. The trap reports the exit codes of the
+/// last pipeline and changes neither output nor exit code.
 #[must_use]
 pub fn build_invocation(shell: &ShellChoice, text: &str) -> ShellInvocation {
     match shell {
@@ -49,8 +50,8 @@ pub fn build_invocation(shell: &ShellChoice, text: &str) -> ShellInvocation {
     }
 }
 
-/// The same for a text that was judged by rules: always the shell that [`judged_dialect`] names, and
-/// no start-up file of its own.
+/// Builds the command line for a text that was checked against policy rules: always the shell whose
+/// dialect [`judged_dialect`] returns, without start-up files.
 #[must_use]
 pub fn build_judged_invocation(shell: &ShellChoice, text: &str) -> ShellInvocation {
     let path = match shell {
@@ -64,16 +65,16 @@ pub fn build_judged_invocation(shell: &ShellChoice, text: &str) -> ShellInvocati
     invocation
 }
 
-/// How a shell reads its text.
+/// The syntax of a shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShellDialect {
-    /// As bash does.
+    /// The syntax of bash.
     Bash,
-    /// As any POSIX shell does.
+    /// The syntax of any POSIX shell.
     Posix,
 }
 
-/// How judged text is read.
+/// Returns the dialect in which a text that is checked against policy rules is read.
 #[must_use]
 pub fn judged_dialect(shell: &ShellChoice) -> ShellDialect {
     match shell {
@@ -94,7 +95,7 @@ static BASH: LazyLock<Option<String>> = LazyLock::new(|| {
     PLACES.into_iter().find(|path| Path::new(path).exists()).map(str::to_owned)
 });
 
-/// Where bash is, if the host has it.
+/// Returns the path of bash, if the host has it.
 #[must_use]
 pub fn bash_path() -> Option<&'static str> {
     BASH.as_deref()
@@ -116,35 +117,35 @@ fn by_path(path: &str, text: &str) -> ShellInvocation {
         (text.to_owned(), ReportMode::None)
     };
     let mut args = vec!["-c".into()];
-    // Else it would be taken for more options.
+    // Otherwise it would be taken for more options.
     args.extend(text.starts_with(['-', '+']).then(|| "--".into()));
     args.push(text.into());
     ShellInvocation { program: path.into(), arg0: name.into(), args, report }
 }
 
-/// A trap that writes PIPESTATUS to the report's file when the shell ends.
+/// Returns a trap that writes PIPESTATUS to the report's file when the shell ends.
 ///
-/// `[@]` and not `[*]`, which would join by the job's own IFS; the redirection in braces hides it
-/// from `set -x`. An EXIT trap leaves `$?` as it was.
+/// It uses `[@]` and not `[*]`, which would join by the job's own IFS; the redirection in braces
+/// hides it from `set -x`. An EXIT trap leaves `$?` unchanged.
 fn trap() -> String {
     format!(
         r#"trap '{{ builtin printf "%s " "${{PIPESTATUS[@]}}" >&{REPORT_FD}; }} 2>/dev/null' EXIT; "#
     )
 }
 
-/// Whether there is a `|` that is not half of `||`. One in quotes counts too: it does no harm.
+/// `true` if there is a `|` that is not half of `||`. One in quotes counts too, which does no harm.
 fn has_pipe(text: &str) -> bool {
     text.as_bytes().chunk_by(|a, b| a == b).any(|run| run == b"|")
 }
 
-/// Whether every shell understands the line in the same way: words of harmless characters, one
-/// space between them, and a command that is no builtin of bash with a meaning of its own.
+/// `true` if every shell understands the line in the same way: words of harmless characters, one
+/// space between them, and a command that is not a bash builtin with its own meaning.
 fn is_plain(line: &str) -> bool {
     let mut words = line.split(' ');
     let command = words.next().unwrap_or_default();
     is_plain_command(command)
         && line.split(' ').all(is_plain_word)
-        // Only here do the shells' `echo` differ, backslashes not being plain.
+        // Only here do the `echo` commands of shells differ, since backslashes are not plain.
         && (command != "echo" || !words.any(|word| word.starts_with('-')))
 }
 
@@ -157,8 +158,8 @@ fn is_plain_word(word: &str) -> bool {
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_./=:,@%+-".contains(&byte))
 }
 
-/// Builtins and reserved words of bash, without those that are the same everywhere
-/// (`echo`, `true`, `false`, `pwd`).
+/// Builtins and reserved words of bash, except for those that are the same everywhere (`echo`,
+/// `true`, `false`, `pwd`).
 pub(crate) const BASH_WORDS: [&str; 73] = [
     ".",
     ":",
@@ -235,23 +236,23 @@ pub(crate) const BASH_WORDS: [&str; 73] = [
     "while",
 ];
 
-// Where a login shell looks for programs.
+// The PATH of a login shell.
 //
-// A client with windows is started by the desktop, not by a shell: what shell start-up files add
-// to the PATH is not there, and not for its servers either.
+// A graphical client is started by the desktop, not by a shell: additions by shell start-up files
+// to the PATH are missing, also for the servers that it starts.
 
-/// What the desktop gives to programs that it starts.
+/// The PATH that the desktop gives to programs that it starts.
 pub const DESKTOP_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
-/// Start-up files that wait for something are not waited for.
+/// The time after which start-up files that block are given up.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The line after which the shell tells its PATH: start-up files may say something too.
+/// The prefix of the line with the PATH: start-up files may print something too.
 const MARK: &str = "shellyard-path:";
 
-/// The PATH of this shell after its start-up files; nothing where it does not tell in time.
+/// Returns the PATH of this shell after its start-up files; `None` if it does not print it in time.
 ///
-/// `environment` is all that it gets beside [`DESKTOP_PATH`].
+/// `environment` is everything that the shell gets besides [`DESKTOP_PATH`].
 #[must_use]
 pub fn read_login_path(shell: &Path, environment: &[(OsString, OsString)]) -> Option<OsString> {
     let mut command = Command::new(shell);
@@ -260,28 +261,28 @@ pub fn read_login_path(shell: &Path, environment: &[(OsString, OsString)]) -> Op
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
     let mut stdout = child.stdout.take()?;
-    let (told, hears) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let read = move || {
-        let mut said = Vec::new();
-        let read = stdout.read_to_end(&mut said);
-        told.send(read.map(|_| said)).ok(); // whoever asked may have given up
+        let mut output = Vec::new();
+        let read = stdout.read_to_end(&mut output);
+        sender.send(read.map(|_| output)).ok(); // the receiver may have given up
     };
-    // Without a thread nothing is told, and the wait is over at once.
+    // Without a thread nothing is sent, and the wait ends at once.
     drop(thread::Builder::new().spawn(read));
-    let said = hears.recv_timeout(PATIENCE).ok().and_then(Result::ok);
+    let output = receiver.recv_timeout(PATIENCE).ok().and_then(Result::ok);
     // It has ended, or nobody waits for it any more.
     child.kill().ok();
     child.wait().ok();
-    path_in(&said?)
+    parse_path(&output?)
 }
 
-fn path_in(said: &[u8]) -> Option<OsString> {
-    let mut lines = said.rsplit(|byte| *byte == b'\n');
+fn parse_path(output: &[u8]) -> Option<OsString> {
+    let mut lines = output.rsplit(|byte| *byte == b'\n');
     let path = lines.find_map(|line| line.strip_prefix(MARK.as_bytes()))?;
     Some(OsString::from_vec(path.to_vec()))
 }
 
-/// Whether a program of this name is found on this PATH.
+/// `true` if an executable file with this name is on this PATH.
 #[must_use]
 pub fn is_on_path(name: &str, path: &OsStr) -> bool {
     std::env::split_paths(path).any(|dir| {
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shells_read_differently_goes_to_bash() {
+    fn a_line_that_shells_read_differently_goes_to_bash() {
         let texts = [
             "echo -e a",
             "source x",
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_shell_is_told_by_its_name() {
+    fn a_chosen_shell_is_recognised_by_its_name() {
         let report = |path: &str| build_invocation(&ShellChoice::Path(path.into()), "a | b").report;
         assert_eq!(report("/opt/bash-5.2/bin/bash"), ReportMode::Pipeline);
         assert_eq!(report("bash"), ReportMode::Pipeline);
@@ -368,7 +369,7 @@ mod login_path_tests {
     use super::*;
 
     #[test]
-    fn a_login_shell_tells_what_its_start_up_files_add() {
+    fn a_login_shell_prints_what_its_start_up_files_add() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join(".profile"), "echo hello\nPATH=/opt/own/bin:$PATH\n").unwrap();
         let environment = [("HOME".into(), home.path().into())];
@@ -378,7 +379,7 @@ mod login_path_tests {
     }
 
     #[test]
-    fn only_what_can_be_run_is_found() {
+    fn only_executable_files_are_found() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("tool"), "").unwrap();
         assert!(is_on_path("sh", OsStr::new(DESKTOP_PATH)));

@@ -1,4 +1,4 @@
-//! What a command that does not exist was probably meant to be.
+//! Suggestions for a command that does not exist.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -10,22 +10,22 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::shell::BASH_WORDS;
 
-/// So many files of PATH are looked at, in its order.
+/// The most files of PATH that are examined, in its order.
 const MAX_FILES: usize = 20_000;
-/// So many directories of PATH are opened.
+/// The most directories of PATH that are opened.
 const MAX_DIRECTORIES: usize = 64;
-/// A longer name is no slip of the finger.
+/// A longer name is not a typing error.
 const MAX_NAME: usize = 64;
 /// Builtins that shells share with programs, and that [`BASH_WORDS`] leaves out.
 const SHARED_WORDS: [&str; 4] = ["echo", "false", "pwd", "true"];
-/// So many lines from the end of an output can hold a shell's message.
+/// The number of lines at the end of an output that can contain a shell's message.
 const LAST_LINES: usize = 5;
 
-/// Executables on this PATH and builtins of shells with names like this one, at most `most`: the
-/// closest first, among equals by alphabet.
+/// Returns executables on this PATH and shell builtins with names similar to this one, at most
+/// `most`: the closest first, equally close ones in alphabetical order.
 ///
-/// A path, and a name that exists, have none. Entries of PATH that are relative are left out: they
-/// mean something else for each job. Reads directories, and a bounded number of entries of them.
+/// A path, and a name that exists, have none. Relative entries of PATH are skipped: they mean
+/// something else for each job. Reads directories, and a bounded number of their entries.
 #[must_use]
 pub fn similar(name: &str, path_variable: &OsStr, most: usize) -> Vec<String> {
     if name.contains('/') || name.len() > MAX_NAME {
@@ -44,7 +44,7 @@ pub fn similar(name: &str, path_variable: &OsStr, most: usize) -> Vec<String> {
     found.into_iter().take(most).map(|candidate| candidate.name).collect()
 }
 
-/// A name that is close enough. The order is that of the answer.
+/// A name that is close enough. The order is that of the suggestions.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct CommandCandidate {
     distance: usize,
@@ -52,10 +52,10 @@ struct CommandCandidate {
     name: String,
 }
 
-/// What tells names of the same distance apart, the likeliest first.
+/// The tie-breaker between names of the same distance, most likely first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Likeness {
-    /// The same letters in another order: the commonest slip.
+    /// The same letters in another order: the most common typing error.
     SameLetters,
     SameStart,
     Other,
@@ -74,7 +74,7 @@ impl CommandCandidate {
     }
 }
 
-/// How many slips a name of this length may hold.
+/// Returns the number of typing errors that a name of this length may have.
 const fn allowed_distance(length: usize) -> usize {
     match length {
         0 | 1 => 0,
@@ -114,10 +114,10 @@ fn is_executable(path: &Path) -> bool {
     path.is_file() && accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// The command that a shell did not find, as its own message at the end of the output names it.
+/// Returns the command that a shell did not find, taken from its message at the end of the output.
 ///
-/// The words are those of sh, bash and zsh. Ask only about a command that ended with 127: other
-/// programs could write the same.
+/// Recognises the messages of sh, bash and zsh. Call it only for a command that ended with 127:
+/// other programs could print the same.
 #[must_use]
 pub fn missing_command(output: &str) -> Option<&str> {
     let lines = output.lines().rev().map(str::trim_end).filter(|line| !line.is_empty());
@@ -130,19 +130,20 @@ fn missing_in_line(line: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// `zsh: command not found: NAME`, or `zsh:1: …`.
+/// Parses `zsh: command not found: NAME`, or `zsh:1: …`.
 fn zsh_message(line: &str) -> Option<&str> {
     let (place, name) = line.split_once(": command not found: ")?;
     is_shell(place.split(':').next()?).then_some(name)
 }
 
-/// `bash: NAME: command not found`, or `bash: line 1: …`, or a script's name before it.
+/// Parses `bash: NAME: command not found`, or `bash: line 1: …`, or with a script's name before it.
 fn bash_message(line: &str) -> Option<&str> {
     let (_, name) = line.strip_suffix(": command not found")?.rsplit_once(": ")?;
     Some(name)
 }
 
-/// `sh: 1: NAME: not found`, or a script's name before it; of busybox `sh: NAME: not found`.
+/// Parses `sh: 1: NAME: not found`, or with a script's name before it; busybox prints `sh: NAME:
+/// not found`.
 fn sh_message(line: &str) -> Option<&str> {
     let (place, name) = line.strip_suffix(": not found")?.rsplit_once(": ")?;
     let numbered = place.rsplit_once(": ").is_some_and(|(_, number)| is_number(number));
@@ -167,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory of executables with these names, and one file that is none.
+    /// A directory of executables with these names, and one file that is not executable.
     fn programs(names: &[&str]) -> TempDir {
         let directory = tempfile::tempdir().unwrap();
         for name in names {
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn names_like_it_are_found() {
+    fn similar_names_are_found() {
         let directory = programs(&[
             "cargo",
             "cargo-fmt",
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_wanted_by_closeness_then_alphabet() {
+    fn suggestions_are_limited_and_ordered_by_closeness_then_alphabet() {
         let directory = programs(&["maxe", "mbke", "make", "makee"]);
         let path = format!("/nowhere::.:{0}:{0}", directory.path().display());
         assert_eq!(similar("makex", path.as_ref(), 9), ["make", "makee", "maxe", "mbke"]);
@@ -262,18 +263,18 @@ mod tests {
     }
 
     #[test]
-    fn real_shells_say_it_so() {
+    fn the_messages_of_real_shells_are_recognised() {
         for shell in ["sh", "bash", "dash", "zsh"] {
             let Ok(run) = Command::new(shell).args(["-c", "no-such-thing x"]).output() else {
                 continue;
             };
-            let said = String::from_utf8(run.stderr).unwrap();
-            assert_eq!(missing_command(&said), Some("no-such-thing"), "{shell}: {said}");
+            let stderr = String::from_utf8(run.stderr).unwrap();
+            assert_eq!(missing_command(&stderr), Some("no-such-thing"), "{shell}: {stderr}");
         }
     }
 
     #[test]
-    fn two_letters_that_changed_places_are_forgiven() {
+    fn two_swapped_letters_are_tolerated() {
         for at in 0.."readonly".len() - 1 {
             let mut slip = "readonly".as_bytes().to_vec();
             slip.swap(at, at + 1);
@@ -284,7 +285,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_can_be_asked_about(text in ".*", name in "\\PC{0,80}") {
+        fn any_text_is_accepted(text in ".*", name in "\\PC{0,80}") {
             prop_assert!(missing_command(&text).is_none_or(|found| text.contains(found)));
             prop_assert!(similar(&name, OsStr::new("/nowhere"), 3).len() <= 3);
         }

@@ -3,14 +3,16 @@
 //! A job that could call its own server would start further jobs on looser terms than its own. The
 //! two kinds of connections leave different evidence:
 //!
-//! - **Unix sockets** name the process that called `connect` ([`JobConnectionDetector::is_job_on_unix`]). The
-//!   kernel keeps that name, so handing the connected file on does not change it.
-//! - **TCP** names nobody. The kernel tells the inode of the peer's socket (`find`), and
-//!   the process that holds this inode is looked for in /proc ([`JobConnectionDetector::is_job_on_tcp`]).
+//! - **Unix sockets** name the process that called `connect`
+//!   ([`JobConnectionDetector::is_job_on_unix`]). The kernel keeps that name, so passing the
+//!   connected file on does not change it.
+//! - **TCP** names no process. The kernel reports the inode of the peer's socket (`find_socket`),
+//!   and the process that holds this inode is searched for in /proc
+//!   ([`JobConnectionDetector::is_job_on_tcp`]).
 //!
-//! The ancestors of a process tell if it is a job's (`ancestry_of`): the server is a subreaper,
-//! so whatever a job starts stays a descendant of the server, also after `setsid`, a double fork,
-//! and in namespaces of its own.
+//! The ancestors of a process show if it belongs to a job (`ancestry_of`): the server is a
+//! subreaper, so whatever a job starts stays a descendant of the server, even after `setsid`, a
+//! double fork, and in its own namespaces.
 //!
 //! **Invariant:** a connection over TCP counts as an outsider's only with evidence for that. A file
 //! that is in flight between two processes, hidden in a thread's own file table, or closed right
@@ -39,35 +41,36 @@ use super::host::Host;
 use super::processes::{ProcStat, ProcessSnapshot};
 use super::{processes, syscalls};
 
-// Finds the process at the other end of a connection.
+// The process at the other end of a connection.
 
-/// Clients that are looked at first: most connections come from a process that came before.
+/// The number of recent clients that are examined first: most connections come from a process that
+/// connected before.
 const MAX_RECENT: usize = 16;
 
-/// Tells connections of this server's jobs from those of other processes.
+/// The check that distinguishes connections of this server's jobs from those of other processes.
 #[derive(Debug)]
 pub struct JobConnectionDetector {
     host: Arc<Host>,
-    /// Processes that lately held the other end of a connection and were no job's. Only a hint:
-    /// each is examined again.
+    /// Processes that lately held the other end of a connection and did not belong to a job. Only a
+    /// hint: each is examined again.
     recent: Mutex<VecDeque<Pid>>,
 }
 
 impl JobConnectionDetector {
-    /// Tells the jobs of this host from other processes.
+    /// Creates a detector for the jobs of this host.
     #[must_use]
     pub fn new(host: Arc<Host>) -> Self {
         Self { host, recent: Mutex::default() }
     }
 
-    /// Returns `true` if a job opened the connection at whose other end this socket is. A process
-    /// that ended since counts as a job's: nobody can say that it was not.
+    /// `true` if a job opened the connection at whose other end this socket is. A process that
+    /// ended since counts as a job's, because the opposite cannot be shown.
     #[must_use]
     pub fn is_job_on_unix(&self, stream: &UnixStream) -> bool {
         match connector_of(stream) {
             Ok(PeerProcess::Process(pid, handle)) => {
                 let found = ancestry_of(pid, self.host.tag().inherited());
-                // The number may be another process's by now, unless this one still has it.
+                // The pid may belong to another process by now, unless this one still has it.
                 let is_certain = handle.is_none_or(|handle| pid_of(&handle) == Some(pid));
                 found != Ancestry::Outside || !is_certain
             }
@@ -76,13 +79,14 @@ impl JobConnectionDetector {
         }
     }
 
-    /// Returns `true` if a job holds the other end of a connection that came from `peer` and was
-    /// accepted at `server`, or if that cannot be ruled out while jobs have processes.
+    /// `true` if a job holds the other end of a connection that came from `peer` and was accepted
+    /// at `server`, or if that cannot be ruled out while jobs have processes.
     ///
     /// Reads /proc, which takes up to some milliseconds on a machine with many processes.
     #[must_use]
     pub fn is_job_on_tcp(&self, server: SocketAddr, peer: SocketAddr) -> bool {
-        // Asked before the socket is: a job that holds it now may be over once its holder was looked for.
+        // Read before the socket: a job that holds it now may be over once its holder was searched
+        // for.
         let had_trees = self.host.trees().has_open_trees();
         match find(peer, server) {
             Ok(SocketLookup::Found(entry)) => self.is_jobs_socket(entry, had_trees),
@@ -91,7 +95,7 @@ impl JobConnectionDetector {
                 let (server, peer) = (server.ip().to_canonical(), peer.ip().to_canonical());
                 peer.is_loopback() || peer == server
             }
-            // Refusing here would shut out every client of such a host, not only jobs.
+            // A refusal here would lock out every client of such a host, not only jobs.
             Ok(SocketLookup::Unsupported) => false,
             Err(_) => self.has_job_processes(),
         }
@@ -101,7 +105,7 @@ impl JobConnectionDetector {
         if socket.inode == 0 {
             return true;
         }
-        // Jobs cannot become another user, unless they are root's.
+        // Jobs cannot become another user, unless they run as root.
         let own = geteuid();
         if !own.is_root() && socket.uid != own.as_raw() {
             return false;
@@ -109,8 +113,8 @@ impl JobConnectionDetector {
         !self.is_held_outside(socket) && (had_trees || self.has_job_processes())
     }
 
-    /// Returns `true` if a process that is no job's holds this socket. Likely ones come first: those
-    /// that held one lately, then those of the socket's own user, the newest first.
+    /// `true` if a process outside of all jobs holds this socket. Likely ones come first: recent
+    /// holders, then processes of the socket's own user, the newest first.
     fn is_held_outside(&self, socket: SocketEntry) -> bool {
         let link = PathBuf::from(format!("socket:[{}]", socket.inode));
         let tag = self.host.tag().inherited();
@@ -136,7 +140,7 @@ impl JobConnectionDetector {
         recent.truncate(MAX_RECENT);
     }
 
-    /// Returns `true` while any process of any job is alive, those included that outlived their job.
+    /// `true` while any process of any job is alive, including processes that outlived their job.
     fn has_job_processes(&self) -> bool {
         let us = getpid().as_raw_pid();
         let helpers = [self.host.guardian().pid(), self.host.spawner().pid()];
@@ -151,9 +155,9 @@ impl JobConnectionDetector {
 
 /// The process that called `connect`.
 enum PeerProcess {
-    /// This process, and what holds on to it where the kernel gives that.
+    /// A process of our pid namespace, with its pidfd if the kernel provides one.
     Process(Pid, Option<OwnedFd>),
-    /// A process that our process namespace does not contain, as all of our descendants are.
+    /// A process outside of our pid namespace, which contains all of our descendants.
     OtherNamespace,
 }
 
@@ -173,47 +177,48 @@ fn connector_of(stream: &UnixStream) -> io::Result<PeerProcess> {
     }
 }
 
-/// The number of the process that a pidfd is for; `None` once that process was reaped.
+/// Returns the pid of the process that a pidfd refers to; `None` once that process was reaped.
 fn pid_of(handle: &OwnedFd) -> Option<Pid> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).ok()?;
     let number = info.lines().find_map(|line| line.strip_prefix("Pid:"))?;
     Pid::from_raw(number.trim().parse().ok().filter(|number| *number > 0)?)
 }
 
-/// Returns `true` if this process holds the file that `link` names, and is no job's.
+/// `true` if this process holds the file that `link` names, and does not belong to a job.
 fn holds_outside(pid: Pid, link: &Path, tag: Option<ProcessTag>) -> bool {
     let is_it = |file: &Path| fs::read_link(file).is_ok_and(|target| target == link);
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let held = files.map(|entry| entry.path()).find(|file| is_it(file));
-    // Looked at once more: the number may have become another process's in between.
+    // Read once more: the pid may have become another process's in between.
     held.is_some_and(|file| ancestry_of(pid, tag) == Ancestry::Outside && is_it(&file))
 }
 
-// Finds out if a process descends from this server.
+// The check whether a process descends from this server.
 
-/// Generations that are looked at; a process that is deeper down counts as ours.
+/// The most generations that are examined; a process further down counts as ours.
 const MAX_DEPTH: usize = 1000;
 
-/// Walks that are tried when ancestors end while one is under way.
+/// The most walks that are tried while ancestors end during one.
 const ATTEMPTS: usize = 16;
 
-/// The place of a process relative to this server.
+/// The relation of a process to this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ancestry {
     /// A descendant of this server.
     Ours,
-    /// Any other process.
+    /// Not a descendant of this server.
     Outside,
     /// The process is gone, or its ancestors cannot be read.
     Unknown,
 }
 
-/// Finds the place of a process by walking up its ancestors; `tag` is that of this server.
+/// Classifies a process by walking up its ancestors; `tag` is that of this server.
 fn ancestry_of(pid: Pid, tag: Option<ProcessTag>) -> Ancestry {
     (0..ATTEMPTS).find_map(|_| walk_up(pid, tag)).unwrap_or(Ancestry::Unknown)
 }
 
-/// Returns `None` if an ancestor ended during the walk, which moved its children elsewhere.
+/// Walks up once. Returns `None` if an ancestor ended meanwhile, which moved its children
+/// elsewhere.
 fn walk_up(pid: Pid, tag: Option<ProcessTag>) -> Option<Ancestry> {
     let us = getpid().as_raw_pid();
     let Some(mut current) = processes::stat(pid) else { return Some(Ancestry::Unknown) };
@@ -221,13 +226,13 @@ fn walk_up(pid: Pid, tag: Option<ProcessTag>) -> Option<Ancestry> {
         if current.parent == us {
             return Some(Ancestry::Ours);
         }
-        // 0 is a parent outside of our process namespace, where no descendant of ours can be.
+        // 0 is a parent outside of our pid namespace, where no descendant of ours can be.
         if current.parent <= 1 {
             return Some(Ancestry::Outside);
         }
         let parent = processes::stat(Pid::from_raw(current.parent)?);
-        // A number belongs to the parent for as long as the child names it. Checked afterwards, so
-        // that a number which was given to another process meanwhile is not taken for the parent.
+        // A pid belongs to the parent for as long as the child names it. Checked afterwards, so
+        // that a pid which was given to another process meanwhile is not taken for the parent.
         let is_same =
             |now: ProcStat| (now.parent, now.started) == (current.parent, current.started);
         if !processes::stat(current.pid).is_some_and(is_same) {
@@ -241,11 +246,11 @@ fn walk_up(pid: Pid, tag: Option<ProcessTag>) -> Option<Ancestry> {
     Some(Ancestry::Ours)
 }
 
-/// The place of a process with a living ancestor that /proc does not show. Mounted with `hidepid`,
-/// /proc shows no process of other users, who are ancestors of every ordinary client there.
+/// Classifies a process with a living ancestor that /proc does not show. Mounted with `hidepid`,
+/// /proc shows no processes of other users, which are ancestors of every ordinary client there.
 fn behind_hidden_parent(pid: Pid, parent: i32, ours: Option<ProcessTag>) -> Ancestry {
     let is_hidden = |pid: i32| {
-        // Needs no descriptor, so that this does not fail where there are none left.
+        // Needs no file descriptor, so that it does not fail if there are none left.
         fs::symlink_metadata(format!("/proc/{pid}")).is_err_and(|e| e.kind() == ErrorKind::NotFound)
     };
     if !is_hidden(1) || !is_hidden(parent) {
@@ -256,9 +261,9 @@ fn behind_hidden_parent(pid: Pid, parent: i32, ours: Option<ProcessTag>) -> Ance
     if carries_tag { Ancestry::Ours } else { Ancestry::Outside }
 }
 
-// The kernel's table of TCP sockets: who owns the socket at the other end of a connection.
+// The kernel's table of TCP sockets: the owner of the socket at the other end of a connection.
 //
-// `sock_diag` answers for one pair of addresses at once, however many sockets there are. Where the
+// `sock_diag` answers for one pair of addresses at once, however many sockets there are. If the
 // kernel does not offer it, the tables in /proc/net are read from the beginning.
 
 /// A socket, as the kernel lists it.
@@ -266,14 +271,14 @@ fn behind_hidden_parent(pid: Pid, parent: i32, ours: Option<ProcessTag>) -> Ance
 struct SocketEntry {
     /// The user that created the socket.
     uid: u32,
-    /// The number of the socket among open files; 0 once its last holder has closed it.
+    /// The inode of the socket; 0 once its last holder has closed it.
     inode: u64,
 }
 
 /// The kernel's answer about a pair of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SocketLookup {
-    /// This socket has them.
+    /// The socket with these addresses.
     Found(SocketEntry),
     /// No socket of this machine has them.
     Missing,
@@ -284,12 +289,12 @@ enum SocketLookup {
 /// Finds the socket that is bound to `local` and connected to `remote`.
 ///
 /// # Errors
-/// When the system is short of descriptors or memory: then nothing is known.
+/// If the system is short of file descriptors or memory: then nothing is known.
 fn find(local: SocketAddr, remote: SocketAddr) -> io::Result<SocketLookup> {
     let (local, remote) = (canonical(local), canonical(remote));
     match query(local, remote) {
         Ok(Some(entry)) => Ok(SocketLookup::Found(entry)),
-        // A kernel without the module for TCP answers so as well.
+        // A kernel without the module for TCP gives the same answer.
         Ok(None) if may_be_local(local, remote) => find_in_tables(local, remote),
         Ok(None) => Ok(SocketLookup::Missing),
         Err(Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT | Errno::OPNOTSUPP) => {
@@ -304,7 +309,7 @@ fn may_be_local(local: SocketAddr, remote: SocketAddr) -> bool {
     local.ip().is_loopback() || local.ip() == remote.ip()
 }
 
-/// An IPv4 address that is written as an IPv6 one names the same socket.
+/// Converts an IPv4 address that is written as an IPv6 one: both name the same socket.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
@@ -328,7 +333,7 @@ fn query(local: SocketAddr, remote: SocketAddr) -> Result<Option<SocketEntry>, E
     let kernel = SocketAddrNetlink::new(0, 0);
     sendto(&socket, &request(local, remote), SendFlags::empty(), &kernel)?;
     let mut answer = [0_u8; 4096];
-    // The kernel answers within the send.
+    // The kernel answers during the send.
     let (_, length) = recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
     read_answer(answer.get(..length).unwrap_or_default())
 }
@@ -375,7 +380,7 @@ fn read_answer(answer: &[u8]) -> Result<Option<SocketEntry>, Errno> {
             let state = answer.get(HEADER_BYTES + 1).copied();
             let entry = word_at(answer, UID_AT).zip(word_at(answer, INODE_AT));
             let entry = entry.map(|(uid, inode)| SocketEntry { uid, inode: inode.into() });
-            // Where no connection has the addresses, the kernel finds who listens there.
+            // If no connection has the addresses, the kernel returns the listening socket.
             Ok(entry.filter(|_| state != Some(LISTEN)))
         }
         Some(_) | None => Err(Errno::BADMSG),
@@ -386,8 +391,8 @@ fn word_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes)
 }
 
-/// What the kernel knows of TCP sockets, those of both families.
-/// Both tables list a connection between two IPv4 addresses: it depends on the socket's family.
+/// The kernel's tables of TCP sockets of both families. Both may list a connection between two IPv4
+/// addresses, depending on the socket's family.
 const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
 fn find_in_tables(local: SocketAddr, remote: SocketAddr) -> io::Result<SocketLookup> {
@@ -433,7 +438,7 @@ fn read_row(row: &str) -> Option<((SocketAddr, SocketAddr), SocketEntry)> {
     Some((addresses, entry))
 }
 
-/// Reads an address as /proc writes it: words of four bytes in the byte order of the machine.
+/// Parses an address as /proc writes it: words of four bytes in the byte order of the machine.
 fn read_address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let words = (0..ip.len() / 8).map(|n| u32::from_str_radix(ip.get(n * 8..n * 8 + 8)?, 16).ok());
@@ -446,14 +451,14 @@ fn read_address(text: &str) -> Option<SocketAddr> {
     Some(canonical(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?)))
 }
 
-// Which TCP ports of this host are listened on.
+// TCP ports of this host that have a listener.
 
-/// How a table calls a socket that listens.
+/// The state of a listening socket in a table.
 const LISTENS: &str = "0A";
 
-/// Whether anybody on this host listens on this TCP port, on whatever address. It looks and
+/// `true` if a process on this host listens on this TCP port, on any address. Reads tables and
 /// connects to nothing: a connection would be served, logged, or taken for the one client that
-/// somebody waits for. Blocks for as long as the kernel takes to list who listens.
+/// somebody waits for. Blocks while the kernel lists the listening sockets.
 #[must_use]
 pub fn is_listened_on(port: u16) -> bool {
     let lists_it = |file| lists(BufReader::new(file), port);
@@ -461,13 +466,12 @@ pub fn is_listened_on(port: u16) -> bool {
 }
 
 fn lists(table: impl BufRead, port: u16) -> bool {
-    // Those that listen stand before all connections: however many there are of those, none of
-    // them is read.
+    // Listening sockets precede all connections, so that no connection is read.
     let sockets = table.lines().skip(1).map_while(Result::ok);
     sockets.map_while(|socket| listening_port(&socket)).any(|listening| listening == port)
 }
 
-/// The port of a socket that listens.
+/// Returns the port of a listening socket; `None` for any other.
 fn listening_port(socket: &str) -> Option<u16> {
     let mut words = socket.split_ascii_whitespace().skip(1);
     let (local, _remote, state) = (words.next()?, words.next()?, words.next()?);
@@ -491,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_a_job_over_tcp_also_when_it_is_gone_and_we_are_not() {
+    fn a_child_counts_as_a_job_over_tcp_even_when_gone_and_this_process_does_not() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap();
         let callers = JobConnectionDetector::new(Arc::clone(host()));
@@ -500,7 +504,7 @@ mod tests {
             let (_, peer) = listener.accept().unwrap();
             assert!(!callers.is_job_on_tcp(server, peer));
             drop(ours);
-            assert!(callers.is_job_on_tcp(server, peer), "nobody can say whose it was");
+            assert!(callers.is_job_on_tcp(server, peer), "its owner is unknown");
         }
         let mut child = client(server.port());
         let (_, peer) = listener.accept().unwrap();
@@ -513,13 +517,13 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_whose_holder_ended_while_it_was_looked_for_is_a_jobs_if_there_was_one() {
+    fn a_socket_whose_holder_ended_during_the_search_counts_as_a_jobs_if_there_was_one() {
         let ended = SocketEntry { inode: u32::MAX.into(), uid: geteuid().as_raw() };
         assert!(JobConnectionDetector::new(Arc::clone(host())).is_jobs_socket(ended, true));
     }
 
     #[tokio::test]
-    async fn a_child_is_a_job_over_a_socket_also_when_it_is_gone_and_we_are_not() {
+    async fn a_child_counts_as_a_job_over_a_unix_socket_even_when_gone_and_this_process_does_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let listener = tokio::net::UnixListener::bind(&path).unwrap();
@@ -528,7 +532,7 @@ mod tests {
         let (stream, _) = listener.accept().await.unwrap();
         assert!(!callers.is_job_on_unix(&stream));
         drop(ours);
-        assert!(!callers.is_job_on_unix(&stream), "we are still there");
+        assert!(!callers.is_job_on_unix(&stream), "this process still runs");
         let script = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); \
                       sys.stdin.read()";
         let mut command = Command::new("python3");
@@ -550,7 +554,7 @@ mod ancestry_tests {
     use crate::host::tests::host;
 
     #[test]
-    fn a_child_is_ours_and_our_parent_is_not() {
+    fn a_child_descends_from_this_server_and_our_parent_does_not() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
         assert_eq!(ancestry_of(pid, None), Ancestry::Ours);
@@ -593,8 +597,8 @@ mod socket_table_tests {
                 SocketLookup::Found(expected),
                 "{address}"
             );
-            // Who closes its end while the other is open holds nothing any more. A child that
-            // another test is just creating may hold a copy for a moment longer.
+            // A process that closes its end while the other is open holds nothing any more. A child
+            // that another test is just creating may hold a copy for a moment longer.
             drop(client);
             let deadline = Instant::now() + Duration::from_secs(10);
             let is_closed = || match find(peer, local).unwrap() {
@@ -610,7 +614,7 @@ mod socket_table_tests {
     }
 
     #[test]
-    fn whoever_listens_is_no_other_end() {
+    fn a_listening_socket_is_not_the_other_end() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let nobody = "127.0.0.1:1".parse().unwrap();
         assert_eq!(find(listener.local_addr().unwrap(), nobody).unwrap(), SocketLookup::Missing);
@@ -619,7 +623,7 @@ mod socket_table_tests {
     }
 
     #[test]
-    fn half_an_answer_is_an_error() {
+    fn a_truncated_answer_is_an_error() {
         assert_eq!(read_answer(&[]), Err(Errno::BADMSG));
         assert_eq!(read_answer(&[0; 16]), Err(Errno::BADMSG));
     }
@@ -638,7 +642,7 @@ mod listening_tests {
 ";
 
     #[test]
-    fn only_those_that_listen_count() {
+    fn only_listening_sockets_count() {
         for (port, expected) in [(8080, true), (22, true), (80, false), (8081, false)] {
             assert_eq!(lists(TABLE.as_bytes(), port), expected, "{port}");
         }
@@ -650,7 +654,7 @@ mod listening_tests {
             let Ok(listener) = TcpListener::bind(address) else { continue };
             let port = listener.local_addr().unwrap().port();
             assert!(is_listened_on(port), "{address}");
-            // A child of another test that is being born may hold a copy.
+            // A child that another test is creating may hold a copy.
             rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
             drop(listener);
             assert!(!is_listened_on(port), "{address}");

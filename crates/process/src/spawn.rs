@@ -1,4 +1,4 @@
-//! Starting a process.
+//! Starts processes.
 
 use std::env::ArgsOs;
 use std::ffi::{CString, OsStr, OsString};
@@ -30,15 +30,15 @@ use super::vfork_spawn::{SpawnFailure, SpawnRequest, SpawnStep, SpawnedChild};
 use crate::confinement::Backend;
 use crate::start_error::{StartError, out_of_files};
 
-/// What a shell searches when PATH is not set.
+/// The PATH that a shell searches if none is set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Where programs look for the directory of their temporary files.
+/// The variable with the directory for temporary files.
 const TEMPORARY: &str = "TMPDIR";
 
-/// Variables that tell programs of sockets through which other programs act for them: agents for
-/// keys, buses, containers, terminals, displays, editors. Jobs whose files are limited cannot reach
-/// those, and are not told of them.
+/// Variables that point programs to sockets through which other programs act for them: agents for
+/// keys, buses, containers, terminals, displays, editors. Jobs with limited files cannot reach
+/// those, so the variables are removed.
 const AGENTS: &[&str] = &[
     "BUILDKIT_HOST",
     "CONTAINERD_ADDRESS",
@@ -81,26 +81,26 @@ const AGENTS: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
-/// A process that runs, in the parts that different owners take.
+/// A running process, in the parts that different owners take.
 #[derive(Debug)]
 pub struct Process {
-    /// The process itself: whoever holds this waits for it.
+    /// The process itself: the owner of this waits for it.
     pub leader: LeaderProcess,
-    /// Everything that comes out of it.
+    /// Everything that the process starts.
     pub tree: ProcessTree,
-    /// What it writes to its standard output, or to its terminal.
+    /// The standard output, or the terminal.
     pub stdout: OutputPipe,
-    /// What it writes to its standard error. A terminal has no second stream.
+    /// The standard error. A terminal has no second stream.
     pub stderr: Option<OutputPipe>,
-    /// Where input goes, if it reads any.
+    /// The standard input, if the process reads any.
     pub stdin: Option<InputPipe>,
-    /// Where the exit codes of its last pipeline are found after the end.
+    /// The exit codes of the last pipeline, available after the end.
     pub report: Option<PipelineReport>,
 }
 
 impl Host {
-    /// `true` if an idle host starts it at once, where its program is at hand: its directory is on a
-    /// disk of this host, and nothing has to be looked up or asked for to shut it in.
+    /// `true` if an idle host starts this process at once, provided that its program is in memory:
+    /// its directory is on a local disk, and its sandbox needs no search and no helper.
     #[must_use]
     pub fn is_quick_to_start(&self, launch: &ProcessLaunch) -> bool {
         let is_quick = match launch.sandbox.granted.backend {
@@ -110,10 +110,10 @@ impl Host {
         is_quick && self.local_dirs().has(launch.cwd.path())
     }
 
-    /// Starts a process in its own session, with nothing inherited but what `launch` says.
+    /// Starts a process in its own session; it inherits only what `launch` says.
     ///
-    /// It has become its program when this returns. After an error there is no process. Must be
-    /// called inside a tokio runtime.
+    /// It runs its program when this returns. After an error there is no process. Must be called
+    /// inside a tokio runtime.
     ///
     /// # Errors
     /// Each reason has its own variant, see [`StartError`].
@@ -156,14 +156,14 @@ impl Host {
     }
 }
 
-/// A new process, in its place among ours.
+/// A new process with the resources that are held for it.
 struct CreatedProcess {
     newborn: SpawnedChild,
     tag: Option<ProcessTag>,
     holdings: JobResources,
 }
 
-/// Where a process is to be created, and what it is to be.
+/// The inputs of creating one process.
 #[derive(Clone, Copy)]
 struct SpawnContext<'a> {
     host: &'a Host,
@@ -175,7 +175,8 @@ struct SpawnContext<'a> {
 }
 
 impl SpawnContext<'_> {
-    /// Creates it, shut in and limited: ourselves, or in namespaces by the spawner.
+    /// Creates the process with its sandbox and limits: by this process, or in namespaces by the
+    /// spawner.
     fn create(self, mut words: ExecStrings) -> Result<CreatedProcess, StartError> {
         let surroundings = self.host.make_surroundings(self.launch)?;
         let marker = words.marker();
@@ -223,12 +224,12 @@ impl SpawnContext<'_> {
     }
 
     /// Ends the process of a launch that was not answered: the spawner may have died right after it
-    /// created one. It is known by what it carries, for nobody knows its number.
+    /// created one. The process is found by what it carries, since its pid is unknown.
     fn end_unanswered(self, marker: Option<Vec<u8>>) {
         let evidence = TreeEvidence { tag: None, marker, files: self.theirs.names() };
         let nobody = TreeIdentity::new(Arc::clone(self.host.trees()), Pid::INIT, 0, evidence);
         nobody.leader_was_reaped();
-        // Who is left even so is ended with the server.
+        // A process that is left even so is ended with the server.
         drop(ProcessTree::new(Arc::new(nobody)).kill());
     }
 
@@ -236,10 +237,10 @@ impl SpawnContext<'_> {
         explain(errno, self.launch, self.path, self.cwd)
     }
 
-    /// Says what a failed step means.
+    /// Converts a failed step into an error.
     fn explain_failure(self, SpawnFailure { step, errno }: SpawnFailure) -> StartError {
         if let Errno::MFILE | Errno::AGAIN = errno {
-            // No matter of the step: each of them may need a file, or create a process.
+            // This is independent of the step: each of them may need a file, or create a process.
             return system_error(self.launch, &errno.into());
         }
         let why = || io::Error::from(errno).to_string();
@@ -270,7 +271,7 @@ impl SpawnContext<'_> {
     }
 }
 
-/// A launch's strings in the form that the kernel takes.
+/// The strings of a launch in the form that the kernel takes.
 struct ExecStrings {
     argv: Vec<CString>,
     env: Vec<EnvVariable>,
@@ -286,19 +287,19 @@ impl ExecStrings {
         Ok(Self { argv, env: launch.env.clone() })
     }
 
-    /// Leaves out what leads to agents.
+    /// Removes the variables of [`AGENTS`].
     fn forget_agents(&mut self) {
         self.env.retain(|variable| AGENTS.iter().all(|name| variable.name() != *name));
     }
 
-    /// Sets a variable, instead of whatever value it has.
+    /// Sets a variable, and replaces any former value.
     fn set(&mut self, name: &str, value: &OsStr) -> Result<(), StartError> {
         self.env.retain(|variable| variable.name() != name);
         self.env.push(EnvVariable::new(name, value)?);
         Ok(())
     }
 
-    /// The whole variable that marks the tree.
+    /// Returns the whole variable that marks the tree.
     fn marker(&self) -> Option<Vec<u8>> {
         let is_marker = |variable: &&EnvVariable| variable.name() == JOB_VARIABLE;
         self.env.iter().find(is_marker).map(|variable| variable.as_bytes().to_vec())
@@ -309,7 +310,8 @@ fn c_string(bytes: Vec<u8>, what: &'static str) -> Result<CString, StartError> {
     CString::new(bytes).map_err(|_| StartError::NulByte { what })
 }
 
-/// The path to execute: what was given, if it is one, else the first match in PATH.
+/// Returns the path to execute: `program` itself if it is a path, otherwise the first match in
+/// PATH.
 fn find_program(launch: &ProcessLaunch, cwd: BorrowedFd<'_>) -> Result<CString, StartError> {
     let name = launch.program.as_bytes();
     if name.contains(&b'/') {
@@ -341,7 +343,7 @@ fn check_executable(path: &Path, cwd: BorrowedFd<'_>) -> Result<(), Errno> {
     accessat(cwd, path, Access::EXEC_OK, AtFlags::EACCESS)
 }
 
-/// Says what it means that the program could not be executed.
+/// Explains why the program could not be executed.
 fn explain(
     errno: Errno,
     launch: &ProcessLaunch,
@@ -349,7 +351,7 @@ fn explain(
     cwd: BorrowedFd<'_>,
 ) -> StartError {
     let exists = || accessat(cwd, path, Access::EXISTS, AtFlags::empty()).is_ok();
-    // Only in a namespace does a link lead elsewhere for the job than for us.
+    // Only in a namespace can a link lead elsewhere for the job than for us.
     let is_link = || {
         let found = statat(cwd, path, AtFlags::SYMLINK_NOFOLLOW);
         let is_link = |mode| FileType::from_raw_mode(mode) == FileType::Symlink;
@@ -398,43 +400,43 @@ fn shown(text: &OsStr) -> String {
     text.to_string_lossy().into_owned()
 }
 
-// A process that outlives us: its own session, nothing of our files.
+// A process that outlives us, in its own session and without our files.
 
-/// What is started, and how.
+/// The description of a process to start that outlives this one.
 #[derive(Debug)]
 pub struct DetachedLaunch<'a> {
-    /// The program, as a path.
+    /// The path of the program.
     pub program: &'a Path,
-    /// Its arguments.
+    /// The arguments after the program's name.
     pub args: &'a [OsString],
-    /// All of its environment.
+    /// The whole environment.
     pub env: &'a [(OsString, OsString)],
-    /// Where its output goes, both streams.
+    /// The file for both output streams.
     pub output: &'a File,
 }
 
-/// A process that goes on when this one ends, whatever happens to our session and group.
+/// A process that continues when this one ends, whatever happens to our session and group.
 #[derive(Debug)]
 pub struct DetachedProcess {
     child: Child,
 }
 
-/// Starts detached processes. A clone is the same starter.
+/// Starts detached processes. A clone is the same spawner.
 #[derive(Debug, Clone, Default)]
 pub struct DetachedSpawner {
     children: Arc<Children>,
 }
 
 impl DetachedSpawner {
-    /// Starts a process in the current directory, with an empty standard input. Of the files that are
-    /// open here it gets none but its output.
+    /// Starts a process in the current directory, with an empty standard input. Of the files that
+    /// are open here it gets only its output.
     ///
     /// # Errors
-    /// When the system does not start it.
+    /// If the system does not start it.
     pub fn start(&self, launch: &DetachedLaunch<'_>) -> io::Result<DetachedProcess> {
-        // One that we started earlier may have ended since.
+        // An earlier one may have ended since.
         self.children.reap_orphans();
-        // Before Linux 5.11 this fails, and what we were started with passes on as it does by default.
+        // Before Linux 5.11 this fails, and inherited files are passed on as usual.
         syscalls::close_inherited_on_exec().ok();
         let path = CString::new(launch.program.as_os_str().as_bytes())?;
         let mut argv = vec![path.clone()];
@@ -454,16 +456,16 @@ impl DetachedSpawner {
 }
 
 impl DetachedProcess {
-    /// Its number.
+    /// Returns the pid.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.pid().as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Whether it is over. To be asked until it is, and no more.
+    /// Reaps the process if it has ended, and returns `true` then. Do not call it again after that.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// If the system call fails.
     pub fn try_reap(&mut self) -> io::Result<bool> {
         Ok(self.child.try_reap()?.is_some())
     }
@@ -476,10 +478,11 @@ fn variables(pairs: &[(OsString, OsString)]) -> io::Result<Vec<CString>> {
     pairs.iter().map(one).collect()
 }
 
-/// Is a helper process of a server, if the program's arguments (its name left out) say so, until the
-/// server is gone; says how to exit. `None` for every other call of the program.
+/// Runs a helper process of a server until the server is gone, if the program's arguments (without
+/// its name) say so; returns the exit code. `None` for every other call of the program.
 ///
-/// To be called before anything else in `main`: helpers are the same program again, and have one thread.
+/// Must be called before anything else in `main`: helpers are the same program again, and have one
+/// thread.
 #[must_use]
 pub fn run_helper(args: impl Fn() -> ArgsOs) -> Option<ExitCode> {
     guardian_main(args().skip(1)).or_else(|| spawner_main(args().skip(1)))
@@ -493,9 +496,9 @@ mod detached_tests {
     use super::*;
 
     #[test]
-    fn it_has_a_session_of_its_own_and_none_of_our_files() {
+    fn a_detached_process_has_its_own_session_and_none_of_our_files() {
         let output = tempfile::NamedTempFile::new().unwrap();
-        // A file that would pass on to any child.
+        // A file that any child would inherit.
         let ours = rustix::io::dup(output.as_file()).unwrap();
         let script = format!(
             "echo $A; cut -d' ' -f6 /proc/$$/stat; [ -e /proc/$$/fd/{} ] || echo gone; read x || echo end >&2; echo $$",
@@ -514,14 +517,15 @@ mod detached_tests {
             std::thread::yield_now();
         }
         let pid = process.pid();
-        let said = std::fs::read_to_string(output.path()).unwrap();
-        assert_eq!(said, format!("b\n{pid}\ngone\nend\n{pid}\n"));
+        let written = std::fs::read_to_string(output.path()).unwrap();
+        assert_eq!(written, format!("b\n{pid}\ngone\nend\n{pid}\n"));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! The whole room, with real processes. Tests run beside each other in one process, as jobs do.
+    //! Tests of the whole crate with real processes. They run concurrently in one process, as jobs
+    //! do.
 
     use std::collections::BTreeSet;
     use std::ffi::OsString;
@@ -570,7 +574,7 @@ mod tests {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// How it ended, and all that it wrote.
+    /// Returns the exit status and everything that the process wrote.
     async fn run(launch: &ProcessLaunch) -> (ExitKind, String, String) {
         let process = host().spawn(launch).unwrap();
         let stderr = async {
@@ -588,8 +592,8 @@ mod tests {
         run(&sh(text)).await.1
     }
 
-    /// Writes an executable, by another process: were it open for writing here, a child that is just
-    /// being created would hold it open too, and the kernel would refuse to run it.
+    /// Writes an executable, by another process: if it were open for writing here, a child that is
+    /// just being created would hold it open too, and the kernel would refuse to run it.
     async fn write_script(path: &Path, text: &str) {
         let write = r#"printf '%s\n' "$2" >"$1"; chmod 755 "$1""#;
         let written = run(&launch("sh", &["-c", write, "sh", path.to_str().unwrap(), text])).await;
@@ -612,7 +616,7 @@ mod tests {
         }
     }
 
-    /// Starts shell text that waits for our word: by then the process carries its tag for certain.
+    /// Starts shell text that waits for our input: by then the process certainly carries its tag.
     async fn start_marked(text: &str) -> Process {
         let gated = with_stdin(LaunchStdin::Pipe, sh(&format!("read go; exec </dev/null\n{text}")));
         let mut process = host().spawn(&gated).unwrap();
@@ -639,7 +643,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_signal_is_no_exit_code() {
+    async fn a_signal_is_not_an_exit_code() {
         for signal in [1, 9, 13, 15] {
             let (status, ..) = run(&sh(&format!("kill -{signal} $$"))).await;
             assert_eq!(status, ExitKind::Signal { signal, core: false });
@@ -651,7 +655,8 @@ mod tests {
         let text = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
         let busy = host().spawn(&sh(text)).unwrap().leader.wait().await.unwrap().usage;
         assert!(busy.cpu > Duration::from_millis(5), "{busy:?}");
-        // More than this process ever had: a child's peak is not told from a larger one of its parent.
+        // More memory than this process ever had: a smaller peak of a child cannot be distinguished
+        // from its parent's.
         let hungry = "head -c 900000000 /dev/zero | tail -c 900000000 | wc -c";
         let hungry = host().spawn(&sh(hungry)).unwrap().leader.wait().await.unwrap().usage;
         assert!(hungry.max_rss_bytes > 800_000_000, "{hungry:?}");
@@ -671,7 +676,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_runs_in_its_directory_under_its_name() {
+    async fn a_process_runs_in_its_directory_under_its_name() {
         let directory = tempfile::tempdir().unwrap();
         let script = directory.path().join("here");
         write_script(&script, "#!/bin/sh\npwd -P; echo $0").await;
@@ -684,7 +689,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_runs_in_the_directory_that_was_opened_wherever_the_path_leads_now() {
+    async fn a_process_runs_in_the_opened_directory_wherever_the_path_leads_now() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
         let (link, first, second) = (root.join("link"), root.join("first"), root.join("second"));
@@ -705,7 +710,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_file_leaks_into_it() {
+    async fn no_file_leaks_into_a_process() {
         let _open_here = File::open("/dev/null").unwrap();
         let _running = host().spawn(&with_stdin(LaunchStdin::Pipe, sh("cat"))).unwrap();
         for stdin in [LaunchStdin::Null, LaunchStdin::Pipe, LaunchStdin::Terminal] {
@@ -719,10 +724,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn its_signals_are_the_default_ones() {
+    async fn a_process_has_the_default_signal_dispositions() {
         let status = run(&launch("grep", &["^Sig[BI]", "/proc/self/status"])).await.1;
         let sets = status.split_whitespace().filter_map(|word| u64::from_str_radix(word, 16).ok());
-        // 32 and 33 belong to the C library, which has them ignored in what it spawns.
+        // 32 and 33 belong to the C library, which ignores them in programs that it spawns.
         let sets: Vec<_> = sets.map(|set| set & !(0b11 << 31)).collect();
         assert_eq!(sets, [0, 0], "{status}");
         let (status, stdout, stderr) =
@@ -731,7 +736,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_leads_a_session_without_a_terminal() {
+    async fn a_process_leads_a_session_without_a_terminal() {
         let line = output_of("cat /proc/$$/stat; echo x >/dev/tty").await;
         let fields: Vec<_> = line.split_whitespace().collect();
         assert_eq!((fields[0], fields[0], "0"), (fields[4], fields[5], fields[6]), "{line}");
@@ -783,7 +788,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn path_is_that_of_the_job() {
+    async fn the_path_variable_is_that_of_the_job() {
         let directory = tempfile::tempdir().unwrap();
         let tool = directory.path().join("tool");
         write_script(&tool, "#!/bin/sh\necho mine").await;
@@ -802,7 +807,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn input_goes_round() {
+    async fn input_is_passed_to_the_process() {
         let mut process = host().spawn(&with_stdin(LaunchStdin::Pipe, launch("cat", &[]))).unwrap();
         let mut stdin = process.stdin.take().unwrap();
         let text = "ab\u{e9}\n".repeat(100_000);
@@ -816,7 +821,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_input_means_the_end_at_once() {
+    async fn without_input_the_process_reads_the_end_at_once() {
         assert_eq!(
             run(&launch("cat", &[])).await,
             (ExitKind::Code(0), String::new(), String::new())
@@ -824,7 +829,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_terminal_is_one() {
+    async fn a_terminal_is_the_controlling_terminal_of_the_process() {
         let text = "tty; test -t 0 && test -t 1 && test -t 2 && stty size; echo ctty >/dev/tty";
         let (status, stdout, _) = run(&with_stdin(LaunchStdin::Terminal, sh(text))).await;
         assert_eq!(status, ExitKind::Code(0));
@@ -849,7 +854,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_input_is_seen() {
+    async fn a_process_that_waits_for_input_is_recognised() {
         for (stdin, text, expected) in [
             (LaunchStdin::Pipe, "echo up; cat", true),
             (LaunchStdin::Pipe, "echo up; read x", true),
@@ -897,7 +902,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_outlives_the_leader_is_found_and_ended() {
+    async fn a_process_that_outlives_the_leader_is_found_and_ended() {
         for text in [
             "sleep 1000 & echo $!",
             "setsid sleep 1000 & echo $!",
@@ -920,7 +925,7 @@ mod tests {
         }
     }
 
-    /// Shell text with a limit, so that it gets a cgroup where this host has any.
+    /// Shell text with a limit, so that it gets a cgroup if this host has any.
     fn limited(text: &str) -> ProcessLaunch {
         let mut launch = sh(text);
         launch.sandbox.limits.open_files = Some(999);
@@ -928,7 +933,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cgroup_is_used_again_but_never_one_with_a_survivor() {
+    async fn a_cgroup_is_reused_but_never_one_with_a_survivor() {
         const SHOW: &str = "grep ^0:: /proc/self/cgroup";
         let survivor = format!("{SHOW}; setsid sleep 1000 >/dev/null 2>&1 &");
         let mut first = host().spawn(&limited(&survivor)).unwrap();
@@ -942,7 +947,8 @@ mod tests {
             process.leader.wait().await.unwrap();
             assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
         }
-        // One whose processes were ended all at once would end those of the next job as well.
+        // A cgroup whose processes were killed all at once would kill those of the next job as
+        // well.
         let ended = host().spawn(&limited("sleep 1000")).unwrap();
         assert_eq!(kill(&ended.tree).await, [0; 0]);
         ended.leader.wait().await.unwrap();
@@ -975,7 +981,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fork_bomb_leaves_nobody() {
+    async fn a_fork_bomb_leaves_no_process() {
         let bomb = r#"
         spread() { n=$1; while [ $n -gt 0 ]; do n=$((n-1))
             case $((n % 3)) in
@@ -1007,7 +1013,7 @@ mod tests {
         assert_eq!(first_line(&mut process.stdout).await, "got");
         let third =
             tokio::time::timeout(Duration::from_millis(100), process.stdout.read_u8()).await;
-        assert!(third.is_err(), "somebody got it twice");
+        assert!(third.is_err(), "a process got it twice");
         assert_eq!(process.tree.signal(9999), 0);
         assert_eq!(kill(&process.tree).await, [0; 0]);
     }
@@ -1067,7 +1073,8 @@ mod tests {
         reaper.await.unwrap();
     }
 
-    /// What bash runs by [`shell::build_invocation`], with the codes that it reports.
+    /// Runs a text with bash and [`shell::build_invocation`]; also returns the codes that it
+    /// reports.
     async fn run_text(text: &str) -> (ExitKind, Vec<i32>, String, String) {
         let call = shell::build_invocation(&shell::ShellChoice::Path("/bin/bash".into()), text);
         let mut launch = launch("", &[]);
@@ -1084,7 +1091,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pipeline_tells_all_its_codes() {
+    async fn a_pipeline_reports_all_its_codes() {
         for (text, code, codes) in [
             ("false | tail -1", 0, &[1, 0][..]),
             ("true | false", 1, &[0, 1]),

@@ -1,4 +1,4 @@
-//! Why no process was started.
+//! Errors of starting a process.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
@@ -6,81 +6,81 @@ use std::{fmt, fs, io};
 use rustix::process::{Resource, getrlimit, getuid};
 use thiserror::Error;
 
-/// Why no process was started. Each says what to do about it.
+/// A reason why no process was started. Each message says what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StartError {
-    /// No such program.
+    /// There is no such program.
     #[error("`{program}` was not found in PATH; check the name, or give its full path")]
     NotFound {
-        /// What was asked for.
+        /// The requested program.
         program: String,
     },
-    /// It exists but cannot be executed.
+    /// The program exists but cannot be executed.
     #[error(
         "`{program}` cannot be executed: permission denied; make it executable (chmod +x), or run it with its interpreter"
     )]
     NotExecutable {
-        /// What was asked for.
+        /// The requested program.
         program: String,
     },
     /// The working directory cannot be used.
     #[error("cannot run in `{cwd}`: {why}; give an existing directory as cwd")]
     BadCwd {
-        /// The directory that was asked for.
+        /// The requested directory.
         cwd: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// Program, arguments and environment are more than the kernel takes.
+    /// Program, arguments and environment are longer than the kernel accepts.
     #[error(
         "command too long: {bytes} bytes of command, arguments and environment are more than this system takes; write the text to a file and run that, or pass it on stdin"
     )]
     TooLong {
-        /// How much was given.
+        /// The length of all of them together.
         bytes: usize,
     },
-    /// A NUL byte in program, arguments, environment or cwd.
+    /// A NUL byte in program, arguments, environment or working directory.
     #[error("{what} contains a NUL byte, which no program can be given; remove it")]
     NulByte {
-        /// Where it was found.
+        /// The value that contains it.
         what: &'static str,
     },
-    /// It could not be shut in as it has to be, and was not run with less.
+    /// The required sandbox could not be set up, and the process was not run with less.
     #[error(
         "the command was not run, because it could not be confined: {what} ({why}); `shellyard doctor` says what this host can do"
     )]
     Confinement {
-        /// What could not be done.
+        /// The step that failed.
         what: String,
-        /// The system's own words.
+        /// The system's own message.
         why: String,
     },
-    /// There is no directory that it could be confined to.
+    /// No directory could serve as the workspace.
     #[error("the command was not run, because it has no workspace: {why}")]
     NoWorkspace {
-        /// Why not, and what to do.
+        /// The reason, and what to do.
         why: String,
     },
-    /// No process could be created for it.
+    /// The system refused to create a process.
     #[error("`{program}` was not started: {why}; or try again when other processes have ended")]
     OutOfProcesses {
-        /// What was asked for.
+        /// The requested program.
         program: String,
-        /// Which limit is reached, and how to raise it.
+        /// The limit that was reached, and how to raise it.
         why: String,
     },
-    /// Anything else that the system said.
+    /// Any other error of the system.
     #[error("the system could not start `{program}`: {why}; try again when the host has room")]
     System {
-        /// What was asked for.
+        /// The requested program.
         program: String,
-        /// The system's own words.
+        /// The system's own message.
         why: String,
     },
 }
 
 impl StartError {
-    /// The reason for which the system gave no process or thread to start `program` with.
+    /// Creates the error for a process or thread that the system did not provide for `program`.
     #[must_use]
     pub fn from_system(program: String, error: &io::Error) -> Self {
         match TaskLimit::reached(error) {
@@ -89,7 +89,7 @@ impl StartError {
         }
     }
 
-    /// The same with every text in it changed in this way.
+    /// Returns the same error with `change` applied to every text in it.
     #[must_use]
     pub fn with_texts(self, change: impl Fn(String) -> String) -> Self {
         match self {
@@ -111,7 +111,7 @@ impl StartError {
         }
     }
 
-    /// The stable word that clients may match on.
+    /// Returns the stable word that clients may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -133,19 +133,19 @@ impl StartError {
 /// A limit on tasks, which is the kernel's word for threads and processes together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskLimit {
-    /// All tasks of the server's user.
+    /// A limit on all tasks of the server's user.
     User {
-        /// The limit.
+        /// The value of the limit.
         most: u64,
     },
-    /// All tasks in a cgroup that the server is in.
+    /// A limit on all tasks in a cgroup that the server is in.
     Cgroup {
-        /// The limit.
+        /// The value of the limit.
         most: u64,
         /// The directory of the cgroup.
         dir: PathBuf,
     },
-    /// All tasks of the host.
+    /// The limit of the whole host.
     Host,
 }
 
@@ -158,13 +158,13 @@ impl TaskLimit {
         }
         let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let cgroups = directories(&cgroups).into_iter().filter_map(CgroupTasks::read).collect();
-        // The kernel does not hold root to its own limit.
+        // The kernel does not apply this limit to root.
         let user = getrlimit(Resource::Nproc).current.filter(|_| !getuid().is_root());
         Some(choose(cgroups, user))
     }
 
-    /// Explains an error by which a thread or a process was refused: the text names the limit that
-    /// was reached, if it was one.
+    /// Adds an explanation to an error by which a thread or a process was refused: the text names
+    /// the limit that was reached, if any.
     #[must_use]
     pub fn explain(error: io::Error) -> io::Error {
         match Self::reached(&error) {
@@ -213,8 +213,8 @@ impl CgroupTasks {
     }
 }
 
-/// The limit that a task was most likely refused for. A cgroup that is not full now may have been full
-/// a moment ago, and is only blamed where nothing else limits tasks.
+/// Returns the limit for which a task was most likely refused. A cgroup that is not full now may
+/// have been full a moment ago; it is only blamed if nothing else limits tasks.
 fn choose(mut cgroups: Vec<CgroupTasks>, user: Option<u64>) -> TaskLimit {
     let full = cgroups.iter().position(|cgroup| cgroup.now >= cgroup.most);
     let nearly_full = || cgroups.iter().position(|cgroup| cgroup.now >= cgroup.most / 2);
@@ -227,7 +227,7 @@ fn choose(mut cgroups: Vec<CgroupTasks>, user: Option<u64>) -> TaskLimit {
     }
 }
 
-/// The directories of the cgroups that `/proc/self/cgroup` names and that may limit tasks, from the
+/// Returns the directories of the cgroups in `/proc/self/cgroup` that may limit tasks, from the
 /// innermost outwards.
 fn directories(cgroups: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -246,7 +246,7 @@ fn directories(cgroups: &str) -> Vec<PathBuf> {
     found
 }
 
-/// It is our own limit, which we raised at start as far as we may.
+/// Describes the server's own limit on open files, which it raised at start as far as it may.
 pub(crate) fn out_of_files() -> String {
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     format!(
@@ -255,17 +255,17 @@ pub(crate) fn out_of_files() -> String {
     )
 }
 
-/// Why a means was not found.
+/// The result of a failed probe of a kernel feature.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ProbeError {
-    /// The host does not have it.
+    /// The host does not have the feature.
     Means(String),
     /// The system gave no thread or process to try it out with.
     Task,
 }
 
 impl ProbeError {
-    /// The same for a means that could not be tried out because of this error.
+    /// Classifies the error of a probe; `why` describes a missing feature.
     pub(crate) fn new(error: &io::Error, why: String) -> Self {
         if TaskLimit::reached(error).is_some() { Self::Task } else { Self::Means(why) }
     }
@@ -289,7 +289,7 @@ mod tests {
             (vec![cgroup("/a", 3, 900), cgroup("/b", 20, 20)], Some(30), full.clone()),
             (vec![cgroup("/a", 3, 900), cgroup("/b", 20, 20)], None, full.clone()),
             (vec![cgroup("/b", 19, 20)], Some(30), user(30)),
-            // It was full when it was asked for a task, and a task has ended since.
+            // The cgroup was full when a task was requested, and a task has ended since.
             (vec![cgroup("/b", 19, 20)], None, full),
             (vec![cgroup("/b", 2, 20)], None, TaskLimit::Host),
         ] {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn each_text_says_what_to_raise() {
+    fn each_message_says_what_to_raise() {
         let cgroup = TaskLimit::Cgroup { most: 20, dir: "/sys/fs/cgroup/a".into() };
         for (limit, words) in [
             (TaskLimit::User { most: 20 }, ["RLIMIT_NPROC 20", "ulimit -u"]),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_refused_task_has_a_limit() {
+    fn only_a_refused_task_is_explained_by_a_limit() {
         let refused = io::Error::from_raw_os_error(rustix::io::Errno::AGAIN.raw_os_error());
         assert!(TaskLimit::reached(&refused).is_some());
         assert_eq!(TaskLimit::reached(&io::ErrorKind::OutOfMemory.into()), None);

@@ -1,5 +1,5 @@
-//! Our ends of a process's input and output: pipes, or both sides of a terminal.
-#![expect(unsafe_code, reason = "the runtime takes files that are not its own on trust")]
+//! The server's ends of a process's input and output: pipes, or a terminal.
+#![expect(unsafe_code, reason = "the runtime registers file descriptors that it does not own")]
 
 use std::ffi::CString;
 use std::io;
@@ -21,60 +21,62 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 
 use super::syscalls;
 
-/// What a process writes. The end comes when nobody can write any more, not when the leader ends.
+/// The output of a process. It ends when no process can write any more, not when the leader ends.
 #[derive(Debug)]
 pub struct OutputPipe {
-    /// The runtime's word that there is something to read, where it was asked for.
+    /// The runtime's notification that there is something to read, if requested.
     told: Option<AsyncFd<RawFd>>,
-    /// Closed after that: fields are dropped in this order.
+    /// Closed after the notification: fields are dropped in this order.
     file: OwnedFd,
 }
 
-/// Large enough that its writer need not wait while we are away for a moment. With a larger one, more
-/// of what is read comes from memory instead of from the cache.
+/// The pipe size for a process that writes a lot: large enough that the writer need not wait while
+/// the reader is away for a moment. With a larger pipe, more of the data would come from memory
+/// instead of from the cache.
 const FLOOD_PIPE_BYTES: usize = 256 << 10;
 
 impl OutputPipe {
-    /// Takes a readable file that does not block. It is watched from the start: of what a process
-    /// writes the runtime tells before it tells of its end.
+    /// Takes a readable file that does not block. It is watched from the start, so that the runtime
+    /// reports a process's output before it reports its end.
     ///
     /// # Errors
-    /// When the system has no room to watch it.
+    /// If the system has no room to watch it.
     pub fn new(file: OwnedFd) -> io::Result<Self> {
         let mut pipe = Self { told: None, file };
         pipe.watch()?;
         Ok(pipe)
     }
 
-    /// Has the runtime tell when there is something to read. What is there by now is told as well.
+    /// Makes the runtime report when there is something to read. Data that is already there is
+    /// reported as well.
     ///
     /// # Errors
-    /// When the system has no room to do so.
+    /// If the system has no room to do so.
     pub fn watch(&mut self) -> io::Result<()> {
         if self.told.is_none() {
             let number = self.file.as_raw_fd();
-            // SAFETY: the file stays the same, and open until `told` was dropped.
+            // SAFETY: the descriptor stays the same file, and open until `readiness` was dropped.
             self.told = Some(unsafe { syscalls::register_lent(number, Interest::READABLE) }?);
         }
         Ok(())
     }
 
-    /// Has it tell no longer: whoever reads this has a thread to wait with.
+    /// Stops the notifications, for a reader with its own thread to wait with.
     pub fn unwatch(&mut self) {
         self.told = None;
     }
 
-    /// Whether the runtime tells.
+    /// `true` if the runtime reports readiness.
     #[must_use]
     pub const fn is_watched(&self) -> bool {
         self.told.is_some()
     }
 
-    /// Returns when there may be something to read, or the end; never for one that is not watched.
+    /// Returns when there may be something to read, or the end; never if the pipe is not watched.
     /// Cancel-safe.
     ///
     /// # Errors
-    /// When the runtime shuts down.
+    /// If the runtime shuts down.
     pub async fn readable(&self) -> io::Result<()> {
         match &self.told {
             Some(told) => told.readable().await.map(|mut ready| ready.retain_ready()),
@@ -82,11 +84,11 @@ impl OutputPipe {
         }
     }
 
-    /// Adds what is there to the buffer, within its capacity and without waiting, and says how many
-    /// bytes that were; 0 is the end.
+    /// Appends the available data to the buffer, within its capacity and without waiting, and
+    /// returns the number of bytes; 0 is the end.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing is there; wait with [`OutputPipe::readable`] then.
+    /// `WouldBlock` if nothing is there; then wait with [`OutputPipe::readable`].
     pub fn try_read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         match &self.told {
             Some(told) => told.try_io(Interest::READABLE, |_| read_into(&self.file, buffer)),
@@ -94,25 +96,26 @@ impl OutputPipe {
         }
     }
 
-    /// The same, also where the runtime has not told yet that something is there.
+    /// Does the same even if the runtime has not reported yet that something is there.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing is there.
+    /// `WouldBlock` if nothing is there.
     pub fn try_read_now(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         read_into(&self.file, buffer)
     }
 
-    /// Gives a flooding process a larger pipe, so that reader and writer switch less often.
+    /// Gives a process that writes a lot a larger pipe, so that reader and writer switch less
+    /// often.
     ///
-    /// Not done from the start: it would cost every job the memory. Where the system refuses
-    /// (a terminal, or the user's limit on pipe memory) the pipe stays as it is.
+    /// Not done from the start: it would cost every job the memory. If the system refuses (a
+    /// terminal, or the user's limit on pipe memory), the pipe stays as it is.
     pub fn grow(&self) {
         fcntl_setpipe_size(&self.file, FLOOD_PIPE_BYTES).ok();
     }
 }
 
-/// Blocks until there is something to read in one of these, or its end, and says so; or until this
-/// time has passed. Of none, nothing ever comes.
+/// Blocks until one of these pipes has something to read, or its end, and returns `true`; or until
+/// this time has passed. Returns `false` at once if there are no pipes.
 pub fn wait_until_readable<'a>(
     pipes: impl Iterator<Item = &'a OutputPipe>,
     time: Duration,
@@ -120,7 +123,7 @@ pub fn wait_until_readable<'a>(
     let mut polled: Vec<PollFd<'_>> =
         pipes.map(|pipe| PollFd::new(&pipe.file, PollFlags::IN)).collect();
     let Ok(time) = Timespec::try_from(time) else { return false };
-    // Whatever went wrong with a pipe shows in the read that follows.
+    // Any error of a pipe shows in the read that follows.
     !polled.is_empty() && poll(&mut polled, Some(&time)) != Ok(0)
 }
 
@@ -149,7 +152,7 @@ fn read_into(file: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<usize> {
     ended(retry_on_intr(|| rustix::io::read(file, spare_capacity(buffer))))
 }
 
-/// What a read gives. It is the end when nobody has a terminal open any more.
+/// Maps the result of a read. `EIO` is the end of a terminal that no process has open any more.
 fn ended(read: Result<usize, Errno>) -> io::Result<usize> {
     match read {
         Err(Errno::IO) => Ok(0),
@@ -157,15 +160,14 @@ fn ended(read: Result<usize, Errno>) -> io::Result<usize> {
     }
 }
 
-/// Where a process's input goes. Dropping a pipe ends the input; a terminal has to be told
-/// ([`InputPipe::end`]).
+/// The input of a process. Dropping a pipe ends the input; a terminal needs [`InputPipe::end`].
 #[derive(Debug)]
 pub struct InputPipe {
     file: AsyncFd<OwnedFd>,
     end: EndOfInput,
 }
 
-/// How the reader learns that there is no more input.
+/// The way in which the reader learns that there is no more input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndOfInput {
     Close,
@@ -181,7 +183,7 @@ impl InputPipe {
     /// Ends the input: a pipe is closed, a terminal gets control-D.
     ///
     /// # Errors
-    /// When the terminal takes no more input, because nobody has it open any more.
+    /// If the terminal takes no more input, because no process has it open any more.
     pub async fn end(mut self) -> io::Result<()> {
         match self.end {
             EndOfInput::Close => Ok(()),
@@ -221,9 +223,9 @@ fn write(file: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
 
 const SIZE: Winsize = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
 
-/// A terminal: our side, which does not block, and the path of the process's side.
+/// A pseudoterminal: our side, which does not block, and the path of the process's side.
 ///
-/// We never open the process's side: so reading ends when the last process has closed it.
+/// We never open the process's side, so that reading ends when the last process has closed it.
 #[derive(Debug)]
 pub(crate) struct PtyPair {
     pub(crate) ours: OwnedFd,
@@ -244,7 +246,7 @@ impl PtyPair {
 
 // The pipes, or the terminal, between a process and us.
 
-/// Both sides of what connects a process with us. Nothing of it passes to any other process.
+/// Both sides of the connection with a process. No other process inherits any of it.
 #[derive(Debug)]
 pub(crate) struct StdioPipes {
     pub(crate) stdout: OutputPipe,
@@ -253,19 +255,20 @@ pub(crate) struct StdioPipes {
     pub(crate) theirs: ChildStdio,
 }
 
-/// The process's side. Ours to close once it has started, else we would never see the end.
+/// The process's side. We must close it once the process has started, or we would never see the
+/// end.
 #[derive(Debug)]
 pub(crate) enum ChildStdio {
     Pipes { stdin: Option<OwnedFd>, stdout: OwnedFd, stderr: OwnedFd },
     Terminal { path: CString },
 }
 
-/// What /proc/PID/fd calls the files of a process that lead to us.
+/// The names in /proc/PID/fd of the files that connect a process with us.
 #[derive(Debug, Default)]
 pub(crate) struct StdioNames {
-    /// What somebody reads who waits for our input.
+    /// Files from which a process reads that waits for our input.
     pub(crate) inputs: Vec<PathBuf>,
-    /// What only processes of this tree write to.
+    /// Files to which only processes of this tree write.
     pub(crate) outputs: Vec<PathBuf>,
 }
 
@@ -307,7 +310,7 @@ impl StdioPipes {
 }
 
 impl ChildStdio {
-    /// The files that the process starts with.
+    /// Returns the files that the process starts with.
     pub(crate) fn files<'a>(
         &'a self,
         directory: BorrowedFd<'a>,
@@ -322,7 +325,7 @@ impl ChildStdio {
         ChildFiles { directory, stdin, stdout, stderr, report }
     }
 
-    /// The terminal that it opens instead.
+    /// Returns the terminal that the process opens instead.
     pub(crate) fn terminal(&self) -> Option<&CString> {
         match self {
             Self::Pipes { .. } => None,
@@ -356,8 +359,8 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((above_standard_files(reader)?, above_standard_files(writer)?))
 }
 
-/// The same file under a number above those of the standard files: there it would be overwritten
-/// before it is copied. Only a server that was started without standard files has any to move.
+/// Moves a file to a number above those of the standard files: there it would be overwritten before
+/// it is copied. Only a server that was started without standard files has any to move.
 pub(crate) fn above_standard_files(file: OwnedFd) -> io::Result<OwnedFd> {
     if file.as_raw_fd() > 2 { Ok(file) } else { Ok(fcntl_dupfd_cloexec(file, 3)?) }
 }
@@ -367,15 +370,15 @@ fn pipe_name(file: &OwnedFd) -> Option<PathBuf> {
     Some(format!("pipe:[{inode}]").into())
 }
 
-// Exit codes of a shell's last pipeline, as the shell itself tells them.
+// The exit codes of a shell's last pipeline, as the shell itself reports them.
 
-/// The number under which the shell finds the file for its report. High, so that it is in
-/// nobody's way; what the shell runs inherits it.
+/// The file descriptor under which the shell finds the file for its report. High, so that it is in
+/// nobody's way; programs that the shell runs inherit it.
 pub(crate) const REPORT_FD: i32 = 61;
 
 const MOST_BYTES: usize = 4096;
 
-/// Where a shell leaves the exit codes of its last pipeline.
+/// The file in which a shell leaves the exit codes of its last pipeline.
 #[derive(Debug)]
 pub struct PipelineReport {
     file: OwnedFd,
@@ -391,10 +394,10 @@ impl PipelineReport {
         self.file.as_fd()
     }
 
-    /// The codes, first command first; to be called after the leader ended.
+    /// Returns the codes, first command first; call it after the leader ended.
     ///
-    /// Empty when the last command was no pipeline, or when the shell told nothing: it was killed,
-    /// replaced itself by `exec`, or had an EXIT trap of its own.
+    /// Empty if the last command was not a pipeline, or if the shell reported nothing: it was
+    /// killed, replaced itself by `exec`, or had an EXIT trap of its own.
     #[must_use]
     pub fn read(self) -> Vec<i32> {
         let mut text = [0; MOST_BYTES];
@@ -403,35 +406,35 @@ impl PipelineReport {
     }
 }
 
-/// Anything but two codes or more is no report: the text comes from the job.
+/// Parses a report. Anything but two or more codes is not a report: the text comes from the job.
 fn parse(text: &str) -> Vec<i32> {
     let codes: Result<Vec<i32>, _> = text.split_ascii_whitespace().map(str::parse).collect();
     codes.ok().filter(|codes| codes.len() > 1).unwrap_or_default()
 }
 
-/// What a process reads on its standard input.
+/// The standard input of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaunchStdin {
-    /// Nothing: the first read finds the end.
+    /// No input: the first read finds the end.
     Null,
-    /// A pipe from us.
+    /// A pipe from the server.
     Pipe,
-    /// Whatever the server itself reads.
+    /// The standard input of the server itself.
     Inherited,
     /// A new terminal, which is also its output and its controlling terminal.
     Terminal,
 }
 
-/// Whether a process tells the exit codes of its last pipeline.
+/// The reporting of the exit codes of a process's last pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportMode {
-    /// It does not.
+    /// Nothing is reported.
     None,
-    /// It does: its text was wrapped by [`super::shell::build_invocation`].
+    /// The codes are reported: [`super::shell::build_invocation`] has wrapped the text.
     Pipeline,
 }
 
-/// The files that a new process starts with. Outputs are missing where a terminal is both.
+/// The files that a new process starts with. Outputs are `None` if a terminal is both.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChildFiles<'a> {
     /// The directory in which it runs.
@@ -439,7 +442,7 @@ pub(crate) struct ChildFiles<'a> {
     pub(crate) stdin: Option<BorrowedFd<'a>>,
     pub(crate) stdout: Option<BorrowedFd<'a>>,
     pub(crate) stderr: Option<BorrowedFd<'a>>,
-    /// Where a shell leaves the exit codes of its last pipeline.
+    /// The file in which a shell leaves the exit codes of its last pipeline.
     pub(crate) report: Option<BorrowedFd<'a>>,
 }
 

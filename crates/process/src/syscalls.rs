@@ -1,4 +1,4 @@
-//! The system calls of the server that have no safe wrapper.
+//! System calls of the server that have no safe wrapper.
 #![expect(unsafe_code, reason = "posix_spawn, wait4 and some small queries have no safe wrapper")]
 
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -13,7 +13,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// A child to create: `argv` and `env` in the form that the kernel takes them.
+/// The arguments of [`posix_spawn`]: `argv` and `env` in the form that the kernel takes them.
 #[derive(Debug)]
 pub(crate) struct PosixSpawnPlan<'a> {
     pub(crate) path: &'a CStr,
@@ -25,7 +25,7 @@ pub(crate) struct PosixSpawnPlan<'a> {
     pub(crate) blocked: &'a [c_int],
 }
 
-/// One thing that the child does with its files before it becomes the program.
+/// One change to the child's files before it executes the program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FileAction<'a> {
     Dup { from: BorrowedFd<'a>, to: RawFd },
@@ -36,7 +36,7 @@ pub(crate) enum FileAction<'a> {
 
 /// Creates a child in its own session, with default signal dispositions, without `fork`.
 ///
-/// On return the child has become the program; an error means that there is no child.
+/// On return the child runs the program; an error means that there is no child.
 pub(crate) fn posix_spawn(plan: &PosixSpawnPlan<'_>) -> Result<Pid, Errno> {
     let mut actions = MaybeUninit::uninit();
     let actions = FileActions::new(&mut actions, plan.actions)?;
@@ -61,22 +61,23 @@ pub(crate) fn posix_spawn(plan: &PosixSpawnPlan<'_>) -> Result<Pid, Errno> {
     Pid::from_raw(pid).ok_or(Errno::CHILD)
 }
 
-/// Hands a file to the runtime, which tells when it is ready.
+/// Registers a file with the runtime, which reports when it is ready.
 pub(crate) fn register(file: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an OwnedFd is open and stays the same file until it is dropped, and the AsyncFd owns it.
+    // SAFETY: an OwnedFd is open and stays the same file until it is dropped, and the AsyncFd owns
+    // it.
     Ok(unsafe { AsyncFd::register_with_interest(file, interest) }?)
 }
 
-/// The same for one that stays another's.
+/// Registers a file that another owner keeps.
 ///
 /// # Safety
-/// The file must stay the same, and open, until what is returned was dropped.
+/// The descriptor must stay the same file, and open, until the returned value was dropped.
 pub(crate) unsafe fn register_lent(file: RawFd, interest: Interest) -> io::Result<AsyncFd<RawFd>> {
-    // SAFETY: as is said above.
+    // SAFETY: the caller keeps the descriptor open and unchanged, as the contract above requires.
     Ok(unsafe { AsyncFd::register_with_interest(file, interest) }?)
 }
 
-/// How a child ended, as `wait4` tells it.
+/// The end of a child, as `wait4` reports it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChildExit {
     pub(crate) status: c_int,
@@ -99,7 +100,8 @@ fn wait(pid: Pid, options: c_int) -> Result<Option<ChildExit>, Errno> {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     let number = pid.as_raw_nonzero().get();
     let found = rustix::io::retry_on_intr(|| {
-        // SAFETY: both pointers are to live memory of the right type; `number` is one child, never -1.
+        // SAFETY: both pointers are to live memory of the right type; `number` is one child, never
+        // -1.
         match unsafe { libc::wait4(number, &raw mut status, options, usage.as_mut_ptr()) } {
             -1 => Err(last_error()),
             found => Ok(found),
@@ -111,14 +113,14 @@ fn wait(pid: Pid, options: c_int) -> Result<Option<ChildExit>, Errno> {
     Ok((found != 0).then_some(ChildExit { status, cpu, max_rss_bytes: rss_bytes(&usage) }))
 }
 
-/// The session of a process, by the number of its leader; nothing where there is no such process, or
-/// where it has none, as threads of the kernel have: the wrapper of `rustix` does not expect those.
+/// Returns the session of a process, as the pid of its leader; `None` if there is no such process,
+/// or if it has no session, like kernel threads: the wrapper of `rustix` does not expect those.
 pub(crate) fn session_of(pid: Pid) -> Option<Pid> {
-    // SAFETY: it takes a number and touches no memory.
+    // SAFETY: the call takes a number and touches no memory.
     Pid::from_raw(unsafe { libc::getsid(pid.as_raw_nonzero().get()) }.max(0))
 }
 
-/// CPU time that the calling thread has used.
+/// Returns the CPU time that the calling thread has used.
 #[must_use]
 pub fn thread_cpu_time() -> Duration {
     let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -128,7 +130,7 @@ pub fn thread_cpu_time() -> Duration {
     Duration::new(u64::try_from(used.tv_sec).unwrap_or(0), nanos)
 }
 
-/// Now, in the unit and on the clock of the start times in /proc/PID/stat.
+/// Returns the current time, in the unit and on the clock of the start times in /proc/PID/stat.
 pub(crate) fn boot_ticks() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live timespec; the clock exists on every kernel that has pidfds.
@@ -141,23 +143,23 @@ pub(crate) fn boot_ticks() -> u64 {
 /// USER_HZ: part of the kernel's interface, 100 on x86-64 and aarch64.
 pub(crate) const TICKS_PER_SECOND: u64 = 100;
 
-/// The size of a page of memory.
+/// Returns the size of a page of memory.
 pub(crate) fn page_size() -> u64 {
-    // SAFETY: takes a constant and touches no memory.
+    // SAFETY: the call takes a constant and touches no memory.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// Marks every file from number 3 on as close-on-exec: whatever the server itself inherited.
+/// Marks every inherited file, from number 3 on, as close-on-exec.
 pub(crate) fn close_inherited_on_exec() -> Result<(), Errno> {
-    // SAFETY: sets a flag on files; closes none.
+    // SAFETY: the call sets a flag on files and closes none.
     match unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } {
         0 => Ok(()),
         _ => Err(last_error()),
     }
 }
 
-/// Makes children wait to be reaped, if we were started with SIGCHLD ignored: their exit status
-/// would be lost. A handler that is already set stays.
+/// Makes children wait to be reaped if this process was started with SIGCHLD ignored: their exit
+/// status would be lost. A handler that is already set stays.
 pub(crate) fn keep_exit_statuses() {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: all zeroes is a valid sigaction; the default disposition runs no code of ours.
@@ -169,22 +171,24 @@ pub(crate) fn keep_exit_statuses() {
     }
 }
 
-/// Makes a write beyond the limit on file sizes an error, as one to a full disk is, instead of
-/// the end of this process. Children get the default back.
+/// Makes a write beyond the limit on file sizes an error, like a full disk, instead of the end of
+/// this process. Children get the default back.
 pub(crate) fn survive_file_size_limit() {
-    // SAFETY: runs no code of ours.
+    // SAFETY: ignoring a signal runs no code of ours.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Keeps this thread, and those that it starts from now on, from being interrupted when a child ends.
+/// Blocks SIGCHLD in this thread and in those that it starts from now on, so that
+/// [`crate::wait_for_child_exit`] can take it. Call it before there are other threads: a thread
+/// that did not inherit the mask would be interrupted by each signal, and take it.
 pub fn block_child_signals() {
     let (_, children) = signal_sets(&[libc::SIGCHLD]);
-    // SAFETY: the set is initialised; the mask of this thread alone is changed.
+    // SAFETY: the set is initialised; only the mask of this thread is changed.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const children, ptr::null_mut()) };
 }
 
-/// Takes the signal that a child has ended, and blocks until there is one, for at most as long as
-/// `limit`. Those that came since the last call are one. Returns `false` where there was none.
+/// Takes SIGCHLD, and blocks until there is one, for at most `limit`. All signals since the last
+/// call are one. Returns `false` if there was none.
 pub(crate) fn take_child_signal(limit: Option<Duration>) -> Result<bool, Errno> {
     let (_, children) = signal_sets(&[libc::SIGCHLD]);
     let limit = limit.map(|limit| libc::timespec {
@@ -193,8 +197,8 @@ pub(crate) fn take_child_signal(limit: Option<Duration>) -> Result<bool, Errno> 
     });
     let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
     let taken = rustix::io::retry_on_intr(|| {
-        // SAFETY: the set is initialised, the limit is null or outlives the call, and no more is
-        // asked for than the signal.
+        // SAFETY: the set is initialised, the limit is null or outlives the call, and no signal
+        // information is requested.
         match unsafe { libc::sigtimedwait(&raw const children, ptr::null_mut(), limit) } {
             -1 => Err(last_error()),
             _ => Ok(()),
@@ -288,7 +292,7 @@ impl Drop for SpawnAttributes<'_> {
     }
 }
 
-/// The set of all signals, and the set of these.
+/// Returns the set of all signals, and the set of these.
 fn signal_sets(some: &[c_int]) -> (libc::sigset_t, libc::sigset_t) {
     let mut all = MaybeUninit::uninit();
     let mut mask = MaybeUninit::uninit();
@@ -303,16 +307,16 @@ fn signal_sets(some: &[c_int]) -> (libc::sigset_t, libc::sigset_t) {
     }
 }
 
-/// The array of C strings that `exec` takes: pointers, and a null one at the end.
+/// Returns the array of C strings that `exec` takes: pointers, and a null pointer at the end.
 pub(crate) fn pointers(strings: &[impl AsRef<CStr>]) -> Vec<*mut c_char> {
     let null = std::iter::once(ptr::null_mut());
     strings.iter().map(|string| string.as_ref().as_ptr().cast_mut()).chain(null).collect()
 }
 
-/// A handle on the process that opened the connection of this unix socket, from Linux 6.5 on. It
-/// never names another process, also when the number of that one is given out again.
+/// Returns a pidfd of the process that opened the connection of this unix socket, from Linux 6.5
+/// on. It never refers to another process, even if the pid is given out again.
 pub(crate) fn peer_pidfd(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    // asm-generic/socket.h, as x86-64, aarch64 and riscv64 have it; the libc crate lacks it.
+    // From asm-generic/socket.h, as x86-64, aarch64 and riscv64 have it; the libc crate lacks it.
     const SO_PEERPIDFD: c_int = 77;
     let mut handle: c_int = -1;
     let mut length = size_of::<c_int>() as libc::socklen_t;
@@ -324,11 +328,11 @@ pub(crate) fn peer_pidfd(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     if code != 0 {
         return Err(last_error());
     }
-    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
+    // SAFETY: the kernel has just created this descriptor for us, and nobody else knows of it.
     Ok(unsafe { OwnedFd::from_raw_fd(handle) })
 }
 
-/// The posix_spawn family returns the error instead of setting errno.
+/// Converts a result of the posix_spawn family, which returns the error instead of setting errno.
 fn check(code: c_int) -> Result<(), Errno> {
     match code {
         0 => Ok(()),
@@ -351,14 +355,14 @@ fn rss_bytes(usage: &libc::rusage) -> u64 {
 
 // Memory that the server has freed and the system could use.
 
-/// The free bytes that each thread's share of the heap may keep at its end, and the size from which
-/// a block is not part of the heap at all.
+/// The free bytes that each thread's arena may keep at its end, and the size from which a block is
+/// mapped outside of the heap.
 #[cfg(target_env = "gnu")]
 const KEPT_FREE: c_int = 512 * 1024;
 
-/// Bounds the memory that glibc keeps after it was freed. Without that each thread's share of the
-/// heap may keep 64 MiB at its end, once blocks of 32 MiB were freed, and [`trim_memory`] leaves
-/// these ends alone. Call it before there are threads.
+/// Limits the memory that glibc keeps after it was freed. Otherwise each thread's arena may keep 64
+/// MiB at its end, once blocks of 32 MiB were freed, and [`trim_memory`] does not touch these ends.
+/// Call it before there are threads.
 pub fn limit_retained_memory() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "the C library's own function")]
@@ -369,8 +373,7 @@ pub fn limit_retained_memory() {
     }
 }
 
-/// Gives memory back to the system that is free between blocks that are in use. glibc keeps it
-/// otherwise.
+/// Returns memory to the system that is free between blocks in use. glibc keeps it otherwise.
 pub fn trim_memory() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "the C library's own function")]
@@ -380,14 +383,14 @@ pub fn trim_memory() {
     }
 }
 
-// Waiting on a thread that has tasks to run.
+// Blocking calls on a thread of the runtime.
 
-/// Does what may have to wait, here and now. The runtime's other tasks go on on another thread, which
-/// costs more than a short wait: it is for waits that are rare and may be long.
+/// Runs a call that may block on this thread. The runtime moves its other tasks to another thread,
+/// which costs more than a short wait, so use this for waits that are rare and may be long.
 pub fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
-        // Where there is no other thread, or no task.
+        // There is no other thread, or no runtime.
         Ok(_) | Err(_) => work(),
     }
 }
@@ -399,16 +402,16 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn others_go_on_meanwhile() {
-        let (tell, told) = mpsc::channel();
-        let waiting = tokio::spawn(async move { block_in_place(move || told.recv()) });
-        let other = tokio::spawn(async move { tell.send(7) });
+    async fn other_tasks_run_during_a_blocking_call() {
+        let (sender, receiver) = mpsc::channel();
+        let waiting = tokio::spawn(async move { block_in_place(move || receiver.recv()) });
+        let other = tokio::spawn(async move { sender.send(7) });
         other.await.unwrap().unwrap();
         assert_eq!(waiting.await.unwrap(), Ok(7));
     }
 
     #[tokio::test]
-    async fn one_thread_is_enough() {
+    async fn a_runtime_with_one_thread_works() {
         assert_eq!(block_in_place(|| 7), 7);
     }
 }

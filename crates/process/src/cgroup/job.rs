@@ -20,28 +20,28 @@ use super::root::{CgroupRoot, Controller, IdleCgroups};
 use crate::confinement::ResourceLimits;
 use crate::processes::{self, ProcStat};
 
-/// Directories of a cgroup that has none below it: itself and its name in the one above.
+/// The link count of a cgroup directory without children: itself and its name in its parent.
 const LINKS_WITHOUT_CHILDREN: u64 = 2;
 
-/// The cgroup of one job. Dropped, it is kept for another if nobody can be in it and it holds
-/// nothing; else it is removed, as soon as nobody is in it any more.
+/// The cgroup of one job. On drop it is kept for another job if it is certainly empty and has no
+/// limits; otherwise it is removed as soon as it is empty.
 #[derive(Debug)]
 pub(crate) struct JobCgroup {
     dir: PathBuf,
-    /// Those limits that the kernel holds by it.
+    /// The limits that the kernel enforces through it.
     held: ResourceLimits,
     past: CgroupHistory,
-    /// Where it may go afterwards; nowhere where limits are written into cgroups.
+    /// The pool that may take it afterwards; `None` if limits are written into cgroups.
     next: Option<Arc<IdleCgroups>>,
     reaper: CgroupReaper,
-    /// Whether the job was seen to have left it as it was.
+    /// `true` if the job was seen to have left it unchanged.
     vacated: AtomicBool,
-    /// Whether all in it were ended at once. Some kernels (6.14 and later) end whoever is born into
-    /// such a one afterwards, too.
+    /// `true` if all its processes were killed at once. Some kernels (6.14 and later) also kill
+    /// processes that are created in such a cgroup afterwards.
     killed: AtomicBool,
 }
 
-/// Whose work the kernel's books on a cgroup tell of.
+/// The jobs that the kernel's statistics of a cgroup cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CgroupHistory {
     ThisJob,
@@ -49,10 +49,11 @@ enum CgroupHistory {
 }
 
 impl JobCgroup {
-    /// One with these limits, new or left by another job; `None` if it cannot be made.
+    /// Creates a cgroup with these limits, or reuses one that another job left; `None` if it cannot
+    /// be created.
     pub(crate) fn create_in(root: &CgroupRoot, limits: &ResourceLimits) -> Option<Self> {
         let next = root.controllers.is_err().then(|| Arc::clone(&root.idle));
-        // For a limit on CPU time the books must tell of this job alone.
+        // For a limit on CPU time the statistics must cover this job alone.
         let used = next.as_ref().filter(|_| limits.cpu.is_none()).and_then(|idle| idle.take());
         let (dir, past) = match used {
             Some(dir) => (dir, CgroupHistory::OthersToo),
@@ -78,7 +79,8 @@ impl JobCgroup {
             (Controller::Memory, Some(bytes), _) => {
                 let is_set = self.write("memory.max", &bytes.to_string());
                 self.held.memory = is_set.then_some(bytes);
-                // Where the kernel has no such files, a job may swap, or lose only a part of itself.
+                // If the kernel lacks these files, a job may swap, or lose only some of its
+                // processes.
                 self.write("memory.swap.max", "0");
                 self.write("memory.oom.group", "1");
             }
@@ -90,13 +92,14 @@ impl JobCgroup {
         }
     }
 
-    /// Its directory: where a process is born as a member, or becomes one by writing `0` to
-    /// `cgroup.procs` there. Not held open: there may be thousands of jobs.
+    /// Opens its directory: a process is created as a member there, or becomes one by writing `0`
+    /// to `cgroup.procs`. The directory is not kept open, since there may be thousands of jobs.
     pub(crate) fn open(&self) -> Result<OwnedFd, Errno> {
         open(&self.dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     }
 
-    /// Whether nobody is in it any more. To be asked once the job's first process has ended.
+    /// Checks if it is empty, and remembers if the job left it unchanged. Call it once the job's
+    /// first process has ended.
     pub(crate) fn is_vacated(&self) -> bool {
         let events = match self.read_events() {
             Ok(events) => events,
@@ -104,19 +107,19 @@ impl JobCgroup {
             Err(error) => return is_removed(&error),
         };
         let is_vacated = field(&events, "populated") == Some(0);
-        // A job can freeze its own: whoever came next would not run.
+        // A job can freeze its own cgroup: the next job would not run.
         let is_as_before = is_vacated && field(&events, "frozen").is_none_or(|frozen| frozen == 0);
         self.vacated.store(is_as_before, Ordering::Relaxed);
         is_vacated
     }
 
-    /// The processes in it and in all cgroups below it, by their numbers alone. Those of other
-    /// process namespaces have none here.
+    /// Returns the pids of the processes in it and in all cgroups below it. Processes of other pid
+    /// namespaces have no pid here.
     pub(crate) fn member_pids(&self) -> Vec<Pid> {
         pids_below(&self.dir)
     }
 
-    /// The processes in it and in all cgroups below it that /proc shows.
+    /// Returns the processes in it and in all cgroups below it that /proc shows.
     pub(crate) fn members(&self) -> Vec<ProcStat> {
         members_below(&self.dir)
     }
@@ -126,13 +129,13 @@ impl JobCgroup {
         is_inside(path, &self.dir)
     }
 
-    /// Ends every process in it at once. False where the host cannot.
+    /// Kills every process in it at once. Returns `false` if the host cannot.
     pub(crate) fn kill(&self) -> bool {
         self.killed.store(true, Ordering::Relaxed);
         self.write("cgroup.kill", "1")
     }
 
-    /// Those of these limits that it does not hold.
+    /// Returns those of these limits that it does not enforce.
     pub(crate) fn unenforced_limits(&self, limits: &ResourceLimits) -> ResourceLimits {
         ResourceLimits {
             memory: limits.memory.filter(|_| self.held.memory.is_none()),
@@ -141,8 +144,8 @@ impl JobCgroup {
         }
     }
 
-    /// Its processes and threads. Where the kernel refused one because of the limit that it holds,
-    /// there is one more than that.
+    /// Returns its processes and threads; one more than the limit if the kernel refused one because
+    /// of the limit.
     pub(crate) fn tasks(&self) -> Option<u64> {
         let Some(limit) = self.held.processes else {
             return Some(self.read("cgroup.threads")?.lines().count() as u64);
@@ -153,22 +156,23 @@ impl JobCgroup {
         }
     }
 
-    /// How often the kernel refused a new task because of the limit that it holds.
+    /// Returns how often the kernel refused a new task because of the limit.
     pub(crate) fn refused_tasks(&self) -> u64 {
         let events = self.held.processes.and_then(|_| self.read("pids.events"));
         events.and_then(|events| field(&events, "max")).unwrap_or(0)
     }
 
-    /// The most memory that was used in it, where the kernel ended it for want of more.
+    /// Returns the peak of its memory, if the kernel killed it for lack of memory.
     pub(crate) fn out_of_memory(&self) -> Option<u64> {
         let limit = self.held.memory?;
         let kills = field(&self.read("memory.events")?, "oom_kill")?;
-        // Kernels before 5.19 do not tell the peak; it was the limit.
+        // Kernels before 5.19 do not report the peak; it was the limit.
         let peak = self.read("memory.peak").and_then(|text| text.trim().parse().ok());
         (kills > 0).then(|| peak.unwrap_or(limit))
     }
 
-    /// CPU time of all that was ever in it; nothing where that was not this job alone.
+    /// Returns the CPU time of everything that was ever in it; `None` if that was not this job
+    /// alone.
     pub(crate) fn cpu(&self) -> Option<Duration> {
         if self.past == CgroupHistory::OthersToo {
             return None;
@@ -176,7 +180,7 @@ impl JobCgroup {
         cpu_in(&self.read("cpu.stat")?)
     }
 
-    /// By one read: it is asked at the end of every job, and two short lines long.
+    /// Reads with one call: this happens at the end of every job, and the file has two short lines.
     fn read_events(&self) -> io::Result<String> {
         let mut text = [0; 256];
         let length = File::open(self.dir.join("cgroup.events"))?.read(&mut text)?;
@@ -209,13 +213,13 @@ impl Drop for JobCgroup {
     }
 }
 
-/// `true` if a file of a cgroup cannot be read because there is no such cgroup any more.
+/// `true` if a file of a cgroup cannot be read because the cgroup no longer exists.
 fn is_removed(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV)
 }
 
-/// The processes in a cgroup and in all below it that /proc shows. None of them is another process
-/// that got the number of a member which has ended: membership is read again after each was.
+/// Returns the processes in a cgroup and in all below it that /proc shows. None of them is another
+/// process that got the pid of an ended member: membership is read again after each state was read.
 pub(crate) fn members_below(dir: &Path) -> Vec<ProcStat> {
     let mut found: Vec<ProcStat> =
         pids_below(dir).into_iter().filter_map(processes::stat).collect();
@@ -226,12 +230,13 @@ pub(crate) fn members_below(dir: &Path) -> Vec<ProcStat> {
     found
 }
 
-/// The numbers of the processes in a cgroup and in all below it.
+/// Returns the pids of the processes in a cgroup and in all below it.
 pub(crate) fn pids_below(dir: &Path) -> Vec<Pid> {
     let numbers = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
     let mut members: Vec<Pid> =
         numbers.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect();
-    // Two links are the cgroup itself and its name: the others are cgroups that a job made below.
+    // Two links are the cgroup itself and its name: any other link is a cgroup that a job created
+    // below.
     if fs::metadata(dir).is_ok_and(|dir| dir.nlink() != LINKS_WITHOUT_CHILDREN) {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -243,7 +248,7 @@ pub(crate) fn pids_below(dir: &Path) -> Vec<Pid> {
 }
 
 /// `true` if the cgroup that the kernel names `path` is the one of this directory, or below it. The
-/// two differ in what is above: the server's own and its job's names are enough to tell.
+/// two paths differ in their ancestors: the names of the server's and the job's cgroup suffice.
 fn is_inside(path: &Path, dir: &Path) -> bool {
     let names = |path: &Path| -> Vec<OsString> { path.iter().map(OsStr::to_owned).collect() };
     let dir = names(dir);
@@ -253,12 +258,12 @@ fn is_inside(path: &Path, dir: &Path) -> bool {
     names(path).windows(2).any(|pair| pair == own)
 }
 
-/// What `cpu.stat` says.
+/// Parses `cpu.stat`.
 pub(crate) fn cpu_in(stat: &str) -> Option<Duration> {
     field(stat, "usage_usec").map(Duration::from_micros)
 }
 
-/// The number that stands behind a name, in files with a name and a number on each line.
+/// Returns the number after a name, in files with a name and a number on each line.
 fn field(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     lines.find(|(found, _)| *found == name)?.1.trim().parse().ok()
@@ -266,7 +271,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 impl JobCgroup {
-    /// A cgroup whose directory holds the files that a test writes.
+    /// A cgroup whose directory has the files that a test writes.
     pub(crate) fn in_directory(dir: PathBuf) -> Self {
         Self {
             dir,
@@ -294,7 +299,7 @@ mod tests {
     const LIMITS: ResourceLimits =
         ResourceLimits { memory: Some(1 << 30), processes: Some(64), ..ResourceLimits::NONE };
 
-    /// Below a plain directory, where only what we write can be seen.
+    /// A cgroup below a plain directory, where only our own writes can be seen.
     fn plain(name: &str, controllers: &[Controller]) -> (JobCgroup, PathBuf) {
         let (home, yard) = plain_yard(name, controllers);
         (JobCgroup::create_in(&yard, &LIMITS).unwrap(), home)
@@ -311,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_written_where_their_controllers_are_at_work() {
+    fn limits_are_written_if_their_controllers_are_enabled() {
         let (cgroup, home) = plain("all", &Controller::ALL);
         for (file, text) in [
             ("memory.max", "1073741824"),
@@ -326,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_controller_holds_is_left_to_others() {
+    fn limits_without_a_controller_are_left_to_others() {
         let (cgroup, home) = plain("some", &[Controller::Pids]);
         let rest = ResourceLimits { processes: None, ..LIMITS };
         assert_eq!(cgroup.unenforced_limits(&LIMITS), rest);
@@ -335,13 +340,13 @@ mod tests {
     }
 
     #[test]
-    fn only_an_end_for_want_of_memory_reads_as_one() {
+    fn only_an_out_of_memory_kill_is_reported_as_one() {
         let (cgroup, home) = plain("oom", &Controller::ALL);
         assert_eq!(cgroup.out_of_memory(), None);
         assert!(cgroup.write("memory.events", "low 0\nmax 9\noom 0\noom_kill 0\n"));
         assert_eq!(cgroup.out_of_memory(), None);
         assert!(cgroup.write("memory.events", "low 0\nmax 9\noom 1\noom_kill 3\n"));
-        assert_eq!(cgroup.out_of_memory(), Some(1 << 30), "no peak is told");
+        assert_eq!(cgroup.out_of_memory(), Some(1 << 30), "no peak is reported");
         assert!(cgroup.write("memory.peak", "1073000000\n"));
         assert_eq!(cgroup.out_of_memory(), Some(1_073_000_000));
         assert!(cgroup.write("cpu.stat", "usage_usec 2500000\nuser_usec 1\n"));
@@ -387,10 +392,10 @@ mod tests {
         fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default().lines().count()
     }
 
-    /// Real ones, where this host lets us make any.
+    /// Uses real cgroups, if this host lets us create any.
     #[test]
-    fn a_real_one_ends_all_that_entered_and_is_removed() {
-        // With a limit on CPU time none is used again: its books tell of this job alone.
+    fn a_real_cgroup_kills_all_members_and_is_removed() {
+        // With a limit on CPU time none is reused: its statistics must cover this job alone.
         let Some(cgroup) = host()
             .cgroups()
             .create_job(&ResourceLimits { cpu: Some(Duration::from_secs(60)), ..LIMITS })
@@ -411,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_one_that_is_not_empty_is_removed_when_it_is() {
+    fn a_real_cgroup_with_members_is_removed_once_it_is_empty() {
         let Some(cgroup) = host().cgroups().create_job(&LIMITS) else { return };
         let dir = cgroup.dir.clone();
         let mut leader = run_in(&cgroup, "exec sleep 300");
@@ -423,7 +428,7 @@ mod tests {
         wait_until("it is removed", || !dir.exists());
     }
 
-    /// A real one that goes to a list of its own afterwards, where this host lets us make any.
+    /// A real cgroup with its own pool, if this host lets us create any.
     fn reusable() -> Option<(JobCgroup, Arc<IdleCgroups>)> {
         let idle = Arc::<IdleCgroups>::default();
         let next = Some(Arc::clone(&idle));
@@ -433,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_left_as_it_was_is_kept_for_another_job() {
+    fn an_unchanged_cgroup_is_kept_for_another_job() {
         let Some((cgroup, idle)) = reusable() else { return };
         let dir = cgroup.dir.clone();
         run_in(&cgroup, "true").wait().unwrap();
@@ -446,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn one_with_survivors_is_not_kept() {
+    fn a_cgroup_with_survivors_is_not_kept() {
         let Some((cgroup, idle)) = reusable() else { return };
         let dir = cgroup.dir.clone();
         run_in(&cgroup, "setsid sleep 300 >/dev/null 2>&1 & exit").wait().unwrap();
@@ -458,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_changed_or_killed_or_not_looked_at_is_not_kept() {
+    fn a_cgroup_that_was_changed_killed_or_not_checked_is_not_kept() {
         let changes: [fn(&JobCgroup); 4] = [
             |cgroup| assert!(cgroup.kill()),
             |cgroup| fs::create_dir(cgroup.dir.join("below")).unwrap(),
@@ -477,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn the_books_on_a_used_one_do_not_pass_for_those_of_a_job() {
+    fn the_statistics_of_a_reused_cgroup_are_not_reported_for_a_job() {
         let (home, yard) = plain_yard("books", &[]);
         let dir = yard.dir.join("job-0");
         fs::create_dir(&dir).unwrap();
@@ -492,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_kept_than_are_of_use() {
+    fn the_number_of_kept_cgroups_is_bounded() {
         let idle = IdleCgroups::default();
         let kept = (0..200).filter(|number| idle.keep(PathBuf::from(number.to_string())).is_ok());
         let kept = kept.count();

@@ -1,15 +1,15 @@
-//! A cgroup (version 2) for each job, where the host lets us make some.
+//! A version 2 cgroup for each job, if the host lets us create any.
 //!
 //! ```text
-//! our own cgroup               what the server was started in
+//! our own cgroup               the cgroup that the server was started in
 //! └─ shellyard-PID-START       locked while the server lives
-//!    ├─ server                 the server itself, where controllers need that
-//!    └─ job-N                  a job and all that comes out of it
+//!    ├─ server                 the server itself, if controllers need that
+//!    └─ job-N                  a job and everything that it starts
 //! ```
-//! A controller can be handed down only by a cgroup without processes. So the server moves down
-//! itself, if nobody else is in its cgroup; else jobs are only grouped, which is enough to end
-//! them all at once. Some hosts have the controllers in hierarchies of version 1: those are not
-//! used.
+//! Only a cgroup without processes can delegate a controller to its children. So the server moves
+//! itself down, if no other process is in its cgroup; otherwise jobs are only grouped, which is
+//! enough to kill them all at once. Some hosts have the controllers in version 1 hierarchies: those
+//! are not used.
 
 mod job;
 mod reaper;

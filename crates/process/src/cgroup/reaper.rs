@@ -1,4 +1,4 @@
-//! Removing cgroups: they can go only when the last process is gone from them.
+//! The removal of cgroups, which is possible only after the last process has left.
 
 use std::fs;
 use std::io;
@@ -34,8 +34,8 @@ impl CgroupReaper {
         if !pending.is_worked_on {
             let reaper = self.clone();
             let work = move || reaper.remove_pending();
-            let thread = thread::Builder::new().name("cgroup-broom".to_owned()).spawn(work);
-            // Without a thread it is tried again with the next one.
+            let thread = thread::Builder::new().name("cgroup-reaper".to_owned()).spawn(work);
+            // Without a thread the next removal tries again.
             pending.is_worked_on = thread.is_ok();
         }
     }
@@ -59,7 +59,7 @@ impl CgroupReaper {
     }
 }
 
-/// Tries once. Whatever is not there any more counts as removed.
+/// Tries once to remove a cgroup with all below it. Returns `true` if it no longer exists.
 pub(crate) fn is_removed(dir: &Path) -> bool {
     if is_gone(dir) {
         return true;
@@ -86,12 +86,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_go_yet_goes_later() {
-        let dir = std::env::temp_dir().join(format!("broom-{}", std::process::id()));
+    fn a_cgroup_that_is_in_use_is_removed_later() {
+        let dir = std::env::temp_dir().join(format!("cgroup-reaper-{}", std::process::id()));
         fs::create_dir_all(dir.join("below")).unwrap();
         fs::write(dir.join("below/process"), "").unwrap();
         CgroupReaper::default().remove(dir.clone());
-        assert!(dir.join("below").exists(), "somebody is in it");
+        assert!(dir.join("below").exists(), "a process is in it");
         fs::remove_file(dir.join("below/process")).unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
         while dir.exists() && Instant::now() < deadline {

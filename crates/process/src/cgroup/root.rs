@@ -1,4 +1,4 @@
-//! The cgroup below which this server makes those of its jobs.
+//! The cgroup below which this server creates those of its jobs.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,37 +17,38 @@ use crate::processes::{self, ProcStat, ProcessKey};
 
 const PREFIX: &str = "shellyard-";
 const SERVER: &str = "server";
-/// How long ended processes may take to be gone from their cgroups at the end.
+/// The time that ended processes may take at the end to leave their cgroups.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_millis(5);
 
-/// The cgroups of the jobs of this process, made when they are first needed. All hosts of a process share
-/// them: the kernel has a process in one cgroup.
+/// The cgroups of the jobs of this process, created when they are first needed. All hosts of a
+/// process share them, since a process is in one cgroup.
 #[derive(Debug, Default)]
 pub struct Cgroups {
     root: OnceLock<Result<CgroupRoot, String>>,
 }
 
-/// What the host lets us do, found out by doing it, once.
+/// The parent of all job cgroups. It is set up once, which shows what the host allows.
 #[derive(Debug)]
 pub(crate) struct CgroupRoot {
     pub(crate) dir: PathBuf,
-    /// What is at work in the cgroups of jobs, or why nothing is.
+    /// The controllers that are enabled for jobs, or the reason why there are none.
     pub(crate) controllers: Result<Vec<Controller>, String>,
-    /// Those that wait for a job.
+    /// The cgroups that wait for a job.
     pub(crate) idle: Arc<IdleCgroups>,
     /// The cgroup that the server was started in.
     home: PathBuf,
     pub(super) reaper: CgroupReaper,
     /// The number of the last job's cgroup.
     last: AtomicU64,
-    /// Tells others that we are alive: gone with this process, however that ends.
+    /// The lock that shows others that we are alive; it ends with this process, however that ends.
     _lock: File,
 }
 
 impl Cgroups {
-    /// What this host lets this process do with cgroups. The first call makes one for the jobs of this
-    /// process and may move the process down into another; [`Self::clean_up`] undoes both.
+    /// Returns what this host lets this process do with cgroups. The first call creates one for the
+    /// jobs of this process and may move the process down into another; [`Self::clean_up`] undoes
+    /// both.
     pub fn delegation(&self) -> Delegation {
         let root = match self.root() {
             Ok(root) => root,
@@ -60,8 +61,8 @@ impl Cgroups {
         }
     }
 
-    /// Removes what was made for this process, if anything was. To be called at the end, when no job is
-    /// left: later ones get no cgroup. Blocks for a moment while the last processes leave.
+    /// Removes what was created for this process, if anything was. Call it at the end, when no job
+    /// is left: later jobs get no cgroup. Blocks for a moment while the last processes leave.
     pub fn clean_up(&self) {
         if let Some(Ok(root)) = self.root.get() {
             root.idle.forget();
@@ -73,13 +74,14 @@ impl Cgroups {
         }
     }
 
-    /// Makes one for a job with these limits; `None` where the host does not let us.
+    /// Creates a cgroup for a job with these limits; `None` if the host does not let us.
     pub(crate) fn create_job(&self, limits: &ResourceLimits) -> Option<JobCgroup> {
         JobCgroup::create_in(self.root().ok()?, limits)
     }
 
-    /// CPU time of all that ever ran in the cgroups of our jobs: the kernel keeps that without any
-    /// controller. Where the server lives beside them, it is a part of it.
+    /// Returns the CPU time of everything that ever ran in the cgroups of our jobs: the kernel
+    /// counts that without any controller. If the server lives below the same cgroup, it is
+    /// included.
     pub(crate) fn jobs_cpu(&self) -> Option<Duration> {
         let root = self.root.get()?.as_ref().ok()?;
         cpu_in(&processes::read(root.dir.join("cpu.stat")).ok()?)
@@ -90,20 +92,21 @@ impl Cgroups {
     }
 }
 
-/// Ends every process in the cgroups of the jobs of this server, which is this process or one that was
-/// in the same cgroup, and returns those that are still there. None where it had no such cgroups.
+/// Kills every process in the cgroups of the jobs of this server, which is this process or one that
+/// was in the same cgroup, and returns those that still exist. Empty if it had no such cgroups.
 pub(crate) fn kill_jobs_of(server: ProcessKey) -> Vec<ProcessKey> {
     let Ok(own) = own_directory() else { return Vec::new() };
     kill_jobs_below(&own, server)
 }
 
-/// The name of the directory of this server. The start is a part of it: the number alone may be
-/// that of another server by now.
+/// Returns the name of the directory of this server. The start time is part of it: the pid alone
+/// may belong to another server by now.
 fn directory_name((pid, started): ProcessKey) -> String {
     format!("{PREFIX}{pid}-{started}")
 }
 
-/// Its helpers are where the server was started, or moved down with it.
+/// Searches below `own` and beside it: helpers are where the server was started, or moved down with
+/// it.
 fn kill_jobs_below(own: &Path, server: ProcessKey) -> Vec<ProcessKey> {
     let name = directory_name(server);
     let is_of_server = |dir: &Path| dir.file_name().is_some_and(|found| *found == *name);
@@ -113,9 +116,9 @@ fn kill_jobs_below(own: &Path, server: ProcessKey) -> Vec<ProcessKey> {
     let jobs = jobs.filter(|dir| dir.file_name().is_some_and(|name| name != SERVER));
     let mut members = Vec::new();
     for job in jobs {
-        // Also where /proc does not show those that are in it.
+        // This also covers members that /proc does not show.
         if !pids_below(&job).is_empty() {
-            // An older kernel has no such file; the caller ends who is left.
+            // An older kernel has no such file; the caller ends the members that are left.
             fs::write(job.join("cgroup.kill"), "1").ok();
         }
         members.extend(members_below(&job).iter().map(ProcStat::key));
@@ -133,7 +136,7 @@ impl CgroupRoot {
         let refused = |path: &Path, error: &io::Error| {
             format!("{} cannot be written to ({error})", path.display())
         };
-        // Whoever brings a process down from here needs to write to this.
+        // Moving a process down from here requires write access to this file.
         let members = home.join("cgroup.procs");
         File::options().write(true).open(&members).map_err(|error| refused(&members, &error))?;
         let reaper = CgroupReaper::default();
@@ -158,7 +161,7 @@ impl CgroupRoot {
         })
     }
 
-    /// Makes a new directory for a job.
+    /// Creates a new directory for a job.
     pub(super) fn make_directory(&self) -> Option<PathBuf> {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let dir = self.dir.join(format!("job-{number}"));
@@ -170,19 +173,19 @@ fn lock(dir: &File) -> rustix::io::Result<()> {
     flock(dir, FlockOperation::NonBlockingLockExclusive)
 }
 
-/// Removes what servers left that were killed, with what may still run in it.
+/// Removes what killed servers left, with the processes that may still run in it.
 fn remove_stale(home: &Path, reaper: &CgroupReaper) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         let is_yard = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
         if is_yard && File::open(entry.path()).is_ok_and(|dir| lock(&dir).is_ok()) {
-            // An older kernel has no such file; then it goes when its processes do.
+            // An older kernel has no such file; then the cgroup is removed when its processes end.
             fs::write(entry.path().join("cgroup.kill"), "1").ok();
             reaper.remove(entry.path());
         }
     }
 }
 
-/// Puts the controllers to work in all that is made below `dir`.
+/// Enables the controllers in everything that is created below `dir`.
 fn hand_down(home: &Path, dir: &Path) -> Result<Vec<Controller>, String> {
     let offered = fs::read_to_string(home.join("cgroup.controllers")).unwrap_or_default();
     let offered = Controller::named_in(&offered);
@@ -209,7 +212,7 @@ fn switch(dir: &Path, controllers: &[Controller], sign: char) -> io::Result<()> 
     fs::write(dir.join("cgroup.subtree_control"), words.join(" "))
 }
 
-/// Moves the server and its helpers down, so that nobody is left in `home`.
+/// Moves the server and its helpers down, so that no process is left in `home`.
 fn move_down(home: &Path, dir: &Path) -> Result<(), String> {
     let members = members(home);
     if !members.iter().copied().all(is_ours) {
@@ -223,7 +226,7 @@ fn move_down(home: &Path, dir: &Path) -> Result<(), String> {
     })
 }
 
-/// Undoes all that [`hand_down`] did, as far as the system lets us.
+/// Undoes everything that [`delegate_controllers`] did, as far as the system lets us.
 fn move_up(dir: &Path, home: &Path) {
     let server = dir.join(SERVER);
     if server.exists() {
@@ -238,11 +241,11 @@ fn bring(pids: &[i32], dir: &Path) -> io::Result<()> {
 }
 
 fn members(dir: &Path) -> Vec<i32> {
-    // 0 is somebody whom we cannot see from our process namespace.
+    // 0 is a process that our pid namespace does not show.
     read(dir, "cgroup.procs").lines().map(|line| line.parse().unwrap_or(0)).collect()
 }
 
-/// Whether it is the server or a child that it started for itself; there is no job yet.
+/// `true` if it is the server or one of its helpers; there is no job yet.
 fn is_ours(pid: i32) -> bool {
     let own = getpid().as_raw_nonzero().get();
     let parent = || Pid::from_raw(pid).and_then(processes::stat).map(|stat| stat.parent);
@@ -253,23 +256,23 @@ fn read(dir: &Path, file: &str) -> String {
     fs::read_to_string(dir.join(file)).unwrap_or_default()
 }
 
-// How much of cgroups a host lets us have, in words.
+// The extent of cgroup delegation, with messages for users.
 
-/// A controller that jobs profit from.
+/// A controller that is useful for jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controller {
-    /// Bounds memory.
+    /// The controller that limits memory.
     Memory,
-    /// Bounds the number of tasks.
+    /// The controller that limits the number of tasks.
     Pids,
-    /// Gives each job, and the server, the same share of the processors.
+    /// The controller that gives each job, and the server, the same share of the processors.
     Cpu,
 }
 
 impl Controller {
     pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Pids, Self::Cpu];
 
-    /// The kernel's name for it.
+    /// Returns the kernel's name for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -279,39 +282,39 @@ impl Controller {
         }
     }
 
-    /// Those that a file such as `cgroup.controllers` names.
+    /// Returns the controllers that a file such as `cgroup.controllers` names.
     pub(crate) fn named_in(list: &str) -> Vec<Self> {
         let is_named = |it: &Self| list.split_ascii_whitespace().any(|word| word == it.word());
         Self::ALL.into_iter().filter(is_named).collect()
     }
 }
 
-/// What a host lets us do with cgroups.
+/// The extent to which a host lets us use cgroups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delegation {
-    /// Each job gets one of its own, and these are at work in it.
+    /// Each job gets its own cgroup, with these controllers enabled.
     Controllers {
-        /// Never empty.
+        /// The enabled controllers; never empty.
         controllers: Vec<Controller>,
-        /// Below which directory.
+        /// The directory that contains the job cgroups.
         below: PathBuf,
     },
-    /// Each job gets one of its own, by which it is ended at once; nothing is bounded by it.
+    /// Each job gets its own cgroup, which can kill it at once but limits nothing.
     Grouping {
-        /// Why not more.
+        /// The reason why no controllers are enabled.
         why: String,
-        /// Below which directory.
+        /// The directory that contains the job cgroups.
         below: PathBuf,
     },
-    /// None at all.
+    /// There are no cgroups for jobs.
     Nothing {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
 impl Delegation {
-    /// What can be done to get more; nothing where there is nothing more to get.
+    /// Returns advice on how to get more; `None` if there is nothing more to get.
     #[must_use]
     pub fn fix(&self) -> Option<&'static str> {
         let holds = |controllers: &[Controller], it| controllers.contains(&it);
@@ -347,9 +350,9 @@ impl fmt::Display for Delegation {
     }
 }
 
-// Where our own cgroup is in the file system.
+// The place of our own cgroup in the file system.
 
-/// The directory of the cgroup that this process is in, or why there is none.
+/// Returns the directory of the cgroup that this process is in, or the reason why there is none.
 pub(crate) fn own_directory() -> Result<PathBuf, String> {
     let read = |path: &str| {
         fs::read_to_string(path).map_err(|error| format!("{path} cannot be read ({error})"))
@@ -366,7 +369,7 @@ fn locate(cgroup: &str, mountinfo: &str) -> Result<PathBuf, String> {
     }
     let below = |(root, point): (&str, &str)| {
         let rest = path.strip_prefix(root.trim_end_matches('/'))?;
-        // A sibling's name may begin with ours; a way up is out of what is mounted.
+        // A sibling's name may begin with ours; `..` leads out of what is mounted.
         let is_inside = rest.is_empty() || rest.starts_with('/') && !rest.contains("/..");
         is_inside.then(|| PathBuf::from(point).join(rest.trim_matches('/')))
     };
@@ -375,7 +378,7 @@ fn locate(cgroup: &str, mountinfo: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("our cgroup {path} is outside of what is mounted of them"))
 }
 
-/// Root and mount point, if a line of mountinfo is about a cgroup2 file system.
+/// Returns root and mount point, if a line of mountinfo is about a cgroup2 file system.
 fn unified(line: &str) -> Option<(&str, &str)> {
     let (mount, file_system) = line.split_once(" - ")?;
     let mut fields = mount.split(' ').skip(3);
@@ -383,11 +386,11 @@ fn unified(line: &str) -> Option<(&str, &str)> {
     (file_system.split(' ').next()? == "cgroup2").then_some(places)
 }
 
-// Cgroups that jobs have left, kept for others: to make one costs as much as a tenth of a process.
+// Cgroups that jobs have left, kept for others: creating one costs as much as a tenth of a process.
 
 const MOST: usize = 64;
 
-/// Cgroups that hold nobody and nothing.
+/// Empty cgroups without limits.
 #[derive(Debug, Default)]
 pub(crate) struct IdleCgroups {
     dirs: Mutex<Vec<PathBuf>>,
@@ -398,7 +401,7 @@ impl IdleCgroups {
         self.dirs.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Keeps one, or gives it back where there are enough.
+    /// Keeps a cgroup, or returns it if there are enough.
     pub(crate) fn keep(&self, dir: PathBuf) -> Result<(), PathBuf> {
         let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
         if dirs.len() >= MOST {
@@ -435,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_are_handed_down_to_jobs() {
+    fn controllers_are_enabled_for_jobs() {
         let home = home("down", "cpu memory hugetlb pids\n", "");
         let yard = CgroupRoot::open(home.clone()).unwrap();
         assert_eq!(yard.controllers, Ok(Controller::ALL.to_vec()));
@@ -446,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_controllers_still_groups() {
+    fn a_host_without_controllers_still_groups_jobs() {
         let home = home("group", "hugetlb\n", "");
         let yard = CgroupRoot::open(home.clone()).unwrap();
         let why = yard.controllers.unwrap_err();
@@ -470,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_server_left_is_removed_and_what_a_live_one_has_is_not() {
+    fn cgroups_of_a_dead_server_are_removed_and_those_of_a_live_one_are_not() {
         let home = home("stale", "", "");
         let (dead, live) = (home.join("shellyard-1-1"), home.join("shellyard-2-2"));
         fs::create_dir_all(dead.join("job-1")).unwrap();
@@ -487,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn the_jobs_of_a_dead_server_are_found_beside_its_helpers_and_nobody_else_is() {
+    fn the_jobs_of_a_dead_server_are_found_and_no_other_processes() {
         let home = home("jobs", "", "");
         let dir = home.join("shellyard-77-5");
         let children: Vec<Child> = (0..3).map(|_| sleeper()).collect();
@@ -503,7 +506,7 @@ mod tests {
             processes::stat(pid).unwrap().key()
         };
         let members: HashSet<ProcessKey> = pids.iter().map(key).collect();
-        // A server of another number, and a later one that got the same number.
+        // A server with another pid, and a later one that got the same pid.
         let others = ["shellyard-778-5", "shellyard-77-6", "shellyard-77"];
         for other in others.map(|name| home.join(name).join("job-1")) {
             fs::create_dir_all(&other).unwrap();
@@ -527,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_that_is_not_ours_to_write_says_so() {
+    fn a_cgroup_without_write_access_is_reported() {
         let why = CgroupRoot::open(PathBuf::from("/nowhere")).unwrap_err();
         assert!(why.contains("/nowhere/cgroup.procs"), "{why}");
     }
@@ -538,14 +541,14 @@ mod delegation_tests {
     use super::*;
 
     #[test]
-    fn only_controllers_of_use_are_taken() {
+    fn only_useful_controllers_are_taken() {
         let named = Controller::named_in("cpuset cpu io memory hugetlb pids rdma misc\n");
         assert_eq!(named, Controller::ALL);
         assert_eq!(Controller::named_in("cpuset memory.x\n"), []);
     }
 
     #[test]
-    fn whoever_lacks_something_is_told_what_to_do() {
+    fn a_missing_controller_comes_with_advice() {
         let below = PathBuf::from("/x");
         let with = |controllers| Delegation::Controllers { controllers, below: below.clone() };
         assert_eq!(with(vec![Controller::Memory, Controller::Pids]).fix(), None);
@@ -584,7 +587,7 @@ mod place_tests {
     }
 
     #[test]
-    fn what_is_not_mounted_is_not_found() {
+    fn a_cgroup_that_is_not_mounted_is_not_found() {
         check("4:memory:/x\n", PURE, None);
         check("0::/\n", "", None);
         check("0::/docker/abc\n", BOUND, None);

@@ -1,4 +1,4 @@
-//! Which means a job gets: the strongest that the host has.
+//! The choice of a job's backend: the strongest that the host supports.
 
 use std::ffi::CString;
 use std::fmt;
@@ -22,32 +22,32 @@ use crate::start_error::ProbeError;
 use crate::stdio::ChildFiles;
 use crate::vfork_spawn::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 
-/// What this host can do. Trying out a means may start a process: it is done for what is requested of
-/// the host, and for no more.
+/// The sandbox features of this host. A probe may start a process, so each feature is probed only
+/// when it is needed.
 #[derive(Debug, Clone)]
 pub struct SandboxSupport {
-    /// Namespaces of users, processes, mounts and networks, made by an ordinary user.
+    /// Namespaces of users, processes, mounts and networks, created by an ordinary user.
     pub namespaces: KernelFeature<()>,
-    /// Landlock of a version that limits all ways of writing; gives that version.
+    /// Landlock of a version that limits all ways of writing; the value is that version.
     pub landlock: KernelFeature<u32>,
-    /// Filters of system calls.
+    /// Seccomp filters.
     pub seccomp: KernelFeature<()>,
 }
 
-/// One means to shut a job in. A text says what is missing.
+/// One kernel feature; the error text says what is missing.
 #[derive(Debug, Clone)]
 pub enum KernelFeature<T> {
-    /// This is known of it.
+    /// The result is known.
     Known(Result<T, String>),
-    /// It is tried out by whoever asks first; the answer stays.
+    /// The first caller probes it; the result is kept.
     Tried(Arc<FeatureProbe<T>>),
 }
 
 impl<T> KernelFeature<T> {
-    /// Whether the host has it. Blocks where it still has to be tried out.
+    /// Returns the value of the feature. Blocks if it still has to be probed.
     ///
     /// # Errors
-    /// What is missing.
+    /// A text that says what is missing.
     pub fn check(&self) -> Result<&T, &str> {
         let found = match self {
             Self::Known(found) => found,
@@ -64,7 +64,7 @@ impl<T> From<Result<T, String>> for KernelFeature<T> {
 }
 
 impl SandboxSupport {
-    /// The same without what is stronger than this.
+    /// Returns the features without those that are stronger than this backend.
     #[must_use]
     pub fn limited_to(mut self, strongest: Backend) -> Self {
         fn off<T>() -> KernelFeature<T> {
@@ -84,31 +84,31 @@ impl SandboxSupport {
     }
 }
 
-/// What becomes of a job whose confinement this host cannot give.
+/// The handling of a job whose confinement this host cannot provide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnUnavailable {
-    /// It is not run.
+    /// The job is not run.
     Refuse,
-    /// It is run with what the host can give, and everybody is told.
+    /// The job is run with what the host can provide, and this is reported.
     Degrade,
 }
 
-/// This host cannot confine a job as was requested.
+/// The error that this host cannot provide a requested confinement.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "this host cannot give the confinement `{requested}`: {missing}; `shellyard doctor` says what to change, or set confinement.on_unavailable = \"degrade\" to run with less"
 )]
 pub struct ConfinementUnavailable {
-    /// What was asked for.
+    /// The requested confinement.
     pub requested: Confinement,
-    /// What is missing, and why.
+    /// The missing features, with reasons.
     pub missing: String,
 }
 
-/// What a job gets that asks for this.
+/// Returns the confinement that a job gets for this request.
 ///
 /// # Errors
-/// Where the host cannot give it, and less is not allowed.
+/// If the host cannot provide it, and less is not allowed.
 pub fn grant_confinement(
     requested: Confinement,
     offer: &SandboxSupport,
@@ -123,7 +123,7 @@ pub fn grant_confinement(
     }
 }
 
-/// The strongest that can give all of it, or what is missing.
+/// Returns the strongest backend that can provide all of it, or what is missing.
 fn strongest(requested: Confinement, offer: &SandboxSupport) -> Result<Backend, String> {
     if requested == Confinement::NONE {
         return Ok(Backend::Nothing);
@@ -141,7 +141,7 @@ fn strongest(requested: Confinement, offer: &SandboxSupport) -> Result<Backend, 
     }
 }
 
-/// What is left where the host cannot give all of it.
+/// Returns the confinement that is left if the host cannot provide all of it.
 fn less(requested: Confinement, offer: &SandboxSupport) -> GrantedConfinement {
     let profile = requested.profile.min(SandboxProfile::Default);
     let (effective, backend) = match offer.seccomp.check() {
@@ -154,11 +154,11 @@ fn less(requested: Confinement, offer: &SandboxSupport) -> GrantedConfinement {
     GrantedConfinement { requested, effective, backend }
 }
 
-// What this host can do, found out by doing it.
+// Probes of this host's features.
 
 impl SandboxSupport {
-    /// What this host can do: each means is tried out at the first question about it. Namespaces are
-    /// tried by starting a process by this spawner and waiting for its end.
+    /// Describes the features of this host: each one is probed by its first query. Namespaces are
+    /// probed by starting a process with this spawner and waiting for its end.
     pub(crate) fn of_host(spawner: Arc<Spawner>) -> Self {
         fn tried<T>(
             try_out: impl Fn() -> Result<T, ProbeError> + Send + Sync + 'static,
@@ -173,8 +173,8 @@ impl SandboxSupport {
     }
 }
 
-/// A means that is tried out once. The result stays, unless the system gave no thread or process to try
-/// with: then the next question tries again.
+/// A feature that is probed once. The result is kept, unless the system gave no thread or process
+/// to probe with: then the next query tries again.
 pub struct FeatureProbe<T> {
     try_out: Box<dyn Fn() -> Result<T, ProbeError> + Send + Sync>,
     known: OnceLock<Result<T, String>>,
@@ -207,7 +207,7 @@ impl<T: fmt::Debug> fmt::Debug for FeatureProbe<T> {
 const UNTRIED: &str =
     "no process could be created to try it out; raise the limit on processes, or try again later";
 
-/// Starts a process as a job with limited files is started.
+/// Starts a process in the way of a job with limited files.
 fn try_namespaces(spawner: &Spawner) -> Result<(), ProbeError> {
     let no_directory = |error| ProbeError::Means(format!("no temporary directory: {error}"));
     let place = tempfile::tempdir().map_err(no_directory)?;
@@ -254,7 +254,7 @@ fn start_in(spawner: &Spawner, place: &Path) -> io::Result<Result<(), SpawnFailu
     }))
 }
 
-/// What a failed step says about the host.
+/// Explains what a failed step says about the host.
 fn missing(SpawnFailure { step, errno }: SpawnFailure) -> String {
     let word = io::Error::from(errno);
     match (step, errno) {
@@ -296,7 +296,7 @@ mod tests {
         SandboxSupport { namespaces: Ok(()).into(), landlock: Ok(7).into(), seccomp: Ok(()).into() }
     }
 
-    /// A means that nobody may try out.
+    /// A feature that must not be probed.
     fn untried<T>() -> KernelFeature<T> {
         KernelFeature::Tried(Arc::new(FeatureProbe::new(|| panic!("nobody asked for it"))))
     }
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strongest_at_hand_is_taken() {
+    fn the_strongest_available_backend_is_chosen() {
         for requested in FILES {
             assert_eq!(backend(requested, &all()), Backend::Namespaces);
             assert_eq!(backend(requested, &all().limited_to(Backend::Landlock)), Backend::Landlock);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_for_is_tried_out() {
+    fn only_required_features_are_probed() {
         let untried =
             SandboxSupport { namespaces: untried(), landlock: untried(), seccomp: untried() };
         assert_eq!(backend(Confinement::NONE, &untried), Backend::Nothing);
@@ -332,20 +332,20 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_given_is_refused_and_says_what_is_missing() {
+    fn an_unavailable_confinement_is_refused_with_what_is_missing() {
         let offer = SandboxSupport {
             namespaces: Err("not permitted".to_owned()).into(),
             landlock: Err("not in this kernel".to_owned()).into(),
             ..all()
         };
         let refused = grant_confinement(FILES[0], &offer, OnUnavailable::Refuse).unwrap_err();
-        let told = refused.to_string();
-        assert!(told.contains("`workspace-write, network off`"), "{told}");
-        assert!(told.contains("not permitted") && told.contains("not in this kernel"), "{told}");
+        let text = refused.to_string();
+        assert!(text.contains("`workspace-write, network off`"), "{text}");
+        assert!(text.contains("not permitted") && text.contains("not in this kernel"), "{text}");
     }
 
     #[test]
-    fn with_leave_a_job_gets_what_there_is_and_it_is_told() {
+    fn with_degrade_a_job_gets_what_is_available_and_is_marked_as_degraded() {
         let weak = all().limited_to(Backend::Seccomp);
         let granted = grant_confinement(FILES[0], &weak, OnUnavailable::Degrade).unwrap();
         let left = Confinement { profile: SandboxProfile::Default, network: NetworkAccess::Off };
@@ -365,7 +365,7 @@ mod probe_tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_tried_out_is_tried_again_and_what_was_found_stays() {
+    fn a_probe_that_could_not_run_is_repeated_and_a_result_is_kept() {
         let results = Mutex::new(vec![
             Err(ProbeError::new(&Errno::AGAIN.into(), String::new())),
             Ok(3),

@@ -1,4 +1,4 @@
-//! What is made around a job before it starts, and goes when it is gone.
+//! The resources that are created for a job before it starts, and released when it is over.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -24,29 +24,29 @@ use crate::spawner::PidNamespace;
 use crate::start_error::StartError;
 use crate::vfork_spawn::SandboxRules;
 
-/// What one job has around it. Dropped when no process of it is left.
+/// The cgroup and the directories of one job. Dropped when no process of the job is left.
 #[derive(Debug, Default)]
 pub(crate) struct SandboxResources {
     cgroup: Option<JobCgroup>,
     files: Option<SandboxFiles>,
 }
 
-/// The files that a job sees whose files are limited, and those that it may write.
+/// The files that a job with limited files sees, and those that it may write.
 #[derive(Debug)]
 struct SandboxFiles {
     /// The directories that it may write to, on the host.
     roots: Vec<PathBuf>,
     /// Its directory for temporary files, as the job names it.
     temporary: PathBuf,
-    /// Its view of the files in namespaces of its own, if it has any.
+    /// Its view of the files, if it has its own namespaces.
     view: Option<PrivateView>,
     scratch: Scratch,
 }
 
-/// The view of the files in a mount namespace of a job's own.
+/// The view of the files in a job's own mount namespace.
 #[derive(Debug)]
 struct PrivateView {
-    /// The workspaces, and what else it sees of places of which it has its own.
+    /// The workspaces, and other directories that it sees inside shared directories.
     roots: Vec<PathBuf>,
     private: Vec<BindMount>,
     shown: Vec<BindMount>,
@@ -55,7 +55,7 @@ struct PrivateView {
 }
 
 impl SandboxResources {
-    /// Makes what this launch needs.
+    /// Creates what this launch needs.
     pub(crate) fn make(
         launch: &ProcessLaunch,
         cgroups: &Cgroups,
@@ -73,8 +73,8 @@ impl SandboxResources {
         Ok(Self { cgroup: cgroups.create_job(&spec.limits), files })
     }
 
-    /// What the new process does to itself: with this version of Landlock, if that holds it, and without
-    /// signalling whom it must not.
+    /// Returns the rules that the new process applies to itself: with this version of Landlock, if
+    /// it is used, and without signals to the protected processes.
     pub(crate) fn shut(
         &self,
         spec: &SandboxSpec,
@@ -94,7 +94,7 @@ impl SandboxResources {
         }
     }
 
-    /// The temporary directory of its own, where it has one, as the job names it.
+    /// Returns its own temporary directory, if it has one, as the job names it.
     pub(crate) fn temporary(&self) -> Option<&Path> {
         self.files.as_ref().map(|files| files.temporary.as_path())
     }
@@ -103,7 +103,7 @@ impl SandboxResources {
         self.cgroup.as_ref()
     }
 
-    /// The directory of its cgroup, where it has one.
+    /// Opens the directory of its cgroup, if it has one.
     pub(crate) fn open_cgroup(&self) -> Result<Option<OwnedFd>, Errno> {
         self.cgroup.as_ref().map(JobCgroup::open).transpose()
     }
@@ -162,7 +162,7 @@ impl SandboxFiles {
         })
     }
 
-    /// The directories that Landlock lets it write to, in its own view.
+    /// Returns the directories that Landlock lets it write to, in its own view.
     fn writable(&self) -> Vec<PathBuf> {
         let private = self.view.iter().flat_map(|view| view.own_places());
         let roots = self.roots.iter().map(PathBuf::as_path);
@@ -204,14 +204,14 @@ impl PrivateView {
         Ok(Self { roots: seen, private, shown, hidden, guarded })
     }
 
-    /// The place in which it sees its own temporary directory, unless somebody chose the host's to
-    /// be a workspace.
+    /// Returns the path at which the job sees its own temporary directory, unless the host's was
+    /// chosen as a workspace.
     fn temporary(&self) -> Option<&Path> {
         let mut own = self.private.iter().filter(|it| it.source.ends_with(TEMPORARY));
         own.find(|it| !self.is_chosen(&it.place)).map(|it| it.place.as_path())
     }
 
-    /// The places of which it has its own.
+    /// Returns the shared directories of which it has its own copy.
     fn own_places(&self) -> impl Iterator<Item = &Path> {
         let places = self.private.iter().map(|it| it.place.as_path());
         places.filter(|place| !self.is_chosen(place))
@@ -222,11 +222,11 @@ impl PrivateView {
     }
 }
 
-/// The program of a launch, where it is a full path, and the directories in which its PATH looks for
-/// others: what a job executes it must see.
+/// Returns the program of a launch, if it is a full path, and the directories of its PATH: a job
+/// must see what it executes.
 ///
-/// Programs in a directory `bin` find their own files beside it, as in a virtual environment, so the
-/// directory around it counts; `~/.local` does not, where much else is.
+/// Programs in a directory `bin` find their own files beside it, as in a virtual environment, so
+/// its parent is included; `~/.local` is not, since it contains much else.
 fn programs(launch: &ProcessLaunch) -> Vec<PathBuf> {
     let path = launch.env.iter().rev().find(|variable| variable.name() == "PATH");
     let path = path.map_or(OsStr::new(""), |variable| variable.value());
@@ -244,9 +244,9 @@ fn failed(what: &str, error: &io::Error) -> StartError {
     StartError::Confinement { what: what.to_owned(), why: error.to_string() }
 }
 
-/// Whom no job may signal: this server with its group, and its helpers.
+/// Returns the processes that no job may signal: this server with its group, and its helpers.
 ///
-/// In order, so that the same ones give the same filter.
+/// The result is sorted, so that the same processes give the same filter.
 pub(crate) fn untouchable(helpers: &[Option<Pid>]) -> Vec<i32> {
     let number = |pid: Pid| pid.as_raw_nonzero().get();
     let helpers: Vec<i32> = helpers.iter().copied().flatten().map(number).collect();
@@ -256,32 +256,31 @@ pub(crate) fn untouchable(helpers: &[Option<Pid>]) -> Vec<i32> {
     all.into_iter().collect()
 }
 
-/// The numbers of our threads: a signal to any of them is one to all of us.
+/// Returns the ids of our threads: a signal to any of them reaches the whole process.
 fn own_threads() -> Vec<i32> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return Vec::new() };
     threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
 }
 
-// What is held for as long as a job has processes.
+// The resources that are held for as long as a job has processes.
 
-/// What goes when the last process of a job is gone. The namespace goes first: with it ends
-/// whoever might still use the rest.
+/// The resources of a job that go when its last process is gone. The namespace goes first: it ends
+/// every process that might still use the rest.
 #[derive(Debug)]
 pub(crate) struct JobResources {
     namespace: Option<PidNamespace>,
     surroundings: SandboxResources,
 }
 
-/// The number that the kernel gives for processes which cannot be seen from this process namespace.
+/// The pid that stands for processes which cannot be seen from this pid namespace.
 const UNSEEN: u32 = 0;
 
-/// Whether somebody is left in a job's process namespace, its first process left out, or in its
-/// cgroup.
+/// The presence of processes in a job's pid namespace, apart from its init, or in its cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Occupancy {
     None,
     Some,
-    /// It has neither, or the kernel does not tell for certain.
+    /// It has neither, or the kernel gives no certain answer.
     Unknown,
 }
 
@@ -293,18 +292,18 @@ impl JobResources {
         Self { namespace, surroundings }
     }
 
-    /// The first process of the job's process namespace, to which its orphans fall.
+    /// Returns the first process of the job's pid namespace, to which its orphans pass.
     pub(crate) fn init(&self) -> Option<Pid> {
         self.namespace.as_ref().map(PidNamespace::init)
     }
 
-    /// The cgroup that the leader began in, where it got one of its own.
+    /// Returns the cgroup that the leader started in, if it got one of its own.
     pub(crate) const fn cgroup(&self) -> Option<&JobCgroup> {
         self.surroundings.cgroup()
     }
 
-    /// Whether somebody is left. Right only after the leader was reaped: before, it lives in the
-    /// namespace and is no child of the first process.
+    /// Checks if any process is left. Correct only after the leader was reaped: before that, it
+    /// lives in the namespace and is not a child of the init.
     pub(crate) fn inhabitants(&self) -> Occupancy {
         match (self.init().map(processes::children_of), self.cgroup()) {
             (Some(Ok(children)), _) if children.is_empty() => Occupancy::None,
@@ -315,11 +314,12 @@ impl JobResources {
         }
     }
 
-    /// The processes that the kernel lists in the job's cgroup, the namespace's first process left
-    /// out; empty once the kernel says that nobody is in it. To be asked after the leader was reaped.
+    /// Returns the processes that the kernel lists in the job's cgroup, without the namespace's
+    /// init; empty once the kernel says that the cgroup is empty. Call it after the leader was
+    /// reaped.
     ///
-    /// They are there although /proc may not show them, to this user or in this namespace.
-    /// [`UNSEEN`] stands for those that have no number here.
+    /// These processes exist although /proc may not show them, to this user or in this namespace.
+    /// [`HIDDEN_PID`] stands for those that have no pid here.
     pub(crate) fn listed_processes(&self) -> Vec<u32> {
         let Some(cgroup) = self.cgroup().filter(|cgroup| !cgroup.is_vacated()) else {
             return Vec::new();
@@ -327,15 +327,15 @@ impl JobResources {
         let init = self.init();
         let pids = cgroup.member_pids().into_iter().filter(|pid| Some(*pid) != init);
         let listed: Vec<u32> = pids.map(number).collect();
-        // With a first process in it a cgroup is never vacated. The last one may have ended by now.
+        // With an init in it a cgroup is never empty. The last other process may have ended by now.
         if listed.is_empty() && init.is_none() && !cgroup.is_vacated() {
             return vec![UNSEEN];
         }
         listed
     }
 
-    /// Ends every process by what reaches all of them at once, where there is such a thing, and
-    /// says by which means it did.
+    /// Kills every process by the method that reaches all of them at once, if there is one, and
+    /// returns the method.
     pub(crate) fn end_processes(&self) -> KillMethod {
         if self.cgroup().is_some_and(|cgroup| cgroup.kill()) {
             return KillMethod::Cgroup;
@@ -354,19 +354,19 @@ impl JobResources {
     }
 }
 
-/// What ends all processes of a tree at once.
+/// The method that ends all processes of a tree at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KillMethod {
-    /// Its cgroup.
+    /// Through its cgroup.
     Cgroup,
-    /// The end of its process namespace.
+    /// By the end of its pid namespace.
     Namespace,
-    /// Nothing: they are looked for and ended one by one.
+    /// None: processes are searched for and ended one by one.
     Walk,
 }
 
 impl KillMethod {
-    /// The word for it.
+    /// Returns the name of the method.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_of_our_threads_is_untouchable() {
+    fn each_of_our_threads_is_protected_from_signals() {
         let own = || gettid().as_raw_nonzero().get();
         let (all, other) = thread::spawn(move || (untouchable(&[]), own())).join().unwrap();
         assert!(all.contains(&other) && all.contains(&own()), "{all:?}");

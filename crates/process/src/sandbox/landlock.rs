@@ -1,4 +1,4 @@
-//! Landlock: where a process and all that comes out of it may write.
+//! Landlock: limits where a process and everything that it starts may write.
 #![expect(unsafe_code, reason = "the system call itself, for a process that must not allocate")]
 
 use std::io;
@@ -16,22 +16,23 @@ use crate::confinement::NetworkAccess;
 use crate::start_error::ProbeError;
 use crate::syscalls;
 
-/// What is allowed; all other ways of writing that Landlock knows are not. Reading is not limited.
+/// The allowed writes; all other ways of writing that Landlock knows are refused. Reading is not
+/// limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileRules {
     /// Directories below which everything may be written.
     pub(crate) writable: Vec<PathBuf>,
-    /// Whether there is a network.
+    /// The network access.
     pub(crate) network: NetworkAccess,
 }
 
-/// The first version without which files could be emptied anywhere.
+/// The first version that prevents files from being truncated anywhere.
 const NEEDED: ABI = ABI::V3;
-/// The first version that knows everything that is asked for here. Since then connections to
-/// sockets with a path are limited to what may be written.
+/// The first version with every feature that is requested here. From this version on, connections
+/// to sockets with a path are limited to writable paths.
 const COMPLETE: ABI = ABI::V9;
 
-/// Devices that everybody writes to. Left out where they are missing.
+/// Devices that every program writes to. Skipped if they are missing.
 const DEVICES: [&str; 8] = [
     "/dev/null",
     "/dev/zero",
@@ -45,11 +46,11 @@ const DEVICES: [&str; 8] = [
 /// Shared memory and semaphores, which are files here.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// The rules in the form in which a process takes them on itself ([`restrict_self`]): they limit
-/// writing, and with it signals and nameless sockets of processes outside.
+/// Builds the ruleset that a process applies to itself ([`restrict_self`]): it limits writing, and
+/// with it signals to processes outside and their abstract sockets.
 ///
 /// # Errors
-/// When the kernel cannot limit all ways of writing, or a writable directory cannot be opened.
+/// If the kernel cannot limit all ways of writing, or a writable directory cannot be opened.
 pub(crate) fn ruleset(rules: &FileRules) -> io::Result<OwnedFd> {
     let everything = AccessFs::from_write(COMPLETE);
     let device = everything & AccessFs::from_file(COMPLETE);
@@ -64,17 +65,17 @@ pub(crate) fn ruleset(rules: &FileRules) -> io::Result<OwnedFd> {
     Option::from(ruleset).ok_or(io::ErrorKind::Unsupported.into())
 }
 
-/// Limits this thread and all that comes after it, which must not be able to gain privileges any
-/// more (`no_new_privs`). Allocates nothing.
+/// Restricts this thread and everything that it starts, which must no longer be able to gain
+/// privileges (`no_new_privs`). Allocates nothing.
 pub(crate) fn restrict_self(ruleset: BorrowedFd<'_>) -> Result<(), rustix::io::Errno> {
     const NO_FLAGS: u32 = 0;
-    // SAFETY: takes two numbers, and changes nothing but what this thread may do.
+    // SAFETY: the call takes two numbers, and changes only what this thread may do.
     let done =
         unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), NO_FLAGS) };
     if done == 0 { Ok(()) } else { Err(syscalls::last_error()) }
 }
 
-/// Rules that allow nothing yet. What newer kernels can do is taken where it is there.
+/// Creates a ruleset that allows nothing yet. Features of newer kernels are used if available.
 fn empty_ruleset(network: NetworkAccess) -> Result<RulesetCreated, RulesetError> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -113,10 +114,10 @@ fn from_errno(errno: &Errno) -> io::Error {
     io::Error::from_raw_os_error(**errno)
 }
 
-/// The version of Landlock that this host has, found out by using it.
+/// Returns the version of Landlock that this host has, by using it.
 ///
 /// # Errors
-/// What is missing.
+/// A description of what is missing.
 pub(crate) fn offer() -> Result<u32, ProbeError> {
     let thread = thread::Builder::new().spawn(probe);
     let thread = thread.map_err(|error| ProbeError::new(&error, error.to_string()))?;
@@ -143,7 +144,7 @@ fn version(status: LandlockStatus) -> Result<u32, String> {
     }
 }
 
-/// Limits this thread where the kernel can do it at all.
+/// Restricts this thread if the kernel supports it at all.
 fn probe() -> io::Result<LandlockStatus> {
     let ruleset = Ruleset::default().handle_access(AccessFs::from_write(COMPLETE));
     let limited = ruleset.and_then(Ruleset::create).and_then(RulesetCreated::restrict_self);
@@ -166,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// A workspace, and something beside it.
+    /// A workspace, and a directory beside it.
     struct TestGround {
         _dir: tempfile::TempDir,
         inside: PathBuf,
@@ -223,7 +224,7 @@ mod tests {
         ("remove a directory", |dir| fs::remove_dir(dir.join("empty"))),
     ];
 
-    /// By name, not by an open file.
+    /// Truncates by name, not by an open file.
     fn truncate(path: &Path) -> io::Result<()> {
         let script = "import os, sys; os.truncate(sys.argv[1], 0)";
         let mut python = Command::new("python3");
@@ -231,14 +232,14 @@ mod tests {
         if done.success() { Ok(()) } else { Err(ErrorKind::PermissionDenied.into()) }
     }
 
-    /// The attempts that failed, and how.
+    /// Returns the attempts that failed, with their errors.
     fn failures(dir: &Path) -> Vec<(&'static str, ErrorKind)> {
         let tried = WRITES.iter().map(|(name, attempt)| (*name, attempt(dir)));
         tried.filter_map(|(name, result)| Some((name, result.err()?.kind()))).collect()
     }
 
     #[test]
-    fn everything_is_written_inside_and_nothing_outside() {
+    fn every_write_works_inside_and_none_outside() {
         let free = TestGround::new();
         assert_eq!(failures(&free.outside), []);
         let ground = TestGround::new();
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_moved_or_linked_across_the_border() {
+    fn nothing_is_moved_or_linked_across_the_boundary() {
         fn crossings(inside: &Path, outside: &Path) -> [bool; 4] {
             [
                 fs::hard_link(outside.join("file"), inside.join("alias")).is_ok(),
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_outside_get_no_signals_where_the_kernel_can_do_that() {
+    fn processes_outside_get_no_signals_if_the_kernel_supports_that() {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let number = child.id();
         let signal = move |text: String| {
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn nameless_sockets_outside_are_closed_where_the_kernel_can_do_that() {
+    fn abstract_sockets_outside_are_unreachable_if_the_kernel_supports_that() {
         let name = format!("outside {}", std::process::id());
         let address = SocketAddr::from_abstract_name(name).unwrap();
         let _listener = UnixListener::bind_addr(&address).unwrap();
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_network_is_closed_only_where_it_is_off() {
+    fn the_network_is_refused_only_if_it_is_off() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let reaches =
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn everyday_work_goes_on_in_all_that_comes_after() {
+    fn common_programs_work_under_landlock() {
         let ground = TestGround::new();
         let script = format!(
         "set -e; cd {}; echo a > /dev/null; echo b > /dev/stdout; cat ../outside/file
@@ -342,7 +343,7 @@ pty.spawn([\"sh\", \"-c\", \"stty size > /dev/null; echo tty > /dev/tty\"])' < /
     }
 
     #[test]
-    fn looking_limits_nobody() {
+    fn the_probe_restricts_no_other_thread() {
         assert!(offer().unwrap() >= 3);
         assert_eq!(failures(&TestGround::new().outside), []);
     }

@@ -1,9 +1,9 @@
-//! Resource limits that a process sets on itself and hands on.
+//! Resource limits that a process sets on itself and passes on.
 //!
-//! They hold for each process, not for all processes of a job together: they are the backstop of
-//! what a cgroup or the job's watchdog holds. Memory is left to those two: the limits that the
-//! kernel has for one process (`RLIMIT_AS`, `RLIMIT_DATA`) count what is reserved and never
-//! touched, and so break address sanitizers, WebAssembly and programs with many threads.
+//! They apply to each process, not to all processes of a job together: they are the fallback for
+//! what a cgroup or the job's watchdog enforces. Memory is left to those two: the kernel's limits
+//! for one process (`RLIMIT_AS`, `RLIMIT_DATA`) count memory that is reserved and never touched,
+//! and so break address sanitizers, WebAssembly and programs with many threads.
 
 use std::io;
 use std::time::Duration;
@@ -19,18 +19,18 @@ use rustix::thread::{
 use crate::confinement::{Backend, ResourceLimits, SandboxProfile};
 use crate::load;
 
-/// From the signal that a process can handle to the one that it cannot.
+/// The seconds from the signal that a process can handle to the one that it cannot.
 const CPU_GRACE: u64 = 5;
 
 /// Tasks that other programs of the same user may start while a job runs.
 const ROOM_FOR_OTHERS: u64 = 4096;
 
-/// Sets the limits on this process, the one on tasks as [`most_tasks`] says. To be called after it
-/// got its user namespace, if it gets one: only then are its processes counted apart from all others
-/// of the same user. Allocates nothing.
+/// Sets the limits on this process, the one on tasks as [`max_tasks`] says. Call it after the
+/// process got its user namespace, if it gets one: only then are its processes counted apart from
+/// all others of the same user. Allocates nothing.
 ///
 /// # Errors
-/// When the system refuses.
+/// If the system refuses.
 pub(crate) fn apply(limits: &ResourceLimits, most_tasks: Option<u64>) -> io::Result<()> {
     if *limits == ResourceLimits::NONE {
         return Ok(());
@@ -52,7 +52,8 @@ pub(crate) fn apply(limits: &ResourceLimits, most_tasks: Option<u64>) -> io::Res
     give_way(limits.nice)
 }
 
-/// Never raises: what the server itself was started with holds for jobs too.
+/// Lowers a limit and never raises it: the limits that the server was started with apply to jobs
+/// too.
 fn lower(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
     Ok(setrlimit(resource, lowered(getrlimit(resource), soft, hard))?)
 }
@@ -67,12 +68,13 @@ fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
-/// How many tasks the user may have while this job runs; none where the kernel would not hold it.
+/// Returns the number of tasks that the user may have while this job runs; `None` if the kernel
+/// would not enforce it.
 ///
-/// In a user namespace of its own a job is counted alone, and twice its limit is the most that it
-/// can ever have: at the limit itself its programs would fail with errors of their own, instead of
-/// the watchdog ending the job for the limit. Elsewhere the kernel counts all that the user runs:
-/// then this only keeps a fork bomb from filling the host.
+/// In its own user namespace a job is counted alone, and twice its limit is the most that it can
+/// ever have: at the limit itself its programs would fail with errors of their own, instead of the
+/// watchdog ending the job for the limit. Otherwise the kernel counts everything that the user
+/// runs: then this only keeps a fork bomb from filling the host.
 pub(crate) fn most_tasks(limits: &ResourceLimits, backend: Backend) -> Option<u64> {
     let processes = limits.processes?;
     match backend {
@@ -85,7 +87,7 @@ pub(crate) fn most_tasks(limits: &ResourceLimits, backend: Backend) -> Option<u6
     }
 }
 
-/// To this niceness, unless it gives way more already.
+/// Raises the niceness to this value, unless it is already higher.
 fn give_way(nice: u8) -> io::Result<()> {
     let nice = i32::from(nice);
     if getpriority_process(None)? < nice {
@@ -94,9 +96,9 @@ fn give_way(nice: u8) -> io::Result<()> {
     Ok(())
 }
 
-// Giving up privileges that the server's user has: nothing that runs later can get them back.
+// Privileges of the server's user that are given up: nothing that runs later can get them back.
 
-/// What no build and no package manager needs: it is for those who run the machine.
+/// Capabilities that no build and no package manager needs: they are for administrators.
 const FOR_OPERATORS: CapabilitySet = CapabilitySet::SYS_PTRACE
     .union(CapabilitySet::SYS_ADMIN)
     .union(CapabilitySet::SYS_MODULE)
@@ -105,7 +107,7 @@ const FOR_OPERATORS: CapabilitySet = CapabilitySet::SYS_PTRACE
     .union(CapabilitySet::SYS_TIME)
     .union(CapabilitySet::SYS_PACCT)
     .union(CapabilitySet::SYS_TTY_CONFIG)
-    // With these two a job would lift its own limits.
+    // With these two a job would raise its own limits.
     .union(CapabilitySet::SYS_RESOURCE)
     .union(CapabilitySet::SYS_NICE)
     .union(CapabilitySet::BPF)
@@ -119,14 +121,14 @@ const FOR_OPERATORS: CapabilitySet = CapabilitySet::SYS_PTRACE
     .union(CapabilitySet::WAKE_ALARM)
     .union(CapabilitySet::BLOCK_SUSPEND);
 
-/// Gives up what a job of this profile must not have, for this thread and all that comes after.
-/// One call for an ordinary user, who has nothing to give up.
+/// Drops the capabilities that a job of this profile must not have, for this thread and everything
+/// that it starts. Makes one call for an ordinary user, who has none to drop.
 ///
-/// That it lasts takes `no_new_privs`, which every such job gets: without it a program with
-/// privileges of its own brings them back.
+/// This lasts only with `no_new_privs`, which every such job gets: without it a privileged program
+/// brings them back.
 ///
 /// # Errors
-/// When the system refuses.
+/// If the system refuses.
 pub(crate) fn give_up(profile: SandboxProfile) -> io::Result<()> {
     let unwanted = unwanted(profile);
     if unwanted.is_empty() {
@@ -134,8 +136,8 @@ pub(crate) fn give_up(profile: SandboxProfile) -> io::Result<()> {
     }
     let held = capabilities(None)?;
     if held.permitted.union(held.inheritable).intersects(unwanted) {
-        // First the bound on what a program of root's may get, while that is still allowed.
-        // Where it is not, `no_new_privs` alone holds the bound.
+        // First the bounding set, which limits what a root program may get, while changing it is
+        // still allowed. If it is not allowed, `no_new_privs` alone enforces the bound.
         if held.effective.contains(CapabilitySet::SETPCAP) {
             lower_bound(held.permitted.intersection(unwanted))?;
         }
@@ -144,7 +146,7 @@ pub(crate) fn give_up(profile: SandboxProfile) -> io::Result<()> {
     Ok(())
 }
 
-/// What a job of this profile must not have.
+/// Returns the capabilities that a job of this profile must not have.
 const fn unwanted(profile: SandboxProfile) -> CapabilitySet {
     match profile {
         SandboxProfile::None => CapabilitySet::empty(),
@@ -161,7 +163,7 @@ fn lower_bound(unwanted: CapabilitySet) -> io::Result<()> {
     Ok(())
 }
 
-/// Ambient ones go with the inheritable ones.
+/// Removes capabilities from all sets. Ambient ones go with the inheritable ones.
 fn without(held: CapabilitySets, unwanted: CapabilitySet) -> CapabilitySets {
     CapabilitySets {
         effective: held.effective.difference(unwanted),
@@ -192,13 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_second_counts_as_one() {
+    fn a_fraction_of_a_second_is_rounded_up() {
         let seconds = [0, 1, 999, 1000, 1001].map(|ms| whole_seconds(Duration::from_millis(ms)));
         assert_eq!(seconds, [0, 1, 1, 1, 2]);
     }
 
     #[test]
-    fn a_job_is_counted_alone_only_in_its_own_namespace() {
+    fn the_tasks_of_a_job_are_counted_alone_only_in_its_own_namespace() {
         let limits = ResourceLimits { processes: Some(512), ..ResourceLimits::NONE };
         assert_eq!(most_tasks(&limits, Backend::Namespaces), Some(1024));
         assert_eq!(most_tasks(&ResourceLimits::NONE, Backend::Namespaces), None);
@@ -218,7 +220,8 @@ mod capabilities_tests {
 
     use super::*;
 
-    /// What a program has that is run by a thread which gave up, in the words of its own status.
+    /// Returns the capability sets of a program that is run by a thread after the drop, from its
+    /// own status.
     fn after_exec(profile: SandboxProfile) -> Vec<CapabilitySet> {
         let act = move || {
             give_up(profile).unwrap();
@@ -231,7 +234,7 @@ mod capabilities_tests {
         bits.map(CapabilitySet::from_bits_retain).collect()
     }
 
-    /// Whether each of these worked for a thread that gave up.
+    /// Runs each of these commands after the drop; returns which of them worked.
     fn works(profile: SandboxProfile, commands: &[&'static str]) -> Vec<bool> {
         let commands = commands.to_vec();
         let act = move || {
@@ -248,7 +251,7 @@ mod capabilities_tests {
     }
 
     #[test]
-    fn a_privileged_server_keeps_from_its_jobs_what_only_operators_need() {
+    fn jobs_of_a_privileged_server_lack_the_capabilities_of_administrators() {
         let before = capabilities(None).unwrap().permitted;
         let sets = after_exec(SandboxProfile::Default);
         assert_eq!(sets.len(), 5);
@@ -260,7 +263,7 @@ mod capabilities_tests {
     }
 
     #[test]
-    fn with_limited_files_nothing_is_kept() {
+    fn jobs_with_limited_files_keep_no_capabilities() {
         for profile in [SandboxProfile::WorkspaceWrite, SandboxProfile::ReadOnly] {
             let sets = after_exec(profile);
             let [inheritable, permitted, effective, _, ambient] = sets[..] else { unreachable!() };
@@ -271,7 +274,7 @@ mod capabilities_tests {
     }
 
     #[test]
-    fn root_still_installs_but_no_longer_runs_the_machine() {
+    fn root_can_still_install_packages_but_not_administrate_the_host() {
         if !has_much() {
             return;
         }
@@ -289,7 +292,7 @@ mod capabilities_tests {
     }
 
     #[test]
-    fn an_ordinary_user_has_nothing_to_give_up_and_is_not_refused() {
+    fn an_ordinary_user_has_no_capabilities_to_drop_and_gets_no_error() {
         let act = || {
             if rustix::process::geteuid().is_root() {
                 let (nobody, nogroup) = (Uid::from_raw(65534), Gid::from_raw(65534));

@@ -1,8 +1,8 @@
-//! Shutting a process in: each file is one means, used by a new process on itself before it
-//! becomes the job's program. Which means are used is decided by [`backends`].
+//! Sandboxing: each file is one mechanism, applied by a new process to itself before it executes
+//! the job's program. [`backends`] decides which mechanisms are used.
 //!
-//! Nothing here runs in the server itself but the choice of backends, the probes, and what finds and
-//! makes the places that jobs write to or must not.
+//! Only the choice of backends, the probes, and the search for and creation of writable and
+//! protected paths run in the server itself.
 
 pub mod backends;
 pub(crate) mod job_resources;

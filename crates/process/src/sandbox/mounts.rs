@@ -1,10 +1,10 @@
-//! What the file system looks like to a job in a mount namespace of its own.
+//! The file system of a job in its own mount namespace.
 //!
-//! Everything is read-only but the workspace and a few places of which the job has its own, such as
-//! `/tmp`. [`plan`] decides,
-//! in the server; [`apply`] does it, in a new process with fresh user and mount namespaces. What
-//! stays writable is copied before everything becomes read-only, so that each copied mount keeps
-//! what the host forbids on it: nothing is ever made looser, which the kernel would not allow.
+//! Everything is read-only except for the workspace and a few directories of which the job has its
+//! own, such as `/tmp`. [`plan_mounts`] decides, in the server; [`apply_mounts`] does it, in a new
+//! process with fresh user and mount namespaces. What stays writable is copied before everything
+//! becomes read-only, so that each copied mount keeps the host's restrictions: nothing is ever made
+//! looser, which the kernel would not allow.
 //!
 //! Linux 5.12 is needed, for `mount_setattr`: an older one answers with `ENOSYS`.
 #![expect(unsafe_code, reason = "mount_setattr has no safe wrapper")]
@@ -28,27 +28,27 @@ use rustix::stdio::stdin;
 
 use crate::confinement::SandboxProfile;
 
-// Deciding what a job sees and where it may write.
+// The decision what a job sees and where it may write.
 
-/// One change to what a job sees. A later one lies in front of an earlier one.
+/// One change to what a job sees. A later one covers an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mount {
-    /// This directory, with all below it, can be written.
+    /// This directory, with everything below it, is writable.
     Writable(PathBuf),
-    /// The same within one that can be written: it cannot be renamed, removed or replaced.
+    /// A writable directory inside a writable one: it cannot be renamed, removed or replaced.
     Pinned(PathBuf),
-    /// This file or directory cannot be written, renamed, removed or replaced, although what is
-    /// around it can.
+    /// This file or directory cannot be written, renamed, removed or replaced, although its parent
+    /// is writable.
     ReadOnly(PathBuf),
-    /// An empty directory or file instead of this one.
+    /// An empty directory or file covers this one.
     Hidden(PathBuf),
-    /// A directory of the job's own instead of the host's. It can be written.
+    /// A directory of the job's own replaces the host's. It is writable.
     Private(BindMount),
-    /// A file or directory of the host that can be read within a place that is the job's own.
+    /// A file or directory of the host is readable inside a directory that is the job's own.
     Shown(BindMount),
 }
 
-/// A place, and the file or directory of the host that a job sees there.
+/// A path, and the file or directory of the host that a job sees there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BindMount {
     pub(crate) place: PathBuf,
@@ -56,7 +56,7 @@ pub(crate) struct BindMount {
 }
 
 impl Mount {
-    /// Where.
+    /// Returns the path that changes.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Writable(path)
@@ -69,29 +69,31 @@ impl Mount {
     }
 }
 
-/// What a plan is made from. All paths are full and without symlinks.
+/// The input of a plan. All paths are full and without symlinks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MountView<'a> {
     pub(crate) profile: SandboxProfile,
-    /// The workspaces ([`super::workspace::roots`]). In a read-only view they can be read.
+    /// The workspaces ([`super::workspace::writable_roots`]). In a read-only view they are
+    /// readable.
     pub(crate) roots: &'a [PathBuf],
-    /// The places of which the job gets its own, with the directories of the job's own.
+    /// The directories of which the job gets its own, with the job's directories.
     pub(crate) private: &'a [BindMount],
-    /// The part of those places that is still seen.
+    /// The parts of those directories that are still visible.
     pub(crate) shown: &'a [BindMount],
-    /// What in the workspaces must stay as it is ([`super::protected::ProtectedFiles::names`]).
+    /// The files in the workspaces that must not change
+    /// ([`super::protected::ProtectedFiles::names`]).
     pub(crate) guarded: &'a [PathBuf],
-    /// What shall not be read ([`super::protected::hidden`]).
+    /// The paths that cannot be read ([`super::protected::resolve_hidden`]).
     pub(crate) hidden: &'a [PathBuf],
-    /// The job's own temporary directory on the host, where it is not seen in a private place.
+    /// The job's own temporary directory on the host, if it is not seen in a private directory.
     pub(crate) temporary: Option<&'a Path>,
 }
 
-/// What is to be changed, in order: nothing for a profile that does not limit files.
+/// Returns the changes, in order: none for a profile that does not limit files.
 ///
-/// The innermost place that is named decides. A workspace in a hidden place is seen there, alone; a
-/// hidden place in a workspace is hidden; one that is both is a workspace, since somebody chose it.
-/// Nothing else of a hidden place is shown.
+/// The innermost named path decides. A workspace in a hidden directory is visible there, alone; a
+/// hidden directory in a workspace is hidden; a path that is both is a workspace, since it was
+/// chosen. Nothing else of a hidden directory is visible.
 pub(crate) fn plan(view: &MountView<'_>) -> Vec<Mount> {
     let chosen: fn(PathBuf) -> Mount = match view.profile {
         SandboxProfile::None | SandboxProfile::Default => return Vec::new(),
@@ -102,7 +104,7 @@ pub(crate) fn plan(view: &MountView<'_>) -> Vec<Mount> {
     };
     let pinned = view.guarded.iter().flat_map(|name| pins(name, view.roots)).map(Mount::Pinned);
     let read_only = view.guarded.iter().cloned().map(Mount::ReadOnly);
-    // In a workspace that somebody chose around it, a place is that of the host.
+    // Inside a workspace that was chosen, a directory is that of the host.
     let is_chosen = |path: &Path| view.roots.iter().any(|root| path.starts_with(root));
     let private = view.private.iter().filter(|it| !is_chosen(&it.place));
     let private = private.cloned().map(Mount::Private);
@@ -111,8 +113,8 @@ pub(crate) fn plan(view: &MountView<'_>) -> Vec<Mount> {
     let shown = shown.cloned().map(Mount::Shown);
     let hidden = view.hidden.iter().cloned().map(Mount::Hidden);
     let own = view.temporary.map(Path::to_owned).map(Mount::Writable);
-    // Of several for the same place the last is kept. Paths compare by their parts: what is around
-    // a place comes before it.
+    // Of several mounts for the same path the last is kept. Paths compare by their components: a
+    // parent comes before its children.
     let places: BTreeMap<PathBuf, Mount> = pinned
         .chain(read_only)
         .chain(private)
@@ -125,8 +127,8 @@ pub(crate) fn plan(view: &MountView<'_>) -> Vec<Mount> {
     needed(places.into_values())
 }
 
-/// The directories between a place and the workspace that it is in. Were one of them renamed, the
-/// place could be made anew.
+/// Returns the directories between a path and its workspace. If one of them could be renamed, the
+/// path could be created anew.
 fn pins<'a>(name: &'a Path, roots: &'a [PathBuf]) -> impl Iterator<Item = PathBuf> + 'a {
     let root = roots.iter().filter(|root| name.starts_with(root)).max();
     let between =
@@ -134,7 +136,7 @@ fn pins<'a>(name: &'a Path, roots: &'a [PathBuf]) -> impl Iterator<Item = PathBu
     name.ancestors().skip(1).take_while(between).map(Path::to_owned)
 }
 
-/// Those that change something, given what is around them.
+/// Returns the mounts that change something, given their surroundings.
 fn needed(mounts: impl Iterator<Item = Mount>) -> Vec<Mount> {
     let mut kept: Vec<Mount> = Vec::new();
     for mount in mounts {
@@ -146,12 +148,12 @@ fn needed(mounts: impl Iterator<Item = Mount>) -> Vec<Mount> {
     kept
 }
 
-/// `true` if a place differs from what is around it; without anything, that is read-only.
+/// `true` if a mount differs from its surroundings, which are read-only by default.
 fn changes(mount: &Mount, around: Option<&Mount>) -> bool {
     let is_writable = matches!(around, Some(Mount::Writable(_) | Mount::Pinned(_)));
     let is_empty = matches!(around, Some(Mount::Hidden(_) | Mount::Private(_)));
     match mount {
-        // One that lies in another cannot be renamed either.
+        // One inside another cannot be renamed either.
         Mount::Writable(_) | Mount::Private(_) => true,
         Mount::Pinned(_) | Mount::ReadOnly(_) => is_writable,
         Mount::Shown(_) => is_empty,
@@ -159,22 +161,22 @@ fn changes(mount: &Mount, around: Option<&Mount>) -> bool {
     }
 }
 
-// Changing what this process sees.
+// The changes to what this process sees.
 
 const READ_ONLY: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_RDONLY;
 const NO_SETUID: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID;
 const NO_DEVICES: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NODEV;
-/// A file that reads as empty and forgets what is written to it.
+/// A file that reads as empty and discards what is written to it.
 const NULL: &str = "/dev/null";
 
-/// Makes everything read-only for this mount namespace, then these changes, in this order; `/dev`
-/// is the namespace's own afterwards, and no program gains privileges by being set-user-id.
+/// Makes everything read-only in this mount namespace, then applies these changes, in this order.
+/// Afterwards `/dev` is the namespace's own, and no set-user-id program gains privileges.
 ///
-/// To be called once, in fresh user and mount namespaces. Files and directories that are open
-/// keep seeing the host: the current directory must be entered anew ([`enter`]).
+/// Call it once, in fresh user and mount namespaces. Open files and directories still refer to the
+/// host: the current directory must be entered anew ([`enter_directory`]).
 ///
 /// # Errors
-/// When the system refuses one of them. What is seen is then neither the one nor the other, and the
+/// If the system refuses one of them. The file system is then in an intermediate state, and the
 /// process must end.
 pub(crate) fn apply(mounts: &[Mount]) -> io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
@@ -190,23 +192,23 @@ pub(crate) fn apply(mounts: &[Mount]) -> io::Result<()> {
             None => curtains.extend(hide(mount.path())?),
         }
     }
-    // Only now: the places of what is seen in front of them were made in them.
+    // Only now: the mount points of what is visible inside them were created in them.
     curtains.iter().try_for_each(|curtain| Ok(curtain.restrict(READ_ONLY, MountScope::Alone)?))
 }
 
-/// Mounts the `/proc` of this process's own process namespace.
+/// Mounts the `/proc` of this process's own pid namespace.
 ///
-/// It is read-only: to the kernel, root in a user namespace that maps it to itself owns the
-/// host's settings in it. Processes lose nothing that they need to change about themselves.
+/// It is read-only: to the kernel, root in a user namespace that maps it to itself owns the host's
+/// settings in it. Processes lose nothing that they need to change about themselves.
 ///
 /// # Errors
-/// When the system refuses, as it does where parts of the host's own are covered.
+/// If the system refuses, as it does if parts of the host's own are covered.
 pub(crate) fn own_proc() -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
     Ok(mount(c"proc", c"/proc", c"proc", flags, None)?)
 }
 
-/// A copy of what shall be seen there; none where nothing shall.
+/// Copies what is to be seen there; `None` for a hidden path.
 fn take(mount: &Mount) -> io::Result<Option<DetachedMount>> {
     let (tree, restrictions) = match mount {
         Mount::Hidden(_) => return Ok(None),
@@ -225,8 +227,8 @@ fn take(mount: &Mount) -> io::Result<Option<DetachedMount>> {
     Ok(Some(tree))
 }
 
-/// What is seen in a place that cannot be changed. In that of a symlink it is the file to which that
-/// leads, and nothing where it leads to no file: only files can be put over a symlink.
+/// Opens what is seen at a read-only path. For a symlink it is the target file, or an empty file if
+/// there is none: only files can be mounted over a symlink.
 fn shown(path: &Path) -> io::Result<OwnedFd> {
     let found = find(path)?;
     if kind(&found)? != FileType::Symlink {
@@ -240,7 +242,7 @@ fn shown(path: &Path) -> io::Result<OwnedFd> {
 
 fn put(tree: &DetachedMount, path: &Path) -> io::Result<()> {
     let place = match find(path) {
-        // What is hidden or private around it is empty, and can still be written.
+        // Its hidden or private parent is empty, and can still be written.
         Err(Errno::NOENT) => {
             make_place(path, tree.kind()?)?;
             find(path)?
@@ -250,7 +252,7 @@ fn put(tree: &DetachedMount, path: &Path) -> io::Result<()> {
     Ok(tree.put_on(&place)?)
 }
 
-/// Makes an empty file or directory on which something can be mounted.
+/// Creates an empty file or directory as a mount point.
 fn make_place(path: &Path, kind: FileType) -> io::Result<()> {
     if kind == FileType::Directory {
         return fs::create_dir_all(path);
@@ -259,11 +261,11 @@ fn make_place(path: &Path, kind: FileType) -> io::Result<()> {
     File::create_new(path).map(drop)
 }
 
-/// Covers a place. Gives the directory that is seen instead, if it is one.
+/// Covers a path. Returns the directory that is seen instead, if it is one.
 fn hide(path: &Path) -> io::Result<Option<DetachedMount>> {
     let place = match find(path) {
-        // What is not there, or out of reach of one who has all privileges of the namespace, cannot
-        // be read by a job either.
+        // A path that does not exist, or that is out of reach with all privileges of the namespace,
+        // cannot be read by a job either.
         Err(Errno::NOENT | Errno::ACCESS) => return Ok(None),
         found => found?,
     };
@@ -276,14 +278,14 @@ fn hide(path: &Path) -> io::Result<Option<DetachedMount>> {
     Ok(None)
 }
 
-// Mounts that are in no place yet.
+// Mounts that are not attached yet.
 
-/// Something that can be seen in a place once it is put there. Dropped before that, it is gone.
+/// A mount that is visible once it is attached. Dropped before that, it is gone.
 #[derive(Debug)]
 struct DetachedMount(OwnedFd);
 
 impl DetachedMount {
-    /// What is to be seen here, with all that is mounted below it.
+    /// Clones the mount at this place, with everything that is mounted below it.
     fn copy_of(place: &OwnedFd) -> Result<Self, Errno> {
         let (empty, below) = (AtFlags::EMPTY_PATH.bits(), libc::AT_RECURSIVE.cast_unsigned());
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
@@ -292,13 +294,13 @@ impl DetachedMount {
         open_tree(place, c"", flags).map(Self)
     }
 
-    /// An empty directory in memory, with these options of a tmpfs.
+    /// Creates an empty tmpfs with these options.
     fn in_memory(options: &[(&str, &str)]) -> Result<Self, Errno> {
         let no_devices = MountAttrFlags::MOUNT_ATTR_NODEV;
         Self::new("tmpfs", options, MountAttrFlags::MOUNT_ATTR_NOSUID | no_devices)
     }
 
-    /// Terminals that only whoever sees this directory can open.
+    /// Creates a devpts: its terminals can only be opened by processes that see this directory.
     fn of_terminals() -> Result<Self, Errno> {
         let no_programs = MountAttrFlags::MOUNT_ATTR_NOEXEC;
         let options = [("mode", "0600"), ("ptmxmode", "0666")];
@@ -318,17 +320,16 @@ impl DetachedMount {
         fsmount(files, FsMountFlags::FSMOUNT_CLOEXEC, restrictions).map(Self)
     }
 
-    /// Gives the kind of file that it is.
     fn kind(&self) -> Result<FileType, Errno> {
         kind(&self.0)
     }
 
-    /// Adds restrictions, before or after it was put in a place.
+    /// Adds restrictions, before or after it was attached.
     fn restrict(&self, what: MountAttrFlags, reach: MountScope) -> Result<(), Errno> {
         restrict(self.0.as_fd(), what, reach)
     }
 
-    /// Has it be seen instead of what is here, be that a symlink.
+    /// Attaches the mount over this place, even over a symlink.
     fn put_on(&self, place: &OwnedFd) -> Result<(), Errno> {
         let flags =
             MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
@@ -336,13 +337,12 @@ impl DetachedMount {
     }
 }
 
-/// Gives the kind of an open file.
 fn kind(file: &OwnedFd) -> Result<FileType, Errno> {
     Ok(FileType::from_raw_mode(fstat(file)?.st_mode))
 }
 
-/// What is here. The path must lead through no symlink: it had none when it was decided on, so that
-/// one is a trick. At its end there may be one, which is then what is found.
+/// Opens a path without following symlinks: it had none when it was decided on, so one on the way
+/// is an attack. A symlink at its end is opened itself.
 fn find(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
@@ -350,12 +350,12 @@ fn find(path: &Path) -> Result<OwnedFd, Errno> {
 
 // `mount_setattr`, which has no safe wrapper.
 
-/// Which mounts are meant.
+/// The mounts that a restriction applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MountScope {
-    /// This one.
+    /// Only this mount.
     Alone,
-    /// This one and all below it.
+    /// This mount and all below it.
     Below,
 }
 
@@ -368,7 +368,7 @@ struct MountAttr {
     user_namespace: u64,
 }
 
-/// Adds restrictions to the mount that this file is the root of. Those that it has stay.
+/// Adds restrictions to the mount whose root this file is. Existing ones stay.
 fn restrict(
     mount: BorrowedFd<'_>,
     restrictions: MountAttrFlags,
@@ -380,8 +380,8 @@ fn restrict(
     };
     let set = u64::from(restrictions.bits());
     let attr = MountAttr { set, clear: 0, propagation: 0, user_namespace: 0 };
-    // SAFETY: the path is an empty C string, and the kernel reads as many bytes of `attr` as it is
-    // told; both live through the call.
+    // SAFETY: the path is an empty C string, and the kernel reads only the given number of bytes of
+    // `attr`; both live through the call.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -400,11 +400,11 @@ fn restrict(
 
 // A small `/dev` of a job's own.
 
-/// What a job finds of the host's devices, as far as the host has it.
+/// The devices of the host that a job gets, as far as they exist.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// The name under which a job finds the terminal that it was given: it is none of the terminals of
-/// its own, so that it would have none.
+/// The name under which a job finds its terminal: that terminal is not in the job's own devpts, so
+/// it would have no name otherwise.
 const TERMINAL: &str = "console";
 
 const LINKS: [(&str, &str); 5] = [
@@ -415,24 +415,24 @@ const LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
 ];
 
-/// Shared memory of one job.
+/// Options of one job's shared memory.
 const SHARED_MEMORY: [(&str, &str); 2] = [("mode", "1777"), ("size", "1g")];
 
-/// The host's devices that a job gets.
+/// The devices of the host that a job gets.
 #[derive(Debug)]
 struct DevMounts(Vec<(&'static str, DetachedMount)>);
 
 impl DevMounts {
-    /// Takes them from the host's `/dev`.
+    /// Copies them from the host's `/dev`.
     fn take() -> Result<Self, Errno> {
         let mut taken = Vec::with_capacity(DEVICES.len() + 1);
         for name in DEVICES {
-            // The host's may be a link to one in another directory.
+            // The host's device may be a link to one in another directory.
             let Ok(path) = Path::new("/dev").join(name).canonicalize() else { continue };
             taken.push((name, DetachedMount::copy_of(&find(&path)?)?));
         }
         taken.extend(terminal().map(|terminal| (TERMINAL, terminal)));
-        // They can be used all the same; their owner and mode cannot be changed.
+        // They can still be used; only their owner and mode cannot be changed.
         let restrictions = MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID;
         taken
             .iter()
@@ -440,7 +440,7 @@ impl DevMounts {
         Ok(Self(taken))
     }
 
-    /// Makes a new `/dev` of them, with terminals and shared memory that nobody else sees.
+    /// Mounts a new `/dev` with them, and with private terminals and shared memory.
     fn put(self) -> io::Result<()> {
         let dev = Path::new("/dev");
         let around = DetachedMount::in_memory(&[("mode", "0755")])?;
@@ -465,25 +465,25 @@ impl DevMounts {
     }
 }
 
-/// The terminal from which this process reads, if it is one of the host's.
+/// Returns the terminal from which this process reads, if it is one of the host's.
 fn terminal() -> Option<DetachedMount> {
     let path = fs::read_link("/proc/self/fd/0").ok()?;
     let found = find(&path).ok().filter(|_| path.starts_with("/dev/pts"))?;
     let (named, used) = (fstat(&found).ok()?, fstat(stdin()).ok()?);
-    // In another instance there may be one of the same name.
+    // Another devpts may have a terminal of the same name.
     let is_same = (named.st_dev, named.st_ino) == (used.st_dev, used.st_ino);
     is_same.then(|| DetachedMount::copy_of(&found).ok())?
 }
 
-// Going to a directory as it is seen in the namespace.
+// The working directory as it is seen in the namespace.
 
-/// Makes `path` the current directory, after [`super::mounts`]. It is full and without symlinks.
+/// Makes `path` the current directory, after [`apply_mounts`]. It is a full path without symlinks.
 ///
-/// A directory that was opened before is no way there: through it everything is still seen and
-/// written as on the host. It tells that the path leads to the very directory that was meant.
+/// A directory that was opened before must not be entered: through it everything is still seen and
+/// written as on the host. It only verifies that the path leads to the intended directory.
 ///
 /// # Errors
-/// `ESTALE` where it leads elsewhere: it was moved meanwhile, or is hidden from the job.
+/// `ESTALE` if the path leads elsewhere: it was moved meanwhile, or is hidden from the job.
 pub(crate) fn enter(meant: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let found = find(path)?;
     let (there, expected) = (fstat(&found)?, fstat(meant)?);
@@ -507,7 +507,7 @@ mod plan_tests {
         texts.iter().map(PathBuf::from).collect()
     }
 
-    /// The plan of a job with `/tmp/s/job` as its temporary directory, and nothing private.
+    /// Returns the plan of a job with `/tmp/s/job` as its temporary directory, and nothing private.
     fn planned(
         profile: SandboxProfile,
         roots: &[&str],
@@ -546,29 +546,29 @@ mod plan_tests {
     const SCRATCH: [PlannedMount; 2] = [(Hidden, "/tmp/s"), (Writable, "/tmp/s/job")];
 
     #[test]
-    fn the_innermost_place_decides() {
+    fn the_innermost_path_decides() {
         let [others, own] = SCRATCH;
         check(&[], &[], &[], &SCRATCH);
         check(&["/w"], &[], &["/h"], &[(Hidden, "/h"), others, own, (Writable, "/w")]);
-        // A workspace that is all around.
+        // A workspace that contains the temporary directory.
         check(&["/tmp"], &[], &[], &[(Writable, "/tmp"), others, own]);
-        // Hidden within a workspace, and a workspace within what is hidden.
+        // A hidden path in a workspace, and a workspace in a hidden path.
         check(&["/u"], &[], &["/u/k"], &[others, own, (Writable, "/u"), (Hidden, "/u/k")]);
         check(&["/u/k"], &[], &["/u"], &[others, own, (Hidden, "/u"), (Writable, "/u/k")]);
         check(&["/u"], &[], &["/u"], &[others, own, (Writable, "/u")]);
-        // What is in something hidden is hidden; a workspace in another one cannot be renamed.
+        // Everything in a hidden path is hidden; a workspace in another one cannot be renamed.
         check(
             &["/u", "/u/v"],
             &[],
             &["/h", "/h/i"],
             &[(Hidden, "/h"), others, own, (Writable, "/u"), (Writable, "/u/v")],
         );
-        // The temporary directory within what is hidden.
+        // The temporary directory in a hidden path.
         check(&[], &[], &["/tmp"], &[(Hidden, "/tmp"), own]);
     }
 
     #[test]
-    fn what_is_guarded_cannot_be_made_anew_in_another_directory_of_the_same_name() {
+    fn a_protected_file_cannot_be_recreated_in_another_directory_of_the_same_name() {
         let [others, own] = SCRATCH;
         check(
             &["/w"],
@@ -586,7 +586,7 @@ mod plan_tests {
     }
 
     #[test]
-    fn only_the_temporary_directory_can_be_written_in_a_read_only_view() {
+    fn only_the_temporary_directory_is_writable_in_a_read_only_view() {
         let plan = planned(SandboxProfile::ReadOnly, &["/w"], &["/w/.mcp.json"], &["/w/k"]);
         let [(_, others), (_, own)] = SCRATCH;
         assert_eq!(plan, [Hidden(others.into()), Writable(own.into()), Hidden("/w/k".into())]);
@@ -596,7 +596,7 @@ mod plan_tests {
     }
 
     #[test]
-    fn in_a_private_place_only_what_is_shown_of_it_is_seen() {
+    fn only_the_shown_parts_of_a_private_directory_are_visible() {
         let private =
             substitutes(&[("/home/me", "/s/home"), ("/tmp", "/s/tmp"), ("/run", "/s/run")]);
         let shown = substitutes(&[
@@ -620,14 +620,14 @@ mod plan_tests {
         let work = Writable("/home/me/work".into());
         let expected = vec![home, cargo, credentials, work, run, tmp];
         assert_eq!(plan(&view), expected);
-        // The same in a read-only view, where a workspace can only be read.
+        // The same in a read-only view, where a workspace is only readable.
         let seen = plan(&MountView { profile: SandboxProfile::ReadOnly, ..view });
         let work = substitutes(&[("/home/me/work", "/home/me/work")]).remove(0);
         assert_eq!(seen[3], Mount::Shown(work));
     }
 
     #[test]
-    fn what_is_around_a_workspace_that_somebody_chose_is_not_made_private_in_it() {
+    fn a_shared_directory_inside_a_chosen_workspace_is_not_private() {
         let private = substitutes(&[("/home/me", "/s/home"), ("/var/tmp", "/s/tmp")]);
         for profile in [SandboxProfile::WorkspaceWrite, SandboxProfile::ReadOnly] {
             let roots = paths(&["/home/me", "/var"]);
@@ -638,14 +638,14 @@ mod plan_tests {
         }
     }
 
-    /// A few paths from few names, so that many lie in one another.
+    /// A few paths from few names, so that many contain one another.
     fn some_paths() -> impl Strategy<Value = Vec<PathBuf>> {
         prop::collection::vec("(/[ab]){1,4}".prop_map(PathBuf::from), 0..5)
     }
 
     proptest! {
         #[test]
-        fn each_place_is_as_the_innermost_that_names_it(
+        fn each_path_is_treated_as_its_innermost_named_parent(
             (roots, guarded, hidden) in (some_paths(), some_paths(), some_paths()),
             asked in "(/[ab]){1,5}".prop_map(PathBuf::from),
         ) {
@@ -656,7 +656,7 @@ mod plan_tests {
                 depths.map(|name| name.components().count()).max().unwrap_or(0)
             };
             let (root, guard, veil) = (innermost(&roots), innermost(&guarded), innermost(&hidden));
-            // What is guarded in a hidden place is not seen either.
+            // A protected file in a hidden path is not visible either.
             let is_hidden = veil > root;
             let is_writable = root > 0 && root >= veil && root >= guard;
             prop_assert_eq!(matches!(seen, Some(Hidden(_))), is_hidden, "{:?}", plan);
@@ -665,7 +665,7 @@ mod plan_tests {
         }
 
         #[test]
-        fn what_is_around_comes_first_and_nothing_comes_twice(
+        fn parents_come_first_and_no_path_comes_twice(
             (roots, guarded, hidden) in (some_paths(), some_paths(), some_paths()),
         ) {
             let own = Some(Path::new("/a/b"));
@@ -678,7 +678,7 @@ mod plan_tests {
 
 #[cfg(test)]
 mod tests {
-    //! In real namespaces: this program is run once more, in the place of a job.
+    //! Tests in real namespaces: this program is run once more, in place of a job.
 
     use std::collections::BTreeMap;
     use std::fs::{self, File};
@@ -718,7 +718,7 @@ mod tests {
         "~/.config/fish/conf.d",
     ];
 
-    /// A host in small: a home with a workspace, secrets, and something beside it.
+    /// A small host: a home directory with a workspace, secrets, and something beside it.
     struct TestHost {
         _folder: TempDir,
         base: PathBuf,
@@ -755,7 +755,7 @@ mod tests {
             Self { _folder: folder, base, scratch_root: None, scratch: None }
         }
 
-        /// Runs a test as a job, and checks that the host is afterwards as it was before.
+        /// Runs a test as a job, and checks that the host is unchanged afterwards.
         fn run(mut self, workspace: &[&str], test: &str) {
             let before = snapshot(&self.base);
             let reaper = ScratchReaper::default();
@@ -770,12 +770,12 @@ mod tests {
             scratch.directory("own").unwrap();
             fs::write(self.base.join("tmp/scratch"), scratch.path().to_str().unwrap()).unwrap();
             (self.scratch_root, self.scratch) = (Some(root), Some(scratch));
-            // The server guards for as long as the job runs.
+            // The server protects the files for as long as the job runs.
             let (_, guarded) = prepared(&self.base, workspace);
             in_namespaces(&self.base, test);
             assert!(guarded.names().iter().all(|name| name.symlink_metadata().is_ok()));
             drop((guarded, self.scratch.take(), _other));
-            // A thread removes them, which must not meet the end of the server's own directory.
+            // A thread removes them; it must be done before the server's own directory is removed.
             let root = self.scratch_root.take().unwrap();
             let deadline = Instant::now() + Duration::from_secs(30);
             while fs::read_dir(root.path()).unwrap().count() > 0 {
@@ -791,7 +791,7 @@ mod tests {
         }
     }
 
-    /// The workspaces below the home, and what is guarded in them.
+    /// Returns the workspaces below the home directory, and the protected files in them.
     fn prepared(base: &Path, workspace: &[&str]) -> (Vec<PathBuf>, ProtectedFiles) {
         let home = base.join("home");
         let places = SandboxPaths {
@@ -808,7 +808,7 @@ mod tests {
         (roots, guarded)
     }
 
-    /// Every path with its kind, mode and content.
+    /// Returns every path with its kind, mode and content.
     fn snapshot(path: &Path) -> BTreeMap<PathBuf, (u32, String)> {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir(path).unwrap() {
@@ -823,7 +823,7 @@ mod tests {
         found
     }
 
-    /// This program, given as standard input: it is found so by users who cannot reach its path.
+    /// Opens this program for standard input, so that users who cannot reach its path can run it.
     fn this_program() -> File {
         File::open("/proc/self/exe").unwrap()
     }
@@ -847,7 +847,7 @@ mod tests {
         check_passed(command.current_dir(base));
     }
 
-    /// What a job finds: to be made in namespaces, by a test that [`in_namespaces`] runs.
+    /// The job's side: created in namespaces, by a test that [`run_in_namespaces`] runs.
     struct JobSide {
         base: PathBuf,
         scratch: PathBuf,
@@ -858,7 +858,7 @@ mod tests {
             Self::with_private(profile, workspace, &[], &[])
         }
 
-        /// The same with places of its own, and what is shown in them.
+        /// Creates it with private directories, and with what is visible in them.
         fn with_private(
             profile: SandboxProfile,
             workspace: &[&str],
@@ -867,7 +867,7 @@ mod tests {
         ) -> Self {
             let map = fs::read_to_string("/proc/self/uid_map").unwrap();
             let count = map.split_whitespace().nth(2);
-            assert_eq!(count, Some("1"), "to be run in namespaces of its own, not on the host");
+            assert_eq!(count, Some("1"), "must run in its own namespaces, not on the host");
             let base = std::env::current_dir().unwrap();
             let scratch = PathBuf::from(fs::read_to_string(base.join("tmp/scratch")).unwrap());
             let (roots, guarded) = prepared(&base, workspace);
@@ -906,7 +906,7 @@ mod tests {
             check_writable(&self.at(directory));
         }
 
-        /// Whatever one tries, all that is there stays as it is.
+        /// Checks that every attempt leaves what is there unchanged.
         #[track_caller]
         fn check_read_only(&self, path: &str) {
             let path = self.at(path);
@@ -924,7 +924,7 @@ mod tests {
             );
         }
 
-        /// Nothing is there, and nothing can be put there.
+        /// Checks that nothing is there, and that nothing can be put there.
         #[track_caller]
         fn check_empty(&self, path: &str) {
             let path = self.at(path);
@@ -936,7 +936,7 @@ mod tests {
             );
         }
 
-        /// Neither by any means that takes it away or puts something else in its place.
+        /// Checks that nothing can remove it or replace it.
         #[track_caller]
         fn check_irreplaceable(&self, path: &str) {
             let busy = [Errno::BUSY, Errno::NOTDIR, Errno::ISDIR, Errno::XDEV];
@@ -986,7 +986,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_writes_to_its_workspace_alone() {
+    fn a_job_can_write_only_to_its_workspace() {
         TestHost::new().run(&["work"], "inside_a_workspace");
     }
 
@@ -998,7 +998,7 @@ mod tests {
         let forbidden = MountFlags::RDONLY | MountFlags::NOEXEC;
         mount("none", "home/work/disc", "tmpfs", forbidden, None).unwrap();
         let inside = JobSide::new(SandboxProfile::WorkspaceWrite, &["work"]);
-        // What the host forbids on what is mounted in the workspace stays forbidden.
+        // The host's restrictions on a mount in the workspace stay.
         inside.check_read_only("home/work/disc");
         let flags = statvfs(inside.at("home/work/disc")).unwrap().f_flag;
         assert!(flags.contains(StatVfsMountFlags::NOEXEC | StatVfsMountFlags::NOSUID), "{flags:?}");
@@ -1022,7 +1022,8 @@ mod tests {
         symlink(inside.at("outside/file"), inside.at("home/work/way")).unwrap();
         check_errno(fs::write(inside.at("home/work/way"), "new"), &[Errno::ROFS]);
         fs::remove_file(inside.at("home/work/way")).unwrap();
-        // The directory of the job is that of the workspace, not the one that was opened on the host.
+        // The directory of the job is that of the workspace, not the one that was opened on the
+        // host.
         check_errno(enter(outside.as_fd(), &inside.at("home/work")), &[Errno::STALE]);
         enter(work.as_fd(), &inside.at("home/work")).unwrap();
         check_writable(Path::new("."));
@@ -1034,7 +1035,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_does_not_see_what_is_hidden() {
+    fn a_job_does_not_see_hidden_paths() {
         TestHost::new().run(&["work"], "inside_without_secrets");
     }
 
@@ -1054,7 +1055,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_devices_and_processes_of_its_own() {
+    fn a_job_has_its_own_devices_and_processes() {
         TestHost::new().run(&["work"], "inside_a_small_system");
     }
 
@@ -1078,7 +1079,7 @@ mod tests {
             fs::set_permissions("/dev/null", PermissionsExt::from_mode(0o000)),
             &[Errno::ROFS],
         );
-        // The terminal that it was given has a name, and those of others have none.
+        // Its own terminal has a name, and those of others have none.
         let rdev = |file: &File| file.metadata().unwrap().rdev();
         assert_eq!(rdev(&File::open("/dev/console").unwrap()), rdev(&given));
         assert_eq!(names(Path::new("/dev/pts")), ["ptmx"]);
@@ -1098,7 +1099,7 @@ mod tests {
         }
     }
 
-    /// A new terminal. Its other end is left open: it would hang up.
+    /// Opens a new terminal. Its other end stays open, or it would hang up.
     fn terminal() -> File {
         let other = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&other).unwrap();
@@ -1109,7 +1110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_cannot_change_what_shells_read_where_its_home_is_its_workspace() {
+    fn a_job_cannot_change_shell_start_up_files_if_its_home_is_its_workspace() {
         TestHost::new().run(&["", "data/ws"], "inside_a_home");
     }
 
@@ -1120,7 +1121,7 @@ mod tests {
         for writable in ["home", "home/dots", "home/.config", "home/work", "home/data/ws"] {
             inside.check_writable(writable);
         }
-        // What a link leads to is seen in its place, and is as constant as the link.
+        // The target of a link is seen in its place, and is as constant as the link.
         for link in ["home/.bashrc", "home/dots/bashrc"] {
             assert_eq!(fs::read_to_string(inside.at(link)).unwrap(), "old");
             inside.check_read_only(link);
@@ -1133,14 +1134,14 @@ mod tests {
         for name in ["home/.zshrc", "home/.profile", "home/.config/fish"] {
             inside.check_empty(name);
         }
-        // A workspace in what is hidden, and nothing beside it.
+        // A workspace in a hidden directory, and nothing beside it.
         assert_eq!(names(&inside.at("home/data")), ["ws"]);
         assert_eq!(fs::read_to_string(inside.at("home/data/ws/file")).unwrap(), "old");
         inside.check_read_only("home/data");
     }
 
     #[test]
-    fn a_job_that_only_reads_writes_to_its_temporary_directory_alone() {
+    fn a_read_only_job_can_write_only_to_its_temporary_directory() {
         TestHost::new().run(&["bare"], "inside_read_only");
     }
 
@@ -1156,7 +1157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_directory_of_hooks_is_not_made_by_a_job() {
+    fn a_job_cannot_create_a_missing_hooks_directory() {
         TestHost::new().run(&["bare"], "inside_without_hooks");
     }
 
@@ -1170,7 +1171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_places_of_its_own_in_which_only_what_is_shown_is_the_hosts() {
+    fn a_job_has_private_directories_with_only_the_shown_parts_of_the_host() {
         TestHost::new().run(&["work"], "inside_places_of_its_own");
     }
 
@@ -1184,7 +1185,7 @@ mod tests {
             &["home", "outside"],
             &seen,
         );
-        // The one is seen in both places here, and with what was put there for the others.
+        // The same directory is seen at both paths here, with the mount points of the others.
         inside.check_writable("home");
         inside.check_writable("outside");
         assert_eq!(names(&inside.at("home")), [".bashrc", "dots", "work"]);
@@ -1196,16 +1197,16 @@ mod tests {
         }
         inside.check_read_only("home/dots");
         inside.check_read_only("home/.bashrc");
-        // It is as it was on the host afterwards.
+        // The host's files are unchanged afterwards.
         fs::write(inside.at("home/.profile"), "gone").unwrap();
         fs::write(inside.at("outside/file"), "gone").unwrap();
     }
 
-    /// Everything above once more as a user without privileges, where the tests are run by root.
+    /// Runs everything above once more as an unprivileged user, if the tests are run by root.
     #[test]
-    fn all_of_it_holds_for_an_unprivileged_user() {
+    fn the_same_holds_for_an_unprivileged_user() {
         if !geteuid().is_root() {
-            return; // then it is such a user who has run what is above
+            return; // then such a user has already run everything above
         }
         let mut command = Command::new("setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "/proc/self/fd/0"]);

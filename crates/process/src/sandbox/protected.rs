@@ -1,10 +1,10 @@
 //! Files in a workspace that other programs execute later, outside of any job: a job must not write
-//! them. Which ones is a setting.
+//! them. A setting lists them.
 //!
 //! A missing file gets a placeholder for as long as a job runs. Each job holds a shared lock on the
-//! workspace's directory; the last one, of whichever server, gets it alone and removes the
-//! placeholders. Before they are made they are written down in a record ([`release`]), from which
-//! they are removed after a server that was killed.
+//! workspace's directory; the last job, of whichever server, gets it exclusively and removes the
+//! placeholders. They are recorded before they are created ([`remove_recorded_placeholders`]), so
+//! that they can be removed after a server was killed.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -25,28 +25,29 @@ use rustix::process::geteuid;
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Stands for every directory that is there.
+/// The name component that matches every existing directory.
 const ANY: &str = "*";
-/// Stands for the home directory at the beginning of a name.
+/// The home directory, at the start of a name.
 const HOME: &str = "~";
-/// The directory in which a repository keeps its settings. A job may make a repository where there is none.
+/// The directory in which a repository keeps its settings. A job may create a repository if there
+/// is none.
 const REPOSITORY: &str = ".git";
 
-/// The beginning of the names of records.
+/// The prefix of the names of records.
 const RECORD: &str = "placeholders-";
 
-/// The files that must stay as they are while a job runs.
+/// The files that must not change while a job runs.
 #[derive(Debug)]
 pub(crate) struct ProtectedFiles {
     names: Vec<PathBuf>,
-    /// Only held: what was missing goes when this is dropped.
+    /// Only held: placeholders are removed when this is dropped.
     workspaces: Vec<WorkspaceGuard>,
 }
 
 impl ProtectedFiles {
-    /// Each of them: files, directories, symlinks and placeholders, all of which exist.
+    /// Returns all of them: files, directories, symlinks and placeholders, which all exist.
     ///
-    /// What a symlink leads to is one of them as well, since a link is only as constant as that.
+    /// The target of a symlink is included, since a link is only as constant as its target.
     pub(crate) fn names(&self) -> &[PathBuf] {
         &self.names
     }
@@ -57,7 +58,7 @@ impl ProtectedFiles {
 pub(crate) struct ProtectedNames<'a> {
     /// The workspaces, as full paths without symlinks.
     pub(crate) roots: &'a [PathBuf],
-    /// Names below each workspace, or below the home directory where they begin with `~`.
+    /// Names below each workspace, or below the home directory if they begin with `~`.
     pub(crate) names: &'a [PathBuf],
     /// The home directory of the server's user.
     pub(crate) home: Option<&'a Path>,
@@ -65,13 +66,13 @@ pub(crate) struct ProtectedNames<'a> {
     pub(crate) records: &'a Path,
 }
 
-/// Protects what is there, and keeps what is missing from being made.
+/// Protects existing files, and prevents missing ones from being created.
 ///
-/// Names in the directory of a repository count where there is a repository, and only in the
-/// workspace itself: a job may make repositories of its own, which nobody has used before.
+/// Names in the directory of a repository apply if there is a repository, and only in the workspace
+/// itself: a job may create its own repositories, which nobody has used before.
 ///
 /// # Errors
-/// When something is missing, could be made by a job, and we cannot prevent it: a full disk, or a
+/// If something is missing, could be created by a job, and we cannot prevent it: a full disk, or a
 /// directory of ours that is not writable at the moment.
 pub(crate) fn guard(protection: &ProtectedNames<'_>) -> io::Result<ProtectedFiles> {
     let home = protection.home.and_then(|home| home.canonicalize().ok());
@@ -100,13 +101,14 @@ pub(crate) fn guard(protection: &ProtectedNames<'_>) -> io::Result<ProtectedFile
     Ok(guarded)
 }
 
-/// Those of these places that exist, as full paths without symlinks: what [`super::mounts`] hides.
+/// Returns the existing ones of these places, as full paths without symlinks: [`super::mounts`]
+/// hides them.
 pub(crate) fn hidden(places: &[PathBuf]) -> Vec<PathBuf> {
     places.iter().filter_map(|place| place.canonicalize().ok()).collect()
 }
 
-/// Removes the placeholders that are written down in the records of this directory, except where
-/// another server has jobs in the same workspace: its last one removes them.
+/// Removes the placeholders in the records of this directory, except if another server has jobs in
+/// the same workspace: its last job removes them.
 pub(crate) fn release(records: &Path) {
     for entry in fs::read_dir(records).into_iter().flatten().flatten() {
         if !entry.file_name().as_bytes().starts_with(RECORD.as_bytes()) {
@@ -126,7 +128,7 @@ fn innermost<'a>(roots: &'a [PathBuf], path: &Path) -> Option<&'a PathBuf> {
     roots.iter().filter(|root| path.starts_with(root)).max()
 }
 
-/// A workspace in which placeholders are needed. Dropped by the last who needs them, they go.
+/// A workspace in which placeholders are needed. The last guard to be dropped removes them.
 #[derive(Debug)]
 struct WorkspaceGuard {
     root: OwnedFd,
@@ -134,11 +136,11 @@ struct WorkspaceGuard {
 }
 
 impl WorkspaceGuard {
-    /// Takes a share in the placeholders of a workspace. Nobody removes them from here on.
+    /// Takes a shared lock on a workspace. Nobody removes its placeholders from here on.
     fn lock(root: &Path) -> io::Result<Self> {
         let directory = open_directory(root)?;
         let deadline = Instant::now() + PATIENCE;
-        // Held alone it is for as long as it takes to remove a few files.
+        // The exclusive lock is held only while a few files are removed.
         while let Err(errno) = flock(&directory, FlockOperation::NonBlockingLockShared) {
             if errno != Errno::WOULDBLOCK || Instant::now() > deadline {
                 return Err(errno.into());
@@ -148,7 +150,7 @@ impl WorkspaceGuard {
         Ok(Self { root: directory, placeholders: Vec::new() })
     }
 
-    /// Puts a placeholder wherever something is missing, written down first.
+    /// Creates a placeholder for every missing file, after recording it.
     fn fill(&mut self, missing: Vec<PathBuf>, root: &Path, record: &Path) -> io::Result<()> {
         if missing.is_empty() {
             return Ok(());
@@ -158,7 +160,7 @@ impl WorkspaceGuard {
         fs::write(record, paths.join(&0))?;
         for path in missing {
             match make(&path) {
-                // Another job has made it meanwhile, or somebody the real one.
+                // Another job has created it meanwhile, or somebody created the real file.
                 Ok(()) | Err(Errno::EXIST) => self.placeholders.push(path),
                 Err(errno) if is_out_of_reach(&path, errno) => {}
                 Err(errno) => return Err(errno.into()),
@@ -190,10 +192,10 @@ struct NameSearch<'a> {
 }
 
 impl NameSearch<'_> {
-    /// Looks for `name` below `base`, or the first directory on the way to it that is missing.
+    /// Searches for `name` below `base`, or for the first missing directory on the way to it.
     ///
-    /// A symlink on the way is followed and can still be replaced: nothing can be mounted on it
-    /// through which a directory is seen.
+    /// A symlink on the way is followed and can still be replaced: nothing can be mounted on a
+    /// symlink through which a directory is seen.
     fn add(&mut self, base: PathBuf, name: &Path) -> io::Result<()> {
         let mut path = base;
         let mut parts = name.components();
@@ -229,33 +231,33 @@ impl NameSearch<'_> {
     }
 }
 
-/// The directories in a directory, symlinks left out.
+/// Returns the directories in a directory, without symlinks.
 fn directories(path: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     directories.map(|entry| entry.path()).collect()
 }
 
-// A file in a place that must stay empty while jobs run: what exists can be mounted over, and what
-// is mounted over cannot be replaced.
+// A placeholder: a file in a place that must stay empty while jobs run. What exists can be mounted
+// over, and what is mounted over cannot be replaced.
 //
-// It is a socket that nobody listens on. Git leaves sockets out of what it lists, adds and cleans;
-// whoever opens one gets an error. Where a file system has no sockets it is a directory.
+// It is a socket without a listener. Git leaves sockets out of what it lists, adds and cleans;
+// opening one is an error. On a file system without sockets it is a directory.
 
-/// A sticky file that nobody may write: nothing else makes such.
+/// A sticky file that nobody may write: nothing else creates such a file.
 const SOCKET: Mode = Mode::SVTX;
 const READABLE: Mode = Mode::RUSR.union(Mode::SVTX);
 const DIRECTORY: Mode = Mode::RUSR.union(Mode::XUSR).union(Mode::SVTX);
 
-/// The file with which a repository says that its settings are in another one. Git reads it wherever
-/// it is, so that it must have a content: the repository itself.
+/// The file with which a repository says that its settings are in another one. Git reads it
+/// wherever it is, so that it must have a content: the repository itself.
 const COMMON_DIRECTORY: &str = "commondir";
 const ITSELF: &[u8] = b".\n";
 
-/// Puts a placeholder in this place.
+/// Creates a placeholder at this path.
 ///
 /// # Errors
-/// `EXIST` where something is there, or what the file system says.
+/// `EXIST` if something is there, or the error of the file system.
 pub(crate) fn make(path: &Path) -> Result<(), Errno> {
     if path.file_name() == Some(OsStr::new(COMMON_DIRECTORY)) {
         return make_common_directory(path);
@@ -266,7 +268,7 @@ pub(crate) fn make(path: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Complete at once, so that git never reads half of it.
+/// Creates the file with its content atomically, so that git never reads half of it.
 fn make_common_directory(path: &Path) -> Result<(), Errno> {
     let around = path.parent().ok_or(Errno::INVAL)?;
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -276,18 +278,18 @@ fn make_common_directory(path: &Path) -> Result<(), Errno> {
     linkat(CWD, unnamed.as_str(), CWD, path, AtFlags::SYMLINK_FOLLOW)
 }
 
-/// Removes the placeholder that is in this place. What is none stays.
+/// Removes the placeholder at this path. Anything else stays.
 pub(crate) fn remove(path: &Path) {
     let Ok(found) = lstat(path) else { return };
     if is_placeholder(path, &found) {
         let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
-        // A directory is not empty where somebody else has put something there: then it is theirs.
+        // A directory is not empty if somebody else has put something there: then it is theirs.
         let removed = if is_directory { rmdir(path) } else { unlink(path) };
         removed.ok();
     }
 }
 
-/// `true` if what was found in this place is a placeholder.
+/// `true` if the file found at this path is a placeholder.
 pub(crate) fn is_placeholder(path: &Path, found: &Stat) -> bool {
     let mode = Mode::from_raw_mode(found.st_mode);
     let permissions = mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO | Mode::SVTX);
@@ -306,7 +308,7 @@ pub(crate) fn is_placeholder(path: &Path, found: &Stat) -> bool {
 }
 
 /// `true` if a job cannot put anything there either. In a directory of our own it can: it would
-/// make that writable first.
+/// make the directory writable first.
 pub(crate) fn is_out_of_reach(path: &Path, errno: Errno) -> bool {
     let is_of_others = || {
         let around = path.parent().map(stat);
@@ -334,7 +336,7 @@ mod tests {
         (root, path)
     }
 
-    /// All that is there, as sorted paths.
+    /// Returns everything below a directory, as sorted paths.
     fn all(path: &Path) -> Vec<PathBuf> {
         let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
         let below = |path: PathBuf| {
@@ -366,17 +368,17 @@ mod tests {
         names.iter().map(PathBuf::from).collect()
     }
 
-    /// Guards these roots, with records beside them.
+    /// Protects these roots, with records beside them.
     fn guarding(roots: &[PathBuf], home: Option<&Path>, records: &Path) -> ProtectedFiles {
         guard(&ProtectedNames { roots, names: &paths(&NAMES), home, records }).unwrap()
     }
 
     #[test]
-    fn a_repository_is_guarded_where_there_is_one_and_other_names_everywhere() {
+    fn a_repository_is_protected_if_there_is_one_and_other_names_always() {
         let (records, (_root, root)) = (tempfile::tempdir().unwrap(), place());
         let guard = || guarding(std::slice::from_ref(&root), None, records.path());
         assert_eq!(names(&guard(), &root), [".github", ".mcp.json"]);
-        // Of another repository, whose directory is elsewhere.
+        // The `.git` file of another repository, whose directory is elsewhere.
         fs::write(root.join(".git"), "gitdir: elsewhere").unwrap();
         assert_eq!(names(&guard(), &root), [".git", ".github", ".mcp.json"]);
         fs::remove_file(root.join(".git")).unwrap();
@@ -399,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shells_read_is_guarded_where_the_home_can_be_written() {
+    fn shell_start_up_files_are_protected_if_the_home_directory_is_writable() {
         let (records, (_root, above)) = (tempfile::tempdir().unwrap(), place());
         let home = above.join("me");
         fs::create_dir_all(home.join("work")).unwrap();
@@ -420,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_symlink_is_guarded_with_what_it_leads_to() {
+    fn a_symlink_is_protected_with_its_target() {
         let (records, (_root, root)) = (tempfile::tempdir().unwrap(), place());
         fs::create_dir_all(root.join("dots")).unwrap();
         fs::create_dir(root.join("settings")).unwrap();
@@ -438,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_made_outside_of_the_workspace() {
+    fn no_placeholder_is_created_outside_of_the_workspace() {
         let (records, (_root, root)) = (tempfile::tempdir().unwrap(), place());
         let work = root.join("work");
         fs::create_dir_all(root.join("outside")).unwrap();
@@ -450,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_job_removes_what_all_needed() {
+    fn the_last_job_removes_the_placeholders() {
         let (records, other, (_root, root)) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), place());
         let roots = std::slice::from_ref(&root);
@@ -459,7 +461,7 @@ mod tests {
         drop(one);
         assert_eq!(names(&two, &root), [".github", ".mcp.json"]);
         assert_eq!(all(&root), two.names());
-        // The record of a job that lives is no reason to remove anything.
+        // The record of a running job is no reason to remove anything.
         release(other.path());
         assert_eq!(all(&root), two.names());
         drop(two);
@@ -467,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_server_left_is_removed_by_its_record() {
+    fn placeholders_of_a_killed_server_are_removed_by_its_record() {
         let (records, (_root, root)) = (tempfile::tempdir().unwrap(), place());
         let killed = guarding(std::slice::from_ref(&root), None, records.path());
         let placeholders = all(&root);
@@ -485,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_many_who_come_and_go_finds_everything_in_its_place() {
+    fn concurrent_jobs_always_find_all_placeholders() {
         let (_root, root) = place();
         let come_and_go = || {
             let records = tempfile::tempdir().unwrap();
@@ -503,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn only_hidden_places_that_exist_are_hidden_where_they_really_are() {
+    fn existing_hidden_places_are_resolved_and_missing_ones_skipped() {
         let (_root, root) = place();
         fs::create_dir(root.join("keys")).unwrap();
         symlink("keys", root.join(".ssh")).unwrap();
@@ -519,7 +521,7 @@ mod placeholder_tests {
     use super::*;
 
     #[test]
-    fn a_placeholder_is_known_and_goes() {
+    fn a_placeholder_is_recognised_and_removed() {
         let root = tempfile::tempdir().unwrap();
         for name in [".envrc", COMMON_DIRECTORY] {
             let path = root.path().join(name);
@@ -536,7 +538,7 @@ mod placeholder_tests {
     }
 
     #[test]
-    fn what_is_the_users_own_stays() {
+    fn files_of_the_user_are_not_removed() {
         let root = tempfile::tempdir().unwrap();
         let [file, empty, link, socket, used, common] =
             ["file", "empty", "link", "socket", "used", COMMON_DIRECTORY]
@@ -558,7 +560,7 @@ mod placeholder_tests {
     }
 
     #[test]
-    fn only_where_nobody_can_write_none_is_needed() {
+    fn no_placeholder_is_needed_only_if_a_job_cannot_write_there() {
         let own = tempfile::tempdir().unwrap();
         let within = own.path().join("name");
         let others = Path::new("/none/name");

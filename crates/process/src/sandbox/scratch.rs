@@ -1,4 +1,4 @@
-//! Temporary directories: one for each job, in one of the server.
+//! Temporary directories: one for each job, inside one of the server.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
@@ -21,15 +21,15 @@ use super::protected;
 use crate::children::Children;
 use crate::guardian;
 
-/// What the names of servers' directories begin with.
+/// The prefix of the names of servers' directories.
 const PREFIX: &str = "scratch-";
-/// How often another name is tried.
+/// The number of names that are tried.
 const ATTEMPTS: usize = 100;
 
-/// The directory of this server in which jobs get theirs. Removed when dropped.
+/// The directory of this server in which jobs get theirs. Removed on drop.
 ///
-/// It is locked for as long as the server lives, however that ends: what is not locked was left
-/// by a server that was killed.
+/// It is locked for as long as the server lives, however that ends: a directory without a lock was
+/// left by a server that was killed.
 #[derive(Debug)]
 pub struct ScratchRoot {
     path: PathBuf,
@@ -37,12 +37,12 @@ pub struct ScratchRoot {
 }
 
 impl ScratchRoot {
-    /// Makes one below this directory for temporary files, which may be everybody's, and removes
-    /// what servers of the same user that are gone have left there: first the processes that they
-    /// recorded, then the files. Blocks while such processes end.
+    /// Creates the directory below `temporary`, which may be shared by all users, and removes what
+    /// dead servers of the same user left there: first the processes that they recorded, then the
+    /// files. Blocks while such processes end.
     ///
     /// # Errors
-    /// When it cannot be made, or when something that is not ours alone is in its place.
+    /// If it cannot be created, or if something in its place is not ours alone.
     pub(crate) fn make(
         temporary: &Path,
         reaper: &ScratchReaper,
@@ -55,11 +55,11 @@ impl ScratchRoot {
             make_ours(&around)?;
             let path = around.join(format!("{PREFIX}{}", random_name()?));
             match mkdir(&path, Mode::RWXU) {
-                // The last server that was there has just removed what is around.
+                // The last server that used it has just removed the parent.
                 Err(Errno::NOENT) => continue,
                 made => made?,
             }
-            // Another server may take it for left before we have locked it.
+            // Another server may take it for a leftover before we have locked it.
             if let Some(lock) = lock(&path) {
                 return Ok(Self { path, _lock: lock });
             }
@@ -67,7 +67,7 @@ impl ScratchRoot {
         Err(Errno::BUSY.into())
     }
 
-    /// Where it is: a full path without symlinks.
+    /// Returns its full path without symlinks.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -76,15 +76,15 @@ impl ScratchRoot {
 
 impl Drop for ScratchRoot {
     fn drop(&mut self) {
-        // What cannot be removed now is tried again by the next server.
+        // The next server tries again to remove what cannot be removed now.
         remove(&self.path).ok();
-        // Where it was the last one.
+        // Removes the parent if this was the last directory in it.
         self.path.parent().map(rmdir);
     }
 }
 
-/// The directories of one job's own, and what the server notes about it beside them. Removed when
-/// dropped, with everything in it.
+/// The directories of one job, and the server's records about it beside them. Removed on drop, with
+/// everything in it.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
@@ -92,25 +92,25 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes one in the directory of this server.
+    /// Creates one in the directory of this server.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub(crate) fn make(root: &Path, reaper: &ScratchReaper) -> io::Result<Self> {
         let path = root.join(random_name()?);
         mkdir(&path, Mode::RWXU)?;
         Ok(Self { path, reaper: reaper.clone() })
     }
 
-    /// The directory. The job itself sees only directories in it.
+    /// Returns the directory. The job itself sees only directories in it.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes a directory in it for the job, if it is not there, and gives its path.
+    /// Creates a directory in it for the job, if it does not exist, and returns its path.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub(crate) fn directory(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.path.join(name);
         match mkdir(&path, Mode::RWXU) {
@@ -126,25 +126,25 @@ impl Drop for Scratch {
     }
 }
 
-/// A directory that nobody needs any more.
+/// A directory that is no longer needed.
 #[derive(Debug)]
 struct LeftoverDir {
     path: PathBuf,
-    /// Where it is a server's, it stays locked until it is removed: its name could be taken.
+    /// The lock of a server's directory, held until it is removed, since its name could be reused.
     _lock: Option<OwnedFd>,
 }
 
-/// One thread that removes what was left, one after another: that may take long, and whoever drops
-/// it may be a thread of a runtime. What is not done when the server ends goes with the server's
-/// own directory, or is tried again by the next server. A clone is the same reaper.
+/// A thread that removes leftover directories one after another: that may take long, and a thread
+/// of the runtime may drop them. Directories that are left when the server ends go with the
+/// server's own directory, or the next server tries again. A clone is the same reaper.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ScratchReaper {
-    /// The way to the thread, which the first directory starts; `None` where there is no thread.
+    /// The channel to the thread, which the first directory starts; `None` if there is no thread.
     thread: Arc<OnceLock<Option<Sender<LeftoverDir>>>>,
 }
 
 impl ScratchReaper {
-    /// Has the thread remove it. Without one, whoever calls this has to wait.
+    /// Sends the directory to the thread. Without a thread, removes it and blocks.
     fn remove(&self, left: LeftoverDir) {
         let unsent = match self.thread.get_or_init(Self::start) {
             Some(thread) => thread.send(left).map_err(|unsent| unsent.0),
@@ -161,14 +161,14 @@ impl ScratchReaper {
     }
 }
 
-/// Removes what servers left that are gone: those that hold no lock.
+/// Removes the directories of dead servers: those without a lock.
 fn remove_left(around: &Path, reaper: &ScratchReaper, children: &Children) {
     for entry in fs::read_dir(around).into_iter().flatten().flatten() {
         let is_one = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
         let path = entry.path();
         if let (true, Some(lock)) = (is_one, lock(&path)) {
             if !guardian::end_recorded(&path, children).is_empty() {
-                // While one of them lives, what keeps it from writing stays.
+                // While one of them is alive, the files that keep it from writing must stay.
                 continue;
             }
             release_placeholders(&path);
@@ -177,11 +177,11 @@ fn remove_left(around: &Path, reaper: &ScratchReaper, children: &Children) {
     }
 }
 
-/// Cleans up after a server that was killed, and whose processes are gone: removes the placeholders
+/// Cleans up after a server that was killed and whose processes are gone: removes the placeholders
 /// of its jobs from their workspaces, and its directory.
 ///
 /// # Errors
-/// When the directory cannot be removed. The next server tries again.
+/// If the directory cannot be removed. The next server tries again.
 pub(crate) fn clean_after(root: &Path) -> io::Result<()> {
     release_placeholders(root);
     remove(root)?;
@@ -189,14 +189,14 @@ pub(crate) fn clean_after(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what the records of a server's jobs name.
+/// Removes the placeholders that the records of a server's jobs name.
 fn release_placeholders(root: &Path) {
     for job in fs::read_dir(root).into_iter().flatten().flatten() {
         protected::release(&job.path());
     }
 }
 
-/// Removes a directory, of which the one around it is ours alone.
+/// Removes a directory whose parent is ours alone.
 fn remove(path: &Path) -> io::Result<()> {
     let (Some(around), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Errno::INVAL.into());
@@ -205,7 +205,7 @@ fn remove(path: &Path) -> io::Result<()> {
     clear(around.as_fd(), &CString::new(name.as_bytes())?)
 }
 
-/// Locks a directory. None when somebody else has it, or when it is no longer there.
+/// Locks a directory. `None` if another process has the lock, or if it no longer exists.
 fn lock(path: &Path) -> Option<OwnedFd> {
     let directory = open_directory(path).ok()?;
     flock(&directory, FlockOperation::NonBlockingLockExclusive).ok()?;
@@ -218,7 +218,7 @@ fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     open(path, flags, Mode::empty())
 }
 
-/// Makes a directory that nobody else can write to or look into, if it is not there.
+/// Creates a directory that no other user can write to or read, if it does not exist.
 fn make_ours(path: &Path) -> io::Result<()> {
     match mkdir(path, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -234,23 +234,23 @@ fn make_ours(path: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
-/// A name that nobody can foresee.
+/// Returns an unpredictable name.
 fn random_name() -> io::Result<String> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes)?;
     Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
 }
 
-// Removing whatever a job has left in its temporary directory.
+// The removal of whatever a job has left in its temporary directory.
 
 /// Removes the directory `name` of `around`, with everything in it.
 ///
-/// Symlinks are not followed, and whatever permissions were taken away is given back first. It takes
-/// three open files and no stack, however deep the directories are: each that is not empty is moved up
-/// to `around`, which must therefore be ours alone, before its turn comes.
+/// Does not follow symlinks, and restores missing permissions first. Uses three open files and no
+/// stack, however deep the directories are: each non-empty directory is moved up to `around`, which
+/// must therefore be ours alone, before it is removed.
 ///
 /// # Errors
-/// The first one; what could be removed is.
+/// The first error; everything that could be removed is removed.
 pub(crate) fn clear(around: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     let mut work =
         DirRemoval { around, name, moved: 0, waiting: VecDeque::from([name.to_owned()]) };
@@ -268,14 +268,14 @@ pub(crate) fn clear(around: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
 struct DirRemoval<'a> {
     around: BorrowedFd<'a>,
     name: &'a CStr,
-    /// How many were moved up, for their names.
+    /// The number of directories that were moved up, for their names.
     moved: u64,
     /// Directories in `around` that are to be emptied and removed.
     waiting: VecDeque<CString>,
 }
 
 impl DirRemoval<'_> {
-    /// Leaves nothing in a directory, once those that were moved up are gone as well.
+    /// Empties a directory, once those that were moved up are gone as well.
     fn empty(&mut self, directory: &CStr) -> Result<(), Errno> {
         let opened = open_anyhow(self.around, directory)?;
         let mut outcome = Ok(());
@@ -299,12 +299,12 @@ impl DirRemoval<'_> {
             Err(Errno::NOTEMPTY | Errno::EXIST) => self.move_up(from, name),
             done => done,
         };
-        // Somebody else may have removed it meanwhile.
+        // Another process may have removed it meanwhile.
         if removed == Err(Errno::NOENT) { Ok(()) } else { removed }
     }
 
     fn move_up(&mut self, from: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
-        // To move a directory one must be allowed to write to it.
+        // Moving a directory requires write permission on it.
         open_anyhow(from, name)?;
         self.moved += 1;
         let mut new = self.name.to_bytes().to_vec();
@@ -320,12 +320,12 @@ fn remove_directory(from: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     unlinkat(from, name, AtFlags::REMOVEDIR)
 }
 
-/// Opens a directory, with all permissions for us.
+/// Opens a directory, after giving us all permissions.
 fn open_anyhow(from: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let place = openat(from, name, flags | OFlags::PATH, Mode::empty())?;
     if !Mode::from_raw_mode(fstat(&place)?.st_mode).contains(Mode::RWXU) {
-        // By way of the open file, since a name could lead elsewhere by now.
+        // Done through the open file, since a name could lead elsewhere by now.
         let path = format!("/proc/self/fd/{}", place.as_raw_fd());
         fs::set_permissions(path, fs::Permissions::from_mode(0o700))
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn each_job_has_its_own_which_goes_with_it() {
+    fn each_job_has_its_own_directory_which_is_removed_with_it() {
         let temporary = tempfile::tempdir().unwrap();
         let root = make_root(temporary.path()).unwrap();
         let (one, other) = (
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_end_nothing_is_left_of_a_server_and_its_jobs() {
+    fn nothing_is_left_of_a_server_and_its_jobs_at_the_end() {
         let temporary = tempfile::tempdir().unwrap();
         let root = make_root(temporary.path()).unwrap();
         let job = Scratch::make(root.path(), &ScratchReaper::default()).unwrap();
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_server_left_is_removed_and_nothing_else() {
+    fn leftovers_of_a_killed_server_are_removed_and_nothing_else() {
         let temporary = tempfile::tempdir().unwrap();
         let alive = make_root(temporary.path()).unwrap();
         let left = around(&temporary).join("scratch-left");
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_put_in_its_place_is_not_used() {
+    fn a_directory_that_others_can_write_is_not_used() {
         let temporary = tempfile::tempdir().unwrap();
         let place = around(&temporary);
         let refused = || make_root(temporary.path()).unwrap_err().to_string();
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_start_at_once_do_not_take_each_others() {
+    fn servers_that_start_at_once_do_not_share_a_directory() {
         let temporary = tempfile::tempdir().unwrap();
         let start = || make_root(temporary.path()).unwrap();
         let roots: Vec<ScratchRoot> = std::thread::scope(|scope| {
@@ -487,7 +487,7 @@ mod clearing_tests {
     }
 
     #[test]
-    fn what_has_no_permissions_is_removed_all_the_same() {
+    fn files_without_permissions_are_removed() {
         let place = FullDir::new();
         let deep = place.full.join("a/b/c");
         fs::create_dir_all(&deep).unwrap();
@@ -502,7 +502,7 @@ mod clearing_tests {
     }
 
     #[test]
-    fn what_a_symlink_leads_to_stays() {
+    fn the_target_of_a_symlink_is_not_removed() {
         let place = FullDir::new();
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("mine"), "x").unwrap();
@@ -513,7 +513,7 @@ mod clearing_tests {
         place.check_cleared();
         assert_eq!(fs::read_to_string(outside.path().join("mine")).unwrap(), "x");
         assert_eq!(outside.path().metadata().unwrap().permissions().mode() & 0o777, 0o500);
-        // Neither is one in the place of the directory itself.
+        // Neither is a link in place of the directory itself followed.
         symlink(outside.path(), &place.full).unwrap();
         place.clear().unwrap_err();
         assert!(outside.path().join("mine").exists());
@@ -521,9 +521,9 @@ mod clearing_tests {
     }
 
     #[test]
-    fn it_takes_no_stack_however_deep_it_is() {
+    fn removal_needs_no_stack_however_deep_the_directories_are() {
         const DEPTH: usize = 5000;
-        // In memory where there is such a place: some disks take milliseconds for each directory.
+        // In memory if possible: some disks take milliseconds for each directory.
         let around = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let place = FullDir::within(around);
         let mut at = directory(&place.full);
@@ -536,7 +536,7 @@ mod clearing_tests {
     }
 
     #[test]
-    fn every_kind_and_name_goes() {
+    fn files_of_every_kind_and_name_are_removed() {
         let place = FullDir::new();
         let odd = std::ffi::OsStr::from_bytes(b"\xff\n *");
         fs::create_dir_all(place.full.join(odd).join("full.1")).unwrap();

@@ -1,8 +1,8 @@
-//! Filters of system calls: a small program that the kernel runs before each call of a process and
-//! of all that comes out of it, for as long as they live.
+//! Seccomp filters: a small program that the kernel runs before each system call of a process and
+//! of everything that it starts, for as long as they live.
 //!
-//! [`SeccompRules`] says which calls are refused, and how; [`compile`] puts that into the kernel's
-//! language; [`install`] hands it over.
+//! [`SeccompRules`] says which calls are refused, and how; [`compile`] translates that into the
+//! kernel's language; [`install`] hands it over.
 
 use std::mem::offset_of;
 use std::{io, thread};
@@ -15,14 +15,14 @@ use seccompiler::{BpfProgram, Error, apply_filter, sock_filter};
 use crate::confinement::{Backend, Confinement, NetworkAccess, SandboxProfile};
 use crate::start_error::ProbeError;
 
-// Rules as a program for the kernel.
+// The rules as a program for the kernel.
 //
-// One program with all refusals, which finds a call by halving: the kernel runs it for every call
-// once when it is installed, to learn which are always allowed, and that is most of the price. A
-// filter per refusal that compares one call after the other costs several times as much.
+// It is one program with all refusals, which finds a call by binary search: the kernel runs it for
+// every call once when it is installed, to learn which are always allowed, and that is most of the
+// cost. A filter per refusal that compares one call after the other costs several times as much.
 
-/// The processor as the kernel names it; a filter sees the calls of 32-bit programs as well, which
-/// have other numbers.
+/// The kernel's name for the processor; a filter also sees the calls of 32-bit programs, which have
+/// other numbers.
 #[cfg(target_arch = "x86_64")]
 const PROCESSOR: Option<u32> = Some(0xc000_003e);
 #[cfg(target_arch = "aarch64")]
@@ -30,20 +30,20 @@ const PROCESSOR: Option<u32> = Some(0xc000_00b7);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const PROCESSOR: Option<u32> = None;
 
-/// From here on are the same calls once more, for programs with short pointers (x32). No kernel
-/// for another processor has a call with so high a number.
+/// The start of a second range of call numbers, for programs with short pointers (x32). On other
+/// processors no call has so high a number.
 const SECOND_NUMBERS: u32 = 0x4000_0000;
 
-/// What the kernel takes.
+/// The most instructions that the kernel accepts.
 const MOST_INSTRUCTIONS: usize = 4096;
 
-/// Looked through one by one.
+/// The number of calls up to which the search is linear.
 const FEW: usize = 6;
 
 type BpfCode = Vec<sock_filter>;
 
-/// The program for these rules; `None` where this processor's calls are not known, or it would be
-/// longer than the kernel takes.
+/// Assembles the program for these rules; `None` if this processor's calls are not known, or if the
+/// program would be longer than the kernel accepts.
 fn assemble(mut rules: Vec<RefusedCall>) -> Option<BpfCode> {
     rules.sort_by_key(|rule| rule.call);
     let mut answers = AnswerTable::default();
@@ -69,11 +69,11 @@ fn assemble(mut rules: Vec<RefusedCall>) -> Option<BpfCode> {
 /// A call with a rule.
 struct CallEntry {
     number: u32,
-    /// Where its answer begins in [`AnswerTable::code`].
+    /// The start of its answer in [`AnswerTable::code`].
     answer: usize,
 }
 
-/// What stands behind the search: calls that are treated alike share their answer.
+/// The code behind the search: calls with the same treatment share their answer.
 #[derive(Default)]
 struct AnswerTable<'a> {
     code: BpfCode,
@@ -94,8 +94,8 @@ impl<'a> AnswerTable<'a> {
     }
 }
 
-/// Finds the call whose number was loaded and goes to its answer, past so many instructions that
-/// stand between this and the answers. Never runs past its end.
+/// Finds the call whose number was loaded and jumps to its answer, past `between` instructions that
+/// stand between this code and the answers. Never runs past its end.
 fn find(calls: &[CallEntry], between: usize) -> BpfCode {
     if calls.len() > FEW {
         let (lower, upper) = calls.split_at(calls.len() / 2);
@@ -114,7 +114,7 @@ fn find(calls: &[CallEntry], between: usize) -> BpfCode {
     code
 }
 
-/// The answer to one call. Never runs past its end.
+/// Returns the answer to one call. Never runs past its end.
 fn answer(rule: &RefusedCall) -> Option<BpfCode> {
     let mut code = Vec::new();
     for case in &rule.cases {
@@ -128,7 +128,8 @@ fn answer(rule: &RefusedCall) -> Option<BpfCode> {
     Some(code)
 }
 
-/// Goes on where the test holds, else leaves out so many instructions. `None`: too many values.
+/// Continues if the test is true, otherwise skips `otherwise` instructions. `None` if there are too
+/// many values.
 fn check(test: &ArgTest, otherwise: usize) -> Option<BpfCode> {
     let argument = offset_of!(libc::seccomp_data, args) + usize::from(test.argument) * 8;
     let mut code = vec![load(argument)];
@@ -145,13 +146,13 @@ fn check(test: &ArgTest, otherwise: usize) -> Option<BpfCode> {
     Some(code)
 }
 
-/// Loads four bytes of the description of a call: of an argument the lower half, since both
-/// processors have it first.
+/// Loads four bytes of the description of a call: the lower half of an argument, which both
+/// processors store first.
 fn load(offset: usize) -> sock_filter {
     instruction(BPF_LD | BPF_W | BPF_ABS, small(offset), (0, 0))
 }
 
-/// Compares what was loaded, and leaves out so many instructions if it is so, and if not.
+/// Compares the loaded value, and skips `if_so` or `if_not` instructions.
 fn jump(comparison: u32, value: u32, if_so: u8, if_not: u8) -> sock_filter {
     instruction(BPF_JMP | comparison | BPF_K, value, (if_so, if_not))
 }
@@ -179,9 +180,9 @@ fn small(count: usize) -> u32 {
     count as u32
 }
 
-// Handing a filter to the kernel.
+// Installation of a filter.
 
-/// A compiled filter, good for any number of processes. The default one refuses nothing.
+/// A compiled filter, usable for any number of processes. The default one refuses nothing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SeccompFilter {
     program: BpfProgram,
@@ -190,8 +191,8 @@ pub(crate) struct SeccompFilter {
 /// Compiles the rules.
 ///
 /// # Errors
-/// When this processor's system calls are not known, or too many processes are untouchable (about
-/// 2,000).
+/// If this processor's system calls are not known, or if there are too many protected processes
+/// (about 2,000).
 pub(crate) fn compile(rules: &SeccompRules) -> io::Result<SeccompFilter> {
     let refused = refused(rules);
     if refused.is_empty() {
@@ -201,11 +202,11 @@ pub(crate) fn compile(rules: &SeccompRules) -> io::Result<SeccompFilter> {
     Ok(SeccompFilter { program })
 }
 
-/// Puts the filter on this thread and all that comes after it, which also cannot gain privileges
-/// any more (`no_new_privs`).
+/// Installs the filter on this thread and everything that it starts, which then cannot gain
+/// privileges any more (`no_new_privs`).
 ///
 /// # Errors
-/// When the kernel refuses.
+/// If the kernel refuses.
 pub(crate) fn install(filters: &SeccompFilter) -> io::Result<()> {
     if filters.program.is_empty() {
         return Ok(());
@@ -218,10 +219,10 @@ pub(crate) fn install(filters: &SeccompFilter) -> io::Result<()> {
     })
 }
 
-/// Whether this host lets a process filter its calls, found out by doing it.
+/// Checks that this host lets a process filter its calls, by doing it.
 ///
 /// # Errors
-/// What is missing.
+/// A description of what is missing.
 pub(crate) fn offer() -> Result<(), ProbeError> {
     let sockets = SocketRules { network: NetworkSockets::Refused, unix: UnixSockets::PairsOnly };
     let rules =
@@ -238,62 +239,62 @@ pub(crate) fn offer() -> Result<(), ProbeError> {
     })
 }
 
-// Which system calls are refused to whom.
+// The system calls that are refused.
 
-/// What a filter keeps a process from.
+/// The input of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SeccompRules {
     pub(crate) profile: SandboxProfile,
     pub(crate) sockets: SocketRules,
-    /// Processes and groups (as negative numbers) that must not be signalled. The number of any
-    /// thread stands for its process too, so whoever has threads is safe only with all of theirs.
-    /// Empty where numbers mean something else: in a namespace of processes.
+    /// Processes and groups (as negative numbers) that must not be signalled. The id of any thread
+    /// stands for its process too, so a process with threads is safe only if all of them are
+    /// listed. Empty in a pid namespace, where numbers mean something else.
     pub(crate) untouchable: Vec<i32>,
 }
 
-/// The sockets that a process may make.
+/// The sockets that a process may create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SocketRules {
     pub(crate) network: NetworkSockets,
     pub(crate) unix: UnixSockets,
 }
 
-/// The sockets of families other than unix that a process may make.
+/// The sockets of families other than unix that a process may create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NetworkSockets {
-    /// All that its user may make.
+    /// All that its user may create.
     Any,
-    /// IPv4, IPv6 and the netlink of routes: in a network namespace of its own they reach the job's
-    /// own servers and nothing else. Other families, such as vsock, know no namespaces.
+    /// IPv4, IPv6 and the netlink of routes: in its own network namespace they reach only the job's
+    /// own servers. Other families, such as vsock, ignore namespaces.
     OwnNamespace,
-    /// None.
+    /// No sockets.
     Refused,
 }
 
-/// The unix sockets that a process may make.
+/// The unix sockets that a process may create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnixSockets {
-    /// All.
+    /// All unix sockets.
     Any,
     /// Connected pairs without names. A filter cannot see to which path a socket is connected, so
-    /// none is made that could be connected at all.
+    /// no socket that could be connected is allowed.
     PairsOnly,
 }
 
 impl NetworkSockets {
-    /// Each, in the order of its number.
+    /// All values, in the order of their numbers.
     pub(crate) const ALL: [Self; 3] = [Self::Any, Self::OwnNamespace, Self::Refused];
 }
 
 impl UnixSockets {
-    /// Each, in the order of its number.
+    /// All values, in the order of their numbers.
     pub(crate) const ALL: [Self; 2] = [Self::Any, Self::PairsOnly];
 }
 
 impl SocketRules {
-    /// The sockets of a job, given the version of Landlock that it is held by, if any.
+    /// Returns the sockets of a job, given its version of Landlock, if any.
     ///
-    /// A filter steps in where nothing else keeps a job that limits files from the sockets of other
+    /// The filter acts if nothing else keeps a job with limited files from the sockets of other
     /// programs: by path without namespaces before Landlock 9, and by abstract name without a
     /// network namespace before Landlock 6.
     pub(crate) fn new(confinement: Confinement, backend: Backend, landlock: Option<u32>) -> Self {
@@ -318,17 +319,17 @@ const LANDLOCK_PATHS: u32 = 9;
 /// The version of Landlock that limits connections to sockets with an abstract name.
 const LANDLOCK_ABSTRACT_NAMES: u32 = 6;
 
-/// A call that is refused: where all tests of one of its cases hold.
+/// A call that is refused if all tests of one of its cases are true.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RefusedCall {
     call: c_long,
-    /// A case without tests always holds.
+    /// A case without tests is always true.
     cases: Vec<Vec<ArgTest>>,
     refusal: CallRefusal,
 }
 
-/// What is asked of one argument. Only its lower half is looked at, as the kernel does with all
-/// arguments that are named here.
+/// A test of one argument. Only its lower half is compared, as the kernel does with all arguments
+/// that are named here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ArgTest {
     argument: u8,
@@ -342,19 +343,19 @@ enum ArgCondition {
     WithAnyBit(u32),
 }
 
-/// How a call is refused.
+/// The way in which a call is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallRefusal {
-    /// As one for which the right is missing.
+    /// As a call for which the permission is missing.
     NotPermitted,
-    /// As one that the kernel does not have: programs then use an older one.
+    /// As a call that the kernel does not have: programs then use an older one.
     Unknown,
-    /// As a kind of socket that this user may not make.
+    /// As a kind of socket that this user may not create.
     NoAccess,
 }
 
 impl CallRefusal {
-    /// What the program finds in `errno`.
+    /// Returns the `errno` that the program gets.
     const fn errno(self) -> i32 {
         match self {
             Self::NotPermitted => libc::EPERM,
@@ -364,8 +365,8 @@ impl CallRefusal {
     }
 }
 
-/// Calls that reach into other processes or into the kernel. Those that need a privilege are here
-/// as well: it may have been kept.
+/// Calls that reach into other processes or into the kernel. Calls that need a privilege are
+/// included: it may have been kept.
 const REACHING_OUT: &[c_long] = &[
     // Other processes.
     libc::SYS_ptrace,
@@ -391,7 +392,7 @@ const REACHING_OUT: &[c_long] = &[
     libc::SYS_iopl,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_ioperm,
-    // Mounts, and files by numbers instead of names, which leads around them.
+    // Mounts, and files by numbers instead of names, which bypasses them.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -415,16 +416,16 @@ const REACHING_OUT: &[c_long] = &[
     libc::SYS_quotactl_fd,
 ];
 
-// Not named for every platform.
+// These have no name on every platform.
 const OPEN_TREE_ATTR: c_long = 467;
 const KEXEC_FILE_LOAD: c_long = if cfg!(target_arch = "aarch64") { 294 } else { 320 };
 
-/// A ring takes calls that no filter sees.
+/// Calls of io_uring, which executes calls that no filter sees.
 const RINGS: &[c_long] =
     &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
-/// Calls that do something to a process, by its number, which comes first. Limits are among them
-/// since one of CPU time kills.
+/// Calls that act on a process by its pid, which comes first. Resource limits are included since
+/// one on CPU time kills.
 const BY_NUMBER: &[c_long] = &[
     libc::SYS_kill,
     libc::SYS_tkill,
@@ -439,10 +440,10 @@ const BY_NUMBER: &[c_long] = &[
     libc::SYS_sched_setscheduler,
 ];
 
-/// Of one test: a jump past more of them would be too far.
+/// The most values of one test: a jump past more of them would be too far.
 const MOST_VALUES: usize = 255;
 
-/// `kill` of every process that may be killed.
+/// The argument of `kill` for every process that may be killed.
 const EVERYBODY: i32 = -1;
 
 /// Two that type text into a terminal as if its user had, and two that name the process that gets
@@ -465,13 +466,13 @@ const NAMESPACES: u32 = (libc::CLONE_NEWUSER
 /// Known to `unshare` only: `clone` takes these bits for a signal.
 const TIME_NAMESPACE: u32 = 0x80;
 
-/// Every call that is refused, each once.
+/// Returns every call that is refused, each once.
 fn refused(rules: &SeccompRules) -> Vec<RefusedCall> {
     let SeccompRules { profile, sockets, .. } = *rules;
     let mut all = Vec::new();
     if profile >= SandboxProfile::Default {
         all.extend(REACHING_OUT.iter().map(|call| always(*call, CallRefusal::NotPermitted)));
-        // A directory of /proc passes for the process in it, so a test of numbers would not do.
+        // A directory of /proc stands for its process, so a test of numbers would not suffice.
         all.push(always(libc::SYS_pidfd_send_signal, CallRefusal::Unknown));
         all.push(when(libc::SYS_ioctl, vec![vec![one_of(1, &IOCTLS)]]));
         all.extend(untouchable(&rules.untouchable));
@@ -486,7 +487,7 @@ fn refused(rules: &SeccompRules) -> Vec<RefusedCall> {
     all
 }
 
-/// What keeps these processes from being ended, slowed down or starved.
+/// Returns the rules that keep these processes from being ended, slowed down or starved.
 fn untouchable(numbers: &[i32]) -> Vec<RefusedCall> {
     if numbers.is_empty() {
         return Vec::new();
@@ -498,14 +499,14 @@ fn untouchable(numbers: &[i32]) -> Vec<RefusedCall> {
     by_number.chain([file_owners(&numbers)]).collect()
 }
 
-/// The owner of a file gets the signals of that file, and which signal that is can be chosen.
+/// The owner of a file gets the signals of that file, and the signal can be chosen.
 fn file_owners(numbers: &[u32]) -> RefusedCall {
     let sets_owner = || one_of(1, &[libc::F_SETOWN.cast_unsigned()]);
     let named = numbers.chunks(MOST_VALUES).map(|some| vec![sets_owner(), one_of(2, some)]);
     when(libc::SYS_fcntl, named.chain([vec![one_of(1, &[F_SETOWN_EX])]]).collect())
 }
 
-/// No namespaces: in one of users, any process has all privileges.
+/// Refuses new namespaces: in a user namespace, any process has all privileges.
 fn namespaces() -> Vec<RefusedCall> {
     vec![
         when(libc::SYS_clone, vec![vec![with_any_bit(NAMESPACES)]]),
@@ -517,10 +518,10 @@ fn namespaces() -> Vec<RefusedCall> {
     ]
 }
 
-/// The families that are of use in a network namespace of its own.
+/// The families that are useful in a job's own network namespace.
 const OWN_NAMESPACE: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// The calls that make sockets, with what is refused of them.
+/// Returns the calls that create sockets, with what is refused of them.
 fn socket_calls(sockets: SocketRules) -> Vec<RefusedCall> {
     let not_unix = vec![not(0, libc::AF_UNIX)];
     let is_unix = one_of(0, &[libc::AF_UNIX.cast_unsigned()]);
@@ -548,7 +549,7 @@ fn socket_calls(sockets: SocketRules) -> Vec<RefusedCall> {
         .collect()
 }
 
-/// Every way to name a unix socket for datagrams: the kernel takes a raw one for such.
+/// Returns every type of a unix datagram socket: the kernel treats a raw one the same.
 fn datagram_types() -> Vec<u32> {
     let flags =
         [0, libc::SOCK_CLOEXEC, libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK];
@@ -573,7 +574,7 @@ fn one_of(argument: u8, values: &[u32]) -> ArgTest {
     ArgTest { argument, is: ArgCondition::OneOf(values.to_vec()) }
 }
 
-/// Of the flags, which come first.
+/// Tests the flags, which are the first argument.
 fn with_any_bit(bits: u32) -> ArgTest {
     ArgTest { argument: 0, is: ArgCondition::WithAnyBit(bits) }
 }
@@ -588,7 +589,7 @@ mod program_tests {
 
     const SERVER: i32 = 4711;
 
-    /// What the kernel would answer.
+    /// Returns what the kernel would answer.
     fn run(program: &[sock_filter], call: &libc::seccomp_data) -> u32 {
         let (mut at, mut loaded) = (0, 0);
         loop {
@@ -622,7 +623,7 @@ mod program_tests {
         u32::from_ne_bytes(bytes[offset..offset + 4].try_into().unwrap())
     }
 
-    /// What the rules say.
+    /// Returns what the rules say.
     fn expected(rules: &[RefusedCall], call: &libc::seccomp_data) -> u32 {
         let holds = |test: &ArgTest| {
             let value = call.args[usize::from(test.argument)] as u32;
@@ -668,7 +669,7 @@ mod program_tests {
 
     proptest! {
         #[test]
-        fn the_program_does_what_the_rules_say(
+        fn the_program_answers_as_the_rules_say(
             rules in rules(),
             args in prop::array::uniform6(argument()),
         ) {
@@ -681,7 +682,7 @@ mod program_tests {
     }
 
     #[test]
-    fn calls_by_other_numbers_are_no_way_around() {
+    fn calls_by_other_numbers_do_not_bypass_the_filter() {
         let sockets = SocketRules { network: NetworkSockets::Any, unix: UnixSockets::Any };
         let untouchable = Vec::new();
         let rules =
@@ -720,7 +721,7 @@ mod tests {
     const CLOSED: Confinement =
         Confinement { profile: SandboxProfile::ReadOnly, network: NetworkAccess::Off };
 
-    /// The rules of a job that no namespaces and no Landlock hold, unless its profile limits files.
+    /// The rules of a job without namespaces and Landlock, unless its profile limits files.
     fn rules(confinement: Confinement) -> SeccompRules {
         let Confinement { profile, .. } = confinement;
         let backend = if profile.limits_files() { Backend::Landlock } else { Backend::Seccomp };
@@ -728,7 +729,7 @@ mod tests {
         SeccompRules { profile, sockets, untouchable: Vec::new() }
     }
 
-    /// Does this on a thread behind the filter.
+    /// Runs this on a thread behind the filter.
     fn filtered<T: Send + 'static>(
         rules: &SeccompRules,
         act: impl FnOnce() -> T + Send + 'static,
@@ -741,7 +742,7 @@ mod tests {
         thread.join().unwrap()
     }
 
-    /// The error of a call; 0: none.
+    /// Returns the error of a call; 0 for success.
     #[expect(unsafe_code, reason = "the calls have no safe wrapper, or it checks too much")]
     fn call(number: c_long, arguments: [u64; 6]) -> i32 {
         let [a, b, c, d, e, f] = arguments;
@@ -752,12 +753,12 @@ mod tests {
         }
     }
 
-    /// Every call with arguments that make no sense, so that nothing happens where it is allowed.
+    /// Makes every call with invalid arguments, so that nothing happens if it is allowed.
     fn answers(calls: &[c_long]) -> Vec<i32> {
         calls.iter().map(|number| call(*number, [u64::MAX; 6])).collect()
     }
 
-    /// Each of these alone would be a way around the rest.
+    /// Calls each of which alone would bypass the rest.
     const KNOWN_WAYS_OUT: &[c_long] = &[
         libc::SYS_ptrace,
         libc::SYS_process_vm_writev,
@@ -775,7 +776,7 @@ mod tests {
     ];
 
     #[test]
-    fn whatever_is_always_refused_is_and_was_not_before() {
+    fn calls_that_are_always_refused_were_possible_before() {
         let always: Vec<_> =
             refused(&rules(CLOSED)).into_iter().filter(|rule| rule.cases[0].is_empty()).collect();
         let calls: Vec<_> = always.iter().map(|rule| rule.call).collect();
@@ -791,7 +792,7 @@ mod tests {
         }
     }
 
-    /// A process that sleeps until dropped, in a group of its own.
+    /// A process that sleeps until dropped, in its own group.
     struct Sleeper(Child);
 
     impl Sleeper {
@@ -811,7 +812,8 @@ mod tests {
         }
     }
 
-    /// What becomes of every attempt on this process: signal 0 and null pointers change nothing.
+    /// Returns the result of every attempt on this process: signal 0 and null pointers change
+    /// nothing.
     fn attempts(number: i32) -> Vec<(&'static str, i32)> {
         let (_, file) = UnixStream::pair().unwrap();
         let file = u64::try_from(file.as_raw_fd()).unwrap();
@@ -833,7 +835,7 @@ mod tests {
     }
 
     #[test]
-    fn untouchable_processes_cannot_be_reached_and_others_can() {
+    fn protected_processes_cannot_be_signalled_and_others_can() {
         let (server, other) = (Sleeper::start(), Sleeper::start());
         let (number, others) = (server.number(), other.number());
         let all = |errno: i32| move |(_, found): &(&str, i32)| *found == errno;
@@ -846,7 +848,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_of_a_file_is_not_named_where_no_filter_can_look() {
+    fn the_owner_of_a_file_cannot_be_set_through_a_pointer() {
         let named = || {
             let (_one, other) = UnixStream::pair().unwrap();
             let file = u64::try_from(other.as_raw_fd()).unwrap();
@@ -862,7 +864,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_at_once_includes_the_untouchable() {
+    fn a_signal_to_all_processes_is_refused() {
         let kill_all = || call(libc::SYS_kill, [u64::MAX, 0, 0, 0, 0, 0]);
         assert_eq!(kill_all(), 0);
         let rules = SeccompRules { untouchable: vec![1], ..rules(OPEN) };
@@ -886,8 +888,8 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_are_for_those_whose_files_are_not_limited() {
-        // A thread cannot be in another namespace of users, so this is never done.
+    fn namespaces_are_refused_to_jobs_with_limited_files() {
+        // A thread cannot be in another user namespace, so this never succeeds.
         let flags = u64::from((libc::CLONE_NEWUSER | libc::CLONE_THREAD).cast_unsigned());
         let cloned = move || call(libc::SYS_clone, [flags, 0, 0, 0, 0, 0]);
         assert_eq!(filtered(&rules(OPEN), cloned), libc::EINVAL);
@@ -901,7 +903,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_typed_into_a_terminal() {
+    fn a_job_cannot_type_into_a_terminal() {
         let typed = || {
             let script = "import fcntl, os, pty, termios
 pid, fd = pty.fork()
@@ -914,13 +916,13 @@ if pid == 0:
 print(os.read(fd, 100).decode())";
             text(&run("python3", &["-c", script])).trim().to_owned()
         };
-        // Newer kernels may have switched it off for everybody, with another error.
+        // Newer kernels may have disabled it for everybody, with another error.
         assert_ne!(typed(), "1");
         assert_eq!(filtered(&rules(OPEN), typed), "1");
     }
 
     #[test]
-    fn without_network_only_local_sockets_are_made() {
+    fn without_network_only_unix_sockets_can_be_created() {
         let families = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_UNIX];
         let sockets = move || {
             families.map(|family| {
@@ -945,7 +947,7 @@ except PermissionError: print('refused')";
         assert_eq!(filtered(&rules(CLOSED), python), "refused\n");
     }
 
-    /// The error of each call that makes a socket of these families and types.
+    /// Returns the error of each call that creates a socket of these families and types.
     fn sockets(call_number: c_long, wanted: &[(i32, i32)]) -> Vec<i32> {
         let word = |number: i32| u64::from(number.cast_unsigned());
         let mut pair = [0_i32; 2];
@@ -976,7 +978,7 @@ except PermissionError: print('refused')";
     }
 
     #[test]
-    fn where_only_pairs_are_allowed_no_unix_socket_can_be_connected() {
+    fn if_only_pairs_are_allowed_no_unix_socket_can_be_connected() {
         let pairs = SocketRules { network: NetworkSockets::Any, unix: UnixSockets::PairsOnly };
         let rules = SeccompRules { sockets: pairs, ..rules(CLOSED) };
         let unix = |kind| (libc::AF_UNIX, kind);
@@ -997,7 +999,7 @@ except PermissionError: print('refused')";
     }
 
     #[test]
-    fn a_filter_refuses_unix_sockets_where_nothing_else_holds_them() {
+    fn a_filter_refuses_unix_sockets_if_nothing_else_limits_them() {
         const ONLINE: Confinement =
             Confinement { profile: SandboxProfile::ReadOnly, network: NetworkAccess::On };
         use UnixSockets::{Any, PairsOnly};
@@ -1037,7 +1039,7 @@ except PermissionError: print('refused')";
     }
 
     #[test]
-    fn everyday_work_goes_on_in_all_that_comes_after() {
+    fn common_programs_work_behind_the_filter() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_str().unwrap().to_owned();
         let script = format!(
@@ -1064,7 +1066,7 @@ print(subprocess.check_output([\"echo\", \"ok\"]).decode(), end=\"\")'"
     fn this_host_offers_filters() {
         assert_eq!(offer(), Ok(()));
         let is_filtered = fs::read_to_string("/proc/thread-self/status").unwrap();
-        assert!(!is_filtered.contains("Seccomp:\t2"), "the probe has limited this thread");
+        assert!(!is_filtered.contains("Seccomp:\t2"), "the probe has restricted this thread");
     }
 
     #[test]
@@ -1078,13 +1080,13 @@ print(subprocess.check_output([\"echo\", \"ok\"]).decode(), end=\"\")'"
     }
 
     #[test]
-    fn more_untouchable_processes_than_fit_are_an_error() {
+    fn too_many_protected_processes_are_an_error() {
         let many = |count| SeccompRules { untouchable: (1..=count).collect(), ..rules(OPEN) };
         assert!(compile(&many(1500)).is_ok());
         assert!(compile(&many(2500)).is_err());
     }
 
-    /// The smallest 32-bit program: it ends with 42.
+    /// Writes the smallest 32-bit program: it exits with 42.
     #[cfg(target_arch = "x86_64")]
     fn write_32_bit_program(path: &Path) {
         const CODE: [u8; 12] = [0xb8, 1, 0, 0, 0, 0xbb, 42, 0, 0, 0, 0xcd, 0x80];
@@ -1100,7 +1102,8 @@ print(subprocess.check_output([\"echo\", \"ok\"]).decode(), end=\"\")'"
             words(&[5, 0x1000]),
             CODE.to_vec(),
         ];
-        // By another process: what this one writes, a child of another test may hold as it is born.
+        // Written by another process: a child of another test may inherit what this one has open
+        // for writing.
         let written = path.with_extension("new");
         fs::write(&written, file.concat()).unwrap();
         let made = Command::new("install").args(["-m", "700"]).args([&written, path]).status();

@@ -1,4 +1,4 @@
-//! Which directories a job may write to.
+//! The directories that a job may write to.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,42 +11,42 @@ use thiserror::Error;
 use super::mounts::BindMount;
 use crate::confinement::SandboxPaths;
 
-/// Why a job has no workspace.
+/// A reason why a job has no workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WorkspaceError {
-    /// Nobody chose one, and the job's directory holds far more than one.
+    /// No workspace is set, and the job's directory contains far more than one.
     #[error(
         "the job's directory `{}` is too wide to be its workspace: set confinement.workspace, or run the job in a directory below it",
         .0.display()
     )]
     TooWide(PathBuf),
-    /// Nobody chose one, and jobs shall not even read the job's directory.
+    /// No workspace is set, and the job's directory is hidden from jobs.
     #[error(
         "the job's directory `{}` is hidden from confined jobs: set confinement.workspace, or run the job elsewhere",
         .0.display()
     )]
     Hidden(PathBuf),
-    /// Whatever is confined to this is not confined.
+    /// The workspace is `/`, which would confine nothing.
     #[error("`/` cannot be a workspace: set confinement.workspace to directories below it")]
     Everything,
-    /// It is not there, or not a directory, and there is no other.
+    /// The workspace does not exist or is not a directory, and there is no other.
     #[error("the workspace `{}` cannot be used: {why}; create it or change confinement.workspace", path.display())]
     Unusable {
-        /// Which.
+        /// The path of the workspace.
         path: PathBuf,
-        /// What is the matter with it.
+        /// The reason.
         why: String,
     },
 }
 
-/// The directories to which a job in `cwd` may write: full paths without symlinks, in order, none
-/// twice. One may lie in another: something between the two may be hidden.
+/// Returns the directories to which a job in `cwd` may write: full paths without symlinks, sorted,
+/// without duplicates. One may contain another, since something between the two may be hidden.
 ///
-/// These are the workspaces of the settings that exist, or else `cwd`.
+/// These are the existing workspaces of the settings, or else `cwd`.
 ///
 /// # Errors
-/// When there is none, or when nobody chose one and `cwd` is no place for it: `/`, the home
-/// directory, `/tmp` or another place that programs share, what is above them, or what is hidden.
+/// If there is none, or if none is set and `cwd` cannot serve as one: `/`, the home directory,
+/// `/tmp` or another shared directory, their ancestors, or a hidden directory.
 pub(crate) fn roots(
     places: &SandboxPaths,
     shared: &[SharedDir],
@@ -74,11 +74,12 @@ pub(crate) fn roots(
     Ok(found.into_iter().collect())
 }
 
-/// The directories that a job in `cwd` sees although they lie in a place of which it has its own:
-/// the workspaces of the settings that exist, and `cwd`.
+/// Returns the directories that a job in `cwd` sees although they are inside a directory of which
+/// it has its own copy: the existing workspaces of the settings, and `cwd`.
 ///
 /// # Errors
-/// When `cwd` is such a place itself and nobody chose it: with it, all of the host's would be seen.
+/// If `cwd` is such a directory itself and was not chosen: then the job would see all of the
+/// host's.
 pub(crate) fn readable(
     places: &SandboxPaths,
     shared: &[SharedDir],
@@ -97,8 +98,8 @@ pub(crate) fn readable(
     Ok(readable.into_iter().collect())
 }
 
-/// Checks that the directory of a job can be its workspace without anybody having said so: it is
-/// around none of these wide places.
+/// Checks that the directory of a job can be its workspace without being chosen: it contains none
+/// of these wide directories and is not hidden.
 fn fit(cwd: &Path, wide: &[&Path], hidden: &[PathBuf]) -> Result<(), WorkspaceError> {
     let is_too_wide = cwd == Path::new("/") || wide.iter().any(|place| place.starts_with(cwd));
     if is_too_wide {
@@ -122,20 +123,20 @@ fn directory(path: &Path) -> Result<PathBuf, WorkspaceError> {
     }
 }
 
-/// Where it really is, as far as can be told.
+/// Resolves a path, as far as possible.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-// The places in which programs of one user meet: temporary files, the sockets of services, the
+// Directories that the programs of one user share: temporary files, the sockets of services, the
 // home directory. A job in a mount namespace has its own.
 //
-// A socket takes connections although its place is read-only, so a job must not see it. New sockets
-// appear in these places at any time, and are not seen there. Sockets elsewhere are hidden one by
-// one, if they are there when the job starts.
+// A socket takes connections although its directory is read-only, so a job must not see it. New
+// sockets appear in these directories at any time, and are not seen there. Sockets elsewhere are
+// hidden one by one, if they exist when the job starts.
 
-/// Places of the host of which a job has its own, each with the name of the directory that it sees
-/// there. Links among them are followed.
+/// Directories of the host of which a job has its own, each with the name of the directory that it
+/// sees there. Symlinks among them are followed.
 const SHARED: [(&str, &str); 4] =
     [("/tmp", TEMPORARY), ("/var/tmp", TEMPORARY), ("/run", "run"), ("/var/run", "run")];
 
@@ -143,31 +144,31 @@ const SHARED: [(&str, &str); 4] =
 pub(crate) const TEMPORARY: &str = "tmp";
 const HOME: &str = "home";
 
-/// Directories of the system that are the home of some service's user, or are around it. They are
-/// never private: programs are in them.
+/// System directories that are the home directory of some service's user, or contain it. They are
+/// never private: they contain programs.
 const SYSTEM: [&str; 13] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/nix", "/opt", "/proc", "/sbin", "/sys",
     "/usr", "/var",
 ];
-/// The places in which a home directory can be.
+/// System directories that can contain a home directory.
 const AROUND_HOMES: [&str; 2] = ["/opt", "/var"];
 
-/// The file that says how to resolve names of hosts. It may lead into `/run`.
+/// The file that says how to resolve host names. It may link into `/run`.
 const RESOLVER: &str = "/etc/resolv.conf";
 
 /// The table of unix sockets of this network namespace.
 const SOCKETS: &str = "/proc/net/unix";
 
-/// A place of the host of which a job has its own.
+/// A directory of the host of which a job has its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SharedDir {
-    /// Full and without symlinks.
+    /// The full path, without symlinks.
     pub(crate) path: PathBuf,
     /// The name of the job's directory.
     pub(crate) own: &'static str,
 }
 
-/// Finds the places of this host that jobs do not share.
+/// Finds the directories of this host that jobs do not share.
 pub(crate) fn find(home: Option<&Path>) -> Vec<SharedDir> {
     let home = home.and_then(|home| home.canonicalize().ok()).filter(|home| can_be_private(home));
     let home = home.map(|path| SharedDir { path, own: HOME });
@@ -187,15 +188,16 @@ fn can_be_private(home: &Path) -> bool {
     home.is_dir() && !is_system && (!is_in(&SYSTEM) || is_in(&AROUND_HOMES))
 }
 
-/// `true` if a path lies in one of these places, and is not the place itself.
+/// `true` if a path is inside one of these directories, and is not the directory itself.
 pub(crate) fn holds(places: &[SharedDir], path: &Path) -> bool {
     places.iter().any(|place| path != place.path && path.starts_with(&place.path))
 }
 
-/// Finds what a job still sees in these places, of the paths that somebody named. A path that leads
-/// through a symlink is seen where it is named and where it is.
+/// Returns the mounts of the named paths that a job still sees in these directories. A path that
+/// leads through a symlink is seen at its name and at its target.
 ///
-/// A directory that one of the places is in is never shown: with it, the host's would be seen.
+/// A directory that contains one of the shared directories is never shown: through it, the host's
+/// would be seen.
 pub(crate) fn shown<'a>(
     places: &[SharedDir],
     named: impl IntoIterator<Item = &'a Path>,
@@ -221,8 +223,8 @@ fn show(places: &[SharedDir], path: &Path) -> Vec<BindMount> {
     seen.map(|place| BindMount { place, source: source.clone() }).collect()
 }
 
-/// Finds the sockets that programs listen on now and that a job would see: neither in a workspace,
-/// nor in a place of which it has its own, unless that is shown.
+/// Finds the sockets with a listener that a job would see: neither in a workspace, nor in a
+/// directory of which it has its own, unless that is shown.
 pub(crate) fn sockets_in_sight(
     places: &[SharedDir],
     shown: &[BindMount],
@@ -245,7 +247,7 @@ pub(crate) fn sockets_in_sight(
     found
 }
 
-/// The path of a socket, from its line of the table: where it really is, if it is still there.
+/// Returns the real path of a socket from its line of the table, if the socket still exists.
 fn socket_path(line: &[u8]) -> Option<PathBuf> {
     let start = line.iter().position(|byte| *byte == b'/')?;
     let path = Path::new(std::ffi::OsStr::from_bytes(line.get(start..)?));
@@ -263,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_nobody_chose_must_be_narrow_and_in_sight() {
+    fn a_directory_that_was_not_chosen_must_be_narrow_and_visible() {
         let home = &[Path::new("/home/me"), Path::new("/var/tmp")][..];
         let hidden = [PathBuf::from("/home/me/.ssh"), PathBuf::from("/srv/data")];
         let too_wide = |cwd: &str| Err(WorkspaceError::TooWide(cwd.into()));
@@ -288,7 +290,7 @@ mod tests {
         }
     }
 
-    /// A home with a workspace, a file and a link to the workspace in it.
+    /// A home directory with a workspace, a file and a link to the workspace.
     fn home() -> (TempDir, PathBuf) {
         let root = tempfile::tempdir().unwrap();
         let home = root.path().canonicalize().unwrap();
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_used_as_far_as_it_exists() {
+    fn existing_workspaces_of_the_settings_are_used() {
         let (_root, home) = home();
         let found = |names: &[&str]| roots(&places(&home, names), &[], Path::new("/"));
         let nested = ["work", "work/deep"].map(|name| home.join(name)).to_vec();
@@ -330,13 +332,13 @@ mod tests {
         for (names, why) in
             [(["none", "file"], "no such directory"), (["file", "none"], "not a directory")]
         {
-            let told = found(&names).unwrap_err().to_string();
-            assert!(told.contains(names[0]) && told.contains(why), "{told}");
+            let text = found(&names).unwrap_err().to_string();
+            assert!(text.contains(names[0]) && text.contains(why), "{text}");
         }
     }
 
     #[test]
-    fn what_is_read_in_a_private_place_is_chosen_or_is_where_the_job_runs() {
+    fn a_readable_directory_in_a_private_one_is_chosen_or_the_working_directory() {
         let (_root, home) = home();
         let shared = [SharedDir { path: home.clone(), own: "home" }];
         let [work, deep] = ["work", "work/deep"].map(|name| home.join(name));
@@ -370,7 +372,7 @@ mod shared_places_tests {
     }
 
     #[test]
-    fn every_host_has_places_that_are_shared_and_a_link_to_one_is_the_same() {
+    fn every_host_has_shared_directories_and_links_to_them_are_resolved() {
         let (_root, root) = place();
         fs::create_dir(root.join("me")).unwrap();
         symlink("me", root.join("link")).unwrap();
@@ -386,7 +388,7 @@ mod shared_places_tests {
     }
 
     #[test]
-    fn a_home_that_holds_programs_of_the_system_stays_as_it_is() {
+    fn a_home_directory_with_programs_of_the_system_is_not_private() {
         let private = |home: &str| find(Some(Path::new(home))).iter().any(|it| it.own == HOME);
         for home in ["/", "/usr", "/bin", "/usr/bin", "/var", "/nowhere/at/all", "/dev"] {
             assert!(!private(home), "{home}");
@@ -395,7 +397,7 @@ mod shared_places_tests {
     }
 
     #[test]
-    fn what_is_named_is_shown_in_a_private_place_and_what_is_around_one_is_not() {
+    fn named_paths_are_shown_in_a_private_directory_and_its_ancestors_are_not() {
         let (_root, root) = place();
         for directory in ["me/.cargo", "elsewhere/tools"] {
             fs::create_dir_all(root.join(directory)).unwrap();
@@ -418,7 +420,7 @@ mod shared_places_tests {
     }
 
     #[test]
-    fn sockets_are_found_where_a_job_would_see_them() {
+    fn only_sockets_that_a_job_would_see_are_found() {
         let (_root, root) = place();
         for directory in ["me/tools", "work", "srv"] {
             fs::create_dir_all(root.join(directory)).unwrap();

@@ -1,4 +1,4 @@
-//! The server's side: keeps one spawner, and asks it for processes.
+//! The server's side: keeps one spawner process, and requests processes from it.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -23,24 +23,24 @@ use crate::stdio::ChildFiles;
 use crate::syscalls;
 use crate::vfork_spawn::{SpawnFailure, SpawnRequest, SpawnStep, SpawnedChild};
 
-/// A spawner that has not answered by then is replaced: a disk that is gone may keep it from
-/// reading a program.
+/// The time after which a spawner that has not answered is replaced: a disk that is gone may keep
+/// it from reading a program.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Keeps one spawner process, and asks it for processes in namespaces.
+/// The handle of the spawner process, which creates processes in namespaces.
 #[derive(Debug)]
 pub struct Spawner {
     children: Arc<Children>,
     defaults: Arc<ChildDefaults>,
-    /// The number of the process that was started last; zero before there is one.
+    /// The pid of the process that was started last; zero before the first.
     latest: AtomicI32,
     state: Mutex<State>,
 }
 
-/// The spawner process, and what it is started from.
+/// The spawner process, and the program that it is started from.
 #[derive(Debug, Default)]
 struct State {
-    /// This same program, unless something else was said.
+    /// This same program if `None`.
     program: Option<CString>,
     process: Option<SpawnerProcess>,
 }
@@ -51,14 +51,14 @@ struct SpawnerProcess {
     socket: OwnedFd,
 }
 
-/// What came out of a launch.
+/// A leader with its pid namespace.
 #[derive(Debug)]
 pub(crate) struct NamespacedLeader {
     pub(crate) leader: SpawnedChild,
     pub(crate) namespace: PidNamespace,
 }
 
-/// A process namespace that lives. Dropped, it ends with everything in it.
+/// A live pid namespace. Dropping it ends everything in it.
 #[derive(Debug)]
 pub(crate) struct PidNamespace {
     init: Option<Child>,
@@ -71,14 +71,15 @@ impl PidNamespace {
         Self { pid: init.pid(), init: Some(init), _lifeline: lifeline }
     }
 
-    /// Its first process, as this host numbers it.
+    /// Returns its first process, as this host numbers it.
     pub(crate) const fn init(&self) -> Pid {
         self.pid
     }
 
-    /// Ends every process in it.
+    /// Kills every process in it.
     pub(crate) fn end(&self) {
-        // Not reaped before this is dropped, so the number is still its own. Gone is as good.
+        // It is not reaped before this is dropped, so the pid is still its own. A dead process is
+        // fine.
         kill_process(self.pid, Signal::KILL).ok();
     }
 }
@@ -99,29 +100,30 @@ impl Spawner {
 
     /// Starts the spawner process, if it does not run yet: this same program again.
     ///
-    /// Else the first launch that needs it starts it.
+    /// Otherwise the first launch that needs it starts it.
     ///
     /// # Errors
-    /// When the system gives no more files or processes.
+    /// If the system gives no more files or processes.
     pub fn start(&self) -> io::Result<()> {
         self.children
             .creating(|creation| Ok(self.running(&mut self.state(), creation).map(drop)?))
     }
 
-    /// The same from another program, which must call [`crate::run_helper`] as this one does: for a
-    /// process that holds jobs and is not `shellyard` itself.
+    /// Starts the spawner from another program, which must call [`crate::run_helper`] as this one
+    /// does: for a process that runs jobs and is not `shellyard` itself.
     ///
     /// # Errors
-    /// When the path holds a NUL byte, or as [`Self::start`].
+    /// If the path contains a NUL byte, or as [`Self::start`].
     pub fn start_from_program(&self, program: &Path) -> io::Result<()> {
         self.state().program = Some(CString::new(program.as_os_str().as_bytes())?);
         self.start()
     }
 
-    /// Replaces a spawner that has died, so that the next launch need not. Says whether it had.
+    /// Replaces a spawner that has died, so that the next launch need not. Returns `true` if it had
+    /// died.
     ///
     /// # Errors
-    /// When the system gives no more files or processes.
+    /// If the system gives no more files or processes.
     pub fn restart_if_dead(&self) -> io::Result<bool> {
         self.children.creating(|creation| {
             let mut state = self.state();
@@ -135,13 +137,13 @@ impl Spawner {
         })
     }
 
-    /// The number of the spawner process, where there is one.
+    /// Returns the pid of the spawner process, if there is one.
     pub(crate) fn pid(&self) -> Option<Pid> {
         Pid::from_raw(self.latest.load(Ordering::Relaxed))
     }
 
-    /// Has a process created in namespaces of its own, and in the cgroup of this directory. It has
-    /// become its program when this returns; after an error there is none.
+    /// Creates a process in its own namespaces, and in the cgroup of this directory. It runs its
+    /// program when this returns; after an error there is none.
     pub(crate) fn create(
         &self,
         order: &SpawnRequest,
@@ -167,13 +169,13 @@ impl Spawner {
         }
         let answer = self.ask(creation, &request, &files)?;
         let LaunchPipes { notes: (notes, their_notes), lifeline: (_theirs, lifeline) } = pipes;
-        // Ours too must be closed, else the notes would never end.
+        // Our copy must be closed too, or the notes would never end.
         drop(their_notes);
         LaunchNotes::hear(answer, &notes).settle(creation, lifeline)
     }
 
-    /// One request at a time. A spawner that takes none is replaced, once; one that took a request
-    /// and does not answer is not asked again: the process may be there.
+    /// Sends one request at a time. A spawner that does not accept it is replaced, once; one that
+    /// accepted it and does not answer is not asked again: the process may exist.
     fn ask(
         &self,
         creation: &Creation<'_>,
@@ -242,8 +244,8 @@ impl State {
     }
 }
 
-/// What connects us with the processes of a launch; the end that we keep is first for what we read
-/// and last for what we hold.
+/// The pipes that connect us with the processes of a launch; the end that we keep is first for what
+/// we read and last for what we hold.
 #[derive(Debug)]
 struct LaunchPipes {
     notes: (OwnedFd, OwnedFd),
@@ -256,14 +258,14 @@ impl LaunchPipes {
         Ok(Self { notes: lay()?, lifeline: lay()? })
     }
 
-    /// The ends that go to the new processes.
+    /// Returns the ends that go to the new processes.
     fn theirs(&self) -> impl Iterator<Item = (FdRole, BorrowedFd<'_>)> {
         [(FdRole::Notes, self.notes.1.as_fd()), (FdRole::Lifeline, self.lifeline.0.as_fd())]
             .into_iter()
     }
 }
 
-/// What the processes of a launch told.
+/// The notes of the processes of a launch.
 #[derive(Debug, Default)]
 struct LaunchNotes {
     maker: Option<Pid>,
@@ -273,12 +275,12 @@ struct LaunchNotes {
 }
 
 impl LaunchNotes {
-    /// Listens until the leader is its program, or gone.
+    /// Reads notes until the leader runs its program, or is gone.
     fn hear(answer: SpawnerNote, notes: &OwnedFd) -> Self {
         let mut launched = Self::default();
         launched.add(answer);
         let mut bytes = [0; SpawnerNote::BYTES];
-        // Each is written at once, and so comes whole.
+        // Each note is written at once, and so arrives whole.
         while retry_on_intr(|| rustix::io::read(notes, &mut bytes)) == Ok(SpawnerNote::BYTES) {
             if let Some(note) = SpawnerNote::decode(bytes) {
                 launched.add(note);
@@ -296,14 +298,14 @@ impl LaunchNotes {
         }
     }
 
-    /// Takes the processes into our books; those of a launch that failed are ended.
+    /// Registers the processes; those of a failed launch are ended.
     fn settle(
         self,
         creation: &Creation<'_>,
         lifeline: OwnedFd,
     ) -> Result<NamespacedLeader, SpawnFailure> {
         if let Some(maker) = self.maker {
-            // It has closed its notes, so it is at its end.
+            // It has closed its notes, so it is about to end.
             syscalls::wait_blocking(maker).ok();
         }
         let init = self.init.map(|pid| creation.register(pid));
@@ -323,7 +325,7 @@ impl LaunchNotes {
     }
 }
 
-/// A new process with the file that tells of its end. After an error it is gone.
+/// Opens the pidfd of a new process. After an error the process is gone.
 fn watched(child: Child) -> Result<SpawnedChild, SpawnFailure> {
     match pidfd_open(child.pid(), PidfdFlags::empty()) {
         Ok(pidfd) => Ok(SpawnedChild { child, pidfd }),

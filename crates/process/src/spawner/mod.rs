@@ -1,15 +1,14 @@
-//! A small second process that creates the jobs which get namespaces of their own.
+//! A small second process that creates the jobs with their own namespaces.
 //!
-//! Such a job has much to do between its birth and its program that cannot be done in the memory of
-//! the server, and `fork` of the server would cost more the bigger it is. The spawner is this same
-//! program, started when it is first needed, with one thread and little memory. Each launch comes to
-//! it over a socket (`wire`), and out of it come *siblings* of the spawner: children of
-//! the server, to be waited for like any other. What keeps the leader from becoming its program comes
-//! back as the step that failed (`wire`).
+//! Such a job needs steps between its creation and its program that cannot be done in the memory of
+//! the server, and a `fork` of the server would cost more the bigger it is. The spawner is this
+//! same program, started when it is first needed, with one thread and little memory. Each launch
+//! arrives over a socket (`wire`), and creates *siblings* of the spawner: children of the server,
+//! which waits for them like for any other. If the leader cannot execute its program, the failed
+//! step is sent back (`wire`).
 //!
-//! Three processes come out of one launch (`serve`): one that makes the namespaces and is
-//! gone at once, the first process of the new process namespace, which does nothing but end when we
-//! do, and the leader.
+//! One launch creates three processes (`serve`): one that makes the namespaces and then exits, the
+//! init of the new pid namespace, which only waits to end when we do, and the leader.
 
 mod client;
 mod serve;

@@ -1,4 +1,4 @@
-//! The spawner's own life: one launch after the other.
+//! The spawner process itself: serves one launch after the other.
 #![expect(unsafe_code, reason = "clone, unshare and close_range have no safe wrappers")]
 
 use std::convert::Infallible;
@@ -31,21 +31,21 @@ use crate::vfork_spawn::{
 /// The first argument that makes the program a spawner.
 pub(crate) const SPAWNER_ARG: &str = "__spawner";
 
-/// Is the spawner, if the program's arguments (its name left out) say so: creates what the server
-/// asks for until the server is gone, and says how to exit. `None` for every other call.
+/// Runs the spawner if the program's arguments (without its name) say so: creates what the server
+/// requests until the server is gone, and returns the exit code. `None` for every other call.
 ///
-/// To be called before anything else in `main`: a spawner has one thread.
+/// Must be called before anything else in `main`: a spawner has one thread.
 pub(crate) fn spawner_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     args.into_iter().next().filter(|first| first == SPAWNER_ARG)?;
     let served = settle_in().and_then(|()| Ok(serve(rustix::stdio::stdin())?));
     Some(if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What every job inherits is set here once, not in each of them.
+/// Sets what every job inherits, here once and not in each of them.
 fn settle_in() -> io::Result<()> {
     close_from(3);
     set_name(c"shellyard-spawn")?;
-    // A higher score is for anybody to set; without it jobs and server are equals.
+    // Any process may raise its score; without it jobs and server are equals.
     oom_score::raise_for_good().ok();
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
@@ -77,7 +77,7 @@ fn bear(
     }
 }
 
-/// Creates a maker that goes into its cgroup by itself.
+/// Creates a maker that enters its cgroup by itself.
 fn bear_outside<'a>(
     mut kit: ChildSetup<'a>,
     files: &'a ReceivedFiles,
@@ -92,11 +92,11 @@ fn bear_outside<'a>(
 
 // The three processes of a launch with namespaces.
 //
-// The *maker* leaves the server's namespaces for new ones and looks after the file system in them.
-// A process can put only its children into a process namespace: so it bears two siblings there, the
-// *init*, with which the namespace ends, and the leader. Then it is gone.
+// The *maker* leaves the server's namespaces for new ones and sets up their file system. A process
+// can put only its children into a pid namespace: so it creates two siblings there, the *init*,
+// with which the namespace ends, and the leader. Then it exits.
 
-/// The life of a maker.
+/// Runs a maker.
 fn make(kit: &ChildSetup<'_>, files: &ReceivedFiles, stacks: &StackPool) -> ! {
     match try_make(kit, files, stacks) {
         Ok(()) => leave(0),
@@ -104,14 +104,14 @@ fn make(kit: &ChildSetup<'_>, files: &ReceivedFiles, stacks: &StackPool) -> ! {
     }
 }
 
-/// Tells why there is no job, and ends.
+/// Reports why there is no job, and exits.
 fn give_up(notes: &OwnedFd, failure: SpawnFailure) -> ! {
     tell(notes, SpawnerNote::Failed(failure));
     leave(1)
 }
 
 fn tell(notes: &OwnedFd, note: SpawnerNote) {
-    // Without a server nobody is interested, and the job ends with its pipes.
+    // Without a server nobody reads it, and the job ends with its pipes.
     retry_on_intr(|| rustix::io::write(notes, &note.encode())).ok();
 }
 
@@ -122,7 +122,7 @@ fn try_make(
 ) -> Result<(), SpawnFailure> {
     kit.enter_cgroup()?;
     let standard = StandardFiles::open(kit)?;
-    // Before the new mount namespace, where this directory would still be the old one's.
+    // Done before the new mount namespace, where this directory would still be the old one's.
     kit.enter_directory()?;
     let place = getcwd(Vec::new()).map_err(|errno| SpawnStep::Directory.failed(errno))?;
     leave_namespaces(kit.shut().confinement.network)?;
@@ -130,7 +130,7 @@ fn try_make(
     mounts::apply(&kit.shut().mounts).map_err(|error| SpawnStep::Mounts.failed(error))?;
     let place = Path::new(OsStr::from_bytes(place.to_bytes()));
     mounts::enter(kit.files.directory, place).map_err(|error| SpawnStep::Place.failed(error))?;
-    // What it names must be what the job sees.
+    // The ruleset must refer to what the job sees.
     let ruleset = kit.shut().file_rules().map(|rules| landlock::ruleset(&rules)).transpose();
     let ruleset = ruleset.map_err(|error| SpawnStep::Landlock.failed(error))?;
     let failed = |errno| SpawnStep::Birth.failed(errno);
@@ -144,7 +144,7 @@ fn try_make(
         lead,
         &LeaderContext { kit, standard, ruleset, notes: &files.notes },
     );
-    // Both now: the server need not wake up for each.
+    // Both are sent now, so that the server need not wake up for each.
     tell(&files.notes, SpawnerNote::Init(init));
     tell(&files.notes, SpawnerNote::Leader(leader.map_err(failed)?));
     Ok(())
@@ -165,14 +165,14 @@ fn leave_namespaces(network: NetworkAccess) -> Result<(), SpawnFailure> {
     map_users(user.as_raw(), group.as_raw()).map_err(|error| SpawnStep::UserMap.failed(error))?;
     match network {
         NetworkAccess::On => Ok(()),
-        // So that the servers of a job's own tests can be reached, by the job alone.
+        // The job can reach the servers of its own tests; nobody else can.
         NetworkAccess::Off => bring_up_loopback().map_err(|errno| SpawnStep::Network.failed(errno)),
     }
 }
 
-/// Makes our user and group, and no others, those of the namespace.
+/// Maps our user and group, and no others, into the namespace.
 fn map_users(user: u32, group: u32) -> io::Result<()> {
-    // The files in /proc of a process that is not dumpable are root's.
+    // The files in /proc of a process that is not dumpable belong to root.
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     write("/proc/self/setgroups", "deny")?;
     write("/proc/self/uid_map", &format!("{user} {user} 1"))?;
@@ -184,8 +184,8 @@ fn write(path: &str, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// The life of an init: it waits until the server closes the lifeline, or is no more. With it ends
-/// every process of the namespace.
+/// Runs the init: waits until the server closes the lifeline, or is gone. Every process of the
+/// namespace ends with it.
 fn keep_namespace(kit: &ChildSetup<'_>, files: &ReceivedFiles) -> ! {
     ignore_children();
     let kept = hold_nothing_but_the_lifeline(kit, files);
@@ -199,9 +199,11 @@ fn keep_namespace(kit: &ChildSetup<'_>, files: &ReceivedFiles) -> ! {
     leave(0)
 }
 
-/// Jobs see this process, as their number 1: it has no files, no privileges and no open memory.
+/// Drops everything else. Jobs see this process as pid 1: it has no files, no privileges and no
+/// readable memory.
 fn hold_nothing_but_the_lifeline(kit: &ChildSetup<'_>, files: &ReceivedFiles) -> io::Result<()> {
-    // While it holds the notes: who has heard them to their end finds no second spawner.
+    // Done while it holds the notes: a reader that has read them to their end finds no second
+    // spawner.
     set_name(c"shellyard-init")?;
     give_number(files.lifeline.as_fd(), 0)?;
     close_from(1);
@@ -211,7 +213,7 @@ fn hold_nothing_but_the_lifeline(kit: &ChildSetup<'_>, files: &ReceivedFiles) ->
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// What a leader works with.
+/// The input of a leader.
 #[derive(Debug)]
 struct LeaderContext<'a> {
     kit: &'a ChildSetup<'a>,
@@ -226,47 +228,47 @@ fn lead(part: &LeaderContext<'_>) -> ! {
 }
 
 fn prepare_and_execute(part: &LeaderContext<'_>) -> Result<Infallible, SpawnFailure> {
-    // The one who mounts it is the one whose process namespace it shows.
+    // The mounting process determines which pid namespace /proc shows.
     mounts::own_proc().map_err(|error| SpawnStep::Processes.failed(error))?;
     become_leader(part.kit, &part.standard)?;
     execute(part.kit, part.ruleset)
 }
 
-// The system calls of the spawner that have no safe wrapper.
+// System calls of the spawner that have no safe wrapper.
 
-/// Which of the two a process is after [`bear_sibling`].
+/// The result of [`fork_sibling`] in each of the two processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ForkResult {
-    /// It was there before; the new one has this number.
+    /// The calling process; the new one has this pid.
     Before(Pid),
-    /// It is the new one.
+    /// The new process.
     New,
 }
 
 /// Creates a copy of this process that is a child of our own parent.
 ///
-/// To be called in the spawner and what comes out of it only: they have one thread.
+/// Only for the spawner and its descendants: they have one thread.
 pub(crate) fn bear_sibling() -> Result<ForkResult, Errno> {
     const FLAGS: c_long = (libc::CLONE_PARENT | libc::SIGCHLD) as c_long;
     const NONE: c_long = 0;
     // SAFETY: without CLONE_VM and without a stack this is `fork`: the new process has its own copy
-    // of all memory. There is one thread, so no lock is held by somebody who does not exist there.
+    // of all memory. There is one thread, so no lock is held by a thread that does not exist there.
     which(unsafe { libc::syscall(libc::SYS_clone, FLAGS, NONE, NONE, NONE, NONE) })
 }
 
-/// The same, born in the cgroup of this directory. An older kernel cannot, nor can some containers.
+/// Creates the copy in the cgroup of this directory. Older kernels and some containers refuse this.
 ///
-/// To move there later costs much more: the kernel first waits until every processor has let go
-/// of what it was at, which takes milliseconds.
+/// Moving there later costs much more: the kernel first waits until every processor has left its
+/// current critical section, which takes milliseconds.
 pub(crate) fn bear_sibling_in(cgroup: BorrowedFd<'_>) -> Result<ForkResult, Errno> {
     let args = CloneArgs {
         flags: u64::from(libc::CLONE_PARENT.cast_unsigned()) | INTO_CGROUP,
-        // With this flag the signal is that of our own birth, and none may be named.
+        // With this flag the signal is that of our own creation, and none may be given.
         exit_signal: 0,
         cgroup: u64::try_from(cgroup.as_raw_fd()).map_err(|_| Errno::BADF)?,
         ..CloneArgs::default()
     };
-    // SAFETY: as in `bear_sibling`; the kernel reads as many bytes of `args` as it is told.
+    // SAFETY: as in `fork_sibling`; the kernel reads only the given number of bytes of `args`.
     which(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) })
 }
 
@@ -278,9 +280,9 @@ fn which(number: c_long) -> Result<ForkResult, Errno> {
     pid.and_then(Pid::from_raw).map(ForkResult::Before).ok_or_else(last_error)
 }
 
-/// Puts this process, or its children to come, into namespaces of its own.
+/// Puts this process, or its future children, into new namespaces.
 pub(crate) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
-    // SAFETY: the flags are namespaces only, so no file table is shared out; there is one thread.
+    // SAFETY: the flags are namespaces only, so no file table is unshared; there is one thread.
     unsafe { rustix::thread::unshare_unsafe(flags) }
 }
 
@@ -291,7 +293,7 @@ pub(crate) fn bring_up_loopback() -> Result<(), Errno> {
     let kind = rustix::net::SocketType::DGRAM;
     let flags = rustix::net::SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(rustix::net::AddressFamily::INET, kind, flags, None)?;
-    // SAFETY: all bytes zero are an interface without a name and without flags.
+    // SAFETY: all zeroes is a valid interface request without a name and without flags.
     let mut interface: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in interface.ifr_name.iter_mut().zip(b"lo") {
         *to = from.cast_signed();
@@ -303,38 +305,38 @@ pub(crate) fn bring_up_loopback() -> Result<(), Errno> {
     if done == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// Closes every file from this number on. To be called where nothing of ours is used any more.
+/// Closes every file from this number on. Only for callers that no longer use any of them.
 pub(crate) fn close_from(number: u32) {
-    // SAFETY: the callers own no file from this number on, or never touch those again: the first
-    // process of a namespace, which only reads file 0, and a spawner that has just begun.
+    // SAFETY: the callers own no file from this number on, or never touch those again: the init of
+    // a namespace, which only reads file 0, and a spawner that has just started.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, number, u32::MAX, 0) };
     if closed != 0 {
         close_one_by_one(number);
     }
 }
 
-/// The same before Linux 5.9.
+/// Does the same before Linux 5.9.
 fn close_one_by_one(first: u32) {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let most = u32::try_from(most.unwrap_or(1 << 16)).unwrap_or(1 << 16);
     for number in (first..most).filter_map(|number| c_int::try_from(number).ok()) {
-        // SAFETY: as above; closing a number that means nothing is harmless.
+        // SAFETY: as above; closing an unused number is harmless.
         unsafe { libc::close(number) };
     }
 }
 
 /// Lets the kernel reap our children by itself.
 pub(crate) fn ignore_children() {
-    // SAFETY: runs no code of ours.
+    // SAFETY: ignoring a signal runs no code of ours.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
 }
 
-/// Unit tests start the spawner from their own program, whose `main` is not ours: so it becomes one
-/// before that, where it is called as one.
+/// Unit tests start the spawner from their own program, whose `main` is not ours. So it becomes a
+/// spawner before `main` if its arguments say so.
 #[cfg(test)]
 #[used]
-// SAFETY: the loader calls each function in this section once, before `main`, on the only thread; the
-// standard library has taken the arguments by then.
+// SAFETY: the loader calls each function in this section once, before `main`, on the only thread;
+// the standard library has read the arguments by then.
 #[unsafe(link_section = ".init_array")]
 static TEST_SPAWNER: extern "C" fn() = {
     extern "C" fn be_spawner_if_called_so() {

@@ -1,4 +1,4 @@
-//! A launch as bytes.
+//! The format of requests and notes between server and spawner.
 
 use std::ffi::{CString, OsString};
 use std::io::{IoSlice, IoSliceMut};
@@ -24,7 +24,7 @@ use crate::sandbox::seccomp::{NetworkSockets, SocketRules, UnixSockets};
 use crate::stdio::ChildFiles;
 use crate::vfork_spawn::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 
-/// A launch in bytes, with what its files are for in their order.
+/// Encodes a request, with the roles of its files in their order.
 pub(crate) fn encode(order: &SpawnRequest, files: &[FdRole]) -> Vec<u8> {
     let mut out = WireWriter::default();
     out.bytes(order.path.as_bytes());
@@ -37,7 +37,7 @@ pub(crate) fn encode(order: &SpawnRequest, files: &[FdRole]) -> Vec<u8> {
     out.0
 }
 
-/// Understands what [`encode`] gives, and nothing else.
+/// Decodes the output of [`encode`], and nothing else.
 pub(crate) fn decode(bytes: &[u8]) -> Option<(SpawnRequest, Vec<FdRole>)> {
     let mut input = WireReader(bytes);
     let path = input.c_string()?;
@@ -137,13 +137,13 @@ fn decode_mount(input: &mut WireReader<'_>) -> Option<Mount> {
     }
 }
 
-/// A word by its place among all of its kind.
+/// Returns the index of a value among all of its kind.
 fn place<T: PartialEq>(words: &[(&str, T)], value: T) -> u8 {
     let place = words.iter().position(|(_, known)| *known == value);
     place.and_then(|place| u8::try_from(place).ok()).unwrap_or(u8::MAX)
 }
 
-/// Puts values one after the other; whatever has no fixed length begins with it.
+/// Appends values one after the other; a value without a fixed length begins with its length.
 #[derive(Debug, Default)]
 struct WireWriter(Vec<u8>);
 
@@ -184,7 +184,7 @@ impl WireWriter {
     }
 }
 
-/// What is still to be read.
+/// The bytes that are still to be read.
 #[derive(Debug)]
 struct WireReader<'a>(&'a [u8]);
 
@@ -220,13 +220,13 @@ impl<'a> WireReader<'a> {
         self.bytes().map(|bytes| OsString::from_vec(bytes.to_vec()).into())
     }
 
-    /// As many as it says; what it says is not believed before they are there.
+    /// Reads as many items as the count says; the count is not trusted for allocation.
     fn list<T>(&mut self, get: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.number()?;
         (0..count).map(|_| get(self)).collect()
     }
 
-    #[expect(clippy::option_option, reason = "not to be read, read as nothing, read as something")]
+    #[expect(clippy::option_option, reason = "malformed, absent, present")]
     fn option<T>(&mut self, get: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
         match self.byte()? {
             0 => Some(None),
@@ -244,19 +244,19 @@ impl<'a> WireReader<'a> {
     }
 }
 
-// The files that come along with a launch, and what each is for.
+// The files that accompany a launch, and the role of each.
 
-/// What a file that comes along is for.
+/// The role of a file that accompanies a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FdRole {
-    /// Where the new processes tell what became of them; it closes when the leader is its program.
+    /// The pipe for the notes of the new processes; it closes when the leader executes its program.
     Notes,
     /// The directory in which the job runs.
     Directory,
     Stdin,
     Stdout,
     Stderr,
-    /// Where a shell leaves the exit codes of its last pipeline.
+    /// The file in which a shell leaves the exit codes of its last pipeline.
     Report,
     /// The directory of the job's cgroup.
     Cgroup,
@@ -276,7 +276,7 @@ impl FdRole {
         Self::Lifeline,
     ];
 
-    /// The files of a new process, and the directory of its cgroup, each with what it is for.
+    /// Returns the files of a new process, and the directory of its cgroup, each with its role.
     pub(crate) fn list<'a>(
         files: ChildFiles<'a>,
         cgroup: Option<BorrowedFd<'a>>,
@@ -308,7 +308,7 @@ pub(crate) struct ReceivedFiles {
 }
 
 impl ReceivedFiles {
-    /// The files by what they are for; nothing where one is missing that every launch has.
+    /// Sorts the files by role; `None` if a required one is missing.
     pub(crate) fn sort(roles: &[FdRole], files: Vec<OwnedFd>) -> Option<Self> {
         let mut by_role = [const { None }; FdRole::ALL.len()];
         if roles.len() != files.len() {
@@ -322,7 +322,7 @@ impl ReceivedFiles {
         Some(Self { notes, directory, stdin, stdout, stderr, report, cgroup, lifeline })
     }
 
-    /// Those that the leader starts with.
+    /// Returns the files that the leader starts with.
     pub(crate) fn of_leader(&self) -> ChildFiles<'_> {
         ChildFiles {
             directory: self.directory.as_fd(),
@@ -334,18 +334,16 @@ impl ReceivedFiles {
     }
 }
 
-// What the processes of a launch tell the server.
-
-/// What the server is told of a launch, in a few bytes that are written at once.
+/// A message from the processes of a launch to the server, in a few bytes that are written at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpawnerNote {
-    /// The process that makes namespaces; it ends when the leader is born.
+    /// The process that makes namespaces; it ends when the leader exists.
     Maker(Pid),
-    /// The first process of the process namespace.
+    /// The first process of the pid namespace.
     Init(Pid),
-    /// The job's leader.
+    /// The first process of the job.
     Leader(Pid),
-    /// It came to nothing.
+    /// The launch failed.
     Failed(SpawnFailure),
 }
 
@@ -381,7 +379,7 @@ impl SpawnerNote {
     }
 }
 
-/// A step by its place among all of them.
+/// Returns the index of a step.
 fn number(step: SpawnStep) -> u8 {
     let place = SpawnStep::ALL.iter().position(|known| *known == step);
     place.and_then(|place| u8::try_from(place).ok()).unwrap_or_default()
@@ -391,20 +389,20 @@ fn number(step: SpawnStep) -> u8 {
 //
 // A request is its length, its bytes, and files beside the first of them.
 
-/// More than any kernel takes as arguments and environment of a program.
+/// More bytes than any kernel takes as arguments and environment of a program.
 pub(crate) const MOST_BYTES: usize = 8 << 20;
 
 const LENGTH_BYTES: usize = size_of::<u32>();
 const ANCILLARY_BYTES: usize = cmsg_space!(ScmRights(FdRole::ALL.len()));
 
-/// A request as it arrives.
+/// A request as received.
 #[derive(Debug)]
 pub(crate) struct SpawnerRequest {
     pub(crate) bytes: Vec<u8>,
     pub(crate) files: Vec<OwnedFd>,
 }
 
-/// Sends a request. The bytes must be no more than [`MOST_BYTES`].
+/// Sends a request of at most [`MOST_BYTES`] bytes.
 pub(crate) fn send_request(
     socket: BorrowedFd<'_>,
     bytes: &[u8],
@@ -423,7 +421,7 @@ pub(crate) fn send_request(
     send_all(socket, bytes.get(sent..).unwrap_or_default())
 }
 
-/// Waits for a request; nothing when the other side is gone.
+/// Waits for a request; `None` if the other side is gone.
 pub(crate) fn receive_request(socket: BorrowedFd<'_>) -> Result<Option<SpawnerRequest>, Errno> {
     let mut length = [0; LENGTH_BYTES];
     let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
@@ -555,19 +553,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sent_is_understood(order in order(), roles in roles()) {
+        fn a_request_is_decoded_as_it_was_encoded(order in order(), roles in roles()) {
             prop_assert_eq!(decode(&encode(&order, &roles)), Some((order, roles)));
         }
 
         #[test]
-        fn half_of_it_is_not(order in order(), roles in roles(), cut: prop::sample::Index) {
+        fn a_truncated_or_extended_request_is_rejected(order in order(), roles in roles(), cut: prop::sample::Index) {
             let bytes = encode(&order, &roles);
             prop_assert_eq!(decode(&bytes[..cut.index(bytes.len())]), None);
             prop_assert_eq!(decode(&[&bytes[..], b"x"].concat()), None);
         }
 
         #[test]
-        fn noise_is_harmless(bytes in vec(any::<u8>(), 0..400)) {
+        fn random_bytes_do_no_harm(bytes in vec(any::<u8>(), 0..400)) {
             decode(&bytes);
         }
     }
@@ -582,14 +580,14 @@ mod files_tests {
     }
 
     #[test]
-    fn each_file_goes_where_it_belongs() {
+    fn files_are_sorted_by_role() {
         let roles = [FdRole::Stderr, FdRole::Lifeline, FdRole::Directory, FdRole::Notes];
         let files = ReceivedFiles::sort(&roles, roles.map(|_| file()).into()).unwrap();
         assert!(files.stderr.is_some() && files.stdout.is_none() && files.cgroup.is_none());
     }
 
     #[test]
-    fn no_launch_without_a_place_and_a_way_to_tell() {
+    fn a_launch_needs_a_directory_a_pipe_for_notes_and_a_lifeline() {
         let needed = [FdRole::Notes, FdRole::Directory, FdRole::Lifeline];
         assert!(ReceivedFiles::sort(&needed, needed.map(|_| file()).into()).is_some());
         for missing in 0..needed.len() {
@@ -601,7 +599,7 @@ mod files_tests {
     }
 
     #[test]
-    fn a_role_is_its_place_in_the_list() {
+    fn the_value_of_a_role_is_its_index() {
         for (place, role) in FdRole::ALL.into_iter().enumerate() {
             assert_eq!(role as usize, place);
         }
@@ -624,7 +622,7 @@ mod note_tests {
 
     proptest! {
         #[test]
-        fn what_is_told_is_understood(pid in 1..i32::MAX) {
+        fn a_note_is_decoded_as_it_was_encoded(pid in 1..i32::MAX) {
             let pid = Pid::from_raw(pid).unwrap();
             for note in [SpawnerNote::Maker(pid), SpawnerNote::Init(pid), SpawnerNote::Leader(pid)] {
                 prop_assert_eq!(SpawnerNote::decode(note.encode()), Some(note));
@@ -632,7 +630,7 @@ mod note_tests {
         }
 
         #[test]
-        fn noise_is_no_other_note(bytes: [u8; SpawnerNote::BYTES]) {
+        fn random_bytes_decode_to_no_other_note(bytes: [u8; SpawnerNote::BYTES]) {
             if let Some(note) = SpawnerNote::decode(bytes) {
                 prop_assert_eq!(SpawnerNote::decode(note.encode()), Some(note));
             }

@@ -1,4 +1,4 @@
-//! A process and everything that came out of it.
+//! A process tree: a process and everything that it started.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -24,23 +24,23 @@ use crate::syscalls::block_in_place;
 use crate::vfork_spawn::SpawnedChild;
 use crate::{processes, syscalls};
 
-/// How long [`ProcessTree::kill`] tries while nobody ends.
+/// The time for which [`ProcessTree::kill`] tries while no process ends.
 const KILL_LIMIT: Duration = Duration::from_millis(1500);
 
-/// The number of scans of all processes after which a tree counts as empty that shows nobody.
+/// The number of empty scans of all processes after which a tree counts as empty.
 const EMPTY_SCANS: u32 = 5;
 
-/// The number of readings of our children after which those that keep ending are not waited for.
+/// The number of readings of our children after which children that keep ending are not waited for.
 const CHILD_READINGS: u32 = 100;
 
-/// The time between two scans of a tree of which one scan does not tell enough.
+/// The time between two scans of a tree if one scan is not conclusive.
 const SCAN_PAUSE: Duration = Duration::from_millis(5);
 
-/// A process and everything that came out of it, children that left its session included.
+/// A process and everything that it started, including children that left its session.
 ///
-/// Every question is answered by a scan of /proc: what it says was true a moment ago. Only
-/// verified descendants of this server are ever signalled. The calls read many small files: make
-/// them on a thread that may block.
+/// Every query scans /proc: its result was true a moment ago. Only verified descendants of this
+/// server are ever signalled. The calls read many small files: make them on a thread that may
+/// block.
 #[derive(Debug, Clone)]
 pub struct ProcessTree {
     identity: Arc<TreeIdentity>,
@@ -53,16 +53,16 @@ pub struct TreeActivity {
     pub processes: usize,
     /// CPU time of those and of the children that they waited for.
     pub cpu: Duration,
-    /// Memory that they hold, shared pages counted in each.
+    /// Memory of those, with shared pages counted in each.
     pub rss_bytes: u64,
-    /// `true` if one of them is blocked on reading what we could send.
+    /// `true` if one of them is blocked on reading our input.
     pub waiting_for_input: bool,
 }
 
 impl ProcessTree {
     pub(crate) fn new(identity: Arc<TreeIdentity>) -> Self {
         if identity.trees().open_tree(&identity) {
-            // Whoever follows children waits without a limit while there is no tree.
+            // The thread that follows children waits without a limit while there is no tree.
             kill_process(getpid(), Signal::CHILD).ok();
         }
         Self { identity }
@@ -72,14 +72,14 @@ impl ProcessTree {
         &self.identity
     }
 
-    /// The process id of the first process.
+    /// Returns the pid of the first process.
     #[must_use]
     pub fn leader_pid(&self) -> u32 {
         number(self.identity.leader())
     }
 
     /// Sends a signal to every living process, and wakes those that are stopped so that they can
-    /// act on it. Says how many got it; none when the number is no signal's.
+    /// act on it. Returns how many got it; 0 if the number is not a signal.
     pub fn signal(&self, signal: i32) -> usize {
         let Some(signal) = Signal::from_named_raw(signal) else { return 0 };
         let members = self.living();
@@ -89,19 +89,19 @@ impl ProcessTree {
             + others.iter().filter(|stat| processes::send(stat, signal).is_ok()).count();
         if !leaves_stopped(signal) {
             for stat in &members {
-                // Ended by the signal itself, most likely.
+                // Most likely the signal has already ended it.
                 processes::send(stat, Signal::CONT).ok();
             }
         }
         reached
     }
 
-    /// Ends every process, those that they start meanwhile included. Blocks, for up to
-    /// 1.5 s after the last one that ended.
+    /// Ends every process, including those that they start meanwhile. Blocks, for up to 1.5 s after
+    /// the last one that ended.
     ///
-    /// Returns who is still alive, by a last scan and by the list of the cgroup: nobody, unless a
-    /// process is stuck in the kernel or belongs to another user.
-    #[must_use = "who is still alive was not ended"]
+    /// Returns the processes that are still alive, by a last scan and by the list of the cgroup:
+    /// none, unless a process is stuck in the kernel or belongs to another user.
+    #[must_use = "the returned processes are still alive"]
     pub fn kill(&self) -> Vec<u32> {
         self.identity.holdings(JobResources::end_processes);
         let mut alive =
@@ -112,15 +112,15 @@ impl ProcessTree {
         if alive.is_empty() {
             alive = self.wait_for_empty_cgroup();
         }
-        // Else whoever waits for the leader closes the tree.
+        // Otherwise the owner of the leader closes the tree.
         if alive.is_empty() && self.identity.is_leader_reaped() {
             self.close();
         }
         alive
     }
 
-    /// Living processes that may belong to this tree or to another that is not over. They end with
-    /// the last of those.
+    /// Returns living processes that may belong to this tree or to another that is not over. They
+    /// end with the last of those.
     #[must_use]
     pub fn unattributed_pids(&self) -> Vec<u32> {
         self.identity
@@ -131,15 +131,15 @@ impl ProcessTree {
             .collect()
     }
 
-    /// The strongest means by which [`ProcessTree::kill`] ends the processes. Whatever it is, a walk
-    /// through all processes then makes sure.
+    /// Returns the strongest method by which [`ProcessTree::kill`] ends the processes. In any case
+    /// a scan of all processes verifies the result.
     #[must_use]
     pub fn kill_method(&self) -> KillMethod {
         self.identity.holdings(JobResources::kill_method).unwrap_or(KillMethod::Walk)
     }
 
-    /// The processes that are alive. Where /proc shows none of them, those that the kernel lists in
-    /// the cgroup: while there are any the tree is not over.
+    /// Returns the processes that are alive. If /proc shows none of them, returns those that the
+    /// kernel lists in the cgroup: while there are any, the tree is not over.
     #[must_use]
     pub fn living_pids(&self) -> Vec<u32> {
         let living = self.living();
@@ -149,10 +149,12 @@ impl ProcessTree {
         living.iter().map(|stat| number(stat.pid)).collect()
     }
 
-    /// The processes that are alive after the leader was waited for: cheap when there are none.
+    /// Returns the processes that are alive after the leader was waited for; cheap if there are
+    /// none.
     ///
-    /// Whoever outlives the leader is in its group, or hangs on a child of ours that we did not create.
-    /// Neither, no survivor: also where its cgroup is empty, which a process may have left.
+    /// A process that outlives the leader is in its group, or descends from a child of ours that we
+    /// did not create. If there is neither, there is no survivor. This is checked even if the
+    /// cgroup is empty, since a process may have left it.
     #[must_use]
     pub fn survivors_after_exit(&self) -> Vec<u32> {
         let inhabitants = self.identity.holdings(JobResources::inhabitants);
@@ -171,14 +173,14 @@ impl ProcessTree {
         survivors
     }
 
-    /// Takes a glance at the host that the tree runs on; `None` where the kernel does not tell.
+    /// Reads the load of the host that the tree runs on; `None` if the kernel does not report it.
     #[must_use]
     pub fn read_host_load(&self) -> Option<HostLoad> {
         load::read_host_load(&self.identity.trees().cgroups)
     }
 
-    /// Lets go of what was held for a tree of which nobody is left, and ends the orphans that could
-    /// only have been its own.
+    /// Releases what was held for an empty tree, and ends the orphans that could only have been its
+    /// own.
     fn close(&self) {
         self.identity.release();
         let trees = self.identity.trees();
@@ -199,8 +201,8 @@ impl ProcessTree {
         }
     }
 
-    /// The processes in its cgroup, where anybody is in it: found without a scan of all processes of
-    /// the host. Those that left it are not among them.
+    /// Returns the processes in its cgroup, if it has any: found without a scan of all processes of
+    /// the host. Processes that left it are not included.
     fn in_cgroup(&self) -> Option<Vec<ProcStat>> {
         let init = self.identity.holdings(JobResources::init).flatten();
         let mut living = self.identity.cgroup(JobCgroup::members)?;
@@ -212,8 +214,8 @@ impl ProcessTree {
         self.identity.holdings(JobResources::listed_processes).unwrap_or_default()
     }
 
-    /// Waits until nobody is in the cgroup, where those are ended that /proc does not show. Returns
-    /// who is still there after [`KILL_LIMIT`].
+    /// Waits until the cgroup is empty, for the end of processes that /proc does not show. Returns
+    /// the processes that are still there after [`KILL_LIMIT`].
     fn wait_for_empty_cgroup(&self) -> Vec<u32> {
         let deadline = Instant::now() + KILL_LIMIT;
         loop {
@@ -225,7 +227,7 @@ impl ProcessTree {
         }
     }
 
-    /// The living processes that /proc shows. Closes the tree if nobody is left in it.
+    /// Returns the living processes that /proc shows. Closes the tree if it is empty.
     fn living(&self) -> Vec<ProcStat> {
         let mut scans = 0;
         loop {
@@ -238,12 +240,13 @@ impl ProcessTree {
             if let AdoptedMembers::Members(missed) = self.adopted() {
                 return missed;
             }
-            // The namespace knows better: one scan may miss who is just falling to its first process.
+            // The namespace knows better: one scan may miss a process that is just passing to its
+            // init.
             let is_inhabited =
                 self.identity.holdings(JobResources::inhabitants) == Some(Occupancy::Some);
             let is_open = self.identity.trees().may_tell_more(self.identity.id());
             if !is_inhabited && !is_open || scans == EMPTY_SCANS {
-                // However long it takes, a tree is not over while somebody is in its cgroup.
+                // However long it takes, a tree is not over while its cgroup has members.
                 if self.listed_in_cgroup().is_empty() {
                     self.close();
                 }
@@ -260,9 +263,10 @@ impl ProcessTree {
     /// Finds the living processes of the tree among the children that we did not create, after the
     /// leader was waited for: each process of the tree is one of those or descends from one.
     ///
-    /// A scan of all processes takes long enough to miss a process that keeps handing over to a child
-    /// of its own: the parent ends before it is read, and the child began after the list was. Here
-    /// an ended child shows that this may have happened, and its children are in the next list.
+    /// A scan of all processes takes long enough to miss a process that keeps handing over to a
+    /// child of its own: the parent ends before it is read, and the child started after the list
+    /// was read. Here an ended child shows that this may have happened, and its children are in the
+    /// next list.
     fn adopted(&self) -> AdoptedMembers {
         let mut known_dead = HashSet::new();
         let trees = self.identity.trees();
@@ -295,8 +299,8 @@ impl ProcessTree {
         AdoptedMembers::Unknown
     }
 
-    /// Ends the processes that scans of all processes miss (see [`ProcessTree::adopted`]). Returns who is
-    /// still alive after [`KILL_LIMIT`].
+    /// Kills the processes that scans of all processes miss (see [`ProcessTree::find_adopted`]).
+    /// Returns the processes that are still alive after [`KILL_LIMIT`].
     fn end_adopted(&self) -> Vec<u32> {
         let deadline = Instant::now() + KILL_LIMIT;
         while let AdoptedMembers::Members(members) = self.adopted() {
@@ -304,7 +308,7 @@ impl ProcessTree {
                 return members.iter().map(|stat| number(stat.pid)).collect();
             }
             for stat in &members {
-                // Gone already, or not ours to signal: the next reading tells.
+                // It is gone already, or not ours to signal; the next reading shows which.
                 processes::send(stat, Signal::KILL).ok();
             }
             thread::sleep(SCAN_PAUSE);
@@ -316,7 +320,7 @@ impl ProcessTree {
         stat.group == self.identity.leader().as_raw_nonzero().get()
     }
 
-    /// One call for the whole group: nobody in it can be missed or get the signal twice. While
+    /// Signals the whole group with one call: no member is missed or gets the signal twice. While
     /// one of its processes lives, the group's number is not given to another.
     fn signal_group(&self, members: &[&ProcStat], signal: Signal) -> usize {
         let sent =
@@ -334,34 +338,35 @@ enum AdoptedMembers {
     Unknown,
 }
 
-/// Signals after which a stopped process must stay so, or that need no waking.
+/// `true` for signals after which a stopped process must stay stopped, or that need no waking.
 fn leaves_stopped(signal: Signal) -> bool {
     [Signal::STOP, Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::CONT, Signal::KILL]
         .contains(&signal)
 }
 
-// What the kernel itself measures of a tree, and holds it to.
+// Limits and measurements of a tree by the kernel itself.
 
 impl ProcessTree {
-    /// Those of its limits that the kernel does not hold for the tree as a whole: somebody has to
-    /// watch over them.
+    /// Returns the limits that the kernel does not enforce for the tree as a whole: the caller has
+    /// to watch them.
     #[must_use]
     pub fn unenforced_limits(&self, limits: &ResourceLimits) -> ResourceLimits {
         self.identity().cgroup(|cgroup| cgroup.unenforced_limits(limits)).unwrap_or(*limits)
     }
 
-    /// Processes and threads in its cgroup, where it has one: cheap, and without those that left.
-    /// Where the kernel refused one because of a limit, there is one more than that limit.
+    /// Returns the processes and threads in its cgroup, if it has one: cheap, and without processes
+    /// that left it. One more than the limit if the kernel refused one because of the limit.
     #[must_use]
     pub fn tasks_in_cgroup(&self) -> Option<u64> {
         let tasks = self.identity().cgroup(JobCgroup::tasks).flatten()?;
-        // The first process of a namespace is ours and no part of the job.
+        // The first process of a namespace is ours and not part of the job.
         let init = self.identity().holdings(JobResources::init).flatten();
         Some(tasks.saturating_sub(u64::from(init.is_some())))
     }
 
-    /// Processes in the session of its leader, while that lives: fewer than it has if some left the
-    /// session, and those included that have ended and were not reaped yet.
+    /// Returns the number of processes in the session of its leader, while that lives: fewer than
+    /// the tree has if some left the session. Includes those that have ended and were not reaped
+    /// yet.
     #[must_use]
     pub fn tasks_in_session(&self, sizes: &HashMap<Pid, u64>) -> u64 {
         let identity = self.identity();
@@ -369,31 +374,32 @@ impl ProcessTree {
         size.filter(|_| !identity.is_leader_reaped()).unwrap_or(0)
     }
 
-    /// Stops the group of its leader, while that lives, by one call.
+    /// Stops the group of its leader, while that lives, with one call.
     pub fn pause_group(&self) {
         self.signal_leaders_group(Signal::STOP);
     }
 
-    /// Lets the group of its leader go on.
+    /// Resumes the group of its leader.
     pub fn resume_group(&self) {
         self.signal_leaders_group(Signal::CONT);
     }
 
     fn signal_leaders_group(&self, signal: Signal) {
         if !self.identity().is_leader_reaped() {
-            // The number is the leader's own until it is reaped. Gone is as good.
+            // The number is the leader's own until it is reaped. A group that is gone is fine.
             kill_process_group(self.identity().leader(), signal).ok();
         }
     }
 
-    /// `true` if the kernel refused it a task because of the limit that it holds.
+    /// `true` if the kernel refused it a task because of the limit.
     #[must_use]
     pub fn was_refused_tasks(&self) -> bool {
         self.identity().cgroup(JobCgroup::refused_tasks).unwrap_or(0) > 0
     }
 
-    /// Keeps it from growing: ends its cgroup or its namespace by one call, else ends the group of a
-    /// leader that lives and stops the rest, `seen` first. [`ProcessTree::kill`] has to follow. Blocks.
+    /// Keeps the tree from growing: kills its cgroup or its namespace with one call, otherwise
+    /// kills the group of a living leader and stops the rest, `seen` first. [`ProcessTree::kill`]
+    /// has to follow. Blocks.
     pub fn stop_growth(&self, seen: &TreeLoad) {
         let identity = self.identity();
         let means = identity.holdings(JobResources::end_processes).unwrap_or(KillMethod::Walk);
@@ -401,18 +407,18 @@ impl ProcessTree {
             return;
         }
         self.signal_leaders_group(Signal::KILL);
-        // Each that is stopped leaves more time to find the others.
+        // Each process that is stopped leaves more time to find the others.
         seen.stop();
         processes::freeze(&|| identity.members());
     }
 
-    /// The most memory that it had, where the kernel ended it for want of more.
+    /// Returns the peak of its memory, if the kernel killed it for lack of memory.
     #[must_use]
     pub fn out_of_memory(&self) -> Option<u64> {
         self.identity().cgroup(JobCgroup::out_of_memory).flatten()
     }
 
-    /// CPU time of all that was ever in it, where the kernel counts that.
+    /// Returns the CPU time of everything that was ever in it, if the kernel counts that.
     #[must_use]
     pub fn total_cpu(&self) -> Option<Duration> {
         self.identity().cgroup(JobCgroup::cpu).flatten()
@@ -421,13 +427,14 @@ impl ProcessTree {
 
 // The first process of a tree: waiting for its end, and taking its status.
 
-/// How a process ended, and what it used.
+/// The end of a process, and the resources that it used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exit {
-    /// How.
+    /// The exit code or signal.
     pub status: ExitKind,
-    /// What it and the children that it waited for used. `max_rss_bytes` is 0 where it is not
-    /// known: the kernel starts a child's peak at the server's own, so a smaller one cannot be seen.
+    /// The resources that it and the children that it waited for used. `max_rss_bytes` is 0 if it
+    /// is not known: the kernel starts a child's peak at the server's own, so a smaller one cannot
+    /// be seen.
     pub usage: ResourceUsage,
 }
 
@@ -440,23 +447,23 @@ pub struct ResourceUsage {
     pub max_rss_bytes: u64,
 }
 
-/// How a process ended.
+/// The way in which a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitKind {
-    /// By itself, with this code.
+    /// An exit with this code.
     Code(i32),
-    /// By a signal.
+    /// An end by a signal.
     Signal {
-        /// The signal's number.
+        /// The number of the signal.
         signal: i32,
-        /// Whether it left a core dump.
+        /// `true` if it left a core dump.
         core: bool,
     },
 }
 
 /// The first process of a tree.
 ///
-/// Dropped without [`LeaderProcess::wait`], it is neither ended nor lost: it is reaped as an orphan is.
+/// If it is dropped without [`LeaderProcess::wait`], it keeps running and is reaped like an orphan.
 #[derive(Debug)]
 pub struct LeaderProcess {
     child: Child,
@@ -464,7 +471,7 @@ pub struct LeaderProcess {
     identity: Arc<TreeIdentity>,
 }
 
-/// A new child, of whose end the runtime will tell. After an error it is gone.
+/// Registers a new child with the runtime, which reports its end. After an error the child is gone.
 pub(crate) fn watch(newborn: SpawnedChild) -> io::Result<(Child, AsyncFd<OwnedFd>)> {
     let SpawnedChild { child, pidfd } = newborn;
     match syscalls::register(pidfd, Interest::READABLE) {
@@ -484,7 +491,7 @@ impl LeaderProcess {
     /// Returns when the process has ended, and reaps it. Its descendants may live on.
     ///
     /// # Errors
-    /// When somebody else took the status, or when the runtime shuts down.
+    /// If another caller took the status, or if the runtime shuts down.
     pub async fn wait(mut self) -> io::Result<Exit> {
         loop {
             let mut ready = self.pidfd.readable().await?;
@@ -498,7 +505,7 @@ impl LeaderProcess {
 }
 
 fn exit(ended: ChildExit, children: &Children) -> Exit {
-    // A spawned child begins with the server's memory: a peak up to ours may be ours.
+    // A spawned child starts with the server's memory: a peak up to ours may be ours.
     let is_its_own = children.is_above_own_peak(ended.max_rss_bytes);
     let max_rss_bytes = if is_its_own { ended.max_rss_bytes } else { 0 };
     Exit { status: decode(ended.status), usage: ResourceUsage { cpu: ended.cpu, max_rss_bytes } }
@@ -524,7 +531,7 @@ mod tests {
     use crate::host::tests::host;
     use crate::sandbox::job_resources::SandboxResources;
 
-    /// A number that no process has: above the highest that Linux gives out.
+    /// A pid that no process has: above the highest that Linux gives out.
     const HIDDEN: u32 = (1 << 22) + 1;
 
     /// A tree whose leader was reaped, and whose cgroup has these files.
@@ -554,10 +561,10 @@ mod tests {
         let is_closed = || tree.identity.holdings(|_| ()).is_none();
         assert_eq!(tree.survivors_after_exit(), [HIDDEN]);
         assert_eq!(tree.living_pids(), [HIDDEN]);
-        assert_eq!(tree.read_activity().processes, 0, "nothing is known of it");
+        assert_eq!(tree.read_activity().processes, 0, "/proc does not show it");
         assert_eq!(tree.kill(), [HIDDEN]);
         assert!(dir.path().join("cgroup.kill").exists());
-        // Processes of another namespace have no number here.
+        // Processes of another namespace have no pid here.
         write("cgroup.procs", "0\n");
         assert_eq!(tree.living_pids(), [0]);
         assert!(!is_closed());

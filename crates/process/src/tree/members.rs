@@ -1,4 +1,4 @@
-//! Which processes belong to a tree.
+//! The members of a process tree.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -17,28 +17,28 @@ use crate::sandbox::job_resources::JobResources;
 use crate::stdio::StdioNames;
 use crate::syscalls;
 
-/// What tells the processes of one tree from all others.
+/// The identity of one tree, by which its processes are found.
 #[derive(Debug)]
 pub(crate) struct TreeIdentity {
     trees: Arc<TreeRegistry>,
     id: TreeId,
     leader: Pid,
-    /// No process of the tree started before this.
+    /// The tick (a hundredth of a second after boot) before which no process of the tree started.
     born: u64,
     evidence: TreeEvidence,
-    /// From then on the leader's number, and that of its session and group, may be somebody else's.
+    /// From then on the leader's pid, session and group may belong to other processes.
     leader_reaped: AtomicBool,
-    /// What is held for the tree until it is over.
+    /// The resources that are held for the tree until it is over.
     holdings: Mutex<Option<JobResources>>,
     /// The members that the last scan found: they stay members when all other evidence is gone.
     seen: Mutex<HashSet<ProcessKey>>,
 }
 
-/// What the processes of a tree carry in themselves.
+/// The evidence that the processes of a tree carry.
 #[derive(Debug, Default)]
 pub(crate) struct TreeEvidence {
     pub(crate) tag: Option<ProcessTag>,
-    /// A whole variable, `NAME=value`.
+    /// The whole variable, `NAME=value`.
     pub(crate) marker: Option<Vec<u8>>,
     pub(crate) files: StdioNames,
 }
@@ -62,7 +62,7 @@ impl TreeIdentity {
         }
     }
 
-    /// The same, and what is held for it.
+    /// Adds the resources that are held for the tree.
     pub(crate) fn holding(mut self, holdings: JobResources) -> Self {
         self.holdings = Mutex::new(Some(holdings));
         self
@@ -80,12 +80,11 @@ impl TreeIdentity {
         self.leader
     }
 
-    /// The tick (a hundredth of a second after the boot) before which no process of it started.
     pub(crate) const fn born(&self) -> u64 {
         self.born
     }
 
-    /// What is asked of the cgroup that the leader began in, where it got one of its own.
+    /// Calls `query` with the cgroup that the leader started in, if it got one of its own.
     pub(crate) fn cgroup<T>(&self, ask: impl FnOnce(&JobCgroup) -> T) -> Option<T> {
         self.holdings(|holdings| holdings.cgroup().map(ask)).flatten()
     }
@@ -98,26 +97,26 @@ impl TreeIdentity {
         self.leader_reaped.load(Ordering::Acquire)
     }
 
-    /// What is asked of the holdings, while there are any.
+    /// Calls `query` with the resources, while there are any.
     pub(crate) fn holdings<T>(&self, ask: impl FnOnce(&JobResources) -> T) -> Option<T> {
         self.holdings.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(ask)
     }
 
-    /// Lets go of what is held for the tree: no process of it is left.
+    /// Releases the resources of the tree: no process of it is left.
     pub(crate) fn release(&self) {
         let held = self.holdings.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Not before the lock is free: directories are removed.
+        // Dropped after the lock is released, since this removes directories.
         drop(held);
         self.trees.close_tree(self.id);
     }
 
-    /// All processes of the tree, zombies included, by one scan of /proc: those of its cgroup, and
-    /// those that [`attribute`] finds.
+    /// Returns all processes of the tree, including zombies, by one scan of /proc: those of its
+    /// cgroup, and those that [`TreeRegistry::attribute_processes`] finds.
     pub(crate) fn members(&self) -> Vec<ProcStat> {
         self.members_in(&ProcessSnapshot::take())
     }
 
-    /// The processes of the tree, and the orphans that can be of no other tree any more.
+    /// Returns the processes of the tree, and the orphans that no other open tree can own.
     pub(crate) fn members_to_end(&self) -> Vec<ProcStat> {
         let snapshot = ProcessSnapshot::take();
         let mut members = self.members_in(&snapshot);
@@ -129,7 +128,8 @@ impl TreeIdentity {
         let mut members = self.trees.attribute(snapshot, &[self]).pop().unwrap_or_default();
         let found: HashSet<ProcessKey> = members.iter().map(ProcStat::key).collect();
         let init = self.holdings(JobResources::init).flatten();
-        // Read after the snapshot: whoever is in the cgroup by now is a member, however it got there.
+        // Read after the snapshot: a process that is in the cgroup by now is a member, however it
+        // got there.
         let others = self.cgroup(JobCgroup::members).unwrap_or_default().into_iter();
         members
             .extend(others.filter(|stat| !found.contains(&stat.key()) && Some(stat.pid) != init));
@@ -145,8 +145,8 @@ impl TreeIdentity {
                 || (!self.number_is_taken() && !self.is_of_other_tree(stat.pid)))
     }
 
-    /// Whether the leader's number is somebody else's by now. The system gives a number out again
-    /// only when no session and no group has it, so whoever has it then is not of this tree.
+    /// `true` if the leader's pid belongs to another process by now. The system reuses a number
+    /// only if no session and no group has it, so its new owner is not of this tree.
     fn number_is_taken(&self) -> bool {
         processes::stat(self.leader).is_some()
     }
@@ -156,12 +156,12 @@ impl TreeIdentity {
         self.evidence.tag.is_some() && tag.is_some() && tag != self.evidence.tag
     }
 
-    /// The weak evidence that an orphan carries in itself. Costs some reading.
+    /// `true` if an orphan carries weak evidence of this tree. Reads several files.
     pub(crate) fn left_a_trace(&self, pid: Pid) -> bool {
         self.has_our_marker(pid) || self.holds_our_output(pid)
     }
 
-    /// The evidence that no process has by chance: its cgroup, or the tag in its limits.
+    /// `true` for evidence that no process has by chance: its cgroup, or the tag in its limits.
     pub(crate) fn is_marked_by_kernel(
         &self,
         tag: Option<ProcessTag>,
@@ -179,7 +179,7 @@ impl TreeIdentity {
         self.evidence.tag.is_some_and(is_sibling)
     }
 
-    /// `true` if orphans of the tree fall to the first process of its own namespace.
+    /// `true` if orphans of the tree pass to the init of its own pid namespace.
     pub(crate) fn has_namespace(&self) -> bool {
         self.holdings(JobResources::init).flatten().is_some()
     }
@@ -194,18 +194,18 @@ impl TreeIdentity {
         standard_files.any(|file| self.evidence.files.outputs.contains(&file))
     }
 
-    /// Whether this process is blocked on reading what comes from us.
+    /// `true` if this process is blocked on reading our input.
     pub(crate) fn waits_for_input(&self, pid: Pid) -> bool {
         let file = processes::blocked_read(pid).and_then(|file| processes::open_file(pid, file));
         file.is_some_and(|file| self.evidence.files.inputs.contains(&file))
     }
 
-    /// Keeps the living among these, so that they stay members when all other evidence is gone.
+    /// Remembers the living among these, so that they stay members when all other evidence is gone.
     pub(crate) fn remember(&self, members: &[ProcStat]) {
         let alive: HashSet<ProcessKey> =
             members.iter().filter(|stat| stat.is_alive()).map(ProcStat::key).collect();
         let missing: Vec<ProcessKey> = self.lock_seen().difference(&alive).copied().collect();
-        // Another scan may have seen later what this one could not see yet.
+        // A later scan may have seen a process that this one could not see yet.
         let gone: Vec<_> = missing.into_iter().filter(|key| !processes::is_alive(*key)).collect();
         let mut seen = self.lock_seen();
         seen.extend(alive);
@@ -226,9 +226,9 @@ impl Drop for TreeIdentity {
 }
 
 impl TreeRegistry {
-    /// The processes of each of these trees, zombies included, in the trees' order.
+    /// Returns the processes of each of these trees, including zombies, in the trees' order.
     ///
-    /// Walks down from the server, so that nobody who is not our descendant can be among them.
+    /// Walks down from the server, so that only our descendants can be included.
     pub(crate) fn attribute(
         &self,
         snapshot: &ProcessSnapshot,
@@ -242,7 +242,8 @@ impl TreeRegistry {
         todo.extend(below(getpid()).into_iter().map(|stat| (stat, ParentKind::Server)));
         while let Some((stat, parent)) = todo.pop() {
             let owner = owners.find(stat, parent);
-            // The first process of a namespace is ours and no part of the job: only what falls to it is.
+            // The first process of a namespace is ours and not part of the job: only its children
+            // are.
             if let Some(tree) = owner.filter(|_| !owners.inits.contains_key(&stat.pid)) {
                 members[tree].push(*stat);
             }
@@ -261,14 +262,14 @@ enum ParentKind {
     Stranger,
 }
 
-/// The evidence by which processes are told apart, for many trees at once.
+/// The evidence of many trees, for lookup by process.
 #[derive(Debug)]
 struct OwnerIndex<'a> {
     registry: &'a TreeRegistry,
     trees: &'a [&'a TreeIdentity],
     ids: HashMap<TreeId, usize>,
     leaders: HashMap<i32, usize>,
-    /// The first processes of namespaces, to which orphans fall.
+    /// The first processes of pid namespaces, to which orphans pass.
     inits: HashMap<Pid, usize>,
     seen: HashMap<ProcessKey, usize>,
     adopted: AdoptedChildren<'a>,
@@ -277,7 +278,7 @@ struct OwnerIndex<'a> {
 impl<'a> OwnerIndex<'a> {
     fn new(registry: &'a TreeRegistry, trees: &'a [&'a TreeIdentity]) -> Self {
         let mut by_age: Vec<_> = trees.iter().copied().enumerate().collect();
-        // Of two trees whose leaders had the same number, only the later can have it now.
+        // If two leaders had the same pid, only the later tree can have it now.
         by_age.sort_by_key(|(_, identity)| identity.born);
         let (mut ids, mut leaders) = (HashMap::new(), HashMap::new());
         let (mut inits, mut seen) = (HashMap::new(), HashMap::new());
@@ -321,38 +322,38 @@ impl<'a> OwnerIndex<'a> {
 //
 // A scan of /proc reads a file for every process of the host. The lists of children lead to the
 // processes of one tree alone, and a parent that is stopped before its list is read has no more
-// children than the list says. So this holds up a fork bomb whose processes leave their session,
-// where nothing else does: beside hundreds of busy processes the server gets little of a processor.
+// children than the list says. So this stops a fork bomb whose processes leave their session, where
+// nothing else does: beside hundreds of busy processes the server gets little processor time.
 
 /// The most passes over a tree that keeps growing while it is being stopped.
 const STOP_PASSES: u32 = 20;
 
-/// The processes that were stopped, and that ran until then.
+/// The processes that were running and then stopped.
 #[derive(Debug, Default)]
 pub struct StoppedProcesses(HashMap<ProcessKey, ProcStat>);
 
 impl StoppedProcesses {
-    /// Lets them go on.
+    /// Resumes them.
     pub fn resume(&self) {
         for stat in self.0.values() {
-            // Gone already, or not ours to signal.
+            // It is gone already, or not ours to signal.
             processes::send(stat, Signal::CONT).ok();
         }
     }
 }
 
 impl ProcessTree {
-    /// Counts the leader, while it lives, the orphans that are known to be of this tree, and all that
-    /// came out of them. Those are included that have ended and were not reaped yet; children of
-    /// other threads than a process's first are not. Counts no further than to the first above `most`:
-    /// beside a fork bomb each costs time.
+    /// Counts the leader, while it lives, the orphans that are known to belong to this tree, and
+    /// all their descendants. Includes those that have ended and were not reaped yet; children of a
+    /// process's other threads are not included. Stops counting above `most`: beside a fork bomb
+    /// each process costs time.
     #[must_use]
     pub fn count_descendants(&self, most: u64) -> u64 {
         let mut found = HashSet::new();
         let mut todo = self.topmost();
         while let Some(pid) = todo.pop().filter(|_| found.len() as u64 <= most) {
             if found.insert(pid) {
-                // Gone, or a kernel without such lists.
+                // It is gone, or the kernel has no such lists.
                 todo.extend(processes::children_of(pid).unwrap_or_default());
             }
         }
@@ -360,8 +361,8 @@ impl ProcessTree {
     }
 
     /// Stops the same processes, parents before their children, in passes until one finds no other
-    /// process that runs. Blocks.
-    #[must_use = "who was stopped has to be resumed or ended"]
+    /// running process. Blocks.
+    #[must_use = "stopped processes have to be resumed or ended"]
     pub fn stop_descendants(&self) -> StoppedProcesses {
         let mut stopped = StoppedProcesses::default();
         for _ in 0..STOP_PASSES {
@@ -378,14 +379,14 @@ impl ProcessTree {
         let mut todo: Vec<(Pid, Pid)> =
             self.topmost().into_iter().map(|pid| (pid, getpid())).collect();
         while let Some((pid, parent)) = todo.pop() {
-            // A process that was told to stop may still read as running for a moment.
+            // A process that got the signal may still read as running for a moment.
             stopped.extend(stop_child(pid, parent).map(|stat| (stat.key(), stat)));
             let below = processes::children_of(pid).unwrap_or_default();
             todo.extend(below.into_iter().map(|child| (child, pid)));
         }
     }
 
-    /// The processes of the tree whose parent is the server.
+    /// Returns the processes of the tree whose parent is the server.
     fn topmost(&self) -> Vec<Pid> {
         let identity = self.identity();
         let mut topmost = Vec::new();
@@ -419,26 +420,26 @@ fn stop_child(pid: Pid, parent: Pid) -> Option<ProcStat> {
     pidfd_send_signal(process, Signal::STOP).ok().map(|()| stat)
 }
 
-/// The use that one tree makes of the host.
+/// The resources that one tree uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TreeLoad {
     /// Processes and threads that are alive.
     pub tasks: u64,
     /// CPU time of its processes and of the children that they waited for.
     pub cpu: Duration,
-    /// Memory of its processes, shared pages counted in each.
+    /// Memory of its processes, with shared pages counted in each.
     pub rss_bytes: u64,
     members: Vec<ProcStat>,
 }
 
 impl TreeLoad {
-    /// Memory of its processes, shared pages counted once. Costs the kernel a walk over all of it,
-    /// so ask only where [`TreeLoad::rss_bytes`] is too much. It asks before each process whether
-    /// there is still time for it; `None` if there was not.
+    /// Returns the memory of its processes, with shared pages counted once. Makes the kernel walk
+    /// over all of it, so call it only if [`TreeLoad::rss_bytes`] is too much. Calls `has_time`
+    /// before each process; `None` if there was no time left.
     #[must_use]
     pub fn proportional_bytes(&self, has_time: impl Fn() -> bool) -> Option<u64> {
         let bytes = |stat: &ProcStat| {
-            // Of another user's process only the plain figure can be read.
+            // For another user's process only the plain figure can be read.
             let bytes = || processes::proportional_bytes(stat.pid);
             has_time().then(|| bytes().unwrap_or_else(|| stat.rss_bytes()))
         };
@@ -454,13 +455,13 @@ impl TreeLoad {
     /// Stops the processes that were seen.
     pub(crate) fn stop(&self) {
         for stat in &self.members {
-            // Gone already, or not ours to signal.
+            // It is gone already, or not ours to signal.
             processes::send(stat, Signal::STOP).ok();
         }
     }
 
     fn add(&mut self, stat: &ProcStat) {
-        // What a zombie used is nobody else's until it is waited for.
+        // The usage of a zombie is not counted in its parent until it is waited for.
         self.cpu += stat.cpu();
         if stat.is_alive() {
             self.tasks += stat.threads;
@@ -470,8 +471,8 @@ impl TreeLoad {
     }
 }
 
-/// Counts the processes of each session, by the number of its leader. One short call for each process
-/// of the host, which costs a tenth of reading its state.
+/// Counts the processes of each session, by the pid of its leader. Makes one short call for each
+/// process of the host, which costs a tenth of reading its state.
 #[must_use]
 pub fn count_processes_by_session() -> HashMap<Pid, u64> {
     let mut sizes = HashMap::new();
@@ -481,8 +482,8 @@ pub fn count_processes_by_session() -> HashMap<Pid, u64> {
     sizes
 }
 
-/// Measures what each of these trees uses, in their order. Blocks: it reads one file for each process of
-/// the host, however many trees there are.
+/// Measures the load of each of these trees, in their order. Blocks: it reads one file for each
+/// process of the host, however many trees there are.
 #[must_use]
 pub fn measure_trees(trees: &[Arc<ProcessTree>]) -> Vec<TreeLoad> {
     let Some(first) = trees.first() else { return Vec::new() };
@@ -499,7 +500,7 @@ mod tests {
     use crate::host::tests::host;
     use crate::{LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec};
 
-    /// A shell with a child and an orphan in sessions of their own; the orphan has a child as well.
+    /// A shell with a child and an orphan in their own sessions; the orphan has a child as well.
     fn scattered() -> Process {
         let text = "(setsid sh -c 'sleep 1000; :' &); setsid sleep 1000 & wait";
         let launch = ProcessLaunch {
@@ -551,9 +552,9 @@ mod tests {
         let stopped = tree.stop_descendants();
         assert_eq!(stopped.0.len(), 4);
         eventually("all are stopped", || are_all(ProcessState::Stopped));
-        assert!(tree.stop_descendants().0.is_empty(), "nobody runs");
+        assert!(tree.stop_descendants().0.is_empty(), "none is running");
         stopped.resume();
-        eventually("all go on", || are_all(ProcessState::Active));
+        eventually("all are resumed", || are_all(ProcessState::Active));
         assert_eq!(tree.kill(), [0; 0]);
     }
 }

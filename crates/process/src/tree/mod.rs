@@ -1,5 +1,4 @@
-//! A process and everything that came out of it: who belongs to it, its leader, and the orphans that
-//! the server adopts.
+//! Process trees: their members, their leaders, and the orphans that the server adopts.
 
 mod handle;
 pub(crate) mod members;

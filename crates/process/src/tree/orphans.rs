@@ -1,11 +1,11 @@
 //! The tree that an adopted orphan belongs to.
 //!
 //! The server is a subreaper: a process whose parent has ended becomes a child of the server, and
-//! nothing then tells by itself which job it came from. Evidence decides first: its cgroup, and what
-//! it inherited from its job. A process that shed all of that (`su` resets limits and variables) can
-//! only come from a tree that was there when it started. One such tree is its owner; of several none
-//! is, and the orphan ends when the last of them is over. The answer is kept: the evidence of later
-//! scans is weaker, and reading it costs time.
+//! nothing about it shows directly which job it came from. Evidence decides first: its cgroup, and
+//! what it inherited from its job. A process that dropped all of that (`su` resets limits and
+//! variables) can only come from a tree that existed when it started. If there was one such tree,
+//! it is the owner; if there were several, none is, and the orphan is ended when the last of them
+//! is over. The answer is kept: the evidence of later scans is weaker, and reading it costs time.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -20,10 +20,10 @@ use crate::child_defaults::ProcessTag;
 use crate::children::Children;
 use crate::processes::{self, ProcStat, ProcessKey, ProcessSnapshot, TreeScan};
 
-/// How long orphans that no tree is left for may take to end.
+/// The time that orphans whose trees are all over may take to end.
 const END_LIMIT: Duration = Duration::from_millis(1500);
 
-/// Names a tree among all that this process ever had.
+/// The number of a tree, unique in this process.
 pub(crate) type TreeId = u32;
 
 /// The trees that are not over, and the orphans that were seen.
@@ -42,12 +42,12 @@ struct Orphan {
     fate: OrphanState,
 }
 
-/// Tells the orphans that the server ends from those that end by themselves. Several threads may end
-/// one orphan at the same time: whoever forgets it counts it.
+/// Distinguishes the orphans that the server ends from those that end by themselves. Several
+/// threads may end one orphan at the same time: the one that removes it from the table counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OrphanState {
     Open,
-    /// The server has begun to end it, because it cannot tell whose it is.
+    /// The server has begun to end it, because its owner is unknown.
     BeingEnded,
 }
 
@@ -61,20 +61,23 @@ impl Orphan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum OrphanOwner {
     One(TreeId),
-    /// All possible owners, those that are over since included.
+    /// All possible owners, including those that are over since.
     Several(HashSet<TreeId>),
 }
 
-/// Tells an orphan from a child of ours that is being created right now and not registered yet.
+/// Distinguishes an orphan from a child of ours that is being created right now and not registered
+/// yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AdoptionCertainty {
-    /// It was first seen before the creation of this number; an earlier one may be its own.
+    /// It was first seen before the creation with this number; an earlier creation may have created
+    /// it.
     SeenBefore(u64),
     Adopted,
 }
 
-/// The owner of a process that started at this tick and carries no evidence, given the trees that
-/// orphans of theirs fall to us from, each with the tick before which none of its processes started.
+/// Returns the owner of a process that started at this tick and carries no evidence. `trees` are
+/// those whose orphans the server adopts, each with the tick before which none of its processes
+/// started.
 fn possible_owner(started: u64, trees: &[(TreeId, u64)]) -> Option<OrphanOwner> {
     let possible: HashSet<TreeId> =
         trees.iter().filter(|(_, born)| *born <= started).map(|(tree, _)| *tree).collect();
@@ -90,7 +93,7 @@ impl OrphanTable {
         self.trees.is_empty() && self.known.is_empty() && self.ended == 0
     }
 
-    /// The orphans of which the next scan may tell more.
+    /// Returns the orphans about which the next scan may tell more.
     fn without_owner_or_unchecked(&self) -> impl Iterator<Item = &Orphan> {
         self.known.values().filter(|orphan| match orphan.owner {
             OrphanOwner::One(_) => orphan.certainty != AdoptionCertainty::Adopted,
@@ -98,8 +101,8 @@ impl OrphanTable {
         })
     }
 
-    /// The adopted orphans without an owner that is not over, of which `select` approves, given all
-    /// possible owners and those that are not over.
+    /// Returns the adopted orphans without an open owner for which `select` is true. `select` gets
+    /// all possible owners and those that are not over.
     fn without_owner(
         &self,
         select: impl Fn(&HashSet<TreeId>, &[TreeId]) -> bool,
@@ -117,14 +120,14 @@ impl OrphanTable {
         adopted.filter(|(_, orphan)| is_selected(orphan)).map(|(key, _)| *key).collect()
     }
 
-    /// `true` if an orphan may turn out to be of this tree as soon as a creation has come to its end.
+    /// `true` if an orphan may turn out to belong to this tree as soon as a creation has ended.
     fn has_unchecked(&self, tree: TreeId) -> bool {
         self.known.values().any(|orphan| {
             orphan.owner == OrphanOwner::One(tree) && orphan.certainty != AdoptionCertainty::Adopted
         })
     }
 
-    /// Notes that the server begins to end these.
+    /// Marks the orphans that the server begins to end.
     fn begin_to_end(&mut self, keys: &HashSet<ProcessKey>) {
         for key in keys {
             if let Some(orphan) = self.known.get_mut(key) {
@@ -133,38 +136,38 @@ impl OrphanTable {
         }
     }
 
-    /// Forgets these, which are gone, and counts those among them that the server ended.
+    /// Removes orphans that are gone, and counts those that the server ended.
     fn forget(&mut self, gone: &HashSet<ProcessKey>) {
         let forgotten = gone.iter().filter_map(|key| self.known.remove(key));
         self.ended += forgotten.filter(|orphan| orphan.fate == OrphanState::BeingEnded).count();
     }
 
-    /// The orphans all of whose possible owners are over.
+    /// Returns the orphans whose possible owners are all over.
     fn unowned(&self) -> HashSet<ProcessKey> {
         self.without_owner(|_, open| open.is_empty())
     }
 }
 
-/// The children of the server's main thread, among which the kernel puts orphans. One list serves a whole
-/// scan, since reading it for each of a thousand orphans would take long. It is read when it is first
-/// needed: after the orphans that are looked for in it.
+/// The children of the server's main thread, among which the kernel puts orphans. One list serves a
+/// whole scan, since reading it for each of a thousand orphans would take long. It is read when it
+/// is first needed, after the orphans that are looked up in it.
 #[derive(Debug)]
 pub(crate) struct AdoptedChildren<'a> {
     children: &'a Children,
-    /// `None` where the kernel does not tell.
+    /// `None` if the kernel does not list children.
     list: OnceCell<Option<HashSet<Pid>>>,
 }
 
 impl AdoptedChildren<'_> {
-    /// `true` if this process is certainly none of them.
+    /// `true` if this process is certainly not one of them.
     fn lacks(&self, pid: Pid) -> bool {
         let read = || Some(self.children.main_thread_children().ok()?.into_iter().collect());
         self.list.get_or_init(read).as_ref().is_some_and(|list: &HashSet<Pid>| !list.contains(&pid))
     }
 }
 
-/// The trees of this process that are not over, and the orphans that fell to it. All hosts of a process
-/// share it: an orphan may come from a tree of any of them.
+/// The trees of this process that are not over, and the orphans that it adopted. All hosts of a
+/// process share it: an orphan may come from a tree of any of them.
 #[derive(Debug)]
 pub(crate) struct TreeRegistry {
     pub(crate) children: Arc<Children>,
@@ -185,14 +188,15 @@ impl TreeRegistry {
         self.orphans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a tree as a possible owner of orphans, until [`Self::close_tree`]. True if it is the only one.
+    /// Adds a tree as a possible owner of orphans, until [`Self::close_tree`]. Returns `true` if it
+    /// is the only one.
     pub(crate) fn open_tree(&self, identity: &Arc<TreeIdentity>) -> bool {
         let mut orphans = self.orphans();
         orphans.trees.insert(identity.id(), Arc::downgrade(identity));
         orphans.trees.len() == 1
     }
 
-    /// Forgets a tree of which no process is left.
+    /// Removes a tree of which no process is left.
     pub(crate) fn close_tree(&self, tree: TreeId) {
         self.orphans().trees.remove(&tree);
     }
@@ -202,18 +206,17 @@ impl TreeRegistry {
         !self.orphans().trees.is_empty()
     }
 
-    /// The trees that are not over.
     fn open_trees(&self) -> Vec<Arc<TreeIdentity>> {
         self.orphans().trees.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// `true` if an orphan may turn out to be of this tree in a moment.
+    /// `true` if an orphan may turn out to belong to this tree in a moment.
     pub(crate) fn may_tell_more(&self, tree: TreeId) -> bool {
         self.orphans().has_unchecked(tree)
     }
 
-    /// Finds the tree that owns this child of the server, which the server did not create. `None` as
-    /// well while that cannot be told for certain.
+    /// Finds the tree that owns this child of the server, which the server did not create. Also
+    /// `None` while the owner is uncertain.
     pub(crate) fn owner_of(
         &self,
         stat: &ProcStat,
@@ -244,7 +247,8 @@ impl TreeRegistry {
 
     fn find_owner(&self, stat: &ProcStat, adopted: &AdoptedChildren<'_>) -> Option<Orphan> {
         let unchecked = AdoptionCertainty::SeenBefore(self.children.next_creation());
-        // A child that another thread of ours created, and that is not registered, is no orphan.
+        // A child that another thread of ours created, and that is not registered, is not an
+        // orphan.
         if adopted.lacks(stat.pid) {
             return None;
         }
@@ -253,10 +257,11 @@ impl TreeRegistry {
         let is_marked =
             |tree: &&Arc<TreeIdentity>| tree.is_marked_by_kernel(tag, cgroup.as_deref());
         if let Some(tree) = trees.iter().find(is_marked) {
-            // The only process of a tree that we created was registered before there was the tree.
+            // The only process of a tree that we created was registered before the tree existed.
             return Some(Orphan::new(OrphanOwner::One(tree.id()), AdoptionCertainty::Adopted));
         }
-        // The mark of a tree that is over, or not registered yet: it is of none of these.
+        // It carries the mark of a tree that is over, or not registered yet, so it belongs to none
+        // of these.
         if trees.iter().any(|tree| tree.is_of_sibling(tag)) {
             return None;
         }
@@ -271,14 +276,14 @@ impl TreeRegistry {
         possible_owner(stat.started, &possible).map(|owner| Orphan::new(owner, unchecked))
     }
 
-    /// The living orphans that may belong to this tree or to others.
+    /// Returns the living orphans that may belong to this tree or to others.
     pub(crate) fn without_owner_beside(&self, tree: TreeId) -> Vec<Pid> {
         let keys = self.orphans().without_owner(|possible, _| possible.contains(&tree));
         keys.into_iter().filter(|key| processes::is_alive(*key)).map(|(pid, _)| pid).collect()
     }
 
-    /// The orphans that can belong to nobody but this tree any more, and all that came out of them: the
-    /// caller ends them with it.
+    /// Returns the orphans that only this tree can still own, with all their descendants; the
+    /// caller ends them with the tree.
     pub(crate) fn left_to(&self, tree: TreeId, snapshot: &ProcessSnapshot) -> Vec<ProcStat> {
         let mut orphans = self.orphans();
         let keys = orphans.without_owner(|_, open| open == [tree]);
@@ -291,12 +296,12 @@ impl TreeRegistry {
         }
     }
 
-    /// `true` if there are orphans all of whose possible owners are over.
+    /// `true` if there are orphans whose possible owners are all over.
     pub(crate) fn has_unowned(&self) -> bool {
         !self.orphans().unowned().is_empty()
     }
 
-    /// Ends the orphans all of whose possible owners are over. Blocks; does nothing where there are none.
+    /// Ends the orphans whose possible owners are all over. Blocks; does nothing if there are none.
     pub(crate) fn end_unowned(&self) {
         let keys = self.orphans().unowned();
         let (keys, gone): (HashSet<_>, HashSet<_>) =
@@ -310,15 +315,15 @@ impl TreeRegistry {
             return;
         }
         let find = || ProcessSnapshot::take().with_descendants(|stat| keys.contains(&stat.key()));
-        // Who is still alive is tried again with the next scan.
+        // The next scan tries again to end those that are still alive.
         self.children.end_all(find, END_LIMIT);
         let ended: HashSet<_> = keys.into_iter().filter(|key| !processes::is_alive(*key)).collect();
         self.orphans().forget(&ended);
     }
 
-    /// Scans all trees at once, so that a process which is seen now stays its tree's when its parent
-    /// ends, and ends the orphans that no tree is left for. Blocks; `None` without a scan where there
-    /// is no tree and no orphan.
+    /// Scans all trees at once, so that a process seen now stays in its tree when its parent ends,
+    /// and ends the orphans whose trees are all over. Blocks; `None` without a scan if there is
+    /// neither a tree nor an orphan.
     pub(crate) fn scan(&self) -> Option<TreeScan> {
         if self.orphans().is_idle() {
             return None;
@@ -361,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_without_evidence_belongs_to_the_only_tree_that_was_there_before_it() {
+    fn an_orphan_without_evidence_belongs_to_the_only_tree_that_is_older() {
         check_owner(&[], None);
         check_owner(&[(1, 51)], None);
         check_owner(&[(1, 50)], Some(OrphanOwner::One(1)));
@@ -371,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_of_several_trees_is_left_without_owner_when_the_last_of_them_is_over() {
+    fn an_orphan_of_several_trees_has_no_owner_once_the_last_of_them_is_over() {
         let key = (Pid::INIT, 50);
         let owner = several(&[1, 2]).unwrap();
         let mut orphans = OrphanTable::default();
@@ -387,14 +392,14 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_that_was_ended_is_counted_once_whoever_notices_that_it_is_gone() {
+    fn an_ended_orphan_is_counted_once_whichever_thread_notices_its_end() {
         let (ended, by_itself) = ((Pid::INIT, 50), (Pid::INIT, 51));
         let mut orphans = OrphanTable::default();
         for key in [ended, by_itself] {
             orphans.known.insert(key, Orphan::new(OrphanOwner::One(1), AdoptionCertainty::Adopted));
         }
         orphans.begin_to_end(&HashSet::from([ended]));
-        // One thread ends it, and a scan of another one finds it gone.
+        // One thread ends it, and a scan by another thread finds it gone.
         for _ in 0..2 {
             orphans.forget(&HashSet::from([ended, by_itself]));
         }
@@ -402,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_ended_who_may_be_a_child_that_is_just_being_created() {
+    fn a_process_that_may_be_a_child_under_creation_is_not_ended() {
         let owner = OrphanOwner::Several(HashSet::new());
         let mut orphans = OrphanTable::default();
         orphans.known.insert((Pid::INIT, 50), Orphan::new(owner, AdoptionCertainty::SeenBefore(1)));

@@ -1,6 +1,6 @@
-//! What a new process does before it becomes its program, in this order.
+//! The steps of a new process before it executes its program, in order.
 //!
-//! Nothing here allocates, takes a lock or can panic: it runs in the memory of its parent.
+//! Nothing here allocates, takes a lock or can panic: it runs in the memory of the parent.
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -27,7 +27,7 @@ use crate::sandbox::{landlock, seccomp};
 use crate::stdio::ChildFiles;
 use crate::stdio::REPORT_FD;
 
-/// The life of a leader that needs no namespaces.
+/// Runs all steps of a leader that needs no namespaces.
 pub(crate) fn live(
     kit: &ChildSetup<'_>,
     ruleset: Option<BorrowedFd<'_>>,
@@ -40,20 +40,21 @@ pub(crate) fn live(
     execute(kit, ruleset)
 }
 
-/// Gets its own session, with default signals and its standard files.
+/// Starts a session, with default signals and the standard files.
 pub(crate) fn become_leader(
     kit: &ChildSetup<'_>,
     standard: &StandardFiles,
 ) -> Result<(), SpawnFailure> {
     setsid().map_err(|errno| SpawnStep::Session.failed(errno))?;
-    // Where it cannot be put, session, ancestors and marker tell who belongs to the job.
+    // If the tag cannot be set, session, ancestors and marker show which processes belong to the
+    // job.
     kit.order.tag.map(|tag| tag.put_on(None));
     clone::default_signals(kit.signals).map_err(|errno| SpawnStep::Session.failed(errno))?;
     standard.take(kit).map_err(|errno| SpawnStep::Files.failed(errno))
 }
 
-/// Shuts itself in, by Landlock where there is a ruleset and by the filter of system calls last, and
-/// becomes its program.
+/// Enters the sandbox, by Landlock if there is a ruleset and by the seccomp filter last, and
+/// executes the program.
 pub(crate) fn execute(
     kit: &ChildSetup<'_>,
     ruleset: Option<BorrowedFd<'_>>,
@@ -75,14 +76,14 @@ pub(crate) fn execute(
     Err(SpawnStep::Program.failed(kit.image.execute()))
 }
 
-/// Takes what jobs get, after all files are open: the parent may have more of them open.
+/// Sets the limits of jobs, after all files are open: the parent may have more of them open.
 fn inherit(defaults: &ChildDefaults) -> Result<(), Errno> {
     setrlimit(Resource::Nofile, defaults.open_files(getrlimit(Resource::Nofile)))
 }
 
-/// Where standard input comes from, and both outputs where they are not pipes of their own.
+/// The source of standard input, and of both outputs if they are not pipes of their own.
 ///
-/// Opened before anything is shut in: a job may not be able to open it by itself.
+/// Opened before the sandbox applies: a job may not be able to open it by itself.
 #[derive(Debug)]
 pub(crate) enum StandardFiles {
     Terminal(OwnedFd),
@@ -106,7 +107,7 @@ impl StandardFiles {
         }
     }
 
-    /// Makes a terminal the standard input: that one the job finds in its own /dev.
+    /// Makes a terminal the standard input: the job finds it in its own /dev.
     pub(crate) fn show_terminal(&self) -> Result<(), Errno> {
         match self {
             Self::Terminal(terminal) => clone::give_number(terminal.as_fd(), 0),
@@ -114,7 +115,7 @@ impl StandardFiles {
         }
     }
 
-    /// Puts every file under the number at which a program looks for it.
+    /// Puts every file under the number that a program expects.
     fn take(&self, kit: &ChildSetup<'_>) -> Result<(), Errno> {
         let files = kit.files;
         let (stdin, outputs) = match self {
@@ -132,29 +133,27 @@ impl StandardFiles {
     }
 }
 
-// All that a new process works with.
-
-/// All that a new process works with; made before it is born.
+/// Everything that a new process needs, prepared before it is created.
 #[derive(Debug)]
 pub(crate) struct ChildSetup<'a> {
     pub(crate) order: &'a SpawnRequest,
     pub(crate) files: ChildFiles<'a>,
     pub(crate) image: ProgramImage<'a>,
     pub(crate) filters: Arc<SeccompFilter>,
-    /// How many tasks its user may have, where the kernel is to hold that.
+    /// The number of tasks that its user may have, if the kernel is to enforce it.
     pub(crate) most_tasks: Option<u64>,
-    /// What it gets instead of what its parent has.
+    /// The attributes that it gets instead of its parent's.
     pub(crate) defaults: Option<&'a ChildDefaults>,
-    /// The signals that may mean something else to its parent than by default.
+    /// The signals whose disposition in the parent may differ from the default.
     pub(crate) signals: SignalSet,
-    /// The cgroup that it has still to enter.
+    /// The cgroup that it still has to enter.
     pub(crate) cgroup: Option<BorrowedFd<'a>>,
-    /// Where it shares its parent's table of files: the number from which on it needs none of them.
+    /// If it shares its parent's file table: the number from which on it needs none of the files.
     pub(crate) shares_files: Option<RawFd>,
 }
 
 impl<'a> ChildSetup<'a> {
-    /// Packs it, for a parent from which a job may inherit everything.
+    /// Prepares everything, for a parent from which a job may inherit everything.
     pub(crate) fn pack(
         order: &'a SpawnRequest,
         files: ChildFiles<'a>,
@@ -190,7 +189,7 @@ impl<'a> ChildSetup<'a> {
         entered.map(drop).map_err(|errno| SpawnStep::Cgroup.failed(errno))
     }
 
-    /// Gets a table of files of its own; before, it must neither open nor close any.
+    /// Gets its own file table; before that, it must neither open nor close a file.
     pub(crate) fn part_with_files(&self) -> Result<(), SpawnFailure> {
         let parted = self.shares_files.map_or(Ok(()), part_with_files);
         parted.map_err(|errno| SpawnStep::Files.failed(errno))
@@ -201,9 +200,9 @@ impl<'a> ChildSetup<'a> {
     }
 }
 
-// The steps of a new process, and what it means when one fails.
+// The steps of a new process, and the failure of a step.
 
-/// One thing that a new process does. When it fails, there is no job.
+/// One step of a new process. If it fails, there is no job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpawnStep {
     Request,
@@ -248,7 +247,7 @@ impl SpawnStep {
         Self::Program,
     ];
 
-    /// What could not be done, for people.
+    /// Returns the message for users if the step fails.
     pub(crate) const fn what(self) -> &'static str {
         match self {
             Self::Request => "the process that creates jobs did not answer",
@@ -272,36 +271,34 @@ impl SpawnStep {
         }
     }
 
-    /// Turns an error of this step into a failed launch.
+    /// Converts an error of this step into a failed launch.
     pub(crate) fn failed(self, error: impl Into<io::Error>) -> SpawnFailure {
         let errno = Errno::from_io_error(&error.into()).unwrap_or(Errno::IO);
         SpawnFailure { step: self, errno }
     }
 }
 
-/// Why a launch came to nothing.
+/// The step that failed and its error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SpawnFailure {
     pub(crate) step: SpawnStep,
     pub(crate) errno: Errno,
 }
 
-// A process to create, complete.
-
-/// A process to create: all but its files.
+/// A process to create, without its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SpawnRequest {
     pub(crate) path: CString,
     pub(crate) argv: Vec<CString>,
     pub(crate) env: Vec<EnvVariable>,
-    /// The terminal that is its standard files, where it has one.
+    /// The terminal that is its standard files, if it has one.
     pub(crate) terminal: Option<CString>,
-    /// What tells all that comes out of it from others; on it before it can start any.
+    /// The tag of its tree, set before it can start other processes.
     pub(crate) tag: Option<ProcessTag>,
     pub(crate) shut: SandboxRules,
 }
 
-/// How a process is shut in and limited.
+/// The sandbox and the limits that a new process applies to itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SandboxRules {
     pub(crate) confinement: Confinement,
@@ -309,17 +306,17 @@ pub(crate) struct SandboxRules {
     pub(crate) sockets: SocketRules,
     pub(crate) limits: ResourceLimits,
     pub(crate) mounts: Vec<Mount>,
-    /// Where Landlock lets it write; nothing where Landlock is not used.
+    /// The paths that Landlock lets it write; `None` if Landlock is not used.
     pub(crate) writable: Option<Vec<PathBuf>>,
-    /// Processes and groups (as negative numbers) that it must not signal. Nobody where its numbers
-    /// mean others, in a namespace of processes.
+    /// Processes and groups (as negative numbers) that it must not signal. Empty in a pid
+    /// namespace, where its numbers mean other processes.
     pub(crate) untouchable: Vec<i32>,
 }
 
 impl SandboxRules {
-    /// What Landlock is to allow, where it is used.
+    /// Returns the rules for Landlock, if it is used.
     pub(crate) fn file_rules(&self) -> Option<FileRules> {
-        // In a network namespace of its own a job's servers may listen.
+        // In its own network namespace a job's servers may listen.
         let network = match self.sockets.network {
             NetworkSockets::Any | NetworkSockets::OwnNamespace => NetworkAccess::On,
             NetworkSockets::Refused => NetworkAccess::Off,
@@ -329,7 +326,7 @@ impl SandboxRules {
 }
 
 impl SandboxRules {
-    /// The rules of its filter of system calls, where it has one.
+    /// Returns the rules of its seccomp filter, if it has one.
     fn call_rules(&self) -> Option<SeccompRules> {
         match self.backend {
             Backend::Nothing => None,
@@ -342,17 +339,18 @@ impl SandboxRules {
     }
 }
 
-/// Filters that are kept compiled, each with its rules, the latest last.
+/// Compiled filters with their rules, the latest last.
 #[derive(Debug, Default)]
 pub(crate) struct FilterCache {
     known: Mutex<Vec<(SeccompRules, Arc<SeccompFilter>)>>,
 }
 
-/// How many are kept: one for each confinement that is in use, times a few sets of our threads.
+/// The most filters that are kept: one for each confinement in use, times a few sets of our
+/// threads.
 const MOST_FILTERS: usize = 32;
 
 impl FilterCache {
-    /// The filter with these rules.
+    /// Returns the filter with these rules.
     pub(crate) fn get(&self, rules: SeccompRules) -> io::Result<Arc<SeccompFilter>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, filters)) = known.iter().rev().find(|(known, _)| *known == rules) {

@@ -1,4 +1,4 @@
-//! Creating a process that lives in our memory while the thread that creates it waits.
+//! Creates a process that shares our memory while the creating thread waits.
 #![expect(unsafe_code, reason = "clone has no safe wrapper")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -17,24 +17,24 @@ use crate::syscalls::{last_error, pointers};
 
 /// Shared memory, and a parent that waits.
 const IN_OUR_MEMORY: c_int = libc::CLONE_VM | libc::CLONE_VFORK;
-/// A flag of `clone3`: the new process begins in another cgroup.
+/// A flag of `clone3`: the new process starts in another cgroup.
 pub(crate) const INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// Another: it begins without our handlers of signals. It ignores what we ignore.
+/// A flag of `clone3`: the new process starts without our signal handlers. It ignores the signals
+/// that we ignore.
 const CLEAR_HANDLERS: u64 = 0x1_0000_0000;
 
-/// Set once the system has refused `clone3` itself: it does so always then.
+/// Set once the system has refused `clone3` itself: then it always does.
 static IS_REFUSED: OnceLock<()> = OnceLock::new();
 
-/// What a process does that lives in our memory: it must neither return nor panic.
+/// The function of a process that lives in our memory: it must neither return nor panic.
 #[derive(Debug)]
 struct CloneEntry<'a, T> {
     life: fn(&T) -> !,
     with: &'a T,
 }
 
-/// Creates a child, with the file that tells of its end. It has become its program, or is gone, when
-/// this returns.
+/// Creates a child, with its pidfd. It runs its program, or is gone, when this returns.
 pub(crate) fn bear_child<T>(
     stacks: &StackPool,
     life: fn(&T) -> !,
@@ -46,12 +46,12 @@ pub(crate) fn bear_child<T>(
     Ok((pid, own(pidfd)?))
 }
 
-/// Whose files a new process begins with.
+/// The file table that a new process starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileTable {
-    /// A copy of ours.
+    /// A copy of the parent's table.
     Copied,
-    /// Ours, until it parts with them.
+    /// The parent's table, until the child unshares it.
     Shared,
 }
 
@@ -64,9 +64,10 @@ impl FileTable {
     }
 }
 
-/// The same, born in the cgroup of this directory and without our handlers of signals. An older
-/// kernel cannot, nor can some containers: then it is to enter by itself, which costs much more. The
-/// kernel first waits until every processor has let go of what it was at, which takes milliseconds.
+/// Creates a child in the cgroup of this directory and without our signal handlers. Older kernels
+/// and some containers refuse this; then the child has to enter the cgroup by itself, which costs
+/// much more: the kernel first waits until every processor has left its current critical section,
+/// which takes milliseconds.
 pub(crate) fn bear_child_in<T>(
     stacks: &StackPool,
     cgroup: BorrowedFd<'_>,
@@ -103,8 +104,8 @@ pub(crate) fn bear_child_in<T>(
     Ok((pid, own(pidfd)?))
 }
 
-/// Creates a child of our own parent in the same way. To be called in the spawner and what comes out
-/// of it only, which have one thread: what such a child allocates and does not free stays with them.
+/// Creates a child of our own parent in the same way. Only for the spawner and its descendants,
+/// which have one thread: memory that such a child allocates and does not free stays with them.
 pub(crate) fn bear_sibling_and_wait<T>(
     stacks: &StackPool,
     life: fn(&T) -> !,
@@ -122,12 +123,12 @@ fn clone<T>(
     let stack = stacks.take()?;
     let signals = BlockedSignals::block()?;
     let start = ptr::from_ref(start).cast_mut().cast();
-    // SAFETY: the stack is writable, aligned, long enough, and grows down from its top; it and the
-    // start live until the call returns, which is when the new process uses them no more. It has
-    // its own files, or parts with ours before it changes any, its own signals and directory, and
-    // runs none of our handlers, since all signals are blocked. This thread, whose memory for
-    // threads it uses, is suspended meanwhile; to the others it is one more thread that keeps to
-    // what it was given.
+    // SAFETY: the stack is writable, aligned, long enough, and grows down from its top. The stack
+    // and the entry live until the call returns, and by then the new process no longer uses them.
+    // The new process has its own file table, or unshares ours before it changes any file; it has
+    // its own signals and directory; and it runs none of our handlers, since all signals are
+    // blocked. This thread, whose thread-local memory the new process uses, is suspended meanwhile.
+    // To our other threads it is one more thread that only uses what it was given.
     let number = unsafe {
         let top = stack.top();
         libc::clone(begin::<T>, top, IN_OUR_MEMORY | flags, start, ptr::from_mut(pidfd))
@@ -149,7 +150,7 @@ fn own(pidfd: RawFd) -> Result<OwnedFd, Errno> {
     if pidfd >= 0 { Ok(unsafe { OwnedFd::from_raw_fd(pidfd) }) } else { Err(Errno::BADF) }
 }
 
-/// What the kernel returned: a process, or an error as a negative number.
+/// Converts the kernel's result: a pid, or an error as a negative number.
 fn number(result: isize) -> Result<Pid, Errno> {
     let result = i32::try_from(result).map_err(|_| Errno::OVERFLOW)?;
     if result > 0 {
@@ -175,8 +176,7 @@ pub(crate) struct CloneArgs {
     pub(crate) cgroup: u64,
 }
 
-/// `clone3` in the language of the processor: the C library offers none that goes on with another
-/// stack.
+/// `clone3` in assembly: the C library offers none that continues on another stack.
 #[cfg(target_arch = "x86_64")]
 mod processor {
     use std::arch::asm;
@@ -184,16 +184,18 @@ mod processor {
 
     use super::CloneArgs;
 
+    /// Calls `clone3`; the child runs `begin` with `start`.
+    ///
     /// # Safety
-    /// As for `libc::clone`, with what `args` says; `begin` must not return.
+    /// As for `libc::clone`, with the contents of `args`; `begin` must not return.
     pub(crate) unsafe fn clone3(
         args: &CloneArgs,
         begin: extern "C" fn(*mut c_void) -> c_int,
         start: *const c_void,
     ) -> isize {
         let result;
-        // SAFETY: the parent's registers stay as they are but for the three that the call itself
-        // uses. The child begins on its own stack, which is aligned as a call wants it.
+        // SAFETY: the parent's registers stay as they are except for the three that the call itself
+        // uses. The child starts on its own stack, which is aligned as a call requires.
         unsafe {
             asm!(
                 "syscall",
@@ -217,7 +219,7 @@ mod processor {
     }
 }
 
-/// The same for this processor.
+/// `clone3` in assembly for this processor.
 #[cfg(target_arch = "aarch64")]
 mod processor {
     use std::arch::asm;
@@ -225,16 +227,18 @@ mod processor {
 
     use super::CloneArgs;
 
+    /// Calls `clone3`; the child runs `begin` with `start`.
+    ///
     /// # Safety
-    /// As for `libc::clone`, with what `args` says; `begin` must not return.
+    /// As for `libc::clone`, with the contents of `args`; `begin` must not return.
     pub(crate) unsafe fn clone3(
         args: &CloneArgs,
         begin: extern "C" fn(*mut c_void) -> c_int,
         start: *const c_void,
     ) -> isize {
         let result;
-        // SAFETY: the parent's registers stay as they are but for the result. The child begins on
-        // its own stack, which is aligned as a call wants it.
+        // SAFETY: the parent's registers stay as they are except for the result. The child starts
+        // on its own stack, which is aligned as a call requires.
         unsafe {
             asm!(
                 "svc #0",
@@ -249,7 +253,7 @@ mod processor {
                 in("x8") libc::SYS_clone3,
                 in("x9") begin,
                 in("x10") start,
-                // The call in the child sets it, and nobody returns there.
+                // The call in the child sets it, and the child never returns there.
                 lateout("x30") _,
             );
         }
@@ -257,7 +261,7 @@ mod processor {
     }
 }
 
-/// Elsewhere a child enters its cgroup by itself.
+/// On other processors a child enters its cgroup by itself.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod processor {
     use std::ffi::{c_int, c_void};
@@ -273,30 +277,30 @@ mod processor {
     }
 }
 
-// Stacks for processes that live in our memory until they are their program.
+// Stacks for processes that live in our memory until they execute their program.
 
-/// More than all steps of a new process take, unoptimised.
+/// More bytes than all steps of a new process need, unoptimised.
 const BYTES: usize = 256 << 10;
-/// Whoever runs over the end of the stack is ended by the kernel. A page or more on every processor.
+/// The guard below the stack: the kernel ends a process that overruns its stack. At least a page on
+/// every processor.
 const GUARD_BYTES: usize = 64 << 10;
 
-/// How many are kept for later; as many as there are threads that create processes at one time.
+/// The most stacks that are kept: as many as there are threads that create processes at one time.
 const MOST_IDLE: usize = 16;
 
-/// Stacks that were used before.
+/// Stacks for reuse.
 #[derive(Debug, Default)]
 pub(crate) struct StackPool {
     idle: Mutex<Vec<Stack>>,
 }
 
 impl StackPool {
-    /// Takes one that was used before, or a new one.
+    /// Takes a used stack, or maps a new one.
     fn take(&self) -> Result<Stack, Errno> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(Stack::map, Ok)
     }
 
-    /// Keeps one for later.
     fn put_back(&self, stack: Stack) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < MOST_IDLE {
@@ -305,38 +309,38 @@ impl StackPool {
     }
 }
 
-/// A stack that nobody else uses. It grows down from its top.
+/// A stack with a single user. It grows down from its top.
 #[derive(Debug)]
 pub(crate) struct Stack {
-    /// Where the guard begins, below the stack.
+    /// The start of the guard, below the stack.
     guard: NonNull<c_void>,
 }
 
-// SAFETY: it is memory that belongs to this value alone, whichever thread has it.
+// SAFETY: the memory belongs to this value alone, whichever thread has it.
 unsafe impl Send for Stack {}
 
 impl Stack {
     fn map() -> Result<Self, Errno> {
         let (both, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: new memory where the kernel finds room for it.
+        // SAFETY: this maps new memory where the kernel finds room for it.
         let guard = unsafe { mmap_anonymous(ptr::null_mut(), GUARD_BYTES + BYTES, both, flags) }?;
         let stack = Self { guard: NonNull::new(guard).ok_or(Errno::NOMEM)? };
-        // SAFETY: the first part of what was just mapped, which nobody uses yet.
+        // SAFETY: this is the first part of the new mapping, which nobody uses yet.
         unsafe { mprotect(guard, GUARD_BYTES, MprotectFlags::empty()) }?;
         Ok(stack)
     }
 
-    /// Its lowest address, above the guard.
+    /// Returns the lowest address, above the guard.
     pub(crate) fn base(&self) -> *mut c_void {
         self.guard.as_ptr().wrapping_byte_add(GUARD_BYTES)
     }
 
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     pub(crate) const fn size(&self) -> usize {
         BYTES
     }
 
-    /// Where it begins, and grows down from.
+    /// Returns the address from which the stack grows down.
     pub(crate) fn top(&self) -> *mut c_void {
         self.base().wrapping_byte_add(BYTES)
     }
@@ -344,15 +348,15 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this size, and used by nobody any more. Were it refused, it
-        // would stay.
+        // SAFETY: mapped by `map` with this size, and no longer used. If the call were refused, the
+        // memory would stay mapped.
         unsafe { munmap(self.guard.as_ptr(), GUARD_BYTES + BYTES) }.ok();
     }
 }
 
-// The system calls of a new process that have no safe wrapper.
+// System calls of a new process that have no safe wrapper.
 //
-// Some that the C library wraps are made without it: its own may take a lock.
+// Some calls bypass the C library, whose wrappers may take a lock.
 
 /// A program in the form in which the kernel takes it.
 #[derive(Debug)]
@@ -369,10 +373,10 @@ impl<'a> ProgramImage<'a> {
         Self { path: &order.path, argv, env, strings: PhantomData }
     }
 
-    /// Becomes this program. Returns only when that failed.
+    /// Executes this program. Returns only if that failed.
     pub(crate) fn execute(&self) -> Errno {
-        // SAFETY: all strings are NUL-terminated and live as long as the order; both arrays end with
-        // a null pointer.
+        // SAFETY: all strings are NUL-terminated and live as long as the request; both arrays end
+        // with a null pointer.
         unsafe {
             libc::execve(self.path.as_ptr(), self.argv.as_ptr().cast(), self.env.as_ptr().cast())
         };
@@ -380,24 +384,26 @@ impl<'a> ProgramImage<'a> {
     }
 }
 
-/// Makes this number mean this file, also after `exec`. What had the number is closed.
+/// Duplicates a file to this number, and keeps it open after `exec`. A file that had the number is
+/// closed.
 pub(crate) fn give_number(file: BorrowedFd<'_>, number: RawFd) -> Result<(), Errno> {
     if file.as_raw_fd() == number {
-        // To copy it onto itself would change nothing, and `exec` would close it.
+        // Copying it onto itself would change nothing, and `exec` would close it.
         return fcntl_setfd(file, FdFlags::empty());
     }
-    // SAFETY: only numbers that a new process is to start with are given out; nobody owns those.
+    // SAFETY: only numbers that a new process is to start with are assigned; nobody owns those.
     match unsafe { libc::dup2(file.as_raw_fd(), number) } {
         -1 => Err(last_error()),
         _ => Ok(()),
     }
 }
 
-/// Gives this process, which shares its parent's table of files, one of its own: with all of them
-/// below this number, and with the others only where the kernel cannot leave them out.
+/// Gives this process, which shares its parent's file table, its own table: with all files below
+/// this number, and with the others only if the kernel cannot leave them out.
 pub(crate) fn part_with_files(end: RawFd) -> Result<(), Errno> {
     const UNSHARE: c_int = libc::CLOSE_RANGE_UNSHARE.cast_signed();
-    // SAFETY: both change the new table, which is this process's own; nobody owns what is in it.
+    // SAFETY: both calls change the new table, which is this process's own; nobody owns the files
+    // in it.
     let parted = unsafe {
         libc::syscall(libc::SYS_close_range, end, u32::MAX, UNSHARE) == 0
             || libc::unshare(libc::CLONE_FILES) == 0
@@ -405,19 +411,19 @@ pub(crate) fn part_with_files(end: RawFd) -> Result<(), Errno> {
     if parted { Ok(()) } else { Err(last_error()) }
 }
 
-/// Ends this process at once: nothing is written or tidied up twice.
+/// Ends this process at once, without flushing buffers or running destructors a second time.
 pub(crate) fn leave(code: c_int) -> ! {
-    // SAFETY: ends the process without running any more of its code.
+    // SAFETY: this ends the process without running any more of its code.
     unsafe { libc::_exit(code) }
 }
 
 /// A set of signals as the kernel has it: number N is bit N-1.
 pub(crate) type SignalSet = u64;
 
-/// Every signal.
+/// The set of all signals.
 pub(crate) const ALL_SIGNALS: SignalSet = SignalSet::MAX;
 
-/// While this is held, no signal reaches this thread, nor a process that it creates.
+/// A guard: while it is held, no signal reaches this thread, nor a process that it creates.
 #[derive(Debug)]
 pub(crate) struct BlockedSignals {
     before: SignalSet,
@@ -431,23 +437,23 @@ impl BlockedSignals {
 
 impl Drop for BlockedSignals {
     fn drop(&mut self) {
-        // It cannot fail: it is what was set before.
+        // This cannot fail: the mask was valid before.
         set_mask(self.before).ok();
     }
 }
 
-/// Gives these signals their default meaning, and then blocks none any more: programs start so. Where
-/// they are all that had another one, no handler of the parent ever runs here.
+/// Gives these signals their default disposition, and then unblocks all signals: programs start
+/// like that. If no other signal has a handler, no handler of the parent ever runs here.
 pub(crate) fn default_signals(which: SignalSet) -> Result<(), Errno> {
     for signal in numbers(which) {
-        // Two of them always have it, and say so by an error.
+        // Two of them always have the default, and return an error.
         action(signal, Some(&DEFAULT), None).ok();
     }
     set_mask(0).map(drop)
 }
 
-/// The signals that this process ignores, as it was when first asked: those that ignore one do so
-/// from the start.
+/// Returns the signals that this process ignores, as of the first call: a process that ignores a
+/// signal does so from the start.
 pub(crate) fn ignored_signals() -> SignalSet {
     static IGNORED: OnceLock<SignalSet> = OnceLock::new();
     *IGNORED.get_or_init(|| {
@@ -455,7 +461,7 @@ pub(crate) fn ignored_signals() -> SignalSet {
             let mut now = DEFAULT;
             action(*signal, None, Some(&mut now)).is_ok() && now[0] == libc::SIG_IGN as u64
         };
-        // Those two are ignored by us, sooner or later.
+        // We ignore these two, sooner or later.
         let ours = [libc::SIGPIPE, libc::SIGXFSZ].into_iter();
         let all = numbers(ALL_SIGNALS).filter(is_ignored).chain(ours);
         all.fold(0, |set, signal| set | 1 << (signal - 1))
@@ -477,7 +483,7 @@ fn action(
     new: Option<&KernelSigaction>,
     old: Option<&mut KernelSigaction>,
 ) -> Result<(), Errno> {
-    // SAFETY: the kernel reads and writes no more than these bytes, and nothing where there are none.
+    // SAFETY: the kernel reads and writes only these bytes, and nothing for a null pointer.
     let set = unsafe {
         libc::syscall(
             libc::SYS_rt_sigaction,
@@ -490,10 +496,10 @@ fn action(
     if set == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// Blocks these signals and no others, and gives those that were blocked before.
+/// Blocks these signals and no others, and returns those that were blocked before.
 fn set_mask(blocked: SignalSet) -> Result<SignalSet, Errno> {
     let mut before: SignalSet = 0;
-    // SAFETY: both pointers are to live sets of the size that is named.
+    // SAFETY: both pointers are to live sets of the given size.
     let set = unsafe {
         libc::syscall(
             libc::SYS_rt_sigprocmask,

@@ -1,4 +1,4 @@
-//! The server's side: creates a leader by itself.
+//! Creates a leader from the server itself.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -16,23 +16,23 @@ use crate::children::{Child, Children};
 use crate::sandbox::landlock;
 use crate::stdio::{ChildFiles, REPORT_FD};
 
-/// What shells exit with that cannot execute their program.
+/// The exit code of a shell that cannot execute its program.
 const NOT_EXECUTED: i32 = 127;
 
-/// A process that has just become its program.
+/// A process that has just executed its program.
 #[derive(Debug)]
 pub(crate) struct SpawnedChild {
     pub(crate) child: Child,
-    /// Becomes readable when it ends.
+    /// Becomes readable when the process ends.
     pub(crate) pidfd: OwnedFd,
 }
 
-/// A new process's part, and what it tells while it lives in our memory.
+/// The input of a new process, and its results while it lives in our memory.
 #[derive(Debug)]
 struct ChildContext<'a> {
     kit: ChildSetup<'a>,
     ruleset: Option<BorrowedFd<'a>>,
-    /// The process sets this as the first thing it does.
+    /// The process sets this first of all.
     exists: Arc<AtomicBool>,
     failure: Cell<Option<SpawnFailure>>,
 }
@@ -48,13 +48,14 @@ pub(crate) struct VforkSpawner {
 }
 
 impl VforkSpawner {
-    /// To be called while low numbers of files are free: without them a birth beside many files takes longer.
+    /// Creates the spawner. Call it while low file numbers are free: without them, spawning beside
+    /// many open files takes longer.
     pub(crate) fn new(children: Arc<Children>, defaults: Arc<ChildDefaults>) -> Self {
         let (stacks, filters) = (StackPool::default(), FilterCache::default());
         Self { children, defaults, stacks, low_fds: LowFds::reserve(), filters }
     }
 
-    /// Creates a process, which must need no namespaces, in the cgroup of this directory. It has become
+    /// Creates a process, which must need no namespaces, in the cgroup of this directory. It runs
     /// its program when this returns; after an error there is none.
     pub(crate) fn create(
         &self,
@@ -99,8 +100,8 @@ impl VforkSpawner {
     }
 }
 
-/// The same file under a number that no file of a new process gets: it is used after those are in
-/// their places.
+/// Moves a file to a number that no file of a new process gets: it is used after those are in
+/// place.
 fn out_of_the_way(file: OwnedFd) -> Result<OwnedFd, Errno> {
     if file.as_raw_fd() == REPORT_FD { fcntl_dupfd_cloexec(file, REPORT_FD + 1) } else { Ok(file) }
 }
@@ -117,7 +118,7 @@ fn bear<'a>(
             return Ok(born);
         }
     }
-    // It goes there by itself, and has our handlers and copies of our files.
+    // The child enters its cgroup by itself, and has our handlers and a copy of our file table.
     part.kit.cgroup = cgroup;
     part.kit.shares_files = None;
     part.kit.signals = clone::ALL_SIGNALS;
@@ -133,7 +134,7 @@ fn live(part: &ChildContext<'_>) -> ! {
 
 #[cfg(test)]
 mod tests {
-    //! Births in this process, which has many threads while tests run.
+    //! Spawns in this process, which has many threads while tests run.
 
     use std::collections::BTreeSet;
     use std::ffi::CString;
@@ -190,7 +191,7 @@ mod tests {
         open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
     }
 
-    /// Creates it with one pipe as both of its outputs.
+    /// Creates a process with one pipe as both of its outputs.
     fn create_in(
         order: &SpawnRequest,
         place: &OwnedFd,
@@ -202,7 +203,7 @@ mod tests {
         Ok((newborn, File::from(ours)))
     }
 
-    /// All that it wrote, after its end.
+    /// Returns everything that the process wrote, after its end.
     fn output_of(order: &SpawnRequest) -> String {
         let (newborn, output) = create_in(order, &directory(Path::new("/")), None).unwrap();
         let text = std::io::read_to_string(output).unwrap();
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn no_signal_is_ignored_or_blocked() {
+    fn a_new_process_neither_ignores_nor_blocks_signals() {
         let status = output_of(&order(&["/bin/grep", "^Sig[BI]", "/proc/self/status"]));
         let sets = status.split_whitespace().filter_map(|word| u64::from_str_radix(word, 16).ok());
         assert_eq!(sets.collect::<Vec<_>>(), [0, 0], "{status}");
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_are_as_before_afterwards() {
+    fn the_signal_mask_of_the_parent_is_unchanged_afterwards() {
         let blocked = || {
             let status = fs::read_to_string("/proc/thread-self/status").unwrap();
             status.lines().find(|line| line.starts_with("SigBlk:")).unwrap().to_owned()
@@ -237,31 +238,31 @@ mod tests {
     }
 
     #[test]
-    fn no_file_of_ours_is_there() {
+    fn a_new_process_has_none_of_our_files() {
         let _ours = File::open("/dev/null").unwrap();
         // 3 is the directory that `ls` itself reads.
         assert_eq!(output_of(&order(&["/bin/ls", "/proc/self/fd"])), "0\n1\n2\n3\n");
     }
 
-    /// Files enough that the next ones are some of many.
+    /// Opens enough files that the next ones get high numbers.
     fn many_files() -> Vec<OwnedFd> {
         (0..600).map(|_| directory(Path::new("/"))).collect()
     }
 
-    /// What is in a pipe, to its end. That may come a little later than that of the process: those that
-    /// other tests create have all files of ours until they are their programs.
+    /// Reads a pipe to its end. The end may come a little later than that of the process: processes
+    /// that other tests create have all our files until they execute their programs.
     fn all_of(mut pipe: File) -> String {
         rustix::io::ioctl_fionbio(&pipe, true).unwrap();
         let (mut bytes, deadline) = (Vec::new(), Instant::now() + Duration::from_secs(30));
         while pipe.read_to_end(&mut bytes).is_err() {
-            assert!(Instant::now() < deadline, "somebody still has the pipe of {bytes:?}");
+            assert!(Instant::now() < deadline, "another process still has the pipe of {bytes:?}");
             thread::sleep(Duration::from_millis(5));
         }
         String::from_utf8(bytes).unwrap()
     }
 
     #[test]
-    fn beside_many_files_it_has_none_but_its_own_either() {
+    fn beside_many_open_files_a_new_process_has_only_its_own() {
         let many = many_files();
         let Some(cgroup) = host().cgroups().create_job(&ResourceLimits::NONE) else { return };
         let (place, cgroup) = (directory(Path::new("/")), cgroup.open().unwrap());
@@ -275,18 +276,18 @@ mod tests {
             assert_eq!((failure.step, failure.errno), (SpawnStep::Program, Errno::NOENT));
         }
         for file in &many {
-            rustix::fs::fstat(file).expect("it is open still");
+            rustix::fs::fstat(file).expect("the file is still open");
         }
     }
 
     #[test]
-    fn beside_many_files_those_of_a_new_process_get_low_numbers() {
+    fn beside_many_open_files_those_of_a_new_process_get_low_numbers() {
         let many = many_files();
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-        // Whatever other tests have closed meanwhile.
+        // Other tests may have closed files meanwhile.
         let writer = fcntl_dupfd_cloexec(writer, 600).unwrap();
         let files = outputs(many[0].as_fd(), writer.as_fd());
-        // Births of other tests have them now and then.
+        // Other tests use the low numbers now and then.
         let mut berth = loop {
             if let Some(berth) = host().vfork_spawner().low_fds.take(&files) {
                 break berth;
@@ -307,19 +308,20 @@ mod tests {
         assert!(host().vfork_spawner().low_fds.take(&few).is_none(), "a copy costs less");
     }
 
-    /// One file as both outputs.
+    /// Files with one file as both outputs.
     fn outputs<'a>(directory: BorrowedFd<'a>, output: BorrowedFd<'a>) -> ChildFiles<'a> {
         let output = Some(output);
         ChildFiles { directory, stdin: None, stdout: output, stderr: output, report: None }
     }
 
     #[test]
-    fn the_step_that_failed_is_told() {
+    fn the_step_that_failed_is_reported() {
         let root = Path::new("/");
         let dir = tempfile::tempdir().unwrap();
         let plain = dir.path().join("plain");
         let plain = plain.to_str().unwrap();
-        // By another process: what this one writes, a child of another test may hold as it is born.
+        // Written by another process: a child of another test may inherit what this one has open
+        // for writing.
         let write = r#"printf text >"$1"; chmod 755 "$1""#;
         output_of(&order(&["/bin/sh", "-c", write, "sh", plain]));
         assert_eq!(failure_of(&order(&["/no/such"]), root), (SpawnStep::Program, Errno::NOENT));
@@ -338,7 +340,7 @@ mod tests {
     #[test]
     fn a_job_is_ended_before_its_server_when_memory_is_short() {
         let own = || -> i32 {
-            // Other tests create processes as well: it is raised now and then.
+            // Other tests create processes as well, so it is raised now and then.
             let _kept = host().defaults().score.as_ref().map(OwnScore::keep);
             fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim().parse().unwrap()
         };
@@ -350,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn its_limits_are_its_own() {
+    fn the_limits_of_a_new_process_do_not_change_those_of_its_parent() {
         let before = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         let mut limited = sh("ulimit -n; ulimit -f; ulimit -c");
         limited.shut.limits = ResourceLimits {
@@ -365,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_shut_in_and_we_are_not() {
+    fn a_new_process_is_sandboxed_and_its_parent_is_not() {
         let mut shut = sh("grep -E 'NoNewPrivs|Seccomp:' /proc/self/status");
         shut.shut.confinement = DEFAULT;
         shut.shut.backend = Backend::Seccomp;
@@ -375,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_born_in_its_cgroup_or_goes_there_by_itself() {
+    fn a_new_process_starts_in_its_cgroup_or_enters_it_by_itself() {
         let Some(cgroup) = host().cgroups().create_job(&ResourceLimits::NONE) else { return };
         let place = cgroup.open().unwrap();
         let shown = order(&["/bin/sh", "-c", "grep ^0:: /proc/self/cgroup"]);
@@ -386,7 +388,7 @@ mod tests {
         newborn.child.outlive();
         assert!(born.contains("/shellyard-") && born.contains("/job-"), "{born}");
 
-        // What is left to the process itself where the kernel cannot do that.
+        // The fallback, in which the process enters the cgroup itself.
         let (mut ours, theirs) =
             pipe_with(PipeFlags::CLOEXEC).map(|(a, b)| (File::from(a), b)).unwrap();
         let files = outputs(root.as_fd(), theirs.as_fd());
@@ -411,12 +413,12 @@ mod tests {
         leave(1)
     }
 
-    /// Hundreds at a time, while other threads allocate, come and go, and get signals.
+    /// Runs hundreds at a time, while other threads allocate, come and go, and get signals.
     #[test]
-    fn births_from_many_threads_do_not_disturb_anybody() {
+    fn spawning_from_many_threads_disturbs_no_other_thread() {
         const THREADS: usize = 8;
         const EACH: usize = 40;
-        // It has a handler, as those of a server have: the runtime's.
+        // It has a handler, like a server: the runtime's.
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let _guard = runtime.enter();
         let _handled =
@@ -449,7 +451,7 @@ mod tests {
         });
     }
 
-    /// Creates a process that says this, and fails to create another.
+    /// Creates a process that prints this text, and fails to create another.
     fn create_and_fail(text: &str) {
         assert_eq!(output_of(&order(&["/bin/echo", text])), format!("{text}\n"));
         let failure = failure_of(&order(&["/no/such"]), Path::new("/"));

@@ -1,12 +1,12 @@
-//! Low numbers for the files of a new process, for when we have many open.
+//! Low file numbers for new processes, for when the server has many files open.
 //!
-//! A new process gets a copy of our table of files, and `exec` closes what is in it: with thousands
-//! of files that takes longer than all else that it does. So it shares our table then, and leaves it
-//! for one of its own that ends right above the files that it needs: what stands higher is never
-//! copied. For that these need low numbers, which are held ready from the start.
+//! A new process gets a copy of our file table, and `exec` closes what is in it: with thousands of
+//! files that takes longer than everything else. So the new process then shares our table, and
+//! leaves it for its own table, which ends right above the files that it needs: higher files are
+//! never copied. For that its files need low numbers, which are reserved from the start.
 //!
 //! Kernels before 6.11 may leave marks of files that were not copied in such a table
-//! (CVE-2024-45025), so that the process could open few: there a copy is made as ever.
+//! (CVE-2024-45025), so that the process could open only few: there a copy is made as usual.
 
 use std::mem;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
@@ -19,29 +19,30 @@ use rustix::system::uname;
 use crate::stdio::ChildFiles;
 use crate::stdio::REPORT_FD;
 
-/// A file with such a number is one of many. With fewer a copy costs less than to go around it.
+/// The file number from which on the server has many files open. With fewer, a copy costs less than
+/// this detour.
 const MANY: RawFd = 512;
 
-/// How many there are. Who finds none has a copy made.
+/// The number of sets. If none is free, a copy is made.
 const BERTHS: usize = 2;
 
-/// Three standard files, the report, and the ruleset.
+/// The size of a set: three standard files, the report, and the ruleset.
 const PLACES: usize = 5;
 
-/// Low numbers that are held ready.
+/// Reserved low file numbers.
 #[derive(Debug, Default)]
 pub(crate) struct LowFds {
     free: Mutex<Vec<Vec<OwnedFd>>>,
-    /// What a number stands for that is free; `None` where none are held.
+    /// The file that a free number refers to; `None` if none are reserved.
     nothing: Option<OwnedFd>,
 }
 
-/// The first release whose tables are whole, however they were parted with.
+/// The first kernel release without the bug in unshared file tables.
 const SOUND: (u32, u32) = (6, 11);
 
 impl LowFds {
-    /// Holds the numbers ready; to be called while low ones are free. None are held where the kernel
-    /// has no sound tables of files, or gives no files.
+    /// Reserves the numbers; call it while low ones are free. Reserves none if the kernel has the
+    /// bug or gives no files.
     pub(crate) fn reserve() -> Self {
         Self::try_reserve().unwrap_or_default()
     }
@@ -56,7 +57,7 @@ impl LowFds {
         Ok(Self { free: Mutex::new(free?), nothing: Some(nothing) })
     }
 
-    /// Numbers for these files, if they are some of many and a set is free.
+    /// Takes numbers for these files, if they have high numbers and a set is free.
     pub(crate) fn take(&self, files: &ChildFiles<'_>) -> Option<LowFdSet<'_>> {
         let outputs = [files.stdout, files.stderr];
         let is_one_of_many = |file: BorrowedFd<'_>| file.as_raw_fd() >= MANY;
@@ -70,26 +71,26 @@ impl LowFds {
     }
 }
 
-/// The first two numbers of a kernel's release, such as `6.11.2-amd64`.
+/// Parses the first two numbers of a kernel's release, such as `6.11.2-amd64`.
 fn release(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split(|character: char| !character.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// The lowest that no program is given.
+/// Reserves the lowest number that no program expects.
 fn low_number(nothing: &OwnedFd) -> Result<OwnedFd, Errno> {
     let place = fcntl_dupfd_cloexec(nothing, 3)?;
     if place.as_raw_fd() == REPORT_FD { fcntl_dupfd_cloexec(nothing, 3) } else { Ok(place) }
 }
 
-/// Numbers for the files of one new process. Dropped, they are free again, and mean nothing.
+/// Numbers for the files of one new process. On drop they are free again.
 #[derive(Debug)]
 pub(crate) struct LowFdSet<'a> {
     low_fds: &'a LowFds,
     places: Vec<OwnedFd>,
 }
 
-/// The files of a new process under other numbers, all below `end`.
+/// The files of a new process under their low numbers, all below `end`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LowFdFiles<'a> {
     pub(crate) files: ChildFiles<'a>,
@@ -98,7 +99,7 @@ pub(crate) struct LowFdFiles<'a> {
 }
 
 impl LowFdSet<'_> {
-    /// Gives them the low numbers.
+    /// Duplicates the files to the low numbers.
     pub(crate) fn moor<'a>(
         &'a mut self,
         files: ChildFiles<'a>,
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_are_told_by_their_numbers() {
+    fn kernel_releases_are_compared_by_their_numbers() {
         for (text, expected) in [
             ("6.18.4-arch1-1", Some((6, 18))),
             ("6.11.0", Some((6, 11))),
