@@ -294,7 +294,7 @@ impl TenantClient {
         let environment = Arc::clone(&self.service.environment);
         let look = move || {
             let path = environment.get("PATH").unwrap_or_default();
-            similar::similar(&name, path, SIMILAR)
+            similar::similar_commands(&name, path, SIMILAR)
         };
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
@@ -313,7 +313,7 @@ impl TenantClient {
 fn missing<'t>(outcome: &'t Outcome, output: &'t str) -> Option<&'t str> {
     match outcome {
         Outcome::FailedToStart(StartError::NotFound { program }) => Some(program),
-        Outcome::Exited { code: 127 } => similar::missing_command(output),
+        Outcome::Exited { code: 127 } => similar::find_missing_command(output),
         Outcome::Exited { .. }
         | Outcome::Signaled { .. }
         | Outcome::TimedOut { .. }

@@ -58,7 +58,7 @@ impl ChildDefaults {
         set_child_subreaper(Some(getpid()))?;
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let tag = ProcessTag::of_server(u64::from_ne_bytes(random));
+        let tag = ProcessTag::for_server(u64::from_ne_bytes(random));
         // Before Linux 5.11 this fails, and inherited files are passed on as usual.
         syscalls::close_inherited_on_exec().ok();
         syscalls::keep_exit_statuses();
@@ -83,7 +83,7 @@ impl ChildDefaults {
 
     /// Returns the tag of the child with this serial number, if the host lets us tag processes.
     pub(crate) fn child_tag(&self, serial: u32) -> Option<ProcessTag> {
-        Some(self.tag.inherited()?.of_child(serial))
+        Some(self.tag.inherited()?.for_child(serial))
     }
 
     /// Gives a child the limit on open files that jobs get now.
@@ -108,21 +108,21 @@ impl ChildDefaults {
             FileAction::Copy { from: 1, to: 2 },
         ];
         // A helper is not a job: it keeps the score of the server.
-        let _kept = self.score.as_ref().map(OwnScore::keep);
+        let _kept = self.score.as_ref().map(OwnScore::hold_normal);
         let plan =
             PosixSpawnPlan { path: program, argv, env: &[], actions: &actions, blocked: &BLOCKED };
         syscalls::posix_spawn(&plan)
     }
 
     /// Makes sure that a job which the server created has the score of jobs.
-    pub(crate) fn complete(&self, pid: Pid) {
+    pub(crate) fn ensure_job_score(&self, pid: Pid) {
         if let Some(score) = &self.score {
             score.ensure_on(pid);
         }
     }
 
     /// Checks the score of a process that the spawner created: it inherits the spawner's.
-    pub(crate) fn check(&self, pid: Pid) {
+    pub(crate) fn check_job_score(&self, pid: Pid) {
         if let Some(score) = &self.score {
             score.check(pid);
         }
@@ -230,21 +230,21 @@ const BASE: u64 = 1 << 62;
 
 impl ProcessTag {
     /// Creates the server's own tag from a random number.
-    pub(crate) const fn of_server(random: u64) -> Self {
+    pub(crate) const fn for_server(random: u64) -> Self {
         Self(BASE | ((random << CHILD_BITS) & (BASE - 1)))
     }
 
     /// Returns the tag of the server's child with this serial number.
-    pub(crate) const fn of_child(self, serial: u32) -> Self {
+    pub(crate) const fn for_child(self, serial: u32) -> Self {
         let low = (1 << CHILD_BITS) - 1;
         Self((self.0 & !low) | (serial as u64 & low))
     }
 
-    pub(crate) const fn is_of_server(self) -> bool {
+    pub(crate) const fn is_server_tag(self) -> bool {
         self.0.trailing_zeros() >= CHILD_BITS
     }
 
-    pub(crate) const fn same_server(self, other: Self) -> bool {
+    pub(crate) const fn is_same_server(self, other: Self) -> bool {
         self.0 >> CHILD_BITS == other.0 >> CHILD_BITS
     }
 
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn a_child_gets_no_more_files_than_the_hard_limit_of_its_parent() {
         let started_with = Rlimit { current: Some(1024), maximum: Some(4096) };
-        let tag = HostTag { tag: ProcessTag::of_server(7), carrier: TagCarrier::EnvironmentOnly };
+        let tag = HostTag { tag: ProcessTag::for_server(7), carrier: TagCarrier::EnvironmentOnly };
         let defaults = ChildDefaults { tag, open_files: started_with, score: None };
         for (hard, expected) in [
             (None, started_with),
@@ -299,10 +299,10 @@ mod tag_tests {
     proptest! {
         #[test]
         fn children_share_their_server_and_nothing_else(random: u64, a in 1_u32..1 << 24, b in 1_u32..1 << 24) {
-            let server = ProcessTag::of_server(random);
-            let (first, second) = (server.of_child(a), server.of_child(b));
-            prop_assert!(server.is_of_server() && !first.is_of_server());
-            prop_assert!(first.same_server(second) && first.same_server(server));
+            let server = ProcessTag::for_server(random);
+            let (first, second) = (server.for_child(a), server.for_child(b));
+            prop_assert!(server.is_server_tag() && !first.is_server_tag());
+            prop_assert!(first.is_same_server(second) && first.is_same_server(server));
             prop_assert_eq!(first == second, a == b);
             prop_assert_eq!(ProcessTag::from_number(first.to_number()), Some(first));
         }

@@ -46,7 +46,7 @@ struct ChildRegistry {
     /// Children whose owner was dropped: nobody waits for them any more.
     abandoned: Vec<Pid>,
     /// Helper processes that are not counted as orphans.
-    dismissed: Vec<Pid>,
+    discarded: Vec<Pid>,
     /// The numbers of the creations in progress.
     creations: BTreeSet<u64>,
     next_creation: u64,
@@ -100,7 +100,7 @@ impl Child {
     pub(crate) fn try_reap(&mut self) -> io::Result<Option<ChildExit>> {
         let ended = syscalls::try_wait(self.pid)?;
         if ended.is_some() {
-            self.settle();
+            self.mark_reaped();
         }
         Ok(ended)
     }
@@ -111,24 +111,24 @@ impl Child {
         // over.
         if kill_process(self.pid, Signal::KILL).is_ok() && syscalls::wait_blocking(self.pid).is_ok()
         {
-            self.settle();
+            self.mark_reaped();
         }
     }
 
     /// Blocks until the child ends, and ignores its status.
-    pub(crate) fn outlive(mut self) {
+    pub(crate) fn wait_for_exit(mut self) {
         if syscalls::wait_blocking(self.pid).is_ok() {
-            self.settle();
+            self.mark_reaped();
         }
     }
 
     /// Gives up a child that is ending and was not a job's: it is reaped without being counted.
-    pub(crate) fn dismiss(mut self) {
+    pub(crate) fn discard(mut self) {
         self.state = ReapState::Done;
-        self.children.registry().dismissed.push(self.pid);
+        self.children.registry().discarded.push(self.pid);
     }
 
-    fn settle(&mut self) {
+    fn mark_reaped(&mut self) {
         self.state = ReapState::Done;
         self.children.registry().forget(self.pid, self.serial);
     }
@@ -170,7 +170,7 @@ impl ChildRegistry {
             running
         };
         self.abandoned.retain(&mut is_running);
-        self.dismissed.retain(is_running);
+        self.discarded.retain(is_running);
         before - self.abandoned.len()
     }
 }
@@ -178,7 +178,7 @@ impl ChildRegistry {
 impl Children {
     /// Creates children with `create`, which registers each of them before anybody could reap it.
     /// Must not be called recursively.
-    pub(crate) fn creating<T>(self: &Arc<Self>, create: impl FnOnce(&Creation<'_>) -> T) -> T {
+    pub(crate) fn with_creation<T>(self: &Arc<Self>, create: impl FnOnce(&Creation<'_>) -> T) -> T {
         let _creating = self.creating.read().unwrap_or_else(PoisonError::into_inner);
         let number = self.registry().begin_creation();
         create(&Creation { children: self, _creating, number })
@@ -189,7 +189,7 @@ impl Children {
         self: &Arc<Self>,
         create: impl FnOnce() -> Result<Pid, Errno>,
     ) -> Result<Child, Errno> {
-        self.creating(|creation| create().map(|pid| creation.register(pid)))
+        self.with_creation(|creation| create().map(|pid| creation.register(pid)))
     }
 
     /// Returns a number that was not returned before (it wraps after four billion).
@@ -248,20 +248,20 @@ impl Children {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         let list = match &mut *list {
             Some(list) => list,
-            none => none.insert(processes::open_list_of_children(getpid())?),
+            none => none.insert(processes::open_child_list(getpid())?),
         };
-        processes::read_list_of_children(list)
+        processes::read_child_list(list)
     }
 
     /// `true` if this is more memory than the process itself ever had, as far as the kernel
     /// reports.
     pub(crate) fn is_above_own_peak(&self, bytes: u64) -> bool {
-        if is_within(bytes, self.own_peak.load(Ordering::Relaxed)) {
+        if is_within_peak(bytes, self.own_peak.load(Ordering::Relaxed)) {
             return false;
         }
         let own = processes::own_peak_bytes();
         self.own_peak.fetch_max(own.unwrap_or(0), Ordering::Relaxed);
-        own.is_some_and(|own| !is_within(bytes, own))
+        own.is_some_and(|own| !is_within_peak(bytes, own))
     }
 
     /// Ends every process that `find` returns, and whatever those start meanwhile. Blocks.
@@ -286,11 +286,11 @@ impl Children {
                 deadline = Instant::now() + limit;
             }
             if empty_scans == 2 || Instant::now() >= deadline {
-                return alive.iter().map(|stat| processes::number(stat.pid)).collect();
+                return alive.iter().map(|stat| processes::pid_number(stat.pid)).collect();
             }
             for stat in &alive {
                 // It is gone already, or not ours to signal; the next scan shows which.
-                processes::send(stat, Signal::KILL).ok();
+                processes::send_signal(stat, Signal::KILL).ok();
             }
             thread::sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -311,7 +311,7 @@ impl Children {
 
 /// `true` if `bytes` may be the peak that a child started with. The kernel adds up the pages of a
 /// process from per-processor counters, so two readings of one peak differ a little.
-const fn is_within(bytes: u64, peak: u64) -> bool {
+const fn is_within_peak(bytes: u64, peak: u64) -> bool {
     bytes <= peak.saturating_add(peak / 8)
 }
 
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_peak_that_differs_a_little_from_ours_may_be_ours() {
-        let [same, close, above] = [100, 112, 113].map(|bytes| is_within(bytes, 100));
+        let [same, close, above] = [100, 112, 113].map(|bytes| is_within_peak(bytes, 100));
         assert!(same && close && !above);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{Mode, OFlags, fstat, fstatfs, open, stat};
 use rustix::io::Errno;
 
-use super::start_error::out_of_files;
+use super::start_error::describe_open_file_limit;
 use super::syscalls::block_in_place;
 use crate::start_error::StartError;
 
@@ -58,13 +58,13 @@ impl OpenedDir {
     /// [`StartError::BadCwd`] if it is missing, not a directory, out of reach, or was moved
     /// meanwhile; [`StartError::NulByte`].
     pub fn open(path: &Path) -> Result<Self, StartError> {
-        Self::open_knowing(path, &LocalDirs::default())
+        Self::open_with_cache(path, &LocalDirs::default())
     }
 
     /// Opens a directory; costs less for one that is known to be on a local disk.
-    pub(crate) fn open_knowing(path: &Path, local: &LocalDirs) -> Result<Self, StartError> {
+    pub(crate) fn open_with_cache(path: &Path, local: &LocalDirs) -> Result<Self, StartError> {
         // On any other file system this may block forever.
-        if local.has(path) {
+        if local.contains(path) {
             Self::open_now(path, local)
         } else {
             block_in_place(|| Self::open_now(path, local))
@@ -73,7 +73,7 @@ impl OpenedDir {
 
     fn open_now(path: &Path, local: &LocalDirs) -> Result<Self, StartError> {
         let directory = open_directory(path, local)?;
-        let resolved = path_of(&directory).map_err(|errno| bad_cwd(path, errno))?;
+        let resolved = resolve_path(&directory).map_err(|errno| bad_cwd(path, errno))?;
         Ok(Self { directory, path: resolved })
     }
 
@@ -96,7 +96,7 @@ pub(crate) fn open_directory(path: &Path, local: &LocalDirs) -> Result<OwnedFd, 
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = open(path, flags, Mode::empty()).map_err(|errno| bad_cwd(path, errno))?;
-    local.note(path, &directory);
+    local.remember_if_local(path, &directory);
     Ok(directory)
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn open_directory(path: &Path, local: &LocalDirs) -> Result<OwnedFd, 
 ///
 /// The kernel's link in /proc alone is not enough: for a directory that was removed, or that is in
 /// another mount namespace, it gives a text that may be the path of something else.
-fn path_of(directory: &OwnedFd) -> Result<PathBuf, Errno> {
+fn resolve_path(directory: &OwnedFd) -> Result<PathBuf, Errno> {
     let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
     let path =
         std::fs::read_link(link).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
@@ -119,7 +119,7 @@ pub(crate) fn bad_cwd(path: &Path, errno: Errno) -> StartError {
         Errno::NOTDIR => "not a directory".to_owned(),
         Errno::ACCESS => "permission denied".to_owned(),
         Errno::STALE => "it was moved or removed meanwhile".to_owned(),
-        Errno::MFILE => out_of_files(),
+        Errno::MFILE => describe_open_file_limit(),
         other => io::Error::from(other).to_string(),
     };
     StartError::BadCwd { cwd: path.display().to_string(), why }
@@ -132,37 +132,37 @@ pub(crate) struct LocalDirs {
     known: Mutex<HashSet<PathBuf>>,
 }
 
-const MOST: usize = 256;
+const MAX_LOCAL_DIRS: usize = 256;
 
 impl LocalDirs {
     /// `true` if this path was found to be a directory on a local disk.
-    pub(crate) fn has(&self, path: &Path) -> bool {
-        self.known().contains(path)
+    pub(crate) fn contains(&self, path: &Path) -> bool {
+        self.lock_known().contains(path)
     }
 
     /// Remembers the path if the open directory is on a local disk. The check is made once per
     /// path: a path seldom moves to another disk.
-    pub(crate) fn note(&self, path: &Path, directory: impl AsFd) {
-        if self.has(path)
-            || !fstatfs(directory).is_ok_and(|system| is_of_this_host(system.f_type as u64))
+    pub(crate) fn remember_if_local(&self, path: &Path, directory: impl AsFd) {
+        if self.contains(path)
+            || !fstatfs(directory).is_ok_and(|system| is_local_file_system(system.f_type as u64))
         {
             return;
         }
-        let mut known = self.known();
-        if known.len() >= MOST {
+        let mut known = self.lock_known();
+        if known.len() >= MAX_LOCAL_DIRS {
             known.clear();
         }
         known.insert(path.to_owned());
     }
 
-    fn known(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+    fn lock_known(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// `true` for a file system type (as in `statfs`) that is always local. Any other may be a network
 /// file system.
-const fn is_of_this_host(kind: u64) -> bool {
+const fn is_local_file_system(kind: u64) -> bool {
     const BTRFS: u64 = 0x9123_683e;
     const EXT: u64 = 0xef53;
     const F2FS: u64 = 0xf2f5_2010;
@@ -194,21 +194,21 @@ mod tests {
         fn new() -> Self {
             let place = Self { root: tempfile::tempdir().unwrap() };
             for name in ["inside", "outside"] {
-                fs::create_dir(place.at(name)).unwrap();
-                fs::write(place.at(name).join(name), "").unwrap();
+                fs::create_dir(place.path(name)).unwrap();
+                fs::write(place.path(name).join(name), "").unwrap();
             }
-            symlink(place.at("inside"), place.at("link")).unwrap();
+            symlink(place.path("inside"), place.path("link")).unwrap();
             place
         }
 
-        fn at(&self, name: &str) -> PathBuf {
+        fn path(&self, name: &str) -> PathBuf {
             self.root.path().canonicalize().unwrap().join(name)
         }
 
         /// Points the link elsewhere, atomically.
         fn swap(&self, to: &str) {
-            symlink(self.at(to), self.at("new")).unwrap();
-            rename(self.at("new"), self.at("link")).unwrap();
+            symlink(self.path(to), self.path("new")).unwrap();
+            rename(self.path("new"), self.path("link")).unwrap();
         }
     }
 
@@ -227,8 +227,8 @@ mod tests {
     #[test]
     fn the_path_is_that_of_the_opened_directory() {
         let place = TestDir::new();
-        fs::create_dir(place.at("inside/deep")).unwrap();
-        symlink("link/deep", place.at("chain")).unwrap();
+        fs::create_dir(place.path("inside/deep")).unwrap();
+        symlink("link/deep", place.path("chain")).unwrap();
         for (given, expected) in [
             ("inside", "inside"),
             ("link", "inside"),
@@ -237,21 +237,21 @@ mod tests {
             ("chain", "inside/deep"),
             ("link/deep/../../outside", "outside"),
         ] {
-            let opened = OpenedDir::open(&place.at(given)).unwrap();
-            assert_eq!(opened.path(), place.at(expected), "{given}");
+            let opened = OpenedDir::open(&place.path(given)).unwrap();
+            assert_eq!(opened.path(), place.path(expected), "{given}");
         }
     }
 
     #[test]
     fn each_error_names_its_cause() {
         let place = TestDir::new();
-        symlink("nowhere", place.at("dangling")).unwrap();
-        symlink("loop", place.at("loop")).unwrap();
-        check_refused(&place.at("none"), "no such directory");
-        check_refused(&place.at("dangling"), "no such directory");
-        check_refused(&place.at("inside/inside"), "not a directory");
-        check_refused(&place.at("inside/inside/below"), "not a directory");
-        check_refused(&place.at("loop"), &io::Error::from(Errno::LOOP).to_string());
+        symlink("nowhere", place.path("dangling")).unwrap();
+        symlink("loop", place.path("loop")).unwrap();
+        check_refused(&place.path("none"), "no such directory");
+        check_refused(&place.path("dangling"), "no such directory");
+        check_refused(&place.path("inside/inside"), "not a directory");
+        check_refused(&place.path("inside/inside/below"), "not a directory");
+        check_refused(&place.path("loop"), &io::Error::from(Errno::LOOP).to_string());
         let nul = OpenedDir::open(Path::new("/a\0b")).map(drop);
         assert_eq!(nul, Err(StartError::NulByte { what: "cwd" }));
     }
@@ -259,31 +259,31 @@ mod tests {
     #[test]
     fn a_removed_directory_is_not_confused_with_a_new_one_of_the_same_name() {
         let place = TestDir::new();
-        let open = open_directory(&place.at("inside"), &LocalDirs::default()).unwrap();
-        fs::remove_dir_all(place.at("inside")).unwrap();
-        assert_eq!(path_of(&open), Err(Errno::NOENT));
-        fs::create_dir(place.at("inside (deleted)")).unwrap();
-        assert_eq!(path_of(&open), Err(Errno::STALE));
-        check_refused(&place.at("link"), "no such directory");
+        let open = open_directory(&place.path("inside"), &LocalDirs::default()).unwrap();
+        fs::remove_dir_all(place.path("inside")).unwrap();
+        assert_eq!(resolve_path(&open), Err(Errno::NOENT));
+        fs::create_dir(place.path("inside (deleted)")).unwrap();
+        assert_eq!(resolve_path(&open), Err(Errno::STALE));
+        check_refused(&place.path("link"), "no such directory");
     }
 
     #[test]
     fn a_link_that_is_swapped_before_or_after_the_check_changes_nothing() {
         let place = TestDir::new();
-        let open = open_directory(&place.at("link"), &LocalDirs::default()).unwrap();
+        let open = open_directory(&place.path("link"), &LocalDirs::default()).unwrap();
         place.swap("outside");
-        assert_eq!(path_of(&open), Ok(place.at("inside")));
+        assert_eq!(resolve_path(&open), Ok(place.path("inside")));
         place.swap("inside");
-        let opened = OpenedDir::open(&place.at("link")).unwrap();
+        let opened = OpenedDir::open(&place.path("link")).unwrap();
         place.swap("outside");
         assert!(holds(&opened, "inside") && !holds(&opened, "outside"));
-        assert_eq!(OpenedDir::open(&place.at("link")).unwrap().path(), place.at("outside"));
+        assert_eq!(OpenedDir::open(&place.path("link")).unwrap().path(), place.path("outside"));
     }
 
     #[test]
     fn no_race_makes_the_path_differ_from_the_directory() {
         let place = TestDir::new();
-        let (link, inside) = (place.at("link"), place.at("inside"));
+        let (link, inside) = (place.path("link"), place.path("inside"));
         let deadline = Instant::now() + Duration::from_secs(30);
         let over = AtomicBool::new(false);
         // The number of times that the link led inside, and outside.
@@ -319,11 +319,11 @@ mod local_dirs_tests {
     fn a_directory_is_remembered_once_seen_and_only_on_a_local_disk() {
         let local = LocalDirs::default();
         let dir = tempfile::tempdir().unwrap();
-        assert!(!local.has(dir.path()));
-        local.note(dir.path(), File::open(dir.path()).unwrap());
-        assert!(local.has(dir.path()));
+        assert!(!local.contains(dir.path()));
+        local.remember_if_local(dir.path(), File::open(dir.path()).unwrap());
+        assert!(local.contains(dir.path()));
         let odd = Path::new("/proc");
-        local.note(odd, File::open(odd).unwrap());
-        assert!(!local.has(odd));
+        local.remember_if_local(odd, File::open(odd).unwrap());
+        assert!(!local.contains(odd));
     }
 }

@@ -41,16 +41,16 @@ pub struct Guardian {
     defaults: Arc<ChildDefaults>,
     /// The pid of the process that was started last; zero before the first.
     latest: AtomicI32,
-    post: Mutex<GuardianState>,
+    state: Mutex<GuardianState>,
 }
 
 #[derive(Debug)]
 enum GuardianState {
     /// The server needs no guardian.
-    Unwanted,
+    Disabled,
     /// The next caller that needs a guardian starts it, for this directory of jobs' files.
-    Vacant(Option<PathBuf>),
-    Held(GuardianProcess),
+    NotRunning(Option<PathBuf>),
+    Running(GuardianProcess),
 }
 
 /// A running guardian. It waits while this value is held; dropping the value triggers it.
@@ -68,7 +68,7 @@ impl Guardian {
             children,
             defaults,
             latest: AtomicI32::new(0),
-            post: Mutex::new(GuardianState::Unwanted),
+            state: Mutex::new(GuardianState::Disabled),
         }
     }
 
@@ -80,9 +80,9 @@ impl Guardian {
     /// Makes this server need a guardian, which [`Self::ensure_running`] starts. The guardian
     /// cleans up `scratch`, the directory with the jobs' files.
     pub fn enable(&self, scratch: Option<&Path>) {
-        let mut post = self.post();
-        if matches!(*post, GuardianState::Unwanted) {
-            *post = GuardianState::Vacant(scratch.map(Path::to_owned));
+        let mut state = self.lock_state();
+        if matches!(*state, GuardianState::Disabled) {
+            *state = GuardianState::NotRunning(scratch.map(Path::to_owned));
         }
     }
 
@@ -92,7 +92,7 @@ impl Guardian {
     /// # Errors
     /// If the system gives no more files or processes. The next call tries again.
     pub fn ensure_running(&self) -> io::Result<()> {
-        self.fill(&mut self.post())
+        self.start_if_needed(&mut self.lock_state())
     }
 
     /// Starts a new guardian if the old one has died: without it, a sudden end of the server would
@@ -101,26 +101,26 @@ impl Guardian {
     /// # Errors
     /// If the system gives no more files or processes. The next call tries again.
     pub fn restart_if_dead(&self) -> io::Result<bool> {
-        let mut post = self.post();
-        let died = match &mut *post {
-            GuardianState::Held(guardian) => {
+        let mut state = self.lock_state();
+        let died = match &mut *state {
+            GuardianState::Running(guardian) => {
                 guardian.child.try_reap()?.is_some().then(|| guardian.scratch.take())
             }
-            GuardianState::Unwanted | GuardianState::Vacant(_) => None,
+            GuardianState::Disabled | GuardianState::NotRunning(_) => None,
         };
         let has_died = died.is_some();
         if let Some(scratch) = died {
-            *post = GuardianState::Vacant(scratch);
+            *state = GuardianState::NotRunning(scratch);
         }
-        self.fill(&mut post)?;
+        self.start_if_needed(&mut state)?;
         Ok(has_died)
     }
 
     /// Triggers the guardian although this process still exists, for an exit that a stuck thread
     /// could hold up. Does nothing while another thread uses the guardian.
     pub fn trigger(&self) {
-        if let Ok(mut post) = self.post.try_lock()
-            && let GuardianState::Held(guardian) = &mut *post
+        if let Ok(mut state) = self.state.try_lock()
+            && let GuardianState::Running(guardian) = &mut *state
         {
             guardian.lifeline = None;
         }
@@ -132,20 +132,20 @@ impl Guardian {
     /// # Errors
     /// If the kernel does not show this process.
     pub(crate) fn end_everything(&self, other: Option<Pid>) -> io::Result<Vec<u32>> {
-        let left = ServerProcesses::of(&self.defaults.tag())?;
+        let left = ServerProcesses::new(&self.defaults.tag())?;
         // Held so that no guardian is started meanwhile: it would be ended with the rest.
-        let post = self.post();
-        let guardian = match &*post {
-            GuardianState::Held(guardian) => Some(guardian.child.pid()),
-            GuardianState::Unwanted | GuardianState::Vacant(_) => None,
+        let state = self.lock_state();
+        let guardian = match &*state {
+            GuardianState::Running(guardian) => Some(guardian.child.pid()),
+            GuardianState::Disabled | GuardianState::NotRunning(_) => None,
         };
         let kept: Vec<Pid> = guardian.into_iter().chain(other).collect();
         Ok(left.end_own(&self.children, &kept))
     }
 
-    fn fill(&self, post: &mut GuardianState) -> io::Result<()> {
-        if let GuardianState::Vacant(scratch) = post {
-            *post = GuardianState::Held(self.start(scratch.clone())?);
+    fn start_if_needed(&self, state: &mut GuardianState) -> io::Result<()> {
+        if let GuardianState::NotRunning(scratch) = state {
+            *state = GuardianState::Running(self.start(scratch.clone())?);
         }
         Ok(())
     }
@@ -153,15 +153,15 @@ impl Guardian {
     /// Starts this same program again as the guardian of this process.
     fn start(&self, scratch: Option<PathBuf>) -> io::Result<GuardianProcess> {
         let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
-        let argv = argv(&self.defaults.tag(), scratch.as_deref())?;
+        let argv = build_argv(&self.defaults.tag(), scratch.as_deref())?;
         let start = || self.defaults.start_helper(OURSELVES, &argv, theirs.as_fd());
         let child = self.children.create(start)?;
         self.latest.store(child.pid().as_raw_nonzero().get(), Ordering::Relaxed);
         Ok(GuardianProcess { child, scratch, lifeline: Some(ours) })
     }
 
-    fn post(&self) -> MutexGuard<'_, GuardianState> {
-        self.post.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_state(&self) -> MutexGuard<'_, GuardianState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -173,7 +173,7 @@ struct GuardianArgs {
     scratch: Option<PathBuf>,
 }
 
-fn argv(host: &HostTag, scratch: Option<&Path>) -> io::Result<Vec<CString>> {
+fn build_argv(host: &HostTag, scratch: Option<&Path>) -> io::Result<Vec<CString>> {
     let tag = host.inherited().map_or(0, ProcessTag::to_number);
     let (server, started) = processes::own_key()?;
     let words = [
@@ -205,7 +205,7 @@ impl GuardianArgs {
 
     /// Adds the processes that the server has recorded. Call it once the server is dead.
     fn read_record(&mut self) {
-        let record = self.scratch.as_deref().and_then(read);
+        let record = self.scratch.as_deref().and_then(read_record);
         self.left.recorded = record.map(|left| left.recorded).unwrap_or_default();
     }
 }
@@ -216,19 +216,19 @@ impl GuardianArgs {
 ///
 /// Must be called before anything else in `main`.
 pub(crate) fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
-    let mut orders = GuardianArgs::parse(args)?;
+    let mut args = GuardianArgs::parse(args)?;
     // Jobs of the same user must not inspect it. A kernel that refuses leaves it as it is.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     wait_for_end_of_input();
-    orders.read_record();
+    args.read_record();
     // A guardian has no children.
     let children = Children::default();
-    let mut sweeps = (0..SWEEPS).map(|_| orders.left.end(&children));
+    let mut sweeps = (0..SWEEPS).map(|_| args.left.end(&children));
     let is_anybody_left = !sweeps.any(|left| left.is_empty());
     // While one of them is alive, the files that keep it from writing must stay.
-    if let Some(scratch) = orders.scratch.as_deref().filter(|_| !is_anybody_left) {
+    if let Some(scratch) = args.scratch.as_deref().filter(|_| !is_anybody_left) {
         // The next server tries again.
-        scratch::clean_after(scratch).ok();
+        scratch::clean_up_after(scratch).ok();
     }
     Some(if is_anybody_left { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -264,7 +264,7 @@ pub(crate) struct ServerProcesses {
 
 impl ServerProcesses {
     /// Describes the processes of this process as the server.
-    pub(crate) fn of(host: &HostTag) -> io::Result<Self> {
+    pub(crate) fn new(host: &HostTag) -> io::Result<Self> {
         let (marker_prefix, recorded) = (host.marker_prefix(), HashSet::new());
         let server = processes::own_key()?;
         Ok(Self { tag: host.inherited(), marker_prefix, server, recorded })
@@ -291,25 +291,26 @@ impl ServerProcesses {
             stat.pid == getpid() || stat.key() == self.server || kept.contains(&stat.pid)
         };
         let mut found = ProcessSnapshot::take().with_descendants(|stat| {
-            let is_concerned =
-                in_cgroups.contains(&stat.key()) || is_child(stat) || self.concerns(stat);
-            stat.is_alive() && !is_kept(stat) && is_concerned
+            let is_included =
+                in_cgroups.contains(&stat.key()) || is_child(stat) || self.includes(stat);
+            stat.is_alive() && !is_kept(stat) && is_included
         });
         found.retain(|stat| stat.is_alive() && !is_kept(stat));
         found
     }
 
     /// `true` if this process itself is one of them.
-    pub(crate) fn concerns(&self, stat: &ProcStat) -> bool {
+    pub(crate) fn includes(&self, stat: &ProcStat) -> bool {
         self.recorded.contains(&stat.key()) || self.is_tagged(stat.pid) || self.is_marked(stat.pid)
     }
 
     fn is_tagged(&self, pid: Pid) -> bool {
-        self.tag.is_some_and(|ours| ProcessTag::read(pid).is_some_and(|tag| tag.same_server(ours)))
+        self.tag
+            .is_some_and(|ours| ProcessTag::read(pid).is_some_and(|tag| tag.is_same_server(ours)))
     }
 
     fn is_marked(&self, pid: Pid) -> bool {
-        processes::environment_has(pid, |variable| {
+        processes::has_environment_variable(pid, |variable| {
             variable.starts_with(self.marker_prefix.as_bytes())
         })
     }
@@ -333,7 +334,7 @@ impl ProcessRecord {
     /// # Errors
     /// If it cannot be written.
     pub fn begin(dir: &Path, host: &HostTag) -> io::Result<Self> {
-        let written = ServerProcesses::of(host)?;
+        let written = ServerProcesses::new(host)?;
         let record = Self { dir: dir.to_owned(), boot: boot_id()?, written };
         record.write(&record.written)?;
         Ok(record)
@@ -356,28 +357,28 @@ impl ProcessRecord {
     /// Replaces the file atomically: the server may be killed at any moment.
     fn write(&self, left: &ServerProcesses) -> io::Result<()> {
         let new = self.dir.join(NEW_FILE);
-        fs::write(&new, render(&self.boot, left))?;
+        fs::write(&new, render_record(&self.boot, left))?;
         fs::rename(new, self.dir.join(FILE))
     }
 }
 
 /// Reads the record of the server that used this directory; `None` if there is none, or if the
 /// system was rebooted since, because the pids then belong to other processes.
-pub(crate) fn read(dir: &Path) -> Option<ServerProcesses> {
-    parse(&fs::read_to_string(dir.join(FILE)).ok()?, &boot_id().ok()?)
+pub(crate) fn read_record(dir: &Path) -> Option<ServerProcesses> {
+    parse_record(&fs::read_to_string(dir.join(FILE)).ok()?, &boot_id().ok()?)
 }
 
 /// Ends the processes of the dead server that used this directory. Blocks; returns the processes
 /// that are still alive.
 pub(crate) fn end_recorded(dir: &Path, children: &Children) -> Vec<u32> {
-    read(dir).map(|left| left.end(children)).unwrap_or_default()
+    read_record(dir).map(|left| left.end(children)).unwrap_or_default()
 }
 
 fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-fn render(boot: &str, left: &ServerProcesses) -> String {
+fn render_record(boot: &str, left: &ServerProcesses) -> String {
     let tag = left.tag.map_or(0, ProcessTag::to_number);
     let (server, started) = left.server;
     let mut text = format!("{boot}\n{server} {started} {tag} {}\n", left.marker_prefix);
@@ -388,7 +389,7 @@ fn render(boot: &str, left: &ServerProcesses) -> String {
     text
 }
 
-fn parse(text: &str, boot: &str) -> Option<ServerProcesses> {
+fn parse_record(text: &str, boot: &str) -> Option<ServerProcesses> {
     let mut lines = text.lines();
     lines.next().filter(|found| *found == boot)?;
     let mut words = lines.next()?.split(' ');
@@ -492,10 +493,10 @@ mod tests {
     async fn processes_with_the_tag_are_ended() {
         let process = sleeper(Vec::new());
         wait_for(&process, 3);
-        let foreign = ProcessTag::of_server(0x1234_5678_9abc);
+        let foreign = ProcessTag::for_server(0x1234_5678_9abc);
         for (serial, pid) in (1..).zip(process.tree.living_pids()) {
             let pid = Pid::from_raw(pid.cast_signed());
-            assert!(foreign.of_child(serial).put_on(pid));
+            assert!(foreign.for_child(serial).put_on(pid));
         }
         check_swept(process, left(Some(foreign), "SHELLYARD_JOB=nobody:")).await;
     }
@@ -504,11 +505,11 @@ mod tests {
     fn guardian_arguments_survive_a_command_line() {
         let tag = host().tag();
         for scratch in [None, Some(PathBuf::from("/tmp/a b"))] {
-            let args = argv(&tag, scratch.as_deref()).unwrap().into_iter().skip(1);
+            let args = build_argv(&tag, scratch.as_deref()).unwrap().into_iter().skip(1);
             let args = args.map(|arg| OsString::from(arg.into_string().unwrap()));
             assert_eq!(
                 GuardianArgs::parse(args),
-                Some(GuardianArgs { left: ServerProcesses::of(&tag).unwrap(), scratch })
+                Some(GuardianArgs { left: ServerProcesses::new(&tag).unwrap(), scratch })
             );
         }
     }
@@ -537,7 +538,7 @@ mod left_behind_tests {
     fn left() -> ServerProcesses {
         let recorded = [(Pid::from_raw(7).unwrap(), 70), (Pid::from_raw(8).unwrap(), 80)];
         ServerProcesses {
-            tag: Some(ProcessTag::of_server(5)),
+            tag: Some(ProcessTag::for_server(5)),
             marker_prefix: "SHELLYARD_JOB=a:".into(),
             server: (Pid::from_raw(6).unwrap(), 60),
             recorded: recorded.into(),
@@ -547,9 +548,9 @@ mod left_behind_tests {
     #[test]
     fn a_record_is_read_as_it_was_written_until_a_reboot() {
         for left in [left(), ServerProcesses { tag: None, recorded: HashSet::new(), ..left() }] {
-            let text = render("boot-1", &left);
-            assert_eq!(parse(&text, "boot-1"), Some(left), "{text}");
-            assert_eq!(parse(&text, "boot-2"), None);
+            let text = render_record("boot-1", &left);
+            assert_eq!(parse_record(&text, "boot-1"), Some(left), "{text}");
+            assert_eq!(parse_record(&text, "boot-2"), None);
         }
     }
 
@@ -565,7 +566,7 @@ mod left_behind_tests {
             "b\n0 60 0 A=x:\n",
             "b\n6 60 0 A=x:\n7 x\n",
         ] {
-            assert_eq!(parse(text, "b"), None, "{text:?}");
+            assert_eq!(parse_record(text, "b"), None, "{text:?}");
         }
     }
 
@@ -573,20 +574,20 @@ mod left_behind_tests {
     fn another_process_with_a_recorded_pid_is_not_included() {
         let own = processes::stat(getpid()).unwrap();
         let left = |started| ServerProcesses { recorded: [(own.pid, started)].into(), ..left() };
-        assert!(left(own.started).concerns(&own));
-        assert!(!left(own.started + 1).concerns(&own));
+        assert!(left(own.started).includes(&own));
+        assert!(!left(own.started + 1).includes(&own));
     }
 
     #[test]
     fn each_scan_that_found_a_difference_replaces_the_record() {
         let dir = tempfile::tempdir().unwrap();
         let mut record = ProcessRecord::begin(dir.path(), &host().tag()).unwrap();
-        assert_eq!(read(dir.path()).unwrap(), ServerProcesses::of(&host().tag()).unwrap());
+        assert_eq!(read_record(dir.path()).unwrap(), ServerProcesses::new(&host().tag()).unwrap());
         let processes = left().recorded;
         let scan = TreeScan { processes: processes.clone(), ..TreeScan::default() };
         record.update(scan).unwrap();
-        assert_eq!(read(dir.path()).unwrap().recorded, processes);
+        assert_eq!(read_record(dir.path()).unwrap().recorded, processes);
         record.update(TreeScan::default()).unwrap();
-        assert!(read(dir.path()).unwrap().recorded.is_empty());
+        assert!(read_record(dir.path()).unwrap().recorded.is_empty());
     }
 }

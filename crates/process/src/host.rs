@@ -13,7 +13,7 @@ use super::launch::{ProcessLaunch, SandboxSpec};
 use super::oom_score::OwnScore;
 use super::processes::TreeScan;
 use super::sandbox::SandboxSupport;
-use super::sandbox::job_resources::{SandboxResources, untouchable};
+use super::sandbox::job_resources::{SandboxResources, protected_pids};
 use super::sandbox::scratch::{ScratchReaper, ScratchRoot};
 use super::spawner::Spawner;
 use super::start_error::StartError;
@@ -80,7 +80,7 @@ impl Host {
         let (children, defaults) = shared();
         let vfork_spawner = VforkSpawner::new(children, defaults);
         Self {
-            sandbox_support: SandboxSupport::of_host(Arc::clone(&spawner)),
+            sandbox_support: SandboxSupport::probe_host(Arc::clone(&spawner)),
             spawner,
             guardian,
             vfork_spawner,
@@ -126,7 +126,7 @@ impl Host {
     /// # Errors
     /// As [`OpenedDir::open`].
     pub fn open_dir(&self, path: &Path) -> Result<OpenedDir, StartError> {
-        OpenedDir::open_knowing(path, &self.local_dirs)
+        OpenedDir::open_with_cache(path, &self.local_dirs)
     }
 
     /// Creates the directory in which jobs get their temporary directories, below `temporary`,
@@ -136,7 +136,7 @@ impl Host {
     /// # Errors
     /// If it cannot be created, or if something in its place is not ours alone.
     pub fn make_scratch_root(&self, temporary: &Path) -> io::Result<ScratchRoot> {
-        ScratchRoot::make(temporary, &self.scratch_reaper, &self.process.children)
+        ScratchRoot::create(temporary, &self.scratch_reaper, &self.process.children)
     }
 
     /// Reaps every ended child that nobody waits for: adopted orphans, and leaders whose owner was
@@ -197,15 +197,19 @@ impl Host {
         self.process.defaults.child_tag(self.process.children.new_serial())
     }
 
-    pub(crate) fn make_surroundings(
+    pub(crate) fn create_sandbox_resources(
         &self,
         launch: &ProcessLaunch,
     ) -> Result<SandboxResources, StartError> {
-        SandboxResources::make(launch, &self.process.cgroups, &self.scratch_reaper)
+        SandboxResources::create(launch, &self.process.cgroups, &self.scratch_reaper)
     }
 
     /// Returns the rules that a new process with these resources applies to itself.
-    pub(crate) fn shut(&self, surroundings: &SandboxResources, spec: &SandboxSpec) -> SandboxRules {
+    pub(crate) fn sandbox_rules(
+        &self,
+        resources: &SandboxResources,
+        spec: &SandboxSpec,
+    ) -> SandboxRules {
         // Namespaces suffice by themselves; if the kernel has Landlock too, there are two barriers.
         let landlock = match spec.granted.backend {
             Backend::Namespaces | Backend::Landlock => {
@@ -214,22 +218,22 @@ impl Host {
             Backend::Seccomp | Backend::Nothing => None,
         };
         // In its own pid namespace a job has no pid for any of us.
-        let untouchable = match spec.granted.backend {
-            Backend::Landlock | Backend::Seccomp => self.untouchable(),
+        let protected_pids = match spec.granted.backend {
+            Backend::Landlock | Backend::Seccomp => self.protected_pids(),
             Backend::Namespaces | Backend::Nothing => Vec::new(),
         };
-        surroundings.shut(spec, landlock, untouchable)
+        resources.sandbox_rules(spec, landlock, protected_pids)
     }
 
     /// Returns the processes that no job may signal: this server with its group, its guardian and
     /// its spawner.
-    fn untouchable(&self) -> Vec<i32> {
+    fn protected_pids(&self) -> Vec<i32> {
         if self.spawner.pid().is_none() {
             // A filter lasts as long as its job, and must know a spawner that is needed only later.
             // If none can be started now, there is nothing to protect.
             self.spawner.start().ok();
         }
-        untouchable(&[self.guardian.pid(), self.spawner.pid()])
+        protected_pids(&[self.guardian.pid(), self.spawner.pid()])
     }
 }
 

@@ -24,18 +24,18 @@ pub struct HostLoad {
 ///
 /// Reads what the kernel keeps anyway: it takes the same time however many processes there are.
 pub(crate) fn read_host_load(cgroups: &Cgroups) -> Option<HostLoad> {
-    let available_bytes = available_in(&processes::read("/proc/meminfo").ok()?)?;
+    let available_bytes = parse_available(&processes::read_short_file("/proc/meminfo").ok()?)?;
     Some(HostLoad { tasks: host_tasks()?, available_bytes, jobs_cpu: cgroups.jobs_cpu() })
 }
 
 /// Returns the number of processes and threads of the whole host, by one read of a short line.
 #[must_use]
 pub fn host_tasks() -> Option<u64> {
-    tasks_in(&processes::read("/proc/loadavg").ok()?)
+    parse_tasks(&processes::read_short_file("/proc/loadavg").ok()?)
 }
 
 /// Parses the fourth field, `running/all`.
-fn tasks_in(loadavg: &str) -> Option<u64> {
+fn parse_tasks(loadavg: &str) -> Option<u64> {
     let field = loadavg.split_ascii_whitespace().nth(3)?;
     field.split_once('/')?.1.parse().ok()
 }
@@ -44,10 +44,10 @@ fn tasks_in(loadavg: &str) -> Option<u64> {
 /// in between.
 #[must_use]
 pub fn newest_task_id() -> Option<u64> {
-    processes::read("/proc/loadavg").ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
+    processes::read_short_file("/proc/loadavg").ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
 }
 
-fn available_in(meminfo: &str) -> Option<u64> {
+fn parse_available(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kilobytes.checked_mul(1024)
@@ -58,15 +58,15 @@ fn available_in(meminfo: &str) -> Option<u64> {
 /// Returns the bytes of memory that this process and its jobs may use together, if known.
 #[must_use]
 pub fn total_memory() -> Option<u64> {
-    let host = fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_total(&text));
+    let host = fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse_mem_total(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let files = limit_files(&groups);
+    let files = memory_limit_files(&groups);
     let bounds = files.iter().filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
     bounds.chain(host).min()
 }
 
 /// Parses a line such as `MemTotal:       24567890 kB`.
-fn mem_total(meminfo: &str) -> Option<u64> {
+fn parse_mem_total(meminfo: &str) -> Option<u64> {
     let rest = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = rest.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
     kib.checked_mul(1024)
@@ -74,7 +74,7 @@ fn mem_total(meminfo: &str) -> Option<u64> {
 
 /// Returns the files that may limit our memory: those of our cgroup and of its ancestors. In a
 /// container the path is often that of the host, and the files are at the top of the mount.
-fn limit_files(groups: &str) -> Vec<String> {
+fn memory_limit_files(groups: &str) -> Vec<String> {
     let mut files = Vec::new();
     for line in groups.lines() {
         let mut parts = line.splitn(3, ':');
@@ -184,12 +184,12 @@ pub fn read_pressure(resource: PressureResource) -> Result<u8, PressureError> {
         PressureResource::Memory => ("/proc/pressure/memory", "some "),
         PressureResource::Io => ("/proc/pressure/io", "full "),
     };
-    percent(&processes::read(file)?, line).ok_or(PressureError::Garbled)
+    parse_percent(&processes::read_short_file(file)?, line).ok_or(PressureError::Garbled)
 }
 
 /// Rounds down: a threshold in whole percent is reached by the whole part exactly if the share
 /// reaches it.
-fn percent(text: &str, line: &str) -> Option<u8> {
+fn parse_percent(text: &str, line: &str) -> Option<u8> {
     let fields = text.lines().find_map(|found| found.strip_prefix(line))?;
     let share = fields.split_ascii_whitespace().find_map(|field| field.strip_prefix("avg10="))?;
     let share: f64 = share.parse().ok()?;
@@ -202,11 +202,11 @@ mod tests {
 
     #[test]
     fn the_files_are_parsed() {
-        assert_eq!(tasks_in("0.52 0.58 0.59 3/1234 56789\n"), Some(1234));
-        assert_eq!(available_in("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
+        assert_eq!(parse_tasks("0.52 0.58 0.59 3/1234 56789\n"), Some(1234));
+        assert_eq!(parse_available("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
         for text in ["", "0.1 0.2 0.3", "0.1 0.2 0.3 7 8", "MemAvailable: much kB", "MemFree: 1 kB"]
         {
-            assert_eq!((tasks_in(text), available_in(text)), (None, None), "{text:?}");
+            assert_eq!((parse_tasks(text), parse_available(text)), (None, None), "{text:?}");
         }
     }
 
@@ -223,15 +223,15 @@ mod host_memory_tests {
 
     #[test]
     fn the_memory_of_the_host_is_read() {
-        assert_eq!(mem_total("MemTotal:       1000 kB\nMemFree: 1 kB\n"), Some(1_024_000));
-        assert_eq!(mem_total("MemFree: 1 kB\n"), None);
+        assert_eq!(parse_mem_total("MemTotal:       1000 kB\nMemFree: 1 kB\n"), Some(1_024_000));
+        assert_eq!(parse_mem_total("MemFree: 1 kB\n"), None);
         assert!(total_memory().is_some_and(|bytes| bytes > 64 << 20));
     }
 
     #[test]
     fn every_cgroup_above_us_may_bound_it() {
         assert_eq!(
-            limit_files("0::/a/b\n"),
+            memory_limit_files("0::/a/b\n"),
             [
                 "/sys/fs/cgroup/a/b/memory.max",
                 "/sys/fs/cgroup/a/memory.max",
@@ -239,7 +239,7 @@ mod host_memory_tests {
             ]
         );
         assert_eq!(
-            limit_files("4:memory:/\n1:cpu,cpuacct:/x\n"),
+            memory_limit_files("4:memory:/\n1:cpu,cpuacct:/x\n"),
             ["/sys/fs/cgroup/memory/memory.limit_in_bytes"]
         );
     }
@@ -256,10 +256,10 @@ mod pressure_tests {
 
     #[test]
     fn each_line_has_its_own_share_rounded_down() {
-        assert_eq!(percent(TEXT, "some "), Some(38));
-        assert_eq!(percent(TEXT, "full "), Some(3));
-        assert_eq!(percent("some avg10=100.00 total=1\n", "some "), Some(100));
-        assert_eq!(percent("some avg10=0.99\n", "some "), Some(0));
+        assert_eq!(parse_percent(TEXT, "some "), Some(38));
+        assert_eq!(parse_percent(TEXT, "full "), Some(3));
+        assert_eq!(parse_percent("some avg10=100.00 total=1\n", "some "), Some(100));
+        assert_eq!(parse_percent("some avg10=0.99\n", "some "), Some(0));
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod pressure_tests {
             "some avg10=inf\n",
             "some avg10=101.00\n",
         ] {
-            assert_eq!(percent(text, "some "), None, "{text:?}");
+            assert_eq!(parse_percent(text, "some "), None, "{text:?}");
         }
     }
 
@@ -296,8 +296,8 @@ mod pressure_tests {
     proptest! {
         #[test]
         fn any_text_is_parsed_without_a_panic(text in ".*", cut in 0..TEXT.len()) {
-            prop_assert!(percent(&text, "some ").is_none_or(|percent| percent <= 100));
-            prop_assert!(percent(&TEXT[..cut], "full ").is_none_or(|percent| percent <= 3));
+            prop_assert!(parse_percent(&text, "some ").is_none_or(|percent| percent <= 100));
+            prop_assert!(parse_percent(&TEXT[..cut], "full ").is_none_or(|percent| percent <= 3));
         }
     }
 }

@@ -20,8 +20,8 @@ use rustix::process::Pid;
 use super::processes;
 
 /// The difference between the score of a job and that of its server.
-const MORE: i32 = 300;
-const HIGHEST: i32 = 1000;
+const JOB_SCORE_OFFSET: i32 = 300;
+const MAX_SCORE: i32 = 1000;
 
 const OWN: &str = "/proc/self/oom_score_adj";
 
@@ -34,13 +34,13 @@ const BUSY_ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// Returns the score of the jobs of a server with this score.
-fn score_of_jobs(own: i32) -> i32 {
-    own.saturating_add(MORE).min(HIGHEST)
+fn job_score_for(own: i32) -> i32 {
+    own.saturating_add(JOB_SCORE_OFFSET).min(MAX_SCORE)
 }
 
 /// Raises the score of this process, from which jobs inherit everything, to that of jobs.
 pub(crate) fn raise_for_good() -> io::Result<()> {
-    fs::write(OWN, score_of_jobs(score_in(OWN.as_ref())?).to_string())
+    fs::write(OWN, job_score_for(read_score_file(OWN.as_ref())?).to_string())
 }
 
 /// The score of this process, which is raised while jobs are created.
@@ -70,7 +70,7 @@ impl OwnScore {
     /// # Errors
     /// If the kernel has no such scores.
     pub(crate) fn open() -> io::Result<Self> {
-        score_in(OWN.as_ref())?;
+        read_score_file(OWN.as_ref())?;
         Ok(Self::in_file(OpenOptions::new().read(true).write(true).open(OWN).ok()))
     }
 
@@ -102,7 +102,7 @@ impl OwnScore {
     /// Keeps the normal score until the returned guard is dropped, for a child that is not a job.
     /// Creations of jobs wait meanwhile; this call waits until the processes of creations in
     /// progress exist.
-    pub(crate) fn keep(&self) -> impl Drop + '_ {
+    pub(crate) fn hold_normal(&self) -> impl Drop + '_ {
         let mut state = self.state();
         let deadline = Instant::now() + PATIENCE;
         while !state.is_idle() && Instant::now() < deadline {
@@ -120,7 +120,7 @@ impl OwnScore {
     }
 
     fn try_ensure_on(&self, pid: Pid) -> io::Result<()> {
-        let score = self.of_jobs()?;
+        let score = self.job_score()?;
         if check(pid, score).is_ok() {
             return Ok(());
         }
@@ -135,7 +135,7 @@ impl OwnScore {
     }
 
     fn try_check(&self, pid: Pid) -> io::Result<()> {
-        check(pid, self.of_jobs()?)
+        check(pid, self.job_score()?)
     }
 
     /// Returns the number of scores that could not be set or restored since the last call.
@@ -151,13 +151,13 @@ impl OwnScore {
         }
     }
 
-    fn of_jobs(&self) -> io::Result<i32> {
+    fn job_score(&self) -> io::Result<i32> {
         let own = match (self.state().before, &self.file) {
             (Some(before), _) => before,
             (None, Some(file)) => read_score(file)?,
-            (None, None) => score_in(OWN.as_ref())?,
+            (None, None) => read_score_file(OWN.as_ref())?,
         };
-        Ok(score_of_jobs(own))
+        Ok(job_score_for(own))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -173,7 +173,7 @@ impl State {
         if self.before.is_none() {
             // Read each time: an administrator may have changed it.
             let own = read_score(file)?;
-            write_score(file, score_of_jobs(own))?;
+            write_score(file, job_score_for(own))?;
             self.before = Some(own);
         }
         Ok(())
@@ -224,7 +224,7 @@ impl Drop for RaisedScore<'_> {
 /// opened, so the parent tries again. A program that may not be read, or that changes its user, is
 /// refused permanently.
 fn put_on_program(pid: Pid, score: i32) -> io::Result<()> {
-    let (file, text) = (file_of(pid), score.to_string());
+    let (file, text) = (score_file(pid), score.to_string());
     let deadline = Instant::now() + PATIENCE;
     let mut attempts = 0;
     loop {
@@ -245,7 +245,7 @@ fn put_on_program(pid: Pid, score: i32) -> io::Result<()> {
 }
 
 fn check(pid: Pid, least: i32) -> io::Result<()> {
-    match score_in(file_of(pid).as_ref()) {
+    match read_score_file(score_file(pid).as_ref()) {
         Ok(score) if score >= least => Ok(()),
         Ok(score) => Err(io::Error::other(format!("it has {score} instead of {least}"))),
         Err(error) if is_gone(&error) => Ok(()),
@@ -253,11 +253,11 @@ fn check(pid: Pid, least: i32) -> io::Result<()> {
     }
 }
 
-fn file_of(pid: Pid) -> String {
+fn score_file(pid: Pid) -> String {
     format!("/proc/{pid}/oom_score_adj")
 }
 
-fn score_in(file: &Path) -> io::Result<i32> {
+fn read_score_file(file: &Path) -> io::Result<i32> {
     parse(&fs::read_to_string(file)?)
 }
 
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn jobs_have_a_higher_score_than_their_server() {
         for (own, expected) in [(0, 300), (-1000, -700), (699, 999), (800, 1000), (1000, 1000)] {
-            assert_eq!(score_of_jobs(own), expected);
+            assert_eq!(job_score_for(own), expected);
         }
     }
 
@@ -320,12 +320,12 @@ mod tests {
         let score = in_memory(-5);
         let first = score.raise(flag());
         let second = score.raise(flag());
-        assert_eq!((now(&score), score.of_jobs().unwrap()), (295, 295));
+        assert_eq!((now(&score), score.job_score().unwrap()), (295, 295));
         drop(first);
         score.restore();
         assert_eq!(now(&score), 295, "the second may not have started");
         drop(second);
-        assert_eq!((now(&score), score.of_jobs().unwrap()), (-5, 295));
+        assert_eq!((now(&score), score.job_score().unwrap()), (-5, 295));
         // An administrator changes it.
         write_score(score.file.as_ref().unwrap(), 100).unwrap();
         let third = score.raise(flag());
@@ -357,7 +357,7 @@ mod tests {
         let slow = score.raise(Arc::clone(&exists));
         thread::scope(|scope| {
             scope.spawn(|| exists.store(true, Ordering::Release));
-            let kept = score.keep();
+            let kept = score.hold_normal();
             assert_eq!(now(&score), 0);
             drop(kept);
         });
@@ -391,13 +391,13 @@ mod tests {
     fn a_program_that_did_not_inherit_its_score_gets_it_later() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
-        let own = score_in(file_of(pid).as_ref()).unwrap();
+        let own = read_score_file(score_file(pid).as_ref()).unwrap();
         // The highest score that exists, whatever other tests do to ours.
-        let score = in_memory(HIGHEST);
+        let score = in_memory(MAX_SCORE);
         let set = score.try_ensure_on(pid);
         let checked = score.try_check(pid);
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(own <= HIGHEST && set.is_ok() && checked.is_ok(), "{set:?} {checked:?}");
+        assert!(own <= MAX_SCORE && set.is_ok() && checked.is_ok(), "{set:?} {checked:?}");
     }
 }

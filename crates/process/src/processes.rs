@@ -77,7 +77,7 @@ impl ProcStat {
             parent: id(4)?,
             group: id(5)?,
             session: id(6)?,
-            state: ProcessState::of(fields.first()?, threads),
+            state: ProcessState::from_letter(fields.first()?, threads),
             started: count(22)?,
             cpu_ticks: count(14)? + count(15)? + count(16)? + count(17)?,
             threads,
@@ -89,7 +89,7 @@ impl ProcStat {
 impl ProcessState {
     /// Returns the state for its letter. A process whose first thread has ended reads as a zombie
     /// while its other threads run on.
-    fn of(letter: &str, threads: u64) -> Self {
+    fn from_letter(letter: &str, threads: u64) -> Self {
         match letter {
             "Z" if threads > 1 => Self::Active,
             "Z" | "X" | "x" => Self::Dead,
@@ -104,7 +104,7 @@ impl ProcessState {
 pub(crate) fn stat(pid: Pid) -> Option<ProcStat> {
     // A line is about 350 bytes; 52 numbers of 20 digits would still fit.
     let mut line = [0; 1536];
-    let length = File::open(file_of(pid, "stat")).ok()?.read(&mut line).ok()?;
+    let length = File::open(proc_file(pid, "stat")).ok()?.read(&mut line).ok()?;
     ProcStat::parse(&String::from_utf8_lossy(line.get(..length)?))
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn own_peak_bytes() -> Option<u64> {
 /// Returns the memory of a process, each shared page divided by the number of processes that share
 /// it. Makes the kernel walk over all of it.
 pub(crate) fn proportional_bytes(pid: Pid) -> Option<u64> {
-    parse_proportional(&fs::read_to_string(file_of(pid, "smaps_rollup")).ok()?)
+    parse_proportional(&fs::read_to_string(proc_file(pid, "smaps_rollup")).ok()?)
 }
 
 fn parse_proportional(rollup: &str) -> Option<u64> {
@@ -151,15 +151,15 @@ pub(crate) struct ProcessSnapshot {
 
 impl ProcessSnapshot {
     pub(crate) fn take() -> Self {
-        let stats = numbers_in("/proc").filter_map(stat).map(|stat| (stat.pid, stat)).collect();
+        let stats = pids_in_dir("/proc").filter_map(stat).map(|stat| (stat.pid, stat)).collect();
         let mut snapshot = Self { stats };
-        snapshot.look_again_at_orphans();
+        snapshot.reread_orphans();
         snapshot
     }
 
     /// Reads again the processes whose parent ended during the snapshot: they have a new parent by
     /// now.
-    fn look_again_at_orphans(&mut self) {
+    fn reread_orphans(&mut self) {
         let has_parent = |stat: &&ProcStat| {
             let parent = Pid::from_raw(stat.parent);
             parent.is_none_or(|pid| self.stats.get(&pid).is_some_and(ProcStat::is_alive))
@@ -215,16 +215,16 @@ impl FromIterator<ProcStat> for ProcessSnapshot {
 
 /// Returns the pids of all visible processes.
 pub(crate) fn all_pids() -> Vec<Pid> {
-    numbers_in("/proc").collect()
+    pids_in_dir("/proc").collect()
 }
 
 /// Opens the list of the children of a process's main thread.
-pub(crate) fn open_list_of_children(pid: Pid) -> io::Result<File> {
-    File::open(list_of_children(pid))
+pub(crate) fn open_child_list(pid: Pid) -> io::Result<File> {
+    File::open(child_list_path(pid))
 }
 
 /// Reads such a list from its start.
-pub(crate) fn read_list_of_children(list: &File) -> io::Result<Vec<Pid>> {
+pub(crate) fn read_child_list(list: &File) -> io::Result<Vec<Pid>> {
     let mut text = Vec::new();
     let mut piece = [MaybeUninit::uninit(); 4096];
     loop {
@@ -238,10 +238,10 @@ pub(crate) fn read_list_of_children(list: &File) -> io::Result<Vec<Pid>> {
 /// Returns the children of a process's main thread: all its children, if it has one thread. An
 /// empty list means that there are none.
 pub(crate) fn children_of(pid: Pid) -> io::Result<Vec<Pid>> {
-    fs::read_to_string(list_of_children(pid)).map(|list| pids_in(&list))
+    fs::read_to_string(child_list_path(pid)).map(|list| pids_in(&list))
 }
 
-fn list_of_children(pid: Pid) -> String {
+fn child_list_path(pid: Pid) -> String {
     format!("/proc/{pid}/task/{pid}/children")
 }
 
@@ -256,13 +256,13 @@ pub(crate) fn all_children() -> Vec<Pid> {
 }
 
 /// `true` if the environment of a process has a variable for which `matches` is true.
-pub(crate) fn environment_has(pid: Pid, matches: impl Fn(&[u8]) -> bool) -> bool {
-    fs::read(file_of(pid, "environ")).is_ok_and(|all| all.split(|byte| *byte == 0).any(matches))
+pub(crate) fn has_environment_variable(pid: Pid, matches: impl Fn(&[u8]) -> bool) -> bool {
+    fs::read(proc_file(pid, "environ")).is_ok_and(|all| all.split(|byte| *byte == 0).any(matches))
 }
 
 /// Returns the soft limit on real-time CPU use, which holds the tag.
 pub(crate) fn realtime_limit(pid: Pid) -> Option<u64> {
-    parse_realtime_limit(&fs::read_to_string(file_of(pid, "limits")).ok()?)
+    parse_realtime_limit(&fs::read_to_string(proc_file(pid, "limits")).ok()?)
 }
 
 fn parse_realtime_limit(limits: &str) -> Option<u64> {
@@ -272,18 +272,18 @@ fn parse_realtime_limit(limits: &str) -> Option<u64> {
 
 /// Returns the path of a process's version 2 cgroup, as the kernel names it.
 pub(crate) fn cgroup_path(pid: Pid) -> Option<PathBuf> {
-    let cgroups = fs::read_to_string(file_of(pid, "cgroup")).ok()?;
+    let cgroups = fs::read_to_string(proc_file(pid, "cgroup")).ok()?;
     cgroups.lines().find_map(|line| line.strip_prefix("0::")).map(PathBuf::from)
 }
 
 /// Returns the target of an open file of a process: a path, or a text such as `pipe:[123]`.
-pub(crate) fn open_file(pid: Pid, number: u32) -> Option<PathBuf> {
-    fs::read_link(file_of(pid, &format!("fd/{number}"))).ok()
+pub(crate) fn open_file_target(pid: Pid, number: u32) -> Option<PathBuf> {
+    fs::read_link(proc_file(pid, &format!("fd/{number}"))).ok()
 }
 
 /// Returns the file descriptor on which a process is blocked in `read`, if it is.
 pub(crate) fn blocked_read(pid: Pid) -> Option<u32> {
-    parse_blocked_read(&fs::read_to_string(file_of(pid, "syscall")).ok()?)
+    parse_blocked_read(&fs::read_to_string(proc_file(pid, "syscall")).ok()?)
 }
 
 fn parse_blocked_read(call: &str) -> Option<u32> {
@@ -293,11 +293,11 @@ fn parse_blocked_read(call: &str) -> Option<u32> {
     (number == libc::SYS_read).then(|| u32::from_str_radix(file, 16).ok())?
 }
 
-fn file_of(pid: Pid, name: &str) -> String {
+fn proc_file(pid: Pid, name: &str) -> String {
     format!("/proc/{pid}/{name}")
 }
 
-fn numbers_in(directory: &str) -> impl Iterator<Item = Pid> {
+fn pids_in_dir(directory: &str) -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
@@ -319,7 +319,7 @@ pub struct TreeScan {
 const FREEZE_ROUNDS: u32 = 50;
 
 /// Sends a signal to the very process that was seen, never to a later one with its pid.
-pub(crate) fn send(target: &ProcStat, signal: Signal) -> Result<(), Errno> {
+pub(crate) fn send_signal(target: &ProcStat, signal: Signal) -> Result<(), Errno> {
     if target.pid == getpid() || target.pid == Pid::INIT {
         return Err(Errno::PERM);
     }
@@ -336,14 +336,14 @@ pub(crate) fn freeze(find: &impl Fn() -> Vec<ProcStat>) {
     for _ in 0..FREEZE_ROUNDS {
         let found = find();
         let moving = found.iter().filter(|stat| stat.state == ProcessState::Active);
-        if moving.filter(|stat| send(stat, Signal::STOP).is_ok()).count() == 0 {
+        if moving.filter(|stat| send_signal(stat, Signal::STOP).is_ok()).count() == 0 {
             return;
         }
     }
 }
 
 /// Returns a pid as the unsigned number that other modules use.
-pub(crate) fn number(pid: Pid) -> u32 {
+pub(crate) fn pid_number(pid: Pid) -> u32 {
     pid.as_raw_nonzero().get().unsigned_abs()
 }
 
@@ -354,7 +354,7 @@ const MOST_BYTES: usize = 4096;
 
 /// Reads such a file with one system call: the kernel returns all of it at once. This is called ten
 /// times a second, and a file of unknown length would take several calls.
-pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<String> {
+pub(crate) fn read_short_file(path: impl AsRef<Path>) -> io::Result<String> {
     let mut bytes = [MaybeUninit::uninit(); MOST_BYTES];
     let (text, _) = rustix::io::read(File::open(path)?, &mut bytes)?;
     Ok(str::from_utf8(text).map_err(io::Error::other)?.to_owned())
@@ -442,10 +442,11 @@ mod short_file_tests {
     #[test]
     fn a_whole_file_is_read_by_one_call() {
         for path in ["/proc/meminfo", "/proc/loadavg"] {
-            let (short, whole) = (read(path).unwrap(), fs::read_to_string(path).unwrap());
+            let (short, whole) =
+                (read_short_file(path).unwrap(), fs::read_to_string(path).unwrap());
             assert_eq!(short.lines().count(), whole.lines().count(), "{path}");
             assert!(short.ends_with('\n'), "{short}");
         }
-        assert_eq!(read("/proc/none").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(read_short_file("/proc/none").unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -45,8 +45,8 @@ pub struct ShellInvocation {
 #[must_use]
 pub fn build_invocation(shell: &ShellChoice, text: &str) -> ShellInvocation {
     match shell {
-        ShellChoice::Auto => automatic(text, BASH.as_deref()),
-        ShellChoice::Path(path) => by_path(path, text),
+        ShellChoice::Auto => auto_invocation(text, BASH.as_deref()),
+        ShellChoice::Path(path) => path_invocation(path, text),
     }
 }
 
@@ -58,7 +58,7 @@ pub fn build_judged_invocation(shell: &ShellChoice, text: &str) -> ShellInvocati
         ShellChoice::Auto => BASH.as_deref().unwrap_or("/bin/sh"),
         ShellChoice::Path(path) => path,
     };
-    let mut invocation = by_path(path, text);
+    let mut invocation = path_invocation(path, text);
     if dialect_of(path) == ShellDialect::Bash {
         invocation.args.splice(0..0, ["--noprofile".into(), "--norc".into()]);
     }
@@ -101,18 +101,18 @@ pub fn bash_path() -> Option<&'static str> {
     BASH.as_deref()
 }
 
-fn automatic(text: &str, bash: Option<&str>) -> ShellInvocation {
+fn auto_invocation(text: &str, bash: Option<&str>) -> ShellInvocation {
     match bash {
-        Some(bash) if !is_plain(text) => by_path(bash, text),
-        Some(_) | None => by_path("/bin/sh", text),
+        Some(bash) if !is_plain(text) => path_invocation(bash, text),
+        Some(_) | None => path_invocation("/bin/sh", text),
     }
 }
 
-fn by_path(path: &str, text: &str) -> ShellInvocation {
+fn path_invocation(path: &str, text: &str) -> ShellInvocation {
     let name = path.rsplit('/').next().unwrap_or(path);
     let reports = dialect_of(path) == ShellDialect::Bash && has_pipe(text);
     let (text, report) = if reports {
-        (format!("{}{text}", trap()), ReportMode::Pipeline)
+        (format!("{}{text}", report_trap()), ReportMode::Pipeline)
     } else {
         (text.to_owned(), ReportMode::None)
     };
@@ -127,7 +127,7 @@ fn by_path(path: &str, text: &str) -> ShellInvocation {
 ///
 /// It uses `[@]` and not `[*]`, which would join by the job's own IFS; the redirection in braces
 /// hides it from `set -x`. An EXIT trap leaves `$?` unchanged.
-fn trap() -> String {
+fn report_trap() -> String {
     format!(
         r#"trap '{{ builtin printf "%s " "${{PIPESTATUS[@]}}" >&{REPORT_FD}; }} 2>/dev/null' EXIT; "#
     )
@@ -297,7 +297,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, program: &str, report: ReportMode) {
-        let found = automatic(text, Some("/bin/bash"));
+        let found = auto_invocation(text, Some("/bin/bash"));
         assert_eq!((found.program.to_str().unwrap(), found.report), (program, report), "{text}");
         let last = found.args.last().unwrap().to_str().unwrap();
         assert!(last.ends_with(text), "{last}");
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn without_bash_everything_goes_to_sh() {
-        let found = automatic("a | b", None);
+        let found = auto_invocation("a | b", None);
         assert_eq!((found.program, found.report), ("/bin/sh".into(), ReportMode::None));
     }
 

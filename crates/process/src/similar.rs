@@ -27,15 +27,15 @@ const LAST_LINES: usize = 5;
 /// A path, and a name that exists, have none. Relative entries of PATH are skipped: they mean
 /// something else for each job. Reads directories, and a bounded number of their entries.
 #[must_use]
-pub fn similar(name: &str, path_variable: &OsStr, most: usize) -> Vec<String> {
+pub fn similar_commands(name: &str, path_variable: &OsStr, most: usize) -> Vec<String> {
     if name.contains('/') || name.len() > MAX_NAME {
         return Vec::new();
     }
     let words = BASH_WORDS.into_iter().chain(SHARED_WORDS);
     let mut found: BTreeSet<_> =
-        words.filter_map(|word| CommandCandidate::of(name, word)).collect();
+        words.filter_map(|word| CommandCandidate::new(name, word)).collect();
     found.extend(files_on(path_variable, MAX_FILES).filter_map(|(directory, file)| {
-        let candidate = CommandCandidate::of(name, file.to_str()?)?;
+        let candidate = CommandCandidate::new(name, file.to_str()?)?;
         is_executable(&directory.join(&file)).then_some(candidate)
     }));
     if found.iter().any(|candidate| candidate.name == name) {
@@ -62,14 +62,14 @@ enum Likeness {
 }
 
 impl CommandCandidate {
-    fn of(given: &str, known: &str) -> Option<Self> {
+    fn new(given: &str, known: &str) -> Option<Self> {
         let (given, lower) = (given.to_lowercase(), known.to_lowercase());
         let allowed = allowed_distance(given.chars().count());
         if given.len().abs_diff(lower.len()) > 4 * allowed {
             return None;
         }
         let distance = strsim::damerau_levenshtein(&given, &lower);
-        let likeness = likeness(&given, &lower);
+        let likeness = compare_names(&given, &lower);
         (distance <= allowed).then(|| Self { distance, likeness, name: known.to_owned() })
     }
 }
@@ -84,7 +84,7 @@ const fn allowed_distance(length: usize) -> usize {
     }
 }
 
-fn likeness(given: &str, known: &str) -> Likeness {
+fn compare_names(given: &str, known: &str) -> Likeness {
     let sorted = |text: &str| {
         let mut letters: Vec<_> = text.chars().collect();
         letters.sort_unstable();
@@ -119,32 +119,34 @@ fn is_executable(path: &Path) -> bool {
 /// Recognises the messages of sh, bash and zsh. Call it only for a command that ended with 127:
 /// other programs could print the same.
 #[must_use]
-pub fn missing_command(output: &str) -> Option<&str> {
+pub fn find_missing_command(output: &str) -> Option<&str> {
     let lines = output.lines().rev().map(str::trim_end).filter(|line| !line.is_empty());
     lines.take(LAST_LINES).find_map(missing_in_line)
 }
 
 fn missing_in_line(line: &str) -> Option<&str> {
-    let name = zsh_message(line).or_else(|| bash_message(line)).or_else(|| sh_message(line))?;
+    let name = parse_zsh_message(line)
+        .or_else(|| parse_bash_message(line))
+        .or_else(|| parse_sh_message(line))?;
     let is_name = !name.is_empty() && !name.contains(char::is_whitespace);
     is_name.then_some(name)
 }
 
 /// Parses `zsh: command not found: NAME`, or `zsh:1: …`.
-fn zsh_message(line: &str) -> Option<&str> {
+fn parse_zsh_message(line: &str) -> Option<&str> {
     let (place, name) = line.split_once(": command not found: ")?;
     is_shell(place.split(':').next()?).then_some(name)
 }
 
 /// Parses `bash: NAME: command not found`, or `bash: line 1: …`, or with a script's name before it.
-fn bash_message(line: &str) -> Option<&str> {
+fn parse_bash_message(line: &str) -> Option<&str> {
     let (_, name) = line.strip_suffix(": command not found")?.rsplit_once(": ")?;
     Some(name)
 }
 
 /// Parses `sh: 1: NAME: not found`, or with a script's name before it; busybox prints `sh: NAME:
 /// not found`.
-fn sh_message(line: &str) -> Option<&str> {
+fn parse_sh_message(line: &str) -> Option<&str> {
     let (place, name) = line.strip_suffix(": not found")?.rsplit_once(": ")?;
     let numbered = place.rsplit_once(": ").is_some_and(|(_, number)| is_number(number));
     (numbered || is_shell(place)).then_some(name)
@@ -214,7 +216,7 @@ mod tests {
             ("carg\u{e9}", vec!["cargo", "charge"]),
         ] {
             let path = directory.path().as_os_str();
-            assert_eq!(similar(name, path, 3), expected, "{name}");
+            assert_eq!(similar_commands(name, path, 3), expected, "{name}");
         }
     }
 
@@ -222,9 +224,9 @@ mod tests {
     fn suggestions_are_limited_and_ordered_by_closeness_then_alphabet() {
         let directory = programs(&["maxe", "mbke", "make", "makee"]);
         let path = format!("/nowhere::.:{0}:{0}", directory.path().display());
-        assert_eq!(similar("makex", path.as_ref(), 9), ["make", "makee", "maxe", "mbke"]);
-        assert_eq!(similar("makex", path.as_ref(), 2), ["make", "makee"]);
-        assert_eq!(similar("makex", path.as_ref(), 0), [""; 0]);
+        assert_eq!(similar_commands("makex", path.as_ref(), 9), ["make", "makee", "maxe", "mbke"]);
+        assert_eq!(similar_commands("makex", path.as_ref(), 2), ["make", "makee"]);
+        assert_eq!(similar_commands("makex", path.as_ref(), 0), [""; 0]);
     }
 
     #[test]
@@ -258,7 +260,7 @@ mod tests {
             (": command not found", None),
             ("", None),
         ] {
-            assert_eq!(missing_command(output), expected, "{output:?}");
+            assert_eq!(find_missing_command(output), expected, "{output:?}");
         }
     }
 
@@ -269,7 +271,7 @@ mod tests {
                 continue;
             };
             let stderr = String::from_utf8(run.stderr).unwrap();
-            assert_eq!(missing_command(&stderr), Some("no-such-thing"), "{shell}: {stderr}");
+            assert_eq!(find_missing_command(&stderr), Some("no-such-thing"), "{shell}: {stderr}");
         }
     }
 
@@ -279,15 +281,15 @@ mod tests {
             let mut slip = "readonly".as_bytes().to_vec();
             slip.swap(at, at + 1);
             let slip = String::from_utf8(slip).unwrap();
-            assert_eq!(similar(&slip, OsStr::new(""), 1), ["readonly"], "{slip}");
+            assert_eq!(similar_commands(&slip, OsStr::new(""), 1), ["readonly"], "{slip}");
         }
     }
 
     proptest! {
         #[test]
         fn any_text_is_accepted(text in ".*", name in "\\PC{0,80}") {
-            prop_assert!(missing_command(&text).is_none_or(|found| text.contains(found)));
-            prop_assert!(similar(&name, OsStr::new("/nowhere"), 3).len() <= 3);
+            prop_assert!(find_missing_command(&text).is_none_or(|found| text.contains(found)));
+            prop_assert!(similar_commands(&name, OsStr::new("/nowhere"), 3).len() <= 3);
         }
     }
 }

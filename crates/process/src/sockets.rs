@@ -10,7 +10,7 @@
 //!   and the process that holds this inode is searched for in /proc
 //!   ([`JobConnectionDetector::is_job_on_tcp`]).
 //!
-//! The ancestors of a process show if it belongs to a job (`ancestry_of`): the server is a
+//! The ancestors of a process show if it belongs to a job (`find_ancestry`): the server is a
 //! subreaper, so whatever a job starts stays a descendant of the server, even after `setsid`, a
 //! double fork, and in its own namespaces.
 //!
@@ -67,11 +67,11 @@ impl JobConnectionDetector {
     /// ended since counts as a job's, because the opposite cannot be shown.
     #[must_use]
     pub fn is_job_on_unix(&self, stream: &UnixStream) -> bool {
-        match connector_of(stream) {
+        match find_connector(stream) {
             Ok(PeerProcess::Process(pid, handle)) => {
-                let found = ancestry_of(pid, self.host.tag().inherited());
+                let found = find_ancestry(pid, self.host.tag().inherited());
                 // The pid may belong to another process by now, unless this one still has it.
-                let is_certain = handle.is_none_or(|handle| pid_of(&handle) == Some(pid));
+                let is_certain = handle.is_none_or(|handle| read_pidfd_pid(&handle) == Some(pid));
                 found != Ancestry::Outside || !is_certain
             }
             Ok(PeerProcess::OtherNamespace) => false,
@@ -88,7 +88,7 @@ impl JobConnectionDetector {
         // Read before the socket: a job that holds it now may be over once its holder was searched
         // for.
         let had_trees = self.host.trees().has_open_trees();
-        match find(peer, server) {
+        match find_socket(peer, server) {
             Ok(SocketLookup::Found(entry)) => self.is_jobs_socket(entry, had_trees),
             // The other end was closed before it could be examined, or is on another machine.
             Ok(SocketLookup::Missing) => {
@@ -161,7 +161,7 @@ enum PeerProcess {
     OtherNamespace,
 }
 
-fn connector_of(stream: &UnixStream) -> io::Result<PeerProcess> {
+fn find_connector(stream: &UnixStream) -> io::Result<PeerProcess> {
     let handle = match syscalls::peer_pidfd(stream.as_fd()) {
         Ok(handle) => Some(handle),
         // Linux before 6.5.
@@ -178,7 +178,7 @@ fn connector_of(stream: &UnixStream) -> io::Result<PeerProcess> {
 }
 
 /// Returns the pid of the process that a pidfd refers to; `None` once that process was reaped.
-fn pid_of(handle: &OwnedFd) -> Option<Pid> {
+fn read_pidfd_pid(handle: &OwnedFd) -> Option<Pid> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).ok()?;
     let number = info.lines().find_map(|line| line.strip_prefix("Pid:"))?;
     Pid::from_raw(number.trim().parse().ok().filter(|number| *number > 0)?)
@@ -190,7 +190,7 @@ fn holds_outside(pid: Pid, link: &Path, tag: Option<ProcessTag>) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let held = files.map(|entry| entry.path()).find(|file| is_it(file));
     // Read once more: the pid may have become another process's in between.
-    held.is_some_and(|file| ancestry_of(pid, tag) == Ancestry::Outside && is_it(&file))
+    held.is_some_and(|file| find_ancestry(pid, tag) == Ancestry::Outside && is_it(&file))
 }
 
 // The check whether a process descends from this server.
@@ -213,7 +213,7 @@ enum Ancestry {
 }
 
 /// Classifies a process by walking up its ancestors; `tag` is that of this server.
-fn ancestry_of(pid: Pid, tag: Option<ProcessTag>) -> Ancestry {
+fn find_ancestry(pid: Pid, tag: Option<ProcessTag>) -> Ancestry {
     (0..ATTEMPTS).find_map(|_| walk_up(pid, tag)).unwrap_or(Ancestry::Unknown)
 }
 
@@ -240,7 +240,7 @@ fn walk_up(pid: Pid, tag: Option<ProcessTag>) -> Option<Ancestry> {
         }
         match parent {
             Some(parent) => current = parent,
-            None => return Some(behind_hidden_parent(pid, current.parent, tag)),
+            None => return Some(classify_behind_hidden_parent(pid, current.parent, tag)),
         }
     }
     Some(Ancestry::Ours)
@@ -248,7 +248,7 @@ fn walk_up(pid: Pid, tag: Option<ProcessTag>) -> Option<Ancestry> {
 
 /// Classifies a process with a living ancestor that /proc does not show. Mounted with `hidepid`,
 /// /proc shows no processes of other users, which are ancestors of every ordinary client there.
-fn behind_hidden_parent(pid: Pid, parent: i32, ours: Option<ProcessTag>) -> Ancestry {
+fn classify_behind_hidden_parent(pid: Pid, parent: i32, ours: Option<ProcessTag>) -> Ancestry {
     let is_hidden = |pid: i32| {
         // Needs no file descriptor, so that it does not fail if there are none left.
         fs::symlink_metadata(format!("/proc/{pid}")).is_err_and(|e| e.kind() == ErrorKind::NotFound)
@@ -257,7 +257,7 @@ fn behind_hidden_parent(pid: Pid, parent: i32, ours: Option<ProcessTag>) -> Ance
         return Ancestry::Unknown;
     }
     let carries_tag =
-        ours.is_some_and(|ours| ProcessTag::read(pid).is_some_and(|tag| tag.same_server(ours)));
+        ours.is_some_and(|ours| ProcessTag::read(pid).is_some_and(|tag| tag.is_same_server(ours)));
     if carries_tag { Ancestry::Ours } else { Ancestry::Outside }
 }
 
@@ -290,9 +290,9 @@ enum SocketLookup {
 ///
 /// # Errors
 /// If the system is short of file descriptors or memory: then nothing is known.
-fn find(local: SocketAddr, remote: SocketAddr) -> io::Result<SocketLookup> {
+fn find_socket(local: SocketAddr, remote: SocketAddr) -> io::Result<SocketLookup> {
     let (local, remote) = (canonical(local), canonical(remote));
-    match query(local, remote) {
+    match query_sock_diag(local, remote) {
         Ok(Some(entry)) => Ok(SocketLookup::Found(entry)),
         // A kernel without the module for TCP gives the same answer.
         Ok(None) if may_be_local(local, remote) => find_in_tables(local, remote),
@@ -327,18 +327,18 @@ const UID_AT: usize = HEADER_BYTES + 64;
 const INODE_AT: usize = HEADER_BYTES + 68;
 
 /// Asks `sock_diag` for exactly one socket.
-fn query(local: SocketAddr, remote: SocketAddr) -> Result<Option<SocketEntry>, Errno> {
+fn query_sock_diag(local: SocketAddr, remote: SocketAddr) -> Result<Option<SocketEntry>, Errno> {
     let netlink = AddressFamily::NETLINK;
     let socket = socket_with(netlink, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(SOCK_DIAG))?;
     let kernel = SocketAddrNetlink::new(0, 0);
-    sendto(&socket, &request(local, remote), SendFlags::empty(), &kernel)?;
+    sendto(&socket, &encode_request(local, remote), SendFlags::empty(), &kernel)?;
     let mut answer = [0_u8; 4096];
     // The kernel answers during the send.
     let (_, length) = recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
-    read_answer(answer.get(..length).unwrap_or_default())
+    decode_answer(answer.get(..length).unwrap_or_default())
 }
 
-fn request(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
+fn encode_request(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let mut bytes = Vec::with_capacity(REQUEST_BYTES);
     bytes.extend((REQUEST_BYTES as u32).to_ne_bytes());
@@ -366,7 +366,7 @@ fn request(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     bytes
 }
 
-fn read_answer(answer: &[u8]) -> Result<Option<SocketEntry>, Errno> {
+fn decode_answer(answer: &[u8]) -> Result<Option<SocketEntry>, Errno> {
     let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
     match kind {
         Some(NLMSG_ERROR) => {
@@ -403,7 +403,7 @@ fn find_in_tables(local: SocketAddr, remote: SocketAddr) -> io::Result<SocketLoo
             Err(error) if is_missing(&error) => continue,
             Err(error) => return Err(error),
         };
-        match find_in(BufReader::new(file), local, remote)? {
+        match find_in_table(BufReader::new(file), local, remote)? {
             Some(entry) => return Ok(SocketLookup::Found(entry)),
             None => found = SocketLookup::Missing,
         }
@@ -415,13 +415,13 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
 }
 
-fn find_in(
+fn find_in_table(
     table: impl BufRead,
     local: SocketAddr,
     remote: SocketAddr,
 ) -> io::Result<Option<SocketEntry>> {
     for line in table.lines().skip(1) {
-        if let Some((addresses, entry)) = read_row(&line?)
+        if let Some((addresses, entry)) = parse_row(&line?)
             && addresses == (local, remote)
         {
             return Ok(Some(entry));
@@ -430,16 +430,16 @@ fn find_in(
     Ok(None)
 }
 
-fn read_row(row: &str) -> Option<((SocketAddr, SocketAddr), SocketEntry)> {
+fn parse_row(row: &str) -> Option<((SocketAddr, SocketAddr), SocketEntry)> {
     let words: Vec<&str> = row.split_ascii_whitespace().collect();
-    let addresses = (read_address(words.get(1)?)?, read_address(words.get(2)?)?);
+    let addresses = (parse_address(words.get(1)?)?, parse_address(words.get(2)?)?);
     let entry =
         SocketEntry { uid: words.get(7)?.parse().ok()?, inode: words.get(9)?.parse().ok()? };
     Some((addresses, entry))
 }
 
 /// Parses an address as /proc writes it: words of four bytes in the byte order of the machine.
-fn read_address(text: &str) -> Option<SocketAddr> {
+fn parse_address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let words = (0..ip.len() / 8).map(|n| u32::from_str_radix(ip.get(n * 8..n * 8 + 8)?, 16).ok());
     let bytes: Vec<u8> =
@@ -461,11 +461,11 @@ const LISTENS: &str = "0A";
 /// somebody waits for. Blocks while the kernel lists the listening sockets.
 #[must_use]
 pub fn is_listened_on(port: u16) -> bool {
-    let lists_it = |file| lists(BufReader::new(file), port);
+    let lists_it = |file| lists_port(BufReader::new(file), port);
     TABLES.iter().any(|table| File::open(table).is_ok_and(lists_it))
 }
 
-fn lists(table: impl BufRead, port: u16) -> bool {
+fn lists_port(table: impl BufRead, port: u16) -> bool {
     // Listening sockets precede all connections, so that no connection is read.
     let sockets = table.lines().skip(1).map_while(Result::ok);
     sockets.map_while(|socket| listening_port(&socket)).any(|listening| listening == port)
@@ -557,13 +557,13 @@ mod ancestry_tests {
     fn a_child_descends_from_this_server_and_our_parent_does_not() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
-        assert_eq!(ancestry_of(pid, None), Ancestry::Ours);
+        assert_eq!(find_ancestry(pid, None), Ancestry::Ours);
         assert!(JobConnectionDetector::new(Arc::clone(host())).has_job_processes());
         child.kill().unwrap();
-        assert_eq!(ancestry_of(pid, None), Ancestry::Ours, "also before it is reaped");
+        assert_eq!(find_ancestry(pid, None), Ancestry::Ours, "also before it is reaped");
         child.wait().unwrap();
-        assert_eq!(ancestry_of(rustix::process::getppid().unwrap(), None), Ancestry::Outside);
-        assert_eq!(ancestry_of(Pid::from_raw(i32::MAX).unwrap(), None), Ancestry::Unknown);
+        assert_eq!(find_ancestry(rustix::process::getppid().unwrap(), None), Ancestry::Outside);
+        assert_eq!(find_ancestry(Pid::from_raw(i32::MAX).unwrap(), None), Ancestry::Unknown);
     }
 }
 
@@ -590,7 +590,11 @@ mod socket_table_tests {
             let (server, peer) = listener.accept().unwrap();
             let local = server.local_addr().unwrap();
             let expected = SocketEntry { uid: geteuid().as_raw(), inode: inode_of(&client) };
-            assert_eq!(find(peer, local).unwrap(), SocketLookup::Found(expected), "{address}");
+            assert_eq!(
+                find_socket(peer, local).unwrap(),
+                SocketLookup::Found(expected),
+                "{address}"
+            );
             let (peer, local) = (canonical(peer), canonical(local));
             assert_eq!(
                 find_in_tables(peer, local).unwrap(),
@@ -601,7 +605,7 @@ mod socket_table_tests {
             // that another test is just creating may hold a copy for a moment longer.
             drop(client);
             let deadline = Instant::now() + Duration::from_secs(10);
-            let is_closed = || match find(peer, local).unwrap() {
+            let is_closed = || match find_socket(peer, local).unwrap() {
                 SocketLookup::Found(entry) => entry.inode == 0,
                 SocketLookup::Missing => true,
                 SocketLookup::Unsupported => panic!("{address}"),
@@ -617,15 +621,21 @@ mod socket_table_tests {
     fn a_listening_socket_is_not_the_other_end() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let nobody = "127.0.0.1:1".parse().unwrap();
-        assert_eq!(find(listener.local_addr().unwrap(), nobody).unwrap(), SocketLookup::Missing);
+        assert_eq!(
+            find_socket(listener.local_addr().unwrap(), nobody).unwrap(),
+            SocketLookup::Missing
+        );
         let elsewhere = "192.0.2.1:7".parse().unwrap();
-        assert_eq!(find(elsewhere, listener.local_addr().unwrap()).unwrap(), SocketLookup::Missing);
+        assert_eq!(
+            find_socket(elsewhere, listener.local_addr().unwrap()).unwrap(),
+            SocketLookup::Missing
+        );
     }
 
     #[test]
     fn a_truncated_answer_is_an_error() {
-        assert_eq!(read_answer(&[]), Err(Errno::BADMSG));
-        assert_eq!(read_answer(&[0; 16]), Err(Errno::BADMSG));
+        assert_eq!(decode_answer(&[]), Err(Errno::BADMSG));
+        assert_eq!(decode_answer(&[0; 16]), Err(Errno::BADMSG));
     }
 }
 
@@ -644,7 +654,7 @@ mod listening_tests {
     #[test]
     fn only_listening_sockets_count() {
         for (port, expected) in [(8080, true), (22, true), (80, false), (8081, false)] {
-            assert_eq!(lists(TABLE.as_bytes(), port), expected, "{port}");
+            assert_eq!(lists_port(TABLE.as_bytes(), port), expected, "{port}");
         }
     }
 

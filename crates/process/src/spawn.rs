@@ -28,7 +28,7 @@ use super::tree::members::{TreeEvidence, TreeIdentity};
 use super::tree::{self, LeaderProcess, ProcessTree};
 use super::vfork_spawn::{SpawnFailure, SpawnRequest, SpawnStep, SpawnedChild};
 use crate::confinement::Backend;
-use crate::start_error::{StartError, out_of_files};
+use crate::start_error::{StartError, describe_open_file_limit};
 
 /// The PATH that a shell searches if none is set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -107,7 +107,7 @@ impl Host {
             Backend::Nothing | Backend::Seccomp => true,
             Backend::Landlock | Backend::Namespaces => false,
         };
-        is_quick && self.local_dirs().has(launch.cwd.path())
+        is_quick && self.local_dirs().contains(launch.cwd.path())
     }
 
     /// Starts a process in its own session; it inherits only what `launch` says.
@@ -118,7 +118,7 @@ impl Host {
     /// # Errors
     /// Each reason has its own variant, see [`StartError`].
     pub fn spawn(&self, launch: &ProcessLaunch) -> Result<Process, StartError> {
-        let words = ExecStrings::of(launch)?;
+        let strings = ExecStrings::from_launch(launch)?;
         let own;
         let cwd = match &launch.cwd {
             Cwd::Path(path) => {
@@ -133,24 +133,25 @@ impl Host {
             ReportMode::Pipeline => Some(PipelineReport::create().map_err(system)?),
             ReportMode::None => None,
         };
-        let plumbing = StdioPipes::lay(launch.stdin).map_err(system)?;
-        let born = syscalls::boot_ticks();
-        let (theirs, report_file) = (&plumbing.theirs, report.as_ref());
-        let site =
-            SpawnContext { host: self, launch, path: &path, cwd, theirs, report: report_file };
-        let marker = words.marker();
-        let CreatedProcess { newborn, tag, holdings } = site.create(words)?;
-        let (child, pidfd) = tree::watch(newborn).map_err(system)?;
-        let evidence = TreeEvidence { tag, marker, files: plumbing.theirs.names() };
-        let identity = TreeIdentity::new(Arc::clone(self.trees()), child.pid(), born, evidence)
-            .holding(holdings);
+        let pipes = StdioPipes::open(launch.stdin).map_err(system)?;
+        let started_after = syscalls::boot_ticks();
+        let (child_stdio, report_file) = (&pipes.child_stdio, report.as_ref());
+        let context =
+            SpawnContext { host: self, launch, path: &path, cwd, child_stdio, report: report_file };
+        let marker = strings.marker();
+        let CreatedProcess { spawned, tag, job_resources } = context.create(strings)?;
+        let (child, pidfd) = tree::watch_for_exit(spawned).map_err(system)?;
+        let evidence = TreeEvidence { tag, marker, files: pipes.child_stdio.fd_names() };
+        let identity =
+            TreeIdentity::new(Arc::clone(self.trees()), child.pid(), started_after, evidence)
+                .with_resources(job_resources);
         let identity = Arc::new(identity);
         Ok(Process {
             leader: LeaderProcess::new(child, pidfd, Arc::clone(&identity)),
             tree: ProcessTree::new(identity),
-            stdout: plumbing.stdout,
-            stderr: plumbing.stderr,
-            stdin: plumbing.stdin,
+            stdout: pipes.stdout,
+            stderr: pipes.stderr,
+            stdin: pipes.stdin,
             report,
         })
     }
@@ -158,9 +159,9 @@ impl Host {
 
 /// A new process with the resources that are held for it.
 struct CreatedProcess {
-    newborn: SpawnedChild,
+    spawned: SpawnedChild,
     tag: Option<ProcessTag>,
-    holdings: JobResources,
+    job_resources: JobResources,
 }
 
 /// The inputs of creating one process.
@@ -170,65 +171,67 @@ struct SpawnContext<'a> {
     launch: &'a ProcessLaunch,
     path: &'a CString,
     cwd: BorrowedFd<'a>,
-    theirs: &'a ChildStdio,
+    child_stdio: &'a ChildStdio,
     report: Option<&'a PipelineReport>,
 }
 
 impl SpawnContext<'_> {
     /// Creates the process with its sandbox and limits: by this process, or in namespaces by the
     /// spawner.
-    fn create(self, mut words: ExecStrings) -> Result<CreatedProcess, StartError> {
-        let surroundings = self.host.make_surroundings(self.launch)?;
-        let marker = words.marker();
-        if let Some(temporary) = surroundings.temporary() {
-            words.forget_agents();
-            words.set(TEMPORARY, temporary.as_os_str())?;
+    fn create(self, mut strings: ExecStrings) -> Result<CreatedProcess, StartError> {
+        let resources = self.host.create_sandbox_resources(self.launch)?;
+        let marker = strings.marker();
+        if let Some(temporary) = resources.temporary() {
+            strings.remove_agent_variables();
+            strings.set(TEMPORARY, temporary.as_os_str())?;
         }
-        let order = SpawnRequest {
+        let request = SpawnRequest {
             path: self.path.clone(),
-            argv: words.argv,
-            env: words.env,
-            terminal: self.theirs.terminal().cloned(),
+            argv: strings.argv,
+            env: strings.env,
+            terminal: self.child_stdio.terminal().cloned(),
             tag: self.host.new_tag(),
-            shut: self.host.shut(&surroundings, &self.launch.sandbox),
+            sandbox: self.host.sandbox_rules(&resources, &self.launch.sandbox),
         };
-        let (newborn, namespace) = self.bear(&order, &surroundings).map_err(|failure| {
+        let (spawned, namespace) = self.spawn(&request, &resources).map_err(|failure| {
             if failure.step == SpawnStep::Request {
                 self.end_unanswered(marker);
             }
             self.explain_failure(failure)
         })?;
-        let holdings = JobResources::new(namespace, surroundings);
-        Ok(CreatedProcess { newborn, tag: order.tag, holdings })
+        let job_resources = JobResources::new(namespace, resources);
+        Ok(CreatedProcess { spawned, tag: request.tag, job_resources })
     }
 
-    fn bear(
+    fn spawn(
         self,
-        order: &SpawnRequest,
-        surroundings: &SandboxResources,
+        request: &SpawnRequest,
+        resources: &SandboxResources,
     ) -> Result<(SpawnedChild, Option<PidNamespace>), SpawnFailure> {
-        let cgroup = surroundings.open_cgroup().map_err(|errno| SpawnStep::Cgroup.failed(errno))?;
+        let cgroup = resources.open_cgroup().map_err(|errno| SpawnStep::Cgroup.failed(errno))?;
         let cgroup = cgroup.as_ref().map(OwnedFd::as_fd);
-        let files = self.theirs.files(self.cwd, self.report.map(PipelineReport::file));
-        match order.shut.backend {
+        let files = self.child_stdio.files(self.cwd, self.report.map(PipelineReport::file));
+        match request.sandbox.backend {
             Backend::Namespaces => {
                 let NamespacedLeader { leader, namespace } =
-                    self.host.spawner().create(order, files, cgroup)?;
-                self.host.defaults().check(leader.child.pid());
+                    self.host.spawner().create(request, files, cgroup)?;
+                self.host.defaults().check_job_score(leader.child.pid());
                 Ok((leader, Some(namespace)))
             }
-            Backend::Landlock | Backend::Seccomp | Backend::Nothing => {
-                self.host.vfork_spawner().create(order, files, cgroup).map(|leader| (leader, None))
-            }
+            Backend::Landlock | Backend::Seccomp | Backend::Nothing => self
+                .host
+                .vfork_spawner()
+                .create(request, files, cgroup)
+                .map(|leader| (leader, None)),
         }
     }
 
     /// Ends the process of a launch that was not answered: the spawner may have died right after it
     /// created one. The process is found by what it carries, since its pid is unknown.
     fn end_unanswered(self, marker: Option<Vec<u8>>) {
-        let evidence = TreeEvidence { tag: None, marker, files: self.theirs.names() };
+        let evidence = TreeEvidence { tag: None, marker, files: self.child_stdio.fd_names() };
         let nobody = TreeIdentity::new(Arc::clone(self.host.trees()), Pid::INIT, 0, evidence);
-        nobody.leader_was_reaped();
+        nobody.mark_leader_reaped();
         // A process that is left even so is ended with the server.
         drop(ProcessTree::new(Arc::new(nobody)).kill());
     }
@@ -247,10 +250,10 @@ impl SpawnContext<'_> {
         match step {
             SpawnStep::Program => self.explain(errno),
             SpawnStep::Directory => cwd::bad_cwd(self.launch.cwd.path(), errno),
-            SpawnStep::Request | SpawnStep::Birth | SpawnStep::Files | SpawnStep::Session => {
+            SpawnStep::Request | SpawnStep::Clone | SpawnStep::Files | SpawnStep::Session => {
                 StartError::System {
-                    program: shown(&self.launch.program),
-                    why: format!("{}: {}", step.what(), why()),
+                    program: to_text(&self.launch.program),
+                    why: format!("{}: {}", step.description(), why()),
                 }
             }
             SpawnStep::Cgroup
@@ -258,14 +261,14 @@ impl SpawnContext<'_> {
             | SpawnStep::UserMap
             | SpawnStep::Network
             | SpawnStep::Mounts
-            | SpawnStep::Place
+            | SpawnStep::EnterDirectory
             | SpawnStep::Processes
             | SpawnStep::Limits
             | SpawnStep::Capabilities
             | SpawnStep::Privileges
             | SpawnStep::Landlock
             | SpawnStep::Filter => {
-                StartError::Confinement { what: step.what().to_owned(), why: why() }
+                StartError::Confinement { what: step.description().to_owned(), why: why() }
             }
         }
     }
@@ -278,7 +281,7 @@ struct ExecStrings {
 }
 
 impl ExecStrings {
-    fn of(launch: &ProcessLaunch) -> Result<Self, StartError> {
+    fn from_launch(launch: &ProcessLaunch) -> Result<Self, StartError> {
         let name = launch.arg0.as_ref().unwrap_or(&launch.program);
         let mut argv = vec![c_string(name.as_bytes().to_vec(), "the program's name")?];
         for arg in &launch.args {
@@ -288,7 +291,7 @@ impl ExecStrings {
     }
 
     /// Removes the variables of [`AGENTS`].
-    fn forget_agents(&mut self) {
+    fn remove_agent_variables(&mut self) {
         self.env.retain(|variable| AGENTS.iter().all(|name| variable.name() != *name));
     }
 
@@ -362,11 +365,11 @@ fn explain(
         Errno::TOOBIG => StartError::TooLong { bytes: bytes_in(launch) },
         Errno::ACCESS | Errno::NOEXEC => not_executable(launch),
         Errno::NOENT if exists() && is_link() => StartError::System {
-            program: shown(&launch.program),
+            program: to_text(&launch.program),
             why: "what it links to is not seen in the job's sandbox: see confinement.show".into(),
         },
         Errno::NOENT if exists() => StartError::System {
-            program: shown(&launch.program),
+            program: to_text(&launch.program),
             why: "the interpreter that it names (its #! line, or its loader) does not exist".into(),
         },
         Errno::NOENT | Errno::NOTDIR => not_found(launch),
@@ -381,22 +384,22 @@ fn bytes_in(launch: &ProcessLaunch) -> usize {
 }
 
 fn not_found(launch: &ProcessLaunch) -> StartError {
-    StartError::NotFound { program: shown(&launch.program) }
+    StartError::NotFound { program: to_text(&launch.program) }
 }
 
 fn not_executable(launch: &ProcessLaunch) -> StartError {
-    StartError::NotExecutable { program: shown(&launch.program) }
+    StartError::NotExecutable { program: to_text(&launch.program) }
 }
 
 fn system_error(launch: &ProcessLaunch, error: &io::Error) -> StartError {
-    let program = shown(&launch.program);
+    let program = to_text(&launch.program);
     match Errno::from_io_error(error) {
-        Some(Errno::MFILE) => StartError::System { program, why: out_of_files() },
+        Some(Errno::MFILE) => StartError::System { program, why: describe_open_file_limit() },
         Some(_) | None => StartError::from_system(program, error),
     }
 }
 
-fn shown(text: &OsStr) -> String {
+fn to_text(text: &OsStr) -> String {
     text.to_string_lossy().into_owned()
 }
 
@@ -448,7 +451,7 @@ impl DetachedSpawner {
             FileAction::Dup { from: launch.output.as_fd(), to: 1 },
             FileAction::Copy { from: 1, to: 2 },
         ];
-        let env = variables(launch.env)?;
+        let env = env_strings(launch.env)?;
         let plan =
             PosixSpawnPlan { path: &path, argv: &argv, env: &env, actions: &actions, blocked: &[] };
         Ok(DetachedProcess { child: self.children.create(|| syscalls::posix_spawn(&plan))? })
@@ -471,7 +474,7 @@ impl DetachedProcess {
     }
 }
 
-fn variables(pairs: &[(OsString, OsString)]) -> io::Result<Vec<CString>> {
+fn env_strings(pairs: &[(OsString, OsString)]) -> io::Result<Vec<CString>> {
     let one = |(name, value): &(OsString, OsString)| {
         CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).map_err(io::Error::from)
     };

@@ -157,10 +157,11 @@ impl TaskLimit {
             return None;
         }
         let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let cgroups = directories(&cgroups).into_iter().filter_map(CgroupTasks::read).collect();
+        let cgroups =
+            cgroup_directories(&cgroups).into_iter().filter_map(CgroupTasks::read).collect();
         // The kernel does not apply this limit to root.
         let user = getrlimit(Resource::Nproc).current.filter(|_| !getuid().is_root());
-        Some(choose(cgroups, user))
+        Some(likely_limit(cgroups, user))
     }
 
     /// Adds an explanation to an error by which a thread or a process was refused: the text names
@@ -215,7 +216,7 @@ impl CgroupTasks {
 
 /// Returns the limit for which a task was most likely refused. A cgroup that is not full now may
 /// have been full a moment ago; it is only blamed if nothing else limits tasks.
-fn choose(mut cgroups: Vec<CgroupTasks>, user: Option<u64>) -> TaskLimit {
+fn likely_limit(mut cgroups: Vec<CgroupTasks>, user: Option<u64>) -> TaskLimit {
     let full = cgroups.iter().position(|cgroup| cgroup.now >= cgroup.most);
     let nearly_full = || cgroups.iter().position(|cgroup| cgroup.now >= cgroup.most / 2);
     match (full, user) {
@@ -229,7 +230,7 @@ fn choose(mut cgroups: Vec<CgroupTasks>, user: Option<u64>) -> TaskLimit {
 
 /// Returns the directories of the cgroups in `/proc/self/cgroup` that may limit tasks, from the
 /// innermost outwards.
-fn directories(cgroups: &str) -> Vec<PathBuf> {
+fn cgroup_directories(cgroups: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for line in cgroups.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -247,7 +248,7 @@ fn directories(cgroups: &str) -> Vec<PathBuf> {
 }
 
 /// Describes the server's own limit on open files, which it raised at start as far as it may.
-pub(crate) fn out_of_files() -> String {
+pub(crate) fn describe_open_file_limit() -> String {
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     format!(
         "this server may open {most} files and has them open, up to five for each running job; \
@@ -259,15 +260,15 @@ pub(crate) fn out_of_files() -> String {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ProbeError {
     /// The host does not have the feature.
-    Means(String),
+    Missing(String),
     /// The system gave no thread or process to try it out with.
-    Task,
+    NoTask,
 }
 
 impl ProbeError {
     /// Classifies the error of a probe; `why` describes a missing feature.
     pub(crate) fn new(error: &io::Error, why: String) -> Self {
-        if TaskLimit::reached(error).is_some() { Self::Task } else { Self::Means(why) }
+        if TaskLimit::reached(error).is_some() { Self::NoTask } else { Self::Missing(why) }
     }
 }
 
@@ -294,7 +295,7 @@ mod tests {
             (vec![cgroup("/b", 2, 20)], None, TaskLimit::Host),
         ] {
             let shown = format!("{cgroups:?} and {limit:?}");
-            assert_eq!(choose(cgroups, limit), expected, "{shown}");
+            assert_eq!(likely_limit(cgroups, limit), expected, "{shown}");
         }
     }
 
@@ -320,7 +321,7 @@ mod tests {
 
     #[test]
     fn cgroups_of_both_versions_are_found_up_to_their_roots() {
-        let found = directories("9:name=systemd:/x\n8:pids:/a/b\n4:memory:/y\n0::/c\n");
+        let found = cgroup_directories("9:name=systemd:/x\n8:pids:/a/b\n4:memory:/y\n0::/c\n");
         let expected = [
             "/sys/fs/cgroup/pids/a/b",
             "/sys/fs/cgroup/pids/a",

@@ -25,7 +25,7 @@ use super::syscalls;
 #[derive(Debug)]
 pub struct OutputPipe {
     /// The runtime's notification that there is something to read, if requested.
-    told: Option<AsyncFd<RawFd>>,
+    readiness: Option<AsyncFd<RawFd>>,
     /// Closed after the notification: fields are dropped in this order.
     file: OwnedFd,
 }
@@ -42,7 +42,7 @@ impl OutputPipe {
     /// # Errors
     /// If the system has no room to watch it.
     pub fn new(file: OwnedFd) -> io::Result<Self> {
-        let mut pipe = Self { told: None, file };
+        let mut pipe = Self { readiness: None, file };
         pipe.watch()?;
         Ok(pipe)
     }
@@ -53,23 +53,23 @@ impl OutputPipe {
     /// # Errors
     /// If the system has no room to do so.
     pub fn watch(&mut self) -> io::Result<()> {
-        if self.told.is_none() {
+        if self.readiness.is_none() {
             let number = self.file.as_raw_fd();
             // SAFETY: the descriptor stays the same file, and open until `readiness` was dropped.
-            self.told = Some(unsafe { syscalls::register_lent(number, Interest::READABLE) }?);
+            self.readiness = Some(unsafe { syscalls::register_lent(number, Interest::READABLE) }?);
         }
         Ok(())
     }
 
     /// Stops the notifications, for a reader with its own thread to wait with.
     pub fn unwatch(&mut self) {
-        self.told = None;
+        self.readiness = None;
     }
 
     /// `true` if the runtime reports readiness.
     #[must_use]
     pub const fn is_watched(&self) -> bool {
-        self.told.is_some()
+        self.readiness.is_some()
     }
 
     /// Returns when there may be something to read, or the end; never if the pipe is not watched.
@@ -78,8 +78,8 @@ impl OutputPipe {
     /// # Errors
     /// If the runtime shuts down.
     pub async fn readable(&self) -> io::Result<()> {
-        match &self.told {
-            Some(told) => told.readable().await.map(|mut ready| ready.retain_ready()),
+        match &self.readiness {
+            Some(readiness) => readiness.readable().await.map(|mut ready| ready.retain_ready()),
             None => std::future::pending().await,
         }
     }
@@ -90,8 +90,10 @@ impl OutputPipe {
     /// # Errors
     /// `WouldBlock` if nothing is there; then wait with [`OutputPipe::readable`].
     pub fn try_read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        match &self.told {
-            Some(told) => told.try_io(Interest::READABLE, |_| read_into(&self.file, buffer)),
+        match &self.readiness {
+            Some(readiness) => {
+                readiness.try_io(Interest::READABLE, |_| read_into(&self.file, buffer))
+            }
             None => self.try_read_now(buffer),
         }
     }
@@ -134,12 +136,12 @@ impl AsyncRead for OutputPipe {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.watch()?;
-        let Self { told: Some(told), file } = &*self else { return Poll::Pending };
+        let Self { readiness: Some(readiness), file } = &*self else { return Poll::Pending };
         loop {
-            let mut ready = ready!(told.poll_read_ready(context))?;
+            let mut ready = ready!(readiness.poll_read_ready(context))?;
             let unfilled = buffer.initialize_unfilled();
             let read = |_: &AsyncFd<RawFd>| {
-                ended(retry_on_intr(|| rustix::io::read(file, &mut *unfilled)))
+                map_terminal_end(retry_on_intr(|| rustix::io::read(file, &mut *unfilled)))
             };
             if let Ok(result) = ready.try_io(read) {
                 return Poll::Ready(result.map(|length| buffer.advance(length)));
@@ -149,11 +151,11 @@ impl AsyncRead for OutputPipe {
 }
 
 fn read_into(file: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<usize> {
-    ended(retry_on_intr(|| rustix::io::read(file, spare_capacity(buffer))))
+    map_terminal_end(retry_on_intr(|| rustix::io::read(file, spare_capacity(buffer))))
 }
 
 /// Maps the result of a read. `EIO` is the end of a terminal that no process has open any more.
-fn ended(read: Result<usize, Errno>) -> io::Result<usize> {
+fn map_terminal_end(read: Result<usize, Errno>) -> io::Result<usize> {
     match read {
         Err(Errno::IO) => Ok(0),
         read => Ok(read?),
@@ -252,7 +254,7 @@ pub(crate) struct StdioPipes {
     pub(crate) stdout: OutputPipe,
     pub(crate) stderr: Option<OutputPipe>,
     pub(crate) stdin: Option<InputPipe>,
-    pub(crate) theirs: ChildStdio,
+    pub(crate) child_stdio: ChildStdio,
 }
 
 /// The process's side. We must close it once the process has started, or we would never see the
@@ -273,7 +275,7 @@ pub(crate) struct StdioNames {
 }
 
 impl StdioPipes {
-    pub(crate) fn lay(stdin: LaunchStdin) -> io::Result<Self> {
+    pub(crate) fn open(stdin: LaunchStdin) -> io::Result<Self> {
         match stdin {
             LaunchStdin::Null => Self::pipes(None, None),
             LaunchStdin::Inherited => {
@@ -281,7 +283,7 @@ impl StdioPipes {
                 Self::pipes(Some(theirs), None)
             }
             LaunchStdin::Pipe => {
-                let (theirs, ours) = pipe()?;
+                let (theirs, ours) = open_pipe()?;
                 ioctl_fionbio(&ours, true)?;
                 Self::pipes(Some(theirs), Some(InputPipe::new(ours, EndOfInput::Close)?))
             }
@@ -290,11 +292,11 @@ impl StdioPipes {
     }
 
     fn pipes(their_stdin: Option<OwnedFd>, stdin: Option<InputPipe>) -> io::Result<Self> {
-        let (stdout, their_stdout) = output()?;
-        let (stderr, their_stderr) = output()?;
-        let theirs =
+        let (stdout, their_stdout) = open_output()?;
+        let (stderr, their_stderr) = open_output()?;
+        let child_stdio =
             ChildStdio::Pipes { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr };
-        Ok(Self { stdout, stderr: Some(stderr), stdin, theirs })
+        Ok(Self { stdout, stderr: Some(stderr), stdin, child_stdio })
     }
 
     fn terminal() -> io::Result<Self> {
@@ -304,7 +306,7 @@ impl StdioPipes {
             stdout: OutputPipe::new(ours)?,
             stderr: None,
             stdin: Some(stdin),
-            theirs: ChildStdio::Terminal { path: theirs },
+            child_stdio: ChildStdio::Terminal { path: theirs },
         })
     }
 }
@@ -334,7 +336,7 @@ impl ChildStdio {
         }
     }
 
-    pub(crate) fn names(&self) -> StdioNames {
+    pub(crate) fn fd_names(&self) -> StdioNames {
         match self {
             Self::Pipes { stdin, stdout, stderr } => StdioNames {
                 inputs: stdin.iter().filter_map(pipe_name).collect(),
@@ -348,20 +350,20 @@ impl ChildStdio {
     }
 }
 
-fn output() -> io::Result<(OutputPipe, OwnedFd)> {
-    let (ours, theirs) = pipe()?;
+fn open_output() -> io::Result<(OutputPipe, OwnedFd)> {
+    let (ours, theirs) = open_pipe()?;
     ioctl_fionbio(&ours, true)?;
     Ok((OutputPipe::new(ours)?, theirs))
 }
 
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+fn open_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-    Ok((above_standard_files(reader)?, above_standard_files(writer)?))
+    Ok((move_above_standard_files(reader)?, move_above_standard_files(writer)?))
 }
 
 /// Moves a file to a number above those of the standard files: there it would be overwritten before
 /// it is copied. Only a server that was started without standard files has any to move.
-pub(crate) fn above_standard_files(file: OwnedFd) -> io::Result<OwnedFd> {
+pub(crate) fn move_above_standard_files(file: OwnedFd) -> io::Result<OwnedFd> {
     if file.as_raw_fd() > 2 { Ok(file) } else { Ok(fcntl_dupfd_cloexec(file, 3)?) }
 }
 
@@ -387,7 +389,7 @@ pub struct PipelineReport {
 impl PipelineReport {
     pub(crate) fn create() -> io::Result<Self> {
         let file = memfd_create("pipeline", MemfdFlags::CLOEXEC)?;
-        Ok(Self { file: above_standard_files(file)? })
+        Ok(Self { file: move_above_standard_files(file)? })
     }
 
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
@@ -402,12 +404,12 @@ impl PipelineReport {
     pub fn read(self) -> Vec<i32> {
         let mut text = [0; MOST_BYTES];
         let length = pread(&self.file, &mut text, 0).unwrap_or(0);
-        parse(&String::from_utf8_lossy(text.get(..length).unwrap_or_default()))
+        parse_codes(&String::from_utf8_lossy(text.get(..length).unwrap_or_default()))
     }
 }
 
 /// Parses a report. Anything but two or more codes is not a report: the text comes from the job.
-fn parse(text: &str) -> Vec<i32> {
+fn parse_codes(text: &str) -> Vec<i32> {
     let codes: Result<Vec<i32>, _> = text.split_ascii_whitespace().map(str::parse).collect();
     codes.ok().filter(|codes| codes.len() > 1).unwrap_or_default()
 }
@@ -452,10 +454,10 @@ mod tests {
 
     #[test]
     fn only_a_pipeline_is_a_report() {
-        assert_eq!(parse("1 0 "), [1, 0]);
-        assert_eq!(parse("0 141 2\n"), [0, 141, 2]);
+        assert_eq!(parse_codes("1 0 "), [1, 0]);
+        assert_eq!(parse_codes("0 141 2\n"), [0, 141, 2]);
         for text in ["", "0 ", "1 x", "99999999999 0", "\u{fffd} 1 2"] {
-            assert_eq!(parse(text), [0; 0], "{text}");
+            assert_eq!(parse_codes(text), [0; 0], "{text}");
         }
     }
 }

@@ -29,10 +29,10 @@ const LINKS_WITHOUT_CHILDREN: u64 = 2;
 pub(crate) struct JobCgroup {
     dir: PathBuf,
     /// The limits that the kernel enforces through it.
-    held: ResourceLimits,
-    past: CgroupHistory,
+    enforced: ResourceLimits,
+    history: CgroupHistory,
     /// The pool that may take it afterwards; `None` if limits are written into cgroups.
-    next: Option<Arc<IdleCgroups>>,
+    pool: Option<Arc<IdleCgroups>>,
     reaper: CgroupReaper,
     /// `true` if the job was seen to have left it unchanged.
     vacated: AtomicBool,
@@ -52,33 +52,33 @@ impl JobCgroup {
     /// Creates a cgroup with these limits, or reuses one that another job left; `None` if it cannot
     /// be created.
     pub(crate) fn create_in(root: &CgroupRoot, limits: &ResourceLimits) -> Option<Self> {
-        let next = root.controllers.is_err().then(|| Arc::clone(&root.idle));
+        let pool = root.controllers.is_err().then(|| Arc::clone(&root.idle));
         // For a limit on CPU time the statistics must cover this job alone.
-        let used = next.as_ref().filter(|_| limits.cpu.is_none()).and_then(|idle| idle.take());
-        let (dir, past) = match used {
+        let used = pool.as_ref().filter(|_| limits.cpu.is_none()).and_then(|idle| idle.take());
+        let (dir, history) = match used {
             Some(dir) => (dir, CgroupHistory::OthersToo),
             None => (root.make_directory()?, CgroupHistory::ThisJob),
         };
         let mut cgroup = Self {
             dir,
-            held: ResourceLimits::NONE,
-            past,
-            next,
+            enforced: ResourceLimits::NONE,
+            history,
+            pool,
             reaper: root.reaper.clone(),
             vacated: AtomicBool::new(false),
             killed: AtomicBool::new(false),
         };
         for controller in root.controllers.iter().flatten() {
-            cgroup.hold(*controller, limits);
+            cgroup.set_limits(*controller, limits);
         }
         Some(cgroup)
     }
 
-    fn hold(&mut self, controller: Controller, limits: &ResourceLimits) {
+    fn set_limits(&mut self, controller: Controller, limits: &ResourceLimits) {
         match (controller, limits.memory, limits.processes) {
             (Controller::Memory, Some(bytes), _) => {
                 let is_set = self.write("memory.max", &bytes.to_string());
-                self.held.memory = is_set.then_some(bytes);
+                self.enforced.memory = is_set.then_some(bytes);
                 // If the kernel lacks these files, a job may swap, or lose only some of its
                 // processes.
                 self.write("memory.swap.max", "0");
@@ -86,7 +86,7 @@ impl JobCgroup {
             }
             (Controller::Pids, _, Some(tasks)) => {
                 let is_set = self.write("pids.max", &tasks.to_string());
-                self.held.processes = is_set.then_some(tasks);
+                self.enforced.processes = is_set.then_some(tasks);
             }
             (Controller::Memory | Controller::Pids | Controller::Cpu, _, _) => {}
         }
@@ -100,17 +100,18 @@ impl JobCgroup {
 
     /// Checks if it is empty, and remembers if the job left it unchanged. Call it once the job's
     /// first process has ended.
-    pub(crate) fn is_vacated(&self) -> bool {
+    pub(crate) fn check_vacated(&self) -> bool {
         let events = match self.read_events() {
             Ok(events) => events,
             // Only an empty one can be removed.
             Err(error) => return is_removed(&error),
         };
-        let is_vacated = field(&events, "populated") == Some(0);
+        let check_vacated = read_field(&events, "populated") == Some(0);
         // A job can freeze its own cgroup: the next job would not run.
-        let is_as_before = is_vacated && field(&events, "frozen").is_none_or(|frozen| frozen == 0);
+        let is_as_before =
+            check_vacated && read_field(&events, "frozen").is_none_or(|frozen| frozen == 0);
         self.vacated.store(is_as_before, Ordering::Relaxed);
-        is_vacated
+        check_vacated
     }
 
     /// Returns the pids of the processes in it and in all cgroups below it. Processes of other pid
@@ -138,8 +139,8 @@ impl JobCgroup {
     /// Returns those of these limits that it does not enforce.
     pub(crate) fn unenforced_limits(&self, limits: &ResourceLimits) -> ResourceLimits {
         ResourceLimits {
-            memory: limits.memory.filter(|_| self.held.memory.is_none()),
-            processes: limits.processes.filter(|_| self.held.processes.is_none()),
+            memory: limits.memory.filter(|_| self.enforced.memory.is_none()),
+            processes: limits.processes.filter(|_| self.enforced.processes.is_none()),
             ..*limits
         }
     }
@@ -147,7 +148,7 @@ impl JobCgroup {
     /// Returns its processes and threads; one more than the limit if the kernel refused one because
     /// of the limit.
     pub(crate) fn tasks(&self) -> Option<u64> {
-        let Some(limit) = self.held.processes else {
+        let Some(limit) = self.enforced.processes else {
             return Some(self.read("cgroup.threads")?.lines().count() as u64);
         };
         match self.refused_tasks() {
@@ -158,14 +159,14 @@ impl JobCgroup {
 
     /// Returns how often the kernel refused a new task because of the limit.
     pub(crate) fn refused_tasks(&self) -> u64 {
-        let events = self.held.processes.and_then(|_| self.read("pids.events"));
-        events.and_then(|events| field(&events, "max")).unwrap_or(0)
+        let events = self.enforced.processes.and_then(|_| self.read("pids.events"));
+        events.and_then(|events| read_field(&events, "max")).unwrap_or(0)
     }
 
     /// Returns the peak of its memory, if the kernel killed it for lack of memory.
     pub(crate) fn out_of_memory(&self) -> Option<u64> {
-        let limit = self.held.memory?;
-        let kills = field(&self.read("memory.events")?, "oom_kill")?;
+        let limit = self.enforced.memory?;
+        let kills = read_field(&self.read("memory.events")?, "oom_kill")?;
         // Kernels before 5.19 do not report the peak; it was the limit.
         let peak = self.read("memory.peak").and_then(|text| text.trim().parse().ok());
         (kills > 0).then(|| peak.unwrap_or(limit))
@@ -174,10 +175,10 @@ impl JobCgroup {
     /// Returns the CPU time of everything that was ever in it; `None` if that was not this job
     /// alone.
     pub(crate) fn cpu(&self) -> Option<Duration> {
-        if self.past == CgroupHistory::OthersToo {
+        if self.history == CgroupHistory::OthersToo {
             return None;
         }
-        cpu_in(&self.read("cpu.stat")?)
+        parse_cpu_stat(&self.read("cpu.stat")?)
     }
 
     /// Reads with one call: this happens at the end of every job, and the file has two short lines.
@@ -201,9 +202,9 @@ impl Drop for JobCgroup {
         let is_fit = *self.vacated.get_mut() && !*self.killed.get_mut();
         let has_no_children =
             || fs::metadata(&self.dir).is_ok_and(|dir| dir.nlink() == LINKS_WITHOUT_CHILDREN);
-        let next = self.next.take().filter(|_| is_fit && has_no_children());
+        let pool = self.pool.take().filter(|_| is_fit && has_no_children());
         let dir = std::mem::take(&mut self.dir);
-        let refused = match next {
+        let refused = match pool {
             Some(idle) => idle.keep(dir),
             None => Err(dir),
         };
@@ -259,12 +260,12 @@ fn is_inside(path: &Path, dir: &Path) -> bool {
 }
 
 /// Parses `cpu.stat`.
-pub(crate) fn cpu_in(stat: &str) -> Option<Duration> {
-    field(stat, "usage_usec").map(Duration::from_micros)
+pub(crate) fn parse_cpu_stat(stat: &str) -> Option<Duration> {
+    read_field(stat, "usage_usec").map(Duration::from_micros)
 }
 
 /// Returns the number after a name, in files with a name and a number on each line.
-fn field(text: &str, name: &str) -> Option<u64> {
+fn read_field(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     lines.find(|(found, _)| *found == name)?.1.trim().parse().ok()
 }
@@ -275,9 +276,9 @@ impl JobCgroup {
     pub(crate) fn in_directory(dir: PathBuf) -> Self {
         Self {
             dir,
-            held: ResourceLimits::NONE,
-            past: CgroupHistory::ThisJob,
-            next: None,
+            enforced: ResourceLimits::NONE,
+            history: CgroupHistory::ThisJob,
+            pool: None,
             reaper: CgroupReaper::default(),
             vacated: AtomicBool::new(false),
             killed: AtomicBool::new(false),
@@ -301,18 +302,18 @@ mod tests {
 
     /// A cgroup below a plain directory, where only our own writes can be seen.
     fn plain(name: &str, controllers: &[Controller]) -> (JobCgroup, PathBuf) {
-        let (home, yard) = plain_yard(name, controllers);
-        (JobCgroup::create_in(&yard, &LIMITS).unwrap(), home)
+        let (home, root) = plain_root(name, controllers);
+        (JobCgroup::create_in(&root, &LIMITS).unwrap(), home)
     }
 
-    fn plain_yard(name: &str, controllers: &[Controller]) -> (PathBuf, CgroupRoot) {
+    fn plain_root(name: &str, controllers: &[Controller]) -> (PathBuf, CgroupRoot) {
         let home = std::env::temp_dir().join(format!("job-cgroup-{name}-{}", std::process::id()));
         fs::create_dir_all(&home).unwrap();
         fs::write(home.join("cgroup.procs"), "").unwrap();
         let words: Vec<_> = controllers.iter().map(|it| it.word()).collect();
         fs::write(home.join("cgroup.controllers"), words.join(" ")).unwrap();
-        let yard = CgroupRoot::open(home.clone()).unwrap();
-        (home, yard)
+        let root = CgroupRoot::open(home.clone()).unwrap();
+        (home, root)
     }
 
     #[test]
@@ -431,9 +432,9 @@ mod tests {
     /// A real cgroup with its own pool, if this host lets us create any.
     fn reusable() -> Option<(JobCgroup, Arc<IdleCgroups>)> {
         let idle = Arc::<IdleCgroups>::default();
-        let next = Some(Arc::clone(&idle));
+        let pool = Some(Arc::clone(&idle));
         let mut cgroup = host().cgroups().create_job(&ResourceLimits::NONE)?;
-        cgroup.next = next;
+        cgroup.pool = pool;
         Some((cgroup, idle))
     }
 
@@ -442,12 +443,12 @@ mod tests {
         let Some((cgroup, idle)) = reusable() else { return };
         let dir = cgroup.dir.clone();
         run_in(&cgroup, "true").wait().unwrap();
-        wait_until("it is left", || cgroup.is_vacated());
+        wait_until("it is left", || cgroup.check_vacated());
         drop(cgroup);
         assert_eq!(idle.take(), Some(dir.clone()));
         assert_eq!(idle.take(), None, "and for one only");
         assert_eq!(members(&dir), 0);
-        assert!(super::super::reaper::is_removed(&dir));
+        assert!(super::super::reaper::try_remove_tree(&dir));
     }
 
     #[test]
@@ -455,7 +456,7 @@ mod tests {
         let Some((cgroup, idle)) = reusable() else { return };
         let dir = cgroup.dir.clone();
         run_in(&cgroup, "setsid sleep 300 >/dev/null 2>&1 & exit").wait().unwrap();
-        assert!(!cgroup.is_vacated());
+        assert!(!cgroup.check_vacated());
         assert!(cgroup.kill());
         drop(cgroup);
         assert_eq!(idle.take(), None);
@@ -474,7 +475,7 @@ mod tests {
             let Some((cgroup, idle)) = reusable() else { return };
             let dir = cgroup.dir.clone();
             change(&cgroup);
-            assert!(number == 3 || cgroup.is_vacated());
+            assert!(number == 3 || cgroup.check_vacated());
             drop(cgroup);
             assert_eq!(idle.take(), None, "change {number}");
             wait_until("it is removed", || !dir.exists());
@@ -483,15 +484,15 @@ mod tests {
 
     #[test]
     fn the_statistics_of_a_reused_cgroup_are_not_reported_for_a_job() {
-        let (home, yard) = plain_yard("books", &[]);
-        let dir = yard.dir.join("job-0");
+        let (home, root) = plain_root("books", &[]);
+        let dir = root.dir.join("job-0");
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join("cpu.stat"), "usage_usec 2500000\n").unwrap();
-        yard.idle.keep(dir.clone()).unwrap();
+        root.idle.keep(dir.clone()).unwrap();
         let with_cpu = ResourceLimits { cpu: Some(Duration::from_secs(9)), ..LIMITS };
-        let fresh = JobCgroup::create_in(&yard, &with_cpu).unwrap();
+        let fresh = JobCgroup::create_in(&root, &with_cpu).unwrap();
         assert_ne!(fresh.dir, dir, "its CPU time is counted");
-        let used = JobCgroup::create_in(&yard, &LIMITS).unwrap();
+        let used = JobCgroup::create_in(&root, &LIMITS).unwrap();
         assert_eq!((&used.dir, used.cpu()), (&dir, None));
         fs::remove_dir_all(home).unwrap();
     }
@@ -502,7 +503,7 @@ mod tests {
         let kept = (0..200).filter(|number| idle.keep(PathBuf::from(number.to_string())).is_ok());
         let kept = kept.count();
         assert!((1..200).contains(&kept), "{kept}");
-        idle.forget();
+        idle.clear();
         assert_eq!(idle.take(), None);
     }
 

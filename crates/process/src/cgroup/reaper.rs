@@ -20,23 +20,23 @@ pub(crate) struct CgroupReaper {
 struct PendingCgroups {
     dirs: Vec<PathBuf>,
     /// `true` while a thread works on them.
-    is_worked_on: bool,
+    has_worker: bool,
 }
 
 impl CgroupReaper {
     /// Removes a cgroup with all below it: at once, or in the background while processes leave it.
     pub(crate) fn remove(&self, dir: PathBuf) {
-        if is_removed(&dir) {
+        if try_remove_tree(&dir) {
             return;
         }
-        let mut pending = self.pending();
+        let mut pending = self.lock_pending();
         pending.dirs.push(dir);
-        if !pending.is_worked_on {
+        if !pending.has_worker {
             let reaper = self.clone();
             let work = move || reaper.remove_pending();
             let thread = thread::Builder::new().name("cgroup-reaper".to_owned()).spawn(work);
             // Without a thread the next removal tries again.
-            pending.is_worked_on = thread.is_ok();
+            pending.has_worker = thread.is_ok();
         }
     }
 
@@ -45,34 +45,34 @@ impl CgroupReaper {
         loop {
             thread::sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
-            let mut pending = self.pending();
-            pending.dirs.retain(|dir| !is_removed(dir));
+            let mut pending = self.lock_pending();
+            pending.dirs.retain(|dir| !try_remove_tree(dir));
             if pending.dirs.is_empty() {
-                pending.is_worked_on = false;
+                pending.has_worker = false;
                 return;
             }
         }
     }
 
-    fn pending(&self) -> MutexGuard<'_, PendingCgroups> {
+    fn lock_pending(&self) -> MutexGuard<'_, PendingCgroups> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Tries once to remove a cgroup with all below it. Returns `true` if it no longer exists.
-pub(crate) fn is_removed(dir: &Path) -> bool {
-    if is_gone(dir) {
+pub(crate) fn try_remove_tree(dir: &Path) -> bool {
+    if try_remove(dir) {
         return true;
     }
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            is_removed(&entry.path());
+            try_remove_tree(&entry.path());
         }
     }
-    is_gone(dir)
+    try_remove(dir)
 }
 
-fn is_gone(dir: &Path) -> bool {
+fn try_remove(dir: &Path) -> bool {
     match fs::remove_dir(dir) {
         Ok(()) => true,
         Err(error) => error.kind() == io::ErrorKind::NotFound,

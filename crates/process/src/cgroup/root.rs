@@ -10,7 +10,7 @@ use std::{fmt, fs, io, thread};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, getpid};
 
-use super::job::{JobCgroup, cpu_in, members_below, pids_below};
+use super::job::{JobCgroup, members_below, parse_cpu_stat, pids_below};
 use super::reaper::{self, CgroupReaper};
 use crate::confinement::ResourceLimits;
 use crate::processes::{self, ProcStat, ProcessKey};
@@ -65,10 +65,10 @@ impl Cgroups {
     /// is left: later jobs get no cgroup. Blocks for a moment while the last processes leave.
     pub fn clean_up(&self) {
         if let Some(Ok(root)) = self.root.get() {
-            root.idle.forget();
+            root.idle.clear();
             move_up(&root.dir, &root.home);
             let deadline = Instant::now() + LAST_WAIT;
-            while !reaper::is_removed(&root.dir) && Instant::now() < deadline {
+            while !reaper::try_remove_tree(&root.dir) && Instant::now() < deadline {
                 thread::sleep(LAST_PAUSE);
             }
         }
@@ -84,7 +84,7 @@ impl Cgroups {
     /// included.
     pub(crate) fn jobs_cpu(&self) -> Option<Duration> {
         let root = self.root.get()?.as_ref().ok()?;
-        cpu_in(&processes::read(root.dir.join("cpu.stat")).ok()?)
+        parse_cpu_stat(&processes::read_short_file(root.dir.join("cpu.stat")).ok()?)
     }
 
     fn root(&self) -> Result<&CgroupRoot, &String> {
@@ -109,9 +109,9 @@ fn directory_name((pid, started): ProcessKey) -> String {
 /// it.
 fn kill_jobs_below(own: &Path, server: ProcessKey) -> Vec<ProcessKey> {
     let name = directory_name(server);
-    let is_of_server = |dir: &Path| dir.file_name().is_some_and(|found| *found == *name);
-    let moved_down = own.parent().filter(|above| is_of_server(above)).map(Path::to_owned);
-    let below = directories_in(own).filter(|dir| is_of_server(dir));
+    let is_server_tag = |dir: &Path| dir.file_name().is_some_and(|found| *found == *name);
+    let moved_down = own.parent().filter(|above| is_server_tag(above)).map(Path::to_owned);
+    let below = directories_in(own).filter(|dir| is_server_tag(dir));
     let jobs = below.chain(moved_down).flat_map(|dir| directories_in(&dir));
     let jobs = jobs.filter(|dir| dir.file_name().is_some_and(|name| name != SERVER));
     let mut members = Vec::new();
@@ -146,10 +146,10 @@ impl CgroupRoot {
         fs::create_dir(&dir).map_err(|error| refused(&home, &error))?;
         let lock = File::open(&dir).and_then(|dir| Ok(lock(&dir).map(|()| dir)?));
         let _lock = lock.map_err(|error| {
-            reaper::is_removed(&dir);
+            reaper::try_remove_tree(&dir);
             refused(&dir, &error)
         })?;
-        let controllers = hand_down(&home, &dir);
+        let controllers = delegate_controllers(&home, &dir);
         Ok(Self {
             dir,
             controllers,
@@ -176,8 +176,8 @@ fn lock(dir: &File) -> rustix::io::Result<()> {
 /// Removes what killed servers left, with the processes that may still run in it.
 fn remove_stale(home: &Path, reaper: &CgroupReaper) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
-        let is_yard = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
-        if is_yard && File::open(entry.path()).is_ok_and(|dir| lock(&dir).is_ok()) {
+        let is_ours = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        if is_ours && File::open(entry.path()).is_ok_and(|dir| lock(&dir).is_ok()) {
             // An older kernel has no such file; then the cgroup is removed when its processes end.
             fs::write(entry.path().join("cgroup.kill"), "1").ok();
             reaper.remove(entry.path());
@@ -186,7 +186,7 @@ fn remove_stale(home: &Path, reaper: &CgroupReaper) {
 }
 
 /// Enables the controllers in everything that is created below `dir`.
-fn hand_down(home: &Path, dir: &Path) -> Result<Vec<Controller>, String> {
+fn delegate_controllers(home: &Path, dir: &Path) -> Result<Vec<Controller>, String> {
     let offered = fs::read_to_string(home.join("cgroup.controllers")).unwrap_or_default();
     let offered = Controller::named_in(&offered);
     if offered.is_empty() {
@@ -219,7 +219,7 @@ fn move_down(home: &Path, dir: &Path) -> Result<(), String> {
         return Err(format!("other processes are in {} too", home.display()));
     }
     let server = dir.join(SERVER);
-    let moved = fs::create_dir(&server).and_then(|()| bring(&members, &server));
+    let moved = fs::create_dir(&server).and_then(|()| move_processes(&members, &server));
     moved.map_err(|error| {
         move_up(dir, home);
         format!("the server cannot move to {} ({error})", server.display())
@@ -231,12 +231,12 @@ fn move_up(dir: &Path, home: &Path) {
     let server = dir.join(SERVER);
     if server.exists() {
         switch(home, &Controller::named_in(&read(home, "cgroup.subtree_control")), '-').ok();
-        bring(&members(&server), home).ok();
-        reaper::is_removed(&server);
+        move_processes(&members(&server), home).ok();
+        reaper::try_remove_tree(&server);
     }
 }
 
-fn bring(pids: &[i32], dir: &Path) -> io::Result<()> {
+fn move_processes(pids: &[i32], dir: &Path) -> io::Result<()> {
     pids.iter().try_for_each(|pid| fs::write(dir.join("cgroup.procs"), pid.to_string()))
 }
 
@@ -357,13 +357,13 @@ pub(crate) fn own_directory() -> Result<PathBuf, String> {
     let read = |path: &str| {
         fs::read_to_string(path).map_err(|error| format!("{path} cannot be read ({error})"))
     };
-    locate(&read("/proc/self/cgroup")?, &read("/proc/self/mountinfo")?)
+    locate_cgroup(&read("/proc/self/cgroup")?, &read("/proc/self/mountinfo")?)
 }
 
-fn locate(cgroup: &str, mountinfo: &str) -> Result<PathBuf, String> {
+fn locate_cgroup(cgroup: &str, mountinfo: &str) -> Result<PathBuf, String> {
     let path = cgroup.lines().find_map(|line| line.strip_prefix("0::"));
     let path = path.ok_or("this kernel has no cgroups of version 2")?;
-    let mut mounts = mountinfo.lines().filter_map(unified).peekable();
+    let mut mounts = mountinfo.lines().filter_map(parse_cgroup2_mount).peekable();
     if mounts.peek().is_none() {
         return Err("no file system of type cgroup2 is mounted".to_owned());
     }
@@ -379,7 +379,7 @@ fn locate(cgroup: &str, mountinfo: &str) -> Result<PathBuf, String> {
 }
 
 /// Returns root and mount point, if a line of mountinfo is about a cgroup2 file system.
-fn unified(line: &str) -> Option<(&str, &str)> {
+fn parse_cgroup2_mount(line: &str) -> Option<(&str, &str)> {
     let (mount, file_system) = line.split_once(" - ")?;
     let mut fields = mount.split(' ').skip(3);
     let places = (fields.next()?, fields.next()?);
@@ -388,7 +388,7 @@ fn unified(line: &str) -> Option<(&str, &str)> {
 
 // Cgroups that jobs have left, kept for others: creating one costs as much as a tenth of a process.
 
-const MOST: usize = 64;
+const MAX_IDLE: usize = 64;
 
 /// Empty cgroups without limits.
 #[derive(Debug, Default)]
@@ -404,7 +404,7 @@ impl IdleCgroups {
     /// Keeps a cgroup, or returns it if there are enough.
     pub(crate) fn keep(&self, dir: PathBuf) -> Result<(), PathBuf> {
         let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
-        if dirs.len() >= MOST {
+        if dirs.len() >= MAX_IDLE {
             return Err(dir);
         }
         dirs.push(dir);
@@ -412,7 +412,7 @@ impl IdleCgroups {
     }
 
     /// Forgets all of them: they are about to be removed.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn clear(&self) {
         self.dirs.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
@@ -440,9 +440,9 @@ mod tests {
     #[test]
     fn controllers_are_enabled_for_jobs() {
         let home = home("down", "cpu memory hugetlb pids\n", "");
-        let yard = CgroupRoot::open(home.clone()).unwrap();
-        assert_eq!(yard.controllers, Ok(Controller::ALL.to_vec()));
-        for dir in [&home, &yard.dir] {
+        let root = CgroupRoot::open(home.clone()).unwrap();
+        assert_eq!(root.controllers, Ok(Controller::ALL.to_vec()));
+        for dir in [&home, &root.dir] {
             assert_eq!(read(dir, "cgroup.subtree_control"), "+memory +pids +cpu");
         }
         fs::remove_dir_all(home).unwrap();
@@ -451,8 +451,8 @@ mod tests {
     #[test]
     fn a_host_without_controllers_still_groups_jobs() {
         let home = home("group", "hugetlb\n", "");
-        let yard = CgroupRoot::open(home.clone()).unwrap();
-        let why = yard.controllers.unwrap_err();
+        let root = CgroupRoot::open(home.clone()).unwrap();
+        let why = root.controllers.unwrap_err();
         assert!(why.contains("none of memory, pids and cpu"), "{why}");
         fs::remove_dir_all(home).unwrap();
     }
@@ -572,7 +572,7 @@ mod place_tests {
 
     #[track_caller]
     fn check(cgroup: &str, mountinfo: &str, expected: Option<&str>) {
-        let found = locate(cgroup, mountinfo);
+        let found = locate_cgroup(cgroup, mountinfo);
         assert_eq!(found.as_deref().ok(), expected.map(Path::new), "{found:?}");
     }
 

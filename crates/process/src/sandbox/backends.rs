@@ -40,7 +40,7 @@ pub enum KernelFeature<T> {
     /// The result is known.
     Known(Result<T, String>),
     /// The first caller probes it; the result is kept.
-    Tried(Arc<FeatureProbe<T>>),
+    Probed(Arc<FeatureProbe<T>>),
 }
 
 impl<T> KernelFeature<T> {
@@ -51,7 +51,7 @@ impl<T> KernelFeature<T> {
     pub fn check(&self) -> Result<&T, &str> {
         let found = match self {
             Self::Known(found) => found,
-            Self::Tried(trial) => trial.get(),
+            Self::Probed(trial) => trial.get(),
         };
         found.as_ref().map_err(String::as_str)
     }
@@ -111,40 +111,40 @@ pub struct ConfinementUnavailable {
 /// If the host cannot provide it, and less is not allowed.
 pub fn grant_confinement(
     requested: Confinement,
-    offer: &SandboxSupport,
+    support: &SandboxSupport,
     otherwise: OnUnavailable,
 ) -> Result<GrantedConfinement, ConfinementUnavailable> {
-    match strongest(requested, offer) {
+    match strongest_backend(requested, support) {
         Ok(backend) => Ok(GrantedConfinement { requested, effective: requested, backend }),
         Err(missing) => match otherwise {
             OnUnavailable::Refuse => Err(ConfinementUnavailable { requested, missing }),
-            OnUnavailable::Degrade => Ok(less(requested, offer)),
+            OnUnavailable::Degrade => Ok(degrade(requested, support)),
         },
     }
 }
 
 /// Returns the strongest backend that can provide all of it, or what is missing.
-fn strongest(requested: Confinement, offer: &SandboxSupport) -> Result<Backend, String> {
+fn strongest_backend(requested: Confinement, support: &SandboxSupport) -> Result<Backend, String> {
     if requested == Confinement::NONE {
         return Ok(Backend::Nothing);
     }
-    if let Err(why) = offer.seccomp.check() {
+    if let Err(why) = support.seccomp.check() {
         return Err(format!("no filter of system calls ({why})"));
     }
     if !requested.profile.limits_files() {
         return Ok(Backend::Seccomp);
     }
-    let Err(namespaces) = offer.namespaces.check() else { return Ok(Backend::Namespaces) };
-    match offer.landlock.check() {
+    let Err(namespaces) = support.namespaces.check() else { return Ok(Backend::Namespaces) };
+    match support.landlock.check() {
         Ok(_) => Ok(Backend::Landlock),
         Err(landlock) => Err(format!("no namespaces ({namespaces}) and no Landlock ({landlock})")),
     }
 }
 
 /// Returns the confinement that is left if the host cannot provide all of it.
-fn less(requested: Confinement, offer: &SandboxSupport) -> GrantedConfinement {
+fn degrade(requested: Confinement, support: &SandboxSupport) -> GrantedConfinement {
     let profile = requested.profile.min(SandboxProfile::Default);
-    let (effective, backend) = match offer.seccomp.check() {
+    let (effective, backend) = match support.seccomp.check() {
         Ok(()) => (Confinement { profile, ..requested }, Backend::Seccomp),
         Err(_) => {
             let profile = SandboxProfile::None;
@@ -159,16 +159,16 @@ fn less(requested: Confinement, offer: &SandboxSupport) -> GrantedConfinement {
 impl SandboxSupport {
     /// Describes the features of this host: each one is probed by its first query. Namespaces are
     /// probed by starting a process with this spawner and waiting for its end.
-    pub(crate) fn of_host(spawner: Arc<Spawner>) -> Self {
+    pub(crate) fn probe_host(spawner: Arc<Spawner>) -> Self {
         fn tried<T>(
             try_out: impl Fn() -> Result<T, ProbeError> + Send + Sync + 'static,
         ) -> KernelFeature<T> {
-            KernelFeature::Tried(Arc::new(FeatureProbe::new(try_out)))
+            KernelFeature::Probed(Arc::new(FeatureProbe::new(try_out)))
         }
         Self {
             namespaces: tried(move || try_namespaces(&spawner)),
-            landlock: tried(landlock::offer),
-            seccomp: tried(seccomp::offer),
+            landlock: tried(landlock::probe),
+            seccomp: tried(seccomp::probe),
         }
     }
 }
@@ -192,8 +192,8 @@ impl<T> FeatureProbe<T> {
         }
         match (self.try_out)() {
             Ok(found) => self.known.get_or_init(|| Ok(found)),
-            Err(ProbeError::Means(why)) => self.known.get_or_init(|| Err(why)),
-            Err(ProbeError::Task) => self.untried.get_or_init(|| Err(UNTRIED.to_owned())),
+            Err(ProbeError::Missing(why)) => self.known.get_or_init(|| Err(why)),
+            Err(ProbeError::NoTask) => self.untried.get_or_init(|| Err(UNTRIED.to_owned())),
         }
     }
 }
@@ -209,36 +209,36 @@ const UNTRIED: &str =
 
 /// Starts a process in the way of a job with limited files.
 fn try_namespaces(spawner: &Spawner) -> Result<(), ProbeError> {
-    let no_directory = |error| ProbeError::Means(format!("no temporary directory: {error}"));
+    let no_directory = |error| ProbeError::Missing(format!("no temporary directory: {error}"));
     let place = tempfile::tempdir().map_err(no_directory)?;
     spawner.start().map_err(|error| {
         ProbeError::new(&error, format!("no process to create jobs with: {error}"))
     })?;
-    let started =
-        start_in(spawner, place.path()).map_err(|error| ProbeError::Means(error.to_string()))?;
-    started.map_err(|failure| ProbeError::new(&failure.errno.into(), missing(failure)))
+    let started = start_in_namespaces(spawner, place.path())
+        .map_err(|error| ProbeError::Missing(error.to_string()))?;
+    started.map_err(|failure| ProbeError::new(&failure.errno.into(), describe_missing(failure)))
 }
 
-fn start_in(spawner: &Spawner, place: &Path) -> io::Result<Result<(), SpawnFailure>> {
+fn start_in_namespaces(spawner: &Spawner, place: &Path) -> io::Result<Result<(), SpawnFailure>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = open(place, flags, Mode::empty())?;
     let output = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
     let confinement =
         Confinement { profile: SandboxProfile::WorkspaceWrite, network: NetworkAccess::Off };
-    let order = SpawnRequest {
+    let request = SpawnRequest {
         path: CString::from(c"/bin/sh"),
         argv: [c"sh", c"-c", c":"].map(CString::from).into(),
         env: Vec::new(),
         terminal: None,
         tag: None,
-        shut: SandboxRules {
+        sandbox: SandboxRules {
             confinement,
             backend: Backend::Namespaces,
             sockets: SocketRules::new(confinement, Backend::Namespaces, None),
             limits: ResourceLimits::NONE,
             mounts: vec![Mount::Writable(place.to_owned())],
             writable: None,
-            untouchable: Vec::new(),
+            protected_pids: Vec::new(),
         },
     };
     let files = ChildFiles {
@@ -248,14 +248,14 @@ fn start_in(spawner: &Spawner, place: &Path) -> io::Result<Result<(), SpawnFailu
         stderr: Some(output.as_fd()),
         report: None,
     };
-    Ok(spawner.create(&order, files, None).map(|NamespacedLeader { leader, namespace }| {
-        leader.child.outlive();
+    Ok(spawner.create(&request, files, None).map(|NamespacedLeader { leader, namespace }| {
+        leader.child.wait_for_exit();
         drop(namespace);
     }))
 }
 
 /// Explains what a failed step says about the host.
-fn missing(SpawnFailure { step, errno }: SpawnFailure) -> String {
+fn describe_missing(SpawnFailure { step, errno }: SpawnFailure) -> String {
     let word = io::Error::from(errno);
     match (step, errno) {
         (
@@ -267,15 +267,15 @@ fn missing(SpawnFailure { step, errno }: SpawnFailure) -> String {
             Errno::PERM | Errno::ACCESS,
         ) => format!(
             "{} ({word}): kernel.apparmor_restrict_unprivileged_userns, kernel.unprivileged_userns_clone, or a container's seccomp profile or masked /proc forbids it",
-            step.what()
+            step.description()
         ),
         (SpawnStep::Namespaces, Errno::NOSPC) => {
-            format!("{} ({word}): user.max_user_namespaces is used up or 0", step.what())
+            format!("{} ({word}): user.max_user_namespaces is used up or 0", step.description())
         }
         (SpawnStep::Namespaces, Errno::INVAL | Errno::NOSYS) => {
-            format!("{} ({word}): this kernel was built without them", step.what())
+            format!("{} ({word}): this kernel was built without them", step.description())
         }
-        _ => format!("{} ({word})", step.what()),
+        _ => format!("{} ({word})", step.description()),
     }
 }
 
@@ -298,11 +298,11 @@ mod tests {
 
     /// A feature that must not be probed.
     fn untried<T>() -> KernelFeature<T> {
-        KernelFeature::Tried(Arc::new(FeatureProbe::new(|| panic!("nobody asked for it"))))
+        KernelFeature::Probed(Arc::new(FeatureProbe::new(|| panic!("nobody asked for it"))))
     }
 
-    fn backend(requested: Confinement, offer: &SandboxSupport) -> Backend {
-        let granted = grant_confinement(requested, offer, OnUnavailable::Refuse).unwrap();
+    fn backend(requested: Confinement, support: &SandboxSupport) -> Backend {
+        let granted = grant_confinement(requested, support, OnUnavailable::Refuse).unwrap();
         assert_eq!((granted.requested, granted.effective), (requested, requested));
         granted.backend
     }
@@ -333,12 +333,12 @@ mod tests {
 
     #[test]
     fn an_unavailable_confinement_is_refused_with_what_is_missing() {
-        let offer = SandboxSupport {
+        let support = SandboxSupport {
             namespaces: Err("not permitted".to_owned()).into(),
             landlock: Err("not in this kernel".to_owned()).into(),
             ..all()
         };
-        let refused = grant_confinement(FILES[0], &offer, OnUnavailable::Refuse).unwrap_err();
+        let refused = grant_confinement(FILES[0], &support, OnUnavailable::Refuse).unwrap_err();
         let text = refused.to_string();
         assert!(text.contains("`workspace-write, network off`"), "{text}");
         assert!(text.contains("not permitted") && text.contains("not in this kernel"), "{text}");

@@ -19,7 +19,7 @@ use crate::cgroup::{Cgroups, JobCgroup};
 use crate::confinement::{Backend, SandboxProfile};
 use crate::launch::{ProcessLaunch, SandboxSpec};
 use crate::processes;
-use crate::processes::number;
+use crate::processes::pid_number;
 use crate::spawner::PidNamespace;
 use crate::start_error::StartError;
 use crate::vfork_spawn::SandboxRules;
@@ -51,12 +51,12 @@ struct PrivateView {
     private: Vec<BindMount>,
     shown: Vec<BindMount>,
     hidden: Vec<PathBuf>,
-    guarded: ProtectedFiles,
+    protected_files: ProtectedFiles,
 }
 
 impl SandboxResources {
     /// Creates what this launch needs.
-    pub(crate) fn make(
+    pub(crate) fn create(
         launch: &ProcessLaunch,
         cgroups: &Cgroups,
         reaper: &ScratchReaper,
@@ -66,7 +66,7 @@ impl SandboxResources {
             return Ok(Self::default());
         }
         let files = if spec.granted.effective.profile.limits_files() {
-            Some(SandboxFiles::make(launch, reaper)?)
+            Some(SandboxFiles::create(launch, reaper)?)
         } else {
             None
         };
@@ -75,11 +75,11 @@ impl SandboxResources {
 
     /// Returns the rules that the new process applies to itself: with this version of Landlock, if
     /// it is used, and without signals to the protected processes.
-    pub(crate) fn shut(
+    pub(crate) fn sandbox_rules(
         &self,
         spec: &SandboxSpec,
         landlock: Option<u32>,
-        untouchable: Vec<i32>,
+        protected_pids: Vec<i32>,
     ) -> SandboxRules {
         let (confinement, backend) = (spec.granted.effective, spec.granted.backend);
         let files = self.files.as_ref();
@@ -88,9 +88,9 @@ impl SandboxResources {
             backend,
             sockets: SocketRules::new(confinement, backend, landlock),
             limits: spec.limits,
-            mounts: files.map(|files| files.plan(confinement.profile)).unwrap_or_default(),
-            writable: files.filter(|_| landlock.is_some()).map(SandboxFiles::writable),
-            untouchable,
+            mounts: files.map(|files| files.mount_plan(confinement.profile)).unwrap_or_default(),
+            writable: files.filter(|_| landlock.is_some()).map(SandboxFiles::writable_paths),
+            protected_pids,
         }
     }
 
@@ -117,61 +117,65 @@ impl From<JobCgroup> for SandboxResources {
 }
 
 impl SandboxFiles {
-    fn make(launch: &ProcessLaunch, reaper: &ScratchReaper) -> Result<Self, StartError> {
+    fn create(launch: &ProcessLaunch, reaper: &ScratchReaper) -> Result<Self, StartError> {
         let spec = &launch.sandbox;
         let (places, profile) = (&spec.paths, spec.granted.effective.profile);
         let has_view = spec.granted.backend == Backend::Namespaces;
-        let shared = if has_view { workspace::find(places.home.as_deref()) } else { Vec::new() };
+        let shared =
+            if has_view { workspace::find_shared_dirs(places.home.as_deref()) } else { Vec::new() };
         let no_workspace =
             |error: workspace::WorkspaceError| StartError::NoWorkspace { why: error.to_string() };
         let roots = match profile {
-            SandboxProfile::WorkspaceWrite => workspace::roots(places, &shared, launch.cwd.path()),
+            SandboxProfile::WorkspaceWrite => {
+                workspace::writable_roots(places, &shared, launch.cwd.path())
+            }
             SandboxProfile::None | SandboxProfile::Default | SandboxProfile::ReadOnly => {
                 Ok(Vec::new())
             }
         };
         let roots = roots.map_err(no_workspace)?;
-        let scratch = Scratch::make(&places.scratch, reaper);
+        let scratch = Scratch::create(&places.scratch, reaper);
         let own = scratch.and_then(|scratch| Ok((scratch.directory(TEMPORARY)?, scratch)));
-        let (own, scratch) =
-            own.map_err(|error| failed("no temporary directory of its own could be made", &error))?;
+        let (own, scratch) = own.map_err(|error| {
+            confinement_error("no temporary directory of its own could be made", &error)
+        })?;
         if !has_view {
             return Ok(Self { roots, temporary: own, view: None, scratch });
         }
-        let readable = workspace::readable(places, &shared, launch.cwd.path());
+        let readable = workspace::readable_dirs(places, &shared, launch.cwd.path());
         let readable = readable.map_err(no_workspace)?;
-        let view = PrivateView::make(launch, &shared, &roots, readable, &scratch)?;
+        let view = PrivateView::create(launch, &shared, &roots, readable, &scratch)?;
         let temporary = view.temporary().unwrap_or(&own).to_owned();
         Ok(Self { roots, temporary, view: Some(view), scratch })
     }
 
-    fn plan(&self, profile: SandboxProfile) -> Vec<Mount> {
+    fn mount_plan(&self, profile: SandboxProfile) -> Vec<Mount> {
         let Some(view) = &self.view else { return Vec::new() };
         // Directories of other jobs are beside its own.
         let others = self.scratch.path().parent().map(Path::to_owned);
         let hidden: Vec<PathBuf> = view.hidden.iter().cloned().chain(others).collect();
         let is_seen_elsewhere = view.temporary().is_some();
-        mounts::plan(&MountView {
+        mounts::plan_mounts(&MountView {
             profile,
             roots: &view.roots,
             private: &view.private,
             shown: &view.shown,
-            guarded: view.guarded.names(),
+            protected_files: view.protected_files.names(),
             hidden: &hidden,
             temporary: Some(self.temporary.as_path()).filter(|_| !is_seen_elsewhere),
         })
     }
 
     /// Returns the directories that Landlock lets it write to, in its own view.
-    fn writable(&self) -> Vec<PathBuf> {
-        let private = self.view.iter().flat_map(|view| view.own_places());
+    fn writable_paths(&self) -> Vec<PathBuf> {
+        let private = self.view.iter().flat_map(|view| view.private_dirs());
         let roots = self.roots.iter().map(PathBuf::as_path);
         roots.chain(private).chain([self.temporary.as_path()]).map(Path::to_owned).collect()
     }
 }
 
 impl PrivateView {
-    fn make(
+    fn create(
         launch: &ProcessLaunch,
         shared: &[SharedDir],
         roots: &[PathBuf],
@@ -184,24 +188,30 @@ impl PrivateView {
             Ok(BindMount { place: place.path.clone(), source })
         });
         let private = private.collect::<io::Result<Vec<_>>>().map_err(|error| {
-            failed("no directory of its own could be made in the place of a shared one", &error)
+            confinement_error(
+                "no directory of its own could be made in the place of a shared one",
+                &error,
+            )
         })?;
-        let programs = programs(launch);
+        let programs = program_paths(launch);
         let named = places.shown.iter().chain(&programs).chain(&readable).map(PathBuf::as_path);
-        let shown = workspace::shown(shared, named);
-        let mut hidden = protected::hidden(&places.hidden);
-        hidden.extend(workspace::sockets_in_sight(shared, &shown, &readable));
+        let shown = workspace::visible_mounts(shared, named);
+        let mut hidden = protected::resolve_hidden(&places.hidden);
+        hidden.extend(workspace::visible_sockets(shared, &shown, &readable));
         let protection = ProtectedNames {
             roots,
             names: &places.protected,
             home: places.home.as_deref(),
             records: scratch.path(),
         };
-        let guarded = protected::guard(&protection).map_err(|error| {
-            failed("what must not be changed in its workspace could not be protected", &error)
+        let protected_files = protected::protect_files(&protection).map_err(|error| {
+            confinement_error(
+                "what must not be changed in its workspace could not be protected",
+                &error,
+            )
         })?;
         let seen = if roots.is_empty() { readable } else { roots.to_vec() };
-        Ok(Self { roots: seen, private, shown, hidden, guarded })
+        Ok(Self { roots: seen, private, shown, hidden, protected_files })
     }
 
     /// Returns the path at which the job sees its own temporary directory, unless the host's was
@@ -212,7 +222,7 @@ impl PrivateView {
     }
 
     /// Returns the shared directories of which it has its own copy.
-    fn own_places(&self) -> impl Iterator<Item = &Path> {
+    fn private_dirs(&self) -> impl Iterator<Item = &Path> {
         let places = self.private.iter().map(|it| it.place.as_path());
         places.filter(|place| !self.is_chosen(place))
     }
@@ -227,7 +237,7 @@ impl PrivateView {
 ///
 /// Programs in a directory `bin` find their own files beside it, as in a virtual environment, so
 /// its parent is included; `~/.local` is not, since it contains much else.
-fn programs(launch: &ProcessLaunch) -> Vec<PathBuf> {
+fn program_paths(launch: &ProcessLaunch) -> Vec<PathBuf> {
     let path = launch.env.iter().rev().find(|variable| variable.name() == "PATH");
     let path = path.map_or(OsStr::new(""), |variable| variable.value());
     let with_prefix = |directory: PathBuf| {
@@ -240,24 +250,25 @@ fn programs(launch: &ProcessLaunch) -> Vec<PathBuf> {
     all.filter(|path| path.is_absolute()).collect()
 }
 
-fn failed(what: &str, error: &io::Error) -> StartError {
+fn confinement_error(what: &str, error: &io::Error) -> StartError {
     StartError::Confinement { what: what.to_owned(), why: error.to_string() }
 }
 
 /// Returns the processes that no job may signal: this server with its group, and its helpers.
 ///
 /// The result is sorted, so that the same processes give the same filter.
-pub(crate) fn untouchable(helpers: &[Option<Pid>]) -> Vec<i32> {
+pub(crate) fn protected_pids(helpers: &[Option<Pid>]) -> Vec<i32> {
     let number = |pid: Pid| pid.as_raw_nonzero().get();
     let helpers: Vec<i32> = helpers.iter().copied().flatten().map(number).collect();
-    let alone = own_threads().into_iter().chain([number(getpid())]).chain(helpers.iter().copied());
+    let alone =
+        own_thread_ids().into_iter().chain([number(getpid())]).chain(helpers.iter().copied());
     let groups = [number(getpgrp())].into_iter().chain(helpers.iter().copied());
     let all: BTreeSet<i32> = alone.chain(groups.map(|group| -group)).collect();
     all.into_iter().collect()
 }
 
 /// Returns the ids of our threads: a signal to any of them reaches the whole process.
-fn own_threads() -> Vec<i32> {
+fn own_thread_ids() -> Vec<i32> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return Vec::new() };
     threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
 }
@@ -269,27 +280,24 @@ fn own_threads() -> Vec<i32> {
 #[derive(Debug)]
 pub(crate) struct JobResources {
     namespace: Option<PidNamespace>,
-    surroundings: SandboxResources,
+    sandbox: SandboxResources,
 }
 
 /// The pid that stands for processes which cannot be seen from this pid namespace.
-const UNSEEN: u32 = 0;
+const HIDDEN_PID: u32 = 0;
 
 /// The presence of processes in a job's pid namespace, apart from its init, or in its cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Occupancy {
-    None,
-    Some,
+    Empty,
+    Occupied,
     /// It has neither, or the kernel gives no certain answer.
     Unknown,
 }
 
 impl JobResources {
-    pub(crate) const fn new(
-        namespace: Option<PidNamespace>,
-        surroundings: SandboxResources,
-    ) -> Self {
-        Self { namespace, surroundings }
+    pub(crate) const fn new(namespace: Option<PidNamespace>, sandbox: SandboxResources) -> Self {
+        Self { namespace, sandbox }
     }
 
     /// Returns the first process of the job's pid namespace, to which its orphans pass.
@@ -299,17 +307,17 @@ impl JobResources {
 
     /// Returns the cgroup that the leader started in, if it got one of its own.
     pub(crate) const fn cgroup(&self) -> Option<&JobCgroup> {
-        self.surroundings.cgroup()
+        self.sandbox.cgroup()
     }
 
     /// Checks if any process is left. Correct only after the leader was reaped: before that, it
     /// lives in the namespace and is not a child of the init.
-    pub(crate) fn inhabitants(&self) -> Occupancy {
+    pub(crate) fn occupancy(&self) -> Occupancy {
         match (self.init().map(processes::children_of), self.cgroup()) {
-            (Some(Ok(children)), _) if children.is_empty() => Occupancy::None,
-            (Some(Ok(_)), _) => Occupancy::Some,
-            (None, Some(cgroup)) if cgroup.is_vacated() => Occupancy::None,
-            (None, Some(_)) => Occupancy::Some,
+            (Some(Ok(children)), _) if children.is_empty() => Occupancy::Empty,
+            (Some(Ok(_)), _) => Occupancy::Occupied,
+            (None, Some(cgroup)) if cgroup.check_vacated() => Occupancy::Empty,
+            (None, Some(_)) => Occupancy::Occupied,
             (Some(Err(_)) | None, _) => Occupancy::Unknown,
         }
     }
@@ -321,22 +329,22 @@ impl JobResources {
     /// These processes exist although /proc may not show them, to this user or in this namespace.
     /// [`HIDDEN_PID`] stands for those that have no pid here.
     pub(crate) fn listed_processes(&self) -> Vec<u32> {
-        let Some(cgroup) = self.cgroup().filter(|cgroup| !cgroup.is_vacated()) else {
+        let Some(cgroup) = self.cgroup().filter(|cgroup| !cgroup.check_vacated()) else {
             return Vec::new();
         };
         let init = self.init();
         let pids = cgroup.member_pids().into_iter().filter(|pid| Some(*pid) != init);
-        let listed: Vec<u32> = pids.map(number).collect();
+        let listed: Vec<u32> = pids.map(pid_number).collect();
         // With an init in it a cgroup is never empty. The last other process may have ended by now.
-        if listed.is_empty() && init.is_none() && !cgroup.is_vacated() {
-            return vec![UNSEEN];
+        if listed.is_empty() && init.is_none() && !cgroup.check_vacated() {
+            return vec![HIDDEN_PID];
         }
         listed
     }
 
     /// Kills every process by the method that reaches all of them at once, if there is one, and
     /// returns the method.
-    pub(crate) fn end_processes(&self) -> KillMethod {
+    pub(crate) fn kill_processes(&self) -> KillMethod {
         if self.cgroup().is_some_and(|cgroup| cgroup.kill()) {
             return KillMethod::Cgroup;
         }
@@ -388,7 +396,7 @@ mod tests {
     #[test]
     fn each_of_our_threads_is_protected_from_signals() {
         let own = || gettid().as_raw_nonzero().get();
-        let (all, other) = thread::spawn(move || (untouchable(&[]), own())).join().unwrap();
+        let (all, other) = thread::spawn(move || (protected_pids(&[]), own())).join().unwrap();
         assert!(all.contains(&other) && all.contains(&own()), "{all:?}");
         assert!(all.contains(&-getpgrp().as_raw_nonzero().get()), "{all:?}");
         assert!(all.is_sorted_by(|one, next| one < next), "{all:?}");

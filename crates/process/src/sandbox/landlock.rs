@@ -51,14 +51,14 @@ const SHARED_MEMORY: &str = "/dev/shm";
 ///
 /// # Errors
 /// If the kernel cannot limit all ways of writing, or a writable directory cannot be opened.
-pub(crate) fn ruleset(rules: &FileRules) -> io::Result<OwnedFd> {
+pub(crate) fn build_ruleset(rules: &FileRules) -> io::Result<OwnedFd> {
     let everything = AccessFs::from_write(COMPLETE);
     let device = everything & AccessFs::from_file(COMPLETE);
-    let mut ruleset = empty_ruleset(rules.network).map_err(errno)?;
+    let mut ruleset = empty_ruleset(rules.network).map_err(to_io_error)?;
     for path in DEVICES {
-        ruleset = allow_if_there(ruleset, Path::new(path), device)?;
+        ruleset = allow_if_present(ruleset, Path::new(path), device)?;
     }
-    ruleset = allow_if_there(ruleset, Path::new(SHARED_MEMORY), everything)?;
+    ruleset = allow_if_present(ruleset, Path::new(SHARED_MEMORY), everything)?;
     for path in &rules.writable {
         ruleset = allow(ruleset, path, everything)?;
     }
@@ -89,7 +89,7 @@ fn empty_ruleset(network: NetworkAccess) -> Result<RulesetCreated, RulesetError>
     ruleset.create()
 }
 
-fn allow_if_there(
+fn allow_if_present(
     ruleset: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
@@ -103,10 +103,10 @@ fn allow(
     access: BitFlags<AccessFs>,
 ) -> io::Result<RulesetCreated> {
     let place = PathFd::new(path).map_err(|error| from_errno(&Errno::from(error)))?;
-    ruleset.add_rule(PathBeneath::new(place, access)).map_err(errno)
+    ruleset.add_rule(PathBeneath::new(place, access)).map_err(to_io_error)
 }
 
-fn errno(error: RulesetError) -> io::Error {
+fn to_io_error(error: RulesetError) -> io::Error {
     from_errno(&Errno::from(error))
 }
 
@@ -118,15 +118,15 @@ fn from_errno(errno: &Errno) -> io::Error {
 ///
 /// # Errors
 /// A description of what is missing.
-pub(crate) fn offer() -> Result<u32, ProbeError> {
-    let thread = thread::Builder::new().spawn(probe);
+pub(crate) fn probe() -> Result<u32, ProbeError> {
+    let thread = thread::Builder::new().spawn(restrict_probe_thread);
     let thread = thread.map_err(|error| ProbeError::new(&error, error.to_string()))?;
     let tried = thread.join().unwrap_or(Err(io::ErrorKind::Other.into()));
-    let status = tried.map_err(|error| ProbeError::Means(error.to_string()))?;
-    version(status).map_err(ProbeError::Means)
+    let status = tried.map_err(|error| ProbeError::Missing(error.to_string()))?;
+    check_version(status).map_err(ProbeError::Missing)
 }
 
-fn version(status: LandlockStatus) -> Result<u32, String> {
+fn check_version(status: LandlockStatus) -> Result<u32, String> {
     match status {
         LandlockStatus::Available { effective_abi, .. } if effective_abi < NEEDED => {
             Err(format!("version {effective_abi}, and {NEEDED} is needed: Linux 6.2 or later"))
@@ -145,10 +145,10 @@ fn version(status: LandlockStatus) -> Result<u32, String> {
 }
 
 /// Restricts this thread if the kernel supports it at all.
-fn probe() -> io::Result<LandlockStatus> {
+fn restrict_probe_thread() -> io::Result<LandlockStatus> {
     let ruleset = Ruleset::default().handle_access(AccessFs::from_write(COMPLETE));
     let limited = ruleset.and_then(Ruleset::create).and_then(RulesetCreated::restrict_self);
-    limited.map(|status| status.landlock).map_err(errno)
+    limited.map(|status| status.landlock).map_err(to_io_error)
 }
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ mod tests {
     fn limited<T: Send + 'static>(rules: FileRules, act: impl FnOnce() -> T + Send + 'static) -> T {
         let thread = thread::spawn(move || {
             rustix::thread::set_no_new_privs(true).unwrap();
-            restrict_self(ruleset(&rules).unwrap().as_fd()).unwrap();
+            restrict_self(build_ruleset(&rules).unwrap().as_fd()).unwrap();
             act()
         });
         thread.join().unwrap()
@@ -289,7 +289,7 @@ mod tests {
         });
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(found, (offer().unwrap() < 6, true));
+        assert_eq!(found, (probe().unwrap() < 6, true));
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
         assert!(connects());
         assert_eq!(
             limited(TestGround::new().rules(NetworkAccess::On), connects),
-            offer().unwrap() < 6
+            probe().unwrap() < 6
         );
     }
 
@@ -312,7 +312,7 @@ mod tests {
         let reaches =
             move || [TcpStream::connect(address).is_ok(), TcpListener::bind("127.0.0.1:0").is_ok()];
         assert_eq!(limited(TestGround::new().rules(NetworkAccess::On), reaches), [true; 2]);
-        let is_older = offer().unwrap() < 4;
+        let is_older = probe().unwrap() < 4;
         assert_eq!(limited(TestGround::new().rules(NetworkAccess::Off), reaches), [is_older; 2]);
     }
 
@@ -338,13 +338,13 @@ pty.spawn([\"sh\", \"-c\", \"stty size > /dev/null; echo tty > /dev/tty\"])' < /
     fn a_writable_directory_that_is_missing_is_an_error() {
         let missing = PathBuf::from("/nowhere/at/all");
         let rules = FileRules { writable: vec![missing], network: NetworkAccess::On };
-        let tried = thread::spawn(move || ruleset(&rules)).join().unwrap();
+        let tried = thread::spawn(move || build_ruleset(&rules)).join().unwrap();
         assert_eq!(tried.unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]
     fn the_probe_restricts_no_other_thread() {
-        assert!(offer().unwrap() >= 3);
+        assert!(probe().unwrap() >= 3);
         assert_eq!(failures(&TestGround::new().outside), []);
     }
 }

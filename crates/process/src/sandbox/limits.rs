@@ -31,40 +31,40 @@ const ROOM_FOR_OTHERS: u64 = 4096;
 ///
 /// # Errors
 /// If the system refuses.
-pub(crate) fn apply(limits: &ResourceLimits, most_tasks: Option<u64>) -> io::Result<()> {
+pub(crate) fn apply_limits(limits: &ResourceLimits, max_tasks: Option<u64>) -> io::Result<()> {
     if *limits == ResourceLimits::NONE {
         return Ok(());
     }
-    lower(Resource::Core, 0, 0)?;
+    lower_limit(Resource::Core, 0, 0)?;
     if let Some(files) = limits.open_files {
-        lower(Resource::Nofile, files, files)?;
+        lower_limit(Resource::Nofile, files, files)?;
     }
     if let Some(bytes) = limits.file_size {
-        lower(Resource::Fsize, bytes, bytes)?;
+        lower_limit(Resource::Fsize, bytes, bytes)?;
     }
     if let Some(cpu) = limits.cpu {
-        let seconds = whole_seconds(cpu);
-        lower(Resource::Cpu, seconds, seconds.saturating_add(CPU_GRACE))?;
+        let seconds = round_up_to_seconds(cpu);
+        lower_limit(Resource::Cpu, seconds, seconds.saturating_add(CPU_GRACE))?;
     }
-    if let Some(tasks) = most_tasks {
-        lower(Resource::Nproc, tasks, tasks)?;
+    if let Some(tasks) = max_tasks {
+        lower_limit(Resource::Nproc, tasks, tasks)?;
     }
-    give_way(limits.nice)
+    raise_niceness(limits.nice)
 }
 
 /// Lowers a limit and never raises it: the limits that the server was started with apply to jobs
 /// too.
-fn lower(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
-    Ok(setrlimit(resource, lowered(getrlimit(resource), soft, hard))?)
+fn lower_limit(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
+    Ok(setrlimit(resource, lowered_limit(getrlimit(resource), soft, hard))?)
 }
 
-fn lowered(old: Rlimit, soft: u64, hard: u64) -> Rlimit {
+fn lowered_limit(old: Rlimit, soft: u64, hard: u64) -> Rlimit {
     let least = |limit: u64, old: Option<u64>| Some(old.map_or(limit, |old| old.min(limit)));
     let maximum = least(hard, old.maximum);
     Rlimit { current: least(soft, old.current).min(maximum), maximum }
 }
 
-fn whole_seconds(time: Duration) -> u64 {
+fn round_up_to_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
@@ -75,7 +75,7 @@ fn whole_seconds(time: Duration) -> u64 {
 /// ever have: at the limit itself its programs would fail with errors of their own, instead of the
 /// watchdog ending the job for the limit. Otherwise the kernel counts everything that the user
 /// runs: then this only keeps a fork bomb from filling the host.
-pub(crate) fn most_tasks(limits: &ResourceLimits, backend: Backend) -> Option<u64> {
+pub(crate) fn max_tasks(limits: &ResourceLimits, backend: Backend) -> Option<u64> {
     let processes = limits.processes?;
     match backend {
         Backend::Namespaces => Some(processes.saturating_mul(2)),
@@ -88,7 +88,7 @@ pub(crate) fn most_tasks(limits: &ResourceLimits, backend: Backend) -> Option<u6
 }
 
 /// Raises the niceness to this value, unless it is already higher.
-fn give_way(nice: u8) -> io::Result<()> {
+fn raise_niceness(nice: u8) -> io::Result<()> {
     let nice = i32::from(nice);
     if getpriority_process(None)? < nice {
         setpriority_process(None, nice)?;
@@ -99,7 +99,7 @@ fn give_way(nice: u8) -> io::Result<()> {
 // Privileges of the server's user that are given up: nothing that runs later can get them back.
 
 /// Capabilities that no build and no package manager needs: they are for administrators.
-const FOR_OPERATORS: CapabilitySet = CapabilitySet::SYS_PTRACE
+const ADMIN_CAPABILITIES: CapabilitySet = CapabilitySet::SYS_PTRACE
     .union(CapabilitySet::SYS_ADMIN)
     .union(CapabilitySet::SYS_MODULE)
     .union(CapabilitySet::SYS_RAWIO)
@@ -129,8 +129,8 @@ const FOR_OPERATORS: CapabilitySet = CapabilitySet::SYS_PTRACE
 ///
 /// # Errors
 /// If the system refuses.
-pub(crate) fn give_up(profile: SandboxProfile) -> io::Result<()> {
-    let unwanted = unwanted(profile);
+pub(crate) fn drop_capabilities(profile: SandboxProfile) -> io::Result<()> {
+    let unwanted = unwanted_capabilities(profile);
     if unwanted.is_empty() {
         return Ok(());
     }
@@ -139,23 +139,23 @@ pub(crate) fn give_up(profile: SandboxProfile) -> io::Result<()> {
         // First the bounding set, which limits what a root program may get, while changing it is
         // still allowed. If it is not allowed, `no_new_privs` alone enforces the bound.
         if held.effective.contains(CapabilitySet::SETPCAP) {
-            lower_bound(held.permitted.intersection(unwanted))?;
+            drop_from_bounding_set(held.permitted.intersection(unwanted))?;
         }
-        set_capabilities(None, without(held, unwanted))?;
+        set_capabilities(None, remove_capabilities(held, unwanted))?;
     }
     Ok(())
 }
 
 /// Returns the capabilities that a job of this profile must not have.
-const fn unwanted(profile: SandboxProfile) -> CapabilitySet {
+const fn unwanted_capabilities(profile: SandboxProfile) -> CapabilitySet {
     match profile {
         SandboxProfile::None => CapabilitySet::empty(),
-        SandboxProfile::Default => FOR_OPERATORS,
+        SandboxProfile::Default => ADMIN_CAPABILITIES,
         SandboxProfile::WorkspaceWrite | SandboxProfile::ReadOnly => CapabilitySet::all(),
     }
 }
 
-fn lower_bound(unwanted: CapabilitySet) -> io::Result<()> {
+fn drop_from_bounding_set(unwanted: CapabilitySet) -> io::Result<()> {
     let each = (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit));
     for capability in each.filter(|capability| unwanted.contains(*capability)) {
         remove_capability_from_bounding_set(capability)?;
@@ -164,7 +164,7 @@ fn lower_bound(unwanted: CapabilitySet) -> io::Result<()> {
 }
 
 /// Removes capabilities from all sets. Ambient ones go with the inheritable ones.
-fn without(held: CapabilitySets, unwanted: CapabilitySet) -> CapabilitySets {
+fn remove_capabilities(held: CapabilitySets, unwanted: CapabilitySet) -> CapabilitySets {
     CapabilitySets {
         effective: held.effective.difference(unwanted),
         permitted: held.permitted.difference(unwanted),
@@ -189,22 +189,23 @@ mod tests {
             (limit(Some(1024), Some(4096)), (2000, 2000), limit(Some(1024), Some(2000))),
             (limit(Some(7), None), (0, 0), limit(Some(0), Some(0))),
         ] {
-            assert_eq!(lowered(old, asked.0, asked.1), expected, "{old:?} {asked:?}");
+            assert_eq!(lowered_limit(old, asked.0, asked.1), expected, "{old:?} {asked:?}");
         }
     }
 
     #[test]
     fn a_fraction_of_a_second_is_rounded_up() {
-        let seconds = [0, 1, 999, 1000, 1001].map(|ms| whole_seconds(Duration::from_millis(ms)));
+        let seconds =
+            [0, 1, 999, 1000, 1001].map(|ms| round_up_to_seconds(Duration::from_millis(ms)));
         assert_eq!(seconds, [0, 1, 1, 1, 2]);
     }
 
     #[test]
     fn the_tasks_of_a_job_are_counted_alone_only_in_its_own_namespace() {
         let limits = ResourceLimits { processes: Some(512), ..ResourceLimits::NONE };
-        assert_eq!(most_tasks(&limits, Backend::Namespaces), Some(1024));
-        assert_eq!(most_tasks(&ResourceLimits::NONE, Backend::Namespaces), None);
-        let others = most_tasks(&limits, Backend::Seccomp);
+        assert_eq!(max_tasks(&limits, Backend::Namespaces), Some(1024));
+        assert_eq!(max_tasks(&ResourceLimits::NONE, Backend::Namespaces), None);
+        let others = max_tasks(&limits, Backend::Seccomp);
         assert!(others.is_none_or(|tasks| tasks > 512 + ROOM_FOR_OTHERS), "{others:?}");
         assert_eq!(others.is_none(), getuid().is_root());
     }
@@ -224,7 +225,7 @@ mod capabilities_tests {
     /// own status.
     fn after_exec(profile: SandboxProfile) -> Vec<CapabilitySet> {
         let act = move || {
-            give_up(profile).unwrap();
+            drop_capabilities(profile).unwrap();
             set_no_new_privs(true).unwrap();
             let kept = "sed -n 's/^Cap[A-Z][a-z]*:\\t//p' /proc/self/status";
             Command::new("sh").args(["-c", kept]).output().unwrap().stdout
@@ -238,7 +239,7 @@ mod capabilities_tests {
     fn works(profile: SandboxProfile, commands: &[&'static str]) -> Vec<bool> {
         let commands = commands.to_vec();
         let act = move || {
-            give_up(profile).unwrap();
+            drop_capabilities(profile).unwrap();
             set_no_new_privs(true).unwrap();
             let run = |text: &&str| Command::new("sh").args(["-c", text]).output().unwrap();
             commands.iter().map(|text| run(text).status.success()).collect()
@@ -247,7 +248,7 @@ mod capabilities_tests {
     }
 
     fn has_much() -> bool {
-        capabilities(None).unwrap().effective.contains(FOR_OPERATORS | CapabilitySet::SETPCAP)
+        capabilities(None).unwrap().effective.contains(ADMIN_CAPABILITIES | CapabilitySet::SETPCAP)
     }
 
     #[test]
@@ -256,10 +257,10 @@ mod capabilities_tests {
         let sets = after_exec(SandboxProfile::Default);
         assert_eq!(sets.len(), 5);
         let [_, permitted, effective, bounding, ambient] = sets[..] else { unreachable!() };
-        assert_eq!(permitted, before.difference(FOR_OPERATORS));
+        assert_eq!(permitted, before.difference(ADMIN_CAPABILITIES));
         assert_eq!(effective, permitted);
         assert!(ambient.is_empty());
-        assert!(!has_much() || !bounding.intersects(FOR_OPERATORS));
+        assert!(!has_much() || !bounding.intersects(ADMIN_CAPABILITIES));
     }
 
     #[test]
@@ -300,8 +301,8 @@ mod capabilities_tests {
                 set_thread_res_uid(nobody, nobody, nobody).unwrap();
             }
             let before = capabilities(None).unwrap();
-            give_up(SandboxProfile::Default).unwrap();
-            give_up(SandboxProfile::ReadOnly).unwrap();
+            drop_capabilities(SandboxProfile::Default).unwrap();
+            drop_capabilities(SandboxProfile::ReadOnly).unwrap();
             (before, capabilities(None).unwrap())
         };
         let (before, after) = thread::spawn(act).join().unwrap();

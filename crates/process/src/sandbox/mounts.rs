@@ -82,7 +82,7 @@ pub(crate) struct MountView<'a> {
     pub(crate) shown: &'a [BindMount],
     /// The files in the workspaces that must not change
     /// ([`super::protected::ProtectedFiles::names`]).
-    pub(crate) guarded: &'a [PathBuf],
+    pub(crate) protected_files: &'a [PathBuf],
     /// The paths that cannot be read ([`super::protected::resolve_hidden`]).
     pub(crate) hidden: &'a [PathBuf],
     /// The job's own temporary directory on the host, if it is not seen in a private directory.
@@ -94,7 +94,7 @@ pub(crate) struct MountView<'a> {
 /// The innermost named path decides. A workspace in a hidden directory is visible there, alone; a
 /// hidden directory in a workspace is hidden; a path that is both is a workspace, since it was
 /// chosen. Nothing else of a hidden directory is visible.
-pub(crate) fn plan(view: &MountView<'_>) -> Vec<Mount> {
+pub(crate) fn plan_mounts(view: &MountView<'_>) -> Vec<Mount> {
     let chosen: fn(PathBuf) -> Mount = match view.profile {
         SandboxProfile::None | SandboxProfile::Default => return Vec::new(),
         SandboxProfile::WorkspaceWrite => Mount::Writable,
@@ -102,8 +102,12 @@ pub(crate) fn plan(view: &MountView<'_>) -> Vec<Mount> {
             |path| Mount::Shown(BindMount { place: path.clone(), source: path })
         }
     };
-    let pinned = view.guarded.iter().flat_map(|name| pins(name, view.roots)).map(Mount::Pinned);
-    let read_only = view.guarded.iter().cloned().map(Mount::ReadOnly);
+    let pinned = view
+        .protected_files
+        .iter()
+        .flat_map(|name| pinned_dirs(name, view.roots))
+        .map(Mount::Pinned);
+    let read_only = view.protected_files.iter().cloned().map(Mount::ReadOnly);
     // Inside a workspace that was chosen, a directory is that of the host.
     let is_chosen = |path: &Path| view.roots.iter().any(|root| path.starts_with(root));
     let private = view.private.iter().filter(|it| !is_chosen(&it.place));
@@ -124,12 +128,12 @@ pub(crate) fn plan(view: &MountView<'_>) -> Vec<Mount> {
         .chain(own)
         .map(|mount| (mount.path().to_owned(), mount))
         .collect();
-    needed(places.into_values())
+    effective_mounts(places.into_values())
 }
 
 /// Returns the directories between a path and its workspace. If one of them could be renamed, the
 /// path could be created anew.
-fn pins<'a>(name: &'a Path, roots: &'a [PathBuf]) -> impl Iterator<Item = PathBuf> + 'a {
+fn pinned_dirs<'a>(name: &'a Path, roots: &'a [PathBuf]) -> impl Iterator<Item = PathBuf> + 'a {
     let root = roots.iter().filter(|root| name.starts_with(root)).max();
     let between =
         move |path: &&Path| root.is_some_and(|root| path.starts_with(root) && path != root);
@@ -137,11 +141,11 @@ fn pins<'a>(name: &'a Path, roots: &'a [PathBuf]) -> impl Iterator<Item = PathBu
 }
 
 /// Returns the mounts that change something, given their surroundings.
-fn needed(mounts: impl Iterator<Item = Mount>) -> Vec<Mount> {
+fn effective_mounts(mounts: impl Iterator<Item = Mount>) -> Vec<Mount> {
     let mut kept: Vec<Mount> = Vec::new();
     for mount in mounts {
         let around = kept.iter().rev().find(|outer| mount.path().starts_with(outer.path()));
-        if changes(&mount, around) {
+        if changes_view(&mount, around) {
             kept.push(mount);
         }
     }
@@ -149,7 +153,7 @@ fn needed(mounts: impl Iterator<Item = Mount>) -> Vec<Mount> {
 }
 
 /// `true` if a mount differs from its surroundings, which are read-only by default.
-fn changes(mount: &Mount, around: Option<&Mount>) -> bool {
+fn changes_view(mount: &Mount, around: Option<&Mount>) -> bool {
     let is_writable = matches!(around, Some(Mount::Writable(_) | Mount::Pinned(_)));
     let is_empty = matches!(around, Some(Mount::Hidden(_) | Mount::Private(_)));
     match mount {
@@ -178,22 +182,24 @@ const NULL: &str = "/dev/null";
 /// # Errors
 /// If the system refuses one of them. The file system is then in an intermediate state, and the
 /// process must end.
-pub(crate) fn apply(mounts: &[Mount]) -> io::Result<()> {
+pub(crate) fn apply_mounts(mounts: &[Mount]) -> io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    let taken = mounts.iter().map(take).collect::<io::Result<Vec<_>>>()?;
-    let devices = DevMounts::take()?;
-    let everything = find(Path::new("/"))?;
-    restrict(everything.as_fd(), READ_ONLY | NO_SETUID, MountScope::Below)?;
-    devices.put()?;
-    let mut curtains = Vec::new();
+    let taken = mounts.iter().map(copy_source).collect::<io::Result<Vec<_>>>()?;
+    let devices = DevMounts::collect()?;
+    let everything = open_without_symlinks(Path::new("/"))?;
+    restrict_mount(everything.as_fd(), READ_ONLY | NO_SETUID, MountScope::Recursive)?;
+    devices.mount()?;
+    let mut covers = Vec::new();
     for (mount, taken) in mounts.iter().zip(taken) {
         match taken {
-            Some(tree) => put(&tree, mount.path())?,
-            None => curtains.extend(hide(mount.path())?),
+            Some(tree) => attach(&tree, mount.path())?,
+            None => covers.extend(cover(mount.path())?),
         }
     }
     // Only now: the mount points of what is visible inside them were created in them.
-    curtains.iter().try_for_each(|curtain| Ok(curtain.restrict(READ_ONLY, MountScope::Alone)?))
+    covers
+        .iter()
+        .try_for_each(|cover_mount| Ok(cover_mount.restrict(READ_ONLY, MountScope::Single)?))
 }
 
 /// Mounts the `/proc` of this process's own pid namespace.
@@ -203,57 +209,61 @@ pub(crate) fn apply(mounts: &[Mount]) -> io::Result<()> {
 ///
 /// # Errors
 /// If the system refuses, as it does if parts of the host's own are covered.
-pub(crate) fn own_proc() -> io::Result<()> {
+pub(crate) fn mount_proc() -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
     Ok(mount(c"proc", c"/proc", c"proc", flags, None)?)
 }
 
 /// Copies what is to be seen there; `None` for a hidden path.
-fn take(mount: &Mount) -> io::Result<Option<DetachedMount>> {
+fn copy_source(mount: &Mount) -> io::Result<Option<DetachedMount>> {
     let (tree, restrictions) = match mount {
         Mount::Hidden(_) => return Ok(None),
         Mount::Writable(path) | Mount::Pinned(path) => {
-            (DetachedMount::copy_of(&find(path)?)?, NO_SETUID)
+            (DetachedMount::clone_from(&open_without_symlinks(path)?)?, NO_SETUID)
         }
-        Mount::ReadOnly(path) => (DetachedMount::copy_of(&shown(path)?)?, NO_SETUID | READ_ONLY),
-        Mount::Private(own) => {
-            (DetachedMount::copy_of(&find(&own.source)?)?, NO_SETUID | NO_DEVICES)
+        Mount::ReadOnly(path) => {
+            (DetachedMount::clone_from(&open_read_only_source(path)?)?, NO_SETUID | READ_ONLY)
         }
-        Mount::Shown(theirs) => {
-            (DetachedMount::copy_of(&find(&theirs.source)?)?, NO_SETUID | READ_ONLY)
-        }
+        Mount::Private(own) => (
+            DetachedMount::clone_from(&open_without_symlinks(&own.source)?)?,
+            NO_SETUID | NO_DEVICES,
+        ),
+        Mount::Shown(theirs) => (
+            DetachedMount::clone_from(&open_without_symlinks(&theirs.source)?)?,
+            NO_SETUID | READ_ONLY,
+        ),
     };
-    tree.restrict(restrictions, MountScope::Below)?;
+    tree.restrict(restrictions, MountScope::Recursive)?;
     Ok(Some(tree))
 }
 
 /// Opens what is seen at a read-only path. For a symlink it is the target file, or an empty file if
 /// there is none: only files can be mounted over a symlink.
-fn shown(path: &Path) -> io::Result<OwnedFd> {
-    let found = find(path)?;
-    if kind(&found)? != FileType::Symlink {
+fn open_read_only_source(path: &Path) -> io::Result<OwnedFd> {
+    let found = open_without_symlinks(path)?;
+    if file_kind(&found)? != FileType::Symlink {
         return Ok(found);
     }
     match path.canonicalize() {
-        Ok(target) if !target.is_dir() => Ok(find(&target)?),
-        Ok(_) | Err(_) => Ok(find(Path::new(NULL))?),
+        Ok(target) if !target.is_dir() => Ok(open_without_symlinks(&target)?),
+        Ok(_) | Err(_) => Ok(open_without_symlinks(Path::new(NULL))?),
     }
 }
 
-fn put(tree: &DetachedMount, path: &Path) -> io::Result<()> {
-    let place = match find(path) {
+fn attach(tree: &DetachedMount, path: &Path) -> io::Result<()> {
+    let place = match open_without_symlinks(path) {
         // Its hidden or private parent is empty, and can still be written.
         Err(Errno::NOENT) => {
-            make_place(path, tree.kind()?)?;
-            find(path)?
+            create_mount_point(path, tree.kind()?)?;
+            open_without_symlinks(path)?
         }
         found => found?,
     };
-    Ok(tree.put_on(&place)?)
+    Ok(tree.attach_to(&place)?)
 }
 
 /// Creates an empty file or directory as a mount point.
-fn make_place(path: &Path, kind: FileType) -> io::Result<()> {
+fn create_mount_point(path: &Path, kind: FileType) -> io::Result<()> {
     if kind == FileType::Directory {
         return fs::create_dir_all(path);
     }
@@ -262,19 +272,19 @@ fn make_place(path: &Path, kind: FileType) -> io::Result<()> {
 }
 
 /// Covers a path. Returns the directory that is seen instead, if it is one.
-fn hide(path: &Path) -> io::Result<Option<DetachedMount>> {
-    let place = match find(path) {
+fn cover(path: &Path) -> io::Result<Option<DetachedMount>> {
+    let place = match open_without_symlinks(path) {
         // A path that does not exist, or that is out of reach with all privileges of the namespace,
         // cannot be read by a job either.
         Err(Errno::NOENT | Errno::ACCESS) => return Ok(None),
         found => found?,
     };
-    if kind(&place)? == FileType::Directory {
-        let curtain = DetachedMount::in_memory(&[("mode", "0755")])?;
-        curtain.put_on(&place)?;
-        return Ok(Some(curtain));
+    if file_kind(&place)? == FileType::Directory {
+        let cover_mount = DetachedMount::new_tmpfs(&[("mode", "0755")])?;
+        cover_mount.attach_to(&place)?;
+        return Ok(Some(cover_mount));
     }
-    DetachedMount::copy_of(&find(Path::new(NULL))?)?.put_on(&place)?;
+    DetachedMount::clone_from(&open_without_symlinks(Path::new(NULL))?)?.attach_to(&place)?;
     Ok(None)
 }
 
@@ -286,7 +296,7 @@ struct DetachedMount(OwnedFd);
 
 impl DetachedMount {
     /// Clones the mount at this place, with everything that is mounted below it.
-    fn copy_of(place: &OwnedFd) -> Result<Self, Errno> {
+    fn clone_from(place: &OwnedFd) -> Result<Self, Errno> {
         let (empty, below) = (AtFlags::EMPTY_PATH.bits(), libc::AT_RECURSIVE.cast_unsigned());
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
             | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -295,13 +305,13 @@ impl DetachedMount {
     }
 
     /// Creates an empty tmpfs with these options.
-    fn in_memory(options: &[(&str, &str)]) -> Result<Self, Errno> {
+    fn new_tmpfs(options: &[(&str, &str)]) -> Result<Self, Errno> {
         let no_devices = MountAttrFlags::MOUNT_ATTR_NODEV;
         Self::new("tmpfs", options, MountAttrFlags::MOUNT_ATTR_NOSUID | no_devices)
     }
 
     /// Creates a devpts: its terminals can only be opened by processes that see this directory.
-    fn of_terminals() -> Result<Self, Errno> {
+    fn new_devpts() -> Result<Self, Errno> {
         let no_programs = MountAttrFlags::MOUNT_ATTR_NOEXEC;
         let options = [("mode", "0600"), ("ptmxmode", "0666")];
         Self::new("devpts", &options, MountAttrFlags::MOUNT_ATTR_NOSUID | no_programs)
@@ -321,29 +331,29 @@ impl DetachedMount {
     }
 
     fn kind(&self) -> Result<FileType, Errno> {
-        kind(&self.0)
+        file_kind(&self.0)
     }
 
     /// Adds restrictions, before or after it was attached.
     fn restrict(&self, what: MountAttrFlags, reach: MountScope) -> Result<(), Errno> {
-        restrict(self.0.as_fd(), what, reach)
+        restrict_mount(self.0.as_fd(), what, reach)
     }
 
     /// Attaches the mount over this place, even over a symlink.
-    fn put_on(&self, place: &OwnedFd) -> Result<(), Errno> {
+    fn attach_to(&self, place: &OwnedFd) -> Result<(), Errno> {
         let flags =
             MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         move_mount(&self.0, c"", place, c"", flags)
     }
 }
 
-fn kind(file: &OwnedFd) -> Result<FileType, Errno> {
+fn file_kind(file: &OwnedFd) -> Result<FileType, Errno> {
     Ok(FileType::from_raw_mode(fstat(file)?.st_mode))
 }
 
 /// Opens a path without following symlinks: it had none when it was decided on, so one on the way
 /// is an attack. A symlink at its end is opened itself.
-fn find(path: &Path) -> Result<OwnedFd, Errno> {
+fn open_without_symlinks(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
@@ -354,9 +364,9 @@ fn find(path: &Path) -> Result<OwnedFd, Errno> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MountScope {
     /// Only this mount.
-    Alone,
+    Single,
     /// This mount and all below it.
-    Below,
+    Recursive,
 }
 
 /// `struct mount_attr` of the kernel.
@@ -369,14 +379,14 @@ struct MountAttr {
 }
 
 /// Adds restrictions to the mount whose root this file is. Existing ones stay.
-fn restrict(
+fn restrict_mount(
     mount: BorrowedFd<'_>,
     restrictions: MountAttrFlags,
     reach: MountScope,
 ) -> Result<(), Errno> {
     let flags = match reach {
-        MountScope::Alone => libc::AT_EMPTY_PATH,
-        MountScope::Below => libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+        MountScope::Single => libc::AT_EMPTY_PATH,
+        MountScope::Recursive => libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
     };
     let set = u64::from(restrictions.bits());
     let attr = MountAttr { set, clear: 0, propagation: 0, user_namespace: 0 };
@@ -424,55 +434,55 @@ struct DevMounts(Vec<(&'static str, DetachedMount)>);
 
 impl DevMounts {
     /// Copies them from the host's `/dev`.
-    fn take() -> Result<Self, Errno> {
+    fn collect() -> Result<Self, Errno> {
         let mut taken = Vec::with_capacity(DEVICES.len() + 1);
         for name in DEVICES {
             // The host's device may be a link to one in another directory.
             let Ok(path) = Path::new("/dev").join(name).canonicalize() else { continue };
-            taken.push((name, DetachedMount::copy_of(&find(&path)?)?));
+            taken.push((name, DetachedMount::clone_from(&open_without_symlinks(&path)?)?));
         }
-        taken.extend(terminal().map(|terminal| (TERMINAL, terminal)));
+        taken.extend(stdin_terminal().map(|terminal| (TERMINAL, terminal)));
         // They can still be used; only their owner and mode cannot be changed.
         let restrictions = MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID;
         taken
             .iter()
-            .try_for_each(|(_, device)| device.restrict(restrictions, MountScope::Alone))?;
+            .try_for_each(|(_, device)| device.restrict(restrictions, MountScope::Single))?;
         Ok(Self(taken))
     }
 
     /// Mounts a new `/dev` with them, and with private terminals and shared memory.
-    fn put(self) -> io::Result<()> {
+    fn mount(self) -> io::Result<()> {
         let dev = Path::new("/dev");
-        let around = DetachedMount::in_memory(&[("mode", "0755")])?;
-        around.put_on(&find(dev)?)?;
+        let around = DetachedMount::new_tmpfs(&[("mode", "0755")])?;
+        around.attach_to(&open_without_symlinks(dev)?)?;
         for (name, device) in self.0 {
             let place = dev.join(name);
             File::create_new(&place)?;
-            device.put_on(&find(&place)?)?;
+            device.attach_to(&open_without_symlinks(&place)?)?;
         }
         for (name, to) in LINKS {
             symlink(to, dev.join(name))?;
         }
         for (name, tree) in [
-            ("pts", DetachedMount::of_terminals()?),
-            ("shm", DetachedMount::in_memory(&SHARED_MEMORY)?),
+            ("pts", DetachedMount::new_devpts()?),
+            ("shm", DetachedMount::new_tmpfs(&SHARED_MEMORY)?),
         ] {
             let place = dev.join(name);
             fs::create_dir(&place)?;
-            tree.put_on(&find(&place)?)?;
+            tree.attach_to(&open_without_symlinks(&place)?)?;
         }
-        Ok(around.restrict(MountAttrFlags::MOUNT_ATTR_RDONLY, MountScope::Alone)?)
+        Ok(around.restrict(MountAttrFlags::MOUNT_ATTR_RDONLY, MountScope::Single)?)
     }
 }
 
 /// Returns the terminal from which this process reads, if it is one of the host's.
-fn terminal() -> Option<DetachedMount> {
+fn stdin_terminal() -> Option<DetachedMount> {
     let path = fs::read_link("/proc/self/fd/0").ok()?;
-    let found = find(&path).ok().filter(|_| path.starts_with("/dev/pts"))?;
+    let found = open_without_symlinks(&path).ok().filter(|_| path.starts_with("/dev/pts"))?;
     let (named, used) = (fstat(&found).ok()?, fstat(stdin()).ok()?);
     // Another devpts may have a terminal of the same name.
     let is_same = (named.st_dev, named.st_ino) == (used.st_dev, used.st_ino);
-    is_same.then(|| DetachedMount::copy_of(&found).ok())?
+    is_same.then(|| DetachedMount::clone_from(&found).ok())?
 }
 
 // The working directory as it is seen in the namespace.
@@ -484,8 +494,8 @@ fn terminal() -> Option<DetachedMount> {
 ///
 /// # Errors
 /// `ESTALE` if the path leads elsewhere: it was moved meanwhile, or is hidden from the job.
-pub(crate) fn enter(meant: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
-    let found = find(path)?;
+pub(crate) fn enter_directory(meant: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let found = open_without_symlinks(path)?;
     let (there, expected) = (fstat(&found)?, fstat(meant)?);
     if (there.st_dev, there.st_ino) != (expected.st_dev, expected.st_ino) {
         return Err(Errno::STALE.into());
@@ -511,22 +521,22 @@ mod plan_tests {
     fn planned(
         profile: SandboxProfile,
         roots: &[&str],
-        guarded: &[&str],
+        protected_files: &[&str],
         hidden: &[&str],
     ) -> Vec<Mount> {
-        let (roots, guarded) = (paths(roots), paths(guarded));
+        let (roots, protected_files) = (paths(roots), paths(protected_files));
         let hidden = paths(&[hidden, &["/tmp/s"]].concat());
-        plan(&view(profile, &roots, &guarded, &hidden))
+        plan_mounts(&view(profile, &roots, &protected_files, &hidden))
     }
 
     fn view<'a>(
         profile: SandboxProfile,
         roots: &'a [PathBuf],
-        guarded: &'a [PathBuf],
+        protected_files: &'a [PathBuf],
         hidden: &'a [PathBuf],
     ) -> MountView<'a> {
         let temporary = Some(Path::new("/tmp/s/job"));
-        MountView { profile, roots, private: &[], shown: &[], guarded, hidden, temporary }
+        MountView { profile, roots, private: &[], shown: &[], protected_files, hidden, temporary }
     }
 
     fn substitutes(pairs: &[(&str, &str)]) -> Vec<BindMount> {
@@ -538,9 +548,12 @@ mod plan_tests {
     }
 
     #[track_caller]
-    fn check(roots: &[&str], guarded: &[&str], hidden: &[&str], expected: &[PlannedMount]) {
+    fn check(roots: &[&str], protected_files: &[&str], hidden: &[&str], expected: &[PlannedMount]) {
         let expected: Vec<_> = expected.iter().map(|(kind, path)| kind(path.into())).collect();
-        assert_eq!(planned(SandboxProfile::WorkspaceWrite, roots, guarded, hidden), expected);
+        assert_eq!(
+            planned(SandboxProfile::WorkspaceWrite, roots, protected_files, hidden),
+            expected
+        );
     }
 
     const SCRATCH: [PlannedMount; 2] = [(Hidden, "/tmp/s"), (Writable, "/tmp/s/job")];
@@ -619,9 +632,9 @@ mod plan_tests {
         let credentials = Hidden("/home/me/.cargo/credentials".into());
         let work = Writable("/home/me/work".into());
         let expected = vec![home, cargo, credentials, work, run, tmp];
-        assert_eq!(plan(&view), expected);
+        assert_eq!(plan_mounts(&view), expected);
         // The same in a read-only view, where a workspace is only readable.
-        let seen = plan(&MountView { profile: SandboxProfile::ReadOnly, ..view });
+        let seen = plan_mounts(&MountView { profile: SandboxProfile::ReadOnly, ..view });
         let work = substitutes(&[("/home/me/work", "/home/me/work")]).remove(0);
         assert_eq!(seen[3], Mount::Shown(work));
     }
@@ -633,7 +646,7 @@ mod plan_tests {
             let roots = paths(&["/home/me", "/var"]);
             let view =
                 MountView { private: &private, temporary: None, ..view(profile, &roots, &[], &[]) };
-            let seen = plan(&view);
+            let seen = plan_mounts(&view);
             assert!(!seen.iter().any(|mount| matches!(mount, Mount::Private(_))), "{seen:?}");
         }
     }
@@ -646,16 +659,16 @@ mod plan_tests {
     proptest! {
         #[test]
         fn each_path_is_treated_as_its_innermost_named_parent(
-            (roots, guarded, hidden) in (some_paths(), some_paths(), some_paths()),
+            (roots, protected_files, hidden) in (some_paths(), some_paths(), some_paths()),
             asked in "(/[ab]){1,5}".prop_map(PathBuf::from),
         ) {
-            let plan = plan(&view(SandboxProfile::WorkspaceWrite, &roots, &guarded, &hidden));
+            let plan = plan_mounts(&view(SandboxProfile::WorkspaceWrite, &roots, &protected_files, &hidden));
             let seen = plan.iter().rev().find(|mount| asked.starts_with(mount.path()));
             let innermost = |names: &[PathBuf]| {
                 let depths = names.iter().filter(|name| asked.starts_with(name));
                 depths.map(|name| name.components().count()).max().unwrap_or(0)
             };
-            let (root, guard, veil) = (innermost(&roots), innermost(&guarded), innermost(&hidden));
+            let (root, guard, veil) = (innermost(&roots), innermost(&protected_files), innermost(&hidden));
             // A protected file in a hidden path is not visible either.
             let is_hidden = veil > root;
             let is_writable = root > 0 && root >= veil && root >= guard;
@@ -666,11 +679,11 @@ mod plan_tests {
 
         #[test]
         fn parents_come_first_and_no_path_comes_twice(
-            (roots, guarded, hidden) in (some_paths(), some_paths(), some_paths()),
+            (roots, protected_files, hidden) in (some_paths(), some_paths(), some_paths()),
         ) {
             let own = Some(Path::new("/a/b"));
-            let view = view(SandboxProfile::WorkspaceWrite, &roots, &guarded, &hidden);
-            let plan = plan(&MountView { temporary: own, ..view });
+            let view = view(SandboxProfile::WorkspaceWrite, &roots, &protected_files, &hidden);
+            let plan = plan_mounts(&MountView { temporary: own, ..view });
             prop_assert!(plan.is_sorted_by(|one, next| one.path() < next.path()), "{:?}", plan);
         }
     }
@@ -699,10 +712,10 @@ mod tests {
     use super::*;
     use crate::confinement::{SandboxPaths, SandboxProfile};
     use crate::sandbox::protected;
-    use crate::sandbox::protected::{ProtectedFiles, ProtectedNames, guard};
+    use crate::sandbox::protected::{ProtectedFiles, ProtectedNames, protect_files};
     use crate::sandbox::scratch::{Scratch, ScratchReaper, ScratchRoot};
-    use crate::sandbox::workspace::roots;
-    use crate::sandbox::workspace::{SharedDir, shown};
+    use crate::sandbox::workspace::writable_roots;
+    use crate::sandbox::workspace::{SharedDir, visible_mounts};
 
     const THIS: &str = "sandbox::mounts::tests";
     const SECRET: &str = "secret";
@@ -759,22 +772,22 @@ mod tests {
         fn run(mut self, workspace: &[&str], test: &str) {
             let before = snapshot(&self.base);
             let reaper = ScratchReaper::default();
-            let root = ScratchRoot::make(
+            let root = ScratchRoot::create(
                 &self.base.join("tmp"),
                 &reaper,
                 &crate::children::Children::default(),
             )
             .unwrap();
-            let _other = Scratch::make(root.path(), &reaper).unwrap();
-            let scratch = Scratch::make(root.path(), &reaper).unwrap();
+            let _other = Scratch::create(root.path(), &reaper).unwrap();
+            let scratch = Scratch::create(root.path(), &reaper).unwrap();
             scratch.directory("own").unwrap();
             fs::write(self.base.join("tmp/scratch"), scratch.path().to_str().unwrap()).unwrap();
             (self.scratch_root, self.scratch) = (Some(root), Some(scratch));
             // The server protects the files for as long as the job runs.
-            let (_, guarded) = prepared(&self.base, workspace);
-            in_namespaces(&self.base, test);
-            assert!(guarded.names().iter().all(|name| name.symlink_metadata().is_ok()));
-            drop((guarded, self.scratch.take(), _other));
+            let (_, protected_files) = prepare_workspaces(&self.base, workspace);
+            run_in_namespaces(&self.base, test);
+            assert!(protected_files.names().iter().all(|name| name.symlink_metadata().is_ok()));
+            drop((protected_files, self.scratch.take(), _other));
             // A thread removes them; it must be done before the server's own directory is removed.
             let root = self.scratch_root.take().unwrap();
             let deadline = Instant::now() + Duration::from_secs(30);
@@ -792,20 +805,20 @@ mod tests {
     }
 
     /// Returns the workspaces below the home directory, and the protected files in them.
-    fn prepared(base: &Path, workspace: &[&str]) -> (Vec<PathBuf>, ProtectedFiles) {
+    fn prepare_workspaces(base: &Path, workspace: &[&str]) -> (Vec<PathBuf>, ProtectedFiles) {
         let home = base.join("home");
         let places = SandboxPaths {
             workspace: workspace.iter().map(|name| home.join(name)).collect(),
             home: Some(home.clone()),
             ..SandboxPaths::default()
         };
-        let roots = roots(&places, &[], Path::new("/")).unwrap();
+        let roots = writable_roots(&places, &[], Path::new("/")).unwrap();
         let names = PROTECTED.map(PathBuf::from);
         let records = &base.join("records");
         let protection =
             ProtectedNames { roots: &roots, names: &names, home: Some(&home), records };
-        let guarded = guard(&protection).unwrap();
-        (roots, guarded)
+        let protected_files = protect_files(&protection).unwrap();
+        (roots, protected_files)
     }
 
     /// Returns every path with its kind, mode and content.
@@ -838,7 +851,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn in_namespaces(base: &Path, test: &str) {
+    fn run_in_namespaces(base: &Path, test: &str) {
         let namespaces =
             ["--user", "--map-current-user", "--keep-caps", "--mount", "--pid", "--fork"];
         let test = format!("{THIS}::{test}");
@@ -870,10 +883,10 @@ mod tests {
             assert_eq!(count, Some("1"), "must run in its own namespaces, not on the host");
             let base = std::env::current_dir().unwrap();
             let scratch = PathBuf::from(fs::read_to_string(base.join("tmp/scratch")).unwrap());
-            let (roots, guarded) = prepared(&base, workspace);
+            let (roots, protected_files) = prepare_workspaces(&base, workspace);
             let secret =
                 [".ssh", ".netrc", "data", ".aws"].map(|name| base.join("home").join(name));
-            let mut hidden = protected::hidden(&secret);
+            let mut hidden = protected::resolve_hidden(&secret);
             hidden.extend(scratch.parent().map(Path::to_owned));
             let shared: Vec<SharedDir> =
                 own.iter().map(|path| SharedDir { path: base.join(path), own: "own" }).collect();
@@ -887,13 +900,13 @@ mod tests {
                 profile,
                 roots: &roots,
                 private: &private,
-                shown: &shown(&shared, named.iter().map(PathBuf::as_path)),
-                guarded: guarded.names(),
+                shown: &visible_mounts(&shared, named.iter().map(PathBuf::as_path)),
+                protected_files: protected_files.names(),
                 hidden: &hidden,
                 temporary: Some(&scratch),
             };
-            apply(&plan(&view)).unwrap();
-            own_proc().unwrap();
+            apply_mounts(&plan_mounts(&view)).unwrap();
+            mount_proc().unwrap();
             Self { base, scratch }
         }
 
@@ -1010,8 +1023,8 @@ mod tests {
             inside.check_read_only(read_only);
         }
         inside.check_read_only("home/work/.git/hooks/pre-commit");
-        for guarded in ["home/work/.mcp.json", "home/work/.git/hooks", "home/work/.git"] {
-            inside.check_irreplaceable(guarded);
+        for protected_files in ["home/work/.mcp.json", "home/work/.git/hooks", "home/work/.git"] {
+            inside.check_irreplaceable(protected_files);
         }
         check_errno(fs::write(inside.at("home/work/.mcp.json"), "new"), &[Errno::NXIO]);
         check_errno(fs::create_dir(inside.at("home/work/.mcp.json/x")), &[Errno::NOTDIR]);
@@ -1024,8 +1037,8 @@ mod tests {
         fs::remove_file(inside.at("home/work/way")).unwrap();
         // The directory of the job is that of the workspace, not the one that was opened on the
         // host.
-        check_errno(enter(outside.as_fd(), &inside.at("home/work")), &[Errno::STALE]);
-        enter(work.as_fd(), &inside.at("home/work")).unwrap();
+        check_errno(enter_directory(outside.as_fd(), &inside.at("home/work")), &[Errno::STALE]);
+        enter_directory(work.as_fd(), &inside.at("home/work")).unwrap();
         check_writable(Path::new("."));
         check_errno(fs::write("../new", "new"), &[Errno::ROFS]);
     }
@@ -1051,7 +1064,7 @@ mod tests {
         assert_eq!(fs::read_to_string(inside.at("home/.netrc")).unwrap(), "");
         let own = inside.scratch.file_name().unwrap().to_str().unwrap();
         assert_eq!(names(inside.scratch.parent().unwrap()), [own]);
-        check_errno(enter(data.as_fd(), &inside.at("home/data")), &[Errno::STALE]);
+        check_errno(enter_directory(data.as_fd(), &inside.at("home/data")), &[Errno::STALE]);
     }
 
     #[test]

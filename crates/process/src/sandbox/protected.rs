@@ -74,42 +74,42 @@ pub(crate) struct ProtectedNames<'a> {
 /// # Errors
 /// If something is missing, could be created by a job, and we cannot prevent it: a full disk, or a
 /// directory of ours that is not writable at the moment.
-pub(crate) fn guard(protection: &ProtectedNames<'_>) -> io::Result<ProtectedFiles> {
+pub(crate) fn protect_files(protection: &ProtectedNames<'_>) -> io::Result<ProtectedFiles> {
     let home = protection.home.and_then(|home| home.canonicalize().ok());
-    let mut guarded = ProtectedFiles { names: Vec::new(), workspaces: Vec::new() };
+    let mut protected = ProtectedFiles { names: Vec::new(), workspaces: Vec::new() };
     for (number, root) in protection.roots.iter().enumerate() {
         let mut workspace = WorkspaceGuard::lock(root)?;
         let mut found =
             NameSearch { roots: protection.roots, names: Vec::new(), missing: Vec::new() };
         for name in protection.names {
             match (name.strip_prefix(HOME), &home) {
-                (Err(_), _) => found.add(root.clone(), name)?,
-                (Ok(name), Some(home)) if innermost(protection.roots, home) == Some(root) => {
-                    found.add(home.clone(), name)?;
+                (Err(_), _) => found.search(root.clone(), name)?,
+                (Ok(name), Some(home)) if innermost_root(protection.roots, home) == Some(root) => {
+                    found.search(home.clone(), name)?;
                 }
                 (Ok(_), _) => {}
             }
         }
         let record = protection.records.join(format!("{RECORD}{number}"));
-        workspace.fill(found.missing, root, &record)?;
-        guarded.names.extend(found.names);
-        guarded.names.extend(workspace.placeholders.iter().cloned());
-        guarded.workspaces.push(workspace);
+        workspace.create_placeholders(found.missing, root, &record)?;
+        protected.names.extend(found.names);
+        protected.names.extend(workspace.placeholders.iter().cloned());
+        protected.workspaces.push(workspace);
     }
-    guarded.names.sort();
-    guarded.names.dedup();
-    Ok(guarded)
+    protected.names.sort();
+    protected.names.dedup();
+    Ok(protected)
 }
 
 /// Returns the existing ones of these places, as full paths without symlinks: [`super::mounts`]
 /// hides them.
-pub(crate) fn hidden(places: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn resolve_hidden(places: &[PathBuf]) -> Vec<PathBuf> {
     places.iter().filter_map(|place| place.canonicalize().ok()).collect()
 }
 
 /// Removes the placeholders in the records of this directory, except if another server has jobs in
 /// the same workspace: its last job removes them.
-pub(crate) fn release(records: &Path) {
+pub(crate) fn remove_recorded_placeholders(records: &Path) {
     for entry in fs::read_dir(records).into_iter().flatten().flatten() {
         if !entry.file_name().as_bytes().starts_with(RECORD.as_bytes()) {
             continue;
@@ -124,7 +124,7 @@ pub(crate) fn release(records: &Path) {
     }
 }
 
-fn innermost<'a>(roots: &'a [PathBuf], path: &Path) -> Option<&'a PathBuf> {
+fn innermost_root<'a>(roots: &'a [PathBuf], path: &Path) -> Option<&'a PathBuf> {
     roots.iter().filter(|root| path.starts_with(root)).max()
 }
 
@@ -151,7 +151,12 @@ impl WorkspaceGuard {
     }
 
     /// Creates a placeholder for every missing file, after recording it.
-    fn fill(&mut self, missing: Vec<PathBuf>, root: &Path, record: &Path) -> io::Result<()> {
+    fn create_placeholders(
+        &mut self,
+        missing: Vec<PathBuf>,
+        root: &Path,
+        record: &Path,
+    ) -> io::Result<()> {
         if missing.is_empty() {
             return Ok(());
         }
@@ -159,7 +164,7 @@ impl WorkspaceGuard {
         let paths: Vec<&[u8]> = paths.map(|path| path.as_os_str().as_bytes()).collect();
         fs::write(record, paths.join(&0))?;
         for path in missing {
-            match make(&path) {
+            match create_placeholder(&path) {
                 // Another job has created it meanwhile, or somebody created the real file.
                 Ok(()) | Err(Errno::EXIST) => self.placeholders.push(path),
                 Err(errno) if is_out_of_reach(&path, errno) => {}
@@ -173,7 +178,7 @@ impl WorkspaceGuard {
 impl Drop for WorkspaceGuard {
     fn drop(&mut self) {
         if flock(&self.root, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            self.placeholders.iter().for_each(|path| remove(path));
+            self.placeholders.iter().for_each(|path| remove_placeholder(path));
         }
     }
 }
@@ -196,13 +201,13 @@ impl NameSearch<'_> {
     ///
     /// A symlink on the way is followed and can still be replaced: nothing can be mounted on a
     /// symlink through which a directory is seen.
-    fn add(&mut self, base: PathBuf, name: &Path) -> io::Result<()> {
+    fn search(&mut self, base: PathBuf, name: &Path) -> io::Result<()> {
         let mut path = base;
         let mut parts = name.components();
         while let Some(part) = parts.next() {
             let (part, rest) = (part.as_os_str(), parts.as_path());
             if part == ANY {
-                return directories(&path).into_iter().try_for_each(|it| self.add(it, rest));
+                return subdirectories(&path).into_iter().try_for_each(|it| self.search(it, rest));
             }
             path.push(part);
             let found = match lstat(&path) {
@@ -222,7 +227,7 @@ impl NameSearch<'_> {
                 (FileType::Symlink, Ok(target)) if is_last => self.names.push(target),
                 _ => break,
             }
-            if innermost(self.roots, &path).is_none() {
+            if innermost_root(self.roots, &path).is_none() {
                 return Ok(());
             }
         }
@@ -232,7 +237,7 @@ impl NameSearch<'_> {
 }
 
 /// Returns the directories in a directory, without symlinks.
-fn directories(path: &Path) -> Vec<PathBuf> {
+fn subdirectories(path: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     directories.map(|entry| entry.path()).collect()
@@ -258,9 +263,9 @@ const ITSELF: &[u8] = b".\n";
 ///
 /// # Errors
 /// `EXIST` if something is there, or the error of the file system.
-pub(crate) fn make(path: &Path) -> Result<(), Errno> {
+pub(crate) fn create_placeholder(path: &Path) -> Result<(), Errno> {
     if path.file_name() == Some(OsStr::new(COMMON_DIRECTORY)) {
-        return make_common_directory(path);
+        return create_common_directory_file(path);
     }
     match mknodat(CWD, path, FileType::Socket, SOCKET, 0) {
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => mkdir(path, DIRECTORY),
@@ -269,7 +274,7 @@ pub(crate) fn make(path: &Path) -> Result<(), Errno> {
 }
 
 /// Creates the file with its content atomically, so that git never reads half of it.
-fn make_common_directory(path: &Path) -> Result<(), Errno> {
+fn create_common_directory_file(path: &Path) -> Result<(), Errno> {
     let around = path.parent().ok_or(Errno::INVAL)?;
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let mut file = fs::File::from(open(around, flags, READABLE)?);
@@ -279,7 +284,7 @@ fn make_common_directory(path: &Path) -> Result<(), Errno> {
 }
 
 /// Removes the placeholder at this path. Anything else stays.
-pub(crate) fn remove(path: &Path) {
+pub(crate) fn remove_placeholder(path: &Path) {
     let Ok(found) = lstat(path) else { return };
     if is_placeholder(path, &found) {
         let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
@@ -348,8 +353,8 @@ mod tests {
         found
     }
 
-    fn names(guarded: &ProtectedFiles, root: &Path) -> Vec<String> {
-        let names = guarded.names().iter().map(|name| name.strip_prefix(root).unwrap());
+    fn names(protected: &ProtectedFiles, root: &Path) -> Vec<String> {
+        let names = protected.names().iter().map(|name| name.strip_prefix(root).unwrap());
         names.map(|name| name.display().to_string()).collect()
     }
 
@@ -369,24 +374,24 @@ mod tests {
     }
 
     /// Protects these roots, with records beside them.
-    fn guarding(roots: &[PathBuf], home: Option<&Path>, records: &Path) -> ProtectedFiles {
-        guard(&ProtectedNames { roots, names: &paths(&NAMES), home, records }).unwrap()
+    fn protecting(roots: &[PathBuf], home: Option<&Path>, records: &Path) -> ProtectedFiles {
+        protect_files(&ProtectedNames { roots, names: &paths(&NAMES), home, records }).unwrap()
     }
 
     #[test]
     fn a_repository_is_protected_if_there_is_one_and_other_names_always() {
         let (records, (_root, root)) = (tempfile::tempdir().unwrap(), place());
-        let guard = || guarding(std::slice::from_ref(&root), None, records.path());
-        assert_eq!(names(&guard(), &root), [".github", ".mcp.json"]);
+        let protect = || protecting(std::slice::from_ref(&root), None, records.path());
+        assert_eq!(names(&protect(), &root), [".github", ".mcp.json"]);
         // The `.git` file of another repository, whose directory is elsewhere.
         fs::write(root.join(".git"), "gitdir: elsewhere").unwrap();
-        assert_eq!(names(&guard(), &root), [".git", ".github", ".mcp.json"]);
+        assert_eq!(names(&protect(), &root), [".git", ".github", ".mcp.json"]);
         fs::remove_file(root.join(".git")).unwrap();
         fs::create_dir_all(root.join(".git/modules/lib")).unwrap();
         fs::create_dir_all(root.join(".github/workflows")).unwrap();
         fs::write(root.join(".git/config"), "mine").unwrap();
         let before = all(&root);
-        let guarded = guard();
+        let protected = protect();
         let expected = [
             ".git/config",
             ".git/hooks",
@@ -394,9 +399,9 @@ mod tests {
             ".github/workflows",
             ".mcp.json",
         ];
-        assert_eq!(names(&guarded, &root), expected);
-        assert!(guarded.names().iter().all(|name| name.symlink_metadata().is_ok()));
-        drop(guarded);
+        assert_eq!(names(&protected, &root), expected);
+        assert!(protected.names().iter().all(|name| name.symlink_metadata().is_ok()));
+        drop(protected);
         assert_eq!(all(&root), before);
     }
 
@@ -409,15 +414,15 @@ mod tests {
         fs::write(home.join(".bashrc"), "mine").unwrap();
         let before = all(&above);
         for root in [&home, &above] {
-            let guarded = guarding(std::slice::from_ref(root), Some(&home), records.path());
+            let protected = protecting(std::slice::from_ref(root), Some(&home), records.path());
             for name in [".bashrc", ".zshrc", ".config/fish"] {
-                assert!(guarded.names().contains(&home.join(name)), "{name}");
+                assert!(protected.names().contains(&home.join(name)), "{name}");
             }
             assert_eq!(fs::read_to_string(home.join(".bashrc")).unwrap(), "mine");
-            drop(guarded);
+            drop(protected);
             assert_eq!(all(&above), before);
         }
-        let work = guarding(&[home.join("work")], Some(&home), records.path());
+        let work = protecting(&[home.join("work")], Some(&home), records.path());
         assert_eq!(names(&work, &home), ["work/.github", "work/.mcp.json"]);
     }
 
@@ -431,11 +436,11 @@ mod tests {
         symlink("dots", root.join(".config")).unwrap();
         symlink("nowhere", root.join(".zshrc")).unwrap();
         let before = all(&root);
-        let guarded = guarding(std::slice::from_ref(&root), Some(&root), records.path());
+        let protected = protecting(std::slice::from_ref(&root), Some(&root), records.path());
         for name in [".mcp.json", "settings/mcp", ".zshrc", "dots/fish"] {
-            assert!(guarded.names().contains(&root.join(name)), "{name}: {guarded:?}");
+            assert!(protected.names().contains(&root.join(name)), "{name}: {protected:?}");
         }
-        drop(guarded);
+        drop(protected);
         assert_eq!(all(&root), before);
     }
 
@@ -446,9 +451,9 @@ mod tests {
         fs::create_dir_all(root.join("outside")).unwrap();
         fs::create_dir(&work).unwrap();
         symlink("../outside", work.join(".config")).unwrap();
-        let guarded = guarding(std::slice::from_ref(&work), Some(&work), records.path());
+        let protected = protecting(std::slice::from_ref(&work), Some(&work), records.path());
         assert_eq!(all(&root.join("outside")), [] as [PathBuf; 0]);
-        drop(guarded);
+        drop(protected);
     }
 
     #[test]
@@ -456,13 +461,13 @@ mod tests {
         let (records, other, (_root, root)) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), place());
         let roots = std::slice::from_ref(&root);
-        let one = guarding(roots, None, records.path());
-        let two = guarding(roots, None, other.path());
+        let one = protecting(roots, None, records.path());
+        let two = protecting(roots, None, other.path());
         drop(one);
         assert_eq!(names(&two, &root), [".github", ".mcp.json"]);
         assert_eq!(all(&root), two.names());
         // The record of a running job is no reason to remove anything.
-        release(other.path());
+        remove_recorded_placeholders(other.path());
         assert_eq!(all(&root), two.names());
         drop(two);
         assert_eq!(all(&root), [] as [PathBuf; 0]);
@@ -471,7 +476,7 @@ mod tests {
     #[test]
     fn placeholders_of_a_killed_server_are_removed_by_its_record() {
         let (records, (_root, root)) = (tempfile::tempdir().unwrap(), place());
-        let killed = guarding(std::slice::from_ref(&root), None, records.path());
+        let killed = protecting(std::slice::from_ref(&root), None, records.path());
         let placeholders = all(&root);
         // A lock ends with its process, and nothing is dropped there.
         let locks: Vec<OwnedFd> =
@@ -482,7 +487,7 @@ mod tests {
         }
         assert_eq!(placeholders.len(), 2);
         fs::write(root.join("mine"), "text").unwrap();
-        release(records.path());
+        remove_recorded_placeholders(records.path());
         assert_eq!(all(&root), [root.join("mine")]);
     }
 
@@ -492,9 +497,9 @@ mod tests {
         let come_and_go = || {
             let records = tempfile::tempdir().unwrap();
             for _ in 0..200 {
-                let guarded = guarding(std::slice::from_ref(&root), None, records.path());
+                let protected = protecting(std::slice::from_ref(&root), None, records.path());
                 let is_there = |name: &PathBuf| name.symlink_metadata().is_ok();
-                assert!(guarded.names().len() == 2 && guarded.names().iter().all(is_there));
+                assert!(protected.names().len() == 2 && protected.names().iter().all(is_there));
             }
         };
         std::thread::scope(|scope| {
@@ -509,7 +514,7 @@ mod tests {
         let (_root, root) = place();
         fs::create_dir(root.join("keys")).unwrap();
         symlink("keys", root.join(".ssh")).unwrap();
-        assert_eq!(hidden(&[root.join(".ssh"), root.join(".aws")]), [root.join("keys")]);
+        assert_eq!(resolve_hidden(&[root.join(".ssh"), root.join(".aws")]), [root.join("keys")]);
     }
 }
 
@@ -525,15 +530,15 @@ mod placeholder_tests {
         let root = tempfile::tempdir().unwrap();
         for name in [".envrc", COMMON_DIRECTORY] {
             let path = root.path().join(name);
-            make(&path).unwrap();
+            create_placeholder(&path).unwrap();
             assert!(is_placeholder(&path, &lstat(&path).unwrap()), "{name}");
-            assert_eq!(make(&path), Err(Errno::EXIST), "{name}");
-            remove(&path);
+            assert_eq!(create_placeholder(&path), Err(Errno::EXIST), "{name}");
+            remove_placeholder(&path);
             assert!(path.symlink_metadata().is_err(), "{name}");
         }
         let path = root.path().join("directory");
         mkdir(&path, DIRECTORY).unwrap();
-        remove(&path);
+        remove_placeholder(&path);
         assert!(!path.exists());
     }
 
@@ -553,7 +558,7 @@ mod placeholder_tests {
         fs::write(used.join("file"), "mine").unwrap();
         fs::set_permissions(&used, fs::Permissions::from_mode(0o1500)).unwrap();
         for path in [&file, &empty, &link, &socket, &used, &common] {
-            remove(path);
+            remove_placeholder(path);
             assert!(path.symlink_metadata().is_ok(), "{path:?}");
         }
         fs::set_permissions(&used, fs::Permissions::from_mode(0o700)).unwrap();

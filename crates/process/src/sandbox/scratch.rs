@@ -43,16 +43,16 @@ impl ScratchRoot {
     ///
     /// # Errors
     /// If it cannot be created, or if something in its place is not ours alone.
-    pub(crate) fn make(
+    pub(crate) fn create(
         temporary: &Path,
         reaper: &ScratchReaper,
         children: &Children,
     ) -> io::Result<Self> {
         let user = geteuid().as_raw();
         let around = temporary.canonicalize()?.join(format!("shellyard-{user}"));
-        remove_left(&around, reaper, children);
+        remove_leftovers(&around, reaper, children);
         for _ in 0..ATTEMPTS {
-            make_ours(&around)?;
+            create_private_dir(&around)?;
             let path = around.join(format!("{PREFIX}{}", random_name()?));
             match mkdir(&path, Mode::RWXU) {
                 // The last server that used it has just removed the parent.
@@ -77,7 +77,7 @@ impl ScratchRoot {
 impl Drop for ScratchRoot {
     fn drop(&mut self) {
         // The next server tries again to remove what cannot be removed now.
-        remove(&self.path).ok();
+        remove_dir(&self.path).ok();
         // Removes the parent if this was the last directory in it.
         self.path.parent().map(rmdir);
     }
@@ -96,7 +96,7 @@ impl Scratch {
     ///
     /// # Errors
     /// If it cannot be created.
-    pub(crate) fn make(root: &Path, reaper: &ScratchReaper) -> io::Result<Self> {
+    pub(crate) fn create(root: &Path, reaper: &ScratchReaper) -> io::Result<Self> {
         let path = root.join(random_name()?);
         mkdir(&path, Mode::RWXU)?;
         Ok(Self { path, reaper: reaper.clone() })
@@ -150,19 +150,19 @@ impl ScratchReaper {
             Some(thread) => thread.send(left).map_err(|unsent| unsent.0),
             None => Err(left),
         };
-        unsent.or_else(|left| remove(&left.path)).ok();
+        unsent.or_else(|left| remove_dir(&left.path)).ok();
     }
 
     fn start() -> Option<Sender<LeftoverDir>> {
         let (sender, all) = channel::<LeftoverDir>();
-        let clean = move || all.into_iter().for_each(|left| drop(remove(&left.path)));
+        let clean = move || all.into_iter().for_each(|left| drop(remove_dir(&left.path)));
         let thread = std::thread::Builder::new().name("scratch".to_owned()).spawn(clean);
         thread.is_ok().then_some(sender)
     }
 }
 
 /// Removes the directories of dead servers: those without a lock.
-fn remove_left(around: &Path, reaper: &ScratchReaper, children: &Children) {
+fn remove_leftovers(around: &Path, reaper: &ScratchReaper, children: &Children) {
     for entry in fs::read_dir(around).into_iter().flatten().flatten() {
         let is_one = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
         let path = entry.path();
@@ -182,9 +182,9 @@ fn remove_left(around: &Path, reaper: &ScratchReaper, children: &Children) {
 ///
 /// # Errors
 /// If the directory cannot be removed. The next server tries again.
-pub(crate) fn clean_after(root: &Path) -> io::Result<()> {
+pub(crate) fn clean_up_after(root: &Path) -> io::Result<()> {
     release_placeholders(root);
-    remove(root)?;
+    remove_dir(root)?;
     root.parent().map(rmdir);
     Ok(())
 }
@@ -192,17 +192,17 @@ pub(crate) fn clean_after(root: &Path) -> io::Result<()> {
 /// Removes the placeholders that the records of a server's jobs name.
 fn release_placeholders(root: &Path) {
     for job in fs::read_dir(root).into_iter().flatten().flatten() {
-        protected::release(&job.path());
+        protected::remove_recorded_placeholders(&job.path());
     }
 }
 
 /// Removes a directory whose parent is ours alone.
-fn remove(path: &Path) -> io::Result<()> {
+fn remove_dir(path: &Path) -> io::Result<()> {
     let (Some(around), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Errno::INVAL.into());
     };
     let around = open_directory(around)?;
-    clear(around.as_fd(), &CString::new(name.as_bytes())?)
+    remove_tree(around.as_fd(), &CString::new(name.as_bytes())?)
 }
 
 /// Locks a directory. `None` if another process has the lock, or if it no longer exists.
@@ -219,7 +219,7 @@ fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
 }
 
 /// Creates a directory that no other user can write to or read, if it does not exist.
-fn make_ours(path: &Path) -> io::Result<()> {
+fn create_private_dir(path: &Path) -> io::Result<()> {
     match mkdir(path, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(errno.into()),
@@ -251,12 +251,12 @@ fn random_name() -> io::Result<String> {
 ///
 /// # Errors
 /// The first error; everything that could be removed is removed.
-pub(crate) fn clear(around: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
-    let mut work =
+pub(crate) fn remove_tree(around: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    let mut removal =
         DirRemoval { around, name, moved: 0, waiting: VecDeque::from([name.to_owned()]) };
     let mut outcome = Ok(());
-    while let Some(next) = work.waiting.pop_front() {
-        let done = work.empty(&next).and_then(|()| remove_directory(around, &next));
+    while let Some(next) = removal.waiting.pop_front() {
+        let done = removal.empty_dir(&next).and_then(|()| remove_directory(around, &next));
         match done {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => outcome = outcome.and(Err(errno.into())),
@@ -276,8 +276,8 @@ struct DirRemoval<'a> {
 
 impl DirRemoval<'_> {
     /// Empties a directory, once those that were moved up are gone as well.
-    fn empty(&mut self, directory: &CStr) -> Result<(), Errno> {
-        let opened = open_anyhow(self.around, directory)?;
+    fn empty_dir(&mut self, directory: &CStr) -> Result<(), Errno> {
+        let opened = open_with_permissions(self.around, directory)?;
         let mut outcome = Ok(());
         for entry in Dir::read_from(&opened)? {
             let entry = entry?;
@@ -305,7 +305,7 @@ impl DirRemoval<'_> {
 
     fn move_up(&mut self, from: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
         // Moving a directory requires write permission on it.
-        open_anyhow(from, name)?;
+        open_with_permissions(from, name)?;
         self.moved += 1;
         let mut new = self.name.to_bytes().to_vec();
         new.extend_from_slice(format!(".{}", self.moved).as_bytes());
@@ -321,7 +321,7 @@ fn remove_directory(from: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
 }
 
 /// Opens a directory, after giving us all permissions.
-fn open_anyhow(from: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+fn open_with_permissions(from: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let place = openat(from, name, flags | OFlags::PATH, Mode::empty())?;
     if !Mode::from_raw_mode(fstat(&place)?.st_mode).contains(Mode::RWXU) {
@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     fn make_root(temporary: &Path) -> io::Result<ScratchRoot> {
-        ScratchRoot::make(temporary, &ScratchReaper::default(), &Children::default())
+        ScratchRoot::create(temporary, &ScratchReaper::default(), &Children::default())
     }
 
     fn mode(path: &Path) -> u32 {
@@ -369,8 +369,8 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let root = make_root(temporary.path()).unwrap();
         let (one, other) = (
-            Scratch::make(root.path(), &ScratchReaper::default()).unwrap(),
-            Scratch::make(root.path(), &ScratchReaper::default()).unwrap(),
+            Scratch::create(root.path(), &ScratchReaper::default()).unwrap(),
+            Scratch::create(root.path(), &ScratchReaper::default()).unwrap(),
         );
         for path in [root.path().parent().unwrap(), root.path(), one.path(), other.path()] {
             assert_eq!(mode(path), 0o700, "{path:?}");
@@ -387,7 +387,7 @@ mod tests {
     fn nothing_is_left_of_a_server_and_its_jobs_at_the_end() {
         let temporary = tempfile::tempdir().unwrap();
         let root = make_root(temporary.path()).unwrap();
-        let job = Scratch::make(root.path(), &ScratchReaper::default()).unwrap();
+        let job = Scratch::create(root.path(), &ScratchReaper::default()).unwrap();
         fs::write(job.path().join("file"), "x").unwrap();
         drop(root);
         assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
@@ -468,7 +468,7 @@ mod clearing_tests {
         }
 
         fn clear(&self) -> io::Result<()> {
-            clear(directory(self.around.path()).as_fd(), c"full")
+            remove_tree(directory(self.around.path()).as_fd(), c"full")
         }
 
         #[track_caller]

@@ -32,13 +32,13 @@ const PROCESSOR: Option<u32> = None;
 
 /// The start of a second range of call numbers, for programs with short pointers (x32). On other
 /// processors no call has so high a number.
-const SECOND_NUMBERS: u32 = 0x4000_0000;
+const X32_CALLS: u32 = 0x4000_0000;
 
 /// The most instructions that the kernel accepts.
 const MOST_INSTRUCTIONS: usize = 4096;
 
 /// The number of calls up to which the search is linear.
-const FEW: usize = 6;
+const LINEAR_SEARCH_MAX: usize = 6;
 
 type BpfCode = Vec<sock_filter>;
 
@@ -50,18 +50,21 @@ fn assemble(mut rules: Vec<RefusedCall>) -> Option<BpfCode> {
     let calls = rules
         .iter()
         .map(|rule| {
-            Some(CallEntry { number: u32::try_from(rule.call).ok()?, answer: answers.to(rule)? })
+            Some(CallEntry {
+                number: u32::try_from(rule.call).ok()?,
+                answer: answers.answer_to(rule)?,
+            })
         })
         .collect::<Option<Vec<_>>>()?;
     let mut code = vec![
         load(offset_of!(libc::seccomp_data, arch)),
         jump(BPF_JEQ, PROCESSOR?, 1, 0),
-        finish(libc::SECCOMP_RET_KILL_PROCESS),
+        return_action(libc::SECCOMP_RET_KILL_PROCESS),
         load(offset_of!(libc::seccomp_data, nr)),
-        jump(BPF_JGE, SECOND_NUMBERS, 0, 1),
-        refuse(CallRefusal::Unknown),
+        jump(BPF_JGE, X32_CALLS, 0, 1),
+        return_refusal(CallRefusal::Unknown),
     ];
-    code.extend(find(&calls, 0));
+    code.extend(search_code(&calls, 0));
     code.extend(answers.code);
     (code.len() <= MOST_INSTRUCTIONS).then_some(code)
 }
@@ -81,14 +84,14 @@ struct AnswerTable<'a> {
 }
 
 impl<'a> AnswerTable<'a> {
-    fn to(&mut self, rule: &'a RefusedCall) -> Option<usize> {
+    fn answer_to(&mut self, rule: &'a RefusedCall) -> Option<usize> {
         let is_alike =
             |other: &RefusedCall| other.cases == rule.cases && other.refusal == rule.refusal;
         if let Some((_, start)) = self.known.iter().find(|(other, _)| is_alike(other)) {
             return Some(*start);
         }
         let start = self.code.len();
-        self.code.extend(answer(rule)?);
+        self.code.extend(answer_code(rule)?);
         self.known.push((rule, start));
         Some(start)
     }
@@ -96,17 +99,17 @@ impl<'a> AnswerTable<'a> {
 
 /// Finds the call whose number was loaded and jumps to its answer, past `between` instructions that
 /// stand between this code and the answers. Never runs past its end.
-fn find(calls: &[CallEntry], between: usize) -> BpfCode {
-    if calls.len() > FEW {
+fn search_code(calls: &[CallEntry], between: usize) -> BpfCode {
+    if calls.len() > LINEAR_SEARCH_MAX {
         let (lower, upper) = calls.split_at(calls.len() / 2);
-        let above = find(upper, between);
-        let below = find(lower, between + above.len());
+        let above = search_code(upper, between);
+        let below = search_code(lower, between + above.len());
         let mut code = vec![jump(BPF_JGE, upper[0].number, 0, 1), skip(below.len())];
         code.extend(below);
         code.extend(above);
         return code;
     }
-    let mut code = vec![finish(libc::SECCOMP_RET_ALLOW)];
+    let mut code = vec![return_action(libc::SECCOMP_RET_ALLOW)];
     for call in calls.iter().rev() {
         let distance = code.len() + between + call.answer;
         code.splice(0..0, [jump(BPF_JEQ, call.number, 0, 1), skip(distance)]);
@@ -115,22 +118,22 @@ fn find(calls: &[CallEntry], between: usize) -> BpfCode {
 }
 
 /// Returns the answer to one call. Never runs past its end.
-fn answer(rule: &RefusedCall) -> Option<BpfCode> {
+fn answer_code(rule: &RefusedCall) -> Option<BpfCode> {
     let mut code = Vec::new();
     for case in &rule.cases {
-        let mut held = vec![refuse(rule.refusal)];
+        let mut held = vec![return_refusal(rule.refusal)];
         for test in case.iter().rev() {
-            held.splice(0..0, check(test, held.len())?);
+            held.splice(0..0, test_code(test, held.len())?);
         }
         code.extend(held);
     }
-    code.push(finish(libc::SECCOMP_RET_ALLOW));
+    code.push(return_action(libc::SECCOMP_RET_ALLOW));
     Some(code)
 }
 
 /// Continues if the test is true, otherwise skips `otherwise` instructions. `None` if there are too
 /// many values.
-fn check(test: &ArgTest, otherwise: usize) -> Option<BpfCode> {
+fn test_code(test: &ArgTest, otherwise: usize) -> Option<BpfCode> {
     let argument = offset_of!(libc::seccomp_data, args) + usize::from(test.argument) * 8;
     let mut code = vec![load(argument)];
     match &test.is {
@@ -149,7 +152,7 @@ fn check(test: &ArgTest, otherwise: usize) -> Option<BpfCode> {
 /// Loads four bytes of the description of a call: the lower half of an argument, which both
 /// processors store first.
 fn load(offset: usize) -> sock_filter {
-    instruction(BPF_LD | BPF_W | BPF_ABS, small(offset), (0, 0))
+    instruction(BPF_LD | BPF_W | BPF_ABS, to_u32(offset), (0, 0))
 }
 
 /// Compares the loaded value, and skips `if_so` or `if_not` instructions.
@@ -158,14 +161,14 @@ fn jump(comparison: u32, value: u32, if_so: u8, if_not: u8) -> sock_filter {
 }
 
 fn skip(instructions: usize) -> sock_filter {
-    instruction(BPF_JMP | BPF_JA, small(instructions), (0, 0))
+    instruction(BPF_JMP | BPF_JA, to_u32(instructions), (0, 0))
 }
 
-fn refuse(refusal: CallRefusal) -> sock_filter {
-    finish(libc::SECCOMP_RET_ERRNO | refusal.errno().cast_unsigned())
+fn return_refusal(refusal: CallRefusal) -> sock_filter {
+    return_action(libc::SECCOMP_RET_ERRNO | refusal.errno().cast_unsigned())
 }
 
-fn finish(action: u32) -> sock_filter {
+fn return_action(action: u32) -> sock_filter {
     instruction(BPF_RET | BPF_K, action, (0, 0))
 }
 
@@ -176,7 +179,7 @@ fn instruction(code: u32, value: u32, (jt, jf): (u8, u8)) -> sock_filter {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a program has at most 4,096 instructions")]
-fn small(count: usize) -> u32 {
+fn to_u32(count: usize) -> u32 {
     count as u32
 }
 
@@ -194,7 +197,7 @@ pub(crate) struct SeccompFilter {
 /// If this processor's system calls are not known, or if there are too many protected processes
 /// (about 2,000).
 pub(crate) fn compile(rules: &SeccompRules) -> io::Result<SeccompFilter> {
-    let refused = refused(rules);
+    let refused = refused_calls(rules);
     if refused.is_empty() {
         return Ok(SeccompFilter::default());
     }
@@ -223,19 +226,19 @@ pub(crate) fn install(filters: &SeccompFilter) -> io::Result<()> {
 ///
 /// # Errors
 /// A description of what is missing.
-pub(crate) fn offer() -> Result<(), ProbeError> {
+pub(crate) fn probe() -> Result<(), ProbeError> {
     let sockets = SocketRules { network: NetworkSockets::Refused, unix: UnixSockets::PairsOnly };
     let rules =
-        SeccompRules { profile: SandboxProfile::ReadOnly, sockets, untouchable: Vec::new() };
+        SeccompRules { profile: SandboxProfile::ReadOnly, sockets, protected_pids: Vec::new() };
     let filters = compile(&rules)
         .map_err(|_| format!("the system calls of {} are not known", std::env::consts::ARCH))
-        .map_err(ProbeError::Means)?;
+        .map_err(ProbeError::Missing)?;
     let thread = thread::Builder::new().spawn(move || install(&filters));
     let thread = thread.map_err(|error| ProbeError::new(&error, error.to_string()))?;
     let tried = thread.join().unwrap_or(Err(io::ErrorKind::Other.into()));
     tried.map_err(|error| {
         let why = "the kernel has no seccomp filters, or a container does not allow them";
-        ProbeError::Means(format!("{why}: {error}"))
+        ProbeError::Missing(format!("{why}: {error}"))
     })
 }
 
@@ -249,7 +252,7 @@ pub(crate) struct SeccompRules {
     /// Processes and groups (as negative numbers) that must not be signalled. The id of any thread
     /// stands for its process too, so a process with threads is safe only if all of them are
     /// listed. Empty in a pid namespace, where numbers mean something else.
-    pub(crate) untouchable: Vec<i32>,
+    pub(crate) protected_pids: Vec<i32>,
 }
 
 /// The sockets that a process may create.
@@ -367,7 +370,7 @@ impl CallRefusal {
 
 /// Calls that reach into other processes or into the kernel. Calls that need a privilege are
 /// included: it may have been kept.
-const REACHING_OUT: &[c_long] = &[
+const PRIVILEGED_CALLS: &[c_long] = &[
     // Other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -421,12 +424,12 @@ const OPEN_TREE_ATTR: c_long = 467;
 const KEXEC_FILE_LOAD: c_long = if cfg!(target_arch = "aarch64") { 294 } else { 320 };
 
 /// Calls of io_uring, which executes calls that no filter sees.
-const RINGS: &[c_long] =
+const IO_URING_CALLS: &[c_long] =
     &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
 /// Calls that act on a process by its pid, which comes first. Resource limits are included since
 /// one on CPU time kills.
-const BY_NUMBER: &[c_long] = &[
+const CALLS_BY_PID: &[c_long] = &[
     libc::SYS_kill,
     libc::SYS_tkill,
     libc::SYS_tgkill,
@@ -444,11 +447,11 @@ const BY_NUMBER: &[c_long] = &[
 const MOST_VALUES: usize = 255;
 
 /// The argument of `kill` for every process that may be killed.
-const EVERYBODY: i32 = -1;
+const ALL_PROCESSES: i32 = -1;
 
 /// Two that type text into a terminal as if its user had, and two that name the process that gets
 /// the signals of a file by a pointer, which no filter can follow.
-const IOCTLS: [u32; 4] = [TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP];
+const REFUSED_IOCTLS: [u32; 4] = [TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP];
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
 const FIOSETOWN: u32 = 0x8901;
@@ -467,54 +470,56 @@ const NAMESPACES: u32 = (libc::CLONE_NEWUSER
 const TIME_NAMESPACE: u32 = 0x80;
 
 /// Returns every call that is refused, each once.
-fn refused(rules: &SeccompRules) -> Vec<RefusedCall> {
+fn refused_calls(rules: &SeccompRules) -> Vec<RefusedCall> {
     let SeccompRules { profile, sockets, .. } = *rules;
     let mut all = Vec::new();
     if profile >= SandboxProfile::Default {
-        all.extend(REACHING_OUT.iter().map(|call| always(*call, CallRefusal::NotPermitted)));
+        all.extend(
+            PRIVILEGED_CALLS.iter().map(|call| refuse_always(*call, CallRefusal::NotPermitted)),
+        );
         // A directory of /proc stands for its process, so a test of numbers would not suffice.
-        all.push(always(libc::SYS_pidfd_send_signal, CallRefusal::Unknown));
-        all.push(when(libc::SYS_ioctl, vec![vec![one_of(1, &IOCTLS)]]));
-        all.extend(untouchable(&rules.untouchable));
+        all.push(refuse_always(libc::SYS_pidfd_send_signal, CallRefusal::Unknown));
+        all.push(refuse_when(libc::SYS_ioctl, vec![vec![one_of(1, &REFUSED_IOCTLS)]]));
+        all.extend(refuse_signals_to(&rules.protected_pids));
     }
     if profile.limits_files() {
-        all.extend(namespaces());
+        all.extend(refuse_namespaces());
     }
     all.extend(socket_calls(sockets));
     if profile >= SandboxProfile::Default || sockets.network != NetworkSockets::Any {
-        all.extend(RINGS.iter().map(|call| always(*call, CallRefusal::Unknown)));
+        all.extend(IO_URING_CALLS.iter().map(|call| refuse_always(*call, CallRefusal::Unknown)));
     }
     all
 }
 
 /// Returns the rules that keep these processes from being ended, slowed down or starved.
-fn untouchable(numbers: &[i32]) -> Vec<RefusedCall> {
+fn refuse_signals_to(numbers: &[i32]) -> Vec<RefusedCall> {
     if numbers.is_empty() {
         return Vec::new();
     }
     let numbers: Vec<u32> =
-        numbers.iter().chain([&EVERYBODY]).map(|number| number.cast_unsigned()).collect();
+        numbers.iter().chain([&ALL_PROCESSES]).map(|number| number.cast_unsigned()).collect();
     let named: Vec<_> = numbers.chunks(MOST_VALUES).map(|some| vec![one_of(0, some)]).collect();
-    let by_number = BY_NUMBER.iter().map(|call| when(*call, named.clone()));
-    by_number.chain([file_owners(&numbers)]).collect()
+    let by_number = CALLS_BY_PID.iter().map(|call| refuse_when(*call, named.clone()));
+    by_number.chain([refuse_file_owners(&numbers)]).collect()
 }
 
 /// The owner of a file gets the signals of that file, and the signal can be chosen.
-fn file_owners(numbers: &[u32]) -> RefusedCall {
+fn refuse_file_owners(numbers: &[u32]) -> RefusedCall {
     let sets_owner = || one_of(1, &[libc::F_SETOWN.cast_unsigned()]);
     let named = numbers.chunks(MOST_VALUES).map(|some| vec![sets_owner(), one_of(2, some)]);
-    when(libc::SYS_fcntl, named.chain([vec![one_of(1, &[F_SETOWN_EX])]]).collect())
+    refuse_when(libc::SYS_fcntl, named.chain([vec![one_of(1, &[F_SETOWN_EX])]]).collect())
 }
 
 /// Refuses new namespaces: in a user namespace, any process has all privileges.
-fn namespaces() -> Vec<RefusedCall> {
+fn refuse_namespaces() -> Vec<RefusedCall> {
     vec![
-        when(libc::SYS_clone, vec![vec![with_any_bit(NAMESPACES)]]),
-        when(libc::SYS_unshare, vec![vec![with_any_bit(NAMESPACES | TIME_NAMESPACE)]]),
-        always(libc::SYS_setns, CallRefusal::NotPermitted),
-        always(libc::SYS_chroot, CallRefusal::NotPermitted),
+        refuse_when(libc::SYS_clone, vec![vec![with_any_bit(NAMESPACES)]]),
+        refuse_when(libc::SYS_unshare, vec![vec![with_any_bit(NAMESPACES | TIME_NAMESPACE)]]),
+        refuse_always(libc::SYS_setns, CallRefusal::NotPermitted),
+        refuse_always(libc::SYS_chroot, CallRefusal::NotPermitted),
         // Its flags are behind a pointer.
-        always(libc::SYS_clone3, CallRefusal::Unknown),
+        refuse_always(libc::SYS_clone3, CallRefusal::Unknown),
     ]
 }
 
@@ -523,15 +528,15 @@ const OWN_NAMESPACE: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, l
 
 /// Returns the calls that create sockets, with what is refused of them.
 fn socket_calls(sockets: SocketRules) -> Vec<RefusedCall> {
-    let not_unix = vec![not(0, libc::AF_UNIX)];
+    let not_unix = vec![not_equal(0, libc::AF_UNIX)];
     let is_unix = one_of(0, &[libc::AF_UNIX.cast_unsigned()]);
     let (mut one, mut pair) = match sockets.network {
         NetworkSockets::Any => (Vec::new(), Vec::new()),
         NetworkSockets::Refused => (vec![not_unix.clone()], vec![not_unix]),
         NetworkSockets::OwnNamespace => {
-            let other = OWN_NAMESPACE.map(|family| not(0, family)).to_vec();
+            let other = OWN_NAMESPACE.map(|family| not_equal(0, family)).to_vec();
             let is_netlink = one_of(0, &[libc::AF_NETLINK.cast_unsigned()]);
-            (vec![other, vec![is_netlink, not(2, libc::NETLINK_ROUTE)]], vec![not_unix])
+            (vec![other, vec![is_netlink, not_equal(2, libc::NETLINK_ROUTE)]], vec![not_unix])
         }
     };
     match sockets.unix {
@@ -558,15 +563,15 @@ fn datagram_types() -> Vec<u32> {
     types.into_iter().flat_map(with_flags).collect()
 }
 
-fn not(argument: u8, value: i32) -> ArgTest {
+fn not_equal(argument: u8, value: i32) -> ArgTest {
     ArgTest { argument, is: ArgCondition::Not(value.cast_unsigned()) }
 }
 
-fn always(call: c_long, refusal: CallRefusal) -> RefusedCall {
+fn refuse_always(call: c_long, refusal: CallRefusal) -> RefusedCall {
     RefusedCall { call, cases: vec![Vec::new()], refusal }
 }
 
-fn when(call: c_long, cases: Vec<Vec<ArgTest>>) -> RefusedCall {
+fn refuse_when(call: c_long, cases: Vec<Vec<ArgTest>>) -> RefusedCall {
     RefusedCall { call, cases, refusal: CallRefusal::NotPermitted }
 }
 
@@ -584,7 +589,7 @@ mod program_tests {
     use proptest::prelude::*;
 
     use super::*;
-    use super::{NetworkSockets, SeccompRules, SocketRules, UnixSockets, refused};
+    use super::{NetworkSockets, SeccompRules, SocketRules, UnixSockets, refused_calls};
     use crate::confinement::SandboxProfile;
 
     const SERVER: i32 = 4711;
@@ -635,7 +640,9 @@ mod program_tests {
         };
         let is_refused = |rule: &&RefusedCall| rule.cases.iter().any(|case| case.iter().all(holds));
         let mut of_this = rules.iter().filter(|rule| rule.call == c_long::from(call.nr));
-        of_this.find(is_refused).map_or(libc::SECCOMP_RET_ALLOW, |rule| refuse(rule.refusal).k)
+        of_this
+            .find(is_refused)
+            .map_or(libc::SECCOMP_RET_ALLOW, |rule| return_refusal(rule.refusal).k)
     }
 
     fn rules() -> impl Strategy<Value = Vec<RefusedCall>> {
@@ -645,9 +652,9 @@ mod program_tests {
         let unix = prop::sample::select(UnixSockets::ALL.to_vec());
         let sockets = (network, unix).prop_map(|(network, unix)| SocketRules { network, unix });
         let many = (5000..5600).chain([SERVER, -SERVER]).collect();
-        let untouchable = prop::sample::select(vec![vec![], vec![SERVER, 1, -SERVER], many]);
-        (profile, sockets, untouchable).prop_map(|(profile, sockets, untouchable)| {
-            refused(&SeccompRules { profile, sockets, untouchable })
+        let protected_pids = prop::sample::select(vec![vec![], vec![SERVER, 1, -SERVER], many]);
+        (profile, sockets, protected_pids).prop_map(|(profile, sockets, protected_pids)| {
+            refused_calls(&SeccompRules { profile, sockets, protected_pids })
         })
     }
 
@@ -684,13 +691,16 @@ mod program_tests {
     #[test]
     fn calls_by_other_numbers_do_not_bypass_the_filter() {
         let sockets = SocketRules { network: NetworkSockets::Any, unix: UnixSockets::Any };
-        let untouchable = Vec::new();
-        let rules =
-            refused(&SeccompRules { profile: SandboxProfile::Default, sockets, untouchable });
+        let protected_pids = Vec::new();
+        let rules = refused_calls(&SeccompRules {
+            profile: SandboxProfile::Default,
+            sockets,
+            protected_pids,
+        });
         let program = assemble(rules).unwrap();
         for nr in [0, 39, 101, 521] {
             let short_pointers = call(nr | 0x4000_0000, [0; 6]);
-            assert_eq!(run(&program, &short_pointers), refuse(CallRefusal::Unknown).k);
+            assert_eq!(run(&program, &short_pointers), return_refusal(CallRefusal::Unknown).k);
             let other_processor = libc::seccomp_data { arch: 0x4000_0003, ..call(nr, [0; 6]) };
             assert_eq!(run(&program, &other_processor), libc::SECCOMP_RET_KILL_PROCESS);
         }
@@ -712,7 +722,7 @@ mod tests {
 
     use libc::c_long;
 
-    use super::refused;
+    use super::refused_calls;
     use super::*;
     use crate::confinement::{Backend, Confinement, NetworkAccess, SandboxProfile};
 
@@ -726,7 +736,7 @@ mod tests {
         let Confinement { profile, .. } = confinement;
         let backend = if profile.limits_files() { Backend::Landlock } else { Backend::Seccomp };
         let sockets = SocketRules::new(confinement, backend, Some(9));
-        SeccompRules { profile, sockets, untouchable: Vec::new() }
+        SeccompRules { profile, sockets, protected_pids: Vec::new() }
     }
 
     /// Runs this on a thread behind the filter.
@@ -777,8 +787,10 @@ mod tests {
 
     #[test]
     fn calls_that_are_always_refused_were_possible_before() {
-        let always: Vec<_> =
-            refused(&rules(CLOSED)).into_iter().filter(|rule| rule.cases[0].is_empty()).collect();
+        let always: Vec<_> = refused_calls(&rules(CLOSED))
+            .into_iter()
+            .filter(|rule| rule.cases[0].is_empty())
+            .collect();
         let calls: Vec<_> = always.iter().map(|rule| rule.call).collect();
         assert!(KNOWN_WAYS_OUT.iter().all(|call| calls.contains(call)), "{calls:?}");
         let expected: Vec<_> = always.iter().map(|rule| rule.refusal.errno()).collect();
@@ -841,7 +853,7 @@ mod tests {
         let all = |errno: i32| move |(_, found): &(&str, i32)| *found == errno;
         let before = attempts(number);
         assert!(before.iter().all(all(0)), "{before:?}");
-        let rules = SeccompRules { untouchable: vec![number, -number], ..rules(OPEN) };
+        let rules = SeccompRules { protected_pids: vec![number, -number], ..rules(OPEN) };
         let (after, others) = filtered(&rules, move || (attempts(number), attempts(others)));
         assert!(after.iter().all(all(libc::EPERM)), "{after:?}");
         assert!(others.iter().all(all(0)), "{others:?}");
@@ -859,7 +871,7 @@ mod tests {
             (by_fcntl, by_ioctl)
         };
         assert_eq!(named(), (libc::EFAULT, [libc::EFAULT; 2]));
-        let rules = SeccompRules { untouchable: vec![1], ..rules(OPEN) };
+        let rules = SeccompRules { protected_pids: vec![1], ..rules(OPEN) };
         assert_eq!(filtered(&rules, named), (libc::EPERM, [libc::EPERM; 2]));
     }
 
@@ -867,7 +879,7 @@ mod tests {
     fn a_signal_to_all_processes_is_refused() {
         let kill_all = || call(libc::SYS_kill, [u64::MAX, 0, 0, 0, 0, 0]);
         assert_eq!(kill_all(), 0);
-        let rules = SeccompRules { untouchable: vec![1], ..rules(OPEN) };
+        let rules = SeccompRules { protected_pids: vec![1], ..rules(OPEN) };
         assert_eq!(filtered(&rules, kill_all), libc::EPERM);
     }
 
@@ -1020,7 +1032,7 @@ except PermissionError: print('refused')";
 
     #[test]
     fn without_a_profile_only_the_network_is_refused() {
-        assert!(refused(&rules(Confinement::NONE)).is_empty());
+        assert!(refused_calls(&rules(Confinement::NONE)).is_empty());
         let offline = Confinement { profile: SandboxProfile::None, network: NetworkAccess::Off };
         let traced = || call(libc::SYS_ptrace, [u64::MAX; 6]);
         assert_eq!(filtered(&rules(Confinement::NONE), traced), libc::ESRCH);
@@ -1055,8 +1067,8 @@ print(subprocess.check_output([\"echo\", \"ok\"]).decode(), end=\"\")'"
         for confinement in [OPEN, CLOSED] {
             fs::remove_dir_all(dir.path().join(".git")).ok();
             let script = script.clone();
-            let untouchable = vec![std::process::id().cast_signed()];
-            let rules = SeccompRules { untouchable, ..rules(confinement) };
+            let protected_pids = vec![std::process::id().cast_signed()];
+            let rules = SeccompRules { protected_pids, ..rules(confinement) };
             let output = filtered(&rules, move || run("sh", &["-c", &script]));
             assert_eq!(text(&output), "b\nz\n1\n3\nok\n", "{confinement}");
         }
@@ -1064,15 +1076,15 @@ print(subprocess.check_output([\"echo\", \"ok\"]).decode(), end=\"\")'"
 
     #[test]
     fn this_host_offers_filters() {
-        assert_eq!(offer(), Ok(()));
+        assert_eq!(probe(), Ok(()));
         let is_filtered = fs::read_to_string("/proc/thread-self/status").unwrap();
         assert!(!is_filtered.contains("Seccomp:\t2"), "the probe has restricted this thread");
     }
 
     #[test]
     fn no_call_is_named_twice() {
-        let all = SeccompRules { untouchable: vec![1], ..rules(CLOSED) };
-        let mut calls: Vec<_> = refused(&all).into_iter().map(|rule| rule.call).collect();
+        let all = SeccompRules { protected_pids: vec![1], ..rules(CLOSED) };
+        let mut calls: Vec<_> = refused_calls(&all).into_iter().map(|rule| rule.call).collect();
         let named = calls.len();
         calls.sort_unstable();
         calls.dedup();
@@ -1081,7 +1093,7 @@ print(subprocess.check_output([\"echo\", \"ok\"]).decode(), end=\"\")'"
 
     #[test]
     fn too_many_protected_processes_are_an_error() {
-        let many = |count| SeccompRules { untouchable: (1..=count).collect(), ..rules(OPEN) };
+        let many = |count| SeccompRules { protected_pids: (1..=count).collect(), ..rules(OPEN) };
         assert!(compile(&many(1500)).is_ok());
         assert!(compile(&many(2500)).is_err());
     }

@@ -47,20 +47,21 @@ pub enum WorkspaceError {
 /// # Errors
 /// If there is none, or if none is set and `cwd` cannot serve as one: `/`, the home directory,
 /// `/tmp` or another shared directory, their ancestors, or a hidden directory.
-pub(crate) fn roots(
+pub(crate) fn writable_roots(
     places: &SandboxPaths,
     shared: &[SharedDir],
     cwd: &Path,
 ) -> Result<Vec<PathBuf>, WorkspaceError> {
     if places.workspace.is_empty() {
-        let cwd = directory(cwd)?;
-        let home = places.home.as_deref().map(real);
+        let cwd = resolve_dir(cwd)?;
+        let home = places.home.as_deref().map(resolve_if_possible);
         let wide: Vec<&Path> =
             home.as_deref().into_iter().chain(shared.iter().map(|it| it.path.as_path())).collect();
-        let hidden: Vec<PathBuf> = places.hidden.iter().map(|path| real(path)).collect();
-        return fit(&cwd, &wide, &hidden).map(|()| vec![cwd]);
+        let hidden: Vec<PathBuf> =
+            places.hidden.iter().map(|path| resolve_if_possible(path)).collect();
+        return check_unchosen(&cwd, &wide, &hidden).map(|()| vec![cwd]);
     }
-    let found = places.workspace.iter().map(|path| directory(path));
+    let found = places.workspace.iter().map(|path| resolve_dir(path));
     let (found, mut missing): (Vec<_>, Vec<_>) = found.partition(Result::is_ok);
     let found: BTreeSet<PathBuf> = found.into_iter().flatten().collect();
     if found.contains(Path::new("/")) {
@@ -80,19 +81,19 @@ pub(crate) fn roots(
 /// # Errors
 /// If `cwd` is such a directory itself and was not chosen: then the job would see all of the
 /// host's.
-pub(crate) fn readable(
+pub(crate) fn readable_dirs(
     places: &SandboxPaths,
     shared: &[SharedDir],
     cwd: &Path,
 ) -> Result<Vec<PathBuf>, WorkspaceError> {
-    let chosen = places.workspace.iter().filter_map(|path| directory(path).ok());
+    let chosen = places.workspace.iter().filter_map(|path| resolve_dir(path).ok());
     let mut readable: BTreeSet<PathBuf> = chosen.collect();
-    let cwd = directory(cwd)?;
+    let cwd = resolve_dir(cwd)?;
     let is_chosen = readable.iter().any(|root| cwd.starts_with(root));
     if !is_chosen && shared.iter().any(|place| place.path == cwd) {
         return Err(WorkspaceError::TooWide(cwd));
     }
-    if !is_chosen && holds(shared, &cwd) {
+    if !is_chosen && is_inside_shared(shared, &cwd) {
         readable.insert(cwd);
     }
     Ok(readable.into_iter().collect())
@@ -100,7 +101,7 @@ pub(crate) fn readable(
 
 /// Checks that the directory of a job can be its workspace without being chosen: it contains none
 /// of these wide directories and is not hidden.
-fn fit(cwd: &Path, wide: &[&Path], hidden: &[PathBuf]) -> Result<(), WorkspaceError> {
+fn check_unchosen(cwd: &Path, wide: &[&Path], hidden: &[PathBuf]) -> Result<(), WorkspaceError> {
     let is_too_wide = cwd == Path::new("/") || wide.iter().any(|place| place.starts_with(cwd));
     if is_too_wide {
         return Err(WorkspaceError::TooWide(cwd.to_owned()));
@@ -111,7 +112,7 @@ fn fit(cwd: &Path, wide: &[&Path], hidden: &[PathBuf]) -> Result<(), WorkspaceEr
     Ok(())
 }
 
-fn directory(path: &Path) -> Result<PathBuf, WorkspaceError> {
+fn resolve_dir(path: &Path) -> Result<PathBuf, WorkspaceError> {
     let unusable = |why: String| WorkspaceError::Unusable { path: path.to_owned(), why };
     match path.canonicalize() {
         Ok(found) if found.is_dir() => Ok(found),
@@ -124,7 +125,7 @@ fn directory(path: &Path) -> Result<PathBuf, WorkspaceError> {
 }
 
 /// Resolves a path, as far as possible.
-fn real(path: &Path) -> PathBuf {
+fn resolve_if_possible(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
@@ -169,7 +170,7 @@ pub(crate) struct SharedDir {
 }
 
 /// Finds the directories of this host that jobs do not share.
-pub(crate) fn find(home: Option<&Path>) -> Vec<SharedDir> {
+pub(crate) fn find_shared_dirs(home: Option<&Path>) -> Vec<SharedDir> {
     let home = home.and_then(|home| home.canonicalize().ok()).filter(|home| can_be_private(home));
     let home = home.map(|path| SharedDir { path, own: HOME });
     let usual = SHARED.iter().filter_map(|(path, own)| {
@@ -189,7 +190,7 @@ fn can_be_private(home: &Path) -> bool {
 }
 
 /// `true` if a path is inside one of these directories, and is not the directory itself.
-pub(crate) fn holds(places: &[SharedDir], path: &Path) -> bool {
+pub(crate) fn is_inside_shared(places: &[SharedDir], path: &Path) -> bool {
     places.iter().any(|place| path != place.path && path.starts_with(&place.path))
 }
 
@@ -198,18 +199,18 @@ pub(crate) fn holds(places: &[SharedDir], path: &Path) -> bool {
 ///
 /// A directory that contains one of the shared directories is never shown: through it, the host's
 /// would be seen.
-pub(crate) fn shown<'a>(
+pub(crate) fn visible_mounts<'a>(
     places: &[SharedDir],
     named: impl IntoIterator<Item = &'a Path>,
 ) -> Vec<BindMount> {
     let all = named.into_iter().chain([Path::new(RESOLVER)]);
-    let mut shown: Vec<BindMount> = all.flat_map(|path| show(places, path)).collect();
+    let mut shown: Vec<BindMount> = all.flat_map(|path| visible_mounts_of(places, path)).collect();
     shown.sort();
     shown.dedup();
     shown
 }
 
-fn show(places: &[SharedDir], path: &Path) -> Vec<BindMount> {
+fn visible_mounts_of(places: &[SharedDir], path: &Path) -> Vec<BindMount> {
     let (Ok(source), Some(around), Some(name)) =
         (path.canonicalize(), path.parent(), path.file_name())
     else {
@@ -219,13 +220,14 @@ fn show(places: &[SharedDir], path: &Path) -> Vec<BindMount> {
         return Vec::new();
     }
     let named = around.canonicalize().ok().map(|around| around.join(name));
-    let seen = named.into_iter().chain([source.clone()]).filter(|place| holds(places, place));
+    let seen =
+        named.into_iter().chain([source.clone()]).filter(|place| is_inside_shared(places, place));
     seen.map(|place| BindMount { place, source: source.clone() }).collect()
 }
 
 /// Finds the sockets with a listener that a job would see: neither in a workspace, nor in a
 /// directory of which it has its own, unless that is shown.
-pub(crate) fn sockets_in_sight(
+pub(crate) fn visible_sockets(
     places: &[SharedDir],
     shown: &[BindMount],
     roots: &[PathBuf],
@@ -237,7 +239,7 @@ pub(crate) fn sockets_in_sight(
             let rest = socket.strip_prefix(&it.source).ok()?;
             Some(it.place.join(rest))
         });
-        let direct = Some(socket.clone()).filter(|path| !holds(places, path));
+        let direct = Some(socket.clone()).filter(|path| !is_inside_shared(places, path));
         let seen = direct.into_iter().chain(by_shown);
         let is_chosen = |path: &Path| roots.iter().any(|root| path.starts_with(root));
         found.extend(seen.filter(|path| !is_chosen(path)));
@@ -286,7 +288,7 @@ mod tests {
             ("/home/me/.ssh/deep", home, out_of_sight("/home/me/.ssh/deep")),
             ("/home/me/.sshd", home, Ok(())),
         ] {
-            assert_eq!(fit(Path::new(cwd), home, &hidden), expected, "{cwd}");
+            assert_eq!(check_unchosen(Path::new(cwd), home, &hidden), expected, "{cwd}");
         }
     }
 
@@ -309,22 +311,22 @@ mod tests {
     fn without_a_setting_the_directory_of_the_job_is_its_workspace() {
         let (_root, home) = home();
         let places = places(&home, &[]);
-        assert_eq!(roots(&places, &[], &home.join("link")), Ok(vec![home.join("work")]));
-        assert_eq!(roots(&places, &[], &home), Err(WorkspaceError::TooWide(home.clone())));
+        assert_eq!(writable_roots(&places, &[], &home.join("link")), Ok(vec![home.join("work")]));
+        assert_eq!(writable_roots(&places, &[], &home), Err(WorkspaceError::TooWide(home.clone())));
         let link = SandboxPaths { home: Some(home.join("link")), ..places };
         assert_eq!(
-            roots(&link, &[], &home.join("work")),
+            writable_roots(&link, &[], &home.join("work")),
             Err(WorkspaceError::TooWide(home.join("work")))
         );
         let hidden = SandboxPaths { home: None, hidden: vec![home.join("link")], ..link };
         let deep = home.join("work/deep");
-        assert_eq!(roots(&hidden, &[], &deep), Err(WorkspaceError::Hidden(deep)));
+        assert_eq!(writable_roots(&hidden, &[], &deep), Err(WorkspaceError::Hidden(deep)));
     }
 
     #[test]
     fn existing_workspaces_of_the_settings_are_used() {
         let (_root, home) = home();
-        let found = |names: &[&str]| roots(&places(&home, names), &[], Path::new("/"));
+        let found = |names: &[&str]| writable_roots(&places(&home, names), &[], Path::new("/"));
         let nested = ["work", "work/deep"].map(|name| home.join(name)).to_vec();
         assert_eq!(found(&["work/deep", "none", "link", "work"]), Ok(nested));
         assert_eq!(found(&["."]), Ok(vec![home.clone()]));
@@ -342,7 +344,8 @@ mod tests {
         let (_root, home) = home();
         let shared = [SharedDir { path: home.clone(), own: "home" }];
         let [work, deep] = ["work", "work/deep"].map(|name| home.join(name));
-        let readable = |names: &[&str], cwd: &Path| readable(&places(&home, names), &shared, cwd);
+        let readable =
+            |names: &[&str], cwd: &Path| readable_dirs(&places(&home, names), &shared, cwd);
         assert_eq!(readable(&[], Path::new("/")), Ok(Vec::new()));
         assert_eq!(readable(&[], &home), Err(WorkspaceError::TooWide(home.clone())));
         assert_eq!(readable(&["."], &home), Ok(vec![home.clone()]));
@@ -376,7 +379,7 @@ mod shared_places_tests {
         let (_root, root) = place();
         fs::create_dir(root.join("me")).unwrap();
         symlink("me", root.join("link")).unwrap();
-        let found = find(Some(&root.join("link")));
+        let found = find_shared_dirs(Some(&root.join("link")));
         for path in ["/tmp", "/run"] {
             let real = Path::new(path).canonicalize().unwrap();
             assert!(found.iter().any(|place| place.path == real), "{path} in {found:?}");
@@ -389,7 +392,8 @@ mod shared_places_tests {
 
     #[test]
     fn a_home_directory_with_programs_of_the_system_is_not_private() {
-        let private = |home: &str| find(Some(Path::new(home))).iter().any(|it| it.own == HOME);
+        let private =
+            |home: &str| find_shared_dirs(Some(Path::new(home))).iter().any(|it| it.own == HOME);
         for home in ["/", "/usr", "/bin", "/usr/bin", "/var", "/nowhere/at/all", "/dev"] {
             assert!(!private(home), "{home}");
         }
@@ -408,7 +412,7 @@ mod shared_places_tests {
         let places = [shared(&root.join("me"))];
         let names = ["me/.cargo", "me/.tools", "me/other", "me/all", "me", "elsewhere", "none"];
         let named: Vec<PathBuf> = names.iter().map(|name| root.join(name)).collect();
-        let shown = shown(&places, named.iter().map(PathBuf::as_path));
+        let shown = visible_mounts(&places, named.iter().map(PathBuf::as_path));
         let pair =
             |(place, source)| BindMount { place: root.join(place), source: root.join(source) };
         let expected = [
@@ -432,7 +436,7 @@ mod shared_places_tests {
         let places = [shared(&root.join("me"))];
         let tools = root.join("me/tools");
         let shown = [BindMount { place: tools.clone(), source: tools }];
-        let found = sockets_in_sight(&places, &shown, &[root.join("work")]);
+        let found = visible_sockets(&places, &shown, &[root.join("work")]);
         let found: Vec<&Path> = found.iter().filter_map(|it| it.strip_prefix(&root).ok()).collect();
         assert_eq!(found, ["me/tools/shown", "srv/service"].map(Path::new));
         drop(stale);

@@ -88,7 +88,7 @@ impl Drop for PidNamespace {
     fn drop(&mut self) {
         self.end();
         if let Some(init) = self.init.take() {
-            init.dismiss();
+            init.discard();
         }
     }
 }
@@ -106,7 +106,7 @@ impl Spawner {
     /// If the system gives no more files or processes.
     pub fn start(&self) -> io::Result<()> {
         self.children
-            .creating(|creation| Ok(self.running(&mut self.state(), creation).map(drop)?))
+            .with_creation(|creation| Ok(self.running(&mut self.state(), creation).map(drop)?))
     }
 
     /// Starts the spawner from another program, which must call [`crate::run_helper`] as this one
@@ -125,7 +125,7 @@ impl Spawner {
     /// # Errors
     /// If the system gives no more files or processes.
     pub fn restart_if_dead(&self) -> io::Result<bool> {
-        self.children.creating(|creation| {
+        self.children.with_creation(|creation| {
             let mut state = self.state();
             let Some(process) = &mut state.process else { return Ok(false) };
             let died = process.child.try_reap()?.is_some();
@@ -146,24 +146,24 @@ impl Spawner {
     /// program when this returns; after an error there is none.
     pub(crate) fn create(
         &self,
-        order: &SpawnRequest,
+        request: &SpawnRequest,
         files: ChildFiles<'_>,
         cgroup: Option<BorrowedFd<'_>>,
     ) -> Result<NamespacedLeader, SpawnFailure> {
-        self.children.creating(|creation| self.request(creation, order, files, cgroup))
+        self.children.with_creation(|creation| self.request(creation, request, files, cgroup))
     }
 
     fn request(
         &self,
         creation: &Creation<'_>,
-        order: &SpawnRequest,
+        request: &SpawnRequest,
         files: ChildFiles<'_>,
         cgroup: Option<BorrowedFd<'_>>,
     ) -> Result<NamespacedLeader, SpawnFailure> {
-        let pipes = LaunchPipes::lay().map_err(|errno| SpawnStep::Request.failed(errno))?;
+        let pipes = LaunchPipes::open().map_err(|errno| SpawnStep::Request.failed(errno))?;
         let (roles, files): (Vec<_>, Vec<_>) =
             FdRole::list(files, cgroup).chain(pipes.theirs()).unzip();
-        let request = wire::encode(order, &roles);
+        let request = wire::encode(request, &roles);
         if request.len() > wire::MOST_BYTES {
             return Err(SpawnStep::Program.failed(Errno::TOOBIG));
         }
@@ -171,7 +171,7 @@ impl Spawner {
         let LaunchPipes { notes: (notes, their_notes), lifeline: (_theirs, lifeline) } = pipes;
         // Our copy must be closed too, or the notes would never end.
         drop(their_notes);
-        LaunchNotes::hear(answer, &notes).settle(creation, lifeline)
+        LaunchNotes::read_from(answer, &notes).register_processes(creation, lifeline)
     }
 
     /// Sends one request at a time. A spawner that does not accept it is replaced, once; one that
@@ -190,12 +190,12 @@ impl Spawner {
         };
         let mut state = self.state();
         if send(self.running(&mut state, creation).map_err(failed)?).is_err() {
-            state.dismiss();
+            state.discard();
             send(self.running(&mut state, creation).map_err(failed)?).map_err(failed)?;
         }
         let spawner = self.running(&mut state, creation).map_err(failed)?;
         wire::receive_answer(spawner.socket.as_fd()).map_err(|errno| {
-            state.dismiss();
+            state.discard();
             failed(errno)
         })
     }
@@ -237,7 +237,7 @@ impl Spawner {
 }
 
 impl State {
-    fn dismiss(&mut self) {
+    fn discard(&mut self) {
         if let Some(spawner) = self.process.take() {
             spawner.child.kill_and_reap();
         }
@@ -253,9 +253,9 @@ struct LaunchPipes {
 }
 
 impl LaunchPipes {
-    fn lay() -> Result<Self, Errno> {
-        let lay = || pipe_with(PipeFlags::CLOEXEC);
-        Ok(Self { notes: lay()?, lifeline: lay()? })
+    fn open() -> Result<Self, Errno> {
+        let open_pipe = || pipe_with(PipeFlags::CLOEXEC);
+        Ok(Self { notes: open_pipe()?, lifeline: open_pipe()? })
     }
 
     /// Returns the ends that go to the new processes.
@@ -276,7 +276,7 @@ struct LaunchNotes {
 
 impl LaunchNotes {
     /// Reads notes until the leader runs its program, or is gone.
-    fn hear(answer: SpawnerNote, notes: &OwnedFd) -> Self {
+    fn read_from(answer: SpawnerNote, notes: &OwnedFd) -> Self {
         let mut launched = Self::default();
         launched.add(answer);
         let mut bytes = [0; SpawnerNote::BYTES];
@@ -299,7 +299,7 @@ impl LaunchNotes {
     }
 
     /// Registers the processes; those of a failed launch are ended.
-    fn settle(
+    fn register_processes(
         self,
         creation: &Creation<'_>,
         lifeline: OwnedFd,
@@ -313,25 +313,25 @@ impl LaunchNotes {
         let leader = self.leader.map(|pid| creation.register(pid));
         match (leader, namespace, self.failure) {
             (Some(leader), Some(namespace), None) => {
-                Ok(NamespacedLeader { leader: watched(leader)?, namespace })
+                Ok(NamespacedLeader { leader: open_pidfd(leader)?, namespace })
             }
             (leader, _, failure) => {
                 if let Some(leader) = leader {
                     leader.kill_and_reap();
                 }
-                Err(failure.unwrap_or_else(|| SpawnStep::Birth.failed(Errno::CHILD)))
+                Err(failure.unwrap_or_else(|| SpawnStep::Clone.failed(Errno::CHILD)))
             }
         }
     }
 }
 
 /// Opens the pidfd of a new process. After an error the process is gone.
-fn watched(child: Child) -> Result<SpawnedChild, SpawnFailure> {
+fn open_pidfd(child: Child) -> Result<SpawnedChild, SpawnFailure> {
     match pidfd_open(child.pid(), PidfdFlags::empty()) {
         Ok(pidfd) => Ok(SpawnedChild { child, pidfd }),
         Err(errno) => {
             child.kill_and_reap();
-            Err(SpawnStep::Birth.failed(errno))
+            Err(SpawnStep::Clone.failed(errno))
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::sandbox::{landlock, limits, mounts};
 use crate::syscalls::last_error;
 use crate::vfork_spawn::{
     ChildSetup, CloneArgs, FilterCache, INTO_CGROUP, SpawnFailure, SpawnStep, StackPool,
-    StandardFiles, bear_sibling_and_wait, become_leader, execute, give_number, leave,
+    StandardFiles, become_leader, duplicate_to, execute, exit_now, spawn_sibling_and_wait,
 };
 
 /// The first argument that makes the program a spawner.
@@ -37,12 +37,12 @@ pub(crate) const SPAWNER_ARG: &str = "__spawner";
 /// Must be called before anything else in `main`: a spawner has one thread.
 pub(crate) fn spawner_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     args.into_iter().next().filter(|first| first == SPAWNER_ARG)?;
-    let served = settle_in().and_then(|()| Ok(serve(rustix::stdio::stdin())?));
+    let served = prepare_process().and_then(|()| Ok(serve(rustix::stdio::stdin())?));
     Some(if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Sets what every job inherits, here once and not in each of them.
-fn settle_in() -> io::Result<()> {
+fn prepare_process() -> io::Result<()> {
     close_from(3);
     set_name(c"shellyard-spawn")?;
     // Any process may raise its score; without it jobs and server are equals.
@@ -52,41 +52,42 @@ fn settle_in() -> io::Result<()> {
 
 fn serve(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     let (filters, stacks) = (FilterCache::default(), StackPool::default());
-    while let Some(parcel) = wire::receive_request(socket)? {
-        let answer = bear(parcel, &filters, &stacks).unwrap_or_else(SpawnerNote::Failed);
+    while let Some(request_bytes) = wire::receive_request(socket)? {
+        let answer =
+            create_maker(request_bytes, &filters, &stacks).unwrap_or_else(SpawnerNote::Failed);
         wire::send_answer(socket, answer)?;
     }
     Ok(())
 }
 
 /// Creates the maker of a launch. Its files are closed here afterwards.
-fn bear(
-    parcel: SpawnerRequest,
+fn create_maker(
+    request_bytes: SpawnerRequest,
     filters: &FilterCache,
     stacks: &StackPool,
 ) -> Result<SpawnerNote, SpawnFailure> {
     let malformed = || SpawnStep::Request.failed(Errno::PROTO);
-    let (order, roles) = wire::decode(&parcel.bytes).ok_or_else(malformed)?;
-    drop(parcel.bytes);
-    let files = ReceivedFiles::sort(&roles, parcel.files).ok_or_else(malformed)?;
-    let kit = ChildSetup::pack(&order, files.of_leader(), filters)?;
-    match files.cgroup.as_ref().map(|cgroup| bear_sibling_in(cgroup.as_fd())) {
-        Some(Ok(ForkResult::New)) => make(&kit, &files, stacks),
-        Some(Ok(ForkResult::Before(maker))) => Ok(SpawnerNote::Maker(maker)),
-        Some(Err(_)) | None => bear_outside(kit, &files, stacks),
+    let (request, roles) = wire::decode(&request_bytes.bytes).ok_or_else(malformed)?;
+    drop(request_bytes.bytes);
+    let files = ReceivedFiles::sort(&roles, request_bytes.files).ok_or_else(malformed)?;
+    let setup = ChildSetup::prepare(&request, files.leader_files(), filters)?;
+    match files.cgroup.as_ref().map(|cgroup| fork_sibling_in_cgroup(cgroup.as_fd())) {
+        Some(Ok(ForkResult::Child)) => run_maker(&setup, &files, stacks),
+        Some(Ok(ForkResult::Parent(maker))) => Ok(SpawnerNote::Maker(maker)),
+        Some(Err(_)) | None => create_maker_outside_cgroup(setup, &files, stacks),
     }
 }
 
 /// Creates a maker that enters its cgroup by itself.
-fn bear_outside<'a>(
-    mut kit: ChildSetup<'a>,
+fn create_maker_outside_cgroup<'a>(
+    mut setup: ChildSetup<'a>,
     files: &'a ReceivedFiles,
     stacks: &StackPool,
 ) -> Result<SpawnerNote, SpawnFailure> {
-    kit.cgroup = files.cgroup.as_ref().map(OwnedFd::as_fd);
-    match bear_sibling().map_err(|errno| SpawnStep::Birth.failed(errno))? {
-        ForkResult::New => make(&kit, files, stacks),
-        ForkResult::Before(maker) => Ok(SpawnerNote::Maker(maker)),
+    setup.cgroup = files.cgroup.as_ref().map(OwnedFd::as_fd);
+    match fork_sibling().map_err(|errno| SpawnStep::Clone.failed(errno))? {
+        ForkResult::Child => run_maker(&setup, files, stacks),
+        ForkResult::Parent(maker) => Ok(SpawnerNote::Maker(maker)),
     }
 }
 
@@ -97,60 +98,63 @@ fn bear_outside<'a>(
 // with which the namespace ends, and the leader. Then it exits.
 
 /// Runs a maker.
-fn make(kit: &ChildSetup<'_>, files: &ReceivedFiles, stacks: &StackPool) -> ! {
-    match try_make(kit, files, stacks) {
-        Ok(()) => leave(0),
-        Err(failure) => give_up(&files.notes, failure),
+fn run_maker(setup: &ChildSetup<'_>, files: &ReceivedFiles, stacks: &StackPool) -> ! {
+    match try_run_maker(setup, files, stacks) {
+        Ok(()) => exit_now(0),
+        Err(failure) => report_failure(&files.notes, failure),
     }
 }
 
 /// Reports why there is no job, and exits.
-fn give_up(notes: &OwnedFd, failure: SpawnFailure) -> ! {
-    tell(notes, SpawnerNote::Failed(failure));
-    leave(1)
+fn report_failure(notes: &OwnedFd, failure: SpawnFailure) -> ! {
+    send_note(notes, SpawnerNote::Failed(failure));
+    exit_now(1)
 }
 
-fn tell(notes: &OwnedFd, note: SpawnerNote) {
+fn send_note(notes: &OwnedFd, note: SpawnerNote) {
     // Without a server nobody reads it, and the job ends with its pipes.
     retry_on_intr(|| rustix::io::write(notes, &note.encode())).ok();
 }
 
-fn try_make(
-    kit: &ChildSetup<'_>,
+fn try_run_maker(
+    setup: &ChildSetup<'_>,
     files: &ReceivedFiles,
     stacks: &StackPool,
 ) -> Result<(), SpawnFailure> {
-    kit.enter_cgroup()?;
-    let standard = StandardFiles::open(kit)?;
+    setup.enter_cgroup()?;
+    let standard = StandardFiles::open(setup)?;
     // Done before the new mount namespace, where this directory would still be the old one's.
-    kit.enter_directory()?;
+    setup.enter_directory()?;
     let place = getcwd(Vec::new()).map_err(|errno| SpawnStep::Directory.failed(errno))?;
-    leave_namespaces(kit.shut().confinement.network)?;
+    enter_new_namespaces(setup.sandbox().confinement.network)?;
     standard.show_terminal().map_err(|errno| SpawnStep::Files.failed(errno))?;
-    mounts::apply(&kit.shut().mounts).map_err(|error| SpawnStep::Mounts.failed(error))?;
+    mounts::apply_mounts(&setup.sandbox().mounts)
+        .map_err(|error| SpawnStep::Mounts.failed(error))?;
     let place = Path::new(OsStr::from_bytes(place.to_bytes()));
-    mounts::enter(kit.files.directory, place).map_err(|error| SpawnStep::Place.failed(error))?;
+    mounts::enter_directory(setup.files.directory, place)
+        .map_err(|error| SpawnStep::EnterDirectory.failed(error))?;
     // The ruleset must refer to what the job sees.
-    let ruleset = kit.shut().file_rules().map(|rules| landlock::ruleset(&rules)).transpose();
+    let ruleset =
+        setup.sandbox().file_rules().map(|rules| landlock::build_ruleset(&rules)).transpose();
     let ruleset = ruleset.map_err(|error| SpawnStep::Landlock.failed(error))?;
-    let failed = |errno| SpawnStep::Birth.failed(errno);
-    let init = match bear_sibling().map_err(failed)? {
-        ForkResult::New => keep_namespace(kit, files),
-        ForkResult::Before(init) => init,
+    let failed = |errno| SpawnStep::Clone.failed(errno);
+    let init = match fork_sibling().map_err(failed)? {
+        ForkResult::Child => run_init(setup, files),
+        ForkResult::Parent(init) => init,
     };
     let ruleset = ruleset.as_ref().map(OwnedFd::as_fd);
-    let leader = bear_sibling_and_wait(
+    let leader = spawn_sibling_and_wait(
         stacks,
-        lead,
-        &LeaderContext { kit, standard, ruleset, notes: &files.notes },
+        run_leader,
+        &LeaderContext { setup, standard, ruleset, notes: &files.notes },
     );
     // Both are sent now, so that the server need not wake up for each.
-    tell(&files.notes, SpawnerNote::Init(init));
-    tell(&files.notes, SpawnerNote::Leader(leader.map_err(failed)?));
+    send_note(&files.notes, SpawnerNote::Init(init));
+    send_note(&files.notes, SpawnerNote::Leader(leader.map_err(failed)?));
     Ok(())
 }
 
-fn leave_namespaces(network: NetworkAccess) -> Result<(), SpawnFailure> {
+fn enter_new_namespaces(network: NetworkAccess) -> Result<(), SpawnFailure> {
     let (user, group) = (getuid(), getgid());
     let mut flags = UnshareFlags::NEWUSER
         | UnshareFlags::NEWPID
@@ -186,9 +190,9 @@ fn write(path: &str, text: &str) -> io::Result<()> {
 
 /// Runs the init: waits until the server closes the lifeline, or is gone. Every process of the
 /// namespace ends with it.
-fn keep_namespace(kit: &ChildSetup<'_>, files: &ReceivedFiles) -> ! {
+fn run_init(setup: &ChildSetup<'_>, files: &ReceivedFiles) -> ! {
     ignore_children();
-    let kept = hold_nothing_but_the_lifeline(kit, files);
+    let kept = drop_all_but_lifeline(setup, files);
     while kept.is_ok() {
         let mut nothing = [0; 8];
         match retry_on_intr(|| rustix::io::read(rustix::stdio::stdin(), &mut nothing)) {
@@ -196,42 +200,42 @@ fn keep_namespace(kit: &ChildSetup<'_>, files: &ReceivedFiles) -> ! {
             Ok(0) | Err(_) => break,
         }
     }
-    leave(0)
+    exit_now(0)
 }
 
 /// Drops everything else. Jobs see this process as pid 1: it has no files, no privileges and no
 /// readable memory.
-fn hold_nothing_but_the_lifeline(kit: &ChildSetup<'_>, files: &ReceivedFiles) -> io::Result<()> {
+fn drop_all_but_lifeline(setup: &ChildSetup<'_>, files: &ReceivedFiles) -> io::Result<()> {
     // Done while it holds the notes: a reader that has read them to their end finds no second
     // spawner.
     set_name(c"shellyard-init")?;
-    give_number(files.lifeline.as_fd(), 0)?;
+    duplicate_to(files.lifeline.as_fd(), 0)?;
     close_from(1);
     chdir("/")?;
     set_no_new_privs(true)?;
-    limits::give_up(kit.shut().confinement.profile)?;
+    limits::drop_capabilities(setup.sandbox().confinement.profile)?;
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 /// The input of a leader.
 #[derive(Debug)]
 struct LeaderContext<'a> {
-    kit: &'a ChildSetup<'a>,
+    setup: &'a ChildSetup<'a>,
     standard: StandardFiles,
     ruleset: Option<BorrowedFd<'a>>,
     notes: &'a OwnedFd,
 }
 
-fn lead(part: &LeaderContext<'_>) -> ! {
-    let Err(failure) = prepare_and_execute(part);
-    give_up(part.notes, failure)
+fn run_leader(context: &LeaderContext<'_>) -> ! {
+    let Err(failure) = prepare_and_execute(context);
+    report_failure(context.notes, failure)
 }
 
-fn prepare_and_execute(part: &LeaderContext<'_>) -> Result<Infallible, SpawnFailure> {
+fn prepare_and_execute(context: &LeaderContext<'_>) -> Result<Infallible, SpawnFailure> {
     // The mounting process determines which pid namespace /proc shows.
-    mounts::own_proc().map_err(|error| SpawnStep::Processes.failed(error))?;
-    become_leader(part.kit, &part.standard)?;
-    execute(part.kit, part.ruleset)
+    mounts::mount_proc().map_err(|error| SpawnStep::Processes.failed(error))?;
+    become_leader(context.setup, &context.standard)?;
+    execute(context.setup, context.ruleset)
 }
 
 // System calls of the spawner that have no safe wrapper.
@@ -240,27 +244,27 @@ fn prepare_and_execute(part: &LeaderContext<'_>) -> Result<Infallible, SpawnFail
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ForkResult {
     /// The calling process; the new one has this pid.
-    Before(Pid),
+    Parent(Pid),
     /// The new process.
-    New,
+    Child,
 }
 
 /// Creates a copy of this process that is a child of our own parent.
 ///
 /// Only for the spawner and its descendants: they have one thread.
-pub(crate) fn bear_sibling() -> Result<ForkResult, Errno> {
+pub(crate) fn fork_sibling() -> Result<ForkResult, Errno> {
     const FLAGS: c_long = (libc::CLONE_PARENT | libc::SIGCHLD) as c_long;
     const NONE: c_long = 0;
     // SAFETY: without CLONE_VM and without a stack this is `fork`: the new process has its own copy
     // of all memory. There is one thread, so no lock is held by a thread that does not exist there.
-    which(unsafe { libc::syscall(libc::SYS_clone, FLAGS, NONE, NONE, NONE, NONE) })
+    fork_result(unsafe { libc::syscall(libc::SYS_clone, FLAGS, NONE, NONE, NONE, NONE) })
 }
 
 /// Creates the copy in the cgroup of this directory. Older kernels and some containers refuse this.
 ///
 /// Moving there later costs much more: the kernel first waits until every processor has left its
 /// current critical section, which takes milliseconds.
-pub(crate) fn bear_sibling_in(cgroup: BorrowedFd<'_>) -> Result<ForkResult, Errno> {
+pub(crate) fn fork_sibling_in_cgroup(cgroup: BorrowedFd<'_>) -> Result<ForkResult, Errno> {
     let args = CloneArgs {
         flags: u64::from(libc::CLONE_PARENT.cast_unsigned()) | INTO_CGROUP,
         // With this flag the signal is that of our own creation, and none may be given.
@@ -269,15 +273,15 @@ pub(crate) fn bear_sibling_in(cgroup: BorrowedFd<'_>) -> Result<ForkResult, Errn
         ..CloneArgs::default()
     };
     // SAFETY: as in `fork_sibling`; the kernel reads only the given number of bytes of `args`.
-    which(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) })
+    fork_result(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) })
 }
 
-fn which(number: c_long) -> Result<ForkResult, Errno> {
+fn fork_result(number: c_long) -> Result<ForkResult, Errno> {
     if number == 0 {
-        return Ok(ForkResult::New);
+        return Ok(ForkResult::Child);
     }
     let pid = i32::try_from(number).ok().filter(|number| *number > 0);
-    pid.and_then(Pid::from_raw).map(ForkResult::Before).ok_or_else(last_error)
+    pid.and_then(Pid::from_raw).map(ForkResult::Parent).ok_or_else(last_error)
 }
 
 /// Puts this process, or its future children, into new namespaces.
@@ -339,10 +343,10 @@ pub(crate) fn ignore_children() {
 // the standard library has read the arguments by then.
 #[unsafe(link_section = ".init_array")]
 static TEST_SPAWNER: extern "C" fn() = {
-    extern "C" fn be_spawner_if_called_so() {
+    extern "C" fn run_spawner_if_requested() {
         if spawner_main(std::env::args_os().skip(1)).is_some() {
-            leave(0);
+            exit_now(0);
         }
     }
-    be_spawner_if_called_so
+    run_spawner_if_requested
 };

@@ -25,15 +25,15 @@ use crate::stdio::ChildFiles;
 use crate::vfork_spawn::{SandboxRules, SpawnFailure, SpawnRequest, SpawnStep};
 
 /// Encodes a request, with the roles of its files in their order.
-pub(crate) fn encode(order: &SpawnRequest, files: &[FdRole]) -> Vec<u8> {
+pub(crate) fn encode(request: &SpawnRequest, files: &[FdRole]) -> Vec<u8> {
     let mut out = WireWriter::default();
-    out.bytes(order.path.as_bytes());
-    out.list(&order.argv, |out, arg| out.bytes(arg.as_bytes()));
-    out.list(&order.env, |out, variable| out.bytes(variable.as_bytes()));
-    out.option(order.terminal.as_ref(), |out, path| out.bytes(path.as_bytes()));
+    out.bytes(request.path.as_bytes());
+    out.list(&request.argv, |out, arg| out.bytes(arg.as_bytes()));
+    out.list(&request.env, |out, variable| out.bytes(variable.as_bytes()));
+    out.option(request.terminal.as_ref(), |out, path| out.bytes(path.as_bytes()));
     out.list(files, |out, role| out.byte(*role as u8));
-    out.option(order.tag.as_ref(), |out, tag| out.fixed(tag.to_number().to_le_bytes()));
-    encode_shut(&order.shut, &mut out);
+    out.option(request.tag.as_ref(), |out, tag| out.fixed(tag.to_number().to_le_bytes()));
+    encode_sandbox(&request.sandbox, &mut out);
     out.0
 }
 
@@ -46,25 +46,25 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(SpawnRequest, Vec<FdRole>)> {
     let terminal = input.option(WireReader::c_string)?;
     let files = input.list(|input| input.one_of(&FdRole::ALL))?;
     let tag = input.option(|input| input.number().and_then(ProcessTag::from_number))?;
-    let shut = decode_shut(&mut input)?;
-    input.0.is_empty().then_some((SpawnRequest { path, argv, env, terminal, tag, shut }, files))
+    let sandbox = decode_sandbox(&mut input)?;
+    input.0.is_empty().then_some((SpawnRequest { path, argv, env, terminal, tag, sandbox }, files))
 }
 
-fn encode_shut(shut: &SandboxRules, out: &mut WireWriter) {
-    out.byte(place(&SandboxProfile::WORDS, shut.confinement.profile));
-    out.byte(place(&NetworkAccess::WORDS, shut.confinement.network));
-    out.byte(place(&Backend::WORDS, shut.backend));
-    out.byte(shut.sockets.network as u8);
-    out.byte(shut.sockets.unix as u8);
-    encode_limits(&shut.limits, out);
-    out.list(&shut.mounts, |out, mount| encode_mount(mount, out));
-    out.option(shut.writable.as_ref(), |out, paths| {
+fn encode_sandbox(sandbox: &SandboxRules, out: &mut WireWriter) {
+    out.byte(index_of(&SandboxProfile::WORDS, sandbox.confinement.profile));
+    out.byte(index_of(&NetworkAccess::WORDS, sandbox.confinement.network));
+    out.byte(index_of(&Backend::WORDS, sandbox.backend));
+    out.byte(sandbox.sockets.network as u8);
+    out.byte(sandbox.sockets.unix as u8);
+    encode_limits(&sandbox.limits, out);
+    out.list(&sandbox.mounts, |out, mount| encode_mount(mount, out));
+    out.option(sandbox.writable.as_ref(), |out, paths| {
         out.list(paths, |out, path| out.path(path));
     });
-    out.list(&shut.untouchable, |out, number| out.fixed(number.to_le_bytes()));
+    out.list(&sandbox.protected_pids, |out, number| out.fixed(number.to_le_bytes()));
 }
 
-fn decode_shut(input: &mut WireReader<'_>) -> Option<SandboxRules> {
+fn decode_sandbox(input: &mut WireReader<'_>) -> Option<SandboxRules> {
     let profile = input.word(&SandboxProfile::WORDS)?;
     let network = input.word(&NetworkAccess::WORDS)?;
     Some(SandboxRules {
@@ -77,7 +77,7 @@ fn decode_shut(input: &mut WireReader<'_>) -> Option<SandboxRules> {
         limits: decode_limits(input)?,
         mounts: input.list(decode_mount)?,
         writable: input.option(|input| input.list(WireReader::path))?,
-        untouchable: input.list(|input| input.fixed().map(i32::from_le_bytes))?,
+        protected_pids: input.list(|input| input.fixed().map(i32::from_le_bytes))?,
     })
 }
 
@@ -138,7 +138,7 @@ fn decode_mount(input: &mut WireReader<'_>) -> Option<Mount> {
 }
 
 /// Returns the index of a value among all of its kind.
-fn place<T: PartialEq>(words: &[(&str, T)], value: T) -> u8 {
+fn index_of<T: PartialEq>(words: &[(&str, T)], value: T) -> u8 {
     let place = words.iter().position(|(_, known)| *known == value);
     place.and_then(|place| u8::try_from(place).ok()).unwrap_or(u8::MAX)
 }
@@ -323,7 +323,7 @@ impl ReceivedFiles {
     }
 
     /// Returns the files that the leader starts with.
-    pub(crate) fn of_leader(&self) -> ChildFiles<'_> {
+    pub(crate) fn leader_files(&self) -> ChildFiles<'_> {
         ChildFiles {
             directory: self.directory.as_fd(),
             stdin: self.stdin.as_ref().map(OwnedFd::as_fd),
@@ -355,7 +355,7 @@ impl SpawnerNote {
             Self::Maker(pid) => (b'm', 0, pid.as_raw_nonzero().get()),
             Self::Init(pid) => (b'i', 0, pid.as_raw_nonzero().get()),
             Self::Leader(pid) => (b'l', 0, pid.as_raw_nonzero().get()),
-            Self::Failed(failure) => (b'f', number(failure.step), failure.errno.raw_os_error()),
+            Self::Failed(failure) => (b'f', step_index(failure.step), failure.errno.raw_os_error()),
         };
         let [a, b, c, d] = value.to_le_bytes();
         [kind, step, a, b, c, d]
@@ -380,7 +380,7 @@ impl SpawnerNote {
 }
 
 /// Returns the index of a step.
-fn number(step: SpawnStep) -> u8 {
+fn step_index(step: SpawnStep) -> u8 {
     let place = SpawnStep::ALL.iter().position(|known| *known == step);
     place.and_then(|place| u8::try_from(place).ok()).unwrap_or_default()
 }
@@ -517,7 +517,7 @@ mod tests {
     }
 
     prop_compose! {
-        fn shut()(
+        fn sandbox()(
             profile in select(SandboxProfile::WORDS.to_vec()),
             network in select(NetworkAccess::WORDS.to_vec()),
             backend in select(Backend::WORDS.to_vec()),
@@ -525,25 +525,25 @@ mod tests {
             limits in limits(),
             mounts in vec(mount(), 0..5),
             writable in of(vec(path(), 0..5)),
-            untouchable in vec(any::<i32>(), 0..5),
+            protected_pids in vec(any::<i32>(), 0..5),
         ) -> SandboxRules {
             let confinement = Confinement { profile: profile.1, network: network.1 };
             let sockets = SocketRules { network: sockets.0, unix: sockets.1 };
-            SandboxRules { confinement, backend: backend.1, sockets, limits, mounts, writable, untouchable }
+            SandboxRules { confinement, backend: backend.1, sockets, limits, mounts, writable, protected_pids }
         }
     }
 
     prop_compose! {
-        fn order()(
+        fn request()(
             path in c_string(),
             argv in vec(c_string(), 0..8),
             env in vec(c_string().prop_map(EnvVariable::from), 0..8),
             terminal in of(c_string()),
             tag in of(any::<u64>()),
-            shut in shut(),
+            sandbox in sandbox(),
         ) -> SpawnRequest {
-            let tag = tag.map(ProcessTag::of_server);
-            SpawnRequest { path, argv, env, terminal, tag, shut }
+            let tag = tag.map(ProcessTag::for_server);
+            SpawnRequest { path, argv, env, terminal, tag, sandbox }
         }
     }
 
@@ -553,13 +553,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_request_is_decoded_as_it_was_encoded(order in order(), roles in roles()) {
-            prop_assert_eq!(decode(&encode(&order, &roles)), Some((order, roles)));
+        fn a_request_is_decoded_as_it_was_encoded(request in request(), roles in roles()) {
+            prop_assert_eq!(decode(&encode(&request, &roles)), Some((request, roles)));
         }
 
         #[test]
-        fn a_truncated_or_extended_request_is_rejected(order in order(), roles in roles(), cut: prop::sample::Index) {
-            let bytes = encode(&order, &roles);
+        fn a_truncated_or_extended_request_is_rejected(request in request(), roles in roles(), cut: prop::sample::Index) {
+            let bytes = encode(&request, &roles);
             prop_assert_eq!(decode(&bytes[..cut.index(bytes.len())]), None);
             prop_assert_eq!(decode(&[&bytes[..], b"x"].concat()), None);
         }

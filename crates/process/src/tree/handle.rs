@@ -17,7 +17,7 @@ use crate::cgroup::JobCgroup;
 use crate::children::{Child, Children};
 use crate::confinement::ResourceLimits;
 use crate::load::{self, HostLoad};
-use crate::processes::{ProcStat, number};
+use crate::processes::{ProcStat, pid_number};
 use crate::sandbox::job_resources::{JobResources, KillMethod, Occupancy};
 use crate::syscalls::ChildExit;
 use crate::syscalls::block_in_place;
@@ -75,22 +75,22 @@ impl ProcessTree {
     /// Returns the pid of the first process.
     #[must_use]
     pub fn leader_pid(&self) -> u32 {
-        number(self.identity.leader())
+        pid_number(self.identity.leader())
     }
 
     /// Sends a signal to every living process, and wakes those that are stopped so that they can
     /// act on it. Returns how many got it; 0 if the number is not a signal.
     pub fn signal(&self, signal: i32) -> usize {
         let Some(signal) = Signal::from_named_raw(signal) else { return 0 };
-        let members = self.living();
+        let members = self.living_members();
         let (group, others): (Vec<_>, Vec<_>) =
             members.iter().partition(|stat| self.is_in_leaders_group(stat));
         let reached = self.signal_group(&group, signal)
-            + others.iter().filter(|stat| processes::send(stat, signal).is_ok()).count();
-        if !leaves_stopped(signal) {
+            + others.iter().filter(|stat| processes::send_signal(stat, signal).is_ok()).count();
+        if !keeps_stopped(signal) {
             for stat in &members {
                 // Most likely the signal has already ended it.
-                processes::send(stat, Signal::CONT).ok();
+                processes::send_signal(stat, Signal::CONT).ok();
             }
         }
         reached
@@ -103,11 +103,11 @@ impl ProcessTree {
     /// none, unless a process is stuck in the kernel or belongs to another user.
     #[must_use = "the returned processes are still alive"]
     pub fn kill(&self) -> Vec<u32> {
-        self.identity.holdings(JobResources::end_processes);
+        self.identity.query_resources(JobResources::kill_processes);
         let mut alive =
             self.identity.trees().children.end_all(|| self.identity.members_to_end(), KILL_LIMIT);
         if alive.is_empty() {
-            alive = self.end_adopted();
+            alive = self.kill_adopted();
         }
         if alive.is_empty() {
             alive = self.wait_for_empty_cgroup();
@@ -125,9 +125,9 @@ impl ProcessTree {
     pub fn unattributed_pids(&self) -> Vec<u32> {
         self.identity
             .trees()
-            .without_owner_beside(self.identity.id())
+            .possible_orphans_of(self.identity.id())
             .into_iter()
-            .map(number)
+            .map(pid_number)
             .collect()
     }
 
@@ -135,18 +135,18 @@ impl ProcessTree {
     /// a scan of all processes verifies the result.
     #[must_use]
     pub fn kill_method(&self) -> KillMethod {
-        self.identity.holdings(JobResources::kill_method).unwrap_or(KillMethod::Walk)
+        self.identity.query_resources(JobResources::kill_method).unwrap_or(KillMethod::Walk)
     }
 
     /// Returns the processes that are alive. If /proc shows none of them, returns those that the
     /// kernel lists in the cgroup: while there are any, the tree is not over.
     #[must_use]
     pub fn living_pids(&self) -> Vec<u32> {
-        let living = self.living();
+        let living = self.living_members();
         if living.is_empty() && self.identity.is_leader_reaped() {
-            return self.listed_in_cgroup();
+            return self.cgroup_pids();
         }
-        living.iter().map(|stat| number(stat.pid)).collect()
+        living.iter().map(|stat| pid_number(stat.pid)).collect()
     }
 
     /// Returns the processes that are alive after the leader was waited for; cheap if there are
@@ -157,14 +157,15 @@ impl ProcessTree {
     /// cgroup is empty, since a process may have left it.
     #[must_use]
     pub fn survivors_after_exit(&self) -> Vec<u32> {
-        let inhabitants = self.identity.holdings(JobResources::inhabitants);
-        let may_survive = match inhabitants.unwrap_or(Occupancy::Unknown) {
-            Occupancy::Some => true,
-            Occupancy::None | Occupancy::Unknown => {
-                self.leaders_group_lives() || !matches!(self.adopted(), AdoptedMembers::None)
+        let occupancy = self.identity.query_resources(JobResources::occupancy);
+        let may_survive = match occupancy.unwrap_or(Occupancy::Unknown) {
+            Occupancy::Occupied => true,
+            Occupancy::Empty | Occupancy::Unknown => {
+                self.is_leader_group_alive() || !matches!(self.find_adopted(), AdoptedMembers::None)
             }
         };
-        let may_survive = may_survive || self.identity.trees().may_tell_more(self.identity.id());
+        let may_survive =
+            may_survive || self.identity.trees().has_unchecked_orphan(self.identity.id());
         let survivors =
             if may_survive { block_in_place(|| self.living_pids()) } else { Vec::new() };
         if survivors.is_empty() {
@@ -182,7 +183,7 @@ impl ProcessTree {
     /// Releases what was held for an empty tree, and ends the orphans that could only have been its
     /// own.
     fn close(&self) {
-        self.identity.release();
+        self.identity.release_resources();
         let trees = self.identity.trees();
         if trees.has_unowned() {
             block_in_place(|| trees.end_unowned());
@@ -192,7 +193,7 @@ impl ProcessTree {
     /// Reads what the tree is doing.
     #[must_use]
     pub fn read_activity(&self) -> TreeActivity {
-        let members = self.in_cgroup().unwrap_or_else(|| self.living());
+        let members = self.cgroup_members().unwrap_or_else(|| self.living_members());
         TreeActivity {
             processes: members.len(),
             cpu: members.iter().map(ProcStat::cpu).sum(),
@@ -203,15 +204,15 @@ impl ProcessTree {
 
     /// Returns the processes in its cgroup, if it has any: found without a scan of all processes of
     /// the host. Processes that left it are not included.
-    fn in_cgroup(&self) -> Option<Vec<ProcStat>> {
-        let init = self.identity.holdings(JobResources::init).flatten();
-        let mut living = self.identity.cgroup(JobCgroup::members)?;
+    fn cgroup_members(&self) -> Option<Vec<ProcStat>> {
+        let init = self.identity.query_resources(JobResources::init).flatten();
+        let mut living = self.identity.query_cgroup(JobCgroup::members)?;
         living.retain(|stat| Some(stat.pid) != init && stat.is_alive());
         (!living.is_empty()).then_some(living)
     }
 
-    fn listed_in_cgroup(&self) -> Vec<u32> {
-        self.identity.holdings(JobResources::listed_processes).unwrap_or_default()
+    fn cgroup_pids(&self) -> Vec<u32> {
+        self.identity.query_resources(JobResources::listed_processes).unwrap_or_default()
     }
 
     /// Waits until the cgroup is empty, for the end of processes that /proc does not show. Returns
@@ -219,7 +220,7 @@ impl ProcessTree {
     fn wait_for_empty_cgroup(&self) -> Vec<u32> {
         let deadline = Instant::now() + KILL_LIMIT;
         loop {
-            let listed = self.listed_in_cgroup();
+            let listed = self.cgroup_pids();
             if listed.is_empty() || Instant::now() >= deadline {
                 return listed;
             }
@@ -228,7 +229,7 @@ impl ProcessTree {
     }
 
     /// Returns the living processes that /proc shows. Closes the tree if it is empty.
-    fn living(&self) -> Vec<ProcStat> {
+    fn living_members(&self) -> Vec<ProcStat> {
         let mut scans = 0;
         loop {
             let mut members = self.identity.members();
@@ -237,17 +238,17 @@ impl ProcessTree {
             if !members.is_empty() || !self.identity.is_leader_reaped() {
                 return members;
             }
-            if let AdoptedMembers::Members(missed) = self.adopted() {
+            if let AdoptedMembers::Members(missed) = self.find_adopted() {
                 return missed;
             }
             // The namespace knows better: one scan may miss a process that is just passing to its
             // init.
             let is_inhabited =
-                self.identity.holdings(JobResources::inhabitants) == Some(Occupancy::Some);
-            let is_open = self.identity.trees().may_tell_more(self.identity.id());
+                self.identity.query_resources(JobResources::occupancy) == Some(Occupancy::Occupied);
+            let is_open = self.identity.trees().has_unchecked_orphan(self.identity.id());
             if !is_inhabited && !is_open || scans == EMPTY_SCANS {
                 // However long it takes, a tree is not over while its cgroup has members.
-                if self.listed_in_cgroup().is_empty() {
+                if self.cgroup_pids().is_empty() {
                     self.close();
                 }
                 return members;
@@ -256,7 +257,7 @@ impl ProcessTree {
         }
     }
 
-    fn leaders_group_lives(&self) -> bool {
+    fn is_leader_group_alive(&self) -> bool {
         test_kill_process_group(self.identity.leader()).is_ok()
     }
 
@@ -267,7 +268,7 @@ impl ProcessTree {
     /// child of its own: the parent ends before it is read, and the child started after the list
     /// was read. Here an ended child shows that this may have happened, and its children are in the
     /// next list.
-    fn adopted(&self) -> AdoptedMembers {
+    fn find_adopted(&self) -> AdoptedMembers {
         let mut known_dead = HashSet::new();
         let trees = self.identity.trees();
         for _ in 0..CHILD_READINGS {
@@ -301,15 +302,15 @@ impl ProcessTree {
 
     /// Kills the processes that scans of all processes miss (see [`ProcessTree::find_adopted`]).
     /// Returns the processes that are still alive after [`KILL_LIMIT`].
-    fn end_adopted(&self) -> Vec<u32> {
+    fn kill_adopted(&self) -> Vec<u32> {
         let deadline = Instant::now() + KILL_LIMIT;
-        while let AdoptedMembers::Members(members) = self.adopted() {
+        while let AdoptedMembers::Members(members) = self.find_adopted() {
             if Instant::now() >= deadline {
-                return members.iter().map(|stat| number(stat.pid)).collect();
+                return members.iter().map(|stat| pid_number(stat.pid)).collect();
             }
             for stat in &members {
                 // It is gone already, or not ours to signal; the next reading shows which.
-                processes::send(stat, Signal::KILL).ok();
+                processes::send_signal(stat, Signal::KILL).ok();
             }
             thread::sleep(SCAN_PAUSE);
         }
@@ -339,7 +340,7 @@ enum AdoptedMembers {
 }
 
 /// `true` for signals after which a stopped process must stay stopped, or that need no waking.
-fn leaves_stopped(signal: Signal) -> bool {
+fn keeps_stopped(signal: Signal) -> bool {
     [Signal::STOP, Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::CONT, Signal::KILL]
         .contains(&signal)
 }
@@ -351,16 +352,16 @@ impl ProcessTree {
     /// to watch them.
     #[must_use]
     pub fn unenforced_limits(&self, limits: &ResourceLimits) -> ResourceLimits {
-        self.identity().cgroup(|cgroup| cgroup.unenforced_limits(limits)).unwrap_or(*limits)
+        self.identity().query_cgroup(|cgroup| cgroup.unenforced_limits(limits)).unwrap_or(*limits)
     }
 
     /// Returns the processes and threads in its cgroup, if it has one: cheap, and without processes
     /// that left it. One more than the limit if the kernel refused one because of the limit.
     #[must_use]
     pub fn tasks_in_cgroup(&self) -> Option<u64> {
-        let tasks = self.identity().cgroup(JobCgroup::tasks).flatten()?;
+        let tasks = self.identity().query_cgroup(JobCgroup::tasks).flatten()?;
         // The first process of a namespace is ours and not part of the job.
-        let init = self.identity().holdings(JobResources::init).flatten();
+        let init = self.identity().query_resources(JobResources::init).flatten();
         Some(tasks.saturating_sub(u64::from(init.is_some())))
     }
 
@@ -394,7 +395,7 @@ impl ProcessTree {
     /// `true` if the kernel refused it a task because of the limit.
     #[must_use]
     pub fn was_refused_tasks(&self) -> bool {
-        self.identity().cgroup(JobCgroup::refused_tasks).unwrap_or(0) > 0
+        self.identity().query_cgroup(JobCgroup::refused_tasks).unwrap_or(0) > 0
     }
 
     /// Keeps the tree from growing: kills its cgroup or its namespace with one call, otherwise
@@ -402,7 +403,8 @@ impl ProcessTree {
     /// has to follow. Blocks.
     pub fn stop_growth(&self, seen: &TreeLoad) {
         let identity = self.identity();
-        let means = identity.holdings(JobResources::end_processes).unwrap_or(KillMethod::Walk);
+        let means =
+            identity.query_resources(JobResources::kill_processes).unwrap_or(KillMethod::Walk);
         if means != KillMethod::Walk {
             return;
         }
@@ -415,13 +417,13 @@ impl ProcessTree {
     /// Returns the peak of its memory, if the kernel killed it for lack of memory.
     #[must_use]
     pub fn out_of_memory(&self) -> Option<u64> {
-        self.identity().cgroup(JobCgroup::out_of_memory).flatten()
+        self.identity().query_cgroup(JobCgroup::out_of_memory).flatten()
     }
 
     /// Returns the CPU time of everything that was ever in it, if the kernel counts that.
     #[must_use]
     pub fn total_cpu(&self) -> Option<Duration> {
-        self.identity().cgroup(JobCgroup::cpu).flatten()
+        self.identity().query_cgroup(JobCgroup::cpu).flatten()
     }
 }
 
@@ -472,8 +474,8 @@ pub struct LeaderProcess {
 }
 
 /// Registers a new child with the runtime, which reports its end. After an error the child is gone.
-pub(crate) fn watch(newborn: SpawnedChild) -> io::Result<(Child, AsyncFd<OwnedFd>)> {
-    let SpawnedChild { child, pidfd } = newborn;
+pub(crate) fn watch_for_exit(spawned: SpawnedChild) -> io::Result<(Child, AsyncFd<OwnedFd>)> {
+    let SpawnedChild { child, pidfd } = spawned;
     match syscalls::register(pidfd, Interest::READABLE) {
         Ok(pidfd) => Ok((child, pidfd)),
         Err(error) => {
@@ -496,22 +498,25 @@ impl LeaderProcess {
         loop {
             let mut ready = self.pidfd.readable().await?;
             if let Some(ended) = self.child.try_reap()? {
-                self.identity.leader_was_reaped();
-                return Ok(exit(ended, &self.identity.trees().children));
+                self.identity.mark_leader_reaped();
+                return Ok(exit_from(ended, &self.identity.trees().children));
             }
             ready.clear_ready();
         }
     }
 }
 
-fn exit(ended: ChildExit, children: &Children) -> Exit {
+fn exit_from(ended: ChildExit, children: &Children) -> Exit {
     // A spawned child starts with the server's memory: a peak up to ours may be ours.
     let is_its_own = children.is_above_own_peak(ended.max_rss_bytes);
     let max_rss_bytes = if is_its_own { ended.max_rss_bytes } else { 0 };
-    Exit { status: decode(ended.status), usage: ResourceUsage { cpu: ended.cpu, max_rss_bytes } }
+    Exit {
+        status: decode_status(ended.status),
+        usage: ResourceUsage { cpu: ended.cpu, max_rss_bytes },
+    }
 }
 
-const fn decode(status: i32) -> ExitKind {
+const fn decode_status(status: i32) -> ExitKind {
     if libc::WIFSIGNALED(status) {
         ExitKind::Signal { signal: libc::WTERMSIG(status), core: libc::WCOREDUMP(status) }
     } else {
@@ -540,15 +545,15 @@ mod tests {
         leader.wait().unwrap();
         let leader = Pid::from_raw(leader.id().cast_signed()).unwrap();
         let cgroup = JobCgroup::in_directory(dir.to_owned());
-        let holdings = JobResources::new(None, SandboxResources::from(cgroup));
+        let resources = JobResources::new(None, SandboxResources::from(cgroup));
         let identity = TreeIdentity::new(
             Arc::clone(host().trees()),
             leader,
             u64::MAX,
             TreeEvidence::default(),
         );
-        identity.leader_was_reaped();
-        ProcessTree::new(Arc::new(identity.holding(holdings)))
+        identity.mark_leader_reaped();
+        ProcessTree::new(Arc::new(identity.with_resources(resources)))
     }
 
     #[test]
@@ -558,7 +563,7 @@ mod tests {
         write("cgroup.events", "populated 1\nfrozen 0\n");
         write("cgroup.procs", &format!("{HIDDEN}\n"));
         let tree = tree_in_cgroup(dir.path());
-        let is_closed = || tree.identity.holdings(|_| ()).is_none();
+        let is_closed = || tree.identity.query_resources(|_| ()).is_none();
         assert_eq!(tree.survivors_after_exit(), [HIDDEN]);
         assert_eq!(tree.living_pids(), [HIDDEN]);
         assert_eq!(tree.read_activity().processes, 0, "/proc does not show it");
@@ -578,6 +583,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let tree = tree_in_cgroup(dir.path());
         assert_eq!((tree.living_pids(), tree.kill()), (Vec::new(), Vec::new()));
-        assert!(tree.identity.holdings(|_| ()).is_none());
+        assert!(tree.identity.query_resources(|_| ()).is_none());
     }
 }

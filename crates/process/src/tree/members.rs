@@ -24,12 +24,12 @@ pub(crate) struct TreeIdentity {
     id: TreeId,
     leader: Pid,
     /// The tick (a hundredth of a second after boot) before which no process of the tree started.
-    born: u64,
+    started_after: u64,
     evidence: TreeEvidence,
     /// From then on the leader's pid, session and group may belong to other processes.
     leader_reaped: AtomicBool,
     /// The resources that are held for the tree until it is over.
-    holdings: Mutex<Option<JobResources>>,
+    resources: Mutex<Option<JobResources>>,
     /// The members that the last scan found: they stay members when all other evidence is gone.
     seen: Mutex<HashSet<ProcessKey>>,
 }
@@ -47,24 +47,24 @@ impl TreeIdentity {
     pub(crate) fn new(
         trees: Arc<TreeRegistry>,
         leader: Pid,
-        born: u64,
+        started_after: u64,
         evidence: TreeEvidence,
     ) -> Self {
         Self {
             id: trees.children.new_serial(),
             trees,
             leader,
-            born,
+            started_after,
             evidence,
             leader_reaped: AtomicBool::new(false),
-            holdings: Mutex::default(),
+            resources: Mutex::default(),
             seen: Mutex::default(),
         }
     }
 
     /// Adds the resources that are held for the tree.
-    pub(crate) fn holding(mut self, holdings: JobResources) -> Self {
-        self.holdings = Mutex::new(Some(holdings));
+    pub(crate) fn with_resources(mut self, resources: JobResources) -> Self {
+        self.resources = Mutex::new(Some(resources));
         self
     }
 
@@ -80,16 +80,16 @@ impl TreeIdentity {
         self.leader
     }
 
-    pub(crate) const fn born(&self) -> u64 {
-        self.born
+    pub(crate) const fn started_after(&self) -> u64 {
+        self.started_after
     }
 
     /// Calls `query` with the cgroup that the leader started in, if it got one of its own.
-    pub(crate) fn cgroup<T>(&self, ask: impl FnOnce(&JobCgroup) -> T) -> Option<T> {
-        self.holdings(|holdings| holdings.cgroup().map(ask)).flatten()
+    pub(crate) fn query_cgroup<T>(&self, query: impl FnOnce(&JobCgroup) -> T) -> Option<T> {
+        self.query_resources(|resources| resources.cgroup().map(query)).flatten()
     }
 
-    pub(crate) fn leader_was_reaped(&self) {
+    pub(crate) fn mark_leader_reaped(&self) {
         self.leader_reaped.store(true, Ordering::Release);
     }
 
@@ -98,13 +98,13 @@ impl TreeIdentity {
     }
 
     /// Calls `query` with the resources, while there are any.
-    pub(crate) fn holdings<T>(&self, ask: impl FnOnce(&JobResources) -> T) -> Option<T> {
-        self.holdings.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(ask)
+    pub(crate) fn query_resources<T>(&self, query: impl FnOnce(&JobResources) -> T) -> Option<T> {
+        self.resources.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(query)
     }
 
     /// Releases the resources of the tree: no process of it is left.
-    pub(crate) fn release(&self) {
-        let held = self.holdings.lock().unwrap_or_else(PoisonError::into_inner).take();
+    pub(crate) fn release_resources(&self) {
+        let held = self.resources.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Dropped after the lock is released, since this removes directories.
         drop(held);
         self.trees.close_tree(self.id);
@@ -120,17 +120,18 @@ impl TreeIdentity {
     pub(crate) fn members_to_end(&self) -> Vec<ProcStat> {
         let snapshot = ProcessSnapshot::take();
         let mut members = self.members_in(&snapshot);
-        members.extend(self.trees.left_to(self.id, &snapshot));
+        members.extend(self.trees.orphans_left_to(self.id, &snapshot));
         members
     }
 
     fn members_in(&self, snapshot: &ProcessSnapshot) -> Vec<ProcStat> {
-        let mut members = self.trees.attribute(snapshot, &[self]).pop().unwrap_or_default();
+        let mut members =
+            self.trees.attribute_processes(snapshot, &[self]).pop().unwrap_or_default();
         let found: HashSet<ProcessKey> = members.iter().map(ProcStat::key).collect();
-        let init = self.holdings(JobResources::init).flatten();
+        let init = self.query_resources(JobResources::init).flatten();
         // Read after the snapshot: a process that is in the cgroup by now is a member, however it
         // got there.
-        let others = self.cgroup(JobCgroup::members).unwrap_or_default().into_iter();
+        let others = self.query_cgroup(JobCgroup::members).unwrap_or_default().into_iter();
         members
             .extend(others.filter(|stat| !found.contains(&stat.key()) && Some(stat.pid) != init));
         self.remember(&members);
@@ -140,63 +141,67 @@ impl TreeIdentity {
     fn shares_session(&self, stat: &ProcStat) -> bool {
         let leader = self.leader.as_raw_nonzero().get();
         (stat.session == leader || stat.group == leader)
-            && stat.started >= self.born
+            && stat.started >= self.started_after
             && (!self.is_leader_reaped()
-                || (!self.number_is_taken() && !self.is_of_other_tree(stat.pid)))
+                || (!self.is_leader_pid_reused() && !self.has_tag_of_other_tree(stat.pid)))
     }
 
     /// `true` if the leader's pid belongs to another process by now. The system reuses a number
     /// only if no session and no group has it, so its new owner is not of this tree.
-    fn number_is_taken(&self) -> bool {
+    fn is_leader_pid_reused(&self) -> bool {
         processes::stat(self.leader).is_some()
     }
 
-    fn is_of_other_tree(&self, pid: Pid) -> bool {
-        let tag = ProcessTag::read(pid).filter(|tag| !tag.is_of_server());
+    fn has_tag_of_other_tree(&self, pid: Pid) -> bool {
+        let tag = ProcessTag::read(pid).filter(|tag| !tag.is_server_tag());
         self.evidence.tag.is_some() && tag.is_some() && tag != self.evidence.tag
     }
 
     /// `true` if an orphan carries weak evidence of this tree. Reads several files.
-    pub(crate) fn left_a_trace(&self, pid: Pid) -> bool {
+    pub(crate) fn has_weak_evidence(&self, pid: Pid) -> bool {
         self.has_our_marker(pid) || self.holds_our_output(pid)
     }
 
     /// `true` for evidence that no process has by chance: its cgroup, or the tag in its limits.
-    pub(crate) fn is_marked_by_kernel(
+    pub(crate) fn has_kernel_evidence(
         &self,
         tag: Option<ProcessTag>,
         cgroup: Option<&Path>,
     ) -> bool {
-        let is_inside = |path: &Path| self.cgroup(|cgroup| cgroup.holds(path)) == Some(true);
+        let is_inside = |path: &Path| self.query_cgroup(|cgroup| cgroup.holds(path)) == Some(true);
         cgroup.is_some_and(is_inside) || (self.evidence.tag.is_some() && tag == self.evidence.tag)
     }
 
     /// `true` if this is the tag of another tree of this server.
-    pub(crate) fn is_of_sibling(&self, tag: Option<ProcessTag>) -> bool {
+    pub(crate) fn is_sibling_tag(&self, tag: Option<ProcessTag>) -> bool {
         let is_sibling = |ours: ProcessTag| {
-            tag.is_some_and(|tag| tag.same_server(ours) && !tag.is_of_server() && tag != ours)
+            tag.is_some_and(|tag| tag.is_same_server(ours) && !tag.is_server_tag() && tag != ours)
         };
         self.evidence.tag.is_some_and(is_sibling)
     }
 
     /// `true` if orphans of the tree pass to the init of its own pid namespace.
     pub(crate) fn has_namespace(&self) -> bool {
-        self.holdings(JobResources::init).flatten().is_some()
+        self.query_resources(JobResources::init).flatten().is_some()
     }
 
     fn has_our_marker(&self, pid: Pid) -> bool {
         let marker = self.evidence.marker.as_deref();
-        marker.is_some_and(|marker| processes::environment_has(pid, |variable| variable == marker))
+        marker.is_some_and(|marker| {
+            processes::has_environment_variable(pid, |variable| variable == marker)
+        })
     }
 
     fn holds_our_output(&self, pid: Pid) -> bool {
-        let mut standard_files = (0..3).filter_map(|number| processes::open_file(pid, number));
+        let mut standard_files =
+            (0..3).filter_map(|number| processes::open_file_target(pid, number));
         standard_files.any(|file| self.evidence.files.outputs.contains(&file))
     }
 
     /// `true` if this process is blocked on reading our input.
     pub(crate) fn waits_for_input(&self, pid: Pid) -> bool {
-        let file = processes::blocked_read(pid).and_then(|file| processes::open_file(pid, file));
+        let file =
+            processes::blocked_read(pid).and_then(|file| processes::open_file_target(pid, file));
         file.is_some_and(|file| self.evidence.files.inputs.contains(&file))
     }
 
@@ -229,7 +234,7 @@ impl TreeRegistry {
     /// Returns the processes of each of these trees, including zombies, in the trees' order.
     ///
     /// Walks down from the server, so that only our descendants can be included.
-    pub(crate) fn attribute(
+    pub(crate) fn attribute_processes(
         &self,
         snapshot: &ProcessSnapshot,
         trees: &[&TreeIdentity],
@@ -279,13 +284,13 @@ impl<'a> OwnerIndex<'a> {
     fn new(registry: &'a TreeRegistry, trees: &'a [&'a TreeIdentity]) -> Self {
         let mut by_age: Vec<_> = trees.iter().copied().enumerate().collect();
         // If two leaders had the same pid, only the later tree can have it now.
-        by_age.sort_by_key(|(_, identity)| identity.born);
+        by_age.sort_by_key(|(_, identity)| identity.started_after);
         let (mut ids, mut leaders) = (HashMap::new(), HashMap::new());
         let (mut inits, mut seen) = (HashMap::new(), HashMap::new());
         for (index, identity) in by_age {
             ids.insert(identity.id, index);
             leaders.insert(identity.leader.as_raw_nonzero().get(), index);
-            let init = identity.holdings(JobResources::init).flatten();
+            let init = identity.query_resources(JobResources::init).flatten();
             inits.extend(init.map(|init| (init, index)));
             seen.extend(identity.lock_seen().iter().map(|key| (*key, index)));
         }
@@ -337,7 +342,7 @@ impl StoppedProcesses {
     pub fn resume(&self) {
         for stat in self.0.values() {
             // It is gone already, or not ours to signal.
-            processes::send(stat, Signal::CONT).ok();
+            processes::send_signal(stat, Signal::CONT).ok();
         }
     }
 }
@@ -350,7 +355,7 @@ impl ProcessTree {
     #[must_use]
     pub fn count_descendants(&self, most: u64) -> u64 {
         let mut found = HashSet::new();
-        let mut todo = self.topmost();
+        let mut todo = self.topmost_pids();
         while let Some(pid) = todo.pop().filter(|_| found.len() as u64 <= most) {
             if found.insert(pid) {
                 // It is gone, or the kernel has no such lists.
@@ -377,7 +382,7 @@ impl ProcessTree {
 
     fn stop_in_one_pass(&self, stopped: &mut HashMap<ProcessKey, ProcStat>) {
         let mut todo: Vec<(Pid, Pid)> =
-            self.topmost().into_iter().map(|pid| (pid, getpid())).collect();
+            self.topmost_pids().into_iter().map(|pid| (pid, getpid())).collect();
         while let Some((pid, parent)) = todo.pop() {
             // A process that got the signal may still read as running for a moment.
             stopped.extend(stop_child(pid, parent).map(|stat| (stat.key(), stat)));
@@ -387,11 +392,11 @@ impl ProcessTree {
     }
 
     /// Returns the processes of the tree whose parent is the server.
-    fn topmost(&self) -> Vec<Pid> {
+    fn topmost_pids(&self) -> Vec<Pid> {
         let identity = self.identity();
-        let mut topmost = Vec::new();
+        let mut topmost_pids = Vec::new();
         if !identity.is_leader_reaped() {
-            topmost.push(identity.leader());
+            topmost_pids.push(identity.leader());
         }
         let trees = identity.trees();
         let list = trees.adopted_children();
@@ -400,8 +405,8 @@ impl ProcessTree {
             stat.is_some_and(|stat| trees.owner_of(&stat, &list) == Some(identity.id()))
         };
         let adopted = trees.children.main_thread_children().unwrap_or_default();
-        topmost.extend(adopted.into_iter().filter(is_ours));
-        topmost
+        topmost_pids.extend(adopted.into_iter().filter(is_ours));
+        topmost_pids
     }
 }
 
@@ -446,7 +451,7 @@ impl TreeLoad {
         self.members.iter().map(bytes).sum()
     }
 
-    fn of(members: &[ProcStat]) -> Self {
+    fn from_members(members: &[ProcStat]) -> Self {
         let mut load = Self::default();
         members.iter().for_each(|stat| load.add(stat));
         load
@@ -456,7 +461,7 @@ impl TreeLoad {
     pub(crate) fn stop(&self) {
         for stat in &self.members {
             // It is gone already, or not ours to signal.
-            processes::send(stat, Signal::STOP).ok();
+            processes::send_signal(stat, Signal::STOP).ok();
         }
     }
 
@@ -488,8 +493,9 @@ pub fn count_processes_by_session() -> HashMap<Pid, u64> {
 pub fn measure_trees(trees: &[Arc<ProcessTree>]) -> Vec<TreeLoad> {
     let Some(first) = trees.first() else { return Vec::new() };
     let identities: Vec<&TreeIdentity> = trees.iter().map(|tree| tree.identity()).collect();
-    let members = first.identity().trees().attribute(&ProcessSnapshot::take(), &identities);
-    members.iter().map(|members| TreeLoad::of(members)).collect()
+    let members =
+        first.identity().trees().attribute_processes(&ProcessSnapshot::take(), &identities);
+    members.iter().map(|members| TreeLoad::from_members(members)).collect()
 }
 
 #[cfg(test)]

@@ -39,21 +39,21 @@ struct OrphanTable {
 struct Orphan {
     owner: OrphanOwner,
     certainty: AdoptionCertainty,
-    fate: OrphanState,
+    state: OrphanState,
 }
 
 /// Distinguishes the orphans that the server ends from those that end by themselves. Several
 /// threads may end one orphan at the same time: the one that removes it from the table counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OrphanState {
-    Open,
+    NotEnding,
     /// The server has begun to end it, because its owner is unknown.
     BeingEnded,
 }
 
 impl Orphan {
     const fn new(owner: OrphanOwner, certainty: AdoptionCertainty) -> Self {
-        Self { owner, certainty, fate: OrphanState::Open }
+        Self { owner, certainty, state: OrphanState::NotEnding }
     }
 }
 
@@ -79,8 +79,11 @@ enum AdoptionCertainty {
 /// those whose orphans the server adopts, each with the tick before which none of its processes
 /// started.
 fn possible_owner(started: u64, trees: &[(TreeId, u64)]) -> Option<OrphanOwner> {
-    let possible: HashSet<TreeId> =
-        trees.iter().filter(|(_, born)| *born <= started).map(|(tree, _)| *tree).collect();
+    let possible: HashSet<TreeId> = trees
+        .iter()
+        .filter(|(_, started_after)| *started_after <= started)
+        .map(|(tree, _)| *tree)
+        .collect();
     match possible.len() {
         0 => None,
         1 => possible.into_iter().next().map(OrphanOwner::One),
@@ -94,7 +97,7 @@ impl OrphanTable {
     }
 
     /// Returns the orphans about which the next scan may tell more.
-    fn without_owner_or_unchecked(&self) -> impl Iterator<Item = &Orphan> {
+    fn inconclusive_orphans(&self) -> impl Iterator<Item = &Orphan> {
         self.known.values().filter(|orphan| match orphan.owner {
             OrphanOwner::One(_) => orphan.certainty != AdoptionCertainty::Adopted,
             OrphanOwner::Several(_) => true,
@@ -131,7 +134,7 @@ impl OrphanTable {
     fn begin_to_end(&mut self, keys: &HashSet<ProcessKey>) {
         for key in keys {
             if let Some(orphan) = self.known.get_mut(key) {
-                orphan.fate = OrphanState::BeingEnded;
+                orphan.state = OrphanState::BeingEnded;
             }
         }
     }
@@ -139,7 +142,7 @@ impl OrphanTable {
     /// Removes orphans that are gone, and counts those that the server ended.
     fn forget(&mut self, gone: &HashSet<ProcessKey>) {
         let forgotten = gone.iter().filter_map(|key| self.known.remove(key));
-        self.ended += forgotten.filter(|orphan| orphan.fate == OrphanState::BeingEnded).count();
+        self.ended += forgotten.filter(|orphan| orphan.state == OrphanState::BeingEnded).count();
     }
 
     /// Returns the orphans whose possible owners are all over.
@@ -211,7 +214,7 @@ impl TreeRegistry {
     }
 
     /// `true` if an orphan may turn out to belong to this tree in a moment.
-    pub(crate) fn may_tell_more(&self, tree: TreeId) -> bool {
+    pub(crate) fn has_unchecked_orphan(&self, tree: TreeId) -> bool {
         self.orphans().has_unchecked(tree)
     }
 
@@ -255,36 +258,40 @@ impl TreeRegistry {
         let trees = self.open_trees();
         let (tag, cgroup) = (ProcessTag::read(stat.pid), processes::cgroup_path(stat.pid));
         let is_marked =
-            |tree: &&Arc<TreeIdentity>| tree.is_marked_by_kernel(tag, cgroup.as_deref());
+            |tree: &&Arc<TreeIdentity>| tree.has_kernel_evidence(tag, cgroup.as_deref());
         if let Some(tree) = trees.iter().find(is_marked) {
             // The only process of a tree that we created was registered before the tree existed.
             return Some(Orphan::new(OrphanOwner::One(tree.id()), AdoptionCertainty::Adopted));
         }
         // It carries the mark of a tree that is over, or not registered yet, so it belongs to none
         // of these.
-        if trees.iter().any(|tree| tree.is_of_sibling(tag)) {
+        if trees.iter().any(|tree| tree.is_sibling_tag(tag)) {
             return None;
         }
-        if let Some(tree) = trees.iter().find(|tree| tree.left_a_trace(stat.pid)) {
+        if let Some(tree) = trees.iter().find(|tree| tree.has_weak_evidence(stat.pid)) {
             return Some(Orphan::new(OrphanOwner::One(tree.id()), unchecked));
         }
         let possible: Vec<_> = trees
             .iter()
             .filter(|tree| !tree.has_namespace())
-            .map(|tree| (tree.id(), tree.born()))
+            .map(|tree| (tree.id(), tree.started_after()))
             .collect();
         possible_owner(stat.started, &possible).map(|owner| Orphan::new(owner, unchecked))
     }
 
     /// Returns the living orphans that may belong to this tree or to others.
-    pub(crate) fn without_owner_beside(&self, tree: TreeId) -> Vec<Pid> {
+    pub(crate) fn possible_orphans_of(&self, tree: TreeId) -> Vec<Pid> {
         let keys = self.orphans().without_owner(|possible, _| possible.contains(&tree));
         keys.into_iter().filter(|key| processes::is_alive(*key)).map(|(pid, _)| pid).collect()
     }
 
     /// Returns the orphans that only this tree can still own, with all their descendants; the
     /// caller ends them with the tree.
-    pub(crate) fn left_to(&self, tree: TreeId, snapshot: &ProcessSnapshot) -> Vec<ProcStat> {
+    pub(crate) fn orphans_left_to(
+        &self,
+        tree: TreeId,
+        snapshot: &ProcessSnapshot,
+    ) -> Vec<ProcStat> {
         let mut orphans = self.orphans();
         let keys = orphans.without_owner(|_, open| open == [tree]);
         orphans.begin_to_end(&keys);
@@ -330,7 +337,7 @@ impl TreeRegistry {
         }
         let trees = self.open_trees();
         let identities: Vec<&TreeIdentity> = trees.iter().map(AsRef::as_ref).collect();
-        let members = self.attribute(&ProcessSnapshot::take(), &identities);
+        let members = self.attribute_processes(&ProcessSnapshot::take(), &identities);
         for (identity, members) in identities.iter().zip(&members) {
             identity.remember(members);
         }
@@ -347,7 +354,7 @@ impl TreeRegistry {
         orphans.forget(&gone);
         processes.extend(orphans.without_owner(|_, _| true));
         let ended_orphans = std::mem::take(&mut orphans.ended);
-        let is_conclusive = orphans.without_owner_or_unchecked().next().is_none();
+        let is_conclusive = orphans.inconclusive_orphans().next().is_none();
         Some(TreeScan { processes, ended_orphans, is_conclusive })
     }
 }

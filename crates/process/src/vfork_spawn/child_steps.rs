@@ -1,4 +1,4 @@
-//! The steps of a new process before it executes its program, in order.
+//! The steps of a new process before it executes its program, in request.
 //!
 //! Nothing here allocates, takes a lock or can panic: it runs in the memory of the parent.
 
@@ -15,7 +15,7 @@ use rustix::process::{Resource, fchdir, getrlimit, ioctl_tiocsctty, setrlimit, s
 use rustix::thread::set_no_new_privs;
 
 use super::clone;
-use super::clone::{ALL_SIGNALS, ProgramImage, SignalSet, part_with_files};
+use super::clone::{ALL_SIGNALS, ProgramImage, SignalSet, unshare_files};
 use crate::child_defaults::{ChildDefaults, ProcessTag};
 use crate::confinement::{Backend, Confinement, NetworkAccess, ResourceLimits};
 use crate::launch::EnvVariable;
@@ -28,56 +28,60 @@ use crate::stdio::ChildFiles;
 use crate::stdio::REPORT_FD;
 
 /// Runs all steps of a leader that needs no namespaces.
-pub(crate) fn live(
-    kit: &ChildSetup<'_>,
+pub(crate) fn run(
+    setup: &ChildSetup<'_>,
     ruleset: Option<BorrowedFd<'_>>,
 ) -> Result<Infallible, SpawnFailure> {
-    kit.enter_directory()?;
-    kit.part_with_files()?;
-    kit.enter_cgroup()?;
-    let standard = StandardFiles::open(kit)?;
-    become_leader(kit, &standard)?;
-    execute(kit, ruleset)
+    setup.enter_directory()?;
+    setup.unshare_files()?;
+    setup.enter_cgroup()?;
+    let standard = StandardFiles::open(setup)?;
+    become_leader(setup, &standard)?;
+    execute(setup, ruleset)
 }
 
 /// Starts a session, with default signals and the standard files.
 pub(crate) fn become_leader(
-    kit: &ChildSetup<'_>,
+    setup: &ChildSetup<'_>,
     standard: &StandardFiles,
 ) -> Result<(), SpawnFailure> {
     setsid().map_err(|errno| SpawnStep::Session.failed(errno))?;
     // If the tag cannot be set, session, ancestors and marker show which processes belong to the
     // job.
-    kit.order.tag.map(|tag| tag.put_on(None));
-    clone::default_signals(kit.signals).map_err(|errno| SpawnStep::Session.failed(errno))?;
-    standard.take(kit).map_err(|errno| SpawnStep::Files.failed(errno))
+    setup.request.tag.map(|tag| tag.put_on(None));
+    clone::reset_signals(setup.signals).map_err(|errno| SpawnStep::Session.failed(errno))?;
+    standard.take(setup).map_err(|errno| SpawnStep::Files.failed(errno))
 }
 
 /// Enters the sandbox, by Landlock if there is a ruleset and by the seccomp filter last, and
 /// executes the program.
 pub(crate) fn execute(
-    kit: &ChildSetup<'_>,
+    setup: &ChildSetup<'_>,
     ruleset: Option<BorrowedFd<'_>>,
 ) -> Result<Infallible, SpawnFailure> {
-    let shut = kit.shut();
-    kit.defaults.map_or(Ok(()), inherit).map_err(|errno| SpawnStep::Limits.failed(errno))?;
-    limits::apply(&shut.limits, kit.most_tasks).map_err(|error| SpawnStep::Limits.failed(error))?;
-    limits::give_up(shut.confinement.profile)
+    let sandbox = setup.sandbox();
+    setup
+        .defaults
+        .map_or(Ok(()), apply_open_file_limit)
+        .map_err(|errno| SpawnStep::Limits.failed(errno))?;
+    limits::apply_limits(&sandbox.limits, setup.max_tasks)
+        .map_err(|error| SpawnStep::Limits.failed(error))?;
+    limits::drop_capabilities(sandbox.confinement.profile)
         .map_err(|error| SpawnStep::Capabilities.failed(error))?;
-    if shut.backend != Backend::Nothing {
+    if sandbox.backend != Backend::Nothing {
         set_no_new_privs(true).map_err(|errno| SpawnStep::Privileges.failed(errno))?;
     }
     if let Some(ruleset) = ruleset {
         landlock::restrict_self(ruleset).map_err(|errno| SpawnStep::Landlock.failed(errno))?;
     }
-    if shut.backend != Backend::Nothing {
-        seccomp::install(&kit.filters).map_err(|error| SpawnStep::Filter.failed(error))?;
+    if sandbox.backend != Backend::Nothing {
+        seccomp::install(&setup.filters).map_err(|error| SpawnStep::Filter.failed(error))?;
     }
-    Err(SpawnStep::Program.failed(kit.image.execute()))
+    Err(SpawnStep::Program.failed(setup.image.execute()))
 }
 
 /// Sets the limits of jobs, after all files are open: the parent may have more of them open.
-fn inherit(defaults: &ChildDefaults) -> Result<(), Errno> {
+fn apply_open_file_limit(defaults: &ChildDefaults) -> Result<(), Errno> {
     setrlimit(Resource::Nofile, defaults.open_files(getrlimit(Resource::Nofile)))
 }
 
@@ -88,60 +92,60 @@ fn inherit(defaults: &ChildDefaults) -> Result<(), Errno> {
 pub(crate) enum StandardFiles {
     Terminal(OwnedFd),
     Nothing(OwnedFd),
-    Given,
+    Provided,
 }
 
 impl StandardFiles {
-    pub(crate) fn open(kit: &ChildSetup<'_>) -> Result<Self, SpawnFailure> {
-        Self::try_open(kit).map_err(|errno| SpawnStep::Files.failed(errno))
+    pub(crate) fn open(setup: &ChildSetup<'_>) -> Result<Self, SpawnFailure> {
+        Self::try_open(setup).map_err(|errno| SpawnStep::Files.failed(errno))
     }
 
-    fn try_open(kit: &ChildSetup<'_>) -> Result<Self, Errno> {
+    fn try_open(setup: &ChildSetup<'_>) -> Result<Self, Errno> {
         let flags = OFlags::CLOEXEC | OFlags::NOCTTY;
-        match &kit.order.terminal {
+        match &setup.request.terminal {
             Some(path) => open(path, flags | OFlags::RDWR, Mode::empty()).map(Self::Terminal),
-            None if kit.files.stdin.is_none() => {
+            None if setup.files.stdin.is_none() => {
                 open(c"/dev/null", flags | OFlags::RDONLY, Mode::empty()).map(Self::Nothing)
             }
-            None => Ok(Self::Given),
+            None => Ok(Self::Provided),
         }
     }
 
     /// Makes a terminal the standard input: the job finds it in its own /dev.
     pub(crate) fn show_terminal(&self) -> Result<(), Errno> {
         match self {
-            Self::Terminal(terminal) => clone::give_number(terminal.as_fd(), 0),
-            Self::Nothing(_) | Self::Given => Ok(()),
+            Self::Terminal(terminal) => clone::duplicate_to(terminal.as_fd(), 0),
+            Self::Nothing(_) | Self::Provided => Ok(()),
         }
     }
 
     /// Puts every file under the number that a program expects.
-    fn take(&self, kit: &ChildSetup<'_>) -> Result<(), Errno> {
-        let files = kit.files;
+    fn take(&self, setup: &ChildSetup<'_>) -> Result<(), Errno> {
+        let files = setup.files;
         let (stdin, outputs) = match self {
             Self::Terminal(terminal) => {
                 ioctl_tiocsctty(terminal)?;
                 (Some(terminal.as_fd()), [Some(terminal.as_fd()); 2])
             }
             Self::Nothing(null) => (Some(null.as_fd()), [files.stdout, files.stderr]),
-            Self::Given => (files.stdin, [files.stdout, files.stderr]),
+            Self::Provided => (files.stdin, [files.stdout, files.stderr]),
         };
         for (number, file) in (0..).zip([stdin].into_iter().chain(outputs)) {
-            clone::give_number(file.ok_or(Errno::BADF)?, number)?;
+            clone::duplicate_to(file.ok_or(Errno::BADF)?, number)?;
         }
-        files.report.map_or(Ok(()), |file| clone::give_number(file, REPORT_FD))
+        files.report.map_or(Ok(()), |file| clone::duplicate_to(file, REPORT_FD))
     }
 }
 
 /// Everything that a new process needs, prepared before it is created.
 #[derive(Debug)]
 pub(crate) struct ChildSetup<'a> {
-    pub(crate) order: &'a SpawnRequest,
+    pub(crate) request: &'a SpawnRequest,
     pub(crate) files: ChildFiles<'a>,
     pub(crate) image: ProgramImage<'a>,
     pub(crate) filters: Arc<SeccompFilter>,
     /// The number of tasks that its user may have, if the kernel is to enforce it.
-    pub(crate) most_tasks: Option<u64>,
+    pub(crate) max_tasks: Option<u64>,
     /// The attributes that it gets instead of its parent's.
     pub(crate) defaults: Option<&'a ChildDefaults>,
     /// The signals whose disposition in the parent may differ from the default.
@@ -154,22 +158,22 @@ pub(crate) struct ChildSetup<'a> {
 
 impl<'a> ChildSetup<'a> {
     /// Prepares everything, for a parent from which a job may inherit everything.
-    pub(crate) fn pack(
-        order: &'a SpawnRequest,
+    pub(crate) fn prepare(
+        request: &'a SpawnRequest,
         files: ChildFiles<'a>,
         filters: &FilterCache,
     ) -> Result<Self, SpawnFailure> {
-        let filters = order.shut.call_rules().map(|rules| filters.get(rules)).transpose();
+        let filters = request.sandbox.call_rules().map(|rules| filters.get(rules)).transpose();
         let filters = filters.map_err(|error| SpawnStep::Filter.failed(error))?.unwrap_or_default();
-        let most_tasks = limits::most_tasks(&order.shut.limits, order.shut.backend);
-        let image = ProgramImage::of(order);
+        let max_tasks = limits::max_tasks(&request.sandbox.limits, request.sandbox.backend);
+        let image = ProgramImage::new(request);
         let (defaults, signals, cgroup, shares_files) = (None, ALL_SIGNALS, None, None);
         Ok(Self {
-            order,
+            request,
             files,
             image,
             filters,
-            most_tasks,
+            max_tasks,
             defaults,
             signals,
             cgroup,
@@ -177,22 +181,23 @@ impl<'a> ChildSetup<'a> {
         })
     }
 
-    pub(crate) const fn shut(&self) -> &SandboxRules {
-        &self.order.shut
+    pub(crate) const fn sandbox(&self) -> &SandboxRules {
+        &self.request.sandbox
     }
 
     pub(crate) fn enter_cgroup(&self) -> Result<(), SpawnFailure> {
         let Some(cgroup) = self.cgroup else { return Ok(()) };
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-        let door = openat(cgroup, c"cgroup.procs", flags, Mode::empty());
-        let entered = door.and_then(|door| retry_on_intr(|| rustix::io::write(&door, b"0")));
+        let members = openat(cgroup, c"cgroup.procs", flags, Mode::empty());
+        let entered =
+            members.and_then(|members| retry_on_intr(|| rustix::io::write(&members, b"0")));
         entered.map(drop).map_err(|errno| SpawnStep::Cgroup.failed(errno))
     }
 
     /// Gets its own file table; before that, it must neither open nor close a file.
-    pub(crate) fn part_with_files(&self) -> Result<(), SpawnFailure> {
-        let parted = self.shares_files.map_or(Ok(()), part_with_files);
-        parted.map_err(|errno| SpawnStep::Files.failed(errno))
+    pub(crate) fn unshare_files(&self) -> Result<(), SpawnFailure> {
+        let unshared = self.shares_files.map_or(Ok(()), unshare_files);
+        unshared.map_err(|errno| SpawnStep::Files.failed(errno))
     }
 
     pub(crate) fn enter_directory(&self) -> Result<(), SpawnFailure> {
@@ -206,7 +211,7 @@ impl<'a> ChildSetup<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpawnStep {
     Request,
-    Birth,
+    Clone,
     Cgroup,
     Files,
     Directory,
@@ -214,7 +219,7 @@ pub(crate) enum SpawnStep {
     UserMap,
     Network,
     Mounts,
-    Place,
+    EnterDirectory,
     Session,
     Processes,
     Limits,
@@ -228,7 +233,7 @@ pub(crate) enum SpawnStep {
 impl SpawnStep {
     pub(crate) const ALL: [Self; 18] = [
         Self::Request,
-        Self::Birth,
+        Self::Clone,
         Self::Cgroup,
         Self::Files,
         Self::Directory,
@@ -236,7 +241,7 @@ impl SpawnStep {
         Self::UserMap,
         Self::Network,
         Self::Mounts,
-        Self::Place,
+        Self::EnterDirectory,
         Self::Session,
         Self::Processes,
         Self::Limits,
@@ -248,10 +253,10 @@ impl SpawnStep {
     ];
 
     /// Returns the message for users if the step fails.
-    pub(crate) const fn what(self) -> &'static str {
+    pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::Request => "the process that creates jobs did not answer",
-            Self::Birth => "no process could be created",
+            Self::Clone => "no process could be created",
             Self::Cgroup => "it could not enter its cgroup",
             Self::Files => "its standard files could not be opened",
             Self::Directory => "its directory could not be entered",
@@ -259,7 +264,7 @@ impl SpawnStep {
             Self::UserMap => "its user could not be mapped into the namespace",
             Self::Network => "its own network could not be made",
             Self::Mounts => "its view of the file system could not be made",
-            Self::Place => "its directory is not there in its view of the file system",
+            Self::EnterDirectory => "its directory is not there in its view of the file system",
             Self::Session => "it got no session of its own",
             Self::Processes => "its own /proc could not be mounted",
             Self::Limits => "its limits could not be set",
@@ -295,7 +300,7 @@ pub(crate) struct SpawnRequest {
     pub(crate) terminal: Option<CString>,
     /// The tag of its tree, set before it can start other processes.
     pub(crate) tag: Option<ProcessTag>,
-    pub(crate) shut: SandboxRules,
+    pub(crate) sandbox: SandboxRules,
 }
 
 /// The sandbox and the limits that a new process applies to itself.
@@ -310,7 +315,7 @@ pub(crate) struct SandboxRules {
     pub(crate) writable: Option<Vec<PathBuf>>,
     /// Processes and groups (as negative numbers) that it must not signal. Empty in a pid
     /// namespace, where its numbers mean other processes.
-    pub(crate) untouchable: Vec<i32>,
+    pub(crate) protected_pids: Vec<i32>,
 }
 
 impl SandboxRules {
@@ -333,7 +338,7 @@ impl SandboxRules {
             Backend::Namespaces | Backend::Landlock | Backend::Seccomp => Some(SeccompRules {
                 profile: self.confinement.profile,
                 sockets: self.sockets,
-                untouchable: self.untouchable.clone(),
+                protected_pids: self.protected_pids.clone(),
             }),
         }
     }

@@ -25,25 +25,25 @@ pub(crate) const INTO_CGROUP: u64 = 0x2_0000_0000;
 const CLEAR_HANDLERS: u64 = 0x1_0000_0000;
 
 /// Set once the system has refused `clone3` itself: then it always does.
-static IS_REFUSED: OnceLock<()> = OnceLock::new();
+static CLONE3_REFUSED: OnceLock<()> = OnceLock::new();
 
 /// The function of a process that lives in our memory: it must neither return nor panic.
 #[derive(Debug)]
 struct CloneEntry<'a, T> {
-    life: fn(&T) -> !,
+    entry: fn(&T) -> !,
     with: &'a T,
 }
 
 /// Creates a child, with its pidfd. It runs its program, or is gone, when this returns.
-pub(crate) fn bear_child<T>(
+pub(crate) fn spawn_child<T>(
     stacks: &StackPool,
-    life: fn(&T) -> !,
+    entry: fn(&T) -> !,
     with: &T,
 ) -> Result<(Pid, OwnedFd), Errno> {
     let mut pidfd = -1;
     let flags = libc::CLONE_PIDFD | libc::SIGCHLD;
-    let pid = clone(stacks, flags, &CloneEntry { life, with }, &mut pidfd)?;
-    Ok((pid, own(pidfd)?))
+    let pid = clone(stacks, flags, &CloneEntry { entry, with }, &mut pidfd)?;
+    Ok((pid, own_pidfd(pidfd)?))
 }
 
 /// The file table that a new process starts with.
@@ -68,14 +68,14 @@ impl FileTable {
 /// and some containers refuse this; then the child has to enter the cgroup by itself, which costs
 /// much more: the kernel first waits until every processor has left its current critical section,
 /// which takes milliseconds.
-pub(crate) fn bear_child_in<T>(
+pub(crate) fn spawn_child_in_cgroup<T>(
     stacks: &StackPool,
     cgroup: BorrowedFd<'_>,
     table: FileTable,
-    life: fn(&T) -> !,
+    entry: fn(&T) -> !,
     with: &T,
 ) -> Result<(Pid, OwnedFd), Errno> {
-    if IS_REFUSED.get().is_some() {
+    if CLONE3_REFUSED.get().is_some() {
         return Err(Errno::NOSYS);
     }
     let mut pidfd: RawFd = -1;
@@ -90,28 +90,28 @@ pub(crate) fn bear_child_in<T>(
         cgroup: u64::try_from(cgroup.as_raw_fd()).map_err(|_| Errno::BADF)?,
         ..CloneArgs::default()
     };
-    let start = CloneEntry { life, with };
+    let start = CloneEntry { entry, with };
     let signals = BlockedSignals::block()?;
     // SAFETY: as in `clone`; the addresses in `args` are those of memory that lives as long.
     let result = unsafe { processor::clone3(&args, begin::<T>, ptr::from_ref(&start).cast()) };
     drop(signals);
     stacks.put_back(stack);
-    let pid = number(result).inspect_err(|errno| {
+    let pid = parse_clone_result(result).inspect_err(|errno| {
         if [Errno::NOSYS, Errno::PERM, Errno::INVAL, Errno::TOOBIG].contains(errno) {
-            IS_REFUSED.get_or_init(|| ());
+            CLONE3_REFUSED.get_or_init(|| ());
         }
     })?;
-    Ok((pid, own(pidfd)?))
+    Ok((pid, own_pidfd(pidfd)?))
 }
 
 /// Creates a child of our own parent in the same way. Only for the spawner and its descendants,
 /// which have one thread: memory that such a child allocates and does not free stays with them.
-pub(crate) fn bear_sibling_and_wait<T>(
+pub(crate) fn spawn_sibling_and_wait<T>(
     stacks: &StackPool,
-    life: fn(&T) -> !,
+    entry: fn(&T) -> !,
     with: &T,
 ) -> Result<Pid, Errno> {
-    clone(stacks, libc::CLONE_PARENT | libc::SIGCHLD, &CloneEntry { life, with }, &mut -1)
+    clone(stacks, libc::CLONE_PARENT | libc::SIGCHLD, &CloneEntry { entry, with }, &mut -1)
 }
 
 fn clone<T>(
@@ -142,16 +142,16 @@ fn clone<T>(
 extern "C" fn begin<T>(start: *mut c_void) -> c_int {
     // SAFETY: it points to the `CloneEntry` of this same type in the function that waits for us.
     let start = unsafe { &*start.cast::<CloneEntry<'_, T>>() };
-    (start.life)(start.with)
+    (start.entry)(start.with)
 }
 
-fn own(pidfd: RawFd) -> Result<OwnedFd, Errno> {
+fn own_pidfd(pidfd: RawFd) -> Result<OwnedFd, Errno> {
     // SAFETY: the kernel has just opened it, for us alone.
     if pidfd >= 0 { Ok(unsafe { OwnedFd::from_raw_fd(pidfd) }) } else { Err(Errno::BADF) }
 }
 
 /// Converts the kernel's result: a pid, or an error as a negative number.
-fn number(result: isize) -> Result<Pid, Errno> {
+fn parse_clone_result(result: isize) -> Result<Pid, Errno> {
     let result = i32::try_from(result).map_err(|_| Errno::OVERFLOW)?;
     if result > 0 {
         return Pid::from_raw(result).ok_or(Errno::CHILD);
@@ -368,9 +368,9 @@ pub(crate) struct ProgramImage<'a> {
 }
 
 impl<'a> ProgramImage<'a> {
-    pub(crate) fn of(order: &'a SpawnRequest) -> Self {
-        let (argv, env) = (pointers(&order.argv), pointers(&order.env));
-        Self { path: &order.path, argv, env, strings: PhantomData }
+    pub(crate) fn new(request: &'a SpawnRequest) -> Self {
+        let (argv, env) = (pointers(&request.argv), pointers(&request.env));
+        Self { path: &request.path, argv, env, strings: PhantomData }
     }
 
     /// Executes this program. Returns only if that failed.
@@ -386,7 +386,7 @@ impl<'a> ProgramImage<'a> {
 
 /// Duplicates a file to this number, and keeps it open after `exec`. A file that had the number is
 /// closed.
-pub(crate) fn give_number(file: BorrowedFd<'_>, number: RawFd) -> Result<(), Errno> {
+pub(crate) fn duplicate_to(file: BorrowedFd<'_>, number: RawFd) -> Result<(), Errno> {
     if file.as_raw_fd() == number {
         // Copying it onto itself would change nothing, and `exec` would close it.
         return fcntl_setfd(file, FdFlags::empty());
@@ -400,19 +400,19 @@ pub(crate) fn give_number(file: BorrowedFd<'_>, number: RawFd) -> Result<(), Err
 
 /// Gives this process, which shares its parent's file table, its own table: with all files below
 /// this number, and with the others only if the kernel cannot leave them out.
-pub(crate) fn part_with_files(end: RawFd) -> Result<(), Errno> {
+pub(crate) fn unshare_files(end: RawFd) -> Result<(), Errno> {
     const UNSHARE: c_int = libc::CLOSE_RANGE_UNSHARE.cast_signed();
     // SAFETY: both calls change the new table, which is this process's own; nobody owns the files
     // in it.
-    let parted = unsafe {
+    let unshared = unsafe {
         libc::syscall(libc::SYS_close_range, end, u32::MAX, UNSHARE) == 0
             || libc::unshare(libc::CLONE_FILES) == 0
     };
-    if parted { Ok(()) } else { Err(last_error()) }
+    if unshared { Ok(()) } else { Err(last_error()) }
 }
 
 /// Ends this process at once, without flushing buffers or running destructors a second time.
-pub(crate) fn leave(code: c_int) -> ! {
+pub(crate) fn exit_now(code: c_int) -> ! {
     // SAFETY: this ends the process without running any more of its code.
     unsafe { libc::_exit(code) }
 }
@@ -444,10 +444,10 @@ impl Drop for BlockedSignals {
 
 /// Gives these signals their default disposition, and then unblocks all signals: programs start
 /// like that. If no other signal has a handler, no handler of the parent ever runs here.
-pub(crate) fn default_signals(which: SignalSet) -> Result<(), Errno> {
-    for signal in numbers(which) {
+pub(crate) fn reset_signals(which: SignalSet) -> Result<(), Errno> {
+    for signal in signal_numbers(which) {
         // Two of them always have the default, and return an error.
-        action(signal, Some(&DEFAULT), None).ok();
+        set_sigaction(signal, Some(&DEFAULT), None).ok();
     }
     set_mask(0).map(drop)
 }
@@ -459,16 +459,16 @@ pub(crate) fn ignored_signals() -> SignalSet {
     *IGNORED.get_or_init(|| {
         let is_ignored = |signal: &c_int| {
             let mut now = DEFAULT;
-            action(*signal, None, Some(&mut now)).is_ok() && now[0] == libc::SIG_IGN as u64
+            set_sigaction(*signal, None, Some(&mut now)).is_ok() && now[0] == libc::SIG_IGN as u64
         };
         // We ignore these two, sooner or later.
         let ours = [libc::SIGPIPE, libc::SIGXFSZ].into_iter();
-        let all = numbers(ALL_SIGNALS).filter(is_ignored).chain(ours);
+        let all = signal_numbers(ALL_SIGNALS).filter(is_ignored).chain(ours);
         all.fold(0, |set, signal| set | 1 << (signal - 1))
     })
 }
 
-fn numbers(set: SignalSet) -> impl Iterator<Item = c_int> {
+fn signal_numbers(set: SignalSet) -> impl Iterator<Item = c_int> {
     (1..=SignalSet::BITS).filter(move |number| set & 1 << (number - 1) != 0).map(u32::cast_signed)
 }
 
@@ -478,7 +478,7 @@ type KernelSigaction = [u64; 4];
 /// All zeroes: no handler, no flags, no mask.
 const DEFAULT: KernelSigaction = [0; 4];
 
-fn action(
+fn set_sigaction(
     signal: c_int,
     new: Option<&KernelSigaction>,
     old: Option<&mut KernelSigaction>,

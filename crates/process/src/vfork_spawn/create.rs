@@ -9,7 +9,7 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::Pid;
 
 use super::child_steps::{self, ChildSetup, FilterCache, SpawnFailure, SpawnRequest, SpawnStep};
-use super::clone::{self, FileTable, StackPool, bear_child, bear_child_in};
+use super::clone::{self, FileTable, StackPool, spawn_child, spawn_child_in_cgroup};
 use super::low_fds::{LowFdFiles, LowFds};
 use crate::child_defaults::ChildDefaults;
 use crate::children::{Child, Children};
@@ -30,7 +30,7 @@ pub(crate) struct SpawnedChild {
 /// The input of a new process, and its results while it lives in our memory.
 #[derive(Debug)]
 struct ChildContext<'a> {
-    kit: ChildSetup<'a>,
+    setup: ChildSetup<'a>,
     ruleset: Option<BorrowedFd<'a>>,
     /// The process sets this first of all.
     exists: Arc<AtomicBool>,
@@ -59,77 +59,80 @@ impl VforkSpawner {
     /// its program when this returns; after an error there is none.
     pub(crate) fn create(
         &self,
-        order: &SpawnRequest,
+        request: &SpawnRequest,
         files: ChildFiles<'_>,
         cgroup: Option<BorrowedFd<'_>>,
     ) -> Result<SpawnedChild, SpawnFailure> {
-        let rules = order.shut.file_rules();
-        let ruleset = rules.map(|rules| landlock::ruleset(&rules)).transpose();
+        let rules = request.sandbox.file_rules();
+        let ruleset = rules.map(|rules| landlock::build_ruleset(&rules)).transpose();
         let ruleset = ruleset.map_err(|error| SpawnStep::Landlock.failed(error))?;
-        let ruleset = ruleset.map(out_of_the_way).transpose();
+        let ruleset = ruleset.map(move_off_report_fd).transpose();
         let ruleset = ruleset.map_err(|errno| SpawnStep::Files.failed(errno))?;
         let ruleset = ruleset.as_ref().map(OwnedFd::as_fd);
-        let mut berth = cgroup.and_then(|_| self.low_fds.take(&files));
-        let moored = berth.as_mut().map(|berth| berth.moor(files, ruleset)).transpose();
-        let moored = moored.map_err(|errno| SpawnStep::Files.failed(errno))?;
-        let (files, ruleset, shares_files) = match moored {
+        let mut low_fd_set = cgroup.and_then(|_| self.low_fds.take(&files));
+        let low_files = low_fd_set
+            .as_mut()
+            .map(|low_fd_set| low_fd_set.duplicate_files(files, ruleset))
+            .transpose();
+        let low_files = low_files.map_err(|errno| SpawnStep::Files.failed(errno))?;
+        let (files, ruleset, shares_files) = match low_files {
             Some(LowFdFiles { files, ruleset, end }) => (files, ruleset, Some(end)),
             None => (files, ruleset, None),
         };
-        let kit = ChildSetup::pack(order, files, &self.filters)?;
-        let kit = ChildSetup { defaults: Some(&self.defaults), shares_files, ..kit };
+        let setup = ChildSetup::prepare(request, files, &self.filters)?;
+        let setup = ChildSetup { defaults: Some(&self.defaults), shares_files, ..setup };
         let exists = Arc::new(AtomicBool::new(false));
-        let mut part = ChildContext { kit, ruleset, exists, failure: Cell::new(None) };
-        let newborn = self.children.creating(|creation| {
+        let mut context = ChildContext { setup, ruleset, exists, failure: Cell::new(None) };
+        let spawned = self.children.with_creation(|creation| {
             let score = self.defaults.score.as_ref();
-            let raised = score.map(|score| score.raise(Arc::clone(&part.exists)));
-            let born = bear(&self.stacks, &mut part, cgroup);
+            let raised = score.map(|score| score.raise(Arc::clone(&context.exists)));
+            let created = spawn_leader(&self.stacks, &mut context, cgroup);
             drop(raised);
-            let (pid, pidfd) = born.map_err(|errno| SpawnStep::Birth.failed(errno))?;
+            let (pid, pidfd) = created.map_err(|errno| SpawnStep::Clone.failed(errno))?;
             let child = creation.register(pid);
-            match part.failure.get() {
+            match context.failure.get() {
                 None => Ok(SpawnedChild { child, pidfd }),
                 Some(failure) => {
-                    child.outlive();
+                    child.wait_for_exit();
                     Err(failure)
                 }
             }
         })?;
-        self.defaults.complete(newborn.child.pid());
-        Ok(newborn)
+        self.defaults.ensure_job_score(spawned.child.pid());
+        Ok(spawned)
     }
 }
 
 /// Moves a file to a number that no file of a new process gets: it is used after those are in
 /// place.
-fn out_of_the_way(file: OwnedFd) -> Result<OwnedFd, Errno> {
+fn move_off_report_fd(file: OwnedFd) -> Result<OwnedFd, Errno> {
     if file.as_raw_fd() == REPORT_FD { fcntl_dupfd_cloexec(file, REPORT_FD + 1) } else { Ok(file) }
 }
 
-fn bear<'a>(
+fn spawn_leader<'a>(
     stacks: &StackPool,
-    part: &mut ChildContext<'a>,
+    context: &mut ChildContext<'a>,
     cgroup: Option<BorrowedFd<'a>>,
 ) -> Result<(Pid, OwnedFd), Errno> {
     if let Some(cgroup) = cgroup {
-        part.kit.signals = clone::ignored_signals();
-        let table = part.kit.shares_files.map_or(FileTable::Copied, |_| FileTable::Shared);
-        if let Ok(born) = bear_child_in(stacks, cgroup, table, live, part) {
-            return Ok(born);
+        context.setup.signals = clone::ignored_signals();
+        let table = context.setup.shares_files.map_or(FileTable::Copied, |_| FileTable::Shared);
+        if let Ok(created) = spawn_child_in_cgroup(stacks, cgroup, table, run_child, context) {
+            return Ok(created);
         }
     }
     // The child enters its cgroup by itself, and has our handlers and a copy of our file table.
-    part.kit.cgroup = cgroup;
-    part.kit.shares_files = None;
-    part.kit.signals = clone::ALL_SIGNALS;
-    bear_child(stacks, live, part)
+    context.setup.cgroup = cgroup;
+    context.setup.shares_files = None;
+    context.setup.signals = clone::ALL_SIGNALS;
+    spawn_child(stacks, run_child, context)
 }
 
-fn live(part: &ChildContext<'_>) -> ! {
-    part.exists.store(true, Ordering::Release);
-    let Err(failure) = child_steps::live(&part.kit, part.ruleset);
-    part.failure.set(Some(failure));
-    clone::leave(NOT_EXECUTED)
+fn run_child(context: &ChildContext<'_>) -> ! {
+    context.exists.store(true, Ordering::Release);
+    let Err(failure) = child_steps::run(&context.setup, context.ruleset);
+    context.failure.set(Some(failure));
+    clone::exit_now(NOT_EXECUTED)
 }
 
 #[cfg(test)]
@@ -157,12 +160,12 @@ mod tests {
     use crate::host::tests::host;
     use crate::oom_score::OwnScore;
     use crate::sandbox::seccomp::SocketRules;
-    use crate::vfork_spawn::{SandboxRules, give_number, leave};
+    use crate::vfork_spawn::{SandboxRules, duplicate_to, exit_now};
 
     const DEFAULT: Confinement =
         Confinement { profile: SandboxProfile::Default, network: NetworkAccess::On };
 
-    fn order(argv: &[&str]) -> SpawnRequest {
+    fn request(argv: &[&str]) -> SpawnRequest {
         let words =
             |words: &[&str]| words.iter().map(|word| CString::new(*word).unwrap()).collect();
         SpawnRequest {
@@ -171,20 +174,20 @@ mod tests {
             env: vec![c"PATH=/usr/local/bin:/usr/bin:/bin".to_owned().into()],
             terminal: None,
             tag: None,
-            shut: SandboxRules {
+            sandbox: SandboxRules {
                 confinement: Confinement::NONE,
                 backend: Backend::Nothing,
                 sockets: SocketRules::new(Confinement::NONE, Backend::Nothing, None),
                 limits: ResourceLimits::NONE,
                 mounts: Vec::new(),
                 writable: None,
-                untouchable: Vec::new(),
+                protected_pids: Vec::new(),
             },
         }
     }
 
     fn sh(text: &str) -> SpawnRequest {
-        order(&["/bin/sh", "-c", text])
+        request(&["/bin/sh", "-c", text])
     }
 
     fn directory(path: &Path) -> OwnedFd {
@@ -193,35 +196,36 @@ mod tests {
 
     /// Creates a process with one pipe as both of its outputs.
     fn create_in(
-        order: &SpawnRequest,
+        request: &SpawnRequest,
         place: &OwnedFd,
         cgroup: Option<&OwnedFd>,
     ) -> Result<(SpawnedChild, File), SpawnFailure> {
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         let files = outputs(place.as_fd(), theirs.as_fd());
-        let newborn = host().vfork_spawner().create(order, files, cgroup.map(OwnedFd::as_fd))?;
-        Ok((newborn, File::from(ours)))
+        let spawned = host().vfork_spawner().create(request, files, cgroup.map(OwnedFd::as_fd))?;
+        Ok((spawned, File::from(ours)))
     }
 
     /// Returns everything that the process wrote, after its end.
-    fn output_of(order: &SpawnRequest) -> String {
-        let (newborn, output) = create_in(order, &directory(Path::new("/")), None).unwrap();
+    fn output_of(request: &SpawnRequest) -> String {
+        let (spawned, output) = create_in(request, &directory(Path::new("/")), None).unwrap();
         let text = std::io::read_to_string(output).unwrap();
-        newborn.child.outlive();
+        spawned.child.wait_for_exit();
         text
     }
 
-    fn failure_of(order: &SpawnRequest, place: &Path) -> (SpawnStep, Errno) {
-        let SpawnFailure { step, errno } = create_in(order, &directory(place), None).unwrap_err();
+    fn failure_of(request: &SpawnRequest, place: &Path) -> (SpawnStep, Errno) {
+        let SpawnFailure { step, errno } = create_in(request, &directory(place), None).unwrap_err();
         (step, errno)
     }
 
     #[test]
     fn a_new_process_neither_ignores_nor_blocks_signals() {
-        let status = output_of(&order(&["/bin/grep", "^Sig[BI]", "/proc/self/status"]));
+        let status = output_of(&request(&["/bin/grep", "^Sig[BI]", "/proc/self/status"]));
         let sets = status.split_whitespace().filter_map(|word| u64::from_str_radix(word, 16).ok());
         assert_eq!(sets.collect::<Vec<_>>(), [0, 0], "{status}");
-        let pipe = output_of(&order(&["/bin/bash", "-c", "yes | head -1; echo ${PIPESTATUS[0]}"]));
+        let pipe =
+            output_of(&request(&["/bin/bash", "-c", "yes | head -1; echo ${PIPESTATUS[0]}"]));
         assert_eq!(pipe, "y\n141\n");
     }
 
@@ -233,7 +237,7 @@ mod tests {
         };
         let before = blocked();
         assert_eq!(output_of(&sh("echo hi")), "hi\n");
-        failure_of(&order(&["/no/such/program"]), Path::new("/"));
+        failure_of(&request(&["/no/such/program"]), Path::new("/"));
         assert_eq!(blocked(), before);
     }
 
@@ -241,7 +245,7 @@ mod tests {
     fn a_new_process_has_none_of_our_files() {
         let _ours = File::open("/dev/null").unwrap();
         // 3 is the directory that `ls` itself reads.
-        assert_eq!(output_of(&order(&["/bin/ls", "/proc/self/fd"])), "0\n1\n2\n3\n");
+        assert_eq!(output_of(&request(&["/bin/ls", "/proc/self/fd"])), "0\n1\n2\n3\n");
     }
 
     /// Opens enough files that the next ones get high numbers.
@@ -266,11 +270,11 @@ mod tests {
         let many = many_files();
         let Some(cgroup) = host().cgroups().create_job(&ResourceLimits::NONE) else { return };
         let (place, cgroup) = (directory(Path::new("/")), cgroup.open().unwrap());
-        let listing = order(&["/bin/ls", "/proc/self/fd"]);
-        let missing = order(&["/no/such"]);
+        let listing = request(&["/bin/ls", "/proc/self/fd"]);
+        let missing = request(&["/no/such"]);
         for _ in 0..3 {
-            let (newborn, output) = create_in(&listing, &place, Some(&cgroup)).unwrap();
-            newborn.child.outlive();
+            let (spawned, output) = create_in(&listing, &place, Some(&cgroup)).unwrap();
+            spawned.child.wait_for_exit();
             assert_eq!(all_of(output), "0\n1\n2\n3\n");
             let failure = create_in(&missing, &place, Some(&cgroup)).unwrap_err();
             assert_eq!((failure.step, failure.errno), (SpawnStep::Program, Errno::NOENT));
@@ -288,21 +292,22 @@ mod tests {
         let writer = fcntl_dupfd_cloexec(writer, 600).unwrap();
         let files = outputs(many[0].as_fd(), writer.as_fd());
         // Other tests use the low numbers now and then.
-        let mut berth = loop {
-            if let Some(berth) = host().vfork_spawner().low_fds.take(&files) {
-                break berth;
+        let mut low_fd_set = loop {
+            if let Some(low_fd_set) = host().vfork_spawner().low_fds.take(&files) {
+                break low_fd_set;
             }
             thread::yield_now();
         };
-        let moored = berth.moor(files, Some(many[1].as_fd())).unwrap();
-        let low = [moored.files.stdout, moored.files.stderr, moored.ruleset].map(Option::unwrap);
+        let low_files = low_fd_set.duplicate_files(files, Some(many[1].as_fd())).unwrap();
+        let low =
+            [low_files.files.stdout, low_files.files.stderr, low_files.ruleset].map(Option::unwrap);
         for file in low {
-            assert!((3..moored.end).contains(&file.as_raw_fd()));
+            assert!((3..low_files.end).contains(&file.as_raw_fd()));
             assert!(rustix::io::fcntl_getfd(file).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
         }
         let inode = |file| rustix::fs::fstat(file).unwrap().st_ino;
         assert_eq!(inode(low[0]), inode(writer.as_fd()));
-        drop((berth, writer));
+        drop((low_fd_set, writer));
         assert_eq!(all_of(File::from(reader)), "", "no other end is open");
         let few = outputs(many[0].as_fd(), rustix::stdio::stdout());
         assert!(host().vfork_spawner().low_fds.take(&few).is_none(), "a copy costs less");
@@ -323,10 +328,10 @@ mod tests {
         // Written by another process: a child of another test may inherit what this one has open
         // for writing.
         let write = r#"printf text >"$1"; chmod 755 "$1""#;
-        output_of(&order(&["/bin/sh", "-c", write, "sh", plain]));
-        assert_eq!(failure_of(&order(&["/no/such"]), root), (SpawnStep::Program, Errno::NOENT));
-        assert_eq!(failure_of(&order(&["/tmp"]), root), (SpawnStep::Program, Errno::ACCESS));
-        assert_eq!(failure_of(&order(&[plain]), root), (SpawnStep::Program, Errno::NOEXEC));
+        output_of(&request(&["/bin/sh", "-c", write, "sh", plain]));
+        assert_eq!(failure_of(&request(&["/no/such"]), root), (SpawnStep::Program, Errno::NOENT));
+        assert_eq!(failure_of(&request(&["/tmp"]), root), (SpawnStep::Program, Errno::ACCESS));
+        assert_eq!(failure_of(&request(&[plain]), root), (SpawnStep::Program, Errno::NOEXEC));
         let long = "x".repeat(8 << 20);
         assert_eq!(failure_of(&sh(&long), root), (SpawnStep::Program, Errno::TOOBIG));
         let no_directory =
@@ -341,12 +346,12 @@ mod tests {
     fn a_job_is_ended_before_its_server_when_memory_is_short() {
         let own = || -> i32 {
             // Other tests create processes as well, so it is raised now and then.
-            let _kept = host().defaults().score.as_ref().map(OwnScore::keep);
+            let _kept = host().defaults().score.as_ref().map(OwnScore::hold_normal);
             fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim().parse().unwrap()
         };
         let before = own();
         let score: i32 =
-            output_of(&order(&["/bin/cat", "/proc/self/oom_score_adj"])).trim().parse().unwrap();
+            output_of(&request(&["/bin/cat", "/proc/self/oom_score_adj"])).trim().parse().unwrap();
         assert_eq!(score, (before + 300).min(1000));
         assert_eq!(own(), before, "ours is not changed by it");
     }
@@ -355,7 +360,7 @@ mod tests {
     fn the_limits_of_a_new_process_do_not_change_those_of_its_parent() {
         let before = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         let mut limited = sh("ulimit -n; ulimit -f; ulimit -c");
-        limited.shut.limits = ResourceLimits {
+        limited.sandbox.limits = ResourceLimits {
             open_files: Some(99),
             file_size: Some(1 << 20),
             ..ResourceLimits::NONE
@@ -368,10 +373,10 @@ mod tests {
 
     #[test]
     fn a_new_process_is_sandboxed_and_its_parent_is_not() {
-        let mut shut = sh("grep -E 'NoNewPrivs|Seccomp:' /proc/self/status");
-        shut.shut.confinement = DEFAULT;
-        shut.shut.backend = Backend::Seccomp;
-        assert_eq!(output_of(&shut), "NoNewPrivs:\t1\nSeccomp:\t2\n");
+        let mut confined = sh("grep -E 'NoNewPrivs|Seccomp:' /proc/self/status");
+        confined.sandbox.confinement = DEFAULT;
+        confined.sandbox.backend = Backend::Seccomp;
+        assert_eq!(output_of(&confined), "NoNewPrivs:\t1\nSeccomp:\t2\n");
         let own = fs::read_to_string("/proc/self/status").unwrap();
         assert!(own.contains("NoNewPrivs:\t0\n") && own.contains("Seccomp:\t0\n"), "{own}");
     }
@@ -380,37 +385,37 @@ mod tests {
     fn a_new_process_starts_in_its_cgroup_or_enters_it_by_itself() {
         let Some(cgroup) = host().cgroups().create_job(&ResourceLimits::NONE) else { return };
         let place = cgroup.open().unwrap();
-        let shown = order(&["/bin/sh", "-c", "grep ^0:: /proc/self/cgroup"]);
+        let shown = request(&["/bin/sh", "-c", "grep ^0:: /proc/self/cgroup"]);
         let root = directory(Path::new("/"));
-        let (newborn, mut output) = create_in(&shown, &root, Some(&place)).unwrap();
-        let mut born = String::new();
-        output.read_to_string(&mut born).unwrap();
-        newborn.child.outlive();
-        assert!(born.contains("/shellyard-") && born.contains("/job-"), "{born}");
+        let (spawned, mut output) = create_in(&shown, &root, Some(&place)).unwrap();
+        let mut created = String::new();
+        output.read_to_string(&mut created).unwrap();
+        spawned.child.wait_for_exit();
+        assert!(created.contains("/shellyard-") && created.contains("/job-"), "{created}");
 
         // The fallback, in which the process enters the cgroup itself.
         let (mut ours, theirs) =
             pipe_with(PipeFlags::CLOEXEC).map(|(a, b)| (File::from(a), b)).unwrap();
         let files = outputs(root.as_fd(), theirs.as_fd());
-        let kit = ChildSetup {
+        let setup = ChildSetup {
             cgroup: Some(place.as_fd()),
-            ..ChildSetup::pack(&shown, files, &FilterCache::default()).unwrap()
+            ..ChildSetup::prepare(&shown, files, &FilterCache::default()).unwrap()
         };
         let child = host()
             .trees()
             .children
-            .create(|| bear_child(&StackPool::default(), live, &kit).map(|(pid, _)| pid))
+            .create(|| spawn_child(&StackPool::default(), run_child, &setup).map(|(pid, _)| pid))
             .unwrap();
         drop(theirs);
         let mut entered = String::new();
         ours.read_to_string(&mut entered).unwrap();
-        child.outlive();
-        assert_eq!(entered, born);
+        child.wait_for_exit();
+        assert_eq!(entered, created);
     }
 
-    fn live(kit: &ChildSetup<'_>) -> ! {
-        child_steps::live(kit, None).ok();
-        leave(1)
+    fn run_child(setup: &ChildSetup<'_>) -> ! {
+        child_steps::run(setup, None).ok();
+        exit_now(1)
     }
 
     /// Runs hundreds at a time, while other threads allocate, come and go, and get signals.
@@ -443,9 +448,9 @@ mod tests {
             });
             let create_many =
                 |number| (0..EACH).for_each(|round| create_and_fail(&format!("{number}.{round}")));
-            let births = (0..THREADS).map(|number| scope.spawn(move || create_many(number)));
-            for birth in births.collect::<Vec<_>>() {
-                birth.join().unwrap();
+            let threads = (0..THREADS).map(|number| scope.spawn(move || create_many(number)));
+            for thread in threads.collect::<Vec<_>>() {
+                thread.join().unwrap();
             }
             is_over.store(true, Ordering::Relaxed);
         });
@@ -453,8 +458,8 @@ mod tests {
 
     /// Creates a process that prints this text, and fails to create another.
     fn create_and_fail(text: &str) {
-        assert_eq!(output_of(&order(&["/bin/echo", text])), format!("{text}\n"));
-        let failure = failure_of(&order(&["/no/such"]), Path::new("/"));
+        assert_eq!(output_of(&request(&["/bin/echo", text])), format!("{text}\n"));
+        let failure = failure_of(&request(&["/no/such"]), Path::new("/"));
         assert_eq!(failure, (SpawnStep::Program, Errno::NOENT));
     }
 
@@ -462,7 +467,7 @@ mod tests {
     fn a_file_that_has_its_number_already_stays_open_for_the_program() {
         let (reader, _writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         let number = reader.as_raw_fd();
-        give_number(reader.as_fd(), number).unwrap();
+        duplicate_to(reader.as_fd(), number).unwrap();
         assert!(rustix::io::fcntl_getfd(&reader).unwrap().is_empty(), "exec would close it");
     }
 }

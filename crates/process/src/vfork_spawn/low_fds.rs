@@ -24,10 +24,10 @@ use crate::stdio::REPORT_FD;
 const MANY: RawFd = 512;
 
 /// The number of sets. If none is free, a copy is made.
-const BERTHS: usize = 2;
+const SETS: usize = 2;
 
 /// The size of a set: three standard files, the report, and the ruleset.
-const PLACES: usize = 5;
+const SET_SIZE: usize = 5;
 
 /// Reserved low file numbers.
 #[derive(Debug, Default)]
@@ -48,12 +48,12 @@ impl LowFds {
     }
 
     fn try_reserve() -> Result<Self, Errno> {
-        if release(&uname().release().to_string_lossy()) < Some(SOUND) {
+        if parse_release(&uname().release().to_string_lossy()) < Some(SOUND) {
             return Err(Errno::NOSYS);
         }
         let nothing = open(c"/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        let reserve_one = |_| (0..PLACES).map(|_| low_number(&nothing)).collect();
-        let free: Result<Vec<Vec<OwnedFd>>, Errno> = (0..BERTHS).map(reserve_one).collect();
+        let reserve_one = |_| (0..SET_SIZE).map(|_| reserve_number(&nothing)).collect();
+        let free: Result<Vec<Vec<OwnedFd>>, Errno> = (0..SETS).map(reserve_one).collect();
         Ok(Self { free: Mutex::new(free?), nothing: Some(nothing) })
     }
 
@@ -62,32 +62,32 @@ impl LowFds {
         let outputs = [files.stdout, files.stderr];
         let is_one_of_many = |file: BorrowedFd<'_>| file.as_raw_fd() >= MANY;
         let wanted = outputs.into_iter().flatten().any(is_one_of_many);
-        let places = wanted.then(|| self.free().pop()).flatten()?;
-        Some(LowFdSet { low_fds: self, places })
+        let fds = wanted.then(|| self.lock_free().pop()).flatten()?;
+        Some(LowFdSet { low_fds: self, fds })
     }
 
-    fn free(&self) -> MutexGuard<'_, Vec<Vec<OwnedFd>>> {
+    fn lock_free(&self) -> MutexGuard<'_, Vec<Vec<OwnedFd>>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Parses the first two numbers of a kernel's release, such as `6.11.2-amd64`.
-fn release(text: &str) -> Option<(u32, u32)> {
+fn parse_release(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split(|character: char| !character.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// Reserves the lowest number that no program expects.
-fn low_number(nothing: &OwnedFd) -> Result<OwnedFd, Errno> {
-    let place = fcntl_dupfd_cloexec(nothing, 3)?;
-    if place.as_raw_fd() == REPORT_FD { fcntl_dupfd_cloexec(nothing, 3) } else { Ok(place) }
+fn reserve_number(nothing: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let fd = fcntl_dupfd_cloexec(nothing, 3)?;
+    if fd.as_raw_fd() == REPORT_FD { fcntl_dupfd_cloexec(nothing, 3) } else { Ok(fd) }
 }
 
 /// Numbers for the files of one new process. On drop they are free again.
 #[derive(Debug)]
 pub(crate) struct LowFdSet<'a> {
     low_fds: &'a LowFds,
-    places: Vec<OwnedFd>,
+    fds: Vec<OwnedFd>,
 }
 
 /// The files of a new process under their low numbers, all below `end`.
@@ -100,22 +100,22 @@ pub(crate) struct LowFdFiles<'a> {
 
 impl LowFdSet<'_> {
     /// Duplicates the files to the low numbers.
-    pub(crate) fn moor<'a>(
+    pub(crate) fn duplicate_files<'a>(
         &'a mut self,
         files: ChildFiles<'a>,
         ruleset: Option<BorrowedFd<'a>>,
     ) -> Result<LowFdFiles<'a>, Errno> {
-        let end = self.places.iter().map(|place| place.as_raw_fd() + 1).max().unwrap_or(0);
-        let mut places = self.places.iter_mut();
-        let mut moor = |file: Option<BorrowedFd<'_>>| {
-            let (Some(file), Some(place)) = (file, places.next()) else { return Ok(None) };
-            dup3(file, place, DupFlags::CLOEXEC)?;
-            let place: &'a OwnedFd = place;
-            Ok(Some(place.as_fd()))
+        let end = self.fds.iter().map(|fd| fd.as_raw_fd() + 1).max().unwrap_or(0);
+        let mut fds = self.fds.iter_mut();
+        let mut duplicate_files = |file: Option<BorrowedFd<'_>>| {
+            let (Some(file), Some(fd)) = (file, fds.next()) else { return Ok(None) };
+            dup3(file, fd, DupFlags::CLOEXEC)?;
+            let fd: &'a OwnedFd = fd;
+            Ok(Some(fd.as_fd()))
         };
-        let (stdin, report) = (moor(files.stdin)?, moor(files.report)?);
-        let (stdout, stderr) = (moor(files.stdout)?, moor(files.stderr)?);
-        let ruleset = moor(ruleset)?;
+        let (stdin, report) = (duplicate_files(files.stdin)?, duplicate_files(files.report)?);
+        let (stdout, stderr) = (duplicate_files(files.stdout)?, duplicate_files(files.stderr)?);
+        let ruleset = duplicate_files(ruleset)?;
         let directory = files.directory;
         Ok(LowFdFiles {
             files: ChildFiles { directory, stdin, stdout, stderr, report },
@@ -127,12 +127,12 @@ impl LowFdSet<'_> {
 
 impl Drop for LowFdSet<'_> {
     fn drop(&mut self) {
-        let mut places = mem::take(&mut self.places);
+        let mut fds = mem::take(&mut self.fds);
         let Some(nothing) = &self.low_fds.nothing else { return };
         // A pipe that stayed open here would never end.
-        let is_clear = places.iter_mut().all(|it| dup3(nothing, it, DupFlags::CLOEXEC).is_ok());
+        let is_clear = fds.iter_mut().all(|it| dup3(nothing, it, DupFlags::CLOEXEC).is_ok());
         if is_clear {
-            self.low_fds.free().push(places);
+            self.low_fds.lock_free().push(fds);
         }
     }
 }
@@ -151,8 +151,8 @@ mod tests {
             ("6", None),
             ("", None),
         ] {
-            assert_eq!(release(text), expected, "{text}");
+            assert_eq!(parse_release(text), expected, "{text}");
         }
-        assert!(release("6.9") < Some(SOUND) && release("?") < Some(SOUND));
+        assert!(parse_release("6.9") < Some(SOUND) && parse_release("?") < Some(SOUND));
     }
 }

@@ -25,6 +25,6 @@ pub(crate) use child_steps::{
     become_leader, execute,
 };
 pub(crate) use clone::{
-    CloneArgs, INTO_CGROUP, StackPool, bear_sibling_and_wait, give_number, leave,
+    CloneArgs, INTO_CGROUP, StackPool, duplicate_to, exit_now, spawn_sibling_and_wait,
 };
 pub(crate) use create::{SpawnedChild, VforkSpawner};
