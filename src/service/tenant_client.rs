@@ -20,7 +20,7 @@ use crate::ids::{JobId, JobNumber};
 use crate::job::{JobHandle, StopWish};
 use crate::outcome::{JobEnding, Outcome, StartError};
 use crate::output::redaction::Redactor;
-use crate::process::{similar, sockets};
+use crate::process::{shell, sockets};
 use crate::spec::JobSpec;
 use crate::supervisor::{Admission, FindError, QueuePlace, Refusal};
 use crate::telemetry::events;
@@ -294,7 +294,7 @@ impl TenantClient {
         let environment = Arc::clone(&self.service.environment);
         let look = move || {
             let path = environment.get("PATH").unwrap_or_default();
-            similar::similar_commands(&name, path, SIMILAR)
+            shell::similar_commands(&name, path, SIMILAR)
         };
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
@@ -313,7 +313,7 @@ impl TenantClient {
 fn missing<'t>(outcome: &'t Outcome, output: &'t str) -> Option<&'t str> {
     match outcome {
         Outcome::FailedToStart(StartError::NotFound { program }) => Some(program),
-        Outcome::Exited { code: 127 } => similar::find_missing_command(output),
+        Outcome::Exited { code: 127 } => shell::find_missing_command(output),
         Outcome::Exited { .. }
         | Outcome::Signaled { .. }
         | Outcome::TimedOut { .. }

@@ -82,14 +82,14 @@ impl NetworkAccess {
 /// The confinement of a job: a profile and network access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Confinement {
-    /// The sandbox profile.
+    /// The profile of the sandbox.
     pub profile: SandboxProfile,
-    /// The network access.
+    /// The access to the network.
     pub network: NetworkAccess,
 }
 
 impl Confinement {
-    /// No confinement.
+    /// The confinement of an unrestricted job.
     pub const NONE: Self = Self { profile: SandboxProfile::None, network: NetworkAccess::On };
 
     /// `true` if this confinement allows nothing that `other` forbids.
@@ -115,7 +115,7 @@ pub enum Backend {
     Landlock,
     /// A seccomp filter and resource limits.
     Seccomp,
-    /// No enforcement.
+    /// Nothing enforces it.
     Nothing,
 }
 
@@ -185,7 +185,7 @@ pub struct ResourceLimits {
 }
 
 impl ResourceLimits {
-    /// No limits.
+    /// The absence of all limits.
     pub const NONE: Self = Self {
         memory: None,
         cpu: None,

@@ -37,7 +37,7 @@ pub struct ProcessLaunch {
 pub struct SandboxSpec {
     /// The confinement and the backend that enforces it.
     pub granted: GrantedConfinement,
-    /// The resource limits.
+    /// The limits on its resources.
     pub limits: ResourceLimits,
     /// The paths that it may write, and those that are hidden from it.
     pub paths: Arc<SandboxPaths>,
@@ -73,13 +73,13 @@ impl EnvVariable {
         text.map(Self::from)
     }
 
-    /// Returns the name.
+    /// Returns the part before `=`.
     #[must_use]
     pub fn name(&self) -> &OsStr {
         OsStr::from_bytes(self.parts().0)
     }
 
-    /// Returns the value.
+    /// Returns the part after `=`.
     #[must_use]
     pub fn value(&self) -> &OsStr {
         OsStr::from_bytes(self.parts().1)

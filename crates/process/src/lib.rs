@@ -27,7 +27,6 @@ mod oom_score;
 mod processes;
 pub mod sandbox;
 pub mod shell;
-pub mod similar;
 pub mod sockets;
 mod spawn;
 mod spawner;

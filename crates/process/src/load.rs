@@ -108,11 +108,11 @@ fn memory_limit_files(groups: &str) -> Vec<String> {
 /// A resource that processes stall for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PressureResource {
-    /// Processor time.
+    /// The processors of the host.
     Cpu,
-    /// Memory pages.
+    /// The memory of the host.
     Memory,
-    /// Disk input and output.
+    /// The disks of the host.
     Io,
 }
 
@@ -128,7 +128,7 @@ pub enum PressureError {
     /// The files exist, but this process may not read them.
     #[error("this process may not read /proc/pressure")]
     Denied,
-    /// Any other error.
+    /// Another error of the read.
     #[error("/proc/pressure cannot be read ({0})")]
     Unreadable(io::ErrorKind),
     /// The files have an unexpected content.

@@ -77,7 +77,7 @@ impl ProcStat {
             parent: id(4)?,
             group: id(5)?,
             session: id(6)?,
-            state: ProcessState::from_letter(fields.first()?, threads),
+            state: ProcessState::from_code(fields.first()?, threads),
             started: count(22)?,
             cpu_ticks: count(14)? + count(15)? + count(16)? + count(17)?,
             threads,
@@ -87,9 +87,9 @@ impl ProcStat {
 }
 
 impl ProcessState {
-    /// Returns the state for its letter. A process whose first thread has ended reads as a zombie
+    /// Returns the state for its letter in /proc. A process whose first thread has ended reads as a zombie
     /// while its other threads run on.
-    fn from_letter(letter: &str, threads: u64) -> Self {
+    fn from_code(letter: &str, threads: u64) -> Self {
         match letter {
             "Z" if threads > 1 => Self::Active,
             "Z" | "X" | "x" => Self::Dead,

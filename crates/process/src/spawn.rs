@@ -1,4 +1,4 @@
-//! Starts processes.
+//! Starts a process from its description, with its pipes, its sandbox and its limits.
 
 use std::env::ArgsOs;
 use std::ffi::{CString, OsStr, OsString};
@@ -459,7 +459,7 @@ impl DetachedSpawner {
 }
 
 impl DetachedProcess {
-    /// Returns the pid.
+    /// Returns the pid of the process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.pid().as_raw_nonzero().get().unsigned_abs()

@@ -9,7 +9,7 @@ use thiserror::Error;
 /// A reason why no process was started. Each message says what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StartError {
-    /// There is no such program.
+    /// The program does not exist.
     #[error("`{program}` was not found in PATH; check the name, or give its full path")]
     NotFound {
         /// The requested program.
@@ -28,7 +28,7 @@ pub enum StartError {
     BadCwd {
         /// The requested directory.
         cwd: String,
-        /// The reason.
+        /// The reason of the error.
         why: String,
     },
     /// Program, arguments and environment are longer than the kernel accepts.

@@ -430,7 +430,7 @@ pub enum LaunchStdin {
 /// The reporting of the exit codes of a process's last pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportMode {
-    /// Nothing is reported.
+    /// The codes are not reported.
     None,
     /// The codes are reported: [`super::shell::build_invocation`] has wrapped the text.
     Pipeline,

@@ -15,7 +15,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::reaper::CgroupReaper;
+use super::root::CgroupReaper;
 use super::root::{CgroupRoot, Controller, IdleCgroups};
 use crate::confinement::ResourceLimits;
 use crate::processes::{self, ProcStat};
@@ -259,7 +259,7 @@ fn is_inside(path: &Path, dir: &Path) -> bool {
     names(path).windows(2).any(|pair| pair == own)
 }
 
-/// Parses `cpu.stat`.
+/// Parses the CPU time in `cpu.stat`.
 pub(crate) fn parse_cpu_stat(stat: &str) -> Option<Duration> {
     read_field(stat, "usage_usec").map(Duration::from_micros)
 }
@@ -448,7 +448,7 @@ mod tests {
         assert_eq!(idle.take(), Some(dir.clone()));
         assert_eq!(idle.take(), None, "and for one only");
         assert_eq!(members(&dir), 0);
-        assert!(super::super::reaper::try_remove_tree(&dir));
+        assert!(super::super::root::try_remove_tree(&dir));
     }
 
     #[test]

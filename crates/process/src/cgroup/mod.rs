@@ -12,7 +12,6 @@
 //! are not used.
 
 mod job;
-mod reaper;
 mod root;
 
 pub(crate) use job::JobCgroup;

@@ -30,16 +30,16 @@ pub struct SandboxSupport {
     pub namespaces: KernelFeature<()>,
     /// Landlock of a version that limits all ways of writing; the value is that version.
     pub landlock: KernelFeature<u32>,
-    /// Seccomp filters.
+    /// Filters of system calls.
     pub seccomp: KernelFeature<()>,
 }
 
 /// One kernel feature; the error text says what is missing.
 #[derive(Debug, Clone)]
 pub enum KernelFeature<T> {
-    /// The result is known.
+    /// A result that is already known.
     Known(Result<T, String>),
-    /// The first caller probes it; the result is kept.
+    /// A probe that the first caller runs; the result is kept.
     Probed(Arc<FeatureProbe<T>>),
 }
 
@@ -87,7 +87,7 @@ impl SandboxSupport {
 /// The handling of a job whose confinement this host cannot provide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnUnavailable {
-    /// The job is not run.
+    /// The job is refused and not run.
     Refuse,
     /// The job is run with what the host can provide, and this is reported.
     Degrade,

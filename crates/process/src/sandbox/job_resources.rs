@@ -36,9 +36,9 @@ pub(crate) struct SandboxResources {
 struct SandboxFiles {
     /// The directories that it may write to, on the host.
     roots: Vec<PathBuf>,
-    /// Its directory for temporary files, as the job names it.
+    /// The directory for temporary files, as the job names it.
     temporary: PathBuf,
-    /// Its view of the files, if it has its own namespaces.
+    /// The job's view of the files, if it has its own namespaces.
     view: Option<PrivateView>,
     scratch: Scratch,
 }
@@ -291,7 +291,7 @@ const HIDDEN_PID: u32 = 0;
 pub(crate) enum Occupancy {
     Empty,
     Occupied,
-    /// It has neither, or the kernel gives no certain answer.
+    /// The job has neither, or the kernel gives no certain answer.
     Unknown,
 }
 
@@ -365,11 +365,11 @@ impl JobResources {
 /// The method that ends all processes of a tree at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KillMethod {
-    /// Through its cgroup.
+    /// The kill file of its cgroup.
     Cgroup,
-    /// By the end of its pid namespace.
+    /// The end of its pid namespace.
     Namespace,
-    /// None: processes are searched for and ended one by one.
+    /// A walk through all processes, which ends them one by one.
     Walk,
 }
 

@@ -22,7 +22,6 @@ use crate::syscalls;
 pub(crate) struct FileRules {
     /// Directories below which everything may be written.
     pub(crate) writable: Vec<PathBuf>,
-    /// The network access.
     pub(crate) network: NetworkAccess,
 }
 

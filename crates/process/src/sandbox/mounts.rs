@@ -363,7 +363,6 @@ fn open_without_symlinks(path: &Path) -> Result<OwnedFd, Errno> {
 /// The mounts that a restriction applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MountScope {
-    /// Only this mount.
     Single,
     /// This mount and all below it.
     Recursive,
@@ -510,7 +509,6 @@ mod plan_tests {
     use super::*;
     use Mount::{Hidden, Pinned, ReadOnly, Writable};
 
-    /// A kind and a path.
     type PlannedMount = (fn(PathBuf) -> Mount, &'static str);
 
     fn paths(texts: &[&str]) -> Vec<PathBuf> {

@@ -69,7 +69,6 @@ fn assemble(mut rules: Vec<RefusedCall>) -> Option<BpfCode> {
     (code.len() <= MOST_INSTRUCTIONS).then_some(code)
 }
 
-/// A call with a rule.
 struct CallEntry {
     number: u32,
     /// The start of its answer in [`AnswerTable::code`].
@@ -270,14 +269,12 @@ pub(crate) enum NetworkSockets {
     /// IPv4, IPv6 and the netlink of routes: in its own network namespace they reach only the job's
     /// own servers. Other families, such as vsock, ignore namespaces.
     OwnNamespace,
-    /// No sockets.
     Refused,
 }
 
 /// The unix sockets that a process may create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnixSockets {
-    /// All unix sockets.
     Any,
     /// Connected pairs without names. A filter cannot see to which path a socket is connected, so
     /// no socket that could be connected is allowed.
@@ -349,11 +346,11 @@ enum ArgCondition {
 /// The way in which a call is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallRefusal {
-    /// As a call for which the permission is missing.
+    /// Refused like a call for which the permission is missing.
     NotPermitted,
-    /// As a call that the kernel does not have: programs then use an older one.
+    /// Refused like a call that the kernel does not have: programs then use an older one.
     Unknown,
-    /// As a kind of socket that this user may not create.
+    /// Refused like a kind of socket that this user may not create.
     NoAccess,
 }
 

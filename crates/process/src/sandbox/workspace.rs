@@ -34,7 +34,7 @@ pub enum WorkspaceError {
     Unusable {
         /// The path of the workspace.
         path: PathBuf,
-        /// The reason.
+        /// The reason of the error.
         why: String,
     },
 }

@@ -270,31 +270,18 @@ impl ProcessTree {
     /// next list.
     fn find_adopted(&self) -> AdoptedMembers {
         let mut known_dead = HashSet::new();
-        let trees = self.identity.trees();
         for _ in 0..CHILD_READINGS {
-            let Ok(listed) = trees.children.main_thread_children() else {
+            let Ok((members, dead)) = self.identity.read_adopted(ProcStat::is_alive) else {
                 return AdoptedMembers::Unknown;
             };
-            let adopted = trees.adopted_children();
-            let (mut members, mut dead) = (Vec::new(), HashSet::new());
-            for pid in listed.into_iter().filter(|pid| !trees.children.is_owned(*pid)) {
-                match processes::stat(pid).filter(ProcStat::is_alive) {
-                    Some(stat) if trees.owner_of(&stat, &adopted) == Some(self.identity.id()) => {
-                        members.push(stat);
-                    }
-                    Some(_) => {}
-                    None => {
-                        dead.insert(pid);
-                    }
-                }
-            }
             if !members.is_empty() {
                 return AdoptedMembers::Members(members);
             }
             if dead.is_subset(&known_dead) {
                 return AdoptedMembers::None;
             }
-            trees.children.reap_adopted(&dead.iter().copied().collect::<Vec<_>>());
+            let pids: Vec<Pid> = dead.iter().copied().collect();
+            self.identity.trees().children.reap_adopted(&pids);
             known_dead = dead;
         }
         AdoptedMembers::Unknown
@@ -454,7 +441,7 @@ pub struct ResourceUsage {
 pub enum ExitKind {
     /// An exit with this code.
     Code(i32),
-    /// An end by a signal.
+    /// An end by this signal.
     Signal {
         /// The number of the signal.
         signal: i32,

@@ -1,6 +1,7 @@
 //! The members of a process tree.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +27,8 @@ pub(crate) struct TreeIdentity {
     /// The tick (a hundredth of a second after boot) before which no process of the tree started.
     started_after: u64,
     evidence: TreeEvidence,
-    /// From then on the leader's pid, session and group may belong to other processes.
+    /// `true` once the leader was reaped: its pid, session and group may then belong to other
+    /// processes.
     leader_reaped: AtomicBool,
     /// The resources that are held for the tree until it is over.
     resources: Mutex<Option<JobResources>>,
@@ -205,6 +207,33 @@ impl TreeIdentity {
         file.is_some_and(|file| self.evidence.files.inputs.contains(&file))
     }
 
+    /// Reads the children of the server that it did not create. Returns those for which `select` is
+    /// true and that belong to this tree, and the pids of those that are gone or not selected.
+    ///
+    /// # Errors
+    /// If the kernel does not list children.
+    pub(crate) fn read_adopted(
+        &self,
+        select: impl Fn(&ProcStat) -> bool,
+    ) -> io::Result<(Vec<ProcStat>, HashSet<Pid>)> {
+        let mut children = self.trees.children.main_thread_children()?;
+        children.retain(|pid| !self.trees.children.is_owned(*pid));
+        let adopted = self.trees.adopted_children();
+        let (mut members, mut unselected) = (Vec::new(), HashSet::new());
+        for pid in children {
+            match processes::stat(pid).filter(&select) {
+                Some(stat) if self.trees.owner_of(&stat, &adopted) == Some(self.id) => {
+                    members.push(stat);
+                }
+                Some(_) => {}
+                None => {
+                    unselected.insert(pid);
+                }
+            }
+        }
+        Ok((members, unselected))
+    }
+
     /// Remembers the living among these, so that they stay members when all other evidence is gone.
     pub(crate) fn remember(&self, members: &[ProcStat]) {
         let alive: HashSet<ProcessKey> =
@@ -338,7 +367,7 @@ const STOP_PASSES: u32 = 20;
 pub struct StoppedProcesses(HashMap<ProcessKey, ProcStat>);
 
 impl StoppedProcesses {
-    /// Resumes them.
+    /// Resumes all of them.
     pub fn resume(&self) {
         for stat in self.0.values() {
             // It is gone already, or not ours to signal.
@@ -394,19 +423,9 @@ impl ProcessTree {
     /// Returns the processes of the tree whose parent is the server.
     fn topmost_pids(&self) -> Vec<Pid> {
         let identity = self.identity();
-        let mut topmost_pids = Vec::new();
-        if !identity.is_leader_reaped() {
-            topmost_pids.push(identity.leader());
-        }
-        let trees = identity.trees();
-        let list = trees.adopted_children();
-        let is_ours = |pid: &Pid| {
-            let stat = processes::stat(*pid).filter(|_| !trees.children.is_owned(*pid));
-            stat.is_some_and(|stat| trees.owner_of(&stat, &list) == Some(identity.id()))
-        };
-        let adopted = trees.children.main_thread_children().unwrap_or_default();
-        topmost_pids.extend(adopted.into_iter().filter(is_ours));
-        topmost_pids
+        let leader = Some(identity.leader()).filter(|_| !identity.is_leader_reaped());
+        let (adopted, _) = identity.read_adopted(|_| true).unwrap_or_default();
+        leader.into_iter().chain(adopted.iter().map(|stat| stat.pid)).collect()
     }
 }
 

@@ -69,7 +69,7 @@ enum OrphanOwner {
 /// yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AdoptionCertainty {
-    /// It was first seen before the creation with this number; an earlier creation may have created
+    /// An orphan that was first seen before the creation with this number; an earlier creation may have created
     /// it.
     SeenBefore(u64),
     Adopted,

@@ -152,7 +152,7 @@ pub(crate) struct ChildSetup<'a> {
     pub(crate) signals: SignalSet,
     /// The cgroup that it still has to enter.
     pub(crate) cgroup: Option<BorrowedFd<'a>>,
-    /// If it shares its parent's file table: the number from which on it needs none of the files.
+    /// The number from which on it needs none of the files, if it shares its parent's file table.
     pub(crate) shares_files: Option<RawFd>,
 }
 

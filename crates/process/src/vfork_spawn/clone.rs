@@ -288,7 +288,6 @@ const GUARD_BYTES: usize = 64 << 10;
 /// The most stacks that are kept: as many as there are threads that create processes at one time.
 const MOST_IDLE: usize = 16;
 
-/// Stacks for reuse.
 #[derive(Debug, Default)]
 pub(crate) struct StackPool {
     idle: Mutex<Vec<Stack>>,

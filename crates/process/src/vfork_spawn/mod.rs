@@ -18,7 +18,6 @@
 mod child_steps;
 mod clone;
 mod create;
-mod low_fds;
 
 pub(crate) use child_steps::{
     ChildSetup, FilterCache, SandboxRules, SpawnFailure, SpawnRequest, SpawnStep, StandardFiles,
