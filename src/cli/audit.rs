@@ -1,49 +1,33 @@
 //! `audit verify FILE`.
 
 use std::error::Error;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::terminal::VerbOutput;
+use super::terminal::{OutputFormat, VerbOutput};
 use super::{AuditCommand, AuditVerb, AuditVerifyFlags};
 use crate::telemetry::audit::{self, EntryStamp, LineLocation, VerifyError, VerifyReport};
 
-/// How the answer looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// Lines for people.
-    Human,
-    /// One JSON object.
-    Json,
-}
-
-/// Carries out the `audit` verb and returns the exit code.
+/// Runs the `audit` verb and returns the exit code: 0, or 1 if the log is not valid.
 #[must_use]
 pub fn run(command: &AuditCommand) -> u8 {
     let AuditVerb::Verify(AuditVerifyFlags { file, json }) = &command.verb;
-    verify(file, if *json { Format::Json } else { Format::Human })
+    reply(audit::verify(file), OutputFormat::from_json_flag(*json)).print()
 }
 
-/// Checks an audit log and returns the exit code: 0, or 1 when it does not hold.
-#[must_use]
-pub fn verify(file: &Path, format: Format) -> u8 {
-    reply(audit::verify(file), format).print()
-}
-
-fn reply(result: Result<VerifyReport, VerifyError>, format: Format) -> VerbOutput {
+fn reply(result: Result<VerifyReport, VerifyError>, format: OutputFormat) -> VerbOutput {
     match (result, format) {
-        (Ok(verified), Format::Human) => {
-            VerbOutput { stdout: summary(&verified), stderr: remarks(&verified), code: 0 }
+        (Ok(verified), OutputFormat::Human) => {
+            VerbOutput { stdout: summary(&verified), stderr: notes(&verified), code: 0 }
         }
-        (Ok(verified), Format::Json) => {
+        (Ok(verified), OutputFormat::Json) => {
             VerbOutput { stdout: format!("{:#}\n", as_json(&verified)), ..VerbOutput::default() }
         }
-        (Err(error), Format::Human) => {
+        (Err(error), OutputFormat::Human) => {
             let stderr = format!("shellyard: {}\n", full_text(&error));
             VerbOutput { stdout: String::new(), stderr, code: 1 }
         }
-        (Err(error), Format::Json) => VerbOutput {
+        (Err(error), OutputFormat::Json) => VerbOutput {
             stdout: format!("{:#}\n", problem(&error)),
             code: 1,
             ..VerbOutput::default()
@@ -64,8 +48,8 @@ fn summary(verified: &VerifyReport) -> String {
     )
 }
 
-/// What is no fault of the log, but good to know.
-fn remarks(verified: &VerifyReport) -> String {
+/// Notes about a valid log that the reader should know.
+fn notes(verified: &VerifyReport) -> String {
     let mut text = String::new();
     if let Some(first) = verified.first.as_ref().filter(|first| first.seq > 1) {
         text += &format!(
@@ -116,12 +100,12 @@ fn full_text(error: &VerifyError) -> String {
     }
 }
 
-/// `1 entry`, `1,234 entries`.
+/// Formats a count as `1 entry` or `1,234 entries`.
 fn count(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { many })
 }
 
-/// `1234` as `1,234`.
+/// Formats `1234` as `1,234`.
 fn thousands(number: u64) -> String {
     match number {
         0..1000 => number.to_string(),
@@ -134,6 +118,7 @@ mod tests {
     use super::*;
     use crate::telemetry::audit::{AuditLog, AuditLogSettings, NoteEntry};
     use std::fs;
+    use std::path::Path;
 
     fn log(folder: &Path, entries: usize) -> std::path::PathBuf {
         let path = folder.join("audit.jsonl");
@@ -142,23 +127,23 @@ mod tests {
         let audit = AuditLog::open(settings).unwrap();
         for _ in 0..entries {
             audit.note(&NoteEntry { what: "test", detail: "" });
-            // One by one, so that the log is rotated as soon as it is large enough.
+            // Entries are written one by one, so that the log is rotated as soon as it is large enough.
             audit.finish();
         }
         path
     }
 
     fn answer(path: &Path) -> (Value, u8) {
-        let reply = reply(audit::verify(path), Format::Json);
+        let reply = reply(audit::verify(path), OutputFormat::Json);
         assert_eq!(reply.stderr, "");
         (serde_json::from_str(&reply.stdout).unwrap(), reply.code)
     }
 
     #[test]
-    fn a_log_that_holds_is_one_line() {
+    fn a_valid_log_gives_one_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = log(folder.path(), 1_234);
-        let said = reply(audit::verify(&path), Format::Human);
+        let said = reply(audit::verify(&path), OutputFormat::Human);
         assert_eq!((said.code, said.stderr.as_str()), (0, ""));
         assert!(said.stdout.starts_with("ok: 1,235 entries in 2 files, 20"), "{said:?}");
         assert_eq!(said.stdout.lines().count(), 1, "{said:?}");
@@ -168,21 +153,21 @@ mod tests {
     }
 
     #[test]
-    fn a_log_whose_beginning_was_rotated_out_says_so() {
+    fn a_note_says_that_the_oldest_entries_were_rotated_out() {
         let folder = tempfile::tempdir().unwrap();
         let path = log(folder.path(), 4_000);
-        let said = reply(audit::verify(&path), Format::Human);
+        let said = reply(audit::verify(&path), OutputFormat::Human);
         assert_eq!(said.code, 0);
         assert!(said.stderr.starts_with("note: the log begins with entry"), "{said:?}");
     }
 
     #[test]
-    fn a_problem_has_its_place_and_what_to_do() {
+    fn a_problem_is_reported_with_its_line_and_advice() {
         let folder = tempfile::tempdir().unwrap();
         let path = log(folder.path(), 3);
         let text = fs::read_to_string(&path).unwrap().replacen("test", "best", 2);
         fs::write(&path, text).unwrap();
-        let said = reply(audit::verify(&path), Format::Human);
+        let said = reply(audit::verify(&path), OutputFormat::Human);
         assert_eq!((said.code, said.stdout.as_str()), (1, ""));
         assert!(said.stderr.starts_with(&format!("shellyard: {}:1: ", path.display())), "{said:?}");
         assert!(said.stderr.contains("copy of the log"), "{said:?}");
@@ -191,17 +176,17 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_log_and_an_empty_one_differ() {
+    fn a_missing_log_is_an_error_and_an_empty_one_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let said = reply(audit::verify(&folder.path().join("none")), Format::Human);
+        let said = reply(audit::verify(&folder.path().join("none")), OutputFormat::Human);
         assert_eq!(said.code, 1);
         assert!(said.stderr.contains("No such file"), "{said:?}");
-        let said = reply(audit::verify(&log(folder.path(), 0)), Format::Human);
+        let said = reply(audit::verify(&log(folder.path(), 0)), OutputFormat::Human);
         assert_eq!((said.code, said.stdout.as_str()), (0, "ok: no entries yet\n"));
     }
 
     #[test]
-    fn numbers_are_grouped() {
+    fn large_numbers_have_thousands_separators() {
         let shown = [0, 999, 1_000, 1_234_005].map(thousands);
         assert_eq!(shown, ["0", "999", "1,000", "1,234,005"]);
     }

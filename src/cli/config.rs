@@ -1,4 +1,4 @@
-//! `config check`, `config show` and `config init`.
+//! `config check`, `config show`, `config init` and `config reload`.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use crate::config::{
     user_file,
 };
 
-/// Carries out a `config` verb that takes no server, and returns the exit code: 0, or 1 when something is wrong.
+/// Runs a `config` verb that needs no server and returns the exit code: 0, or 1 if something is wrong.
 #[must_use]
 pub fn run(verb: &ConfigFileVerb, environment: Environment) -> u8 {
     let reply = match verb {
@@ -28,7 +28,7 @@ pub fn run(verb: &ConfigFileVerb, environment: Environment) -> u8 {
 }
 
 fn check(flags: &CheckFlags, environment: Environment) -> VerbOutput {
-    match (read(flags.file.clone(), &flags.serve, environment), flags.json) {
+    match (load_settings(flags.file.clone(), &flags.serve, environment), flags.json) {
         (Ok(loaded), true) => {
             let answer = json!({ "ok": true, "file": loaded.file, "problems": [] });
             VerbOutput { stdout: format!("{answer:#}\n"), ..VerbOutput::default() }
@@ -39,14 +39,15 @@ fn check(flags: &CheckFlags, environment: Environment) -> VerbOutput {
             VerbOutput { stdout, stderr: warning(&loaded), code: 0 }
         }
         (Err(error), true) => {
-            let answer = json!({ "ok": false, "code": error.code(), "problems": problems(&error) });
+            let answer =
+                json!({ "ok": false, "code": error.code(), "problems": problems_json(&error) });
             VerbOutput { stdout: format!("{answer:#}\n"), stderr: String::new(), code: 1 }
         }
-        (Err(error), false) => failed(&error),
+        (Err(error), false) => config_failure(&error),
     }
 }
 
-/// A valid configuration that `serve` will refuse all the same.
+/// Returns a warning about a valid configuration that `serve` will refuse.
 fn warning(loaded: &Loaded) -> String {
     match loaded.settings.address_open_to_anyone() {
         None => String::new(),
@@ -57,25 +58,25 @@ fn warning(loaded: &Loaded) -> String {
 }
 
 fn show(flags: &ShowFlags, environment: Environment) -> VerbOutput {
-    match read(None, &flags.serve, environment) {
+    match load_settings(None, &flags.serve, environment) {
         Ok(loaded) if flags.json => {
-            VerbOutput { stdout: shown_as_json(&loaded), ..VerbOutput::default() }
+            VerbOutput { stdout: settings_json(&loaded), ..VerbOutput::default() }
         }
-        Ok(loaded) => VerbOutput { stdout: shown(&loaded), ..VerbOutput::default() },
-        Err(error) => failed(&error),
+        Ok(loaded) => VerbOutput { stdout: settings_text(&loaded), ..VerbOutput::default() },
+        Err(error) => config_failure(&error),
     }
 }
 
-/// One line per setting: key, value, origin, in aligned columns.
-fn shown(loaded: &Loaded) -> String {
+/// Formats one line per setting: key, value and origin, in aligned columns.
+fn settings_text(loaded: &Loaded) -> String {
     let entries = loaded.entries();
     let rows: Vec<_> = entries
         .iter()
-        .map(|(key, entry)| (*key, entry.given.to_string(), remark(loaded, key, entry)))
+        .map(|(key, entry)| (*key, entry.given.to_string(), origin_text(loaded, key, entry)))
         .collect();
     let wide = |of: fn(&(&str, String, String)) -> usize| rows.iter().map(of).max().unwrap_or(0);
     let keys = wide(|row| row.0.chars().count());
-    // One long value must not push all origins off the screen.
+    // A long value must not push all origins off the screen.
     let values = wide(|row| row.1.chars().count()).min(32);
     let line = |(key, value, origin): &(&str, String, String)| {
         format!("{key:keys$} = {value:values$}  # {origin}\n")
@@ -83,8 +84,9 @@ fn shown(loaded: &Loaded) -> String {
     rows.iter().map(line).collect()
 }
 
-/// The origin; and where an empty value stands for a place, that place.
-fn remark(loaded: &Loaded, key: &str, entry: &ConfigEntry) -> String {
+/// Returns the origin of a value, with the actual directory if the value is empty and means a
+/// default directory.
+fn origin_text(loaded: &Loaded, key: &str, entry: &ConfigEntry) -> String {
     match entry.given.as_str() {
         Some("") if key == "server.data_dir" => {
             format!("{}: {}", entry.origin, loaded.settings.server.data_dir.display())
@@ -93,7 +95,7 @@ fn remark(loaded: &Loaded, key: &str, entry: &ConfigEntry) -> String {
     }
 }
 
-fn shown_as_json(loaded: &Loaded) -> String {
+fn settings_json(loaded: &Loaded) -> String {
     let one =
         |entry: &ConfigEntry| json!({ "value": entry.given, "origin": entry.origin.to_string() });
     let settings: serde_json::Map<_, _> =
@@ -106,7 +108,9 @@ fn init(flags: &InitFlags, environment: &Environment) -> VerbOutput {
         return VerbOutput { stdout: DEFAULT_FILE.to_owned(), ..VerbOutput::default() };
     }
     let Some(path) = user_file(environment) else {
-        return failure("HOME is not set, so there is no place for a file of yours; use --stdout");
+        return failure(
+            "HOME is not set, so there is no place for your configuration file; use --stdout",
+        );
     };
     match write_new(&path) {
         Ok(()) => VerbOutput { stdout: format!("{}\n", path.display()), ..VerbOutput::default() },
@@ -125,7 +129,7 @@ fn write_new(path: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).open(path)?.write_all(DEFAULT_FILE.as_bytes())
 }
 
-fn read(
+fn load_settings(
     file: Option<PathBuf>,
     serve: &ServeFlags,
     environment: Environment,
@@ -134,7 +138,7 @@ fn read(
     load(ConfigSources { file, environment, flags: serve.values() })
 }
 
-fn problems(error: &ConfigError) -> Vec<Value> {
+fn problems_json(error: &ConfigError) -> Vec<Value> {
     let one = |problem: &Problem| json!({ "origin": problem.origin.to_string(), "message": problem.trouble.to_string() });
     match error {
         ConfigError::Invalid { problems } => problems.iter().map(one).collect(),
@@ -144,7 +148,7 @@ fn problems(error: &ConfigError) -> Vec<Value> {
     }
 }
 
-fn failed(error: &ConfigError) -> VerbOutput {
+fn config_failure(error: &ConfigError) -> VerbOutput {
     match std::error::Error::source(error) {
         Some(cause) => failure(&format!("{error}: {cause}")),
         None => failure(&error.to_string()),
@@ -155,33 +159,32 @@ fn failure(message: &str) -> VerbOutput {
     VerbOutput { stdout: String::new(), stderr: format!("shellyard: {message}\n"), code: 1 }
 }
 
-// `config reload`: new settings for a server that runs.
+// `config reload`.
 
 /// Flags of `config reload`. The server reads the files that it was started with.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ReloadFlags {
-    /// Which server is asked.
     #[command(flatten)]
     pub server: ConnectFlags,
 }
 
-/// Has the server read its settings again.
+/// Makes the server reload its settings.
 pub(super) async fn reload(
     flags: &ReloadFlags,
     client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
     let answer = post(client, "/api/v1/reload", &json!({})).await?;
-    Ok(flags.server.success(&answer, || told(&answer)))
+    Ok(flags.server.success(&answer, || reload_output(&answer)))
 }
 
-/// One line for each setting that changed, and what its new value takes.
-fn told(answer: &Value) -> VerbOutput {
+/// Formats one line for each changed setting: applied, or needs a restart.
+fn reload_output(answer: &Value) -> VerbOutput {
     let keys = |name: &str| answer[name].as_array().map_or(&[][..], Vec::as_slice);
     let row = |key: &Value, what: &str| {
         vec![key.as_str().unwrap_or_default().to_owned(), what.to_owned()]
     };
-    let live = keys("applied").iter().map(|key| row(key, "holds now"));
-    let restart = keys("needs_restart").iter().map(|key| row(key, "takes a restart"));
+    let live = keys("applied").iter().map(|key| row(key, "applied"));
+    let restart = keys("needs_restart").iter().map(|key| row(key, "needs a restart"));
     let rows: Vec<Vec<String>> = live.chain(restart).collect();
     let stderr = if rows.is_empty() { "nothing changed\n" } else { "" };
     VerbOutput { stdout: table(&rows), stderr: stderr.to_owned(), code: 0 }
@@ -196,25 +199,25 @@ mod tests {
         Environment::from_pairs(pairs.to_vec())
     }
 
-    /// An empty file, so that the machine's own configuration does not matter.
-    fn of_file(path: &Path) -> ShowFlags {
+    /// Flags with an explicit file, so that the configuration of the machine does not matter.
+    fn flags_with_file(path: &Path) -> ShowFlags {
         let server = ServerFlags { config: Some(path.into()), ..ServerFlags::default() };
         ShowFlags { json: false, serve: ServeFlags { server, ..ServeFlags::default() } }
     }
 
     fn defaults_only() -> ShowFlags {
-        of_file(Path::new("/dev/null"))
+        flags_with_file(Path::new("/dev/null"))
     }
 
-    fn file_of(text: &str) -> tempfile::NamedTempFile {
+    fn file_with(text: &str) -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
         file
     }
 
     #[test]
-    fn check_tells_every_problem_and_exits_with_1() {
-        let file = file_of("[http]\nbnid = 1\n[queue]\nslots = \"many\"\n");
+    fn check_prints_every_problem_and_exits_with_1() {
+        let file = file_with("[http]\nbnid = 1\n[queue]\nslots = \"many\"\n");
         let flags =
             CheckFlags { file: Some(file.path().into()), json: false, ..CheckFlags::default() };
         let reply = check(&flags, Environment::default());
@@ -225,8 +228,8 @@ mod tests {
     }
 
     #[test]
-    fn check_in_json_is_one_object_on_stdout() {
-        let file = file_of("slots = 1\n");
+    fn check_with_json_prints_one_object_on_stdout() {
+        let file = file_with("slots = 1\n");
         let flags =
             CheckFlags { file: Some(file.path().into()), json: true, ..CheckFlags::default() };
         let reply = check(&flags, Environment::default());
@@ -250,8 +253,8 @@ mod tests {
     }
 
     #[test]
-    fn check_warns_of_what_serve_will_refuse() {
-        let file = file_of("[http]\nbind = \"0.0.0.0:8000\"\n");
+    fn check_warns_about_settings_that_serve_will_refuse() {
+        let file = file_with("[http]\nbind = \"0.0.0.0:8000\"\n");
         let flags =
             CheckFlags { file: Some(file.path().into()), json: false, ..CheckFlags::default() };
         let reply = check(&flags, Environment::default());
@@ -260,9 +263,9 @@ mod tests {
     }
 
     #[test]
-    fn show_tells_each_value_and_its_origin() {
-        let file = file_of("[job]\ngrace_s = 1.5\n");
-        let flags = of_file(file.path());
+    fn show_prints_each_value_and_its_origin() {
+        let file = file_with("[job]\ngrace_s = 1.5\n");
+        let flags = flags_with_file(file.path());
         let reply = show(&flags, environment(&[("SHELLYARD_QUEUE_SLOTS", "7")]));
         let line = |key: &str| {
             let line = reply.stdout.lines().find(|line| line.starts_with(key)).unwrap();
@@ -276,16 +279,16 @@ mod tests {
     }
 
     #[test]
-    fn what_show_prints_is_itself_a_valid_file() {
+    fn the_output_of_show_is_a_valid_file() {
         let reply = show(&defaults_only(), Environment::default());
-        let file = file_of(&reply.stdout);
+        let file = file_with(&reply.stdout);
         let flags =
             CheckFlags { file: Some(file.path().into()), json: false, ..CheckFlags::default() };
         assert_eq!(check(&flags, Environment::default()).code, 0);
     }
 
     #[test]
-    fn show_in_json_has_every_key() {
+    fn show_with_json_has_every_key() {
         let reply = show(&ShowFlags { json: true, ..defaults_only() }, Environment::default());
         let answer: Value = serde_json::from_str(&reply.stdout).unwrap();
         assert_eq!(answer["settings"]["queue.lanes.build.slots"]["value"], 2);
@@ -321,10 +324,11 @@ mod reload_tests {
     use super::*;
 
     #[test]
-    fn each_setting_says_what_it_takes() {
+    fn each_changed_setting_says_whether_it_needs_a_restart() {
         let answer = json!({"applied": ["queue.slots"], "needs_restart": ["http.path"]});
-        assert_eq!(told(&answer).stdout, "queue.slots  holds now\nhttp.path    takes a restart\n");
-        let nothing = told(&json!({"applied": [], "needs_restart": []}));
+        let text = "queue.slots  applied\nhttp.path    needs a restart\n";
+        assert_eq!(reload_output(&answer).stdout, text);
+        let nothing = reload_output(&json!({"applied": [], "needs_restart": []}));
         assert_eq!((nothing.stdout.as_str(), nothing.stderr.as_str()), ("", "nothing changed\n"));
     }
 }

@@ -1,4 +1,4 @@
-//! `drain`: no new jobs, and the end of those that there are.
+//! `drain`: the server refuses new jobs and finishes the accepted ones.
 
 use std::time::Duration;
 
@@ -10,91 +10,90 @@ use super::server_request::{ConnectFlags, ServerRequestError, get, post};
 use super::terminal::VerbOutput;
 use crate::client::ServerClient;
 
-/// The time between two looks at a server that drains.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// The time between two requests for the state of a draining server.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Flags of `drain`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct DrainFlags {
-    /// Take new jobs again.
+    /// Accept new jobs again.
     #[arg(long, conflicts_with_all = ["exit", "wait"])]
     pub undo: bool,
-    /// End the server once nothing waits or runs.
+    /// End the server when no job is queued or running.
     #[arg(long)]
     pub exit: bool,
-    /// Return when nothing waits or runs; with --exit, when the server has ended.
+    /// Return when no job is queued or running; with --exit, when the server has ended.
     #[arg(long)]
     pub wait: bool,
-    /// Which server is asked.
     #[command(flatten)]
     pub server: ConnectFlags,
 }
 
-/// Drains the server, or undoes that.
+/// Drains the server, or undoes a drain.
 pub(super) async fn run(
     flags: &DrainFlags,
     client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
-    let wish = json!({ "undo": flags.undo, "exit": flags.exit });
-    let queue = post(client, "/api/v1/drain", &wish).await?;
+    let body = json!({ "undo": flags.undo, "exit": flags.exit });
+    let queue = post(client, "/api/v1/drain", &body).await?;
     if !flags.wait {
-        return Ok(flags.server.success(&queue, || told(&begun(flags, &queue))));
+        return Ok(flags.server.success(&queue, || message_output(&first_message(flags, &queue))));
     }
     if !flags.server.json {
-        // The wait may be long.
-        told(&begun(flags, &queue)).print();
+        // The wait may be long, so the first message is printed at once.
+        message_output(&first_message(flags, &queue)).print();
     }
     let (last, words) = match wait(flags, client, queue).await? {
-        End::Empty(queue) => (queue, "nothing waits or runs any more"),
-        End::Gone(queue) => (queue, "the server has ended"),
+        DrainEnd::Empty(queue) => (queue, "no job is queued or running any more"),
+        DrainEnd::ServerGone(queue) => (queue, "the server has ended"),
     };
-    Ok(flags.server.success(&last, || told(words)))
+    Ok(flags.server.success(&last, || message_output(words)))
 }
 
-/// How the wait came to an end, with the last that was seen of the queue.
-enum End {
+/// The end of the wait, with the last state of the queue.
+enum DrainEnd {
     Empty(Value),
-    Gone(Value),
+    ServerGone(Value),
 }
 
 async fn wait(
     flags: &DrainFlags,
     client: &ServerClient,
     mut queue: Value,
-) -> Result<End, ServerRequestError> {
+) -> Result<DrainEnd, ServerRequestError> {
     loop {
         if queue["draining"] != true {
-            return Err(ServerRequestError::Undone { target: client.target().to_string() });
+            return Err(ServerRequestError::DrainUndone { target: client.target().to_string() });
         }
         if !flags.exit && queue["running"] == 0 && queue["queued"] == 0 {
-            return Ok(End::Empty(queue));
+            return Ok(DrainEnd::Empty(queue));
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         queue = match get(client, "/api/v1/queue").await {
             Ok(queue) => queue,
-            Err(error) if flags.exit && error.is_gone() => return Ok(End::Gone(queue)),
+            Err(error) if flags.exit && error.is_gone() => return Ok(DrainEnd::ServerGone(queue)),
             Err(error) => return Err(error),
         };
     }
 }
 
-fn begun(flags: &DrainFlags, queue: &Value) -> String {
+fn first_message(flags: &DrainFlags, queue: &Value) -> String {
     let counts = counts(queue);
     if flags.undo {
-        return format!("new jobs are taken again ({counts})");
+        return format!("new jobs are accepted again ({counts})");
     }
-    let mut words = format!("no new jobs are taken ({counts})");
+    let mut message = format!("new jobs are refused ({counts})");
     if flags.exit {
-        words.push_str("; the server ends when nothing waits or runs");
+        message.push_str("; the server ends when no job is queued or running");
     }
     if queue["queued"] != 0
         && let Some(paused) = still_paused(queue)
     {
-        words.push_str(&format!("; {paused}"));
+        message.push_str(&format!("; {paused}"));
     }
-    format!("{words}; `shellyard drain --undo` takes it back")
+    format!("{message}; `shellyard drain --undo` undoes the drain")
 }
 
-fn told(words: &str) -> VerbOutput {
-    VerbOutput { stderr: format!("{words}\n"), ..VerbOutput::default() }
+fn message_output(message: &str) -> VerbOutput {
+    VerbOutput { stderr: format!("{message}\n"), ..VerbOutput::default() }
 }

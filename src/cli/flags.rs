@@ -1,4 +1,4 @@
-//! Flags as typed values, and the settings that they stand for.
+//! The flags of the command line, and the settings that they set.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,27 +8,30 @@ use clap::{Args, Parser, Subcommand};
 use super::config::ReloadFlags;
 use super::operator::OperatorVerb;
 use super::server::ServerCommand;
-use super::server_request::set;
+use super::server_request::flag_value;
 use super::token::TokenCommand;
 use crate::config::FlagValue;
 
 const EXAMPLES: &str = "\
 Examples:
-  shellyard serve                         answer MCP at http://127.0.0.1:8000/mcp
-  shellyard stdio                         answer MCP on stdin and stdout, for a client to start
-  shellyard stdio --connect --ensure-server
-                                          the same, with one server for all clients
-  shellyard server shell -w /srv/app      answer MCP with the tool execute_command and file tools
-  shellyard run -- cargo test             run one command as a job and pass its exit code on
+    shellyard serve                         serve MCP at http://127.0.0.1:8000/mcp
+    shellyard stdio                         serve MCP on stdin and stdout, started by a client
+    shellyard stdio --connect --ensure-server
+                                            the same, with one shared server for all clients
+    shellyard server shell -w /srv/app      serve MCP with the tool execute_command and file tools
+    shellyard run -- cargo test             run one command as a job and return its exit code
   shellyard run --shell -- 'make | tee log'
-  shellyard config show                   every setting, and where it came from
-  shellyard jobs --all                    the jobs of all tenants of a running server
-  shellyard pause --lane build            start no more jobs of a lane, until `resume`
-  shellyard drain --exit --wait           end the server after its last job
-  shellyard config reload                 new limits without a restart
+    shellyard config show                   print every setting and its origin
+    shellyard jobs --all                    list the jobs of all tenants of a running server
+    shellyard pause --lane build            hold the queued jobs of a lane until `resume`
+    shellyard drain --exit --wait           end the server after its last job
+    shellyard config reload                 apply changed settings without a restart
 
-Settings come from flags, then SHELLYARD_* variables, then a file, then the defaults;
-`shellyard config init` writes a file with all of them to start from.";
+Flags override SHELLYARD_* variables, which override the configuration file, which overrides the
+defaults; `shellyard config init` writes a file with all settings to start from.
+
+Terms: a job is a command that the server runs. A tenant is an owner of jobs, named by the token of
+a client. A lane is a named part of the queue with limits of its own.";
 
 const RUN_HELP: &str = "\
 Examples:
@@ -36,42 +39,40 @@ Examples:
   shellyard run --timeout 60 --cwd /srv/app --env CI=1 -- make check
   shellyard run --shell -- 'grep -r deprecated . | wc -l'
 
-Exit codes: the command's own; 124 when it ran into its timeout, 125 when Shellyard itself
-failed, 126 when it cannot be executed, 127 when it was not found, 128+N when signal N
-ended it, 75 when the queue is full.";
+Exit codes: the command's own; 124 if it timed out, 125 if Shellyard itself failed, 126 if it
+cannot be executed, 127 if it was not found, 128+N if signal N ended it, 75 if the queue is full.";
 
 /// Runs shell commands for AI agents as jobs, over MCP.
 #[derive(Debug, Clone, PartialEq, Parser)]
 #[command(name = "shellyard", version, after_help = EXAMPLES, subcommand_required = true)]
 #[command(arg_required_else_help = true)]
 pub struct Cli {
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The verbs.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Command {
-    /// Answer MCP over HTTP.
+    /// Serve MCP over HTTP and a unix socket.
     Serve(ServeFlags),
-    /// Answer MCP on stdin and stdout, until stdin ends.
+    /// Serve MCP on stdin and stdout until stdin ends.
     Stdio(StdioFlags),
-    /// Run a built-in MCP server.
+    /// Run a built-in MCP server that replaces another program.
     Server(ServerCommand),
-    /// Run one command as a job: its output, its exit code.
+    /// Run one command as a job; print its output and return its exit code.
     Run(RunFlags),
-    /// Check, show, start or reload a configuration.
+    /// Check, show, create or reload the configuration.
     Config(ConfigCommand),
-    /// Show what the policy makes of a command, without running it.
+    /// Show how the policy (the allow, ask and deny rules) decides on a command, without running it.
     Policy(PolicyCommand),
-    /// Check an audit log.
+    /// Check an audit log for changes.
     Audit(AuditCommand),
-    /// Make, list and revoke the tokens that clients come in with.
+    /// Create, list and revoke the tokens of clients.
     Token(TokenCommand),
-    /// Tell what jobs get from this host.
+    /// Check what this host provides to jobs, and how to fix what is missing.
     Doctor(DoctorFlags),
-    /// Ask something of a running server.
+    /// A verb that sends a request to a running server.
     #[command(flatten)]
     Operator(OperatorVerb),
 }
@@ -79,21 +80,20 @@ pub enum Command {
 /// The `policy` verb.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct PolicyCommand {
-    /// What to show.
     #[command(subcommand)]
     pub verb: PolicyVerb,
-    /// Configuration file, instead of the usual places.
+    /// Configuration file, instead of the default locations.
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
 }
 
-/// What to show of the policy.
+/// The verbs of `policy`.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum PolicyVerb {
-    /// Decide on a command, or on many recorded ones; exit code 1 when it may not run, or when a
-    /// recorded decision differs.
+    /// Decide on one command, or on a file of recorded decisions; exit code 1 if the command may not
+    /// run without approval, or if a decision differs from the recorded one.
     Test(PolicyTestFlags),
-    /// Each command that a text would run, the rule that speaks about it, and why.
+    /// List each command that a shell text would run, the rule that applies to it, and why.
     Explain(PolicyExplainFlags),
 }
 
@@ -103,10 +103,10 @@ pub struct PolicyTestFlags {
     /// The shell text to decide on.
     #[arg(required_unless_present = "cases")]
     pub command: Option<String>,
-    /// A file with one JSON object per line: {"command", "allow", "deny", "expected"}.
+    /// File with one JSON object per line: {"command", "allow", "deny", "expected"}.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub cases: Option<PathBuf>,
-    /// Answer in JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -116,7 +116,7 @@ pub struct PolicyTestFlags {
 pub struct PolicyExplainFlags {
     /// The shell text to explain; with --json, `-` reads one JSON string per line from stdin.
     pub command: String,
-    /// Answer in JSON, one object per line.
+    /// Print JSON, one object per line.
     #[arg(long)]
     pub json: bool,
 }
@@ -124,15 +124,14 @@ pub struct PolicyExplainFlags {
 /// The `audit` verb.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct AuditCommand {
-    /// What to do with an audit log.
     #[command(subcommand)]
     pub verb: AuditVerb,
 }
 
-/// What to do with an audit log.
+/// The verbs of `audit`.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum AuditVerb {
-    /// Find any change, cut or reorder; exit code 1 when there is one.
+    /// Find changed, missing or reordered entries; exit code 1 if there are any.
     Verify(AuditVerifyFlags),
 }
 
@@ -141,7 +140,7 @@ pub enum AuditVerb {
 pub struct AuditVerifyFlags {
     /// The audit log; its rotated files are found beside it.
     pub file: PathBuf,
-    /// Answer in JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -149,10 +148,10 @@ pub struct AuditVerifyFlags {
 /// Flags of `doctor`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct DoctorFlags {
-    /// Configuration file, instead of the usual places.
+    /// Configuration file, instead of the default locations.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Answer in JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -163,29 +162,28 @@ pub struct ServeFlags {
     /// Address and port to listen on; any address other than loopback needs a token file.
     #[arg(long, value_name = "ADDR:PORT")]
     pub bind: Option<String>,
-    /// Unix socket to listen on; none = no socket.
+    /// Unix socket to listen on; `none` = no socket.
     #[arg(long, value_name = "PATH|none")]
     pub socket: Option<String>,
-    /// Path of the MCP endpoint.
+    /// URL path of the MCP endpoint.
     #[arg(long, value_name = "/PATH")]
     pub path: Option<String>,
-    /// File with the tokens that `shellyard token new` makes, or with one per line.
+    /// File with the tokens that `shellyard token new` creates, or with one token per line.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<String>,
-    /// What every server takes.
     #[command(flatten)]
     pub server: ServerFlags,
 }
 
 impl ServeFlags {
-    /// The settings that these flags stand for.
+    /// Returns the settings that these flags set.
     #[must_use]
     pub fn values(&self) -> Vec<FlagValue> {
         let own = [
-            set("http.bind", "--bind", self.bind.as_ref()),
-            set("http.socket", "--socket", self.socket.as_ref()),
-            set("http.path", "--path", self.path.as_ref()),
-            set("http.token_file", "--token-file", self.token_file.as_ref()),
+            flag_value("http.bind", "--bind", self.bind.as_ref()),
+            flag_value("http.socket", "--socket", self.socket.as_ref()),
+            flag_value("http.path", "--path", self.path.as_ref()),
+            flag_value("http.token_file", "--token-file", self.token_file.as_ref()),
         ];
         own.into_iter().flatten().chain(self.server.values()).collect()
     }
@@ -194,18 +192,17 @@ impl ServeFlags {
 /// Flags of `stdio`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct StdioFlags {
-    /// Carry everything to a running server, at this URL or unix socket; without a value its usual
-    /// socket. Many clients then share its jobs and its queue.
-    // Given without a value is `Some(None)`; an empty value is a mistake.
+    /// Forward everything to a running server at this URL or unix socket; without a value, its
+    /// default socket. Clients that do so share the server's jobs and queue.
+    // `--connect` without a value is `Some(None)`; an empty value is an error.
     #[arg(long, value_name = "URL|SOCKET", num_args = 0..=1)]
     pub connect: Option<Option<String>>,
-    /// Start that server where there is none; it stays when this program ends.
+    /// Start that server if it does not run; it keeps running when this program ends.
     #[arg(long, requires = "connect")]
     pub ensure_server: bool,
-    /// File with the bearer token to show; else the variable SHELLYARD_TOKEN.
+    /// File with the bearer token to send; the default is the variable SHELLYARD_TOKEN.
     #[arg(long, value_name = "FILE", requires = "connect")]
     pub token: Option<PathBuf>,
-    /// What every server takes.
     #[command(flatten)]
     pub server: ServerFlags,
 }
@@ -213,38 +210,38 @@ pub struct StdioFlags {
 /// Flags of every server.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct ServerFlags {
-    /// Configuration file, instead of the usual places.
+    /// Configuration file, instead of the default locations.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where output is kept.
+    /// Data directory, which stores output that does not fit into memory.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<String>,
-    /// Which tools are offered: native, shell, execute, run_shell_command, execute_command,
+    /// Dialects (sets of tools) to offer: native, shell, execute, run_shell_command, execute_command,
     /// shell_exec, or several of them.
     #[arg(long, value_name = "NAME[,NAME]", value_delimiter = ',')]
     pub dialect: Vec<String>,
-    /// What tool results carry.
+    /// Form of tool results.
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "structured", "both"])]
     pub result_format: Option<String>,
-    /// How log lines on stderr look.
+    /// Format of log lines on stderr.
     #[arg(long, value_name = "FORMAT", value_parser = ["human", "json"])]
     pub log_format: Option<String>,
-    /// Jobs that run at one time; 0 = twice the number of cores.
+    /// Number of jobs that may run at once; 0 = twice the number of cores.
     #[arg(long, value_name = "N")]
     pub slots: Option<u32>,
 }
 
 impl ServerFlags {
-    /// The settings that these flags stand for. `--config` is none: it names a layer.
+    /// Returns the settings that these flags set. `--config` sets none: it names a file of settings.
     #[must_use]
     pub fn values(&self) -> Vec<FlagValue> {
         let dialects = (!self.dialect.is_empty()).then(|| self.dialect.join(","));
         let values = [
-            set("server.data_dir", "--data-dir", self.data_dir.as_ref()),
-            set("mcp.dialects", "--dialect", dialects.as_ref()),
-            set("mcp.result_format", "--result-format", self.result_format.as_ref()),
-            set("log.format", "--log-format", self.log_format.as_ref()),
-            set("queue.slots", "--slots", self.slots.as_ref()),
+            flag_value("server.data_dir", "--data-dir", self.data_dir.as_ref()),
+            flag_value("mcp.dialects", "--dialect", dialects.as_ref()),
+            flag_value("mcp.result_format", "--result-format", self.result_format.as_ref()),
+            flag_value("log.format", "--log-format", self.log_format.as_ref()),
+            flag_value("queue.slots", "--slots", self.slots.as_ref()),
         ];
         values.into_iter().flatten().collect()
     }
@@ -254,25 +251,24 @@ impl ServerFlags {
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 #[command(after_help = RUN_HELP)]
 pub struct RunFlags {
-    /// End the command when it has run for this long.
-    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    /// End the command after this time.
+    #[arg(long, value_name = "SECS", value_parser = parse_seconds)]
     pub timeout: Option<Duration>,
-    /// Where to run it.
+    /// Working directory of the command.
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
-    /// Set a variable of its environment; may be given more than once.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    /// Set an environment variable; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
     pub env: Vec<(String, String)>,
-    /// Hand the words to a shell, joined by spaces.
+    /// Join the words with spaces and run them as shell text.
     #[arg(long)]
     pub shell: bool,
-    /// How far it is shut in, and what it may use up.
     #[command(flatten)]
     pub confine: ConfineFlags,
-    /// Configuration file, instead of the usual places.
+    /// Configuration file, instead of the default locations.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where output is kept.
+    /// Data directory, which stores output that does not fit into memory.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<String>,
     /// The command and its arguments.
@@ -281,10 +277,10 @@ pub struct RunFlags {
 }
 
 impl RunFlags {
-    /// The settings that these flags stand for.
+    /// Returns the settings that these flags set.
     #[must_use]
     pub fn values(&self) -> Vec<FlagValue> {
-        let own = set("server.data_dir", "--data-dir", self.data_dir.as_ref());
+        let own = flag_value("server.data_dir", "--data-dir", self.data_dir.as_ref());
         own.into_iter().chain(self.confine.values()).collect()
     }
 }
@@ -292,43 +288,41 @@ impl RunFlags {
 /// The `config` verb.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ConfigCommand {
-    /// What to do with the configuration.
     #[command(subcommand)]
     pub verb: ConfigVerb,
 }
 
-/// What to do with the configuration.
+/// The verbs of `config`.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum ConfigVerb {
-    /// Something that takes no server.
+    /// A verb that needs no running server.
     #[command(flatten)]
     File(ConfigFileVerb),
-    /// Have a running server read its settings again; tells which hold now and which take a
-    /// restart, with exit code 1 when they cannot be used.
+    /// Make a running server reload its settings. Prints which changed settings are applied and which
+    /// need a restart; exit code 1 if the settings are not valid.
     Reload(ReloadFlags),
 }
 
-/// What to do with the configuration that a server would start with.
+/// The verbs for the configuration that a server would start with.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum ConfigFileVerb {
-    /// Tell every problem of the configuration; exit code 1 when there is one.
+    /// Print every problem of the configuration; exit code 1 if there is one.
     Check(CheckFlags),
-    /// Tell every setting, its value and where that came from.
+    /// Print every setting with its value and origin.
     Show(ShowFlags),
-    /// Write a file with every setting, commented, to start from.
+    /// Write a configuration file with every setting, commented, to start from.
     Init(InitFlags),
 }
 
 /// Flags of `config check`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct CheckFlags {
-    /// The file to check, instead of the usual places; the same as --config.
+    /// File to check, instead of the default locations; the same as --config.
     #[arg(conflicts_with = "config")]
     pub file: Option<PathBuf>,
-    /// Answer in JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// What a server would be started with.
     #[command(flatten)]
     pub serve: ServeFlags,
 }
@@ -336,10 +330,9 @@ pub struct CheckFlags {
 /// Flags of `config show`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct ShowFlags {
-    /// Answer in JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// What a server would be started with.
     #[command(flatten)]
     pub serve: ServeFlags,
 }
@@ -347,56 +340,56 @@ pub struct ShowFlags {
 /// Flags of `config init`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct InitFlags {
-    /// Print the file instead of writing it to the user's place.
+    /// Print the file instead of writing it to your configuration directory.
     #[arg(long)]
     pub stdout: bool,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .ok_or_else(|| "give a number of seconds above 0, such as 60 or 0.5".to_owned())
 }
 
-fn variable(text: &str) -> Result<(String, String), String> {
+fn parse_variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         Some(_) | None => Err("write it as NAME=VALUE, such as CI=1".to_owned()),
     }
 }
 
-// Flags for the sandbox and the limits of a command.
+// Flags for the confinement and the limits of a command.
 
 /// Flags of `run` about confinement and limits.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct ConfineFlags {
-    /// What it may do to its surroundings: none, default, workspace-write or read-only.
+    /// Confinement profile (sandbox): none, default, workspace-write or read-only.
     #[arg(long, value_name = "PROFILE")]
     pub confinement: Option<String>,
-    /// Whether it has a network: on, off or auto.
+    /// Network access: on, off or auto.
     #[arg(long, value_name = "ON|OFF")]
     pub network: Option<String>,
-    /// The most memory that it may use, such as 2GB.
+    /// Limit on memory, such as 2GB.
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// The most CPU time that it may use.
+    /// Limit on CPU time.
     #[arg(long, value_name = "SECS")]
     pub cpu: Option<String>,
-    /// The most processes that it may have at one time.
+    /// Limit on the number of processes.
     #[arg(long, value_name = "N")]
     pub processes: Option<String>,
 }
 
 impl ConfineFlags {
-    /// The settings that these flags stand for.
+    /// Returns the settings that these flags set.
     pub(super) fn values(&self) -> impl Iterator<Item = FlagValue> {
         let values = [
-            set("confinement.profile", "--confinement", self.confinement.as_ref()),
-            set("confinement.network", "--network", self.network.as_ref()),
-            set("limits.memory", "--memory", self.memory.as_ref()),
-            set("limits.cpu_s", "--cpu", self.cpu.as_ref()),
-            set("limits.processes", "--processes", self.processes.as_ref()),
+            flag_value("confinement.profile", "--confinement", self.confinement.as_ref()),
+            flag_value("confinement.network", "--network", self.network.as_ref()),
+            flag_value("limits.memory", "--memory", self.memory.as_ref()),
+            flag_value("limits.cpu_s", "--cpu", self.cpu.as_ref()),
+            flag_value("limits.processes", "--processes", self.processes.as_ref()),
         ];
         values.into_iter().flatten()
     }
@@ -412,7 +405,7 @@ mod tests {
         Cli::try_parse_from(line.split_whitespace()).unwrap().command
     }
 
-    fn refusal(line: &str) -> String {
+    fn parse_error(line: &str) -> String {
         Cli::try_parse_from(line.split_whitespace()).unwrap_err().to_string()
     }
 
@@ -456,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn run_takes_everything_after_the_dashes_as_it_is() {
+    fn run_passes_everything_after_the_dashes_unchanged() {
         let line = "shellyard run --timeout 0.5 --env A=b=c --env D= -- ls --color -- x";
         let Command::Run(flags) = parse(line) else { panic!("not run") };
         assert_eq!(flags.timeout, Some(Duration::from_millis(500)));
@@ -466,12 +459,12 @@ mod tests {
 
     #[test]
     fn bad_flags_say_what_is_allowed() {
-        assert!(refusal("shellyard run --timeout 0 -- x").contains("above 0"));
-        assert!(refusal("shellyard run --timeout soon -- x").contains("above 0"));
-        assert!(refusal("shellyard run --env A -- x").contains("NAME=VALUE"));
-        assert!(refusal("shellyard run").contains("CMD"));
-        assert!(refusal("shellyard stdio --result-format yaml").contains("structured"));
-        assert!(refusal("shellyard serv").contains("serve"));
-        assert!(refusal("shellyard stdio --ensure-server").contains("--connect"));
+        assert!(parse_error("shellyard run --timeout 0 -- x").contains("above 0"));
+        assert!(parse_error("shellyard run --timeout soon -- x").contains("above 0"));
+        assert!(parse_error("shellyard run --env A -- x").contains("NAME=VALUE"));
+        assert!(parse_error("shellyard run").contains("CMD"));
+        assert!(parse_error("shellyard stdio --result-format yaml").contains("structured"));
+        assert!(parse_error("shellyard serv").contains("serve"));
+        assert!(parse_error("shellyard stdio --ensure-server").contains("--connect"));
     }
 }

@@ -1,4 +1,4 @@
-//! `jobs`: how jobs of a running server stand, one line each.
+//! `jobs`: a table of the jobs of a running server.
 
 use std::io;
 use std::time::Duration;
@@ -8,42 +8,41 @@ use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 
 use super::server_request::{ConnectFlags, ServerRequestError, get};
-use super::terminal::{VerbOutput, clipped, harmless, table};
+use super::terminal::{VerbOutput, escape_for_terminal, table, truncate};
 use crate::client::ServerClient;
 use crate::ids::TenantId;
 
-/// How wide a table is where no terminal says so.
-const USUAL_WIDTH: usize = 120;
-/// The least that is shown of a command, however narrow the terminal is.
-const LEAST_COMMAND: usize = 20;
+/// The width of a table if stdout is not a terminal.
+const DEFAULT_WIDTH: usize = 120;
+/// The width of the command column on a narrow terminal.
+const MIN_COMMAND_WIDTH: usize = 20;
 
 /// Flags of `jobs`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct JobsFlags {
-    /// The jobs of all tenants; takes the role admin.
+    /// List the jobs of all tenants; needs the role admin.
     #[arg(long, conflicts_with = "tenant")]
     pub all: bool,
-    /// Only those in this state.
+    /// List only jobs in this state.
     #[arg(long, value_name = "STATE", default_value = "all")]
     #[arg(value_parser = ["queued", "running", "stopping", "finished", "all"])]
     pub state: String,
-    /// The newest so many.
+    /// Number of jobs to list, newest first.
     #[arg(long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=200))]
     pub limit: u16,
-    /// The jobs of this tenant; takes the role admin.
-    #[arg(long, value_name = "NAME", value_parser = tenant)]
+    /// List the jobs of this tenant; needs the role admin.
+    #[arg(long, value_name = "NAME", value_parser = parse_tenant)]
     pub tenant: Option<TenantId>,
-    /// Which server is asked.
     #[command(flatten)]
     pub server: ConnectFlags,
 }
 
-fn tenant(text: &str) -> Result<TenantId, String> {
+fn parse_tenant(text: &str) -> Result<TenantId, String> {
     TenantId::parse(text).map_err(|error| error.to_string())
 }
 
-/// Lists the jobs that are asked for.
+/// Lists the requested jobs.
 pub(super) async fn run(
     flags: &JobsFlags,
     client: &ServerClient,
@@ -52,7 +51,7 @@ pub(super) async fn run(
     Ok(flags.server.success(&answer, || {
         let jobs = answer["jobs"].as_array().map_or(&[][..], Vec::as_slice);
         VerbOutput {
-            stdout: shown(jobs, whose(flags), terminal_width()),
+            stdout: jobs_table(jobs, tenant_column(flags), terminal_width()),
             stderr: headline(jobs, flags.limit.into()),
             code: 0,
         }
@@ -60,49 +59,50 @@ pub(super) async fn run(
 }
 
 fn address(flags: &JobsFlags) -> String {
-    let whose = match (flags.all, flags.tenant) {
+    let filter = match (flags.all, flags.tenant) {
         (true, _) => "&all=1".to_owned(),
-        // A tenant's name needs no escapes in an address.
+        // A tenant's name needs no escapes in a URL.
         (false, Some(tenant)) => format!("&tenant={}", tenant.name()),
         (false, None) => String::new(),
     };
-    format!("/api/v1/jobs?state={}&limit={}{whose}", flags.state, flags.limit)
+    format!("/api/v1/jobs?state={}&limit={}{filter}", flags.state, flags.limit)
 }
 
-/// Whether the table says whose a job is.
+/// The content of the tenant column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    Unsaid,
-    Told,
-    Known(TenantId),
+enum TenantColumn {
+    Hidden,
+    FromJob,
+    Fixed(TenantId),
 }
 
-const fn whose(flags: &JobsFlags) -> Whose {
+const fn tenant_column(flags: &JobsFlags) -> TenantColumn {
     match (flags.all, flags.tenant) {
-        (true, _) => Whose::Told,
-        (false, Some(tenant)) => Whose::Known(tenant),
-        (false, None) => Whose::Unsaid,
+        (true, _) => TenantColumn::FromJob,
+        (false, Some(tenant)) => TenantColumn::Fixed(tenant),
+        (false, None) => TenantColumn::Hidden,
     }
 }
 
 fn terminal_width() -> usize {
     let size = tcgetwinsize(io::stdout()).ok();
-    size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(USUAL_WIDTH)
+    size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(DEFAULT_WIDTH)
 }
 
-fn shown(jobs: &[Value], whose: Whose, width: usize) -> String {
+fn jobs_table(jobs: &[Value], column: TenantColumn, width: usize) -> String {
     if jobs.is_empty() {
         return String::new();
     }
     let head = ["TENANT", "JOB", "STATE", "ELAPSED", "WAITS FOR", "LINES"].map(str::to_owned);
     let mut rows = vec![head.to_vec()];
-    rows.extend(jobs.iter().map(|job| facts(job, whose)));
-    if whose == Whose::Unsaid {
+    rows.extend(jobs.iter().map(|job| job_cells(job, column)));
+    if column == TenantColumn::Hidden {
         rows.iter_mut().for_each(|row| drop(row.remove(0)));
     }
     let before = table(&rows).lines().map(|line| line.chars().count()).max().unwrap_or(0) + 2;
-    let room = width.saturating_sub(before).max(LEAST_COMMAND);
-    let commands = jobs.iter().map(|job| clipped(&harmless(word(job, "command")), room));
+    let room = width.saturating_sub(before).max(MIN_COMMAND_WIDTH);
+    let commands =
+        jobs.iter().map(|job| truncate(&escape_for_terminal(text_field(job, "command")), room));
     for (row, command) in rows.iter_mut().zip(std::iter::once("COMMAND".to_owned()).chain(commands))
     {
         row.push(command);
@@ -110,11 +110,11 @@ fn shown(jobs: &[Value], whose: Whose, width: usize) -> String {
     table(&rows)
 }
 
-fn facts(job: &Value, whose: Whose) -> Vec<String> {
-    let tenant = match whose {
-        Whose::Unsaid => String::new(),
-        Whose::Told => word(job, "tenant").to_owned(),
-        Whose::Known(tenant) => tenant.name().to_owned(),
+fn job_cells(job: &Value, column: TenantColumn) -> Vec<String> {
+    let tenant = match column {
+        TenantColumn::Hidden => String::new(),
+        TenantColumn::FromJob => text_field(job, "tenant").to_owned(),
+        TenantColumn::Fixed(tenant) => tenant.name().to_owned(),
     };
     let elapsed = job["elapsed_ms"].as_u64().map(|time| elapsed(Duration::from_millis(time)));
     vec![
@@ -127,27 +127,27 @@ fn facts(job: &Value, whose: Whose) -> Vec<String> {
     ]
 }
 
-/// Where it is in its life, or how it ended.
+/// Formats the state of a job, or its outcome.
 fn state(job: &Value) -> String {
-    match word(job, "outcome") {
-        "" => word(job, "state").to_owned(),
+    match text_field(job, "outcome") {
+        "" => text_field(job, "state").to_owned(),
         "exited" => format!("exit {}", job["exit_code"]),
-        "signaled" => format!("killed by {}", word(job, "signal")),
+        "signaled" => format!("killed by {}", text_field(job, "signal")),
         other => other.replace('_', " "),
     }
 }
 
-/// `2 of 5: 4/4 slots busy`, with the lane where it is not the usual one.
+/// Formats the queue position as `2 of 5: 4/4 slots busy`, with the lane unless it is `default`.
 fn waits_for(job: &Value) -> String {
     let Some(position) = job["queue_position"].as_u64() else { return "-".to_owned() };
-    let lane = match word(job, "lane") {
+    let lane = match text_field(job, "lane") {
         "" | "default" => String::new(),
         lane => format!(" in {lane}"),
     };
-    format!("{position} of {}{lane}: {}", job["queue_length"], word(job, "waits_for"))
+    format!("{position} of {}{lane}: {}", job["queue_length"], text_field(job, "waits_for"))
 }
 
-/// `0.4s`, `12.0s`, `2m05s`, `1h02m`.
+/// Formats a time as `0.4s`, `12.0s`, `2m05s` or `1h02m`.
 pub(super) fn elapsed(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -158,19 +158,24 @@ pub(super) fn elapsed(time: Duration) -> String {
 }
 
 fn headline(jobs: &[Value], limit: usize) -> String {
-    let of = |state: &str| jobs.iter().filter(|job| word(job, "state") == state).count();
+    let in_state =
+        |state: &str| jobs.iter().filter(|job| text_field(job, "state") == state).count();
     if jobs.is_empty() {
         return "no jobs\n".to_owned();
     }
-    let running = of("running") + of("stopping");
-    let counts = format!("{running} running, {} queued, {} finished", of("queued"), of("finished"));
+    let running = in_state("running") + in_state("stopping");
+    let counts = format!(
+        "{running} running, {} queued, {} finished",
+        in_state("queued"),
+        in_state("finished")
+    );
     if jobs.len() < limit {
         return format!("{counts}\n");
     }
     format!("{counts} among the newest {limit}; --limit N shows more, up to 200\n")
 }
 
-fn word<'a>(job: &'a Value, name: &str) -> &'a str {
+fn text_field<'a>(job: &'a Value, name: &str) -> &'a str {
     job[name].as_str().unwrap_or_default()
 }
 
@@ -192,8 +197,8 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_a_line_for_each_job_and_fits() {
-        let table = shown(&jobs(), Whose::Told, 110);
+    fn the_table_has_a_line_for_each_job_and_fits_the_terminal() {
+        let table = jobs_table(&jobs(), TenantColumn::FromJob, 110);
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(
             lines[1],
@@ -204,14 +209,14 @@ mod tests {
         assert!(lines[3].contains("killed by SIGKILL  0.4s") && lines[3].ends_with("true"));
         assert!(lines[2].ends_with("xx…"), "{table}");
         assert!(lines.iter().all(|line| line.chars().count() <= 110), "{table}");
-        let own = shown(&jobs(), Whose::Unsaid, 300);
+        let own = jobs_table(&jobs(), TenantColumn::Hidden, 300);
         assert!(own.starts_with("JOB") && !own.contains("ci"), "{own}");
         assert!(own.contains(&"x".repeat(200)), "there is room");
-        assert_eq!(shown(&[], Whose::Told, 100), "");
+        assert_eq!(jobs_table(&[], TenantColumn::FromJob, 100), "");
     }
 
     #[test]
-    fn times_are_as_exact_as_they_matter() {
+    fn longer_times_are_shown_with_less_precision() {
         for (millis, text) in
             [(449, "0.4s"), (59_999, "59.9s"), (60_000, "1m00s"), (3_720_000, "1h02m")]
         {
@@ -220,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_may_go_on_says_so() {
+    fn a_truncated_list_says_so() {
         assert_eq!(headline(&jobs(), 20), "1 running, 1 queued, 1 finished\n");
         assert!(headline(&jobs(), 3).contains("newest 3; --limit N"));
     }

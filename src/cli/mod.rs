@@ -1,11 +1,11 @@
-//! The command line: flags as typed values, and one file per verb.
+//! The command line: typed flags, and one file per verb.
 //!
-//! stdout is data, stderr is terminal. A verb returns its exit code; only `main` exits.
+//! stdout carries data, stderr carries messages for people. A verb returns its exit code; only `main` exits.
 
 pub mod audit;
 pub mod config;
 pub mod doctor;
-mod doctor_host;
+mod doctor_checks;
 mod drain;
 mod flags;
 mod jobs;

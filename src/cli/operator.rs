@@ -1,4 +1,4 @@
-//! What whoever runs a server asks of it while it runs.
+//! The verbs with which an operator controls a running server.
 
 use clap::Subcommand;
 
@@ -11,28 +11,28 @@ use super::queue::{self, QueueFlags};
 use super::server_request::ConnectFlags;
 use crate::client::ServerClient;
 
-/// What is asked of a running server.
+/// A verb that sends a request to a running server.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum OperatorVerb {
     /// List the jobs of a running server, newest first.
     Jobs(JobsFlags),
-    /// Tell how full the queue is, and what holds it back.
+    /// Show the queue: running and queued jobs by lane and tenant, and what holds starts back.
     Queue(QueueFlags),
-    /// Start no more jobs, in one lane or at all; what runs goes on.
+    /// Hold queued jobs back, in one lane or in all; running jobs continue.
     Pause(LaneFlags),
-    /// Start jobs again, in one lane or at all.
+    /// Start queued jobs again after `pause`, in one lane or in all.
     Resume(LaneFlags),
-    /// Take no new jobs; those that wait and run go on to their ends.
+    /// Refuse new jobs; queued and running jobs finish.
     Drain(DrainFlags),
-    /// Tell or change which log lines a running server writes.
+    /// Show or change the log filter of a running server.
     LogLevel(LogLevelFlags),
-    /// Read the settings again; those that need no restart hold at once.
+    /// Reload the settings; those that need no restart apply at once.
     #[command(skip)]
     Reload(ReloadFlags),
 }
 
 impl OperatorVerb {
-    /// Which server is asked, and by whom.
+    /// Returns the flags that name the server and the caller's token.
     #[must_use]
     pub const fn server(&self) -> &ConnectFlags {
         match self {
@@ -45,7 +45,7 @@ impl OperatorVerb {
         }
     }
 
-    /// Asks the server, says what came of it, and returns the exit code: 0, or 1 when it was
+    /// Sends the request, prints the result, and returns the exit code: 0, or 1 if the request was
     /// refused or failed.
     pub async fn run(&self, client: &ServerClient) -> u8 {
         let done = match self {

@@ -1,4 +1,4 @@
-//! `pause` and `resume`: whether jobs start, in one lane or at all.
+//! `pause` and `resume`: hold queued jobs back, in one lane or in all, and start them again.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -10,21 +10,20 @@ use crate::client::ServerClient;
 /// Flags of `pause` and `resume`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct LaneFlags {
-    /// This lane alone; jobs that name no lane are in `default`.
+    /// Only this lane; jobs that name no lane are in `default`.
     #[arg(long, value_name = "LANE")]
     pub lane: Option<String>,
-    /// Which server is asked.
     #[command(flatten)]
     pub server: ConnectFlags,
 }
 
 impl LaneFlags {
-    fn wish(&self) -> Value {
+    fn request_body(&self) -> Value {
         self.lane.as_ref().map_or_else(|| json!({}), |lane| json!({ "lane": lane }))
     }
 
-    /// What it is about, in words and in flags.
-    fn what(&self) -> (String, String) {
+    /// Returns the name of the paused part of the queue, and the flag that selects it.
+    fn target(&self) -> (String, String) {
         match &self.lane {
             None => ("the queue".to_owned(), String::new()),
             Some(lane) => (format!("lane {lane}"), format!(" --lane {lane}")),
@@ -32,29 +31,31 @@ impl LaneFlags {
     }
 }
 
-/// Starts no more jobs.
+/// Holds queued jobs back.
 pub(super) async fn pause(
     flags: &LaneFlags,
     client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
-    let queue = post(client, "/api/v1/queue/pause", &flags.wish()).await?;
-    let (what, flag) = flags.what();
-    let after = format!("what runs goes on; `shellyard resume{flag}` starts jobs again");
-    Ok(flags.server.success(&queue, || told(&format!("{what} is paused"), &queue, &after)))
+    let queue = post(client, "/api/v1/queue/pause", &flags.request_body()).await?;
+    let (target, flag) = flags.target();
+    let advice = format!("running jobs continue; `shellyard resume{flag}` starts jobs again");
+    let done = format!("{target} is paused");
+    Ok(flags.server.success(&queue, || queue_message(&done, &queue, &advice)))
 }
 
-/// Starts jobs again.
+/// Starts queued jobs again.
 pub(super) async fn resume(
     flags: &LaneFlags,
     client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
-    let queue = post(client, "/api/v1/queue/resume", &flags.wish()).await?;
-    let (what, _) = flags.what();
-    let after = still_paused(&queue).unwrap_or_else(|| "jobs start again".to_owned());
-    Ok(flags.server.success(&queue, || told(&format!("{what} is resumed"), &queue, &after)))
+    let queue = post(client, "/api/v1/queue/resume", &flags.request_body()).await?;
+    let (target, _) = flags.target();
+    let advice = still_paused(&queue).unwrap_or_else(|| "jobs start again".to_owned());
+    let done = format!("{target} is resumed");
+    Ok(flags.server.success(&queue, || queue_message(&done, &queue, &advice)))
 }
 
-/// What is still paused, and how that ends.
+/// Returns which part of the queue is still paused and the command that resumes it.
 pub(super) fn still_paused(queue: &Value) -> Option<String> {
     if queue["paused"] == true {
         return Some("the queue is still paused: `shellyard resume`".to_owned());
@@ -64,11 +65,12 @@ pub(super) fn still_paused(queue: &Value) -> Option<String> {
     Some(format!("lane {lane} is still paused: `shellyard resume --lane {lane}`"))
 }
 
-fn told(done: &str, queue: &Value, after: &str) -> VerbOutput {
-    VerbOutput { stderr: format!("{done} ({}); {after}\n", counts(queue)), ..VerbOutput::default() }
+fn queue_message(done: &str, queue: &Value, advice: &str) -> VerbOutput {
+    let stderr = format!("{done} ({}); {advice}\n", counts(queue));
+    VerbOutput { stderr, ..VerbOutput::default() }
 }
 
-/// `1 running, 2 queued`.
+/// Formats the counts as `1 running, 2 queued`.
 pub(super) fn counts(queue: &Value) -> String {
     format!("{} running, {} queued", queue["running"], queue["queued"])
 }
@@ -78,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_still_paused_is_named_with_the_way_out() {
+    fn a_part_that_is_still_paused_is_named_with_the_command_that_resumes_it() {
         let queue = |all: bool, build: bool| {
             let lanes = json!({"build": {"paused": build}, "default": {"paused": false}});
             json!({"paused": all, "lanes": lanes})

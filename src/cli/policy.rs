@@ -1,4 +1,4 @@
-//! `shellyard policy`: what the rules make of a command, without running it.
+//! `policy`: the decision of the rules on a command, without running it.
 
 use std::fs;
 use std::io::{self, BufRead, Write};
@@ -13,8 +13,8 @@ use crate::policy::{
     AskRule, Call, Decision, Explanation, Finding, Opinion, Policy, Request, decide, explain,
 };
 
-/// Carries out the `policy` verb and returns the exit code: 0, or 1 when a command may not run or
-/// a recorded decision differs, or 2 when the question could not be read.
+/// Runs the `policy` verb and returns the exit code: 0, 1 if a command may not run or a decision
+/// differs from the recorded one, or 2 if the input could not be read.
 #[must_use]
 pub fn run(command: &PolicyCommand, policy: &Policy) -> u8 {
     let mut out = io::stdout().lock();
@@ -28,7 +28,7 @@ pub fn run(command: &PolicyCommand, policy: &Policy) -> u8 {
     })
 }
 
-/// A request for this text, in the place where rules without a scope hold.
+/// Returns a request for this text, with the tenant and lane to which rules without a scope apply.
 fn request<'t>(text: &'t str, cwd: &'t str) -> Request<'t> {
     Request {
         call: Call::Shell(text),
@@ -82,9 +82,9 @@ fn test(flags: &PolicyTestFlags, policy: &Policy, out: &mut impl Write) -> io::R
     Ok(u8::from(decision != Decision::Allow))
 }
 
-/// A recorded decision. Further fields are for people.
+/// A recorded decision. Other fields of the line are for people.
 #[derive(Debug, Deserialize)]
-struct Case {
+struct RecordedDecision {
     command: String,
     #[serde(default)]
     allow: Vec<String>,
@@ -99,7 +99,7 @@ fn test_cases(file: &Path, out: &mut impl Write) -> io::Result<u8> {
     let mut passed = 0;
     let mut failed = 0;
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        match judge_case(line) {
+        match check_case(line) {
             Ok(()) => passed += 1,
             Err(difference) => {
                 failed += 1;
@@ -111,18 +111,20 @@ fn test_cases(file: &Path, out: &mut impl Write) -> io::Result<u8> {
     Ok(u8::from(failed > 0))
 }
 
-/// What differs from the recorded decision, or why the line is no case.
-fn judge_case(line: &str) -> Result<(), String> {
-    let case: Case = serde_json::from_str(line).map_err(|error| format!("no case: {error}"))?;
+/// Compares the decision with the recorded one; the error is the difference, or the reason why the
+/// line is not a recorded decision.
+fn check_case(line: &str) -> Result<(), String> {
+    let case: RecordedDecision =
+        serde_json::from_str(line).map_err(|error| format!("not a recorded decision: {error}"))?;
     let decision = decide_case(&case).map_err(|error| error.to_string())?;
     if word(&decision) == case.expected {
         return Ok(());
     }
-    let Case { command, expected, .. } = &case;
+    let RecordedDecision { command, expected, .. } = &case;
     Err(format!("{command:?}: expected {expected}, {}", reason(&decision)))
 }
 
-fn decide_case(case: &Case) -> Result<Decision, RuleError> {
+fn decide_case(case: &RecordedDecision) -> Result<Decision, RuleError> {
     let texts = |list: &[String]| list.to_vec();
     let allow = texts(&case.allow);
     let deny = texts(&case.deny);

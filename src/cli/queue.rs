@@ -1,4 +1,4 @@
-//! `queue`: how full the queue is, by lane and by tenant, and what holds it back.
+//! `queue`: the queue by lane and tenant, and what holds starts back.
 
 use std::time::Duration;
 
@@ -13,12 +13,11 @@ use crate::client::ServerClient;
 /// Flags of `queue`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct QueueFlags {
-    /// Which server is asked.
     #[command(flatten)]
     pub server: ConnectFlags,
 }
 
-/// Tells how the queue stands.
+/// Prints the state of the queue.
 pub(super) async fn run(
     flags: &QueueFlags,
     client: &ServerClient,
@@ -26,10 +25,10 @@ pub(super) async fn run(
     let queue = get(client, "/api/v1/queue").await?;
     Ok(flags
         .server
-        .success(&queue, || VerbOutput { stdout: shown(&queue), ..VerbOutput::default() }))
+        .success(&queue, || VerbOutput { stdout: queue_text(&queue), ..VerbOutput::default() }))
 }
 
-fn shown(queue: &Value) -> String {
+fn queue_text(queue: &Value) -> String {
     let parts = [summary(queue), table(&lanes(queue)), table(&tenants(queue))];
     parts.join("\n")
 }
@@ -38,10 +37,10 @@ fn summary(queue: &Value) -> String {
     let pressure = queue["pressure"].as_str().unwrap_or("none");
     let mut rows = vec![
         row(["starts", starts(queue)]),
-        row(["running", &share(&queue["running"], &queue["slots"])]),
+        row(["running", &usage(&queue["running"], &queue["slots"])]),
         row([
             "queued",
-            &format!("{}{}", share(&queue["queued"], &queue["max_queued"]), why(queue)),
+            &format!("{}{}", usage(&queue["queued"], &queue["max_queued"]), wait_reasons(queue)),
         ]),
         row(["pressure", pressure]),
     ];
@@ -54,7 +53,7 @@ fn summary(queue: &Value) -> String {
     table(&rows)
 }
 
-/// What becomes of jobs that are submitted, and of those that wait.
+/// Returns whether new jobs are accepted and queued jobs start.
 fn starts(queue: &Value) -> &'static str {
     match (queue["draining"] == true, queue["paused"] == true) {
         (false, false) => "open",
@@ -64,8 +63,8 @@ fn starts(queue: &Value) -> &'static str {
     }
 }
 
-/// What waiting jobs wait for, the most frequent first.
-fn why(queue: &Value) -> String {
+/// Returns the reasons why jobs wait, most frequent first.
+fn wait_reasons(queue: &Value) -> String {
     let mut reasons: Vec<(&String, u64)> = fields(&queue["waiting"])
         .filter_map(|(reason, jobs)| Some((reason, jobs.as_u64()?)))
         .filter(|(_, jobs)| *jobs > 0)
@@ -83,8 +82,8 @@ fn lanes(queue: &Value) -> Vec<Vec<String>> {
         let starts = if lane["paused"] == true { "paused" } else { "open" };
         row([
             name,
-            &share(&lane["running"], &lane["slots"]),
-            &share(&lane["queued"], &lane["max_queued"]),
+            &usage(&lane["running"], &lane["slots"]),
+            &usage(&lane["queued"], &lane["max_queued"]),
             starts,
         ])
     };
@@ -97,9 +96,9 @@ fn tenants(queue: &Value) -> Vec<Vec<String>> {
         row([
             name,
             &own["weight"].to_string(),
-            &share(&own["running"], &own["max_running"]),
-            &share(&own["queued"], &own["max_queued"]),
-            &bound(&own["starts_per_minute"]),
+            &usage(&own["running"], &own["max_running"]),
+            &usage(&own["queued"], &own["max_queued"]),
+            &limit(&own["starts_per_minute"]),
             &cpu(own),
         ])
     };
@@ -107,18 +106,18 @@ fn tenants(queue: &Value) -> Vec<Vec<String>> {
     std::iter::once(head).chain(fields(&queue["tenants"]).map(tenant)).collect()
 }
 
-/// CPU time is counted only for those who have a bound on it.
+/// Formats the CPU time of a tenant, which is counted only if the tenant has a limit on it.
 fn cpu(tenant: &Value) -> String {
     let most = &tenant["cpu_s_per_hour"];
-    if most.is_null() { "-".to_owned() } else { share(&tenant["cpu_s"], most) }
+    if most.is_null() { "-".to_owned() } else { usage(&tenant["cpu_s"], most) }
 }
 
-/// `2 of 4`; what has no bound is a number alone.
-fn share(used: &Value, most: &Value) -> String {
+/// Formats `2 of 4`, or only the number if there is no limit.
+fn usage(used: &Value, most: &Value) -> String {
     if most.is_null() { used.to_string() } else { format!("{used} of {most}") }
 }
 
-fn bound(most: &Value) -> String {
+fn limit(most: &Value) -> String {
     if most.is_null() { "-".to_owned() } else { most.to_string() }
 }
 
@@ -136,7 +135,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_overview_tells_use_beside_its_limit() {
+    fn the_overview_shows_usage_beside_its_limit() {
         let queue = json!({
             "slots": 4, "running": 3, "queued": 2, "max_queued": 100, "paused": false,
             "draining": true, "pressure": "memory pressure 38 %", "estimate_ms": 2500,
@@ -158,6 +157,6 @@ build  1 of 2   2       paused
 TENANT  WEIGHT  RUNNING  QUEUED  STARTS/MIN  CPU S/HOUR
 ci      2       1 of 4   2       -           7 of 60
 ";
-        assert_eq!(shown(&queue), expected);
+        assert_eq!(queue_text(&queue), expected);
     }
 }

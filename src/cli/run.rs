@@ -1,5 +1,4 @@
-//! `shellyard run -- CMD`: one command under the same engine, with its streams and its exit code
-//! passed on.
+//! `run -- CMD`: runs one command as a job, forwards its output and returns its exit code.
 
 use std::io;
 use std::time::Duration;
@@ -15,7 +14,7 @@ use crate::spec::{JobProgram, Stdin, Stream};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::trace::{BegunBy, CallTrace};
 
-/// Exit codes of our own, as `timeout`, `env` and `sendmail` have them.
+/// Exit codes of Shellyard itself, as in `timeout`, `env` and `sendmail`.
 const TIMED_OUT: u8 = 124;
 const OUR_FAILURE: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
@@ -25,29 +24,29 @@ const TRY_LATER: u8 = 75;
 
 const PAGE_BYTES: usize = 64 * 1024;
 
-/// How the run went, for the shell that called us.
+/// The result of a run for the calling shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunResult {
-    /// What to exit with.
     pub exit_code: u8,
-    /// What to say on stderr, where the command did not say it itself.
+    /// A message for stderr, if the command itself has not printed one.
     pub message: Option<String>,
 }
 
-/// Runs one command to its end. SIGINT and SIGTERM to us end it; a second one ends it at once.
+/// Runs one command to its end. A SIGINT or SIGTERM to this process stops the command; a second one
+/// kills it at once.
 ///
 /// # Errors
-/// When our own signal handlers could not be installed.
+/// Fails if the signal handlers cannot be installed.
 pub async fn run(service: &JobService, flags: RunFlags) -> io::Result<RunResult> {
-    let mut wishes = Wishes::listen()?;
+    let mut stop_signals = StopSignals::listen()?;
     let span = TraceSpan::start(SpanKind::Internal, "run".to_owned(), None);
     let trace = CallTrace { context: span.context().clone(), begun_by: BegunBy::Server };
     let client = service.tenant_client(CallerIdentity::LOCAL, "shellyard run").with_trace(trace);
     let job = match client.submit(submission(flags)).await {
         Ok(job) => job,
-        Err(error) => return Ok(refused(&error)),
+        Err(error) => return Ok(refusal_result(&error)),
     };
-    let passed_on = async {
+    let forwarding = async {
         let both = tokio::join!(
             follow(&job, Stream::Stdout, tokio::io::stdout()),
             follow(&job, Stream::Stderr, tokio::io::stderr()),
@@ -55,24 +54,24 @@ pub async fn run(service: &JobService, flags: RunFlags) -> io::Result<RunResult>
         job.finished().await;
         both.0.and(both.1)
     };
-    tokio::pin!(passed_on);
-    let passed_on = loop {
+    tokio::pin!(forwarding);
+    let forwarded = loop {
         tokio::select! {
-            passed_on = &mut passed_on => break passed_on,
-            wish = wishes.next() => job.stop(wish),
+            forwarded = &mut forwarding => break forwarded,
+            request = stop_signals.next() => job.stop(request),
         }
     };
-    Ok(match passed_on {
-        Ok(()) => result(&job.finished().await),
-        Err(error) => unheard(&error),
+    Ok(match forwarded {
+        Ok(()) => ending_result(&job.finished().await),
+        Err(error) => forward_failure(&error),
     })
 }
 
-/// The exit code when what the command wrote could not be passed on: that of a program that
-/// writes to a closed pipe, or our own failure.
-fn unheard(error: &io::Error) -> RunResult {
+/// The result if the output could not be forwarded: the exit code of a program that writes to a
+/// closed pipe, or our own failure.
+fn forward_failure(error: &io::Error) -> RunResult {
     if error.kind() == io::ErrorKind::BrokenPipe {
-        return RunResult { exit_code: by_signal(libc::SIGPIPE), message: None };
+        return RunResult { exit_code: signal_exit_code(libc::SIGPIPE), message: None };
     }
     let message = format!("the output could not be passed on, and the command was ended: {error}");
     RunResult { exit_code: OUR_FAILURE, message: Some(message) }
@@ -94,24 +93,25 @@ fn submission(flags: RunFlags) -> Submission {
     }
 }
 
-/// Writes what the job writes, until it has ended and everything was passed on. Where that fails,
-/// the job is ended: nobody hears it any more.
+/// Forwards a stream of the job until the job has ended and everything is written. If that fails,
+/// stops the job, since nobody reads its output.
 async fn follow(job: &JobHandle, stream: Stream, sink: impl AsyncWrite + Unpin) -> io::Result<()> {
-    let passed_on = pass_on(job, stream, sink).await;
-    if passed_on.is_err() {
+    let forwarded = forward(job, stream, sink).await;
+    if forwarded.is_err() {
         job.stop(StopWish { by: StopBy::Client, signal: Some(libc::SIGPIPE), grace: None });
     }
-    passed_on
+    forwarded
 }
 
-async fn pass_on(
+async fn forward(
     job: &JobHandle,
     stream: Stream,
     mut sink: impl AsyncWrite + Unpin,
 ) -> io::Result<()> {
     let mut from = 0;
     loop {
-        // Looked at before the page: bytes that come after the end belong to survivors.
+        // Check for the end before reading the page: bytes after the end belong to surviving
+        // processes.
         let ended = job.status().ending().is_some();
         let request =
             PageRequest { from, stream: Some(stream), max_bytes: PAGE_BYTES, max_lines: 0 };
@@ -123,31 +123,31 @@ async fn pass_on(
             PageEnd::More => {}
             PageEnd::Complete => return Ok(()),
             PageEnd::CaughtUp if ended => return Ok(()),
-            PageEnd::CaughtUp => more(job, job.output(), page.total_bytes).await,
+            PageEnd::CaughtUp => wait_for_more(job, job.output(), page.total_bytes).await,
         }
     }
 }
 
-async fn more(job: &JobHandle, output: &LogReader, seen: u64) {
+async fn wait_for_more(job: &JobHandle, output: &LogReader, seen: u64) {
     tokio::select! {
         () = output.wait_past(seen) => {}
         _ = job.finished() => {}
     }
 }
 
-/// The terminal's and the system's wishes to end.
-struct Wishes {
+/// The signals that stop the command.
+struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
-    first: bool,
+    is_first: bool,
 }
 
-impl Wishes {
+impl StopSignals {
     fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            first: true,
+            is_first: true,
         })
     }
 
@@ -156,12 +156,12 @@ impl Wishes {
             _ = self.interrupt.recv() => libc::SIGINT,
             _ = self.terminate.recv() => libc::SIGTERM,
         };
-        let grace = if std::mem::take(&mut self.first) { None } else { Some(Duration::ZERO) };
+        let grace = if std::mem::take(&mut self.is_first) { None } else { Some(Duration::ZERO) };
         StopWish { by: StopBy::Client, signal: Some(signal), grace }
     }
 }
 
-fn refused(error: &SubmitError) -> RunResult {
+fn refusal_result(error: &SubmitError) -> RunResult {
     let exit_code = match error.code() {
         "queue_full" | "tenant_limit" | "rate_limited" => TRY_LATER,
         _ => OUR_FAILURE,
@@ -169,30 +169,30 @@ fn refused(error: &SubmitError) -> RunResult {
     RunResult { exit_code, message: Some(format!("refused, nothing was run: {error}")) }
 }
 
-fn result(ending: &JobEnding) -> RunResult {
+fn ending_result(ending: &JobEnding) -> RunResult {
     let plain = |exit_code| RunResult { exit_code, message: None };
-    let said = |exit_code, message| RunResult { exit_code, message: Some(message) };
+    let with_message = |exit_code, message| RunResult { exit_code, message: Some(message) };
     match &ending.outcome {
         Outcome::Exited { code } => plain(u8::try_from(code & 0xff).unwrap_or(OUR_FAILURE)),
-        Outcome::Signaled { signal, .. } => plain(by_signal(*signal)),
-        Outcome::TimedOut { after } => said(
+        Outcome::Signaled { signal, .. } => plain(signal_exit_code(*signal)),
+        Outcome::TimedOut { after } => with_message(
             TIMED_OUT,
             format!("timed out after {}s; the process tree was ended", after.as_secs_f64()),
         ),
         Outcome::Stopped { .. } => {
-            plain(by_signal(ending.kill.map_or(libc::SIGTERM, |kill| kill.first)))
+            plain(signal_exit_code(ending.kill.map_or(libc::SIGTERM, |kill| kill.first)))
         }
-        Outcome::Limit { which } => said(OUR_FAILURE, format!("ended: {which}")),
-        Outcome::FailedToStart(why) => said(failed_to_start(why), why.to_string()),
-        Outcome::Lost { why } => said(OUR_FAILURE, format!("lost: {why}")),
+        Outcome::Limit { which } => with_message(OUR_FAILURE, format!("ended: {which}")),
+        Outcome::FailedToStart(why) => with_message(start_failure_exit_code(why), why.to_string()),
+        Outcome::Lost { why } => with_message(OUR_FAILURE, format!("lost: {why}")),
     }
 }
 
-fn by_signal(signal: i32) -> u8 {
+fn signal_exit_code(signal: i32) -> u8 {
     u8::try_from(signal).map_or(OUR_FAILURE, |signal| SIGNAL_BASE.saturating_add(signal))
 }
 
-const fn failed_to_start(why: &StartError) -> u8 {
+const fn start_failure_exit_code(why: &StartError) -> u8 {
     match why {
         StartError::NotFound { .. } => NOT_FOUND,
         StartError::NotExecutable { .. } => NOT_EXECUTABLE,
@@ -212,11 +212,11 @@ mod tests {
 
     #[track_caller]
     fn check(outcome: Outcome, exit_code: u8) {
-        assert_eq!(result(&JobEnding::unmeasured(outcome)).exit_code, exit_code);
+        assert_eq!(ending_result(&JobEnding::unmeasured(outcome)).exit_code, exit_code);
     }
 
     #[test]
-    fn the_exit_code_is_the_one_that_a_shell_would_see() {
+    fn the_exit_code_is_the_one_that_a_shell_would_report() {
         check(Outcome::Exited { code: 3 }, 3);
         check(Outcome::Signaled { signal: 9, core: false }, 137);
         check(Outcome::TimedOut { after: Duration::from_secs(1) }, 124);

@@ -1,4 +1,4 @@
-//! Asking a running server: where it is, who asks, and what its answers mean.
+//! Requests to a running server: its address, the caller's token, and the meaning of its replies.
 
 use std::path::PathBuf;
 
@@ -13,37 +13,37 @@ use super::terminal::{self, VerbOutput};
 use crate::client::{ClientError, ServerClient, ServerResponse};
 use crate::config::FlagValue;
 
-/// So much of an answer that is not ours is repeated.
+/// The number of characters of an unexpected reply that are quoted.
 const MAX_QUOTED_CHARS: usize = 300;
 
-/// Flags of every verb that asks a running server.
+/// Flags of every verb that sends a request to a running server.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct ConnectFlags {
-    /// The server, by its URL or unix socket; without it the usual socket in the data directory.
+    /// URL or unix socket of the server; the default is the socket in its data directory.
     #[arg(long, value_name = "URL|SOCKET", num_args = 0..=1)]
     pub connect: Option<Option<String>>,
-    /// File with the bearer token to show; else the variable SHELLYARD_TOKEN.
+    /// File with the bearer token to send; the default is the variable SHELLYARD_TOKEN.
     #[arg(long, value_name = "FILE")]
     pub token: Option<PathBuf>,
-    /// Configuration file that says where the server is, instead of the usual places.
+    /// Configuration file with the address of the server, instead of the default locations.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where the server keeps its data, and its socket.
+    /// Data directory of the server, which holds its socket.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<String>,
-    /// Answer in JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
 
 impl ConnectFlags {
-    /// The settings that these flags stand for.
+    /// Returns the settings that these flags set.
     #[must_use]
     pub fn values(&self) -> Vec<FlagValue> {
-        set("server.data_dir", "--data-dir", self.data_dir.as_ref()).into_iter().collect()
+        flag_value("server.data_dir", "--data-dir", self.data_dir.as_ref()).into_iter().collect()
     }
 
-    /// What is said where something went wrong, in the form that was asked for.
+    /// The output for a failed request, in the requested format.
     pub(super) fn failure(&self, error: &ServerRequestError) -> VerbOutput {
         let message = terminal::message_with_causes(error);
         if self.json {
@@ -57,17 +57,17 @@ impl ConnectFlags {
         VerbOutput { stderr: format!("shellyard: {message}\n"), code: 1, ..VerbOutput::default() }
     }
 
-    /// What is said where it was done: the server's answer as it is, or words about it.
-    pub(super) fn success(&self, answer: &Value, words: impl FnOnce() -> VerbOutput) -> VerbOutput {
+    /// The output for a successful request: the server's reply as JSON, or `text` for people.
+    pub(super) fn success(&self, answer: &Value, text: impl FnOnce() -> VerbOutput) -> VerbOutput {
         if self.json {
             return VerbOutput { stdout: format!("{answer:#}\n"), ..VerbOutput::default() };
         }
-        words()
+        text()
     }
 }
 
-/// A setting, where its flag was given.
-pub(super) fn set(
+/// Returns the setting that a flag sets, if the flag was given.
+pub(super) fn flag_value(
     key: &'static str,
     flag: &'static str,
     value: Option<&impl ToString>,
@@ -75,41 +75,41 @@ pub(super) fn set(
     value.map(|value| FlagValue { key, flag, value: value.to_string() })
 }
 
-/// Why a server did not do what it was asked for.
+/// The error of a request to a running server.
 #[derive(Debug, Error)]
 pub(super) enum ServerRequestError {
     #[error(
         "no server answers at {target}; start one with `shellyard serve`, or say where it is with --connect URL|SOCKET"
     )]
-    Nobody { target: String, source: std::io::Error },
+    NoServer { target: String, source: std::io::Error },
     #[error(transparent)]
     Client(ClientError),
-    #[error("{message}{}", next(.code))]
+    #[error("{message}{}", advice(.code))]
     Refused { code: String, message: String },
     #[error(
         "{target} answered {status}, and not as a Shellyard server of this version: {text}; check the address"
     )]
-    Foreign { target: String, status: StatusCode, text: String },
+    UnexpectedReply { target: String, status: StatusCode, text: String },
     #[error("{target} was told to take new jobs again before it was empty; drain it again")]
-    Undone { target: String },
+    DrainUndone { target: String },
 }
 
 impl ServerRequestError {
-    /// The stable word that callers may match on.
+    /// The stable word that programs may match on.
     pub(super) fn code(&self) -> &str {
         match self {
-            Self::Nobody { .. } => "no_server",
+            Self::NoServer { .. } => "no_server",
             Self::Client(error) => error.code(),
             Self::Refused { code, .. } => code,
-            Self::Foreign { .. } => "foreign_answer",
-            Self::Undone { .. } => "drain_undone",
+            Self::UnexpectedReply { .. } => "foreign_answer",
+            Self::DrainUndone { .. } => "drain_undone",
         }
     }
 
-    /// Whether it says that the server is gone, or went while it was asked.
+    /// `true` if the server is gone or went away during the request.
     pub(super) const fn is_gone(&self) -> bool {
         match self {
-            Self::Nobody { .. } | Self::Client(ClientError::Broken { .. }) => true,
+            Self::NoServer { .. } | Self::Client(ClientError::Broken { .. }) => true,
             Self::Client(
                 ClientError::Nobody { .. }
                 | ClientError::Connect { .. }
@@ -121,8 +121,8 @@ impl ServerRequestError {
                 | ClientError::Refused { .. },
             )
             | Self::Refused { .. }
-            | Self::Foreign { .. }
-            | Self::Undone { .. } => false,
+            | Self::UnexpectedReply { .. }
+            | Self::DrainUndone { .. } => false,
         }
     }
 }
@@ -130,8 +130,8 @@ impl ServerRequestError {
 impl From<ClientError> for ServerRequestError {
     fn from(error: ClientError) -> Self {
         match error {
-            // A proxy can start a server; whoever asks one cannot.
-            ClientError::Nobody { target, source, .. } => Self::Nobody { target, source },
+            // The client's own text names `--ensure-server`, which only the proxy has.
+            ClientError::Nobody { target, source, .. } => Self::NoServer { target, source },
             ClientError::Connect { .. }
             | ClientError::TimedOut { .. }
             | ClientError::Tls { .. }
@@ -144,8 +144,8 @@ impl From<ClientError> for ServerRequestError {
     }
 }
 
-/// What to do about a refusal of the server, where its own words do not say.
-fn next(code: &str) -> &'static str {
+/// Returns advice for a refusal whose message has none.
+fn advice(code: &str) -> &'static str {
     match code {
         "forbidden" => {
             "; make one with `shellyard token new NAME --role admin` and give it with --token FILE or SHELLYARD_TOKEN"
@@ -160,41 +160,43 @@ fn next(code: &str) -> &'static str {
     }
 }
 
-/// What the server answers there.
 pub(super) async fn get(client: &ServerClient, path: &str) -> Result<Value, ServerRequestError> {
-    ask(client, (Method::GET, path), Bytes::new()).await
+    send(client, Method::GET, path, Bytes::new()).await
 }
 
-/// What the server answers to this wish.
 pub(super) async fn post(
     client: &ServerClient,
     path: &str,
-    wish: &Value,
+    body: &Value,
 ) -> Result<Value, ServerRequestError> {
-    ask(client, (Method::POST, path), wish.to_string().into()).await
+    send(client, Method::POST, path, body.to_string().into()).await
 }
 
-/// What the server answers to this choice.
 pub(super) async fn put(
     client: &ServerClient,
     path: &str,
-    choice: &Value,
+    body: &Value,
 ) -> Result<Value, ServerRequestError> {
-    ask(client, (Method::PUT, path), choice.to_string().into()).await
+    send(client, Method::PUT, path, body.to_string().into()).await
 }
 
-async fn ask(
+async fn send(
     client: &ServerClient,
-    to: (Method, &str),
+    method: Method,
+    path: &str,
     body: Bytes,
 ) -> Result<Value, ServerRequestError> {
-    let kind = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let answer = client.request(to.0, to.1, HeaderMap::from_iter([kind]), body).await?;
-    read(&answer, client)
+    let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let headers = HeaderMap::from_iter([content_type]);
+    let answer = client.request(method, path, headers, body).await?;
+    parse_reply(&answer, client)
 }
 
-/// The JSON of an answer that says yes; else the server's own words.
-fn read(answer: &ServerResponse, client: &ServerClient) -> Result<Value, ServerRequestError> {
+/// Returns the JSON of a successful reply, or the server's own error message.
+fn parse_reply(
+    answer: &ServerResponse,
+    client: &ServerClient,
+) -> Result<Value, ServerRequestError> {
     let json: Option<Value> = serde_json::from_slice(&answer.body).ok();
     if let Some(json) = &json
         && let (Some(code), Some(message)) =
@@ -209,7 +211,7 @@ fn read(answer: &ServerResponse, client: &ServerClient) -> Result<Value, ServerR
         let text = String::from_utf8_lossy(&answer.body);
         text.trim().chars().take(MAX_QUOTED_CHARS).collect::<String>()
     };
-    // What is turned away before it reaches a route is told in plain words.
+    // A request that is refused before it reaches a route gets a plain text reply.
     let code = match answer.status {
         StatusCode::UNAUTHORIZED => Some("unauthorized"),
         StatusCode::FORBIDDEN => Some("turned_away"),
@@ -218,7 +220,7 @@ fn read(answer: &ServerResponse, client: &ServerClient) -> Result<Value, ServerR
     if let Some(code) = code {
         return Err(ServerRequestError::Refused { code: code.to_owned(), message: text() });
     }
-    json.filter(|_| answer.status.is_success()).ok_or_else(|| ServerRequestError::Foreign {
+    json.filter(|_| answer.status.is_success()).ok_or_else(|| ServerRequestError::UnexpectedReply {
         target: client.target().to_string(),
         status: answer.status,
         text: text(),
@@ -230,30 +232,33 @@ mod tests {
     use super::*;
     use crate::client::ServerTarget;
 
-    fn said(status: u16, body: &'static str) -> Result<Value, ServerRequestError> {
+    fn reply_to(status: u16, body: &'static str) -> Result<Value, ServerRequestError> {
         let client = ServerClient::new(ServerTarget::socket("/s".into(), "/mcp"), None).unwrap();
         let status = StatusCode::from_u16(status).unwrap();
-        read(&ServerResponse { status, headers: HeaderMap::new(), body: body.into() }, &client)
+        parse_reply(
+            &ServerResponse { status, headers: HeaderMap::new(), body: body.into() },
+            &client,
+        )
     }
 
     #[test]
-    fn an_answer_is_the_servers_yes_or_its_own_words() {
-        assert_eq!(said(200, "{\"jobs\":[]}").unwrap(), json!({"jobs": []}));
+    fn a_reply_is_the_servers_json_or_its_error_message() {
+        assert_eq!(reply_to(200, "{\"jobs\":[]}").unwrap(), json!({"jobs": []}));
         let body = "{\"error\":{\"code\":\"forbidden\",\"message\":\"takes an admin\"}}";
-        let error = said(403, body).unwrap_err();
+        let error = reply_to(403, body).unwrap_err();
         assert_eq!(error.code(), "forbidden");
         let text = error.to_string();
         assert!(text.starts_with("takes an admin; ") && text.contains("--role admin"), "{text}");
-        let error = said(401, "a token is needed").unwrap_err();
+        let error = reply_to(401, "a token is needed").unwrap_err();
         assert_eq!(error.code(), "unauthorized");
         assert!(error.to_string().contains("SHELLYARD_TOKEN"), "{error}");
-        let error = said(403, "this Host is not allowed").unwrap_err();
+        let error = reply_to(403, "this Host is not allowed").unwrap_err();
         assert_eq!(
             (error.code(), error.to_string()),
             ("turned_away", "this Host is not allowed".into())
         );
         for (status, body) in [(200, "<html>"), (502, "{}"), (404, "nothing")] {
-            let error = said(status, body).unwrap_err();
+            let error = reply_to(status, body).unwrap_err();
             assert_eq!(error.code(), "foreign_answer", "{status}");
             assert!(error.to_string().contains(body), "{error}");
         }

@@ -1,21 +1,21 @@
-//! What the program says to the person who called it, on stderr.
+//! Output of the command line: messages on stderr, tables, and the output of verbs.
 
 use std::error::Error;
 use std::io::{self, Write};
 
-/// Says what went wrong, with its causes.
+/// Prints an error with its causes to stderr.
 pub fn print_error(error: &dyn Error) {
     print_message(&message_with_causes(error));
 }
 
-/// What went wrong, with its causes, in one line.
+/// Formats an error with its causes in one line.
 #[must_use]
 pub fn message_with_causes(error: &dyn Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         let text = error.to_string();
-        // A transparent wrapper says the same as what it wraps.
+        // A transparent wrapper has the same text as its cause.
         if !message.ends_with(&text) {
             message = format!("{message}: {text}");
         }
@@ -24,7 +24,7 @@ pub fn message_with_causes(error: &dyn Error) -> String {
     message
 }
 
-/// What is at the bottom of it: the last of its causes, or what went wrong itself.
+/// Returns the text of the last cause, or of the error itself.
 #[must_use]
 pub fn root_cause(error: &dyn Error) -> String {
     let mut root = error;
@@ -34,12 +34,26 @@ pub fn root_cause(error: &dyn Error) -> String {
     root.to_string()
 }
 
-/// Says one line.
+/// Prints one line to stderr.
 pub fn print_message(message: &str) {
     eprintln!("shellyard: {message}");
 }
 
-// The output of a verb and its exit code.
+/// The format of a verb's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OutputFormat {
+    /// Lines for people.
+    Human,
+    /// One JSON object.
+    Json,
+}
+
+impl OutputFormat {
+    /// The format that the flag `--json` selects.
+    pub(super) const fn from_json_flag(is_json: bool) -> Self {
+        if is_json { Self::Json } else { Self::Human }
+    }
+}
 
 /// The output of a verb and its exit code.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -50,18 +64,18 @@ pub(super) struct VerbOutput {
 }
 
 impl VerbOutput {
-    /// Says it, and gives the exit code.
+    /// Prints the output and returns the exit code.
     pub(super) fn print(&self) -> u8 {
-        let told = io::stderr().lock().write_all(self.stderr.as_bytes());
-        let given = io::stdout().lock().write_all(self.stdout.as_bytes());
-        // A reader that went away (`| head`) cannot be told anything any more.
-        if told.and(given).is_ok() { self.code } else { 1 }
+        let stderr = io::stderr().lock().write_all(self.stderr.as_bytes());
+        let stdout = io::stdout().lock().write_all(self.stdout.as_bytes());
+        // A write fails if the reader is gone (`| head`).
+        if stderr.and(stdout).is_ok() { self.code } else { 1 }
     }
 }
 
-// Tables for people: aligned columns, and no character that moves a cursor.
+// Tables: aligned columns, and no character that a terminal acts on.
 
-/// Rows in columns that are as wide as they need to be; the last is as long as it is.
+/// Formats rows in aligned columns; the last column is not padded.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widest = |column: usize| {
@@ -76,12 +90,12 @@ fn line(row: &[String], widths: &[usize]) -> String {
     format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
 }
 
-/// Text on one line that does nothing to a terminal: control characters, and those that turn the
-/// direction of text or cannot be seen, are written out.
-pub(super) fn harmless(text: &str) -> String {
+/// Escapes control characters, invisible characters and those that change the direction of text, so
+/// that the text stays on one line and a terminal does not act on it.
+pub(super) fn escape_for_terminal(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() || is_unseen(c) {
+        if c.is_control() || is_invisible(c) {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);
@@ -90,12 +104,12 @@ pub(super) fn harmless(text: &str) -> String {
     shown
 }
 
-const fn is_unseen(c: char) -> bool {
+const fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Text that is at most so many characters long; what is cut ends in `…`.
-pub(super) fn clipped(text: &str, most: usize) -> String {
+/// Truncates a text to `most` characters; a truncated text ends in `…`.
+pub(super) fn truncate(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }
@@ -108,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned_and_lines_end_without_blanks() {
+    fn columns_are_aligned_and_lines_have_no_trailing_spaces() {
         let rows = [["A", "BB", "C"], ["aaaa", "b", ""], ["é", "", "long text"]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(table(&rows), "A     BB  C\naaaa  b\né         long text\n");
@@ -116,16 +130,22 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_moves_a_cursor_is_shown() {
-        assert_eq!(harmless("a\n\u{1b}[2Jb\r\t\u{9b}1m"), "a\\n\\u{1b}[2Jb\\r\\t\\u{9b}1m");
-        assert_eq!(harmless("x\u{202e}y\u{200b}\u{feff}"), "x\\u{202e}y\\u{200b}\\u{feff}");
-        assert_eq!(harmless("grep 'é' \\n \"日本\""), "grep 'é' \\n \"日本\"");
+    fn characters_that_a_terminal_acts_on_are_escaped() {
+        assert_eq!(
+            escape_for_terminal("a\n\u{1b}[2Jb\r\t\u{9b}1m"),
+            "a\\n\\u{1b}[2Jb\\r\\t\\u{9b}1m"
+        );
+        assert_eq!(
+            escape_for_terminal("x\u{202e}y\u{200b}\u{feff}"),
+            "x\\u{202e}y\\u{200b}\\u{feff}"
+        );
+        assert_eq!(escape_for_terminal("grep 'é' \\n \"日本\""), "grep 'é' \\n \"日本\"");
     }
 
     #[test]
-    fn a_clipped_text_says_so_and_fits() {
-        assert_eq!(clipped("éééé", 4), "éééé");
-        assert_eq!(clipped("ééééé", 4), "ééé…");
-        assert_eq!(clipped("abc", 1), "…");
+    fn a_truncated_text_is_marked_and_fits() {
+        assert_eq!(truncate("éééé", 4), "éééé");
+        assert_eq!(truncate("ééééé", 4), "ééé…");
+        assert_eq!(truncate("abc", 1), "…");
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::server_request::set;
-use super::terminal::{VerbOutput, table};
+use super::server_request::flag_value;
+use super::terminal::{OutputFormat, VerbOutput, table};
 use crate::config::FlagValue;
 use crate::http::auth::{
     TokenEntry, TokenFile, TokenFilePath, TokenId, TokenLabel, TokenStore, TokenStoreError,
@@ -20,101 +20,94 @@ use crate::service::{CallerIdentity, CallerRole};
 /// The `token` verb.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct TokenCommand {
-    /// What to do with tokens.
     #[command(subcommand)]
     pub verb: TokenVerb,
-    /// Configuration file, instead of the usual places.
+    /// Configuration file, instead of the default locations.
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
-    /// Where the server keeps its data, and the file `tokens` unless another is named.
+    /// Data directory of the server, with the default token file `tokens`.
     #[arg(long, value_name = "DIR", global = true)]
     pub data_dir: Option<String>,
-    /// The token file.
+    /// Token file, instead of the default one.
     #[arg(long, value_name = "FILE", global = true)]
     pub token_file: Option<String>,
-    /// Answer in JSON.
+    /// Print JSON.
     #[arg(long, global = true)]
     pub json: bool,
 }
 
 impl TokenCommand {
-    /// The settings that these flags stand for.
+    /// Returns the settings that these flags set.
     #[must_use]
     pub fn values(&self) -> Vec<FlagValue> {
         let values = [
-            set("server.data_dir", "--data-dir", self.data_dir.as_ref()),
-            set("http.token_file", "--token-file", self.token_file.as_ref()),
+            flag_value("server.data_dir", "--data-dir", self.data_dir.as_ref()),
+            flag_value("http.token_file", "--token-file", self.token_file.as_ref()),
         ];
         values.into_iter().flatten().collect()
     }
 }
 
-/// What to do with tokens.
+/// The verbs of `token`.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum TokenVerb {
-    /// Make a token for a tenant and print it, once: only its hash is kept. A running server takes
-    /// it at once.
+    /// Create a token for a tenant (an owner of jobs) and print it once; only its hash is stored. A
+    /// running server accepts the token at once.
     New(TokenNewFlags),
-    /// Tell which tokens there are.
+    /// List the tokens.
     List,
-    /// Take a token back; a running server turns it away at once.
+    /// Revoke a token; a running server refuses it at once.
     Revoke(TokenRevokeFlags),
 }
 
 /// Flags of `token new`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct TokenNewFlags {
-    /// The tenant: whoever has a token for the same name sees the same jobs.
-    #[arg(value_name = "NAME", value_parser = tenant)]
+    /// Name of the tenant; all tokens with the same name share the tenant's jobs.
+    #[arg(value_name = "NAME", value_parser = parse_tenant)]
     pub tenant: TenantId,
-    /// What it may do: read-only, run, or admin (metrics, and all tenants).
-    #[arg(long, value_name = "ROLE", default_value = "run", value_parser = role)]
+    /// Role: read-only, run, or admin (which may also read metrics and the jobs of all tenants).
+    #[arg(long, value_name = "ROLE", default_value = "run", value_parser = parse_role)]
     pub role: CallerRole,
-    /// When it ends: after a time such as 30d or 12h, or at a moment such as 2027-01-31T00:00:00Z.
-    #[arg(long, value_name = "WHEN", value_parser = expiry)]
+    /// Expiry: after a time such as 30d or 12h, or at a moment such as 2027-01-31T00:00:00Z.
+    #[arg(long, value_name = "WHEN", value_parser = parse_expiry)]
     pub expires: Option<UnixTime>,
-    /// What it is for; shown by `token list`.
-    #[arg(long, value_name = "TEXT", value_parser = note)]
+    /// Purpose of the token, which `token list` shows.
+    #[arg(long, value_name = "TEXT", value_parser = parse_note)]
     pub note: Option<String>,
 }
 
 /// Flags of `token revoke`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct TokenRevokeFlags {
-    /// What `token list` calls it.
+    /// Id of the token, as `token list` shows it.
     #[arg(value_name = "ID", value_parser = |text: &str| text.parse::<TokenId>())]
     pub id: TokenId,
 }
 
-/// Carries out the `token` verb on this file and returns the exit code.
+/// Runs the `token` verb on this file and returns the exit code.
 #[must_use]
 pub fn run(command: &TokenCommand, file: TokenFilePath) -> u8 {
     let store = TokenStore::new(file);
-    let format = if command.json { Format::Json } else { Format::Human };
+    let format = OutputFormat::from_json_flag(command.json);
     let done = match &command.verb {
-        TokenVerb::New(flags) => make(&store, flags, format),
+        TokenVerb::New(flags) => create(&store, flags, format),
         TokenVerb::List => store.read().map(|file| list(&store, &file, format)),
         TokenVerb::Revoke(flags) => revoke(&store, flags.id, format),
     };
     done.unwrap_or_else(|error| failure(&error, format)).print()
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Format {
-    Human,
-    Json,
-}
-
-fn make(
+fn create(
     store: &TokenStore,
     flags: &TokenNewFlags,
-    format: Format,
+    format: OutputFormat,
 ) -> Result<VerbOutput, TokenStoreError> {
     let identity = CallerIdentity { tenant: flags.tenant, role: flags.role };
     let (secret, entry) = store.create_token(identity, flags.expires, flags.note.clone())?;
     let stdout = match format {
-        Format::Human => format!("{}\n", secret.reveal()),
-        Format::Json => {
+        OutputFormat::Human => format!("{}\n", secret.reveal()),
+        OutputFormat::Json => {
             let mut answer = as_json(&entry);
             answer["token"] = json!(secret.reveal());
             answer["file"] = json!(store.path().to_string_lossy());
@@ -122,19 +115,23 @@ fn make(
         }
     };
     let stderr = format!(
-        "its hash is in {}; the token itself is kept nowhere, so keep it now\nclients send it as: Authorization: Bearer TOKEN\n",
+        "save the token now: it is not stored, only its hash is in {}\nclients send it as: Authorization: Bearer TOKEN\n",
         store.path().display()
     );
     Ok(VerbOutput { stdout, stderr, code: 0 })
 }
 
-fn revoke(store: &TokenStore, id: TokenId, format: Format) -> Result<VerbOutput, TokenStoreError> {
+fn revoke(
+    store: &TokenStore,
+    id: TokenId,
+    format: OutputFormat,
+) -> Result<VerbOutput, TokenStoreError> {
     store.revoke(id)?;
     let reply = match format {
-        Format::Human => {
+        OutputFormat::Human => {
             VerbOutput { stderr: format!("{id} is revoked\n"), ..VerbOutput::default() }
         }
-        Format::Json => {
+        OutputFormat::Json => {
             let answer = json!({ "ok": true, "id": id.to_string() });
             VerbOutput { stdout: format!("{answer:#}\n"), ..VerbOutput::default() }
         }
@@ -142,10 +139,10 @@ fn revoke(store: &TokenStore, id: TokenId, format: Format) -> Result<VerbOutput,
     Ok(reply)
 }
 
-fn list(store: &TokenStore, file: &TokenFile, format: Format) -> VerbOutput {
+fn list(store: &TokenStore, file: &TokenFile, format: OutputFormat) -> VerbOutput {
     let stdout = match format {
-        Format::Human => shown(file),
-        Format::Json => {
+        OutputFormat::Human => tokens_table(file),
+        OutputFormat::Json => {
             let tokens: Vec<Value> = file.entries().map(as_json).collect();
             format!("{:#}\n", json!({ "tokens": tokens }))
         }
@@ -153,14 +150,14 @@ fn list(store: &TokenStore, file: &TokenFile, format: Format) -> VerbOutput {
     let path = store.path().display();
     let mistakes = file.mistakes();
     let mut stderr: String =
-        mistakes.map(|(line, why)| format!("{path}:{line}: lets nobody in: {why}\n")).collect();
+        mistakes.map(|(line, why)| format!("{path}:{line}: ignored: {why}\n")).collect();
     if file.entries().next().is_none() {
         stderr += &format!("no tokens in {path}\n");
     }
     VerbOutput { stdout, stderr, code: 0 }
 }
 
-fn shown(file: &TokenFile) -> String {
+fn tokens_table(file: &TokenFile) -> String {
     let rows: Vec<Vec<String>> = file.entries().map(|entry| cells(entry).to_vec()).collect();
     let head = ["ID", "TENANT", "ROLE", "EXPIRES", "NOTE"].map(str::to_owned).to_vec();
     if rows.is_empty() { String::new() } else { table(&[vec![head], rows].concat()) }
@@ -170,19 +167,19 @@ fn cells(entry: &TokenEntry) -> [String; 5] {
     let CallerIdentity { tenant, role } = entry.identity;
     let (id, note) = match &entry.label {
         TokenLabel::Plain => {
-            ("-".to_owned(), "written in plain; remove its line to revoke it".to_owned())
+            ("-".to_owned(), "stored as plain text; remove its line to revoke it".to_owned())
         }
         TokenLabel::Generated { id, note } => (id.to_string(), note.clone().unwrap_or_default()),
     };
     let expires = match entry.expires {
         None => "never".to_owned(),
-        Some(at) if at <= UnixTime::now() => format!("{at} (over)"),
+        Some(at) if at <= UnixTime::now() => format!("{at} (expired)"),
         Some(at) => at.to_string(),
     };
     [id, tenant.to_string(), role.word().to_owned(), expires, note]
 }
 
-/// Absent means not applicable; neither hashes nor secrets are ever shown.
+/// A field that does not apply is absent. Hashes and secrets are never included.
 fn as_json(entry: &TokenEntry) -> Value {
     let CallerIdentity { tenant, role } = entry.identity;
     let mut answer = json!({ "tenant": tenant.name(), "role": role.word() });
@@ -198,47 +195,47 @@ fn as_json(entry: &TokenEntry) -> Value {
     answer
 }
 
-fn failure(error: &TokenStoreError, format: Format) -> VerbOutput {
+fn failure(error: &TokenStoreError, format: OutputFormat) -> VerbOutput {
     let text = match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     };
     match format {
-        Format::Human => {
+        OutputFormat::Human => {
             VerbOutput { stderr: format!("shellyard: {text}\n"), code: 1, ..VerbOutput::default() }
         }
-        Format::Json => {
+        OutputFormat::Json => {
             let answer = json!({ "ok": false, "code": error.code(), "message": text });
             VerbOutput { stdout: format!("{answer:#}\n"), code: 1, ..VerbOutput::default() }
         }
     }
 }
 
-fn tenant(text: &str) -> Result<TenantId, String> {
+fn parse_tenant(text: &str) -> Result<TenantId, String> {
     TenantId::parse(text).map_err(|error| error.to_string())
 }
 
-fn role(text: &str) -> Result<CallerRole, String> {
+fn parse_role(text: &str) -> Result<CallerRole, String> {
     CallerRole::parse(text).ok_or_else(|| "roles are read-only, run and admin".to_owned())
 }
 
-fn note(text: &str) -> Result<String, String> {
+fn parse_note(text: &str) -> Result<String, String> {
     let text = text.trim();
     let is_fit = !text.is_empty() && text.len() <= 200 && !text.contains(char::is_control);
     is_fit.then(|| text.to_owned()).ok_or_else(|| "give 1 to 200 bytes in one line".to_owned())
 }
 
-fn expiry(text: &str) -> Result<UnixTime, String> {
+fn parse_expiry(text: &str) -> Result<UnixTime, String> {
     let now = UnixTime::now();
-    let moment = duration(text).map(|time| now.after(time)).or_else(|| text.parse().ok());
+    let moment = parse_duration(text).map(|time| now.after(time)).or_else(|| text.parse().ok());
     moment.filter(|moment| *moment > now).ok_or_else(|| {
         "give a time such as 30d, 12h or 90m, or a moment to come such as 2027-01-31T00:00:00Z"
             .to_owned()
     })
 }
 
-/// `30d`, `12h`, `90m`, `45s`, `2w`.
-pub(super) fn duration(text: &str) -> Option<Duration> {
+/// Parses a duration such as `30d`, `12h`, `90m`, `45s` or `2w`.
+pub(super) fn parse_duration(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let seconds: u64 = match unit {
         "s" => 1,
@@ -258,21 +255,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_a_number_and_a_unit() {
+    fn a_duration_is_a_number_and_a_unit() {
         for (text, seconds) in [("45s", 45), ("90m", 5400), ("12h", 43_200), ("30d", 2_592_000)] {
-            assert_eq!(duration(text), Some(Duration::from_secs(seconds)), "{text}");
+            assert_eq!(parse_duration(text), Some(Duration::from_secs(seconds)), "{text}");
         }
         for odd in ["", "d", "30", "-1d", "+1d", "1.5h", "30 d", "1y", "18446744073709551615w", "é"]
         {
-            assert_eq!(duration(odd), None, "{odd}");
+            assert_eq!(parse_duration(odd), None, "{odd}");
         }
     }
 
     #[test]
-    fn what_is_over_already_is_no_expiry() {
-        assert!(expiry("1h").is_ok() && expiry("9998-01-01T00:00:00Z").is_ok());
+    fn a_past_moment_is_not_an_expiry() {
+        assert!(parse_expiry("1h").is_ok() && parse_expiry("9998-01-01T00:00:00Z").is_ok());
         for odd in ["0d", "2001-01-01T00:00:00Z", "tomorrow"] {
-            assert!(expiry(odd).unwrap_err().contains("30d"), "{odd}");
+            assert!(parse_expiry(odd).unwrap_err().contains("30d"), "{odd}");
         }
     }
 
@@ -287,15 +284,15 @@ mod tests {
         let (_, entry) = store.create_token(identity, expires, Some("the note".into())).unwrap();
         let TokenLabel::Generated { id, .. } = &entry.label else { panic!("{entry:?}") };
         let file = TokenFile::parse(&format!("secret\nodd line\n{entry}\n"));
-        let said = list(&store, &file, Format::Human);
+        let said = list(&store, &file, OutputFormat::Human);
         let table = format!(
             "ID        TENANT  ROLE       EXPIRES               NOTE\n\
-             -         local   admin      never                 written in plain; remove its line to revoke it\n\
+             -         local   admin      never                 stored as plain text; remove its line to revoke it\n\
              {id}  ci      read-only  9998-01-01T00:00:00Z  the note\n"
         );
         assert_eq!(said.stdout, table);
-        assert!(said.stderr.contains("tokens:2: lets nobody in: "), "{}", said.stderr);
-        let json = list(&store, &file, Format::Json).stdout;
+        assert!(said.stderr.contains("tokens:2: ignored: "), "{}", said.stderr);
+        let json = list(&store, &file, OutputFormat::Json).stdout;
         assert!(!json.contains("secret") && !json.contains("sha256"), "{json}");
     }
 }

@@ -1,78 +1,77 @@
-//! Where the next entry goes on, after whatever happened to the files. Pure.
+//! The decision how a writer continues the chain, after whatever happened to the files. Pure.
 //!
-//! The head is believed: what it says was written was written. A log that is shorter gets no
-//! new beginning, so the gap stays visible; a log that is longer is believed as far as it
-//! follows from the head.
+//! The writer trusts the head: all entries that it covers were written. If the log is shorter, the
+//! chain does not restart, so the gap stays visible. If the log is longer, the writer trusts the
+//! lines that follow from the head.
 
 use std::borrow::Cow;
 
-use super::entry::{Damage, Event, Note};
-use super::line::{Link, Read};
+use super::entry::{AuditRecord, ChainLink, Damage, NoteRecord, ParsedLine};
 use super::log_files::Head;
 
-/// The note that begins every file but the very first.
+/// The note that begins every file except the very first.
 pub(super) const ROTATED: &str = "log_rotated";
 
-/// What a writer sees before it writes.
+/// The state of the files before a write.
 #[derive(Debug)]
-pub(super) struct Sight {
-    /// What the head says, where it can be read.
+pub(super) struct ObservedLog {
+    /// The head, if it can be read.
     pub(super) head: Option<Head>,
-    /// How long the log is.
+    /// The length of the log.
     pub(super) bytes: u64,
-    /// How long the youngest rotated file is, where that matters: when the log is empty.
+    /// The length of the newest rotated file; read only if the log is empty.
     pub(super) rotated_bytes: Option<u64>,
-    /// The end of the log (of the youngest rotated file while the log is empty): what the head
-    /// does not know of, or as much as is needed to find the last entry.
+    /// The end of the log, or of the newest rotated file if the log is empty: the bytes that the head
+    /// does not cover, or enough bytes to find the last entry.
     pub(super) tail: Vec<u8>,
 }
 
-impl Sight {
+impl ObservedLog {
     fn line_end(&self) -> LineEnd {
-        // While the log is empty, the tail is another file's.
+        // If the log is empty, the tail belongs to another file.
         if self.bytes == 0 { LineEnd::Whole } else { line_end(&self.tail) }
     }
 }
 
-/// How to go on.
+/// The way to continue the chain.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Resumption {
+pub(super) struct ResumePlan {
     /// The entry that the next one follows.
-    pub(super) link: Link,
-    /// What to write down first, in this order.
-    pub(super) remarks: Vec<Remark>,
-    /// Whether the log's last line has to be ended.
+    pub(super) link: ChainLink,
+    /// The notes to write first, in this order.
+    pub(super) notes: Vec<ResumeNote>,
+    /// The end of the log's last line, which may be missing.
     pub(super) line_end: LineEnd,
 }
 
-/// How the log's last line ends.
+/// The end of the log's last line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineEnd {
     Whole,
     Missing,
 }
 
-/// Something that has to be told in the log itself.
+/// A note about the log itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Remark {
-    /// A new file begins here; its first line.
+pub(super) enum ResumeNote {
+    /// The first line of a new file after a rotation.
     Rotated,
-    /// The log was gone or empty, and was not rotated; the first line of the new file.
+    /// The log was missing or empty without a rotation; the first line of the new file.
     LogMissing,
-    /// The log is shorter than it was.
+    /// The log is shorter than the head says.
     LogCut,
-    /// So many entries were written that the head did not know of.
+    /// The number of entries that the head did not cover.
     Unsealed(u64),
     /// The line before was left half written.
     HalfLine(Damage),
-    /// There are lines that do not follow from the last entry.
+    /// The log has lines that do not follow from the last entry.
     StrangeLines,
     /// There was no readable head.
     HeadMissing,
 }
 
-impl Remark {
-    pub(super) fn event(self) -> Event<'static> {
+impl ResumeNote {
+    pub(super) fn record(self) -> AuditRecord<'static> {
         let (what, detail) = self.words();
         let damage = match self {
             Self::HalfLine(damage) => Some(damage),
@@ -83,7 +82,7 @@ impl Remark {
             | Self::StrangeLines
             | Self::HeadMissing => None,
         };
-        Event::Note(Note { what: what.into(), detail, damage })
+        AuditRecord::Note(NoteRecord { what: what.into(), detail, damage })
     }
 
     fn words(self) -> (&'static str, Cow<'static, str>) {
@@ -111,101 +110,102 @@ impl Remark {
     }
 }
 
-/// Decides how to go on.
-pub(super) fn resume(sight: &Sight) -> Resumption {
-    let Some(head) = sight.head else { return without_head(sight) };
-    if sight.bytes == head.bytes {
-        return Resumption { link: head.link, remarks: Vec::new(), line_end: LineEnd::Whole };
+/// Decides how to continue.
+pub(super) fn resume(observed: &ObservedLog) -> ResumePlan {
+    let Some(head) = observed.head else { return resume_without_head(observed) };
+    if observed.bytes == head.bytes {
+        return ResumePlan { link: head.link, notes: Vec::new(), line_end: LineEnd::Whole };
     }
-    if sight.bytes > head.bytes {
-        return beyond(head.link, &sight.tail);
+    if observed.bytes > head.bytes {
+        return resume_beyond_head(head.link, &observed.tail);
     }
-    let remark = match sight.bytes {
-        0 if sight.rotated_bytes == Some(head.bytes) => Remark::Rotated,
-        0 => Remark::LogMissing,
-        1.. => Remark::LogCut,
+    let note = match observed.bytes {
+        0 if observed.rotated_bytes == Some(head.bytes) => ResumeNote::Rotated,
+        0 => ResumeNote::LogMissing,
+        1.. => ResumeNote::LogCut,
     };
-    Resumption { link: head.link, remarks: vec![remark], line_end: sight.line_end() }
+    ResumePlan { link: head.link, notes: vec![note], line_end: observed.line_end() }
 }
 
-/// The log has more than the head knows: entries, half an entry, or anything else.
-fn beyond(known: Link, tail: &[u8]) -> Resumption {
+/// The plan for a log that is longer than the head says: the tail has entries, half an entry, or
+/// anything else.
+fn resume_beyond_head(known: ChainLink, tail: &[u8]) -> ResumePlan {
     let mut link = known;
     let mut rest = tail;
-    while let Some(next) = next_link(link, first_line(rest).0) {
-        (link, rest) = (next, first_line(rest).1);
+    while let Some(next) = next_link(link, split_first_line(rest).0) {
+        (link, rest) = (next, split_first_line(rest).1);
     }
-    let mut remarks = Vec::new();
+    let mut notes = Vec::new();
     if rest.contains(&b'\n') {
-        remarks.push(Remark::StrangeLines);
+        notes.push(ResumeNote::StrangeLines);
     } else if !rest.is_empty() {
-        remarks.push(Remark::HalfLine(Damage::of(rest)));
+        notes.push(ResumeNote::HalfLine(Damage::from_line(rest)));
     }
     if link != known {
-        remarks.push(Remark::Unsealed(link.seq - known.seq));
+        notes.push(ResumeNote::Unsealed(link.seq - known.seq));
     }
-    Resumption { link, remarks, line_end: line_end(tail) }
+    ResumePlan { link, notes, line_end: line_end(tail) }
 }
 
-/// All that can be believed without a head is the last entry that can be read.
-fn without_head(sight: &Sight) -> Resumption {
-    let mut link = Link::START;
+/// The plan without a head, which continues from the last entry that can be parsed.
+fn resume_without_head(observed: &ObservedLog) -> ResumePlan {
+    let mut link = ChainLink::START;
     let mut half = None;
-    for line in sight.tail.split_inclusive(|byte| *byte == b'\n') {
-        let (line, _) = first_line(line);
-        half = match Read::parse(line) {
+    for line in observed.tail.split_inclusive(|byte| *byte == b'\n') {
+        let (line, _) = split_first_line(line);
+        half = match ParsedLine::parse(line) {
             Ok(read) => {
-                link = Link::at(read.seq, line);
+                link = ChainLink::at(read.seq, line);
                 None
             }
-            Err(_) => Some(Damage::of(line)),
+            Err(_) => Some(Damage::from_line(line)),
         };
     }
-    let mut remarks = Vec::new();
-    if sight.bytes == 0 && link != Link::START {
-        remarks.push(Remark::Rotated);
+    let mut notes = Vec::new();
+    if observed.bytes == 0 && link != ChainLink::START {
+        notes.push(ResumeNote::Rotated);
     }
-    if sight.bytes > 0 && line_end(&sight.tail) == LineEnd::Missing {
-        remarks.extend(half.map(Remark::HalfLine));
+    if observed.bytes > 0 && line_end(&observed.tail) == LineEnd::Missing {
+        notes.extend(half.map(ResumeNote::HalfLine));
     }
-    if !sight.tail.is_empty() {
-        remarks.push(Remark::HeadMissing);
+    if !observed.tail.is_empty() {
+        notes.push(ResumeNote::HeadMissing);
     }
-    Resumption { link, remarks, line_end: sight.line_end() }
+    ResumePlan { link, notes, line_end: observed.line_end() }
 }
 
 fn line_end(tail: &[u8]) -> LineEnd {
     if tail.is_empty() || tail.ends_with(b"\n") { LineEnd::Whole } else { LineEnd::Missing }
 }
 
-/// The first line without its newline, and what comes after that.
-fn first_line(text: &[u8]) -> (&[u8], &[u8]) {
+/// Returns the first line without its newline, and the rest.
+fn split_first_line(text: &[u8]) -> (&[u8], &[u8]) {
     match text.iter().position(|byte| *byte == b'\n') {
         Some(end) => (&text[..end], &text[end + 1..]),
         None => (text, &[]),
     }
 }
 
-fn next_link(link: Link, line: &[u8]) -> Option<Link> {
-    let read = Read::parse(line).ok().filter(|read| read.follows(link))?;
-    Some(Link::at(read.seq, line))
+fn next_link(link: ChainLink, line: &[u8]) -> Option<ChainLink> {
+    let read = ParsedLine::parse(line).ok().filter(|read| read.follows(link))?;
+    Some(ChainLink::at(read.seq, line))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::entry::NoteEntry;
-    use super::super::line::{Unlinked, compose};
+    use super::super::entry::{UnlinkedEntry, compose_line};
     use super::*;
 
     const TIME: &str = "2026-01-01T00:00:00.000Z";
 
-    /// A log of so many entries, its lines, and the link at its end.
-    fn log(entries: u64) -> (String, Link) {
-        let (mut text, mut link) = (String::new(), Link::START);
+    /// Returns the text of a log with so many entries, and its last link.
+    fn log(entries: u64) -> (String, ChainLink) {
+        let (mut text, mut link) = (String::new(), ChainLink::START);
         for _ in 0..entries {
             let note = NoteEntry { what: "test", detail: "" };
-            let entry = Unlinked::new(TIME, &Event::from(&note)).unwrap();
-            let (line, next) = compose(link, &entry);
+            let entry = UnlinkedEntry::new(TIME, &AuditRecord::from(&note)).unwrap();
+            let (line, next) = compose_line(link, &entry);
             text.push_str(&line);
             text.push('\n');
             link = next;
@@ -218,79 +218,79 @@ mod tests {
         Head { link, bytes: text.len() as u64 }
     }
 
-    /// What a writer sees when the head knows `known` entries and the log holds `text`.
-    fn sight(known: u64, text: &str) -> Sight {
+    /// The state of a log with `text` whose head covers `known` entries.
+    fn observed(known: u64, text: &str) -> ObservedLog {
         let head = head(known);
         let bytes = text.len() as u64;
         let start = if bytes < head.bytes { 0 } else { head.bytes as usize };
         let tail = text.as_bytes()[start..].to_vec();
-        Sight { head: Some(head), bytes, rotated_bytes: None, tail }
+        ObservedLog { head: Some(head), bytes, rotated_bytes: None, tail }
     }
 
     #[track_caller]
-    fn check(sight: &Sight, entries: u64, remarks: &[Remark], line_end: LineEnd) {
-        let expected = Resumption { link: log(entries).1, remarks: remarks.to_vec(), line_end };
-        assert_eq!(resume(sight), expected, "{sight:?}");
+    fn check(observed: &ObservedLog, entries: u64, notes: &[ResumeNote], line_end: LineEnd) {
+        let expected = ResumePlan { link: log(entries).1, notes: notes.to_vec(), line_end };
+        assert_eq!(resume(observed), expected, "{observed:?}");
     }
 
     #[test]
-    fn a_log_as_the_head_left_it_goes_on() {
-        check(&sight(3, &log(3).0), 3, &[], LineEnd::Whole);
+    fn a_log_that_matches_its_head_continues() {
+        check(&observed(3, &log(3).0), 3, &[], LineEnd::Whole);
     }
 
     #[test]
-    fn entries_that_follow_from_the_head_are_believed_and_told() {
-        check(&sight(3, &log(5).0), 5, &[Remark::Unsealed(2)], LineEnd::Whole);
+    fn entries_that_follow_from_the_head_are_trusted_and_noted() {
+        check(&observed(3, &log(5).0), 5, &[ResumeNote::Unsealed(2)], LineEnd::Whole);
         let without_end = log(4).0.trim_end().to_owned();
-        check(&sight(3, &without_end), 4, &[Remark::Unsealed(1)], LineEnd::Missing);
+        check(&observed(3, &without_end), 4, &[ResumeNote::Unsealed(1)], LineEnd::Missing);
     }
 
     #[test]
-    fn half_a_line_is_ended_and_told() {
+    fn half_a_line_is_ended_and_noted() {
         let text = format!("{}{{\"seq\":5,", log(4).0);
-        let half = Remark::HalfLine(Damage::of(b"{\"seq\":5,"));
-        check(&sight(4, &text), 4, &[half], LineEnd::Missing);
-        check(&sight(3, &text), 4, &[half, Remark::Unsealed(1)], LineEnd::Missing);
+        let half = ResumeNote::HalfLine(Damage::from_line(b"{\"seq\":5,"));
+        check(&observed(4, &text), 4, &[half], LineEnd::Missing);
+        check(&observed(3, &text), 4, &[half, ResumeNote::Unsealed(1)], LineEnd::Missing);
     }
 
     #[test]
-    fn lines_that_do_not_follow_are_not_believed() {
+    fn lines_that_do_not_follow_are_not_trusted() {
         let text = format!("{}hello\n", log(3).0);
-        check(&sight(3, &text), 3, &[Remark::StrangeLines], LineEnd::Whole);
+        check(&observed(3, &text), 3, &[ResumeNote::StrangeLines], LineEnd::Whole);
         let again = format!("{}{}", log(3).0, log(1).0);
-        check(&sight(3, &again), 3, &[Remark::StrangeLines], LineEnd::Whole);
+        check(&observed(3, &again), 3, &[ResumeNote::StrangeLines], LineEnd::Whole);
     }
 
     #[test]
-    fn a_shorter_log_gets_no_new_beginning() {
-        check(&sight(3, &log(2).0), 3, &[Remark::LogCut], LineEnd::Whole);
-        check(&sight(3, log(2).0.trim_end()), 3, &[Remark::LogCut], LineEnd::Missing);
-        check(&sight(3, ""), 3, &[Remark::LogMissing], LineEnd::Whole);
+    fn a_shorter_log_does_not_restart_the_chain() {
+        check(&observed(3, &log(2).0), 3, &[ResumeNote::LogCut], LineEnd::Whole);
+        check(&observed(3, log(2).0.trim_end()), 3, &[ResumeNote::LogCut], LineEnd::Missing);
+        check(&observed(3, ""), 3, &[ResumeNote::LogMissing], LineEnd::Whole);
     }
 
     #[test]
-    fn an_empty_log_beside_a_fresh_rotated_one_was_rotated() {
+    fn an_empty_log_beside_a_matching_rotated_file_was_rotated() {
         let rotated_bytes = Some(head(3).bytes);
-        let sight = Sight { rotated_bytes, ..sight(3, "") };
-        check(&sight, 3, &[Remark::Rotated], LineEnd::Whole);
+        let observed = ObservedLog { rotated_bytes, ..observed(3, "") };
+        check(&observed, 3, &[ResumeNote::Rotated], LineEnd::Whole);
     }
 
     #[test]
-    fn without_a_head_the_last_entry_counts() {
-        let seen = |text: &str| Sight {
+    fn without_a_head_the_chain_continues_from_the_last_entry() {
+        let seen = |text: &str| ObservedLog {
             head: None,
             bytes: text.len() as u64,
             rotated_bytes: None,
             tail: text.as_bytes().to_vec(),
         };
         check(&seen(""), 0, &[], LineEnd::Whole);
-        check(&seen(&log(3).0), 3, &[Remark::HeadMissing], LineEnd::Whole);
-        check(&seen(log(3).0.trim_end()), 3, &[Remark::HeadMissing], LineEnd::Missing);
-        let half = Remark::HalfLine(Damage::of(b"{"));
+        check(&seen(&log(3).0), 3, &[ResumeNote::HeadMissing], LineEnd::Whole);
+        check(&seen(log(3).0.trim_end()), 3, &[ResumeNote::HeadMissing], LineEnd::Missing);
+        let half = ResumeNote::HalfLine(Damage::from_line(b"{"));
         let text = format!("{}{{", log(3).0);
-        check(&seen(&text), 3, &[half, Remark::HeadMissing], LineEnd::Missing);
+        check(&seen(&text), 3, &[half, ResumeNote::HeadMissing], LineEnd::Missing);
 
-        let rotated = Sight { bytes: 0, rotated_bytes: Some(1), ..seen(&log(3).0) };
-        check(&rotated, 3, &[Remark::Rotated, Remark::HeadMissing], LineEnd::Whole);
+        let rotated = ObservedLog { bytes: 0, rotated_bytes: Some(1), ..seen(&log(3).0) };
+        check(&rotated, 3, &[ResumeNote::Rotated, ResumeNote::HeadMissing], LineEnd::Whole);
     }
 }

@@ -1,4 +1,4 @@
-//! The log as its callers and its enemies see it: real files, real processes.
+//! The audit log as callers and attackers see it: real files, real processes.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -19,20 +19,20 @@ use crate::trace::TraceContext;
 
 const LARGE: u64 = 1 << 30;
 
-/// A log in a folder of its own.
-struct Log {
+/// A log in its own temporary directory.
+struct TestLog {
     folder: TempDir,
     settings: AuditLogSettings,
 }
 
-impl Log {
+impl TestLog {
     fn new(max_bytes: u64, keep: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.jsonl");
         Self { folder, settings: AuditLogSettings { path, max_bytes, keep, max_queued: 1 << 20 } }
     }
 
-    /// With so many entries: decisions and endings by turns.
+    /// A log with so many entries, decisions and endings in turn.
     fn with_entries(entries: u64) -> Self {
         let log = Self::new(LARGE, 1);
         write(&log.open(), entries);
@@ -69,7 +69,7 @@ impl Log {
         fs::write(self.path(), fs::read_to_string(self.path()).unwrap() + text).unwrap();
     }
 
-    /// The words of the notes, in order.
+    /// Returns the words of the notes, in order.
     fn notes(&self) -> Vec<String> {
         let what = |line: &String| {
             let value: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -112,7 +112,7 @@ fn decision(command: &str) -> DecisionEntry<'_> {
     }
 }
 
-/// Writes a decision down as a call does.
+/// Writes a decision as a call does.
 fn decide(audit: &AuditLog, command: &str) -> Result<(), Arc<AuditError>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(audit.decision(&decision(command)))
@@ -135,8 +135,8 @@ fn write(audit: &AuditLog, entries: u64) {
 }
 
 #[test]
-fn what_was_written_holds() {
-    let log = Log::with_entries(20);
+fn a_written_log_passes_the_verification() {
+    let log = TestLog::with_entries(20);
     let verified = log.check_holds(20);
     let (first, last) = (verified.first.unwrap(), verified.last.unwrap());
     assert_eq!((verified.files, first.seq, last.seq), (1, 1, 20));
@@ -145,15 +145,15 @@ fn what_was_written_holds() {
 }
 
 #[test]
-fn a_log_is_opened_again_and_goes_on() {
-    let log = Log::with_entries(3);
+fn a_reopened_log_continues_its_chain() {
+    let log = TestLog::with_entries(3);
     write(&log.open(), 3);
     log.check_holds(6);
 }
 
 #[test]
 fn only_the_owner_may_look() {
-    let log = Log::new(LARGE, 1);
+    let log = TestLog::new(LARGE, 1);
     let path = log.folder.path().join("deep/er/audit.jsonl");
     let audit = AuditLog::open(AuditLogSettings { path: path.clone(), ..log.settings }).unwrap();
     write(&audit, 1);
@@ -168,7 +168,7 @@ proptest! {
 
     #[test]
     fn any_changed_byte_is_found(place in any::<prop::sample::Index>(), flip in 1..=255_u8) {
-        let log = Log::with_entries(6);
+        let log = TestLog::with_entries(6);
         let mut bytes = fs::read(log.path()).unwrap();
         let place = place.index(bytes.len());
         bytes[place] ^= flip;
@@ -178,7 +178,7 @@ proptest! {
 
     #[test]
     fn any_changed_byte_of_the_head_is_found(place in 0..107_usize, flip in 1..=255_u8) {
-        let log = Log::with_entries(2);
+        let log = TestLog::with_entries(2);
         let mut bytes = fs::read(log.head()).unwrap();
         bytes[place] ^= flip;
         fs::write(log.head(), bytes).unwrap();
@@ -187,7 +187,7 @@ proptest! {
 
     #[test]
     fn any_cut_is_found(start in any::<prop::sample::Index>(), end in any::<prop::sample::Index>()) {
-        let log = Log::with_entries(6);
+        let log = TestLog::with_entries(6);
         let mut bytes = fs::read(log.path()).unwrap();
         let (a, b) = (start.index(bytes.len()), end.index(bytes.len()));
         bytes.drain(a.min(b)..=a.max(b));
@@ -198,7 +198,7 @@ proptest! {
     #[test]
     fn any_other_order_is_found(order in Just([0, 1, 2, 3, 4, 5]).prop_shuffle()) {
         prop_assume!(!order.is_sorted());
-        let log = Log::with_entries(6);
+        let log = TestLog::with_entries(6);
         let lines = log.lines();
         log.put(&order.map(|index| lines[index].clone()));
         prop_assert!(log.verify().is_err(), "{order:?}");
@@ -208,7 +208,7 @@ proptest! {
 #[test]
 fn every_removed_repeated_or_swapped_line_is_found_where_it_is() {
     for index in 0..6_usize {
-        let log = Log::with_entries(6);
+        let log = TestLog::with_entries(6);
         let lines = log.lines();
         let place = index as u64 + 1;
 
@@ -237,8 +237,8 @@ fn every_removed_repeated_or_swapped_line_is_found_where_it_is() {
 }
 
 #[test]
-fn an_added_line_is_found_even_when_it_fits_the_one_before() {
-    let log = Log::with_entries(4);
+fn an_added_line_is_found_even_if_it_fits_the_line_before() {
+    let log = TestLog::with_entries(4);
     let lines = log.lines();
     let fitting = lines[2].replace("rm -rf", "ls -la");
     log.put(&[&lines[..2], &[fitting], &lines[2..]].concat());
@@ -251,7 +251,7 @@ fn an_added_line_is_found_even_when_it_fits_the_one_before() {
 
 #[test]
 fn a_cut_tail_is_found_and_stays_found() {
-    let log = Log::with_entries(6);
+    let log = TestLog::with_entries(6);
     log.put(&log.lines()[..3]);
     log.check_found("cut_tail", 3);
     write(&log.open(), 2);
@@ -261,7 +261,7 @@ fn a_cut_tail_is_found_and_stays_found() {
 
 #[test]
 fn an_emptied_or_removed_log_is_found_and_stays_found() {
-    let log = Log::with_entries(6);
+    let log = TestLog::with_entries(6);
     log.put(&[]);
     log.check_found("cut_tail", 0);
     fs::remove_file(log.path()).unwrap();
@@ -272,8 +272,8 @@ fn an_emptied_or_removed_log_is_found_and_stays_found() {
 }
 
 #[test]
-fn a_missing_head_is_found_and_told_in_the_log() {
-    let log = Log::with_entries(6);
+fn a_missing_head_is_found_and_noted_in_the_log() {
+    let log = TestLog::with_entries(6);
     fs::remove_file(log.head()).unwrap();
     assert_eq!(log.verify().unwrap_err().code(), "no_head");
     write(&log.open(), 1);
@@ -282,8 +282,8 @@ fn a_missing_head_is_found_and_told_in_the_log() {
 }
 
 #[test]
-fn rotation_keeps_the_chain_and_the_bound() {
-    let log = Log::new(2_000, 2);
+fn rotation_keeps_the_chain_and_the_number_of_files() {
+    let log = TestLog::new(2_000, 2);
     let audit = log.open();
     write(&audit, 10);
     let verified = log.verify().unwrap();
@@ -305,7 +305,7 @@ fn rotation_keeps_the_chain_and_the_bound() {
 
 #[test]
 fn a_missing_or_changed_rotated_file_is_found() {
-    let log = Log::new(2_000, 3);
+    let log = TestLog::new(2_000, 3);
     write(&log.open(), 40);
     fs::rename(log.rotated(2), log.folder.path().join("away")).unwrap();
     let error = log.verify().unwrap_err();
@@ -324,8 +324,8 @@ fn a_missing_or_changed_rotated_file_is_found() {
 }
 
 #[test]
-fn a_crash_between_two_files_leaves_a_log_that_holds() {
-    let log = Log::with_entries(6);
+fn a_crash_during_rotation_leaves_a_valid_log() {
+    let log = TestLog::with_entries(6);
     fs::rename(log.path(), log.rotated(1)).unwrap();
     log.check_holds(6);
     write(&log.open(), 1);
@@ -334,8 +334,8 @@ fn a_crash_between_two_files_leaves_a_log_that_holds() {
 }
 
 #[test]
-fn half_a_line_is_damage_that_is_ended_and_told() {
-    let log = Log::with_entries(3);
+fn half_a_line_is_damage_that_is_ended_and_noted() {
+    let log = TestLog::with_entries(3);
     log.append_raw("{\"seq\":4,\"time\":\"20");
     log.check_found("half_line", 4);
     let audit = log.open();
@@ -344,15 +344,15 @@ fn half_a_line_is_damage_that_is_ended_and_told() {
     let verified = log.check_holds(6);
     assert_eq!(verified.damaged, [LineLocation { file: log.path().to_owned(), line: 4 }]);
 
-    // What was told of is still part of the chain.
+    // Noted damage is still part of the chain.
     let text = fs::read_to_string(log.path()).unwrap();
     fs::write(log.path(), text.replace("\"time\":\"20\n", "\"time\":\"21\n")).unwrap();
     log.check_found("not_an_entry", 4);
 }
 
 #[test]
-fn half_a_line_as_the_very_first_is_no_end_of_the_log() {
-    let log = Log::new(LARGE, 1);
+fn half_a_line_as_the_very_first_line_does_not_end_the_log() {
+    let log = TestLog::new(LARGE, 1);
     fs::write(log.path(), "{\"seq\":1").unwrap();
     write(&log.open(), 1);
     assert_eq!(log.notes(), ["half_line", "head_missing"]);
@@ -361,7 +361,7 @@ fn half_a_line_as_the_very_first_is_no_end_of_the_log() {
 
 #[test]
 fn an_entry_that_the_head_missed_is_found_then_sealed() {
-    let log = Log::with_entries(3);
+    let log = TestLog::with_entries(3);
     let head = fs::read(log.head()).unwrap();
     write(&log.open(), 1);
     fs::write(log.head(), head).unwrap();
@@ -373,7 +373,7 @@ fn an_entry_that_the_head_missed_is_found_then_sealed() {
 
 #[test]
 fn a_forged_end_is_found_and_stays_found() {
-    let log = Log::with_entries(3);
+    let log = TestLog::with_entries(3);
     let forged = log.lines()[2].replace("\"seq\":3", "\"seq\":4") + "\n";
     log.append_raw(&forged);
     log.check_found("changed", 3);
@@ -383,8 +383,8 @@ fn a_forged_end_is_found_and_stays_found() {
 }
 
 #[test]
-fn a_line_without_end_is_read_in_bounds() {
-    let log = Log::with_entries(3);
+fn an_endless_line_is_read_within_bounds() {
+    let log = TestLog::with_entries(3);
     log.append_raw(&"x".repeat(3 << 20));
     log.check_found("not_an_entry", 4);
     write(&log.open(), 1);
@@ -392,8 +392,8 @@ fn a_line_without_end_is_read_in_bounds() {
 }
 
 #[test]
-fn a_full_disk_is_an_error_and_a_later_entry_goes_on() {
-    let log = Log::new(LARGE, 1);
+fn a_full_disk_is_an_error_and_a_later_entry_continues() {
+    let log = TestLog::new(LARGE, 1);
     let audit = log.open();
     fs::remove_file(log.path()).unwrap();
     symlink("/dev/full", log.path()).unwrap();
@@ -406,8 +406,8 @@ fn a_full_disk_is_an_error_and_a_later_entry_goes_on() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_an_error() {
-    let log = Log::new(LARGE, 1);
+fn a_directory_that_cannot_be_created_is_an_error() {
+    let log = TestLog::new(LARGE, 1);
     fs::write(log.path(), "").unwrap();
     let settings =
         AuditLogSettings { path: log.path().join("under/a/file"), ..log.settings.clone() };
@@ -415,8 +415,8 @@ fn a_folder_that_cannot_be_made_is_an_error() {
 }
 
 #[test]
-fn an_ending_waits_for_a_foreign_lock_and_nobody_waits_for_it() {
-    let log = Log::new(1 << 20, 1);
+fn an_ending_waits_for_the_lock_of_another_process_and_blocks_no_caller() {
+    let log = TestLog::new(1 << 20, 1);
     let audit = log.open();
     let trace_id = decision("x").trace_id;
     let (outcome, elapsed) = (Outcome::Exited { code: 0 }, Duration::ZERO);
@@ -425,7 +425,7 @@ fn an_ending_waits_for_a_foreign_lock_and_nobody_waits_for_it() {
     let held = fs::File::open(log.head()).unwrap();
     held.lock().unwrap();
     audit.ending(&ending);
-    assert_eq!(log.lines(), [""; 0], "somebody else has the lock");
+    assert_eq!(log.lines(), [""; 0], "another process has the lock");
     held.unlock().unwrap();
     wait_for_lines(&log, 1);
     audit.ending(&ending);
@@ -434,7 +434,7 @@ fn an_ending_waits_for_a_foreign_lock_and_nobody_waits_for_it() {
 }
 
 #[track_caller]
-fn wait_for_lines(log: &Log, lines: usize) {
+fn wait_for_lines(log: &TestLog, lines: usize) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while log.lines().len() < lines {
         assert!(Instant::now() < deadline, "{:?}", log.lines());
@@ -442,18 +442,18 @@ fn wait_for_lines(log: &Log, lines: usize) {
     }
 }
 
-fn commands(log: &Log) -> Vec<String> {
+fn commands(log: &TestLog) -> Vec<String> {
     let entry = |line: &String| serde_json::from_str::<serde_json::Value>(line).unwrap();
     log.lines().iter().map(|line| entry(line)["command"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn entries_that_waited_are_written_in_order_and_before_later_ones() {
-    let log = Log::new(LARGE, 1);
+fn queued_entries_are_written_in_order_and_before_later_ones() {
+    let log = TestLog::new(LARGE, 1);
     let audit = log.open();
     let held = fs::File::open(log.head()).unwrap();
     held.lock().unwrap();
-    // More than is written at once.
+    // More than one batch.
     let long: Vec<String> =
         (0..60).map(|number| format!("{number} {}", "x".repeat(4_000))).collect();
     for command in &long {
@@ -468,8 +468,8 @@ fn entries_that_waited_are_written_in_order_and_before_later_ones() {
 }
 
 #[test]
-fn no_more_entries_wait_than_may_and_what_waits_is_written_at_the_end() {
-    let mut log = Log::new(LARGE, 1);
+fn the_queue_is_bounded_and_is_written_at_the_end() {
+    let mut log = TestLog::new(LARGE, 1);
     log.settings.max_queued = 10_000;
     let audit = log.open();
     let held = fs::File::open(log.head()).unwrap();
@@ -489,7 +489,7 @@ fn no_more_entries_wait_than_may_and_what_waits_is_written_at_the_end() {
 
 #[test]
 fn a_fifo_is_not_a_log() {
-    let log = Log::new(LARGE, 1);
+    let log = TestLog::new(LARGE, 1);
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mkfifoat(rustix::fs::CWD, log.path(), mode).unwrap();
     assert_eq!(AuditLog::open(log.settings.clone()).unwrap_err().code(), "audit_write");
@@ -497,7 +497,7 @@ fn a_fifo_is_not_a_log() {
 
 #[test]
 fn threads_and_handles_share_one_chain() {
-    let log = Log::new(20_000, 50);
+    let log = TestLog::new(20_000, 50);
     let shared = log.open();
     thread::scope(|scope| {
         for _ in 0..4 {
@@ -516,11 +516,11 @@ fn threads_and_handles_share_one_chain() {
     assert_eq!(verified.lines, 400 + verified.files as u64 - 1);
 }
 
-/// Runs the named test of this file in a process of its own, in `folder`, where a file called
-/// `begin` tells it to do its work.
-fn in_a_process_of_its_own(name: &str, folder: &Path) -> std::process::Child {
+/// Runs the named test of this file in another process, in `folder`. A file called `begin` there
+/// makes the test do its work.
+fn run_in_child_process(name: &str, folder: &Path) -> std::process::Child {
     fs::write(folder.join("begin"), "").unwrap();
-    // The shell makes an exceeded file size an error instead of a deadly signal.
+    // The shell turns an exceeded file size into an error instead of a fatal signal.
     Command::new("sh")
         .args(["-c", "trap '' XFSZ; exec \"$0\" --exact \"$1\""])
         .arg(std::env::current_exe().unwrap())
@@ -533,7 +533,7 @@ fn in_a_process_of_its_own(name: &str, folder: &Path) -> std::process::Child {
 }
 
 #[track_caller]
-fn passed(child: std::process::Child) {
+fn assert_passed(child: std::process::Child) {
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
@@ -558,10 +558,10 @@ fn one_of_several_writers() {
 
 #[test]
 fn processes_share_one_chain() {
-    let log = Log::new(20_000, 50);
-    let start = |_| in_a_process_of_its_own("one_of_several_writers", log.folder.path());
+    let log = TestLog::new(20_000, 50);
+    let start = |_| run_in_child_process("one_of_several_writers", log.folder.path());
     let writers: Vec<_> = (0..3).map(start).collect();
-    writers.into_iter().for_each(passed);
+    writers.into_iter().for_each(assert_passed);
     let verified = log.verify().unwrap();
     assert!(verified.files > 1, "{verified:?}");
     assert_eq!(verified.lines, 300 + verified.files as u64 - 1);
@@ -584,7 +584,7 @@ fn a_writer_without_room() {
 
 #[test]
 fn a_write_that_fails_half_way_leaves_nothing() {
-    let log = Log::new(LARGE, 1);
-    passed(in_a_process_of_its_own("a_writer_without_room", log.folder.path()));
+    let log = TestLog::new(LARGE, 1);
+    assert_passed(run_in_child_process("a_writer_without_room", log.folder.path()));
     assert_eq!(log.check_holds(4).damaged, []);
 }

@@ -1,29 +1,30 @@
-//! Verification of a log: every line must follow from the one before.
+//! Verification of a log: every line must follow from the line before it.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::entry::Damage;
-use super::error::VerifyError;
-use super::line::{Link, Read};
+use thiserror::Error;
+
+use super::entry::{ChainLink, Damage, ParsedLine};
 use super::log_files::{self, Head, LockedHead};
 use super::resume::ROTATED;
 use crate::private_files::Symlinks;
 
-/// No entry is nearly as long; what is longer is cut into pieces that are no entries.
-const LONGEST_LINE: u64 = 1024 * 1024;
+/// The bound on the length of a line that is read. No entry is nearly as long; a longer line is
+/// read in pieces, which are not entries.
+const MAX_LINE_BYTES: u64 = 1024 * 1024;
 
-/// Walks the log and its rotated files, the oldest first, and tells the first problem.
+/// Checks the log and its rotated files, oldest first, and returns the first problem.
 ///
-/// May be used while others write: it looks at the log as it was at one moment, and holds
-/// writers up only until every file is open.
+/// Safe while other processes write: it checks the log as it was at one moment, and blocks writers
+/// only until all files are open.
 ///
 /// # Errors
-/// The first thing that is wrong, with its file and line.
+/// Returns the first problem with its file and line.
 pub fn verify(path: &Path) -> Result<VerifyReport, VerifyError> {
-    let Snapshot { head, parts } = Snapshot::take(path)?;
+    let LogSnapshot { head, parts } = LogSnapshot::take(path)?;
     let mut chain = Chain::new(head.map(|head| head.link));
     for part in &parts {
         chain = walk(chain, part)?;
@@ -37,44 +38,44 @@ pub fn verify(path: &Path) -> Result<VerifyReport, VerifyError> {
             let place = LineLocation { file: path.to_owned(), line: 0 };
             Err(VerifyError::CutTail { place, first: 1, last: link.seq })
         }
-        (Some(_), Some(_) | None) => Err(VerifyError::NoHead { path: log_files::path_of(path) }),
+        (Some(_), Some(_) | None) => Err(VerifyError::NoHead { path: log_files::head_path(path) }),
     }
 }
 
-/// The files as they were while nobody wrote.
+/// The files of a log at a moment without a writer.
 #[derive(Debug)]
-struct Snapshot {
+struct LogSnapshot {
     head: Option<Head>,
-    /// Those that are not empty, the oldest first.
-    parts: Vec<Part>,
+    /// The files that are not empty, oldest first.
+    parts: Vec<SnapshotFile>,
 }
 
-/// One file, up to the length that it had.
+/// A file of the log, up to the length that it had at the snapshot.
 #[derive(Debug)]
-struct Part {
+struct SnapshotFile {
     path: PathBuf,
     file: File,
     bytes: u64,
 }
 
-impl Snapshot {
+impl LogSnapshot {
     fn take(log: &Path) -> Result<Self, VerifyError> {
         let of = |path: &Path| {
             let path = path.to_owned();
             |source| VerifyError::Unreadable { path, source }
         };
-        let file = log_files::find(log).map_err(of(&log_files::path_of(log)))?;
+        let file = log_files::find_head(log).map_err(of(&log_files::head_path(log)))?;
         let lock = file.as_ref().map(LockedHead::shared).transpose();
-        let lock = lock.map_err(of(&log_files::path_of(log)))?;
+        let lock = lock.map_err(of(&log_files::head_path(log)))?;
         let head = lock.as_ref().map(LockedHead::read).transpose().map_err(of(log))?.flatten();
-        let rotated = log_files::rotated(log).map_err(of(log))?;
+        let rotated = log_files::list_rotated(log).map_err(of(log))?;
         let mut parts = Vec::new();
         for (_, path) in &rotated {
-            parts.push(Part::open(path).map_err(of(path))?);
+            parts.push(SnapshotFile::open(path).map_err(of(path))?);
         }
-        match Part::open(log) {
+        match SnapshotFile::open(log) {
             Ok(part) => parts.push(part),
-            // A writer that was interrupted between two files leaves only rotated ones.
+            // A writer that was interrupted during a rotation leaves only rotated files.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !parts.is_empty() => {}
             Err(error) => return Err(of(log)(error)),
         }
@@ -83,7 +84,7 @@ impl Snapshot {
     }
 }
 
-impl Part {
+impl SnapshotFile {
     fn open(path: &Path) -> io::Result<Self> {
         let file = Symlinks::Follow.options().read(true).open(path)?;
         let bytes = file.metadata()?.len();
@@ -91,33 +92,32 @@ impl Part {
     }
 }
 
-fn walk(mut chain: Chain, part: &Part) -> Result<Chain, VerifyError> {
+fn walk(mut chain: Chain, part: &SnapshotFile) -> Result<Chain, VerifyError> {
     let mut reader = BufReader::new((&part.file).take(part.bytes));
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        let read = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
+        let read = reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
         let read =
             read.map_err(|source| VerifyError::Unreadable { path: part.path.clone(), source })?;
         let place = LineLocation { file: part.path.clone(), line: number };
         match line.strip_suffix(b"\n") {
             Some(line) => chain.feed(place, line)?,
             None if read == 0 => break,
-            None if read as u64 == LONGEST_LINE => chain.feed(place, &line)?,
+            None if read as u64 == MAX_LINE_BYTES => chain.feed(place, &line)?,
             None => return Err(chain.feed_half(place)),
         }
     }
     Ok(chain)
 }
 
-// The check of the chain. Pure: lines in, the first problem out.
+// The check of the chain. Pure: takes lines, returns the first problem.
 
-/// A line of a file.
+/// The location of a line in a file of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineLocation {
-    /// The file.
     pub file: PathBuf,
-    /// Its line, counted from 1.
+    /// The line number, from 1.
     pub line: u64,
 }
 
@@ -127,111 +127,239 @@ impl fmt::Display for LineLocation {
     }
 }
 
-/// An entry's number and time.
+/// The number and the time of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryStamp {
-    /// Its number.
     pub seq: u64,
-    /// When it was written, as the writer's clock had it.
+    /// The time of the entry by the writer's clock.
     pub time: String,
 }
 
-/// What a log that holds was found to have.
+/// The content of a log that passed the verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// Entries.
+    /// The number of entries.
     pub lines: u64,
-    /// Files that hold them.
+    /// The number of files.
     pub files: usize,
-    /// The first entry. Where its number is above 1, older files are gone.
+    /// The first entry. If its number is above 1, older files are gone.
     pub first: Option<EntryStamp>,
-    /// The last entry.
     pub last: Option<EntryStamp>,
-    /// Lines that a writer left half written; the entry after each tells of it.
+    /// The half-written lines; the entry after each is a note about it.
     pub damaged: Vec<LineLocation>,
 }
 
-/// A chain that held up to here.
+/// The first problem of a log.
+#[derive(Debug, Error)]
+pub enum VerifyError {
+    /// The log is missing or cannot be read.
+    #[error("cannot read `{}`; give the path of an audit log that you may read", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error(
+        "{place}: the last line is half written: its writer was interrupted, or its end was cut; the server ends it and notes it when it next writes, then verify again"
+    )]
+    HalfLine { place: LineLocation },
+    /// A line is not an entry.
+    #[error(
+        "{place}: this is not an entry: it was changed, added or damaged; compare it with a copy of the log"
+    )]
+    NotAnEntry { place: LineLocation, source: serde_json::Error },
+    /// A line was changed after the next line or the head was written.
+    #[error(
+        "{place}: this entry was changed after it was written, or what follows it was; compare both with a copy of the log"
+    )]
+    Changed { place: LineLocation },
+    /// Entries are missing before a line.
+    #[error(
+        "{place}: missing before this line: {}; removed or moved; restore from a copy of the log", entry_range(*first, *last)
+    )]
+    Cut {
+        place: LineLocation,
+        /// The first missing entry.
+        first: u64,
+        /// The last missing entry.
+        last: u64,
+    },
+    /// A line has the number of another entry.
+    #[error(
+        "{place}: entry {found} stands where entry {expected} belongs: lines were reordered, repeated or added; compare them with a copy of the log"
+    )]
+    Reordered { place: LineLocation, found: u64, expected: u64 },
+    /// A file does not continue where the older file ended.
+    #[error("{place}: this file does not go on where `{}` ended: a file between them is missing or was changed; restore it from a copy of the log", older.display())]
+    BrokenBetweenFiles {
+        /// The first line of the newer file.
+        place: LineLocation,
+        older: PathBuf,
+    },
+    /// The oldest file does not begin with an entry that begins a file.
+    #[error(
+        "{place}: the log begins with entry {found}, and not where a file begins: what was before it was cut; restore it from a copy of the log"
+    )]
+    NoBeginning {
+        /// The first line.
+        place: LineLocation,
+        /// The number of its entry.
+        found: u64,
+    },
+    /// The end of the log is missing.
+    #[error(
+        "{place}: missing after this line: {}; the end of the log was cut; restore it from a copy of the log", entry_range(*first, *last)
+    )]
+    CutTail {
+        /// The last line.
+        place: LineLocation,
+        /// The first missing entry.
+        first: u64,
+        /// The last missing entry.
+        last: u64,
+    },
+    /// The head does not cover the last entries.
+    #[error(
+        "{place}: the head does not know {}: a writer was interrupted, or lines were added by hand; the server notes it when it next writes, then verify again", entry_range(*first, *last)
+    )]
+    Unsealed {
+        /// The last line.
+        place: LineLocation,
+        /// The first entry that the head does not cover.
+        first: u64,
+        /// The last entry that the head does not cover.
+        last: u64,
+    },
+    /// The head is missing, unreadable, or belongs to another log.
+    #[error("`{}` is missing or is not the head of this log, so a cut end cannot be ruled out; keep it beside the log, also in copies", path.display())]
+    NoHead { path: PathBuf },
+}
+
+impl VerifyError {
+    /// The stable word that programs may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => "unreadable",
+            Self::HalfLine { .. } => "half_line",
+            Self::NotAnEntry { .. } => "not_an_entry",
+            Self::Changed { .. } => "changed",
+            Self::Cut { .. } => "cut",
+            Self::Reordered { .. } => "reordered",
+            Self::BrokenBetweenFiles { .. } => "broken_between_files",
+            Self::NoBeginning { .. } => "no_beginning",
+            Self::CutTail { .. } => "cut_tail",
+            Self::Unsealed { .. } => "unsealed",
+            Self::NoHead { .. } => "no_head",
+        }
+    }
+
+    /// The line with the problem, if it is in a line.
+    #[must_use]
+    pub const fn place(&self) -> Option<&LineLocation> {
+        match self {
+            Self::Unreadable { .. } | Self::NoHead { .. } => None,
+            Self::HalfLine { place }
+            | Self::NotAnEntry { place, .. }
+            | Self::Changed { place }
+            | Self::Cut { place, .. }
+            | Self::Reordered { place, .. }
+            | Self::BrokenBetweenFiles { place, .. }
+            | Self::NoBeginning { place, .. }
+            | Self::CutTail { place, .. }
+            | Self::Unsealed { place, .. } => Some(place),
+        }
+    }
+}
+
+/// Formats a range as `entry 5` or `entries 5 to 7`.
+fn entry_range(first: u64, last: u64) -> String {
+    if first == last { format!("entry {first}") } else { format!("entries {first} to {last}") }
+}
+
+/// The state of the check after the lines so far, which are all valid.
 #[derive(Debug)]
 pub(super) struct Chain {
-    sealed: Option<Link>,
+    sealed: Option<ChainLink>,
     lines: u64,
     first: Option<EntryStamp>,
-    last: Option<Last>,
-    /// A line that does not fit. The next one may tell that a writer was interrupted there.
-    pending: Option<Pending>,
+    last: Option<LastEntry>,
+    /// A line that does not fit. The next line may be a note that a writer was interrupted there.
+    pending: Option<PendingLine>,
     damaged: Vec<LineLocation>,
 }
 
 #[derive(Debug)]
-struct Pending {
+struct PendingLine {
     place: LineLocation,
     damage: Damage,
     problem: VerifyError,
 }
 
 #[derive(Debug)]
-struct Last {
+struct LastEntry {
     place: LineLocation,
-    link: Link,
+    link: ChainLink,
     time: String,
 }
 
 impl Chain {
-    /// A chain whose head says that this was its last entry.
-    pub(super) const fn new(sealed: Option<Link>) -> Self {
+    /// Starts the check of a chain whose head names `sealed` as the last entry.
+    pub(super) const fn new(sealed: Option<ChainLink>) -> Self {
         Self { sealed, lines: 0, first: None, last: None, pending: None, damaged: Vec::new() }
     }
 
-    /// Takes the next line, without its newline.
+    /// Checks the next line, without its newline.
     pub(super) fn feed(&mut self, place: LineLocation, line: &[u8]) -> Result<(), VerifyError> {
         match (self.read(&place, line), self.pending.take()) {
             (Ok(read), None) => self.accept(place, line, read),
-            (Ok(read), Some(pending)) if read.tells_of(pending.damage) => {
+            (Ok(read), Some(pending)) if read.reports_damage(pending.damage) => {
                 self.damaged.push(pending.place);
                 self.accept(place, line, read)
             }
-            (Ok(_), Some(pending)) => Err(out_of_place(pending.problem)),
+            (Ok(_), Some(pending)) => Err(gap_to_reordering(pending.problem)),
             (Err(_), Some(pending)) => Err(pending.problem),
             (Err(problem), None) => {
-                self.pending = Some(Pending { place, damage: Damage::of(line), problem });
+                self.pending =
+                    Some(PendingLine { place, damage: Damage::from_line(line), problem });
                 Ok(())
             }
         }
     }
 
-    /// The next line has no end: that, or the line before it, is the problem.
+    /// Returns the problem when the next line has no end: that line, or the pending line before it.
     pub(super) fn feed_half(self, place: LineLocation) -> VerifyError {
         self.pending.map_or(VerifyError::HalfLine { place }, |pending| pending.problem)
     }
 
-    fn read(&self, place: &LineLocation, line: &[u8]) -> Result<Read, VerifyError> {
-        let read = Read::parse(line)
+    fn read(&self, place: &LineLocation, line: &[u8]) -> Result<ParsedLine, VerifyError> {
+        let read = ParsedLine::parse(line)
             .map_err(|source| VerifyError::NotAnEntry { place: place.clone(), source })?;
         match &self.last {
-            None => begins(place, read),
-            Some(last) => follows(last, place, read),
+            None => check_first(place, read),
+            Some(last) => check_next(last, place, read),
         }
     }
 
-    fn accept(&mut self, place: LineLocation, line: &[u8], read: Read) -> Result<(), VerifyError> {
-        let link = Link::at(read.seq, line);
+    fn accept(
+        &mut self,
+        place: LineLocation,
+        line: &[u8],
+        read: ParsedLine,
+    ) -> Result<(), VerifyError> {
+        let link = ChainLink::at(read.seq, line);
         if self.sealed.is_some_and(|sealed| sealed.seq == link.seq && sealed != link) {
             return Err(VerifyError::Changed { place });
         }
         self.lines += 1;
         self.first.get_or_insert_with(|| EntryStamp { seq: read.seq, time: read.time.clone() });
-        self.last = Some(Last { place, link, time: read.time });
+        self.last = Some(LastEntry { place, link, time: read.time });
         Ok(())
     }
 
-    /// No more lines: the chain must end where its head says.
+    /// Ends the check: the chain must end at the entry that its head names.
     pub(super) fn finish(self, files: usize) -> Result<VerifyReport, VerifyError> {
         if let Some(pending) = self.pending {
             return Err(pending.problem);
         }
         if let (Some(last), Some(sealed)) = (&self.last, self.sealed) {
-            ends(last, sealed)?;
+            check_end(last, sealed)?;
         }
         let last = self.last.map(|last| EntryStamp { seq: last.link.seq, time: last.time });
         let Self { lines, first, damaged, .. } = self;
@@ -239,10 +367,11 @@ impl Chain {
     }
 }
 
-/// The very first entry, or the first of a file whose elders are gone.
-fn begins(place: &LineLocation, read: Read) -> Result<Read, VerifyError> {
+/// Checks the first line: the very first entry, or the first entry of a file whose older files are
+/// gone.
+fn check_first(place: &LineLocation, read: ParsedLine) -> Result<ParsedLine, VerifyError> {
     let place = place.clone();
-    match (read.seq, read.is_linked_to(Link::START)) {
+    match (read.seq, read.is_linked_to(ChainLink::START)) {
         (1, true) => Ok(read),
         (1, false) | (_, true) => Err(VerifyError::Changed { place }),
         (_, false) if read.is_note(ROTATED) => Ok(read),
@@ -250,7 +379,11 @@ fn begins(place: &LineLocation, read: Read) -> Result<Read, VerifyError> {
     }
 }
 
-fn follows(last: &Last, place: &LineLocation, read: Read) -> Result<Read, VerifyError> {
+fn check_next(
+    last: &LastEntry,
+    place: &LineLocation,
+    read: ParsedLine,
+) -> Result<ParsedLine, VerifyError> {
     if read.follows(last.link) {
         return Ok(read);
     }
@@ -270,15 +403,15 @@ fn follows(last: &Last, place: &LineLocation, read: Read) -> Result<Read, Verify
     })
 }
 
-/// The line after the one with the problem fits: it was no gap, but an entry too early.
-fn out_of_place(problem: VerifyError) -> VerifyError {
+/// Converts a gap into a reordering: the line after the problem fits, so no entry is missing.
+fn gap_to_reordering(problem: VerifyError) -> VerifyError {
     if let VerifyError::Cut { place, first, last } = problem {
         return VerifyError::Reordered { place, found: last + 1, expected: first };
     }
     problem
 }
 
-fn ends(last: &Last, sealed: Link) -> Result<(), VerifyError> {
+fn check_end(last: &LastEntry, sealed: ChainLink) -> Result<(), VerifyError> {
     let place = last.place.clone();
     let end = last.link.seq;
     match sealed.seq {

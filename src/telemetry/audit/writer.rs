@@ -1,4 +1,4 @@
-//! The thread that writes: it appends entries under a lock, on whatever is there by then.
+//! The writer thread, which appends entries under a lock, and its queue.
 
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File};
@@ -9,49 +9,104 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use std::{mem, thread};
 
+use thiserror::Error;
 use tokio::sync::oneshot;
 
-use super::entry::Event;
-use super::error::AuditError;
-use super::line::{Link, Unlinked, compose, rfc3339};
-use super::log_files::{self, Head, LockedHead, OpenLog, Patience, open_log};
-use super::resume::{LineEnd, Remark, Resumption, Sight, resume};
+use super::entry::AuditRecord;
+use super::entry::{ChainLink, UnlinkedEntry, compose_line, rfc3339};
+use super::log_files::{self, Head, LockWait, LockedHead, OpenLog, open_log};
+use super::resume::{LineEnd, ObservedLog, ResumeNote, ResumePlan, resume};
 use crate::private_files::{Symlinks, explain_symlink_error};
 use crate::telemetry::events;
 
-/// As much of a log's end as is looked at: more than the longest entries and a half one.
+/// The number of bytes that are read from the end of a log: more than the longest batch and half an
+/// entry.
 const TAIL_BYTES: u64 = 256 * 1024;
 
-/// Entries that are written together take at most so much, or are one: a writer that dies between
-/// the log and its head leaves no more than the next one looks at.
+/// The bound on a batch, unless it is a single entry. If a writer dies between the log and its head,
+/// the next writer finds the whole batch within [`TAIL_BYTES`].
 const BATCH_BYTES: usize = 128 * 1024;
 
-/// The first and the longest pause between two tries to have a lock that somebody else keeps.
+/// The first and the longest pause between two tries to get a lock that another process holds.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 
-/// Where the log is, and how much of it is kept.
+/// The path of the log and its bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditLogSettings {
-    /// The log. Its folder is made where it is missing.
+    /// The log. Its directory is created if it is missing.
     pub path: PathBuf,
-    /// The log is rotated before entries are added when it is larger than this.
+    /// If the log is larger than this, it is rotated before entries are added.
     pub max_bytes: u64,
-    /// Rotated files that are kept; at least one is.
+    /// The number of rotated files that are kept; at least one.
     pub keep: usize,
-    /// Bytes of entries that may wait in memory while another process holds the lock, or the disk
+    /// Bytes of entries that may be queued in memory while another process holds the lock, or the disk
     /// does not answer.
     pub max_queued: usize,
 }
 
-/// The owner of a log's files, on a thread of its own.
+/// The error of an entry that was not written. The chain stays intact: a later entry continues it.
+#[derive(Debug, Error)]
+pub enum AuditError {
+    /// The directory of the log is missing and could not be created.
+    #[error("no folder for the audit log at `{}`; make it, or set another path", path.display())]
+    Folder { path: PathBuf, source: io::Error },
+    /// The log could not be locked.
+    #[error("cannot lock the audit log by `{}`; end the process that holds it, or check its permissions", path.display())]
+    Lock {
+        /// The head, which is the lock.
+        path: PathBuf,
+        source: io::Error,
+    },
+    /// The log does not answer and the queue is full.
+    #[error("the audit log `{}` does not answer, and more than {most} bytes of entries would wait for it (audit.max_queued); end the process that holds its lock, or check its disk", path.display())]
+    QueueFull {
+        path: PathBuf,
+        /// The limit in bytes.
+        most: usize,
+    },
+    /// The writer thread could not be started.
+    #[error("no thread for the audit log; raise the limit on processes")]
+    Thread { source: io::Error },
+    #[error("cannot read the audit log `{}`; check its permissions", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write the audit log `{}`; free space on its disk, or check its permissions", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    /// The log is full and could not be rotated.
+    #[error("cannot rotate the audit log `{}`; check the permissions of its folder", path.display())]
+    Rotate { path: PathBuf, source: io::Error },
+}
+
+impl AuditError {
+    /// `true` if another process holds the lock, so that a later try can succeed.
+    fn is_locked_out(&self) -> bool {
+        let Self::Lock { source, .. } = self else { return false };
+        matches!(source.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+    }
+
+    /// The stable word that programs may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Folder { .. } => "audit_folder",
+            Self::Lock { .. } => "audit_lock",
+            Self::QueueFull { .. } => "audit_queue_full",
+            Self::Thread { .. } => "audit_thread",
+            Self::Read { .. } => "audit_read",
+            Self::Write { .. } => "audit_write",
+            Self::Rotate { .. } => "audit_rotate",
+        }
+    }
+}
+
+/// The owner of the log's files, on its own thread.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct AuditWriter {
     settings: AuditLogSettings,
-    /// As the last entry left it, unless that failed.
+    /// The files as the last append left them; `None` if it failed.
     open: Option<OpenLog>,
 }
 
-impl Writer {
+impl AuditWriter {
     pub(super) const fn new(settings: AuditLogSettings) -> Self {
         Self { settings, open: None }
     }
@@ -60,13 +115,13 @@ impl Writer {
         &self.settings
     }
 
-    /// Opens the log, makes it where it is missing, and notes what an interrupted writer left.
+    /// Opens the log, creates it if it is missing, and notes the remains of an interrupted writer.
     pub(super) fn open(&mut self) -> Result<(), AuditError> {
         self.make_folder()?;
-        self.append(&[], Patience::Usual)
+        self.append(&[], LockWait::Usual)
     }
 
-    /// Writes what comes through the queue until that is closed.
+    /// Writes entries from the queue until it is closed.
     pub(super) fn run(mut self, queue: &EntryQueue) {
         loop {
             let batch = queue.next_batch(BATCH_BYTES);
@@ -74,28 +129,28 @@ impl Writer {
                 return;
             }
             let result = self.append_when_free(&batch).map_err(Arc::new);
-            queue.settle(batch, &result);
+            queue.finish_batch(batch, &result);
         }
     }
 
-    /// Appends entries, however long another process holds the lock.
-    fn append_when_free(&mut self, batch: &[Queued]) -> Result<(), AuditError> {
-        // Most often it is another writer, which is soon done.
-        let mut patience = Patience::Short;
+    /// Appends entries; waits as long as another process holds the lock.
+    fn append_when_free(&mut self, batch: &[QueuedEntry]) -> Result<(), AuditError> {
+        // Usually the holder is another writer, which finishes soon.
+        let mut wait = LockWait::Short;
         let [mut pause, longest] = PAUSES;
         loop {
-            match self.append(batch, patience) {
+            match self.append(batch, wait) {
                 Err(error) if error.is_locked_out() => {}
                 result => return result,
             }
-            patience = Patience::None;
+            wait = LockWait::None;
             thread::sleep(pause);
             pause = (pause * 2).min(longest);
         }
     }
 
     fn make_folder(&self) -> Result<(), AuditError> {
-        let folder = log_files::folder(&self.settings.path);
+        let folder = log_files::parent_dir(&self.settings.path);
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -103,15 +158,15 @@ impl Writer {
             .map_err(|source| AuditError::Folder { path: folder.to_owned(), source })
     }
 
-    /// Appends what has to be told of the log itself, then these entries.
-    fn append(&mut self, batch: &[Queued], patience: Patience) -> Result<(), AuditError> {
+    /// Appends notes about the log itself, if there are any, and then these entries.
+    fn append(&mut self, batch: &[QueuedEntry], wait: LockWait) -> Result<(), AuditError> {
         let mut open = self.open.take();
         loop {
             let files = open.map_or_else(|| self.open_files(), Ok)?;
-            let head = LockedHead::exclusive(&files.head, patience)
+            let head = LockedHead::exclusive(&files.head, wait)
                 .map_err(|source| lock_error(&self.settings.path, source))?;
-            // Else another one rotated the log, or somebody removed it.
-            if let Some(bytes) = files.length_in_place(&self.settings.path) {
+            // Otherwise another process rotated or removed the log.
+            if let Some(bytes) = files.length_if_current(&self.settings.path) {
                 self.append_to(&head, &files.log, bytes, batch)?;
                 drop(head);
                 self.open = Some(files);
@@ -123,10 +178,10 @@ impl Writer {
 
     fn open_files(&self) -> Result<OpenLog, AuditError> {
         let path = &self.settings.path;
-        let mut head = log_files::open(path);
+        let mut head = log_files::open_head(path);
         if head.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             self.make_folder()?;
-            head = log_files::open(path);
+            head = log_files::open_head(path);
         }
         let head = head.map_err(|source| lock_error(path, source))?;
         OpenLog::open(path, head).map_err(|source| self.write_error(source))
@@ -137,23 +192,23 @@ impl Writer {
         head: &LockedHead<'_>,
         log: &File,
         bytes: u64,
-        batch: &[Queued],
+        batch: &[QueuedEntry],
     ) -> Result<(), AuditError> {
         let path = &self.settings.path;
-        let sight = look(path, head, log, bytes)
+        let observed = observe_log(path, head, log, bytes)
             .map_err(|source| AuditError::Read { path: path.clone(), source })?;
-        let mut resumption = resume(&sight);
-        // A remark stands in the file that it is about.
-        let rotated = if resumption.remarks.is_empty() && bytes > self.settings.max_bytes {
-            resumption.remarks.push(Remark::Rotated);
+        let mut plan = resume(&observed);
+        // A note belongs to the file that it is about.
+        let rotated = if plan.notes.is_empty() && bytes > self.settings.max_bytes {
+            plan.notes.push(ResumeNote::Rotated);
             Some(self.rotate()?)
         } else {
             None
         };
         let (log, bytes) = rotated.as_ref().map_or((log, bytes), |log| (log, 0));
         let entries = batch.iter().filter(|queued| !queued.is_withdrawn());
-        Lines::compose(&resumption, entries.map(|queued| &queued.entry))
-            .and_then(|lines| commit((head, sight.head), log, &lines, bytes))
+        ComposedLines::new(&plan, entries.map(|queued| &queued.entry))
+            .and_then(|lines| commit(head, observed.head, log, &lines, bytes))
             .map_err(|source| self.write_error(source))
     }
 
@@ -170,30 +225,36 @@ impl Writer {
 }
 
 fn lock_error(log: &Path, source: io::Error) -> AuditError {
-    AuditError::Lock { path: log_files::path_of(log), source }
+    AuditError::Lock { path: log_files::head_path(log), source }
 }
 
-/// Reads no more than is needed: nothing of the log when its length is as the head says.
-fn look(path: &Path, head: &LockedHead<'_>, log: &File, bytes: u64) -> io::Result<Sight> {
+/// Reads the state of the files. Reads nothing of the log if its length matches the head.
+fn observe_log(
+    path: &Path,
+    head: &LockedHead<'_>,
+    log: &File,
+    bytes: u64,
+) -> io::Result<ObservedLog> {
     let head = head.read()?;
     let rotated_bytes = match bytes {
-        0 => fs::metadata(log_files::youngest(path)).ok().map(|file| file.len()),
+        0 => fs::metadata(log_files::newest_rotated(path)).ok().map(|file| file.len()),
         1.. => None,
     };
     let known = head.map_or(0, |head| head.bytes);
     let tail = match (bytes, head, rotated_bytes) {
         (0, None, Some(length)) => {
-            let rotated = Symlinks::Refuse.options().read(true).open(log_files::youngest(path));
+            let rotated =
+                Symlinks::Refuse.options().read(true).open(log_files::newest_rotated(path));
             read_end(&rotated.map_err(explain_symlink_error)?, 0, length)?
         }
         (0, ..) => Vec::new(),
         (1.., ..) if known > bytes => read_end(log, 0, bytes)?,
         (1.., ..) => read_end(log, known, bytes)?,
     };
-    Ok(Sight { head, bytes, rotated_bytes, tail })
+    Ok(ObservedLog { head, bytes, rotated_bytes, tail })
 }
 
-/// The bytes from `start` to `end`; when those are too many, the last of them.
+/// Reads the bytes from `start` to `end`, at most the last [`TAIL_BYTES`].
 fn read_end(file: &File, start: u64, end: u64) -> io::Result<Vec<u8>> {
     let start = start.max(end.saturating_sub(TAIL_BYTES));
     let mut bytes = vec![0; usize::try_from(end - start).map_err(io::Error::other)?];
@@ -201,25 +262,25 @@ fn read_end(file: &File, start: u64, end: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Lines that are written together, and the link that they reach.
+/// Lines that are written together, and the last link.
 #[derive(Debug)]
-struct Lines {
+struct ComposedLines {
     text: String,
-    link: Link,
+    link: ChainLink,
 }
 
-impl Lines {
-    fn compose<'e>(
-        resumption: &Resumption,
-        entries: impl Iterator<Item = &'e Unlinked>,
+impl ComposedLines {
+    fn new<'e>(
+        plan: &ResumePlan,
+        entries: impl Iterator<Item = &'e UnlinkedEntry>,
     ) -> io::Result<Self> {
-        let mut lines = Self { text: String::new(), link: resumption.link };
-        match resumption.line_end {
+        let mut lines = Self { text: String::new(), link: plan.link };
+        match plan.line_end {
             LineEnd::Whole => {}
             LineEnd::Missing => lines.text.push('\n'),
         }
-        for remark in &resumption.remarks {
-            lines.push(&Unlinked::new(&rfc3339(SystemTime::now()), &remark.event())?);
+        for note in &plan.notes {
+            lines.push(&UnlinkedEntry::new(&rfc3339(SystemTime::now()), &note.record())?);
         }
         for entry in entries {
             lines.push(entry);
@@ -227,11 +288,11 @@ impl Lines {
         Ok(lines)
     }
 
-    fn push(&mut self, entry: &Unlinked) {
-        let (mut line, link) = compose(self.link, entry);
+    fn push(&mut self, entry: &UnlinkedEntry) {
+        let (mut line, link) = compose_line(self.link, entry);
         line.push('\n');
         self.link = link;
-        // Most often there is one, which is all of the text then.
+        // Usually there is only one line.
         if self.text.is_empty() {
             self.text = line;
         } else {
@@ -240,11 +301,12 @@ impl Lines {
     }
 }
 
-/// The log first, then the head. When either fails, the log is as long as before.
+/// Writes the log and then the head. If either fails, the log is cut back to its old length.
 fn commit(
-    (head, before): (&LockedHead<'_>, Option<Head>),
+    head: &LockedHead<'_>,
+    before: Option<Head>,
     mut log: &File,
-    lines: &Lines,
+    lines: &ComposedLines,
     bytes: u64,
 ) -> io::Result<()> {
     if lines.text.is_empty() {
@@ -253,92 +315,93 @@ fn commit(
     let sealed = Head { link: lines.link, bytes: bytes + lines.text.len() as u64 };
     log.write_all(lines.text.as_bytes()).and_then(|()| head.write(sealed, before)).inspect_err(
         |_| {
-            // Where this fails too, the next writer finds what is left and notes it.
+            // If this fails too, the next writer finds the remains and notes them.
             log.set_len(bytes).ok();
         },
     )
 }
 
-// Entries on their way from the callers that make them to the thread that writes them.
+// The queue between the callers and the writer thread.
 
-/// Bytes that may be queued for a log that answers, if `max_queued` is less. Such a log takes them
+/// Bytes that may be queued for a log that answers, if `max_queued` is less. Such a log accepts them
 /// within milliseconds, so a burst of calls must not count as a log that cannot be written.
 const BURST_BYTES: usize = 4 << 20;
 
-/// The result of writing an entry. Entries that are written together share their error.
+/// The result of writing an entry. Entries of one batch share their error.
 pub(super) type WriteResult = Result<(), Arc<AuditError>>;
 
-/// The sender of the result to the caller that waits for it.
+/// The channel to the caller that waits for its entry.
 pub(super) type ReplySender = oneshot::Sender<WriteResult>;
 
-/// An entry that is not written yet.
+/// An entry in the queue.
 #[derive(Debug)]
-pub(super) struct Queued {
-    pub(super) entry: Unlinked,
+pub(super) struct QueuedEntry {
+    pub(super) entry: UnlinkedEntry,
     reply: Option<ReplySender>,
-    wait: Wait,
+    wait: EntryWait,
 }
 
-impl Queued {
-    /// `true` if the caller was told that this entry failed, so that it must not be written.
+impl QueuedEntry {
+    /// `true` if the caller was told that this entry failed; then it must not be written.
     pub(super) fn is_withdrawn(&self) -> bool {
-        self.wait == Wait::ThenFail && self.reply.as_ref().is_some_and(oneshot::Sender::is_closed)
+        self.wait == EntryWait::ThenFail
+            && self.reply.as_ref().is_some_and(oneshot::Sender::is_closed)
     }
 }
 
-/// The way in which a caller waits for its entry.
+/// The way a caller waits for its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
-    /// The caller waits for a short time and then goes on; the entry stays queued.
+pub(super) enum EntryWait {
+    /// The caller waits for a short time and then continues; the entry stays queued.
     ThenGoOn,
-    /// The entry is beyond `max_queued`: it fails unless it is written in that short time.
+    /// The queue is above `max_queued`: the entry fails unless it is written within that short time.
     ThenFail,
-    /// The caller goes on at once: earlier entries are late already.
+    /// The caller continues at once, since earlier entries are already late.
     No,
 }
 
-/// The queue between callers and the writer thread. Its lock is never held over a system call that
-/// touches the log.
+/// The queue between callers and the writer thread. Its lock is never held during a system call on
+/// the log.
 #[derive(Debug)]
 pub(super) struct EntryQueue {
-    /// The log, for errors.
+    /// The path of the log, for errors.
     path: PathBuf,
     /// Bytes of entries that may be queued while the log does not answer.
     max_queued: usize,
     state: Mutex<State>,
     /// Wakes the writer.
     added: Condvar,
-    /// Wakes whoever waits until everything is written.
-    settled: Condvar,
+    /// Wakes callers that wait until everything is written.
+    emptied: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The oldest first.
-    entries: VecDeque<Queued>,
-    /// Entries that are not settled: those in `entries`, and those that the writer has taken.
+    /// Oldest first.
+    entries: VecDeque<QueuedEntry>,
+    /// The number of unfinished entries: those in `entries`, and those that the writer has taken.
     lines: usize,
-    /// The memory of these.
+    /// The memory of the unfinished entries.
     bytes: usize,
-    /// `true` if a caller has waited in vain since the queue was last empty.
+    /// `true` if a caller's wait timed out since the queue was last empty.
     is_late: bool,
-    /// `true` if no more entries come.
+    /// `true` if no more entries will come.
     is_closed: bool,
 }
 
 impl State {
-    /// The way to wait for a new entry of this size; `None` if there is no room for it.
-    const fn wait_for(&self, bytes: usize, max_queued: usize) -> Option<Wait> {
+    /// The way to wait for a new entry of this size; `None` if the queue has no room for it.
+    const fn wait_for(&self, bytes: usize, max_queued: usize) -> Option<EntryWait> {
         let total = self.bytes.saturating_add(bytes);
         match (total <= max_queued, self.is_late) {
-            (true, true) => Some(Wait::No),
-            (true, false) => Some(Wait::ThenGoOn),
-            (false, false) if total <= BURST_BYTES => Some(Wait::ThenFail),
+            (true, true) => Some(EntryWait::No),
+            (true, false) => Some(EntryWait::ThenGoOn),
+            (false, false) if total <= BURST_BYTES => Some(EntryWait::ThenFail),
             (false, true | false) => None,
         }
     }
 
-    /// The number of oldest entries that together take at most so many bytes; at least one.
+    /// The number of oldest entries that together take at most `most_bytes`; at least one.
     fn batch_length(&self, most_bytes: usize) -> usize {
         let mut bytes = 0;
         let fitting = self.entries.iter().take_while(|queued| {
@@ -352,57 +415,63 @@ impl State {
 impl EntryQueue {
     pub(super) fn new(path: PathBuf, max_queued: usize) -> Self {
         let added = Condvar::new();
-        let settled = Condvar::new();
-        Self { path, max_queued, state: Mutex::default(), added, settled }
+        let emptied = Condvar::new();
+        Self { path, max_queued, state: Mutex::default(), added, emptied }
     }
 
-    /// Adds an entry behind the others. A failure is counted here.
+    /// Adds an entry at the end. Counts a failure.
     pub(super) fn add(
         &self,
-        event: &Event<'_>,
+        event: &AuditRecord<'_>,
         reply: Option<ReplySender>,
-    ) -> Result<Wait, AuditError> {
+    ) -> Result<EntryWait, AuditError> {
         self.try_add(event, reply).inspect_err(|error| events::audit_failed(1, error))
     }
 
-    fn try_add(&self, event: &Event<'_>, reply: Option<ReplySender>) -> Result<Wait, AuditError> {
+    fn try_add(
+        &self,
+        event: &AuditRecord<'_>,
+        reply: Option<ReplySender>,
+    ) -> Result<EntryWait, AuditError> {
         let mut state = self.lock();
-        // The time is taken under the lock, so that times have the order of the entries.
-        let entry = Unlinked::new(&rfc3339(SystemTime::now()), event)
+        // The time is read under the lock, so that times have the order of the entries.
+        let entry = UnlinkedEntry::new(&rfc3339(SystemTime::now()), event)
             .map_err(|source| AuditError::Write { path: self.path.clone(), source })?;
         let bytes = entry.bytes();
-        let wait = state.wait_for(bytes, self.max_queued).ok_or_else(|| self.full())?;
+        let wait = state.wait_for(bytes, self.max_queued).ok_or_else(|| self.full_error())?;
         state.lines += 1;
         state.bytes += bytes;
-        state.entries.push_back(Queued { entry, reply, wait });
+        state.entries.push_back(QueuedEntry { entry, reply, wait });
         events::audit_queued(state.lines);
         drop(state);
         self.added.notify_one();
         Ok(wait)
     }
 
-    /// Notes that a caller has waited in vain. Returns what that means for its entry.
-    pub(super) fn give_up(&self, wait: Wait) -> Result<(), AuditError> {
+    /// Records that a caller's wait timed out. Returns the result for its entry.
+    pub(super) fn give_up(&self, wait: EntryWait) -> Result<(), AuditError> {
         let mut state = self.lock();
-        // Else it was written just now.
+        // If no line is left, the entry was written just now.
         let is_news = state.lines > 0 && !mem::replace(&mut state.is_late, true);
         drop(state);
         if is_news {
             events::audit_stalled();
         }
         match wait {
-            Wait::ThenGoOn | Wait::No => Ok(()),
-            Wait::ThenFail => Err(self.full()).inspect_err(|error| events::audit_failed(1, error)),
+            EntryWait::ThenGoOn | EntryWait::No => Ok(()),
+            EntryWait::ThenFail => {
+                Err(self.full_error()).inspect_err(|error| events::audit_failed(1, error))
+            }
         }
     }
 
-    fn full(&self) -> AuditError {
+    fn full_error(&self) -> AuditError {
         AuditError::QueueFull { path: self.path.clone(), most: self.max_queued }
     }
 
-    /// Waits for entries and takes the oldest; none once the queue is closed and empty. What is
-    /// taken counts as queued until it is settled.
-    pub(super) fn next_batch(&self, most_bytes: usize) -> Vec<Queued> {
+    /// Waits for entries and takes the oldest; returns none if the queue is closed and empty. Taken
+    /// entries count as queued until [`EntryQueue::finish_batch`].
+    pub(super) fn next_batch(&self, most_bytes: usize) -> Vec<QueuedEntry> {
         let is_idle = |state: &mut State| state.entries.is_empty() && !state.is_closed;
         let waited = self.added.wait_while(self.lock(), is_idle);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
@@ -410,8 +479,8 @@ impl EntryQueue {
         state.entries.drain(..count).collect()
     }
 
-    /// Counts a batch that failed, and tells whoever waits for an entry of it.
-    pub(super) fn settle(&self, batch: Vec<Queued>, result: &WriteResult) {
+    /// Removes a batch from the counts, counts it if it failed, and replies to the waiting callers.
+    pub(super) fn finish_batch(&self, batch: Vec<QueuedEntry>, result: &WriteResult) {
         if let Err(error) = result {
             let failed = batch.iter().filter(|queued| !queued.is_withdrawn()).count();
             events::audit_failed(failed, error);
@@ -425,20 +494,20 @@ impl EntryQueue {
         if is_over {
             events::audit_recovered();
         }
-        self.settled.notify_all();
+        self.emptied.notify_all();
         for reply in batch.into_iter().filter_map(|queued| queued.reply) {
-            // The caller may have gone on.
+            // The caller may have continued without the reply.
             reply.send(result.clone()).ok();
         }
     }
 
-    /// Waits until every entry is settled, for so long at most. Returns how many are not.
-    pub(super) fn wait_settled(&self, time: Duration) -> usize {
-        let waited = self.settled.wait_timeout_while(self.lock(), time, |state| state.lines > 0);
+    /// Waits until every entry is finished, for at most `time`. Returns the number of unfinished ones.
+    pub(super) fn wait_until_empty(&self, time: Duration) -> usize {
+        let waited = self.emptied.wait_timeout_while(self.lock(), time, |state| state.lines > 0);
         waited.unwrap_or_else(PoisonError::into_inner).0.lines
     }
 
-    /// Has the writer end once the queue is empty.
+    /// Makes the writer end once the queue is empty.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.added.notify_one();
@@ -455,29 +524,29 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(bytes: usize, is_late: bool, max_queued: usize, expected: Option<Wait>) {
+    fn check(bytes: usize, is_late: bool, max_queued: usize, expected: Option<EntryWait>) {
         let state = State { bytes, is_late, ..State::default() };
         assert_eq!(state.wait_for(100, max_queued), expected);
     }
 
     #[test]
-    fn the_bound_holds_for_what_is_late_and_not_for_a_burst() {
-        check(0, false, 100, Some(Wait::ThenGoOn));
-        check(1, false, 100, Some(Wait::ThenFail));
-        check(0, true, 100, Some(Wait::No));
+    fn the_bound_applies_to_a_stalled_log_and_not_to_a_burst() {
+        check(0, false, 100, Some(EntryWait::ThenGoOn));
+        check(1, false, 100, Some(EntryWait::ThenFail));
+        check(0, true, 100, Some(EntryWait::No));
         check(1, true, 100, None);
-        check(0, false, 0, Some(Wait::ThenFail));
+        check(0, false, 0, Some(EntryWait::ThenFail));
         check(BURST_BYTES, false, 0, None);
-        check(BURST_BYTES, false, BURST_BYTES + 100, Some(Wait::ThenGoOn));
+        check(BURST_BYTES, false, BURST_BYTES + 100, Some(EntryWait::ThenGoOn));
         check(usize::MAX, true, usize::MAX - 1, None);
     }
 
-    fn add(queue: &EntryQueue, reply: Option<ReplySender>) -> Result<Wait, AuditError> {
-        queue.add(&Event::from(&NoteEntry { what: "test", detail: "" }), reply)
+    fn add(queue: &EntryQueue, reply: Option<ReplySender>) -> Result<EntryWait, AuditError> {
+        queue.add(&AuditRecord::from(&NoteEntry { what: "test", detail: "" }), reply)
     }
 
     #[test]
-    fn what_is_taken_counts_until_it_is_settled() {
+    fn taken_entries_count_until_their_batch_is_finished() {
         let queue = EntryQueue::new(PathBuf::from("log"), 1_000);
         add(&queue, None).unwrap();
         let bytes = queue.lock().bytes;
@@ -485,8 +554,8 @@ mod tests {
         // At least one is taken, and no more than fit.
         assert_eq!(queue.next_batch(1).len(), 1);
         let rest = queue.next_batch(10 * bytes);
-        assert_eq!((rest.len(), queue.wait_settled(Duration::ZERO)), (1, 2));
-        queue.settle(rest, &Ok(()));
+        assert_eq!((rest.len(), queue.wait_until_empty(Duration::ZERO)), (1, 2));
+        queue.finish_batch(rest, &Ok(()));
         assert_eq!(queue.lock().lines, 1);
         assert_eq!(queue.lock().bytes, bytes);
         queue.close();
@@ -494,21 +563,21 @@ mod tests {
     }
 
     #[test]
-    fn after_a_caller_waited_in_vain_nobody_waits_until_the_queue_was_empty() {
+    fn after_one_timeout_no_caller_waits_until_the_queue_was_empty() {
         let queue = EntryQueue::new(PathBuf::from("log"), 10_000);
         let (reply, told) = oneshot::channel();
-        assert_eq!(add(&queue, Some(reply)).unwrap(), Wait::ThenGoOn);
-        queue.give_up(Wait::ThenGoOn).unwrap();
-        assert_eq!(add(&queue, None).unwrap(), Wait::No);
+        assert_eq!(add(&queue, Some(reply)).unwrap(), EntryWait::ThenGoOn);
+        queue.give_up(EntryWait::ThenGoOn).unwrap();
+        assert_eq!(add(&queue, None).unwrap(), EntryWait::No);
         drop(told);
         let batch = queue.next_batch(10_000);
         assert!(batch.iter().all(|queued| !queued.is_withdrawn()));
-        queue.settle(batch, &Ok(()));
-        assert_eq!(add(&queue, None).unwrap(), Wait::ThenGoOn);
+        queue.finish_batch(batch, &Ok(()));
+        assert_eq!(add(&queue, None).unwrap(), EntryWait::ThenGoOn);
     }
 
     #[test]
-    fn an_entry_that_may_not_wait_is_withdrawn_with_its_caller() {
+    fn an_entry_beyond_the_bound_is_withdrawn_with_its_caller() {
         let queue = EntryQueue::new(PathBuf::from("log"), 0);
         let (reply, told) = oneshot::channel();
         let wait = add(&queue, Some(reply)).unwrap();
@@ -518,7 +587,7 @@ mod tests {
         assert_eq!(queue.give_up(wait).unwrap_err().code(), "audit_queue_full");
         assert!(batch[0].is_withdrawn());
         assert_eq!(add(&queue, None).unwrap_err().code(), "audit_queue_full");
-        queue.settle(batch, &Ok(()));
-        assert_eq!(add(&queue, None).unwrap(), Wait::ThenFail);
+        queue.finish_batch(batch, &Ok(()));
+        assert_eq!(add(&queue, None).unwrap(), EntryWait::ThenFail);
     }
 }

@@ -24,7 +24,7 @@ fn a_draining_server_takes_nothing_new_and_finishes_what_it_has() {
         let waiting = hosted.submit("echo queued", "default");
         let (stdout, talk) = hosted.told(who, &["drain"]);
         assert_eq!(stdout, "");
-        assert!(talk.contains("no new jobs are taken (1 running, 1 queued)"), "{talk}");
+        assert!(talk.contains("new jobs are refused (1 running, 1 queued)"), "{talk}");
         assert!(talk.contains("`shellyard drain --undo`"), "{talk}");
         assert_refused(&mut hosted);
         assert_eq!(hosted.look(&running)["state"], "running");
@@ -34,7 +34,7 @@ fn a_draining_server_takes_nothing_new_and_finishes_what_it_has() {
         assert_eq!(hosted.look(&waiting)["exit_code"], 0, "what waited ran");
         assert!(hosted.told(who, &["queue"]).0.contains("draining"));
         let (_, talk) = hosted.told(who, &["drain", "--undo"]);
-        assert!(talk.contains("new jobs are taken again"), "{talk}");
+        assert!(talk.contains("new jobs are accepted again"), "{talk}");
         hosted.yard.assert_alive();
         assert!(!hosted.yard.work().join("never").exists());
         let by = who.tenant();
@@ -51,7 +51,7 @@ fn a_drained_server_ends_after_its_last_job_where_that_is_wished() {
         hosted.submit("while ! test -e go; do sleep 0.05; done", "default");
         hosted.submit("touch done", "default");
         let (_, talk) = hosted.told(who, &["drain", "--exit"]);
-        assert!(talk.contains("the server ends when nothing waits or runs"), "{talk}");
+        assert!(talk.contains("the server ends when no job is queued or running"), "{talk}");
         assert_refused(&mut hosted);
         hosted.assert_audited(&format!(
             "drain_begun: no new jobs are taken, and the server ends after the last one (by {})",

@@ -27,7 +27,7 @@ fn the_level_changes_at_once_and_is_taken_back() {
 
         let (filter, talk) = hosted.told(who, &["log-level", "warn,shellyard=debug"]);
         assert_eq!(filter, "warn,shellyard=debug\n");
-        assert!(talk.contains("`shellyard log-level --reset` takes info back"), "{talk}");
+        assert!(talk.contains("`shellyard log-level --reset` restores info"), "{talk}");
         hosted.yard.run("true");
         hosted.yard.expect_talk("DEBUG shellyard::");
 

@@ -29,7 +29,7 @@ fn reload(hosted: &mut Hosted, by: By, config: &str, changed: &str) {
             let (stdout, _) = hosted.told(who, &["config", "reload"]);
             for key in changed.split(", ").filter(|key| key.contains('.')) {
                 let row = stdout.lines().find(|line| line.starts_with(key));
-                assert!(row.is_some_and(|row| row.ends_with("  holds now")), "{key}: {stdout}");
+                assert!(row.is_some_and(|row| row.ends_with("  applied")), "{key}: {stdout}");
             }
             format!("settings_reloaded: {changed} (by {})", who.tenant())
         }
@@ -97,8 +97,7 @@ fn what_a_change_takes_is_told_until_it_is_done() {
     let config = "[http]\npath = \"/other\"\n[pressure]\ncpu = 90\nio = 70\n";
     hosted.yard.sandbox().write("config.toml", config);
     let (stdout, talk) = hosted.told(Who::Admin, &["config", "reload"]);
-    let expected =
-        "pressure.cpu  holds now\npressure.io   holds now\nhttp.path     takes a restart\n";
+    let expected = "pressure.cpu  applied\npressure.io   applied\nhttp.path     needs a restart\n";
     assert_eq!((&*stdout, &*talk), (expected, ""));
     let again = hosted.json(Who::Socket, &["config", "reload"]);
     assert_eq!(again, json!({"applied": [], "needs_restart": ["http.path"]}), "it still does");

@@ -1,0 +1,604 @@
+//! The checks of `doctor`: what this host provides to jobs.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{StatVfs, statvfs};
+use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
+
+use crate::bounded_read::{SPILL_CHECK_TIMEOUT, run_with_timeout};
+use crate::confinement::{GrantedConfinement, ResourceLimits};
+use crate::environment::{DroppedVariable, JobEnvironment};
+use crate::output::SpillDir;
+use crate::process::cgroup::Delegation;
+use crate::process::load::PressureError;
+use crate::process::shell::{DESKTOP_PATH, ShellChoice, bash_path, is_on_path, read_login_path};
+use crate::service::{ConfinementRules, ConfinementTerms, Levels, SandboxSupport};
+use crate::size;
+use crate::supervisor::read_pressure;
+use crate::telemetry::HostResource;
+use crate::telemetry::spans::OTLP_BUILT_IN;
+
+/// The result of one check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct DoctorFinding {
+    pub(super) level: FindingLevel,
+    /// The name of the check.
+    pub(super) what: &'static str,
+    pub(super) detail: String,
+    /// How to fix or change it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) fix: Option<String>,
+}
+
+/// The severity of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum FindingLevel {
+    Ok,
+    /// Something is missing that jobs can do without.
+    Warn,
+    /// Something does not work.
+    Fail,
+}
+
+impl FindingLevel {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+impl DoctorFinding {
+    pub(super) fn ok(what: &'static str, detail: impl Into<String>) -> Self {
+        Self { level: FindingLevel::Ok, what, detail: detail.into(), fix: None }
+    }
+
+    pub(super) fn warn(what: &'static str, detail: impl Into<String>, fix: &str) -> Self {
+        Self { level: FindingLevel::Warn, what, detail: detail.into(), fix: Some(fix.to_owned()) }
+    }
+
+    pub(super) fn fail(what: &'static str, detail: impl Into<String>, fix: &str) -> Self {
+        Self { level: FindingLevel::Fail, ..Self::warn(what, detail, fix) }
+    }
+}
+
+/// Formats each finding as one line, with further details and the fix on indented lines below.
+pub(super) fn findings_text(findings: &[DoctorFinding]) -> String {
+    let mut text = String::new();
+    for DoctorFinding { level, what, detail, fix } in findings {
+        let lines = detail.lines().chain(fix.as_deref());
+        for (number, line) in lines.enumerate() {
+            match number {
+                0 => text.push_str(&format!("{:<5} {what}: {line}\n", level.word())),
+                _ => text.push_str(&format!("      {line}\n")),
+            }
+        }
+    }
+    text
+}
+
+// Environment, store, pressure and traces.
+
+/// Checks that the directory for output is writable, within a bounded time.
+pub(super) fn check_spill_dir(dir: &Path) -> io::Result<()> {
+    let spill = SpillDir::new(dir, Arc::default());
+    run_with_timeout(SPILL_CHECK_TIMEOUT, move || spill.check())?
+}
+
+pub(super) fn store_finding(dir: &Path, checked: io::Result<()>) -> DoctorFinding {
+    let finding = |level, detail, fix| DoctorFinding { level, what: "store", detail, fix };
+    let dir = dir.display();
+    match checked {
+        Ok(()) => finding(FindingLevel::Ok, format!("output beyond memory goes to {dir}"), None),
+        Err(error) => {
+            let fix = "set server.data_dir to a writable directory".to_owned();
+            let detail = format!("output beyond memory cannot be stored in {dir} ({error})");
+            finding(FindingLevel::Fail, detail, Some(fix))
+        }
+    }
+}
+
+pub(super) fn environment_finding(environment: &JobEnvironment) -> DoctorFinding {
+    let mut detail = format!("jobs get {}", passed_names(environment).join(" "));
+    for DroppedVariable { name, why } in &environment.dropped {
+        detail.push_str(&format!("\nnot passed: {name} ({})", why.word()));
+    }
+    let fix = Some("to pass a variable, name it in environment.pass".to_owned());
+    DoctorFinding { level: FindingLevel::Ok, what: "environment", detail, fix }
+}
+
+/// Returns the names of the variables that jobs get.
+pub(super) fn passed_names(environment: &JobEnvironment) -> Vec<String> {
+    environment.kept.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect()
+}
+
+pub(super) fn traces_finding(collector: Option<&str>) -> DoctorFinding {
+    const BUILD: &str = "build it with `cargo build --release --features otlp`";
+    let finding = |level, detail: String, fix: Option<&str>| {
+        let fix = fix.map(str::to_owned);
+        DoctorFinding { level, what: "traces", detail, fix }
+    };
+    match (OTLP_BUILT_IN, collector) {
+        (true, Some(collector)) => {
+            finding(FindingLevel::Ok, format!("spans go to {collector}"), None)
+        }
+        (true, None) => {
+            let fix = "to send spans to a collector, set trace.otlp_endpoint";
+            let detail = "this build can export spans (OTLP), but no collector is set".to_owned();
+            finding(FindingLevel::Ok, detail, Some(fix))
+        }
+        (false, Some(collector)) => {
+            let detail =
+                format!("spans should go to {collector}, but this build cannot export them");
+            finding(FindingLevel::Fail, detail, Some(BUILD))
+        }
+        (false, None) => {
+            let detail = "this build cannot export spans (OTLP)".to_owned();
+            finding(FindingLevel::Ok, detail, Some(BUILD))
+        }
+    }
+}
+
+type PressureReading = (HostResource, Result<u8, PressureError>);
+
+pub(super) fn read_all_pressure() -> [PressureReading; 3] {
+    HostResource::ALL.map(|resource| (resource, read_pressure(resource)))
+}
+
+pub(super) fn pressure_finding(levels: Levels, read: &[PressureReading]) -> DoctorFinding {
+    let finding = |level, detail, fix| DoctorFinding { level, what: "pressure", detail, fix };
+    let is_watched = |resource: HostResource| levels.of(resource).is_some();
+    let unknown = read.iter().find_map(|(resource, read)| {
+        let why = read.as_ref().err()?;
+        (is_watched(*resource) || !levels.is_any()).then_some(*why)
+    });
+    if let Some(why) = unknown {
+        let level = if levels.is_any() { FindingLevel::Warn } else { FindingLevel::Ok };
+        let detail = format!("{why}; starts are not held back");
+        let or_not = "or set pressure.cpu, pressure.memory and pressure.io to 0";
+        return finding(level, detail, Some(format!("{}, {or_not}", why.fix())));
+    }
+    let now = read.iter().filter_map(|(resource, read)| Some((*resource, (*read).ok()?)));
+    let held =
+        HostResource::ALL.into_iter().filter_map(|resource| Some((resource, levels.of(resource)?)));
+    let now = percents(now);
+    let held = percents(held);
+    if held.is_empty() {
+        let fix = "to hold starts back under pressure, set pressure.memory or pressure.io";
+        finding(
+            FindingLevel::Ok,
+            format!("{now}; starts are never held back"),
+            Some(fix.to_owned()),
+        )
+    } else {
+        finding(FindingLevel::Ok, format!("{now}; held at {held}"), None)
+    }
+}
+
+/// Formats percentages as `cpu 3 %, memory 0 %`.
+fn percents(figures: impl Iterator<Item = (HostResource, u8)>) -> String {
+    let one = |(resource, percent): (HostResource, u8)| format!("{} {percent} %", resource.word());
+    figures.map(one).collect::<Vec<_>>().join(", ")
+}
+
+// Shell, programs, temporary files and limits.
+
+/// The programs that agents call most often.
+const TOOLS: [&str; 18] = [
+    "git", "cargo", "rustc", "node", "npm", "npx", "pnpm", "bun", "deno", "python3", "uv", "go",
+    "java", "docker", "kubectl", "make", "gh", "rg",
+];
+
+/// The variables that a login shell needs to find its start-up files.
+const LOGIN_VARIABLES: [&str; 5] = ["HOME", "USER", "LOGNAME", "SHELL", "XDG_CONFIG_HOME"];
+
+/// Below these bounds a build soon fails.
+const LITTLE_SPACE: u64 = 1 << 30;
+const FEW_FILES: u64 = 10_000;
+const FEW_OPEN_FILES: u64 = 1024;
+const FEW_PROCESSES: u64 = 512;
+
+/// Checks the shell that runs shell text.
+pub(super) fn shell_finding(shell: &ShellChoice) -> DoctorFinding {
+    const WHAT: &str = "shell";
+    match shell {
+        ShellChoice::Auto => match bash_path() {
+            Some(bash) => DoctorFinding::ok(WHAT, format!("{bash}; /bin/sh for plain lines")),
+            None => DoctorFinding::warn(
+                WHAT,
+                "/bin/sh for all shell text: bash is not installed",
+                "install bash; agents write shell text for it",
+            ),
+        },
+        ShellChoice::Path(path) if Path::new(path).exists() => {
+            DoctorFinding::ok(WHAT, path.as_str())
+        }
+        ShellChoice::Path(path) => DoctorFinding::fail(
+            WHAT,
+            format!("{path} does not exist"),
+            "correct job.shell, or remove it",
+        ),
+    }
+}
+
+/// The PATH of the login shell, compared with the PATH of a desktop client.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum LoginPath {
+    /// The PATH, and the tools that are found only there.
+    Known { path: OsString, missed: Vec<&'static str> },
+    /// The login shell did not report its PATH.
+    Unknown,
+}
+
+/// Asks the login shell for its PATH.
+pub(super) fn read_login_tools(shell: Option<&Path>, environment: &JobEnvironment) -> LoginPath {
+    let is_needed = |name: &OsStr| LOGIN_VARIABLES.iter().any(|known| name == *known);
+    let kept = environment.kept.iter().filter(|(name, _)| is_needed(name)).cloned();
+    let kept: Vec<_> = kept.collect();
+    let Some(path) = shell.and_then(|shell| read_login_path(shell, &kept)) else {
+        return LoginPath::Unknown;
+    };
+    let only_there =
+        |tool: &&str| is_on_path(tool, &path) && !is_on_path(tool, OsStr::new(DESKTOP_PATH));
+    let missed = TOOLS.into_iter().filter(only_there).collect();
+    LoginPath::Known { path, missed }
+}
+
+/// Checks which tools a server finds that a desktop client starts.
+pub(super) fn path_finding(login: &LoginPath) -> DoctorFinding {
+    const WHAT: &str = "path";
+    match login {
+        LoginPath::Unknown => DoctorFinding::ok(
+            WHAT,
+            format!(
+                "desktop clients start the server with PATH={DESKTOP_PATH}; the PATH of the login shell is not known"
+            ),
+        ),
+        LoginPath::Known { missed, .. } if missed.is_empty() => DoctorFinding::ok(
+            WHAT,
+            format!(
+                "desktop clients start the server with PATH={DESKTOP_PATH}, which finds all tools that the login shell finds"
+            ),
+        ),
+        LoginPath::Known { path, missed } => DoctorFinding::warn(
+            WHAT,
+            format!(
+                "desktop clients start the server with PATH={DESKTOP_PATH}; found only by the login shell: {}",
+                missed.join(" ")
+            ),
+            &format!("set environment.set = [\"PATH={}\"]", path.display()),
+        ),
+    }
+}
+
+/// Checks the free space for temporary files.
+pub(super) fn temp_finding(dir: &Path) -> DoctorFinding {
+    match statvfs(dir) {
+        Ok(stat) => free_space_finding(dir, &stat),
+        Err(error) => DoctorFinding::fail(
+            "temp",
+            format!("{} cannot be used ({error})", dir.display()),
+            "set TMPDIR to a writable directory",
+        ),
+    }
+}
+
+fn free_space_finding(dir: &Path, stat: &StatVfs) -> DoctorFinding {
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    // Some file systems create inodes on demand and report none.
+    let files = (stat.f_files > 0).then_some(stat.f_favail);
+    let inodes = files.map(|files| format!(", {files} inodes")).unwrap_or_default();
+    let free_mib = size::display(free >> 20 << 20);
+    let detail = format!("{} has {free_mib}{inodes} free", dir.display());
+    if free < LITTLE_SPACE || files.is_some_and(|files| files < FEW_FILES) {
+        DoctorFinding::warn(
+            "temp",
+            detail,
+            "free some space, or set TMPDIR to a larger file system",
+        )
+    } else {
+        DoctorFinding::ok("temp", detail)
+    }
+}
+
+/// The hard resource limits of this process; `None` = no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerRlimits {
+    open_files: Option<u64>,
+    processes: Option<u64>,
+    file_size: Option<u64>,
+}
+
+/// Reads the hard resource limits of this process.
+#[must_use]
+pub fn read_rlimits() -> ServerRlimits {
+    let most = |resource| getrlimit(resource).maximum;
+    ServerRlimits {
+        open_files: most(Resource::Nofile),
+        processes: most(Resource::Nproc),
+        file_size: most(Resource::Fsize),
+    }
+}
+
+pub(super) fn limits_finding(limits: ServerRlimits) -> DoctorFinding {
+    let ServerRlimits { open_files, processes, file_size } = limits;
+    let words = |bound: Option<u64>| bound.map_or("unlimited".to_owned(), |most| most.to_string());
+    let detail = format!(
+        "open files {}, processes {}, file size {}",
+        words(open_files),
+        words(processes),
+        file_size.map_or("unlimited".to_owned(), size::display)
+    );
+    let is_low = |bound: Option<u64>, least| bound.is_some_and(|most| most < least);
+    if is_low(open_files, FEW_OPEN_FILES)
+        || is_low(processes, FEW_PROCESSES)
+        || is_low(file_size, LITTLE_SPACE)
+    {
+        DoctorFinding::warn(
+            "limits",
+            detail,
+            "raise them with ulimit -n, -u and -f, or in the service",
+        )
+    } else {
+        DoctorFinding::ok("limits", detail)
+    }
+}
+
+// The sandbox.
+
+/// Checks each sandbox mechanism of this host. A missing one is a warning;
+/// [`confinement_finding`] says whether jobs get the configured confinement.
+pub(super) fn sandbox_findings(offer: &SandboxSupport, cgroup: &Delegation) -> [DoctorFinding; 4] {
+    const KERNEL: &str = "a kernel from 5.13 on has it; add landlock to the boot option lsm=, or \
+                          let the container's seccomp profile pass its system calls";
+    const USERS: &str = "set kernel.apparmor_restrict_unprivileged_userns=0 and \
+                         user.max_user_namespaces above 0 by sysctl; in a container, let its \
+                         seccomp profile pass unshare and clone with new namespaces";
+    const FILTERS: &str = "a kernel built with CONFIG_SECCOMP_FILTER has them";
+    let means = |what, found: Result<String, &str>, fix| match found {
+        Ok(detail) => DoctorFinding::ok(what, detail),
+        Err(why) => DoctorFinding::warn(what, why, fix),
+    };
+    let namespaces = offer.namespaces.check().map(|()| "jobs can get their own".to_owned());
+    let landlock = offer.landlock.check().map(|abi| format!("ABI {abi}"));
+    let seccomp = offer.seccomp.check().map(|()| "system calls can be filtered".to_owned());
+    [
+        means("namespaces", namespaces, USERS),
+        means("landlock", landlock, KERNEL),
+        means("seccomp", seccomp, FILTERS),
+        cgroup_finding(cgroup),
+    ]
+}
+
+fn cgroup_finding(cgroup: &Delegation) -> DoctorFinding {
+    const WHAT: &str = "cgroup";
+    match cgroup.fix() {
+        None => DoctorFinding::ok(WHAT, cgroup.to_string()),
+        Some(fix) => {
+            let detail = format!("{cgroup}; a watchdog bounds memory, CPU time and processes");
+            DoctorFinding::warn(WHAT, detail, fix)
+        }
+    }
+}
+
+/// Checks the confinement of jobs that request none of their own.
+pub(super) fn confinement_finding(confining: &ConfinementRules) -> DoctorFinding {
+    const WHAT: &str = "confinement";
+    const DEGRADED: &str = "fix what is missing above, or set confinement.profile to the profile \
+                            that jobs get";
+    const REFUSED: &str = "fix what is missing above, set a looser confinement.profile, or set \
+                           confinement.on_unavailable = \"degrade\"";
+    match confining.granted(ConfinementTerms::NOTHING) {
+        Err(unavailable) => {
+            let asked = unavailable.requested;
+            let missing = unavailable.missing;
+            DoctorFinding::fail(
+                WHAT,
+                format!("no job can run: {asked} is set, but {missing}"),
+                REFUSED,
+            )
+        }
+        Ok((granted, limits)) if granted.is_degraded() => {
+            let detail = format!(
+                "{}; {} is configured",
+                confinement_text(granted, limits),
+                granted.requested
+            );
+            DoctorFinding::warn(WHAT, detail, DEGRADED)
+        }
+        Ok((granted, limits)) => DoctorFinding::ok(WHAT, confinement_text(granted, limits)),
+    }
+}
+
+/// Formats the confinement and the limits of jobs, as `jobs get default, network on, by seccomp; at
+/// most 17 GiB of memory, 512 processes`.
+fn confinement_text(granted: GrantedConfinement, limits: ResourceLimits) -> String {
+    let bounds = [
+        limits.memory.map(|bytes| format!("{} of memory", size::display(bytes >> 20 << 20))),
+        limits.cpu.map(|time| format!("{}s of CPU time", time.as_secs_f64())),
+        limits.processes.map(|count| format!("{count} processes")),
+        limits.open_files.map(|count| format!("{count} open files")),
+        limits.file_size.map(|bytes| format!("{} in a file", size::display(bytes))),
+    ];
+    let bounds: Vec<String> = bounds.into_iter().flatten().collect();
+    let most = if bounds.is_empty() { "no limits".to_owned() } else { bounds.join(", ") };
+    format!("jobs get {}, by {}; at most {most}", granted.effective, granted.backend.word())
+}
+
+#[cfg(test)]
+mod host_tests {
+    use super::*;
+
+    const LEVELS: Levels = Levels { cpu: None, memory: Some(30), io: Some(60) };
+
+    fn known(cpu: u8, memory: u8, io: u8) -> [PressureReading; 3] {
+        [
+            (HostResource::Cpu, Ok(cpu)),
+            (HostResource::Memory, Ok(memory)),
+            (HostResource::Io, Ok(io)),
+        ]
+    }
+
+    #[track_caller]
+    fn check(levels: Levels, read: &[PressureReading], expected: &str) {
+        assert_eq!(findings_text(&[pressure_finding(levels, read)]), expected);
+    }
+
+    #[test]
+    fn pressure_is_shown_beside_its_limits() {
+        check(
+            LEVELS,
+            &known(3, 0, 1),
+            "ok    pressure: cpu 3 %, memory 0 %, io 1 %; held at memory 30 %, io 60 %\n",
+        );
+        check(
+            Levels::default(),
+            &known(3, 0, 1),
+            "ok    pressure: cpu 3 %, memory 0 %, io 1 %; starts are never held back\n      \
+             to hold starts back under pressure, set pressure.memory or pressure.io\n",
+        );
+    }
+
+    #[test]
+    fn the_finding_says_whether_spans_can_be_exported() {
+        let [unset, set] = [None, Some("http://c:4318")].map(traces_finding);
+        let told = findings_text(&[unset]);
+        assert!(told.starts_with("ok    traces: ") && told.contains("(OTLP)"), "{told}");
+        let level = if OTLP_BUILT_IN { FindingLevel::Ok } else { FindingLevel::Fail };
+        assert_eq!(set.level, level, "{set:?}");
+        assert_eq!(set.fix.is_some_and(|fix| fix.contains("--features otlp")), !OTLP_BUILT_IN);
+    }
+
+    #[test]
+    fn an_unwritable_store_fails() {
+        let checked = |result| findings_text(&[store_finding(Path::new("/data/spill"), result)]);
+        assert_eq!(checked(Ok(())), "ok    store: output beyond memory goes to /data/spill\n");
+        let told = checked(Err(io::ErrorKind::PermissionDenied.into()));
+        assert!(told.starts_with("fail  store: output beyond memory cannot be stored"), "{told}");
+        assert!(told.contains("\n      set server.data_dir "), "{told}");
+    }
+
+    #[test]
+    fn unknown_pressure_is_a_warning_only_if_a_limit_is_set() {
+        let missing = HostResource::ALL.map(|resource| (resource, Err(PressureError::Missing)));
+        let told = pressure_finding(LEVELS, &missing);
+        assert_eq!(told.level, FindingLevel::Warn);
+        assert!(told.detail.starts_with("this kernel ") && told.detail.ends_with("not held back"));
+        assert!(told.fix.is_some_and(|fix| fix.starts_with("boot with psi=1")));
+        assert_eq!(pressure_finding(Levels::default(), &missing).level, FindingLevel::Ok);
+        let mut cpu_is_unknown = known(3, 0, 1);
+        cpu_is_unknown[0].1 = Err(PressureError::Denied);
+        check(
+            LEVELS,
+            &cpu_is_unknown,
+            "ok    pressure: memory 0 %, io 1 %; held at memory 30 %, io 60 %\n",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_that_only_a_login_shell_finds_are_named_with_the_fix() {
+        let missed = vec!["cargo", "node"];
+        let found = path_finding(&LoginPath::Known { path: "/h/.cargo/bin:/bin".into(), missed });
+        assert_eq!(found.level, FindingLevel::Warn);
+        assert!(found.detail.ends_with("only by the login shell: cargo node"), "{found:?}");
+        assert!(found.fix.is_some_and(|fix| fix.contains("PATH=/h/.cargo/bin:/bin")));
+        let all = LoginPath::Known { path: OsString::new(), missed: Vec::new() };
+        assert_eq!(path_finding(&all).level, FindingLevel::Ok);
+        assert_eq!(path_finding(&LoginPath::Unknown).level, FindingLevel::Ok);
+    }
+
+    #[test]
+    fn low_limits_are_a_warning() {
+        let none = ServerRlimits { open_files: None, processes: None, file_size: None };
+        assert_eq!(limits_finding(none).level, FindingLevel::Ok);
+        let found = limits_finding(ServerRlimits { open_files: Some(256), ..none });
+        assert_eq!(found.level, FindingLevel::Warn);
+        assert!(found.detail.starts_with("open files 256, processes unlimited"), "{found:?}");
+    }
+
+    #[test]
+    fn a_missing_shell_or_directory_fails() {
+        assert_eq!(
+            shell_finding(&ShellChoice::Path("/no/sh".to_owned())).level,
+            FindingLevel::Fail
+        );
+        assert_eq!(shell_finding(&ShellChoice::Path("/bin/sh".to_owned())).level, FindingLevel::Ok);
+        assert_eq!(temp_finding(Path::new("/no/such/place")).level, FindingLevel::Fail);
+    }
+}
+
+#[cfg(test)]
+mod confinement_tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::confinement::{Backend, SandboxProfile};
+    use crate::process::cgroup::Controller;
+    use crate::service::{Bound, LimitTerms, OnUnavailable};
+
+    fn confining(profile: SandboxProfile, strongest: Backend) -> ConfinementRules {
+        let processes = Some(Bound::AtMost(512));
+        let limits = LimitTerms { processes, ..LimitTerms::NOTHING };
+        let offer = SandboxSupport {
+            namespaces: Ok(()).into(),
+            landlock: Ok(7).into(),
+            seccomp: Ok(()).into(),
+        };
+        ConfinementRules {
+            all: ConfinementTerms { profile: Some(profile), network: None, limits },
+            tenants: BTreeMap::new(),
+            lanes: BTreeMap::new(),
+            offer: offer.limited_to(strongest),
+            on_unavailable: OnUnavailable::Refuse,
+        }
+    }
+
+    #[test]
+    fn the_finding_names_the_profile_and_its_backend() {
+        let found = confinement_finding(&confining(SandboxProfile::Default, Backend::Namespaces));
+        assert_eq!(found.level, FindingLevel::Ok);
+        let told = "jobs get default, network on, by seccomp; at most 512 processes";
+        assert_eq!(found.detail, told);
+    }
+
+    #[test]
+    fn an_unavailable_profile_fails_unless_degrading_is_allowed() {
+        let mut weak = confining(SandboxProfile::ReadOnly, Backend::Seccomp);
+        let found = confinement_finding(&weak);
+        assert_eq!(found.level, FindingLevel::Fail);
+        assert!(found.detail.contains("read-only, network off is set"), "{found:?}");
+        assert!(found.fix.is_some_and(|fix| fix.contains("on_unavailable")));
+        weak.on_unavailable = OnUnavailable::Degrade;
+        let found = confinement_finding(&weak);
+        assert_eq!(found.level, FindingLevel::Warn);
+        assert!(found.detail.contains("get default, network off, by seccomp"), "{found:?}");
+        assert!(found.detail.ends_with("read-only, network off is configured"), "{found:?}");
+    }
+
+    #[test]
+    fn each_missing_mechanism_has_a_fix() {
+        let offer = confining(SandboxProfile::None, Backend::Nothing).offer;
+        for found in sandbox_findings(&offer, &Delegation::Nothing { why: "no".to_owned() }) {
+            assert_eq!(found.level, FindingLevel::Warn, "{found:?}");
+            assert!(found.fix.is_some(), "{found:?}");
+        }
+        let offer = confining(SandboxProfile::None, Backend::Namespaces).offer;
+        let controllers = vec![Controller::Memory, Controller::Pids];
+        let cgroup = Delegation::Controllers { controllers, below: "/sys/fs/cgroup/x".into() };
+        let found = sandbox_findings(&offer, &cgroup);
+        assert!(found.iter().all(|found| found.level == FindingLevel::Ok), "{found:?}");
+        assert_eq!(found[1].detail, "ABI 7");
+    }
+}
