@@ -94,8 +94,8 @@ pub(crate) async fn submit(
         // Boxed, here and below: otherwise every call would be as large as one that asks.
         return Box::pin(submit_answered(call, submission, question, answer)).await.map(Continue);
     }
-    let way = ElicitationMode::from_request(call.request);
-    if way == ElicitationMode::Unsupported {
+    let mode = ElicitationMode::from_request(call.request);
+    if mode == ElicitationMode::Unsupported {
         return client.submit(submission).await.map(Continue);
     }
     let question = match client.submit_or_ask(submission.clone()).await? {
@@ -104,7 +104,7 @@ pub(crate) async fn submit(
     };
     // The user may take long; later calls of this client need not wait for that.
     CallTurn::end(call.request);
-    match way {
+    match mode {
         ElicitationMode::Unsupported | ElicitationMode::DuringCall => {
             let answer = Box::pin(elicit_consent(call, &question)).await;
             Box::pin(submit_answered(call, submission, &question.id, answer)).await.map(Continue)
@@ -145,11 +145,8 @@ async fn elicit_consent(
         let sent = call.request.peer.send_request_with_option(request, options).await?;
         sent.await_response().await
     };
-    match wait_for(call, limit + CANCEL_GRACE, elicitation, || {
-        ready(awaiting_approval_line(question))
-    })
-    .await
-    {
+    let message = || ready(awaiting_approval_line(question));
+    match wait_for(call, limit + CANCEL_GRACE, elicitation, message).await {
         WaitEnd::Done(Ok(ClientResult::ElicitResult(answer))) => {
             parse_consent(&answer).ok_or(NoConsent::Declined)
         }
@@ -267,12 +264,12 @@ mod tests {
     #[test]
     fn elicitation_depends_on_the_era_and_the_client() {
         let forms = ElicitationCapability::new();
-        for (version, way) in [
+        for (version, mode) in [
             (ProtocolVersion::V_2024_11_05, ElicitationMode::Unsupported),
             (ProtocolVersion::V_2025_06_18, ElicitationMode::DuringCall),
             (ProtocolVersion::V_2026_07_28, ElicitationMode::InReply),
         ] {
-            assert_eq!(ElicitationMode::for_version(&version, Some(&forms)), way, "{version}");
+            assert_eq!(ElicitationMode::for_version(&version, Some(&forms)), mode, "{version}");
             assert_eq!(
                 ElicitationMode::for_version(&version, None),
                 ElicitationMode::Unsupported,

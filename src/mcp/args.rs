@@ -17,17 +17,17 @@ use crate::ids::JobNumber;
 use crate::size;
 
 /// A suggestion needs a similarity above this; anything lower would be a guess.
-const ALIKE: f64 = 0.75_f64.next_up();
+const MIN_SIMILARITY: f64 = 0.75_f64.next_up();
 
 /// The reason why a call's arguments were not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum ArgError {
-    #[error("unknown argument `{given}`{}; allowed: {known}", did_you_mean(.meant.as_deref()))]
-    Unknown { given: String, meant: Option<String>, known: String },
-    #[error("missing argument `{name}`: {wanted} is required")]
-    Missing { name: &'static str, wanted: &'static str },
-    #[error("argument `{name}` must be {wanted}, but {given} was given")]
-    WrongType { name: String, wanted: String, given: String },
+    #[error("unknown argument `{given}`{}; allowed: {known}", did_you_mean(.suggestion.as_deref()))]
+    Unknown { given: String, suggestion: Option<String>, known: String },
+    #[error("missing argument `{name}`: {expected} is required")]
+    Missing { name: &'static str, expected: &'static str },
+    #[error("argument `{name}` must be {expected}, but {given} was given")]
+    WrongType { name: String, expected: String, given: String },
     #[error("argument `{name}` must be {allowed}, but {given} was given")]
     NotAllowed { name: &'static str, allowed: String, given: String },
     #[error("{0}")]
@@ -67,10 +67,10 @@ impl Args {
             return Err(unknown_arg(given, fields));
         }
         let missing = |field: &&ArgSpec| {
-            field.need == ArgPresence::Required && !values.contains_key(field.name)
+            field.presence == ArgPresence::Required && !values.contains_key(field.name)
         };
         match fields.iter().find(missing) {
-            Some(field) => Err(ArgError::Missing { name: field.name, wanted: field.expected() }),
+            Some(field) => Err(ArgError::Missing { name: field.name, expected: field.expected() }),
             None => Ok(Self { values }),
         }
     }
@@ -137,8 +137,8 @@ impl Args {
     /// Reads a time of zero or more seconds.
     pub(crate) fn seconds(&mut self, name: &'static str) -> Result<Option<Duration>, ArgError> {
         let Some(value) = self.values.remove(name) else { return Ok(None) };
-        let wanted = "a number of seconds";
-        let seconds = parse_number(&value).ok_or_else(|| wrong_type(name, wanted, &value))?;
+        let expected = "a number of seconds";
+        let seconds = parse_number(&value).ok_or_else(|| wrong_type(name, expected, &value))?;
         Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| ArgError::NotAllowed {
             name,
             allowed: "zero or more seconds".to_owned(),
@@ -197,7 +197,7 @@ impl Args {
 
     /// Reads an object whose values are texts; nulls are left out.
     pub(crate) fn pairs(&mut self, name: &'static str) -> Result<Vec<(String, String)>, ArgError> {
-        let wanted = "an object of texts, such as {\"NAME\": \"value\"}";
+        let expected = "an object of texts, such as {\"NAME\": \"value\"}";
         match self.values.remove(name) {
             None => Ok(Vec::new()),
             Some(Value::Object(pairs)) => pairs
@@ -208,7 +208,7 @@ impl Args {
                     Ok((key, value))
                 })
                 .collect(),
-            Some(other) => Err(wrong_type(name, wanted, &other)),
+            Some(other) => Err(wrong_type(name, expected, &other)),
         }
     }
 
@@ -267,7 +267,7 @@ impl ArgKind {
     fn accepts(self, value: &Value) -> bool {
         match self {
             Self::Text | Self::Choice(_) => value.is_string(),
-            Self::Whole | Self::From(_) => parse_whole(&value).is_some() && value.is_number(),
+            Self::Whole | Self::From(_) => parse_whole(value).is_some() && value.is_number(),
             Self::Seconds => value.is_number(),
             Self::Flag => value.is_boolean(),
             Self::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
@@ -280,12 +280,13 @@ impl ArgKind {
 
 fn unknown_arg(given: &str, fields: &[ArgSpec]) -> ArgError {
     // By similarity `cmd` is closer to `cwd`, but it abbreviates `command`.
-    let likeness = |name: &str| {
+    let similarity = |name: &str| {
         strsim::jaro_winkler(name, given) + if is_abbreviation(given, name) { 0.2 } else { 0.0 }
     };
     let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
-    let meant = most_alike(known.iter().copied(), likeness, ALIKE).map(str::to_owned);
-    ArgError::Unknown { given: clip(given), meant, known: known.join(", ") }
+    let suggestion =
+        most_alike(known.iter().copied(), similarity, MIN_SIMILARITY).map(str::to_owned);
+    ArgError::Unknown { given: clip(given), suggestion, known: known.join(", ") }
 }
 
 /// `true` if all letters of `short` occur in `long`, in the same order.
@@ -295,7 +296,7 @@ fn is_abbreviation(short: &str, long: &str) -> bool {
 }
 
 fn parse_job(value: &Value, name: &'static str) -> Result<JobNumber, ArgError> {
-    parse_whole(&value)
+    parse_whole(value)
         .filter(|number| *number > 0)
         .map(JobNumber::new)
         .ok_or_else(|| wrong_type(name, "job numbers (whole numbers from 1, such as 12)", value))
@@ -322,16 +323,16 @@ fn parse_number(value: &Value) -> Option<f64> {
     }
 }
 
-fn into_text(value: Value, name: &str, wanted: &str) -> Result<String, ArgError> {
+fn into_text(value: Value, name: &str, expected: &str) -> Result<String, ArgError> {
     match value {
         Value::String(text) => Ok(text),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            Err(wrong_type(name, wanted, &value))
+            Err(wrong_type(name, expected, &value))
         }
     }
 }
 
-fn wrong_type(name: &str, wanted: &str, given: &Value) -> ArgError {
+fn wrong_type(name: &str, expected: &str, given: &Value) -> ArgError {
     let given = match given {
         Value::Null => "null".to_owned(),
         Value::String(text) => quote(text),
@@ -339,7 +340,7 @@ fn wrong_type(name: &str, wanted: &str, given: &Value) -> ArgError {
             clip(&given.to_string())
         }
     };
-    ArgError::WrongType { name: name.to_owned(), wanted: wanted.to_owned(), given }
+    ArgError::WrongType { name: name.to_owned(), expected: expected.to_owned(), given }
 }
 
 fn quote(text: &str) -> String {

@@ -28,13 +28,13 @@ use super::tool_set::call_tool;
 use super::tools::{CallTurn, ToolCall};
 use super::{resources, server_info, tasks};
 use crate::ids::TenantId;
-use crate::service::{CallerIdentity, CallerRole, JobHandle, JobService, TenantClient};
+use crate::service::{CallerIdentity, CallerRole, JobService, TenantClient};
 use crate::telemetry::{events, labels};
 
 /// The time for which clients may cache results that cannot change while the server runs.
 const TTL_MS: u64 = 3_600_000;
 
-/// The MCP server of one service. Clones are cheap and belong to the same connection.
+/// The MCP server on top of one job service. Clones are cheap and belong to the same connection.
 #[derive(Debug, Clone)]
 pub struct Handler {
     pub(super) shared: Arc<ServerState>,
@@ -444,11 +444,6 @@ impl Handler {
     #[cfg(feature = "conformance")]
     pub(super) fn has_dialect(&self, dialect: super::settings::ToolDialect) -> bool {
         self.shared.settings.dialects.contains(&dialect)
-    }
-
-    /// Returns the jobs of all tenants, newest first.
-    pub(super) async fn all(&self) -> Vec<JobHandle> {
-        self.shared.service.list_all().await
     }
 
     /// Returns the service as a caller outside MCP may use it.

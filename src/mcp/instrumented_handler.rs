@@ -96,11 +96,11 @@ impl InstrumentedHandler {
 
 /// Turns a panic into an error: without a reply the caller would wait for ever.
 async fn catch_panic<T>(
-    answer: impl Future<Output = Result<T, ErrorData>>,
+    request: impl Future<Output = Result<T, ErrorData>>,
 ) -> Result<T, ErrorData> {
     let panicked =
         |_| Err(ErrorData::internal_error("this request failed inside the server", None));
-    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(panicked)
+    AssertUnwindSafe(request).catch_unwind().await.unwrap_or_else(panicked)
 }
 
 const fn no_error<T>(_: &T) -> Option<ErrorType> {
@@ -239,7 +239,7 @@ pub(super) struct Operation {
     active: Option<ActiveOperation>,
     error: Option<ErrorType>,
     span: TraceSpan,
-    place: OperationContext,
+    context: OperationContext,
 }
 
 /// The part of an operation that handlers see, in the request's extensions.
@@ -252,14 +252,14 @@ pub(super) struct OperationContext {
 impl OperationContext {
     /// The trace context of this request, if it has one.
     pub(super) fn trace(context: &RequestContext<RoleServer>) -> Option<CallTrace> {
-        context.extensions.get::<Self>().map(|place| place.trace.clone())
+        context.extensions.get::<Self>().map(|operation| operation.trace.clone())
     }
 
     /// Records that this request is about a job; only the first job counts.
     pub(super) fn record_job(context: &RequestContext<RoleServer>, job: JobId) {
-        if let Some(place) = context.extensions.get::<Self>() {
+        if let Some(operation) = context.extensions.get::<Self>() {
             // Only the first job is recorded.
-            place.job.set(job).ok();
+            operation.job.set(job).ok();
         }
     }
 }
@@ -274,16 +274,16 @@ impl Operation {
         };
         let sent = caller_trace_context(context);
         let mut span = TraceSpan::start(SpanKind::Server, name, sent.as_ref());
-        describe(&mut span, &active, info, context);
+        set_attributes(&mut span, &active, info, context);
         let begun_by = if sent.is_some() { BegunBy::Caller } else { BegunBy::Server };
         let trace = CallTrace { context: span.context().clone(), begun_by };
-        let place = OperationContext { trace, job: Arc::default() };
-        Self { active: Some(active), error: Some(ErrorType::Other), span, place }
+        let context = OperationContext { trace, job: Arc::default() };
+        Self { active: Some(active), error: Some(ErrorType::Other), span, context }
     }
 
     /// The context that is put into the request's extensions.
     pub(super) fn context(&self) -> OperationContext {
-        self.place.clone()
+        self.context.clone()
     }
 
     /// The span that log lines about this request belong to.
@@ -299,7 +299,7 @@ impl Operation {
 
 impl Drop for Operation {
     fn drop(&mut self) {
-        if let Some(job) = self.place.job.get() {
+        if let Some(job) = self.context.job.get() {
             self.span
                 .set_attribute("shellyard.job", i64::try_from(job.number()).unwrap_or(i64::MAX));
         }
@@ -313,7 +313,7 @@ impl Drop for Operation {
     }
 }
 
-fn describe(
+fn set_attributes(
     span: &mut TraceSpan,
     active: &ActiveOperation,
     info: RequestInfo<'_>,
@@ -341,9 +341,9 @@ fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
 fn caller_trace_context(context: &RequestContext<RoleServer>) -> Option<TraceContext> {
     let meta = &context.meta;
     let headers = parts(context).map(|parts| &parts.headers);
-    let of_request = meta.get_traceparent();
-    let of_request = of_request.and_then(|it| TraceContext::parse(it, meta.get_tracestate()));
-    of_request.or_else(|| headers.and_then(trace_context_from_headers))
+    let from_request = meta.get_traceparent();
+    let from_request = from_request.and_then(|it| TraceContext::parse(it, meta.get_tracestate()));
+    from_request.or_else(|| headers.and_then(trace_context_from_headers))
 }
 
 /// Returns the trace context in the headers of a request.

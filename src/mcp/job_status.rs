@@ -68,7 +68,7 @@ impl Handler {
 
     /// Returns the newest jobs of all tenants, each with its tenant's name: for an operator.
     pub async fn all_jobs(&self, state: Option<JobState>, limit: usize) -> Value {
-        let jobs = self.all().await;
+        let jobs = self.shared.service.list_all().await;
         let is_selected = |job: &&JobHandle| {
             state.is_none_or(|state| state == JobState::from_phase(&job.status().phase))
         };

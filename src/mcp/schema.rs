@@ -25,18 +25,18 @@ pub(crate) struct ArgSpec {
     pub(crate) kind: ArgKind,
     /// The description; empty if the name says everything.
     pub(crate) about: &'static str,
-    pub(crate) need: ArgPresence,
+    pub(crate) presence: ArgPresence,
 }
 
 impl ArgSpec {
     /// Creates an argument that every call must have.
     pub(crate) const fn required(name: &'static str, kind: ArgKind, about: &'static str) -> Self {
-        Self { name, kind, about, need: ArgPresence::Required }
+        Self { name, kind, about, presence: ArgPresence::Required }
     }
 
     /// Creates an argument that may be absent.
     pub(crate) const fn optional(name: &'static str, kind: ArgKind, about: &'static str) -> Self {
-        Self { name, kind, about, need: ArgPresence::Optional }
+        Self { name, kind, about, presence: ArgPresence::Optional }
     }
 }
 
@@ -119,7 +119,7 @@ impl ToolSpec {
         let required: Vec<&str> = self
             .fields
             .iter()
-            .filter(|field| field.need == ArgPresence::Required)
+            .filter(|field| field.presence == ArgPresence::Required)
             .map(|field| field.name)
             .collect();
         let mut schema = Map::new();

@@ -70,7 +70,7 @@ impl JobSnapshot {
     }
 
     /// Takes a snapshot for frequent callers: the process facts may be slightly old.
-    pub(crate) async fn take_often(client: &TenantClient, job: &JobHandle) -> Self {
+    pub(crate) async fn take_cached(client: &TenantClient, job: &JobHandle) -> Self {
         Self::take_with(client, job, JobHandle::recent_liveness).await
     }
 

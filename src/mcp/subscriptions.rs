@@ -2,11 +2,11 @@
 //! over; a client that has read the list is notified when jobs appear.
 //!
 //! ```text
-//! legacy   resources/subscribe   → command → keeper (one task per connection) → one task per output
+//! legacy   resources/subscribe   → command → manager (one task per connection) → one task per output
 //! modern   subscriptions/listen  → the call itself, which lasts as long as its stream
 //! ```
 //!
-//! **Invariant:** notifications end with their connection: the keeper, which ends with the handler
+//! **Invariant:** notifications end with their connection: the manager, which ends with the handler
 //! that holds its sender, or the `listen` call owns every task that sends them.
 //! **Invariant:** a follower has at most one notification in flight, so a client that does not read
 //! delays only its own notifications.
@@ -31,23 +31,23 @@ use crate::telemetry::events::ActiveSubscription;
 
 /// The most outputs that one connection may follow.
 const MAX_FOLLOWED: usize = 100;
-/// Commands that wait for the keeper, which never blocks.
+/// Commands that wait for the manager, which never blocks.
 const COMMAND_QUEUE: usize = 16;
 
 /// The subscriptions of one connection.
 #[derive(Debug)]
 pub(super) struct Subscriptions {
     permits: Arc<Semaphore>,
-    keeper: OnceLock<mpsc::Sender<SubscriptionCommand>>,
+    manager: OnceLock<mpsc::Sender<SubscriptionCommand>>,
 }
 
 impl Default for Subscriptions {
     fn default() -> Self {
-        Self { permits: Arc::new(Semaphore::new(MAX_FOLLOWED)), keeper: OnceLock::new() }
+        Self { permits: Arc::new(Semaphore::new(MAX_FOLLOWED)), manager: OnceLock::new() }
     }
 }
 
-/// Commands from a legacy connection's calls to its keeper.
+/// Commands from a legacy connection's calls to its manager.
 #[derive(Debug)]
 enum SubscriptionCommand {
     /// Follow this output; replaces an earlier follower of the same URI.
@@ -66,17 +66,17 @@ impl Subscriptions {
         uri: &str,
         peer: Peer<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let follower = self.follower(client, uri, Notifier::Legacy(peer)).await?;
+        let follower = self.create_follower(client, uri, Notifier::Legacy(peer)).await?;
         self.send(SubscriptionCommand::Follow(follower)).await;
         Ok(())
     }
 
     /// Stops the notifications about an output. An unknown URI is not an error.
     pub(super) async fn unfollow(&self, uri: String) {
-        let (done, holds) = oneshot::channel();
+        let (done, stopped) = oneshot::channel();
         self.send(SubscriptionCommand::Unfollow(uri, done)).await;
         // Nothing is sent; the sender is dropped.
-        holds.await.ok();
+        stopped.await.ok();
     }
 
     /// Starts to notify a legacy client when jobs appear.
@@ -96,7 +96,7 @@ impl Subscriptions {
         // Dropping the set at the end of the call ends its tasks.
         let mut followers = JoinSet::new();
         for uri in accepted.resource_subscriptions.iter().flatten() {
-            followers.spawn(self.follower(client, uri, notifier.clone()).await?.run());
+            followers.spawn(self.create_follower(client, uri, notifier.clone()).await?.run());
         }
         if accepted.resources_list_changed == Some(true) {
             followers.spawn(follow_list(client.watch_new_jobs(), notifier));
@@ -106,7 +106,7 @@ impl Subscriptions {
         Ok(())
     }
 
-    async fn follower(
+    async fn create_follower(
         &self,
         client: &TenantClient,
         uri: &str,
@@ -130,18 +130,18 @@ impl Subscriptions {
     }
 
     async fn send(&self, command: SubscriptionCommand) {
-        let keeper = self.keeper.get_or_init(|| {
+        let manager = self.manager.get_or_init(|| {
             let (commands, received) = mpsc::channel(COMMAND_QUEUE);
-            tokio::spawn(run_keeper(received));
+            tokio::spawn(run_manager(received));
             commands
         });
-        // The keeper lives as long as this sender.
-        keeper.send(command).await.ok();
+        // The manager lives as long as this sender.
+        manager.send(command).await.ok();
     }
 }
 
 /// Owns the followers of one legacy connection; they end with it.
-async fn run_keeper(mut commands: mpsc::Receiver<SubscriptionCommand>) {
+async fn run_manager(mut commands: mpsc::Receiver<SubscriptionCommand>) {
     let mut followers = JoinSet::new();
     let mut by_uri: HashMap<String, AbortHandle> = HashMap::new();
     let mut leaving: HashMap<Id, oneshot::Sender<()>> = HashMap::new();
@@ -168,8 +168,8 @@ async fn run_keeper(mut commands: mpsc::Receiver<SubscriptionCommand>) {
                     leaving.insert(follower.id(), done);
                 }
             }
-            Some(SubscriptionCommand::FollowList(appearances, notifier)) => {
-                list.get_or_insert_with(|| followers.spawn(follow_list(appearances, notifier)));
+            Some(SubscriptionCommand::FollowList(new_jobs, notifier)) => {
+                list.get_or_insert_with(|| followers.spawn(follow_list(new_jobs, notifier)));
             }
             None => return,
         }
@@ -177,10 +177,10 @@ async fn run_keeper(mut commands: mpsc::Receiver<SubscriptionCommand>) {
 }
 
 /// The pause between two notifications about the same resource, however often it changes.
-const PAUSE: Duration = Duration::from_secs(1);
+const NOTIFY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The longest time between the acknowledgement to a client and the first observation.
-const FRESH: Duration = Duration::from_secs(2);
+const RECENT: Duration = Duration::from_secs(2);
 
 /// The connection over which a client is notified.
 #[derive(Debug, Clone)]
@@ -194,7 +194,7 @@ pub(super) enum Notifier {
 struct ClientGone;
 
 impl Notifier {
-    async fn updated(&self, uri: &str) -> Result<(), ClientGone> {
+    async fn notify_updated(&self, uri: &str) -> Result<(), ClientGone> {
         match self {
             Self::Legacy(peer) => {
                 let params = ResourceUpdatedNotificationParam::new(uri);
@@ -204,7 +204,7 @@ impl Notifier {
         }
     }
 
-    async fn list_changed(&self) -> Result<(), ClientGone> {
+    async fn notify_list_changed(&self) -> Result<(), ClientGone> {
         match self {
             Self::Legacy(peer) => peer.notify_resource_list_changed().await.map_err(|_| ClientGone),
             Self::Modern(sink) => sink.notify_resource_list_changed().await.map_err(|_| ClientGone),
@@ -213,9 +213,9 @@ impl Notifier {
 }
 
 /// Notifies that jobs have appeared, at most once a second, until the client is gone.
-pub(super) async fn follow_list(mut appearances: watch::Receiver<()>, notifier: Notifier) {
-    while appearances.changed().await.is_ok() && notifier.list_changed().await.is_ok() {
-        sleep(PAUSE).await;
+pub(super) async fn follow_list(mut new_jobs: watch::Receiver<()>, notifier: Notifier) {
+    while new_jobs.changed().await.is_ok() && notifier.notify_list_changed().await.is_ok() {
+        sleep(NOTIFY_INTERVAL).await;
     }
 }
 
@@ -272,18 +272,20 @@ impl OutputFollower {
     pub(super) async fn run(self) {
         let mut reported = OutputObservation { finished: false, closed: false, ..self.known };
         while !reported.is_over() {
-            self.change(reported).await;
+            self.wait_for_change(reported).await;
             let now = observe(&self.job, self.stream);
-            if now.is_news_after(reported) && self.notifier.updated(&self.uri).await.is_err() {
+            if now.is_change_from(reported)
+                && self.notifier.notify_updated(&self.uri).await.is_err()
+            {
                 return;
             }
             reported = now;
-            sleep(PAUSE).await;
+            sleep(NOTIFY_INTERVAL).await;
         }
     }
 
     /// Returns once something may have changed.
-    async fn change(&self, reported: OutputObservation) {
+    async fn wait_for_change(&self, reported: OutputObservation) {
         tokio::select! {
             () = self.job.output().wait_past(reported.total_bytes), if !reported.closed => {}
             _ = self.job.finished(), if !reported.finished => {}
@@ -303,9 +305,9 @@ fn observe(job: &JobHandle, stream: Option<Stream>) -> OutputObservation {
     }
 }
 
-/// `true` if the job wrote within the last [`FRESH`].
+/// `true` if the job wrote within the last [`RECENT`].
 fn wrote_recently(job: &JobHandle) -> bool {
-    job.output().progress().last_output.is_some_and(|at| at.elapsed() < FRESH)
+    job.output().progress().last_output.is_some_and(|at| at.elapsed() < RECENT)
 }
 
 /// The state of an output at one moment.
@@ -321,7 +323,7 @@ struct OutputObservation {
 }
 
 impl OutputObservation {
-    const fn is_news_after(self, reported: Self) -> bool {
+    const fn is_change_from(self, reported: Self) -> bool {
         self.bytes != reported.bytes || self.finished != reported.finished
     }
 
@@ -337,10 +339,10 @@ mod tests {
     #[test]
     fn growth_and_the_end_are_reported_and_the_other_stream_is_not() {
         let seen = OutputObservation { bytes: 5, total_bytes: 9, finished: false, closed: false };
-        assert!(!OutputObservation { total_bytes: 12, ..seen }.is_news_after(seen));
-        assert!(!OutputObservation { closed: true, ..seen }.is_news_after(seen));
-        assert!(OutputObservation { bytes: 6, ..seen }.is_news_after(seen));
-        assert!(OutputObservation { finished: true, ..seen }.is_news_after(seen));
+        assert!(!OutputObservation { total_bytes: 12, ..seen }.is_change_from(seen));
+        assert!(!OutputObservation { closed: true, ..seen }.is_change_from(seen));
+        assert!(OutputObservation { bytes: 6, ..seen }.is_change_from(seen));
+        assert!(OutputObservation { finished: true, ..seen }.is_change_from(seen));
         assert!(
             !OutputObservation { finished: true, ..seen }.is_over(),
             "survivors may still write"

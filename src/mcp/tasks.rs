@@ -54,7 +54,7 @@ pub(super) async fn get(
     request: &RequestContext<RoleServer>,
     id: &str,
 ) -> Result<GetTaskResult, ErrorData> {
-    let (target, TaskKey { budget, created, .. }) = find(client, id).await?;
+    let (target, TaskKey { budget, created, .. }) = find_task(client, id).await?;
     let call = ToolCall { client, settings, request, budget, task_after: None, approval: None };
     Ok(match target {
         TaskTarget::Job(job) => job_task_result(call, &job, created).await,
@@ -67,7 +67,7 @@ pub(super) async fn get(
 /// # Errors
 /// Fails if the caller has no such task, no longer has it, or may only read.
 pub(super) async fn cancel(client: &TenantClient, id: &str) -> Result<(), ErrorData> {
-    let (target, _) = find(client, id).await?;
+    let (target, _) = find_task(client, id).await?;
     require_run_role(client)?;
     match target {
         TaskTarget::Job(job) if job.status().ending().is_none() => {
@@ -92,7 +92,7 @@ pub(super) async fn update(
     id: &str,
     responses: &InputResponses,
 ) -> Result<(), ErrorData> {
-    let (target, _) = find(client, id).await?;
+    let (target, _) = find_task(client, id).await?;
     require_run_role(client)?;
     match target {
         TaskTarget::Parked(parked) if parked.fate == ParkedState::Open && has_answer(responses) => {
@@ -116,7 +116,7 @@ struct TaskKey {
 }
 
 impl TaskKey {
-    fn id(self, client: &TenantClient) -> String {
+    fn to_id(self, client: &TenantClient) -> String {
         client.ticket_with_numbers(self.job, [self.budget.tokens(), self.created.0])
     }
 
@@ -135,7 +135,7 @@ enum TaskTarget {
 
 /// Finds the target of a task id. Every invalid id gives the same error, so that it reveals nothing
 /// about other tenants.
-async fn find(client: &TenantClient, id: &str) -> Result<(TaskTarget, TaskKey), ErrorData> {
+async fn find_task(client: &TenantClient, id: &str) -> Result<(TaskTarget, TaskKey), ErrorData> {
     let unknown = || {
         let message =
             "no such task: the id is wrong, or its job was freed; list_jobs shows what is kept";
@@ -169,13 +169,13 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(10);
 pub(super) async fn create(call: ToolCall<'_>, job: &JobHandle) -> CreateTaskResult {
     let now = call.snapshot(job).await;
     let created = TaskTime::from_instant(job.status().submitted);
-    CreateTaskResult::new(task(call, job, &now, created).await)
+    CreateTaskResult::new(job_task(call, job, &now, created).await)
 }
 
 /// Returns the state of a job's task; once it is over, with the reply that its call would have had.
 async fn job_task_result(call: ToolCall<'_>, job: &JobHandle, created: TaskTime) -> GetTaskResult {
     let now = call.snapshot(job).await;
-    let task = task(call, job, &now, created).await;
+    let task = job_task(call, job, &now, created).await;
     let payload = match TaskPhase::from_state(&now.state) {
         TaskPhase::Working => TaskPayload::Working,
         TaskPhase::Cancelled => TaskPayload::Cancelled,
@@ -231,8 +231,13 @@ impl TaskPhase {
     }
 }
 
-async fn task(call: ToolCall<'_>, job: &JobHandle, now: &JobSnapshot, created: TaskTime) -> Task {
-    let id = TaskKey { job: job.id(), budget: call.budget, created }.id(call.client);
+async fn job_task(
+    call: ToolCall<'_>,
+    job: &JobHandle,
+    now: &JobSnapshot,
+    created: TaskTime,
+) -> Task {
+    let id = TaskKey { job: job.id(), budget: call.budget, created }.to_id(call.client);
     let phase = TaskPhase::from_state(&now.state);
     let status = job.status();
     let ended = now.ending().map(|ending| ending.at);
@@ -286,7 +291,7 @@ fn parked_task_result(call: ToolCall<'_>, parked: &ParkedSubmission) -> GetTaskR
 
 fn parked_task(call: ToolCall<'_>, parked: &ParkedSubmission) -> Task {
     let created = TaskTime::from_instant(parked.since);
-    let id = TaskKey { job: parked.job, budget: call.budget, created }.id(call.client);
+    let id = TaskKey { job: parked.job, budget: call.budget, created }.to_id(call.client);
     let since = created.to_string();
     let message = call.client.redactor().mask_text(&parked_status_line(parked)).into_owned();
     let mut task = Task::new(id, TaskStatus::Working, since.clone(), since);

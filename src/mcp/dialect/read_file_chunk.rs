@@ -426,13 +426,13 @@ pub(super) fn read_filtered_page(
     start: u64,
     limits: PageLimits,
     memory: usize,
-    patience: &ScanDeadline,
+    deadline: &ScanDeadline,
 ) -> Result<OutputPage, ExecError> {
     match filter {
         OutputFilter::None => Ok(read_stream_page(log, Stream::Stdout, start, limits)?),
-        OutputFilter::Grep(pattern) => Ok(matching_lines(log, pattern, start, limits, patience)?),
+        OutputFilter::Grep(pattern) => Ok(matching_lines(log, pattern, start, limits, deadline)?),
         OutputFilter::Query(expression) => {
-            let result = query_json(log, Some(Stream::Stdout), expression, memory, patience)?;
+            let result = query_json(log, Some(Stream::Stdout), expression, memory, deadline)?;
             Ok(page_of_text(&result.text, start, limits.bytes))
         }
     }
@@ -473,7 +473,7 @@ fn matching_lines(
     pattern: &LinePattern,
     start: u64,
     limits: PageLimits,
-    patience: &ScanDeadline,
+    deadline: &ScanDeadline,
 ) -> io::Result<OutputPage> {
     let found = search(
         log,
@@ -486,7 +486,7 @@ fn matching_lines(
             max_matches: limits.lines,
             max_bytes: limits.bytes,
         },
-        patience,
+        deadline,
     )?;
     let total = stream_len(log, Stream::Stdout);
     let end = stream_offset(log, Stream::Stdout, found.resume)?.max(start);
@@ -603,8 +603,8 @@ mod tests {
         start: u64,
         limits: PageLimits,
     ) -> OutputPage {
-        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
-        read_filtered_page(log, filter, start, limits, 1 << 20, &patience).unwrap()
+        let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
+        read_filtered_page(log, filter, start, limits, 1 << 20, &deadline).unwrap()
     }
 
     /// Returns the bytes of all pages, one after the other.

@@ -219,7 +219,7 @@ fn page_object(page: Value) -> Result<Option<JsonObject>, ArgError> {
         Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             Err(ArgError::WrongType {
                 name: "page".to_owned(),
-                wanted: "an object, such as {\"limit_bytes\": 65536}".to_owned(),
+                expected: "an object, such as {\"limit_bytes\": 65536}".to_owned(),
                 given: page.to_string().chars().take(60).collect(),
             })
         }
@@ -400,10 +400,10 @@ impl RunOutput {
         args: &ShellExecArgs,
         redactor: &Redactor,
         memory: usize,
-        patience: &ScanDeadline,
+        deadline: &ScanDeadline,
     ) -> Result<Self, ExecError> {
         let start = args.start();
-        let page = read_filtered_page(log, &args.filter, start, args.limits, memory, patience)?
+        let page = read_filtered_page(log, &args.filter, start, args.limits, memory, deadline)?
             .without_trailing_cr();
         // Only the first page shows stderr.
         let stderr_from = if start == 0 { 0 } else { stream_len(log, Stream::Stderr) };
@@ -521,8 +521,8 @@ async fn read(
     let args = Arc::clone(args);
     let memory = call.reserve(log, RunOutput::required_memory(log, &args)).await?;
     let most = memory.bytes();
-    let scan = move |log: &BlockingReader, patience: &_| {
-        RunOutput::read(log, &args, &redactor, most, patience)
+    let scan = move |log: &BlockingReader, deadline: &_| {
+        RunOutput::read(log, &args, &redactor, most, deadline)
     };
     let (output, _memory) = call.scan(log, memory, scan).await?;
     output

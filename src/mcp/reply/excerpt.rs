@@ -37,8 +37,8 @@ const SNIFFED_BYTES: usize = 8 * 1024;
 
 /// Bytes of binary data in a hexdump; fewer if there is less room. A byte takes about five in a
 /// hexdump.
-const DUMPED_BYTES: RangeInclusive<usize> = 32..=256;
-const ROOM_OF_DUMPED: usize = 8;
+const HEXDUMP_BYTES: RangeInclusive<usize> = 32..=256;
+const ROOM_PER_HEXDUMP_BYTE: usize = 8;
 
 /// The room for error lines inside a cut …
 const ERRORS_BYTES: usize = 2560;
@@ -316,7 +316,7 @@ fn describe_binary(
 ) -> io::Result<ShownOutput> {
     let mime = views::mime(&page.bytes).to_owned();
     let amount = size(page.total_bytes.saturating_sub(page.start));
-    let dumped = (room / ROOM_OF_DUMPED).clamp(*DUMPED_BYTES.start(), *DUMPED_BYTES.end());
+    let dumped = (room / ROOM_PER_HEXDUMP_BYTE).clamp(*HEXDUMP_BYTES.start(), *HEXDUMP_BYTES.end());
     let dump = views::hexdump(&page.bytes[..page.bytes.len().min(dumped)]);
     Ok(ShownOutput {
         text: format!("[binary output: {mime}, {amount}]\n{dump}"),
@@ -394,16 +394,16 @@ pub(crate) async fn show_digest(
     job: &JobSnapshot,
     log: &LogReader,
     request: PageRequest,
-    fit: &ReplyFitter,
+    fitter: &ReplyFitter,
 ) -> Result<ToolReply, ToolError> {
     let PageRequest { from, stream, .. } = request;
     let wanted = DigestRequest { stream, from, limits: DigestLimits::default() };
     let digest = read(job, log, move |log| digest(log, &wanted)).await?;
     let room = request.max_bytes.min(DIGEST_BYTES);
     let has_room = |detail: &DigestDetail| render(&digest, *detail).len() <= room;
-    let attempt = |detail: DigestDetail| fit.prepare(digest_reply(job, &digest, from, detail));
+    let attempt = |detail: DigestDetail| fitter.prepare(digest_reply(job, &digest, from, detail));
     let mut replies = DETAILS.into_iter().filter(has_room).map(attempt);
-    Ok(replies.find(|reply| fit.fits(reply)).unwrap_or_else(|| attempt(COUNTS)))
+    Ok(replies.find(|reply| fitter.fits(reply)).unwrap_or_else(|| attempt(COUNTS)))
 }
 
 /// Returns a quick digest of a job's whole output.

@@ -123,7 +123,7 @@ fn hint_after_text(job: &JobSnapshot, shown: &ShownOutput) -> Option<String> {
 }
 
 /// After this many timed-out waits in a row the hint tells the caller to do something else.
-const TOO_MANY: u32 = 3;
+const MAX_TIMED_OUT_WAITS: u32 = 3;
 
 /// A wait that timed out before anything happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl TimedOutWait {
     /// Returns the hint about jobs that still run: the next call, and not to poll.
     pub(crate) fn hint(self, open: &[JobId], next: Option<String>) -> Option<String> {
         let [first, others @ ..] = open else { return next };
-        if self.consecutive >= TOO_MANY {
+        if self.consecutive >= MAX_TIMED_OUT_WAITS {
             let waits = self.consecutive;
             let jobs = list_numbers(open);
             let them = if others.is_empty() { "it" } else { "them" };

@@ -640,10 +640,10 @@ mod tests {
         ]
     }
 
-    fn read_shown(log: &LogReader, from: u64, kind: ReadKind, fit: &ReplyFitter) -> ShownOutput {
-        let request = PageRequest { from, stream: None, max_bytes: fit.size(), max_lines: 0 };
+    fn read_shown(log: &LogReader, from: u64, kind: ReadKind, fitter: &ReplyFitter) -> ShownOutput {
+        let request = PageRequest { from, stream: None, max_bytes: fitter.size(), max_lines: 0 };
         match kind {
-            ReadKind::Excerpt => read_from(&log.blocking(), from, fit.excerpt_budget()).unwrap(),
+            ReadKind::Excerpt => read_from(&log.blocking(), from, fitter.excerpt_budget()).unwrap(),
             ReadKind::Page => read_text_page(&log.blocking(), &request).unwrap(),
             ReadKind::Raw => read_base64(&log.blocking(), &request).unwrap(),
             ReadKind::Hexdump => read_hexdump(&log.blocking(), &request).unwrap(),
@@ -655,14 +655,14 @@ mod tests {
         log: &LogReader,
         from: u64,
         kind: ReadKind,
-        mut fit: ReplyFitter,
+        mut fitter: ReplyFitter,
     ) -> (ToolReply, ShownOutput) {
         let job = job_of(log);
         loop {
-            let shown = read_shown(log, from, kind, &fit);
+            let shown = read_shown(log, from, kind, &fitter);
             let reply = ToolReply::for_job(&job, Some(shown.clone()), ResultFormat::Both)
                 .with_hint(hint_after_page(&job, &shown));
-            if let Some(reply) = fit.accept(reply) {
+            if let Some(reply) = fitter.accept(reply) {
                 return (reply, shown);
             }
         }
@@ -698,11 +698,11 @@ mod tests {
         ) {
             let (log, budget) = (log_of(&output), budget_of(tokens));
             let bare = ToolReply::for_job(&job_of(&log), None, ResultFormat::Both);
-            let mut fit = ReplyFitter::new(budget, format, redactor(), &bare);
+            let mut fitter = ReplyFitter::new(budget, format, redactor(), &bare);
             if !matches!(kind, ReadKind::Excerpt) {
-                fit = fit.for_page(Some(page_bytes), 16_384);
+                fitter = fitter.for_page(Some(page_bytes), 16_384);
             }
-            let (reply, shown) = build_reply(&log, 0, kind, fit);
+            let (reply, shown) = build_reply(&log, 0, kind, fitter);
             let fits = reply.size(format) <= budget.bytes();
             let result = reply.cut_to_budget(budget, format).into_result(format);
             check_size(&result, budget)?;
@@ -742,14 +742,14 @@ mod tests {
         let log = log_of(&vec![1; 1 << 20]);
         let job = job_of(&log);
         let budget = TokenBudget::from_call(None, 8000);
-        let fit = ReplyFitter::new(
+        let fitter = ReplyFitter::new(
             budget,
             ResultFormat::Structured,
             redactor(),
             &ToolReply::for_job(&job, None, ResultFormat::Both),
         );
         let (reply, shown) =
-            build_reply(&log, 0, ReadKind::Raw, fit.for_page(Some(1 << 20), 16_384));
+            build_reply(&log, 0, ReadKind::Raw, fitter.for_page(Some(1 << 20), 16_384));
         assert_eq!(shown.end, 1 << 20);
         let result = reply.cut_to_budget(budget, ResultFormat::Structured);
         let fields = result.into_result(ResultFormat::Structured).structured_content.unwrap();
@@ -774,14 +774,14 @@ mod tests {
         let request = PageRequest { from: 0, stream: None, max_bytes: PAGE, max_lines: 0 };
         let build = || -> CallToolResult {
             let bare = ToolReply::for_job(&job, None, ResultFormat::Both);
-            let fit = ReplyFitter::new(
+            let fitter = ReplyFitter::new(
                 TokenBudget::from_tokens(4 * PAGE as u64),
                 format,
                 redactor(),
                 &bare,
             );
             let shown = show(&log, &request).unwrap();
-            let reply = fit.for_page(Some(PAGE), PAGE).accept(ToolReply::for_job(
+            let reply = fitter.for_page(Some(PAGE), PAGE).accept(ToolReply::for_job(
                 &job,
                 Some(shown),
                 ResultFormat::Both,

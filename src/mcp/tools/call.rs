@@ -41,8 +41,8 @@ pub(crate) struct ToolCall<'a> {
 
 impl ToolCall<'_> {
     /// Returns how long this call waits: as requested, but at most [`ToolCall::max_wait`].
-    pub(crate) fn wait_limit(&self, asked: Option<Duration>) -> Duration {
-        asked.unwrap_or(self.settings.wait_default).min(self.max_wait())
+    pub(crate) fn wait_limit(&self, requested: Option<Duration>) -> Duration {
+        requested.unwrap_or(self.settings.wait_default).min(self.max_wait())
     }
 
     /// The longest wait that the client tolerates.
@@ -60,7 +60,7 @@ impl ToolCall<'_> {
     }
 
     /// Creates a fitter for replies that consist of `bare` and output.
-    pub(crate) fn fit(&self, bare: &ToolReply) -> ReplyFitter {
+    pub(crate) fn fitter(&self, bare: &ToolReply) -> ReplyFitter {
         ReplyFitter::new(self.budget, self.settings.result_format, self.client.redactor(), bare)
     }
 
@@ -90,7 +90,7 @@ impl ToolCall<'_> {
         memory: ReadPermit,
         scan: impl FnOnce(&BlockingReader, &ScanDeadline) -> T + Send + 'static,
     ) -> io::Result<(T, ReadPermit)> {
-        let scan = move |logs: &[BlockingReader], patience: &_| scan(&logs[0], patience);
+        let scan = move |logs: &[BlockingReader], deadline: &_| scan(&logs[0], deadline);
         self.scan_all(slice::from_ref(log), memory, scan).await
     }
 
@@ -101,7 +101,7 @@ impl ToolCall<'_> {
         memory: ReadPermit,
         scan: impl FnOnce(&[BlockingReader], &ScanDeadline) -> T + Send + 'static,
     ) -> io::Result<(T, ReadPermit)> {
-        let scan = move |logs: &[BlockingReader], patience: &_| (scan(logs, patience), memory);
+        let scan = move |logs: &[BlockingReader], deadline: &_| (scan(logs, deadline), memory);
         scan_until(self.settings.search_time, &self.request.ct, logs, scan).await
     }
 
@@ -131,7 +131,7 @@ fn reply_time(most: Duration) -> Duration {
     (most / 10).min(Duration::from_secs(2))
 }
 
-/// Runs `scan` on a blocking thread. Its patience is over after `time`, when the call is cancelled,
+/// Runs `scan` on a blocking thread. Its deadline is over after `time`, when the call is cancelled,
 /// or when this future is dropped.
 async fn scan_until<T: Send + 'static>(
     time: Duration,
@@ -139,13 +139,13 @@ async fn scan_until<T: Send + 'static>(
     logs: &[LogReader],
     scan: impl FnOnce(&[BlockingReader], &ScanDeadline) -> T + Send + 'static,
 ) -> io::Result<T> {
-    let (patience, leash) = ScanDeadline::start(time);
-    let mut scanning = pin!(scan_with(logs, time, move |logs| scan(logs, &patience)));
+    let (deadline, guard) = ScanDeadline::start(time);
+    let mut scanning = pin!(scan_with(logs, time, move |logs| scan(logs, &deadline)));
     tokio::select! {
         biased;
         scanned = &mut scanning => scanned,
         () = cancelled.cancelled() => {
-            drop(leash);
+            drop(guard);
             scanning.await
         }
     }
@@ -295,13 +295,13 @@ mod tests {
         open_log(&LogStorage { memory_bytes: 1, spill_dir: std::env::temp_dir().into() }).1
     }
 
-    /// Returns a scan that runs until its patience is over, and signals its begin and its end.
+    /// Returns a scan that runs until its deadline is over, and signals its begin and its end.
     fn scan_on(
         signal: Sender<()>,
     ) -> impl FnOnce(&[BlockingReader], &ScanDeadline) + Send + 'static {
-        move |_, patience| {
+        move |_, deadline| {
             signal.send(()).ok();
-            while !patience.is_over() {
+            while !deadline.is_over() {
                 yield_now();
             }
             signal.send(()).ok();

@@ -103,11 +103,11 @@ pub(in crate::mcp) async fn call(
         };
         ToolReply::for_jobs(Some(headline.join(" · ")), parts.to_vec()).with_hint(more)
     };
-    let mut fit = call.fit(&build_reply(&[]));
+    let mut fitter = call.fitter(&build_reply(&[]));
     loop {
         let sizes = parts.iter().map(|part| part.size(call.settings.result_format));
-        let fitting = fitting_count(sizes, fit.size());
-        if let Some(reply) = fit.accept(build_reply(&parts[..fitting])) {
+        let fitting = fitting_count(sizes, fitter.size());
+        if let Some(reply) = fitter.accept(build_reply(&parts[..fitting])) {
             return Ok(reply);
         }
     }

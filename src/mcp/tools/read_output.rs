@@ -57,51 +57,51 @@ pub(in crate::mcp) async fn call(
     let args = ReadOutputArgs::read(args, &job, stream, call.settings).await?;
     let log = job.output().clone();
     log.check_files().await.map_err(|source| ToolError::Read { job: job.id(), source })?;
-    let now = JobSnapshot::take_often(call.client, &job).await;
-    let bare = call.fit(&call.job_reply(&now, None));
-    let mut fit = bare.for_page(args.max_bytes, call.settings.page_bytes);
+    let now = JobSnapshot::take_cached(call.client, &job).await;
+    let bare = call.fitter(&call.job_reply(&now, None));
+    let mut fitter = bare.for_page(args.max_bytes, call.settings.page_bytes);
     match &args.mode {
         ReadMode::Grep(grep) => {
-            let page = args.request(&job, fit.size()).await?;
-            let position = args.position(&job, fit.size()).await?;
-            let reply = search::in_job(call, &now, log, grep.clone(), page, fit).await?;
+            let page = args.request(&job, fitter.size()).await?;
+            let position = args.position(&job, fitter.size()).await?;
+            let reply = search::in_job(call, &now, log, grep.clone(), page, fitter).await?;
             Ok(with_notice(reply, &now, position))
         }
         ReadMode::Query(expression) => {
-            let page = args.request(&job, fit.size()).await?;
+            let page = args.request(&job, fitter.size()).await?;
             let expression = expression.clone();
             let memory = call.reserve(&log, query_memory(&log, page.stream)).await?;
             let most = memory.bytes();
-            let scan = move |log: &BlockingReader, patience: &_| {
-                query_json(log, page.stream, &expression, most, patience)
+            let scan = move |log: &BlockingReader, deadline: &_| {
+                query_json(log, page.stream, &expression, most, deadline)
             };
             let scanned = call.scan(&log, memory, scan).await;
             let (result, _memory) =
                 scanned.map_err(|source| ToolError::Read { job: job.id(), source })?;
             let result = result?;
             loop {
-                let page = PageRequest { max_bytes: fit.size(), ..page };
-                if let Some(reply) = fit.accept(query_reply(&now, &result, page)) {
+                let page = PageRequest { max_bytes: fitter.size(), ..page };
+                if let Some(reply) = fitter.accept(query_reply(&now, &result, page)) {
                     return Ok(reply);
                 }
             }
         }
         ReadMode::Digest => {
-            let request = args.request(&job, fit.size()).await?;
-            show_digest(&now, &log, request, &fit).await
+            let request = args.request(&job, fitter.size()).await?;
+            show_digest(&now, &log, request, &fitter).await
         }
         ReadMode::Page(format) => {
             let mut digest = None;
             loop {
-                let request = args.request(&job, fit.size()).await?;
+                let request = args.request(&job, fitter.size()).await?;
                 let shown = format.show(&now, &log, request).await?;
-                if digest.is_none() && args.start.is_opening() && shown.is_part_of_text() {
+                if digest.is_none() && args.start.is_first_read() && shown.is_part_of_text() {
                     digest = Some(quick_digest(&now, &log, request).await?);
                 }
                 let seen = shown.seen_range();
-                let reply = page(call, &now, shown, args.position(&job, fit.size()).await?);
+                let reply = page(call, &now, shown, args.position(&job, fitter.size()).await?);
                 let reply = digest.iter().fold(reply, with_digest_note);
-                if let Some(reply) = fit.accept(reply) {
+                if let Some(reply) = fitter.accept(reply) {
                     call.mark_shown(&job, seen);
                     return Ok(reply);
                 }
@@ -122,10 +122,10 @@ async fn search_all(call: ToolCall<'_>, mut args: Args) -> Result<ToolReply, Too
             "a grep over all jobs takes no `cursor`, `line`, `view` or `query`; give `job` too";
         return Err(ArgError::Conflict(message).into());
     }
-    let bare = call.fit(&ToolReply::for_jobs(None, Vec::new()));
-    let fit = bare.for_page(max_bytes, call.settings.page_bytes);
-    let page = PageRequest { max_bytes: fit.size(), ..page };
-    search::in_all_jobs(call, grep, page, fit).await
+    let bare = call.fitter(&ToolReply::for_jobs(None, Vec::new()));
+    let fitter = bare.for_page(max_bytes, call.settings.page_bytes);
+    let page = PageRequest { max_bytes: fitter.size(), ..page };
+    search::in_all_jobs(call, grep, page, fitter).await
 }
 
 fn page(
@@ -179,7 +179,7 @@ enum ReadStart {
 
 impl ReadStart {
     /// `true` if the call names no position: probably the first read of this output.
-    const fn is_opening(&self) -> bool {
+    const fn is_first_read(&self) -> bool {
         match self {
             Self::Beginning | Self::Tail => true,
             Self::At(_) => false,

@@ -106,8 +106,8 @@ pub(in crate::mcp) async fn call(
     if limit.is_zero() {
         wait_for_start(call.client, &job).await;
     } else {
-        let patience = task_after.map_or(limit, |grace| grace.min(limit));
-        match wait_for(call, patience, job.finished(), || progress_line([&job])).await {
+        let wait_time = task_after.map_or(limit, |grace| grace.min(limit));
+        match wait_for(call, wait_time, job.finished(), || progress_line([&job])).await {
             WaitEnd::Over if task_after.is_some() => return Ok(ToolResponse::Task(job)),
             WaitEnd::Cancelled if is_ours && call.settings.cancel_stops_job => {
                 let stop_request = StopWish { by: StopBy::Cancel, signal: None, grace: None };
@@ -129,9 +129,9 @@ pub(crate) async fn reply_about_job(
     reused: Option<&str>,
 ) -> Result<ToolReply, ToolError> {
     let now = call.snapshot(job).await;
-    let mut fit = call.fit(&call.job_reply(&now, None));
+    let mut fitter = call.fitter(&call.job_reply(&now, None));
     loop {
-        let shown = show(&now, job.output(), fit.excerpt_budget()).await?;
+        let shown = show(&now, job.output(), fitter.excerpt_budget()).await?;
         let suggestion = match reused {
             Some(_) => None,
             None => did_you_mean(call.client, &now, shown.as_ref()).await,
@@ -139,7 +139,7 @@ pub(crate) async fn reply_about_job(
         let reply = call.job_reply(&now, shown);
         let hint = reused.map(|key| hint_reused_key(key, reply.hint())).or(suggestion);
         let reply = if hint.is_some() { reply.with_hint(hint) } else { reply };
-        if let Some(reply) = fit.accept(reply) {
+        if let Some(reply) = fitter.accept(reply) {
             return Ok(reply);
         }
     }

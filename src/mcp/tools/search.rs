@@ -82,19 +82,19 @@ pub(super) async fn in_job(
     log: LogReader,
     grep: Grep,
     page: PageRequest,
-    mut fit: ReplyFitter,
+    mut fitter: ReplyFitter,
 ) -> Result<ToolReply, ToolError> {
     let search_call = grep.search_call.clone();
     let memory = call.reserve(&log, memory_of(page)).await?;
-    let scan = move |log: &BlockingReader, patience: &_| search(log, &grep.request(page), patience);
+    let scan = move |log: &BlockingReader, deadline: &_| search(log, &grep.request(page), deadline);
     let unreadable = |source| ToolError::Read { job: now.job, source };
     let (found, _memory) = call.scan(&log, memory, scan).await.map_err(unreadable)?;
     let found = found.map_err(unreadable)?;
     // The output is searched once; lines without room are left out, and the cursor points to them.
     loop {
         let mut found = found.clone();
-        fit_listings(std::iter::once(&mut found), PageRequest { max_bytes: fit.size(), ..page });
-        if let Some(reply) = fit.accept(matches_reply(now, &found, &search_call, page)) {
+        fit_listings(std::iter::once(&mut found), PageRequest { max_bytes: fitter.size(), ..page });
+        if let Some(reply) = fitter.accept(matches_reply(now, &found, &search_call, page)) {
             return Ok(reply);
         }
     }
@@ -105,7 +105,7 @@ pub(super) async fn in_all_jobs(
     call: ToolCall<'_>,
     grep: Grep,
     page: PageRequest,
-    mut fit: ReplyFitter,
+    mut fitter: ReplyFitter,
 ) -> Result<ToolReply, ToolError> {
     let jobs = call.client.list().await;
     let search_call = grep.search_call.clone();
@@ -118,11 +118,11 @@ pub(super) async fn in_all_jobs(
     loop {
         let mut shown = all.clone();
         let mut totals = totals.clone();
-        let page = PageRequest { max_bytes: fit.size(), ..page };
+        let page = PageRequest { max_bytes: fitter.size(), ..page };
         let room = fit_listings(shown.iter_mut().map(|job| &mut job.found), page);
         let unshown = shown.split_off(room);
         totals.unshown = unshown.iter().map(|job| (job.job.job, job.found.matches)).collect();
-        if let Some(reply) = fit.accept(jobs_reply(&shown, &totals, &search_call, page)) {
+        if let Some(reply) = fitter.accept(jobs_reply(&shown, &totals, &search_call, page)) {
             return Ok(reply);
         }
     }
@@ -152,8 +152,8 @@ async fn search_jobs(
     let mut totals = SearchTotals::new(jobs.len());
     let Some(log) = logs.first() else { return Ok((Vec::new(), totals)) };
     let memory = call.reserve(log, memory_of(page)).await?;
-    let scan = move |logs: &[BlockingReader], patience: &_| {
-        search_each(logs, &grep.request(page), patience)
+    let scan = move |logs: &[BlockingReader], deadline: &_| {
+        search_each(logs, &grep.request(page), deadline)
     };
     let scanned = call.scan_all(&logs, memory, scan).await;
     let (found, _memory) = scanned.map_err(ToolError::Search)?;

@@ -53,10 +53,10 @@ pub(in crate::mcp) async fn call(
     job.send_input(input).await?;
     wait_for(call, REACTION, job.output().wait_past(before), || ready(String::new())).await;
     let now = call.snapshot(&job).await;
-    let mut fit = call.fit(&call.job_reply(&now, None));
+    let mut fitter = call.fitter(&call.job_reply(&now, None));
     loop {
-        let shown = show_from(&now, job.output(), before, fit.excerpt_budget()).await?;
-        if let Some(reply) = fit.accept(call.job_reply(&now, Some(shown))) {
+        let shown = show_from(&now, job.output(), before, fitter.excerpt_budget()).await?;
+        if let Some(reply) = fitter.accept(call.job_reply(&now, Some(shown))) {
             return Ok(reply);
         }
     }

@@ -18,7 +18,7 @@ use crate::service::{FindError, JobHandle, StopWish};
 const AFTER_KILL: Duration = Duration::from_secs(2);
 
 /// The interval at which the surviving processes of an ended job are checked.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const SURVIVOR_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "stop_jobs",
@@ -60,12 +60,12 @@ pub(in crate::mcp) async fn call(
     wait_for(call, limit, all_gone, || ready("stopping".to_owned())).await;
     let mut parts = Vec::new();
     let mut open = Vec::new();
-    for StoppedJob { job, lingering } in &stopped {
+    for StoppedJob { job, survivors } in &stopped {
         let now = call.snapshot(job).await;
         if now.ending().is_none() {
             open.push(now.job);
         }
-        let ended = lingering.saturating_sub(now.survivors.len());
+        let ended = survivors.saturating_sub(now.survivors.len());
         parts.push(ReplyPart::for_job(&now, None).with_ended(ended));
     }
     parts.extend(missing);
@@ -76,7 +76,7 @@ pub(in crate::mcp) async fn call(
 struct StoppedJob {
     job: JobHandle,
     /// Processes that had outlived the job before the stop.
-    lingering: usize,
+    survivors: usize,
 }
 
 async fn stop(
@@ -85,15 +85,15 @@ async fn stop(
     stop_request: StopWish,
 ) -> Result<StoppedJob, FindError> {
     // Counted before the stop, because they may be gone afterwards.
-    let lingering = call.client.find(job).await?.survivors().len();
-    Ok(StoppedJob { job: call.client.stop(job, stop_request).await?, lingering })
+    let survivors = call.client.find(job).await?.survivors().len();
+    Ok(StoppedJob { job: call.client.stop(job, stop_request).await?, survivors })
 }
 
 /// Returns once the job has ended and no process of its tree is left.
 async fn wait_until_gone(job: &JobHandle) {
     job.finished().await;
     while !job.survivors().is_empty() {
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(SURVIVOR_CHECK_INTERVAL).await;
     }
 }
 

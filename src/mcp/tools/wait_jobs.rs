@@ -47,7 +47,7 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
 };
 
 /// The smallest useful share of the room, in bytes: less output is not worth its position fields.
-const WORTH_SHOWING: usize = 200;
+const MIN_SHARE: usize = 200;
 
 /// The valid port numbers.
 const PORTS: RangeInclusive<u64> = 1..=65_535;
@@ -77,7 +77,7 @@ pub(in crate::mcp) async fn call(call: ToolCall<'_>, args: Args) -> Result<ToolR
         }
         WaitEnd::Over => {
             let consecutive = call.client.count_empty_wait(&ids(&known));
-            let shortened_to = args.wait.filter(|asked| *asked > limit).map(|_| limit);
+            let shortened_to = args.wait.filter(|requested| *requested > limit).map(|_| limit);
             let searched_from = searched_from(&args, &waits);
             (WaitResult::Nothing, Some(TimedOutWait { consecutive, shortened_to, searched_from }))
         }
@@ -160,22 +160,22 @@ async fn build_reply(
         jobs.push(WaitedJob { wait, now: call.snapshot(wait.job).await, event });
     }
     let bare = jobs.iter().map(|waited| waited.part(None)).chain(missing.iter().cloned()).collect();
-    let mut fit =
-        call.fit(&ToolReply::for_jobs(None, bare).with_hint(hint(&jobs, &[], None, timed_out)));
-    let wants: Vec<usize> = jobs.iter().map(WaitedJob::wanted_bytes).collect();
+    let mut fitter =
+        call.fitter(&ToolReply::for_jobs(None, bare).with_hint(hint(&jobs, &[], None, timed_out)));
+    let wanted: Vec<usize> = jobs.iter().map(WaitedJob::wanted_bytes).collect();
     loop {
         let mut parts = Vec::new();
         let mut unshown = Vec::new();
         let mut next = None;
         let mut shown_outputs = Vec::new();
-        for (waited, share) in jobs.iter().zip(fair_shares(&wants, fit.size())) {
-            let shown = if share < waited.wanted_bytes().min(WORTH_SHOWING) {
+        for (waited, share) in jobs.iter().zip(fair_shares(&wanted, fitter.size())) {
+            let shown = if share < waited.wanted_bytes().min(MIN_SHARE) {
                 unshown.push(waited.now.job);
                 None
             } else {
                 waited
                     .wait
-                    .read_shown(&waited.now, waited.event, fit.excerpt_budget_of(share))
+                    .read_shown(&waited.now, waited.event, fitter.excerpt_budget_of(share))
                     .await?
             };
             next = hint_after_job(&waited.now, shown.as_ref());
@@ -184,7 +184,7 @@ async fn build_reply(
         }
         parts.extend(missing.iter().cloned());
         let hint = hint(&jobs, &unshown, next, timed_out);
-        if let Some(reply) = fit.accept(ToolReply::for_jobs(None, parts).with_hint(hint)) {
+        if let Some(reply) = fitter.accept(ToolReply::for_jobs(None, parts).with_hint(hint)) {
             shown_outputs
                 .iter()
                 .for_each(|(waited, shown)| waited.mark_shown(call, shown.as_ref()));
@@ -296,7 +296,7 @@ impl WaitJobsArgs {
 }
 
 /// The interval at which the port is checked: the kernel does not notify about listeners.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const PORT_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// `Any`: the wait is over with the first job; `All`: with the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -417,7 +417,7 @@ async fn wait_until_quiet(job: &JobHandle, quiet: Option<Duration>) {
 pub(super) async fn wait_until_listening(client: &TenantClient, port: Option<u16>) {
     let Some(port) = port else { return pending().await };
     while !client.is_listened_on(port).await {
-        sleep(LOOK_AGAIN).await;
+        sleep(PORT_CHECK_INTERVAL).await;
     }
 }
 
