@@ -10,12 +10,12 @@ const BLOCK_LINES: usize = 4096;
 
 /// A decimal number that counts up as text, which is much faster than to format each.
 #[derive(Debug)]
-pub(crate) struct Counter {
+pub(crate) struct DecimalCounter {
     digits: Vec<u8>,
 }
 
-impl Counter {
-    /// Begins there.
+impl DecimalCounter {
+    /// Starts at the number in `text`.
     pub(crate) fn from(text: String) -> Self {
         Self { digits: text.into_bytes() }
     }
@@ -39,7 +39,7 @@ impl Counter {
 pub(crate) fn at(offset: u64, length: usize) -> Vec<u8> {
     let first = offset / WIDTH as u64;
     let skip = (offset % WIDTH as u64) as usize;
-    let mut counter = Counter::from(format!("{first:015}"));
+    let mut counter = DecimalCounter::from(format!("{first:015}"));
     let mut lines = Vec::with_capacity(skip + length + WIDTH);
     while lines.len() < skip + length {
         counter.append(&mut lines);
@@ -60,7 +60,7 @@ pub(crate) fn command(bytes: u64, mb_per_second: Option<u64>) -> String {
 pub(crate) fn play(bytes: u64, mb_per_second: Option<u64>) -> io::Result<()> {
     let start = Instant::now();
     let mut output = io::stdout().lock();
-    let mut counter = Counter::from(format!("{:015}", 0));
+    let mut counter = DecimalCounter::from(format!("{:015}", 0));
     let mut block = Vec::with_capacity(BLOCK_LINES * WIDTH);
     let mut written = 0;
     while written < bytes {

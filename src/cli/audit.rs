@@ -1,4 +1,4 @@
-//! `audit verify FILE`.
+//! `audit verify FILE`: checks an audit log.
 
 use std::error::Error;
 

@@ -29,7 +29,7 @@ pub(super) struct DoctorFinding {
     /// The name of the check.
     pub(super) what: &'static str,
     pub(super) detail: String,
-    /// How to fix or change it.
+    /// The advice how to fix or change it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fix: Option<String>,
 }
@@ -438,7 +438,7 @@ mod host_tests {
 
     const LEVELS: Levels = Levels { cpu: None, memory: Some(30), io: Some(60) };
 
-    fn known(cpu: u8, memory: u8, io: u8) -> [PressureReading; 3] {
+    fn readings(cpu: u8, memory: u8, io: u8) -> [PressureReading; 3] {
         [
             (HostResource::Cpu, Ok(cpu)),
             (HostResource::Memory, Ok(memory)),
@@ -455,12 +455,12 @@ mod host_tests {
     fn pressure_is_shown_beside_its_limits() {
         check(
             LEVELS,
-            &known(3, 0, 1),
+            &readings(3, 0, 1),
             "ok    pressure: cpu 3 %, memory 0 %, io 1 %; held at memory 30 %, io 60 %\n",
         );
         check(
             Levels::default(),
-            &known(3, 0, 1),
+            &readings(3, 0, 1),
             "ok    pressure: cpu 3 %, memory 0 %, io 1 %; starts are never held back\n      \
              to hold starts back under pressure, set pressure.memory or pressure.io\n",
         );
@@ -493,7 +493,7 @@ mod host_tests {
         assert!(told.detail.starts_with("this kernel ") && told.detail.ends_with("not held back"));
         assert!(told.fix.is_some_and(|fix| fix.starts_with("boot with psi=1")));
         assert_eq!(pressure_finding(Levels::default(), &missing).level, FindingLevel::Ok);
-        let mut cpu_is_unknown = known(3, 0, 1);
+        let mut cpu_is_unknown = readings(3, 0, 1);
         cpu_is_unknown[0].1 = Err(PressureError::Denied);
         check(
             LEVELS,

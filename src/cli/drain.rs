@@ -13,7 +13,7 @@ use crate::client::ServerClient;
 /// The time between two requests for the state of a draining server.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Flags of `drain`.
+/// Flags of the verb `drain`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct DrainFlags {
     /// Accept new jobs again.

@@ -51,7 +51,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The verbs.
+/// The verbs of the command line.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Command {
     /// Serve MCP over HTTP and a unix socket.
@@ -77,7 +77,7 @@ pub enum Command {
     Operator(OperatorVerb),
 }
 
-/// The `policy` verb.
+/// Arguments of the `policy` verb.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct PolicyCommand {
     #[command(subcommand)]
@@ -106,7 +106,7 @@ pub struct PolicyTestFlags {
     /// File with one JSON object per line: {"command", "allow", "deny", "expected"}.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub cases: Option<PathBuf>,
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
 }
@@ -121,7 +121,7 @@ pub struct PolicyExplainFlags {
     pub json: bool,
 }
 
-/// The `audit` verb.
+/// Arguments of the `audit` verb.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct AuditCommand {
     #[command(subcommand)]
@@ -140,23 +140,23 @@ pub enum AuditVerb {
 pub struct AuditVerifyFlags {
     /// The audit log; its rotated files are found beside it.
     pub file: PathBuf,
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Flags of `doctor`.
+/// Flags of the verb `doctor`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct DoctorFlags {
     /// Configuration file, instead of the default locations.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Flags of `serve`.
+/// Flags of the verb `serve`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct ServeFlags {
     /// Address and port to listen on; any address other than loopback needs a token file.
@@ -189,7 +189,7 @@ impl ServeFlags {
     }
 }
 
-/// Flags of `stdio`.
+/// Flags of the verb `stdio`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct StdioFlags {
     /// Forward everything to a running server at this URL or unix socket; without a value, its
@@ -247,7 +247,7 @@ impl ServerFlags {
     }
 }
 
-/// Flags of `run`.
+/// Flags of the verb `run`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 #[command(after_help = RUN_HELP)]
 pub struct RunFlags {
@@ -285,7 +285,7 @@ impl RunFlags {
     }
 }
 
-/// The `config` verb.
+/// Arguments of the `config` verb.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ConfigCommand {
     #[command(subcommand)]
@@ -320,7 +320,7 @@ pub struct CheckFlags {
     /// File to check, instead of the default locations; the same as --config.
     #[arg(conflicts_with = "config")]
     pub file: Option<PathBuf>,
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -330,7 +330,7 @@ pub struct CheckFlags {
 /// Flags of `config show`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct ShowFlags {
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -373,7 +373,7 @@ pub struct ConfineFlags {
     /// Limit on memory, such as 2GB.
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// Limit on CPU time.
+    /// Limit on CPU time, in seconds.
     #[arg(long, value_name = "SECS")]
     pub cpu: Option<String>,
     /// Limit on the number of processes.

@@ -17,7 +17,7 @@ const DEFAULT_WIDTH: usize = 120;
 /// The width of the command column on a narrow terminal.
 const MIN_COMMAND_WIDTH: usize = 20;
 
-/// Flags of `jobs`.
+/// Flags of the verb `jobs`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct JobsFlags {
     /// List the jobs of all tenants; needs the role admin.

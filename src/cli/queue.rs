@@ -10,7 +10,7 @@ use super::server_request::{ConnectFlags, ServerRequestError, get};
 use super::terminal::{VerbOutput, table};
 use crate::client::ServerClient;
 
-/// Flags of `queue`.
+/// Flags of the verb `queue`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct QueueFlags {
     #[command(flatten)]

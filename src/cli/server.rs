@@ -13,7 +13,7 @@ const VERB: &str = "server shell";
 /// The heading of flags that only Shellyard has.
 const SHELLYARD_HEADING: &str = "Shellyard";
 
-/// The `server` verb.
+/// Arguments of the `server` verb.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ServerCommand {
     #[command(subcommand)]
@@ -40,7 +40,7 @@ pub struct ShellServerFlags {
     #[arg(short = 's', long, value_name = "PATH")]
     #[arg(help = "Shell to use for command execution\n[default: /bin/sh]")]
     pub shell: Option<String>,
-    /// If given, no other command may run.
+    /// The only commands that may run, if given.
     #[arg(long, value_name = "PATTERNS", value_parser = parse_patterns)]
     #[arg(help = "Only allow commands matching these patterns\n\
                   (comma-separated, supports wildcards)\n\

@@ -31,7 +31,7 @@ pub struct ConnectFlags {
     /// Data directory of the server, which holds its socket.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<String>,
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
 }

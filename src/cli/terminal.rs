@@ -42,9 +42,7 @@ pub fn print_message(message: &str) {
 /// The format of a verb's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutputFormat {
-    /// Lines for people.
     Human,
-    /// One JSON object.
     Json,
 }
 

@@ -17,7 +17,7 @@ use crate::http::auth::{
 use crate::ids::TenantId;
 use crate::service::{CallerIdentity, CallerRole};
 
-/// The `token` verb.
+/// Arguments of the `token` verb.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct TokenCommand {
     #[command(subcommand)]
@@ -31,7 +31,7 @@ pub struct TokenCommand {
     /// Token file, instead of the default one.
     #[arg(long, value_name = "FILE", global = true)]
     pub token_file: Option<String>,
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long, global = true)]
     pub json: bool,
 }
@@ -54,7 +54,7 @@ pub enum TokenVerb {
     /// Create a token for a tenant (an owner of jobs) and print it once; only its hash is stored. A
     /// running server accepts the token at once.
     New(TokenNewFlags),
-    /// List the tokens.
+    /// List the tokens, without their secrets.
     List,
     /// Revoke a token; a running server refuses it at once.
     Revoke(TokenRevokeFlags),

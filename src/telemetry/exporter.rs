@@ -415,7 +415,7 @@ mod tests {
         drop(logs);
     }
 
-    fn known(lanes: &[&str], tenants: &[&str]) -> SeriesNames {
+    fn series_names(lanes: &[&str], tenants: &[&str]) -> SeriesNames {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         SeriesNames { lanes: owned(lanes), tenants: owned(tenants) }
     }
@@ -429,8 +429,8 @@ mod tests {
     #[test]
     fn configured_names_are_there_at_zero_before_anything_happens() {
         let text = rendered_after(|| {
-            let gauges = QueueGauges::new(known(&["default", "build"], &["local"]));
-            gauges.add_names(known(&["build"], &["ci", "local"]));
+            let gauges = QueueGauges::new(series_names(&["default", "build"], &["local"]));
+            gauges.add_names(series_names(&["build"], &["ci", "local"]));
         });
         for metric in catalogue() {
             let names: &[&str] = match metric.labels {
@@ -450,7 +450,7 @@ mod tests {
         let lines = |text: &str| text.lines().count();
         let shown = |stats: QueueStats| {
             rendered_after(|| {
-                let gauges = QueueGauges::new(known(&["build"], &["local", "ci"]));
+                let gauges = QueueGauges::new(series_names(&["build"], &["local", "ci"]));
                 gauges.update(&stats);
             })
         };
@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn names_without_stats_return_to_zero() {
         let text = rendered_after(|| {
-            let gauges = QueueGauges::new(known(&[], &["ci"]));
+            let gauges = QueueGauges::new(series_names(&[], &["ci"]));
             let waiting = [(WaitReason::Pressure, 3)].into();
             let oldest = Some(Duration::from_millis(1500));
             let tenants = vec![tenant("ci"), tenant("x")];

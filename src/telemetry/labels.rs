@@ -164,7 +164,7 @@ words! {
         Timeout = "timeout",
         /// The name of an environment variable is not valid.
         Environment = "environment",
-        /// There is no such lane.
+        /// The lane does not exist.
         UnknownLane = "unknown_lane",
         /// The host cannot provide the confinement that the job needs.
         Confinement = "confinement",
@@ -216,17 +216,17 @@ words! {
 }
 
 words! {
-    /// What a job in the queue waits for.
+    /// The reason why a job waits in the queue.
     pub enum WaitReason {
         /// All slots are busy.
         Slots = "slots",
-        /// All slots of its lane are busy.
+        /// All slots of the lane are busy.
         Lane = "lane",
-        /// Its tenant may not run more jobs at once.
+        /// The tenant may not run more jobs at once.
         Tenant = "tenant",
         /// Pressure holds starts back.
         Pressure = "pressure",
-        /// The queue or its lane is paused.
+        /// The queue or the lane is paused.
         Paused = "paused",
         /// Nothing holds it back; it starts soon.
         Turn = "turn",
@@ -330,7 +330,7 @@ words! {
         Age = "age",
         /// Finished jobs store too many bytes.
         Bytes = "bytes",
-        /// There are too many finished jobs.
+        /// The number of finished jobs is too high.
         Count = "count",
         /// New output needs the space.
         Room = "room",

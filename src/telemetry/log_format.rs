@@ -138,7 +138,7 @@ where
         let mut timestamp = String::new();
         SystemTime.format_time(&mut Writer::new(&mut timestamp))?;
         let metadata = event.metadata();
-        let mut line = JsonFields::default();
+        let mut line = JsonLogFields::default();
         line.put("timestamp", timestamp.into());
         line.put("level", metadata.level().as_str().into());
         line.put("target", metadata.target().into());
@@ -156,9 +156,9 @@ where
 
 /// The fields of a JSON line, in their order on the line.
 #[derive(Debug, Default)]
-struct JsonFields(Vec<(Cow<'static, str>, Value)>);
+struct JsonLogFields(Vec<(Cow<'static, str>, Value)>);
 
-impl JsonFields {
+impl JsonLogFields {
     fn put(&mut self, name: &'static str, value: Value) {
         self.0.push((name.into(), value));
     }
@@ -177,7 +177,7 @@ impl JsonFields {
     }
 }
 
-impl Visit for JsonFields {
+impl Visit for JsonLogFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.put_field(field, format!("{value:?}").into());
     }
@@ -203,7 +203,7 @@ impl Visit for JsonFields {
     }
 }
 
-impl Serialize for JsonFields {
+impl Serialize for JsonLogFields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }

@@ -30,7 +30,7 @@ const TENANT_COUNTERS: [Counter; 4] =
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UsageGauge {
     pub used: u64,
-    /// `None` = no limit.
+    /// The limit; `None` = no limit.
     pub limit: Option<u64>,
 }
 
@@ -38,9 +38,7 @@ pub struct UsageGauge {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LaneStats {
     pub name: String,
-    /// Running jobs.
     pub running: UsageGauge,
-    /// Queued jobs.
     pub queued: UsageGauge,
     /// `true` if an operator has paused this lane.
     pub is_paused: bool,
@@ -50,9 +48,7 @@ pub struct LaneStats {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TenantStats {
     pub name: String,
-    /// Running jobs.
     pub running: UsageGauge,
-    /// Queued jobs.
     pub queued: UsageGauge,
     /// Bytes of stored output.
     pub stored: UsageGauge,
@@ -66,7 +62,7 @@ pub struct TenantStats {
 pub struct QueueStats {
     /// Jobs that may run at once.
     pub slots: u64,
-    /// Jobs that may wait.
+    /// Jobs that may be queued.
     pub max_queued: u64,
     /// `true` if an operator has paused the queue.
     pub is_paused: bool,
@@ -123,7 +119,6 @@ impl QueueGauges {
         }
     }
 
-    /// Sets every gauge.
     pub fn update(&self, stats: &QueueStats) {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
         update_totals(stats);

@@ -1,6 +1,6 @@
 //! Programs that write as fast as they can, and what they must have written.
 
-use crate::lines::Counter;
+use crate::lines::DecimalCounter;
 
 /// One of them.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +37,7 @@ impl Source {
 
     /// What it writes, from the start.
     pub(crate) fn expected(self) -> Expected {
-        Expected { source: self, counter: Counter::from("1".to_owned()), ahead: Vec::new() }
+        Expected { source: self, counter: DecimalCounter::from("1".to_owned()), ahead: Vec::new() }
     }
 }
 
@@ -61,7 +61,7 @@ fn seq_of(wanted: u64) -> (u64, u64) {
 #[derive(Debug)]
 pub(crate) struct Expected {
     source: Source,
-    counter: Counter,
+    counter: DecimalCounter,
     /// What was made and not taken.
     ahead: Vec<u8>,
 }

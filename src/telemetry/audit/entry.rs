@@ -27,16 +27,14 @@ const TEXT_BYTES: usize = 1024;
 /// The decision on a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuditVerdict {
-    /// The command may run.
     Allowed,
-    /// The user was asked.
+    /// The user was asked for approval.
     Asked,
-    /// The command did not run.
     Refused,
 }
 
 impl AuditVerdict {
-    /// The word in the log.
+    /// The word for the decision in the log.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -47,7 +45,7 @@ impl AuditVerdict {
     }
 }
 
-/// A decision on a command.
+/// An entry about a decision on a command.
 #[derive(Debug, Clone, Copy)]
 pub struct DecisionEntry<'a> {
     pub tenant: &'a str,
@@ -69,7 +67,7 @@ pub struct DecisionEntry<'a> {
     pub trace_id: TraceId,
 }
 
-/// The end of a job.
+/// An entry about the end of a job.
 #[derive(Debug, Clone, Copy)]
 pub struct EndingEntry<'a> {
     pub tenant: &'a str,
@@ -77,7 +75,6 @@ pub struct EndingEntry<'a> {
     pub client: &'a str,
     pub job: JobId,
     pub outcome: &'a Outcome,
-    /// The run time.
     pub elapsed: Duration,
     /// The trace of the call that submitted the job.
     pub trace_id: TraceId,
@@ -88,7 +85,7 @@ pub struct EndingEntry<'a> {
 pub struct NoteEntry<'a> {
     /// A stable word, such as `settings_reloaded`.
     pub what: &'a str,
-    /// Details for people.
+    /// The details, for people.
     pub detail: &'a str,
 }
 

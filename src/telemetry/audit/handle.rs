@@ -96,7 +96,7 @@ impl AuditLog {
         self.queue().add(&entry.into(), None).ok();
     }
 
-    /// Queues a note.
+    /// Queues a note about the server.
     pub fn note(&self, entry: &NoteEntry<'_>) {
         self.queue().add(&entry.into(), None).ok();
     }

@@ -21,7 +21,6 @@ const LOCK_RETRY: Duration = Duration::from_micros(200);
 /// The content of the head. On disk it has a fixed width, so that it can be overwritten in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
-    /// The last entry.
     pub(super) link: ChainLink,
     /// The length of the log including the last entry.
     pub(super) bytes: u64,

@@ -66,7 +66,7 @@ pub(super) enum ResumeNote {
     HalfLine(Damage),
     /// The log has lines that do not follow from the last entry.
     StrangeLines,
-    /// There was no readable head.
+    /// The head was missing or not readable.
     HeadMissing,
 }
 

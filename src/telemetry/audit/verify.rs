@@ -24,7 +24,7 @@ const MAX_LINE_BYTES: u64 = 1024 * 1024;
 /// # Errors
 /// Returns the first problem with its file and line.
 pub fn verify(path: &Path) -> Result<VerifyReport, VerifyError> {
-    let LogSnapshot { head, parts } = LogSnapshot::take(path)?;
+    let AuditFilesSnapshot { head, parts } = AuditFilesSnapshot::take(path)?;
     let mut chain = Chain::new(head.map(|head| head.link));
     for part in &parts {
         chain = walk(chain, part)?;
@@ -44,7 +44,7 @@ pub fn verify(path: &Path) -> Result<VerifyReport, VerifyError> {
 
 /// The files of a log at a moment without a writer.
 #[derive(Debug)]
-struct LogSnapshot {
+struct AuditFilesSnapshot {
     head: Option<Head>,
     /// The files that are not empty, oldest first.
     parts: Vec<SnapshotFile>,
@@ -58,7 +58,7 @@ struct SnapshotFile {
     bytes: u64,
 }
 
-impl LogSnapshot {
+impl AuditFilesSnapshot {
     fn take(log: &Path) -> Result<Self, VerifyError> {
         let of = |path: &Path| {
             let path = path.to_owned();
@@ -140,7 +140,6 @@ pub struct EntryStamp {
 pub struct VerifyReport {
     /// The number of entries.
     pub lines: u64,
-    /// The number of files.
     pub files: usize,
     /// The first entry. If its number is above 1, older files are gone.
     pub first: Option<EntryStamp>,
@@ -197,7 +196,7 @@ pub enum VerifyError {
         "{place}: the log begins with entry {found}, and not where a file begins: what was before it was cut; restore it from a copy of the log"
     )]
     NoBeginning {
-        /// The first line.
+        /// The first line of the log.
         place: LineLocation,
         /// The number of its entry.
         found: u64,
@@ -207,7 +206,7 @@ pub enum VerifyError {
         "{place}: missing after this line: {}; the end of the log was cut; restore it from a copy of the log", entry_range(*first, *last)
     )]
     CutTail {
-        /// The last line.
+        /// The last line of the log.
         place: LineLocation,
         /// The first missing entry.
         first: u64,
@@ -219,7 +218,7 @@ pub enum VerifyError {
         "{place}: the head does not know {}: a writer was interrupted, or lines were added by hand; the server notes it when it next writes, then verify again", entry_range(*first, *last)
     )]
     Unsealed {
-        /// The last line.
+        /// The last line of the log.
         place: LineLocation,
         /// The first entry that the head does not cover.
         first: u64,

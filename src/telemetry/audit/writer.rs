@@ -35,7 +35,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(1
 pub struct AuditLogSettings {
     /// The log. Its directory is created if it is missing.
     pub path: PathBuf,
-    /// If the log is larger than this, it is rotated before entries are added.
+    /// The size in bytes above which the log is rotated before entries are added.
     pub max_bytes: u64,
     /// The number of rotated files that are kept; at least one.
     pub keep: usize,
@@ -61,7 +61,7 @@ pub enum AuditError {
     #[error("the audit log `{}` does not answer, and more than {most} bytes of entries would wait for it (audit.max_queued); end the process that holds its lock, or check its disk", path.display())]
     QueueFull {
         path: PathBuf,
-        /// The limit in bytes.
+        /// The limit of the queue in bytes.
         most: usize,
     },
     /// The writer thread could not be started.
@@ -369,7 +369,7 @@ pub(super) struct EntryQueue {
     /// Bytes of entries that may be queued while the log does not answer.
     max_queued: usize,
     state: Mutex<State>,
-    /// Wakes the writer.
+    /// Wakes the writer thread.
     added: Condvar,
     /// Wakes callers that wait until everything is written.
     emptied: Condvar,
@@ -377,7 +377,7 @@ pub(super) struct EntryQueue {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Oldest first.
+    /// The queued entries, oldest first.
     entries: VecDeque<QueuedEntry>,
     /// The number of unfinished entries: those in `entries`, and those that the writer has taken.
     lines: usize,

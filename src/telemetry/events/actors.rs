@@ -83,7 +83,7 @@ impl<M> CountedMessage<M> {
     }
 }
 
-/// An actor failed.
+/// An actor ended with an error or a panic.
 pub fn actor_failed(actor: ActorKind, why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(actor = actor.word(), ?why, "actor failed");

@@ -262,7 +262,7 @@ pub fn job_numbers_not_saved(path: &Path, why: &dyn Display) {
     tracing::warn!(?path, ?why, "job numbers not saved; they may repeat after a restart");
 }
 
-/// Whole milliseconds.
+/// Converts a duration to whole milliseconds.
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

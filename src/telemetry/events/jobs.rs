@@ -37,7 +37,7 @@ pub struct ServerLimits {
     pub retained_bytes: Option<u64>,
 }
 
-/// A job was accepted.
+/// A submitted job was accepted.
 pub fn job_submitted(id: JobId, command: &str) {
     tracing::info!(tenant = %id.tenant(), job_id = %id, command = ?truncate_command(command), "job submitted");
     jobs::SUBMITTED.unlabeled().increment(1);
@@ -55,7 +55,7 @@ pub fn job_confined(granted: GrantedConfinement) {
     jobs::CONFINED.with_labels(&labels).increment(1);
 }
 
-/// A job was rejected.
+/// A submitted job was rejected.
 pub fn job_rejected(tenant: TenantId, reason: RejectionReason) {
     tracing::info!(%tenant, reason = reason.word(), "job rejected");
     jobs::REJECTED.with_label((key::REASON, reason.word())).increment(1);
