@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_block_is_refused_by_its_kind() {
+    fn a_file_that_could_block_is_refused_with_its_kind() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         rustix::fs::mkfifoat(CWD, at("fifo"), Mode::RUSR | Mode::WUSR).unwrap();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_regular_file_is_read_also_through_a_link_that_may_be_followed() {
+    fn a_regular_file_is_read_also_through_a_symlink_that_may_be_followed() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         fs::write(&file, "text").unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_hangs_is_not_waited_for() {
+    fn work_that_hangs_times_out() {
         let (answer, answered) = mpsc::channel::<()>();
         let answered = Arc::new(Mutex::new(answered));
         let hang = move || answered.lock().unwrap().recv().is_ok();

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_directory_is_for_its_owner_alone_and_an_open_one_is_refused() {
+    fn a_new_directory_is_private_and_an_open_one_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/deep");
         ensure_private_dir(&path).unwrap();
@@ -151,13 +151,16 @@ mod tests {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
             let refused = ensure_private_dir(&path).unwrap_err();
             assert_eq!(refused.code(), "data_dir_open_to_others");
-            let said = refused.to_string();
-            assert!(said.contains("chmod 700") && said.contains(&format!("{mode:04o}")), "{said}");
+            let message = refused.to_string();
+            assert!(
+                message.contains("chmod 700") && message.contains(&format!("{mode:04o}")),
+                "{message}"
+            );
         }
     }
 
     #[test]
-    fn the_directory_of_another_user_is_refused_and_so_is_a_link_of_theirs() {
+    fn a_directory_or_symlink_of_another_user_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let other = Uid::from_raw(geteuid().as_raw() + 1);
         let path = folder.path().join("data");
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_followed_only_where_that_is_asked_for() {
+    fn a_symlink_is_followed_only_on_request() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         fs::write(&file, "text").unwrap();

@@ -264,8 +264,8 @@ async fn handshake_http<S>(target: &ServerTarget, stream: S) -> Result<RequestSe
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let shaken = handshake(TokioIo::new(stream)).await;
-    let (sender, connection) = shaken.map_err(|error| ClientError::Broken {
+    let result = handshake(TokioIo::new(stream)).await;
+    let (sender, connection) = result.map_err(|error| ClientError::Broken {
         target: target.to_string(),
         source: error.into(),
     })?;
@@ -422,51 +422,51 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path: PathBuf = dir.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
-        let asked = tokio::spawn(async move {
+        let request = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
-            let mut asked = String::new();
-            while !asked.ends_with("\r\n\r\n") && !asked.ends_with("{}") {
-                asked.push(char::from(stream.read_u8().await.unwrap()));
+            let mut request = String::new();
+            while !request.ends_with("\r\n\r\n") && !request.ends_with("{}") {
+                request.push(char::from(stream.read_u8().await.unwrap()));
             }
             stream.write_all(response.as_bytes()).await.unwrap();
-            (asked, stream)
+            (request, stream)
         });
         let token = BearerToken::new("secret").unwrap();
-        (dir, ServerClient::new(ServerTarget::socket(path, "/mcp"), Some(token)).unwrap(), asked)
+        (dir, ServerClient::new(ServerTarget::socket(path, "/mcp"), Some(token)).unwrap(), request)
     }
 
     #[tokio::test]
-    async fn a_request_carries_all_it_was_given_and_comes_back_whole() {
-        let (_dir, client, asked) =
+    async fn a_request_has_all_its_headers_and_returns_the_whole_response() {
+        let (_dir, client, request) =
             server("HTTP/1.1 409 Conflict\r\nX-A: b\r\nContent-Length: 4\r\n\r\nbody");
         let headers = HeaderMap::from_iter([(UPGRADE, HeaderValue::from_static("x"))]);
         let body = Bytes::from_static(b"{}");
         let response = client.request(Method::POST, "/api/v1/x?y=1", headers, body).await.unwrap();
         assert_eq!((response.status, &response.body[..]), (StatusCode::CONFLICT, &b"body"[..]));
         assert_eq!(response.headers["x-a"], "b");
-        let (asked, _) = asked.await.unwrap();
-        assert!(asked.starts_with("POST /api/v1/x?y=1 HTTP/1.1\r\n"), "{asked}");
+        let (request, _) = request.await.unwrap();
+        assert!(request.starts_with("POST /api/v1/x?y=1 HTTP/1.1\r\n"), "{request}");
         for part in ["host: localhost\r\n", "authorization: Bearer secret\r\n", "upgrade: x\r\n"] {
-            assert!(asked.contains(part), "{asked}");
+            assert!(request.contains(part), "{request}");
         }
         assert!(!format!("{client:?}").contains("secret"));
     }
 
     #[tokio::test]
     async fn an_upgrade_gives_both_directions_and_half_closes() {
-        let (_dir, client, asked) = server(
+        let (_dir, client, request) = server(
             "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: p\r\n\r\nhello",
         );
         let mut stream = client.upgrade("p").await.unwrap();
         let mut hello = [0; 5];
         stream.read_exact(&mut hello).await.unwrap();
         assert_eq!(&hello, b"hello");
-        let (_, mut theirs) = asked.await.unwrap();
+        let (_, mut theirs) = request.await.unwrap();
         stream.write_all(b"bye").await.unwrap();
         stream.shutdown().await.unwrap();
-        let mut heard = String::new();
-        theirs.read_to_string(&mut heard).await.unwrap();
-        assert_eq!(heard, "bye");
+        let mut received = String::new();
+        theirs.read_to_string(&mut received).await.unwrap();
+        assert_eq!(received, "bye");
         theirs.write_all(b"last").await.unwrap();
         drop(theirs);
         let mut last = String::new();
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_ends_is_worth_waiting_for() {
+    async fn a_draining_server_is_a_transient_error() {
         let (_dir, client, _asked) =
             server("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 9\r\n\r\ndraining\n");
         let Err(error) = client.upgrade("p").await else { panic!("it was refused") };
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_nobody_is_the_next_command_is_named() {
+    async fn a_missing_server_is_reported_with_the_command_that_starts_one() {
         let dir = tempfile::tempdir().unwrap();
         let missing = dir.path().join("none");
         let stale = dir.path().join("stale");
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_nobody_can_ever_be_the_way_out_is_named() {
+    async fn an_unusable_target_is_refused_with_advice() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_foreign_page_the_first_words_are_repeated() {
+    fn an_error_quotes_the_first_line_of_a_foreign_page() {
         for (body, words) in [
             ("no token\nand more", "no token"),
             (

@@ -21,14 +21,12 @@ pub struct ServerTarget {
 /// The transport and the address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// Plain HTTP over TCP.
     Tcp(Authority),
     Tls(Authority),
     /// A unix socket on this machine.
     Socket(PathBuf),
 }
 
-/// A host and a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authority {
     /// A name or an address, without brackets.
@@ -226,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn urls_and_sockets_are_told_apart() {
-        for (given, meant) in [
+    fn urls_and_sockets_are_distinguished() {
+        for (given, expected) in [
             ("http://127.0.0.1:8000", "http://127.0.0.1:8000/mcp"),
             ("http://[::1]:8000/", "http://[::1]:8000/mcp"),
             ("http://yard/x/y", "http://yard:80/x/y"),
@@ -241,12 +239,12 @@ mod tests {
             ("yard.sock", "the socket yard.sock"),
             ("./a:b", "the socket ./a:b"),
         ] {
-            assert_eq!(parse_and_show(given), meant);
+            assert_eq!(parse_and_show(given), expected);
         }
     }
 
     #[test]
-    fn what_is_no_server_is_refused_in_words() {
+    fn a_text_that_names_no_server_is_refused_with_a_reason() {
         for (given, why) in [
             ("127.0.0.1:8000", "http:// is missing"),
             ("localhost:8000", "http:// is missing"),
@@ -273,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_that_starts_a_server_has_the_flags_for_it() {
+    fn the_start_command_has_the_flags_of_its_target() {
         for (given, command) in [
             ("http://127.0.0.1:7/mcp", "`shellyard serve --bind 127.0.0.1:7`"),
             ("https://yard/mcp", "`shellyard serve` on yard"),
@@ -285,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_known_by_its_address() {
+    fn a_loopback_target_is_recognized_by_its_address() {
         let loopback = |text: &str| match ServerTarget::parse(text, "/mcp").unwrap().endpoint {
             Endpoint::Tcp(authority) | Endpoint::Tls(authority) => authority.loopback(),
             Endpoint::Socket(_) => None,

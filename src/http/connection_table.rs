@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_takes_the_place_of_the_one_that_was_idle_longest() {
+    fn a_new_connection_evicts_the_one_that_was_idle_longest() {
         let mut table = table(3, 3);
         let [a, b, c] = [HERE; 3].map(|source| admitted(&mut table, source));
         table.begin_request(a);
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_served_stays() {
+    fn a_busy_connection_is_never_evicted() {
         let mut table = table(2, 2);
         let [a, b] = [HERE; 2].map(|source| admitted(&mut table, source));
         assert!(table.begin_request(a) && table.begin_request(a) && table.begin_request(b));
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_of_one_source_costs_no_other_source_its_place() {
+    fn many_connections_of_one_source_do_not_evict_another_source() {
         let mut table = table(4, 2);
         let other = admitted(&mut table, THERE);
         let [first, _] = [HERE; 2].map(|source| admitted(&mut table, source));
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_has_seats_that_nobody_else_can_take() {
+    fn the_socket_has_a_reserve_that_no_other_source_can_use() {
         let mut table = table(2, 2);
         for _ in 0..2 {
             let busy = admitted(&mut table, HERE);
@@ -551,7 +551,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_bounds_hold_and_nobody_who_is_served_goes(
+        fn the_limits_hold_and_no_busy_connection_is_evicted(
             steps in prop::collection::vec(any_step(), 0..200),
         ) {
             let mut model = TableModel { table: table(6, 4), requests: BTreeMap::new() };
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_have_waited_longest_make_room() {
+    fn the_connections_that_waited_longest_are_closed_first() {
         let [a, b, c, d] = connection_ids();
         let mut backlog = UnreadBudget::new(100);
         assert_eq!(backlog.hold_bytes(a, 40), []);
@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_connection_is_told_to_go_and_a_busy_one_is_not() {
+    fn an_idle_connection_is_evicted_and_a_busy_one_is_not() {
         let limiter = ConnectionLimiter::new(ConnectionLimits { all: 1, each: 1 }, 100);
         let first = Arc::new(limiter.admit(AddressGroup::Loopback).unwrap());
         let busy = first.begin_request().unwrap();
@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_takes_a_place_only_once_it_is_let_in() {
+    fn a_request_makes_its_connection_busy_only_once_it_is_allowed_in() {
         let limiter = ConnectionLimiter::new(ConnectionLimits { all: 1, each: 1 }, 100);
         let slow = BusyMarker::new(Arc::new(limiter.admit(AddressGroup::Loopback).unwrap()));
         let permit = Arc::new(limiter.admit(AddressGroup::Loopback).unwrap());
@@ -620,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_that_waits_closes_those_for_whom_it_has_waited_longest() {
+    fn too_many_unread_bytes_close_the_connections_that_waited_longest() {
         let limiter = ConnectionLimiter::new(ConnectionLimits { all: 9, each: 9 }, 100);
         let [first, second] =
             [(); 2].map(|()| Arc::new(limiter.admit(AddressGroup::Loopback).unwrap()));

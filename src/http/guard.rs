@@ -259,25 +259,25 @@ async fn read_whole(body: Body, limit: usize, time: Duration) -> Result<Bytes, B
 }
 
 async fn discard_rest(mut chunks: BodyDataStream) {
-    let mut seen = 0;
+    let mut discarded = 0;
     while let Some(Ok(chunk)) = chunks.next().await {
-        seen += chunk.len();
-        if seen > DRAIN_BYTES {
+        discarded += chunk.len();
+        if discarded > DRAIN_BYTES {
             return;
         }
     }
 }
 
 async fn collect(chunks: &mut BodyDataStream, limit: usize) -> Result<Bytes, BodyError> {
-    let mut kept = BytesMut::new();
+    let mut body = BytesMut::new();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| BodyError::Broken)?;
-        if kept.len() + chunk.len() > limit {
+        if body.len() + chunk.len() > limit {
             return Err(BodyError::TooLarge);
         }
-        kept.extend_from_slice(&chunk);
+        body.extend_from_slice(&chunk);
     }
-    Ok(kept.freeze())
+    Ok(body.freeze())
 }
 
 /// The checks that every request has to pass.
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_hosts_are_answered_to() {
+    fn only_our_own_hosts_are_allowed() {
         for host in [
             "localhost",
             "LOCALHOST:1",
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_counted_with_its_first_line() {
+    fn the_size_of_a_head_includes_its_first_line() {
         let settings = HttpServerSettings { max_header_bytes: 100, ..settings() };
         let head_rules = HeadRules::new(&settings, None);
         let ask = |target: &str, value: &str| {
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_may_be_absent_or_ours_or_configured() {
+    fn an_origin_may_be_absent_our_own_or_configured() {
         for origin in [
             "http://localhost:8000",
             "http://127.0.0.1:8000",
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_address_brings_no_host_of_its_own() {
+    fn an_unspecified_address_is_not_an_allowed_host() {
         let head_rules = HeadRules::new(&settings(), "0.0.0.0:8000".parse().ok());
         assert_eq!(
             head_rules.check(&headers(&[("host", "0.0.0.0:8000")]), None),
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_needs_no_host_and_still_no_page_comes_in() {
+    fn the_socket_needs_no_host_but_still_checks_the_origin() {
         let head_rules = HeadRules::new(&settings(), None);
         let ask = |pairs: &[(&'static str, &str)]| {
             head_rules.check(&headers(pairs), Some(PeerAddress::Unix { peer: PeerKind::User }))
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn under_tls_our_own_pages_are_those_with_https() {
+    fn with_tls_our_own_origins_use_https() {
         let settings = HttpServerSettings {
             tls_cert: Some("cert.pem".into()),
             ..HttpServerSettings::default()
@@ -563,14 +563,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_is_taken_up_to_its_limit_and_not_beyond() {
+    async fn a_body_is_read_up_to_its_limit_and_not_beyond() {
         assert_eq!(read_bytes(0, 10).await, Ok(0));
         assert_eq!(read_bytes(10, 10).await, Ok(10));
         assert_eq!(read_bytes(11, 10).await, Err(BodyError::TooLarge));
     }
 
     #[tokio::test]
-    async fn a_body_of_unknown_size_is_given_up_at_its_limit() {
+    async fn a_body_of_unknown_size_is_refused_at_its_limit() {
         let chunk = || Ok::<_, std::io::Error>(Bytes::from_static(b"12345678"));
         let endless = futures_util::stream::repeat_with(chunk);
         let read = read_whole(Body::from_stream(endless), 20, Duration::from_secs(60)).await;
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_never_ends_is_given_up() {
+    async fn a_body_that_never_ends_times_out() {
         let never = futures_util::stream::pending::<Result<Bytes, std::io::Error>>();
         let read = read_whole(Body::from_stream(never), 10, Duration::from_millis(10)).await;
         assert_eq!(read, Err(BodyError::TooSlow));

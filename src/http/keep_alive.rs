@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_quick_answer_passes_untouched() {
+    async fn a_quick_response_is_unchanged() {
         let answer = async { (axum::http::StatusCode::NOT_FOUND, "{}").into_response() };
         let response = respond_in_time(Box::pin(answer), timing()).await;
         assert_eq!(response.status(), axum::http::StatusCode::NOT_FOUND);
@@ -189,12 +189,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_late_answer_comes_as_an_event_after_comments() {
+    async fn a_late_response_comes_as_an_event_after_comments() {
         assert_eq!(late("{\"id\":1}".into_response()).await, "data: {\"id\":1}\n\n");
     }
 
     #[tokio::test]
-    async fn a_late_stream_is_passed_on_as_it_is() {
+    async fn a_late_stream_is_forwarded_unchanged() {
         let stream = ([(CONTENT_TYPE, EVENT_STREAM)], "data: {}\n\n").into_response();
         assert_eq!(late(stream).await, "data: {}\n\n");
     }

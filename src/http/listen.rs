@@ -185,7 +185,6 @@ fn disable_nagle(stream: TcpStream) -> TcpStream {
 /// The longest socket path that the kernel accepts, without its terminating zero byte.
 const MAX_PATH_BYTES: usize = 107;
 
-/// The listen backlog.
 const BACKLOG: u32 = 1024;
 
 /// The time limit for the probe of an existing socket. A server that does not accept in this time
@@ -377,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_is_for_its_user_alone_and_goes_with_its_server() {
+    async fn a_socket_is_private_and_removed_with_its_server() {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("new/deep/yard.sock");
         let socket = SocketListener::bind(&path, JobDetection::off()).await.unwrap();
@@ -410,7 +409,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_socket_is_never_removed() {
+    async fn a_file_that_is_not_a_socket_is_never_removed() {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("precious");
         fs::write(&path, "data").unwrap();
@@ -420,7 +419,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_path_that_no_socket_can_have_is_refused_in_words() {
+    async fn a_path_too_long_for_a_socket_is_refused_with_advice() {
         let path = Path::new("/tmp").join("x".repeat(200));
         let refused = SocketListener::bind(&path, JobDetection::off()).await.unwrap_err();
         assert_eq!(refused.code(), "socket_path_too_long");

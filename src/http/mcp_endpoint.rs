@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::{AccessDenied, Credential};
-use super::client_stream::HalfClose;
+use super::connection::HalfClose;
 use super::connection::UpgradeTask;
 use super::guard::{allowed_origins, denied_response};
 use super::keep_alive::{KeepAliveTiming, respond_in_time};
@@ -41,7 +41,9 @@ use super::probes::Readiness;
 use super::sessions::{BoundedSessions, SessionsFull};
 use super::settings::HttpServerSettings;
 use crate::lines;
-use crate::lines::{DIRECTORY_HEADER, DecodedLine, UPGRADE_PROTOCOL, decode_message, id_near_ends};
+use crate::lines::{
+    DIRECTORY_HEADER, DecodedMessage, UPGRADE_PROTOCOL, decode_message, id_near_ends,
+};
 use crate::mcp::{Handler, InstrumentedHandler, NetworkTransport};
 use crate::service::{CallerIdentity, CallerRole};
 use crate::telemetry::{Transport, events};
@@ -218,25 +220,25 @@ pub(super) async fn to_json_rpc_error(response: Response, id: Option<RequestId>)
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    let said = axum::body::to_bytes(body, MAX_REFUSAL_BYTES).await.unwrap_or_default();
-    let told = match serde_json::from_slice(&said) {
-        Ok(Value::Object(mut told)) if told.contains_key("error") => {
+    let text = axum::body::to_bytes(body, MAX_REFUSAL_BYTES).await.unwrap_or_default();
+    let error = match serde_json::from_slice(&text) {
+        Ok(Value::Object(mut error)) if error.contains_key("error") => {
             // rmcp omits a missing id; JSON-RPC requires null.
-            told.entry("id").or_insert(Value::Null);
-            Value::Object(told)
+            error.entry("id").or_insert(Value::Null);
+            Value::Object(error)
         }
-        Ok(_) | Err(_) => error_message(error_data(status, &said), id),
+        Ok(_) | Err(_) => error_message(error_data(status, &text), id),
     };
     parts.headers.remove(CONTENT_LENGTH);
     parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Response::from_parts(parts, Body::from(told.to_string()))
+    Response::from_parts(parts, Body::from(error.to_string()))
 }
 
 /// The response to a body that is not a JSON-RPC message.
 pub(super) fn unreadable_body_response(body: &Bytes) -> Response {
     let (error, id) = match decode_message(body) {
-        DecodedLine::Faulty(error, id) => (error, id),
-        DecodedLine::Message(_) | DecodedLine::Nothing => {
+        DecodedMessage::Faulty(error, id) => (error, id),
+        DecodedMessage::Message(_) | DecodedMessage::Nothing => {
             (ErrorData::invalid_request("this is not a JSON-RPC 2.0 message", None), None)
         }
     };
@@ -244,11 +246,11 @@ pub(super) fn unreadable_body_response(body: &Bytes) -> Response {
     (StatusCode::BAD_REQUEST, headers, error_message(error, id).to_string()).into_response()
 }
 
-fn error_data(status: StatusCode, said: &[u8]) -> ErrorData {
-    let said = String::from_utf8_lossy(said);
-    let why = match said.trim() {
+fn error_data(status: StatusCode, text: &[u8]) -> ErrorData {
+    let text = String::from_utf8_lossy(text);
+    let why = match text.trim() {
         "" => status.canonical_reason().unwrap_or("refused").to_owned(),
-        said => said.to_owned(),
+        text => text.to_owned(),
     };
     if status.is_server_error() {
         ErrorData::internal_error(why, None)
@@ -376,7 +378,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn text_becomes_an_error_with_the_id() {
+    async fn a_text_refusal_becomes_a_json_rpc_error_with_the_id() {
         for (status, code) in [(StatusCode::NOT_FOUND, -32600), (StatusCode::BAD_GATEWAY, -32603)] {
             let response = (status, "not here\n").into_response();
             let expected = json!({"jsonrpc": "2.0", "id": 7,
@@ -391,7 +393,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_stays_as_it_is_but_for_an_id_that_was_left_out() {
+    async fn a_json_rpc_error_only_gains_a_missing_id() {
         let error = json!({"jsonrpc": "2.0", "id": 8, "error": {"code": -32020, "message": "x"}});
         let response = (StatusCode::BAD_REQUEST, error.to_string()).into_response();
         assert_eq!(error_response(response, None).await.1, error);
@@ -401,7 +403,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_refusal_is_not_read() {
+    async fn a_successful_response_is_not_read() {
         let response =
             to_json_rpc_error((StatusCode::ACCEPTED, "as it is").into_response(), None).await;
         let body = axum::body::to_bytes(response.into_body(), MAX_REFUSAL_BYTES).await.unwrap();
@@ -409,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_whole_wish_is_one() {
+    fn only_a_complete_upgrade_request_opens_lines() {
         for (method, connection, upgrade, expected) in [
             (Method::GET, "Upgrade", "shellyard-stdio", true),
             (Method::GET, "keep-alive, upgrade", "h2c, Shellyard-Stdio", true),

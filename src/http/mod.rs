@@ -14,7 +14,6 @@
 
 mod api;
 pub mod auth;
-mod client_stream;
 mod connection;
 mod connection_table;
 mod guard;

@@ -34,7 +34,6 @@ impl PeerAddress {
 pub(super) enum PeerKind {
     /// A process that a job started. It belongs to some tenant, but to which one is unknown.
     Job,
-    /// Any other process.
     User,
 }
 
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn one_host_is_one_source() {
+    fn all_addresses_of_one_host_are_one_group() {
         assert_eq!(source("127.0.0.1:1"), source("127.0.0.2:9"));
         assert_eq!(source("127.0.0.1:1"), source("[::1]:1"));
         assert_eq!(source("127.0.0.1:1"), source("[::ffff:127.0.0.1]:1"));
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_is_examined_once_and_not_before_it_is_asked_about() {
+    async fn a_connection_is_examined_once_and_only_on_demand() {
         let count = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&count);
         let on_tcp = move |_, from: SocketAddr| {

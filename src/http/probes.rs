@@ -112,14 +112,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn figures_that_cannot_be_had_are_not_waited_for_and_asked_for_once() {
-        let (asked, told) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
-        let (count, news) = (Arc::clone(&asked), Arc::clone(&told));
+    async fn a_blocked_rendering_times_out_and_is_started_once() {
+        let (render_count, release) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let (counter, released) = (Arc::clone(&render_count), Arc::clone(&release));
         let metrics = MetricsRenderer::new(move || {
-            count.fetch_add(1, Ordering::SeqCst);
-            let news = Arc::clone(&news);
+            counter.fetch_add(1, Ordering::SeqCst);
+            let released = Arc::clone(&released);
             async move {
-                news.notified().await;
+                released.notified().await;
                 "up 1\n".to_owned()
             }
         });
@@ -127,14 +127,14 @@ mod tests {
             let response = metrics.response_within(Duration::from_millis(10)).await;
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         }
-        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        assert_eq!(render_count.load(Ordering::SeqCst), 1);
         // Releases the blocked rendering, then a new one.
-        told.notify_one();
+        release.notify_one();
         let next = tokio::spawn(async move { metrics.response().await });
-        while asked.load(Ordering::SeqCst) < 2 {
+        while render_count.load(Ordering::SeqCst) < 2 {
             tokio::task::yield_now().await;
         }
-        told.notify_one();
+        release.notify_one();
         assert_eq!(next.await.unwrap().status(), StatusCode::OK);
     }
 }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_others_reach_needs_a_token() {
+    async fn a_public_address_needs_a_token() {
         for bind in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
             let refused = Server::bind(on(bind)).await.unwrap_err();
             assert_eq!(refused.code(), "token_required", "{bind}");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_taken_address_or_path_is_refused_by_name() {
+    async fn an_address_or_path_in_use_is_refused_with_its_code() {
         let first = Server::bind(on("127.0.0.1:0")).await.unwrap();
         let taken = on(&first.local_addr().unwrap().to_string());
         assert_eq!(Server::bind(taken).await.unwrap_err().code(), "bind_failed");

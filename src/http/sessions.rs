@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_book_gives_up_the_session_that_was_idle_longest() {
+    fn a_full_session_table_ends_the_session_that_was_idle_longest() {
         let mut table = SessionTable::new(2);
         let ours = tenant("sessions-a");
         let [a, b, c] = ["a", "b", "c"].map(SessionId::from);
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_with_a_call_in_work_is_not_idle_whoever_reads_its_answer() {
+    fn a_session_with_a_call_in_flight_is_not_idle_even_if_nobody_reads_the_reply() {
         let mut table = SessionTable::new(4);
         for id in ["streams", "works", "rests"] {
             open(&mut table, id, None).unwrap();
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_nothing_gets_a_place_of_whoever_has_most() {
+    fn a_tenant_without_sessions_takes_one_of_the_tenant_with_most() {
         let mut table = SessionTable::new(4);
         let [ours, theirs] = ["sessions-a", "sessions-b"].map(tenant);
         for id in ["a", "b", "c", "d"] {
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sessions_stay_within_their_number() {
+    async fn the_number_of_sessions_stays_within_its_limit() {
         let sessions = BoundedSessions::new(2);
         let mut ids = Vec::new();
         for _ in 0..5 {
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_can_hang_up_between_a_session_and_its_service() {
+    async fn opening_a_session_does_not_await_once_the_session_exists() {
         let sessions = BoundedSessions::new(1);
         let (first, _transport) = sessions.create_session().await.unwrap();
         let reading = sessions.local.sessions.read().await;
@@ -535,18 +535,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_is_there_for_its_own_tenant_only() {
+    async fn a_session_exists_only_for_its_own_tenant() {
         let sessions = BoundedSessions::new(2);
         let [ours, theirs] = ["sessions-a", "sessions-b"].map(tenant);
         let opened = BoundedSessions::run_as_tenant(ours, sessions.create_session()).await.unwrap();
         let (id, _transport) = opened.unwrap();
         let named =
             || HeaderMap::from_iter([(SESSION_HEADER.parse().unwrap(), id.parse().unwrap())]);
-        let seen = |tenant| {
+        let is_visible_to = |tenant| {
             let mut headers = named();
             sessions.hide_foreign_session(&mut headers, tenant);
             headers == named()
         };
-        assert!(seen(ours) && !seen(theirs) && !seen(None));
+        assert!(is_visible_to(ours) && !is_visible_to(theirs) && !is_visible_to(None));
     }
 }

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_pair_is_taken_and_a_broken_one_is_not() {
+    fn a_new_certificate_is_used_and_a_broken_one_is_not() {
         let dir = TempDir::new().unwrap();
         let files = write_pair(&dir, "a.example");
         let certificates = Certificates::load(files.clone()).unwrap();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused_by_name() {
+    fn an_unusable_certificate_is_refused_by_name() {
         let dir = TempDir::new().unwrap();
         let files = write_pair(&dir, "a.example");
         let other = rcgen::KeyPair::generate().unwrap();

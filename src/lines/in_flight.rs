@@ -89,8 +89,8 @@ impl InFlightRequests {
         self.with(|now| now.ids.is_empty())
     }
 
-    fn with<T>(&self, look: impl FnOnce(&mut RequestLedger) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, change: impl FnOnce(&mut RequestLedger) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

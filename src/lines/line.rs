@@ -23,12 +23,11 @@ pub enum InputLine {
 }
 
 impl InputLine {
-    /// Decodes the line.
     #[must_use]
-    pub fn decode(&self) -> DecodedLine {
+    pub fn decode(&self) -> DecodedMessage {
         match self {
             Self::Whole(line) => decode(line),
-            Self::TooLong(ends) => DecodedLine::Faulty(too_long(), ends.id()),
+            Self::TooLong(ends) => DecodedMessage::Faulty(too_long(), ends.id()),
         }
     }
 
@@ -78,7 +77,7 @@ pub async fn read_line<R: AsyncRead + Unpin>(
 
 /// The content of a line.
 #[derive(Debug)]
-pub enum DecodedLine {
+pub enum DecodedMessage {
     Message(Box<ClientJsonRpcMessage>),
     /// Nothing that expects an answer.
     Nothing,
@@ -92,41 +91,41 @@ pub fn trim_line(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii()
 }
 
-fn decode(line: &[u8]) -> DecodedLine {
+fn decode(line: &[u8]) -> DecodedMessage {
     let line = trim_line(line);
     // A session that is pasted by hand has comments between its messages; no message starts with
     // `#`.
     if line.is_empty() || line.starts_with(b"#") {
-        return DecodedLine::Nothing;
+        return DecodedMessage::Nothing;
     }
     decode_message(line)
 }
 
 /// Decodes a text that must be one message: unlike a line, it may not be a comment.
 #[must_use]
-pub fn decode_message(text: &[u8]) -> DecodedLine {
+pub fn decode_message(text: &[u8]) -> DecodedMessage {
     if let Some(call) = tool_call(text) {
-        return DecodedLine::Message(Box::new(call));
+        return DecodedMessage::Message(Box::new(call));
     }
     if let Ok(message) = serde_json::from_slice(text) {
-        return DecodedLine::Message(Box::new(expand_method(message)));
+        return DecodedMessage::Message(Box::new(expand_method(message)));
     }
     match serde_json::from_slice::<Value>(text) {
         Err(error) => {
             let why = format!("this is not JSON that can be read: {error}");
             // JSON that is nested too deeply is still JSON, and its sender waits for an answer.
-            DecodedLine::Faulty(
+            DecodedMessage::Faulty(
                 ErrorData::new(ErrorCode::PARSE_ERROR, why, None),
                 id_near_ends(text),
             )
         }
         // A notification gets no answer, not even an error.
         Ok(value) if value.get("method").is_some() && value.get("id").is_none() => {
-            DecodedLine::Nothing
+            DecodedMessage::Nothing
         }
         Ok(value) => {
             let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
-            DecodedLine::Faulty(describe_fault(&value, id.as_ref()), id)
+            DecodedMessage::Faulty(describe_fault(&value, id.as_ref()), id)
         }
     }
 }
@@ -283,29 +282,29 @@ mod tests {
     #[track_caller]
     fn method(line: &str) -> Option<String> {
         match decode(line.as_bytes()) {
-            DecodedLine::Message(message) => {
+            DecodedMessage::Message(message) => {
                 let message = serde_json::to_value(&*message).unwrap();
                 Some(message["method"].as_str().unwrap().to_owned())
             }
-            DecodedLine::Nothing => None,
-            DecodedLine::Faulty(error, _) => panic!("{line}: {error:?}"),
+            DecodedMessage::Nothing => None,
+            DecodedMessage::Faulty(error, _) => panic!("{line}: {error:?}"),
         }
     }
 
     #[test]
-    fn the_short_form_of_the_opening_means_the_long_one() {
-        for (given, meant) in [
+    fn the_short_form_of_initialized_means_the_long_one() {
+        for (given, expected) in [
             ("initialized", "notifications/initialized"),
             ("notifications/initialized", "notifications/initialized"),
             ("initialised", "initialised"),
         ] {
             let line = format!(r#"{{"jsonrpc":"2.0","method":"{given}"}}"#);
-            assert_eq!(method(&line).as_deref(), Some(meant));
+            assert_eq!(method(&line).as_deref(), Some(expected));
         }
     }
 
     #[test]
-    fn a_call_of_a_tool_is_the_same_by_either_way() {
+    fn a_tool_call_decodes_the_same_on_the_fast_and_the_general_path() {
         let call = r#""method":"tools/call","params":{"name":"run_command","arguments":{"command":"x"},"_meta":{"progressToken":5}}"#;
         for id in ["7", r#""seven""#, "-1"] {
             let line = format!(r#"{{"jsonrpc":"2.0","id":{id},{call}}}"#);
@@ -323,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_empty_lines_say_nothing() {
+    fn comments_and_empty_lines_are_ignored() {
         for line in ["", "  \t", "# List tools:", "  # {\"jsonrpc\":\"2.0\"}", "\u{feff}#"] {
             assert_eq!(method(line), None, "{line:?}");
         }
@@ -332,13 +331,15 @@ mod tests {
     #[track_caller]
     fn fault_of(line: &str) -> (i32, Option<RequestId>) {
         match decode(line.as_bytes()) {
-            DecodedLine::Faulty(error, id) => (error.code.0, id),
-            other @ (DecodedLine::Message(_) | DecodedLine::Nothing) => panic!("{line}: {other:?}"),
+            DecodedMessage::Faulty(error, id) => (error.code.0, id),
+            other @ (DecodedMessage::Message(_) | DecodedMessage::Nothing) => {
+                panic!("{line}: {other:?}")
+            }
         }
     }
 
     #[test]
-    fn what_is_wrong_is_told_by_its_code_and_with_the_id() {
+    fn faulty_messages_get_their_code_and_id() {
         let seven = || Some(RequestId::Number(7));
         for params in ["[1]", r#""x""#, "5", "true"] {
             let line = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"ping","params":{params}}}"#);
@@ -384,7 +385,7 @@ mod oversize_tests {
     }
 
     #[test]
-    fn an_id_inside_of_params_is_not_that_of_the_message() {
+    fn an_id_inside_params_is_not_the_id_of_the_message() {
         let long = "x".repeat(10 * KEPT_BYTES);
         assert_eq!(id_of(&format!(r#"{{"params":{{"id":5,"a":"{long}","b":{{"id":6}}}}}}"#)), None);
         assert_eq!(id_of(&format!(r#"{{"params":{{"a":"{long}\"id\":5}}"}}}}"#)), None);
@@ -393,7 +394,7 @@ mod oversize_tests {
     }
 
     #[test]
-    fn an_id_that_is_cut_in_two_is_none() {
+    fn a_truncated_id_is_ignored() {
         let head = format!(r#"{{"a":"{}","id":12"#, "x".repeat(100));
         assert_eq!(id_in_head(head.as_bytes()), None);
         assert_eq!(id_in_head(format!("{head},\"b\":1").as_bytes()), number(12));

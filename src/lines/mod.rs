@@ -20,8 +20,8 @@ mod serve;
 
 pub(crate) use in_flight::{InFlightRequests, request_id};
 pub use line::{
-    DecodedLine, InputLine, MAX_LINE_BYTES, OversizeLine, decode_message, id_near_ends, read_line,
-    trim_line,
+    DecodedMessage, InputLine, MAX_LINE_BYTES, OversizeLine, decode_message, id_near_ends,
+    read_line, trim_line,
 };
 pub use serve::{
     CLOSING_METHOD, DIRECTORY_HEADER, INPUT_END_GRACE, MAX_IN_FLIGHT, StopConditions,

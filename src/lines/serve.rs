@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::in_flight::{InFlightRequests, request_id};
-use super::line::{DecodedLine, read_line};
+use super::line::{DecodedMessage, read_line};
 use crate::mcp::CallTurn;
 
 /// The protocol name in `Upgrade` that turns a connection into JSON lines.
@@ -74,10 +74,10 @@ pub async fn serve_streams<H, R, W>(
     // The tasks end with this function, on every return path.
     let mut tasks = JoinSet::new();
     tasks.spawn(read_lines(BufReader::new(input), client.clone(), messages));
-    let told = client.clone();
+    let notified = client.clone();
     tasks.spawn(async move {
         closing.await;
-        told.announce_closing().await;
+        notified.announce_closing().await;
     });
     let received = Arc::new(AsyncMutex::new(received));
     let mut session =
@@ -313,14 +313,14 @@ async fn read_lines<R, W>(
     let _gone = client.gone.clone().drop_guard();
     while let Ok(Some(read)) = read_line(&mut input).await {
         let handed_on = match read.decode() {
-            DecodedLine::Message(message) => {
+            DecodedMessage::Message(message) => {
                 match client.in_flight.admit(&message, MAX_IN_FLIGHT) {
                     Ok(()) => messages.send(*message).await.is_ok(),
                     Err(error) => client.refuse(error, request_id(&message)).await,
                 }
             }
-            DecodedLine::Nothing => true,
-            DecodedLine::Faulty(error, id) => client.refuse(error, id).await,
+            DecodedMessage::Nothing => true,
+            DecodedMessage::Faulty(error, id) => client.refuse(error, id).await,
         };
         if !handed_on {
             return;
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_does_not_read_is_not_served_into_memory() {
+    async fn replies_to_a_client_that_does_not_read_do_not_pile_up_in_memory() {
         const CALLS: u64 = 60;
         let talker = Talker::default();
         let mut session = TestSession::with_handler(talker.clone());
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_said_before_the_opening_ends_the_server() {
+    async fn no_message_before_the_handshake_ends_the_server() {
         let mut session = TestSession::start();
         session.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         session.send(json!({"jsonrpc": "2.0", "method": "$/unheard/of"})).await;
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_that_is_no_message_is_answered_and_the_server_goes_on() {
+    async fn a_line_that_is_not_a_message_is_answered_and_the_server_continues() {
         let mut session = TestSession::start();
         for (line, code) in [
             ("{bad", -32700),
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_without_bound_is_refused_in_bounded_memory() {
+    async fn an_endless_line_is_refused_in_limited_memory() {
         let mut session = TestSession::start();
         let part = "x".repeat(1024 * 1024);
         for (start, id) in [("", Value::Null), ("{\"id\":3,\"x\":\"", json!(3))] {
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_id_in_use_is_refused_and_its_first_call_goes_on() {
+    async fn an_id_in_use_is_refused_and_its_first_call_continues() {
         let mut session = TestSession::start();
         session.open().await;
         let call = request(2, "tools/call", json!({"name": "wait"}));
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_in_work_are_bounded_and_cancelled_ones_do_not_count() {
+    async fn requests_in_flight_are_limited_and_cancelled_ones_do_not_count() {
         let client =
             LineClient::new(tokio::io::sink(), CancellationToken::new(), Arc::new(|| true));
         let message = |value: Value| serde_json::from_value(value).unwrap();
@@ -564,12 +564,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reply_that_nobody_reads_counts_as_in_work_and_its_id_does_not() {
+    async fn an_unread_reply_counts_as_in_flight_but_its_id_is_free() {
         let (ours, theirs) = tokio::io::duplex(8);
         let client = LineClient::new(theirs, CancellationToken::new(), Arc::new(|| true));
         let message = |value: Value| serde_json::from_value(value).unwrap();
-        let asked = message(request(0, "ping", json!({})));
-        client.in_flight.admit(&asked, MAX_IN_FLIGHT).unwrap();
+        let request_message = message(request(0, "ping", json!({})));
+        client.in_flight.admit(&request_message, MAX_IN_FLIGHT).unwrap();
         let refused = ErrorData::internal_error("no", None);
         let reply = ServerJsonRpcMessage::error(refused, Some(RequestId::Number(0)));
         let sender = client.clone();
@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn calls_begin_in_the_order_in_which_they_came() {
+    async fn calls_start_in_the_order_in_which_they_arrived() {
         let noter = Noter::default();
         let mut session = TestSession::with_handler(noter.clone());
         session.open().await;
@@ -632,7 +632,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_input_ends_the_server_also_with_a_call_in_flight() {
+    async fn the_end_of_input_ends_the_server_even_with_a_call_in_flight() {
         let mut session = TestSession::start();
         session.open().await;
         session.send(request(2, "tools/call", json!({"name": "wait"}))).await;
@@ -642,14 +642,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_lost_its_right_is_turned_away() {
+    async fn a_client_whose_credential_ended_is_refused() {
         let allowed = Arc::new(AtomicBool::new(true));
-        let asked = Arc::clone(&allowed);
+        let is_allowed = Arc::clone(&allowed);
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
         let talker = Talker::default();
         let ends = StopConditions {
-            is_allowed: Arc::new(move || asked.load(Ordering::SeqCst)),
+            is_allowed: Arc::new(move || is_allowed.load(Ordering::SeqCst)),
             ..ends(CancellationToken::new())
         };
         let server = tokio::spawn(serve_streams(talker.clone(), (input, output), ends, pending()));
@@ -672,7 +672,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_shutdown_ends_the_server_while_its_client_is_still_there() {
+    async fn a_shutdown_ends_the_server_while_its_client_is_connected() {
         let (_ours, theirs) = tokio::io::duplex(1024);
         let (input, output) = tokio::io::split(theirs);
         let shutdown = CancellationToken::new();

@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_is_refused_when_nothing_is_to_be_hoped_for() {
+    fn queued_requests_are_refused_when_a_retry_is_hopeless() {
         for (outlook, hold, is_over) in [
             (RetryOutlook::None, HoldPhase::Running, true),
             (RetryOutlook::None, HoldPhase::Over, true),

@@ -16,7 +16,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::lines::{
-    CLOSING_METHOD, DecodedLine, InputLine, MAX_IN_FLIGHT, MAX_LINE_BYTES, trim_line,
+    CLOSING_METHOD, DecodedMessage, InputLine, MAX_IN_FLIGHT, MAX_LINE_BYTES, trim_line,
 };
 
 /// An event of a proxy session.
@@ -199,7 +199,7 @@ impl ProxySession {
 
     fn send(&mut self, request: ProxyRequest) -> ProxyAction {
         let ProxyRequest { id, kind, line } = request;
-        let noted = match kind {
+        let pending = match kind {
             RequestKind::Initialize => PendingRequest::Opening(line.clone()),
             RequestKind::Unsubscribe(uri) => {
                 self.subscriptions.remove(&Subscription::Resource(uri));
@@ -207,7 +207,7 @@ impl ProxySession {
             }
             RequestKind::Subscribe(_) | RequestKind::Other => PendingRequest::Client(kind),
         };
-        self.in_flight.insert(id, noted);
+        self.in_flight.insert(id, pending);
         ProxyAction::ToServer(line)
     }
 
@@ -303,8 +303,8 @@ impl ProxySession {
         let later = mem::replace(&mut self.link, UpstreamLink::Up).into_queued();
         let mut queued = Vec::new();
         let mut actions = Vec::new();
-        for (id, noted) in self.in_flight.drain() {
-            match noted {
+        for (id, pending) in self.in_flight.drain() {
+            match pending {
                 PendingRequest::Opening(line) => {
                     queued.push(ProxyRequest { id, kind: RequestKind::Initialize, line })
                 }
@@ -425,13 +425,15 @@ struct MessageHead {
 impl ClientLine {
     /// Parses a line; `None` if it holds nothing.
     pub(super) fn from_line(read: InputLine) -> Option<Self> {
-        let said = match &read {
+        let parsed = match &read {
             InputLine::Whole(line) => Self::from_json(trim_line(line)),
             InputLine::TooLong(_) => None,
         };
-        said.or_else(|| match read.decode() {
-            DecodedLine::Faulty(error, id) => Some(Self::Faulty(error_line(id.as_ref(), &error))),
-            DecodedLine::Message(_) | DecodedLine::Nothing => None,
+        parsed.or_else(|| match read.decode() {
+            DecodedMessage::Faulty(error, id) => {
+                Some(Self::Faulty(error_line(id.as_ref(), &error)))
+            }
+            DecodedMessage::Message(_) | DecodedMessage::Nothing => None,
         })
     }
 
@@ -592,13 +594,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_goes_through_and_its_answer_comes_back() {
+    fn a_request_reaches_the_server_and_its_response_the_client() {
         check([Event::Connected, ask(1, "tools/call")], &["> 1 tools/call"]);
         check([Event::Connected, ask(1, "tools/call"), answered(1)], &["< answer"]);
     }
 
     #[test]
-    fn what_is_asked_before_the_first_connection_waits_for_it() {
+    fn requests_before_the_first_connection_are_queued() {
         check(
             [ask(1, "initialize"), ask(2, "ping"), Event::Connected],
             &["> 1 initialize", "> 2 ping"],
@@ -606,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_answers_the_calls_in_flight_and_only_those() {
+    fn a_lost_connection_answers_only_the_calls_in_flight() {
         let mut events = opened();
         events.extend([ask(2, "a"), ask(3, "b"), answered(2), Event::Lost]);
         check(events.clone(), &["< 3 server_lost"]);
@@ -615,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_hears_the_opening_and_its_answer_is_swallowed() {
+    fn a_new_connection_gets_the_handshake_and_its_response_is_dropped() {
         let mut events = opened();
         events.extend([Event::Lost, ask(2, "a"), Event::Connected]);
         check(
@@ -631,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn the_replayed_opening_is_the_clients_own_but_for_the_id() {
+    fn the_replayed_handshake_differs_only_in_its_id() {
         let mut events = opened();
         events.extend([Event::Lost, Event::Connected]);
         let (_, actions) = play(events);
@@ -649,7 +651,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opening_that_was_in_flight_is_asked_again_and_its_answer_is_the_clients() {
+    fn a_handshake_in_flight_is_sent_again_and_its_response_reaches_the_client() {
         let events = [Event::Connected, ask(1, "initialize"), Event::Lost];
         check(events.clone(), &[]);
         let mut events = events.to_vec();
@@ -660,7 +662,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opening_without_its_confirmation_is_replayed_without_it() {
+    fn an_unconfirmed_handshake_is_replayed_without_confirmation() {
         let events =
             [Event::Connected, ask(1, "initialize"), answered(1), Event::Lost, Event::Connected];
         check(events.clone(), &["> shellyard-proxy:1 initialize"]);
@@ -670,13 +672,13 @@ mod tests {
     }
 
     #[test]
-    fn an_opening_that_failed_is_not_replayed() {
+    fn a_failed_handshake_is_not_replayed() {
         let failed = answer(&RequestId::Number(1), ResponseStatus::Error);
         check([Event::Connected, ask(1, "initialize"), failed, Event::Lost, Event::Connected], &[]);
     }
 
     #[test]
-    fn what_was_followed_is_followed_again() {
+    fn subscriptions_are_replayed() {
         let mut events = opened();
         events.extend([ask(2, "resources/list"), answered(2), ask(3, "resources/subscribe")]);
         events.extend([answered(3), Event::Lost, Event::Connected]);
@@ -696,7 +698,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_followed_no_more_or_never_was_is_not_replayed() {
+    fn ended_and_refused_subscriptions_are_not_replayed() {
         let mut dropped = opened();
         dropped.extend([ask(2, "resources/subscribe"), answered(2)]);
         dropped.extend([
@@ -713,7 +715,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_of_a_server_that_ends_waits_for_the_next_one() {
+    fn requests_to_a_closing_server_wait_for_the_next_one() {
         let mut events = vec![Event::Connected, ask(1, "a"), closing()];
         check(events.clone(), &[]);
         events.push(ask(2, "b"));
@@ -731,7 +733,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_ends_still_hears_who_cancels() {
+    fn a_closing_server_still_gets_cancellations() {
         let cancel = |id| {
             let line = b"cancelled".to_vec();
             Event::Client(ClientLine::Cancelled { id: RequestId::Number(id), line })
@@ -743,7 +745,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_waited_long_enough_hears_why() {
+    fn requests_that_waited_too_long_get_the_reason() {
         check(
             [ask(1, "a"), ask(2, "b"), give_up()],
             &["< 1 server_unreachable", "< 2 server_unreachable"],
@@ -769,7 +771,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_in_use_is_refused_and_its_first_request_goes_on() {
+    fn an_id_in_use_is_refused_and_its_first_request_continues() {
         for first in [vec![Event::Connected], vec![]] {
             let mut events = first.clone();
             events.extend([ask(1, "a"), ask(1, "b")]);
@@ -780,7 +782,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_bounded_with_and_without_a_server() {
+    fn requests_are_limited_with_and_without_a_server() {
         let most = i64::try_from(MAX_IN_FLIGHT).unwrap();
         for first in [vec![Event::Connected], vec![]] {
             let mut events = first;
@@ -792,7 +794,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_that_wait_are_bounded() {
+    fn the_bytes_of_queued_requests_are_limited() {
         let large = |id| {
             let line = vec![b'x'; MAX_LINE_BYTES / 2 + 1];
             Event::Client(ClientLine::Request(ProxyRequest { line, ..request(id, "a") }))
@@ -834,18 +836,18 @@ mod tests {
             let mut owed = 0_i64;
             for event in events {
                 // A real server answers only with a connection, and only what is in flight.
-                let is_said = match &event {
+                let is_possible = match &event {
                     Event::Server(ServerLine::Response { id, .. }) => session.in_flight.contains_key(id),
                     Event::Client(_) | Event::Server(_) | Event::Connected | Event::Lost
                     | Event::GiveUp { .. } => true,
                 };
-                if !is_said {
+                if !is_possible {
                     continue;
                 }
                 let is_request = matches!(event, Event::Client(ClientLine::Request(_)));
                 let actions = session.apply(event);
-                let told = actions.iter().filter(|action| matches!(action, ProxyAction::ToClient(_))).count();
-                owed += i64::from(is_request) - i64::try_from(told).unwrap();
+                let replies = actions.iter().filter(|action| matches!(action, ProxyAction::ToClient(_))).count();
+                owed += i64::from(is_request) - i64::try_from(replies).unwrap();
                 prop_assert!(owed >= 0);
             }
             session.apply(Event::Connected);
@@ -872,7 +874,7 @@ mod message_tests {
     }
 
     #[test]
-    fn requests_are_told_apart_by_what_outlives_them() {
+    fn requests_are_classified_by_their_lasting_effect() {
         let uri = || "shellyard://jobs/1/output".to_owned();
         for (line, expected) in [
             (r#"{"id":1,"method":"initialize","params":{}}"#, RequestKind::Initialize),
@@ -893,7 +895,7 @@ mod message_tests {
     }
 
     #[test]
-    fn what_is_no_message_is_answered_as_on_stdio() {
+    fn lines_that_are_not_messages_are_answered_as_on_stdio() {
         for (line, code) in [("{bad", -32700), ("[]", -32600), (r#"{"id":{}}"#, -32600)] {
             let Some(ClientLine::Faulty(answer)) = client_line(line) else { panic!("{line}") };
             let answer: Value = serde_json::from_slice(&answer).unwrap();
@@ -906,14 +908,14 @@ mod message_tests {
     }
 
     #[test]
-    fn a_message_is_carried_without_what_stands_around_it() {
+    fn a_message_is_forwarded_without_surrounding_white_space() {
         let line = r#"{"method":"x"}"#;
         let carried = Some(ClientLine::Other(line.as_bytes().to_vec()));
         assert_eq!(client_line(&format!("\u{feff} {line}\r")), carried);
     }
 
     #[test]
-    fn the_news_of_the_end_is_for_the_proxy_alone() {
+    fn the_closing_notification_does_not_reach_the_client() {
         let line = |method: &str| InputLine::Whole(json!({"method": method}).to_string().into());
         assert_eq!(ServerLine::from_line(line(CLOSING_METHOD)), Some(ServerLine::Closing));
         let other = ServerLine::from_line(line("notifications/message"));

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_starts_or_ends_is_worth_waiting_for_and_a_wrong_place_is_not() {
+    fn only_transient_errors_are_worth_a_retry() {
         let source = || io::ErrorKind::Other.into();
         let passing = || ClientError::Connect { target: "t".into(), source: source() };
         let lasting = || ClientError::Tls { target: "t".into(), source: source() };
@@ -278,10 +278,10 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_to_a_bound() {
+    fn pauses_grow_up_to_a_limit() {
         let mut pauses = RetryPauses::new();
-        let given: Vec<Duration> = (0..8).map(|_| pauses.next()).collect();
-        assert_eq!(given[0], FIRST_PAUSE);
-        assert!(given.is_sorted() && given[7] == LONGEST_PAUSE, "{given:?}");
+        let sequence: Vec<Duration> = (0..8).map(|_| pauses.next()).collect();
+        assert_eq!(sequence[0], FIRST_PAUSE);
+        assert!(sequence.is_sorted() && sequence[7] == LONGEST_PAUSE, "{sequence:?}");
     }
 }

@@ -47,7 +47,7 @@ enum JobScope {
 
 /// Returns the identity whose jobs a caller sees: its own tenant or, for an operator, the tenant in
 /// the query.
-pub(super) fn identity_for(
+fn identity_for(
     caller: CallerIdentity,
     params: &QueryParams<'_>,
 ) -> Result<CallerIdentity, ApiError> {
@@ -61,7 +61,7 @@ pub(super) fn identity_for(
 }
 
 /// Lists jobs, newest first: the caller's own, or all for an operator.
-pub(super) async fn list_jobs(
+pub(in crate::http) async fn list_jobs(
     State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<CallerIdentity>,
     uri: Uri,
@@ -84,7 +84,7 @@ pub(super) async fn list_jobs(
 }
 
 /// Answers with the state of one job.
-pub(super) async fn show_job(
+pub(in crate::http) async fn show_job(
     State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<CallerIdentity>,
     Path(job): Path<String>,
@@ -146,7 +146,7 @@ impl OutputRequest {
 }
 
 /// Sends the output of a job.
-pub(super) async fn job_output(
+pub(in crate::http) async fn job_output(
     State(api): State<Arc<ApiState>>,
     Extension(caller): Extension<CallerIdentity>,
     Path(job): Path<String>,
@@ -286,19 +286,19 @@ fn set_header(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<
 }
 
 /// The body of an output response.
-pub(super) struct OutputBody {
-    pub(super) job: JobId,
-    pub(super) blocks: RawReader,
-    pub(super) encoder: Encoder,
+struct OutputBody {
+    job: JobId,
+    blocks: RawReader,
+    encoder: Encoder,
     /// Held while the encoder exists.
-    pub(super) permit: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl OutputBody {
     /// Converts into a body. Nothing is read ahead and no thread is held between two blocks: a slow
     /// reader costs one block, and a reader that hangs up ends the reading. A failed read breaks
     /// the connection, so that no client takes a part for the whole.
-    pub(super) fn into_body(self) -> Body {
+    fn into_body(self) -> Body {
         Body::from_stream(stream::try_unfold(self, next_chunk))
     }
 

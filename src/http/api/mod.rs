@@ -10,12 +10,10 @@
 //! slow its reader.
 //! **Invariant:** ranges count the bytes as stored, never a compressed form.
 
-mod jobs;
+pub(super) mod jobs;
 mod negotiation;
-mod operator;
+pub(super) mod operator;
 mod request;
-mod routes;
 
-pub(super) use request::ApiState;
+pub(super) use request::{ApiError, ApiState};
 pub use request::{ReloadedSettings, ServerControl};
-pub(super) use routes::{api_route, no_such_path};

@@ -153,7 +153,6 @@ fn parse_position(text: &str) -> Option<Option<u64>> {
 /// encoder needs little more than a megabyte.
 const ZSTD_LEVEL: i32 = 1;
 
-/// A content coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     /// Uncompressed.
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_always_sent_as_it_is() {
+    fn a_range_is_always_sent_uncompressed() {
         check(&[("accept-encoding", "zstd")], None, ResponsePlan::Whole(Coding::Zstd));
         check(
             &[("accept-encoding", "zstd"), ("range", "bytes=0-9")],
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_counts_only_while_the_content_is_the_same() {
+    fn a_range_applies_only_while_the_content_is_the_same() {
         let (range, part) = (("range", "bytes=0-9"), ResponsePlan::Part(0..10));
         check(&[range, ("if-range", "\"t\"")], Some("t"), part);
         let whole = ResponsePlan::Whole(Coding::Identity);
@@ -305,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_has_is_not_sent_again() {
+    fn cached_content_is_not_sent_again() {
         let same = ResponsePlan::NotModified(Coding::Identity);
         for known in ["\"t\"", "\"a\", W/\"t\"", "*"] {
             check(&[("if-none-match", known)], Some("t"), same.clone());
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_coding_is_the_one_that_the_client_likes_best() {
+    fn the_coding_is_the_one_that_the_client_prefers() {
         for (accepted, expected) in [
             ("", Coding::Identity),
             ("gzip", Coding::Gzip),
@@ -361,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_decodes_to_the_same() {
+    fn encoded_output_decodes_to_the_same_bytes() {
         for blocks in [&[&b"one\n"[..], b"two\n"][..], &[]] {
             let whole = blocks.concat();
             assert_eq!(encoded(Coding::Identity, blocks), whole);
@@ -386,7 +385,7 @@ mod range_tests {
     }
 
     #[test]
-    fn a_range_is_what_the_rfc_says() {
+    fn ranges_follow_the_rfc() {
         assert_eq!(range(None, 100), RequestedRange::Whole);
         check("bytes=0-0", 100, RequestedRange::Part(0..1));
         check("bytes=10-19", 100, RequestedRange::Part(10..20));
@@ -398,7 +397,7 @@ mod range_tests {
     }
 
     #[test]
-    fn what_is_not_there_is_outside() {
+    fn ranges_past_the_end_are_outside() {
         for header in ["bytes=100-", "bytes=100-200", "bytes=-0", "bytes=99999999999999999999999-"]
         {
             check(header, 100, RequestedRange::Outside);
@@ -408,7 +407,7 @@ mod range_tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_ignored() {
+    fn meaningless_ranges_are_ignored() {
         for header in
             ["", "bytes", "bytes=", "bytes=-", "bytes=5-1", "bytes=a-b", "lines=1-2", "bytes=+1-2"]
         {
@@ -419,7 +418,7 @@ mod range_tests {
 
     proptest! {
         #[test]
-        fn a_part_is_never_empty_and_always_inside(header in "bytes=[0-9]{0,4}-[0-9]{0,4}", length in 0..9000u64) {
+        fn a_range_is_never_empty_and_always_inside_the_content(header in "bytes=[0-9]{0,4}-[0-9]{0,4}", length in 0..9000u64) {
             if let RequestedRange::Part(range) = range(Some(&header), length) {
                 prop_assert!(range.start < range.end && range.end <= length);
             }

@@ -16,7 +16,7 @@ use crate::telemetry::LogFilterStatus;
 /// The body of a request to pause or resume starts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LaneArgs {
+pub(in crate::http) struct LaneArgs {
     /// One lane; `None`: all lanes.
     #[serde(default)]
     lane: Option<String>,
@@ -25,7 +25,7 @@ pub(super) struct LaneArgs {
 /// The body of a drain request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct DrainArgs {
+pub(in crate::http) struct DrainArgs {
     /// Accept new jobs again.
     #[serde(default)]
     undo: bool,
@@ -35,7 +35,7 @@ pub(super) struct DrainArgs {
 }
 
 /// Answers with the queue by lane and by tenant, and what holds it back.
-pub(super) async fn queue(
+pub(in crate::http) async fn queue(
     State(api): State<Arc<ApiState>>,
     _: OperatorRequest,
 ) -> Result<Response, ApiError> {
@@ -43,7 +43,7 @@ pub(super) async fn queue(
 }
 
 /// Pauses starts, in one lane or in all.
-pub(super) async fn pause(
+pub(in crate::http) async fn pause(
     State(api): State<Arc<ApiState>>,
     request: OperatorRequest<LaneArgs>,
 ) -> Result<Response, ApiError> {
@@ -52,7 +52,7 @@ pub(super) async fn pause(
 }
 
 /// Resumes starts, in one lane or in all.
-pub(super) async fn resume(
+pub(in crate::http) async fn resume(
     State(api): State<Arc<ApiState>>,
     request: OperatorRequest<LaneArgs>,
 ) -> Result<Response, ApiError> {
@@ -61,7 +61,7 @@ pub(super) async fn resume(
 }
 
 /// Stops accepting new jobs; accepted jobs continue.
-pub(super) async fn drain(
+pub(in crate::http) async fn drain(
     State(api): State<Arc<ApiState>>,
     OperatorRequest { caller, body }: OperatorRequest<DrainArgs>,
 ) -> Result<Response, ApiError> {
@@ -85,7 +85,7 @@ pub(super) async fn drain(
 }
 
 /// Reads the configuration again.
-pub(super) async fn reload(
+pub(in crate::http) async fn reload(
     State(api): State<Arc<ApiState>>,
     request: OperatorRequest,
 ) -> Result<Response, ApiError> {
@@ -96,18 +96,18 @@ pub(super) async fn reload(
 /// Renders the queue overview as JSON. A limit that is not set is omitted.
 fn queue_fields(queue: &QueueOverview) -> Value {
     let lanes = queue.lanes.iter().map(|(name, lane)| {
-        let shown = without_nulls(json!({
+        let fields = without_nulls(json!({
             "running": lane.running,
             "slots": lane.limits.slots,
             "queued": lane.queued,
             "max_queued": lane.limits.max_queued,
             "paused": lane.paused,
         }));
-        (name.clone(), shown)
+        (name.clone(), fields)
     });
     let tenants = queue.tenants.iter().map(|(tenant, own)| {
         let limits = own.limits;
-        let shown = without_nulls(json!({
+        let fields = without_nulls(json!({
             "weight": limits.weight,
             "running": own.running,
             "max_running": limits.max_running,
@@ -119,7 +119,7 @@ fn queue_fields(queue: &QueueOverview) -> Value {
             "cpu_s": own.cpu_used.as_secs(),
             "cpu_s_per_hour": limits.cpu_per_hour.map(|time| time.as_secs()),
         }));
-        (tenant.name().to_owned(), shown)
+        (tenant.name().to_owned(), fields)
     });
     let waiting =
         queue.waiting.iter().map(|(reason, jobs)| (reason.word().to_owned(), json!(jobs)));
@@ -138,7 +138,7 @@ fn queue_fields(queue: &QueueOverview) -> Value {
     }))
 }
 
-pub(super) fn without_nulls(mut value: Value) -> Value {
+fn without_nulls(mut value: Value) -> Value {
     if let Some(fields) = value.as_object_mut() {
         fields.retain(|_, value| !value.is_null());
     }
@@ -151,7 +151,7 @@ const MAX_FILTER_TIME: Duration = Duration::from_hours(7 * 24);
 /// The body of a request to change the log filter.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LogLevelArgs {
+pub(in crate::http) struct LogLevelArgs {
     /// The new filter; `None` restores the configured one.
     #[serde(default)]
     filter: Option<String>,
@@ -161,7 +161,7 @@ pub(super) struct LogLevelArgs {
 }
 
 /// Answers with the current log filter.
-pub(super) async fn log_level(
+pub(in crate::http) async fn log_level(
     State(api): State<Arc<ApiState>>,
     _: OperatorRequest,
 ) -> Result<Response, ApiError> {
@@ -169,7 +169,7 @@ pub(super) async fn log_level(
 }
 
 /// Sets the log filter, for a while or until the next change.
-pub(super) async fn set_log_level(
+pub(in crate::http) async fn set_log_level(
     State(api): State<Arc<ApiState>>,
     OperatorRequest { caller, body }: OperatorRequest<LogLevelArgs>,
 ) -> Result<Response, ApiError> {
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_more_than_nothing_and_at_most_a_week() {
+    fn a_filter_time_is_above_zero_and_at_most_a_week() {
         assert_eq!(parse_for_s(None).unwrap(), None);
         assert_eq!(parse_for_s(Some(0.5)).unwrap(), Some(Duration::from_millis(500)));
         assert_eq!(parse_for_s(Some(604_800.0)).unwrap(), Some(MAX_FILTER_TIME));

@@ -33,7 +33,7 @@ pub(super) fn require_operator(caller: CallerIdentity) -> Result<(), ApiError> {
 
 /// A request of an operator. Extraction fails for any other caller.
 #[derive(Debug)]
-pub(super) struct OperatorRequest<T = EmptyBody> {
+pub(in crate::http) struct OperatorRequest<T = EmptyBody> {
     pub(super) caller: CallerIdentity,
     pub(super) body: T,
 }
@@ -41,7 +41,7 @@ pub(super) struct OperatorRequest<T = EmptyBody> {
 /// The body of a request without arguments.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct EmptyBody {}
+pub(in crate::http) struct EmptyBody {}
 
 impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OperatorRequest<T> {
     type Rejection = ApiError;
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_by_name() {
+    fn an_unusable_parameter_is_refused_by_name() {
         for query in ["wrod=two", "word=two&word=one", "word"] {
             let read = QueryParams::parse(Some(query), &["word", "count"]);
             let error = read.and_then(|params| params.choice("word", &WORDS)).unwrap_err();

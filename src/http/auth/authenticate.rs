@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 use super::denied::{AccessDenied, BadToken, DenialReason, ScopeHint};
 use super::live_tokens::{LiveTokens, TokenRequirement};
+use super::oauth::AccessGrant;
 use super::oauth::{OauthConfig, OauthConfigError, ResourceServer};
-use super::oauth_verify::AccessGrant;
 use super::token::TokenHash;
 use super::token::UnixTime;
 use super::token::{TokenEntry, TokenFile, TokenLineError};
@@ -424,7 +424,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn credentials_last_as_long_as_what_proves_them() {
+    async fn credentials_end_with_their_proof() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokens");
         let token_file = TokenFilePath::Default(path.clone());
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_there_must_be_usable() {
+    fn an_existing_token_file_must_be_usable() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokens");
         let open = |token_file| Authenticator::open(AuthSettings { token_file, oauth: None });
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_bearer_token_is_one() {
+    fn only_a_single_bearer_token_is_accepted() {
         check_token_file(&[], AuthorizationHeader::Missing);
         for value in ["Bearer alpha", "bearer alpha", "BEARER  alpha "] {
             check_token_file(&[value], AuthorizationHeader::Bearer("alpha"));

@@ -218,10 +218,12 @@ mod tests {
                 assert_eq!(response.status().as_u16(), status, "{why}");
                 assert_eq!(response.headers().contains_key(RETRY_AFTER), status == 503, "{why}");
                 let challenge = response.headers().get(WWW_AUTHENTICATE);
-                let told = challenge.map(|text| text.to_str().unwrap().to_owned());
+                let challenge_text = challenge.map(|text| text.to_str().unwrap().to_owned());
                 match error {
-                    Some(error) => assert!(told.unwrap().contains(&format!("error=\"{error}\""))),
-                    None => assert_eq!(told, None, "{why}"),
+                    Some(error) => {
+                        assert!(challenge_text.unwrap().contains(&format!("error=\"{error}\"")))
+                    }
+                    None => assert_eq!(challenge_text, None, "{why}"),
                 }
             }
         }

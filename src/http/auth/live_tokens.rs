@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asked_once_goes_on_asking() {
+    fn tokens_that_were_required_once_stay_required() {
         assert_eq!(
             TokenRequirement::NotRequired.next(&failed(io::ErrorKind::NotFound)),
             TokenRequirement::NotRequired
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_hold_while_their_file_could_block() {
+    fn tokens_stay_valid_while_their_file_could_block() {
         let requirement = TokenRequirement::NotRequired.next(&read("alpha\nbeta\n"));
         let blocking = [
             Err(BoundedReadError::NotRegular { kind: "a FIFO" }),
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_file_with_a_mistake_the_other_lines_count() {
+    fn a_mistake_in_one_line_leaves_the_other_tokens_valid() {
         let requirement =
             TokenRequirement::NotRequired.next(&read("alpha\nsha256:zz tenant=x\nbeta\n"));
         assert_eq!(count(&requirement), Some(2));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_many_is_found_and_nothing_else() {
+    fn every_token_is_found_and_nothing_else() {
         let text: String = (0..100).map(|number| format!("token-{number}\n")).collect();
         let requirement = TokenRequirement::NotRequired.next(&read(&text));
         for number in 0..100 {
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_followed_and_its_followers_hear_of_it() {
+    fn changes_of_the_token_file_are_read_and_signalled() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokens");
         let tokens = LiveTokens::new(path.clone(), Symlinks::Refuse);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_when_it_changed_and_not_otherwise() {
+    fn a_file_is_read_only_when_it_has_changed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let mut watcher = FileWatcher::new(path.clone(), Symlinks::Refuse);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_just_written_is_looked_at_again() {
+    fn a_file_that_was_just_written_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let mut watcher = FileWatcher::new(path.clone(), Symlinks::Refuse);

@@ -17,7 +17,6 @@ mod denied;
 mod live_tokens;
 mod oauth;
 mod oauth_keys;
-mod oauth_verify;
 mod token;
 mod token_store;
 

@@ -16,8 +16,8 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::timeout;
 
 use super::live_tokens::FileWatcher;
+use super::oauth::ACCEPTED_ALGORITHMS;
 use super::oauth::OauthKeySource;
-use super::oauth_verify::ACCEPTED_ALGORITHMS;
 use crate::bounded_read::BoundedReadError;
 use crate::client::{ClientError, Endpoint, ServerClient, ServerTarget, TargetError};
 use crate::private_files::Symlinks;
@@ -133,7 +133,7 @@ struct FetchedKeys {
 /// The reason for a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FetchReason {
-    /// There are no keys yet, or they are old.
+    /// The keys are missing or old.
     Refresh,
     UnknownKey,
 }
@@ -392,10 +392,10 @@ pub(super) async fn fetch(url: &str) -> Result<Bytes, FetchError> {
         (ACCEPT, HeaderValue::from_static("application/json")),
         (USER_AGENT, HeaderValue::from_static(agent)),
     ]);
-    let asked = client.request(Method::GET, &path, headers, Bytes::new());
-    let answer = timeout(FETCH_TIMEOUT, asked).await.map_err(|_| FetchError::Timeout)??;
-    match answer.status {
-        StatusCode::OK if answer.body.len() <= MAX_BYTES => Ok(answer.body),
+    let response = client.request(Method::GET, &path, headers, Bytes::new());
+    let response = timeout(FETCH_TIMEOUT, response).await.map_err(|_| FetchError::Timeout)??;
+    match response.status {
+        StatusCode::OK if response.body.len() <= MAX_BYTES => Ok(response.body),
         StatusCode::OK => Err(FetchError::TooLarge),
         status => Err(FetchError::Status(status)),
     }
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_looked_for_where_both_standards_put_it() {
+    fn metadata_is_searched_at_the_urls_of_both_standards() {
         for issuer in ["https://id.example.org", "https://id.example.org/"] {
             assert_eq!(
                 metadata_urls(issuer),
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_issuers_own_metadata_counts() {
+    fn metadata_of_another_issuer_is_refused() {
         let read = |json: &'static str| {
             parse_metadata(
                 "https://a.example",
@@ -492,15 +492,15 @@ mod tests {
 
     #[test]
     fn keys_come_over_https_or_from_loopback() {
-        for (url, shown, path) in [
+        for (url, expected, path) in [
             ("https://id.example.org/jwks", "https://id.example.org:443/jwks", "/jwks"),
             ("https://id.example.org:8443/k?a=1", "https://id.example.org:8443/k", "/k?a=1"),
             ("http://127.0.0.1:9000/jwks", "http://127.0.0.1:9000/jwks", "/jwks"),
             ("http://localhost", "http://localhost:80/", "/"),
             ("http://[::1]:9000/jwks", "http://[::1]:9000/jwks", "/jwks"),
         ] {
-            let (target, asked) = parse_keys_url(url).unwrap();
-            assert_eq!((target.to_string().as_str(), asked.as_str()), (shown, path));
+            let (target, response) = parse_keys_url(url).unwrap();
+            assert_eq!((target.to_string().as_str(), response.as_str()), (expected, path));
         }
         for url in [
             "http://id.example.org/jwks",

@@ -206,7 +206,6 @@ impl TokenFile {
         Self { lines: text.lines().map(line).collect() }
     }
 
-    /// The accepted tokens.
     pub fn entries(&self) -> impl Iterator<Item = &TokenEntry> {
         self.lines.iter().filter_map(|line| match &line.content {
             TokenLineContent::Token(entry) => Some(entry),
@@ -425,7 +424,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_long_new_each_time_and_never_shown() {
+    fn a_generated_token_is_long_unique_and_never_in_debug_output() {
         let [a, b] = [(); 2].map(|()| TokenSecret::random().unwrap());
         assert_ne!(a.reveal(), b.reveal());
         assert_eq!(a.reveal().len(), "sy_".len() + 43);
@@ -446,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_reads_as_it_was_written() {
+    fn a_token_id_parses_as_it_was_written() {
         let id = TokenId::random().unwrap();
         assert_eq!(id.to_string().parse(), Ok(id));
         for odd in ["", "1", "123456789", "+1234567", "xyzxyzxy"] {
@@ -463,14 +462,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_secret_is_the_operators_own() {
+    fn a_plain_secret_belongs_to_the_operator() {
         let entry = only("  it-token-5b1c  ").unwrap();
         assert_eq!(entry.hash, TokenHash::from_token("it-token-5b1c"));
         assert_eq!((entry.identity, entry.label), (CallerIdentity::LOCAL, TokenLabel::Plain));
     }
 
     #[test]
-    fn a_made_token_has_all_that_its_line_says() {
+    fn a_generated_token_has_every_field_of_its_line() {
         let line = format!(
             "sha256:{HASH} role=read-only  id=0a1b2c3d tenant=ci expires=2027-01-31T02:00:00+02:00 note=the build host = ours"
         );
@@ -487,9 +486,9 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_named_with_its_line_and_the_rest_counts() {
+    fn a_mistake_is_reported_with_its_line_and_the_other_lines_are_used() {
         let all = format!("sha256:{HASH} tenant=ci role=run id=0a1b2c3d");
-        for (line, said) in [
+        for (line, expected) in [
             ("two words".to_owned(), "white space"),
             ("sha256:abc tenant=ci".to_owned(), "64 hex digits"),
             ("sha256:".to_owned(), "64 hex digits"),
@@ -506,7 +505,7 @@ mod tests {
             let file = TokenFile::parse(&format!("# one\nalpha\n{line}\nbeta"));
             let mistakes: Vec<_> = file.mistakes().collect();
             assert!(matches!(mistakes[..], [(3, _)]), "{line}: {mistakes:?}");
-            assert!(mistakes[0].1.to_string().contains(said), "{}", mistakes[0].1);
+            assert!(mistakes[0].1.to_string().contains(expected), "{}", mistakes[0].1);
             assert_eq!(file.entries().count(), 2);
         }
     }
@@ -532,7 +531,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_the_same(
+        fn a_written_token_file_parses_to_the_same_entries(
             before in "(#[a-z ]{0,9}\n|\n|[a-z]{1,9}\n|sha256:[a-z ]{0,9}\n){0,4}",
             entries in prop::collection::vec(any_entry(), 0..5),
         ) {
@@ -548,15 +547,15 @@ mod tests {
         }
 
         #[test]
-        fn no_text_breaks_it(text in any::<String>()) {
+        fn every_text_survives_parsing_and_writing(text in any::<String>()) {
             let file = TokenFile::parse(&text);
-            let kept = TokenFile::parse(&file.to_string());
-            prop_assert_eq!(kept, file);
+            let reparsed = TokenFile::parse(&file.to_string());
+            prop_assert_eq!(reparsed, file);
         }
     }
 
     #[test]
-    fn a_moment_is_written_in_utc_whatever_its_zone_was() {
+    fn a_time_is_written_in_utc_whatever_its_zone_was() {
         for (given, written) in [
             ("2027-01-31T10:00:00Z", "2027-01-31T10:00:00Z"),
             ("2027-01-31T10:00:00+02:00", "2027-01-31T08:00:00Z"),
@@ -570,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn no_moment_is_beyond_what_can_be_written() {
+    fn no_time_is_beyond_what_rfc_3339_can_express() {
         let last = UnixTime::from_unix(u64::MAX);
         assert_eq!(last.to_string(), "9999-12-31T23:59:59Z");
         assert_eq!(UnixTime::now().after(Duration::MAX), last);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_kept_as_its_hash_beside_what_was_there() {
+    fn a_token_is_stored_as_its_hash_and_existing_lines_stay() {
         let directory = tempfile::tempdir().unwrap();
         let store = store(directory.path());
         ensure_private_dir(&directory.path().join("deep")).unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_lose_nothing() {
+    fn concurrent_writers_lose_no_token() {
         let directory = tempfile::tempdir().unwrap();
         let store = store(directory.path());
         let some = || {

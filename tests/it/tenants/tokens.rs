@@ -241,7 +241,7 @@ fn metrics_take_an_admin() {
 }
 
 #[test]
-fn a_bare_secret_is_the_operators_own() {
+fn a_plain_secret_belongs_to_the_operator() {
     let mut yard = Launch::http().era(Era::Modern).guarded().start();
     assert_eq!(ask(&mut yard, Request::get("/metrics"), Some(token())).status, 200);
     assert_eq!(ask(&mut yard, Request::get("/metrics"), Some("other")).status, 401);
