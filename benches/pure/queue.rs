@@ -6,7 +6,7 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion};
 use shellyard::ids::{JobNumber, TenantId};
 use shellyard::spec::{DEFAULT_LANE, Priority};
-use shellyard::supervisor::queue::{Queue, QueueLimits, TenantLimits, Wish};
+use shellyard::supervisor::queue::{EnqueueRequest, Queue, QueueLimits, TenantLimits};
 
 const TENANTS: u64 = 1000;
 
@@ -47,7 +47,7 @@ impl<'a> Backlog<'a> {
 
     fn submit(&mut self) {
         let tenant = self.tenants[(self.jobs * 7919 % TENANTS) as usize];
-        let wish = Wish { tenant, lane: DEFAULT_LANE, priority: Priority::Normal };
+        let wish = EnqueueRequest { tenant, lane: DEFAULT_LANE, priority: Priority::Normal };
         let room = self.queue.check(tenant, DEFAULT_LANE, &|_| Duration::ZERO);
         room.expect("there is room");
         self.queue.push(JobNumber::new(self.jobs).for_tenant(TenantId::LOCAL), wish);

@@ -17,7 +17,7 @@ use crate::policy::directories::AllowedDirectories;
 use crate::policy::rules::{self, CoreTools, Rule, RuleError};
 use crate::policy::{OnUncertain, Policy};
 use crate::process::shell::{ShellChoice, ShellDialect, judged_dialect};
-use crate::service::{AdmissionRules, AuditTrail, DEFAULT_LANE, OnAuditFailure, Variables};
+use crate::service::{AdmissionRules, AuditTrail, DEFAULT_LANE, JobVariables, OnAuditFailure};
 use crate::telemetry::audit::{AuditLog, AuditLogSettings};
 use crate::telemetry::events;
 
@@ -163,10 +163,13 @@ pub(super) fn environment(
 }
 
 /// What jobs find in their environment, made out when there is one; the rules are checked now.
-pub(super) fn variables(loaded: &Loaded, environment: &Environment) -> Result<Variables, AppError> {
+pub(super) fn variables(
+    loaded: &Loaded,
+    environment: &Environment,
+) -> Result<JobVariables, AppError> {
     let rules = environment_rules(loaded)?;
     let pairs = environment.pairs();
-    Ok(Variables::made_by(move || clean(&pairs, &rules).kept))
+    Ok(JobVariables::lazy(move || clean(&pairs, &rules).kept))
 }
 
 fn environment_rules(loaded: &Loaded) -> Result<EnvironmentRules, AppError> {

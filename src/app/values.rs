@@ -18,8 +18,8 @@ use crate::mcp::{DialectSettings, ExecuteDialectSettings, McpSettings, ShellDial
 use crate::output::{Counters, LogStorage, Quota, QuotaLimits, SpillDir};
 use crate::process::{Host, JobConnectionDetector};
 use crate::service::{
-    Bounds, DEFAULT_LANE, JobSettings, LaneDefaults, LaneLimits, LiveSettings, QueueLimits,
-    Retention, ServiceSettings, SubmissionDefaults, TenantLimits,
+    DEFAULT_LANE, LaneDefaults, LaneLimits, LiveSettings, QueueLimits, Retention, RetentionBounds,
+    ServiceSettings, SharedJobSettings, SubmissionDefaults, TenantLimits,
 };
 use crate::spec::RunLimits;
 use crate::telemetry::SeriesNames;
@@ -169,10 +169,10 @@ fn job(
     host: &Arc<Host>,
     places: SandboxPaths,
     environment: &Environment,
-) -> Result<JobSettings, AppError> {
+) -> Result<SharedJobSettings, AppError> {
     let settings = &loaded.settings;
     let counters = Arc::new(Counters::default());
-    Ok(JobSettings {
+    Ok(SharedJobSettings {
         shell: settings.job.shell.clone(),
         environment: Arc::new(rules::variables(loaded, environment)?),
         host: Arc::clone(host),
@@ -220,12 +220,12 @@ pub(super) fn known_names(settings: &Settings) -> SeriesNames {
 fn retention(settings: &config::RetentionSection) -> Retention {
     let tenant_finished = settings.tenant_max_finished;
     Retention {
-        all: Bounds {
+        all: RetentionBounds {
             finished: Some(settings.max_finished),
             age: settings.max_age,
             bytes: settings.max_bytes,
         },
-        tenant: Bounds {
+        tenant: RetentionBounds {
             finished: tenant_finished.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
             age: settings.tenant_max_age,
             bytes: settings.tenant_max_bytes,

@@ -10,7 +10,7 @@ use super::doctor_checks::{self as checks, DoctorFinding, FindingLevel};
 use crate::environment::{DroppedVariable, JobEnvironment};
 use crate::process::Host;
 use crate::process::shell::ShellChoice;
-use crate::service::{ConfinementRules, Levels};
+use crate::service::{ConfinementRules, PressureLevels};
 
 pub use super::doctor_checks::{ServerRlimits, read_rlimits};
 
@@ -20,7 +20,7 @@ pub struct DoctorInput<'a> {
     /// The environment of jobs.
     pub environment: &'a JobEnvironment,
     /// The pressure limits that hold starts back.
-    pub levels: Levels,
+    pub levels: PressureLevels,
     /// The directory for output that does not fit into memory.
     pub spill_dir: &'a Path,
     /// The collector that spans are sent to.

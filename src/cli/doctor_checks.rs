@@ -16,7 +16,7 @@ use crate::output::SpillDir;
 use crate::process::cgroup::Delegation;
 use crate::process::load::PressureError;
 use crate::process::shell::{DESKTOP_PATH, ShellChoice, bash_path, is_on_path, read_login_path};
-use crate::service::{ConfinementRules, ConfinementTerms, Levels, SandboxSupport};
+use crate::service::{ConfinementRules, ConfinementTerms, PressureLevels, SandboxSupport};
 use crate::size;
 use crate::supervisor::read_pressure;
 use crate::telemetry::HostResource;
@@ -152,9 +152,9 @@ pub(super) fn read_all_pressure() -> [PressureReading; 3] {
     HostResource::ALL.map(|resource| (resource, read_pressure(resource)))
 }
 
-pub(super) fn pressure_finding(levels: Levels, read: &[PressureReading]) -> DoctorFinding {
+pub(super) fn pressure_finding(levels: PressureLevels, read: &[PressureReading]) -> DoctorFinding {
     let finding = |level, detail, fix| DoctorFinding { level, what: "pressure", detail, fix };
-    let is_watched = |resource: HostResource| levels.of(resource).is_some();
+    let is_watched = |resource: HostResource| levels.level(resource).is_some();
     let unknown = read.iter().find_map(|(resource, read)| {
         let why = read.as_ref().err()?;
         (is_watched(*resource) || !levels.is_any()).then_some(*why)
@@ -166,8 +166,9 @@ pub(super) fn pressure_finding(levels: Levels, read: &[PressureReading]) -> Doct
         return finding(level, detail, Some(format!("{}, {or_not}", why.fix())));
     }
     let now = read.iter().filter_map(|(resource, read)| Some((*resource, (*read).ok()?)));
-    let held =
-        HostResource::ALL.into_iter().filter_map(|resource| Some((resource, levels.of(resource)?)));
+    let held = HostResource::ALL
+        .into_iter()
+        .filter_map(|resource| Some((resource, levels.level(resource)?)));
     let now = percents(now);
     let held = percents(held);
     if held.is_empty() {
@@ -436,7 +437,7 @@ fn confinement_text(granted: GrantedConfinement, limits: ResourceLimits) -> Stri
 mod host_tests {
     use super::*;
 
-    const LEVELS: Levels = Levels { cpu: None, memory: Some(30), io: Some(60) };
+    const LEVELS: PressureLevels = PressureLevels { cpu: None, memory: Some(30), io: Some(60) };
 
     fn readings(cpu: u8, memory: u8, io: u8) -> [PressureReading; 3] {
         [
@@ -447,7 +448,7 @@ mod host_tests {
     }
 
     #[track_caller]
-    fn check(levels: Levels, read: &[PressureReading], expected: &str) {
+    fn check(levels: PressureLevels, read: &[PressureReading], expected: &str) {
         assert_eq!(findings_text(&[pressure_finding(levels, read)]), expected);
     }
 
@@ -459,7 +460,7 @@ mod host_tests {
             "ok    pressure: cpu 3 %, memory 0 %, io 1 %; held at memory 30 %, io 60 %\n",
         );
         check(
-            Levels::default(),
+            PressureLevels::default(),
             &readings(3, 0, 1),
             "ok    pressure: cpu 3 %, memory 0 %, io 1 %; starts are never held back\n      \
              to hold starts back under pressure, set pressure.memory or pressure.io\n",
@@ -492,7 +493,7 @@ mod host_tests {
         assert_eq!(told.level, FindingLevel::Warn);
         assert!(told.detail.starts_with("this kernel ") && told.detail.ends_with("not held back"));
         assert!(told.fix.is_some_and(|fix| fix.starts_with("boot with psi=1")));
-        assert_eq!(pressure_finding(Levels::default(), &missing).level, FindingLevel::Ok);
+        assert_eq!(pressure_finding(PressureLevels::default(), &missing).level, FindingLevel::Ok);
         let mut cpu_is_unknown = readings(3, 0, 1);
         cpu_is_unknown[0].1 = Err(PressureError::Denied);
         check(

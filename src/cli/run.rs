@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::RunFlags;
 use crate::outcome::{JobEnding, Outcome, StartError, StopBy};
 use crate::output::{LogReader, PageEnd, PageRequest};
-use crate::service::{CallerIdentity, JobHandle, JobService, StopWish, Submission, SubmitError};
+use crate::service::{CallerIdentity, JobHandle, JobService, StopRequest, Submission, SubmitError};
 use crate::spec::{JobProgram, Stdin, Stream};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::trace::{BegunBy, CallTrace};
@@ -98,7 +98,7 @@ fn submission(flags: RunFlags) -> Submission {
 async fn follow(job: &JobHandle, stream: Stream, sink: impl AsyncWrite + Unpin) -> io::Result<()> {
     let forwarded = forward(job, stream, sink).await;
     if forwarded.is_err() {
-        job.stop(StopWish { by: StopBy::Client, signal: Some(libc::SIGPIPE), grace: None });
+        job.stop(StopRequest { by: StopBy::Client, signal: Some(libc::SIGPIPE), grace: None });
     }
     forwarded
 }
@@ -151,13 +151,13 @@ impl StopSignals {
         })
     }
 
-    async fn next(&mut self) -> StopWish {
+    async fn next(&mut self) -> StopRequest {
         let signal = tokio::select! {
             _ = self.interrupt.recv() => libc::SIGINT,
             _ = self.terminate.recv() => libc::SIGTERM,
         };
         let grace = if std::mem::take(&mut self.is_first) { None } else { Some(Duration::ZERO) };
-        StopWish { by: StopBy::Client, signal: Some(signal), grace }
+        StopRequest { by: StopBy::Client, signal: Some(signal), grace }
     }
 }
 

@@ -12,13 +12,13 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tracing::Instrument;
 
-use super::handle::StopWish;
-use super::job_guard::JobSeat;
+use super::handle::StopRequest;
+use super::job_guard::JobGuard;
 use super::messages::{Address, JobMsg, Probe, Reaped};
 use super::output_pump::{Bounds, Pump};
-use super::start::{self, OwnShell, Presence, Variables, launch};
+use super::start::{self, JobVariables, OwnShell, Presence, launch};
 use super::state::{self, Effect, Event, Grace, Pace, Rest, State};
-use super::stdin_writer::{Feed, FeedError, Input, InputEnd, InputError, Key, PlainKey};
+use super::stdin_writer::{Feed, FeedError, InputError, JobInput, KeyPress, PlainKey, StdinEnd};
 use super::timers::{Outflow, Timer, Timers};
 use super::watchdog::Watch;
 use crate::block_in_place;
@@ -34,11 +34,11 @@ use crate::telemetry::events::{self, CountedMessage, LiveActor};
 
 /// What all jobs of a server have in common.
 #[derive(Debug, Clone)]
-pub struct JobSettings {
+pub struct SharedJobSettings {
     /// Which shell runs shell text.
     pub shell: ShellChoice,
     /// The variables that every job gets.
-    pub environment: Arc<Variables>,
+    pub environment: Arc<JobVariables>,
     /// Starts and ends processes.
     pub host: Arc<Host>,
     /// How output is kept.
@@ -58,10 +58,10 @@ pub struct JobSettings {
 #[derive(Debug)]
 pub(super) struct JobActor;
 
-/// What the actor holds. Dropping it unfinished makes the job `lost` (see [`JobSeat`]).
+/// What the actor holds. Dropping it unfinished makes the job `lost` (see [`JobGuard`]).
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) seat: JobSeat,
+    pub(super) seat: JobGuard,
     pub(super) state: State,
     timers: Timers,
     /// Of the pump, once there is one.
@@ -83,7 +83,7 @@ pub(super) struct Job {
 }
 
 /// Input, and who waits to hear whether it was taken.
-type EarlyInput = (Input, RpcReplyPort<Result<(), InputError>>);
+type EarlyInput = (JobInput, RpcReplyPort<Result<(), InputError>>);
 
 /// When and how we began to end the tree.
 #[derive(Debug)]
@@ -95,13 +95,13 @@ struct KillClock {
 impl Actor for JobActor {
     type Msg = CountedMessage<JobMsg>;
     type State = Job;
-    type Arguments = JobSeat;
+    type Arguments = JobGuard;
 
     /// Trivial on purpose: the supervisor waits for it.
     async fn pre_start(
         &self,
         myself: ActorRef<CountedMessage<JobMsg>>,
-        seat: JobSeat,
+        seat: JobGuard,
     ) -> Result<Job, ActorProcessingErr> {
         seat.set_actor(Address::of(myself));
         Ok(Job::new(seat))
@@ -174,7 +174,7 @@ const fn rest(alive: &[u32]) -> Rest {
 }
 
 impl Job {
-    fn new(seat: JobSeat) -> Self {
+    fn new(seat: JobGuard) -> Self {
         Self {
             seat,
             state: State::Starting,
@@ -294,7 +294,7 @@ impl Job {
         Event::LeaderExited(outcome, rest)
     }
 
-    fn stop_wish(&self, wish: StopWish) -> Event {
+    fn stop_wish(&self, wish: StopRequest) -> Event {
         Event::StopRequested {
             by: wish.by,
             signal: wish.signal.unwrap_or(SIGTERM),
@@ -403,7 +403,7 @@ impl Job {
 
 impl Job {
     /// Takes input for the job: bytes, then a key, then the end.
-    pub(super) fn input(&mut self, input: Input) -> Result<(), InputError> {
+    pub(super) fn input(&mut self, input: JobInput) -> Result<(), InputError> {
         let id = self.seat.id();
         if matches!(self.state, State::Finished { .. } | State::Draining { .. }) {
             return Err(InputError::Finished(id));
@@ -415,8 +415,8 @@ impl Job {
             self.press(key)?;
         }
         match input.end {
-            InputEnd::Open => Ok(()),
-            InputEnd::Closed => self.end_input(),
+            StdinEnd::KeepOpen => Ok(()),
+            StdinEnd::Close => self.end_input(),
         }
     }
 
@@ -424,7 +424,7 @@ impl Job {
         self.seat.spec().stdin == Stdin::Terminal
     }
 
-    fn press(&mut self, key: Key) -> Result<(), InputError> {
+    fn press(&mut self, key: KeyPress) -> Result<(), InputError> {
         if self.has_terminal() {
             return self.push(key.bytes().into());
         }
@@ -443,7 +443,7 @@ impl Job {
     /// A terminal stays open: there the end of input is a key.
     fn end_input(&mut self) -> Result<(), InputError> {
         if self.has_terminal() {
-            return self.push(Key::CtrlD.bytes().into());
+            return self.push(KeyPress::CtrlD.bytes().into());
         }
         match self.feed.take() {
             Some(_) => Ok(()),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::messages::{Address, JobMsg};
-use super::stdin_writer::{Input, InputError};
+use super::stdin_writer::{InputError, JobInput};
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, Outcome, StopBy};
 use crate::output::LogReader;
@@ -26,7 +26,7 @@ pub(super) struct Shared {
     pub(super) spec: JobSpec,
     pub(super) actor: OnceLock<Address>,
     pub(super) tree: OnceLock<Arc<ProcessTree>>,
-    status: watch::Receiver<Status>,
+    status: watch::Receiver<JobStatus>,
     pub(super) output: LogReader,
     last_look: LastLook,
 }
@@ -35,7 +35,7 @@ impl Shared {
     pub(super) fn new(
         id: JobId,
         spec: JobSpec,
-        status: watch::Receiver<Status>,
+        status: watch::Receiver<JobStatus>,
         output: LogReader,
     ) -> Self {
         let actor = OnceLock::new();
@@ -47,7 +47,7 @@ impl Shared {
 
 /// How a job is to be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StopWish {
+pub struct StopRequest {
     /// Who wishes it.
     pub by: StopBy,
     /// The first signal; SIGTERM where none is named.
@@ -75,7 +75,7 @@ impl JobHandle {
 
     /// Where it stands now.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> JobStatus {
         self.shared.status.borrow().clone()
     }
 
@@ -89,7 +89,7 @@ impl JobHandle {
     pub async fn started(&self) {
         let mut status = self.shared.status.clone();
         // An error means that the seat is gone, and with it the wait.
-        status.wait_for(|status| status.phase != Phase::Queued).await.ok();
+        status.wait_for(|status| status.phase != JobPhase::Queued).await.ok();
     }
 
     /// Returns once the job has ended. Any number may wait; giving up waiting disturbs nobody.
@@ -106,7 +106,7 @@ impl JobHandle {
 
     /// Whether it has ended, nothing of it runs any more, and its output is complete.
     #[must_use]
-    pub fn is_settled(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         let is_left = || self.shared.actor.get().is_none_or(Address::is_gone);
         let status = self.status();
         let ending = status.ending();
@@ -114,11 +114,11 @@ impl JobHandle {
             && self.shared.output.progress().closed
     }
 
-    /// Returns once the job [is settled](Self::is_settled). Survivors are followed by the job's
+    /// Returns once the job [is settled](Self::is_complete). Survivors are followed by the job's
     /// actor, so its end is theirs.
-    pub async fn settled(&self) {
+    pub async fn completed(&self) {
         self.finished().await;
-        if let Some(actor) = self.shared.actor.get().filter(|_| !self.is_settled()) {
+        if let Some(actor) = self.shared.actor.get().filter(|_| !self.is_complete()) {
             actor.gone().await;
         }
         // An actor that failed leaves before its pipes have ended.
@@ -139,7 +139,7 @@ impl JobHandle {
 
     /// The same, or what was seen a moment ago: for whoever asks often.
     #[must_use]
-    pub fn recent_liveness(&self) -> Option<Liveness> {
+    pub fn cached_liveness(&self) -> Option<Liveness> {
         self.shared.last_look.or_look(|| self.liveness())
     }
 
@@ -147,12 +147,13 @@ impl JobHandle {
     #[must_use]
     pub fn survivors(&self) -> Vec<u32> {
         match (&self.status().phase, self.shared.tree.get()) {
-            (Phase::Finished(ending), Some(tree)) if !ending.survivors.is_empty() => {
+            (JobPhase::Finished(ending), Some(tree)) if !ending.survivors.is_empty() => {
                 tree.living_pids()
             }
-            (Phase::Finished(_) | Phase::Queued | Phase::Running | Phase::Stopping, _) => {
-                Vec::new()
-            }
+            (
+                JobPhase::Finished(_) | JobPhase::Queued | JobPhase::Running | JobPhase::Stopping,
+                _,
+            ) => Vec::new(),
         }
     }
 
@@ -173,7 +174,7 @@ impl JobHandle {
 
     /// Begins the end of the job; does not wait for it. Of a job that has finished, what
     /// survived is ended.
-    pub fn stop(&self, wish: StopWish) {
+    pub fn stop(&self, wish: StopRequest) {
         if let Some(actor) = self.shared.actor.get() {
             // An actor that is gone has nothing left to end.
             actor.tell(JobMsg::Stop(wish));
@@ -190,13 +191,13 @@ impl JobHandle {
     ///
     /// # Errors
     /// When the job is not running, has no open input, or does not read what it got.
-    pub async fn send_input(&self, input: Input) -> Result<(), InputError> {
+    pub async fn send_input(&self, input: JobInput) -> Result<(), InputError> {
         let Some(actor) = self.shared.actor.get() else {
             return Err(match self.status().phase {
-                Phase::Queued | Phase::Running | Phase::Stopping => {
+                JobPhase::Queued | JobPhase::Running | JobPhase::Stopping => {
                     InputError::NotStarted(self.id())
                 }
-                Phase::Finished(_) => InputError::Finished(self.id()),
+                JobPhase::Finished(_) => InputError::Finished(self.id()),
             });
         };
         let told = actor.ask(|reply| JobMsg::Input(input, reply)).await;
@@ -208,9 +209,9 @@ impl JobHandle {
 
 /// A snapshot of a job, taken without asking its actor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Status {
+pub struct JobStatus {
     /// Where it stands.
-    pub phase: Phase,
+    pub phase: JobPhase,
     /// When it was accepted.
     pub submitted: Instant,
     /// When its process was started, if it was.
@@ -219,7 +220,7 @@ pub struct Status {
 
 /// Where a job stands, as its users see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Phase {
+pub enum JobPhase {
     /// Waiting for a slot.
     Queued,
     /// Its process runs.
@@ -230,17 +231,17 @@ pub enum Phase {
     Finished(JobEnding),
 }
 
-impl Status {
+impl JobStatus {
     pub(super) fn queued_now() -> Self {
-        Self { phase: Phase::Queued, submitted: Instant::now(), started: None }
+        Self { phase: JobPhase::Queued, submitted: Instant::now(), started: None }
     }
 
     /// How it ended, once it has.
     #[must_use]
     pub const fn ending(&self) -> Option<&JobEnding> {
         match &self.phase {
-            Phase::Finished(ending) => Some(ending),
-            Phase::Queued | Phase::Running | Phase::Stopping => None,
+            JobPhase::Finished(ending) => Some(ending),
+            JobPhase::Queued | JobPhase::Running | JobPhase::Stopping => None,
         }
     }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use ractor::{Actor, ActorCell, SpawnErr};
 use tokio::sync::watch;
 
-use super::actor::{JobActor, JobSettings};
-use super::handle::{JobHandle, Phase, Shared, Status};
+use super::actor::{JobActor, SharedJobSettings};
+use super::handle::{JobHandle, JobPhase, JobStatus, Shared};
 use super::messages::Address;
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, JobFault, Outcome, StopBy};
@@ -25,40 +25,36 @@ use crate::trace::{BegunBy, TraceContext};
 /// finished reads as `lost`. A panic of the actor, or a queue that is thrown away, therefore never
 /// leaves a job that runs for ever.
 #[derive(Debug)]
-pub struct JobSeat {
+pub struct JobGuard {
     pub(super) shared: Arc<Shared>,
-    pub(super) settings: Arc<JobSettings>,
+    pub(super) settings: Arc<SharedJobSettings>,
     writer: Option<LogWriter>,
     first_input: String,
     cwd: Option<OpenedDir>,
     active: Option<ActiveJob>,
     span: JobSpan,
-    status: watch::Sender<Status>,
+    status: watch::Sender<JobStatus>,
 }
 
-/// What a job is made from.
-#[derive(Debug)]
-pub struct Order {
-    /// What to do.
-    pub spec: JobSpec,
-    /// The directory to do it in, where that is open already.
-    pub cwd: Option<OpenedDir>,
-}
-
-/// Makes a job that waits: nothing runs yet, but it can be found, read and waited for.
+/// Creates a job that waits: nothing runs yet, but its handle can be found, read and waited for.
+/// `cwd` is the job's working directory if it is open already; else `spec.cwd` is opened by path.
 #[must_use]
-pub fn create(id: JobId, order: Order, settings: &Arc<JobSettings>) -> (JobSeat, JobHandle) {
-    let Order { mut spec, cwd } = order;
+pub fn create_job(
+    id: JobId,
+    mut spec: JobSpec,
+    cwd: Option<OpenedDir>,
+    settings: &Arc<SharedJobSettings>,
+) -> (JobGuard, JobHandle) {
     // The spec stays for as long as the job is known; what it reads once need not.
     let first_input = match &mut spec.stdin {
         Stdin::Text(text) => std::mem::take(text),
         Stdin::Closed | Stdin::Open | Stdin::Inherited | Stdin::Terminal => String::new(),
     };
     let (writer, output) = output::open_bounded_log(&settings.log, log_bounds(&spec, settings));
-    let (status, watching) = watch::channel(Status::queued_now());
+    let (status, watching) = watch::channel(JobStatus::queued_now());
     let span = JobSpan::begin(id, &spec);
     let shared = Arc::new(Shared::new(id, spec, watching, output));
-    let seat = JobSeat {
+    let seat = JobGuard {
         shared: Arc::clone(&shared),
         settings: Arc::clone(settings),
         writer: Some(writer),
@@ -72,7 +68,7 @@ pub fn create(id: JobId, order: Order, settings: &Arc<JobSettings>) -> (JobSeat,
 }
 
 /// How much of the job's output is kept, and on whose account.
-fn log_bounds(spec: &JobSpec, settings: &JobSettings) -> LogBounds {
+fn log_bounds(spec: &JobSpec, settings: &SharedJobSettings) -> LogBounds {
     let keep = match spec.on_large_output {
         LargeOutput::Spill | LargeOutput::Error => KeepOutput::All,
         LargeOutput::Truncate => KeepOutput::Ends(spec.limits.large_bytes),
@@ -80,7 +76,7 @@ fn log_bounds(spec: &JobSpec, settings: &JobSettings) -> LogBounds {
     LogBounds { keep, quota: settings.quota.tenant_quota(spec.tenant.name()) }
 }
 
-impl JobSeat {
+impl JobGuard {
     /// The job's number.
     #[must_use]
     pub fn id(&self) -> JobId {
@@ -157,7 +153,7 @@ impl JobSeat {
         let started = || events::job_started(self.shared.id, queued);
         self.active = Some(self.span.log().in_scope(started));
         self.status.send_modify(|status| {
-            status.phase = Phase::Running;
+            status.phase = JobPhase::Running;
             status.started = Some(Instant::now());
         });
     }
@@ -166,7 +162,7 @@ impl JobSeat {
         if let Some(active) = &mut self.active {
             active.mark_stopping();
         }
-        self.status.send_modify(|status| status.phase = Phase::Stopping);
+        self.status.send_modify(|status| status.phase = JobPhase::Stopping);
     }
 
     /// Tells the world, once. Output that never began is closed here.
@@ -180,11 +176,11 @@ impl JobSeat {
         });
         let queued = self.status.borrow().queued_for();
         self.span.end(&ending, queued);
-        self.status.send_modify(|status| status.phase = Phase::Finished(ending));
+        self.status.send_modify(|status| status.phase = JobPhase::Finished(ending));
     }
 }
 
-impl Drop for JobSeat {
+impl Drop for JobGuard {
     fn drop(&mut self) {
         let is_finished = match self.status.borrow().ending() {
             Some(ending) if ending.survivors.is_empty() => return,

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ractor::{ActorRef, ActorStatus, RpcReplyPort, call};
 use tokio::sync::{Notify, oneshot};
 
-use super::handle::StopWish;
-use super::stdin_writer::{Input, InputError};
+use super::handle::StopRequest;
+use super::stdin_writer::{InputError, JobInput};
 use super::timers::Timer;
 use crate::outcome::{LimitKind, StartError};
 use crate::process::{Exit, Process};
@@ -27,9 +27,9 @@ pub(super) enum JobMsg {
     /// From the pump or the watchdog: a bound was passed.
     LimitHit(LimitKind),
     /// From a client or the supervisor: end the job.
-    Stop(StopWish),
+    Stop(StopRequest),
     /// From a client. Replies once the input is on its way, not once it was read.
-    Input(Input, RpcReplyPort<Result<(), InputError>>),
+    Input(JobInput, RpcReplyPort<Result<(), InputError>>),
     /// From the waiter task: the run has taken as long as it may.
     DeadlinePassed,
     /// From our own timers.

@@ -22,8 +22,8 @@ pub(crate) mod tests;
 mod timers;
 mod watchdog;
 
-pub use actor::JobSettings;
-pub use handle::{JobHandle, Liveness, Phase, Status, StopWish};
-pub use job_guard::{JobSeat, Order, create};
-pub use start::Variables;
-pub use stdin_writer::{Input, InputEnd, InputError, Key};
+pub use actor::SharedJobSettings;
+pub use handle::{JobHandle, JobPhase, JobStatus, Liveness, StopRequest};
+pub use job_guard::{JobGuard, create_job};
+pub use start::JobVariables;
+pub use stdin_writer::{InputError, JobInput, KeyPress, StdinEnd};

@@ -15,8 +15,8 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::actor::JobSettings;
-use super::job_guard::JobSeat;
+use super::actor::SharedJobSettings;
+use super::job_guard::JobGuard;
 use super::messages::UnownedProcess;
 use super::spawn_pool::{self, Line};
 use crate::outcome::StartError;
@@ -165,7 +165,7 @@ const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
 ///
 /// # Errors
 /// When a variable cannot be given to a program.
-pub(super) fn launch(seat: &JobSeat, cwd: Cwd) -> Result<ProcessLaunch, StartError> {
+pub(super) fn launch(seat: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, StartError> {
     let spec = seat.spec();
     let settings = &seat.settings;
     let (program, arg0, args, report) = command(spec, settings);
@@ -192,7 +192,7 @@ pub(super) fn launch(seat: &JobSeat, cwd: Cwd) -> Result<ProcessLaunch, StartErr
 
 type Words = (OsString, Option<OsString>, Vec<OsString>, ReportMode);
 
-fn command(spec: &JobSpec, settings: &JobSettings) -> Words {
+fn command(spec: &JobSpec, settings: &SharedJobSettings) -> Words {
     match &spec.program {
         JobProgram::Shell(text) => {
             let named = spec.shell_path.clone().map(ShellChoice::Path);
@@ -211,7 +211,7 @@ fn command(spec: &JobSpec, settings: &JobSettings) -> Words {
 }
 
 /// The server's own variables, then the caller's over them, then the marker over all.
-fn environment(seat: &JobSeat) -> Result<Vec<EnvVariable>, StartError> {
+fn environment(seat: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
     let given = &seat.spec().env;
     let settings = &seat.settings;
     let marker = settings.host.tag().new_marker(seat.id().number());
@@ -246,12 +246,12 @@ type Pairs = Vec<(OsString, OsString)>;
 
 /// Variables that are made out when the first job needs them: to see that none holds a secret takes
 /// a while, and a server has to answer before it runs anything.
-pub struct Variables(LazyLock<Vec<EnvVariable>, Box<dyn FnOnce() -> Vec<EnvVariable> + Send>>);
+pub struct JobVariables(LazyLock<Vec<EnvVariable>, Box<dyn FnOnce() -> Vec<EnvVariable> + Send>>);
 
-impl Variables {
+impl JobVariables {
     /// Those that this gives; it is called once, or never.
     #[must_use]
-    pub fn made_by(make: impl FnOnce() -> Pairs + Send + 'static) -> Self {
+    pub fn lazy(make: impl FnOnce() -> Pairs + Send + 'static) -> Self {
         // No process has a variable with a NUL byte in it, ours neither.
         let variable = |(name, value): (OsString, OsString)| EnvVariable::new(name, value).ok();
         Self(LazyLock::new(Box::new(move || make().into_iter().filter_map(variable).collect())))
@@ -271,9 +271,9 @@ impl Variables {
 }
 
 /// Values are nobody's business.
-impl fmt::Debug for Variables {
+impl fmt::Debug for JobVariables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Variables").finish_non_exhaustive()
+        f.debug_struct("JobVariables").finish_non_exhaustive()
     }
 }
 

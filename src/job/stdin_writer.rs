@@ -57,29 +57,28 @@ async fn feed(mut pipe: InputPipe, mut queue: mpsc::Receiver<Vec<u8>>) {
 
 /// Input for a running job: the bytes first, then the key, then the end of input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Input {
+pub struct JobInput {
     /// Sent as they are.
     pub bytes: Vec<u8>,
     /// A key press.
-    pub key: Option<Key>,
+    pub key: Option<KeyPress>,
     /// Whether no more input will follow.
-    pub end: InputEnd,
+    pub end: StdinEnd,
 }
 
 /// Whether more input can follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum InputEnd {
-    /// The input stays open.
+pub enum StdinEnd {
     #[default]
-    Open,
-    /// The job finds the end of its input after this.
-    Closed,
+    KeepOpen,
+    /// The job reads the end of its input after this piece.
+    Close,
 }
 
 /// A key press. On a terminal it is the bytes that the key sends; without one, the
 /// control keys act as the terminal would: they signal the job, or end its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Key {
+pub enum KeyPress {
     /// Interrupt.
     CtrlC,
     /// End of input.
@@ -114,7 +113,7 @@ pub(super) enum PlainKey {
     Bytes(&'static str),
 }
 
-impl Key {
+impl KeyPress {
     const ALL: [(&'static str, Self); 12] = [
         ("ctrl_c", Self::CtrlC),
         ("ctrl_d", Self::CtrlD),

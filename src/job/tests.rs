@@ -45,10 +45,10 @@ pub(crate) fn host() -> Arc<Host> {
     Arc::clone(&HOST)
 }
 
-pub(crate) fn settings() -> Arc<JobSettings> {
-    Arc::new(JobSettings {
+pub(crate) fn settings() -> Arc<SharedJobSettings> {
+    Arc::new(SharedJobSettings {
         shell: ShellChoice::Auto,
-        environment: Arc::new(Variables::made_by(|| vec![("PATH".into(), "/usr/bin:/bin".into())])),
+        environment: Arc::new(JobVariables::lazy(|| vec![("PATH".into(), "/usr/bin:/bin".into())])),
         host: host(),
         log: LogStorage { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
         quota: Quota::unlimited(),
@@ -59,7 +59,7 @@ pub(crate) fn settings() -> Arc<JobSettings> {
     })
 }
 
-pub(super) fn spec(text: &str) -> JobSpec {
+pub(crate) fn spec(text: &str) -> JobSpec {
     let limits = RunLimits {
         timeout: LONG,
         grace: LONG,
@@ -89,17 +89,13 @@ pub(super) fn spec(text: &str) -> JobSpec {
 }
 
 /// The wish to end a job without waiting for it.
-pub(super) fn now() -> StopWish {
-    StopWish { by: crate::outcome::StopBy::Client, signal: None, grace: Some(Duration::ZERO) }
-}
-
-pub(crate) fn order(text: &str) -> Order {
-    Order { spec: spec(text), cwd: None }
+pub(super) fn now() -> StopRequest {
+    StopRequest { by: crate::outcome::StopBy::Client, signal: None, grace: Some(Duration::ZERO) }
 }
 
 /// A job that has ended, and its log, which somebody writes on.
 pub(crate) fn ended_with_an_open_log() -> (JobHandle, LogWriter) {
-    let (mut seat, job) = create(JobId::local(1), order("true"), &settings());
+    let (mut seat, job) = create_job(JobId::local(1), spec("true"), None, &settings());
     let writer = seat.take_writer().expect("nobody has it yet");
     seat.stop_unstarted(crate::outcome::StopBy::Client);
     (job, writer)
@@ -109,7 +105,7 @@ pub(crate) fn ended_with_an_open_log() -> (JobHandle, LogWriter) {
 async fn running() -> (JobHandle, u32, ActorRef<()>) {
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
     let (seat, job) =
-        create(JobId::local(1), order("setsid sleep 300 & echo $!; wait"), &settings());
+        create_job(JobId::local(1), spec("setsid sleep 300 & echo $!; wait"), None, &settings());
     seat.run(parent.get_cell()).await.unwrap();
     tokio::time::timeout(LONG, job.output().wait_past(0)).await.unwrap();
     let pid = String::from_utf8(page(&job).bytes).unwrap().trim().parse().unwrap();
@@ -159,13 +155,14 @@ async fn a_job_whose_actor_panics_is_lost_and_its_tree_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn survivors_of_a_job_whose_actor_panics_end_with_it() {
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
-    let (seat, job) = create(JobId::local(1), order("setsid sleep 300 & true"), &settings());
+    let (seat, job) =
+        create_job(JobId::local(1), spec("setsid sleep 300 & true"), None, &settings());
     seat.run(parent.get_cell()).await.unwrap();
     let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
     assert_eq!(ending.outcome, Outcome::Exited { code: 0 });
     assert!(!ending.survivors.is_empty() && job.liveness().is_some());
     job.fail();
-    tokio::time::timeout(LONG, job.settled()).await.expect("its survivors end");
+    tokio::time::timeout(LONG, job.completed()).await.expect("its survivors end");
     assert_eq!(job.finished().await, ending, "it had ended before");
 }
 
@@ -182,7 +179,7 @@ async fn floods_that_pause_and_come_again_are_kept_to_the_last_byte_by_however_m
     let mut jobs = Vec::new();
     // More than there are threads for.
     for number in 1..=8 {
-        let (seat, job) = create(JobId::local(number), order(command), &settings());
+        let (seat, job) = create_job(JobId::local(number), spec(command), None, &settings());
         seat.run(parent.get_cell()).await.unwrap();
         jobs.push(job);
     }
@@ -197,7 +194,7 @@ async fn floods_that_pause_and_come_again_are_kept_to_the_last_byte_by_however_m
 
 async fn outcome_of(spec: JobSpec) -> Outcome {
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
-    let (seat, job) = create(JobId::local(1), Order { spec, cwd: None }, &settings());
+    let (seat, job) = create_job(JobId::local(1), spec, None, &settings());
     seat.run(parent.get_cell()).await.unwrap();
     let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
     parent.stop(None);
@@ -231,11 +228,14 @@ async fn a_job_whose_pipes_others_hold_is_over_when_its_pump_has_found_them_empt
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
     // Without an answer of the pump it would be over only after all of that.
     let (drain_quiet, drain_max) = (Duration::from_micros(1), 10 * LONG);
-    let settings =
-        Arc::new(JobSettings { drain_quiet, drain_max, ..JobSettings::clone(&settings()) });
+    let settings = Arc::new(SharedJobSettings {
+        drain_quiet,
+        drain_max,
+        ..SharedJobSettings::clone(&settings())
+    });
     let text = "for i in $(seq 1000); do echo line; done; sleep 300 & exit 0";
     for number in 1..=10 {
-        let (seat, job) = create(JobId::local(number), order(text), &settings);
+        let (seat, job) = create_job(JobId::local(number), spec(text), None, &settings);
         seat.run(parent.get_cell()).await.unwrap();
         let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
         assert!(!ending.survivors.is_empty());

@@ -399,7 +399,7 @@ mod tests {
     use super::*;
     use crate::ids::JobId;
     use crate::job::tests::{LONG, Parent, page, settings, spec};
-    use crate::job::{JobHandle, Order, create};
+    use crate::job::{JobHandle, create_job};
     use crate::outcome::LimitKind;
     use crate::outcome::{JobEnding, Outcome};
     use crate::spec::JobSpec;
@@ -408,15 +408,15 @@ mod tests {
 
     async fn start(text: &str, resources: ResourceLimits) -> JobHandle {
         let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
-        let order = Order { spec: JobSpec { resources, ..spec(text) }, cwd: None };
-        let (seat, job) = create(JobId::local(1), order, &settings());
+        let spec = JobSpec { resources, ..spec(text) };
+        let (seat, job) = create_job(JobId::local(1), spec, None, &settings());
         seat.run(parent.get_cell()).await.unwrap();
         job
     }
 
     async fn ended(job: &JobHandle) -> JobEnding {
         let ending = tokio::time::timeout(LONG, job.finished()).await.expect("it ends");
-        tokio::time::timeout(LONG, job.settled()).await.expect("nothing of it is left");
+        tokio::time::timeout(LONG, job.completed()).await.expect("nothing of it is left");
         ending
     }
 

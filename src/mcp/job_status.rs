@@ -8,7 +8,7 @@ use super::reply::{ReplyPart, ToolReply};
 use super::settings::ResultFormat;
 use super::snapshot::JobSnapshot;
 use crate::ids::JobNumber;
-use crate::service::{CallerIdentity, CallerRole, FindError, JobHandle, Phase, TenantClient};
+use crate::service::{CallerIdentity, CallerRole, FindError, JobHandle, JobPhase, TenantClient};
 
 /// The phase of a job's life, as a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,12 +20,12 @@ pub enum JobState {
 }
 
 impl JobState {
-    const fn from_phase(phase: &Phase) -> Self {
+    const fn from_phase(phase: &JobPhase) -> Self {
         match phase {
-            Phase::Queued => Self::Queued,
-            Phase::Running => Self::Running,
-            Phase::Stopping => Self::Stopping,
-            Phase::Finished(_) => Self::Finished,
+            JobPhase::Queued => Self::Queued,
+            JobPhase::Running => Self::Running,
+            JobPhase::Stopping => Self::Stopping,
+            JobPhase::Finished(_) => Self::Finished,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, Outcome};
 use crate::output::LogProgress;
-use crate::service::{JobHandle, Liveness, Phase, QueuePlace, TenantClient};
+use crate::service::{JobHandle, JobPhase, Liveness, QueuePosition, TenantClient};
 use crate::trace::TraceId;
 
 /// The state of one job at one moment. Plain data: nothing in it changes while a reply is rendered.
@@ -39,7 +39,7 @@ pub(crate) struct JobSnapshot {
 #[derive(Debug, Clone)]
 pub(crate) enum State {
     /// Waiting for a slot; the position is known unless the job is being started right now.
-    Queued(Option<QueuePlace>),
+    Queued(Option<QueuePosition>),
     /// Running; the facts are there while a process of the job can be inspected.
     Running(Option<Liveness>),
     Stopping,
@@ -71,7 +71,7 @@ impl JobSnapshot {
 
     /// Takes a snapshot for frequent callers: the process facts may be slightly old.
     pub(crate) async fn take_cached(client: &TenantClient, job: &JobHandle) -> Self {
-        Self::take_with(client, job, JobHandle::recent_liveness).await
+        Self::take_with(client, job, JobHandle::cached_liveness).await
     }
 
     async fn take_with(
@@ -83,10 +83,10 @@ impl JobSnapshot {
         // that will be shown.
         let status = job.status();
         let state = match &status.phase {
-            Phase::Queued => State::Queued(client.queue_position(job.id()).await),
-            Phase::Running => State::Running(liveness(job)),
-            Phase::Stopping => State::Stopping,
-            Phase::Finished(ending) => State::Finished(ending.clone()),
+            JobPhase::Queued => State::Queued(client.queue_position(job.id()).await),
+            JobPhase::Running => State::Running(liveness(job)),
+            JobPhase::Stopping => State::Stopping,
+            JobPhase::Finished(ending) => State::Finished(ending.clone()),
         };
         let output = job.output().progress();
         Self {

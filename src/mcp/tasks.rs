@@ -35,7 +35,7 @@ use super::tools::{ToolCall, reply_about_job, reply_or_failure};
 use crate::ids::JobId;
 use crate::outcome::{Outcome, StopBy};
 use crate::service::{
-    CallerRole, JobHandle, NoConsent, ParkedState, ParkedSubmission, StopWish, TenantClient,
+    CallerRole, JobHandle, NoConsent, ParkedState, ParkedSubmission, StopRequest, TenantClient,
 };
 use crate::telemetry::audit::rfc3339;
 
@@ -71,7 +71,7 @@ pub(super) async fn cancel(client: &TenantClient, id: &str) -> Result<(), ErrorD
     require_run_role(client)?;
     match target {
         TaskTarget::Job(job) if job.status().ending().is_none() => {
-            let stop_request = StopWish { by: StopBy::Cancel, signal: None, grace: None };
+            let stop_request = StopRequest { by: StopBy::Cancel, signal: None, grace: None };
             // A job that was freed in between has ended.
             client.stop(job.id(), stop_request).await.ok();
         }

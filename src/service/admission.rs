@@ -20,7 +20,7 @@ use crate::policy::{
 use crate::process::shell::{ShellChoice, ShellDialect, judged_dialect};
 use crate::process::{Host, OpenedDir};
 use crate::spec::{JobProgram, JobSpec, ShellUse};
-use crate::supervisor::AtEnd;
+use crate::supervisor::OnJobEnd;
 use crate::telemetry::audit::{AuditLog, AuditVerdict, DecisionEntry, EndingEntry, NoteEntry};
 
 /// The variable that decides in which locale a shell reads its text.
@@ -197,11 +197,11 @@ impl Gate {
     }
 
     /// What writes the ending of a job down that this caller asked for.
-    pub(super) fn write_at_end(&self, caller: &CallerContext) -> Option<AtEnd> {
+    pub(super) fn write_at_end(&self, caller: &CallerContext) -> Option<OnJobEnd> {
         let AuditTrail { log, .. } = self.audit.clone()?;
         let caller = caller.clone();
         let redactor = Arc::clone(&self.rules().redactor);
-        Some(AtEnd::new(move |job, ending| {
+        Some(OnJobEnd::new(move |job, ending| {
             log.ending(&EndingEntry {
                 tenant: caller.tenant.name(),
                 client: &caller.client,

@@ -14,7 +14,7 @@ use super::submission::{CallerContext, SubmissionDefaults};
 use super::tenancy::{CallerIdentity, Tenancy};
 use super::tenant_client::TenantClient;
 use crate::confinement::SandboxPaths;
-use crate::job::{JobHandle, JobSettings, StopWish, Variables};
+use crate::job::{JobHandle, JobVariables, SharedJobSettings, StopRequest};
 use crate::outcome::StopBy;
 use crate::output::redaction::Redactor;
 use crate::output::{Quota, QuotaLimits};
@@ -35,7 +35,7 @@ pub struct JobService {
     pub(super) empty_waits: Arc<EmptyWaits>,
     pub(super) seen: Arc<Seen>,
     /// What jobs find in their environment.
-    pub(super) environment: Arc<Variables>,
+    pub(super) environment: Arc<JobVariables>,
     /// What those who come back for output need.
     pub(super) spilled: Arc<Spilled>,
     /// What output may be kept.
@@ -63,7 +63,7 @@ pub struct ServiceSettings {
     /// Finished logs of so many bytes are compressed; `None` = none are.
     pub compress_from: Option<u64>,
     /// What all jobs have in common.
-    pub job: JobSettings,
+    pub job: SharedJobSettings,
     /// What may run, where, and what is masked.
     pub rules: AdmissionRules,
     /// Where decisions are written down, if anywhere.
@@ -186,7 +186,7 @@ impl JobService {
         self.tenancy.close();
         // Whoever is not done by then is told to end.
         drop(tokio::time::timeout(patience, all_finished(&jobs)).await);
-        let wish = StopWish { by: StopBy::Shutdown, signal: None, grace: Some(grace) };
+        let wish = StopRequest { by: StopBy::Shutdown, signal: None, grace: Some(grace) };
         for job in &jobs {
             job.stop(wish);
         }

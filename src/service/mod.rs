@@ -31,15 +31,15 @@ pub use tenancy::{CallerIdentity, CallerRole};
 pub use tenant_client::TenantClient;
 
 pub use crate::job::{
-    Input, InputEnd, InputError, JobHandle, JobSettings, Key, Liveness, Phase, Status, StopWish,
-    Variables,
+    InputError, JobHandle, JobInput, JobPhase, JobStatus, JobVariables, KeyPress, Liveness,
+    SharedJobSettings, StdinEnd, StopRequest,
 };
 pub use crate::output::RawReader;
 pub use crate::process::sandbox::{ConfinementUnavailable, OnUnavailable, SandboxSupport};
 pub use crate::spec::DEFAULT_LANE;
 pub use crate::supervisor::{
-    Bounds, FindError, HostResource, LaneLimits, LaneOverview, Levels, Pressure, PressureWatch,
-    QueueLimits, QueueOverview, QueuePlace, Retention, TenantLimits, TenantOverview, UnknownLane,
-    WaitsFor,
+    FindError, HostResource, LaneLimits, LaneOverview, Pressure, PressureLevels, PressureWatch,
+    QueueLimits, QueueOverview, QueuePosition, Retention, RetentionBounds, TenantLimits,
+    TenantOverview, UnknownLane, WaitsFor,
 };
 pub use crate::telemetry::QueueStats;

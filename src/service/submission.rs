@@ -13,7 +13,7 @@ use crate::ids::TenantId;
 use crate::spec::{
     DEFAULT_LANE, JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin,
 };
-use crate::supervisor::Refusal;
+use crate::supervisor::SubmitRefusal;
 use crate::telemetry::RejectionReason;
 use crate::trace::CallTrace;
 
@@ -158,7 +158,7 @@ pub enum SubmitError {
     Rules(#[from] AdmissionError),
     /// The queue would not take it.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] SubmitRefusal),
 }
 
 impl SubmitError {
@@ -187,11 +187,13 @@ impl SubmitError {
             Self::UnknownLane { .. } => RejectionReason::UnknownLane,
             Self::Confinement(_) => RejectionReason::Confinement,
             Self::Rules(_) => RejectionReason::Policy,
-            Self::Refused(Refusal::QueueFull { .. }) => RejectionReason::QueueFull,
-            Self::Refused(Refusal::TenantLimit { .. }) => RejectionReason::TenantLimit,
-            Self::Refused(Refusal::RateLimited { .. }) => RejectionReason::RateLimited,
-            Self::Refused(Refusal::Draining | Refusal::Closed) => RejectionReason::Draining,
-            Self::Refused(Refusal::Interrupted) => RejectionReason::Interrupted,
+            Self::Refused(SubmitRefusal::QueueFull { .. }) => RejectionReason::QueueFull,
+            Self::Refused(SubmitRefusal::TenantLimit { .. }) => RejectionReason::TenantLimit,
+            Self::Refused(SubmitRefusal::RateLimited { .. }) => RejectionReason::RateLimited,
+            Self::Refused(SubmitRefusal::Draining | SubmitRefusal::Closed) => {
+                RejectionReason::Draining
+            }
+            Self::Refused(SubmitRefusal::Interrupted) => RejectionReason::Interrupted,
         }
     }
 

@@ -17,12 +17,12 @@ use super::handle::JobService;
 use super::submission::{CallerContext, CommandLogging, DirectoryScope, Submission, SubmitError};
 use crate::confinement::SandboxProfile;
 use crate::ids::{JobId, JobNumber};
-use crate::job::{JobHandle, StopWish};
+use crate::job::{JobHandle, StopRequest};
 use crate::outcome::{JobEnding, Outcome, StartError};
 use crate::output::redaction::Redactor;
 use crate::process::{shell, sockets};
 use crate::spec::JobSpec;
-use crate::supervisor::{Admission, FindError, QueuePlace, Refusal};
+use crate::supervisor::{FindError, QueuePosition, SubmitRefusal, SubmitRequest};
 use crate::telemetry::events;
 use crate::trace::CallTrace;
 
@@ -141,15 +141,15 @@ impl TenantClient {
             CommandLogging::Yes => self.redactor().mask_text(&spec.program.display()).into_owned(),
             CommandLogging::No => "(not logged)".to_owned(),
         };
-        let at_end = service.gate.write_at_end(caller);
-        let admission = Admission { id, spec, cwd, key, logged, at_end };
+        let on_end = service.gate.write_at_end(caller);
+        let admission = SubmitRequest { id, spec, cwd, key, logged, on_end };
         let job = service.supervisor.submit(admission).await.inspect_err(|refusal| {
             // It passed the gate, which wrote it down with its number, and is not run after all.
             let detail = format!("job {id} of {tenant}: {refusal}");
             service.gate.note("not_accepted", &detail);
             // After a failure it may be known all the same: then its number stays its own, as does
             // one that somebody was told.
-            if *refusal != Refusal::Interrupted && reserved.is_none() {
+            if *refusal != SubmitRefusal::Interrupted && reserved.is_none() {
                 service.tenancy.give_back(id);
             }
         })?;
@@ -200,7 +200,7 @@ impl TenantClient {
     ///
     /// # Errors
     /// When there is no such job, or no longer.
-    pub async fn stop(&self, id: JobId, wish: StopWish) -> Result<JobHandle, FindError> {
+    pub async fn stop(&self, id: JobId, wish: StopRequest) -> Result<JobHandle, FindError> {
         self.own(id)?;
         self.service.supervisor.stop(id, wish).await
     }
@@ -234,12 +234,12 @@ impl TenantClient {
     }
 
     /// Where a waiting job stands; nothing once it has started.
-    pub async fn queue_position(&self, id: JobId) -> Option<QueuePlace> {
+    pub async fn queue_position(&self, id: JobId) -> Option<QueuePosition> {
         // Lists look at every job, and are about none of them.
         if !self.owns(id) {
             return None;
         }
-        self.service.supervisor.place(id).await
+        self.service.supervisor.queue_position(id).await
     }
 
     fn own(&self, id: JobId) -> Result<(), FindError> {

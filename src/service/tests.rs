@@ -46,14 +46,14 @@ fn settings(slots: usize) -> ServiceSettings {
             tenants: BTreeMap::new(),
         },
         retention: Retention {
-            all: Bounds { finished: Some(4), ..Bounds::default() },
-            tenant: Bounds::default(),
+            all: RetentionBounds { finished: Some(4), ..RetentionBounds::default() },
+            tenant: RetentionBounds::default(),
         },
         compress_from: None,
-        job: JobSettings {
+        job: SharedJobSettings {
             places: Arc::default(),
             shell: ShellChoice::Auto,
-            environment: Arc::new(Variables::made_by(|| vec![("PATH".into(), path)])),
+            environment: Arc::new(JobVariables::lazy(|| vec![("PATH".into(), path)])),
             host: crate::job::tests::host(),
             log: LogStorage { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
             quota: Quota::unlimited(),
@@ -162,7 +162,7 @@ async fn a_stop_ends_grandchildren_that_left_the_session() {
     until("the pid", || text(&job).ends_with('\n')).await;
     let pid: u32 = text(&job).trim().parse().unwrap();
     assert!(is_alive(pid));
-    let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
+    let wish = StopRequest { by: StopBy::Client, signal: None, grace: None };
     client(&service).stop(job.id(), wish).await.unwrap();
     assert_eq!(ended(&job).await.outcome, Outcome::Stopped { by: StopBy::Client });
     assert!(!is_alive(pid));
@@ -176,7 +176,7 @@ async fn a_child_that_holds_the_pipe_does_not_hold_the_job_and_can_be_stopped_la
     assert_eq!(ending.outcome, Outcome::Exited { code: 0 });
     assert_eq!(text(&job), "done\n");
     assert!(!ending.survivors.is_empty());
-    let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
+    let wish = StopRequest { by: StopBy::Client, signal: None, grace: None };
     client(&service).stop(job.id(), wish).await.unwrap();
     until("the survivors' end", || !ending.survivors.iter().any(|pid| is_alive(*pid))).await;
     assert_eq!(ended(&job).await.outcome, Outcome::Exited { code: 0 });
@@ -213,7 +213,7 @@ async fn jobs_wait_their_turn_and_a_waiting_one_can_be_stopped() {
     let place = client(&service).queue_position(third.id()).await.unwrap();
     assert_eq!((place.position, place.length), (2, 2));
     assert_eq!(place.waits_for, WaitsFor::Slots { slots: 1 });
-    let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
+    let wish = StopRequest { by: StopBy::Client, signal: None, grace: None };
     client(&service).stop(second.id(), wish).await.unwrap();
     assert_eq!(ended(&second).await.outcome, Outcome::Stopped { by: StopBy::Client });
     client(&service).stop(first.id(), wish).await.unwrap();
@@ -303,11 +303,11 @@ async fn a_job_with_survivors_is_kept_until_they_are_gone() {
     let later = client(&service).submit(shell("echo later")).await.unwrap();
     ended(&later).await;
     swept(&service, later.id()).await;
-    assert!(client(&service).find(job.id()).await.is_ok() && !job.is_settled());
-    let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
+    assert!(client(&service).find(job.id()).await.is_ok() && !job.is_complete());
+    let wish = StopRequest { by: StopBy::Client, signal: None, grace: None };
     client(&service).stop(job.id(), wish).await.unwrap();
-    tokio::time::timeout(LONG, job.settled()).await.expect("its survivors end");
-    assert!(job.is_settled());
+    tokio::time::timeout(LONG, job.completed()).await.expect("its survivors end");
+    assert!(job.is_complete());
     swept(&service, job.id()).await;
 }
 
@@ -356,11 +356,11 @@ async fn input_reaches_a_running_job_and_its_end_too() {
     let open = Submission { stdin: Stdin::Open, ..shell("cat; echo end") };
     let job = client(&service).submit(open).await.unwrap();
     until("the wait for input", || job.liveness().is_some_and(|look| look.waiting_for_input)).await;
-    let input = Input { bytes: b"hello\n".to_vec(), key: None, end: InputEnd::Closed };
+    let input = JobInput { bytes: b"hello\n".to_vec(), key: None, end: StdinEnd::Close };
     job.send_input(input).await.unwrap();
     ended(&job).await;
     assert_eq!(text(&job), "hello\nend\n");
-    let late = job.send_input(Input::default()).await.unwrap_err();
+    let late = job.send_input(JobInput::default()).await.unwrap_err();
     assert_eq!(late.code(), "job_finished");
 }
 
@@ -370,7 +370,7 @@ async fn a_terminal_job_has_a_terminal_and_takes_keys() {
     let terminal = Submission { stdin: Stdin::Terminal, ..shell("test -t 0 && echo tty; cat") };
     let job = client(&service).submit(terminal).await.unwrap();
     until("the terminal", || text(&job).contains("tty")).await;
-    job.send_input(Input { key: Some(Key::CtrlC), ..Input::default() }).await.unwrap();
+    job.send_input(JobInput { key: Some(KeyPress::CtrlC), ..JobInput::default() }).await.unwrap();
     let ending = ended(&job).await;
     assert!(
         matches!(

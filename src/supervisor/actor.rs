@@ -9,17 +9,17 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent
 use tokio::sync::mpsc;
 
 use super::address::{Address, Post, watch_for_the_end};
-use super::handle::{Admission, Control, Doors};
+use super::handle::{Control, Doors, SubmitRequest};
 use super::queue::{
-    LaneOverview, Queue, QueueLimits, QueueOverview, QueuePlace, TenantOverview, Wish,
+    EnqueueRequest, LaneOverview, Queue, QueueLimits, QueueOverview, QueuePosition, TenantOverview,
 };
-use super::refusal::{Refusal, Retry, TenantBound};
+use super::refusal::{Retry, SubmitRefusal, TenantBound};
 use super::registry::{FindError, Forgotten, Registry};
 use super::retention::Retention;
 use super::root_supervisor::Estate;
 use super::spending::Spending;
 use crate::ids::{JobId, TenantId};
-use crate::job::{self, JobHandle, JobSeat, JobSettings, Order, Status, StopWish};
+use crate::job::{self, JobGuard, JobHandle, JobStatus, SharedJobSettings, StopRequest};
 use crate::outcome::StopBy;
 use crate::output::{CapSource, LogCompressor, Shortage, TenantUsage};
 use crate::telemetry::events::{self, CountedMessage, LiveActor};
@@ -38,14 +38,14 @@ pub struct SupervisorSettings {
     /// Finished logs of so many bytes are compressed; `None` = none are.
     pub compress_from: Option<u64>,
     /// What all jobs have in common.
-    pub job: JobSettings,
+    pub job: SharedJobSettings,
 }
 
 /// Each message is answered at once; none waits for a job.
 #[derive(Debug)]
 pub(super) enum SupervisorMsg {
     /// From the yard. Replies once the job can be found.
-    Submit(Box<Admission>, RpcReplyPort<Result<JobHandle, Refusal>>),
+    Submit(Box<SubmitRequest>, RpcReplyPort<Result<JobHandle, SubmitRefusal>>),
     /// From the yard.
     Find(JobId, RpcReplyPort<Result<JobHandle, FindError>>),
     /// From the yard.
@@ -53,9 +53,9 @@ pub(super) enum SupervisorMsg {
     /// From the yard: those of one tenant, or of all. Newest first.
     List(Option<TenantId>, RpcReplyPort<Vec<JobHandle>>),
     /// From the yard. Replies once the stop has begun.
-    Stop(JobId, StopWish, RpcReplyPort<Result<JobHandle, FindError>>),
+    Stop(JobId, StopRequest, RpcReplyPort<Result<JobHandle, FindError>>),
     /// From the yard.
-    Place(JobId, RpcReplyPort<Option<QueuePlace>>),
+    Place(JobId, RpcReplyPort<Option<QueuePosition>>),
     /// From the yard, at shutdown.
     Close(RpcReplyPort<Vec<JobHandle>>),
     /// From whoever runs the server.
@@ -68,7 +68,7 @@ pub(super) enum SupervisorMsg {
     Ended(JobId),
     /// From a watching task: nothing of this finished job runs any more, or its log now takes
     /// less room.
-    Settled(JobId),
+    Completed(JobId),
     /// From ourselves: a job gets too old, or the last sweep left some for another turn.
     Sweep,
     /// From a watching task: caps on stored output are near. Replies with how many jobs were
@@ -85,7 +85,7 @@ pub(super) struct SupervisorActor;
 /// What an actor needs to supervise.
 #[derive(Debug)]
 pub(super) struct Duty {
-    pub(super) job: Arc<JobSettings>,
+    pub(super) job: Arc<SharedJobSettings>,
     pub(super) packer: Option<LogCompressor>,
     /// What is known already.
     pub(super) estate: Estate,
@@ -100,9 +100,9 @@ pub(super) struct Supervision {
     pub(super) queue: Queue,
     pub(super) spending: Spending,
     pub(super) registry: Registry,
-    pub(super) job: Arc<JobSettings>,
+    pub(super) job: Arc<SharedJobSettings>,
     /// Invariant: one seat for each job that waits in `queue`.
-    seats: HashMap<JobId, JobSeat>,
+    seats: HashMap<JobId, JobGuard>,
     pub(super) doors: Doors,
     pub(super) looks: Looks,
     packer: Option<LogCompressor>,
@@ -175,7 +175,7 @@ impl Actor for SupervisorActor {
                 supervision.ended(id, &myself);
                 supervision.dispatch(&myself).await;
             }
-            SupervisorMsg::Settled(id) => {
+            SupervisorMsg::Completed(id) => {
                 supervision.note_end(id);
                 supervision.sweep(&myself);
             }
@@ -246,8 +246,8 @@ impl Supervision {
         self.sweep(myself);
     }
 
-    fn submit(&mut self, admission: Box<Admission>) -> Result<JobHandle, Refusal> {
-        let Admission { id, spec, cwd, key, logged, at_end } = *admission;
+    fn submit(&mut self, admission: Box<SubmitRequest>) -> Result<JobHandle, SubmitRefusal> {
+        let SubmitRequest { id, spec, cwd, key, logged, on_end } = *admission;
         if let Some(known) = key.as_deref().and_then(|key| self.registry.find_key(id.tenant(), key))
         {
             return Ok(known.clone());
@@ -256,19 +256,19 @@ impl Supervision {
         let tenant = id.tenant();
         self.queue.check(tenant, &spec.lane, &|id| self.age(id))?;
         self.check_room(tenant)?;
-        self.spending.take_start(tenant, self.queue.limits().of(tenant))?;
-        self.queue.push(id, Wish { tenant, lane: &spec.lane, priority: spec.priority });
-        let (seat, handle) = job::create(id, Order { spec, cwd }, &self.job);
+        self.spending.take_start(tenant, self.queue.limits().tenant(tenant))?;
+        self.queue.push(id, EnqueueRequest { tenant, lane: &spec.lane, priority: spec.priority });
+        let (seat, handle) = job::create_job(id, spec, cwd, &self.job);
         seat.log().in_scope(|| events::job_submitted(id, &logged));
         self.seats.insert(id, seat);
         self.registry.insert(handle.clone(), key);
         let packer = self.packer.clone();
         let post = self.post.clone();
-        tokio::spawn(watch_for_the_end(handle.clone(), at_end, packer, post));
+        tokio::spawn(watch_for_the_end(handle.clone(), on_end, packer, post));
         Ok(handle)
     }
 
-    fn place(&self, id: JobId) -> Option<QueuePlace> {
+    fn place(&self, id: JobId) -> Option<QueuePosition> {
         self.queue.place(id, &|id| self.age(id))
     }
 
@@ -293,7 +293,7 @@ impl Supervision {
         events::queue_length_changed(self.queue.waiting());
     }
 
-    fn stop(&mut self, id: JobId, wish: StopWish) -> Result<JobHandle, FindError> {
+    fn stop(&mut self, id: JobId, wish: StopRequest) -> Result<JobHandle, FindError> {
         let job = self.registry.find(id)?.clone();
         if self.queue.withdraw(id) {
             self.end_waiting(id, wish.by);
@@ -445,12 +445,12 @@ impl Supervision {
     }
 
     /// A job has ended: its slot is free, and the rest of its CPU time is charged.
-    pub(super) fn free_slot(&mut self, id: JobId, status: Option<&Status>) {
-        let ran_for = status.map(Status::elapsed).unwrap_or_default();
+    pub(super) fn free_slot(&mut self, id: JobId, status: Option<&JobStatus>) {
+        let ran_for = status.map(JobStatus::elapsed).unwrap_or_default();
         if self.queue.release(id, ran_for).is_none() {
             return;
         }
-        let ending = status.and_then(Status::ending);
+        let ending = status.and_then(JobStatus::ending);
         self.spending.ended(id, ending.map(|ending| ending.usage.cpu).unwrap_or_default());
         self.see_who_is_spent();
     }
@@ -459,7 +459,7 @@ impl Supervision {
     pub(super) fn see_who_is_spent(&mut self) {
         let limits = self.queue.limits();
         let is_spent = |tenant: &TenantId| {
-            let limit = limits.of(*tenant).cpu_per_hour;
+            let limit = limits.tenant(*tenant).cpu_per_hour;
             limit.is_some_and(|limit| self.spending.cpu_used(*tenant) >= limit)
         };
         let spent = self.spending.tenants().filter(is_spent).collect();
@@ -475,7 +475,7 @@ impl Supervision {
     }
 
     fn bounds_cpu(&self, tenant: TenantId) -> bool {
-        self.queue.limits().of(tenant).cpu_per_hour.is_some()
+        self.queue.limits().tenant(tenant).cpu_per_hour.is_some()
     }
 }
 
@@ -487,7 +487,7 @@ fn used(job: &JobHandle) -> (JobId, Duration) {
 
 impl Supervision {
     /// A job whose output could not be kept is not begun, unless finished ones can make room.
-    pub(super) fn check_room(&mut self, tenant: TenantId) -> Result<(), Refusal> {
+    pub(super) fn check_room(&mut self, tenant: TenantId) -> Result<(), SubmitRefusal> {
         let stored = self.job.quota.tenant_usage(tenant.name());
         if !stored.is_full() || self.registry.could_free(tenant.name()) {
             return Ok(());
@@ -507,12 +507,12 @@ impl Supervision {
             CapSource::Shared => "output.max_tenant".to_owned(),
         };
         let bound = TenantBound::Stored { limit: stored.limit, setting };
-        Err(Refusal::TenantLimit { bound, retry: Retry::JobEnded })
+        Err(SubmitRefusal::TenantLimit { bound, retry: Retry::JobEnded })
     }
 
     fn note_ends(&mut self, tenant: TenantId) {
         for job in self.registry.of(tenant) {
-            if job.is_settled() {
+            if job.is_complete() {
                 self.note_end(job.id());
             }
         }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::actor::SupervisorMsg;
-use super::handle::{AtEnd, Supervisor};
+use super::handle::{OnJobEnd, Supervisor};
 use super::pressure::{HostResource, Pressure, PressureWatch};
 use crate::job::JobHandle;
 use crate::outcome::JobEnding;
@@ -190,15 +190,15 @@ pub(super) async fn watch_for_shortages(quota: Arc<Quota>, supervisor: Post) {
 /// What is still to be done at the end of a job: done when this is dropped, also with the runtime.
 #[derive(Debug)]
 struct Due {
-    at_end: Option<AtEnd>,
+    on_end: Option<OnJobEnd>,
     job: JobHandle,
     ending: JobEnding,
 }
 
 impl Drop for Due {
     fn drop(&mut self) {
-        if let Some(at_end) = self.at_end.take() {
-            at_end.carry_out(&self.job, &self.ending);
+        if let Some(on_end) = self.on_end.take() {
+            on_end.carry_out(&self.job, &self.ending);
         }
     }
 }
@@ -207,22 +207,22 @@ impl Drop for Due {
 /// failed. Then it is followed until nothing of it runs, and its log is compressed.
 pub(super) async fn watch_for_the_end(
     job: JobHandle,
-    at_end: Option<AtEnd>,
+    on_end: Option<OnJobEnd>,
     packer: Option<LogCompressor>,
     supervisor: Post,
 ) {
     let id = job.id();
     let ending = job.finished().await;
     // Before the end is told: whoever is told may look before we look again.
-    let was_settled = job.is_settled();
+    let was_complete = job.is_complete();
     supervisor.report(|| SupervisorMsg::Ended(id)).await;
-    let due = at_end.map(|at_end| Due { at_end: Some(at_end), job: job.clone(), ending });
+    let due = on_end.map(|on_end| Due { on_end: Some(on_end), job: job.clone(), ending });
     // Whoever waits for the job gets its answer first.
     tokio::task::yield_now().await;
     drop(due);
-    if !was_settled {
-        job.settled().await;
-        supervisor.report(|| SupervisorMsg::Settled(id)).await;
+    if !was_complete {
+        job.completed().await;
+        supervisor.report(|| SupervisorMsg::Completed(id)).await;
     }
     let Some(packing) = packer.and_then(|packer| job.output().compression_task(&packer)) else {
         return;
@@ -230,7 +230,7 @@ pub(super) async fn watch_for_the_end(
     // Whoever waits for its turn keeps nothing that could be freed.
     drop(job);
     packing.run().await;
-    supervisor.report(|| SupervisorMsg::Settled(id)).await;
+    supervisor.report(|| SupervisorMsg::Completed(id)).await;
 }
 
 // Looks at the system's pressure, and tells the supervisor when it holds starts back.
@@ -270,7 +270,7 @@ impl Sampler {
     fn begin(&mut self) {
         self.watched = *self.wishes.borrow_and_update();
         for resource in HostResource::ALL {
-            events::pressure_limit_set(resource, self.watched.levels.of(resource));
+            events::pressure_limit_set(resource, self.watched.levels.level(resource));
             // What is no longer read must not stand there as if it were.
             events::pressure_measured(resource, 0);
         }
@@ -305,7 +305,7 @@ impl Sampler {
                     events::pressure_measured(resource, percent);
                     readings.push(Pressure { resource, percent });
                 }
-                Err(why) if self.watched.levels.of(resource).is_some() => unknown = Some(why),
+                Err(why) if self.watched.levels.level(resource).is_some() => unknown = Some(why),
                 Err(_) => {}
             }
         }
@@ -366,7 +366,7 @@ mod tests {
             if let SupervisorMsg::Ended(_) = message {
                 *writer = None;
                 heard.send("ended")?;
-            } else if let SupervisorMsg::Settled(_) = message {
+            } else if let SupervisorMsg::Completed(_) = message {
                 heard.send("settled")?;
             }
             Ok(())

@@ -8,13 +8,13 @@ use tokio::sync::watch;
 use super::actor::{self, Supervision, SupervisorMsg, SupervisorSettings};
 use super::address::{Address, Post, Sampler};
 use super::pressure::{Pressure, PressureWatch};
-use super::queue::{QueueLimits, QueueOverview, QueuePlace, UnknownLane};
-use super::refusal::Refusal;
+use super::queue::{QueueLimits, QueueOverview, QueuePosition, UnknownLane};
+use super::refusal::SubmitRefusal;
 use super::registry::FindError;
-use super::retention::Bounds;
+use super::retention::RetentionBounds;
 use super::root_supervisor::Warden;
 use crate::ids::{JobId, TenantId};
-use crate::job::{JobHandle, StopWish};
+use crate::job::{JobHandle, StopRequest};
 use crate::outcome::JobEnding;
 use crate::process::OpenedDir;
 use crate::spec::JobSpec;
@@ -32,7 +32,7 @@ pub struct Supervisor {
 
 /// A job that asks to be accepted.
 #[derive(Debug)]
-pub struct Admission {
+pub struct SubmitRequest {
     /// The number that it shall have.
     pub id: JobId,
     /// What to run.
@@ -44,15 +44,15 @@ pub struct Admission {
     /// The command as it may be logged.
     pub logged: String,
     /// What is to be done when it has ended.
-    pub at_end: Option<AtEnd>,
+    pub on_end: Option<OnJobEnd>,
 }
 
 /// What is to be done when a job has ended, by whoever wanted it to run. It takes but a moment.
-pub struct AtEnd(Box<Act>);
+pub struct OnJobEnd(Box<Act>);
 
 type Act = dyn FnOnce(&JobHandle, &JobEnding) + Send;
 
-impl AtEnd {
+impl OnJobEnd {
     /// This.
     #[must_use]
     pub fn new(act: impl FnOnce(&JobHandle, &JobEnding) + Send + 'static) -> Self {
@@ -64,9 +64,9 @@ impl AtEnd {
     }
 }
 
-impl fmt::Debug for AtEnd {
+impl fmt::Debug for OnJobEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AtEnd")
+        f.write_str("OnJobEnd")
     }
 }
 
@@ -90,14 +90,14 @@ impl Supervisor {
     ///
     /// # Errors
     /// When a bound is reached or the server takes no new jobs.
-    pub async fn submit(&self, admission: Admission) -> Result<JobHandle, Refusal> {
+    pub async fn submit(&self, admission: SubmitRequest) -> Result<JobHandle, SubmitRefusal> {
         let id = admission.id;
         let admission = Box::new(admission);
         let accepted = self.post.ask_once(|reply| SupervisorMsg::Submit(admission, reply)).await;
         match accepted {
             Some(accepted) => accepted,
             // Where it was accepted before the failure, it is known, as lost.
-            None => self.find(id).await.map_err(|_| Refusal::Interrupted),
+            None => self.find(id).await.map_err(|_| SubmitRefusal::Interrupted),
         }
     }
 
@@ -125,13 +125,13 @@ impl Supervisor {
     ///
     /// # Errors
     /// When there is no such job, or no longer.
-    pub async fn stop(&self, id: JobId, wish: StopWish) -> Result<JobHandle, FindError> {
+    pub async fn stop(&self, id: JobId, wish: StopRequest) -> Result<JobHandle, FindError> {
         let stopped = self.post.ask(|reply| SupervisorMsg::Stop(id, wish, reply)).await;
         stopped.unwrap_or(Err(FindError::Unavailable { id }))
     }
 
     /// Where a waiting job stands; nothing once it has started.
-    pub async fn place(&self, id: JobId) -> Option<QueuePlace> {
+    pub async fn queue_position(&self, id: JobId) -> Option<QueuePosition> {
         self.post.ask(|reply| SupervisorMsg::Place(id, reply)).await.flatten()
     }
 
@@ -169,11 +169,11 @@ pub(super) enum Doors {
 }
 
 impl Doors {
-    pub(super) const fn check(self) -> Result<(), Refusal> {
+    pub(super) const fn check(self) -> Result<(), SubmitRefusal> {
         match self {
             Self::Open => Ok(()),
-            Self::Draining => Err(Refusal::Draining),
-            Self::Closed => Err(Refusal::Closed),
+            Self::Draining => Err(SubmitRefusal::Draining),
+            Self::Closed => Err(SubmitRefusal::Closed),
         }
     }
 
@@ -232,7 +232,7 @@ impl Supervision {
     /// Tells the bounds that hold from now on, and sees to those that need looks.
     pub(super) fn limits_changed(&mut self, myself: &Address) {
         let QueueLimits { slots, max_queued, .. } = *self.queue.limits();
-        let Bounds { finished, bytes: retained_bytes, .. } = self.registry.limits().all;
+        let RetentionBounds { finished, bytes: retained_bytes, .. } = self.registry.limits().all;
         let retained = finished.unwrap_or_default();
         events::limits_set(ServerLimits { slots, queued: max_queued, retained, retained_bytes });
         self.begin_looks(myself);

@@ -24,12 +24,12 @@ mod tests;
 
 pub use actor::SupervisorSettings;
 pub use address::read_pressure;
-pub use handle::{Admission, AtEnd, Supervisor};
-pub use pressure::{HostResource, Levels, Pressure, PressureWatch};
+pub use handle::{OnJobEnd, SubmitRequest, Supervisor};
+pub use pressure::{HostResource, Pressure, PressureLevels, PressureWatch};
 pub use queue::{
-    LaneLimits, LaneOverview, QueueLimits, QueueOverview, QueuePlace, TenantLimits, TenantOverview,
-    UnknownLane, WaitsFor,
+    LaneLimits, LaneOverview, QueueLimits, QueueOverview, QueuePosition, TenantLimits,
+    TenantOverview, UnknownLane, WaitsFor,
 };
-pub use refusal::{FullQueue, Refusal, TenantBound};
-pub use registry::{FindError, Freed, Scope};
-pub use retention::{Bounds, Retention};
+pub use refusal::{FullQueue, SubmitRefusal, TenantBound};
+pub use registry::{FindError, FreedCause, RetentionScope};
+pub use retention::{Retention, RetentionBounds};

@@ -30,7 +30,7 @@ impl fmt::Display for Pressure {
 pub struct PressureWatch {
     /// What holds starts back.
     #[serde(flatten)]
-    pub levels: Levels,
+    pub levels: PressureLevels,
     /// The time between two looks.
     #[serde(rename = "check_s", deserialize_with = "seconds")]
     pub every: Duration,
@@ -38,7 +38,7 @@ pub struct PressureWatch {
 
 /// From these shares on, in percent, starts are held back; `None` = whatever it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-pub struct Levels {
+pub struct PressureLevels {
     /// Of processors.
     #[serde(deserialize_with = "zero_is_none")]
     pub cpu: Option<u8>,
@@ -50,10 +50,10 @@ pub struct Levels {
     pub io: Option<u8>,
 }
 
-impl Levels {
+impl PressureLevels {
     /// The level of one resource.
     #[must_use]
-    pub const fn of(&self, resource: HostResource) -> Option<u8> {
+    pub const fn level(&self, resource: HostResource) -> Option<u8> {
         match resource {
             HostResource::Cpu => self.cpu,
             HostResource::Memory => self.memory,
@@ -64,7 +64,7 @@ impl Levels {
     /// Whether there is any level.
     #[must_use]
     pub fn is_any(&self) -> bool {
-        HostResource::ALL.into_iter().any(|resource| self.of(resource).is_some())
+        HostResource::ALL.into_iter().any(|resource| self.level(resource).is_some())
     }
 
     /// What holds starts back after these readings, if anything does: the resource that is
@@ -75,7 +75,7 @@ impl Levels {
     #[must_use]
     pub fn hold(&self, held: Option<Pressure>, readings: &[Pressure]) -> Option<Pressure> {
         let watched = readings.iter().filter_map(|reading| {
-            let level = self.of(reading.resource)?;
+            let level = self.level(reading.resource)?;
             Some((*reading, u32::from(reading.percent), u32::from(level)))
         });
         // By share of the level: if this one does not hold starts back, none does.
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    const LEVELS: Levels = Levels { cpu: None, memory: Some(40), io: Some(60) };
+    const LEVELS: PressureLevels = PressureLevels { cpu: None, memory: Some(40), io: Some(60) };
 
     const fn at(resource: HostResource, percent: u8) -> Pressure {
         Pressure { resource, percent }
@@ -142,7 +142,7 @@ mod tests {
         let held = Some(at(HostResource::Cpu, 100));
         assert_eq!(LEVELS.hold(held, &[at(HostResource::Cpu, 100)]), None);
         assert_eq!(LEVELS.hold(held, &[]), None);
-        assert!(LEVELS.is_any() && !Levels::default().is_any());
+        assert!(LEVELS.is_any() && !PressureLevels::default().is_any());
     }
 
     fn any_readings() -> impl Strategy<Value = [Pressure; 3]> {
@@ -153,9 +153,9 @@ mod tests {
         })
     }
 
-    fn any_levels() -> impl Strategy<Value = Levels> {
+    fn any_levels() -> impl Strategy<Value = PressureLevels> {
         let level = || prop::option::of(1..=100_u8);
-        (level(), level(), level()).prop_map(|(cpu, memory, io)| Levels { cpu, memory, io })
+        (level(), level(), level()).prop_map(|(cpu, memory, io)| PressureLevels { cpu, memory, io })
     }
 
     proptest! {
@@ -169,7 +169,7 @@ mod tests {
                 let before = held;
                 held = levels.hold(held, &readings);
                 let reaches = |share: u32| readings.iter().any(|reading| {
-                    let level = levels.of(reading.resource);
+                    let level = levels.level(reading.resource);
                     level.is_some_and(|level| {
                         u32::from(reading.percent) * 4 >= u32::from(level) * share
                     })
@@ -184,7 +184,7 @@ mod tests {
                 prop_assert_eq!(held.is_some(), expected);
                 if let Some(named) = held {
                     prop_assert!(readings.contains(&named));
-                    prop_assert!(levels.of(named.resource).is_some());
+                    prop_assert!(levels.level(named.resource).is_some());
                 }
             }
         }

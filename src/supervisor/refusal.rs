@@ -10,7 +10,7 @@ use super::registry::size;
 
 /// Why a job was not accepted. Nothing of it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum SubmitRefusal {
     /// As many jobs wait as may.
     #[error("{full}; {retry} [queue_full]")]
     QueueFull {
@@ -105,7 +105,7 @@ impl Retry {
     }
 }
 
-impl Refusal {
+impl SubmitRefusal {
     /// The stable word that clients may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -193,37 +193,40 @@ mod tests {
         let stored = TenantBound::Stored { limit: 65_536, setting: "tenants.ci.max_stored".into() };
         for (refusal, code, words) in [
             (
-                Refusal::QueueFull { full: FullQueue::All, retry: Retry::Resumed },
+                SubmitRefusal::QueueFull { full: FullQueue::All, retry: Retry::Resumed },
                 "queue_full",
                 "the queue is full (queue.max_queued); try again when it is resumed",
             ),
             (
-                Refusal::QueueFull { full, retry: Retry::In(Duration::from_millis(11_001)) },
+                SubmitRefusal::QueueFull { full, retry: Retry::In(Duration::from_millis(11_001)) },
                 "queue_full",
                 "lane build is full (queue.lanes.build.max_queued); try again in about 12s",
             ),
             (
-                Refusal::TenantLimit { bound, retry: Retry::In(Duration::ZERO) },
+                SubmitRefusal::TenantLimit { bound, retry: Retry::In(Duration::ZERO) },
                 "tenant_limit",
                 "3 of your jobs wait already, which is your limit (max_queued); try again in about 1s",
             ),
             (
-                Refusal::TenantLimit { bound: used, retry: Retry::In(seconds(100)) },
+                SubmitRefusal::TenantLimit { bound: used, retry: Retry::In(seconds(100)) },
                 "tenant_limit",
                 "your jobs used 61s of CPU time within an hour, your limit is 60s (cpu_s_per_hour); try again in about 2 minutes",
             ),
             (
-                Refusal::TenantLimit { bound: stored, retry: Retry::JobEnded },
+                SubmitRefusal::TenantLimit { bound: stored, retry: Retry::JobEnded },
                 "tenant_limit",
                 "your stored output is at its limit of 64 KiB, and your running jobs hold it (tenants.ci.max_stored); try again when one of them has ended, or stop one",
             ),
             (
-                Refusal::RateLimited { per_minute: NonZeroU32::MIN, retry_after: seconds(60) },
+                SubmitRefusal::RateLimited {
+                    per_minute: NonZeroU32::MIN,
+                    retry_after: seconds(60),
+                },
                 "rate_limited",
                 "too many starts: at most 1 a minute (starts_per_minute); try again in about 60s",
             ),
             (
-                Refusal::Interrupted,
+                SubmitRefusal::Interrupted,
                 "interrupted",
                 "the server failed while it took the job, which does not run; try again",
             ),

@@ -37,7 +37,7 @@ pub(super) struct Forgotten {
     pub(super) job: JobHandle,
     /// What it stored.
     pub(super) bytes: u64,
-    pub(super) why: Freed,
+    pub(super) why: FreedCause,
 }
 
 impl Registry {
@@ -119,7 +119,7 @@ impl Registry {
             tenant: id.tenant().name().to_owned(),
             finished,
             bytes: job.output().stored_bytes(),
-            rest: if job.is_settled() { Rest::Over } else { Rest::Alive },
+            rest: if job.is_complete() { Rest::Over } else { Rest::Alive },
         });
     }
 
@@ -181,7 +181,7 @@ pub enum FindError {
         /// How long ago that is.
         ago: Duration,
         /// Why.
-        why: Freed,
+        why: FreedCause,
     },
     /// The supervisor fails, so that nobody can tell.
     #[error("nobody can tell about job {id}: the server's supervisor failed; restart the server")]
@@ -218,27 +218,27 @@ const REMEMBERED: usize = 10_000;
 
 /// Why a finished job was freed. Its text names the setting that asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Freed {
+pub enum FreedCause {
     /// It had ended longer ago than jobs stay.
     Age {
         /// How long they stay.
         limit: Duration,
         /// Whose bound it is.
-        scope: Scope,
+        scope: RetentionScope,
     },
     /// More had finished than stay.
     Count {
         /// How many stay.
         limit: usize,
         /// Whose bound it is.
-        scope: Scope,
+        scope: RetentionScope,
     },
     /// Finished jobs stored more than they may.
     Bytes {
         /// What they may store.
         limit: u64,
         /// Whose bound it is.
-        scope: Scope,
+        scope: RetentionScope,
     },
     /// The store was full, and running jobs needed room.
     Room,
@@ -246,14 +246,14 @@ pub enum Freed {
 
 /// Whose bound it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum RetentionScope {
     /// That of all jobs together.
     All,
     /// That of each tenant.
     Tenant,
 }
 
-impl Freed {
+impl FreedCause {
     pub(super) const fn reason(&self) -> FreedReason {
         match self {
             Self::Age { .. } => FreedReason::Age,
@@ -264,7 +264,7 @@ impl Freed {
     }
 }
 
-impl fmt::Display for Freed {
+impl fmt::Display for FreedCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Age { limit, scope } => {
@@ -282,7 +282,7 @@ impl fmt::Display for Freed {
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for RetentionScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::All => "",
@@ -330,13 +330,13 @@ pub(super) fn size(bytes: u64) -> String {
 /// Invariant: `order` holds exactly the ids of `notes`, [`REMEMBERED`] at the most.
 #[derive(Debug, Default)]
 pub(super) struct FreedJobs {
-    notes: HashMap<JobId, (SystemTime, Freed)>,
+    notes: HashMap<JobId, (SystemTime, FreedCause)>,
     order: VecDeque<JobId>,
 }
 
 impl FreedJobs {
     /// Remembers that a job was freed, and forgets the first of too many.
-    pub(super) fn note(&mut self, id: JobId, at: SystemTime, why: Freed) {
+    pub(super) fn note(&mut self, id: JobId, at: SystemTime, why: FreedCause) {
         self.notes.insert(id, (at, why));
         self.order.push_back(id);
         if self.order.len() > REMEMBERED
@@ -347,7 +347,7 @@ impl FreedJobs {
     }
 
     /// When and why this job was freed.
-    pub(super) fn get(&self, id: JobId) -> Option<(SystemTime, Freed)> {
+    pub(super) fn get(&self, id: JobId) -> Option<(SystemTime, FreedCause)> {
         self.notes.get(&id).copied()
     }
 }
@@ -359,22 +359,25 @@ mod tests {
     #[test]
     fn a_reason_names_the_bound_and_its_setting() {
         let week = Duration::from_secs(604_800);
-        let (all, tenant) = (Scope::All, Scope::Tenant);
+        let (all, tenant) = (RetentionScope::All, RetentionScope::Tenant);
         for (why, text) in [
-            (Freed::Age { limit: week, scope: all }, "older than 7 days (retention.max_age_s)"),
             (
-                Freed::Age { limit: Duration::from_millis(500), scope: tenant },
+                FreedCause::Age { limit: week, scope: all },
+                "older than 7 days (retention.max_age_s)",
+            ),
+            (
+                FreedCause::Age { limit: Duration::from_millis(500), scope: tenant },
                 "older than 0.5 seconds (retention.tenant_max_age_s)",
             ),
             (
-                Freed::Count { limit: 3, scope: all },
+                FreedCause::Count { limit: 3, scope: all },
                 "more than 3 jobs had finished (retention.max_finished)",
             ),
             (
-                Freed::Bytes { limit: 40 << 30, scope: tenant },
+                FreedCause::Bytes { limit: 40 << 30, scope: tenant },
                 "finished jobs stored more than 40 GiB (retention.tenant_max_bytes)",
             ),
-            (Freed::Room, "the store was full and running jobs needed its room"),
+            (FreedCause::Room, "the store was full and running jobs needed its room"),
         ] {
             assert_eq!(why.to_string(), text);
         }
@@ -400,10 +403,10 @@ mod tests {
     fn only_the_last_ones_are_remembered() {
         let mut freed = FreedJobs::default();
         for number in 1..=REMEMBERED as u64 + 5 {
-            freed.note(JobId::local(number), SystemTime::UNIX_EPOCH, Freed::Room);
+            freed.note(JobId::local(number), SystemTime::UNIX_EPOCH, FreedCause::Room);
         }
         assert_eq!(freed.notes.len(), REMEMBERED);
         assert_eq!(freed.get(JobId::local(5)), None);
-        assert_eq!(freed.get(JobId::local(6)), Some((SystemTime::UNIX_EPOCH, Freed::Room)));
+        assert_eq!(freed.get(JobId::local(6)), Some((SystemTime::UNIX_EPOCH, FreedCause::Room)));
     }
 }

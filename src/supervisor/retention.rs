@@ -5,21 +5,21 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use super::registry::{Freed, Scope};
+use super::registry::{FreedCause, RetentionScope};
 use crate::ids::JobId;
 
 /// What may stay of finished jobs: of all together, and of each tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retention {
     /// Of all tenants together.
-    pub all: Bounds,
+    pub all: RetentionBounds,
     /// Of each tenant.
-    pub tenant: Bounds,
+    pub tenant: RetentionBounds,
 }
 
 /// Bounds on finished jobs; `None` is no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Bounds {
+pub struct RetentionBounds {
     /// How many stay readable, those with survivors aside.
     pub finished: Option<usize>,
     /// For how long each of them does.
@@ -137,11 +137,11 @@ impl Ledger {
     }
 
     /// Takes out the next job that has to go, the oldest first for each reason.
-    pub(super) fn free_next(&mut self, now: Instant) -> Option<(Kept, Freed)> {
+    pub(super) fn free_next(&mut self, now: Instant) -> Option<(Kept, FreedCause)> {
         let (id, why) = self
             .too_old(now)
             .or_else(|| self.of_crowded_tenant())
-            .or_else(|| self.all.excess(&self.limits.all, Scope::All))
+            .or_else(|| self.all.excess(&self.limits.all, RetentionScope::All))
             .or_else(|| self.for_room_of_a_tenant())
             .or_else(|| self.for_room())?;
         let job = self.remove(id)?;
@@ -158,21 +158,21 @@ impl Ledger {
         finished.checked_add(self.max_age()?.0)
     }
 
-    fn too_old(&self, now: Instant) -> Option<(JobId, Freed)> {
+    fn too_old(&self, now: Instant) -> Option<(JobId, FreedCause)> {
         let (finished, id) = *self.all.oldest.first()?;
         let (limit, scope) = self.max_age()?;
         let is_old = now.saturating_duration_since(finished) >= limit;
-        is_old.then_some((id, Freed::Age { limit, scope }))
+        is_old.then_some((id, FreedCause::Age { limit, scope }))
     }
 
     /// Every tenant has the same bound, so the oldest of all is the first to pass either.
-    fn max_age(&self) -> Option<(Duration, Scope)> {
-        let all = self.limits.all.age.map(|age| (age, Scope::All));
-        let tenant = self.limits.tenant.age.map(|age| (age, Scope::Tenant));
+    fn max_age(&self) -> Option<(Duration, RetentionScope)> {
+        let all = self.limits.all.age.map(|age| (age, RetentionScope::All));
+        let tenant = self.limits.tenant.age.map(|age| (age, RetentionScope::Tenant));
         all.into_iter().chain(tenant).min_by_key(|(age, _)| *age)
     }
 
-    fn of_crowded_tenant(&mut self) -> Option<(JobId, Freed)> {
+    fn of_crowded_tenant(&mut self) -> Option<(JobId, FreedCause)> {
         while let Some(tenant) = self.crowded.first() {
             if let Some(found) = shelf_excess(&self.tenants, &self.limits, tenant) {
                 return Some(found);
@@ -182,11 +182,11 @@ impl Ledger {
         None
     }
 
-    fn for_room_of_a_tenant(&mut self) -> Option<(JobId, Freed)> {
+    fn for_room_of_a_tenant(&mut self) -> Option<(JobId, FreedCause)> {
         while let Some(wish) = self.wanted_of.first_entry() {
             let shelf = self.tenants.get(wish.key()).filter(|_| *wish.get() > 0);
             if let Some((_, id)) = shelf.and_then(|shelf| shelf.with_bytes.first()) {
-                return Some((*id, Freed::Room));
+                return Some((*id, FreedCause::Room));
             }
             // Met, or there is no more to be had.
             wish.remove();
@@ -194,7 +194,7 @@ impl Ledger {
         None
     }
 
-    fn for_room(&mut self) -> Option<(JobId, Freed)> {
+    fn for_room(&mut self) -> Option<(JobId, FreedCause)> {
         if self.wanted == 0 {
             return None;
         }
@@ -203,7 +203,7 @@ impl Ledger {
             self.wanted = 0;
             return None;
         };
-        Some((*id, Freed::Room))
+        Some((*id, FreedCause::Room))
     }
 }
 
@@ -211,8 +211,8 @@ fn shelf_excess(
     tenants: &HashMap<String, Shelf>,
     limits: &Retention,
     tenant: &str,
-) -> Option<(JobId, Freed)> {
-    tenants.get(tenant)?.excess(&limits.tenant, Scope::Tenant)
+) -> Option<(JobId, FreedCause)> {
+    tenants.get(tenant)?.excess(&limits.tenant, RetentionScope::Tenant)
 }
 
 /// Finished jobs of one tenant, or of all: their sums, and those that can be freed, the oldest
@@ -249,16 +249,20 @@ impl Shelf {
     }
 
     /// Who has to go because there are too many, or too many bytes.
-    fn excess(&self, bounds: &Bounds, scope: Scope) -> Option<(JobId, Freed)> {
+    fn excess(
+        &self,
+        bounds: &RetentionBounds,
+        scope: RetentionScope,
+    ) -> Option<(JobId, FreedCause)> {
         if let Some(limit) = bounds.finished.filter(|limit| self.oldest.len() > *limit) {
             let (_, id) = *self.oldest.first()?;
-            return Some((id, Freed::Count { limit, scope }));
+            return Some((id, FreedCause::Count { limit, scope }));
         }
         let limit = bounds.bytes.filter(|limit| self.bytes > *limit)?;
         // Somebody has just been told that the newest can be read: however large, it stays.
         let newest = self.oldest.last();
         let (_, id) = *self.with_bytes.first().filter(|job| Some(*job) != newest)?;
-        Some((id, Freed::Bytes { limit, scope }))
+        Some((id, FreedCause::Bytes { limit, scope }))
     }
 }
 
@@ -279,17 +283,17 @@ mod tests {
         Kept { id: JobId::local(id), tenant: tenant.to_owned(), finished, bytes, rest: Rest::Over }
     }
 
-    fn bounds(finished: usize, age: u64, bytes: u64) -> Bounds {
+    fn bounds(finished: usize, age: u64, bytes: u64) -> RetentionBounds {
         let age = Some(Duration::from_secs(age)).filter(|age| !age.is_zero());
         let some = |number: u64| Some(number).filter(|number| *number > 0);
-        Bounds {
+        RetentionBounds {
             finished: some(finished as u64).map(|most| most as usize),
             age,
             bytes: some(bytes),
         }
     }
 
-    fn freed(ledger: &mut Ledger, now: Instant) -> Vec<(u64, FreedReason, Option<Scope>)> {
+    fn freed(ledger: &mut Ledger, now: Instant) -> Vec<(u64, FreedReason, Option<RetentionScope>)> {
         let mut freed = Vec::new();
         while let Some((job, why)) = ledger.free_next(now) {
             freed.push((job.id.number(), why.reason(), scope(why)));
@@ -297,22 +301,22 @@ mod tests {
         freed
     }
 
-    fn scope(why: Freed) -> Option<Scope> {
+    fn scope(why: FreedCause) -> Option<RetentionScope> {
         match why {
-            Freed::Age { scope, .. } | Freed::Count { scope, .. } | Freed::Bytes { scope, .. } => {
-                Some(scope)
-            }
-            Freed::Room => None,
+            FreedCause::Age { scope, .. }
+            | FreedCause::Count { scope, .. }
+            | FreedCause::Bytes { scope, .. } => Some(scope),
+            FreedCause::Room => None,
         }
     }
 
     /// Five jobs of two tenants; 3 has survivors, 4 stores nothing. Job 1 is the oldest.
     #[track_caller]
     fn check(
-        all: Bounds,
-        tenant: Bounds,
+        all: RetentionBounds,
+        tenant: RetentionBounds,
         room: u64,
-        expected: &[(u64, FreedReason, Option<Scope>)],
+        expected: &[(u64, FreedReason, Option<RetentionScope>)],
     ) {
         let start = Instant::now();
         let mut ledger = Ledger::new(Retention { all, tenant });
@@ -327,7 +331,7 @@ mod tests {
 
     use FreedReason::{Age, Bytes, Count, Room};
 
-    const NONE: Bounds = Bounds { finished: None, age: None, bytes: None };
+    const NONE: RetentionBounds = RetentionBounds { finished: None, age: None, bytes: None };
 
     #[test]
     fn without_bounds_nothing_is_freed() {
@@ -336,7 +340,7 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_first_and_who_has_survivors_stays() {
-        let all = Some(Scope::All);
+        let all = Some(RetentionScope::All);
         check(bounds(4, 0, 0), NONE, 0, &[]);
         check(bounds(3, 0, 0), NONE, 0, &[(1, Count, all)]);
         check(bounds(1, 0, 0), NONE, 0, &[1, 2, 4].map(|id| (id, Count, all)));
@@ -346,7 +350,7 @@ mod tests {
 
     #[test]
     fn for_bytes_only_those_go_that_give_some_back() {
-        let all = Some(Scope::All);
+        let all = Some(RetentionScope::All);
         check(bounds(0, 0, 300), NONE, 0, &[(1, Bytes, all)]);
         // The newest stays, whatever it stores.
         check(bounds(0, 0, 1), NONE, 0, &[1, 2].map(|id| (id, Bytes, all)));
@@ -356,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_tenant_over_its_own_bound_pays_alone() {
-        let own = Some(Scope::Tenant);
+        let own = Some(RetentionScope::Tenant);
         check(NONE, bounds(2, 0, 0), 0, &[]);
         check(NONE, bounds(1, 0, 0), 0, &[(1, Count, own), (2, Count, own)]);
         check(NONE, bounds(0, 0, 200), 0, &[(1, Bytes, own)]);
@@ -406,7 +410,7 @@ mod tests {
         ledger.put(Kept { rest: Rest::Over, bytes: 40, ..job });
         assert_eq!((ledger.len(), ledger.all.bytes), (1, 40));
         assert_eq!(ledger.due(), Some(start + SECOND * 980));
-        assert_eq!(freed(&mut ledger, now), [(1, Age, Some(Scope::Tenant))]);
+        assert_eq!(freed(&mut ledger, now), [(1, Age, Some(RetentionScope::Tenant))]);
         assert_eq!((ledger.len(), ledger.all.bytes, ledger.tenants.len()), (0, 0, 0));
     }
 
@@ -435,7 +439,7 @@ mod tests {
         ]
     }
 
-    fn any_bounds() -> impl Strategy<Value = Bounds> {
+    fn any_bounds() -> impl Strategy<Value = RetentionBounds> {
         (0..6_usize, 0..60_u64, 0..150_u64)
             .prop_map(|(count, age, bytes)| bounds(count, age, bytes))
     }
@@ -452,7 +456,7 @@ mod tests {
     fn breaks(
         jobs: &[Kept],
         tenant: Option<&str>,
-        bounds: &Bounds,
+        bounds: &RetentionBounds,
         now: Instant,
     ) -> Vec<FreedReason> {
         let mine = of(jobs, tenant);
@@ -502,8 +506,8 @@ mod tests {
                 while let Some((job, why)) = ledger.free_next(now) {
                     prop_assert_eq!(job.rest, Rest::Over);
                     let (mine, limits) = match scope(why) {
-                        Some(Scope::Tenant) => (Some(job.tenant.as_str()), tenant),
-                        Some(Scope::All) | None => (None, all),
+                        Some(RetentionScope::Tenant) => (Some(job.tenant.as_str()), tenant),
+                        Some(RetentionScope::All) | None => (None, all),
                     };
                     // Ages are looked at for all together: the oldest of all is too old for either.
                     let reason = why.reason();

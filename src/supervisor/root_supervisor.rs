@@ -22,7 +22,7 @@ use super::handle::Doors;
 use super::queue::{Queue, QueueLimits};
 use super::registry::Registry;
 use super::retention::Retention;
-use crate::job::JobSettings;
+use crate::job::SharedJobSettings;
 use crate::output::LogCompressor;
 use crate::telemetry::{ActorKind, events};
 
@@ -36,7 +36,7 @@ pub(super) struct Warden;
 /// What the warden holds.
 #[derive(Debug)]
 pub(super) struct Ward {
-    job: Arc<JobSettings>,
+    job: Arc<SharedJobSettings>,
     packer: Option<LogCompressor>,
     /// Invariant: the supervisor that is there, and no other, will send its estate.
     estates: mpsc::Receiver<Estate>,

@@ -12,7 +12,7 @@ use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 
 use super::queue::TenantLimits;
-use super::refusal::{Refusal, Retry, TenantBound};
+use super::refusal::{Retry, SubmitRefusal, TenantBound};
 use crate::ids::{JobId, TenantId};
 
 /// What tenants have spent.
@@ -34,17 +34,17 @@ impl Spending {
         &mut self,
         tenant: TenantId,
         limits: &TenantLimits,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), SubmitRefusal> {
         let now = self.opened.elapsed();
         let used = self.cpu.used(tenant, now);
         if let Some(limit) = limits.cpu_per_hour.filter(|limit| used >= *limit) {
             let bound = TenantBound::Cpu { used, limit };
             let retry = Retry::In(self.cpu.free_in(tenant, limit, now));
-            return Err(Refusal::TenantLimit { bound, retry });
+            return Err(SubmitRefusal::TenantLimit { bound, retry });
         }
         let Some(per_minute) = limits.starts_per_minute else { return Ok(()) };
         let taken = self.starts.take(tenant, per_minute);
-        taken.map_err(|retry_after| Refusal::RateLimited { per_minute, retry_after })
+        taken.map_err(|retry_after| SubmitRefusal::RateLimited { per_minute, retry_after })
     }
 
     pub(in crate::supervisor) fn started(&mut self, id: JobId, tenant: TenantId) {

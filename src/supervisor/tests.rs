@@ -9,7 +9,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use super::actor::SupervisorMsg;
 use super::*;
 use crate::ids::{JobId, TenantId};
-use crate::job::{self, JobHandle, JobSettings};
+use crate::job::{self, JobHandle, SharedJobSettings};
 use crate::outcome::Outcome;
 use crate::output::PageRequest;
 use crate::telemetry::names::actors;
@@ -33,16 +33,15 @@ fn limits(slots: usize) -> QueueLimits {
 }
 
 async fn supervisor(slots: usize, retention: Retention) -> Supervisor {
-    let job = JobSettings::clone(&job::tests::settings());
+    let job = SharedJobSettings::clone(&job::tests::settings());
     let queue = limits(slots);
     let settings = SupervisorSettings { queue, retention, compress_from: None, job };
     Supervisor::start(settings).await.unwrap()
 }
 
-fn admission(number: u64, text: &str) -> Admission {
-    let job::Order { spec, cwd } = job::tests::order(text);
-    let (id, logged) = (JobId::local(number), text.to_owned());
-    Admission { id, spec, cwd, key: None, logged, at_end: None }
+fn admission(number: u64, text: &str) -> SubmitRequest {
+    let (id, spec) = (JobId::local(number), job::tests::spec(text));
+    SubmitRequest { id, spec, cwd: None, key: None, logged: text.to_owned(), on_end: None }
 }
 
 impl Supervisor {
@@ -81,7 +80,7 @@ async fn a_supervisor_that_fails_is_replaced_and_what_was_known_stays() {
     let finished = supervisor.submit(admission(1, "echo kept")).await.unwrap();
     assert_eq!(outcome(&finished).await, Outcome::Exited { code: 0 });
     let keyed =
-        || Admission { key: Some("once".to_owned()), ..admission(2, "echo ran; sleep 300") };
+        || SubmitRequest { key: Some("once".to_owned()), ..admission(2, "echo ran; sleep 300") };
     let running = supervisor.submit(keyed()).await.unwrap();
     until("it runs", async || text(&running) == "ran\n").await;
     let waiting = supervisor.submit(admission(3, "echo never")).await.unwrap();
@@ -93,7 +92,7 @@ async fn a_supervisor_that_fails_is_replaced_and_what_was_known_stays() {
     until("its tree ends", async || running.liveness().is_none()).await;
     assert_eq!((text(&running), text(&waiting)), ("ran\n".to_owned(), String::new()));
     assert_eq!(text(&supervisor.find(JobId::local(1)).await.unwrap()), "kept\n");
-    let again = supervisor.submit(Admission { id: JobId::local(9), ..keyed() }).await.unwrap();
+    let again = supervisor.submit(SubmitRequest { id: JobId::local(9), ..keyed() }).await.unwrap();
     assert_eq!(again.id(), running.id(), "a key never runs twice");
     let next = supervisor.submit(admission(4, "echo next")).await.unwrap();
     assert_eq!(outcome(&next).await, Outcome::Exited { code: 0 });
@@ -130,7 +129,7 @@ async fn calls_in_flight_are_answered_and_nothing_runs_twice() {
             match answer {
                 Ok(job) => accepted.push(job),
                 Err(refusal) => {
-                    assert_eq!(refusal, Refusal::Interrupted);
+                    assert_eq!(refusal, SubmitRefusal::Interrupted);
                     let found = supervisor.find(id).await.map(|job| job.id());
                     assert_eq!(found, Err(FindError::Unknown { id }));
                     assert!(!dir.path().join(number.to_string()).exists(), "nothing was run");
@@ -170,7 +169,7 @@ async fn what_was_wished_while_it_runs_holds_after_a_failure() {
     assert_eq!((overview.slots, overview.max_queued), (3, 7));
     assert!(overview.draining && !overview.paused && overview.lanes["build"].paused);
     let refused = supervisor.submit(admission(1, "echo no")).await.unwrap_err();
-    assert_eq!(refused, Refusal::Draining);
+    assert_eq!(refused, SubmitRefusal::Draining);
     supervisor.end_drain().await;
     let job = supervisor.submit(admission(2, "echo yes")).await.unwrap();
     assert_eq!(outcome(&job).await, Outcome::Exited { code: 0 });
@@ -178,7 +177,7 @@ async fn what_was_wished_while_it_runs_holds_after_a_failure() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_from_before_a_failure_are_freed_like_others() {
-    let bounds = Bounds { finished: Some(1), ..Bounds::default() };
+    let bounds = RetentionBounds { finished: Some(1), ..RetentionBounds::default() };
     let supervisor = supervisor(2, Retention { all: bounds, ..Retention::default() }).await;
     supervisor.submit(admission(1, "sleep 300")).await.unwrap().started().await;
     supervisor.submit(admission(2, "setsid sleep 300 & true")).await.unwrap().finished().await;
@@ -199,7 +198,7 @@ async fn a_supervisor_that_fails_again_and_again_is_given_up() {
     tokio::time::timeout(LONG, supervisor.given_up()).await.expect("it is given up");
     assert_eq!(supervisor.find(job.id()).await.unwrap_err().code(), "unavailable");
     let refused = supervisor.submit(admission(2, "echo no")).await.unwrap_err();
-    assert_eq!(refused, Refusal::Interrupted);
+    assert_eq!(refused, SubmitRefusal::Interrupted);
     assert!(is_lost(&outcome(&job).await));
 }
 

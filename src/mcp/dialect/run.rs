@@ -13,7 +13,7 @@ use crate::mcp::tools::{CallTurn, ToolCall, WaitEnd, wait_for};
 use crate::outcome::{JobEnding, Outcome, StopBy};
 use crate::output::redaction::Redactor;
 use crate::output::{BlockingReader, PageEnd, PageRequest, ReadPermit};
-use crate::service::{JobHandle, StopWish, Submission, SubmitError};
+use crate::service::{JobHandle, StopRequest, Submission, SubmitError};
 use crate::spec::Stream;
 
 /// A wait limit longer than any deadline; the job's own deadline bounds the wait.
@@ -60,7 +60,7 @@ pub(super) async fn wait_for_end(call: ToolCall<'_>, job: &JobHandle) -> JobEndi
 }
 
 async fn stop_and_wait(call: ToolCall<'_>, job: &JobHandle) -> JobEnding {
-    let stop_request = StopWish { by: StopBy::Cancel, signal: None, grace: None };
+    let stop_request = StopRequest { by: StopBy::Cancel, signal: None, grace: None };
     // A job that is no longer known has ended.
     call.client.stop(job.id(), stop_request).await.ok();
     job.finished().await

@@ -32,7 +32,7 @@ use crate::output::{
     BlockingReader, LogReader, StreamCounts, count_lines, count_lines_and_errors, json,
     stream_offset, views,
 };
-use crate::service::{JobHandle, StopWish, Submission};
+use crate::service::{JobHandle, StopRequest, Submission};
 use crate::spec::{JobProgram, Stream};
 
 pub(super) const ABOUT: &str = "Executes shell commands in a controlled environment. Supports \
@@ -337,7 +337,7 @@ async fn stop_when_large(job: &JobHandle, limit: u64) {
     tokio::select! {
         _ = job.finished() => {}
         () = wait_until_large(job.output(), limit) => {
-            job.stop(StopWish { by: StopBy::Client, signal: None, grace: None });
+            job.stop(StopRequest { by: StopBy::Client, signal: None, grace: None });
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::outcome::{JobEnding, LimitKind, Outcome, signal_name};
 use crate::output::PageEnd;
 use crate::output::digest::Digest;
 use crate::output::excerpt::ErrorLine;
-use crate::service::QueuePlace;
+use crate::service::QueuePosition;
 
 /// Returns the fields about a job and the position of its shown output. The output itself is not
 /// included, because it may be large.
@@ -133,7 +133,7 @@ fn put_times(fields: &mut ReplyFields, job: &JobSnapshot) {
     }
 }
 
-fn put_queue_position(fields: &mut ReplyFields, place: &QueuePlace) {
+fn put_queue_position(fields: &mut ReplyFields, place: &QueuePosition) {
     fields.put("queue_position", place.position);
     fields.put("queue_length", place.length);
     fields.put("lane", place.lane.as_str());

@@ -19,7 +19,7 @@ use crate::outcome::{JobEnding, KillNote, LimitKind, Outcome, ResourceUsage, Sta
 use crate::output::excerpt::ErrorLine;
 use crate::output::redaction::Redactor;
 use crate::output::{LogProgress, PageEnd};
-use crate::service::{FindError, Liveness, QueuePlace, WaitsFor};
+use crate::service::{FindError, Liveness, QueuePosition, WaitsFor};
 
 fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
     JobSnapshot {
@@ -262,8 +262,8 @@ fn a_running_job_says_how_long_and_what_to_do_instead_of_polling() {
     assert_eq!(verdict(&job, None), "running 30s · job 16 · no output yet");
 }
 
-fn place() -> QueuePlace {
-    QueuePlace {
+fn place() -> QueuePosition {
+    QueuePosition {
         position: 3,
         length: 12,
         lane: "default".to_owned(),
@@ -278,7 +278,7 @@ fn a_queued_job_reports_its_position_and_why_it_waits() {
     assert_eq!(queued(place()), "queued · position 3 of 12 · job 17 · 8/8 slots busy");
     let waits_for = WaitsFor::Lane { lane: "build".to_owned(), slots: 2 };
     let estimate = Some(Duration::from_millis(39_100));
-    let in_lane = QueuePlace { lane: "build".to_owned(), waits_for, estimate, ..place() };
+    let in_lane = QueuePosition { lane: "build".to_owned(), waits_for, estimate, ..place() };
     assert_eq!(
         structured(&snapshot(17, State::Queued(Some(in_lane.clone())), 0), None)["estimated_start_ms"],
         39_100

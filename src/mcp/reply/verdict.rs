@@ -7,7 +7,7 @@ use crate::mcp::snapshot::{JobSnapshot, State};
 use crate::outcome::{JobEnding, LimitKind, Outcome, StopBy, signal_name};
 use crate::output::DropReason;
 use crate::output::excerpt::{Budget, tail};
-use crate::service::{DEFAULT_LANE, JobHandle, QueuePlace};
+use crate::service::{DEFAULT_LANE, JobHandle, QueuePosition};
 
 /// Returns the state or outcome of a job in one line, and the shown part of its output.
 pub(crate) fn verdict(job: &JobSnapshot, shown: Option<&ShownOutput>) -> String {
@@ -41,14 +41,14 @@ fn queued_parts(job: &JobSnapshot) -> Vec<String> {
 }
 
 /// Formats the queue position, as `position 3 of 12`, with the lane if it is not the default one.
-pub(super) fn position_text(place: &QueuePlace) -> String {
-    let QueuePlace { position, length, lane, .. } = place;
+pub(super) fn position_text(place: &QueuePosition) -> String {
+    let QueuePosition { position, length, lane, .. } = place;
     let lane = if lane == DEFAULT_LANE { String::new() } else { format!(" in lane {lane}") };
     format!("position {} of {}{lane}", thousands(*position as u64), thousands(*length as u64))
 }
 
 /// Says what a queued job waits for, and when it may start.
-pub(super) fn why_queued(place: &QueuePlace) -> impl Iterator<Item = String> {
+pub(super) fn why_queued(place: &QueuePosition) -> impl Iterator<Item = String> {
     let estimate = place.estimate.map(|time| format!("in about {}", soon(time)));
     std::iter::once(place.waits_for.to_string()).chain(estimate)
 }

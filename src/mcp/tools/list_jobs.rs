@@ -10,7 +10,7 @@ use crate::mcp::reply::{
     JobCounts, ReplyPart, ToolError, ToolReply, clipped, list_headline, list_line,
 };
 use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
-use crate::service::{JobHandle, Phase};
+use crate::service::{JobHandle, JobPhase};
 
 const DEFAULT_LIMIT: u64 = 20;
 const MAX_LIMIT: u64 = 200;
@@ -50,11 +50,11 @@ enum StateFilter {
 }
 
 impl StateFilter {
-    fn accepts(self, phase: &Phase) -> bool {
+    fn accepts(self, phase: &JobPhase) -> bool {
         match self {
             Self::All => true,
             Self::Group(group) => group == group_of(phase),
-            Self::Stopping => matches!(phase, Phase::Stopping),
+            Self::Stopping => matches!(phase, JobPhase::Stopping),
         }
     }
 }
@@ -132,11 +132,11 @@ async fn part(call: ToolCall<'_>, job: &JobHandle) -> ReplyPart {
     ReplyPart::for_list(&now, line, names)
 }
 
-const fn group_of(phase: &Phase) -> JobGroup {
+const fn group_of(phase: &JobPhase) -> JobGroup {
     match phase {
-        Phase::Queued => JobGroup::Queued,
-        Phase::Running | Phase::Stopping => JobGroup::Running,
-        Phase::Finished(_) => JobGroup::Finished,
+        JobPhase::Queued => JobGroup::Queued,
+        JobPhase::Running | JobPhase::Stopping => JobGroup::Running,
+        JobPhase::Finished(_) => JobGroup::Finished,
     }
 }
 
@@ -166,11 +166,11 @@ mod tests {
     fn a_stopping_job_is_listed_as_stopping_and_as_running() {
         let taken: Vec<&str> = STATES
             .iter()
-            .filter(|(_, filter)| filter.accepts(&Phase::Stopping))
+            .filter(|(_, filter)| filter.accepts(&JobPhase::Stopping))
             .map(|(word, _)| *word)
             .collect();
         assert_eq!(taken, ["running", "stopping", "all"]);
-        assert!(!StateFilter::Stopping.accepts(&Phase::Running));
+        assert!(!StateFilter::Stopping.accepts(&JobPhase::Running));
     }
 
     #[test]

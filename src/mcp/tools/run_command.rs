@@ -14,7 +14,7 @@ use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::mcp::snapshot::JobSnapshot;
 use crate::outcome::StopBy;
 use crate::service::{
-    Bound, ConfinementTerms, Input, JobHandle, LimitTerms, NetworkRule, StopWish, Submission,
+    Bound, ConfinementTerms, JobHandle, JobInput, LimitTerms, NetworkRule, StopRequest, Submission,
     TenantClient,
 };
 use crate::spec::{JobProgram, LargeOutput, Priority, Stdin};
@@ -110,7 +110,7 @@ pub(in crate::mcp) async fn call(
         match wait_for(call, wait_time, job.finished(), || progress_line([&job])).await {
             WaitEnd::Over if task_after.is_some() => return Ok(ToolResponse::Task(job)),
             WaitEnd::Cancelled if is_ours && call.settings.cancel_stops_job => {
-                let stop_request = StopWish { by: StopBy::Cancel, signal: None, grace: None };
+                let stop_request = StopRequest { by: StopBy::Cancel, signal: None, grace: None };
                 call.client.stop(job.id(), stop_request).await?;
                 // If the client still reads the reply, it shows the end of the job.
                 tokio::time::timeout(STOP_WAIT, job.finished()).await.ok();
@@ -211,7 +211,7 @@ async fn wait_for_start(client: &TenantClient, job: &JobHandle) {
 /// Types `text` into a job's terminal once it runs.
 async fn type_in(job: JobHandle, text: String) {
     job.started().await;
-    let input = Input { bytes: text.into_bytes(), ..Input::default() };
+    let input = JobInput { bytes: text.into_bytes(), ..JobInput::default() };
     // A job that has already ended needs no input.
     job.send_input(input).await.ok();
 }

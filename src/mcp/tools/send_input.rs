@@ -8,7 +8,7 @@ use super::call::wait_for;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{ToolError, ToolReply, show_from};
 use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
-use crate::service::{Input, InputEnd, Key};
+use crate::service::{JobInput, KeyPress, StdinEnd};
 
 /// The wait for output after the input.
 const REACTION: Duration = Duration::from_millis(500);
@@ -62,14 +62,14 @@ pub(in crate::mcp) async fn call(
     }
 }
 
-fn parse_input(mut args: Args) -> Result<Input, ArgError> {
+fn parse_input(mut args: Args) -> Result<JobInput, ArgError> {
     let text = args.text("text")?;
-    let key = args.choice("key", &KEYS.map(|name| (name, Key::from_name(name))))?.flatten();
-    let end = if args.flag("eof")? { InputEnd::Closed } else { InputEnd::Open };
-    if text.is_none() && key.is_none() && end == InputEnd::Open {
+    let key = args.choice("key", &KEYS.map(|name| (name, KeyPress::from_name(name))))?.flatten();
+    let end = if args.flag("eof")? { StdinEnd::Close } else { StdinEnd::KeepOpen };
+    if text.is_none() && key.is_none() && end == StdinEnd::KeepOpen {
         return Err(ArgError::Conflict("nothing to send: give text, key or eof=true"));
     }
-    Ok(Input { bytes: text.unwrap_or_default().into_bytes(), key, end })
+    Ok(JobInput { bytes: text.unwrap_or_default().into_bytes(), key, end })
 }
 
 #[cfg(test)]
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    fn read(mut given: Value) -> Result<Input, ArgError> {
+    fn read(mut given: Value) -> Result<JobInput, ArgError> {
         given["job"] = 1.into();
         let mut args = Args::new(given.as_object().cloned(), SPEC.fields).unwrap();
         args.job("job").unwrap();
@@ -87,15 +87,15 @@ mod tests {
 
     #[test]
     fn the_schema_lists_all_keys() {
-        assert_eq!(KEYS, Key::names());
+        assert_eq!(KEYS, KeyPress::names());
     }
 
     #[test]
     fn input_is_text_or_a_key_or_the_end_or_all_of_them() {
         let all = read(json!({"text": "y\n", "key": "enter", "eof": true})).unwrap();
         assert_eq!(all.bytes, b"y\n");
-        assert_eq!((all.key, all.end), (Some(Key::Enter), InputEnd::Closed));
-        assert_eq!(read(json!({"key": "ctrl_c"})).unwrap().key, Some(Key::CtrlC));
+        assert_eq!((all.key, all.end), (Some(KeyPress::Enter), StdinEnd::Close));
+        assert_eq!(read(json!({"key": "ctrl_c"})).unwrap().key, Some(KeyPress::CtrlC));
         assert!(read(json!({})).is_err());
         assert!(read(json!({"eof": false})).is_err());
         assert!(read(json!({"key": "ctrl_q"})).unwrap_err().to_string().contains("ctrl_c"));

@@ -12,7 +12,7 @@ use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{ReplyPart, ToolError, ToolReply, hint_wait_for_jobs};
 use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::outcome::{StopBy, signal_name};
-use crate::service::{FindError, JobHandle, StopWish};
+use crate::service::{FindError, JobHandle, StopRequest};
 
 /// The time that a tree may take to end after SIGKILL.
 const AFTER_KILL: Duration = Duration::from_secs(2);
@@ -41,7 +41,7 @@ pub(in crate::mcp) async fn call(
         return Err(ArgError::Conflict("`jobs` is empty; name at least one, such as [12]").into());
     }
     let signal = args.text_or_number("signal")?.as_deref().map(parse_signal).transpose()?;
-    let stop_request = StopWish { by: StopBy::Client, signal, grace: args.seconds("grace_s")? };
+    let stop_request = StopRequest { by: StopBy::Client, signal, grace: args.seconds("grace_s")? };
     let mut stopped = Vec::new();
     let mut missing = Vec::new();
     for job in jobs {
@@ -82,7 +82,7 @@ struct StoppedJob {
 async fn stop(
     call: ToolCall<'_>,
     job: JobId,
-    stop_request: StopWish,
+    stop_request: StopRequest,
 ) -> Result<StoppedJob, FindError> {
     // Counted before the stop, because they may be gone afterwards.
     let survivors = call.client.find(job).await?.survivors().len();

@@ -10,7 +10,7 @@ use super::place::{Ages, Mean};
 use crate::ids::{JobId, TenantId};
 use crate::spec::{DEFAULT_LANE, Priority};
 use crate::supervisor::pressure::Pressure;
-use crate::supervisor::refusal::{FullQueue, Refusal, Retry, TenantBound};
+use crate::supervisor::refusal::{FullQueue, Retry, SubmitRefusal, TenantBound};
 
 /// Jobs that wait and jobs that run.
 ///
@@ -54,7 +54,7 @@ pub(super) enum Stage {
 
 /// How a job wants to wait.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish<'a> {
+pub struct EnqueueRequest<'a> {
     /// Whose it is.
     pub tenant: TenantId,
     /// The lane.
@@ -144,8 +144,8 @@ impl Queue {
     }
 
     /// Puts a job in line, within bounds or not: see [`Queue::check`].
-    pub fn push(&mut self, id: JobId, wish: Wish<'_>) {
-        let Wish { tenant, lane, priority } = wish;
+    pub fn push(&mut self, id: JobId, wish: EnqueueRequest<'_>) {
+        let EnqueueRequest { tenant, lane, priority } = wish;
         self.leave(tenant);
         self.arrivals += 1;
         let ticket = Ticket::new(priority, self.arrivals);
@@ -175,7 +175,7 @@ impl Queue {
         let tenant = self.next_tenant()?;
         let (name, ticket) = self.best_of(tenant)?;
         self.leave(tenant);
-        let weight = self.limits.of(tenant).weight;
+        let weight = self.limits.tenant(tenant).weight;
         let member = self.members.get_mut(&tenant)?;
         let share = member.lanes.get_mut(&name)?;
         let id = share.line.remove(ticket)?;
@@ -295,7 +295,7 @@ impl Queue {
     /// Whether it may run no more than it does.
     pub(super) fn is_at_limit(&self, tenant: TenantId) -> bool {
         let running = self.members.get(&tenant).map_or(0, |member| member.running);
-        let most = self.limits.of(tenant).max_running;
+        let most = self.limits.tenant(tenant).max_running;
         most.is_some_and(|most| running >= most) || self.spent.contains(&tenant)
     }
 
@@ -429,7 +429,7 @@ impl Queue {
     ///
     /// # Errors
     /// When too many wait already.
-    pub fn check(&self, tenant: TenantId, lane: &str, ages: Ages<'_>) -> Result<(), Refusal> {
+    pub fn check(&self, tenant: TenantId, lane: &str, ages: Ages<'_>) -> Result<(), SubmitRefusal> {
         if self.could_start(tenant, lane) {
             return Ok(());
         }
@@ -439,17 +439,17 @@ impl Queue {
             Retry::In(self.estimate(tenant, lane, 1, ages).unwrap_or(UNKNOWN))
         };
         let own = self.members.get(&tenant).map_or(0, |member| member.waiting);
-        if let Some(limit) = reached(self.limits.of(tenant).max_queued, own) {
-            return Err(Refusal::TenantLimit { bound: TenantBound::Queued { limit }, retry });
+        if let Some(limit) = reached(self.limits.tenant(tenant).max_queued, own) {
+            return Err(SubmitRefusal::TenantLimit { bound: TenantBound::Queued { limit }, retry });
         }
         let of_lane =
             self.lanes.get(lane).and_then(|lane| reached(lane.limits.max_queued, lane.waiting));
         if of_lane.is_some() {
             let full = FullQueue::Lane { lane: lane.to_owned() };
-            return Err(Refusal::QueueFull { full, retry });
+            return Err(SubmitRefusal::QueueFull { full, retry });
         }
         if self.waiting() >= self.limits.max_queued {
-            return Err(Refusal::QueueFull { full: FullQueue::All, retry });
+            return Err(SubmitRefusal::QueueFull { full: FullQueue::All, retry });
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ pub struct QueueLimits {
 impl QueueLimits {
     /// The bounds of this tenant.
     #[must_use]
-    pub fn of(&self, tenant: TenantId) -> &TenantLimits {
+    pub fn tenant(&self, tenant: TenantId) -> &TenantLimits {
         self.tenants.get(&tenant).unwrap_or(&self.quota)
     }
 

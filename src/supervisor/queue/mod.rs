@@ -22,6 +22,6 @@ mod place;
 #[cfg(test)]
 mod tests;
 
-pub use fair::{Queue, Wish};
+pub use fair::{EnqueueRequest, Queue};
 pub use limits::{Hold, LaneLimits, QueueLimits, TenantLimits, UnknownLane};
-pub use place::{Ages, LaneOverview, QueueOverview, QueuePlace, TenantOverview, WaitsFor};
+pub use place::{Ages, LaneOverview, QueueOverview, QueuePosition, TenantOverview, WaitsFor};

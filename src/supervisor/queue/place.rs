@@ -12,7 +12,7 @@ use crate::telemetry::WaitReason;
 
 /// Where a waiting job stands. Nothing about other tenants can be counted from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueuePlace {
+pub struct QueuePosition {
     /// Its place in its tenant's own line in its lane; 1 is next.
     pub position: usize,
     /// How long that line is.
@@ -97,12 +97,12 @@ impl fmt::Display for WaitsFor {
 impl Queue {
     /// Where a waiting job stands; `ages` tells for how long others have run.
     #[must_use]
-    pub fn place(&self, id: JobId, ages: Ages<'_>) -> Option<QueuePlace> {
+    pub fn place(&self, id: JobId, ages: Ages<'_>) -> Option<QueuePosition> {
         let Entry { tenant, lane, stage } = self.jobs.get(&id)?;
         let Stage::Waiting(ticket) = stage else { return None };
         let line = &self.members.get(tenant)?.lanes.get(lane)?.line;
         let position = line.rank(*ticket)? + 1;
-        Some(QueuePlace {
+        Some(QueuePosition {
             position,
             length: line.len(),
             lane: lane.to_string(),
@@ -121,7 +121,7 @@ impl Queue {
         if lane.is_some_and(|lane| lane.flow == Flow::Paused) {
             return WaitsFor::LanePaused { lane: name.to_owned() };
         }
-        let limits = self.limits.of(tenant);
+        let limits = self.limits.tenant(tenant);
         if let Some(limit) = limits.cpu_per_hour.filter(|_| self.spent.contains(&tenant)) {
             return WaitsFor::CpuLimit { limit };
         }
@@ -304,7 +304,7 @@ impl Queue {
         TenantOverview {
             running: member.map_or(0, |member| member.running),
             queued: member.map_or(0, |member| member.waiting),
-            limits: *self.limits.of(tenant),
+            limits: *self.limits.tenant(tenant),
             cpu_used: Duration::ZERO,
             stored_bytes: 0,
             max_stored: 0,

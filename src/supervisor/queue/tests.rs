@@ -7,7 +7,7 @@ use super::*;
 use crate::ids::{JobId, TenantId};
 use crate::spec::Priority::{self, High, Low, Normal};
 use crate::supervisor::pressure::{HostResource, Pressure};
-use crate::supervisor::refusal::Refusal;
+use crate::supervisor::refusal::SubmitRefusal;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -34,8 +34,8 @@ pub(super) fn tenant(name: &str) -> TenantId {
     TenantId::parse(name).unwrap()
 }
 
-pub(super) fn wish<'a>(name: &str, lane: &'a str, priority: Priority) -> Wish<'a> {
-    Wish { tenant: tenant(name), lane, priority }
+pub(super) fn wish<'a>(name: &str, lane: &'a str, priority: Priority) -> EnqueueRequest<'a> {
+    EnqueueRequest { tenant: tenant(name), lane, priority }
 }
 
 fn push(queue: &mut Queue, number: u64, name: &str) {
@@ -73,7 +73,7 @@ fn a_full_lane_lets_others_pass() {
         queue.push(id(number), wish("a", lane, Normal));
     }
     assert_eq!(starts(&mut queue), [1, 3]);
-    let expected = QueuePlace {
+    let expected = QueuePosition {
         position: 1,
         length: 1,
         lane: "build".to_owned(),
@@ -163,7 +163,7 @@ fn a_pause_lets_running_jobs_go_on_and_is_undone_for_one_lane_or_for_all() {
 
 #[track_caller]
 fn refused(queue: &Queue, name: &str, lane: &str) -> (&'static str, Option<Duration>) {
-    let refusal: Refusal = queue.check(tenant(name), lane, AGELESS).unwrap_err();
+    let refusal: SubmitRefusal = queue.check(tenant(name), lane, AGELESS).unwrap_err();
     (refusal.code(), refusal.retry_after())
 }
 
@@ -645,7 +645,7 @@ mod model {
                 && self.count(true, |_| true) < self.limits.slots
                 && is_below(of_lane, self.count(true, |job| job.lane == lane))
                 && is_below(
-                    self.limits.of(tenant).max_running,
+                    self.limits.tenant(tenant).max_running,
                     self.count(true, |job| job.tenant == tenant),
                 )
         }
@@ -659,7 +659,7 @@ mod model {
             let is_reached =
                 |limit: Option<usize>, count| limit.is_some_and(|limit| count >= limit);
             let of_lane = self.limits.lanes.get(lane).and_then(|limits| limits.max_queued);
-            let own = self.limits.of(tenant).max_queued;
+            let own = self.limits.tenant(tenant).max_queued;
             if self.has_room(tenant, lane) && self.may_start().is_empty() {
                 None
             } else if is_reached(own, self.count(false, |job| job.tenant == tenant)) {
@@ -712,7 +712,7 @@ mod model {
                     queue.check(tenant, lane, AGELESS).err().map(|refusal| refusal.code());
                 prop_assert_eq!(refusal, model.refusal(tenant, lane));
                 if refusal.is_none() {
-                    queue.push(id(number), Wish { tenant, lane, priority });
+                    queue.push(id(number), EnqueueRequest { tenant, lane, priority });
                     model.jobs.push(Job { id: id(number), tenant, lane, priority, runs: false });
                 }
             }
@@ -850,7 +850,7 @@ mod cost {
         for number in 0..jobs {
             let tenant = names[(number % tenants) as usize];
             let lane = LANES[(number / tenants % 4) as usize];
-            let wish = Wish { tenant, lane, priority: Normal };
+            let wish = EnqueueRequest { tenant, lane, priority: Normal };
             steps(&mut worst.push, || queue.push(id(number), wish));
         }
         for number in (0..jobs).step_by(97) {
