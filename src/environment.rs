@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use thiserror::Error;
 
 use crate::output::secret_detection::{is_secret_name, secret_in_value};
-use crate::policy::rules::fits;
+use crate::policy::rules::matches_wildcard;
 
 /// What every program may expect.
 const CORE: &[&str] = &[
@@ -161,7 +161,7 @@ impl NamePattern {
     }
 
     fn fits(&self, name: &str) -> bool {
-        fits(&self.0, name)
+        matches_wildcard(&self.0, name)
     }
 
     fn spells_out(&self, name: &str) -> bool {
@@ -294,7 +294,7 @@ fn is_inherited(name: &str, inherit: Inherit) -> bool {
 }
 
 fn any_fits(patterns: &[&str], name: &str) -> bool {
-    patterns.iter().any(|pattern| fits(pattern, name))
+    patterns.iter().any(|pattern| matches_wildcard(pattern, name))
 }
 
 #[cfg(test)]
@@ -404,7 +404,7 @@ mod tests {
             ("*", "", true),
             ("**", "x", true),
         ] {
-            assert_eq!(fits(pattern, name), expected, "{pattern} on {name}");
+            assert_eq!(matches_wildcard(pattern, name), expected, "{pattern} on {name}");
         }
     }
 

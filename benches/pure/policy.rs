@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use shellyard::policy::rules::patterns;
-use shellyard::policy::{Call, Decision, Policy, Request, decide};
+use shellyard::policy::rules::parse_patterns;
+use shellyard::policy::{Policy, PolicyDecision, PolicyRequest, RequestedCommand, decide};
 
 /// Lines as agents write them.
 const ORDINARY: [&str; 8] = [
@@ -21,7 +21,7 @@ const ORDINARY: [&str; 8] = [
 /// Ordinary lines, and hostile text.
 pub(crate) fn bench(criterion: &mut Criterion) {
     let policy = Policy {
-        deny: patterns("policy.deny", ["rm -rf", "sudo", "curl", "dd"]).expect("good rules"),
+        deny: parse_patterns("policy.deny", ["rm -rf", "sudo", "curl", "dd"]).expect("good rules"),
         ..Policy::default()
     };
     let mut group = criterion.benchmark_group("policy");
@@ -34,15 +34,15 @@ pub(crate) fn bench(criterion: &mut Criterion) {
     group.sample_size(10).bench_function("1 MB of `$(`", |bencher| {
         bencher.iter(|| {
             let decision = decide(&policy, &request(black_box(&nested)));
-            assert!(matches!(decision, Decision::Deny(_)), "hostile text was let pass");
+            assert!(matches!(decision, PolicyDecision::Deny(_)), "hostile text was let pass");
         });
     });
     group.finish();
 }
 
-const fn request(text: &str) -> Request<'_> {
-    Request {
-        call: Call::Shell(text),
+const fn request(text: &str) -> PolicyRequest<'_> {
+    PolicyRequest {
+        command: RequestedCommand::Shell(text),
         environment: &[],
         cwd: "/srv",
         writable: &[],

@@ -12,9 +12,9 @@ use crate::http::auth::{
 };
 use crate::ids::TenantId;
 use crate::output::redaction::Redactor;
-use crate::policy::command::Shell as PolicyShell;
+use crate::policy::command::ShellSyntax;
 use crate::policy::directories::AllowedDirectories;
-use crate::policy::rules::{self, CoreTools, Rule, RuleError};
+use crate::policy::rules::{self, CoreTools, PolicyRule, RuleError};
 use crate::policy::{OnUncertain, Policy};
 use crate::process::shell::{ShellChoice, ShellDialect, judged_dialect};
 use crate::service::{AdmissionRules, AuditTrail, DEFAULT_LANE, JobVariables, OnAuditFailure};
@@ -28,7 +28,7 @@ pub(super) fn rules(loaded: &Loaded, shell: &ShellChoice) -> Result<AdmissionRul
     let settings = &loaded.settings;
     Ok(AdmissionRules {
         policy: checked_policy(settings, shell).map_err(|error| AppError::Rule {
-            origin: origin(loaded, error.place()),
+            origin: origin(loaded, error.location()),
             source: error,
         })?,
         directories: directories(loaded)?,
@@ -49,7 +49,7 @@ fn policy(settings: &config::PolicySection, shell: &ShellChoice) -> Result<Polic
     let mut allow = list("policy.allow", &settings.allow)?;
     let mut allows_all = settings.allow.is_empty();
     if !settings.core_tools.is_empty() {
-        match rules::core_tools(settings.core_tools.iter().map(String::as_str))? {
+        match rules::parse_core_tools(settings.core_tools.iter().map(String::as_str))? {
             CoreTools::Everything => allows_all = true,
             CoreTools::Only(prefixes) => {
                 allows_all = false;
@@ -58,7 +58,7 @@ fn policy(settings: &config::PolicySection, shell: &ShellChoice) -> Result<Polic
         }
     }
     let mut deny = list("policy.deny", &settings.deny)?;
-    deny.extend(rules::exclude_tools(settings.exclude_tools.iter().map(String::as_str))?);
+    deny.extend(rules::parse_exclude_tools(settings.exclude_tools.iter().map(String::as_str))?);
     deny.extend(blocked("policy.blocked_commands", &settings.blocked_commands)?);
     Ok(Policy {
         allow: (!allows_all).then_some(allow),
@@ -70,20 +70,20 @@ fn policy(settings: &config::PolicySection, shell: &ShellChoice) -> Result<Polic
             config::UncertainPolicy::Allow => OnUncertain::Allow,
         },
         shell: match judged_dialect(shell) {
-            ShellDialect::Bash => PolicyShell::Bash,
-            ShellDialect::Posix => PolicyShell::Posix,
+            ShellDialect::Bash => ShellSyntax::Bash,
+            ShellDialect::Posix => ShellSyntax::Posix,
         },
         ..Policy::default()
     })
 }
 
-fn list(key: &str, texts: &[String]) -> Result<Vec<Rule>, RuleError> {
-    let rule = |(index, text): (usize, &String)| Rule::parse(text, format!("{key}[{index}]"));
+fn list(key: &str, texts: &[String]) -> Result<Vec<PolicyRule>, RuleError> {
+    let rule = |(index, text): (usize, &String)| PolicyRule::parse(text, format!("{key}[{index}]"));
     texts.iter().enumerate().map(rule).collect()
 }
 
-fn blocked(key: &str, texts: &[String]) -> Result<Vec<Rule>, RuleError> {
-    rules::blocked_commands(key, texts.iter().map(String::as_str))
+fn blocked(key: &str, texts: &[String]) -> Result<Vec<PolicyRule>, RuleError> {
+    rules::parse_patterns(key, texts.iter().map(String::as_str))
 }
 
 /// A rule for a lane that there is not would never hold.
@@ -92,10 +92,10 @@ fn check_lanes(policy: &Policy, queue: &config::QueueSection) -> Result<(), Rule
     let rules = policy.allow.iter().flatten().chain(&policy.deny).chain(&policy.ask);
     for (rule, lane) in rules.flat_map(|rule| rule.scope().lanes.iter().map(move |it| (rule, it))) {
         if !known().any(|known| known == lane) {
-            let place = rule.place().to_owned();
+            let place = rule.location().to_owned();
             let lane = lane.clone();
             let known = known().map(str::to_owned).collect();
-            return Err(RuleError::UnknownLane { place, lane, known });
+            return Err(RuleError::UnknownLane { location: place, lane, known });
         }
     }
     Ok(())

@@ -8,9 +8,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{PolicyCommand, PolicyExplainFlags, PolicyTestFlags, PolicyVerb, terminal};
-use crate::policy::rules::{self, RuleError};
+use crate::policy::rules::{self, RuleError, RuleReference};
 use crate::policy::{
-    AskRule, Call, Decision, Explanation, Finding, Opinion, Policy, Request, decide, explain,
+    ExplainedCommand, Explanation, Policy, PolicyDecision, PolicyRequest, RequestedCommand,
+    RuleOutcome, decide, explain,
 };
 
 /// Runs the `policy` verb and returns the exit code: 0, 1 if a command may not run or a decision
@@ -29,9 +30,9 @@ pub fn run(command: &PolicyCommand, policy: &Policy) -> u8 {
 }
 
 /// Returns a request for this text, with the tenant and lane to which rules without a scope apply.
-fn request<'t>(text: &'t str, cwd: &'t str) -> Request<'t> {
-    Request {
-        call: Call::Shell(text),
+fn request<'t>(text: &'t str, cwd: &'t str) -> PolicyRequest<'t> {
+    PolicyRequest {
+        command: RequestedCommand::Shell(text),
         environment: &[],
         cwd,
         writable: &[],
@@ -45,25 +46,25 @@ fn working_directory() -> String {
     std::env::current_dir().map_or_else(|_| "/".to_owned(), |cwd| cwd.display().to_string())
 }
 
-const fn word(decision: &Decision) -> &'static str {
+const fn word(decision: &PolicyDecision) -> &'static str {
     match decision {
-        Decision::Allow => "allow",
-        Decision::Ask { .. } => "ask",
-        Decision::Confine { .. } => "confine",
-        Decision::Deny(_) => "deny",
+        PolicyDecision::Allow => "allow",
+        PolicyDecision::Ask { .. } => "ask",
+        PolicyDecision::Confine { .. } => "confine",
+        PolicyDecision::Deny(_) => "deny",
     }
 }
 
-fn reason(decision: &Decision) -> String {
+fn reason(decision: &PolicyDecision) -> String {
     match decision {
-        Decision::Allow => "allowed".to_owned(),
-        Decision::Ask { command, rules } => {
-            format!("asks: `{command}` matches {}", AskRule::listed(rules))
+        PolicyDecision::Allow => "allowed".to_owned(),
+        PolicyDecision::Ask { command, rules } => {
+            format!("asks: `{command}` matches {}", RuleReference::join_ask_rules(rules))
         }
-        Decision::Confine { doubt } => {
+        PolicyDecision::Confine { doubt } => {
             format!("runs in the read-only sandbox without network: {}", doubt.reason())
         }
-        Decision::Deny(refusal) => format!("refused: {refusal}"),
+        PolicyDecision::Deny(refusal) => format!("refused: {refusal}"),
     }
 }
 
@@ -79,7 +80,7 @@ fn test(flags: &PolicyTestFlags, policy: &Policy, out: &mut impl Write) -> io::R
     } else {
         writeln!(out, "{}", reason(&decision))?;
     }
-    Ok(u8::from(decision != Decision::Allow))
+    Ok(u8::from(decision != PolicyDecision::Allow))
 }
 
 /// A recorded decision. Other fields of the line are for people.
@@ -124,14 +125,14 @@ fn check_case(line: &str) -> Result<(), String> {
     Err(format!("{command:?}: expected {expected}, {}", reason(&decision)))
 }
 
-fn decide_case(case: &RecordedDecision) -> Result<Decision, RuleError> {
+fn decide_case(case: &RecordedDecision) -> Result<PolicyDecision, RuleError> {
     let texts = |list: &[String]| list.to_vec();
     let allow = texts(&case.allow);
     let deny = texts(&case.deny);
-    let allow = rules::patterns("allow", allow.iter().map(String::as_str))?;
+    let allow = rules::parse_patterns("allow", allow.iter().map(String::as_str))?;
     let policy = Policy {
         allow: (!allow.is_empty()).then_some(allow),
-        deny: rules::patterns("deny", deny.iter().map(String::as_str))?,
+        deny: rules::parse_patterns("deny", deny.iter().map(String::as_str))?,
         ..Policy::default()
     };
     Ok(decide(&policy, &request(&case.command, "/workspace")))
@@ -160,13 +161,13 @@ fn explain_all(
 
 fn as_json(explanation: &Explanation) -> Value {
     let programs: Vec<&str> =
-        explanation.findings.iter().map(|finding| finding.program.as_str()).collect();
+        explanation.commands.iter().map(|finding| finding.program.as_str()).collect();
     json!({ "programs": programs, "uncertain": explanation.uncertain })
 }
 
 fn as_text(explanation: &Explanation) -> String {
     let mut text = String::new();
-    for finding in &explanation.findings {
+    for finding in &explanation.commands {
         text.push_str(&line(finding));
     }
     if let Some(doubt) = &explanation.uncertain {
@@ -175,24 +176,24 @@ fn as_text(explanation: &Explanation) -> String {
     text + &format!("→ {}\n", reason(&explanation.decision))
 }
 
-fn line(finding: &Finding) -> String {
+fn line(finding: &ExplainedCommand) -> String {
     let way = if finding.path.is_empty() {
         String::new()
     } else {
         format!("  (in {})", finding.path.join(" › "))
     };
-    format!("{}{way}: {}\n", finding.command, opinion(&finding.opinion))
+    format!("{}{way}: {}\n", finding.command, opinion(&finding.outcome))
 }
 
-fn opinion(opinion: &Opinion) -> String {
+fn opinion(opinion: &RuleOutcome) -> String {
     match opinion {
-        Opinion::Denied(rule) => format!("denied by \"{}\" ({})", rule.text, rule.place),
-        Opinion::MayBeDenied(rule) => {
-            format!("may be denied by \"{}\" ({}), depending on a value", rule.text, rule.place)
+        RuleOutcome::Denied(rule) => format!("denied by \"{}\" ({})", rule.text, rule.location),
+        RuleOutcome::MayBeDenied(rule) => {
+            format!("may be denied by \"{}\" ({}), depending on a value", rule.text, rule.location)
         }
-        Opinion::Allowed(rule) => format!("allowed by \"{}\" ({})", rule.text, rule.place),
-        Opinion::Asks(rule) => format!("asks by \"{}\" ({})", rule.text, rule.place),
-        Opinion::NotListed => "not on the allow list".to_owned(),
-        Opinion::Free => "no rule speaks about it".to_owned(),
+        RuleOutcome::Allowed(rule) => format!("allowed by \"{}\" ({})", rule.text, rule.location),
+        RuleOutcome::Asks(rule) => format!("asks by \"{}\" ({})", rule.text, rule.location),
+        RuleOutcome::NotListed => "not on the allow list".to_owned(),
+        RuleOutcome::NoRule => "no rule speaks about it".to_owned(),
     }
 }

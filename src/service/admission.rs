@@ -13,9 +13,10 @@ use crate::ids::{JobId, TenantId};
 use crate::outcome::{Outcome, StartError};
 use crate::output::redaction::Redactor;
 use crate::policy::directories::AllowedDirectories;
-use crate::policy::rules::PLAIN_LOCALES;
+use crate::policy::rules::{PLAIN_LOCALES, RuleReference};
 use crate::policy::{
-    self, AskRule, Call, Decision, OnUncertain, Policy, Reading, Refusal, Request,
+    self, OnUncertain, Policy, PolicyDecision, PolicyEvaluation, PolicyRefusal, PolicyRequest,
+    RequestedCommand,
 };
 use crate::process::shell::{ShellChoice, ShellDialect, judged_dialect};
 use crate::process::{Host, OpenedDir};
@@ -295,10 +296,10 @@ fn judge(
             return Err(AdmissionError::OutsideRoot { cwd, root });
         }
     }
-    let request = Request {
-        call: match &spec.program {
-            JobProgram::Shell(text) => Call::Shell(text),
-            JobProgram::Direct { program, args } => Call::Direct { program, args },
+    let request = PolicyRequest {
+        command: match &spec.program {
+            JobProgram::Shell(text) => RequestedCommand::Shell(text),
+            JobProgram::Direct { program, args } => RequestedCommand::Direct { program, args },
         },
         environment: &spec.env,
         cwd: &cwd.path().to_string_lossy(),
@@ -307,7 +308,7 @@ fn judge(
         lane: &spec.lane,
         shell: spec.shell_path.as_deref().map(read_by),
     };
-    let reading = Reading::new(&rules.policy, &request);
+    let reading = PolicyEvaluation::new(&rules.policy, &request);
     let passed = match decide(&reading, rules.policy.uncertain, Some(passing.confining)) {
         Err(AdmissionError::NeedsApproval { command, rules: asking, .. }) => {
             let matter = ApprovalSubject::of(spec, cwd.path(), &asking);
@@ -326,12 +327,12 @@ fn judge(
 
 /// Asks the policy; the directory is not part of it. `confining` is there if something is run.
 pub(super) fn decide(
-    reading: &Reading<'_>,
+    reading: &PolicyEvaluation<'_>,
     on_uncertain: OnUncertain,
     confining: Option<&ConfinementRules>,
 ) -> Result<Passed, AdmissionError> {
     match reading.decision() {
-        Decision::Allow => {
+        PolicyDecision::Allow => {
             check_links(reading)?;
             Ok(Passed {
                 rule: allowed_by(reading),
@@ -340,11 +341,11 @@ pub(super) fn decide(
                 cwd: None,
             })
         }
-        Decision::Confine { doubt } => sandboxed(confining, doubt),
-        Decision::Ask { command, rules } => {
+        PolicyDecision::Confine { doubt } => sandboxed(confining, doubt),
+        PolicyDecision::Ask { command, rules } => {
             Err(AdmissionError::NeedsApproval { command, rules, matter: None })
         }
-        Decision::Deny(refusal) => Err(AdmissionError::ByPolicy(refusal)),
+        PolicyDecision::Deny(refusal) => Err(AdmissionError::ByPolicy(refusal)),
     }
 }
 
@@ -352,7 +353,7 @@ pub(super) fn decide(
 /// be had in full, or where nothing is run.
 fn sandboxed(
     confining: Option<&ConfinementRules>,
-    doubt: Refusal,
+    doubt: PolicyRefusal,
 ) -> Result<Passed, AdmissionError> {
     let asked = Confinement { profile: SandboxProfile::ReadOnly, network: NetworkAccess::Off };
     let granted = confining.and_then(|confining| confining.grant_whole(asked).ok());
@@ -370,7 +371,7 @@ fn sandboxed(
 /// Refuses a file that a line writes if a link leads from it to one that it may not write.
 ///
 /// Links that something else makes between this look and the write are not seen.
-fn check_links(reading: &Reading<'_>) -> Result<(), AdmissionError> {
+fn check_links(reading: &PolicyEvaluation<'_>) -> Result<(), AdmissionError> {
     for path in reading.written_files() {
         check_link(reading, Path::new(&path))?;
     }
@@ -378,9 +379,12 @@ fn check_links(reading: &Reading<'_>) -> Result<(), AdmissionError> {
 }
 
 /// The same for one file.
-pub(super) fn check_link(reading: &Reading<'_>, path: &Path) -> Result<(), AdmissionError> {
+pub(super) fn check_link(
+    reading: &PolicyEvaluation<'_>,
+    path: &Path,
+) -> Result<(), AdmissionError> {
     let target = resolve(path);
-    let refusal = reading.refuse_write(&target.to_string_lossy());
+    let refusal = reading.write_refusal(&target.to_string_lossy());
     refusal.map_or(Ok(()), |refusal| Err(AdmissionError::ByPolicy(refusal)))
 }
 
@@ -404,23 +408,23 @@ pub(super) fn resolve(path: &Path) -> PathBuf {
 }
 
 /// How the shell at this path reads its text.
-fn read_by(path: &str) -> policy::command::Shell {
+fn read_by(path: &str) -> policy::command::ShellSyntax {
     match judged_dialect(&ShellChoice::Path(path.to_owned())) {
-        ShellDialect::Bash => policy::command::Shell::Bash,
-        ShellDialect::Posix => policy::command::Shell::Posix,
+        ShellDialect::Bash => policy::command::ShellSyntax::Bash,
+        ShellDialect::Posix => policy::command::ShellSyntax::Posix,
     }
 }
 
 /// The places of the allow rules that let a request run, where there is an allow list.
-fn allowed_by(reading: &Reading<'_>) -> Option<String> {
-    let places: Vec<&str> = reading.allowing_places().into_iter().collect();
+fn allowed_by(reading: &PolicyEvaluation<'_>) -> Option<String> {
+    let places: Vec<&str> = reading.allow_rule_locations().into_iter().collect();
     (!places.is_empty()).then(|| places.join(", "))
 }
 
-fn uncertain(reading: &Reading<'_>, on_uncertain: OnUncertain) -> Option<String> {
+fn uncertain(reading: &PolicyEvaluation<'_>, on_uncertain: OnUncertain) -> Option<String> {
     match on_uncertain {
         OnUncertain::Refuse | OnUncertain::Confine => None,
-        OnUncertain::Allow => reading.found().uncertain.as_ref().map(ToString::to_string),
+        OnUncertain::Allow => reading.extraction().uncertain.as_ref().map(ToString::to_string),
     }
 }
 
@@ -453,17 +457,17 @@ pub(super) fn roots(rules: &AdmissionRules) -> Vec<String> {
 pub enum AdmissionError {
     /// The policy says no.
     #[error("{0}")]
-    ByPolicy(Refusal),
+    ByPolicy(PolicyRefusal),
     /// The policy says that somebody must agree, and there is nobody to ask.
     #[error(
         "`{command}` matches {} and needs somebody's yes, which cannot be asked for here; to let it run, take the rule out of policy.ask",
-        AskRule::listed(.rules)
+        RuleReference::join_ask_rules(.rules)
     )]
     NeedsApproval {
         /// The first command that somebody must agree to.
         command: String,
         /// The rules.
-        rules: Vec<AskRule>,
+        rules: Vec<RuleReference>,
         /// What somebody would have to agree to; `None`: it cannot be asked.
         matter: Option<Box<ApprovalSubject>>,
     },
@@ -534,11 +538,11 @@ impl AdmissionError {
     /// The rule that was decisive, for the audit log.
     pub(super) fn rule(&self) -> String {
         match self {
-            Self::ByPolicy(Refusal::Denied { place, .. } | Refusal::MayBeDenied { place, .. }) => {
-                place.clone()
-            }
+            Self::ByPolicy(
+                PolicyRefusal::Denied { rule, .. } | PolicyRefusal::MayBeDenied { rule, .. },
+            ) => rule.location.clone(),
             Self::NeedsApproval { rules, .. } => {
-                rules.iter().map(|it| it.place.as_str()).collect::<Vec<_>>().join(", ")
+                rules.iter().map(|it| it.location.as_str()).collect::<Vec<_>>().join(", ")
             }
             Self::NotApproved { rule, .. } => rule.clone(),
             Self::ByPolicy(refusal) => refusal.code().to_owned(),

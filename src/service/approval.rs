@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::ids::{JobId, TenantId};
-use crate::policy::AskRule;
+use crate::policy::rules::RuleReference;
 use crate::spec::{JobProgram, JobSpec, Stdin};
 use crate::telemetry::ApprovalStep;
 
@@ -124,8 +124,12 @@ pub struct ApprovalSubject {
 
 impl ApprovalSubject {
     /// That this spec would run in this directory, which these rules want to be asked.
-    pub(super) fn of(spec: &JobSpec, cwd: &Path, rules: &[AskRule]) -> Self {
-        Self { run: Fingerprint::of(spec, cwd), cwd: cwd.to_owned(), rule: AskRule::listed(rules) }
+    pub(super) fn of(spec: &JobSpec, cwd: &Path, rules: &[RuleReference]) -> Self {
+        Self {
+            run: Fingerprint::of(spec, cwd),
+            cwd: cwd.to_owned(),
+            rule: RuleReference::join_ask_rules(rules),
+        }
     }
 }
 

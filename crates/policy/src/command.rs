@@ -1,54 +1,54 @@
-//! The words of this room: what a shell line would run, as far as the text alone can tell.
+//! The commands, words, assignments and redirections that a shell text contains.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// The shell whose reading of the text counts.
+/// The syntax by which a text is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Shell {
-    /// `bash --noprofile --norc -c`.
+pub enum ShellSyntax {
+    /// The syntax of `bash --noprofile --norc -c`.
     #[default]
     Bash,
-    /// Any POSIX shell: what is not POSIX means different things to different shells, so it is
-    /// uncertain.
+    /// The syntax of any POSIX shell. Constructs that are not in POSIX mean different things to
+    /// different shells, so they are uncertain.
     Posix,
 }
 
-/// How much of a word is known before it runs.
+/// The part of a word that is known before it is expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// All of it.
+    /// The whole word is known.
     Literal,
-    /// It becomes exactly one word, of unknown value.
+    /// The word becomes exactly one word of unknown value.
     One,
-    /// It becomes any number of words, of unknown value.
+    /// The word becomes any number of words of unknown value.
     Many,
-    /// It becomes the file names that a pattern matches, or stays as it is.
+    /// The word is a file name pattern: it becomes the names that match, or stays as it is.
     Glob,
-    /// It becomes the path of a pipe to a process substitution.
+    /// The word becomes the path of a pipe to a process substitution.
     Process,
 }
 
 /// One word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// The value of a literal word; of any other, what comes before its first unknown part.
+    /// The value of a literal word; of any other word, the text before its first unknown part.
     pub text: String,
-    /// How much of it is known.
+    /// The part of the word that is known.
     pub shape: Shape,
-    /// Set when the word is nothing but one variable's value. `#` stands for any number.
+    /// The variable, if the word is nothing but one variable's value. `#` stands for any number.
     pub variable: Option<String>,
-    /// Whether some part of it was quoted.
+    /// `true` if some part of the word was quoted.
     pub quoted: bool,
-    /// Whether it is known to be no option and at most one word, whatever its value.
+    /// `true` if the word is at most one word and not an option, for every possible value.
     pub plain: bool,
     /// The word as written; empty for a literal word.
     pub source: String,
 }
 
 impl Word {
-    /// A word whose value is known.
+    /// Creates a word whose value is known.
     #[must_use]
     pub fn literal(text: impl Into<String>) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Word {
         }
     }
 
-    /// A word that is unknown beyond the given start.
+    /// Creates a word of which only a prefix is known.
     #[must_use]
     pub fn unknown(prefix: impl Into<String>, shape: Shape) -> Self {
         let text = prefix.into();
@@ -69,19 +69,20 @@ impl Word {
         Self { text, shape, variable: None, quoted: true, plain: false, source }
     }
 
-    /// The value, where all of it is known.
+    /// Returns the value if the whole word is known.
     #[must_use]
     pub fn value(&self) -> Option<&str> {
         (self.shape == Shape::Literal).then_some(self.text.as_str())
     }
 
-    /// Whether the word is exactly this text.
+    /// `true` if the word is known and equal to this text.
     #[must_use]
     pub fn is(&self, text: &str) -> bool {
         self.value() == Some(text)
     }
 
-    /// Whether it could turn out to be an option when it runs, although it does not look like one.
+    /// `true` if the word could become an option when it is expanded, although it does not look like
+    /// one.
     #[must_use]
     pub fn may_become_option(&self) -> bool {
         match self.shape {
@@ -100,22 +101,22 @@ impl fmt::Display for Word {
     }
 }
 
-/// What is known of a value that a variable gets.
+/// The value that a variable gets, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
-    /// This text.
+pub enum AssignedValue {
+    /// A known text.
     Text(String),
     /// The value of another variable.
     Copy(String),
-    /// Some number.
+    /// A number of unknown value.
     Number,
     /// The name of a file that a pattern matched.
     File,
-    /// Nothing is known of it.
+    /// A value of which nothing is known.
     Unknown,
 }
 
-impl From<&Word> for Value {
+impl From<&Word> for AssignedValue {
     fn from(word: &Word) -> Self {
         match (&word.variable, word.shape) {
             (_, Shape::Literal) => Self::Text(word.text.clone()),
@@ -127,27 +128,27 @@ impl From<&Word> for Value {
     }
 }
 
-/// Where an assignment takes effect.
+/// The processes that see an assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// In the shell itself: programs see it only if the name was exported before.
+pub enum AssignmentScope {
+    /// The shell itself. Programs see the value only if the name was exported before.
     Shell,
-    /// In the environment of the programs that are started.
+    /// The programs that the shell starts.
     Environment,
 }
 
 /// A variable that the text sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
-    /// The variable, without a subscript.
+    /// The variable's name without a subscript.
     pub name: String,
-    /// What it gets.
-    pub value: Value,
-    /// Who sees it.
-    pub reach: Reach,
+    /// The value that the variable gets.
+    pub value: AssignedValue,
+    /// The processes that see the value.
+    pub scope: AssignmentScope,
 }
 
-/// What a redirection does.
+/// A redirection of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Redirect {
     /// Opens a file for reading.
@@ -156,30 +157,30 @@ pub enum Redirect {
     Write(Word),
     /// Copies or closes a descriptor.
     Duplicate,
-    /// Feeds text to the command; the text where it is known.
+    /// Feeds text to the command: the text, if it is known.
     Text(Option<String>),
     /// Feeds the here-document that starts after this line.
     Heredoc,
 }
 
-/// How a command was reached from the text that contains it.
+/// A construct or program that contains or starts a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Via {
-    /// `$( )`.
+pub enum CommandContext {
+    /// A command substitution: `$( )`.
     Substitution,
-    /// Backticks.
+    /// A command substitution with backticks.
     Backticks,
-    /// `<( )` or `>( )`.
+    /// A process substitution: `<( )` or `>( )`.
     ProcessSubstitution,
-    /// The body of a function of this name.
+    /// The body of the function with this name.
     Function(String),
-    /// Started by this program.
+    /// A program that starts the command.
     Wrapper(String),
-    /// In shell text that this program is given.
+    /// A program that runs the shell text with the command.
     Script(String),
 }
 
-impl fmt::Display for Via {
+impl fmt::Display for CommandContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Substitution => f.write_str("$( )"),
@@ -192,38 +193,38 @@ impl fmt::Display for Via {
     }
 }
 
-/// How the shell looks a program's name up.
+/// The way in which a program's name is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lookup {
-    /// Functions, builtins, then PATH.
+pub enum CommandLookup {
+    /// By the shell: functions, builtins, then PATH.
     Shell,
-    /// A function that is certainly defined by the text at this point.
+    /// By the shell, which finds a function that the text has certainly defined before.
     Function,
-    /// PATH only: another program starts it.
+    /// In PATH only, because another program starts it.
     Path,
 }
 
-/// A program with its arguments, as the text would start it.
+/// A program with its arguments, as a text would start it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimpleCommand {
-    /// The program, or a builtin or function.
+    /// The program, builtin or function.
     pub program: Word,
-    /// Its arguments.
+    /// The arguments, without the program's name.
     pub args: Vec<Word>,
     /// Variables set for this command alone.
     pub assignments: Vec<Assignment>,
-    /// Its own redirections.
+    /// Redirections of this command alone.
     pub redirects: Vec<Redirect>,
-    /// The constructs and programs around it, outermost first.
-    pub path: Vec<Via>,
-    /// How its name is looked up.
-    pub lookup: Lookup,
+    /// The constructs and programs around the command, outermost first.
+    pub path: Vec<CommandContext>,
+    /// The way in which the program's name is looked up.
+    pub lookup: CommandLookup,
 }
 
 impl SimpleCommand {
-    /// A command of these words and nothing else; `None` without words.
+    /// Creates a command from its words; `None` if there are none. The program is looked up in PATH.
     #[must_use]
-    pub fn of(words: Vec<Word>) -> Option<Self> {
+    pub fn from_words(words: Vec<Word>) -> Option<Self> {
         let mut words = words.into_iter();
         let program = words.next()?;
         Some(Self {
@@ -232,11 +233,11 @@ impl SimpleCommand {
             assignments: Vec::new(),
             redirects: Vec::new(),
             path: Vec::new(),
-            lookup: Lookup::Path,
+            lookup: CommandLookup::Path,
         })
     }
 
-    /// The program's name without directories, where it is known.
+    /// Returns the program's name without directories, if it is known.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.program.value().map(base_name)
@@ -250,106 +251,106 @@ impl fmt::Display for SimpleCommand {
     }
 }
 
-/// The last part of a path.
+/// Returns the last component of a path.
 #[must_use]
 pub fn base_name(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or(path)
 }
 
-/// Why the text cannot be judged by reading it.
+/// The reason why a text cannot be judged by reading it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Reason {
-    /// Over the bound on size.
+pub enum UncertainReason {
+    /// The text is over the limit on its size.
     #[error("the text is longer than {limit} bytes")]
     TooLong {
-        /// The bound.
+        /// The most bytes.
         limit: usize,
     },
-    /// Over the bound on depth.
+    /// The text is over the limit on nested constructs.
     #[error("more than {limit} constructs are nested")]
     TooDeep {
-        /// The bound.
+        /// The greatest depth.
         limit: usize,
     },
-    /// Over the bound on count.
+    /// The text is over the limit on commands.
     #[error("the text holds more than {limit} commands")]
     TooMany {
-        /// The bound.
+        /// The most commands.
         limit: usize,
     },
-    /// The text does not parse, or only by luck.
+    /// The text does not parse, or not in every shell.
     #[error("it does not parse: {0}")]
     Syntax(&'static str),
-    /// Shells disagree on it.
+    /// Shells interpret a construct differently.
     #[error("shells disagree on {0}")]
     Dialect(&'static str),
-    /// Its value is known only when it runs.
+    /// A value is known only when the text runs.
     #[error("{0} is known only when it runs")]
     Dynamic(&'static str),
-    /// Bash opens a connection by itself, with no program that a list could name.
+    /// Bash opens a connection itself, without a program that a list could name.
     #[error("a redirection to /dev/tcp or /dev/udp opens a connection")]
     Connection,
-    /// Data may be run as code.
+    /// A construct may run data as code.
     #[error("{0} may run text as code")]
     Code(&'static str),
-    /// The closed subset that allow lists accept does not have it.
+    /// The construct is not in the closed subset that allow lists accept.
     #[error("{construct} is not certain enough for an allow list")]
     Unproven {
-        /// The construct, as the reader of a refusal knows it.
+        /// The construct, in words that the reader of a refusal knows.
         construct: String,
     },
-    /// Nobody has said what the program does with its arguments.
+    /// No table says what the program does with its arguments.
     #[error(
         "`{program}` is not a program that is known to start no others; to allow it with any \
          arguments, list it as \"{program} *\""
     )]
     UnknownProgram {
-        /// The program.
+        /// The program's name.
         program: String,
     },
-    /// A variable that the shell, the loader or a common tool gives a meaning.
+    /// The text sets a variable that the shell, the dynamic loader or a common tool reads.
     #[error("setting {name} may change what runs")]
     Variable {
-        /// The variable.
+        /// The variable's name.
         name: String,
     },
-    /// A program that runs others was given something that is not understood.
+    /// A program that runs others has an argument that is not understood.
     #[error("`{program}` may start programs or write files, and {what} is not understood")]
     Launcher {
-        /// The program.
+        /// The program's name.
         program: String,
-        /// What was not understood.
+        /// The argument that is not understood, as part of a sentence.
         what: String,
     },
 }
 
-/// A place where reading the text was not enough.
+/// A position in a text that cannot be judged, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{reason}")]
-pub struct Uncertain {
-    /// Why.
-    pub reason: Reason,
-    /// The byte at which reading stood, in the text or in the innermost text within it.
+pub struct Uncertainty {
+    /// The reason why the text cannot be judged.
+    pub reason: UncertainReason,
+    /// The byte offset of the reader, in the text or in the innermost text within it.
     pub at: usize,
 }
 
-impl Uncertain {
-    /// Advice for the author of the text, as the end of a sentence.
+impl Uncertainty {
+    /// Returns advice for the author of the text, as the end of a sentence.
     pub(crate) const fn advice(&self) -> &'static str {
         match self.reason {
-            // The reason says it itself.
-            Reason::UnknownProgram { .. } => "",
-            Reason::TooLong { .. }
-            | Reason::TooDeep { .. }
-            | Reason::TooMany { .. }
-            | Reason::Syntax(_)
-            | Reason::Dialect(_)
-            | Reason::Dynamic(_)
-            | Reason::Code(_)
-            | Reason::Connection
-            | Reason::Unproven { .. }
-            | Reason::Variable { .. }
-            | Reason::Launcher { .. } => "; write the command so that it can be read",
+            // This reason contains its own advice.
+            UncertainReason::UnknownProgram { .. } => "",
+            UncertainReason::TooLong { .. }
+            | UncertainReason::TooDeep { .. }
+            | UncertainReason::TooMany { .. }
+            | UncertainReason::Syntax(_)
+            | UncertainReason::Dialect(_)
+            | UncertainReason::Dynamic(_)
+            | UncertainReason::Code(_)
+            | UncertainReason::Connection
+            | UncertainReason::Unproven { .. }
+            | UncertainReason::Variable { .. }
+            | UncertainReason::Launcher { .. } => "; write the command so that it can be read",
         }
     }
 }
@@ -357,14 +358,14 @@ impl Uncertain {
 /// Everything that a text could run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Extraction {
-    /// Each command found, whether it would be reached or not.
+    /// Every command in the text, including those that may never be reached.
     pub commands: Vec<SimpleCommand>,
     /// Variables that the text sets outside of single commands.
     pub assignments: Vec<Assignment>,
     /// Redirections that belong to no single command.
     pub redirects: Vec<Redirect>,
-    /// Files that commands write by their arguments, where the text was proven.
+    /// Files that commands write because of their arguments; known only for proven texts.
     pub writes: Vec<Word>,
-    /// The first place that could not be judged; then `commands` may miss some.
-    pub uncertain: Option<Uncertain>,
+    /// The first position that could not be judged, if any; then `commands` may be incomplete.
+    pub uncertain: Option<Uncertainty>,
 }

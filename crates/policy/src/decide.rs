@@ -1,183 +1,158 @@
-//! The decision: everything that a request would run, against every rule.
+//! The decision on a request: every command that it would run, matched against every rule.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
-use std::fmt;
 
 use thiserror::Error;
 
 use super::command::{
-    Assignment, Extraction, Lookup, Reach, Reason, Redirect, Shell, SimpleCommand, Uncertain,
-    Value, Word,
+    AssignedValue, Assignment, AssignmentScope, CommandLookup, Extraction, Redirect, ShellSyntax,
+    SimpleCommand, UncertainReason, Uncertainty, Word,
 };
 use super::extract::{extract, extract_call};
-use super::rules::{Match, Place, Rule, SafeNames, Side, leaves_workspace};
+use super::rules::{
+    ListKind, PolicyRule, RuleMatch, RuleReference, SafeVariables, WriteCheck, leaves_workspace,
+};
 use super::strict::{Context, Proof, prove_call, prove_text};
 
 /// Builtins that start nothing and change nothing: no list needs to name them.
 const CONTROL: [&str; 7] = [":", "true", "false", "break", "continue", "return", "exit"];
 
-/// What happens to text that cannot be judged by reading it.
+/// The treatment of text that cannot be judged by reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnUncertain {
-    /// It is refused whenever any list is set.
+    /// Refuses the text whenever any list is set.
     #[default]
     Refuse,
-    /// It runs in a sandbox that can neither write files nor reach the network.
+    /// Runs the text in a sandbox that can neither write files nor scope the network.
     Confine,
-    /// It runs, if nothing that was found speaks against it.
+    /// Runs the text unless a rule forbids one of the commands that were found.
     Allow,
 }
 
 /// The rules of one server. Deny wins over allow, allow over ask.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// Nothing else may run; `None` sets no such limit. Rules of other tenants and lanes allow
-    /// nothing here, so a list that holds only such rules refuses everything.
-    pub allow: Option<Vec<Rule>>,
-    /// These may never run.
-    pub deny: Vec<Rule>,
-    /// These run when somebody says yes.
-    pub ask: Vec<Rule>,
-    /// What happens to text that cannot be judged.
+    /// The only commands that may run; `None` sets no such limit. Rules of other tenants and lanes
+    /// allow nothing here, so a list that holds only such rules refuses everything.
+    pub allow: Option<Vec<PolicyRule>>,
+    /// Commands that never run.
+    pub deny: Vec<PolicyRule>,
+    /// Commands that run only with somebody's approval.
+    pub ask: Vec<PolicyRule>,
+    /// The treatment of text that cannot be judged.
     pub uncertain: OnUncertain,
-    /// The shell that runs the text.
-    pub shell: Shell,
+    /// The syntax of the shell that runs the text.
+    pub shell: ShellSyntax,
     /// Variables that may be set for programs although an allow list is set.
-    pub safe_names: SafeNames,
+    pub safe_variables: SafeVariables,
 }
 
-/// What is to be run.
+/// The command of a request.
 #[derive(Debug, Clone, Copy)]
-pub enum Call<'r> {
-    /// Text for the shell.
+pub enum RequestedCommand<'r> {
+    /// A text for the shell.
     Shell(&'r str),
-    /// A program with its arguments, with no shell between.
+    /// A program that is started without a shell.
     Direct {
-        /// The program.
+        /// The program's name or path.
         program: &'r str,
-        /// Its arguments.
+        /// The program's arguments.
         args: &'r [String],
     },
 }
 
-/// One request to run something.
+/// One request to run a command.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'r> {
-    /// What is to be run.
-    pub call: Call<'r>,
+pub struct PolicyRequest<'r> {
+    /// The command to judge.
+    pub command: RequestedCommand<'r>,
     /// Variables that the caller adds.
     pub environment: &'r [(String, String)],
-    /// The directory it starts in, resolved.
+    /// The directory that the command starts in, resolved.
     pub cwd: &'r str,
     /// Directories that output may be redirected to, resolved; empty means `cwd`.
     pub writable: &'r [String],
-    /// Who asks.
+    /// The tenant that sends the request.
     pub tenant: &'r str,
-    /// The lane it would queue in.
+    /// The lane that the job would queue in.
     pub lane: &'r str,
-    /// How the shell reads that runs the text; `None`: as the policy's own.
-    pub shell: Option<Shell>,
+    /// The syntax of the shell that runs the text; `None` means [`Policy::shell`].
+    pub shell: Option<ShellSyntax>,
 }
 
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// It may run.
+pub enum PolicyDecision {
+    /// The command may run.
     Allow,
-    /// It may run if somebody says yes.
+    /// The command may run if somebody approves it.
     Ask {
-        /// The first command that somebody must agree to.
+        /// The first command that needs approval.
         command: String,
-        /// The rules that say so: of each such command the first.
-        rules: Vec<AskRule>,
+        /// The ask rules that match: the first one of each command.
+        rules: Vec<RuleReference>,
     },
-    /// It cannot be judged by reading it, and may run only in a sandbox without files and network.
+    /// The text cannot be judged by reading it. It may run only in a sandbox that can neither write
+    /// files nor scope the network.
     Confine {
         /// The doubt, as a refusal states it.
-        doubt: Refusal,
+        doubt: PolicyRefusal,
     },
-    /// It may not run, and nothing of it was run.
-    Deny(Refusal),
+    /// The command may not run. No part of it was run.
+    Deny(PolicyRefusal),
 }
 
-/// A rule that wants somebody to be asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AskRule {
-    /// As it was written.
-    pub rule: String,
-    /// Where.
-    pub place: String,
-}
-
-impl fmt::Display for AskRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ask rule \"{}\" ({})", self.rule, self.place)
-    }
-}
-
-impl AskRule {
-    /// All of them in one line.
-    #[must_use]
-    pub fn listed(rules: &[Self]) -> String {
-        rules.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
-    }
-}
-
-/// Why a request was refused.
+/// The reason why a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// A deny rule matches.
-    #[error("`{command}` matches deny rule \"{rule}\" ({place})")]
+pub enum PolicyRefusal {
+    /// A command matches a deny rule.
+    #[error("`{command}` matches deny rule {rule}")]
     Denied {
-        /// The command found.
+        /// The command that matches.
         command: String,
-        /// The rule as written.
-        rule: String,
-        /// Where it was written.
-        place: String,
+        /// The deny rule.
+        rule: RuleReference,
     },
     /// An allow list is set and no rule on it matches.
     #[error("`{command}` is not on the allow list")]
     NotAllowed {
-        /// The command found.
+        /// The command that is not listed.
         command: String,
     },
     /// The text cannot be judged.
     #[error("{doubt}{}", .doubt.advice())]
     Uncertain {
-        /// What is in doubt.
-        doubt: Uncertain,
+        /// The first construct that is in doubt.
+        doubt: Uncertainty,
     },
     /// A deny rule may match, depending on a value.
     #[error(
-        "`{command}` may match deny rule \"{rule}\" ({place}), \
+        "`{command}` may match deny rule {rule}, \
          depending on a value that is known only when it runs"
     )]
     MayBeDenied {
-        /// The command found.
+        /// The command that may match.
         command: String,
-        /// The rule as written.
-        rule: String,
-        /// Where it was written.
-        place: String,
+        /// The deny rule.
+        rule: RuleReference,
     },
-    /// A variable that could change what runs.
+    /// The caller sets a variable that could change which programs run.
     #[error("setting {name} is not allowed beside an allow list")]
     Variable {
-        /// The variable.
+        /// The variable's name.
         name: String,
     },
-    /// A redirection or an argument that could write where it must not, or open a connection.
+    /// A redirection or an argument could write a file that it must not, or open a connection.
     #[error("writing to `{target}` is not allowed beside an allow list")]
     Redirect {
-        /// The file.
+        /// The file, as written.
         target: String,
     },
 }
 
-impl Refusal {
-    /// The doubt without the advice that goes with a refusal.
+impl PolicyRefusal {
+    /// Returns the doubt without the advice that goes with a refusal.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {
@@ -190,7 +165,7 @@ impl Refusal {
         }
     }
 
-    /// The stable word that programs may match on.
+    /// Returns the stable word that programs may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -204,332 +179,424 @@ impl Refusal {
     }
 }
 
+/// The result of matching one command against the rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RuleOutcome {
+    /// A deny rule matches.
+    Denied(RuleReference),
+    /// A deny rule matches, depending on a value that is not known yet.
+    MayBeDenied(RuleReference),
+    /// An allow rule matches.
+    Allowed(RuleReference),
+    /// An ask rule matches: somebody must approve the command.
+    Asks(RuleReference),
+    /// There is an allow list, and no rule on it matches.
+    NotListed,
+    /// No rule matches, and the command needs none.
+    NoRule,
+}
+
+/// One command that a request would run, with the result of the rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExplainedCommand {
+    /// The program as written.
+    pub program: String,
+    /// The whole command, quotes removed.
+    pub command: String,
+    /// The constructs and programs around the command, outermost first.
+    pub path: Vec<String>,
+    /// The result of the rules.
+    pub outcome: RuleOutcome,
+}
+
+/// A decision with everything that led to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// Each command found, in the order of the text.
+    pub commands: Vec<ExplainedCommand>,
+    /// The reason why the text cannot be judged by reading it, if there is one.
+    pub uncertain: Option<String>,
+    /// The decision on the request.
+    pub decision: PolicyDecision,
+}
+
 /// Decides on a request.
 #[must_use]
-pub fn decide(policy: &Policy, request: &Request<'_>) -> Decision {
-    Reading::new(policy, request).decision()
+pub fn decide(policy: &Policy, request: &PolicyRequest<'_>) -> PolicyDecision {
+    PolicyEvaluation::new(policy, request).decision()
 }
 
-/// A request under the rules that hold for it. Its text is read when the first answer needs that,
-/// and only once.
+/// Decides on a request and rules the rule that each of its commands matches.
+#[must_use]
+pub fn explain(policy: &Policy, request: &PolicyRequest<'_>) -> Explanation {
+    let evaluation = PolicyEvaluation::new(policy, request);
+    let extraction = evaluation.extraction();
+    let explain_command = |command: &SimpleCommand| ExplainedCommand {
+        program: command.program.to_string(),
+        command: command.to_string(),
+        path: command.path.iter().map(ToString::to_string).collect(),
+        outcome: evaluation.rules.outcome(command),
+    };
+    Explanation {
+        commands: extraction.commands.iter().map(explain_command).collect(),
+        uncertain: extraction.uncertain.as_ref().map(ToString::to_string),
+        decision: evaluation.decision(),
+    }
+}
+
+/// A request with the rules that apply to it. Its text is read once, when a method first needs it.
 #[derive(Debug)]
-pub struct Reading<'r> {
-    pub(super) lists: Lists<'r>,
-    request: &'r Request<'r>,
-    found: OnceCell<Extraction>,
+pub struct PolicyEvaluation<'r> {
+    rules: ApplicableRules<'r>,
+    request: &'r PolicyRequest<'r>,
+    extraction: OnceCell<Extraction>,
 }
 
-impl<'r> Reading<'r> {
-    /// Selects the rules that hold for a request.
+impl<'r> PolicyEvaluation<'r> {
+    /// Selects the rules that apply to a request.
     #[must_use]
-    pub fn new(policy: &'r Policy, request: &'r Request<'r>) -> Self {
-        Self { lists: Lists::of(policy, request), request, found: OnceCell::new() }
+    pub fn new(policy: &'r Policy, request: &'r PolicyRequest<'r>) -> Self {
+        Self {
+            rules: ApplicableRules::select(policy, request),
+            request,
+            extraction: OnceCell::new(),
+        }
     }
 
-    /// Returns everything that the request would run: beside an allow list what was proven, else
-    /// what the wide reader found.
-    pub fn found(&self) -> &Extraction {
-        self.found.get_or_init(|| found_by(&self.lists, self.request))
+    /// Returns everything that the request would run: with an allow list the proven commands,
+    /// otherwise the commands that the wide reader found.
+    pub fn extraction(&self) -> &Extraction {
+        self.extraction.get_or_init(|| read_request(&self.rules, self.request))
     }
 
     /// Decides on the request.
     #[must_use]
-    pub fn decision(&self) -> Decision {
-        if self.lists.none_is_set() {
-            return Decision::Allow;
+    pub fn decision(&self) -> PolicyDecision {
+        if self.rules.is_empty() {
+            return PolicyDecision::Allow;
         }
-        judge(&self.lists, self.request, self.found())
+        apply_rules(&self.rules, self.request, self.extraction())
     }
 
-    /// Returns where the rules are written that let the commands of the request run.
+    /// Returns the locations of the allow rules that let the commands of the request run.
     #[must_use]
-    pub fn allowing_places(&self) -> BTreeSet<&'r str> {
-        if self.lists.allow.is_none() {
+    pub fn allow_rule_locations(&self) -> BTreeSet<&'r str> {
+        if self.rules.allow.is_none() {
             return BTreeSet::new();
         }
-        let commands = self.found().commands.iter();
-        let is_not_denied = |command: &&SimpleCommand| self.lists.denies(command).is_none();
-        let place = |command: &SimpleCommand| match self.lists.allows(command) {
-            Verdict::By(rule) => Some(rule.place()),
-            Verdict::Free | Verdict::Not => None,
+        let commands = self.extraction().commands.iter();
+        let is_not_denied = |command: &&SimpleCommand| self.rules.denies(command).is_none();
+        let location = |command: &SimpleCommand| match self.rules.allows(command) {
+            AllowListMatch::By(rule) => Some(rule.location()),
+            AllowListMatch::NotNeeded | AllowListMatch::NotListed => None,
         };
-        commands.filter(is_not_denied).filter_map(place).collect()
+        commands.filter(is_not_denied).filter_map(location).collect()
     }
 
-    /// Returns the files that the request writes, as absolute paths, where an allow list is set. The
-    /// caller follows links in them and asks [`Reading::refuse_write`] about what they lead to.
+    /// Returns the absolute paths of the files that the request writes, if an allow list is set. The
+    /// caller follows links in them and passes the targets to [`PolicyEvaluation::write_refusal`].
     #[must_use]
     pub fn written_files(&self) -> Vec<String> {
-        if !self.lists.need_proof() {
+        if !self.rules.requires_proof() {
             return Vec::new();
         }
-        let found = self.found();
-        let place = place(&self.lists, self.request, found);
-        let targets = redirects(found).filter_map(|redirect| match redirect {
+        let extraction = self.extraction();
+        let write_check = write_check(&self.rules, self.request, extraction);
+        let targets = redirects(extraction).filter_map(|redirect| match redirect {
             Redirect::Write(word) => Some(word),
             Redirect::Read(_) | Redirect::Duplicate | Redirect::Text(_) | Redirect::Heredoc => None,
         });
-        targets.chain(&found.writes).filter_map(|word| place.absolute(word.value()?)).collect()
+        targets
+            .chain(&extraction.writes)
+            .filter_map(|word| write_check.absolute_path(word.value()?))
+            .collect()
     }
 
-    /// Says why the request may not write a file, if so. The path is absolute, links followed.
+    /// Returns the refusal if the request may not write a file. The path is absolute, with links
+    /// followed.
     #[must_use]
-    pub fn refuse_write(&self, path: &str) -> Option<Refusal> {
-        if !self.lists.need_proof() {
+    pub fn write_refusal(&self, path: &str) -> Option<PolicyRefusal> {
+        if !self.rules.requires_proof() {
             return None;
         }
-        let place = place(&self.lists, self.request, &Extraction::default());
-        let may_write = place.may_write(&Word::literal(path));
-        (!may_write).then(|| Refusal::Redirect { target: path.to_owned() })
+        let write_check = write_check(&self.rules, self.request, &Extraction::default());
+        let may_write = write_check.may_write(&Word::literal(path));
+        (!may_write).then(|| PolicyRefusal::Redirect { target: path.to_owned() })
     }
 }
 
-fn found_by(lists: &Lists<'_>, request: &Request<'_>) -> Extraction {
-    if !lists.need_proof() {
-        return read_widely(lists, request);
+fn read_request(rules: &ApplicableRules<'_>, request: &PolicyRequest<'_>) -> Extraction {
+    if !rules.requires_proof() {
+        return read_widely(rules, request);
     }
-    match prove(lists, request) {
+    match prove(rules, request) {
         Ok(Proof { commands, redirects, writes, unknown }) => Extraction {
-            uncertain: unclear_program(lists, &commands, &unknown),
+            uncertain: find_unknown_program(rules, &commands, &unknown),
             commands,
             redirects,
             writes,
             assignments: Vec::new(),
         },
         // Nothing is proven, but a deny rule may still match what the wide reader finds.
-        Err(doubt) => Extraction { uncertain: Some(doubt), ..read_widely(lists, request) },
+        Err(doubt) => Extraction { uncertain: Some(doubt), ..read_widely(rules, request) },
     }
 }
 
-/// The first program that is not known, unless its rule allows any arguments.
-fn unclear_program(
-    lists: &Lists<'_>,
+/// Returns the first program that no table knows, unless its rule allows any arguments.
+fn find_unknown_program(
+    rules: &ApplicableRules<'_>,
     commands: &[SimpleCommand],
     unknown: &[String],
-) -> Option<Uncertain> {
+) -> Option<Uncertainty> {
     let is_unknown = |command: &&SimpleCommand| {
         command.program.value().is_some_and(|name| unknown.iter().any(|it| it == name))
     };
-    let is_unclear = |command: &&SimpleCommand| match lists.allows(command) {
-        Verdict::By(rule) => !rule.text().ends_with('*'),
-        // A command that is not listed is refused for that.
-        Verdict::Free | Verdict::Not => false,
+    let has_argument_limit = |command: &&SimpleCommand| match rules.allows(command) {
+        AllowListMatch::By(rule) => !rule.text().ends_with('*'),
+        // A command that is not listed is refused for that reason.
+        AllowListMatch::NotNeeded | AllowListMatch::NotListed => false,
     };
-    let program = commands.iter().filter(is_unknown).find(is_unclear)?.program.text.clone();
-    Some(Uncertain { reason: Reason::UnknownProgram { program }, at: 0 })
+    let program = commands.iter().filter(is_unknown).find(has_argument_limit)?.program.text.clone();
+    Some(Uncertainty { reason: UncertainReason::UnknownProgram { program }, at: 0 })
 }
 
-fn prove(lists: &Lists<'_>, request: &Request<'_>) -> Result<Proof, Uncertain> {
+fn prove(rules: &ApplicableRules<'_>, request: &PolicyRequest<'_>) -> Result<Proof, Uncertainty> {
     let context = Context {
-        shell: request.shell.unwrap_or(lists.policy.shell),
-        safe_names: &lists.policy.safe_names,
+        shell: request.shell.unwrap_or(rules.policy.shell),
+        safe_variables: &rules.policy.safe_variables,
         environment: request.environment,
     };
-    match request.call {
-        Call::Shell(text) => prove_text(text, &context),
-        Call::Direct { program, args } => prove_call(program, args, &context),
+    match request.command {
+        RequestedCommand::Shell(text) => prove_text(text, &context),
+        RequestedCommand::Direct { program, args } => prove_call(program, args, &context),
     }
 }
 
-fn read_widely(lists: &Lists<'_>, request: &Request<'_>) -> Extraction {
+fn read_widely(rules: &ApplicableRules<'_>, request: &PolicyRequest<'_>) -> Extraction {
     let environment: Vec<Assignment> = request
         .environment
         .iter()
         .map(|(name, value)| Assignment {
             name: name.clone(),
-            value: Value::Text(value.clone()),
-            reach: Reach::Environment,
+            value: AssignedValue::Text(value.clone()),
+            scope: AssignmentScope::Environment,
         })
         .collect();
-    match request.call {
-        Call::Shell(text) => {
-            extract(text, request.shell.unwrap_or(lists.policy.shell), &environment)
+    match request.command {
+        RequestedCommand::Shell(text) => {
+            extract(text, request.shell.unwrap_or(rules.policy.shell), &environment)
         }
-        Call::Direct { program, args } => extract_call(program, args, &environment),
+        RequestedCommand::Direct { program, args } => extract_call(program, args, &environment),
     }
 }
 
-/// The rules that hold for one request.
+/// The rules of a policy that apply to the tenant and lane of one request.
 #[derive(Debug)]
-pub(super) struct Lists<'p> {
+struct ApplicableRules<'p> {
     policy: &'p Policy,
-    allow: Option<Vec<&'p Rule>>,
-    deny: Vec<&'p Rule>,
-    ask: Vec<&'p Rule>,
+    allow: Option<Vec<&'p PolicyRule>>,
+    deny: Vec<&'p PolicyRule>,
+    ask: Vec<&'p PolicyRule>,
 }
 
-impl<'p> Lists<'p> {
-    pub(super) fn of(policy: &'p Policy, request: &Request<'_>) -> Self {
-        let covered = |rules: &'p [Rule]| -> Vec<&'p Rule> {
+impl<'p> ApplicableRules<'p> {
+    fn select(policy: &'p Policy, request: &PolicyRequest<'_>) -> Self {
+        let select = |rules: &'p [PolicyRule]| -> Vec<&'p PolicyRule> {
             rules.iter().filter(|rule| rule.covers(request.tenant, request.lane)).collect()
         };
         Self {
             policy,
-            allow: policy.allow.as_deref().map(covered),
-            deny: covered(&policy.deny),
-            ask: covered(&policy.ask),
+            allow: policy.allow.as_deref().map(select),
+            deny: select(&policy.deny),
+            ask: select(&policy.ask),
         }
     }
 
-    pub(super) const fn none_is_set(&self) -> bool {
+    const fn is_empty(&self) -> bool {
         self.allow.is_none() && self.deny.is_empty() && self.ask.is_empty()
     }
 
-    /// `true` if only listed programs may run, so that a text must prove what it runs.
-    fn need_proof(&self) -> bool {
-        let is_everything = |rule: &&Rule| rule.text() == "*";
-        self.allow.as_ref().is_some_and(|allow| !allow.iter().any(is_everything))
+    /// `true` if only listed programs may run, so that the programs of a text must be proven.
+    fn requires_proof(&self) -> bool {
+        let allows_everything = |rule: &&PolicyRule| rule.text() == "*";
+        self.allow.as_ref().is_some_and(|allow| !allow.iter().any(allows_everything))
     }
 
-    pub(super) fn denies(&self, command: &SimpleCommand) -> Option<(&'p Rule, Match)> {
-        let matches = |rule: &&'p Rule| (*rule, rule.matches(command, Side::Deny));
-        let mut found = self.deny.iter().map(matches).filter(|(_, it)| *it != Match::No);
+    /// Returns the first deny rule that certainly matches, or else the first that may match.
+    fn denies(&self, command: &SimpleCommand) -> Option<(&'p PolicyRule, RuleMatch)> {
+        let matches = |rule: &&'p PolicyRule| (*rule, rule.matches(command, ListKind::Deny));
+        let mut found = self.deny.iter().map(matches).filter(|(_, it)| *it != RuleMatch::No);
         let first = found.next()?;
-        if first.1 == Match::Yes {
+        if first.1 == RuleMatch::Yes {
             return Some(first);
         }
-        found.find(|(_, it)| *it == Match::Yes).or(Some(first))
+        found.find(|(_, it)| *it == RuleMatch::Yes).or(Some(first))
     }
 
-    /// The rule that lets a command run.
-    pub(super) fn allows(&self, command: &SimpleCommand) -> Verdict<'p> {
+    fn allows(&self, command: &SimpleCommand) -> AllowListMatch<'p> {
         let Some(allow) = &self.allow else {
-            return Verdict::Free;
+            return AllowListMatch::NotNeeded;
         };
-        if let Some(rule) = first(allow, command) {
-            return Verdict::By(rule);
+        if let Some(rule) = first_match(allow, command) {
+            return AllowListMatch::By(rule);
         }
         let control = command.program.value().is_some_and(|name| CONTROL.contains(&name));
         match command.lookup {
-            Lookup::Function => Verdict::Free,
-            Lookup::Shell if control => Verdict::Free,
-            Lookup::Shell | Lookup::Path => Verdict::Not,
+            CommandLookup::Function => AllowListMatch::NotNeeded,
+            CommandLookup::Shell if control => AllowListMatch::NotNeeded,
+            CommandLookup::Shell | CommandLookup::Path => AllowListMatch::NotListed,
         }
     }
 
-    pub(super) fn asks(&self, command: &SimpleCommand) -> Option<&'p Rule> {
+    fn asks(&self, command: &SimpleCommand) -> Option<&'p PolicyRule> {
         let mut matching =
-            self.ask.iter().filter(|rule| rule.matches(command, Side::Deny) != Match::No);
+            self.ask.iter().filter(|rule| rule.matches(command, ListKind::Deny) != RuleMatch::No);
         matching.next().copied()
+    }
+
+    fn outcome(&self, command: &SimpleCommand) -> RuleOutcome {
+        match self.denies(command) {
+            Some((rule, RuleMatch::Yes)) => return RuleOutcome::Denied(rule.into()),
+            Some((rule, RuleMatch::Maybe | RuleMatch::No)) => {
+                return RuleOutcome::MayBeDenied(rule.into());
+            }
+            None => {}
+        }
+        match (self.allows(command), self.asks(command)) {
+            (AllowListMatch::By(rule), _) => RuleOutcome::Allowed(rule.into()),
+            (AllowListMatch::NotNeeded | AllowListMatch::NotListed, Some(rule)) => {
+                RuleOutcome::Asks(rule.into())
+            }
+            (AllowListMatch::NotNeeded, None) => RuleOutcome::NoRule,
+            (AllowListMatch::NotListed, None) => RuleOutcome::NotListed,
+        }
     }
 }
 
-/// What an allow list says about a command.
+/// The result of matching a command against the allow list.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Verdict<'p> {
-    /// No list speaks about it, and none needs to.
-    Free,
-    /// This rule lets it run.
-    By(&'p Rule),
-    /// It is not listed.
-    Not,
+enum AllowListMatch<'p> {
+    /// There is no allow list, or the command runs without being listed.
+    NotNeeded,
+    By(&'p PolicyRule),
+    NotListed,
 }
 
-fn first<'p>(rules: &[&'p Rule], command: &SimpleCommand) -> Option<&'p Rule> {
-    rules.iter().find(|rule| rule.matches(command, Side::Allow) == Match::Yes).copied()
+fn first_match<'p>(rules: &[&'p PolicyRule], command: &SimpleCommand) -> Option<&'p PolicyRule> {
+    rules.iter().find(|rule| rule.matches(command, ListKind::Allow) == RuleMatch::Yes).copied()
 }
 
-fn judge(lists: &Lists<'_>, request: &Request<'_>, found: &Extraction) -> Decision {
-    let doubt = match denied(lists, found) {
-        Denial::Certain(refusal) => return Decision::Deny(refusal),
+fn apply_rules(
+    rules: &ApplicableRules<'_>,
+    request: &PolicyRequest<'_>,
+    extraction: &Extraction,
+) -> PolicyDecision {
+    let doubt = match check_denied(rules, extraction) {
+        Denial::Certain(refusal) => return PolicyDecision::Deny(refusal),
         Denial::Doubtful(refusal) => Some(refusal),
         Denial::None => None,
     };
-    match (doubt, lists.policy.uncertain) {
-        (Some(doubt), OnUncertain::Refuse) => return Decision::Deny(doubt),
-        (Some(doubt), OnUncertain::Confine) => return Decision::Confine { doubt },
+    match (doubt, rules.policy.uncertain) {
+        (Some(doubt), OnUncertain::Refuse) => return PolicyDecision::Deny(doubt),
+        (Some(doubt), OnUncertain::Confine) => return PolicyDecision::Confine { doubt },
         (Some(_), OnUncertain::Allow) | (None, _) => {}
     }
-    if let Some(refusal) = beside_allow_list(lists, request, found) {
-        return Decision::Deny(refusal);
+    if let Some(refusal) = check_variables_and_writes(rules, request, extraction) {
+        return PolicyDecision::Deny(refusal);
     }
     let mut first = None;
-    let mut rules = Vec::new();
-    for command in &found.commands {
-        let asked = match lists.allows(command) {
-            Verdict::By(_) => None,
-            Verdict::Free => lists.asks(command),
-            Verdict::Not => match lists.asks(command) {
+    let mut asking = Vec::new();
+    for command in &extraction.commands {
+        let rule = match rules.allows(command) {
+            AllowListMatch::By(_) => None,
+            AllowListMatch::NotNeeded => rules.asks(command),
+            AllowListMatch::NotListed => match rules.asks(command) {
                 Some(rule) => Some(rule),
-                None => return Decision::Deny(Refusal::NotAllowed { command: shown(command) }),
+                None => {
+                    return PolicyDecision::Deny(PolicyRefusal::NotAllowed {
+                        command: command.program.to_string(),
+                    });
+                }
             },
         };
-        let Some(rule) = asked else { continue };
+        let Some(rule) = rule else { continue };
         first.get_or_insert(command);
-        let rule = AskRule { rule: rule.text().to_owned(), place: rule.place().to_owned() };
-        if !rules.contains(&rule) {
-            rules.push(rule);
+        let rule = RuleReference::from(rule);
+        if !asking.contains(&rule) {
+            asking.push(rule);
         }
     }
     match first {
-        Some(command) => Decision::Ask { command: shown(command), rules },
-        None => Decision::Allow,
+        Some(command) => {
+            PolicyDecision::Ask { command: command.program.to_string(), rules: asking }
+        }
+        None => PolicyDecision::Allow,
     }
 }
 
-/// The answer of the deny rules and of the reader.
+/// The result of the deny rules, and of the reader where it was uncertain.
 enum Denial {
-    /// A deny rule matches.
-    Certain(Refusal),
-    /// Something is in doubt.
-    Doubtful(Refusal),
-    /// Nothing speaks against the request.
+    Certain(PolicyRefusal),
+    Doubtful(PolicyRefusal),
     None,
 }
 
-fn denied(lists: &Lists<'_>, found: &Extraction) -> Denial {
-    let hits = found.commands.iter().filter_map(|it| lists.denies(it).map(|hit| (it, hit)));
+fn check_denied(rules: &ApplicableRules<'_>, extraction: &Extraction) -> Denial {
     let mut may_be = None;
-    for (command, (rule, hit)) in hits {
-        let command = shown(command);
-        let rule_text = rule.text().to_owned();
-        let place = rule.place().to_owned();
-        if hit == Match::Yes {
-            return Denial::Certain(Refusal::Denied { command, rule: rule_text, place });
+    for command in &extraction.commands {
+        let Some((rule, rule_match)) = rules.denies(command) else { continue };
+        let command = command.program.to_string();
+        let rule = RuleReference::from(rule);
+        if rule_match == RuleMatch::Yes {
+            return Denial::Certain(PolicyRefusal::Denied { command, rule });
         }
-        may_be.get_or_insert(Refusal::MayBeDenied { command, rule: rule_text, place });
+        may_be.get_or_insert(PolicyRefusal::MayBeDenied { command, rule });
     }
-    let doubt = found.uncertain.clone().map(|doubt| Refusal::Uncertain { doubt });
+    let doubt = extraction.uncertain.clone().map(|doubt| PolicyRefusal::Uncertain { doubt });
     doubt.or(may_be).map_or(Denial::None, Denial::Doubtful)
 }
 
-/// With an allow list, variables and redirections must not open another way.
-fn beside_allow_list(
-    lists: &Lists<'_>,
-    request: &Request<'_>,
-    found: &Extraction,
-) -> Option<Refusal> {
-    if !lists.need_proof() {
+/// Refuses variables, redirections and written files that could get around an allow list.
+fn check_variables_and_writes(
+    rules: &ApplicableRules<'_>,
+    request: &PolicyRequest<'_>,
+    extraction: &Extraction,
+) -> Option<PolicyRefusal> {
+    if !rules.requires_proof() {
         return None;
     }
-    let safe = &lists.policy.safe_names;
-    let mut given = request.environment.iter();
-    if let Some((name, _)) = given.find(|(name, value)| !safe.in_environment(name, Some(value))) {
-        return Some(Refusal::Variable { name: name.clone() });
+    let safe = &rules.policy.safe_variables;
+    let is_unsafe =
+        |(name, value): &&(String, String)| !safe.allows_in_environment(name, Some(value));
+    if let Some((name, _)) = request.environment.iter().find(is_unsafe) {
+        return Some(PolicyRefusal::Variable { name: name.clone() });
     }
-    let place = place(lists, request, found);
-    let redirect = redirects(found).find_map(|redirect| place.objects(redirect));
-    let target = redirect.or_else(|| found.writes.iter().find(|word| !place.may_write(word)))?;
-    Some(Refusal::Redirect { target: target.to_string() })
+    let write_check = write_check(rules, request, extraction);
+    let redirect = redirects(extraction).find_map(|it| write_check.forbidden_target(it));
+    let target =
+        redirect.or_else(|| extraction.writes.iter().find(|it| !write_check.may_write(it)))?;
+    Some(PolicyRefusal::Redirect { target: target.to_string() })
 }
 
-fn redirects(found: &Extraction) -> impl Iterator<Item = &Redirect> {
-    found.redirects.iter().chain(found.commands.iter().flat_map(|command| &command.redirects))
+fn redirects(extraction: &Extraction) -> impl Iterator<Item = &Redirect> {
+    extraction
+        .redirects
+        .iter()
+        .chain(extraction.commands.iter().flat_map(|command| &command.redirects))
 }
 
-fn place<'r>(lists: &Lists<'r>, request: &Request<'r>, found: &Extraction) -> Place<'r> {
-    let moves = |it: &SimpleCommand| matches!(it.name(), Some("cd" | "pushd" | "popd"));
-    let allow = lists.allow.as_deref().unwrap_or_default();
-    Place {
+fn write_check<'r>(
+    rules: &ApplicableRules<'r>,
+    request: &PolicyRequest<'r>,
+    extraction: &Extraction,
+) -> WriteCheck<'r> {
+    let changes_directory = |it: &SimpleCommand| matches!(it.name(), Some("cd" | "pushd" | "popd"));
+    let allow = rules.allow.as_deref().unwrap_or_default();
+    WriteCheck {
         cwd: request.cwd,
         writable: request.writable,
-        leaves: found.commands.iter().any(leaves_workspace),
-        moves: found.commands.iter().any(moves),
-        listed: allow.iter().map(|rule| rule.text()).collect(),
+        leaves_cwd: extraction.commands.iter().any(leaves_workspace),
+        changes_directory: extraction.commands.iter().any(changes_directory),
+        allow_rules: allow.iter().map(|rule| rule.text()).collect(),
     }
-}
-
-/// The program as a refusal names it.
-fn shown(command: &SimpleCommand) -> String {
-    command.program.to_string()
 }

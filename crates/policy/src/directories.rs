@@ -1,4 +1,4 @@
-//! Where jobs may run. Pure: it judges paths that were resolved by opening them.
+//! The directories in which jobs may run. Pure: the caller passes paths of opened directories.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -6,19 +6,19 @@ use thiserror::Error;
 
 /// The directories in which jobs may run, each with everything below it.
 ///
-/// An empty list allows nothing; where there is no limit, there is no list.
+/// An empty list allows nothing; without a limit there is no list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedDirectories {
-    /// Absolute, without `.`, `..` and repeated slashes.
+    /// Absolute paths without `.`, `..` and repeated slashes.
     roots: Vec<PathBuf>,
 }
 
 impl AllowedDirectories {
-    /// These directories, as they are called after symlinks were resolved: a path that leads
-    /// through a symlink would never contain anything.
+    /// Takes directories whose symlinks are resolved: a path that leads through a symlink would never
+    /// contain anything.
     ///
     /// # Errors
-    /// A path that is relative, or holds `..`.
+    /// A path is relative, or contains `..`.
     pub fn new(list: impl IntoIterator<Item = PathBuf>) -> Result<Self, DirectoryError> {
         let root = |path: PathBuf| {
             if is_resolved(&path) {
@@ -30,16 +30,16 @@ impl AllowedDirectories {
         Ok(Self { roots: list.into_iter().map(root).collect::<Result<_, _>>()? })
     }
 
-    /// Whether this directory is one of them or below one of them.
+    /// `true` if a directory is one of the allowed directories or below one of them.
     ///
-    /// Compared by whole components: `/srv/app2` is not in `/srv/app`. The path must be the one
-    /// of an opened directory; one that is relative or holds `..` is in none.
+    /// Whole components are compared: `/srv/app2` is not in `/srv/app`. The path must be that of an
+    /// opened directory. A path that is relative or contains `..` is in none of them.
     #[must_use]
     pub fn contains(&self, resolved: &Path) -> bool {
         is_resolved(resolved) && self.roots.iter().any(|root| resolved.starts_with(root))
     }
 
-    /// The directories, for a refusal to name them.
+    /// Returns the allowed directories, for error messages.
     #[must_use]
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
@@ -50,16 +50,16 @@ fn is_resolved(path: &Path) -> bool {
     path.is_absolute() && !path.components().any(|part| part == Component::ParentDir)
 }
 
-/// A directory that cannot be in the list.
+/// A path that cannot be an allowed directory.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{}` cannot be an allowed directory; give an absolute path without `..`", path.display())]
 pub struct DirectoryError {
-    /// As it was given.
+    /// The path as configured.
     pub path: PathBuf,
 }
 
 impl DirectoryError {
-    /// The stable word that programs may match on.
+    /// Returns the stable word that programs may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         "bad_allowed_directory"
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_holds_everything_and_an_empty_list_nothing() {
+    fn the_root_contains_everything_and_an_empty_list_nothing() {
         assert!(allowed(&["/"]).contains(Path::new("/etc")));
         assert!(!allowed(&[]).contains(Path::new("/")));
     }
@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_what_is_below_is_in(
+        fn only_paths_below_a_root_are_contained(
             root in "(/[a-c]{1,2}){1,3}",
             path in "(/[a-c.]{1,2}){0,5}",
         ) {

@@ -1,26 +1,28 @@
 //! Decisions on whole lines: allow list, deny list, command.
 
-use super::rules::{Rule, Scope, patterns};
+use super::rules::{PolicyRule, RuleReference, RuleScope, parse_patterns};
 use super::{
-    AskRule, Call, Decision, OnUncertain, Opinion, Policy, Refusal, Request, decide, explain,
+    OnUncertain, Policy, PolicyDecision, PolicyRefusal, PolicyRequest, RequestedCommand,
+    RuleOutcome, decide, explain,
 };
 
 fn policy(allow: &str, deny: &str) -> Policy {
     let list = |text: &str| -> Vec<String> {
         text.split(',').filter(|it| !it.is_empty()).map(str::to_owned).collect()
     };
-    let (allow, deny) = (list(allow), list(deny));
+    let allow = list(allow);
+    let deny = list(deny);
     Policy {
         allow: (!allow.is_empty())
-            .then(|| patterns("policy.allow", allow.iter().map(String::as_str)).unwrap()),
-        deny: patterns("policy.deny", deny.iter().map(String::as_str)).unwrap(),
+            .then(|| parse_patterns("policy.allow", allow.iter().map(String::as_str)).unwrap()),
+        deny: parse_patterns("policy.deny", deny.iter().map(String::as_str)).unwrap(),
         ..Policy::default()
     }
 }
 
-const fn request(call: Call<'_>) -> Request<'_> {
-    Request {
-        call,
+const fn request(command: RequestedCommand<'_>) -> PolicyRequest<'_> {
+    PolicyRequest {
+        command,
         environment: &[],
         cwd: "/srv",
         writable: &[],
@@ -30,8 +32,8 @@ const fn request(call: Call<'_>) -> Request<'_> {
     }
 }
 
-fn decided(policy: &Policy, text: &str) -> Decision {
-    decide(policy, &request(Call::Shell(text)))
+fn decide_text(policy: &Policy, text: &str) -> PolicyDecision {
+    decide(policy, &request(RequestedCommand::Shell(text)))
 }
 
 const FINE: &[(&str, &str, &str)] = &[
@@ -890,8 +892,8 @@ const REFUSED: &[(&str, &str, &str)] = &[
 fn what_is_allowed_runs() {
     let refused: Vec<String> = FINE
         .iter()
-        .map(|(allow, deny, text)| (text, decided(&policy(allow, deny), text)))
-        .filter(|(_, decision)| *decision != Decision::Allow)
+        .map(|(allow, deny, text)| (text, decide_text(&policy(allow, deny), text)))
+        .filter(|(_, decision)| *decision != PolicyDecision::Allow)
         .map(|(text, decision)| format!("{text:?}: {decision:?}"))
         .collect();
     assert!(refused.is_empty(), "{refused:#?}");
@@ -902,7 +904,7 @@ fn what_is_denied_or_unlisted_or_uncertain_is_refused() {
     let allowed: Vec<&str> = REFUSED
         .iter()
         .filter(|(allow, deny, text)| {
-            !matches!(decided(&policy(allow, deny), text), Decision::Deny(_))
+            !matches!(decide_text(&policy(allow, deny), text), PolicyDecision::Deny(_))
         })
         .map(|(_, _, text)| *text)
         .collect();
@@ -912,14 +914,16 @@ fn what_is_denied_or_unlisted_or_uncertain_is_refused() {
 #[test]
 fn without_any_list_everything_runs() {
     for text in ["rm -rf /", "$x", "eval \"$y\"", "((", "a\0b"] {
-        assert_eq!(decided(&Policy::default(), text), Decision::Allow, "{text}");
+        assert_eq!(decide_text(&Policy::default(), text), PolicyDecision::Allow, "{text}");
     }
 }
 
 #[test]
 fn a_refusal_names_the_command_the_rule_and_its_place() {
     let policy = policy("", "dd,sudo,rm*");
-    let Decision::Deny(refusal) = decided(&policy, "ls; rm -r x") else { panic!("not refused") };
+    let PolicyDecision::Deny(refusal) = decide_text(&policy, "ls; rm -r x") else {
+        panic!("not refused")
+    };
     assert_eq!(refusal.to_string(), "`rm` matches deny rule \"rm*\" (policy.deny[2])");
     assert_eq!(refusal.code(), "denied");
 }
@@ -928,43 +932,48 @@ fn a_refusal_names_the_command_the_rule_and_its_place() {
 fn uncertain_text_runs_where_that_is_configured_but_denied_commands_still_do_not() {
     let mut policy = policy("", "rm");
     policy.uncertain = OnUncertain::Allow;
-    assert_eq!(decided(&policy, "$x y"), Decision::Allow);
-    assert!(matches!(decided(&policy, "$x y; rm z"), Decision::Deny(Refusal::Denied { .. })));
+    assert_eq!(decide_text(&policy, "$x y"), PolicyDecision::Allow);
+    assert!(matches!(
+        decide_text(&policy, "$x y; rm z"),
+        PolicyDecision::Deny(PolicyRefusal::Denied { .. })
+    ));
 }
 
 #[test]
 fn deny_wins_over_allow_and_allow_over_ask() {
     let mut policy = policy("git", "git push");
-    policy.ask = patterns("policy.ask", ["git commit", "npm"]).unwrap();
-    assert!(matches!(decided(&policy, "git push"), Decision::Deny(_)));
-    assert_eq!(decided(&policy, "git commit -m x"), Decision::Allow);
-    let Decision::Ask { rules, .. } = decided(&policy, "git log && npm install") else {
+    policy.ask = parse_patterns("policy.ask", ["git commit", "npm"]).unwrap();
+    assert!(matches!(decide_text(&policy, "git push"), PolicyDecision::Deny(_)));
+    assert_eq!(decide_text(&policy, "git commit -m x"), PolicyDecision::Allow);
+    let PolicyDecision::Ask { rules, .. } = decide_text(&policy, "git log && npm install") else {
         panic!("not asked")
     };
-    assert_eq!(AskRule::listed(&rules), "ask rule \"npm\" (policy.ask[1])");
-    assert!(matches!(decided(&policy, "npm install && ls"), Decision::Deny(_)));
+    assert_eq!(RuleReference::join_ask_rules(&rules), "ask rule \"npm\" (policy.ask[1])");
+    assert!(matches!(decide_text(&policy, "npm install && ls"), PolicyDecision::Deny(_)));
 }
 
 #[test]
 fn all_rules_that_want_to_be_asked_are_named_once() {
-    let ask = patterns("policy.ask", ["npm", "touch"]).unwrap();
+    let ask = parse_patterns("policy.ask", ["npm", "touch"]).unwrap();
     let policy = Policy { ask, ..Policy::default() };
-    let Decision::Ask { command, rules } = decided(&policy, "touch a; ls; npm i; touch b") else {
+    let PolicyDecision::Ask { command, rules } =
+        decide_text(&policy, "touch a; ls; npm i; touch b")
+    else {
         panic!("not asked")
     };
     let both = "ask rule \"touch\" (policy.ask[1]) and ask rule \"npm\" (policy.ask[0])";
-    assert_eq!((command.as_str(), AskRule::listed(&rules).as_str()), ("touch", both));
+    assert_eq!((command.as_str(), RuleReference::join_ask_rules(&rules).as_str()), ("touch", both));
 }
 
 #[test]
 fn a_rule_holds_for_its_tenants_and_lanes_only() {
-    let scope = Scope { tenants: vec!["other".to_owned()], lanes: Vec::new() };
-    let rule = Rule::pattern("rm", "policy.deny[0]").unwrap().for_scope(scope);
+    let scope = RuleScope { tenants: vec!["other".to_owned()], lanes: Vec::new() };
+    let rule = PolicyRule::from_pattern("rm", "policy.deny[0]").unwrap().with_scope(scope);
     let policy = Policy { deny: vec![rule], ..Policy::default() };
-    let mut request = request(Call::Shell("rm x"));
-    assert_eq!(decide(&policy, &request), Decision::Allow);
+    let mut request = request(RequestedCommand::Shell("rm x"));
+    assert_eq!(decide(&policy, &request), PolicyDecision::Allow);
     request.tenant = "other";
-    assert!(matches!(decide(&policy, &request), Decision::Deny(_)));
+    assert!(matches!(decide(&policy, &request), PolicyDecision::Deny(_)));
 }
 
 #[test]
@@ -978,38 +987,38 @@ fn a_program_without_a_shell_is_looked_through_too() {
         ("echo", vec!["$(rm x)", ";", "rm"], false),
     ] {
         let args = args(&words);
-        let decision = decide(&policy, &request(Call::Direct { program, args: &args }));
-        assert_eq!(matches!(decision, Decision::Deny(_)), refused, "{program} {words:?}");
+        let decision = decide(&policy, &request(RequestedCommand::Direct { program, args: &args }));
+        assert_eq!(matches!(decision, PolicyDecision::Deny(_)), refused, "{program} {words:?}");
     }
 }
 
 #[test]
 fn variables_that_the_caller_adds_count() {
     let variables = [("GIT_PAGER".to_owned(), "pwn".to_owned())];
-    let mut request = request(Call::Shell("git log"));
+    let mut request = request(RequestedCommand::Shell("git log"));
     request.environment = &variables;
     let decision = decide(&policy("git", ""), &request);
-    assert!(matches!(decision, Decision::Deny(Refusal::Variable { .. })));
+    assert!(matches!(decision, PolicyDecision::Deny(PolicyRefusal::Variable { .. })));
     let code = [("x".to_owned(), "a[$(rm y)]".to_owned())];
     request.environment = &code;
-    request.call = Call::Shell("echo $((x))");
+    request.command = RequestedCommand::Shell("echo $((x))");
     let decision = decide(&policy("", "rm"), &request);
-    assert!(matches!(decision, Decision::Deny(Refusal::Uncertain { .. })));
+    assert!(matches!(decision, PolicyDecision::Deny(PolicyRefusal::Uncertain { .. })));
 }
 
 #[test]
 fn an_explanation_shows_each_command_how_it_was_reached_and_its_rule() {
     let explanation =
-        explain(&policy("git,env", "rm"), &request(Call::Shell("env git log $(rm x)")));
-    let shown: Vec<(&str, Vec<String>)> = explanation
-        .findings
+        explain(&policy("git,env", "rm"), &request(RequestedCommand::Shell("env git log $(rm x)")));
+    let commands: Vec<(&str, Vec<String>)> = explanation
+        .commands
         .iter()
-        .map(|finding| (finding.program.as_str(), finding.path.clone()))
+        .map(|command| (command.program.as_str(), command.path.clone()))
         .collect();
     let path = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-    assert_eq!(shown, [("rm", path(&["$( )"])), ("env", path(&[])), ("git", path(&["env"]))]);
-    assert!(matches!(explanation.findings[0].opinion, Opinion::Denied(_)));
-    assert!(matches!(explanation.findings[2].opinion, Opinion::Allowed(_)));
+    assert_eq!(commands, [("rm", path(&["$( )"])), ("env", path(&[])), ("git", path(&["env"]))]);
+    assert!(matches!(explanation.commands[0].outcome, RuleOutcome::Denied(_)));
+    assert!(matches!(explanation.commands[2].outcome, RuleOutcome::Allowed(_)));
 }
 
 #[test]
@@ -1030,6 +1039,6 @@ fn hostile_text_is_refused_at_once() {
         format!("eval {}", "eval ".repeat(12_000)),
     ];
     for text in &texts {
-        assert!(matches!(decided(&policy, text), Decision::Deny(_)), "{:.40}", text);
+        assert!(matches!(decide_text(&policy, text), PolicyDecision::Deny(_)), "{:.40}", text);
     }
 }

@@ -21,7 +21,7 @@ use super::super::{AdmissionError, AdmissionRules, CallerContext, DEFAULT_LANE, 
 use super::place::Place;
 use crate::confinement::{GrantedConfinement, SandboxProfile};
 use crate::outcome::StartError;
-use crate::policy::{Call, Policy, Reading, Request};
+use crate::policy::{Policy, PolicyEvaluation, PolicyRequest, RequestedCommand};
 use crate::process::OpenedDir;
 use crate::service::admission::{Gate, Note, check_link, decide, opened, resolve, roots};
 
@@ -138,8 +138,8 @@ pub(super) fn pass(
     let rules = AdmissionRules { policy, ..(*all_rules).clone() };
     let decided = opened(&gate.host, &rules, cwd).and_then(|root| {
         confined(root.path())?;
-        let request = Request {
-            call: Call::Direct { program: tool, args: &[path.to_owned()] },
+        let request = PolicyRequest {
+            command: RequestedCommand::Direct { program: tool, args: &[path.to_owned()] },
             environment: &[],
             cwd: &root.path().to_string_lossy(),
             writable: &roots(&rules),
@@ -147,10 +147,10 @@ pub(super) fn pass(
             lane: DEFAULT_LANE,
             shell: None,
         };
-        let reading = Reading::new(&rules.policy, &request);
+        let reading = PolicyEvaluation::new(&rules.policy, &request);
         let passed = decide(&reading, rules.policy.uncertain, None)?;
         if tool == WRITE_FILE {
-            let reading = Reading::new(&all_rules.policy, &request);
+            let reading = PolicyEvaluation::new(&all_rules.policy, &request);
             check_link(&reading, &root.path().join(path))?;
         }
         Ok((root, passed))

@@ -5,7 +5,7 @@ use super::expansion::Closing;
 use super::scope::{in_name, is_name};
 use super::walker::{Entry, Until, Walk, Walker};
 use super::word::Draft;
-use crate::command::{Reason, Shape, Value, Via, Word};
+use crate::command::{AssignedValue, CommandContext, Shape, UncertainReason, Word};
 
 impl Walker<'_, '_> {
     /// One command of a pipeline, with the redirections after it.
@@ -121,7 +121,7 @@ impl Walker<'_, '_> {
         let same_line = self.peek() != Some(b'\n');
         if self.peek() == Some(b';') {
             self.pos += 1;
-            self.assign(&name, Value::Unknown);
+            self.assign(&name, AssignedValue::Unknown);
             self.skip_lines()?;
             return self.loop_body();
         }
@@ -130,7 +130,7 @@ impl Walker<'_, '_> {
             self.for_values(&name)?;
             self.skip_lines()?;
         } else {
-            self.assign(&name, Value::Unknown);
+            self.assign(&name, AssignedValue::Unknown);
             if !same_line && self.peek() == Some(b';') {
                 return self.syntax("`;` after a line end");
             }
@@ -150,7 +150,7 @@ impl Walker<'_, '_> {
                 None => return self.syntax("a loop without a body"),
                 Some(_) => {
                     let word = self.word()?;
-                    self.assign(name, Value::from(&word));
+                    self.assign(name, AssignedValue::from(&word));
                 }
             }
         }
@@ -231,7 +231,7 @@ impl Walker<'_, '_> {
         };
         self.sink.scope.note_function(name);
         self.skip_lines()?;
-        self.via(Via::Function(name.to_owned()), |walker| {
+        self.via(CommandContext::Function(name.to_owned()), |walker| {
             if walker.peek() == Some(b'(') {
                 return walker.parenthesis();
             }
@@ -253,7 +253,7 @@ impl Walker<'_, '_> {
         self.bash_only("`coproc`")?;
         self.skip_blanks();
         if self.peek() == Some(b'(') || self.keyword().is_some() {
-            self.assign("COPROC", Value::Number);
+            self.assign("COPROC", AssignedValue::Number);
             return self.inside(Self::command).map(drop);
         }
         let start = self.pos;
@@ -264,11 +264,11 @@ impl Walker<'_, '_> {
                 return self.syntax("a coproc's name that is none");
             };
             let name = name.to_owned();
-            self.assign(&name, Value::Number);
+            self.assign(&name, AssignedValue::Number);
         } else {
             if word.value().is_none() {
                 // Read once already: reading twice could take twice as long at each level.
-                return self.fail(Reason::Dynamic("the command of a coproc"));
+                return self.fail(UncertainReason::Dynamic("the command of a coproc"));
             }
             self.pos = start;
         }
@@ -335,7 +335,7 @@ impl Walker<'_, '_> {
         }
         if terms.bare && terms.ands && terms.ors {
             // To a POSIX shell this is a chain of commands.
-            return self.fail(Reason::Dialect("a chain in `[[`"));
+            return self.fail(UncertainReason::Dialect("a chain in `[[`"));
         }
         Ok(())
     }
@@ -454,7 +454,7 @@ impl Walker<'_, '_> {
             (None, None) => false,
         };
         if !clear {
-            self.doubt(Reason::Code("a value that the shell evaluates"));
+            self.doubt(UncertainReason::Code("a value that the shell evaluates"));
         }
     }
 }

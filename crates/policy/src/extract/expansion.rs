@@ -3,7 +3,9 @@
 use super::scope::{in_name, starts_name};
 use super::walker::{Walk, Walker};
 use super::word::{Draft, Quotes};
-use crate::command::{Reason, Redirect, Shape, SimpleCommand, Value, Via, Word};
+use crate::command::{
+    AssignedValue, CommandContext, Redirect, Shape, SimpleCommand, UncertainReason, Word,
+};
 
 /// Which elements of a variable an expansion takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +74,7 @@ impl Walker<'_, '_> {
             self.pos += 1;
         } else if expansion.elements != Elements::All {
             if expansion.elements == Elements::One {
-                self.doubt(Reason::Code("`${!`"));
+                self.doubt(UncertainReason::Code("`${!`"));
             }
             self.sink.scope.evaluate(&expansion.name);
         }
@@ -145,7 +147,7 @@ impl Walker<'_, '_> {
     fn default(&mut self, operator: Option<u8>, of: &Expansion, quotes: Quotes) -> Walk<()> {
         let word = self.brace_word(quotes)?;
         if operator == Some(b'=') {
-            self.assign(&of.name, Value::from(&word));
+            self.assign(&of.name, AssignedValue::from(&word));
         }
         self.sink.scope.note_word(&word.text);
         Ok(())
@@ -154,7 +156,7 @@ impl Walker<'_, '_> {
     fn transform(&mut self) -> Walk<()> {
         self.bash_only("`${x@`")?;
         match self.peek() {
-            Some(b'P') => return self.fail(Reason::Code("`${x@P}`")),
+            Some(b'P') => return self.fail(UncertainReason::Code("`${x@P}`")),
             Some(b'Q' | b'E' | b'A' | b'K' | b'a' | b'U' | b'L' | b'u' | b'k') => self.pos += 1,
             _ => return self.syntax("an unknown operator in `${`"),
         }
@@ -292,7 +294,7 @@ impl Walker<'_, '_> {
                 b'$' => self.arithmetic_dollar()?,
                 b'`' => {
                     self.word_byte(&mut Draft::default(), byte)?;
-                    self.doubt(Reason::Code("arithmetic on what a command prints"));
+                    self.doubt(UncertainReason::Code("arithmetic on what a command prints"));
                 }
                 b'"' | b'\'' => self.arithmetic_quotes(byte)?,
                 b'\n' if !self.pending.is_empty() => {
@@ -353,7 +355,7 @@ impl Walker<'_, '_> {
             (Some(name), _) => self.sink.scope.evaluate(name),
             (None, Shape::Literal) => return self.syntax("`$` in arithmetic"),
             (None, Shape::One | Shape::Many | Shape::Glob | Shape::Process) => {
-                self.doubt(Reason::Code("arithmetic on a value"));
+                self.doubt(UncertainReason::Code("arithmetic on a value"));
             }
         }
         Ok(())
@@ -439,7 +441,7 @@ impl Walker<'_, '_> {
             return Ok(());
         }
         let (first, loose) = (self.sink.commands.len(), self.sink.redirects.len());
-        self.via(Via::Substitution, Self::commands_in_parens)?;
+        self.via(CommandContext::Substitution, Self::commands_in_parens)?;
         match self.sink.commands.get(first..) {
             Some([command]) if prints_number(command) && self.sink.redirects.len() == loose => {
                 if let Some(name) = command.name() {

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::command::{Assignment, Reach, Value};
+use crate::command::{AssignedValue, Assignment, AssignmentScope};
 
 /// Variables that the shell fills with text from outside.
 const FILLED: [&str; 20] = [
@@ -53,7 +53,7 @@ const ROOTS: [&str; 4] = ["HOME", "PWD", "OLDPWD", "DIRSTACK"];
 
 #[derive(Debug, Default)]
 pub(super) struct Scope {
-    values: HashMap<String, Vec<Value>>,
+    values: HashMap<String, Vec<AssignedValue>>,
     evaluated: Vec<String>,
     /// Names that an expression may set.
     touched: Vec<String>,
@@ -81,7 +81,7 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    pub(super) fn assign(&mut self, name: &str, value: Value) {
+    pub(super) fn assign(&mut self, name: &str, value: AssignedValue) {
         if INTEGERS.contains(&name) {
             self.evaluate(name);
         }
@@ -146,11 +146,11 @@ impl Scope {
             }
             for value in self.values.get(name).into_iter().flatten() {
                 match value {
-                    Value::Unknown | Value::File => return true,
-                    Value::Text(text) if holds_code(text) => return true,
-                    Value::Text(text) => open.extend(names(text)),
-                    Value::Copy(other) => open.push(other),
-                    Value::Number => {}
+                    AssignedValue::Unknown | AssignedValue::File => return true,
+                    AssignedValue::Text(text) if holds_code(text) => return true,
+                    AssignedValue::Text(text) => open.extend(names(text)),
+                    AssignedValue::Copy(other) => open.push(other),
+                    AssignedValue::Number => {}
                 }
             }
         }
@@ -174,10 +174,13 @@ impl Scope {
         let mut settled = if values.is_empty() { Settled::Open } else { Settled::Plain };
         for value in values {
             match value {
-                Value::Number => {}
-                Value::Text(text) if is_plain(text) => {}
-                Value::File if settled != Settled::Open => settled = Settled::File,
-                Value::Text(_) | Value::File | Value::Copy(_) | Value::Unknown => {
+                AssignedValue::Number => {}
+                AssignedValue::Text(text) if is_plain(text) => {}
+                AssignedValue::File if settled != Settled::Open => settled = Settled::File,
+                AssignedValue::Text(_)
+                | AssignedValue::File
+                | AssignedValue::Copy(_)
+                | AssignedValue::Unknown => {
                     return Settled::Open;
                 }
             }
@@ -221,10 +224,10 @@ impl Scope {
 
     /// `true` if every value that the text gives to a variable is an absolute path of one word.
     fn is_rooted(&self, name: &str) -> bool {
-        let rooted = |value: &Value| match value {
-            Value::Text(text) => text.starts_with('/') && is_plain(text),
-            Value::Copy(other) => ROOTS.contains(&other.as_str()),
-            Value::Number | Value::File | Value::Unknown => false,
+        let rooted = |value: &AssignedValue| match value {
+            AssignedValue::Text(text) => text.starts_with('/') && is_plain(text),
+            AssignedValue::Copy(other) => ROOTS.contains(&other.as_str()),
+            AssignedValue::Number | AssignedValue::File | AssignedValue::Unknown => false,
         };
         self.values.get(name).is_none_or(|values| values.iter().all(rooted))
     }
@@ -234,10 +237,10 @@ impl Scope {
         if ROOTS.contains(&name) {
             return self.is_rooted(name);
         }
-        let whole = |value: &Value| match value {
-            Value::Text(text) => is_plain(text),
-            Value::Number => true,
-            Value::Copy(_) | Value::File | Value::Unknown => false,
+        let whole = |value: &AssignedValue| match value {
+            AssignedValue::Text(text) => is_plain(text),
+            AssignedValue::Number => true,
+            AssignedValue::Copy(_) | AssignedValue::File | AssignedValue::Unknown => false,
         };
         !is_filled(name) && self.values.get(name).is_none_or(|values| values.iter().all(whole))
     }
@@ -273,8 +276,11 @@ impl Scope {
     pub(super) fn may_connect(&self) -> bool {
         let held = || {
             self.values.values().flatten().any(|value| match value {
-                Value::Text(text) => may_be_address(text),
-                Value::Copy(_) | Value::Number | Value::File | Value::Unknown => false,
+                AssignedValue::Text(text) => may_be_address(text),
+                AssignedValue::Copy(_)
+                | AssignedValue::Number
+                | AssignedValue::File
+                | AssignedValue::Unknown => false,
             })
         };
         self.redirected && (self.addresses || held())
@@ -284,8 +290,8 @@ impl Scope {
     pub(super) fn set_in_arithmetic(&self) -> impl Iterator<Item = Assignment> {
         self.touched.iter().map(|name| Assignment {
             name: name.clone(),
-            value: Value::Number,
-            reach: Reach::Shell,
+            value: AssignedValue::Number,
+            scope: AssignmentScope::Shell,
         })
     }
 }

@@ -4,7 +4,8 @@
 use std::ops::Range;
 
 use super::super::command::{
-    Assignment, Lookup, Reach, Reason, Redirect, Shape, SimpleCommand, Value, Word,
+    AssignedValue, Assignment, AssignmentScope, CommandLookup, Redirect, Shape, SimpleCommand,
+    UncertainReason, Word,
 };
 use super::super::wrappers;
 use super::cursor::ends_word;
@@ -76,7 +77,7 @@ impl Walker<'_, '_> {
     /// The next assignment, or the program.
     fn push_word(&mut self, parts: &mut Parts) -> Walk<()> {
         if let Some((name, value)) = self.assignment()? {
-            parts.assignments.push(Assignment { name, value, reach: Reach::Environment });
+            parts.assignments.push(Assignment { name, value, scope: AssignmentScope::Environment });
             return Ok(());
         }
         let word = self.word()?;
@@ -88,7 +89,7 @@ impl Walker<'_, '_> {
     }
 
     /// `NAME=VALUE`, `NAME+=VALUE`, `NAME[…]=VALUE`, `NAME=( … )` where a command may start.
-    fn assignment(&mut self) -> Walk<Option<(String, Value)>> {
+    fn assignment(&mut self) -> Walk<Option<(String, AssignedValue)>> {
         self.peek();
         let start = self.pos;
         let name = self.plain_name();
@@ -127,19 +128,19 @@ impl Walker<'_, '_> {
         self.since(start).to_owned()
     }
 
-    fn assigned_value(&mut self, name: &str) -> Walk<Value> {
+    fn assigned_value(&mut self, name: &str) -> Walk<AssignedValue> {
         match self.peek() {
             Some(b'(') => {
                 self.bash_only("an array")?;
                 self.pos += 1;
                 self.nested(|walker| walker.array(name))?;
                 // Each element was noted by itself.
-                Ok(Value::Text(String::new()))
+                Ok(AssignedValue::Text(String::new()))
             }
             None | Some(b' ' | b'\t' | b'\n' | b';' | b'|' | b'&' | b')') => {
-                Ok(Value::Text(String::new()))
+                Ok(AssignedValue::Text(String::new()))
             }
-            Some(_) => self.word_or_empty().map(|word| Value::from(&word)),
+            Some(_) => self.word_or_empty().map(|word| AssignedValue::from(&word)),
         }
     }
 
@@ -178,11 +179,11 @@ impl Walker<'_, '_> {
                     self.subscript()?;
                     self.expect(b'=', "a subscript without a value")?;
                     let word = self.word_or_empty()?;
-                    self.assign(name, Value::from(&word));
+                    self.assign(name, AssignedValue::from(&word));
                 }
                 Some(_) => {
                     let word = self.word()?;
-                    self.assign(name, Value::from(&word));
+                    self.assign(name, AssignedValue::from(&word));
                 }
             }
         }
@@ -201,7 +202,7 @@ impl Walker<'_, '_> {
         }
         self.bash_only("an array")?;
         self.pos = at + 2;
-        self.assign(&name, Value::Text(String::new()));
+        self.assign(&name, AssignedValue::Text(String::new()));
         self.nested(|walker| walker.array(&name))?;
         Ok(Some(name))
     }
@@ -225,54 +226,56 @@ impl Walker<'_, '_> {
             self.sink.scope.assign(name, value.clone());
             self.check_assignment(name, value);
         }
-        let Some(mut command) = SimpleCommand::of(words) else {
+        let Some(mut command) = SimpleCommand::from_words(words) else {
             if assignments.len() + self.sink.assignments.len() > MAX_COMMANDS {
-                return self.fail(Reason::TooMany { limit: MAX_COMMANDS });
+                return self.fail(UncertainReason::TooMany { limit: MAX_COMMANDS });
             }
             if assignments.is_empty() && redirects.is_empty() {
                 return self.syntax("a missing command");
             }
-            let bare = assignments.into_iter().map(|it| Assignment { reach: Reach::Shell, ..it });
+            let bare = assignments
+                .into_iter()
+                .map(|it| Assignment { scope: AssignmentScope::Shell, ..it });
             self.sink.assignments.extend(bare);
             self.sink.redirects.extend(redirects);
             return Ok(());
         };
         command.assignments = assignments;
         command.redirects = redirects;
-        command.lookup = Lookup::Shell;
+        command.lookup = CommandLookup::Shell;
         self.emit(command)
     }
 
     /// Notes that the shell sets a variable by itself: a loop, `read`, `${x:=…}`.
-    pub(super) fn assign(&mut self, name: &str, value: Value) {
+    pub(super) fn assign(&mut self, name: &str, value: AssignedValue) {
         self.check_assignment(name, &value);
         self.sink.scope.assign(name, value.clone());
         let name = name.to_owned();
-        self.sink.assignments.push(Assignment { name, value, reach: Reach::Shell });
+        self.sink.assignments.push(Assignment { name, value, scope: AssignmentScope::Shell });
     }
 
     /// Some variables are code, or change how names are found.
-    pub(super) fn check_assignment(&mut self, name: &str, value: &Value) {
+    pub(super) fn check_assignment(&mut self, name: &str, value: &AssignedValue) {
         if is_code(name) {
-            self.doubt(Reason::Code("a variable that the shell evaluates"));
+            self.doubt(UncertainReason::Code("a variable that the shell evaluates"));
         }
         if matches!(name, "LC_ALL" | "LC_CTYPE" | "LANG") && !is_known_locale(value) {
-            self.doubt(Reason::Dialect("text in another character set"));
+            self.doubt(UncertainReason::Dialect("text in another character set"));
         }
     }
 }
 
 /// `true` if quotes mean the same in this locale as in UTF-8. In some multibyte character sets a
 /// quote or a backslash can be the second half of a character.
-fn is_known_locale(value: &Value) -> bool {
+fn is_known_locale(value: &AssignedValue) -> bool {
     match value {
-        Value::Text(text) => {
+        AssignedValue::Text(text) => {
             let name = text.split('@').next().unwrap_or_default();
             let set = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
             matches!(set.as_str(), "" | "c" | "posix" | "utf-8" | "utf8")
         }
-        Value::Copy(other) => other == "LANG" || other.starts_with("LC_"),
-        Value::Number | Value::File | Value::Unknown => false,
+        AssignedValue::Copy(other) => other == "LANG" || other.starts_with("LC_"),
+        AssignedValue::Number | AssignedValue::File | AssignedValue::Unknown => false,
     }
 }
 
@@ -352,7 +355,7 @@ impl Walker<'_, '_> {
             if !text.bytes().next().is_some_and(starts_name) {
                 return self.syntax("a number in braces before a redirection");
             }
-            self.assign(&text, Value::Number);
+            self.assign(&text, AssignedValue::Number);
         }
         Ok(())
     }
@@ -408,13 +411,13 @@ impl Walker<'_, '_> {
         let word = self.target()?;
         let starts_like = |address: &str| address.starts_with(&word.text);
         if is_address(&word.text) {
-            self.doubt(Reason::Connection);
+            self.doubt(UncertainReason::Connection);
         } else if matches!(word.shape, Shape::One | Shape::Many | Shape::Glob)
             && ["/dev/tcp/", "/dev/udp/"].into_iter().any(starts_like)
         {
             self.sink.scope.note_redirect();
             if word.text.starts_with("/dev/") {
-                self.doubt(Reason::Connection);
+                self.doubt(UncertainReason::Connection);
             }
         }
         Ok(word)
@@ -501,14 +504,14 @@ impl Walker<'_, '_> {
         for index in pending.readers.clone() {
             let Some(command) = self.sink.commands.get(index) else { continue };
             if wrappers::runs_shell_for(command, body) {
-                self.doubt(Reason::Code("a here-document"));
+                self.doubt(UncertainReason::Code("a here-document"));
                 continue;
             }
             let Some((shell, via)) = wrappers::reads_commands(command) else { continue };
             if plain {
                 self.script(body, shell, via)?;
             } else {
-                self.doubt(Reason::Dynamic("a here-document that a shell runs"));
+                self.doubt(UncertainReason::Dynamic("a here-document that a shell runs"));
             }
         }
         Ok(())

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::extract;
-use crate::command::{Extraction, Lookup, Shell};
+use crate::command::{CommandLookup, Extraction, ShellSyntax};
 
 fn bash(text: &str) -> Extraction {
-    extract(text, Shell::Bash, &[])
+    extract(text, ShellSyntax::Bash, &[])
 }
 
 fn programs(found: &Extraction) -> Vec<String> {
@@ -63,8 +63,8 @@ fn compound_commands() {
 #[test]
 fn a_function_is_known_where_it_is_certainly_defined() {
     let lookup = |text: &str| bash(text).commands.last().map(|command| command.lookup);
-    assert_eq!(lookup("f() { a; }; f"), Some(Lookup::Function));
-    assert_eq!(lookup("function f { a; }\nf"), Some(Lookup::Function));
+    assert_eq!(lookup("f() { a; }; f"), Some(CommandLookup::Function));
+    assert_eq!(lookup("function f { a; }\nf"), Some(CommandLookup::Function));
     for text in [
         "(f() { a; }); f",
         "f() { a; } & f",
@@ -74,10 +74,10 @@ fn a_function_is_known_where_it_is_certainly_defined() {
         "f() { a; }; env f",
         "f() { a; }; bash -c f",
     ] {
-        assert_ne!(lookup(text), Some(Lookup::Function), "{text}");
+        assert_ne!(lookup(text), Some(CommandLookup::Function), "{text}");
     }
     let removed = bash("f() { a; }; unset -f f; f");
-    assert!(removed.commands.iter().all(|command| command.lookup != Lookup::Function));
+    assert!(removed.commands.iter().all(|command| command.lookup != CommandLookup::Function));
 }
 
 #[test]
@@ -219,17 +219,17 @@ fn a_posix_shell_is_not_given_what_only_bash_reads() {
         "select x in a; do b; done",
     ] {
         assert_eq!(bash(text).uncertain.map(|it| it.reason), None, "{text}");
-        assert!(extract(text, Shell::Posix, &[]).uncertain.is_some(), "{text}");
+        assert!(extract(text, ShellSyntax::Posix, &[]).uncertain.is_some(), "{text}");
         doubts(&format!("sh -c '{}'", text.replace('\'', "'\\''")));
     }
-    assert_eq!(extract("a; b | c && (d) > e", Shell::Posix, &[]).uncertain, None);
+    assert_eq!(extract("a; b | c && (d) > e", ShellSyntax::Posix, &[]).uncertain, None);
 }
 
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "\\PC{0,200}") {
         drop(bash(&text));
-        drop(extract(&text, Shell::Posix, &[]));
+        drop(extract(&text, ShellSyntax::Posix, &[]));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::scope::{Scope, Settled, is_code, is_name};
 use crate::command::{
-    Assignment, Extraction, Lookup, Reach, Reason, Redirect, Shape, Shell, SimpleCommand,
-    Uncertain, Value, Via, Word,
+    AssignedValue, Assignment, AssignmentScope, CommandContext, CommandLookup, Extraction,
+    Redirect, Shape, ShellSyntax, SimpleCommand, UncertainReason, Uncertainty, Word,
 };
 use crate::wrappers;
 use crate::wrappers::{Effect, Reader};
@@ -23,7 +23,7 @@ const MAX_WORK: usize = 4 * MAX_TEXT;
 /// What passing on one word costs, in bytes read.
 const WORD_WORK: usize = 8;
 
-pub(super) type Walk<T> = Result<T, Uncertain>;
+pub(super) type Walk<T> = Result<T, Uncertainty>;
 
 /// What all nested readings of one text share.
 #[derive(Debug, Default)]
@@ -32,10 +32,10 @@ pub(super) struct Sink {
     pub(super) assignments: Vec<Assignment>,
     pub(super) redirects: Vec<Redirect>,
     pub(super) scope: Scope,
-    pub(super) path: Vec<Via>,
+    pub(super) path: Vec<CommandContext>,
     pub(super) depth: usize,
     work: usize,
-    uncertain: Option<Uncertain>,
+    uncertain: Option<Uncertainty>,
 }
 
 /// A here-document whose body is still to come.
@@ -54,7 +54,7 @@ pub(super) struct Pending {
 pub(super) struct Walker<'t, 's> {
     pub(super) text: &'t str,
     pub(super) pos: usize,
-    pub(super) shell: Shell,
+    pub(super) shell: ShellSyntax,
     pub(super) pending: Vec<Pending>,
     /// Zero while the next command is certainly run in the outermost shell, in order.
     pub(super) nesting: usize,
@@ -63,9 +63,9 @@ pub(super) struct Walker<'t, 's> {
 
 /// Finds every command that `text` could run when `shell` reads it.
 ///
-/// `environment` are the variables that the caller adds: their values can reach arithmetic.
+/// `environment` are the variables that the caller adds: their values can scope arithmetic.
 #[must_use]
-pub fn extract(text: &str, shell: Shell, environment: &[Assignment]) -> Extraction {
+pub fn extract(text: &str, shell: ShellSyntax, environment: &[Assignment]) -> Extraction {
     let mut sink = Sink::within(environment);
     if let Err(uncertain) = read(text, shell, Kind::Top, &mut sink) {
         sink.note(uncertain);
@@ -78,9 +78,9 @@ pub fn extract(text: &str, shell: Shell, environment: &[Assignment]) -> Extracti
 pub fn extract_call(program: &str, args: &[String], environment: &[Assignment]) -> Extraction {
     let mut sink = Sink::within(environment);
     let words = std::iter::once(program).chain(args.iter().map(String::as_str));
-    let command = SimpleCommand::of(words.map(Word::literal).collect());
+    let command = SimpleCommand::from_words(words.map(Word::literal).collect());
     if let Some(command) = command
-        && let Err(uncertain) = Walker::new("", Shell::Bash, &mut sink).emit(command)
+        && let Err(uncertain) = Walker::new("", ShellSyntax::Bash, &mut sink).emit(command)
     {
         sink.note(uncertain);
     }
@@ -99,14 +99,14 @@ pub(super) enum Kind {
 }
 
 /// Reads a whole text, start to end.
-pub(super) fn read(text: &str, shell: Shell, kind: Kind, sink: &mut Sink) -> Walk<()> {
+pub(super) fn read(text: &str, shell: ShellSyntax, kind: Kind, sink: &mut Sink) -> Walk<()> {
     let mut walker = Walker::new(text, shell, sink);
     if text.len() > MAX_TEXT {
-        return walker.fail(Reason::TooLong { limit: MAX_TEXT });
+        return walker.fail(UncertainReason::TooLong { limit: MAX_TEXT });
     }
     walker.charge(text.len())?;
     if text.contains('\0') {
-        return walker.fail(Reason::Syntax("a NUL byte"));
+        return walker.fail(UncertainReason::Syntax("a NUL byte"));
     }
     match kind {
         Kind::Top => walker.whole(),
@@ -119,30 +119,30 @@ pub(super) fn read(text: &str, shell: Shell, kind: Kind, sink: &mut Sink) -> Wal
 }
 
 impl<'t, 's> Walker<'t, 's> {
-    pub(super) fn new(text: &'t str, shell: Shell, sink: &'s mut Sink) -> Self {
+    pub(super) fn new(text: &'t str, shell: ShellSyntax, sink: &'s mut Sink) -> Self {
         Self { text, pos: 0, shell, pending: Vec::new(), nesting: 0, sink }
     }
 
     /// Stops this reading: what follows cannot be trusted.
-    pub(super) fn fail<T>(&self, reason: Reason) -> Walk<T> {
-        Err(Uncertain { reason, at: self.pos })
+    pub(super) fn fail<T>(&self, reason: UncertainReason) -> Walk<T> {
+        Err(Uncertainty { reason, at: self.pos })
     }
 
     pub(super) fn syntax<T>(&self, what: &'static str) -> Walk<T> {
-        self.fail(Reason::Syntax(what))
+        self.fail(UncertainReason::Syntax(what))
     }
 
     /// Notes a doubt and goes on: the structure is clear, a value is not.
-    pub(super) fn doubt(&mut self, reason: Reason) {
+    pub(super) fn doubt(&mut self, reason: UncertainReason) {
         let at = self.pos;
-        self.sink.note(Uncertain { reason, at });
+        self.sink.note(Uncertainty { reason, at });
     }
 
     /// Counts work against the bound on all of it.
     fn charge(&mut self, work: usize) -> Walk<()> {
         self.sink.work += work;
         if self.sink.work > MAX_WORK {
-            return self.fail(Reason::TooLong { limit: MAX_TEXT });
+            return self.fail(UncertainReason::TooLong { limit: MAX_TEXT });
         }
         Ok(())
     }
@@ -150,11 +150,11 @@ impl<'t, 's> Walker<'t, 's> {
     /// Counts a command and its words.
     pub(super) fn charge_command(&mut self, command: &SimpleCommand) -> Walk<()> {
         if self.sink.commands.len() + self.sink.assignments.len() >= MAX_COMMANDS {
-            return self.fail(Reason::TooMany { limit: MAX_COMMANDS });
+            return self.fail(UncertainReason::TooMany { limit: MAX_COMMANDS });
         }
         let words = command.args.len() + command.assignments.len();
         if words > MAX_COMMANDS {
-            return self.fail(Reason::TooMany { limit: MAX_COMMANDS });
+            return self.fail(UncertainReason::TooMany { limit: MAX_COMMANDS });
         }
         self.charge(words * WORD_WORK)
     }
@@ -162,22 +162,23 @@ impl<'t, 's> Walker<'t, 's> {
     /// Stops where the text is not POSIX and a POSIX shell reads it.
     pub(super) fn bash_only(&self, what: &'static str) -> Walk<()> {
         match self.shell {
-            Shell::Bash => Ok(()),
-            Shell::Posix => self.fail(Reason::Dialect(what)),
+            ShellSyntax::Bash => Ok(()),
+            ShellSyntax::Posix => self.fail(UncertainReason::Dialect(what)),
         }
     }
 
     /// `true` between the parentheses of `$(…)` or `<(…)`, at any depth.
     pub(super) fn is_in_substitution(&self) -> bool {
-        let is_substitution =
-            |via: &Via| matches!(via, Via::Substitution | Via::ProcessSubstitution);
+        let is_substitution = |via: &CommandContext| {
+            matches!(via, CommandContext::Substitution | CommandContext::ProcessSubstitution)
+        };
         self.sink.path.iter().any(is_substitution)
     }
 
     /// Goes one level down, within the bound.
     pub(super) fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Walk<T>) -> Walk<T> {
         if self.sink.depth >= MAX_DEPTH {
-            return self.fail(Reason::TooDeep { limit: MAX_DEPTH });
+            return self.fail(UncertainReason::TooDeep { limit: MAX_DEPTH });
         }
         self.sink.depth += 1;
         let result = inner(self);
@@ -194,7 +195,11 @@ impl<'t, 's> Walker<'t, 's> {
     }
 
     /// Goes into a construct that is named in the path of the commands inside.
-    pub(super) fn via<T>(&mut self, via: Via, inner: impl FnOnce(&mut Self) -> Walk<T>) -> Walk<T> {
+    pub(super) fn via<T>(
+        &mut self,
+        via: CommandContext,
+        inner: impl FnOnce(&mut Self) -> Walk<T>,
+    ) -> Walk<T> {
         self.sink.path.push(via);
         let result = self.inside(inner);
         self.sink.path.pop();
@@ -209,35 +214,44 @@ impl Sink {
         for Assignment { name, value, .. } in environment {
             sink.scope.assign(name, value.clone());
             if is_code(name) {
-                let reason = Reason::Code("a variable that the shell evaluates");
-                sink.note(Uncertain { reason, at: 0 });
+                let reason = UncertainReason::Code("a variable that the shell evaluates");
+                sink.note(Uncertainty { reason, at: 0 });
             }
         }
         sink
     }
 
     /// Keeps the first doubt.
-    pub(super) fn note(&mut self, uncertain: Uncertain) {
+    pub(super) fn note(&mut self, uncertain: Uncertainty) {
         self.uncertain.get_or_insert(uncertain);
     }
 
     fn finish(mut self) -> Extraction {
         if self.scope.reaches_code() {
-            self.note(Uncertain { reason: Reason::Code("a value used in arithmetic"), at: 0 });
+            self.note(Uncertainty {
+                reason: UncertainReason::Code("a value used in arithmetic"),
+                at: 0,
+            });
         }
         if self.scope.fills_array() {
-            self.note(Uncertain { reason: Reason::Code("a value that becomes an array"), at: 0 });
+            self.note(Uncertainty {
+                reason: UncertainReason::Code("a value that becomes an array"),
+                at: 0,
+            });
         }
         if self.scope.may_connect() {
-            self.note(Uncertain { reason: Reason::Connection, at: 0 });
+            self.note(Uncertainty { reason: UncertainReason::Connection, at: 0 });
         }
         if self.scope.is_broken() {
-            self.note(Uncertain { reason: Reason::Dynamic("the value of a variable"), at: 0 });
+            self.note(Uncertainty {
+                reason: UncertainReason::Dynamic("the value of a variable"),
+                at: 0,
+            });
         }
         if self.scope.functions_removed() {
             for command in &mut self.commands {
-                if command.lookup == Lookup::Function {
-                    command.lookup = Lookup::Shell;
+                if command.lookup == CommandLookup::Function {
+                    command.lookup = CommandLookup::Shell;
                 }
             }
         }
@@ -276,17 +290,17 @@ impl Walker<'_, '_> {
 
     fn check_program(&mut self, command: &mut SimpleCommand) {
         match command.program.value() {
-            None => self.doubt(Reason::Dynamic("the name of a command")),
+            None => self.doubt(UncertainReason::Dynamic("the name of a command")),
             Some(text) if text.starts_with('~') => {
-                self.doubt(Reason::Dynamic("a command in somebody's home directory"));
+                self.doubt(UncertainReason::Dynamic("a command in somebody's home directory"));
             }
             // The path of a program to zsh, which is among the POSIX shells here.
             Some(text) if text.starts_with('=') => {
-                self.doubt(Reason::Dialect("a command that starts with `=`"));
+                self.doubt(UncertainReason::Dialect("a command that starts with `=`"));
             }
             Some(text) => {
-                if command.lookup == Lookup::Shell && self.sink.scope.defines(text) {
-                    command.lookup = Lookup::Function;
+                if command.lookup == CommandLookup::Shell && self.sink.scope.defines(text) {
+                    command.lookup = CommandLookup::Function;
                 }
             }
         }
@@ -313,17 +327,17 @@ impl Walker<'_, '_> {
                 if let Some(outer) = self.sink.commands.get(of) {
                     inner.redirects.clone_from(&outer.redirects);
                 }
-                self.via(Via::Wrapper(starter), |walker| walker.emit(*inner))
+                self.via(CommandContext::Wrapper(starter), |walker| walker.emit(*inner))
             }
             Effect::Script { text, reader } => {
                 let shell = match reader {
                     Reader::Same => self.shell,
                     Reader::Other(shell) => shell,
                 };
-                self.script(&text, shell, Via::Script(starter))
+                self.script(&text, shell, CommandContext::Script(starter))
             }
-            Effect::Assigns { name, value, reach } => {
-                self.assign_word(&name, value, reach);
+            Effect::Assigns { name, value, scope } => {
+                self.assign_word(&name, value, scope);
                 Ok(())
             }
             Effect::Evaluates(word) => {
@@ -354,24 +368,29 @@ impl Walker<'_, '_> {
     }
 
     /// A builtin sets `NAME` or `NAME[subscript]`.
-    fn assign_word(&mut self, target: &str, value: Value, reach: Reach) {
+    fn assign_word(&mut self, target: &str, value: AssignedValue, scope: AssignmentScope) {
         let (name, subscript) = target.split_once('[').unwrap_or((target, ""));
         if !subscript.is_empty() && !self.sink.scope.evaluate_text(subscript.trim_end_matches(']'))
         {
-            self.doubt(Reason::Code("a subscript"));
+            self.doubt(UncertainReason::Code("a subscript"));
         }
         if !subscript.is_empty() {
             self.sink.scope.note_array(name);
         }
         self.check_assignment(name, &value);
         self.sink.scope.assign(name, value.clone());
-        self.sink.assignments.push(Assignment { name: name.to_owned(), value, reach });
+        self.sink.assignments.push(Assignment { name: name.to_owned(), value, scope });
     }
 
     /// Reads text that is run as commands. A doubt inside it does not hide what stands outside.
-    pub(super) fn script(&mut self, text: &str, shell: Shell, via: Via) -> Walk<()> {
+    pub(super) fn script(
+        &mut self,
+        text: &str,
+        shell: ShellSyntax,
+        via: CommandContext,
+    ) -> Walk<()> {
         // Another shell does not know this one's functions.
-        let own = via == Via::Backticks;
+        let own = via == CommandContext::Backticks;
         let functions = if own { None } else { Some(self.sink.scope.hide_functions()) };
         self.sink.path.push(via);
         let result = read(text, shell, Kind::Script, self.sink);
@@ -390,7 +409,7 @@ fn heredocs(command: &SimpleCommand) -> usize {
     command.redirects.iter().filter(|redirect| **redirect == Redirect::Heredoc).count()
 }
 
-// Lists, chains and pipelines.
+// ApplicableRules, chains and pipelines.
 
 /// What ends a list. Nothing here is taken: the construct around it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -534,7 +553,7 @@ impl Walker<'_, '_> {
                         return self.syntax("`!(`");
                     }
                 }
-                Some(("time", end)) if self.shell == Shell::Bash => {
+                Some(("time", end)) if self.shell == ShellSyntax::Bash => {
                     self.pos = end;
                     self.time_option();
                     self.check_timed()?;

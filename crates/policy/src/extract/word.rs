@@ -2,7 +2,7 @@
 
 use super::cursor::ends_word;
 use super::walker::{Walk, Walker};
-use crate::command::{Reason, Shape, Via, Word};
+use crate::command::{CommandContext, Shape, UncertainReason, Word};
 
 /// The parts of a word while it is read.
 #[derive(Debug, Default)]
@@ -241,7 +241,7 @@ impl<'t> Walker<'t, '_> {
         self.peek();
         self.pos += 1;
         self.eat(b'(');
-        self.via(Via::ProcessSubstitution, Self::commands_in_parens)?;
+        self.via(CommandContext::ProcessSubstitution, Self::commands_in_parens)?;
         draft.push_unknown(Shape::Process);
         Ok(true)
     }
@@ -268,7 +268,7 @@ impl<'t> Walker<'t, '_> {
                 (other, _) => code.push(other),
             }
         }
-        self.script(&code, self.shell, Via::Backticks)?;
+        self.script(&code, self.shell, CommandContext::Backticks)?;
         draft.push_unknown(if quotes == Quotes::None { Shape::Many } else { Shape::One });
         Ok(())
     }
@@ -283,7 +283,8 @@ impl<'t> Walker<'t, '_> {
         }
         self.expect(b')', "a substitution without `)`")?;
         if !outer.is_empty() && self.since(start).contains('\n') {
-            return self.fail(Reason::Syntax("lines of a substitution before a here-document"));
+            return self
+                .fail(UncertainReason::Syntax("lines of a substitution before a here-document"));
         }
         self.pending = outer;
         Ok(())
@@ -326,7 +327,8 @@ impl Walker<'_, '_> {
         }
         let rest = ended.map_or("", |start| self.since(start));
         if rest.contains([';', '&', '|', '(', ')', '<', '>', '`', '$', '\n']) {
-            return self.fail(Reason::Dialect("an operator after an escaped quote in `$'`"));
+            return self
+                .fail(UncertainReason::Dialect("an operator after an escaped quote in `$'`"));
         }
         draft.push_quoted(&value);
         Ok(())

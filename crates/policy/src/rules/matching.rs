@@ -1,40 +1,42 @@
-//! Matching a command against a rule: the program's name or path, and its arguments.
+//! Matching of a command against a rule: the program's name or path, and its arguments.
 
 use super::super::command::{Shape, SimpleCommand, Word, base_name};
 use super::super::wrappers::git_operands;
-use super::rule::{Match, Side};
+use super::rule::{ListKind, RuleMatch};
 
-/// Directories in which a name is the program that everybody means.
-const TRUSTED: [&str; 6] =
+/// The directories of the system's own programs.
+const SYSTEM_DIRECTORIES: [&str; 6] =
     ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
 
-/// Whether a program, as the text names it, is the one that a pattern means.
+/// `true` if a rule's pattern matches a program as the text names it.
 ///
-/// To deny, the last part of the path is enough: `/tmp/x/rm` is `rm`. To allow, the directory
-/// must be one of the system's, with no detour: `/tmp/x/git` and `./git` are not `git`.
-pub(super) fn is_meant(pattern: &str, program: &str, side: Side) -> bool {
+/// For a deny rule the last part of the path is enough: `rm` matches `/tmp/x/rm`. For an allow rule
+/// the directory must be one of the system's, without `..`: `git` matches neither `/tmp/x/git` nor
+/// `./git`.
+pub(super) fn program_matches(pattern: &str, program: &str, list: ListKind) -> bool {
     if pattern == "*" {
         return true;
     }
-    // A wildcard of an allow rule does not stand for a way out of its directory.
+    // A wildcard of an allow rule must not match `..`, which leads out of its directory.
     let climbs = |path: &str| path.split('/').any(|part| part == "..");
-    if side == Side::Allow && climbs(program) && !climbs(pattern) {
+    if list == ListKind::Allow && climbs(program) && !climbs(pattern) {
         return false;
     }
     if pattern.contains('/') {
-        return fits(pattern, program) || (side == Side::Deny && fits(pattern, &normal(program)));
+        return matches_wildcard(pattern, program)
+            || (list == ListKind::Deny && matches_wildcard(pattern, &normalize_path(program)));
     }
-    match (side, program.rsplit_once('/')) {
-        (_, None) => fits(pattern, program),
-        (Side::Deny, Some(_)) => fits(pattern, base_name(program)),
-        (Side::Allow, Some((directory, name))) => {
-            TRUSTED.contains(&directory) && fits(pattern, name)
+    match (list, program.rsplit_once('/')) {
+        (_, None) => matches_wildcard(pattern, program),
+        (ListKind::Deny, Some(_)) => matches_wildcard(pattern, base_name(program)),
+        (ListKind::Allow, Some((directory, name))) => {
+            SYSTEM_DIRECTORIES.contains(&directory) && matches_wildcard(pattern, name)
         }
     }
 }
 
-/// The path without empty parts, `.` and `..`, by its text alone.
-pub(super) fn normal(path: &str) -> String {
+/// Removes empty parts, `.` and `..` from a path, by its text alone.
+pub(super) fn normalize_path(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
@@ -50,53 +52,53 @@ pub(super) fn normal(path: &str) -> String {
     format!("{root}{}", parts.join("/"))
 }
 
-// Arguments in rules: exact beginnings to allow, meaning to deny.
+// Arguments: an allow rule matches exact leading words, a deny rule matches by meaning.
 
-/// Whether the command's arguments start with the rule's, word for word.
-pub(super) fn start_with(rule: &[String], args: &[Word]) -> Match {
+/// Matches if the command's arguments start with the rule's, word for word.
+pub(super) fn match_leading_args(rule: &[String], args: &[Word]) -> RuleMatch {
     for (index, wanted) in rule.iter().enumerate() {
         if wanted == "*" && index + 1 == rule.len() {
-            return Match::Yes;
+            return RuleMatch::Yes;
         }
         match args.get(index).map(Word::value) {
-            Some(Some(text)) if fits(wanted, text) => {}
-            Some(Some(_)) | None => return Match::No,
-            Some(None) => return Match::Maybe,
+            Some(Some(text)) if matches_wildcard(wanted, text) => {}
+            Some(Some(_)) | None => return RuleMatch::No,
+            Some(None) => return RuleMatch::Maybe,
         }
     }
-    Match::Yes
+    RuleMatch::Yes
 }
 
-/// Whether the command does what the rule's arguments say, in any order of its options.
+/// Matches if the command has the rule's operands and options, in any order.
 ///
-/// The rule's operands must be the command's first ones; its options must all be given, in any
-/// spelling: `-rf` is `-r -f`, `-fR`, `--recursive --force`.
-pub(super) fn mean(rule: &[String], command: &SimpleCommand) -> Match {
+/// The rule's operands must be the command's first ones. The command must have all options of the
+/// rule, in any spelling: `-rf` is `-r -f`, `-fR`, `--recursive --force`.
+pub(super) fn match_args_by_meaning(rule: &[String], command: &SimpleCommand) -> RuleMatch {
     let words = match command.name() {
         Some("git") => git_operands(&command.args),
         Some(_) | None => &command.args,
     };
-    let given = Given::of(words);
+    let sorted = SortedArgs::new(words);
     let (options, operands): (Vec<&String>, Vec<&String>) =
         rule.iter().partition(|word| word.starts_with('-') && word.len() > 1);
-    let options = options.iter().map(|option| given.has(option));
-    let operands = given.starts_with(&operands);
-    options.fold(operands, Match::and)
+    let options = options.iter().map(|option| sorted.match_option(option));
+    let operands = sorted.match_operands(&operands);
+    options.fold(operands, RuleMatch::and)
 }
 
-/// The arguments of a command, sorted.
+/// The arguments of a command, divided into options and operands.
 #[derive(Debug, Default)]
-struct Given<'w> {
+struct SortedArgs<'w> {
     options: Vec<&'w str>,
-    /// Each with whether it follows an option, whose value it may be.
+    /// Each operand, and `true` if it follows an option, whose value it may be.
     operands: Vec<(&'w Word, bool)>,
-    /// Some word may turn out to be an option.
-    open: bool,
+    /// `true` if some word may turn out to be an option.
+    may_have_more_options: bool,
 }
 
-impl<'w> Given<'w> {
-    fn of(words: &'w [Word]) -> Self {
-        let mut given = Self::default();
+impl<'w> SortedArgs<'w> {
+    fn new(words: &'w [Word]) -> Self {
+        let mut sorted = Self::default();
         let mut after_option = false;
         let mut closed = false;
         for word in words {
@@ -104,68 +106,74 @@ impl<'w> Given<'w> {
             if word.is("--") {
                 closed = true;
             } else if option {
-                given.options.push(&word.text);
-                given.open |= word.shape != Shape::Literal;
+                sorted.options.push(&word.text);
+                sorted.may_have_more_options |= word.shape != Shape::Literal;
             } else {
                 // A file could be called `-rf`, but nobody writes a pattern for that.
-                given.open |= !closed && word.shape != Shape::Glob && word.may_become_option();
-                given.operands.push((word, after_option));
+                sorted.may_have_more_options |=
+                    !closed && word.shape != Shape::Glob && word.may_become_option();
+                sorted.operands.push((word, after_option));
             }
             after_option = option && !word.text.contains('=');
         }
-        given
+        sorted
     }
 
-    fn has(&self, wanted: &str) -> Match {
+    fn match_option(&self, wanted: &str) -> RuleMatch {
         let exact = self.options.contains(&wanted);
         let found = exact
             || match wanted.strip_prefix("--") {
-                Some(name) => self.has_long(name),
-                None => wanted.chars().skip(1).all(|letter| self.has_letter(letter)),
+                Some(name) => self.has_long_option(name),
+                None => wanted.chars().skip(1).all(|letter| self.has_short_option(letter)),
             };
-        match (found, self.open) {
-            (true, _) => Match::Yes,
-            (false, true) => Match::Maybe,
-            (false, false) => Match::No,
+        match (found, self.may_have_more_options) {
+            (true, _) => RuleMatch::Yes,
+            (false, true) => RuleMatch::Maybe,
+            (false, false) => RuleMatch::No,
         }
     }
 
-    fn has_letter(&self, letter: char) -> bool {
-        let same = |other: char| fold(other) == fold(letter);
+    fn has_short_option(&self, letter: char) -> bool {
+        let same = |other: char| normalize_letter(other) == normalize_letter(letter);
         self.options.iter().any(|option| match option.strip_prefix("--") {
-            Some(long) => long_name(letter).is_some_and(|name| is_short_for(long, name)),
+            Some(long) => long_option_name(letter).is_some_and(|name| is_abbreviation(long, name)),
             None => option.chars().skip(1).any(same),
         })
     }
 
-    fn has_long(&self, name: &str) -> bool {
-        let letter = ['r', 'f'].into_iter().find(|letter| long_name(*letter) == Some(name));
+    fn has_long_option(&self, name: &str) -> bool {
+        let letter = ['r', 'f'].into_iter().find(|letter| long_option_name(*letter) == Some(name));
         self.options.iter().any(|option| match option.strip_prefix("--") {
-            Some(long) => is_short_for(long, name),
-            None => letter.is_some_and(|letter| option.chars().skip(1).any(|c| fold(c) == letter)),
+            Some(long) => is_abbreviation(long, name),
+            None => letter.is_some_and(|letter| {
+                option.chars().skip(1).any(|c| normalize_letter(c) == letter)
+            }),
         })
     }
 
-    /// The wanted operands stand first, or first behind what may be values of options.
-    fn starts_with(&self, wanted: &[&String]) -> Match {
-        let starts = self.operands.iter().take_while(|(_, after_option)| *after_option).count();
-        (0..=starts).map(|start| self.starts_with_at(start, wanted)).fold(Match::No, Match::or)
+    /// Matches if the wanted operands come first, or first after words that may be option values.
+    fn match_operands(&self, wanted: &[&String]) -> RuleMatch {
+        let option_values =
+            self.operands.iter().take_while(|(_, after_option)| *after_option).count();
+        (0..=option_values)
+            .map(|start| self.match_operands_at(start, wanted))
+            .fold(RuleMatch::No, RuleMatch::or)
     }
 
-    fn starts_with_at(&self, start: usize, wanted: &[&String]) -> Match {
+    fn match_operands_at(&self, start: usize, wanted: &[&String]) -> RuleMatch {
         let operands = self.operands.get(start..).unwrap_or_default();
-        let mut result = Match::Yes;
+        let mut result = RuleMatch::Yes;
         for (index, wanted) in wanted.iter().enumerate() {
             let one = match operands.get(index) {
                 Some((word, _)) => match word.value() {
-                    Some(text) if fits(wanted, text) => Match::Yes,
-                    Some(_) => Match::No,
+                    Some(text) if matches_wildcard(wanted, text) => RuleMatch::Yes,
+                    Some(_) => RuleMatch::No,
                     None if word.shape == Shape::Many || wanted.starts_with(&word.text) => {
-                        return result.and(Match::Maybe);
+                        return result.and(RuleMatch::Maybe);
                     }
-                    None => Match::No,
+                    None => RuleMatch::No,
                 },
-                None => Match::No,
+                None => RuleMatch::No,
             };
             result = result.and(one);
         }
@@ -173,31 +181,30 @@ impl<'w> Given<'w> {
     }
 }
 
-/// `-R` and `-r` mean the same to every program that has both and that rules are written for.
-const fn fold(letter: char) -> char {
+/// Treats `-R` as `-r`: they mean the same in every program that has both and that rules name.
+const fn normalize_letter(letter: char) -> char {
     if letter == 'R' { 'r' } else { letter }
 }
 
-const fn long_name(letter: char) -> Option<&'static str> {
-    match fold(letter) {
+const fn long_option_name(letter: char) -> Option<&'static str> {
+    match normalize_letter(letter) {
         'r' => Some("recursive"),
         'f' => Some("force"),
         _ => None,
     }
 }
 
-/// GNU programs take any beginning of a long option's name.
-fn is_short_for(given: &str, name: &str) -> bool {
-    let given = given.split('=').next().unwrap_or(given);
-    !given.is_empty() && name.starts_with(given)
+/// `true` if an option abbreviates a long option's name, as GNU programs accept it.
+fn is_abbreviation(written: &str, name: &str) -> bool {
+    let written = written.split('=').next().unwrap_or(written);
+    !written.is_empty() && name.starts_with(written)
 }
 
-// Wildcards: `*` for any text, `?` for one character.
-
-/// Returns whether the whole text fits the pattern. Quadratic at worst, without recursion or copies.
-pub fn fits(pattern: &str, text: &str) -> bool {
+/// `true` if the whole text matches a pattern, in which `*` stands for any text and `?` for one
+/// character. Takes quadratic time at worst, without recursion or copies.
+pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let (mut pattern, mut text) = (pattern.chars(), text.chars());
-    // Where to go on after the last `*` if what follows it does not fit here.
+    // The position to continue from, after the last `*`, if the rest does not match here.
     let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
     loop {
         match (pattern.next(), text.clone().next()) {
@@ -219,10 +226,10 @@ pub fn fits(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Side, is_meant, normal};
+    use super::{ListKind, normalize_path, program_matches};
 
     #[test]
-    fn to_deny_the_name_is_enough_to_allow_the_directory_counts() {
+    fn a_deny_rule_matches_the_name_and_an_allow_rule_also_the_directory() {
         for (pattern, program, denied, allowed) in [
             ("rm", "rm", true, true),
             ("rm", "/bin/rm", true, true),
@@ -235,9 +242,13 @@ mod tests {
             ("/opt/x/run", "/opt//x/run", true, false),
             ("*", "./anything", true, true),
         ] {
-            assert_eq!(is_meant(pattern, program, Side::Deny), denied, "deny {pattern} {program}");
             assert_eq!(
-                is_meant(pattern, program, Side::Allow),
+                program_matches(pattern, program, ListKind::Deny),
+                denied,
+                "deny {pattern} {program}"
+            );
+            assert_eq!(
+                program_matches(pattern, program, ListKind::Allow),
                 allowed,
                 "allow {pattern} {program}"
             );
@@ -245,19 +256,19 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_cleaned_by_its_text_alone() {
-        assert_eq!(normal("/a/./b/../c//d"), "/a/c/d");
-        assert_eq!(normal("../a/../../b"), "../../b");
-        assert_eq!(normal("/../a"), "/a");
+    fn a_path_is_normalized_by_its_text_alone() {
+        assert_eq!(normalize_path("/a/./b/../c//d"), "/a/c/d");
+        assert_eq!(normalize_path("../a/../../b"), "../../b");
+        assert_eq!(normalize_path("/../a"), "/a");
     }
 }
 
 #[cfg(test)]
-mod glob_tests {
-    use super::fits;
+mod wildcard_tests {
+    use super::matches_wildcard;
 
     #[test]
-    fn a_star_is_any_text_and_a_question_mark_one_character() {
+    fn a_star_matches_any_text_and_a_question_mark_one_character() {
         for (pattern, text, expected) in [
             ("rm", "rm", true),
             ("rm", "rmdir", false),
@@ -272,7 +283,7 @@ mod glob_tests {
             ("", "", true),
             ("", "x", false),
         ] {
-            assert_eq!(fits(pattern, text), expected, "{pattern} on {text}");
+            assert_eq!(matches_wildcard(pattern, text), expected, "{pattern} on {text}");
         }
     }
 }

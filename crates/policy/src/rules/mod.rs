@@ -5,11 +5,11 @@ mod matching;
 mod redirects;
 mod rule;
 
-pub use environment::{PLAIN_LOCALES, SafeNames};
-pub use matching::fits;
-pub(super) use redirects::{Place, leaves_workspace};
+pub use environment::{PLAIN_LOCALES, SafeVariables};
+pub use matching::matches_wildcard;
+pub(super) use redirects::{WriteCheck, leaves_workspace};
 pub use rule::{
-    CoreTools, Rule, RuleError, Scope, blocked_commands, core_tools, exclude_tools, patterns,
-    wildcards,
+    CoreTools, PolicyRule, RuleError, RuleReference, RuleScope, parse_core_tools,
+    parse_exclude_tools, parse_patterns,
 };
-pub(super) use rule::{Match, Side};
+pub(super) use rule::{ListKind, RuleMatch};

@@ -1,34 +1,35 @@
-//! One rule: what it matches, for whom, where it was written, and the forms that configurations
-//! write it in.
+//! Policy rules: parsing, scope and matching, and the forms in which configurations write them.
+
+use std::fmt;
 
 use regex::{Regex, RegexBuilder};
 use thiserror::Error;
 
 use super::matching;
-use crate::command::SimpleCommand;
+use crate::command::{SimpleCommand, base_name};
 
-/// A compiled expression may not take more memory than this.
+/// The memory limit of a compiled regular expression.
 const REGEX_BYTES: usize = 256 * 1024;
 
-/// Whether a match lets something run or keeps it from running.
+/// The kind of list that a rule stands in. It decides how a doubtful match counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// When in doubt, the rule does not match.
+pub(crate) enum ListKind {
+    /// An allow list: a doubtful match does not count.
     Allow,
-    /// When in doubt, the rule may match.
+    /// A deny or ask list: a doubtful match counts as [`RuleMatch::Maybe`].
     Deny,
 }
 
-/// Whether a rule matches a command.
+/// The result of matching a command against a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Match {
+pub(crate) enum RuleMatch {
     No,
-    /// It depends on a value that is known only when the command runs.
+    /// The match depends on a value that is known only when the command runs.
     Maybe,
     Yes,
 }
 
-impl Match {
+impl RuleMatch {
     pub(super) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::No, _) | (_, Self::No) => Self::No,
@@ -46,26 +47,28 @@ impl Match {
     }
 }
 
-/// What no program's name has.
+/// Characters that no program name in a rule may contain.
 const SHELL_ONLY: [char; 12] = [';', '|', '&', '<', '>', '(', ')', '$', '`', '"', '\'', '\n'];
-/// What joins commands to a line, wherever it stands.
+/// Characters that join commands to a line. They may not occur anywhere in a rule.
 const SHELL_LINE: [char; 4] = [';', '|', '&', '\n'];
 
-/// For whom a rule holds. Empty lists mean everybody.
+/// The tenants and lanes that a rule applies to. An empty list means all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Scope {
-    /// The tenants.
+pub struct RuleScope {
+    /// Names of tenants.
     pub tenants: Vec<String>,
-    /// The lanes.
+    /// Names of lanes.
     pub lanes: Vec<String>,
 }
 
-impl Scope {
-    /// The scope at the beginning of a written rule, and what follows it.
-    fn read<'t>(text: &'t str, place: &str) -> Result<(Self, &'t str), RuleError> {
+impl RuleScope {
+    /// Splits a written rule into the scope at its beginning and the rest.
+    fn parse<'t>(text: &'t str, location: &str) -> Result<(Self, &'t str), RuleError> {
         let text = text.trim();
-        let malformed =
-            |found: &str| RuleError::Scope { place: place.to_owned(), found: found.to_owned() };
+        let malformed = |found: &str| RuleError::Scope {
+            location: location.to_owned(),
+            found: found.to_owned(),
+        };
         // `[` alone is a command too.
         let Some(scoped) = text.strip_prefix('[').filter(|rest| rest.contains('=')) else {
             return Ok((Self::default(), text));
@@ -101,339 +104,355 @@ enum Matcher {
 
 /// One rule on commands.
 #[derive(Debug, Clone)]
-pub struct Rule {
+pub struct PolicyRule {
     matcher: Matcher,
     text: String,
-    place: String,
-    scope: Scope,
+    location: String,
+    scope: RuleScope,
 }
 
-impl Rule {
-    /// A rule as a configuration writes it: a pattern, or `re:` and a regular expression, with
-    /// `[lane=a,b tenant=c]` before it where it holds for those only.
+impl PolicyRule {
+    /// Parses a rule as a configuration writes it: a pattern, or `re:` and a regular expression.
+    /// `[lane=a,b tenant=c]` before it limits the rule to those lanes and tenants.
     ///
     /// # Errors
-    /// When it says nothing, its expression does not compile, or its scope cannot be read.
-    pub fn parse(text: &str, place: impl Into<String>) -> Result<Self, RuleError> {
-        let place = place.into();
-        let (scope, rest) = Scope::read(text, &place)?;
+    /// The rule is empty, its expression does not compile, or its scope cannot be parsed.
+    pub fn parse(text: &str, location: impl Into<String>) -> Result<Self, RuleError> {
+        let location = location.into();
+        let (scope, rest) = RuleScope::parse(text, &location)?;
         let rule = match rest.strip_prefix("re:") {
             Some(expression) if expression.trim().is_empty() => {
-                return Err(RuleError::Empty { place });
+                return Err(RuleError::Empty { location });
             }
-            Some(expression) => Self::regex(expression.trim(), place)?,
-            None => Self::pattern(rest, place)?,
+            Some(expression) => Self::from_regex(expression.trim(), location)?,
+            None => Self::from_pattern(rest, location)?,
         };
-        Ok(rule.for_scope(scope))
+        Ok(rule.with_scope(scope))
     }
 
-    /// A program's name or path, wildcards allowed, and the arguments that it starts with.
+    /// Parses a pattern: a program's name or path, with wildcards, and its leading arguments.
     ///
     /// # Errors
-    /// An empty pattern is refused.
-    pub fn pattern(text: &str, place: impl Into<String>) -> Result<Self, RuleError> {
-        let place = place.into();
+    /// The pattern is empty, or a shell line.
+    pub fn from_pattern(text: &str, location: impl Into<String>) -> Result<Self, RuleError> {
+        let location = location.into();
         let mut words = text.split_whitespace().map(str::to_owned);
         let Some(program) = words.next() else {
-            return Err(RuleError::Empty { place });
+            return Err(RuleError::Empty { location });
         };
-        // A rule is about one command with its quotes removed; what only a shell line has would
+        // A rule is matched against one command with its quotes removed, so shell operators would
         // never match.
         if program.contains(SHELL_ONLY) || text.contains(SHELL_LINE) {
-            return Err(RuleError::ShellLine { place, found: text.trim().to_owned() });
+            return Err(RuleError::ShellLine { location, found: text.trim().to_owned() });
         }
         let matcher = Matcher::Words { program, args: words.collect() };
-        Ok(Self { matcher, text: text.trim().to_owned(), place, scope: Scope::default() })
+        Ok(Self { matcher, text: text.trim().to_owned(), location, scope: RuleScope::default() })
     }
 
-    /// A regular expression on the whole command: the program's name, then its arguments, with
-    /// one blank between words.
+    /// Compiles a regular expression that is matched against the whole command: the program's name,
+    /// then its arguments, with one blank between words.
     ///
     /// # Errors
-    /// An expression that does not compile, or only into something huge, is refused.
-    pub fn regex(text: &str, place: impl Into<String>) -> Result<Self, RuleError> {
-        let place = place.into();
+    /// The expression does not compile, or its compiled form is over the memory limit.
+    pub fn from_regex(text: &str, location: impl Into<String>) -> Result<Self, RuleError> {
+        let location = location.into();
         let compiled = RegexBuilder::new(text).size_limit(REGEX_BYTES).build();
         match compiled {
             Ok(regex) => Ok(Self {
                 matcher: Matcher::Line(regex),
                 text: text.to_owned(),
-                place,
-                scope: Scope::default(),
+                location,
+                scope: RuleScope::default(),
             }),
             Err(source) => {
                 let pattern = text.to_owned();
-                Err(RuleError::Regex { place, pattern, source: Box::new(source) })
+                Err(RuleError::Regex { location, pattern, source: Box::new(source) })
             }
         }
     }
 
-    /// The same rule, for these tenants and lanes only.
+    /// Limits the rule to these tenants and lanes.
     #[must_use]
-    pub fn for_scope(mut self, scope: Scope) -> Self {
+    pub fn with_scope(mut self, scope: RuleScope) -> Self {
         self.scope = scope;
         self
     }
 
-    /// The rule as written.
+    /// Returns the rule as written.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Where it was written: `policy.deny[2]`.
+    /// Returns the rule's position in the configuration: `policy.deny[2]`.
     #[must_use]
-    pub fn place(&self) -> &str {
-        &self.place
+    pub fn location(&self) -> &str {
+        &self.location
     }
 
-    /// For whom it holds.
+    /// Returns the tenants and lanes that the rule applies to.
     #[must_use]
-    pub const fn scope(&self) -> &Scope {
+    pub const fn scope(&self) -> &RuleScope {
         &self.scope
     }
 
-    /// Whether it holds for this tenant and lane.
+    /// `true` if the rule applies to this tenant and lane.
     #[must_use]
     pub fn covers(&self, tenant: &str, lane: &str) -> bool {
         self.scope.covers(tenant, lane)
     }
 
-    /// Whether it matches a command.
-    pub(crate) fn matches(&self, command: &SimpleCommand, side: Side) -> Match {
+    pub(crate) fn matches(&self, command: &SimpleCommand, list: ListKind) -> RuleMatch {
         let Some(name) = command.program.value() else {
-            return Match::Maybe;
+            return RuleMatch::Maybe;
         };
         match &self.matcher {
-            Matcher::Words { program, .. } if !matching::is_meant(program, name, side) => Match::No,
-            Matcher::Words { args, .. } if args.is_empty() => Match::Yes,
-            Matcher::Words { args, .. } => match side {
-                Side::Allow => matching::start_with(args, &command.args),
-                Side::Deny => matching::mean(args, command),
+            Matcher::Words { program, .. } if !matching::program_matches(program, name, list) => {
+                RuleMatch::No
+            }
+            Matcher::Words { args, .. } if args.is_empty() => RuleMatch::Yes,
+            Matcher::Words { args, .. } => match list {
+                ListKind::Allow => matching::match_leading_args(args, &command.args),
+                ListKind::Deny => matching::match_args_by_meaning(args, command),
             },
-            Matcher::Line(regex) => line(regex, command, name, side),
+            Matcher::Line(regex) => match_line(regex, command, name, list),
         }
     }
 }
 
-/// An allowed line must be known in full; a denied one is matched as far as it is known.
-fn line(regex: &Regex, command: &SimpleCommand, program: &str, side: Side) -> Match {
+/// Matches a command as one line. An allow rule needs every word to be known; a deny rule matches
+/// the known parts.
+fn match_line(regex: &Regex, command: &SimpleCommand, program: &str, list: ListKind) -> RuleMatch {
     let known = command.args.iter().all(|word| word.value().is_some());
-    if side == Side::Allow && !(known && matching::is_meant(base(program), program, side)) {
-        return Match::No;
+    if list == ListKind::Allow
+        && !(known && matching::program_matches(base_name(program), program, list))
+    {
+        return RuleMatch::No;
     }
-    let mut line = base(program).to_owned();
+    let mut line = base_name(program).to_owned();
     for word in &command.args {
         line.push(' ');
         line.push_str(&word.text);
     }
-    if regex.is_match(&line) { Match::Yes } else { Match::No }
+    if regex.is_match(&line) { RuleMatch::Yes } else { RuleMatch::No }
 }
 
-fn base(program: &str) -> &str {
-    crate::command::base_name(program)
+/// A rule as messages quote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleReference {
+    /// The rule as written.
+    pub text: String,
+    /// The rule's position in the configuration: `policy.deny[2]`.
+    pub location: String,
 }
 
-// The forms in which configurations and flags write rules, all compiled into the same ones.
+impl From<&PolicyRule> for RuleReference {
+    fn from(rule: &PolicyRule) -> Self {
+        Self { text: rule.text().to_owned(), location: rule.location().to_owned() }
+    }
+}
 
-/// The shell tool, under the names that tool lists use for it.
+impl RuleReference {
+    /// Lists ask rules in one line.
+    #[must_use]
+    pub fn join_ask_rules(rules: &[Self]) -> String {
+        rules.iter().map(|rule| format!("ask rule {rule}")).collect::<Vec<_>>().join(" and ")
+    }
+}
+
+impl fmt::Display for RuleReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\" ({})", self.text, self.location)
+    }
+}
+
+// The forms in which configurations and flags write rules. All of them become `PolicyRule`s.
+
+/// The names of the shell tool in `coreTools` and `excludeTools`.
 const SHELL_TOOLS: [&str; 2] = ["run_shell_command", "ShellTool"];
-/// How alike a name must be to be taken for a mistyped one.
-const ALIKE: f64 = 0.85;
+/// The least similarity at which a tool's name counts as a typing error for the shell tool.
+const MIN_SIMILARITY: f64 = 0.85;
 
-/// A list of patterns; each place is `NAME[index]`.
+/// Parses a list of patterns; the location of each rule is `KEY[index]`.
 ///
 /// # Errors
-/// The first pattern that makes no sense.
-pub fn patterns<'p>(
-    name: &str,
+/// The first pattern that is not valid.
+pub fn parse_patterns<'p>(
+    key: &str,
     list: impl IntoIterator<Item = &'p str>,
-) -> Result<Vec<Rule>, RuleError> {
+) -> Result<Vec<PolicyRule>, RuleError> {
     list.into_iter()
         .enumerate()
-        .map(|(index, text)| Rule::pattern(text, format!("{name}[{index}]")))
+        .map(|(index, text)| PolicyRule::from_pattern(text, format!("{key}[{index}]")))
         .collect()
 }
 
-/// `--allow "ls*,cat*"` and `--deny`: patterns on the program, separated by commas.
-///
-/// # Errors
-/// An empty pattern between two commas.
-pub fn wildcards(flag: &str, list: &str) -> Result<Vec<Rule>, RuleError> {
-    patterns(flag, list.split(','))
-}
-
-/// `blocked_commands`: a program, or a program with the arguments that make it dangerous.
-///
-/// # Errors
-/// An empty entry.
-pub fn blocked_commands<'p>(
-    key: &str,
-    list: impl IntoIterator<Item = &'p str>,
-) -> Result<Vec<Rule>, RuleError> {
-    patterns(key, list)
-}
-
-/// What a `coreTools` list says about the shell tool.
+/// The commands that a `coreTools` list allows.
 #[derive(Debug, Clone)]
 pub enum CoreTools {
-    /// The tool is listed without a restriction.
+    /// All commands: the shell tool is listed without a prefix.
     Everything,
-    /// Only commands that start like this; nothing at all if the list is empty.
-    Only(Vec<Rule>),
+    /// Commands that match one of these rules; none if the list is empty.
+    Only(Vec<PolicyRule>),
 }
 
-/// `coreTools`: `run_shell_command(PREFIX)` allows a prefix, `run_shell_command` everything.
+/// Parses `coreTools`: `run_shell_command(PREFIX)` allows a prefix, `run_shell_command` everything.
 ///
-/// A list without the shell tool leaves it out, so nothing is allowed.
+/// A list without the shell tool allows nothing.
 ///
 /// # Errors
-/// An entry that is malformed, or almost the shell tool.
-pub fn core_tools<'p>(list: impl IntoIterator<Item = &'p str>) -> Result<CoreTools, RuleError> {
+/// An entry is malformed, or its tool looks like a mistyped shell tool.
+pub fn parse_core_tools<'p>(
+    list: impl IntoIterator<Item = &'p str>,
+) -> Result<CoreTools, RuleError> {
     let mut rules = Vec::new();
     let mut everything = false;
-    for entry in tool_entries("policy.coreTools", list) {
+    for entry in parse_tool_entries("policy.coreTools", list) {
         match entry? {
             (_, Some("")) => everything = true,
-            (place, Some(prefix)) => rules.push(Rule::pattern(prefix, place)?),
+            (location, Some(prefix)) => rules.push(PolicyRule::from_pattern(prefix, location)?),
             (_, None) => {}
         }
     }
     Ok(if everything { CoreTools::Everything } else { CoreTools::Only(rules) })
 }
 
-/// `excludeTools`: `run_shell_command(PREFIX)` denies a prefix, `run_shell_command` everything.
+/// Parses `excludeTools`: `run_shell_command(PREFIX)` denies a prefix, `run_shell_command` everything.
 ///
 /// # Errors
-/// An entry that is malformed, or almost the shell tool.
-pub fn exclude_tools<'p>(list: impl IntoIterator<Item = &'p str>) -> Result<Vec<Rule>, RuleError> {
+/// An entry is malformed, or its tool looks like a mistyped shell tool.
+pub fn parse_exclude_tools<'p>(
+    list: impl IntoIterator<Item = &'p str>,
+) -> Result<Vec<PolicyRule>, RuleError> {
     let mut rules = Vec::new();
-    for entry in tool_entries("policy.excludeTools", list) {
+    for entry in parse_tool_entries("policy.excludeTools", list) {
         match entry? {
-            (place, Some("")) => rules.push(Rule::pattern("*", place)?),
-            (place, Some(prefix)) => rules.push(Rule::pattern(prefix, place)?),
+            (location, Some("")) => rules.push(PolicyRule::from_pattern("*", location)?),
+            (location, Some(prefix)) => rules.push(PolicyRule::from_pattern(prefix, location)?),
             (_, None) => {}
         }
     }
     Ok(rules)
 }
 
-/// The place and the prefix of an entry: empty for the bare tool, none for another tool.
-type Entry<'p> = Result<(String, Option<&'p str>), RuleError>;
+/// The location and the prefix of an entry. The prefix is empty for the shell tool without
+/// parentheses and `None` for another tool.
+type ToolEntry<'p> = Result<(String, Option<&'p str>), RuleError>;
 
-fn tool_entries<'p>(
+fn parse_tool_entries<'p>(
     name: &str,
     list: impl IntoIterator<Item = &'p str>,
-) -> impl Iterator<Item = Entry<'p>> {
+) -> impl Iterator<Item = ToolEntry<'p>> {
     list.into_iter().enumerate().map(move |(index, entry)| {
-        let place = format!("{name}[{index}]");
+        let location = format!("{name}[{index}]");
         let entry = entry.trim();
         let (tool, prefix) = match entry.split_once('(') {
             Some((tool, rest)) => match rest.strip_suffix(')') {
                 Some(prefix) if !prefix.trim().is_empty() => (tool.trim(), prefix.trim()),
                 Some(_) | None => {
-                    return Err(RuleError::Shape { place, found: entry.to_owned() });
+                    return Err(RuleError::Shape { location, found: entry.to_owned() });
                 }
             },
             None => (entry, ""),
         };
         if SHELL_TOOLS.contains(&tool) {
-            return Ok((place, Some(prefix)));
+            return Ok((location, Some(prefix)));
         }
-        match SHELL_TOOLS.into_iter().find(|known| strsim::jaro_winkler(known, tool) > ALIKE) {
-            Some(meant) => Err(RuleError::Tool { place, found: tool.to_owned(), meant }),
-            None => Ok((place, None)),
+        match SHELL_TOOLS
+            .into_iter()
+            .find(|known| strsim::jaro_winkler(known, tool) > MIN_SIMILARITY)
+        {
+            Some(meant) => Err(RuleError::Tool { location, found: tool.to_owned(), meant }),
+            None => Ok((location, None)),
         }
     })
 }
 
-// Why a rule was not accepted.
-
-/// A rule that does not make sense. No policy is built from a list that holds one.
+/// An error in a written rule. No policy is built from a list that contains one.
 #[derive(Debug, Error)]
 pub enum RuleError {
-    /// The rule says nothing.
-    #[error("{place} is empty; write a program's name, or remove it")]
+    /// The rule is empty.
+    #[error("{location} is empty; write a program's name, or remove it")]
     Empty {
-        /// Where it stands.
-        place: String,
+        /// The rule's position in the configuration.
+        location: String,
     },
     /// The regular expression does not compile.
-    #[error("{place} is not a regular expression; correct {pattern:?}")]
+    #[error("{location} is not a regular expression; correct {pattern:?}")]
     Regex {
-        /// Where it stands.
-        place: String,
-        /// What was written.
+        /// The rule's position in the configuration.
+        location: String,
+        /// The text as written.
         pattern: String,
-        /// What is wrong with it.
+        /// The error of the regular expression compiler.
         source: Box<regex::Error>,
     },
-    /// A tool restriction that is almost, but not quite, one on the shell tool.
-    #[error("{place} restricts {found:?}, which is no tool; did you mean {meant:?}?")]
+    /// A tool restriction names a tool that looks like a mistyped shell tool.
+    #[error("{location} restricts {found:?}, which is no tool; did you mean {meant:?}?")]
     Tool {
-        /// Where it stands.
-        place: String,
-        /// What was written.
+        /// The rule's position in the configuration.
+        location: String,
+        /// The text as written.
         found: String,
-        /// The nearest tool.
+        /// The name that was probably meant.
         meant: &'static str,
     },
-    /// A shell line where one command is wanted.
+    /// The rule is a shell line instead of one command.
     #[error(
-        "{place} is {found:?}, which is a shell line; write one command, without quotes, and one rule for each"
+        "{location} is {found:?}, which is a shell line; write one command, without quotes, and one rule for each"
     )]
     ShellLine {
-        /// Where it stands.
-        place: String,
-        /// What was written.
+        /// The rule's position in the configuration.
+        location: String,
+        /// The text as written.
         found: String,
     },
-    /// A lane that there is not.
-    #[error("{place} is for lane {lane:?}, which there is not; the lanes are {}", .known.join(", "))]
+    /// The rule's scope names a lane that does not exist.
+    #[error("{location} is for lane {lane:?}, which there is not; the lanes are {}", .known.join(", "))]
     UnknownLane {
-        /// Where it stands.
-        place: String,
-        /// What was written.
+        /// The rule's position in the configuration.
+        location: String,
+        /// The lane as written.
         lane: String,
-        /// The lanes there are.
+        /// The configured lanes.
         known: Vec<String>,
     },
-    /// A scope that is none.
+    /// The scope before the rule is malformed.
     #[error(
-        "{place} begins with {found:?}; write [lane=NAME,…] or [tenant=NAME,…] before the rule"
+        "{location} begins with {found:?}; write [lane=NAME,…] or [tenant=NAME,…] before the rule"
     )]
     Scope {
-        /// Where it stands.
-        place: String,
-        /// What was written.
+        /// The rule's position in the configuration.
+        location: String,
+        /// The text as written.
         found: String,
     },
-    /// A tool restriction whose parentheses do not match.
-    #[error("{place} is {found:?}; write run_shell_command(PREFIX)")]
+    /// The parentheses of a tool restriction do not match or are empty.
+    #[error("{location} is {found:?}; write run_shell_command(PREFIX)")]
     Shape {
-        /// Where it stands.
-        place: String,
-        /// What was written.
+        /// The rule's position in the configuration.
+        location: String,
+        /// The text as written.
         found: String,
     },
 }
 
 impl RuleError {
-    /// Where the rule stands: `policy.deny[2]`.
+    /// Returns the rule's position in the configuration: `policy.deny[2]`.
     #[must_use]
-    pub fn place(&self) -> &str {
+    pub fn location(&self) -> &str {
         match self {
-            Self::Empty { place }
-            | Self::Regex { place, .. }
-            | Self::Tool { place, .. }
-            | Self::ShellLine { place, .. }
-            | Self::UnknownLane { place, .. }
-            | Self::Scope { place, .. }
-            | Self::Shape { place, .. } => place,
+            Self::Empty { location }
+            | Self::Regex { location, .. }
+            | Self::Tool { location, .. }
+            | Self::ShellLine { location, .. }
+            | Self::UnknownLane { location, .. }
+            | Self::Scope { location, .. }
+            | Self::Shape { location, .. } => location,
         }
     }
 
-    /// The stable word that programs may match on.
+    /// Returns the stable word that programs may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -454,74 +473,78 @@ mod tests {
     use crate::command::Word;
 
     fn command(text: &str) -> SimpleCommand {
-        SimpleCommand::of(text.split_whitespace().map(Word::literal).collect()).unwrap()
+        SimpleCommand::from_words(text.split_whitespace().map(Word::literal).collect()).unwrap()
     }
 
-    fn texts(rules: &[Rule]) -> Vec<(&str, &str)> {
-        rules.iter().map(|rule| (rule.text(), rule.place())).collect()
+    fn texts(rules: &[PolicyRule]) -> Vec<(&str, &str)> {
+        rules.iter().map(|rule| (rule.text(), rule.location())).collect()
     }
 
     #[test]
-    fn wildcards_are_separated_by_commas() {
-        let rules = wildcards("--deny", "rm*, sudo*,chmod").unwrap();
+    fn patterns_may_have_wildcards_and_arguments() {
+        let rules = parse_patterns("deny", ["rm*", "chmod", "rm -rf"]).unwrap();
         assert_eq!(
             texts(&rules),
-            [("rm*", "--deny[0]"), ("sudo*", "--deny[1]"), ("chmod", "--deny[2]")]
+            [("rm*", "deny[0]"), ("chmod", "deny[1]"), ("rm -rf", "deny[2]")]
         );
-        assert_eq!(rules[0].matches(&command("rmdir x"), Side::Deny), Match::Yes);
-        assert_eq!(rules[2].matches(&command("chmodx"), Side::Deny), Match::No);
-        assert_eq!(wildcards("--deny", "rm,,sudo").unwrap_err().code(), "rule_empty");
-    }
-
-    #[test]
-    fn blocked_commands_may_have_arguments() {
-        let rules =
-            blocked_commands("policy.blocked_commands", ["rm -rf", "format", "dd"]).unwrap();
-        assert_eq!(rules[0].matches(&command("rm -f -r x"), Side::Deny), Match::Yes);
-        assert_eq!(rules[0].matches(&command("rm x"), Side::Deny), Match::No);
-        assert_eq!(rules[0].place(), "policy.blocked_commands[0]");
+        assert_eq!(rules[0].matches(&command("rmdir x"), ListKind::Deny), RuleMatch::Yes);
+        assert_eq!(rules[1].matches(&command("chmodx"), ListKind::Deny), RuleMatch::No);
+        assert_eq!(rules[2].matches(&command("rm -f -r x"), ListKind::Deny), RuleMatch::Yes);
+        assert_eq!(rules[2].matches(&command("rm x"), ListKind::Deny), RuleMatch::No);
+        assert_eq!(parse_patterns("deny", ["rm", "", "sudo"]).unwrap_err().code(), "rule_empty");
     }
 
     #[test]
     fn core_tools_restrict_the_shell_tool_and_ignore_others() {
         let CoreTools::Only(rules) =
-            core_tools(["read_file", "run_shell_command(git status)", "ShellTool(npm)"]).unwrap()
+            parse_core_tools(["read_file", "run_shell_command(git status)", "ShellTool(npm)"])
+                .unwrap()
         else {
-            panic!("a restricted tool")
+            panic!("the shell tool is restricted")
         };
         assert_eq!(
             texts(&rules),
             [("git status", "policy.coreTools[1]"), ("npm", "policy.coreTools[2]")]
         );
-        assert!(matches!(core_tools(["run_shell_command"]).unwrap(), CoreTools::Everything));
-        let CoreTools::Only(none) = core_tools(["read_file"]).unwrap() else { panic!("left out") };
+        assert!(matches!(parse_core_tools(["run_shell_command"]).unwrap(), CoreTools::Everything));
+        let CoreTools::Only(none) = parse_core_tools(["read_file"]).unwrap() else {
+            panic!("the shell tool is not listed")
+        };
         assert!(none.is_empty());
     }
 
     #[test]
     fn exclude_tools_deny_prefixes_or_everything() {
-        let rules = exclude_tools(["run_shell_command(git push)", "run_shell_command"]).unwrap();
-        assert_eq!(rules[0].matches(&command("git push origin"), Side::Deny), Match::Yes);
-        assert_eq!(rules[0].matches(&command("git status"), Side::Deny), Match::No);
-        assert_eq!(rules[1].matches(&command("anything"), Side::Deny), Match::Yes);
+        let rules =
+            parse_exclude_tools(["run_shell_command(git push)", "run_shell_command"]).unwrap();
+        assert_eq!(rules[0].matches(&command("git push origin"), ListKind::Deny), RuleMatch::Yes);
+        assert_eq!(rules[0].matches(&command("git status"), ListKind::Deny), RuleMatch::No);
+        assert_eq!(rules[1].matches(&command("anything"), ListKind::Deny), RuleMatch::Yes);
     }
 
     #[test]
     fn a_mistyped_or_malformed_tool_is_an_error_with_a_suggestion() {
-        let mistyped = exclude_tools(["run_shel_command(rm)"]).unwrap_err();
+        let mistyped = parse_exclude_tools(["run_shel_command(rm)"]).unwrap_err();
         assert_eq!(mistyped.code(), "rule_unknown_tool");
         assert!(mistyped.to_string().contains("run_shell_command"), "{mistyped}");
         for entry in ["run_shell_command(rm", "run_shell_command()"] {
-            assert_eq!(exclude_tools([entry]).unwrap_err().code(), "rule_malformed", "{entry}");
+            assert_eq!(
+                parse_exclude_tools([entry]).unwrap_err().code(),
+                "rule_malformed",
+                "{entry}"
+            );
         }
     }
 
     #[test]
-    fn an_expression_sees_the_command_as_one_line() {
-        let rule = Rule::regex("^curl .*evil", "policy.deny[0]").unwrap();
-        assert_eq!(rule.matches(&command("/usr/bin/curl -s http://evil"), Side::Deny), Match::Yes);
-        assert_eq!(rule.matches(&command("curl http://good"), Side::Deny), Match::No);
-        assert_eq!(rule.matches(&command("./curl http://evil"), Side::Allow), Match::No);
-        assert_eq!(Rule::regex("(", "policy.deny[1]").unwrap_err().code(), "rule_regex");
+    fn a_regular_expression_is_matched_against_the_command_as_one_line() {
+        let rule = PolicyRule::from_regex("^curl .*evil", "policy.deny[0]").unwrap();
+        assert_eq!(
+            rule.matches(&command("/usr/bin/curl -s http://evil"), ListKind::Deny),
+            RuleMatch::Yes
+        );
+        assert_eq!(rule.matches(&command("curl http://good"), ListKind::Deny), RuleMatch::No);
+        assert_eq!(rule.matches(&command("./curl http://evil"), ListKind::Allow), RuleMatch::No);
+        assert_eq!(PolicyRule::from_regex("(", "policy.deny[1]").unwrap_err().code(), "rule_regex");
     }
 }

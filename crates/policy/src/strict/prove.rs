@@ -5,10 +5,10 @@
 use super::reader::RawRedirect;
 use super::word::{Facts, ValueFacts};
 use crate::command::{
-    Assignment, Lookup, Reach, Reason, Redirect, Shape, Shell, SimpleCommand, Uncertain, Value,
-    Via, Word, base_name,
+    AssignedValue, Assignment, AssignmentScope, CommandContext, CommandLookup, Redirect, Shape,
+    ShellSyntax, SimpleCommand, UncertainReason, Uncertainty, Word, base_name,
 };
-use crate::rules::SafeNames;
+use crate::rules::SafeVariables;
 use crate::strict::builtins;
 use crate::strict::builtins::Builtin;
 use crate::strict::reader::{Proven, ShellReader};
@@ -42,9 +42,9 @@ pub(crate) struct Proof {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context<'c> {
     /// The shell that runs it.
-    pub(crate) shell: Shell,
+    pub(crate) shell: ShellSyntax,
     /// Variables that may be set.
-    pub(crate) safe_names: &'c SafeNames,
+    pub(crate) safe_variables: &'c SafeVariables,
     /// Variables that the caller sets.
     pub(crate) environment: &'c [(String, String)],
 }
@@ -67,7 +67,7 @@ pub(crate) fn prove_call(program: &str, args: &[String], context: &Context<'_>) 
     let mut prover = Prover::new(context);
     let words = std::iter::once(program).chain(args.iter().map(String::as_str));
     let words: Vec<Word> = words.map(Word::literal).collect();
-    prover.run(words, &[], Lookup::Path)?;
+    prover.run(words, &[], CommandLookup::Path)?;
     prover.finish()
 }
 
@@ -135,23 +135,35 @@ impl<'c> Prover<'c> {
     }
 
     /// Reads a text; `around` is how it is reached, `facts` what is known of its variables.
-    fn script(&mut self, text: &str, shell: Shell, around: &[Via], facts: Facts) -> Proven<()> {
+    fn script(
+        &mut self,
+        text: &str,
+        shell: ShellSyntax,
+        around: &[CommandContext],
+        facts: Facts,
+    ) -> Proven<()> {
         if text.len() > MAX_BYTES {
-            return Err(Uncertain { reason: Reason::TooLong { limit: MAX_BYTES }, at: 0 });
+            return Err(Uncertainty {
+                reason: UncertainReason::TooLong { limit: MAX_BYTES },
+                at: 0,
+            });
         }
         let mut reader = ShellReader::new(text, shell, facts);
         reader.script()?;
         let ShellReader { mut facts, arithmetic, counted, assigned, commands, .. } = reader;
         counted.iter().for_each(|name| facts.count(name));
-        let safe = self.context.safe_names;
+        let safe = self.context.safe_variables;
         if let Some((name, _)) =
-            assigned.iter().find(|(name, value)| !safe.in_shell(name, value.as_deref()))
+            assigned.iter().find(|(name, value)| !safe.allows_in_shell(name, value.as_deref()))
         {
-            return Err(Uncertain { reason: Reason::Variable { name: name.clone() }, at: 0 });
+            return Err(Uncertainty {
+                reason: UncertainReason::Variable { name: name.clone() },
+                at: 0,
+            });
         }
         let is_number = |name: &String| {
             // Any other name may hold text that the shell itself has put there.
-            let is_plain = COUNTERS.contains(&name.as_str()) || safe.in_shell(name, None);
+            let is_plain = COUNTERS.contains(&name.as_str()) || safe.allows_in_shell(name, None);
             is_plain && facts.is_arithmetic(name)
         };
         if let Some(name) = arithmetic.iter().find(|name| !is_number(name)) {
@@ -163,8 +175,8 @@ impl<'c> Prover<'c> {
         result
     }
 
-    fn command(&mut self, raw: &RawCommand, around: &[Via]) -> Proven<()> {
-        let path: Vec<Via> = around.iter().chain(&raw.path).cloned().collect();
+    fn command(&mut self, raw: &RawCommand, around: &[CommandContext]) -> Proven<()> {
+        let path: Vec<CommandContext> = around.iter().chain(&raw.path).cloned().collect();
         let redirects = self.redirects(&raw.redirects)?;
         if raw.words.is_empty() {
             self.proof.redirects.extend(redirects);
@@ -175,7 +187,7 @@ impl<'c> Prover<'c> {
         }
         let words: Vec<Word> = raw.words.iter().map(|word| word.resolve(&self.facts)).collect();
         let index = self.proof.commands.len();
-        self.run(words, &path, Lookup::Shell)?;
+        self.run(words, &path, CommandLookup::Shell)?;
         if let Some(command) = self.proof.commands.get_mut(index) {
             command.redirects = redirects;
             command.assignments = raw.assignments.iter().map(assignment).collect();
@@ -184,10 +196,10 @@ impl<'c> Prover<'c> {
     }
 
     fn check_environment(&self, name: &str, value: Option<&str>) -> Proven<()> {
-        if self.context.safe_names.in_environment(name, value) {
+        if self.context.safe_variables.allows_in_environment(name, value) {
             return Ok(());
         }
-        Err(Uncertain { reason: Reason::Variable { name: name.to_owned() }, at: 0 })
+        Err(Uncertainty { reason: UncertainReason::Variable { name: name.to_owned() }, at: 0 })
     }
 
     fn redirects(&self, raw: &[RawRedirect]) -> Proven<Vec<Redirect>> {
@@ -205,11 +217,16 @@ impl<'c> Prover<'c> {
     }
 
     /// Notes a command, and follows what it starts.
-    fn run(&mut self, words: Vec<Word>, path: &[Via], lookup: Lookup) -> Proven<()> {
-        let Some(mut command) = SimpleCommand::of(words) else { return Ok(()) };
+    fn run(
+        &mut self,
+        words: Vec<Word>,
+        path: &[CommandContext],
+        lookup: CommandLookup,
+    ) -> Proven<()> {
+        let Some(mut command) = SimpleCommand::from_words(words) else { return Ok(()) };
         let Some(program) = command.program.value().map(str::to_owned) else {
-            let reason = Reason::Dynamic("the name of a command");
-            return Err(Uncertain { reason, at: 0 });
+            let reason = UncertainReason::Dynamic("the name of a command");
+            return Err(Uncertainty { reason, at: 0 });
         };
         if program.is_empty() || program.starts_with(['~', '=']) {
             return Err(refusal(format!("a command named `{program}`")));
@@ -219,7 +236,7 @@ impl<'c> Prover<'c> {
         let args = command.args.clone();
         self.proof.commands.push(command);
         let number = self.proof.commands.len();
-        let is_builtin = lookup == Lookup::Shell && !program.contains('/');
+        let is_builtin = lookup == CommandLookup::Shell && !program.contains('/');
         if is_builtin && let Some(builtin) = builtins::look_up(&program, &args) {
             return self.builtin(&program, builtin.map_err(refusal)?, path);
         }
@@ -229,13 +246,13 @@ impl<'c> Prover<'c> {
             self.proof.unknown.push(name.clone());
         }
         let found = consequences(&name, &args).map_err(|what| {
-            let reason = Reason::Launcher { program: name.clone(), what };
-            Uncertain { reason, at: 0 }
+            let reason = UncertainReason::Launcher { program: name.clone(), what };
+            Uncertainty { reason, at: 0 }
         })?;
         found.into_iter().try_for_each(|it| self.follow(number, &name, it, path))
     }
 
-    fn builtin(&mut self, name: &str, builtin: Builtin, path: &[Via]) -> Proven<()> {
+    fn builtin(&mut self, name: &str, builtin: Builtin, path: &[CommandContext]) -> Proven<()> {
         match builtin {
             Builtin::Harmless => Ok(()),
             Builtin::Exports(variables) => variables
@@ -247,8 +264,8 @@ impl<'c> Prover<'c> {
                     return Err(refusal(format!("`{name} {inner}`")));
                 }
                 self.nested(|prover| {
-                    let path = with(path, Via::Wrapper(name.to_owned()));
-                    prover.run(words, &path, Lookup::Shell)
+                    let path = with(path, CommandContext::Wrapper(name.to_owned()));
+                    prover.run(words, &path, CommandLookup::Shell)
                 })
             }
         }
@@ -260,18 +277,18 @@ impl<'c> Prover<'c> {
         number: usize,
         name: &str,
         consequence: Consequence,
-        path: &[Via],
+        path: &[CommandContext],
     ) -> Proven<()> {
         match consequence {
             Consequence::Runs(words) => self.nested(|prover| {
-                let path = with(path, Via::Wrapper(name.to_owned()));
-                prover.run(words, &path, Lookup::Path)
+                let path = with(path, CommandContext::Wrapper(name.to_owned()));
+                prover.run(words, &path, CommandLookup::Path)
             }),
             Consequence::Script { text, shell } => self.nested(|prover| {
-                let path = with(path, Via::Script(name.to_owned()));
+                let path = with(path, CommandContext::Script(name.to_owned()));
                 if starts_shell(name) {
                     // The program starts a shell for the text, which must be listed as well.
-                    let mut sh = SimpleCommand::of(vec![Word::literal("sh")]);
+                    let mut sh = SimpleCommand::from_words(vec![Word::literal("sh")]);
                     sh.iter_mut().for_each(|sh| sh.path.clone_from(&path));
                     prover.proof.commands.extend(sh);
                 }
@@ -320,7 +337,10 @@ impl<'c> Prover<'c> {
 
     fn nested(&mut self, follow: impl FnOnce(&mut Self) -> Proven<()>) -> Proven<()> {
         if self.depth == MAX_DEPTH {
-            return Err(Uncertain { reason: Reason::TooDeep { limit: MAX_DEPTH }, at: 0 });
+            return Err(Uncertainty {
+                reason: UncertainReason::TooDeep { limit: MAX_DEPTH },
+                at: 0,
+            });
         }
         self.depth += 1;
         let result = follow(self);
@@ -329,17 +349,18 @@ impl<'c> Prover<'c> {
     }
 }
 
-fn with(path: &[Via], via: Via) -> Vec<Via> {
+fn with(path: &[CommandContext], via: CommandContext) -> Vec<CommandContext> {
     path.iter().cloned().chain([via]).collect()
 }
 
-fn refusal(construct: impl Into<String>) -> Uncertain {
-    Uncertain { reason: Reason::Unproven { construct: construct.into() }, at: 0 }
+fn refusal(construct: impl Into<String>) -> Uncertainty {
+    Uncertainty { reason: UncertainReason::Unproven { construct: construct.into() }, at: 0 }
 }
 
 fn assignment((name, value): &(String, crate::strict::word::RawWord)) -> Assignment {
-    let value = value.literal().map_or(Value::Unknown, |text| Value::Text(text.to_owned()));
-    Assignment { name: name.clone(), value, reach: Reach::Environment }
+    let value =
+        value.literal().map_or(AssignedValue::Unknown, |text| AssignedValue::Text(text.to_owned()));
+    Assignment { name: name.clone(), value, scope: AssignmentScope::Environment }
 }
 
 // Files that one command of a line writes and another one runs.

@@ -6,10 +6,10 @@ use super::recognise::RawCommand;
 use super::word::RawWord;
 use super::word::{Facts, ValueFacts};
 use super::words::Quotes;
-use crate::command::{Reason, Shell, Uncertain, Via};
+use crate::command::{CommandContext, ShellSyntax, UncertainReason, Uncertainty};
 
 /// A refusal, or the value.
-pub(super) type Proven<T> = Result<T, Uncertain>;
+pub(super) type Proven<T> = Result<T, Uncertainty>;
 
 /// The depth to which substitutions and compound commands may be nested.
 const MAX_DEPTH: usize = 24;
@@ -20,7 +20,7 @@ pub(super) struct ShellReader<'t> {
     text: &'t str,
     pub(super) pos: usize,
     end: usize,
-    pub(super) shell: Shell,
+    pub(super) shell: ShellSyntax,
     depth: usize,
     /// Assignments, from everywhere in the text.
     pub(super) facts: Facts,
@@ -40,7 +40,7 @@ pub(super) struct ShellReader<'t> {
     /// The simple commands, in the order in which they stand.
     pub(super) commands: Vec<RawCommand>,
     /// The substitutions around the next command, outermost first.
-    pub(super) path: Vec<Via>,
+    pub(super) path: Vec<CommandContext>,
     /// Here-documents whose text starts after this line.
     pub(super) documents: Vec<Document>,
     /// Inside backticks, where the next one ends the commands.
@@ -48,7 +48,7 @@ pub(super) struct ShellReader<'t> {
 }
 
 impl<'t> ShellReader<'t> {
-    pub(super) fn new(text: &'t str, shell: Shell, facts: Facts) -> Self {
+    pub(super) fn new(text: &'t str, shell: ShellSyntax, facts: Facts) -> Self {
         Self {
             text,
             pos: 0,
@@ -117,23 +117,25 @@ impl<'t> ShellReader<'t> {
 
     /// Refuses a construct by name.
     pub(super) fn refuse<T>(&self, construct: impl Into<String>) -> Proven<T> {
-        let reason = Reason::Unproven { construct: construct.into() };
-        Err(Uncertain { reason, at: self.pos })
+        let reason = UncertainReason::Unproven { construct: construct.into() };
+        Err(Uncertainty { reason, at: self.pos })
     }
 
     /// Refuses a construct that POSIX shells read differently from bash.
     pub(super) fn bash_only(&self, construct: &'static str) -> Proven<()> {
         match self.shell {
-            Shell::Bash => Ok(()),
-            Shell::Posix => Err(Uncertain { reason: Reason::Dialect(construct), at: self.pos }),
+            ShellSyntax::Bash => Ok(()),
+            ShellSyntax::Posix => {
+                Err(Uncertainty { reason: UncertainReason::Dialect(construct), at: self.pos })
+            }
         }
     }
 
     /// Reads something that lies in something else; its depth is bounded.
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Proven<T>) -> Proven<T> {
         if self.depth == MAX_DEPTH {
-            let reason = Reason::TooDeep { limit: MAX_DEPTH };
-            return Err(Uncertain { reason, at: self.pos });
+            let reason = UncertainReason::TooDeep { limit: MAX_DEPTH };
+            return Err(Uncertainty { reason, at: self.pos });
         }
         self.depth += 1;
         let result = read(self);

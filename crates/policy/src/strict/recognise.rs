@@ -7,7 +7,7 @@
 
 use super::reader::RawRedirect;
 use super::word::{Facts, ValueFacts};
-use crate::command::Via;
+use crate::command::CommandContext;
 use crate::strict::reader::{Proven, ShellReader, ends_word, is_name};
 use crate::strict::word::{RawWord, WordPart};
 use crate::tables::has_word;
@@ -25,7 +25,7 @@ pub(super) struct RawCommand {
     pub(super) assignments: Vec<(String, RawWord)>,
     pub(super) words: Vec<RawWord>,
     pub(super) redirects: Vec<RawRedirect>,
-    pub(super) path: Vec<Via>,
+    pub(super) path: Vec<CommandContext>,
 }
 
 /// The end of a list of commands.
@@ -51,7 +51,11 @@ impl ShellReader<'_> {
     /// Reads the commands of a substitution or a subshell, and what closes it.
     pub(super) fn list_until(&mut self, close: char) -> Proven<()> {
         let outside = std::mem::take(&mut self.documents);
-        self.path.push(if close == '`' { Via::Backticks } else { Via::Substitution });
+        self.path.push(if close == '`' {
+            CommandContext::Backticks
+        } else {
+            CommandContext::Substitution
+        });
         self.apart(|reader| reader.list(End::Close(close)))?;
         self.path.pop();
         self.pos += close.len_utf8();
@@ -347,7 +351,7 @@ impl ShellReader<'_> {
                 return Ok(());
             }
             self.take("(");
-            self.patterns()?;
+            self.parse_patterns()?;
             self.apart(|reader| reader.list(End::Case))?;
             if self.starts_with(";;&") || !(self.take(";;") || self.next_word() == "esac") {
                 return self.refuse("this end of a `case` branch");
@@ -355,7 +359,7 @@ impl ShellReader<'_> {
         }
     }
 
-    fn patterns(&mut self) -> Proven<()> {
+    fn parse_patterns(&mut self) -> Proven<()> {
         loop {
             self.skip_blanks();
             self.word()?;

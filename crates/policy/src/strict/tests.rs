@@ -1,17 +1,20 @@
 //! The accepted constructs with the programs that they start, and the refused ones by name.
 
 use super::{Context, Proof, prove_text};
-use crate::command::{Shell, Uncertain};
-use crate::rules::SafeNames;
+use crate::command::{ShellSyntax, Uncertainty};
+use crate::rules::SafeVariables;
 
-fn prove(text: &str, shell: Shell) -> Result<Proof, Uncertain> {
-    prove_text(text, &Context { shell, safe_names: &SafeNames::default(), environment: &[] })
+fn prove(text: &str, shell: ShellSyntax) -> Result<Proof, Uncertainty> {
+    prove_text(
+        text,
+        &Context { shell, safe_variables: &SafeVariables::default(), environment: &[] },
+    )
 }
 
 /// The programs of a proven text, in order, separated by blanks.
 #[track_caller]
 fn starts(text: &str, expected: &str) {
-    let proof = prove(text, Shell::Bash).unwrap_or_else(|doubt| panic!("{text:?}: {doubt}"));
+    let proof = prove(text, ShellSyntax::Bash).unwrap_or_else(|doubt| panic!("{text:?}: {doubt}"));
     let programs: Vec<String> =
         proof.commands.iter().map(|command| command.program.to_string()).collect();
     assert_eq!(programs.join(" "), expected, "{text:?}");
@@ -20,7 +23,7 @@ fn starts(text: &str, expected: &str) {
 /// The words of the only command of a text, as the command gets them.
 #[track_caller]
 fn words(text: &str, expected: &[&str]) {
-    let proof = prove(text, Shell::Bash).unwrap_or_else(|doubt| panic!("{text:?}: {doubt}"));
+    let proof = prove(text, ShellSyntax::Bash).unwrap_or_else(|doubt| panic!("{text:?}: {doubt}"));
     let command = proof.commands.last().expect("a command");
     let words: Vec<String> = command.args.iter().map(ToString::to_string).collect();
     assert_eq!(words, expected, "{text:?}");
@@ -28,7 +31,7 @@ fn words(text: &str, expected: &[&str]) {
 
 #[track_caller]
 fn refused(text: &str, construct: &str) {
-    match prove(text, Shell::Bash) {
+    match prove(text, ShellSyntax::Bash) {
         Ok(proof) => panic!("{text:?} was proven: {proof:?}"),
         Err(doubt) => {
             let doubt = doubt.to_string();
@@ -184,7 +187,8 @@ fn expansions_start_the_commands_in_them() {
 #[test]
 fn a_word_becomes_an_option_or_several_words_only_if_that_is_said() {
     let shapes = |text: &str| {
-        let proof = prove(text, Shell::Bash).unwrap_or_else(|doubt| panic!("{text:?}: {doubt}"));
+        let proof =
+            prove(text, ShellSyntax::Bash).unwrap_or_else(|doubt| panic!("{text:?}: {doubt}"));
         let command = proof.commands.last().expect("a command").clone();
         command.args.iter().map(|word| (word.shape, word.plain)).collect::<Vec<_>>()
     };
@@ -337,12 +341,12 @@ fn a_posix_shell_is_given_only_what_it_reads_alike() {
         "a ${x:0:1}",
         "a ${x^^}",
     ] {
-        let doubt = prove(text, Shell::Posix).expect_err(text).to_string();
+        let doubt = prove(text, ShellSyntax::Posix).expect_err(text).to_string();
         assert!(doubt.contains("shells disagree"), "{text:?}: {doubt}");
     }
-    assert!(prove("a 'b' \"$c\" | d > e; if f; then g; fi", Shell::Posix).is_ok());
+    assert!(prove("a 'b' \"$c\" | d > e; if f; then g; fi", ShellSyntax::Posix).is_ok());
     // To such a shell `time` is a program like any other.
-    let proof = prove("time a", Shell::Posix).expect("a plain command");
+    let proof = prove("time a", ShellSyntax::Posix).expect("a plain command");
     assert_eq!(proof.commands.first().map(ToString::to_string).as_deref(), Some("time a"));
 }
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::effect::{Effect, Reader};
 use super::git;
 use super::scan::scan;
-use crate::command::{Reason, Shape, SimpleCommand, Word};
+use crate::command::{Shape, SimpleCommand, UncertainReason, Word};
 use crate::options::OptionSet;
 use crate::tables::has_word;
 
@@ -15,7 +15,7 @@ pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>
     let effects = match name {
         "eval" => eval(args),
         "trap" => trap(args),
-        "." | "source" => vec![unclear(Reason::Dynamic("what `source` reads"))],
+        "." | "source" => vec![unclear(UncertainReason::Dynamic("what `source` reads"))],
         "alias" => alias(args),
         "unalias" | "enable" | "fc" | "bind" | "complete" | "compopt" => {
             vec![Effect::unclear(name, "what it sets up")]
@@ -33,7 +33,7 @@ pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>
     Some(effects)
 }
 
-const fn unclear(reason: Reason) -> Effect {
+const fn unclear(reason: UncertainReason) -> Effect {
     Effect::Unclear(reason)
 }
 
@@ -46,7 +46,7 @@ fn eval(args: &[Word]) -> Vec<Effect> {
             vec![Effect::unclear("eval", "an option")]
         }
         Some(texts) => vec![Effect::Script { text: texts.join(" "), reader: Reader::Same }],
-        None => vec![unclear(Reason::Dynamic("the text of `eval`"))],
+        None => vec![unclear(UncertainReason::Dynamic("the text of `eval`"))],
     }
 }
 
@@ -62,7 +62,7 @@ fn trap(args: &[Word]) -> Vec<Effect> {
     match args {
         [] => Vec::new(),
         [code, ..] if code.shape == Shape::Many || code.shape == Shape::Glob => {
-            vec![unclear(Reason::Dynamic("the text of `trap`"))]
+            vec![unclear(UncertainReason::Dynamic("the text of `trap`"))]
         }
         [code, ..] => vec![Effect::script(code, Reader::Same)],
     }

@@ -1,6 +1,8 @@
 //! The effects of a command besides itself.
 
-use crate::command::{Assignment, Reach, Reason, Shell, SimpleCommand, Value, Word};
+use crate::command::{
+    AssignedValue, Assignment, AssignmentScope, ShellSyntax, SimpleCommand, UncertainReason, Word,
+};
 
 /// What a command leads to besides itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,9 +21,9 @@ pub(crate) enum Effect {
         /// The name, with the subscript.
         name: String,
         /// What it gets.
-        value: Value,
+        value: AssignedValue,
         /// Who sees it.
-        reach: Reach,
+        scope: AssignmentScope,
     },
     /// It evaluates this word: as arithmetic, or as a name with a subscript.
     Evaluates(Word),
@@ -36,7 +38,7 @@ pub(crate) enum Effect {
     /// It can remove functions.
     RemovesFunctions,
     /// What it leads to cannot be told.
-    Unclear(Reason),
+    Unclear(UncertainReason),
 }
 
 /// Who reads a script.
@@ -45,16 +47,16 @@ pub(crate) enum Reader {
     /// The shell that reads the text around it.
     Same,
     /// Another one.
-    Other(Shell),
+    Other(ShellSyntax),
 }
 
 /// Whatever `sh` is.
-pub(super) const SH: Reader = Reader::Other(Shell::Posix);
+pub(super) const SH: Reader = Reader::Other(ShellSyntax::Posix);
 
 impl Effect {
     /// These words are run as a command; nothing if there are none.
     pub(super) fn runs(words: &[Word], assignments: Vec<Assignment>) -> Option<Self> {
-        let mut command = SimpleCommand::of(words.to_vec())?;
+        let mut command = SimpleCommand::from_words(words.to_vec())?;
         command.assignments = assignments;
         Some(Self::Runs(Box::new(command)))
     }
@@ -63,11 +65,11 @@ impl Effect {
     pub(super) fn script(word: &Word, reader: Reader) -> Self {
         match word.value() {
             Some(text) => Self::Script { text: text.to_owned(), reader },
-            None => Self::Unclear(Reason::Dynamic("text that is run as commands")),
+            None => Self::Unclear(UncertainReason::Dynamic("text that is run as commands")),
         }
     }
 
     pub(super) fn unclear(program: &str, what: impl Into<String>) -> Self {
-        Self::Unclear(Reason::Launcher { program: program.to_owned(), what: what.into() })
+        Self::Unclear(UncertainReason::Launcher { program: program.to_owned(), what: what.into() })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::effect::{Effect, Reader};
 use super::scan::{option_set, scan};
-use crate::command::{Shape, Shell, SimpleCommand, Word};
+use crate::command::{Shape, ShellSyntax, SimpleCommand, Word};
 use crate::options::OptionSet;
 use crate::tables::has_word;
 
@@ -159,7 +159,7 @@ pub(super) fn parallel(command: &SimpleCommand) -> Vec<Effect> {
     let texts: Option<Vec<&str>> = words.iter().map(Word::value).collect();
     match texts {
         Some(texts) if !texts.is_empty() && !texts.iter().any(|text| text.starts_with('{')) => {
-            vec![Effect::Script { text: texts.join(" "), reader: Reader::Other(Shell::Bash) }]
+            vec![Effect::Script { text: texts.join(" "), reader: Reader::Other(ShellSyntax::Bash) }]
         }
         Some(_) | None => vec![Effect::unclear("parallel", "a command from its input")],
     }

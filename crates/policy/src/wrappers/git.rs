@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::editors::{git_editor, git_edits};
 use super::effect::{Effect, Reader, SH};
 use super::scan::{Scan, is_one, option_set, scan};
-use crate::command::{Reach, Reason, Shape, SimpleCommand, Value, Word};
+use crate::command::{AssignedValue, AssignmentScope, Shape, SimpleCommand, UncertainReason, Word};
 use crate::options::OptionSet;
 use crate::tables::has_word;
 
@@ -303,38 +303,41 @@ fn declare(name: &str, args: &[Word]) -> Vec<Effect> {
             array |= word.text.contains(['a', 'A']);
             continue;
         }
-        let reach = if exported { Reach::Environment } else { Reach::Shell };
+        let scope = if exported { AssignmentScope::Environment } else { AssignmentScope::Shell };
         if array {
             let name = word.text.split(['=', '+', '[']).next().unwrap_or_default();
             effects.push(Effect::IsArray(name.to_owned()));
         }
-        declare_word(word, reach, integer, &mut effects);
+        declare_word(word, scope, integer, &mut effects);
     }
     effects
 }
 
 /// `declare -a 'a=($(command))'` runs the command: bash reads the elements of an array from a
 /// value in parentheses, if the variable is one.
-fn array_value(word: &Word, name: &str, value: &Value) -> Option<Effect> {
+fn array_value(word: &Word, name: &str, value: &AssignedValue) -> Option<Effect> {
     let text = word.text.split_once('=').map_or("", |(_, text)| text);
     match value {
-        Value::Text(_) if text.starts_with('(') && text.ends_with(')') => {
+        AssignedValue::Text(_) if text.starts_with('(') && text.ends_with(')') => {
             Some(Effect::Script { text: format!("{name}={text}"), reader: Reader::Same })
         }
-        Value::Text(_) => None,
-        Value::Copy(_) | Value::Number | Value::File | Value::Unknown => {
+        AssignedValue::Text(_) => None,
+        AssignedValue::Copy(_)
+        | AssignedValue::Number
+        | AssignedValue::File
+        | AssignedValue::Unknown => {
             (text.is_empty() || text.starts_with('(')).then(|| Effect::Declares(name.to_owned()))
         }
     }
 }
 
-fn declare_word(word: &Word, reach: Reach, integer: bool, effects: &mut Vec<Effect>) {
+fn declare_word(word: &Word, scope: AssignmentScope, integer: bool, effects: &mut Vec<Effect>) {
     let (name, value) = match (word.text.split_once('='), word.shape) {
-        (Some((name, text)), Shape::Literal) => (name, Value::Text(text.to_owned())),
-        (Some((name, _)), _) => (name, Value::Unknown),
-        (None, Shape::Literal) => (word.text.as_str(), Value::Text(String::new())),
+        (Some((name, text)), Shape::Literal) => (name, AssignedValue::Text(text.to_owned())),
+        (Some((name, _)), _) => (name, AssignedValue::Unknown),
+        (None, Shape::Literal) => (word.text.as_str(), AssignedValue::Text(String::new())),
         (None, _) => {
-            effects.push(Effect::Unclear(Reason::Dynamic("the name of a variable")));
+            effects.push(Effect::Unclear(UncertainReason::Dynamic("the name of a variable")));
             return;
         }
     };
@@ -345,16 +348,18 @@ fn declare_word(word: &Word, reach: Reach, integer: bool, effects: &mut Vec<Effe
         effects.push(Effect::Evaluates(Word::literal(name)));
     }
     if word.shape != Shape::Literal && word.variable.is_none() && word.text.contains('[') {
-        effects.push(Effect::Unclear(Reason::Code("a subscript")));
+        effects.push(Effect::Unclear(UncertainReason::Code("a subscript")));
     }
-    effects.push(Effect::Assigns { name: name.to_owned(), value, reach });
+    effects.push(Effect::Assigns { name: name.to_owned(), value, scope });
 }
 
 /// A word that names a variable to be set.
-fn sets(word: &Word, value: Value) -> Effect {
+fn sets(word: &Word, value: AssignedValue) -> Effect {
     match word.value() {
-        Some(name) => Effect::Assigns { name: name.to_owned(), value, reach: Reach::Shell },
-        None => Effect::Unclear(Reason::Dynamic("the name of a variable")),
+        Some(name) => {
+            Effect::Assigns { name: name.to_owned(), value, scope: AssignmentScope::Shell }
+        }
+        None => Effect::Unclear(UncertainReason::Dynamic("the name of a variable")),
     }
 }
 
@@ -368,7 +373,7 @@ fn read(args: &[Word]) -> Vec<Effect> {
     let names = args.get(scan.rest..).unwrap_or_default();
     let array = scan.value(&["a"]).into_iter();
     let marks: Vec<Effect> = array.clone().filter_map(Word::value).map(is_array).collect();
-    let sets = array.chain(names).map(|word| sets(word, Value::Unknown));
+    let sets = array.chain(names).map(|word| sets(word, AssignedValue::Unknown));
     marks.into_iter().chain(sets).collect()
 }
 
@@ -386,7 +391,7 @@ fn mapfile(args: &[Word]) -> Vec<Effect> {
     let names = args.get(scan.rest..).unwrap_or_default();
     let callback = scan.value(&["C"]).map(|code| Effect::script(code, Reader::Same));
     let marks = names.iter().filter_map(Word::value).map(is_array);
-    let sets = names.iter().map(|word| sets(word, Value::Unknown));
+    let sets = names.iter().map(|word| sets(word, AssignedValue::Unknown));
     callback.into_iter().chain(marks).chain(sets).collect()
 }
 
@@ -397,7 +402,7 @@ fn printf(args: &[Word]) -> Vec<Effect> {
         Ok(Scan { given, .. }) => given
             .iter()
             .filter_map(|given| given.value.as_ref())
-            .map(|word| sets(word, Value::Unknown))
+            .map(|word| sets(word, AssignedValue::Unknown))
             .collect(),
         Err(_)
             if args.first().and_then(Word::value).is_some_and(|text| !text.starts_with("-v")) =>
@@ -412,7 +417,7 @@ fn printf(args: &[Word]) -> Vec<Effect> {
 /// function. A name that is gone counts like one that is set.
 fn unset(args: &[Word]) -> Vec<Effect> {
     let named = || args.iter().filter(|word| !word.text.starts_with('-') || word.value().is_none());
-    let cleared = named().map(|word| sets(word, Value::Text(String::new())));
+    let cleared = named().map(|word| sets(word, AssignedValue::Text(String::new())));
     std::iter::once(Effect::RemovesFunctions)
         .chain(named().cloned().map(Effect::Evaluates))
         .chain(cleared)
@@ -423,7 +428,7 @@ fn getopts(args: &[Word]) -> Vec<Effect> {
     let unknown = args.iter().take(2).any(|word| !is_one(word));
     match args {
         _ if unknown => odd("getopts", "its arguments".to_owned()),
-        [_, name, ..] => vec![sets(name, Value::Unknown)],
+        [_, name, ..] => vec![sets(name, AssignedValue::Unknown)],
         _ => Vec::new(),
     }
 }
@@ -431,7 +436,9 @@ fn getopts(args: &[Word]) -> Vec<Effect> {
 fn wait(args: &[Word]) -> Vec<Effect> {
     static WAIT: LazyLock<OptionSet> = LazyLock::new(|| OptionSet::parse("-f -n -p=="));
     match scan(args, &WAIT) {
-        Ok(scan) => scan.value(&["p"]).map(|word| sets(word, Value::Number)).into_iter().collect(),
+        Ok(scan) => {
+            scan.value(&["p"]).map(|word| sets(word, AssignedValue::Number)).into_iter().collect()
+        }
         Err(_) if args.iter().all(|word| word.variable.as_deref() == Some("#")) => Vec::new(),
         Err(what) => odd("wait", what),
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::effect::Effect;
 use super::scan::{Given, Scan, is_one, scan};
-use crate::command::{Assignment, Reach, SimpleCommand, Value, Word, base_name};
+use crate::command::{AssignedValue, Assignment, AssignmentScope, SimpleCommand, Word, base_name};
 use crate::options::OptionSet;
 use crate::tables::{Block, Table};
 
@@ -94,9 +94,10 @@ fn leading_assignments<'w>(
         if !is_one(first) {
             return Err(format!("the word {first}"));
         }
-        let value = first.value().map_or(Value::Unknown, |_| Value::Text(value.to_owned()));
+        let value =
+            first.value().map_or(AssignedValue::Unknown, |_| AssignedValue::Text(value.to_owned()));
         let name = name.to_owned();
-        assignments.push(Assignment { name, value, reach: Reach::Environment });
+        assignments.push(Assignment { name, value, scope: AssignmentScope::Environment });
         rest = others;
     }
     Ok((assignments, rest))

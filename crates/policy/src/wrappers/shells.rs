@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::effect::{Effect, Reader, SH};
 use super::scan::{Scan, is_one, option_set, scan};
-use crate::command::{Reason, Redirect, Shell, SimpleCommand, Via, Word};
+use crate::command::{CommandContext, Redirect, ShellSyntax, SimpleCommand, UncertainReason, Word};
 use crate::options::OptionSet;
 
 /// What such a program leads to; `None` for any other.
@@ -30,10 +30,12 @@ pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>
     Some(effects)
 }
 
-fn dialect(name: &str) -> Option<Shell> {
+fn dialect(name: &str) -> Option<ShellSyntax> {
     match name {
-        "bash" => Some(Shell::Bash),
-        "sh" | "dash" | "ash" | "ksh" | "ksh93" | "mksh" | "zsh" | "yash" => Some(Shell::Posix),
+        "bash" => Some(ShellSyntax::Bash),
+        "sh" | "dash" | "ash" | "ksh" | "ksh93" | "mksh" | "zsh" | "yash" => {
+            Some(ShellSyntax::Posix)
+        }
         _ => None,
     }
 }
@@ -42,7 +44,7 @@ static SHELL: LazyLock<OptionSet> = LazyLock::new(|| option_set("shell"));
 /// `-n` reads without running, but not in every shell; `-O` and `-o` change how text is read.
 const SHELL_UNCLEAR: [&str; 3] = ["s", "H", "posix"];
 
-fn shell(name: &str, dialect: Shell, command: &SimpleCommand) -> Vec<Effect> {
+fn shell(name: &str, dialect: ShellSyntax, command: &SimpleCommand) -> Vec<Effect> {
     match look(dialect, &command.args) {
         Ok(Source::Text(effect)) => vec![effect],
         Ok(Source::File(None)) => Vec::new(),
@@ -63,7 +65,7 @@ enum Source {
     Input,
 }
 
-fn look(dialect: Shell, args: &[Word]) -> Result<Source, String> {
+fn look(dialect: ShellSyntax, args: &[Word]) -> Result<Source, String> {
     let args = without_o(args)?;
     let scan = scan(&args, &SHELL)?;
     if let Some(given) =
@@ -126,7 +128,7 @@ fn without_o(args: &[Word]) -> Result<Vec<Word>, String> {
 }
 
 /// A shell that reads its input runs what it is fed.
-fn input(name: &str, dialect: Shell, command: &SimpleCommand) -> Vec<Effect> {
+fn input(name: &str, dialect: ShellSyntax, command: &SimpleCommand) -> Vec<Effect> {
     let feeds = |redirect: &&Redirect| {
         matches!(redirect, Redirect::Read(_) | Redirect::Text(_) | Redirect::Heredoc)
     };
@@ -141,11 +143,11 @@ fn input(name: &str, dialect: Shell, command: &SimpleCommand) -> Vec<Effect> {
 }
 
 /// Whether this command runs what its here-document says.
-pub(crate) fn reads_commands(command: &SimpleCommand) -> Option<(Shell, Via)> {
+pub(crate) fn reads_commands(command: &SimpleCommand) -> Option<(ShellSyntax, CommandContext)> {
     let name = command.name()?;
     let shell = dialect(name)?;
     match look(shell, &command.args) {
-        Ok(Source::Input) => Some((shell, Via::Script(name.to_owned()))),
+        Ok(Source::Input) => Some((shell, CommandContext::Script(name.to_owned()))),
         Ok(Source::Text(_) | Source::File(_)) | Err(_) => None,
     }
 }
@@ -216,7 +218,7 @@ fn joined(words: &[Word]) -> Option<Effect> {
     let texts: Option<Vec<&str>> = words.iter().map(Word::value).collect();
     Some(match texts {
         Some(texts) => Effect::Script { text: texts.join(" "), reader: SH },
-        None => Effect::Unclear(Reason::Dynamic("text that is run as commands")),
+        None => Effect::Unclear(UncertainReason::Dynamic("text that is run as commands")),
     })
 }
 

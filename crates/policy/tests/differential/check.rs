@@ -5,10 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use shellyard_policy::command::{Shell, base_name};
+use shellyard_policy::command::{ShellSyntax, base_name};
 use shellyard_policy::extract::extract;
-use shellyard_policy::rules::patterns;
-use shellyard_policy::{Call, Decision, Opinion, Policy, Refusal, Request, explain};
+use shellyard_policy::rules::parse_patterns;
+use shellyard_policy::{
+    Policy, PolicyDecision, PolicyRefusal, PolicyRequest, RequestedCommand, RuleOutcome, explain,
+};
 
 use crate::generate::{Family, Mix, grammar_script, script};
 use crate::jail::{Jail, OPAQUE, Run};
@@ -102,7 +104,7 @@ pub(crate) fn check_decisions(worker: &Worker, mix: Mix) -> Value {
     for index in worker.part(worker.settings.scripts) {
         let (family, text) = script(mix, worker.settings.seed, index);
         let answer = timed(&text, || ask(&policy, &jail.cwd(), &text));
-        let run = jail.run(Shell::Bash, &text);
+        let run = jail.run(ShellSyntax::Bash, &text);
         tally.add(family, &text, &answer, &run);
         if let Answer::Allowed(names) = &answer
             && !unnamed(jail, &run.execs, names).is_empty()
@@ -117,13 +119,13 @@ pub(crate) fn check_decisions(worker: &Worker, mix: Mix) -> Value {
 /// The programs that an allowed script runs although the decision does not name them.
 pub(crate) fn run_unnamed(jail: &Jail, policy: &Policy, text: &str) -> BTreeSet<String> {
     match ask(policy, &jail.cwd(), text) {
-        Answer::Allowed(names) => unnamed(jail, &jail.run(Shell::Bash, text).execs, &names),
+        Answer::Allowed(names) => unnamed(jail, &jail.run(ShellSyntax::Bash, text).execs, &names),
         Answer::Refused(_) => BTreeSet::new(),
     }
 }
 
 /// Checks that the wide reader finds what runs. Scripts that it is uncertain of are not run.
-pub(crate) fn check_reader(worker: &Worker, shell: Shell, part: u64) -> Value {
+pub(crate) fn check_reader(worker: &Worker, shell: ShellSyntax, part: u64) -> Value {
     let jail = &worker.jail;
     let mut tally = Tally::default();
     let missed = |text: &str| {
@@ -238,7 +240,7 @@ pub(crate) enum Answer {
     /// It may run; the programs that the decision names, as written.
     Allowed(BTreeSet<String>),
     /// It may not run, with the refusal.
-    Refused(Refusal),
+    Refused(PolicyRefusal),
 }
 
 /// An allow list of every program in the jail.
@@ -250,29 +252,29 @@ pub(crate) fn list_everything(jail: &Jail) -> Policy {
 
 /// An allow list of these programs.
 pub(crate) fn allow_only<'n>(names: impl Iterator<Item = &'n str>) -> Policy {
-    Policy { allow: Some(patterns("policy.allow", names).unwrap()), ..Policy::default() }
+    Policy { allow: Some(parse_patterns("policy.allow", names).unwrap()), ..Policy::default() }
 }
 
 /// Asks the policy. This is the only place that knows how a decision names its programs.
 pub(crate) fn ask(policy: &Policy, cwd: &Path, script: &str) -> Answer {
     let explanation = explain(policy, &request(cwd, script));
     match explanation.decision {
-        Decision::Allow => {
-            let is_listed = |opinion: &Opinion| matches!(opinion, Opinion::Allowed(_));
-            let listed = explanation.findings.into_iter().filter(|it| is_listed(&it.opinion));
+        PolicyDecision::Allow => {
+            let is_listed = |outcome: &RuleOutcome| matches!(outcome, RuleOutcome::Allowed(_));
+            let listed = explanation.commands.into_iter().filter(|it| is_listed(&it.outcome));
             Answer::Allowed(listed.map(|finding| finding.program).collect())
         }
-        Decision::Deny(refusal) => Answer::Refused(refusal),
-        Decision::Ask { .. } | Decision::Confine { .. } => {
+        PolicyDecision::Deny(refusal) => Answer::Refused(refusal),
+        PolicyDecision::Ask { .. } | PolicyDecision::Confine { .. } => {
             panic!("no rule or setting asks for this: {script:?}")
         }
     }
 }
 
 /// A request to run a text in this directory.
-pub(crate) fn request<'r>(cwd: &'r Path, script: &'r str) -> Request<'r> {
-    Request {
-        call: Call::Shell(script),
+pub(crate) fn request<'r>(cwd: &'r Path, script: &'r str) -> PolicyRequest<'r> {
+    PolicyRequest {
+        command: RequestedCommand::Shell(script),
         environment: &[],
         cwd: cwd.to_str().unwrap(),
         writable: &[],
@@ -283,7 +285,7 @@ pub(crate) fn request<'r>(cwd: &'r Path, script: &'r str) -> Request<'r> {
 }
 
 /// The programs that the wide reader finds; `None` if it is uncertain.
-pub(crate) fn find_widely(script: &str, shell: Shell) -> Option<BTreeSet<String>> {
+pub(crate) fn find_widely(script: &str, shell: ShellSyntax) -> Option<BTreeSet<String>> {
     let found = extract(script, shell, &[]);
     if found.uncertain.is_some() {
         return None;

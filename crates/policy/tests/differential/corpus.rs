@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use shellyard_policy::command::{Shell, base_name};
-use shellyard_policy::rules::patterns;
-use shellyard_policy::{Decision, Policy, decide};
+use shellyard_policy::command::{ShellSyntax, base_name};
+use shellyard_policy::rules::parse_patterns;
+use shellyard_policy::{Policy, PolicyDecision, decide};
 
 use super::check::{Answer, ask, list_everything, request, unnamed};
 use crate::check::run_unnamed;
@@ -39,7 +39,7 @@ impl Case {
         };
         let (allow, deny) = (list("allow"), list("deny"));
         let rules = |place: &str, names: &[String]| {
-            patterns(place, names.iter().map(String::as_str)).unwrap()
+            parse_patterns(place, names.iter().map(String::as_str)).unwrap()
         };
         let policy = Policy {
             allow: (!allow.is_empty()).then(|| rules("policy.allow", &allow)),
@@ -59,10 +59,10 @@ fn cases(text: &str) -> impl Iterator<Item = Case> {
 fn check(text: &str, count: usize) {
     let decided = |case: &Case| decide(&case.policy, &request(Path::new("/srv"), &case.command));
     let is_right = |case: &Case| match decided(case) {
-        Decision::Allow => case.expected == "allow",
-        Decision::Ask { .. } => case.expected == "ask",
-        Decision::Confine { .. } => case.expected == "confine",
-        Decision::Deny(_) => case.expected == "deny",
+        PolicyDecision::Allow => case.expected == "allow",
+        PolicyDecision::Ask { .. } => case.expected == "ask",
+        PolicyDecision::Confine { .. } => case.expected == "confine",
+        PolicyDecision::Deny(_) => case.expected == "deny",
     };
     let show = |case: Case| format!("{:?}: {:?}", case.command, decided(&case));
     let wrong: Vec<String> = cases(text).filter(|case| !is_right(case)).map(show).collect();
@@ -112,7 +112,7 @@ fn has_program(jail: &Jail, command: &str) -> bool {
 }
 
 fn run_attack(jail: &Jail, case: &Case) -> Vec<String> {
-    let run = jail.run_after(&case.set_up, Shell::Bash, &case.command);
+    let run = jail.run_after(&case.set_up, ShellSyntax::Bash, &case.command);
     let mut faults = Vec::new();
     if !run.execs.iter().any(|exec| base_name(&exec.path) == "touch") {
         faults.push(format!("{:?} did not run `touch`: {:?}", case.command, run.execs));
@@ -148,7 +148,7 @@ fn the_tracer_records_every_program() {
     let work = |worker: &Worker| {
         let script = "zqa | zqb; (zqc &); env nice zqd; find . -maxdepth 0 -exec zqe \\;; \
                       awk 'BEGIN { system(\"zqf\") }'; nosuch; echo \"$(./run.sh)\"";
-        let run = worker.jail.run(Shell::Bash, script);
+        let run = worker.jail.run(ShellSyntax::Bash, script);
         let names: BTreeSet<&str> = run.execs.iter().map(|it| base_name(&it.path)).collect();
         json!({ "names": names, "clean": run.clean })
     };
@@ -165,7 +165,7 @@ fn the_tracer_records_every_program() {
 fn the_jail_holds_scripts() {
     let test = "corpus::the_jail_holds_scripts";
     let work = |worker: &Worker| {
-        let run = |script: &str| worker.jail.run(Shell::Bash, script);
+        let run = |script: &str| worker.jail.run(ShellSyntax::Bash, script);
         json!({
             "harmless": run("echo x > inside; sleep 0.1 & wait").clean,
             "endless": run("setsid sleep 60 & sleep 60").cut_short,

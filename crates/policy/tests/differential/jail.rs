@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use shellyard_policy::command::Shell;
+use shellyard_policy::command::ShellSyntax;
 
 use crate::trace::{Exec, Tracer};
 
@@ -159,19 +159,19 @@ fn make_project(root: &Path, bin: &Path) {
         let mode = if text.starts_with("#!") { 0o755 } else { 0o644 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     }
-    let status = shell_command(Shell::Bash, SET_UP, bin, &project, root).status().unwrap();
+    let status = shell_command(ShellSyntax::Bash, SET_UP, bin, &project, root).status().unwrap();
     assert!(status.success(), "the project could not be made: {status}");
 }
 
 /// A shell with no variables but those that judged text gets.
-fn shell_command(shell: Shell, script: &str, bin: &Path, cwd: &Path, tmp: &Path) -> Command {
+fn shell_command(shell: ShellSyntax, script: &str, bin: &Path, cwd: &Path, tmp: &Path) -> Command {
     let mut command = match shell {
-        Shell::Bash => {
+        ShellSyntax::Bash => {
             let mut command = Command::new(bin.join("bash"));
             command.args(["--noprofile", "--norc"]);
             command
         }
-        Shell::Posix => Command::new(bin.join("sh")),
+        ShellSyntax::Posix => Command::new(bin.join("sh")),
     };
     command
         .arg("-c")
@@ -249,17 +249,17 @@ impl Jail {
     }
 
     /// Runs a script in a new copy of the project, until no process of it is left.
-    pub(crate) fn run(&self, shell: Shell, script: &str) -> Run {
+    pub(crate) fn run(&self, shell: ShellSyntax, script: &str) -> Run {
         self.run_after("", shell, script)
     }
 
     /// The same after a set-up that is not recorded.
-    pub(crate) fn run_after(&self, set_up: &str, shell: Shell, script: &str) -> Run {
+    pub(crate) fn run_after(&self, set_up: &str, shell: ShellSyntax, script: &str) -> Run {
         let (cwd, tmp) = (self.cwd(), self.work.join("tmp"));
         self.reset(&cwd, &tmp);
         if !set_up.is_empty() {
             let status =
-                shell_command(Shell::Bash, set_up, &self.bin, &cwd, &tmp).status().unwrap();
+                shell_command(ShellSyntax::Bash, set_up, &self.bin, &cwd, &tmp).status().unwrap();
             assert!(status.success(), "set-up failed: {set_up}");
         }
         let errors = self.work.join("stderr");

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use shellyard_policy::command::Shell;
+use shellyard_policy::command::ShellSyntax;
 
 use crate::check::{check_decisions, check_reader};
 use crate::generate::Mix;
@@ -57,7 +57,7 @@ fn hold_decisions(reports: &[Value]) {
 #[test]
 fn what_bash_runs_was_found_or_called_uncertain() {
     let test = "promises::what_bash_runs_was_found_or_called_uncertain";
-    let work = |worker: &_| check_reader(worker, Shell::Bash, 1);
+    let work = |worker: &_| check_reader(worker, ShellSyntax::Bash, 1);
     let Some(reports) = share(test, work) else { return };
     hold_reader(&reports);
     let count = |name: &str| sum(&reports, name);
@@ -68,7 +68,7 @@ fn what_bash_runs_was_found_or_called_uncertain() {
 #[test]
 fn what_a_posix_shell_runs_was_found_or_called_uncertain() {
     let test = "promises::what_a_posix_shell_runs_was_found_or_called_uncertain";
-    let work = |worker: &_| check_reader(worker, Shell::Posix, POSIX_PART);
+    let work = |worker: &_| check_reader(worker, ShellSyntax::Posix, POSIX_PART);
     let Some(reports) = share(test, work) else { return };
     hold_reader(&reports);
     assert!(sum(&reports, "ran") > 0, "no script started a program");

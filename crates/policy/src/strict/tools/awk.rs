@@ -6,7 +6,7 @@
 //! elsewhere.
 
 use super::consequence::{Consequence, Judged};
-use crate::command::{Shell, Word};
+use crate::command::{ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, known};
 
 /// Reads a program, and returns the files that it writes and the texts that it hands to a shell.
@@ -241,7 +241,7 @@ impl<'p> Reader<'p> {
     fn pipe(&mut self) -> Result<(), Doubt> {
         let text = Some(self.is_printing()).filter(|is_printing| *is_printing);
         let text = text.and_then(|_| self.target()).ok_or("the awk token |")?;
-        let script = Consequence::Script { text: text.to_owned(), shell: Shell::Posix };
+        let script = Consequence::Script { text: text.to_owned(), shell: ShellSyntax::Posix };
         self.found.push(script);
         Ok(())
     }
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_pipe_to_a_literal_text_is_reported() {
-        let script = Consequence::Script { text: "sort -u".to_owned(), shell: Shell::Posix };
+        let script = Consequence::Script { text: "sort -u".to_owned(), shell: ShellSyntax::Posix };
         assert_eq!(read_program("{ print $1 / 2 | \"sort -u\" }"), Ok(vec![script]));
     }
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::consequence::{
     Consequence, Judged, behind, command_of, download_into, is_plain_text, refuse,
 };
-use crate::command::{Shell, Word};
+use crate::command::{ShellSyntax, Word};
 use crate::options::{Arguments, OptionSet, Order};
 
 /// Behind `--` stand options of git; a directory is written by `clone` and `download`.
@@ -64,7 +64,7 @@ pub(super) fn vagrant_ssh(found: &Arguments) -> Judged {
     match found.values(&["-c", "--command"]).last() {
         Some(word) => {
             let text = word.value().ok_or_else(|| format!("the word {word}"))?.to_owned();
-            Ok(vec![Consequence::Script { text, shell: Shell::Posix }])
+            Ok(vec![Consequence::Script { text, shell: ShellSyntax::Posix }])
         }
         None => Ok(vec![Consequence::ReadsCodeFromInput]),
     }

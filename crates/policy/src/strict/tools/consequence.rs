@@ -1,6 +1,6 @@
 //! The effects of a command beyond its own process, and the words that lead to them.
 
-use crate::command::{Shape, Shell, Word};
+use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, stays_one_word};
 
 /// One effect of a command's arguments.
@@ -13,7 +13,7 @@ pub(crate) enum Consequence {
         /// The commands.
         text: String,
         /// The shell that reads them.
-        shell: Shell,
+        shell: ShellSyntax,
     },
     /// The command sets this variable in the environment of what it starts.
     Sets {

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use super::consequence::{
     Consequence, Judged, behind, command_of, download_into, is_plain_text, join, refuse, written,
 };
-use crate::command::{Shape, Shell, Word};
+use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, OptionSet, Order, known};
 use crate::tables::has_word;
 
@@ -69,7 +69,7 @@ pub(super) fn remote_command(found: &Arguments) -> Judged {
     }
     refuse(words, |word| word.value().is_none())?;
     let text = words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
-    Ok(vec![Consequence::Script { text, shell: Shell::Posix }])
+    Ok(vec![Consequence::Script { text, shell: ShellSyntax::Posix }])
 }
 
 pub(super) fn plain_hosts(found: &Arguments) -> Judged {
@@ -439,7 +439,7 @@ mod tests {
         ssh -o PermitLocalCommand=yes host => the setting PermitLocalCommand
         ssh -o KnownHostsCommand=id host => the setting KnownHostsCommand
         ssh -o PKCS11Provider=x host => the setting PKCS11Provider
-        ssh -o Match=x host => the setting Match
+        ssh -o RuleMatch=x host => the setting RuleMatch
         ssh -I x.so host => the option -I
         ssh host -o ProxyCommand=id => the option -o
         ssh -o 'ProxyJump=$(id)@h' -N host => the setting ProxyJump

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::consequence::{Consequence, Judged, behind, command_of, refuse, refuse_argument_files};
 use super::entry::Entry;
-use crate::command::{Shell, Word};
+use crate::command::{ShellSyntax, Word};
 use crate::options::{Arguments, OptionSet, Order};
 use crate::tables::has_word;
 
@@ -112,7 +112,9 @@ pub(super) fn tmux(found: &Arguments) -> Judged {
 fn tmux_command(found: &Arguments) -> Judged {
     match found.operands.as_slice() {
         [] => Err("tmux without a command, which starts a shell".to_owned()),
-        [text] => Ok(vec![Consequence::Script { text: text.text.clone(), shell: Shell::Posix }]),
+        [text] => {
+            Ok(vec![Consequence::Script { text: text.text.clone(), shell: ShellSyntax::Posix }])
+        }
         words => Ok(vec![Consequence::Runs(words.to_vec())]),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::consequence::{Consequence, Judged, command_of, refuse};
 use super::programs;
-use crate::command::{Shape, Shell, Word};
+use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{Arguments, OptionSet, Order, is_operand};
 use crate::tables::has_word;
 
@@ -14,7 +14,7 @@ pub(super) fn npx(found: &Arguments) -> Judged {
     if let Some(call) = found.values(&["-c", "--call"]).next() {
         refuse(found.values(&PACKAGES), |word| !is_index_package(word))?;
         let text = call.value().ok_or_else(|| format!("the word {call}"))?.to_owned();
-        return Ok(vec![Consequence::Script { text, shell: Shell::Posix }]);
+        return Ok(vec![Consequence::Script { text, shell: ShellSyntax::Posix }]);
     }
     tool_beside(&PACKAGES, found, project_tool)
 }
@@ -291,7 +291,7 @@ pub(super) fn nix_shell(found: &Arguments) -> Judged {
     match found.values(&["--run", "--command"]).next() {
         Some(word) => {
             let text = word.value().ok_or_else(|| format!("the word {word}"))?.to_owned();
-            Ok(vec![Consequence::Script { text, shell: Shell::Bash }])
+            Ok(vec![Consequence::Script { text, shell: ShellSyntax::Bash }])
         }
         None => Ok(vec![Consequence::ReadsCodeFromInput]),
     }

@@ -5,7 +5,7 @@
 //! so they are not known. Where GNU sed and others read a script differently, it is in doubt.
 
 use super::consequence::{Consequence, Judged};
-use crate::command::{Shape, Shell, Word};
+use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, known};
 
 /// Reads a script, and returns the files that it writes and the texts that it hands to a shell.
@@ -286,7 +286,7 @@ impl<'s> Reader<'s> {
         if text.is_empty() || text.contains('\\') || text.starts_with(['#', ';', '}']) {
             return Err("the sed command e".to_owned());
         }
-        self.found.push(Consequence::Script { text: text.to_owned(), shell: Shell::Posix });
+        self.found.push(Consequence::Script { text: text.to_owned(), shell: ShellSyntax::Posix });
         Ok(())
     }
 
@@ -425,8 +425,10 @@ mod tests {
             ("r x\n1e touch x", vec!["touch x"]),
             ("s/[[:space:]/\"]/x/;e touch x", vec![]),
         ] {
-            let script_of =
-                |text: &str| Consequence::Script { text: text.to_owned(), shell: Shell::Posix };
+            let script_of = |text: &str| Consequence::Script {
+                text: text.to_owned(),
+                shell: ShellSyntax::Posix,
+            };
             let expected: Vec<Consequence> = texts.into_iter().map(script_of).collect();
             let found = read_script(script).unwrap_or_default();
             assert_eq!(found, expected, "{script:?}");

@@ -4,7 +4,7 @@
 
 use super::consequence::{Consequence, Judged, behind, written};
 use super::entry::Entry;
-use crate::command::{Shape, Shell, Word};
+use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, Order, is_operand, known, stays_one_word};
 
 /// Judges a program that starts the command in its operands. Keys of its own:
@@ -105,7 +105,7 @@ fn read_assignment(words: &[Word]) -> Result<Option<AssignedFirst<'_>>, Doubt> {
 
 /// Shell text that a program hands to `sh -c`.
 fn script(text: &Word) -> Result<Consequence, Doubt> {
-    Ok(Consequence::Script { text: known(text)?.to_owned(), shell: Shell::Posix })
+    Ok(Consequence::Script { text: known(text)?.to_owned(), shell: ShellSyntax::Posix })
 }
 
 pub(super) fn watch(found: &Arguments) -> Judged {
@@ -194,7 +194,7 @@ const NAMED: [&str; 7] =
 const LONG: [&str; 2] = ["--norc", "--noprofile"];
 
 pub(super) fn shell(_: &Entry, program: &str, args: &[Word]) -> Judged {
-    let shell = if program == "bash" { Shell::Bash } else { Shell::Posix };
+    let shell = if program == "bash" { ShellSyntax::Bash } else { ShellSyntax::Posix };
     let mut words = args.iter();
     let mut takes_text = false;
     while let Some(word) = words.next() {
@@ -212,7 +212,7 @@ pub(super) fn shell(_: &Entry, program: &str, args: &[Word]) -> Judged {
             return finish(Some(word), takes_text, shell);
         }
         let text = known(word)?;
-        if LONG.contains(&text) && shell == Shell::Bash {
+        if LONG.contains(&text) && shell == ShellSyntax::Bash {
             continue;
         }
         if matches!(text, "--version" | "--help") {
@@ -240,7 +240,7 @@ pub(super) fn shell(_: &Entry, program: &str, args: &[Word]) -> Judged {
 }
 
 /// Judges the first operand: the text with `-c`, else a script. Further words are parameters.
-fn finish(operand: Option<&Word>, takes_text: bool, shell: Shell) -> Judged {
+fn finish(operand: Option<&Word>, takes_text: bool, shell: ShellSyntax) -> Judged {
     match operand {
         Some(text) if takes_text => {
             Ok(vec![Consequence::Script { text: known(text)?.to_owned(), shell }])
