@@ -24,7 +24,7 @@ pub enum OnUncertain {
     /// Refuses the text whenever any list is set.
     #[default]
     Refuse,
-    /// Runs the text in a sandbox that can neither write files nor scope the network.
+    /// Runs the text in a sandbox that can neither write files nor reach the network.
     Confine,
     /// Runs the text unless a rule forbids one of the commands that were found.
     Allow,
@@ -94,7 +94,7 @@ pub enum PolicyDecision {
         rules: Vec<RuleReference>,
     },
     /// The text cannot be judged by reading it. It may run only in a sandbox that can neither write
-    /// files nor scope the network.
+    /// files nor reach the network.
     Confine {
         /// The doubt, as a refusal states it.
         doubt: PolicyRefusal,

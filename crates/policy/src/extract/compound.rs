@@ -1,144 +1,143 @@
 //! Compound commands: groups, loops, conditions, `[[ … ]]`, `case`, functions, `coproc`.
 
-use super::cursor::ends_word;
-use super::expansion::Closing;
-use super::scope::{in_name, is_name};
-use super::walker::{Entry, Until, Walk, Walker};
-use super::word::Draft;
+use super::expansion::ArithmeticEnd;
+use super::symbol_table::{is_name, is_name_byte};
+use super::text_reader::{ListEnd, ListEntry, ReadResult, TextReader, ends_word};
+use super::word::WordDraft;
 use crate::command::{AssignedValue, CommandContext, Shape, UncertainReason, Word};
 
-impl Walker<'_, '_> {
-    /// One command of a pipeline, with the redirections after it.
-    pub(super) fn command(&mut self) -> Walk<Entry> {
+impl TextReader<'_, '_> {
+    /// Reads one command of a pipeline, with the redirections after it.
+    pub(super) fn read_command(&mut self) -> ReadResult<ListEntry> {
         self.skip_blanks();
         if self.peek() == Some(b'(') {
-            self.parenthesis()?;
-            return self.after_compound();
+            self.read_parenthesis()?;
+            return self.read_compound_redirects();
         }
-        let Some((keyword, end)) = self.keyword() else {
-            return self.simple();
+        let Some((keyword, end)) = self.peek_keyword() else {
+            return self.read_simple_command();
         };
         if keyword == "time" || keyword == "in" {
-            // `in` is a word like any other here; `time` is a program to a POSIX shell.
-            return self.simple();
+            // `in` is an ordinary word here; to a POSIX shell `time` is a program.
+            return self.read_simple_command();
         }
         self.pos = end;
         match keyword {
-            "function" => return self.function_keyword(),
-            "coproc" => self.coproc()?,
-            _ => self.compound(keyword)?,
+            "function" => return self.read_function_keyword(),
+            "coproc" => self.read_coproc()?,
+            _ => self.read_compound(keyword)?,
         }
-        self.after_compound()
+        self.read_compound_redirects()
     }
 
-    fn after_compound(&mut self) -> Walk<Entry> {
-        let redirects = self.redirects()?;
-        self.sink.redirects.extend(redirects);
-        Ok(Entry::Plain)
+    fn read_compound_redirects(&mut self) -> ReadResult<ListEntry> {
+        let redirects = self.read_redirects()?;
+        self.state.redirects.extend(redirects);
+        Ok(ListEntry::Plain)
     }
 
-    /// The rest of a compound command whose first word was taken.
-    fn compound(&mut self, keyword: &'static str) -> Walk<()> {
+    /// Reads the rest of a compound command after its first word.
+    fn read_compound(&mut self, keyword: &'static str) -> ReadResult<()> {
         match keyword {
-            "{" => self.inside(|walker| {
-                walker.list_then(&["}"])?;
-                walker.expect_keyword("}", "a group without `}`")
+            "{" => self.in_construct(|reader| {
+                reader.read_list_before(&["}"])?;
+                reader.expect_keyword("}", "a group without `}`")
             }),
-            "if" => self.inside(Self::if_rest),
-            "while" | "until" => self.inside(|walker| {
-                walker.list_then(&["do"])?;
-                walker.do_group()
+            "if" => self.in_construct(Self::read_if),
+            "while" | "until" => self.in_construct(|reader| {
+                reader.read_list_before(&["do"])?;
+                reader.read_do_group()
             }),
-            "for" => self.inside(Self::for_rest),
+            "for" => self.in_construct(Self::read_for),
             "select" => {
-                self.bash_only("`select`")?;
-                self.inside(Self::for_words)
+                self.require_bash("`select`")?;
+                self.in_construct(Self::read_for_words)
             }
-            "case" => self.inside(Self::case_rest),
+            "case" => self.in_construct(Self::read_case),
             "[[" => {
-                self.bash_only("`[[`")?;
-                self.nested(Self::condition)
+                self.require_bash("`[[`")?;
+                self.one_level_deeper(Self::read_condition)
             }
-            _ => self.syntax("a reserved word in the wrong place"),
+            _ => self.fail_syntax("a reserved word in the wrong place"),
         }
     }
 
-    fn parenthesis(&mut self) -> Walk<()> {
+    fn read_parenthesis(&mut self) -> ReadResult<()> {
         if self.peek_second() == Some(b'(') {
-            self.bash_only("`((`")?;
+            self.require_bash("`((`")?;
             self.eat_all("((");
-            return self.nested(|walker| walker.arithmetic(Closing::Parens));
+            return self.one_level_deeper(|reader| reader.read_arithmetic(ArithmeticEnd::Parens));
         }
         self.pos += 1;
-        self.inside(|walker| {
-            if walker.list(Until::Paren)? == 0 {
-                return walker.syntax("an empty subshell");
+        self.in_construct(|reader| {
+            if reader.read_list(ListEnd::Paren)? == 0 {
+                return reader.fail_syntax("an empty subshell");
             }
-            walker.expect(b')', "a subshell without `)`")
+            reader.expect(b')', "a subshell without `)`")
         })
     }
 
-    fn if_rest(&mut self) -> Walk<()> {
-        self.list_then(&["then"])?;
+    fn read_if(&mut self) -> ReadResult<()> {
+        self.read_list_before(&["then"])?;
         self.expect_keyword("then", "`if` without `then`")?;
-        self.list_then(&["elif", "else", "fi"])?;
+        self.read_list_before(&["elif", "else", "fi"])?;
         if self.eat_keyword("elif") {
-            return self.nested(Self::if_rest);
+            return self.one_level_deeper(Self::read_if);
         }
         if self.eat_keyword("else") {
-            self.list_then(&["fi"])?;
+            self.read_list_before(&["fi"])?;
         }
         self.expect_keyword("fi", "`if` without `fi`")
     }
 
-    fn do_group(&mut self) -> Walk<()> {
+    fn read_do_group(&mut self) -> ReadResult<()> {
         self.expect_keyword("do", "a loop without `do`")?;
-        self.list_then(&["done"])?;
+        self.read_list_before(&["done"])?;
         self.expect_keyword("done", "a loop without `done`")
     }
 
-    fn for_rest(&mut self) -> Walk<()> {
+    fn read_for(&mut self) -> ReadResult<()> {
         self.skip_blanks();
         if self.peek() != Some(b'(') {
-            return self.for_words();
+            return self.read_for_words();
         }
-        self.bash_only("`for ((`")?;
+        self.require_bash("`for ((`")?;
         if !self.eat_all("((") {
-            return self.syntax("`for (`");
+            return self.fail_syntax("`for (`");
         }
-        self.arithmetic(Closing::Loop)?;
+        self.read_arithmetic(ArithmeticEnd::Loop)?;
         self.skip_blanks();
         self.eat(b';');
         self.skip_lines()?;
-        self.loop_body()
+        self.read_loop_body()
     }
 
-    /// `NAME [in WORDS] ; do … done`, for `for` and `select`.
-    fn for_words(&mut self) -> Walk<()> {
+    /// Reads `NAME [in WORDS] ; do … done`, for `for` and `select`.
+    fn read_for_words(&mut self) -> ReadResult<()> {
         self.skip_blanks();
-        let name = self.name()?;
+        let name = self.read_name()?;
         self.skip_blanks();
         let same_line = self.peek() != Some(b'\n');
         if self.peek() == Some(b';') {
             self.pos += 1;
-            self.assign(&name, AssignedValue::Unknown);
+            self.note_assignment(&name, AssignedValue::Unknown);
             self.skip_lines()?;
-            return self.loop_body();
+            return self.read_loop_body();
         }
         self.skip_lines()?;
         if self.eat_keyword("in") {
-            self.for_values(&name)?;
+            self.read_for_values(&name)?;
             self.skip_lines()?;
         } else {
-            self.assign(&name, AssignedValue::Unknown);
+            self.note_assignment(&name, AssignedValue::Unknown);
             if !same_line && self.peek() == Some(b';') {
-                return self.syntax("`;` after a line end");
+                return self.fail_syntax("`;` after a line end");
             }
         }
-        self.loop_body()
+        self.read_loop_body()
     }
 
-    fn for_values(&mut self, name: &str) -> Walk<()> {
+    fn read_for_values(&mut self, name: &str) -> ReadResult<()> {
         loop {
             self.skip_blanks();
             match self.peek() {
@@ -147,35 +146,35 @@ impl Walker<'_, '_> {
                     return Ok(());
                 }
                 Some(b'\n') => return self.end_line(),
-                None => return self.syntax("a loop without a body"),
+                None => return self.fail_syntax("a loop without a body"),
                 Some(_) => {
-                    let word = self.word()?;
-                    self.assign(name, AssignedValue::from(&word));
+                    let word = self.read_word()?;
+                    self.note_assignment(name, AssignedValue::from(&word));
                 }
             }
         }
     }
 
-    fn loop_body(&mut self) -> Walk<()> {
+    fn read_loop_body(&mut self) -> ReadResult<()> {
         if self.eat_keyword("{") {
-            self.list_then(&["}"])?;
+            self.read_list_before(&["}"])?;
             return self.expect_keyword("}", "a loop body without `}`");
         }
-        self.do_group()
+        self.read_do_group()
     }
 
-    /// A plain name, as loops take it.
-    fn name(&mut self) -> Walk<String> {
-        let word = self.word()?;
+    /// Reads the variable name of a loop.
+    fn read_name(&mut self) -> ReadResult<String> {
+        let word = self.read_word()?;
         match word.value() {
             Some(name) if !word.quoted && is_name(name) => Ok(name.to_owned()),
-            Some(_) | None => self.syntax("a name that is none"),
+            Some(_) | None => self.fail_syntax("a name that is none"),
         }
     }
 
-    fn case_rest(&mut self) -> Walk<()> {
+    fn read_case(&mut self) -> ReadResult<()> {
         self.skip_blanks();
-        self.word()?;
+        self.read_word()?;
         self.skip_lines()?;
         self.expect_keyword("in", "`case` without `in`")?;
         loop {
@@ -183,187 +182,190 @@ impl Walker<'_, '_> {
             if self.eat_keyword("esac") {
                 return Ok(());
             }
-            self.case_clause()?;
+            self.read_case_clause()?;
         }
     }
 
-    fn case_clause(&mut self) -> Walk<()> {
+    fn read_case_clause(&mut self) -> ReadResult<()> {
         self.eat(b'(');
         loop {
             self.skip_blanks();
-            self.word()?;
+            self.read_word()?;
             self.skip_blanks();
             if self.eat(b')') {
                 break;
             }
             self.expect(b'|', "a pattern without `)`")?;
         }
-        self.list(Until::Clause)?;
+        self.read_list(ListEnd::Clause)?;
         if self.peek() == Some(b';') {
             self.pos += 1;
             if self.eat(b'&') {
-                return self.bash_only("`;&`");
+                return self.require_bash("`;&`");
             }
             self.expect(b';', "a clause without `;;`")?;
             if self.eat(b'&') {
-                return self.bash_only("`;;&`");
+                return self.require_bash("`;;&`");
             }
         }
         Ok(())
     }
 
-    fn function_keyword(&mut self) -> Walk<Entry> {
-        self.bash_only("`function`")?;
+    fn read_function_keyword(&mut self) -> ReadResult<ListEntry> {
+        self.require_bash("`function`")?;
         self.skip_blanks();
-        let name = self.word()?;
+        let name = self.read_word()?;
         self.skip_blanks();
         if self.eat(b'(') {
             self.skip_blanks();
             self.expect(b')', "`function name(`")?;
         }
-        self.function_body(&name)
+        self.read_function_body(&name)
     }
 
-    /// What follows `name ()`: any compound command.
-    pub(super) fn function_body(&mut self, name: &Word) -> Walk<Entry> {
+    /// Reads the compound command after `name ()`.
+    pub(super) fn read_function_body(&mut self, name: &Word) -> ReadResult<ListEntry> {
         let Some(name) = name.value().filter(|text| !name.quoted && is_function_name(text)) else {
-            return self.syntax("a function's name that is not plain");
+            return self.fail_syntax("a function's name that is not plain");
         };
-        self.sink.scope.note_function(name);
+        self.state.symbols.note_function(name);
         self.skip_lines()?;
-        self.via(CommandContext::Function(name.to_owned()), |walker| {
-            if walker.peek() == Some(b'(') {
-                return walker.parenthesis();
+        self.in_context(CommandContext::Function(name.to_owned()), |reader| {
+            if reader.peek() == Some(b'(') {
+                return reader.read_parenthesis();
             }
-            match walker.keyword() {
+            match reader.peek_keyword() {
                 Some((keyword, end))
                     if !matches!(keyword, "function" | "coproc" | "time" | "!") =>
                 {
-                    walker.pos = end;
-                    walker.compound(keyword)
+                    reader.pos = end;
+                    reader.read_compound(keyword)
                 }
-                Some(_) | None => walker.syntax("a function without a body"),
+                Some(_) | None => reader.fail_syntax("a function without a body"),
             }
         })?;
-        self.after_compound()?;
-        Ok(Entry::Definition(name.to_owned()))
+        self.read_compound_redirects()?;
+        Ok(ListEntry::Definition(name.to_owned()))
     }
 
-    fn coproc(&mut self) -> Walk<()> {
-        self.bash_only("`coproc`")?;
+    fn read_coproc(&mut self) -> ReadResult<()> {
+        self.require_bash("`coproc`")?;
         self.skip_blanks();
-        if self.peek() == Some(b'(') || self.keyword().is_some() {
-            self.assign("COPROC", AssignedValue::Number);
-            return self.inside(Self::command).map(drop);
+        if self.peek() == Some(b'(') || self.peek_keyword().is_some() {
+            self.note_assignment("COPROC", AssignedValue::Number);
+            return self.in_construct(Self::read_command).map(drop);
         }
         let start = self.pos;
-        let word = self.word()?;
+        let word = self.read_word()?;
         self.skip_blanks();
-        if self.peek() == Some(b'(') || self.keyword().is_some_and(|(found, _)| found != "in") {
+        if self.peek() == Some(b'(') || self.peek_keyword().is_some_and(|(found, _)| found != "in")
+        {
             let Some(name) = word.value().filter(|name| is_name(name)) else {
-                return self.syntax("a coproc's name that is none");
+                return self.fail_syntax("a coproc's name that is none");
             };
             let name = name.to_owned();
-            self.assign(&name, AssignedValue::Number);
+            self.note_assignment(&name, AssignedValue::Number);
         } else {
             if word.value().is_none() {
-                // Read once already: reading twice could take twice as long at each level.
+                // Reading the word a second time could double the time at each level.
                 return self.fail(UncertainReason::Dynamic("the command of a coproc"));
             }
             self.pos = start;
         }
-        self.inside(Self::command).map(drop)
+        self.in_construct(Self::read_command).map(drop)
     }
 }
 
 fn is_function_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| in_name(byte) || matches!(byte, b'-' | b'.' | b':'))
+    !text.is_empty()
+        && text.bytes().all(|byte| is_name_byte(byte) || matches!(byte, b'-' | b'.' | b':'))
 }
 
-// `[[ … ]]`: no command by itself, but its words expand and some operators evaluate.
+// `[[ … ]]`: it starts no command, but its words expand and some operators evaluate them.
 
-/// Operators whose two sides are arithmetic.
-const ARITHMETIC: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
+/// Operators that evaluate both sides as arithmetic.
+const ARITHMETIC_OPERATORS: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
 
-/// What was seen so far of the terms of one expression.
+/// The terms of one condition that were read so far.
 #[derive(Debug, Default)]
-struct Terms {
-    open: usize,
+struct ConditionTerms {
+    open_parens: usize,
     /// Words since the last operator between terms.
     words: usize,
-    bare: bool,
-    ands: bool,
-    ors: bool,
+    /// `true` if some term is a single word, which a POSIX shell would run as a command.
+    has_single_word: bool,
+    has_and: bool,
+    has_or: bool,
 }
 
-impl Terms {
-    /// A term ends. One that is a single word would be a command to a POSIX shell.
-    const fn end(&mut self) {
-        self.bare |= self.words == 1;
+impl ConditionTerms {
+    const fn end_term(&mut self) {
+        self.has_single_word |= self.words == 1;
         self.words = 0;
     }
 }
 
-impl Walker<'_, '_> {
-    /// The rest of the condition, `[[` taken.
-    pub(super) fn condition(&mut self) -> Walk<()> {
-        let mut terms = Terms::default();
+impl TextReader<'_, '_> {
+    /// Reads the rest of a condition after `[[`.
+    pub(super) fn read_condition(&mut self) -> ReadResult<()> {
+        let mut terms = ConditionTerms::default();
         let mut last: Option<Word> = None;
         loop {
-            self.condition_blanks()?;
-            if self.condition_sign(&mut terms)? {
+            self.skip_condition_blanks()?;
+            if self.read_condition_operator(&mut terms)? {
                 last = None;
                 continue;
             }
             if self.peek().is_none() {
-                return self.syntax("`[[` without `]]`");
+                return self.fail_syntax("`[[` without `]]`");
             }
-            let word = self.condition_word(&last)?;
+            let word = self.read_condition_word(&last)?;
             if word.is("]]") && !word.quoted {
-                return self.condition_end(&mut terms);
+                return self.end_condition(&mut terms);
             }
-            self.operand(last.as_ref(), &word);
+            self.note_evaluated_operands(last.as_ref(), &word);
             terms.words += usize::from(word.quoted || !word.is("!"));
             last = Some(word);
         }
     }
 
-    fn condition_end(&self, terms: &mut Terms) -> Walk<()> {
-        terms.end();
-        if terms.open != 0 {
-            return self.syntax("`(` without `)` in `[[`");
+    fn end_condition(&self, terms: &mut ConditionTerms) -> ReadResult<()> {
+        terms.end_term();
+        if terms.open_parens != 0 {
+            return self.fail_syntax("`(` without `)` in `[[`");
         }
-        if terms.bare && terms.ands && terms.ors {
-            // To a POSIX shell this is a chain of commands.
+        if terms.has_single_word && terms.has_and && terms.has_or {
+            // A POSIX shell reads this as a chain of commands.
             return self.fail(UncertainReason::Dialect("a chain in `[[`"));
         }
         Ok(())
     }
 
-    fn condition_blanks(&mut self) -> Walk<()> {
+    fn skip_condition_blanks(&mut self) -> ReadResult<()> {
         while let Some(byte @ (b' ' | b'\t' | b'\n')) = self.peek() {
-            if byte == b'\n' && !self.pending.is_empty() {
-                return self.syntax("a line end before a here-document");
+            if byte == b'\n' && !self.pending_heredocs.is_empty() {
+                return self.fail_syntax("a line end before a here-document");
             }
             self.pos += 1;
         }
         if self.peek() == Some(b'#') {
-            return self.syntax("a comment inside `[[`");
+            return self.fail_syntax("a comment inside `[[`");
         }
         Ok(())
     }
 
-    /// Takes an operator between terms, or a comparison by `<` or `>`.
-    fn condition_sign(&mut self, terms: &mut Terms) -> Walk<bool> {
-        let (next, second) = (self.peek(), self.peek_second());
+    /// Reads an operator between terms, a parenthesis, or `<` or `>`. Returns `false` if there is none.
+    fn read_condition_operator(&mut self, terms: &mut ConditionTerms) -> ReadResult<bool> {
+        let next = self.peek();
+        let second = self.peek_second();
         match next {
             Some(b'&') if self.eat_all("&&") => {
-                terms.end();
-                terms.ands = true;
+                terms.end_term();
+                terms.has_and = true;
             }
             Some(b'|') if self.eat_all("||") => {
-                terms.end();
-                terms.ors = true;
+                terms.end_term();
+                terms.has_or = true;
             }
             Some(b'<' | b'>') if second != Some(b'(') => {
                 self.pos += 1;
@@ -371,37 +373,37 @@ impl Walker<'_, '_> {
             }
             Some(b'(') => {
                 self.pos += 1;
-                terms.open += 1;
+                terms.open_parens += 1;
             }
-            Some(b')') if terms.open > 0 => {
+            Some(b')') if terms.open_parens > 0 => {
                 self.pos += 1;
-                terms.open -= 1;
+                terms.open_parens -= 1;
                 terms.words += 1;
             }
-            Some(b'&' | b'|' | b')' | b';') => return self.syntax("an operator inside `[[`"),
+            Some(b'&' | b'|' | b')' | b';') => return self.fail_syntax("an operator inside `[[`"),
             Some(_) | None => return Ok(false),
         }
         Ok(true)
     }
 
-    /// A word; after a comparison it is a pattern or a regular expression.
-    fn condition_word(&mut self, last: &Option<Word>) -> Walk<Word> {
+    /// Reads a word; after a comparison it is a pattern or a regular expression.
+    fn read_condition_word(&mut self, last: &Option<Word>) -> ReadResult<Word> {
         let pattern = last.as_ref().filter(|word| !word.quoted).and_then(Word::value);
         match pattern {
-            Some("=~") => self.pattern(b"(|)"),
-            Some("==" | "=" | "!=") => self.pattern(b"("),
-            Some(_) | None => self.word(),
+            Some("=~") => self.read_pattern(b"(|)"),
+            Some("==" | "=" | "!=") => self.read_pattern(b"("),
+            Some(_) | None => self.read_word(),
         }
     }
 
-    /// A word in which parentheses may stand; within them blanks and `|` too.
-    fn pattern(&mut self, opening: &[u8]) -> Walk<Word> {
-        let mut draft = Draft::default();
+    /// Reads a word that may contain parentheses, and blanks and `|` inside them.
+    fn read_pattern(&mut self, opening: &[u8]) -> ReadResult<Word> {
+        let mut draft = WordDraft::default();
         let start = self.pos;
         let mut open = 0_usize;
         while let Some(byte) = self.peek() {
             let extended = start < self.pos
-                && self.raw(self.pos - 1).is_some_and(|byte| b"@?*+!".contains(&byte));
+                && self.byte_at(self.pos - 1).is_some_and(|byte| b"@?*+!".contains(&byte));
             match byte {
                 b'(' if opening.contains(&b'|') || extended || open > 0 => open += 1,
                 b')' if open > 0 => open -= 1,
@@ -409,7 +411,7 @@ impl Walker<'_, '_> {
                 b' ' | b'\t' if open > 0 => {}
                 _ if ends_word(byte) => break,
                 _ => {
-                    self.word_byte(&mut draft, byte)?;
+                    self.read_word_piece(&mut draft, byte)?;
                     continue;
                 }
             }
@@ -417,44 +419,44 @@ impl Walker<'_, '_> {
             self.pos += 1;
         }
         if open > 0 || self.pos == start {
-            return self.syntax("an odd pattern in `[[`");
+            return self.fail_syntax("an odd pattern in `[[`");
         }
-        Ok(draft.finish(self.since(start)))
+        Ok(draft.finish(self.text_since(start)))
     }
 
-    /// Notes what an operator evaluates.
-    fn operand(&mut self, last: Option<&Word>, word: &Word) {
+    /// Notes the words that an operator evaluates.
+    fn note_evaluated_operands(&mut self, last: Option<&Word>, word: &Word) {
         let operator = last.filter(|word| !word.quoted).and_then(Word::value).unwrap_or_default();
         if matches!(operator, "-v" | "-R") {
-            self.evaluate_word(word);
+            self.note_evaluated_word(word);
         }
-        if ARITHMETIC.contains(&operator) {
-            self.evaluate_word(word);
+        if ARITHMETIC_OPERATORS.contains(&operator) {
+            self.note_evaluated_word(word);
         }
         if let (Some(left), Some(operator)) = (last, word.value())
-            && ARITHMETIC.contains(&operator)
+            && ARITHMETIC_OPERATORS.contains(&operator)
         {
-            self.evaluate_word(left);
+            self.note_evaluated_word(left);
         }
     }
 
-    /// A word whose value the shell evaluates as arithmetic, or as a name with a subscript.
-    pub(super) fn evaluate_word(&mut self, word: &Word) {
-        let clear = match (word.variable.as_deref(), word.value()) {
+    /// Notes that the shell evaluates a word as arithmetic, or as a name with a subscript.
+    pub(super) fn note_evaluated_word(&mut self, word: &Word) {
+        let is_clear = match (word.variable.as_deref(), word.value()) {
             (_, Some(name)) if is_name(name) => {
-                self.sink.scope.evaluate(name);
+                self.state.symbols.note_evaluated(name);
                 true
             }
-            (_, Some(text)) => self.sink.scope.evaluate_text(text),
+            (_, Some(text)) => self.state.symbols.note_evaluated_text(text),
             (Some("#"), None) => true,
             (Some(name), None) => {
-                self.sink.scope.evaluate(name);
+                self.state.symbols.note_evaluated(name);
                 true
             }
             (None, None) => false,
         };
-        if !clear {
-            self.doubt(UncertainReason::Code("a value that the shell evaluates"));
+        if !is_clear {
+            self.note_doubt(UncertainReason::Code("a value that the shell evaluates"));
         }
     }
 }

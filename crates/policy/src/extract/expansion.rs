@@ -1,43 +1,46 @@
 //! Expansions: `$name`, `${ … }` with every operator, `$( … )` and arithmetic.
 
-use super::scope::{in_name, starts_name};
-use super::walker::{Walk, Walker};
-use super::word::{Draft, Quotes};
+use super::symbol_table::{is_name_byte, is_name_start};
+use super::text_reader::{ReadResult, TextReader};
+use super::word::{QuoteContext, WordDraft};
 use crate::command::{
     AssignedValue, CommandContext, Redirect, Shape, SimpleCommand, UncertainReason, Word,
 };
 
-/// Which elements of a variable an expansion takes.
+/// The elements of a variable that an expansion takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Elements {
-    /// The variable itself.
+enum ArrayElements {
+    /// The variable without a subscript.
     Whole,
-    /// One element.
     One,
-    /// `[@]` or `[*]`.
+    /// All elements: `[@]` or `[*]`.
     All,
 }
 
-/// What an expansion yields.
+/// The variable of an expansion, and its elements.
 #[derive(Debug)]
-struct Expansion {
+struct ParameterExpansion {
     name: String,
-    elements: Elements,
+    elements: ArrayElements,
 }
 
-impl Expansion {
-    fn push(&self, draft: &mut Draft, quotes: Quotes) {
+impl ParameterExpansion {
+    fn push(&self, draft: &mut WordDraft, quotes: QuoteContext) {
         match self.elements {
-            Elements::Whole => draft.push_variable(quotes, &self.name),
-            Elements::One if quotes != Quotes::None => draft.push_unknown(Shape::One),
-            Elements::One | Elements::All => draft.push_unknown(Shape::Many),
+            ArrayElements::Whole => draft.push_variable(quotes, &self.name),
+            ArrayElements::One if quotes != QuoteContext::None => draft.push_unknown(Shape::One),
+            ArrayElements::One | ArrayElements::All => draft.push_unknown(Shape::Many),
         }
     }
 }
 
-impl Walker<'_, '_> {
-    /// The rest of an expansion, `${` taken.
-    pub(super) fn parameter(&mut self, draft: &mut Draft, quotes: Quotes) -> Walk<()> {
+impl TextReader<'_, '_> {
+    /// Reads the rest of an expansion after `${`.
+    pub(super) fn read_parameter(
+        &mut self,
+        draft: &mut WordDraft,
+        quotes: QuoteContext,
+    ) -> ReadResult<()> {
         match (self.peek(), self.peek_second()) {
             (Some(b'#'), Some(b'}')) | (Some(b'!'), Some(b'}')) => {
                 self.eat_all("#");
@@ -46,323 +49,360 @@ impl Walker<'_, '_> {
                 draft.push_variable(quotes, "#");
                 Ok(())
             }
-            (Some(b'#'), _) => self.length(draft, quotes),
-            (Some(b'!'), _) => self.indirect(draft, quotes),
+            (Some(b'#'), _) => self.read_length(draft, quotes),
+            (Some(b'!'), _) => self.read_indirect(draft, quotes),
             _ => {
-                let expansion = self.named()?;
-                self.operator(expansion, draft, quotes)
+                let expansion = self.read_parameter_name()?;
+                self.read_operator(expansion, draft, quotes)
             }
         }
     }
 
-    /// `${#name}`: a number.
-    fn length(&mut self, draft: &mut Draft, quotes: Quotes) -> Walk<()> {
+    /// Reads `${#name}`, which is a number.
+    fn read_length(&mut self, draft: &mut WordDraft, quotes: QuoteContext) -> ReadResult<()> {
         self.pos += 1;
-        self.named()?;
+        self.read_parameter_name()?;
         self.expect(b'}', "`${#`")?;
         draft.push_variable(quotes, "#");
         Ok(())
     }
 
-    /// `${!name}` evaluates the value of `name` as a name, subscripts included.
-    fn indirect(&mut self, draft: &mut Draft, quotes: Quotes) -> Walk<()> {
-        self.bash_only("`${!`")?;
+    /// Reads `${!name}`, which evaluates the value of `name` as a name, including subscripts.
+    fn read_indirect(&mut self, draft: &mut WordDraft, quotes: QuoteContext) -> ReadResult<()> {
+        self.require_bash("`${!`")?;
         self.pos += 1;
-        let expansion = self.named()?;
+        let expansion = self.read_parameter_name()?;
         let listed = matches!(self.peek(), Some(b'@' | b'*')) && self.peek_second() == Some(b'}');
         if listed {
             self.pos += 1;
-        } else if expansion.elements != Elements::All {
-            if expansion.elements == Elements::One {
-                self.doubt(UncertainReason::Code("`${!`"));
+        } else if expansion.elements != ArrayElements::All {
+            if expansion.elements == ArrayElements::One {
+                self.note_doubt(UncertainReason::Code("`${!`"));
             }
-            self.sink.scope.evaluate(&expansion.name);
+            self.state.symbols.note_evaluated(&expansion.name);
         }
         draft.push_unknown(Shape::Many);
-        self.operator(expansion, &mut Draft::default(), quotes)
+        self.read_operator(expansion, &mut WordDraft::default(), quotes)
     }
 
-    /// The name and its subscript.
-    fn named(&mut self) -> Walk<Expansion> {
+    /// Reads a name and its subscript.
+    fn read_parameter_name(&mut self) -> ReadResult<ParameterExpansion> {
         let name = match self.peek() {
-            Some(byte) if starts_name(byte) || byte.is_ascii_digit() => self.variable_name(),
+            Some(byte) if is_name_start(byte) || byte.is_ascii_digit() => self.read_variable_name(),
             Some(byte) if b"@*?$!-".contains(&byte) => {
                 self.pos += 1;
                 special_name(byte)
             }
-            _ => return self.syntax("`${` without a name"),
+            _ => return self.fail_syntax("`${` without a name"),
         };
-        let mut elements = if name == "@" { Elements::All } else { Elements::Whole };
+        let mut elements = if name == "@" { ArrayElements::All } else { ArrayElements::Whole };
         if self.peek() == Some(b'[') {
-            self.bash_only("a subscript")?;
+            self.require_bash("a subscript")?;
             self.pos += 1;
-            elements = Elements::One;
+            elements = ArrayElements::One;
             if self.eat_all("@]") || self.eat_all("*]") {
-                elements = Elements::All;
+                elements = ArrayElements::All;
             } else {
-                self.arithmetic(Closing::Bracket)?;
+                self.read_arithmetic(ArithmeticEnd::Bracket)?;
             }
         }
-        Ok(Expansion { name, elements })
+        Ok(ParameterExpansion { name, elements })
     }
 
-    fn operator(&mut self, of: Expansion, draft: &mut Draft, quotes: Quotes) -> Walk<()> {
+    fn read_operator(
+        &mut self,
+        expansion: ParameterExpansion,
+        draft: &mut WordDraft,
+        quotes: QuoteContext,
+    ) -> ReadResult<()> {
         let Some(operator) = self.peek() else {
-            return self.syntax("`${` without `}`");
+            return self.fail_syntax("`${` without `}`");
         };
         self.pos += 1;
         match operator {
             b'}' => {
-                of.push(draft, quotes);
+                expansion.push(draft, quotes);
                 return Ok(());
             }
             b':' if !matches!(self.peek(), Some(b'-' | b'=' | b'?' | b'+')) => {
-                self.bash_only("`${x:n}`")?;
-                self.arithmetic(Closing::Brace)?;
+                self.require_bash("`${x:n}`")?;
+                self.read_arithmetic(ArithmeticEnd::Brace)?;
             }
             b':' => {
                 self.pos += 1;
-                self.default(self.raw(self.pos - 1), &of, quotes)?;
+                self.read_default_operator(self.byte_at(self.pos - 1), &expansion, quotes)?;
             }
-            b'-' | b'=' | b'?' | b'+' => self.default(Some(operator), &of, quotes)?,
+            b'-' | b'=' | b'?' | b'+' => {
+                self.read_default_operator(Some(operator), &expansion, quotes)?
+            }
             b'#' | b'%' => {
-                self.brace_word(quotes)?;
+                self.read_brace_word(quotes)?;
             }
             b'/' | b'^' | b',' => {
-                self.bash_only("`${x/y}`")?;
-                self.brace_word(quotes)?;
+                self.require_bash("`${x/y}`")?;
+                self.read_brace_word(quotes)?;
             }
-            b'@' => self.transform()?,
-            _ => return self.syntax("an unknown operator in `${`"),
+            b'@' => self.read_transform()?,
+            _ => return self.fail_syntax("an unknown operator in `${`"),
         }
-        let shape = match (quotes, of.elements) {
-            (Quotes::None, _) | (_, Elements::All) => Shape::Many,
-            (_, Elements::Whole | Elements::One) => Shape::One,
+        let shape = match (quotes, expansion.elements) {
+            (QuoteContext::None, _) | (_, ArrayElements::All) => Shape::Many,
+            (_, ArrayElements::Whole | ArrayElements::One) => Shape::One,
         };
         draft.push_unknown(shape);
         Ok(())
     }
 
-    /// `${x:-word}` and its kin.
-    fn default(&mut self, operator: Option<u8>, of: &Expansion, quotes: Quotes) -> Walk<()> {
-        let word = self.brace_word(quotes)?;
+    /// Reads the word of `${x:-word}`, `${x:=word}`, `${x:?word}` or `${x:+word}`.
+    fn read_default_operator(
+        &mut self,
+        operator: Option<u8>,
+        expansion: &ParameterExpansion,
+        quotes: QuoteContext,
+    ) -> ReadResult<()> {
+        let word = self.read_brace_word(quotes)?;
         if operator == Some(b'=') {
-            self.assign(&of.name, AssignedValue::from(&word));
+            self.note_assignment(&expansion.name, AssignedValue::from(&word));
         }
-        self.sink.scope.note_word(&word.text);
+        self.state.symbols.note_word(&word.text);
         Ok(())
     }
 
-    fn transform(&mut self) -> Walk<()> {
-        self.bash_only("`${x@`")?;
+    fn read_transform(&mut self) -> ReadResult<()> {
+        self.require_bash("`${x@`")?;
         match self.peek() {
             Some(b'P') => return self.fail(UncertainReason::Code("`${x@P}`")),
             Some(b'Q' | b'E' | b'A' | b'K' | b'a' | b'U' | b'L' | b'u' | b'k') => self.pos += 1,
-            _ => return self.syntax("an unknown operator in `${`"),
+            _ => return self.fail_syntax("an unknown operator in `${`"),
         }
         self.expect(b'}', "`${` without `}`")
     }
 
-    /// The word of an operator, up to the closing brace, which is taken.
-    fn brace_word(&mut self, quotes: Quotes) -> Walk<Word> {
-        let mut draft = Draft::default();
+    /// Reads the word of an operator, up to and including the closing brace.
+    fn read_brace_word(&mut self, quotes: QuoteContext) -> ReadResult<Word> {
+        let mut draft = WordDraft::default();
         let start = self.pos;
         loop {
             let Some(byte) = self.peek() else {
-                return self.syntax("`${` without `}`");
+                return self.fail_syntax("`${` without `}`");
             };
             match (byte, quotes) {
                 (b'}', _) => {
-                    let word = draft.finish(self.since(start));
+                    let word = draft.finish(self.text_since(start));
                     self.pos += 1;
                     return Ok(word);
                 }
-                (b'{', _) => return self.syntax("a brace inside `${`"),
-                (b'\'', Quotes::Double | Quotes::Heredoc) | (b'"', Quotes::Heredoc) => {
-                    self.quoted_in_quotes(&mut draft, byte, quotes)?;
+                (b'{', _) => return self.fail_syntax("a brace inside `${`"),
+                (b'\'', QuoteContext::Double | QuoteContext::Heredoc)
+                | (b'"', QuoteContext::Heredoc) => {
+                    self.read_inner_quotes(&mut draft, byte, quotes)?;
                 }
-                (b'<' | b'>', Quotes::None) if self.peek_second() == Some(b'(') => {
-                    return self.syntax("process substitution inside `${`");
+                (b'<' | b'>', QuoteContext::None) if self.peek_second() == Some(b'(') => {
+                    return self.fail_syntax("process substitution inside `${`");
                 }
-                (b'"', Quotes::Double) => {
+                (b'"', QuoteContext::Double) => {
                     self.pos += 1;
-                    self.double_quoted(&mut draft)?;
+                    self.read_double_quoted(&mut draft)?;
                 }
-                (b'\\', Quotes::Double | Quotes::Heredoc)
-                    if self.raw(self.pos + 1) == Some(b'}') =>
+                (b'\\', QuoteContext::Double | QuoteContext::Heredoc)
+                    if self.byte_at(self.pos + 1) == Some(b'}') =>
                 {
                     self.pos += 2;
                     draft.push("}");
                 }
-                (_, Quotes::None) => self.word_byte(&mut draft, byte)?,
-                (_, Quotes::Double | Quotes::Heredoc) => {
-                    self.brace_quoted_byte(&mut draft, byte, quotes)?;
+                (_, QuoteContext::None) => self.read_word_piece(&mut draft, byte)?,
+                (_, QuoteContext::Double | QuoteContext::Heredoc) => {
+                    self.read_brace_quoted_piece(&mut draft, byte, quotes)?;
                 }
             }
         }
     }
 
-    /// Quotes of the other kind inside `"${x:-…}"`, or any inside `${x:-…}` of a here-document.
+    /// Reads single quotes inside `"${x:-…}"`, or any quotes inside `${x:-…}` in a here-document.
     ///
-    /// Bash looks for the second quote before it looks for the closing brace, dash does not, and
-    /// whether the quotes stay or protect depends on the operator. All readings agree on where the
-    /// expansion ends if nothing between the quotes could end it or open another construct. Plain
-    /// variables between them are read as expansions: that can only find more.
-    fn quoted_in_quotes(&mut self, draft: &mut Draft, quote: u8, quotes: Quotes) -> Walk<()> {
+    /// Bash looks for the second quote before it looks for the closing brace; dash does not. The
+    /// operator decides if the quotes are kept or protect the text. All shells agree on the end of the
+    /// expansion if nothing between the quotes could end it or open another construct. Plain variables
+    /// between them are read as expansions, which can only find more.
+    fn read_inner_quotes(
+        &mut self,
+        draft: &mut WordDraft,
+        quote: u8,
+        quotes: QuoteContext,
+    ) -> ReadResult<()> {
         let start = self.pos + 1;
         let rest = self.text.get(start..).unwrap_or_default();
         let inner = rest.split(char::from(quote)).next().unwrap_or_default();
         let is_closed = inner.len() < rest.len();
         if !is_closed || inner.contains(['\'', '"', '\\', '`', '{', '}', '(', '[', '\n']) {
-            return self.syntax("quotes inside `${` inside quotes");
+            return self.fail_syntax("quotes inside `${` inside quotes");
         }
         let end = start + inner.len();
-        // Whether the quotes themselves stay depends on the operator, so the value is not known.
+        // The operator decides if the quotes are kept, so the value is not known.
         draft.push_unknown(Shape::One);
         self.pos = start;
         while self.pos < end
-            && let Some(byte) = self.raw(self.pos)
+            && let Some(byte) = self.byte_at(self.pos)
         {
-            self.brace_quoted_byte(draft, byte, quotes)?;
+            self.read_brace_quoted_piece(draft, byte, quotes)?;
         }
         self.pos = end + 1;
         Ok(())
     }
 
-    /// One byte at a time, so that quotes and braces are seen.
-    fn brace_quoted_byte(&mut self, draft: &mut Draft, byte: u8, quotes: Quotes) -> Walk<()> {
+    /// Reads a short piece of text that contains no quotes and braces.
+    fn read_brace_quoted_piece(
+        &mut self,
+        draft: &mut WordDraft,
+        byte: u8,
+        quotes: QuoteContext,
+    ) -> ReadResult<()> {
         if matches!(byte, b'$' | b'`' | b'\\') {
-            return self.quoted_byte(draft, byte, quotes);
+            return self.read_quoted_piece(draft, byte, quotes);
         }
         let start = self.pos;
         self.pos += 1;
-        while self.raw(self.pos).is_some_and(|byte| byte >= 0x80 || byte.is_ascii_alphanumeric()) {
+        while self
+            .byte_at(self.pos)
+            .is_some_and(|byte| byte >= 0x80 || byte.is_ascii_alphanumeric())
+        {
             self.pos += 1;
         }
-        draft.push(self.since(start));
+        draft.push(self.text_since(start));
         Ok(())
     }
 }
 
-// Arithmetic, wherever it stands: what it reads is followed, what it cannot vouch for is uncertain.
+// Arithmetic: the variables that it reads are followed; values that are not known are uncertain.
 
-/// What ends a piece of arithmetic.
+/// The end of an arithmetic expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Closing {
-    /// `))`.
+pub(super) enum ArithmeticEnd {
+    /// `))` of `((` or `$((`.
     Parens,
     /// `))` of a `for`, with `;` inside.
     Loop,
-    /// `]` of a subscript.
+    /// `]` after a subscript.
     Bracket,
     /// `}` of `${x:offset:length}`.
     Brace,
 }
 
-/// How deep plain parentheses and brackets stand.
+/// The numbers of open parentheses and brackets.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenBrackets {
     parens: usize,
     brackets: usize,
 }
 
-impl Open {
-    const fn none(&self) -> bool {
+impl OpenBrackets {
+    const fn is_empty(&self) -> bool {
         self.parens == 0 && self.brackets == 0
     }
 }
 
-impl Walker<'_, '_> {
-    /// The subscript of an assignment, `[` taken.
-    pub(super) fn subscript(&mut self) -> Walk<()> {
-        self.arithmetic(Closing::Bracket)
+impl TextReader<'_, '_> {
+    /// Reads the subscript of an assignment after `[`.
+    pub(super) fn read_subscript(&mut self) -> ReadResult<()> {
+        self.read_arithmetic(ArithmeticEnd::Bracket)
     }
 
-    /// Arithmetic up to its end, which is taken.
+    /// Reads arithmetic up to and including its end.
     ///
-    /// Text that is not plainly arithmetic is an error: `((` can also open two subshells.
-    pub(super) fn arithmetic(&mut self, closing: Closing) -> Walk<()> {
-        let mut open = Open::default();
+    /// Text that is not clearly arithmetic is an error: `((` can also open two subshells.
+    pub(super) fn read_arithmetic(&mut self, closing: ArithmeticEnd) -> ReadResult<()> {
+        let mut open = OpenBrackets::default();
         loop {
             let Some(byte) = self.peek() else {
-                return self.syntax("arithmetic without its end");
+                return self.fail_syntax("arithmetic without its end");
             };
-            if open.none() && self.closes(byte, closing)? {
+            if open.is_empty() && self.eat_closing(byte, closing)? {
                 return Ok(());
             }
             match byte {
-                b'$' => self.arithmetic_dollar()?,
+                b'$' => self.read_arithmetic_dollar()?,
                 b'`' => {
-                    self.word_byte(&mut Draft::default(), byte)?;
-                    self.doubt(UncertainReason::Code("arithmetic on what a command prints"));
+                    self.read_word_piece(&mut WordDraft::default(), byte)?;
+                    self.note_doubt(UncertainReason::Code("arithmetic on what a command prints"));
                 }
-                b'"' | b'\'' => self.arithmetic_quotes(byte)?,
-                b'\n' if !self.pending.is_empty() => {
-                    return self.syntax("a line end before a here-document");
+                b'"' | b'\'' => self.read_arithmetic_quotes(byte)?,
+                b'\n' if !self.pending_heredocs.is_empty() => {
+                    return self.fail_syntax("a line end before a here-document");
                 }
-                _ if starts_name(byte) => {
-                    let name = self.variable_name();
-                    self.sink.scope.touch(&name);
+                _ if is_name_start(byte) => {
+                    let name = self.read_variable_name();
+                    self.state.symbols.note_in_arithmetic(&name);
                 }
-                _ => self.arithmetic_sign(byte, closing, &mut open)?,
+                _ => self.read_arithmetic_sign(byte, closing, &mut open)?,
             }
         }
     }
 
-    fn closes(&mut self, byte: u8, closing: Closing) -> Walk<bool> {
+    fn eat_closing(&mut self, byte: u8, closing: ArithmeticEnd) -> ReadResult<bool> {
         match (closing, byte) {
-            (Closing::Parens | Closing::Loop, b')') => {
+            (ArithmeticEnd::Parens | ArithmeticEnd::Loop, b')') => {
                 if self.eat_all("))") {
                     Ok(true)
                 } else {
-                    self.syntax("`((` that is no arithmetic")
+                    self.fail_syntax("`((` that is no arithmetic")
                 }
             }
-            (Closing::Bracket, b']') | (Closing::Brace, b'}') => {
+            (ArithmeticEnd::Bracket, b']') | (ArithmeticEnd::Brace, b'}') => {
                 self.pos += 1;
                 Ok(true)
             }
-            (Closing::Parens | Closing::Loop | Closing::Bracket | Closing::Brace, _) => Ok(false),
+            (
+                ArithmeticEnd::Parens
+                | ArithmeticEnd::Loop
+                | ArithmeticEnd::Bracket
+                | ArithmeticEnd::Brace,
+                _,
+            ) => Ok(false),
         }
     }
 
-    fn arithmetic_sign(&mut self, byte: u8, closing: Closing, open: &mut Open) -> Walk<()> {
+    fn read_arithmetic_sign(
+        &mut self,
+        byte: u8,
+        closing: ArithmeticEnd,
+        open: &mut OpenBrackets,
+    ) -> ReadResult<()> {
         match byte {
             b'(' => open.parens += 1,
             b')' if open.parens > 0 => open.parens -= 1,
             b'[' => open.brackets += 1,
             b']' if open.brackets > 0 => open.brackets -= 1,
-            b';' if closing == Closing::Loop => {}
+            b';' if closing == ArithmeticEnd::Loop => {}
             b'<' | b'>' if self.peek_second() == Some(b'(') => {
-                return self.syntax("`<(` in arithmetic");
+                return self.fail_syntax("`<(` in arithmetic");
             }
             b'0'..=b'9' | b' ' | b'\t' | b'\n' => {}
             _ if b"+-*/%<>=!&|^~?:,#@.".contains(&byte) => {}
-            _ => return self.syntax("text in arithmetic"),
+            _ => return self.fail_syntax("text in arithmetic"),
         }
         self.pos += 1;
         Ok(())
     }
 
-    /// An expansion inside arithmetic: its value is evaluated as an expression.
-    fn arithmetic_dollar(&mut self) -> Walk<()> {
+    /// Reads an expansion inside arithmetic, whose value the shell evaluates as an expression.
+    fn read_arithmetic_dollar(&mut self) -> ReadResult<()> {
         let start = self.pos;
-        let mut draft = Draft::default();
-        self.dollar(&mut draft, Quotes::Double)?;
-        let word = draft.finish(self.since(start));
+        let mut draft = WordDraft::default();
+        self.read_dollar(&mut draft, QuoteContext::Double)?;
+        let word = draft.finish(self.text_since(start));
         match (word.variable.as_deref(), word.shape) {
             (Some("#"), _) => {}
-            (Some(name), _) => self.sink.scope.evaluate(name),
-            (None, Shape::Literal) => return self.syntax("`$` in arithmetic"),
+            (Some(name), _) => self.state.symbols.note_evaluated(name),
+            (None, Shape::Literal) => return self.fail_syntax("`$` in arithmetic"),
             (None, Shape::One | Shape::Many | Shape::Glob | Shape::Process) => {
-                self.doubt(UncertainReason::Code("arithmetic on a value"));
+                self.note_doubt(UncertainReason::Code("arithmetic on a value"));
             }
         }
         Ok(())
     }
 
-    /// Quotes do not protect anything here, so only what needs no protection may stand in them.
-    fn arithmetic_quotes(&mut self, quote: u8) -> Walk<()> {
+    /// Reads quotes inside arithmetic. They protect nothing there, so only harmless text is accepted.
+    fn read_arithmetic_quotes(&mut self, quote: u8) -> ReadResult<()> {
         self.pos += 1;
         loop {
             match self.peek() {
@@ -370,43 +410,47 @@ impl Walker<'_, '_> {
                     self.pos += 1;
                     return Ok(());
                 }
-                Some(b'$') if quote == b'"' => self.arithmetic_dollar()?,
-                Some(byte) if starts_name(byte) => {
-                    let name = self.variable_name();
-                    self.sink.scope.touch(&name);
+                Some(b'$') if quote == b'"' => self.read_arithmetic_dollar()?,
+                Some(byte) if is_name_start(byte) => {
+                    let name = self.read_variable_name();
+                    self.state.symbols.note_in_arithmetic(&name);
                 }
                 Some(byte) if byte.is_ascii_digit() || b" .-/:+@%".contains(&byte) => self.pos += 1,
-                Some(_) | None => return self.syntax("quotes in arithmetic"),
+                Some(_) | None => return self.fail_syntax("quotes in arithmetic"),
             }
         }
     }
 }
 
-// `$`: variables, substitutions, arithmetic, and the two quotes that start with it.
+// `$`: variables, substitutions, arithmetic, and the two kinds of quotes that start with it.
 
-impl Walker<'_, '_> {
-    /// What a `$` starts, or the `$` itself.
-    pub(super) fn dollar(&mut self, draft: &mut Draft, quotes: Quotes) -> Walk<()> {
+impl TextReader<'_, '_> {
+    /// Reads the expansion that a `$` starts, or the `$` itself.
+    pub(super) fn read_dollar(
+        &mut self,
+        draft: &mut WordDraft,
+        quotes: QuoteContext,
+    ) -> ReadResult<()> {
         let next = self.peek_second();
-        self.pos = self.past_continuations(self.pos + 1);
+        self.pos = self.skip_continuations(self.pos + 1);
         match next {
-            Some(b'(') => self.parens(draft, quotes),
+            Some(b'(') => self.read_dollar_parens(draft, quotes),
             Some(b'{') => {
                 self.pos += 1;
-                self.nested(|walker| walker.parameter(draft, quotes))
+                self.one_level_deeper(|reader| reader.read_parameter(draft, quotes))
             }
-            Some(b'[') => self.syntax("`$[`"),
-            Some(b'\'') if quotes == Quotes::None => {
-                self.bash_only("`$'`")?;
-                self.ansi_quoted(draft)
+            Some(b'[') => self.fail_syntax("`$[`"),
+            Some(b'\'') if quotes == QuoteContext::None => {
+                self.require_bash("`$'`")?;
+                self.read_ansi_quoted(draft)
             }
-            Some(b'"') if quotes == Quotes::None => {
-                self.bash_only("`$\"`")?;
+            Some(b'"') if quotes == QuoteContext::None => {
+                self.require_bash("`$\"`")?;
                 self.pos += 1;
-                self.double_quoted(draft)
+                self.read_double_quoted(draft)
             }
-            Some(byte) if starts_name(byte) => {
-                let name = self.variable_name();
+            Some(byte) if is_name_start(byte) => {
+                let name = self.read_variable_name();
                 draft.push_variable(quotes, &name);
                 Ok(())
             }
@@ -422,54 +466,65 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// A name; line continuations inside it vanish.
-    pub(super) fn variable_name(&mut self) -> String {
+    /// Reads a name, without the line continuations inside it.
+    pub(super) fn read_variable_name(&mut self) -> String {
         let mut name = String::new();
-        while let Some(byte) = self.peek().filter(|byte| in_name(*byte)) {
+        while let Some(byte) = self.peek().filter(|byte| is_name_byte(*byte)) {
             name.push(char::from(byte));
             self.pos += 1;
         }
         name
     }
 
-    /// `$( … )` and `$(( … ))`.
-    fn parens(&mut self, draft: &mut Draft, quotes: Quotes) -> Walk<()> {
+    /// Reads `$( … )` or `$(( … ))`.
+    fn read_dollar_parens(
+        &mut self,
+        draft: &mut WordDraft,
+        quotes: QuoteContext,
+    ) -> ReadResult<()> {
         self.pos += 1;
         if self.eat(b'(') {
-            self.nested(|walker| walker.arithmetic(Closing::Parens))?;
+            self.one_level_deeper(|reader| reader.read_arithmetic(ArithmeticEnd::Parens))?;
             draft.push_variable(quotes, "#");
             return Ok(());
         }
-        let (first, loose) = (self.sink.commands.len(), self.sink.redirects.len());
-        self.via(CommandContext::Substitution, Self::commands_in_parens)?;
-        match self.sink.commands.get(first..) {
-            Some([command]) if prints_number(command) && self.sink.redirects.len() == loose => {
+        let first = self.state.commands.len();
+        let redirects = self.state.redirects.len();
+        self.in_context(CommandContext::Substitution, Self::read_commands_in_parens)?;
+        match self.state.commands.get(first..) {
+            Some([command])
+                if prints_number(command) && self.state.redirects.len() == redirects =>
+            {
                 if let Some(name) = command.name() {
-                    self.sink.scope.count_on(name);
+                    self.state.symbols.assume_number_output(name);
                 }
                 draft.push_variable(quotes, "#");
             }
-            _ => draft.push_unknown(if quotes == Quotes::None { Shape::Many } else { Shape::One }),
+            _ => draft.push_unknown(if quotes == QuoteContext::None {
+                Shape::Many
+            } else {
+                Shape::One
+            }),
         }
         Ok(())
     }
 }
 
-/// The name under which a special parameter is followed: `#` for all that are numbers.
+/// Returns the name that stands for a special parameter: `#` for all parameters that are numbers.
 pub(super) fn special_name(byte: u8) -> String {
     let name = if b"#?$!".contains(&byte) { b'#' } else { byte };
     char::from(name).to_string()
 }
 
-/// Whether all that a command prints is one number.
+/// `true` if the whole output of a command is one number.
 fn prints_number(command: &SimpleCommand) -> bool {
     let args: Option<Vec<&str>> = command.args.iter().map(Word::value).collect();
-    let reads = command.redirects.iter().all(|redirect| matches!(redirect, Redirect::Read(_)));
+    let only_reads = command.redirects.iter().all(|redirect| matches!(redirect, Redirect::Read(_)));
     match (command.program.value(), args.as_deref()) {
         (Some("date"), Some(["+%s" | "+%s%N" | "+%s%3N"])) | (Some("nproc"), Some([])) => {
             command.redirects.is_empty()
         }
-        (Some("wc"), Some(["-l" | "-c" | "-w"])) => reads,
+        (Some("wc"), Some(["-l" | "-c" | "-w"])) => only_reads,
         _ => false,
     }
 }

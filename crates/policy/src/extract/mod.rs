@@ -1,20 +1,20 @@
 //! Finds every simple command that a shell text could run.
 //!
-//! One pass over the bytes, recursive over the structure, no syntax tree. It fails closed: where
-//! bash and this reader could disagree, or where the text alone does not tell what will run, the
-//! result is uncertain and never a guess. Bounds on size, depth and count end in "uncertain" too.
+//! The reader makes one pass over the bytes, recursive over the structure, without a syntax tree. It
+//! fails closed: if bash and this reader could disagree, or if the text alone does not determine
+//! which commands run, the result is uncertain, never a guess. A text over a limit on size, depth or
+//! count is uncertain, too.
 //!
-//! **Invariant**: each program that bash starts for a text is among `commands` by name, or
-//! `uncertain` is set. A differential fuzz against real bash holds it.
+//! **Invariant**: each program that bash starts for a text is in `commands` by name, or `uncertain`
+//! is set. A differential fuzz test against real bash checks it.
 
 mod compound;
-mod cursor;
 mod expansion;
-mod scope;
 mod simple_command;
+mod symbol_table;
 #[cfg(test)]
 mod tests;
-mod walker;
+mod text_reader;
 mod word;
 
-pub use walker::{MAX_COMMANDS, MAX_DEPTH, MAX_TEXT, extract, extract_call};
+pub use text_reader::{MAX_COMMANDS, MAX_DEPTH, MAX_TEXT, extract, extract_call};

@@ -1,271 +1,271 @@
-//! Simple commands: assignments, words, redirections and here-documents; and functions, which
-//! start like one.
-
-use std::ops::Range;
+//! Simple commands: assignments, words and redirections, and the programs that they start in turn.
+//! Function definitions, which begin like a simple command, start here too.
 
 use super::super::command::{
-    AssignedValue, Assignment, AssignmentScope, CommandLookup, Redirect, Shape, SimpleCommand,
-    UncertainReason, Word,
+    AssignedValue, Assignment, AssignmentScope, CommandContext, CommandLookup, Redirect, Shape,
+    ShellSyntax, SimpleCommand, UncertainReason, Word,
 };
-use super::super::wrappers;
-use super::cursor::ends_word;
-use super::scope::{in_name, is_address, is_code, is_name, starts_name};
-use super::walker::{Entry, Kind, MAX_COMMANDS, Pending, Walk, Walker, read};
-use super::word::{Draft, Quotes};
+use super::super::wrappers::{self, Effect, ScriptReader};
+use super::symbol_table::{
+    VariableShape, is_address, is_code_variable, is_name, is_name_byte, is_name_start,
+};
+use super::text_reader::{
+    ListEntry, MAX_COMMANDS, ReadResult, TextKind, TextReader, ends_word, read,
+};
 
-/// The builtins after which bash accepts `name=( … )` as an argument.
-const DECLARERS: [&str; 8] =
+/// Builtins for which bash accepts `name=( … )` as an argument.
+const DECLARING_BUILTINS: [&str; 8] =
     ["declare", "typeset", "local", "export", "readonly", "alias", "eval", "let"];
 
 /// The parts of a simple command while it is read.
 #[derive(Debug, Default)]
-struct Parts {
+struct CommandParts {
     assignments: Vec<Assignment>,
     words: Vec<Word>,
     redirects: Vec<Redirect>,
 }
 
-impl Parts {
-    /// Something stands before the program.
-    const fn is_prefixed(&self) -> bool {
+impl CommandParts {
+    /// `true` if an assignment or a redirection was read.
+    const fn has_prefix(&self) -> bool {
         !self.assignments.is_empty() || !self.redirects.is_empty()
     }
 }
 
-impl Walker<'_, '_> {
-    pub(super) fn simple(&mut self) -> Walk<Entry> {
-        let mut parts = Parts::default();
+impl TextReader<'_, '_> {
+    pub(super) fn read_simple_command(&mut self) -> ReadResult<ListEntry> {
+        let mut parts = CommandParts::default();
         loop {
             self.skip_blanks();
             match self.peek() {
                 None | Some(b'\n' | b';' | b'|' | b')') => break,
-                Some(b'(') => return self.function(&parts),
+                Some(b'(') => return self.read_function(&parts),
                 Some(b'&') if self.peek_second() != Some(b'>') => break,
-                Some(_) => self.part(&mut parts)?,
+                Some(_) => self.read_command_part(&mut parts)?,
             }
         }
-        self.finish_simple(parts)?;
-        Ok(Entry::Plain)
+        self.finish_simple_command(parts)?;
+        Ok(ListEntry::Plain)
     }
 
-    fn part(&mut self, parts: &mut Parts) -> Walk<()> {
-        if let Some(redirect) = self.redirect()? {
+    fn read_command_part(&mut self, parts: &mut CommandParts) -> ReadResult<()> {
+        if let Some(redirect) = self.read_redirect()? {
             parts.redirects.push(redirect);
             return Ok(());
         }
         if parts.words.is_empty() {
-            let reserved = self.keyword().is_some_and(|(found, _)| found != "in");
-            if reserved && parts.is_prefixed() {
-                return self.syntax("a reserved word after an assignment or a redirection");
+            let reserved = self.peek_keyword().is_some_and(|(found, _)| found != "in");
+            if reserved && parts.has_prefix() {
+                return self.fail_syntax("a reserved word after an assignment or a redirection");
             }
-            return self.push_word(parts);
+            return self.read_assignment_or_program(parts);
         }
         let declares = parts
             .words
             .first()
             .and_then(Word::value)
-            .is_some_and(|program| DECLARERS.contains(&program));
-        let word = match if declares { self.declaration()? } else { None } {
-            // An array is no single word; what it holds was read already.
+            .is_some_and(|program| DECLARING_BUILTINS.contains(&program));
+        let word = match if declares { self.read_array_declaration()? } else { None } {
+            // An array is not a single word; its elements were read already.
             Some(name) => Word::unknown(name, Shape::Process),
-            None => self.word()?,
+            None => self.read_word()?,
         };
         parts.words.push(word);
         Ok(())
     }
 
-    /// The next assignment, or the program.
-    fn push_word(&mut self, parts: &mut Parts) -> Walk<()> {
-        if let Some((name, value)) = self.assignment()? {
+    /// Reads the next assignment, or the program.
+    fn read_assignment_or_program(&mut self, parts: &mut CommandParts) -> ReadResult<()> {
+        if let Some((name, value)) = self.read_assignment()? {
             parts.assignments.push(Assignment { name, value, scope: AssignmentScope::Environment });
             return Ok(());
         }
-        let word = self.word()?;
+        let word = self.read_word()?;
         if looks_like_assignment(&word.text) {
-            return self.syntax("a command whose name looks like an assignment");
+            return self.fail_syntax("a command whose name looks like an assignment");
         }
         parts.words.push(word);
         Ok(())
     }
 
-    /// `NAME=VALUE`, `NAME+=VALUE`, `NAME[…]=VALUE`, `NAME=( … )` where a command may start.
-    fn assignment(&mut self) -> Walk<Option<(String, AssignedValue)>> {
+    /// Reads `NAME=VALUE`, `NAME+=VALUE`, `NAME[…]=VALUE` or `NAME=( … )` at the start of a command.
+    fn read_assignment(&mut self) -> ReadResult<Option<(String, AssignedValue)>> {
         self.peek();
         let start = self.pos;
-        let name = self.plain_name();
+        let name = self.read_plain_name();
         if name.is_empty() {
             return Ok(None);
         }
-        if self.raw(self.pos) == Some(b'[') {
-            self.bash_only("a subscript")?;
+        if self.byte_at(self.pos) == Some(b'[') {
+            self.require_bash("a subscript")?;
             self.pos += 1;
-            self.nested(Self::subscript)?;
-            self.sink.scope.note_array(&name);
-            if !matches!(self.raw(self.pos), Some(b'=' | b'+')) {
-                return self.syntax("a subscript without an assignment");
+            self.one_level_deeper(Self::read_subscript)?;
+            self.state.symbols.note_array(&name);
+            if !matches!(self.byte_at(self.pos), Some(b'=' | b'+')) {
+                return self.fail_syntax("a subscript without an assignment");
             }
         }
-        let appends = self.raw(self.pos) == Some(b'+');
-        if self.raw(self.pos + usize::from(appends)) != Some(b'=') {
+        let appends = self.byte_at(self.pos) == Some(b'+');
+        if self.byte_at(self.pos + usize::from(appends)) != Some(b'=') {
             self.pos = start;
             return Ok(None);
         }
         self.pos += 1 + usize::from(appends);
         if appends {
-            self.bash_only("`+=`")?;
+            self.require_bash("`+=`")?;
         }
-        let value = self.assigned_value(&name)?;
+        let value = self.read_assigned_value(&name)?;
         Ok(Some((name, value)))
     }
 
-    fn plain_name(&mut self) -> String {
+    fn read_plain_name(&mut self) -> String {
         let start = self.pos;
-        if self.raw(start).is_some_and(starts_name) {
-            while self.raw(self.pos).is_some_and(in_name) {
+        if self.byte_at(start).is_some_and(is_name_start) {
+            while self.byte_at(self.pos).is_some_and(is_name_byte) {
                 self.pos += 1;
             }
         }
-        self.since(start).to_owned()
+        self.text_since(start).to_owned()
     }
 
-    fn assigned_value(&mut self, name: &str) -> Walk<AssignedValue> {
+    fn read_assigned_value(&mut self, name: &str) -> ReadResult<AssignedValue> {
         match self.peek() {
             Some(b'(') => {
-                self.bash_only("an array")?;
+                self.require_bash("an array")?;
                 self.pos += 1;
-                self.nested(|walker| walker.array(name))?;
-                // Each element was noted by itself.
+                self.one_level_deeper(|reader| reader.read_array(name))?;
+                // Each element was noted separately.
                 Ok(AssignedValue::Text(String::new()))
             }
             None | Some(b' ' | b'\t' | b'\n' | b';' | b'|' | b'&' | b')') => {
                 Ok(AssignedValue::Text(String::new()))
             }
-            Some(_) => self.word_or_empty().map(|word| AssignedValue::from(&word)),
+            Some(_) => self.read_optional_word().map(|word| AssignedValue::from(&word)),
         }
     }
 
-    /// The elements of `( … )`; each value is noted for the array.
-    fn array(&mut self, name: &str) -> Walk<()> {
+    /// Reads the elements of `( … )` and notes each value for the array.
+    fn read_array(&mut self, name: &str) -> ReadResult<()> {
         let start = self.pos;
-        self.sink.scope.note_array(name);
-        self.elements(name)?;
-        // Bash 5.2 writes a substitution out again before it runs it, and gets this one wrong.
-        let escapes = self.since(start).replace("\\\n", "").contains('\\');
+        self.state.symbols.note_array(name);
+        self.read_elements(name)?;
+        // Bash 5.2 prints a substitution as text before it runs it, and prints this one wrong.
+        let escapes = self.text_since(start).replace("\\\n", "").contains('\\');
         if escapes && self.is_in_substitution() {
-            return self.syntax("a backslash in an array inside a substitution");
+            return self.fail_syntax("a backslash in an array inside a substitution");
         }
-        // The word goes on behind the parenthesis: `a=()#b` is no comment.
+        // The word continues after the parenthesis: `a=()#b` is not a comment.
         if self.peek().is_some_and(|byte| !ends_word(byte) || matches!(byte, b'(' | b'<' | b'>')) {
-            return self.syntax("text after an array");
+            return self.fail_syntax("text after an array");
         }
         Ok(())
     }
 
-    fn elements(&mut self, name: &str) -> Walk<()> {
-        let before = self.pending.len();
+    fn read_elements(&mut self, name: &str) -> ReadResult<()> {
+        let before = self.pending_heredocs.len();
         loop {
             self.skip_lines()?;
-            if self.pending.len() != before {
-                return self.syntax("a here-document inside an array");
+            if self.pending_heredocs.len() != before {
+                return self.fail_syntax("a here-document inside an array");
             }
             match self.peek() {
-                None => return self.syntax("an array without `)`"),
+                None => return self.fail_syntax("an array without `)`"),
                 Some(b')') => {
                     self.pos += 1;
                     return Ok(());
                 }
                 Some(b'[') => {
                     self.pos += 1;
-                    self.subscript()?;
+                    self.read_subscript()?;
                     self.expect(b'=', "a subscript without a value")?;
-                    let word = self.word_or_empty()?;
-                    self.assign(name, AssignedValue::from(&word));
+                    let word = self.read_optional_word()?;
+                    self.note_assignment(name, AssignedValue::from(&word));
                 }
                 Some(_) => {
-                    let word = self.word()?;
-                    self.assign(name, AssignedValue::from(&word));
+                    let word = self.read_word()?;
+                    self.note_assignment(name, AssignedValue::from(&word));
                 }
             }
         }
     }
 
-    /// `name=( … )` as an argument of a declaring builtin: the name, if it stands here.
-    fn declaration(&mut self) -> Walk<Option<String>> {
+    /// Reads `name=( … )` as an argument of a declaring builtin, and returns the name if it is there.
+    fn read_array_declaration(&mut self) -> ReadResult<Option<String>> {
         self.peek();
         let start = self.pos;
-        let name = self.plain_name();
-        let appends = usize::from(self.raw(self.pos) == Some(b'+'));
+        let name = self.read_plain_name();
+        let appends = usize::from(self.byte_at(self.pos) == Some(b'+'));
         let at = self.pos + appends;
-        if name.is_empty() || self.raw(at) != Some(b'=') || self.raw(at + 1) != Some(b'(') {
+        if name.is_empty() || self.byte_at(at) != Some(b'=') || self.byte_at(at + 1) != Some(b'(') {
             self.pos = start;
             return Ok(None);
         }
-        self.bash_only("an array")?;
+        self.require_bash("an array")?;
         self.pos = at + 2;
-        self.assign(&name, AssignedValue::Text(String::new()));
-        self.nested(|walker| walker.array(&name))?;
+        self.note_assignment(&name, AssignedValue::Text(String::new()));
+        self.one_level_deeper(|reader| reader.read_array(&name))?;
         Ok(Some(name))
     }
 
-    fn function(&mut self, parts: &Parts) -> Walk<Entry> {
+    fn read_function(&mut self, parts: &CommandParts) -> ReadResult<ListEntry> {
         let [name] = parts.words.as_slice() else {
-            return self.syntax("`(` in a command");
+            return self.fail_syntax("`(` in a command");
         };
-        if parts.is_prefixed() {
-            return self.syntax("`(` in a command");
+        if parts.has_prefix() {
+            return self.fail_syntax("`(` in a command");
         }
         self.pos += 1;
         self.skip_blanks();
         self.expect(b')', "`(` in a command")?;
-        self.function_body(name)
+        self.read_function_body(name)
     }
 
-    fn finish_simple(&mut self, parts: Parts) -> Walk<()> {
-        let Parts { assignments, words, redirects } = parts;
+    fn finish_simple_command(&mut self, parts: CommandParts) -> ReadResult<()> {
+        let CommandParts { assignments, words, redirects } = parts;
         for Assignment { name, value, .. } in &assignments {
-            self.sink.scope.assign(name, value.clone());
+            self.state.symbols.assign(name, value.clone());
             self.check_assignment(name, value);
         }
         let Some(mut command) = SimpleCommand::from_words(words) else {
-            if assignments.len() + self.sink.assignments.len() > MAX_COMMANDS {
+            if assignments.len() + self.state.assignments.len() > MAX_COMMANDS {
                 return self.fail(UncertainReason::TooMany { limit: MAX_COMMANDS });
             }
             if assignments.is_empty() && redirects.is_empty() {
-                return self.syntax("a missing command");
+                return self.fail_syntax("a missing command");
             }
             let bare = assignments
                 .into_iter()
                 .map(|it| Assignment { scope: AssignmentScope::Shell, ..it });
-            self.sink.assignments.extend(bare);
-            self.sink.redirects.extend(redirects);
+            self.state.assignments.extend(bare);
+            self.state.redirects.extend(redirects);
             return Ok(());
         };
         command.assignments = assignments;
         command.redirects = redirects;
         command.lookup = CommandLookup::Shell;
-        self.emit(command)
+        self.add_command(command)
     }
 
-    /// Notes that the shell sets a variable by itself: a loop, `read`, `${x:=…}`.
-    pub(super) fn assign(&mut self, name: &str, value: AssignedValue) {
+    /// Notes that the shell itself sets a variable: a loop, `read`, `${x:=…}`.
+    pub(super) fn note_assignment(&mut self, name: &str, value: AssignedValue) {
         self.check_assignment(name, &value);
-        self.sink.scope.assign(name, value.clone());
+        self.state.symbols.assign(name, value.clone());
         let name = name.to_owned();
-        self.sink.assignments.push(Assignment { name, value, scope: AssignmentScope::Shell });
+        self.state.assignments.push(Assignment { name, value, scope: AssignmentScope::Shell });
     }
 
-    /// Some variables are code, or change how names are found.
+    /// Notes a doubt if a variable is code, or changes how the shell parses text.
     pub(super) fn check_assignment(&mut self, name: &str, value: &AssignedValue) {
-        if is_code(name) {
-            self.doubt(UncertainReason::Code("a variable that the shell evaluates"));
+        if is_code_variable(name) {
+            self.note_doubt(UncertainReason::Code("a variable that the shell evaluates"));
         }
         if matches!(name, "LC_ALL" | "LC_CTYPE" | "LANG") && !is_known_locale(value) {
-            self.doubt(UncertainReason::Dialect("text in another character set"));
+            self.note_doubt(UncertainReason::Dialect("text in another character set"));
         }
     }
 }
 
-/// `true` if quotes mean the same in this locale as in UTF-8. In some multibyte character sets a
+/// `true` if quotes mean the same in this locale as in UTF-8. In some multi-byte character sets a
 /// quote or a backslash can be the second half of a character.
 fn is_known_locale(value: &AssignedValue) -> bool {
     match value {
@@ -279,7 +279,7 @@ fn is_known_locale(value: &AssignedValue) -> bool {
     }
 }
 
-/// A net under the reader: such a word would be an assignment to the shell in some spelling.
+/// `true` if some shell would take a word for an assignment. A second check behind the reader.
 fn looks_like_assignment(text: &str) -> bool {
     text.split_once('=').is_some_and(|(name, _)| {
         let name = name.strip_suffix('+').unwrap_or(name);
@@ -287,40 +287,40 @@ fn looks_like_assignment(text: &str) -> bool {
     })
 }
 
-// Redirections, before, between and after the words of a command.
+// Redirections: before, between and after the words of a command.
 
-/// More digits than a descriptor can have make a word of them.
+/// The most digits of a descriptor before a redirection.
 const MAX_DIGITS: usize = 4;
 
-impl Walker<'_, '_> {
-    /// All redirections that stand here.
-    pub(super) fn redirects(&mut self) -> Walk<Vec<Redirect>> {
+impl TextReader<'_, '_> {
+    /// Reads all redirections at the current position.
+    pub(super) fn read_redirects(&mut self) -> ReadResult<Vec<Redirect>> {
         let mut found = Vec::new();
         loop {
             self.skip_blanks();
-            match self.redirect()? {
+            match self.read_redirect()? {
                 Some(redirect) => found.push(redirect),
                 None => return Ok(found),
             }
         }
     }
 
-    /// The redirection that stands here.
-    pub(super) fn redirect(&mut self) -> Walk<Option<Redirect>> {
+    /// Reads the redirection at the current position, if there is one.
+    pub(super) fn read_redirect(&mut self) -> ReadResult<Option<Redirect>> {
         self.peek();
         let start = self.pos;
-        self.descriptor()?;
+        self.read_descriptor()?;
         let explicit = self.pos != start;
         match (self.peek(), self.peek_second()) {
             (Some(b'<' | b'>'), Some(b'(')) if !explicit => Ok(None),
-            (Some(b'<' | b'>'), Some(b'(')) => self.syntax("`n<(`"),
-            (Some(b'<'), _) => self.input().map(Some),
-            (Some(b'>'), _) => self.output().map(Some),
+            (Some(b'<' | b'>'), Some(b'(')) => self.fail_syntax("`n<(`"),
+            (Some(b'<'), _) => self.read_input_redirect().map(Some),
+            (Some(b'>'), _) => self.read_output_redirect().map(Some),
             (Some(b'&'), Some(b'>')) if !explicit => {
-                self.bash_only("`&>`")?;
+                self.require_bash("`&>`")?;
                 self.eat_all("&>");
                 self.eat(b'>');
-                self.file().map(|word| Some(Redirect::Write(word)))
+                self.read_file_target().map(|word| Some(Redirect::Write(word)))
             }
             _ => {
                 self.pos = start;
@@ -329,200 +329,246 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// `3` or `{name}` directly before a redirection; else nothing is taken.
-    fn descriptor(&mut self) -> Walk<()> {
+    /// Reads `3` or `{name}` directly before a redirection; otherwise reads nothing.
+    fn read_descriptor(&mut self) -> ReadResult<()> {
         let start = self.pos;
         let name = self.eat(b'{');
         let inner = self.pos;
         while self
             .peek()
-            .is_some_and(|byte| if name { in_name(byte) } else { byte.is_ascii_digit() })
+            .is_some_and(|byte| if name { is_name_byte(byte) } else { byte.is_ascii_digit() })
         {
             self.pos += 1;
         }
         let length = self.pos - inner;
-        let text = self.since(inner).replace("\\\n", "");
+        let text = self.text_since(inner).replace("\\\n", "");
         let closed = !name || self.eat(b'}');
         if length == 0 || !closed || !matches!(self.peek(), Some(b'<' | b'>')) {
             self.pos = start;
             return Ok(());
         }
         if !name && length > MAX_DIGITS {
-            return self.syntax("a large descriptor");
+            return self.fail_syntax("a large descriptor");
         }
         if name {
-            self.bash_only("`{name}>`")?;
-            if !text.bytes().next().is_some_and(starts_name) {
-                return self.syntax("a number in braces before a redirection");
+            self.require_bash("`{name}>`")?;
+            if !text.bytes().next().is_some_and(is_name_start) {
+                return self.fail_syntax("a number in braces before a redirection");
             }
-            self.assign(&text, AssignedValue::Number);
+            self.note_assignment(&text, AssignedValue::Number);
         }
         Ok(())
     }
 
-    fn input(&mut self) -> Walk<Redirect> {
+    fn read_input_redirect(&mut self) -> ReadResult<Redirect> {
         if self.eat_all("<<<") {
-            self.bash_only("`<<<`")?;
-            let word = self.target()?;
+            self.require_bash("`<<<`")?;
+            let word = self.read_target()?;
             return Ok(Redirect::Text(word.value().map(str::to_owned)));
         }
         if self.eat_all("<<-") {
-            self.announce(true)?;
+            self.read_heredoc_delimiter(true)?;
             return Ok(Redirect::Heredoc);
         }
         if self.eat_all("<<") {
-            self.announce(false)?;
+            self.read_heredoc_delimiter(false)?;
             return Ok(Redirect::Heredoc);
         }
         if self.eat_all("<>") {
-            return self.file().map(Redirect::Write);
+            return self.read_file_target().map(Redirect::Write);
         }
         if self.eat_all("<&") {
-            self.target()?;
+            self.read_target()?;
             return Ok(Redirect::Duplicate);
         }
         self.eat(b'<');
-        self.file().map(Redirect::Read)
+        self.read_file_target().map(Redirect::Read)
     }
 
-    fn output(&mut self) -> Walk<Redirect> {
+    fn read_output_redirect(&mut self) -> ReadResult<Redirect> {
         if self.eat_all(">&") {
-            let word = self.file()?;
+            let word = self.read_file_target()?;
             let digits = word.text.strip_suffix('-').unwrap_or(&word.text);
             if word.value().is_some() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 return Ok(Redirect::Duplicate);
             }
-            self.bash_only("`>&word`")?;
+            self.require_bash("`>&word`")?;
             return Ok(Redirect::Write(word));
         }
         if !self.eat_all(">>") && !self.eat_all(">|") {
             self.eat(b'>');
         }
-        self.file().map(Redirect::Write)
+        self.read_file_target().map(Redirect::Write)
     }
 
-    fn target(&mut self) -> Walk<Word> {
+    fn read_target(&mut self) -> ReadResult<Word> {
         self.skip_blanks();
-        self.word()
+        self.read_word()
     }
 
-    /// The name of a file that is opened. Bash opens connections for some names.
-    fn file(&mut self) -> Walk<Word> {
-        let word = self.target()?;
-        let starts_like = |address: &str| address.starts_with(&word.text);
+    /// Reads the name of the file that a redirection opens. Bash opens connections for some names.
+    fn read_file_target(&mut self) -> ReadResult<Word> {
+        let word = self.read_target()?;
+        let may_become = |address: &str| address.starts_with(&word.text);
         if is_address(&word.text) {
-            self.doubt(UncertainReason::Connection);
+            self.note_doubt(UncertainReason::Connection);
         } else if matches!(word.shape, Shape::One | Shape::Many | Shape::Glob)
-            && ["/dev/tcp/", "/dev/udp/"].into_iter().any(starts_like)
+            && ["/dev/tcp/", "/dev/udp/"].into_iter().any(may_become)
         {
-            self.sink.scope.note_redirect();
+            self.state.symbols.note_unknown_redirect();
             if word.text.starts_with("/dev/") {
-                self.doubt(UncertainReason::Connection);
+                self.note_doubt(UncertainReason::Connection);
             }
         }
         Ok(word)
     }
 }
 
-// Here-documents: their bodies start after the line on which they were announced.
+// Recording commands, and following the programs that run others.
 
-impl Walker<'_, '_> {
-    /// Takes the delimiter after `<<` or `<<-`.
-    pub(super) fn announce(&mut self, strip_tabs: bool) -> Walk<()> {
-        self.skip_blanks();
-        let start = self.pos;
-        let word = self.word()?;
-        let source = self.since(start);
-        let odd = source.contains(['$', '`', '\n', '\t', '(', '<', '>']) || word.text.is_empty();
-        if odd || (word.quoted && word.value().is_none()) {
-            return self.syntax("an odd delimiter of a here-document");
+impl TextReader<'_, '_> {
+    /// Records a command and everything that it would run in turn.
+    pub(super) fn add_command(&mut self, mut command: SimpleCommand) -> ReadResult<()> {
+        self.count_command(&command)?;
+        let pending_heredocs =
+            self.pending_heredocs.len() - heredocs(&command).min(self.pending_heredocs.len());
+        let first = self.state.commands.len();
+        command.path.clone_from(&self.state.path);
+        self.check_program(&mut command);
+        command.args.iter_mut().for_each(|word| self.refine_variable_word(word));
+        command.args.iter().for_each(|word| self.state.symbols.note_word(&word.text));
+        let effects = wrappers::command_effects(&command);
+        self.state.commands.push(command);
+        for effect in effects {
+            self.apply_effect(effect, first)?;
         }
-        // Patterns and braces mean nothing in a delimiter: the text as written is the value.
-        let delimiter = if word.value().is_some() { word.text } else { source.to_owned() };
-        let quoted = word.quoted;
-        self.pending.push(Pending { delimiter, quoted, strip_tabs, readers: 0..0 });
+        let readers = first..self.state.commands.len();
+        self.set_heredoc_readers(pending_heredocs, &readers);
         Ok(())
     }
 
-    /// The here-documents announced since `first` are read by these commands.
-    pub(super) fn feed(&mut self, first: usize, readers: &Range<usize>) {
-        for pending in self.pending.iter_mut().skip(first) {
-            pending.readers = readers.clone();
-        }
-    }
-
-    /// Takes a line end, and the here-documents that start after it.
-    pub(super) fn end_line(&mut self) -> Walk<()> {
-        self.pos += 1;
-        for pending in std::mem::take(&mut self.pending) {
-            let body = self.body(&pending)?;
-            if !pending.quoted {
-                read(&body, self.shell, Kind::Heredoc, self.sink)?;
+    fn check_program(&mut self, command: &mut SimpleCommand) {
+        match command.program.value() {
+            None => self.note_doubt(UncertainReason::Dynamic("the name of a command")),
+            Some(text) if text.starts_with('~') => {
+                self.note_doubt(UncertainReason::Dynamic("a command in somebody's home directory"));
             }
-            self.pass_to_readers(&pending, &body)?;
-        }
-        Ok(())
-    }
-
-    fn body(&mut self, pending: &Pending) -> Walk<String> {
-        let mut body = String::new();
-        loop {
-            if self.pos >= self.text.len() {
-                return self.syntax("a here-document without its end");
+            // zsh, which counts as a POSIX shell here, expands this to the path of a program.
+            Some(text) if text.starts_with('=') => {
+                self.note_doubt(UncertainReason::Dialect("a command that starts with `=`"));
             }
-            let line = self.line(pending.quoted);
-            let line = if pending.strip_tabs { line.trim_start_matches('\t') } else { &line };
-            if line == pending.delimiter {
-                return Ok(body);
-            }
-            body.push_str(line);
-            body.push('\n');
-        }
-    }
-
-    /// One line; in an unquoted here-document a backslash at its end joins the next one.
-    fn line(&mut self, quoted: bool) -> String {
-        let mut line = String::new();
-        while let Some(next) = self.text.get(self.pos..).and_then(|rest| rest.chars().next()) {
-            self.pos += next.len_utf8();
-            match (next, self.raw(self.pos)) {
-                ('\n', _) => break,
-                ('\\', Some(b'\n')) if !quoted => self.pos += 1,
-                ('\\', Some(b'\\')) if !quoted => {
-                    line.push_str("\\\\");
-                    self.pos += 1;
+            Some(text) => {
+                if command.lookup == CommandLookup::Shell && self.state.symbols.defines(text) {
+                    command.lookup = CommandLookup::Function;
                 }
-                (other, _) => line.push(other),
             }
         }
-        line
     }
 
-    /// A shell that reads its commands from the here-document runs them.
-    fn pass_to_readers(&mut self, pending: &Pending, body: &str) -> Walk<()> {
-        let plain = pending.quoted || !body.contains(['$', '`', '\\']);
-        for index in pending.readers.clone() {
-            let Some(command) = self.sink.commands.get(index) else { continue };
-            if wrappers::runs_shell_for(command, body) {
-                self.doubt(UncertainReason::Code("a here-document"));
-                continue;
+    /// Refines a word that is one variable by the values that the text gives the variable.
+    fn refine_variable_word(&mut self, word: &mut Word) {
+        if word.plain {
+            return self.state.symbols.assume_path_variables();
+        }
+        let Some(name) = word.variable.as_deref().filter(|name| is_name(name)) else { return };
+        match self.state.symbols.assume_shape(name) {
+            VariableShape::Plain => word.plain = true,
+            VariableShape::File => word.shape = Shape::Glob,
+            VariableShape::Unknown => {}
+        }
+    }
+
+    fn apply_effect(&mut self, effect: Effect, command: usize) -> ReadResult<()> {
+        let starter =
+            self.state.commands.get(command).and_then(SimpleCommand::name).unwrap_or_default();
+        let starter = starter.to_owned();
+        match effect {
+            Effect::Runs(mut inner) => {
+                if let Some(outer) = self.state.commands.get(command) {
+                    inner.redirects.clone_from(&outer.redirects);
+                }
+                self.in_context(CommandContext::Wrapper(starter), |reader| {
+                    reader.add_command(*inner)
+                })
             }
-            let Some((shell, via)) = wrappers::reads_commands(command) else { continue };
-            if plain {
-                self.script(body, shell, via)?;
-            } else {
-                self.doubt(UncertainReason::Dynamic("a here-document that a shell runs"));
+            Effect::Script { text, reader } => {
+                let shell = match reader {
+                    ScriptReader::Same => self.shell,
+                    ScriptReader::Other(shell) => shell,
+                };
+                self.read_script(&text, shell, CommandContext::Script(starter))
             }
+            Effect::Assigns { name, value, scope } => {
+                self.assign_word(&name, value, scope);
+                Ok(())
+            }
+            Effect::Evaluates(word) => {
+                self.note_evaluated_word(&word);
+                Ok(())
+            }
+            Effect::IsArray(name) => {
+                self.state.symbols.note_array(&name);
+                Ok(())
+            }
+            Effect::Declares(name) => {
+                self.state.symbols.note_declared(&name);
+                Ok(())
+            }
+            Effect::ReliesOnOneWord(names) => {
+                self.state.symbols.assume_one_word(names);
+                Ok(())
+            }
+            Effect::RemovesFunctions => {
+                self.state.symbols.remove_functions();
+                Ok(())
+            }
+            Effect::Unclear(reason) => {
+                self.note_doubt(reason);
+                Ok(())
+            }
+        }
+    }
+
+    /// Notes that a builtin sets `NAME` or `NAME[subscript]`.
+    fn assign_word(&mut self, target: &str, value: AssignedValue, scope: AssignmentScope) {
+        let (name, subscript) = target.split_once('[').unwrap_or((target, ""));
+        if !subscript.is_empty()
+            && !self.state.symbols.note_evaluated_text(subscript.trim_end_matches(']'))
+        {
+            self.note_doubt(UncertainReason::Code("a subscript"));
+        }
+        if !subscript.is_empty() {
+            self.state.symbols.note_array(name);
+        }
+        self.check_assignment(name, &value);
+        self.state.symbols.assign(name, value.clone());
+        self.state.assignments.push(Assignment { name: name.to_owned(), value, scope });
+    }
+
+    /// Reads text that runs as commands. A doubt inside it does not stop the reader of the outer text.
+    pub(super) fn read_script(
+        &mut self,
+        text: &str,
+        shell: ShellSyntax,
+        via: CommandContext,
+    ) -> ReadResult<()> {
+        // Another shell does not know the functions of this one.
+        let is_same_shell = via == CommandContext::Backticks;
+        let functions =
+            if is_same_shell { None } else { Some(self.state.symbols.hide_functions()) };
+        self.state.path.push(via);
+        let result = read(text, shell, TextKind::Script, self.state);
+        self.state.path.pop();
+        if let Some(functions) = functions {
+            self.state.symbols.restore_functions(functions);
+        }
+        if let Err(uncertain) = result {
+            self.state.note_doubt(uncertain);
         }
         Ok(())
     }
+}
 
-    /// Reads the expansions in a body.
-    pub(super) fn heredoc_body(&mut self) -> Walk<()> {
-        let mut draft = Draft::default();
-        while let Some(byte) = self.peek() {
-            self.quoted_byte(&mut draft, byte, Quotes::Heredoc)?;
-        }
-        Ok(())
-    }
+fn heredocs(command: &SimpleCommand) -> usize {
+    command.redirects.iter().filter(|redirect| **redirect == Redirect::Heredoc).count()
 }

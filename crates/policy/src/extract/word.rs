@@ -1,19 +1,23 @@
-//! Words: quoting, expansions, patterns, braces, until a byte that ends the word.
+//! Words: quoting, patterns and braces, up to a byte that ends the word; and here-documents.
 
-use super::cursor::ends_word;
-use super::walker::{Walk, Walker};
+use std::ops::Range;
+
+use super::text_reader::{
+    ListEnd, PendingHeredoc, ReadResult, TextKind, TextReader, ends_word, read,
+};
 use crate::command::{CommandContext, Shape, UncertainReason, Word};
+use crate::wrappers;
 
-/// The parts of a word while it is read.
+/// A word while it is read.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
+pub(super) struct WordDraft {
     text: String,
-    /// Something unknown was met: `text` is complete.
-    closed: bool,
+    /// `true` once an unknown part was read: `text` no longer grows.
+    is_text_complete: bool,
     shape: Option<Shape>,
     quoted: bool,
-    /// It starts with a variable that always holds an absolute path.
-    rooted: bool,
+    /// `true` if the word starts with a variable that always contains an absolute path.
+    is_absolute_path: bool,
     parts: usize,
     variable: Option<String>,
     /// The length of the text before an open bracket.
@@ -21,45 +25,42 @@ pub(super) struct Draft {
     braces: Braces,
 }
 
-/// What kind of quotes a piece of text stands in.
+/// The quotes around a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Quotes {
-    /// Outside: results are split and matched.
+pub(super) enum QuoteContext {
+    /// No quotes: the shell splits the results of expansions and matches file names.
     None,
-    /// Inside double quotes.
     Double,
-    /// In the body of a here-document: as in double quotes, but quotes are plain text.
+    /// The body of a here-document: like double quotes, but quotes are plain text.
     Heredoc,
 }
 
-impl Draft {
+impl WordDraft {
     pub(super) fn push(&mut self, text: &str) {
         self.parts += 1;
-        if !self.closed {
+        if !self.is_text_complete {
             self.text.push_str(text);
         }
     }
 
-    /// Adds text that was quoted.
     pub(super) fn push_quoted(&mut self, text: &str) {
         self.quoted = true;
         self.push(text);
     }
 
-    /// Adds the value of a variable.
-    pub(super) fn push_variable(&mut self, quotes: Quotes, name: &str) {
+    pub(super) fn push_variable(&mut self, quotes: QuoteContext, name: &str) {
         if self.parts == 0 {
             self.variable = Some(name.to_owned());
-            self.rooted = quotes != Quotes::None && matches!(name, "HOME" | "PWD");
+            self.is_absolute_path = quotes != QuoteContext::None && matches!(name, "HOME" | "PWD");
         }
-        let splits = quotes == Quotes::None || name == "@";
+        let splits = quotes == QuoteContext::None || name == "@";
         self.push_unknown(if splits { Shape::Many } else { Shape::One });
     }
 
-    /// Adds something of unknown value.
+    /// Adds a part of unknown value.
     pub(super) fn push_unknown(&mut self, shape: Shape) {
         self.parts += 1;
-        self.closed = true;
+        self.is_text_complete = true;
         self.shape = Some(match (self.shape, shape) {
             (None, shape) => shape,
             (Some(Shape::Many), _) | (_, Shape::Many) => Shape::Many,
@@ -68,9 +69,9 @@ impl Draft {
         });
     }
 
-    /// Only the text up to `length` is known after all.
-    fn cut(&mut self, length: usize, shape: Shape) {
-        if !self.closed {
+    /// Forgets the text after `length` and adds a part of unknown value.
+    fn truncate(&mut self, length: usize, shape: Shape) {
+        if !self.is_text_complete {
             self.text.truncate(length);
         }
         self.push_unknown(shape);
@@ -84,60 +85,67 @@ impl Draft {
         };
         let variable = self.variable.filter(|_| self.parts == 1);
         let source = if shape == Shape::Literal { String::new() } else { source.to_owned() };
-        Word { text: self.text, shape, variable, quoted: self.quoted, plain: self.rooted, source }
+        Word {
+            text: self.text,
+            shape,
+            variable,
+            quoted: self.quoted,
+            plain: self.is_absolute_path,
+            source,
+        }
     }
 }
 
-impl<'t> Walker<'t, '_> {
-    /// A word that must stand here.
-    pub(super) fn word(&mut self) -> Walk<Word> {
+impl<'t> TextReader<'t, '_> {
+    /// Reads a word; fails if there is none.
+    pub(super) fn read_word(&mut self) -> ReadResult<Word> {
         self.peek();
         let start = self.pos;
-        let word = self.word_or_empty()?;
+        let word = self.read_optional_word()?;
         if self.pos == start {
-            return self.syntax("a missing word");
+            return self.fail_syntax("a missing word");
         }
         Ok(word)
     }
 
-    /// A word, or nothing where a byte that ends a word stands.
-    pub(super) fn word_or_empty(&mut self) -> Walk<Word> {
+    /// Reads a word, which is empty if the next byte ends a word.
+    pub(super) fn read_optional_word(&mut self) -> ReadResult<Word> {
         self.peek();
         let start = self.pos;
-        let mut draft = Draft::default();
-        if self.raw(start) == Some(b'~') {
-            self.sink.scope.rely_on_roots();
+        let mut draft = WordDraft::default();
+        if self.byte_at(start) == Some(b'~') {
+            self.state.symbols.assume_path_variables();
         }
         while let Some(byte) = self.peek() {
-            if ends_word(byte) && !self.process_substitution(&mut draft)? {
+            if ends_word(byte) && !self.read_process_substitution(&mut draft)? {
                 break;
             }
             if !ends_word(byte) {
-                self.word_byte(&mut draft, byte)?;
+                self.read_word_piece(&mut draft, byte)?;
             }
         }
-        Ok(draft.finish(self.since(start)))
+        Ok(draft.finish(self.text_since(start)))
     }
 
-    /// One piece of a word outside of quotes, at a byte that does not end the word.
-    pub(super) fn word_byte(&mut self, draft: &mut Draft, byte: u8) -> Walk<()> {
+    /// Reads one piece of a word outside of quotes, at a byte that does not end the word.
+    pub(super) fn read_word_piece(&mut self, draft: &mut WordDraft, byte: u8) -> ReadResult<()> {
         match byte {
-            b'\\' => self.escaped(draft),
-            b'\'' => self.single_quoted(draft),
+            b'\\' => self.read_escaped(draft),
+            b'\'' => self.read_single_quoted(draft),
             b'"' => {
                 self.pos += 1;
-                self.double_quoted(draft)
+                self.read_double_quoted(draft)
             }
-            b'$' => self.dollar(draft, Quotes::None),
-            b'`' => self.backticks(draft, Quotes::None),
+            b'$' => self.read_dollar(draft, QuoteContext::None),
+            b'`' => self.read_backticks(draft, QuoteContext::None),
             _ => {
-                self.plain(draft, byte);
+                self.read_plain_text(draft, byte);
                 Ok(())
             }
         }
     }
 
-    fn plain(&mut self, draft: &mut Draft, byte: u8) {
+    fn read_plain_text(&mut self, draft: &mut WordDraft, byte: u8) {
         let start = self.pos;
         match byte {
             b'*' | b'?' => draft.push_unknown(Shape::Glob),
@@ -146,186 +154,192 @@ impl<'t> Walker<'t, '_> {
             }
             b']' => {
                 if let Some(length) = draft.bracket {
-                    draft.cut(length, Shape::Glob);
+                    draft.truncate(length, Shape::Glob);
                 }
             }
             b'{' => draft.braces.open(draft.text.len()),
             b'}' => {
                 if let Some(length) = draft.braces.close() {
-                    draft.cut(length, Shape::Many);
+                    draft.truncate(length, Shape::Many);
                 }
             }
-            b',' => draft.braces.comma(),
-            b'.' if self.raw(self.past_continuations(start + 1)) == Some(b'.') => {
-                draft.braces.comma();
+            b',' => draft.braces.note_separator(),
+            b'.' if self.byte_at(self.skip_continuations(start + 1)) == Some(b'.') => {
+                draft.braces.note_separator();
             }
             _ => {}
         }
         self.pos += 1;
-        while self.raw(self.pos).is_some_and(is_dull) {
+        while self.byte_at(self.pos).is_some_and(is_ordinary) {
             self.pos += 1;
         }
-        draft.push(self.since(start));
+        draft.push(self.text_since(start));
     }
 
-    fn escaped(&mut self, draft: &mut Draft) -> Walk<()> {
+    fn read_escaped(&mut self, draft: &mut WordDraft) -> ReadResult<()> {
         draft.quoted = true;
         self.pos += 1;
         let start = self.pos;
         let Some(next) = self.text.get(start..).and_then(|rest| rest.chars().next()) else {
-            return self.syntax("a backslash at the end");
+            return self.fail_syntax("a backslash at the end");
         };
         self.pos += next.len_utf8();
-        draft.push(self.since(start));
+        draft.push(self.text_since(start));
         Ok(())
     }
 
-    fn single_quoted(&mut self, draft: &mut Draft) -> Walk<()> {
+    fn read_single_quoted(&mut self, draft: &mut WordDraft) -> ReadResult<()> {
         draft.quoted = true;
         let start = self.pos + 1;
         let rest = self.text.get(start..).unwrap_or_default();
         let Some(length) = rest.find('\'') else {
-            return self.syntax("a quote without its end");
+            return self.fail_syntax("a quote without its end");
         };
         self.pos = start + length + 1;
         draft.push(rest.get(..length).unwrap_or_default());
         Ok(())
     }
 
-    /// The rest of a double-quoted string, its end included.
-    pub(super) fn double_quoted(&mut self, draft: &mut Draft) -> Walk<()> {
+    /// Reads the rest of a double-quoted string, including the closing quote.
+    pub(super) fn read_double_quoted(&mut self, draft: &mut WordDraft) -> ReadResult<()> {
         draft.quoted = true;
         loop {
             match self.peek() {
-                None => return self.syntax("a quote without its end"),
+                None => return self.fail_syntax("a quote without its end"),
                 Some(b'"') => {
                     self.pos += 1;
                     return Ok(());
                 }
-                Some(byte) => self.quoted_byte(draft, byte, Quotes::Double)?,
+                Some(byte) => self.read_quoted_piece(draft, byte, QuoteContext::Double)?,
             }
         }
     }
 
-    /// One piece of text inside double quotes or of a here-document.
-    pub(super) fn quoted_byte(&mut self, draft: &mut Draft, byte: u8, quotes: Quotes) -> Walk<()> {
+    /// Reads one piece of text inside double quotes or in a here-document.
+    pub(super) fn read_quoted_piece(
+        &mut self,
+        draft: &mut WordDraft,
+        byte: u8,
+        quotes: QuoteContext,
+    ) -> ReadResult<()> {
         match byte {
-            b'$' => self.dollar(draft, quotes),
-            b'`' => self.backticks(draft, quotes),
+            b'$' => self.read_dollar(draft, quotes),
+            b'`' => self.read_backticks(draft, quotes),
             b'\\' => {
-                let escapes = matches!(self.raw(self.pos + 1), Some(b'$' | b'`' | b'"' | b'\\'));
+                let escapes =
+                    matches!(self.byte_at(self.pos + 1), Some(b'$' | b'`' | b'"' | b'\\'));
                 self.pos += usize::from(escapes);
                 let start = self.pos;
                 self.pos += 1;
-                draft.push(self.since(start));
+                draft.push(self.text_since(start));
                 Ok(())
             }
             _ => {
                 let start = self.pos;
                 self.pos += 1;
-                while self.raw(self.pos).is_some_and(is_dull_in_quotes) {
+                while self.byte_at(self.pos).is_some_and(is_ordinary_in_quotes) {
                     self.pos += 1;
                 }
-                draft.push(self.since(start));
+                draft.push(self.text_since(start));
                 Ok(())
             }
         }
     }
 
-    /// `<( )` and `>( )` inside a word; whether one stood here.
-    fn process_substitution(&mut self, draft: &mut Draft) -> Walk<bool> {
+    /// Reads `<( )` or `>( )` inside a word. Returns `false` if there is none.
+    fn read_process_substitution(&mut self, draft: &mut WordDraft) -> ReadResult<bool> {
         if !matches!(self.peek(), Some(b'<' | b'>')) || self.peek_second() != Some(b'(') {
             return Ok(false);
         }
-        self.bash_only("process substitution")?;
+        self.require_bash("process substitution")?;
         self.peek();
         self.pos += 1;
         self.eat(b'(');
-        self.via(CommandContext::ProcessSubstitution, Self::commands_in_parens)?;
+        self.in_context(CommandContext::ProcessSubstitution, Self::read_commands_in_parens)?;
         draft.push_unknown(Shape::Process);
         Ok(true)
     }
 
-    /// Backticks: the text between them is unescaped once and read as commands.
-    fn backticks(&mut self, draft: &mut Draft, quotes: Quotes) -> Walk<()> {
+    /// Reads the text between backticks: it is unescaped once, then read as commands.
+    fn read_backticks(&mut self, draft: &mut WordDraft, quotes: QuoteContext) -> ReadResult<()> {
         self.pos += 1;
         let mut code = String::new();
         loop {
             let Some(next) = self.text.get(self.pos..).and_then(|rest| rest.chars().next()) else {
-                return self.syntax("a backtick without its end");
+                return self.fail_syntax("a backtick without its end");
             };
             self.pos += next.len_utf8();
-            match (next, self.raw(self.pos)) {
+            match (next, self.byte_at(self.pos)) {
                 ('`', _) => break,
                 ('\\', Some(escaped @ (b'$' | b'`' | b'\\'))) => {
                     code.push(char::from(escaped));
                     self.pos += 1;
                 }
-                ('\\', Some(b'"')) if quotes == Quotes::Double => {
+                ('\\', Some(b'"')) if quotes == QuoteContext::Double => {
                     code.push('"');
                     self.pos += 1;
                 }
                 (other, _) => code.push(other),
             }
         }
-        self.script(&code, self.shell, CommandContext::Backticks)?;
-        draft.push_unknown(if quotes == Quotes::None { Shape::Many } else { Shape::One });
+        self.read_script(&code, self.shell, CommandContext::Backticks)?;
+        draft.push_unknown(if quotes == QuoteContext::None { Shape::Many } else { Shape::One });
         Ok(())
     }
 
-    /// The commands up to the closing parenthesis, which is taken.
-    pub(super) fn commands_in_parens(&mut self) -> Walk<()> {
-        let outer = std::mem::take(&mut self.pending);
+    /// Reads the commands up to and including the closing parenthesis.
+    pub(super) fn read_commands_in_parens(&mut self) -> ReadResult<()> {
+        let outer = std::mem::take(&mut self.pending_heredocs);
         let start = self.pos;
-        self.list(super::walker::Until::Paren)?;
-        if !self.pending.is_empty() {
-            return self.syntax("a here-document without a body");
+        self.read_list(ListEnd::Paren)?;
+        if !self.pending_heredocs.is_empty() {
+            return self.fail_syntax("a here-document without a body");
         }
         self.expect(b')', "a substitution without `)`")?;
-        if !outer.is_empty() && self.since(start).contains('\n') {
+        if !outer.is_empty() && self.text_since(start).contains('\n') {
             return self
                 .fail(UncertainReason::Syntax("lines of a substitution before a here-document"));
         }
-        self.pending = outer;
+        self.pending_heredocs = outer;
         Ok(())
     }
 }
 
-/// Bytes that mean nothing in a word outside of quotes, wherever they stand.
-const fn is_dull(byte: u8) -> bool {
+/// `true` if a byte has no special meaning anywhere in an unquoted word.
+const fn is_ordinary(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte >= 0x80 || matches!(byte, b'_' | b'-' | b'/' | b':' | b'=')
 }
 
-const fn is_dull_in_quotes(byte: u8) -> bool {
+const fn is_ordinary_in_quotes(byte: u8) -> bool {
     !matches!(byte, b'$' | b'`' | b'\\' | b'"')
 }
 
 // `$'…'`: the escapes of ANSI C.
 
-impl Walker<'_, '_> {
-    /// The string at the quote that follows the `$`.
-    pub(super) fn ansi_quoted(&mut self, draft: &mut Draft) -> Walk<()> {
+impl TextReader<'_, '_> {
+    /// Reads the string at the quote after the `$`.
+    pub(super) fn read_ansi_quoted(&mut self, draft: &mut WordDraft) -> ReadResult<()> {
         self.pos += 1;
         let mut value = String::new();
-        // To a shell that has no `$'`, the string ends at its first escaped quote.
-        let mut ended = None;
+        // In a shell without `$'` the string ends at its first escaped quote.
+        let mut posix_end = None;
         loop {
             let Some(next) = self.text.get(self.pos..).and_then(|rest| rest.chars().next()) else {
-                return self.syntax("a quote without its end");
+                return self.fail_syntax("a quote without its end");
             };
             self.pos += next.len_utf8();
             match next {
                 '\'' => break,
                 '\\' => {
-                    if self.raw(self.pos) == Some(b'\'') {
-                        ended.get_or_insert(self.pos + 1);
+                    if self.byte_at(self.pos) == Some(b'\'') {
+                        posix_end.get_or_insert(self.pos + 1);
                     }
-                    value.push(self.escape()?);
+                    value.push(self.read_ansi_escape()?);
                 }
                 other => value.push(other),
             }
         }
-        let rest = ended.map_or("", |start| self.since(start));
+        let rest = posix_end.map_or("", |start| self.text_since(start));
         if rest.contains([';', '&', '|', '(', ')', '<', '>', '`', '$', '\n']) {
             return self
                 .fail(UncertainReason::Dialect("an operator after an escaped quote in `$'`"));
@@ -334,9 +348,9 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    fn escape(&mut self) -> Walk<char> {
-        let Some(kind) = self.raw(self.pos) else {
-            return self.syntax("a quote without its end");
+    fn read_ansi_escape(&mut self) -> ReadResult<char> {
+        let Some(kind) = self.byte_at(self.pos) else {
+            return self.fail_syntax("a quote without its end");
         };
         self.pos += 1;
         let value = match kind {
@@ -352,25 +366,25 @@ impl Walker<'_, '_> {
             b'"' => '"',
             b'?' => '?',
             b'\'' => '\'',
-            b'x' => return self.number(16, 2),
-            b'u' => return self.number(16, 4),
-            b'U' => return self.number(16, 8),
+            b'x' => return self.read_number_escape(16, 2),
+            b'u' => return self.read_number_escape(16, 4),
+            b'U' => return self.read_number_escape(16, 8),
             b'0'..=b'7' => {
                 self.pos -= 1;
-                return self.number(8, 3);
+                return self.read_number_escape(8, 3);
             }
-            _ => return self.syntax("an unknown escape in `$'`"),
+            _ => return self.fail_syntax("an unknown escape in `$'`"),
         };
         Ok(value)
     }
 
-    /// Up to `most` digits: an ASCII character, since others depend on the locale.
-    fn number(&mut self, radix: u32, most: usize) -> Walk<char> {
+    /// Reads up to `max_digits` digits as an ASCII character; other characters depend on the locale.
+    fn read_number_escape(&mut self, radix: u32, max_digits: usize) -> ReadResult<char> {
         let mut value = 0_u32;
         let mut count = 0;
-        while count < most
+        while count < max_digits
             && let Some(digit) =
-                self.raw(self.pos).and_then(|byte| char::from(byte).to_digit(radix))
+                self.byte_at(self.pos).and_then(|byte| char::from(byte).to_digit(radix))
         {
             value = value.saturating_mul(radix).saturating_add(digit);
             self.pos += 1;
@@ -378,34 +392,142 @@ impl Walker<'_, '_> {
         }
         match u8::try_from(value) {
             Ok(byte) if count > 0 && byte.is_ascii() && byte != 0 => Ok(char::from(byte)),
-            Ok(_) | Err(_) => self.syntax("an escape in `$'` that is no ASCII character"),
+            Ok(_) | Err(_) => self.fail_syntax("an escape in `$'` that is no ASCII character"),
         }
     }
 }
 
-// Brace expansion: whether a word has one. What it expands to is left unknown.
+// Brace expansion: the reader finds out if a word has one, and leaves its value unknown.
 
 /// The unquoted braces of one word.
 #[derive(Debug, Default)]
 pub(super) struct Braces {
-    /// The length of the text before the first brace that is open.
-    first: Option<usize>,
-    separated: bool,
+    /// The length of the text before the first open brace.
+    first_open: Option<usize>,
+    has_separator: bool,
 }
 
 impl Braces {
     pub(super) fn open(&mut self, length: usize) {
-        self.first.get_or_insert(length);
+        self.first_open.get_or_insert(length);
     }
 
-    /// A comma or `..`: behind an open brace it can make an expansion. Bash also pairs the first
+    /// Notes a comma or `..`: after an open brace it can make an expansion. Bash also pairs the first
     /// brace with a later one than the nearest: `{x},y}` is `x}` and `y`.
-    pub(super) const fn comma(&mut self) {
-        self.separated |= self.first.is_some();
+    pub(super) const fn note_separator(&mut self) {
+        self.has_separator |= self.first_open.is_some();
     }
 
-    /// The length of the text before the braces, if they close an expansion.
+    /// Returns the length of the text before the braces, if a closing brace ends an expansion.
     pub(super) const fn close(&self) -> Option<usize> {
-        if self.separated { self.first } else { None }
+        if self.has_separator { self.first_open } else { None }
+    }
+}
+
+// Here-documents: their bodies start after the line with `<<`.
+
+impl TextReader<'_, '_> {
+    /// Reads the delimiter after `<<` or `<<-`.
+    pub(super) fn read_heredoc_delimiter(&mut self, strip_tabs: bool) -> ReadResult<()> {
+        self.skip_blanks();
+        let start = self.pos;
+        let word = self.read_word()?;
+        let source = self.text_since(start);
+        let is_odd = source.contains(['$', '`', '\n', '\t', '(', '<', '>']) || word.text.is_empty();
+        if is_odd || (word.quoted && word.value().is_none()) {
+            return self.fail_syntax("an odd delimiter of a here-document");
+        }
+        // Patterns and braces have no meaning in a delimiter: the text as written is the value.
+        let delimiter = if word.value().is_some() { word.text } else { source.to_owned() };
+        let quoted = word.quoted;
+        self.pending_heredocs.push(PendingHeredoc { delimiter, quoted, strip_tabs, readers: 0..0 });
+        Ok(())
+    }
+
+    /// Sets the commands that read the pending here-documents from index `first` on.
+    pub(super) fn set_heredoc_readers(&mut self, first: usize, readers: &Range<usize>) {
+        for pending_heredocs in self.pending_heredocs.iter_mut().skip(first) {
+            pending_heredocs.readers = readers.clone();
+        }
+    }
+
+    /// Reads a line end, and the here-documents that start after it.
+    pub(super) fn end_line(&mut self) -> ReadResult<()> {
+        self.pos += 1;
+        for pending_heredocs in std::mem::take(&mut self.pending_heredocs) {
+            let body = self.read_heredoc_body(&pending_heredocs)?;
+            if !pending_heredocs.quoted {
+                read(&body, self.shell, TextKind::Heredoc, self.state)?;
+            }
+            self.run_heredoc_in_readers(&pending_heredocs, &body)?;
+        }
+        Ok(())
+    }
+
+    fn read_heredoc_body(&mut self, pending_heredocs: &PendingHeredoc) -> ReadResult<String> {
+        let mut body = String::new();
+        loop {
+            if self.pos >= self.text.len() {
+                return self.fail_syntax("a here-document without its end");
+            }
+            let line = self.read_heredoc_line(pending_heredocs.quoted);
+            let line =
+                if pending_heredocs.strip_tabs { line.trim_start_matches('\t') } else { &line };
+            if line == pending_heredocs.delimiter {
+                return Ok(body);
+            }
+            body.push_str(line);
+            body.push('\n');
+        }
+    }
+
+    /// Reads one line; in an unquoted here-document a backslash at its end joins the next one.
+    fn read_heredoc_line(&mut self, quoted: bool) -> String {
+        let mut line = String::new();
+        while let Some(next) = self.text.get(self.pos..).and_then(|rest| rest.chars().next()) {
+            self.pos += next.len_utf8();
+            match (next, self.byte_at(self.pos)) {
+                ('\n', _) => break,
+                ('\\', Some(b'\n')) if !quoted => self.pos += 1,
+                ('\\', Some(b'\\')) if !quoted => {
+                    line.push_str("\\\\");
+                    self.pos += 1;
+                }
+                (other, _) => line.push(other),
+            }
+        }
+        line
+    }
+
+    /// Reads the body as commands if a reader of the here-document is a shell that runs them.
+    fn run_heredoc_in_readers(
+        &mut self,
+        pending_heredocs: &PendingHeredoc,
+        body: &str,
+    ) -> ReadResult<()> {
+        let plain = pending_heredocs.quoted || !body.contains(['$', '`', '\\']);
+        for index in pending_heredocs.readers.clone() {
+            let Some(command) = self.state.commands.get(index) else { continue };
+            if wrappers::runs_shell_on_input(command, body) {
+                self.note_doubt(UncertainReason::Code("a here-document"));
+                continue;
+            }
+            let Some((shell, via)) = wrappers::heredoc_shell(command) else { continue };
+            if plain {
+                self.read_script(body, shell, via)?;
+            } else {
+                self.note_doubt(UncertainReason::Dynamic("a here-document that a shell runs"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the expansions in the body of a here-document.
+    pub(super) fn read_heredoc_expansions(&mut self) -> ReadResult<()> {
+        let mut draft = WordDraft::default();
+        while let Some(byte) = self.peek() {
+            self.read_quoted_piece(&mut draft, byte, QuoteContext::Heredoc)?;
+        }
+        Ok(())
     }
 }

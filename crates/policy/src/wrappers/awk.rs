@@ -1,17 +1,17 @@
-//! `awk`: `system()`, pipes and coprocesses in its programs run a shell.
+//! `awk`: `system_effect()`, pipes and coprocesses in its programs run a shell.
 
 use std::sync::LazyLock;
 
 use super::effect::{Effect, SH};
-use super::scan::{opaque_file, option_set, scan};
+use super::scan::{check_opaque_file, option_set, scan_options};
 use crate::command::{SimpleCommand, Word};
 use crate::options::OptionSet;
 use crate::tables::has_word;
 
-static AWK: LazyLock<OptionSet> = LazyLock::new(|| option_set("awk"));
+static AWK_OPTIONS: LazyLock<OptionSet> = LazyLock::new(|| option_set("awk"));
 
-pub(super) fn awk(command: &SimpleCommand) -> Vec<Effect> {
-    let scan = match scan(&command.args, &AWK) {
+pub(super) fn awk_effects(command: &SimpleCommand) -> Vec<Effect> {
+    let scan = match scan_options(&command.args, &AWK_OPTIONS) {
         Ok(scan) => scan,
         Err(odd) => return vec![Effect::unclear("awk", odd)],
     };
@@ -20,62 +20,62 @@ pub(super) fn awk(command: &SimpleCommand) -> Vec<Effect> {
     }
     let mut programs: Vec<&Word> = scan.values(&["e", "source"]).collect();
     let files = ["f", "file", "E", "exec"];
-    if let Some(odd) = scan.values(&files).find_map(|file| opaque_file(file).err()) {
+    if let Some(odd) = scan.values(&files).find_map(|file| check_opaque_file(file).err()) {
         return vec![Effect::unclear("awk", odd)];
     }
     if programs.is_empty() && !scan.has(&files) {
         programs.extend(command.args.get(scan.rest));
     }
-    check(&programs)
+    check_awk_programs(&programs)
 }
 
-/// The programs are read as one, each on lines of its own.
-fn check(programs: &[&Word]) -> Vec<Effect> {
+/// Joins the programs by line ends and returns the effects of the result.
+fn check_awk_programs(programs: &[&Word]) -> Vec<Effect> {
     let Some(texts) = programs.iter().map(|word| word.value()).collect::<Option<Vec<_>>>() else {
         return vec![Effect::unclear("awk", "a program of unknown value")];
     };
-    match Program::read(&texts.join("\n")) {
+    match AwkProgram::read(&texts.join("\n")) {
         Ok(effects) => effects,
         Err(what) => vec![Effect::unclear("awk", what)],
     }
 }
 
-/// Whether a program has, anywhere, what it takes to run a command.
-fn could_run(text: &str) -> bool {
+/// `true` if a program contains anything that could run a command.
+fn could_run_command(text: &str) -> bool {
     ["system", "getline", "@"].iter().any(|it| text.contains(it))
         || text.replace("||", "").contains('|')
 }
 
-/// Words, to some awk, after which a slash may be either.
-const KEYWORDS: &str = "BEGIN BEGINFILE END ENDFILE break case continue default delete exit for func function \
+/// Words after which a slash may be a division or start a pattern, in some awk.
+const AWK_KEYWORDS: &str = "BEGIN BEGINFILE END ENDFILE break case continue default delete exit for func function \
     getline if length next nextfile switch while";
 
-/// A piece of an awk program, as far as it matters here.
+/// A token of an awk program, as far as it matters for running commands.
 #[derive(Debug, PartialEq, Eq)]
-enum Token {
+enum AwkToken {
     Text(String),
     Pattern,
     Name(String),
     Sign(char),
 }
 
-/// What a slash is.
+/// The meaning of a slash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Slash {
+enum SlashMeaning {
     Divides,
     Starts,
     Either,
 }
 
 #[derive(Debug, Default)]
-struct Program {
-    tokens: Vec<Token>,
+struct AwkProgram {
+    tokens: Vec<AwkToken>,
 }
 
-impl Program {
+impl AwkProgram {
     fn read(text: &str) -> Result<Vec<Effect>, String> {
-        // However such a text is read, it runs nothing.
-        if !could_run(text) {
+        // Such a text runs nothing, whichever way it is tokenized.
+        if !could_run_command(text) {
             return Ok(Vec::new());
         }
         let mut program = Self::default();
@@ -89,8 +89,9 @@ impl Program {
             match c {
                 '"' => {
                     let rest = text.get(start + 1..).unwrap_or_default();
-                    let (value, length) = string(rest).ok_or("a string without its end")?;
-                    self.tokens.push(Token::Text(value));
+                    let (value, length) =
+                        read_awk_string(rest).ok_or("a string without its end")?;
+                    self.tokens.push(AwkToken::Text(value));
                     while chars.next_if(|(at, _)| *at <= start + length).is_some() {}
                 }
                 '#' => {
@@ -105,7 +106,7 @@ impl Program {
                 '\\' | '\r' => return Err("a backslash or a carriage return".to_owned()),
                 '/' => {
                     let rest = text.get(start + 1..).unwrap_or_default();
-                    let length = self.slash(rest)?;
+                    let length = self.read_slash(rest)?;
                     while chars.next_if(|(at, _)| *at <= start + length).is_some() {}
                 }
                 c if c.is_alphanumeric() || c == '_' => {
@@ -115,58 +116,59 @@ impl Program {
                     {
                         name.push(c);
                     }
-                    // `1system` is two words.
+                    // `1system` is two tokens.
                     if c.is_ascii_digit() && !name.bytes().all(|b| b.is_ascii_digit()) {
                         return Err(format!("the number {name}"));
                     }
-                    self.tokens.push(Token::Name(name));
+                    self.tokens.push(AwkToken::Name(name));
                 }
-                '\n' => self.tokens.push(Token::Sign(';')),
+                '\n' => self.tokens.push(AwkToken::Sign(';')),
                 c if c.is_whitespace() => {}
-                c => self.tokens.push(Token::Sign(c)),
+                c => self.tokens.push(AwkToken::Sign(c)),
             }
         }
         Ok(())
     }
 
-    /// Takes a slash; the length of the pattern that it starts, or nothing.
-    fn slash(&mut self, rest: &str) -> Result<usize, String> {
-        match self.meaning() {
-            Slash::Either if rest.contains('/') => {
+    /// Reads a slash. Returns the length of the pattern that it starts, or 0.
+    fn read_slash(&mut self, rest: &str) -> Result<usize, String> {
+        match self.slash_meaning() {
+            SlashMeaning::Either if rest.contains('/') => {
                 Err("a slash that divides or starts a pattern".to_owned())
             }
-            // A pattern would have an end.
-            Slash::Either | Slash::Divides => {
-                self.tokens.push(Token::Sign('/'));
+            // There is no second slash, so this one cannot start a pattern.
+            SlashMeaning::Either | SlashMeaning::Divides => {
+                self.tokens.push(AwkToken::Sign('/'));
                 Ok(0)
             }
-            Slash::Starts => {
-                let length = pattern(rest).ok_or("a pattern without its end")?;
+            SlashMeaning::Starts => {
+                let length = awk_pattern_length(rest).ok_or("a pattern without its end")?;
                 let text = rest.get(..length.saturating_sub(1)).unwrap_or_default();
-                if !brackets_are_closed(text) {
+                if !has_closed_brackets(text) {
                     return Err("a pattern with a bracket".to_owned());
                 }
-                self.tokens.push(Token::Pattern);
+                self.tokens.push(AwkToken::Pattern);
                 Ok(length)
             }
         }
     }
 
-    /// What a slash is after the tokens so far, to every awk.
-    fn meaning(&self) -> Slash {
+    /// Returns the meaning of a slash after the tokens so far, in every awk.
+    fn slash_meaning(&self) -> SlashMeaning {
         match self.tokens.as_slice() {
-            [] => Slash::Starts,
-            [.., Token::Text(_) | Token::Sign(']')] => Slash::Divides,
-            [.., Token::Name(name)] => match name.as_str() {
-                "return" | "print" | "printf" | "in" | "else" | "do" => Slash::Starts,
-                name if has_word(KEYWORDS, name) => Slash::Either,
-                _ => Slash::Divides,
+            [] => SlashMeaning::Starts,
+            [.., AwkToken::Text(_) | AwkToken::Sign(']')] => SlashMeaning::Divides,
+            [.., AwkToken::Name(name)] => match name.as_str() {
+                "return" | "print" | "printf" | "in" | "else" | "do" => SlashMeaning::Starts,
+                name if has_word(AWK_KEYWORDS, name) => SlashMeaning::Either,
+                _ => SlashMeaning::Divides,
             },
-            [.., Token::Sign('+'), Token::Sign('+')] | [.., Token::Sign('-'), Token::Sign('-')] => {
-                Slash::Either
+            [.., AwkToken::Sign('+'), AwkToken::Sign('+')]
+            | [.., AwkToken::Sign('-'), AwkToken::Sign('-')] => SlashMeaning::Either,
+            [.., AwkToken::Sign(sign)] if "{};(,!~&|=<>?:+-*%^".contains(*sign) => {
+                SlashMeaning::Starts
             }
-            [.., Token::Sign(sign)] if "{};(,!~&|=<>?:+-*%^".contains(*sign) => Slash::Starts,
-            _ => Slash::Either,
+            _ => SlashMeaning::Either,
         }
     }
 
@@ -176,52 +178,58 @@ impl Program {
             let next = self.tokens.get(index + 1);
             let before = index.checked_sub(1).and_then(|index| self.tokens.get(index));
             match token {
-                Token::Name(name) if name == "system" => {
-                    effects.push(self.system(index)?);
+                AwkToken::Name(name) if name == "system" => {
+                    effects.push(self.system_effect(index)?);
                 }
                 // `a | getline`, `print | "command"`, `|&`; `||` is an "or".
-                Token::Sign('|')
-                    if next != Some(&Token::Sign('|')) && before != Some(&Token::Sign('|')) =>
+                AwkToken::Sign('|')
+                    if next != Some(&AwkToken::Sign('|'))
+                        && before != Some(&AwkToken::Sign('|')) =>
                 {
-                    effects.push(self.pipe(index)?);
+                    effects.push(self.pipe_effect(index)?);
                 }
-                Token::Sign('@') => return Err("the sign @".to_owned()),
-                Token::Text(_) | Token::Pattern | Token::Name(_) | Token::Sign(_) => {}
+                AwkToken::Sign('@') => return Err("the sign @".to_owned()),
+                AwkToken::Text(_) | AwkToken::Pattern | AwkToken::Name(_) | AwkToken::Sign(_) => {}
             }
         }
         Ok(effects)
     }
 
-    /// `system("command")`.
-    fn system(&self, index: usize) -> Result<Effect, String> {
+    /// Returns the effect of `system("command")`.
+    fn system_effect(&self, index: usize) -> Result<Effect, String> {
         match self.tokens.get(index + 1..index + 4) {
-            Some([Token::Sign('('), Token::Text(code), Token::Sign(')')]) => Ok(script(code)),
+            Some([AwkToken::Sign('('), AwkToken::Text(code), AwkToken::Sign(')')]) => {
+                Ok(shell_text(code))
+            }
             Some(_) | None => Err("system() on a value".to_owned()),
         }
     }
 
-    /// A pipe from or to one string. Two strings side by side would be one command.
-    fn pipe(&self, index: usize) -> Result<Effect, String> {
+    /// Returns the effect of a pipe from or to one string. Two adjacent strings would be one command.
+    fn pipe_effect(&self, index: usize) -> Result<Effect, String> {
         let at =
             |offset: isize| index.checked_add_signed(offset).and_then(|it| self.tokens.get(it));
-        let opens = matches!(at(-2), None | Some(Token::Sign('{' | '}' | ';' | '(' | '!' | '&')));
-        let closes = matches!(at(2), None | Some(Token::Sign('}' | ';')));
+        let opens =
+            matches!(at(-2), None | Some(AwkToken::Sign('{' | '}' | ';' | '(' | '!' | '&')));
+        let closes = matches!(at(2), None | Some(AwkToken::Sign('}' | ';')));
         match (at(-1), at(1)) {
-            (Some(Token::Text(code)), Some(Token::Name(name))) if name == "getline" && opens => {
-                Ok(script(code))
+            (Some(AwkToken::Text(code)), Some(AwkToken::Name(name)))
+                if name == "getline" && opens =>
+            {
+                Ok(shell_text(code))
             }
-            (_, Some(Token::Text(code))) if closes => Ok(script(code)),
+            (_, Some(AwkToken::Text(code))) if closes => Ok(shell_text(code)),
             _ => Err("a pipe with a value".to_owned()),
         }
     }
 }
 
-fn script(code: &str) -> Effect {
+fn shell_text(code: &str) -> Effect {
     Effect::Script { text: code.to_owned(), reader: SH }
 }
 
-/// The value of a string and the length of its text, the closing quote included.
-fn string(text: &str) -> Option<(String, usize)> {
+/// Returns the value of a string and the length of its text, including the closing quote.
+fn read_awk_string(text: &str) -> Option<(String, usize)> {
     let mut value = String::new();
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {
@@ -231,7 +239,7 @@ fn string(text: &str) -> Option<(String, usize)> {
                 'n' => value.push('\n'),
                 't' => value.push('\t'),
                 c @ ('"' | '\\' | '/') => value.push(c),
-                // Rarer escapes: keep them from being read as commands.
+                // A NUL for rarer escapes, so that the text is not read as commands.
                 _ => value.push('\0'),
             },
             c => value.push(c),
@@ -240,8 +248,8 @@ fn string(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// The length of a pattern's text, the closing slash included.
-fn pattern(text: &str) -> Option<usize> {
+/// Returns the length of a pattern's text, including the closing slash.
+fn awk_pattern_length(text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
         match c {
@@ -253,8 +261,8 @@ fn pattern(text: &str) -> Option<usize> {
     None
 }
 
-/// Whether every bracket expression of a pattern ends inside it, to every awk.
-fn brackets_are_closed(pattern: &str) -> bool {
+/// `true` if every bracket expression of a pattern ends inside it, in every awk.
+fn has_closed_brackets(pattern: &str) -> bool {
     let mut text = pattern.to_owned();
     for class in CLASSES {
         text = text.replace(class, "a");

@@ -1,57 +1,52 @@
-//! Builtins of bash that run text, or change how text is read.
+//! Builtins of bash that run text, change how text is read, or set variables.
 
 use std::sync::LazyLock;
 
-use super::effect::{Effect, Reader};
-use super::git;
-use super::scan::scan;
-use crate::command::{Shape, SimpleCommand, UncertainReason, Word};
+use super::effect::{Effect, ScriptReader};
+use super::scan::{ScannedOptions, is_one_word, scan_options};
+use crate::command::{AssignedValue, AssignmentScope, Shape, SimpleCommand, UncertainReason, Word};
 use crate::options::OptionSet;
 use crate::tables::has_word;
 
-/// What a builtin leads to; `None` if it leads to nothing, or is none.
-pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
+/// Returns the effects of a builtin; `None` if it has none, or for any other command.
+pub(super) fn builtin_effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
     let args = command.args.as_slice();
     let effects = match name {
-        "eval" => eval(args),
-        "trap" => trap(args),
-        "." | "source" => vec![unclear(UncertainReason::Dynamic("what `source` reads"))],
-        "alias" => alias(args),
+        "eval" => eval_effects(args),
+        "trap" => trap_effects(args),
+        "." | "source" => vec![Effect::Unclear(UncertainReason::Dynamic("what `source` reads"))],
+        "alias" => alias_effects(args),
         "unalias" | "enable" | "fc" | "bind" | "complete" | "compopt" => {
             vec![Effect::unclear(name, "what it sets up")]
         }
-        "hash" => hash(args),
-        "compgen" => compgen(args),
-        "set" => set(args),
-        "shopt" => shopt(args),
-        "jobs" => jobs(args),
+        "hash" => hash_effects(args),
+        "compgen" => compgen_effects(args),
+        "set" => set_effects(args),
+        "shopt" => shopt_effects(args),
+        "jobs" => jobs_effects(args),
         "logout" | "suspend" | "history" if !args.is_empty() => {
             vec![Effect::unclear(name, "its arguments")]
         }
-        _ => return git::effects(name, args),
+        _ => return variable_builtin_effects(name, args),
     };
     Some(effects)
 }
 
-const fn unclear(reason: UncertainReason) -> Effect {
-    Effect::Unclear(reason)
-}
-
-/// `eval` joins its arguments with blanks and runs them.
-fn eval(args: &[Word]) -> Vec<Effect> {
+/// Returns the effects of `eval`, which joins its arguments with blanks and runs them.
+fn eval_effects(args: &[Word]) -> Vec<Effect> {
     let args = if args.first().is_some_and(|word| word.is("--")) { &args[1..] } else { args };
     let texts: Option<Vec<&str>> = args.iter().map(Word::value).collect();
     match texts {
         Some(texts) if texts.first().is_some_and(|text| text.starts_with('-')) => {
             vec![Effect::unclear("eval", "an option")]
         }
-        Some(texts) => vec![Effect::Script { text: texts.join(" "), reader: Reader::Same }],
-        None => vec![unclear(UncertainReason::Dynamic("the text of `eval`"))],
+        Some(texts) => vec![Effect::Script { text: texts.join(" "), reader: ScriptReader::Same }],
+        None => vec![Effect::Unclear(UncertainReason::Dynamic("the text of `eval`"))],
     }
 }
 
-/// `trap CODE SIGNAL…`; `-`, an empty text and the listing forms run nothing.
-fn trap(args: &[Word]) -> Vec<Effect> {
+/// Returns the effects of `trap CODE SIGNAL…`; `-`, an empty text and the listing forms run nothing.
+fn trap_effects(args: &[Word]) -> Vec<Effect> {
     let mut args = args;
     match args.first().and_then(Word::value) {
         Some("-l" | "-p" | "-lp" | "-") => return Vec::new(),
@@ -62,22 +57,22 @@ fn trap(args: &[Word]) -> Vec<Effect> {
     match args {
         [] => Vec::new(),
         [code, ..] if code.shape == Shape::Many || code.shape == Shape::Glob => {
-            vec![unclear(UncertainReason::Dynamic("the text of `trap`"))]
+            vec![Effect::Unclear(UncertainReason::Dynamic("the text of `trap`"))]
         }
-        [code, ..] => vec![Effect::script(code, Reader::Same)],
+        [code, ..] => vec![Effect::script(code, ScriptReader::Same)],
     }
 }
 
-/// Only the listing of aliases is harmless.
-fn alias(args: &[Word]) -> Vec<Effect> {
+/// Returns the effects of `alias`: only listing aliases is harmless.
+fn alias_effects(args: &[Word]) -> Vec<Effect> {
     if args.iter().all(|word| word.is("-p")) {
         return Vec::new();
     }
     vec![Effect::unclear("alias", "an alias")]
 }
 
-/// `hash -p PATH NAME` makes a name mean another program.
-fn hash(args: &[Word]) -> Vec<Effect> {
+/// Returns the effects of `hash`: `hash -p PATH NAME` makes a name start another program.
+fn hash_effects(args: &[Word]) -> Vec<Effect> {
     let harmless = |word: &Word| {
         word.value()
             .is_some_and(|text| !text.starts_with('-') || matches!(text, "-r" | "-l" | "-t"))
@@ -88,8 +83,8 @@ fn hash(args: &[Word]) -> Vec<Effect> {
     vec![Effect::unclear("hash", "an option")]
 }
 
-/// `compgen -C` runs a command, `-F` a function, and `-W` expands its words.
-fn compgen(args: &[Word]) -> Vec<Effect> {
+/// Returns the effects of `compgen`: `-C` runs a command, `-F` a function, and `-W` expands its words.
+fn compgen_effects(args: &[Word]) -> Vec<Effect> {
     let odd = |text: &str| {
         text.contains(['$', '`']) || (text.starts_with('-') && text.contains(['C', 'F', 'X']))
     };
@@ -100,25 +95,25 @@ fn compgen(args: &[Word]) -> Vec<Effect> {
     vec![Effect::unclear("compgen", "its arguments")]
 }
 
-/// Options that change neither the reading of the text nor what names mean.
+/// Options of `set` that change neither how text is read nor which program a name starts.
 const SET_NAMES: &str = "allexport errexit errtrace functrace hashall monitor noclobber noglob notify nounset \
     physical pipefail verbose xtrace";
 static SET: LazyLock<OptionSet> =
     LazyLock::new(|| OptionSet::parse("-a -b -e -f -h -m -u -v -x -C -E -T -P -o=="));
 
-fn set(args: &[Word]) -> Vec<Effect> {
+fn set_effects(args: &[Word]) -> Vec<Effect> {
     let mut effects = Vec::new();
     // `+x` turns an option off and is read like `-x`.
-    let options: Vec<Word> = args.iter().map(minus).collect();
+    let options: Vec<Word> = args.iter().map(with_minus).collect();
     if options.len() == 1 && options.iter().any(|word| word.is("-o")) {
         return effects;
     }
-    let scan = match scan(&options, &SET) {
+    let scan = match scan_options(&options, &SET) {
         Ok(scan) => scan,
         Err(odd) => return vec![Effect::unclear("set", odd)],
     };
-    for given in scan.given.iter().filter(|given| given.name == "o") {
-        let name = given.value.as_ref().and_then(Word::value);
+    for option in scan.options.iter().filter(|option| option.name == "o") {
+        let name = option.value.as_ref().and_then(Word::value);
         if !name.is_some_and(|name| has_word(SET_NAMES, name)) {
             effects.push(Effect::unclear("set", "the option -o"));
         }
@@ -126,7 +121,7 @@ fn set(args: &[Word]) -> Vec<Effect> {
     effects
 }
 
-fn minus(word: &Word) -> Word {
+fn with_minus(word: &Word) -> Word {
     match (word.value(), word.text.strip_prefix('+')) {
         (Some(_), Some(rest)) if !rest.is_empty() => Word::literal(format!("-{rest}")),
         _ => word.clone(),
@@ -136,7 +131,7 @@ fn minus(word: &Word) -> Word {
 const SHOPT_NAMES: &str = "autocd cdspell checkhash checkjobs checkwinsize cmdhist dotglob failglob globstar \
     globasciiranges huponexit inherit_errexit lastpipe nocaseglob nocasematch nullglob";
 
-fn shopt(args: &[Word]) -> Vec<Effect> {
+fn shopt_effects(args: &[Word]) -> Vec<Effect> {
     let known = |word: &Word| {
         word.value().is_some_and(|text| {
             matches!(text, "-s" | "-u" | "-q" | "-p" | "-sq" | "-uq") || has_word(SHOPT_NAMES, text)
@@ -148,8 +143,8 @@ fn shopt(args: &[Word]) -> Vec<Effect> {
     vec![Effect::unclear("shopt", "an option")]
 }
 
-/// `jobs -x COMMAND` runs it.
-fn jobs(args: &[Word]) -> Vec<Effect> {
+/// Returns the effects of `jobs`: `jobs -x COMMAND` runs the command.
+fn jobs_effects(args: &[Word]) -> Vec<Effect> {
     match args {
         [first, rest @ ..] if first.is("-x") => {
             Effect::runs(rest, Vec::new()).into_iter().collect()
@@ -160,4 +155,230 @@ fn jobs(args: &[Word]) -> Vec<Effect> {
         }
         _ => vec![Effect::unclear("jobs", "an option")],
     }
+}
+
+// Builtins that set variables, and builtins that evaluate the names in their arguments.
+
+/// Returns the effects of a builtin that sets variables; `None` for any other command.
+fn variable_builtin_effects(name: &str, args: &[Word]) -> Option<Vec<Effect>> {
+    let effects = match name {
+        "declare" | "typeset" | "local" | "export" | "readonly" => declare_effects(name, args),
+        "read" => read_effects(args),
+        "mapfile" | "readarray" => mapfile_effects(args),
+        "printf" => printf_effects(args),
+        "unset" => unset_effects(args),
+        "getopts" => getopts_effects(args),
+        "wait" => wait_effects(args),
+        "let" => args.iter().cloned().map(Effect::Evaluates).collect(),
+        "test" | "[" => test_effects(args),
+        _ => return None,
+    };
+    Some(effects)
+}
+
+fn unclear_arguments(program: &str, what: String) -> Vec<Effect> {
+    vec![Effect::unclear(program, what)]
+}
+
+fn declare_effects(name: &str, args: &[Word]) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    let mut exported = name == "export";
+    let mut integer = false;
+    let mut array = false;
+    for word in args {
+        if word.shape == Shape::Process {
+            // An array with this name, whose elements were read already.
+            if integer {
+                effects.push(Effect::Evaluates(Word::literal(word.text.clone())));
+            }
+            continue;
+        }
+        if word.text.starts_with(['-', '+']) && word.value().is_some() {
+            if word.text.contains('n') && name != "export" {
+                effects.push(Effect::unclear(name, "a reference to another variable"));
+            }
+            exported |= word.text.contains('x');
+            integer |= word.text.contains('i');
+            array |= word.text.contains(['a', 'A']);
+            continue;
+        }
+        let scope = if exported { AssignmentScope::Environment } else { AssignmentScope::Shell };
+        if array {
+            let name = word.text.split(['=', '+', '[']).next().unwrap_or_default();
+            effects.push(Effect::IsArray(name.to_owned()));
+        }
+        push_declaration_effects(word, scope, integer, &mut effects);
+    }
+    effects
+}
+
+/// Returns the effect of an array value: `declare -a 'a=($(command))'` runs the command, because bash
+/// reads the elements of an array from a value in parentheses.
+fn array_value_effect(word: &Word, name: &str, value: &AssignedValue) -> Option<Effect> {
+    let text = word.text.split_once('=').map_or("", |(_, text)| text);
+    match value {
+        AssignedValue::Text(_) if text.starts_with('(') && text.ends_with(')') => {
+            Some(Effect::Script { text: format!("{name}={text}"), reader: ScriptReader::Same })
+        }
+        AssignedValue::Text(_) => None,
+        AssignedValue::Copy(_)
+        | AssignedValue::Number
+        | AssignedValue::File
+        | AssignedValue::Unknown => {
+            (text.is_empty() || text.starts_with('(')).then(|| Effect::Declares(name.to_owned()))
+        }
+    }
+}
+
+fn push_declaration_effects(
+    word: &Word,
+    scope: AssignmentScope,
+    integer: bool,
+    effects: &mut Vec<Effect>,
+) {
+    let (name, value) = match (word.text.split_once('='), word.shape) {
+        (Some((name, text)), Shape::Literal) => (name, AssignedValue::Text(text.to_owned())),
+        (Some((name, _)), _) => (name, AssignedValue::Unknown),
+        (None, Shape::Literal) => (word.text.as_str(), AssignedValue::Text(String::new())),
+        (None, _) => {
+            effects.push(Effect::Unclear(UncertainReason::Dynamic("the name of a variable")));
+            return;
+        }
+    };
+    let name = name.strip_suffix('+').unwrap_or(name);
+    let plain = name.split('[').next().unwrap_or_default();
+    effects.extend(array_value_effect(word, plain, &value));
+    if integer {
+        effects.push(Effect::Evaluates(Word::literal(name)));
+    }
+    if word.shape != Shape::Literal && word.variable.is_none() && word.text.contains('[') {
+        effects.push(Effect::Unclear(UncertainReason::Code("a subscript")));
+    }
+    effects.push(Effect::Assigns { name: name.to_owned(), value, scope });
+}
+
+/// Returns the effect of setting the variable that a word names.
+fn assign_effect(word: &Word, value: AssignedValue) -> Effect {
+    match word.value() {
+        Some(name) => {
+            Effect::Assigns { name: name.to_owned(), value, scope: AssignmentScope::Shell }
+        }
+        None => Effect::Unclear(UncertainReason::Dynamic("the name of a variable")),
+    }
+}
+
+fn read_effects(args: &[Word]) -> Vec<Effect> {
+    static READ: LazyLock<OptionSet> =
+        LazyLock::new(|| OptionSet::parse("-e -r -s -a== -d== -i== -n== -N== -p== -t== -u=="));
+    let scan = match scan_options(args, &READ) {
+        Ok(scan) => scan,
+        Err(what) => return unclear_arguments("read", what),
+    };
+    let names = args.get(scan.rest..).unwrap_or_default();
+    let array = scan.value(&["a"]).into_iter();
+    let marks: Vec<Effect> = array.clone().filter_map(Word::value).map(array_effect).collect();
+    let sets = array.chain(names).map(|word| assign_effect(word, AssignedValue::Unknown));
+    marks.into_iter().chain(sets).collect()
+}
+
+fn array_effect(name: &str) -> Effect {
+    Effect::IsArray(name.to_owned())
+}
+
+fn mapfile_effects(args: &[Word]) -> Vec<Effect> {
+    static MAPFILE: LazyLock<OptionSet> =
+        LazyLock::new(|| OptionSet::parse("-t -d== -n== -O== -s== -u== -C== -c=="));
+    let scan = match scan_options(args, &MAPFILE) {
+        Ok(scan) => scan,
+        Err(what) => return unclear_arguments("mapfile", what),
+    };
+    let names = args.get(scan.rest..).unwrap_or_default();
+    let callback = scan.value(&["C"]).map(|code| Effect::script(code, ScriptReader::Same));
+    let marks = names.iter().filter_map(Word::value).map(array_effect);
+    let sets = names.iter().map(|word| assign_effect(word, AssignedValue::Unknown));
+    callback.into_iter().chain(marks).chain(sets).collect()
+}
+
+/// Returns the effects of `printf`: `printf -v NAME` sets a variable. A first word of unknown value
+/// could be `-v`.
+fn printf_effects(args: &[Word]) -> Vec<Effect> {
+    static PRINTF: LazyLock<OptionSet> = LazyLock::new(|| OptionSet::parse("-v=="));
+    match scan_options(args, &PRINTF) {
+        Ok(ScannedOptions { options, .. }) => options
+            .iter()
+            .filter_map(|option| option.value.as_ref())
+            .map(|word| assign_effect(word, AssignedValue::Unknown))
+            .collect(),
+        Err(_)
+            if args.first().and_then(Word::value).is_some_and(|text| !text.starts_with("-v")) =>
+        {
+            Vec::new()
+        }
+        Err(what) => unclear_arguments("printf", what),
+    }
+}
+
+/// Returns the effects of `unset`: `unset 'a[$(command)]'` runs the command, and `unset -f` removes a
+/// function that hid a program. A removed variable counts as one that is set.
+fn unset_effects(args: &[Word]) -> Vec<Effect> {
+    let named = || args.iter().filter(|word| !word.text.starts_with('-') || word.value().is_none());
+    let cleared = named().map(|word| assign_effect(word, AssignedValue::Text(String::new())));
+    std::iter::once(Effect::RemovesFunctions)
+        .chain(named().cloned().map(Effect::Evaluates))
+        .chain(cleared)
+        .collect()
+}
+
+fn getopts_effects(args: &[Word]) -> Vec<Effect> {
+    let unknown = args.iter().take(2).any(|word| !is_one_word(word));
+    match args {
+        _ if unknown => unclear_arguments("getopts", "its arguments".to_owned()),
+        [_, name, ..] => vec![assign_effect(name, AssignedValue::Unknown)],
+        _ => Vec::new(),
+    }
+}
+
+fn wait_effects(args: &[Word]) -> Vec<Effect> {
+    static WAIT: LazyLock<OptionSet> = LazyLock::new(|| OptionSet::parse("-f -n -p=="));
+    match scan_options(args, &WAIT) {
+        Ok(scan) => scan
+            .value(&["p"])
+            .map(|word| assign_effect(word, AssignedValue::Number))
+            .into_iter()
+            .collect(),
+        Err(_) if args.iter().all(|word| word.variable.as_deref() == Some("#")) => Vec::new(),
+        Err(what) => unclear_arguments("wait", what),
+    }
+}
+
+/// Returns the effects of `test`: `test -v NAME` evaluates subscripts. A word that splits could
+/// contain `-v`.
+fn test_effects(args: &[Word]) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for (index, word) in args.iter().enumerate() {
+        let before = index.checked_sub(1).and_then(|index| args.get(index));
+        if before.is_some_and(|before| before.is("-v") || before.is("-R")) {
+            effects.push(Effect::Evaluates(word.clone()));
+        }
+        let next = args.get(index + 1);
+        if word.shape == Shape::Many && word.variable.as_deref() != Some("#") {
+            effects.push(Effect::Evaluates(word.clone()));
+        } else if word.value().is_none()
+            && word.text.is_empty()
+            && next.is_some_and(is_test_operand)
+        {
+            // In `[ "$op" "$name" ]` the first word could be `-v`.
+            if let Some(next) = next {
+                effects.push(Effect::Evaluates(next.clone()));
+            }
+        }
+    }
+    effects
+}
+
+/// `true` if the second of two words of `test` can be a name: it is neither an operator nor a closing
+/// bracket.
+fn is_test_operand(word: &Word) -> bool {
+    const OPERATORS: &str = "= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ] ) (";
+    !word.value().is_some_and(|text| has_word(OPERATORS, text))
 }

@@ -1,68 +1,62 @@
-//! The effects of a command besides itself.
+//! The effects of a command: the commands that it starts, the text that it runs, the variables that
+//! it sets.
 
+use super::{awk, builtins, containers, editors, exec_options, find, git, prefix, sed, shells};
 use crate::command::{
     AssignedValue, Assignment, AssignmentScope, ShellSyntax, SimpleCommand, UncertainReason, Word,
 };
 
-/// What a command leads to besides itself.
+/// One effect of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It starts this command.
+    /// Starts this command.
     Runs(Box<SimpleCommand>),
-    /// It has this text read as commands.
-    Script {
-        /// The commands.
-        text: String,
-        /// Who reads them.
-        reader: Reader,
-    },
-    /// It sets `NAME` or `NAME[subscript]`.
+    /// Runs this text as commands.
+    Script { text: String, reader: ScriptReader },
+    /// Sets `NAME` or `NAME[subscript]`.
     Assigns {
         /// The name, with the subscript.
         name: String,
-        /// What it gets.
         value: AssignedValue,
-        /// Who sees it.
         scope: AssignmentScope,
     },
-    /// It evaluates this word: as arithmetic, or as a name with a subscript.
+    /// Evaluates this word, as arithmetic or as a name with a subscript.
     Evaluates(Word),
-    /// It makes this variable an array.
+    /// Makes this variable an array.
     IsArray(String),
-    /// It gives this variable a value that is known only when it runs. If the variable is an
+    /// Sets this variable to a value that is known only when the command runs. If the variable is an
     /// array, bash reads elements from the value and expands them.
     Declares(String),
-    /// The unquoted values of these variables, and what `pwd` and `id` print, were taken for one
+    /// Assumes that the unquoted values of these variables, and the output of `pwd` and `id`, are one
     /// word each.
     ReliesOnOneWord(Vec<String>),
-    /// It can remove functions.
+    /// Can remove functions.
     RemovesFunctions,
-    /// What it leads to cannot be told.
+    /// Has effects that the text does not determine.
     Unclear(UncertainReason),
 }
 
-/// Who reads a script.
+/// The shell that reads a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reader {
-    /// The shell that reads the text around it.
+pub(crate) enum ScriptReader {
+    /// The shell that reads the text around the script.
     Same,
-    /// Another one.
     Other(ShellSyntax),
 }
 
-/// Whatever `sh` is.
-pub(super) const SH: Reader = Reader::Other(ShellSyntax::Posix);
+/// The shell that is installed as `sh`.
+pub(super) const SH: ScriptReader = ScriptReader::Other(ShellSyntax::Posix);
 
 impl Effect {
-    /// These words are run as a command; nothing if there are none.
+    /// Creates the effect of running these words as a command; `None` if there are none.
     pub(super) fn runs(words: &[Word], assignments: Vec<Assignment>) -> Option<Self> {
         let mut command = SimpleCommand::from_words(words.to_vec())?;
         command.assignments = assignments;
         Some(Self::Runs(Box::new(command)))
     }
 
-    /// This word is read as commands; a doubt if it is not known.
-    pub(super) fn script(word: &Word, reader: Reader) -> Self {
+    /// Creates the effect of running a word as commands; a doubt if the word is not known.
+    pub(super) fn script(word: &Word, reader: ScriptReader) -> Self {
         match word.value() {
             Some(text) => Self::Script { text: text.to_owned(), reader },
             None => Self::Unclear(UncertainReason::Dynamic("text that is run as commands")),
@@ -72,4 +66,28 @@ impl Effect {
     pub(super) fn unclear(program: &str, what: impl Into<String>) -> Self {
         Self::Unclear(UncertainReason::Launcher { program: program.to_owned(), what: what.into() })
     }
+}
+
+/// Returns the effects of a command, from the table that knows its name.
+pub(crate) fn command_effects(command: &SimpleCommand) -> Vec<Effect> {
+    let Some(name) = command.name() else {
+        return Vec::new();
+    };
+    builtins::builtin_effects(name, command)
+        .or_else(|| shells::shell_program_effects(name, command))
+        .or_else(|| prefix::prefix_effects(name, command))
+        .or_else(|| containers::container_effects(name, command))
+        .or_else(|| match name {
+            "find" => Some(find::find_effects(command)),
+            "fd" | "fdfind" => Some(find::fd_effects(command)),
+            "xargs" => Some(find::xargs_effects(command)),
+            "parallel" => Some(find::parallel_effects(command)),
+            "git" => Some(git::git_effects(command)),
+            "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => Some(awk::awk_effects(command)),
+            "sed" | "gsed" => Some(sed::sed_effects(command)),
+            _ => None,
+        })
+        .or_else(|| editors::editor_effects(name, command))
+        .or_else(|| exec_options::exec_option_effects(name, command))
+        .unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Programs of which some options run another program.
+//! Programs with options that run another program.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -8,15 +8,16 @@ use crate::command::{Redirect, SimpleCommand, Word};
 use crate::options::OptionSet;
 use crate::tables::Table;
 
-/// What the options of such a program lead to; `None` for any other program.
-pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
+/// Returns the effects of the options of a program in the table; `None` for any other program.
+pub(super) fn exec_option_effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
     let program = PROGRAMS.get(name)?;
     let mut effects = Vec::new();
     let mut words = command.args.iter().peekable();
-    let (mut first, mut closed) = (true, false);
+    let mut first = true;
+    let mut closed = false;
     while let Some(word) = words.next() {
-        // `--` may be the value of an option that is not known here, so words behind it still
-        // count if they are options as written.
+        // `--` may be the value of an unknown option, so words after it still count if they look like
+        // options.
         if word.is("--") {
             closed = true;
             continue;
@@ -31,107 +32,109 @@ pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>
         let bundle = first && program.bundles && !word.text.starts_with('-');
         first = false;
         match find_option(program, &word.text, bundle) {
-            Found::Runs(option, attached) => {
+            OptionMatch::Runs(option, attached) => {
                 let value = match attached {
                     Some(text) => Some(Word { text, ..word.clone() }),
                     None => words.next().cloned(),
                 };
-                effects.extend(run(name, option, value));
+                effects.extend(option_effect(name, option, value));
             }
-            Found::Unclear => effects.push(Effect::unclear(name, format!("the word {word}"))),
-            Found::TakesNext => {
+            OptionMatch::Unclear => effects.push(Effect::unclear(name, format!("the word {word}"))),
+            OptionMatch::TakesNext => {
                 words.next();
             }
-            Found::Other => {}
+            OptionMatch::Other => {}
         }
     }
-    effects.extend(markers(name, command));
+    effects.extend(shell_word_effect(name, command));
     Some(effects)
 }
 
-/// What a word is to a program.
-enum Found<'p> {
-    /// An option that runs something, with its value if it is part of the word.
+/// The meaning of a word to a program.
+enum OptionMatch<'p> {
+    /// An option that runs a command, with its value if that is part of the word.
     Runs(&'p ExecOption, Option<String>),
-    /// An option that runs something, with a value that stands elsewhere.
+    /// An option that runs a command, with a value in an unknown word.
     Unclear,
     /// An option whose value is the next word.
     TakesNext,
-    /// Nothing that matters.
     Other,
 }
 
-fn find_option<'p>(program: &'p ExecProgram, text: &str, bundle: bool) -> Found<'p> {
+fn find_option<'p>(program: &'p ExecProgram, text: &str, bundle: bool) -> OptionMatch<'p> {
     if let Some(long) = text.strip_prefix("--") {
         let (name, value) = match long.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (long, None),
         };
-        // GNU programs take any beginning of an option's name.
+        // GNU programs accept abbreviations of long options.
         let runs = program.runs.iter().find(|option| {
             !name.is_empty() && option.name.len() > 2 && option.name.starts_with(name)
         });
         return match runs {
-            Some(option) => Found::Runs(option, value),
-            None if value.is_none() && program.takes_next(&format!("--{name}")) => Found::TakesNext,
-            None => Found::Other,
+            Some(option) => OptionMatch::Runs(option, value),
+            None if value.is_none() && program.takes_next(&format!("--{name}")) => {
+                OptionMatch::TakesNext
+            }
+            None => OptionMatch::Other,
         };
     }
     match text.strip_prefix('-') {
-        Some(cluster) => in_cluster(program, cluster),
-        None if bundle => in_bundle(program, text),
-        None => Found::Other,
+        Some(cluster) => find_in_cluster(program, cluster),
+        None if bundle => find_in_bundle(program, text),
+        None => OptionMatch::Other,
     }
 }
 
-fn in_cluster<'p>(program: &'p ExecProgram, cluster: &str) -> Found<'p> {
+fn find_in_cluster<'p>(program: &'p ExecProgram, cluster: &str) -> OptionMatch<'p> {
     for (index, letter) in cluster.char_indices() {
         let here = cluster.get(index..).unwrap_or_default();
         let two = program.runs.iter().filter(|option| option.name.len() == 2);
         if let Some((option, rest)) =
             two.filter_map(|it| here.strip_prefix(it.name).map(|rest| (it, rest))).next()
         {
-            return Found::Runs(option, (!rest.is_empty()).then(|| rest.to_owned()));
+            return OptionMatch::Runs(option, (!rest.is_empty()).then(|| rest.to_owned()));
         }
         let rest = cluster.get(index + letter.len_utf8()..).unwrap_or_default();
         let named =
             |option: &&ExecOption| option.name.len() == 1 && option.name.starts_with(letter);
         if let Some(option) = program.runs.iter().find(named) {
-            return Found::Runs(option, (!rest.is_empty()).then(|| rest.to_owned()));
+            return OptionMatch::Runs(option, (!rest.is_empty()).then(|| rest.to_owned()));
         }
         if program.takes_next(&format!("-{letter}")) {
-            return if rest.is_empty() { Found::TakesNext } else { Found::Other };
+            return if rest.is_empty() { OptionMatch::TakesNext } else { OptionMatch::Other };
         }
     }
-    Found::Other
+    OptionMatch::Other
 }
 
-/// `tar xIf PROGRAM FILE`: values follow in the order of the letters, so this one is unclear.
-fn in_bundle<'p>(program: &'p ExecProgram, letters: &str) -> Found<'p> {
+/// Finds an option in a bundle such as `tar xIf PROGRAM FILE`. The values follow in the order of the
+/// letters, so the option's value is unclear.
+fn find_in_bundle<'p>(program: &'p ExecProgram, letters: &str) -> OptionMatch<'p> {
     let named = |option: &&ExecOption| option.name.len() == 1 && letters.contains(option.name);
     match program.runs.iter().find(named) {
-        Some(_) => Found::Unclear,
-        None => Found::Other,
+        Some(_) => OptionMatch::Unclear,
+        None => OptionMatch::Other,
     }
 }
 
-fn run(name: &str, option: &ExecOption, value: Option<Word>) -> Option<Effect> {
+fn option_effect(name: &str, option: &ExecOption, value: Option<Word>) -> Option<Effect> {
     let unclear = || Some(Effect::unclear(name, format!("the option {}", option.name)));
     let Some(value) = value else {
         return unclear();
     };
-    match (option.how, value.value()) {
-        (How::Text, _) => Some(Effect::script(&value, SH)),
-        (How::Action, Some(text)) if !text.contains("exec") => None,
-        (How::Action, Some(text)) => match text.strip_prefix("exec=") {
+    match (option.kind, value.value()) {
+        (ExecValueKind::Text, _) => Some(Effect::script(&value, SH)),
+        (ExecValueKind::Action, Some(text)) if !text.contains("exec") => None,
+        (ExecValueKind::Action, Some(text)) => match text.strip_prefix("exec=") {
             Some(code) => Some(Effect::Script { text: code.to_owned(), reader: SH }),
             None => unclear(),
         },
-        (How::Action, None) | (How::Unclear, _) => unclear(),
+        (ExecValueKind::Action, None) | (ExecValueKind::Unclear, _) => unclear(),
     }
 }
 
-/// Words that run a shell in the language of an interpreter; none for any other program.
+/// Returns the words that run a shell in the language of an interpreter; empty for other programs.
 fn shell_words(name: &str) -> &'static [&'static str] {
     match name {
         "psql" | "mysql" | "mariadb" => &["\\!", "program", "system"],
@@ -141,21 +144,21 @@ fn shell_words(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// `true` if this command would run a shell because of what it is fed.
-pub(crate) fn runs_shell_for(command: &SimpleCommand, input: &str) -> bool {
+/// `true` if a command would run a shell when it reads this input.
+pub(crate) fn runs_shell_on_input(command: &SimpleCommand, input: &str) -> bool {
     let input = input.to_ascii_lowercase();
     let name = command.name().unwrap_or_default();
     shell_words(name).iter().any(|marker| input.contains(marker))
 }
 
-/// Interpreters of their own little languages, in which some words run a shell.
-fn markers(name: &str, command: &SimpleCommand) -> Option<Effect> {
+/// Returns a doubt if the arguments or the input of an interpreter may run a shell.
+fn shell_word_effect(name: &str, command: &SimpleCommand) -> Option<Effect> {
     let markers = shell_words(name);
     if markers.is_empty() {
         return None;
     }
     let fed = |redirect: &Redirect| match redirect {
-        Redirect::Text(Some(text)) => runs_shell_for(command, text),
+        Redirect::Text(Some(text)) => runs_shell_on_input(command, text),
         Redirect::Text(None) => true,
         Redirect::Read(_) | Redirect::Write(_) | Redirect::Duplicate | Redirect::Heredoc => false,
     };
@@ -169,31 +172,31 @@ fn markers(name: &str, command: &SimpleCommand) -> Option<Effect> {
     found.map(|(word, _)| Effect::unclear(name, format!("the word {word}"))).next()
 }
 
-/// The value of an option that runs something.
+/// The kind of value of an option that runs a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
+enum ExecValueKind {
     /// `runs`: a command line.
     Text,
     /// `runs_action`: `exec=` and a command line, or something harmless.
     Action,
-    /// `unclear`: something that is not followed.
+    /// `unclear`: a value that is not followed.
     Unclear,
 }
 
-/// An option that runs something: one letter, two letters behind one dash, or a long name.
+/// An option that runs a command: one letter, two letters after one dash, or a long name.
 #[derive(Debug)]
 struct ExecOption {
     name: &'static str,
-    how: How,
+    kind: ExecValueKind,
 }
 
-/// A program with such options.
+/// A program with options that run commands.
 #[derive(Debug)]
 struct ExecProgram {
     runs: Vec<ExecOption>,
     /// Other options that take a value.
     options: OptionSet,
-    /// The first word may hold options without a dash.
+    /// `true` if the first word may contain options without a dash.
     bundles: bool,
 }
 
@@ -206,10 +209,14 @@ impl ExecProgram {
 static PROGRAMS: LazyLock<HashMap<&'static str, Arc<ExecProgram>>> = LazyLock::new(|| {
     let mut all = HashMap::new();
     for block in Table::parse(include_str!("../../tables/exec_options.txt")).programs {
-        let kinds = [("runs", How::Text), ("runs_action", How::Action), ("unclear", How::Unclear)];
-        let runs = kinds.iter().flat_map(|(key, how)| {
+        let kinds = [
+            ("runs", ExecValueKind::Text),
+            ("runs_action", ExecValueKind::Action),
+            ("unclear", ExecValueKind::Unclear),
+        ];
+        let runs = kinds.iter().flat_map(|(key, kind)| {
             let names = block.words(key).iter().map(|name| name.trim_start_matches('-'));
-            names.map(|name| ExecOption { name, how: *how })
+            names.map(|name| ExecOption { name, kind: *kind })
         });
         let program = Arc::new(ExecProgram {
             runs: runs.collect(),
@@ -226,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_the_table_is_understood() {
+    fn every_line_of_the_exec_options_table_is_valid() {
         let table = Table::parse(include_str!("../../tables/exec_options.txt"));
         let keys = ["runs", "runs_action", "unclear", "options", "bundles"];
         assert_eq!(table.find_faults(&keys), Vec::<String>::new());

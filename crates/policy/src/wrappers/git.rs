@@ -2,18 +2,17 @@
 
 use std::sync::LazyLock;
 
-use super::editors::{git_editor, git_edits};
-use super::effect::{Effect, Reader, SH};
-use super::scan::{Scan, is_one, option_set, scan};
-use crate::command::{AssignedValue, AssignmentScope, Shape, SimpleCommand, UncertainReason, Word};
+use super::editors::{git_editor_effects, starts_git_editor};
+use super::effect::{Effect, SH};
+use super::scan::{ScannedOptions, option_set, scan_options};
+use crate::command::{SimpleCommand, Word};
 use crate::options::OptionSet;
-use crate::tables::has_word;
 
-/// The options before the subcommand.
+/// The options of git before the subcommand.
 static GLOBAL: LazyLock<OptionSet> = LazyLock::new(|| option_set("git"));
 
-/// Subcommands that come with git; any other name is a program `git-NAME` or an alias.
-const KNOWN: &str = "add am annotate apply archive bisect blame branch bundle cat-file check-attr \
+/// Subcommands of git itself; any other name is a program `git-NAME` or an alias.
+const SUBCOMMANDS: &str = "add am annotate apply archive bisect blame branch bundle cat-file check-attr \
     check-ignore check-ref-format checkout checkout-index cherry cherry-pick clean clone \
     commit commit-graph commit-tree config count-objects credential describe diff diff-files \
     diff-index diff-tree difftool fast-export fast-import fetch fetch-pack filter-branch \
@@ -26,38 +25,38 @@ const KNOWN: &str = "add am annotate apply archive bisect blame branch bundle ca
     update-server-info var verify-commit verify-pack verify-tag version whatchanged worktree \
     write-tree symbolic-ref stripspace show-branch";
 
-/// The words from the subcommand on; all of them where the options are not understood.
+/// Returns the words from the subcommand on; all words if the options are not understood.
 pub(crate) fn git_operands(args: &[Word]) -> &[Word] {
-    scan(args, &GLOBAL).ok().and_then(|scan| args.get(scan.rest..)).unwrap_or(args)
+    scan_options(args, &GLOBAL).ok().and_then(|scan| args.get(scan.rest..)).unwrap_or(args)
 }
 
-pub(super) fn git(command: &SimpleCommand) -> Vec<Effect> {
+pub(super) fn git_effects(command: &SimpleCommand) -> Vec<Effect> {
     let args = command.args.as_slice();
-    let scan = match scan(args, &GLOBAL) {
+    let scan = match scan_options(args, &GLOBAL) {
         Ok(scan) => scan,
         Err(odd) => return vec![Effect::unclear("git", odd)],
     };
-    let mut effects = settings(&scan);
+    let mut effects = setting_option_effects(&scan);
     let rest = args.get(scan.rest..).unwrap_or_default();
     let Some((name, rest)) = rest.split_first() else {
         return effects;
     };
     match name.value() {
-        Some(text) => effects.extend(subcommand(text, rest)),
+        Some(text) => effects.extend(subcommand_effects(text, rest)),
         None => effects.push(Effect::unclear("git", format!("the word {name}"))),
     }
     effects
 }
 
-/// `-c name=value`, `--exec-path=…`, `--config-env=…`.
-fn settings(scan: &Scan) -> Vec<Effect> {
+/// Returns the effects of `-c name=value`, `--exec-path=…` and `--config-env=…`.
+fn setting_option_effects(scan: &ScannedOptions) -> Vec<Effect> {
     let mut effects = Vec::new();
-    for given in &scan.given {
-        let text = given.value.as_ref().map(|word| (word.text.as_str(), word.value().is_some()));
-        match (given.name.as_str(), text) {
-            ("c", Some((text, literal))) => effects.extend(setting(text, literal)),
+    for option in &scan.options {
+        let text = option.value.as_ref().map(|word| (word.text.as_str(), word.value().is_some()));
+        match (option.name.as_str(), text) {
+            ("c", Some((text, literal))) => effects.extend(setting_effect(text, literal)),
             ("exec-path" | "config-env", Some(_)) => {
-                effects.push(Effect::unclear("git", format!("the option --{}", given.name)));
+                effects.push(Effect::unclear("git", format!("the option --{}", option.name)));
             }
             _ => {}
         }
@@ -65,9 +64,9 @@ fn settings(scan: &Scan) -> Vec<Effect> {
     effects
 }
 
-/// One setting: harmless, text for a shell, or not understood.
-fn setting(text: &str, literal: bool) -> Option<Effect> {
-    /// Settings that only change what is shown or written.
+/// Returns the effect of one setting: it is harmless, text for a shell, or not understood.
+fn setting_effect(text: &str, literal: bool) -> Option<Effect> {
+    /// Settings that change only the output of git or the files that it writes.
     const HARMLESS: &str = "user. color. advice. init.defaultbranch core.quotepath core.autocrlf core.abbrev \
         core.filemode core.ignorecase diff.renames diff.algorithm merge.ff fetch.prune \
         push.autosetupremote commit.gpgsign tag.gpgsign log. http.postbuffer http.version \
@@ -85,7 +84,7 @@ fn setting(text: &str, literal: bool) -> Option<Effect> {
         Some(_) | None => None,
     };
     match code {
-        Some("cat" | "true" | "false" | "") if literal && is_viewer(&name) => None,
+        Some("cat" | "true" | "false" | "") if literal && is_viewer_setting(&name) => None,
         Some(code) if literal && name.starts_with("alias.") => {
             Some(Effect::Script { text: code.to_owned(), reader: SH })
         }
@@ -93,34 +92,34 @@ fn setting(text: &str, literal: bool) -> Option<Effect> {
     }
 }
 
-/// Whether a setting names a program that only shows or edits a text.
-fn is_viewer(name: &str) -> bool {
+/// `true` if a setting names a program that only shows or edits a text.
+fn is_viewer_setting(name: &str) -> bool {
     name.starts_with("pager.") || ["core.pager", "core.editor", "sequence.editor"].contains(&name)
 }
 
-fn subcommand(name: &str, args: &[Word]) -> Vec<Effect> {
-    let mut effects = if git_edits(name, args) { git_editor() } else { Vec::new() };
-    effects.extend(launches(name, args));
+fn subcommand_effects(name: &str, args: &[Word]) -> Vec<Effect> {
+    let mut effects = if starts_git_editor(name, args) { git_editor_effects() } else { Vec::new() };
+    effects.extend(launch_effects(name, args));
     effects
 }
 
-fn launches(name: &str, args: &[Word]) -> Vec<Effect> {
+fn launch_effects(name: &str, args: &[Word]) -> Vec<Effect> {
     match name {
-        "bisect" => bisect(args),
-        "submodule" => foreach(args),
-        "rebase" => options_with_code(name, args, &["-x", "--exec"]),
-        "difftool" => options_with_code(name, args, &["-x", "--extcmd", "-t", "--tool"]),
+        "bisect" => bisect_effects(args),
+        "submodule" => submodule_effects(args),
+        "rebase" => code_option_effects(name, args, &["-x", "--exec"]),
+        "difftool" => code_option_effects(name, args, &["-x", "--extcmd", "-t", "--tool"]),
         "filter-branch" => vec![Effect::unclear("git filter-branch", "a filter")],
-        "grep" => options_with_code(name, args, &["-O", "--open-files-in-pager"]),
+        "grep" => code_option_effects(name, args, &["-O", "--open-files-in-pager"]),
         "clone" | "fetch" | "pull" | "push" | "ls-remote" | "fetch-pack" | "archive" | "remote" => {
-            transport(name, args)
+            transport_effects(name, args)
         }
-        "config" => config(args),
-        "init" => options_with_code(name, args, &["--template"]),
+        "config" => config_effects(args),
+        "init" => code_option_effects(name, args, &["--template"]),
         "send-email" | "mergetool" | "credential" | "maintenance" => {
             vec![Effect::unclear(&format!("git {name}"), "what it starts")]
         }
-        _ if KNOWN.split(' ').any(|known| known == name) => Vec::new(),
+        _ if SUBCOMMANDS.split(' ').any(|known| known == name) => Vec::new(),
         _ => {
             // An alias in a configuration file, or a program on PATH.
             let mut words = vec![Word::literal(format!("git-{name}"))];
@@ -130,8 +129,9 @@ fn launches(name: &str, args: &[Word]) -> Vec<Effect> {
     }
 }
 
-/// Options whose value is run by a shell; a word that could become one is uncertain.
-fn options_with_code(name: &str, args: &[Word], options: &[&str]) -> Vec<Effect> {
+/// Returns the effects of options whose value a shell runs. A word that could become such an option
+/// is uncertain.
+fn code_option_effects(name: &str, args: &[Word], options: &[&str]) -> Vec<Effect> {
     let program = format!("git {name}");
     let mut effects = Vec::new();
     for (index, word) in args.iter().enumerate() {
@@ -156,7 +156,7 @@ fn options_with_code(name: &str, args: &[Word], options: &[&str]) -> Vec<Effect>
     effects
 }
 
-/// Whether a word is this option: whole, cut short, or with its value attached.
+/// `true` if a word is this option: in full, abbreviated, or with its value attached.
 pub(super) fn is_option(text: &str, option: &str) -> bool {
     if !option.starts_with("--") {
         let letter = option.get(1..).unwrap_or_default();
@@ -166,8 +166,9 @@ pub(super) fn is_option(text: &str, option: &str) -> bool {
     name.len() > 2 && option.starts_with(name)
 }
 
-/// `ext::` runs a command; so do the options that name the program on the other side.
-fn transport(name: &str, args: &[Word]) -> Vec<Effect> {
+/// Returns doubts for addresses and options that run a command: `ext::`, and options that name the
+/// program on the remote side.
+fn transport_effects(name: &str, args: &[Word]) -> Vec<Effect> {
     const OPTIONS: [&str; 5] =
         ["--upload-pack", "--receive-pack", "--exec", "--template", "--config"];
     let program = format!("git {name}");
@@ -187,7 +188,7 @@ fn transport(name: &str, args: &[Word]) -> Vec<Effect> {
     effects
 }
 
-fn bisect(args: &[Word]) -> Vec<Effect> {
+fn bisect_effects(args: &[Word]) -> Vec<Effect> {
     match args {
         [first, rest @ ..] if first.is("run") => {
             Effect::runs(rest, Vec::new()).into_iter().collect()
@@ -199,8 +200,9 @@ fn bisect(args: &[Word]) -> Vec<Effect> {
     }
 }
 
-/// `git submodule foreach TEXT`: one word is text for a shell, several are joined.
-fn foreach(args: &[Word]) -> Vec<Effect> {
+/// Returns the effects of `git submodule foreach TEXT`: git joins several words and passes the text to
+/// a shell.
+fn submodule_effects(args: &[Word]) -> Vec<Effect> {
     let Some(position) = args.iter().position(|word| word.is("foreach")) else {
         let odd = args.iter().find(|word| word.may_become_option());
         let odd = odd.map(|word| Effect::unclear("git submodule", format!("the word {word}")));
@@ -215,11 +217,11 @@ fn foreach(args: &[Word]) -> Vec<Effect> {
     }
 }
 
-/// The options of `git config` and where its words start; those behind the first word are words.
+/// The options of `git config`.
 static CONFIG: LazyLock<OptionSet> = LazyLock::new(|| option_set("git_config"));
 
-/// `git config name value` is `-c name=value` that stays.
-fn config(args: &[Word]) -> Vec<Effect> {
+/// Returns the effects of `git config name value`, which is a permanent `-c name=value`.
+fn config_effects(args: &[Word]) -> Vec<Effect> {
     const ACTIONS: [&str; 5] = ["get", "list", "set", "unset", "edit"];
     const READS: [&str; 8] =
         ["get", "get-all", "get-regexp", "get-urlmatch", "list", "l", "unset", "unset-all"];
@@ -228,12 +230,12 @@ fn config(args: &[Word]) -> Vec<Effect> {
     let mut rest = args;
     let mut action = None;
     loop {
-        let scan = match scan(rest, &CONFIG) {
+        let scan = match scan_options(rest, &CONFIG) {
             Ok(scan) => scan,
             Err(what) => return odd(what),
         };
         rest = rest.get(scan.rest..).unwrap_or_default();
-        given.extend(scan.given);
+        given.extend(scan.options);
         let first = rest.first().and_then(Word::value);
         match first.and_then(|first| ACTIONS.iter().find(|it| **it == first)) {
             Some(found) if action.is_none() => action = Some(*found),
@@ -243,7 +245,7 @@ fn config(args: &[Word]) -> Vec<Effect> {
     }
     let has = |names: &[&str]| given.iter().any(|it| names.contains(&it.name.as_str()));
     if action == Some("edit") || has(&["e", "edit"]) {
-        return git_editor();
+        return git_editor_effects();
     }
     if matches!(action, Some("get" | "list" | "unset")) || (action.is_none() && has(&READS)) {
         return Vec::new();
@@ -253,220 +255,8 @@ fn config(args: &[Word]) -> Vec<Effect> {
         [_, _, ..] if has(&["f", "file"]) => odd("another file".to_owned()),
         [name, value, ..] => {
             let literal = name.value().is_some() && value.value().is_some();
-            setting(&format!("{}={}", name.text, value.text), literal).into_iter().collect()
+            setting_effect(&format!("{}={}", name.text, value.text), literal).into_iter().collect()
         }
         [] | [_] => odd("what it changes".to_owned()),
     }
-}
-
-// Builtins that set variables, and builtins that evaluate the names they are given.
-
-/// What such a builtin leads to; `None` for anything else.
-pub(super) fn effects(name: &str, args: &[Word]) -> Option<Vec<Effect>> {
-    let effects = match name {
-        "declare" | "typeset" | "local" | "export" | "readonly" => declare(name, args),
-        "read" => read(args),
-        "mapfile" | "readarray" => mapfile(args),
-        "printf" => printf(args),
-        "unset" => unset(args),
-        "getopts" => getopts(args),
-        "wait" => wait(args),
-        "let" => args.iter().cloned().map(Effect::Evaluates).collect(),
-        "test" | "[" => test(args),
-        _ => return None,
-    };
-    Some(effects)
-}
-
-fn odd(program: &str, what: String) -> Vec<Effect> {
-    vec![Effect::unclear(program, what)]
-}
-
-fn declare(name: &str, args: &[Word]) -> Vec<Effect> {
-    let mut effects = Vec::new();
-    let mut exported = name == "export";
-    let (mut integer, mut array) = (false, false);
-    for word in args {
-        if word.shape == Shape::Process {
-            // The array of this name; its elements are noted under the name.
-            if integer {
-                effects.push(Effect::Evaluates(Word::literal(word.text.clone())));
-            }
-            continue;
-        }
-        if word.text.starts_with(['-', '+']) && word.value().is_some() {
-            if word.text.contains('n') && name != "export" {
-                effects.push(Effect::unclear(name, "a reference to another variable"));
-            }
-            exported |= word.text.contains('x');
-            integer |= word.text.contains('i');
-            array |= word.text.contains(['a', 'A']);
-            continue;
-        }
-        let scope = if exported { AssignmentScope::Environment } else { AssignmentScope::Shell };
-        if array {
-            let name = word.text.split(['=', '+', '[']).next().unwrap_or_default();
-            effects.push(Effect::IsArray(name.to_owned()));
-        }
-        declare_word(word, scope, integer, &mut effects);
-    }
-    effects
-}
-
-/// `declare -a 'a=($(command))'` runs the command: bash reads the elements of an array from a
-/// value in parentheses, if the variable is one.
-fn array_value(word: &Word, name: &str, value: &AssignedValue) -> Option<Effect> {
-    let text = word.text.split_once('=').map_or("", |(_, text)| text);
-    match value {
-        AssignedValue::Text(_) if text.starts_with('(') && text.ends_with(')') => {
-            Some(Effect::Script { text: format!("{name}={text}"), reader: Reader::Same })
-        }
-        AssignedValue::Text(_) => None,
-        AssignedValue::Copy(_)
-        | AssignedValue::Number
-        | AssignedValue::File
-        | AssignedValue::Unknown => {
-            (text.is_empty() || text.starts_with('(')).then(|| Effect::Declares(name.to_owned()))
-        }
-    }
-}
-
-fn declare_word(word: &Word, scope: AssignmentScope, integer: bool, effects: &mut Vec<Effect>) {
-    let (name, value) = match (word.text.split_once('='), word.shape) {
-        (Some((name, text)), Shape::Literal) => (name, AssignedValue::Text(text.to_owned())),
-        (Some((name, _)), _) => (name, AssignedValue::Unknown),
-        (None, Shape::Literal) => (word.text.as_str(), AssignedValue::Text(String::new())),
-        (None, _) => {
-            effects.push(Effect::Unclear(UncertainReason::Dynamic("the name of a variable")));
-            return;
-        }
-    };
-    let name = name.strip_suffix('+').unwrap_or(name);
-    let plain = name.split('[').next().unwrap_or_default();
-    effects.extend(array_value(word, plain, &value));
-    if integer {
-        effects.push(Effect::Evaluates(Word::literal(name)));
-    }
-    if word.shape != Shape::Literal && word.variable.is_none() && word.text.contains('[') {
-        effects.push(Effect::Unclear(UncertainReason::Code("a subscript")));
-    }
-    effects.push(Effect::Assigns { name: name.to_owned(), value, scope });
-}
-
-/// A word that names a variable to be set.
-fn sets(word: &Word, value: AssignedValue) -> Effect {
-    match word.value() {
-        Some(name) => {
-            Effect::Assigns { name: name.to_owned(), value, scope: AssignmentScope::Shell }
-        }
-        None => Effect::Unclear(UncertainReason::Dynamic("the name of a variable")),
-    }
-}
-
-fn read(args: &[Word]) -> Vec<Effect> {
-    static READ: LazyLock<OptionSet> =
-        LazyLock::new(|| OptionSet::parse("-e -r -s -a== -d== -i== -n== -N== -p== -t== -u=="));
-    let scan = match scan(args, &READ) {
-        Ok(scan) => scan,
-        Err(what) => return odd("read", what),
-    };
-    let names = args.get(scan.rest..).unwrap_or_default();
-    let array = scan.value(&["a"]).into_iter();
-    let marks: Vec<Effect> = array.clone().filter_map(Word::value).map(is_array).collect();
-    let sets = array.chain(names).map(|word| sets(word, AssignedValue::Unknown));
-    marks.into_iter().chain(sets).collect()
-}
-
-fn is_array(name: &str) -> Effect {
-    Effect::IsArray(name.to_owned())
-}
-
-fn mapfile(args: &[Word]) -> Vec<Effect> {
-    static MAPFILE: LazyLock<OptionSet> =
-        LazyLock::new(|| OptionSet::parse("-t -d== -n== -O== -s== -u== -C== -c=="));
-    let scan = match scan(args, &MAPFILE) {
-        Ok(scan) => scan,
-        Err(what) => return odd("mapfile", what),
-    };
-    let names = args.get(scan.rest..).unwrap_or_default();
-    let callback = scan.value(&["C"]).map(|code| Effect::script(code, Reader::Same));
-    let marks = names.iter().filter_map(Word::value).map(is_array);
-    let sets = names.iter().map(|word| sets(word, AssignedValue::Unknown));
-    callback.into_iter().chain(marks).chain(sets).collect()
-}
-
-/// `printf -v NAME` sets a variable; a first word of unknown value could turn out to be `-v`.
-fn printf(args: &[Word]) -> Vec<Effect> {
-    static PRINTF: LazyLock<OptionSet> = LazyLock::new(|| OptionSet::parse("-v=="));
-    match scan(args, &PRINTF) {
-        Ok(Scan { given, .. }) => given
-            .iter()
-            .filter_map(|given| given.value.as_ref())
-            .map(|word| sets(word, AssignedValue::Unknown))
-            .collect(),
-        Err(_)
-            if args.first().and_then(Word::value).is_some_and(|text| !text.starts_with("-v")) =>
-        {
-            Vec::new()
-        }
-        Err(what) => odd("printf", what),
-    }
-}
-
-/// `unset 'a[$(command)]'` runs the command; `unset -f` can bring a program back from behind a
-/// function. A name that is gone counts like one that is set.
-fn unset(args: &[Word]) -> Vec<Effect> {
-    let named = || args.iter().filter(|word| !word.text.starts_with('-') || word.value().is_none());
-    let cleared = named().map(|word| sets(word, AssignedValue::Text(String::new())));
-    std::iter::once(Effect::RemovesFunctions)
-        .chain(named().cloned().map(Effect::Evaluates))
-        .chain(cleared)
-        .collect()
-}
-
-fn getopts(args: &[Word]) -> Vec<Effect> {
-    let unknown = args.iter().take(2).any(|word| !is_one(word));
-    match args {
-        _ if unknown => odd("getopts", "its arguments".to_owned()),
-        [_, name, ..] => vec![sets(name, AssignedValue::Unknown)],
-        _ => Vec::new(),
-    }
-}
-
-fn wait(args: &[Word]) -> Vec<Effect> {
-    static WAIT: LazyLock<OptionSet> = LazyLock::new(|| OptionSet::parse("-f -n -p=="));
-    match scan(args, &WAIT) {
-        Ok(scan) => {
-            scan.value(&["p"]).map(|word| sets(word, AssignedValue::Number)).into_iter().collect()
-        }
-        Err(_) if args.iter().all(|word| word.variable.as_deref() == Some("#")) => Vec::new(),
-        Err(what) => odd("wait", what),
-    }
-}
-
-/// `test -v NAME` evaluates subscripts. A word that splits could bring its own `-v`.
-fn test(args: &[Word]) -> Vec<Effect> {
-    let mut effects = Vec::new();
-    for (index, word) in args.iter().enumerate() {
-        let before = index.checked_sub(1).and_then(|index| args.get(index));
-        if before.is_some_and(|before| before.is("-v") || before.is("-R")) {
-            effects.push(Effect::Evaluates(word.clone()));
-        }
-        let next = args.get(index + 1);
-        if word.shape == Shape::Many && word.variable.as_deref() != Some("#") {
-            effects.push(Effect::Evaluates(word.clone()));
-        } else if word.value().is_none() && word.text.is_empty() && next.is_some_and(is_operand) {
-            // `[ "$op" "$name" ]`: the first word may turn out to be `-v`.
-            if let Some(next) = next {
-                effects.push(Effect::Evaluates(next.clone()));
-            }
-        }
-    }
-    effects
-}
-
-/// Whether a word after another one in `test` can be a name: neither operator nor closing bracket.
-fn is_operand(word: &Word) -> bool {
-    const OPERATORS: &str = "= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ] ) (";
-    !word.value().is_some_and(|text| has_word(OPERATORS, text))
 }

@@ -1,13 +1,12 @@
-//! Programs and builtins that run others, or that evaluate text: what each command leads to.
+//! The effects of programs and builtins that run others, or that evaluate text.
 //!
-//! A table per kind of program. Options that take a value must be known, since otherwise the
-//! command behind them cannot be found; an unknown option of such a program is uncertain. Scripts,
-//! interpreters and build tools are opaque and judged by their name only.
+//! There is a table for each kind of program. Options that take a value must be known, because
+//! otherwise the command after them cannot be found; an unknown option of such a program is
+//! uncertain. Scripts, interpreters and build tools are judged by their name only.
 
 mod awk;
 mod builtins;
 mod containers;
-mod dispatch;
 mod editors;
 mod effect;
 mod exec_options;
@@ -18,8 +17,7 @@ mod scan;
 mod sed;
 mod shells;
 
-pub(super) use dispatch::effects;
-pub(super) use effect::{Effect, Reader};
-pub(super) use exec_options::runs_shell_for;
+pub(super) use effect::{Effect, ScriptReader, command_effects};
+pub(super) use exec_options::runs_shell_on_input;
 pub(super) use git::git_operands;
-pub(super) use shells::reads_commands;
+pub(super) use shells::heredoc_shell;

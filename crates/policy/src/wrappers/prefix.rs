@@ -4,42 +4,51 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use super::effect::Effect;
-use super::scan::{Given, Scan, is_one, scan};
+use super::scan::{ScannedOption, ScannedOptions, is_one_word, scan_options};
 use crate::command::{AssignedValue, Assignment, AssignmentScope, SimpleCommand, Word, base_name};
 use crate::options::OptionSet;
 use crate::tables::{Block, Table};
 
-/// What such a program leads to; `None` for any other program.
-pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
-    if let Some(effects) = opaque(name, command).or_else(|| subcommand(name, command)) {
+/// Returns the effects of a program that takes a command; `None` for any other program.
+pub(super) fn prefix_effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
+    if let Some(effects) =
+        opaque_effects(name, command).or_else(|| subcommand_effects(name, command))
+    {
         return Some(effects);
     }
-    let name = if is_loader(name) { "ld.so" } else { name };
+    let name = if is_dynamic_loader(name) { "ld.so" } else { name };
     let prefix = PREFIXES.get(name)?;
-    Some(look(name, command, prefix).unwrap_or_else(|odd| vec![Effect::unclear(name, odd)]))
+    Some(
+        following_command_effects(name, command, prefix)
+            .unwrap_or_else(|odd| vec![Effect::unclear(name, odd)]),
+    )
 }
 
-/// The dynamic loader runs the program that it is given.
-fn is_loader(name: &str) -> bool {
+/// `true` for the dynamic loader, which runs the program in its arguments.
+fn is_dynamic_loader(name: &str) -> bool {
     name.starts_with("ld-linux") || name.starts_with("ld-musl")
 }
 
-fn look(name: &str, command: &SimpleCommand, prefix: &Prefix) -> Result<Vec<Effect>, String> {
+fn following_command_effects(
+    name: &str,
+    command: &SimpleCommand,
+    prefix: &Prefix,
+) -> Result<Vec<Effect>, String> {
     let mut args = command.args.as_slice();
     if name == "env" && args.first().is_some_and(|word| word.is("-")) {
         args = args.get(1..).unwrap_or_default();
     }
-    let scan = scan(args, &prefix.options)?;
-    if let Some(given) = scan.given.iter().find(|given| prefix.lists("unclear", given)) {
-        return Err(format!("the option {}", given.name));
+    let scan = scan_options(args, &prefix.options)?;
+    if let Some(option) = scan.options.iter().find(|option| prefix.lists("unclear", option)) {
+        return Err(format!("the option {}", option.name));
     }
-    if scan.given.iter().any(|given| prefix.lists("inert", given)) {
+    if scan.options.iter().any(|option| prefix.lists("inert", option)) {
         return Ok(Vec::new());
     }
-    let mut effects: Vec<Effect> = traced_to_command(name, &scan);
+    let mut effects: Vec<Effect> = strace_output_effects(name, &scan);
     let rest = args.get(scan.rest..).unwrap_or_default();
     let rest = skip_operands(rest, prefix.operands)?;
-    let (assignments, rest) = leading_assignments(rest, prefix)?;
+    let (assignments, rest) = split_assignments(rest, prefix)?;
     if rest.first().is_some_and(|word| word.is("--") && prefix.operands > 0) {
         return Err("a second --".to_owned());
     }
@@ -51,14 +60,14 @@ fn look(name: &str, command: &SimpleCommand, prefix: &Prefix) -> Result<Vec<Effe
     Ok(effects)
 }
 
-/// `strace -o '|command'`.
-fn traced_to_command(name: &str, scan: &Scan) -> Vec<Effect> {
-    let piped = |given: &&Given| {
-        given.value.as_ref().is_some_and(|value| {
+/// Returns a doubt for `strace -o '|command'`, which runs a command.
+fn strace_output_effects(name: &str, scan: &ScannedOptions) -> Vec<Effect> {
+    let piped = |option: &&ScannedOption| {
+        option.value.as_ref().is_some_and(|value| {
             value.text.starts_with(['|', '!']) || (value.value().is_none() && value.text.is_empty())
         })
     };
-    let output = scan.given.iter().filter(|given| given.name == "o" || given.name == "output");
+    let output = scan.options.iter().filter(|option| option.name == "o" || option.name == "output");
     match (name, output.filter(piped).count()) {
         ("strace", count) if count > 0 => {
             vec![Effect::unclear(name, "an output that is a command")]
@@ -67,16 +76,16 @@ fn traced_to_command(name: &str, scan: &Scan) -> Vec<Effect> {
     }
 }
 
-/// Words that come before the command: a duration, a mask, a directory.
+/// Skips words before the command: a duration, a mask, a directory.
 fn skip_operands(words: &[Word], count: usize) -> Result<&[Word], String> {
     let (operands, rest) = words.split_at(count.min(words.len()));
-    match operands.iter().find(|word| !is_one(word)) {
+    match operands.iter().find(|word| !is_one_word(word)) {
         Some(word) => Err(format!("the word {word}")),
         None => Ok(rest),
     }
 }
 
-fn leading_assignments<'w>(
+fn split_assignments<'w>(
     words: &'w [Word],
     prefix: &Prefix,
 ) -> Result<(Vec<Assignment>, &'w [Word]), String> {
@@ -91,7 +100,7 @@ fn leading_assignments<'w>(
             }
             break;
         };
-        if !is_one(first) {
+        if !is_one_word(first) {
             return Err(format!("the word {first}"));
         }
         let value =
@@ -103,7 +112,8 @@ fn leading_assignments<'w>(
     Ok((assignments, rest))
 }
 
-/// `ip netns exec NAME command` and its kin: subcommand words, then words to skip.
+/// Programs such as `ip netns exec NAME command`: the words of the subcommand, and the number of
+/// words between it and the command.
 const SUBCOMMANDS: [(&str, &[&str], usize); 16] = [
     ("ip", &["netns", "exec"], 1),
     ("ip", &["vrf", "exec"], 1),
@@ -134,23 +144,25 @@ const OPAQUE_WORDS: [(&str, &[&str]); 4] = [
     ("perf", &["trace", "sched", "lock", "mem", "c2c", "kmem", "kvm", "timechart", "ftrace"]),
 ];
 
-fn opaque(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
+fn opaque_effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
     let has = |word: &str| command.args.iter().any(|arg| arg.is(word));
     let is_first = |word: &str| command.args.first().is_some_and(|arg| arg.is(word));
-    // Behind an option the subcommand may be any word.
-    let behind = command.args.first().is_some_and(|first| first.text.starts_with('-'));
-    let shifted = behind
+    // After an option any word may be the subcommand.
+    let after_option = command.args.first().is_some_and(|first| first.text.starts_with('-'));
+    let is_shifted_subcommand = after_option
         && SUBCOMMANDS.iter().any(|(program, words, _)| {
             *program == name && words.last().is_some_and(|word| has(word))
         });
-    let word = OPAQUE_WORDS.iter().any(|(program, words)| {
-        *program == name && words.iter().any(|word| is_first(word) || (behind && has(word)))
+    let is_opaque_subcommand = OPAQUE_WORDS.iter().any(|(program, words)| {
+        *program == name && words.iter().any(|word| is_first(word) || (after_option && has(word)))
     });
-    let found = shifted || word || (OPAQUE.contains(&name) && !command.args.is_empty());
-    found.then(|| vec![Effect::unclear(name, "the command that it runs")])
+    let is_opaque = is_shifted_subcommand
+        || is_opaque_subcommand
+        || (OPAQUE.contains(&name) && !command.args.is_empty());
+    is_opaque.then(|| vec![Effect::unclear(name, "the command that it runs")])
 }
 
-fn subcommand(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
+fn subcommand_effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
     let (_, words, skip) = SUBCOMMANDS.iter().find(|(program, words, _)| {
         *program == base_name(name)
             && words.iter().zip(&command.args).filter(|(word, arg)| arg.is(word)).count()
@@ -167,16 +179,14 @@ fn subcommand(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
     }
 }
 
-// Programs that take a whole command as their last arguments: the everyday ones.
-
 /// A program that takes a whole command as its last arguments. The keys of its block:
 ///
-/// - `options`: its options.
+/// - `options`: the options of the program.
 /// - `before`: the number of words between the options and the command.
-/// - `assigns`: `NAME=value` may stand before the command.
-/// - `inert`: options with which no command is run.
-/// - `unclear`: options with which something is run that is not in the words.
-/// - `bare_shell`: without a command it starts a shell.
+/// - `assigns`: `NAME=value` may come before the command.
+/// - `inert`: options with which the program runs no command.
+/// - `unclear`: options with which the program runs a command that is not in its arguments.
+/// - `bare_shell`: without a command the program starts a shell.
 #[derive(Debug)]
 struct Prefix {
     options: OptionSet,
@@ -200,8 +210,8 @@ static PREFIXES: LazyLock<HashMap<&'static str, Arc<Prefix>>> = LazyLock::new(||
 
 impl Prefix {
     /// `true` if the key lists the option, whose name is without dashes.
-    fn lists(&self, key: &str, given: &Given) -> bool {
-        self.block.words(key).iter().any(|name| name.trim_start_matches('-') == given.name)
+    fn lists(&self, key: &str, option: &ScannedOption) -> bool {
+        self.block.words(key).iter().any(|name| name.trim_start_matches('-') == option.name)
     }
 }
 
@@ -210,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_the_table_is_understood() {
+    fn every_line_of_the_prefix_table_is_valid() {
         let table = Table::parse(include_str!("../../tables/prefixes.txt"));
         let keys = ["options", "before", "assigns", "inert", "unclear", "bare_shell"];
         assert_eq!(table.find_faults(&keys), Vec::<String>::new());

@@ -1,16 +1,17 @@
-//! Shells, and programs that hand text to one.
+//! Shells, and programs that pass text to a shell.
 
 use std::sync::LazyLock;
 
-use super::effect::{Effect, Reader, SH};
-use super::scan::{Scan, is_one, option_set, scan};
+use super::effect::{Effect, SH, ScriptReader};
+use super::scan::{ScannedOptions, is_one_word, option_set, scan_options};
 use crate::command::{CommandContext, Redirect, ShellSyntax, SimpleCommand, UncertainReason, Word};
 use crate::options::OptionSet;
 
-/// What such a program leads to; `None` for any other.
-pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
-    if let Some(dialect) = dialect(name) {
-        return Some(shell(name, dialect, command));
+/// Returns the effects of a shell or of a program that passes text to one; `None` for any other
+/// program.
+pub(super) fn shell_program_effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
+    if let Some(dialect) = shell_syntax(name) {
+        return Some(shell_effects(name, dialect, command));
     }
     let effects = match name {
         "csh" | "tcsh" | "fish" | "nu" | "elvish" | "xonsh" | "rbash" | "capsh" | "at"
@@ -18,19 +19,19 @@ pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>
         | "socat" => {
             vec![Effect::unclear(name, "what it is given")]
         }
-        "su" | "runuser" | "sg" => su(name, &command.args),
-        "script" => script(&command.args),
-        "watch" => watch(&command.args),
-        "flock" => flock(&command.args),
-        "ssh" | "autossh" | "mosh" => ssh(name, &command.args),
-        "hyperfine" => hyperfine(&command.args),
-        "entr" => entr(&command.args),
+        "su" | "runuser" | "sg" => su_effects(name, &command.args),
+        "script" => script_effects(&command.args),
+        "watch" => watch_effects(&command.args),
+        "flock" => flock_effects(&command.args),
+        "ssh" | "autossh" | "mosh" => ssh_effects(name, &command.args),
+        "hyperfine" => hyperfine_effects(&command.args),
+        "entr" => entr_effects(&command.args),
         _ => return None,
     };
     Some(effects)
 }
 
-fn dialect(name: &str) -> Option<ShellSyntax> {
+fn shell_syntax(name: &str) -> Option<ShellSyntax> {
     match name {
         "bash" => Some(ShellSyntax::Bash),
         "sh" | "dash" | "ash" | "ksh" | "ksh93" | "mksh" | "zsh" | "yash" => {
@@ -41,74 +42,76 @@ fn dialect(name: &str) -> Option<ShellSyntax> {
 }
 
 static SHELL: LazyLock<OptionSet> = LazyLock::new(|| option_set("shell"));
-/// `-n` reads without running, but not in every shell; `-O` and `-o` change how text is read.
+/// Options after which the source of the commands or the way they are read is not clear.
 const SHELL_UNCLEAR: [&str; 3] = ["s", "H", "posix"];
 
-fn shell(name: &str, dialect: ShellSyntax, command: &SimpleCommand) -> Vec<Effect> {
-    match look(dialect, &command.args) {
-        Ok(Source::Text(effect)) => vec![effect],
-        Ok(Source::File(None)) => Vec::new(),
-        Ok(Source::File(Some(script))) => Effect::runs(&[script], Vec::new()).into_iter().collect(),
-        Ok(Source::Input) => input(name, dialect, command),
+fn shell_effects(name: &str, dialect: ShellSyntax, command: &SimpleCommand) -> Vec<Effect> {
+    match find_source(dialect, &command.args) {
+        Ok(ScriptSource::Text(effect)) => vec![effect],
+        Ok(ScriptSource::File(None)) => Vec::new(),
+        Ok(ScriptSource::File(Some(script))) => {
+            Effect::runs(&[script], Vec::new()).into_iter().collect()
+        }
+        Ok(ScriptSource::Input) => input_effects(name, dialect, command),
         Err(odd) => vec![Effect::unclear(name, odd)],
     }
 }
 
-/// Where a shell takes its commands from.
+/// The source of a shell's commands.
 #[derive(Debug)]
-enum Source {
-    /// The value of `-c`.
+enum ScriptSource {
+    /// The value of the option `-c`.
     Text(Effect),
-    /// A file: opaque, judged by the shell's name; or a script that is looked for on PATH.
+    /// A file, which is opaque and judged by the shell's name; or a script that is searched in PATH.
     File(Option<Word>),
-    /// Its standard input.
+    /// The shell's standard input.
     Input,
 }
 
-fn look(dialect: ShellSyntax, args: &[Word]) -> Result<Source, String> {
-    let args = without_o(args)?;
-    let scan = scan(&args, &SHELL)?;
-    if let Some(given) =
-        scan.given.iter().find(|given| SHELL_UNCLEAR.contains(&given.name.as_str()))
+fn find_source(dialect: ShellSyntax, args: &[Word]) -> Result<ScriptSource, String> {
+    let args = remove_harmless_o_options(args)?;
+    let scan = scan_options(&args, &SHELL)?;
+    if let Some(option) =
+        scan.options.iter().find(|option| SHELL_UNCLEAR.contains(&option.name.as_str()))
     {
-        return Err(format!("the option {}", given.name));
+        return Err(format!("the option {}", option.name));
     }
     let mut rest = args.get(scan.rest..).unwrap_or_default();
     if rest.first().is_some_and(|word| word.is("-")) {
         rest = rest.get(1..).unwrap_or_default();
     }
     match rest.first() {
-        Some(code) if scan.has(&["c"]) && is_one(code) => {
-            Ok(Source::Text(Effect::script(code, Reader::Other(dialect))))
+        Some(code) if scan.has(&["c"]) && is_one_word(code) => {
+            Ok(ScriptSource::Text(Effect::script(code, ScriptReader::Other(dialect))))
         }
         None if scan.has(&["c"]) => Err("-c without its text".to_owned()),
-        None => Ok(Source::Input),
+        None => Ok(ScriptSource::Input),
         Some(word) if is_plain_file(word) => {
             let searched = !word.text.contains(['/', '.']);
-            Ok(Source::File(searched.then(|| word.clone())))
+            Ok(ScriptSource::File(searched.then(|| word.clone())))
         }
         Some(word) => Err(format!("the word {word}")),
     }
 }
 
-/// Neither an option in disguise nor a file that is the shell's own input.
+/// `true` if a word is neither an option nor a file that is the shell's own input.
 fn is_plain_file(word: &Word) -> bool {
     let odd = ["+", "/dev/", "/proc/"].iter().any(|start| word.text.starts_with(start));
-    !odd && !word.text.is_empty() && is_one(word)
+    !odd && !word.text.is_empty() && is_one_word(word)
 }
 
-/// `-o errexit`, `-o pipefail` and the like change nothing that matters here.
-fn without_o(args: &[Word]) -> Result<Vec<Word>, String> {
+/// Removes `-o errexit`, `-o pipefail` and similar options, which do not change how text is read.
+fn remove_harmless_o_options(args: &[Word]) -> Result<Vec<Word>, String> {
     const HARMLESS: [&str; 6] = ["errexit", "pipefail", "nounset", "xtrace", "verbose", "noglob"];
-    let mut kept = Vec::new();
+    let mut remaining = Vec::new();
     let mut words = args.iter();
     while let Some(word) = words.next() {
         let options = word.value().filter(|text| text.starts_with('-') && !text.starts_with("--"));
         match options.filter(|text| text.contains(['o', 'O'])) {
-            None if word.text.starts_with(['-', '+']) => kept.push(word.clone()),
+            None if word.text.starts_with(['-', '+']) => remaining.push(word.clone()),
             None => {
-                kept.push(word.clone());
-                kept.extend(words.cloned());
+                remaining.push(word.clone());
+                remaining.extend(words.cloned());
                 break;
             }
             Some(text) => {
@@ -117,58 +120,58 @@ fn without_o(args: &[Word]) -> Result<Vec<Word>, String> {
                 if !plain || !name.is_some_and(|name| HARMLESS.contains(&name)) {
                     return Err(format!("the option {text}"));
                 }
-                // `-ceo errexit` still has its other letters.
+                // `-ceo errexit` keeps its other letters.
                 if text.len() > 2 {
-                    kept.push(Word::literal(text.trim_end_matches('o')));
+                    remaining.push(Word::literal(text.trim_end_matches('o')));
                 }
             }
         }
     }
-    Ok(kept)
+    Ok(remaining)
 }
 
-/// A shell that reads its input runs what it is fed.
-fn input(name: &str, dialect: ShellSyntax, command: &SimpleCommand) -> Vec<Effect> {
+/// Returns the effects of a shell that runs its standard input.
+fn input_effects(name: &str, dialect: ShellSyntax, command: &SimpleCommand) -> Vec<Effect> {
     let feeds = |redirect: &&Redirect| {
         matches!(redirect, Redirect::Read(_) | Redirect::Text(_) | Redirect::Heredoc)
     };
     match command.redirects.iter().rfind(feeds) {
         Some(Redirect::Text(Some(text))) => {
-            vec![Effect::Script { text: text.clone(), reader: Reader::Other(dialect) }]
+            vec![Effect::Script { text: text.clone(), reader: ScriptReader::Other(dialect) }]
         }
-        // The body is still to come; `reads_commands` finds this command again.
+        // The body was not read yet; `heredoc_shell` finds this command again later.
         Some(Redirect::Heredoc) => Vec::new(),
         _ => vec![Effect::unclear(name, "what it reads")],
     }
 }
 
-/// Whether this command runs what its here-document says.
-pub(crate) fn reads_commands(command: &SimpleCommand) -> Option<(ShellSyntax, CommandContext)> {
+/// Returns the shell that runs the here-document of this command, if the command is one.
+pub(crate) fn heredoc_shell(command: &SimpleCommand) -> Option<(ShellSyntax, CommandContext)> {
     let name = command.name()?;
-    let shell = dialect(name)?;
-    match look(shell, &command.args) {
-        Ok(Source::Input) => Some((shell, CommandContext::Script(name.to_owned()))),
-        Ok(Source::Text(_) | Source::File(_)) | Err(_) => None,
+    let shell = shell_syntax(name)?;
+    match find_source(shell, &command.args) {
+        Ok(ScriptSource::Input) => Some((shell, CommandContext::Script(name.to_owned()))),
+        Ok(ScriptSource::Text(_) | ScriptSource::File(_)) | Err(_) => None,
     }
 }
 
-/// `su -c TEXT`; without it, it starts a shell.
-fn su(name: &str, args: &[Word]) -> Vec<Effect> {
+/// Returns the effects of `su -c TEXT`; without `-c`, `su` starts a shell.
+fn su_effects(name: &str, args: &[Word]) -> Vec<Effect> {
     static SU: LazyLock<OptionSet> = LazyLock::new(|| option_set("su"));
     let mut rest = args.to_vec();
     let mut texts = Vec::new();
     let mut as_user = false;
-    // Options may stand after the user's name, so start over behind each operand.
+    // Options may come after the user's name, so the scan starts again after each operand.
     loop {
-        let Scan { given, rest: used } = match scan(&rest, &SU) {
+        let ScannedOptions { options, rest: used } = match scan_options(&rest, &SU) {
             Ok(scan) => scan,
             Err(odd) => return vec![Effect::unclear(name, odd)],
         };
-        as_user |= given.iter().any(|given| given.name == "u" || given.name == "user");
+        as_user |= options.iter().any(|option| option.name == "u" || option.name == "user");
         texts.extend(
-            given
-                .into_iter()
-                .filter(|given| matches!(given.name.as_str(), "c" | "command" | "session-command")),
+            options.into_iter().filter(|option| {
+                matches!(option.name.as_str(), "c" | "command" | "session-command")
+            }),
         );
         rest.drain(..used);
         if rest.is_empty() || as_user {
@@ -183,17 +186,17 @@ fn su(name: &str, args: &[Word]) -> Vec<Effect> {
     if texts.is_empty() {
         return vec![Effect::unclear(name, "a shell of its own")];
     }
-    let texts = texts.iter().filter_map(|given| given.value.as_ref());
+    let texts = texts.iter().filter_map(|option| option.value.as_ref());
     texts.map(|text| Effect::script(text, SH)).collect()
 }
 
-/// `script -c TEXT FILE`; without `-c`, it starts a shell.
-fn script(args: &[Word]) -> Vec<Effect> {
+/// Returns the effects of `script -c TEXT FILE`; without `-c`, `script` starts a shell.
+fn script_effects(args: &[Word]) -> Vec<Effect> {
     static SCRIPT: LazyLock<OptionSet> = LazyLock::new(|| option_set("script"));
     let mut rest = args;
     let mut effects = Vec::new();
     loop {
-        let scan = match scan(rest, &SCRIPT) {
+        let scan = match scan_options(rest, &SCRIPT) {
             Ok(scan) => scan,
             Err(odd) => return vec![Effect::unclear("script", odd)],
         };
@@ -210,8 +213,8 @@ fn script(args: &[Word]) -> Vec<Effect> {
     effects
 }
 
-/// Words that a program joins with blanks and gives to a shell.
-fn joined(words: &[Word]) -> Option<Effect> {
+/// Returns the effect of words that a program joins with blanks and passes to a shell.
+fn join_as_script(words: &[Word]) -> Option<Effect> {
     if words.is_empty() {
         return None;
     }
@@ -222,23 +225,23 @@ fn joined(words: &[Word]) -> Option<Effect> {
     })
 }
 
-fn watch(args: &[Word]) -> Vec<Effect> {
+fn watch_effects(args: &[Word]) -> Vec<Effect> {
     static WATCH: LazyLock<OptionSet> = LazyLock::new(|| option_set("watch"));
-    match scan(args, &WATCH) {
+    match scan_options(args, &WATCH) {
         Ok(scan) => {
             let rest = args.get(scan.rest..).unwrap_or_default();
             let direct = scan.has(&["x", "exec"]);
-            let effect = if direct { Effect::runs(rest, Vec::new()) } else { joined(rest) };
+            let effect = if direct { Effect::runs(rest, Vec::new()) } else { join_as_script(rest) };
             effect.into_iter().collect()
         }
         Err(odd) => vec![Effect::unclear("watch", odd)],
     }
 }
 
-/// `flock FILE COMMAND…` or `flock FILE -c TEXT`.
-fn flock(args: &[Word]) -> Vec<Effect> {
+/// Returns the effects of `flock FILE COMMAND…` or `flock FILE -c TEXT`.
+fn flock_effects(args: &[Word]) -> Vec<Effect> {
     static FLOCK: LazyLock<OptionSet> = LazyLock::new(|| option_set("flock"));
-    let before = match scan(args, &FLOCK) {
+    let before = match scan_options(args, &FLOCK) {
         Ok(scan) => scan,
         Err(odd) => return vec![Effect::unclear("flock", odd)],
     };
@@ -246,7 +249,7 @@ fn flock(args: &[Word]) -> Vec<Effect> {
     let Some((file, rest)) = rest.split_first() else {
         return Vec::new();
     };
-    if !is_one(file) {
+    if !is_one_word(file) {
         return vec![Effect::unclear("flock", format!("the word {file}"))];
     }
     match rest {
@@ -260,10 +263,11 @@ fn flock(args: &[Word]) -> Vec<Effect> {
     }
 }
 
-/// `ssh HOST TEXT…` runs the text there; some settings run a command here.
-fn ssh(name: &str, args: &[Word]) -> Vec<Effect> {
+/// Returns the effects of `ssh HOST TEXT…`, which runs the text on the host; some settings run a
+/// command on this machine.
+fn ssh_effects(name: &str, args: &[Word]) -> Vec<Effect> {
     static SSH: LazyLock<OptionSet> = LazyLock::new(|| option_set("ssh"));
-    let scan = match scan(args, &SSH) {
+    let scan = match scan_options(args, &SSH) {
         Ok(scan) => scan,
         Err(odd) => return vec![Effect::unclear(name, odd)],
     };
@@ -274,7 +278,7 @@ fn ssh(name: &str, args: &[Word]) -> Vec<Effect> {
             .any(|part| text.contains(part))
     };
     let mut effects = Vec::new();
-    for option in scan.given.iter().filter(|given| given.name == "o" || given.name == "F") {
+    for option in scan.options.iter().filter(|option| option.name == "o" || option.name == "F") {
         let value = option.value.as_ref().and_then(Word::value);
         if option.name == "F" || value.is_none_or(sets_command) {
             effects.push(Effect::unclear(name, format!("the option -{}", option.name)));
@@ -282,25 +286,25 @@ fn ssh(name: &str, args: &[Word]) -> Vec<Effect> {
     }
     let rest = args.get(scan.rest..).unwrap_or_default();
     match rest.split_first() {
-        Some((host, _)) if !is_one(host) => {
+        Some((host, _)) if !is_one_word(host) => {
             effects.push(Effect::unclear(name, format!("the word {host}")));
         }
         Some((_, [option, ..])) if option.text.starts_with('-') => {
             effects.push(Effect::unclear(name, "an option behind the host"));
         }
-        Some((_, words)) => effects.extend(joined(words)),
+        Some((_, words)) => effects.extend(join_as_script(words)),
         None => {}
     }
     effects
 }
 
-/// Each operand is text for a shell; so are some options.
-fn hyperfine(args: &[Word]) -> Vec<Effect> {
+/// Returns the effects of `hyperfine`: each operand is text for a shell, and so are some options.
+fn hyperfine_effects(args: &[Word]) -> Vec<Effect> {
     static HYPERFINE: LazyLock<OptionSet> = LazyLock::new(|| option_set("hyperfine"));
     let mut rest = args;
     let mut effects = Vec::new();
     while !rest.is_empty() {
-        let scan = match scan(rest, &HYPERFINE) {
+        let scan = match scan_options(rest, &HYPERFINE) {
             Ok(scan) => scan,
             Err(odd) => return vec![Effect::unclear("hyperfine", odd)],
         };
@@ -316,14 +320,14 @@ fn hyperfine(args: &[Word]) -> Vec<Effect> {
     effects
 }
 
-fn entr(args: &[Word]) -> Vec<Effect> {
+fn entr_effects(args: &[Word]) -> Vec<Effect> {
     static ENTR: LazyLock<OptionSet> =
         LazyLock::new(|| OptionSet::parse("-a -c -d -n -p -r -s -x -z"));
-    match scan(args, &ENTR) {
+    match scan_options(args, &ENTR) {
         Ok(scan) => {
             let rest = args.get(scan.rest..).unwrap_or_default();
             let text = scan.has(&["s"]);
-            let effect = if text { joined(rest) } else { Effect::runs(rest, Vec::new()) };
+            let effect = if text { join_as_script(rest) } else { Effect::runs(rest, Vec::new()) };
             effect.into_iter().collect()
         }
         Err(odd) => vec![Effect::unclear("entr", odd)],

@@ -439,7 +439,7 @@ mod tests {
         ssh -o PermitLocalCommand=yes host => the setting PermitLocalCommand
         ssh -o KnownHostsCommand=id host => the setting KnownHostsCommand
         ssh -o PKCS11Provider=x host => the setting PKCS11Provider
-        ssh -o RuleMatch=x host => the setting RuleMatch
+        ssh -o Match=x host => the setting Match
         ssh -I x.so host => the option -I
         ssh host -o ProxyCommand=id => the option -o
         ssh -o 'ProxyJump=$(id)@h' -N host => the setting ProxyJump

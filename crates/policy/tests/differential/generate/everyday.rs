@@ -184,7 +184,7 @@ const COMMANDS: &[&str] = &[
     "stat -c %s @file@",
     "realpath src",
 ];
-/// Statements made of commands; `@c@` is a command that matches_wildcard into a line.
+/// Statements made of commands; `@c@` is a command that fits into a line.
 const STATEMENTS: &[&str] = &[
     "if [ -f @file@ ]; then @c@; else echo none; fi",
     "if grep -q alpha a.txt; then @c@; fi",
