@@ -103,8 +103,8 @@ impl fmt::Display for Word {
 
 /// The value that a variable gets, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AssignedValue {
-    /// A known text.
+pub enum VariableValue {
+    /// A text that is known.
     Text(String),
     /// The value of another variable.
     Copy(String),
@@ -116,7 +116,7 @@ pub enum AssignedValue {
     Unknown,
 }
 
-impl From<&Word> for AssignedValue {
+impl From<&Word> for VariableValue {
     fn from(word: &Word) -> Self {
         match (&word.variable, word.shape) {
             (_, Shape::Literal) => Self::Text(word.text.clone()),
@@ -143,7 +143,7 @@ pub struct Assignment {
     /// The variable's name without a subscript.
     pub name: String,
     /// The value that the variable gets.
-    pub value: AssignedValue,
+    pub value: VariableValue,
     /// The processes that see the value.
     pub scope: AssignmentScope,
 }
@@ -196,11 +196,11 @@ impl fmt::Display for CommandContext {
 /// The way in which a program's name is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandLookup {
-    /// By the shell: functions, builtins, then PATH.
+    /// The shell looks for functions, builtins, then programs in PATH.
     Shell,
-    /// By the shell, which finds a function that the text has certainly defined before.
+    /// The shell finds a function that the text has certainly defined before.
     Function,
-    /// In PATH only, because another program starts it.
+    /// Another program starts the command and searches PATH only.
     Path,
 }
 
@@ -263,19 +263,19 @@ pub enum UncertainReason {
     /// The text is over the limit on its size.
     #[error("the text is longer than {limit} bytes")]
     TooLong {
-        /// The most bytes.
+        /// The limit in bytes of the text.
         limit: usize,
     },
     /// The text is over the limit on nested constructs.
     #[error("more than {limit} constructs are nested")]
     TooDeep {
-        /// The greatest depth.
+        /// The limit on the depth.
         limit: usize,
     },
     /// The text is over the limit on commands.
     #[error("the text holds more than {limit} commands")]
     TooMany {
-        /// The most commands.
+        /// The limit on the number of commands.
         limit: usize,
     },
     /// The text does not parse, or not in every shell.
@@ -305,19 +305,19 @@ pub enum UncertainReason {
          arguments, list it as \"{program} *\""
     )]
     UnknownProgram {
-        /// The program's name.
+        /// The name of the program.
         program: String,
     },
     /// The text sets a variable that the shell, the dynamic loader or a common tool reads.
     #[error("setting {name} may change what runs")]
     Variable {
-        /// The variable's name.
+        /// The name of the variable.
         name: String,
     },
     /// A program that runs others has an argument that is not understood.
     #[error("`{program}` may start programs or write files, and {what} is not understood")]
     Launcher {
-        /// The program's name.
+        /// The name of the program.
         program: String,
         /// The argument that is not understood, as part of a sentence.
         what: String,

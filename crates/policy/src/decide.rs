@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 
 use super::command::{
-    AssignedValue, Assignment, AssignmentScope, CommandLookup, Extraction, Redirect, ShellSyntax,
-    SimpleCommand, UncertainReason, Uncertainty, Word,
+    Assignment, AssignmentScope, CommandLookup, Extraction, Redirect, ShellSyntax, SimpleCommand,
+    UncertainReason, Uncertainty, VariableValue, Word,
 };
 use super::extract::{extract, extract_call};
 use super::rules::{
@@ -84,7 +84,7 @@ pub struct PolicyRequest<'r> {
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PolicyDecision {
-    /// The command may run.
+    /// The request may run unchanged.
     Allow,
     /// The command may run if somebody approves it.
     Ask {
@@ -111,7 +111,7 @@ pub enum PolicyRefusal {
     Denied {
         /// The command that matches.
         command: String,
-        /// The deny rule.
+        /// The deny rule in question.
         rule: RuleReference,
     },
     /// An allow list is set and no rule on it matches.
@@ -134,13 +134,13 @@ pub enum PolicyRefusal {
     MayBeDenied {
         /// The command that may match.
         command: String,
-        /// The deny rule.
+        /// The deny rule in question.
         rule: RuleReference,
     },
     /// The caller sets a variable that could change which programs run.
     #[error("setting {name} is not allowed beside an allow list")]
     Variable {
-        /// The variable's name.
+        /// The name of the variable.
         name: String,
     },
     /// A redirection or an argument could write a file that it must not, or open a connection.
@@ -182,7 +182,7 @@ impl PolicyRefusal {
 /// The result of matching one command against the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuleOutcome {
-    /// A deny rule matches.
+    /// A deny rule certainly matches.
     Denied(RuleReference),
     /// A deny rule matches, depending on a value that is not known yet.
     MayBeDenied(RuleReference),
@@ -190,7 +190,7 @@ pub enum RuleOutcome {
     Allowed(RuleReference),
     /// An ask rule matches: somebody must approve the command.
     Asks(RuleReference),
-    /// There is an allow list, and no rule on it matches.
+    /// No rule on the allow list matches.
     NotListed,
     /// No rule matches, and the command needs none.
     NoRule,
@@ -378,7 +378,7 @@ fn read_widely(rules: &ApplicableRules<'_>, request: &PolicyRequest<'_>) -> Extr
         .iter()
         .map(|(name, value)| Assignment {
             name: name.clone(),
-            value: AssignedValue::Text(value.clone()),
+            value: VariableValue::Text(value.clone()),
             scope: AssignmentScope::Environment,
         })
         .collect();
@@ -476,7 +476,7 @@ impl<'p> ApplicableRules<'p> {
 /// The result of matching a command against the allow list.
 #[derive(Debug, Clone, Copy)]
 enum AllowListMatch<'p> {
-    /// There is no allow list, or the command runs without being listed.
+    /// No allow list is set, or the command may run without being listed.
     NotNeeded,
     By(&'p PolicyRule),
     NotListed,

@@ -24,7 +24,7 @@ pub(crate) type Doubt = String;
 /// A list of options. Of two tokens for one option the first counts.
 #[derive(Debug, Default)]
 pub(crate) struct OptionSet {
-    /// Sorted by name.
+    /// The options, sorted by name.
     forms: Vec<(&'static str, Takes)>,
     prefixes: Vec<&'static str>,
     has_numbers: bool,
@@ -93,10 +93,10 @@ impl OptionSet {
     /// anywhere.
     ///
     /// # Errors
-    /// Names the first word that is not a known option and may be one when it runs.
-    pub(crate) fn read(&self, args: &[Word], order: Order) -> Result<Arguments, Doubt> {
-        let habits = Habits { order, ..Habits::default() };
-        Reader { sets: &[self], habits }.read(args)
+    /// The first word that is not a known option and may become one when the command runs.
+    pub(crate) fn read(&self, args: &[Word], order: OptionOrder) -> Result<Arguments, Doubt> {
+        let habits = OptionStyle { order, ..OptionStyle::default() };
+        OptionReader { sets: &[self], habits }.read(args)
     }
 
     fn find(&self, name: &str) -> Option<Takes> {
@@ -120,75 +120,75 @@ impl OptionSet {
     }
 }
 
-/// The place of options among the words.
+/// The position of options among the arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Order {
+pub(crate) enum OptionOrder {
     /// Anywhere before `--`, as GNU programs read them.
     #[default]
     Anywhere,
-    /// Only before the first operand: what follows belongs to another command.
+    /// Only before the first operand: the words after it belong to another command.
     First,
 }
 
-/// How a program reads its options.
+/// The way in which a program reads its options.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Habits {
-    pub(crate) order: Order,
-    /// No option of the program does harm, also none that is not listed, so a word that may become
-    /// an option is taken as an operand. Options that are written out are still checked.
+pub(crate) struct OptionStyle {
+    pub(crate) order: OptionOrder,
+    /// `true` if no option of the program does harm, listed or not: a word that may become an option
+    /// counts as an operand. Options that are written out are still checked.
     pub(crate) is_tolerant: bool,
-    /// A value in a word of its own may not begin with a dash, even behind `==`. For programs with
-    /// several option parsers, which may not agree on whether an option takes the next word.
+    /// `true` if a value in a separate word may not begin with a dash, even after `==`. For programs
+    /// with several option parsers, which may disagree on the options that take the next word.
     pub(crate) is_undashed: bool,
-    /// Every known long option `--name` has a form `--no-name`, as in git.
+    /// `true` if every known long option `--name` also has the form `--no-name`, as in git.
     pub(crate) is_negated: bool,
 }
 
-/// One option that was given.
+/// One option of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct ParsedOption {
     /// The name with its dashes.
     pub(crate) name: String,
     pub(crate) value: Option<Word>,
 }
 
-/// Arguments, sorted into options and operands.
+/// Arguments, divided into options and operands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Arguments {
-    pub(crate) options: Vec<Given>,
+    pub(crate) options: Vec<ParsedOption>,
     pub(crate) operands: Vec<Word>,
 }
 
 impl Arguments {
-    /// `true` if one of these options was given.
+    /// `true` if the arguments contain one of these options.
     pub(crate) fn has(&self, names: &[&str]) -> bool {
         self.options.iter().any(|given| names.contains(&given.name.as_str()))
     }
 
-    /// The values of all options of these names.
+    /// Returns the values of all options with these names.
     pub(crate) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a Word> {
         let named = self.options.iter().filter(|given| names.contains(&given.name.as_str()));
         named.filter_map(|given| given.value.as_ref())
     }
 }
 
-/// Reads arguments by the options of a program, and of the commands around it.
-pub(crate) struct Reader<'s> {
+/// The reader of arguments, with the options of a program and of the commands around it.
+pub(crate) struct OptionReader<'s> {
     pub(crate) sets: &'s [&'s OptionSet],
-    pub(crate) habits: Habits,
+    pub(crate) habits: OptionStyle,
 }
 
-/// The next word that an option needs.
-struct Needs {
+/// An option whose value is the next word.
+struct NeededValue {
     takes: Takes,
     name: String,
 }
 
-impl Reader<'_> {
-    /// Sorts arguments into options and operands.
+impl OptionReader<'_> {
+    /// Divides arguments into options and operands.
     ///
     /// # Errors
-    /// Names the first word that is not a known option and may be one when it runs.
+    /// The first word that is not a known option and may become one when the command runs.
     pub(crate) fn read(&self, args: &[Word]) -> Result<Arguments, Doubt> {
         let mut found = Arguments::default();
         let mut words = args.iter();
@@ -203,7 +203,7 @@ impl Reader<'_> {
             };
             if is_operand {
                 found.operands.push(word.clone());
-                if self.habits.order == Order::First {
+                if self.habits.order == OptionOrder::First {
                     found.operands.extend(words.cloned());
                     break;
                 }
@@ -234,24 +234,34 @@ impl Reader<'_> {
     }
 
     /// Reads one word of options; returns the last of them if it needs the next word.
-    fn read_option(&self, word: &Word, given: &mut Vec<Given>) -> Result<Option<Needs>, Doubt> {
+    fn read_option(
+        &self,
+        word: &Word,
+        given: &mut Vec<ParsedOption>,
+    ) -> Result<Option<NeededValue>, Doubt> {
         let text = word.text.as_str();
         let is_literal = word.shape == Shape::Literal;
         if is_literal && let Some(takes) = self.find(text) {
-            given.push(Given { name: text.to_owned(), value: None });
+            given.push(ParsedOption { name: text.to_owned(), value: None });
             let needs_word = !matches!(takes, Takes::Nothing | Takes::Attached);
-            return Ok(needs_word.then(|| Needs { takes, name: text.to_owned() }));
+            return Ok(needs_word.then(|| NeededValue { takes, name: text.to_owned() }));
         }
         if let Some((name, value)) = text.split_once('=')
             && name.len() > 2
             && let Some(Takes::Word | Takes::AnyWord | Takes::Attached) = self.find(name)
         {
-            given.push(Given { name: name.to_owned(), value: Some(rest_of(word, value)) });
+            given.push(ParsedOption {
+                name: name.to_owned(),
+                value: Some(value_in_word(word, value)),
+            });
             return Ok(None);
         }
         if let Some(prefix) = self.prefix(text) {
             let value = text.get(prefix.len()..).unwrap_or_default();
-            given.push(Given { name: prefix.to_owned(), value: Some(rest_of(word, value)) });
+            given.push(ParsedOption {
+                name: prefix.to_owned(),
+                value: Some(value_in_word(word, value)),
+            });
             return Ok(None);
         }
         let digits = text.get(1..).unwrap_or_default();
@@ -265,8 +275,12 @@ impl Reader<'_> {
         self.read_cluster(word, given)
     }
 
-    /// Reads `-abc`.
-    fn read_cluster(&self, word: &Word, given: &mut Vec<Given>) -> Result<Option<Needs>, Doubt> {
+    /// Reads a cluster of short options such as `-abc`.
+    fn read_cluster(
+        &self,
+        word: &Word,
+        given: &mut Vec<ParsedOption>,
+    ) -> Result<Option<NeededValue>, Doubt> {
         let cluster = word.text.get(1..).unwrap_or_default();
         let is_literal = word.shape == Shape::Literal;
         for (index, letter) in cluster.char_indices() {
@@ -274,25 +288,26 @@ impl Reader<'_> {
             let rest = cluster.get(index + letter.len_utf8()..).unwrap_or_default();
             let takes = self.find(&name).ok_or_else(|| format!("the option {name}"))?;
             match takes {
-                Takes::Nothing => given.push(Given { name, value: None }),
+                Takes::Nothing => given.push(ParsedOption { name, value: None }),
                 Takes::Attached => {
-                    let value = (!rest.is_empty() || !is_literal).then(|| rest_of(word, rest));
-                    given.push(Given { name, value });
+                    let value =
+                        (!rest.is_empty() || !is_literal).then(|| value_in_word(word, rest));
+                    given.push(ParsedOption { name, value });
                     return Ok(None);
                 }
                 Takes::Rest | Takes::End if !rest.is_empty() => {
                     return Err(format!("the word {word}"));
                 }
                 Takes::Word | Takes::AnyWord | Takes::Rest | Takes::End if rest.is_empty() => {
-                    // `-n$x`: an empty value would take the next word instead.
+                    // In `-n$x` an empty value would make the next word the value.
                     if !is_literal {
                         return Err(format!("the word {word}"));
                     }
-                    given.push(Given { name: name.clone(), value: None });
-                    return Ok(Some(Needs { takes, name }));
+                    given.push(ParsedOption { name: name.clone(), value: None });
+                    return Ok(Some(NeededValue { takes, name }));
                 }
                 Takes::Word | Takes::AnyWord | Takes::Rest | Takes::End => {
-                    given.push(Given { name, value: Some(rest_of(word, rest)) });
+                    given.push(ParsedOption { name, value: Some(value_in_word(word, rest)) });
                     return Ok(None);
                 }
             }
@@ -316,7 +331,7 @@ impl Reader<'_> {
     fn is_value(&self, word: &Word, takes: Takes) -> bool {
         let is_dashed = self.habits.is_undashed && word.text.starts_with('-');
         match takes {
-            // A word that may vanish or split would make the next word an option or an operand.
+            // A word that may become empty or split would make the next word an option or operand.
             Takes::AnyWord | Takes::Rest => stays_one_word(word) && !is_dashed,
             Takes::Word => stays_one_word(word) && is_operand(word) == Ok(true),
             Takes::Nothing | Takes::Attached | Takes::End => false,
@@ -324,15 +339,15 @@ impl Reader<'_> {
     }
 }
 
-/// The value of a word that must be known.
+/// Returns the value of a word that must be known.
 ///
 /// # Errors
-/// Names the word.
-pub(crate) fn known(word: &Word) -> Result<&str, Doubt> {
+/// The word, if its value is not known.
+pub(crate) fn require_known(word: &Word) -> Result<&str, Doubt> {
     word.value().ok_or_else(|| format!("the word {word}"))
 }
 
-/// `true` for a word that can be no option, whatever its unknown part is.
+/// `true` for a word that cannot be an option, for every value of its unknown part.
 ///
 /// # Errors
 /// The word may be an option or an operand.
@@ -356,8 +371,8 @@ pub(crate) fn stays_one_word(word: &Word) -> bool {
     }
 }
 
-/// The part of a word behind an option's name.
-fn rest_of(word: &Word, rest: &str) -> Word {
+/// Returns the part of a word after an option's name.
+fn value_in_word(word: &Word, rest: &str) -> Word {
     let source = if word.shape == Shape::Literal { String::new() } else { word.source.clone() };
     Word { text: rest.to_owned(), source, variable: None, ..word.clone() }
 }
@@ -366,8 +381,12 @@ fn rest_of(word: &Word, rest: &str) -> Word {
 mod tests {
     use super::*;
 
-    const NEGATED: Habits =
-        Habits { order: Order::Anywhere, is_tolerant: true, is_undashed: false, is_negated: true };
+    const NEGATED: OptionStyle = OptionStyle {
+        order: OptionOrder::Anywhere,
+        is_tolerant: true,
+        is_undashed: false,
+        is_negated: true,
+    };
 
     /// Words, split at spaces; `$x` is a word of unknown value.
     fn words(line: &str) -> Vec<Word> {
@@ -381,22 +400,23 @@ mod tests {
         }
     }
 
-    fn read(tokens: &'static str, habits: Habits, line: &str) -> Result<Vec<String>, Doubt> {
+    fn read(tokens: &'static str, habits: OptionStyle, line: &str) -> Result<Vec<String>, Doubt> {
         let set = OptionSet::parse(tokens);
-        let found = Reader { sets: &[&set], habits }.read(&words(line))?;
+        let found = OptionReader { sets: &[&set], habits }.read(&words(line))?;
         Ok(found.operands.iter().map(ToString::to_string).collect())
     }
 
     #[track_caller]
     fn check(tokens: &'static str, line: &str, expected: Result<(&[&str], &[&str]), &str>) {
-        let found = OptionSet::parse(tokens).read(&words(line), Order::Anywhere).map(|found| {
-            let options = found.options.into_iter().map(|given| match given.value {
-                Some(value) => format!("{}:{}", given.name, value.text),
-                None => given.name,
+        let found =
+            OptionSet::parse(tokens).read(&words(line), OptionOrder::Anywhere).map(|found| {
+                let options = found.options.into_iter().map(|given| match given.value {
+                    Some(value) => format!("{}:{}", given.name, value.text),
+                    None => given.name,
+                });
+                let operands = found.operands.into_iter().map(|word| word.text);
+                (options.collect::<Vec<_>>(), operands.collect::<Vec<_>>())
             });
-            let operands = found.operands.into_iter().map(|word| word.text);
-            (options.collect::<Vec<_>>(), operands.collect::<Vec<_>>())
-        });
         let expected = expected.map_err(str::to_owned).map(|(options, operands)| {
             let owned = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
             (owned(options), owned(operands))
@@ -443,7 +463,7 @@ mod tests {
 
     #[test]
     fn a_value_may_have_to_begin_without_a_dash() {
-        let habits = Habits { is_undashed: true, ..Habits::default() };
+        let habits = OptionStyle { is_undashed: true, ..OptionStyle::default() };
         assert_eq!(read("-o==", habits, "-o -- a"), Err("the word --".to_owned()));
         assert_eq!(read("-o==", habits, "-o x a"), Ok(vec!["a".to_owned()]));
         assert_eq!(read("-o==", habits, "-o $x a"), Ok(vec!["a".to_owned()]));
@@ -463,7 +483,7 @@ mod tests {
     #[test]
     fn unknown_parts_may_only_be_values() {
         let set = OptionSet::parse("-n= --name= --any== -v");
-        let read = |words: &[Word]| set.read(words, Order::Anywhere).is_ok();
+        let read = |words: &[Word]| set.read(words, OptionOrder::Anywhere).is_ok();
         let first = |word: &Word| read(&[word.clone(), Word::literal("x")]);
         assert!(first(&Word::unknown("--name=", Shape::One)));
         assert!(first(&Word::unknown("-n5", Shape::One)));

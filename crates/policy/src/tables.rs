@@ -14,11 +14,11 @@
 //! ```
 //!
 //! Each level is indented by four spaces. A line that is indented by eight spaces more than its
-//! block goes on with the line above.
+//! block continues the line above.
 
 use std::collections::HashMap;
 
-/// A program, a subcommand or a template, with the fields of its own.
+/// A program, a subcommand or a template, with its fields.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Block {
     pub(crate) names: Vec<&'static str>,
@@ -27,13 +27,13 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// The words of a field; none if the field is not there.
+    /// Returns the words of a field; none if the block does not have the field.
     pub(crate) fn words(&self, key: &str) -> &[&'static str] {
         let field = self.fields.iter().find(|(name, _)| *name == key);
         field.map(|(_, words)| words.as_slice()).unwrap_or_default()
     }
 
-    /// `true` if the field is there.
+    /// `true` if the block has the field.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.fields.iter().any(|(name, _)| *name == key)
     }
@@ -51,19 +51,20 @@ impl Block {
     }
 }
 
-/// A table of programs.
+/// A parsed table of programs.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct ProgramTable {
     pub(crate) programs: Vec<Block>,
     pub(crate) sets: HashMap<&'static str, Vec<&'static str>>,
-    /// A name must be written as in the table. Elsewhere a version may follow: `python3.11`.
+    /// `true` if a program must be named exactly as in the table. In other tables a version may follow
+    /// the name: `python3.11`.
     pub(crate) has_exact_names: bool,
-    /// Lines that were not understood, and are left out.
+    /// Lines that are not valid and were left out.
     pub(crate) faults: Vec<String>,
     templates: HashMap<&'static str, Block>,
 }
 
-impl Table {
+impl ProgramTable {
     /// Reads the text of a table.
     pub(crate) fn parse(text: &'static str) -> Self {
         let mut table = Self::default();
@@ -78,8 +79,7 @@ impl Table {
         table
     }
 
-    /// Returns the lines that were not understood, keys other than these, and names that two
-    /// programs have.
+    /// Returns the lines that are not valid, keys other than these, and names that two programs have.
     #[cfg(test)]
     pub(crate) fn find_faults(&self, keys: &[&str]) -> Vec<String> {
         let mut faults = self.faults.clone();
@@ -93,7 +93,7 @@ impl Table {
         faults
     }
 
-    fn add(&mut self, line: &Line, inner: &[Line]) {
+    fn add(&mut self, line: &TableLine, inner: &[TableLine]) {
         let words = line.words.as_slice();
         match (line.key, words) {
             ("names", ["exact"]) => self.has_exact_names = true,
@@ -113,7 +113,7 @@ impl Table {
         }
     }
 
-    fn block(&mut self, names: Vec<&'static str>, lines: &[Line], indent: usize) -> Block {
+    fn block(&mut self, names: Vec<&'static str>, lines: &[TableLine], indent: usize) -> Block {
         let mut block = Block { names, ..Block::default() };
         let mut template = None;
         let mut rest = lines;
@@ -144,7 +144,7 @@ impl Table {
         block
     }
 
-    /// The words with those of sets in the place of `@NAME`.
+    /// Replaces each `@NAME` by the words of the set.
     fn insert_sets(&mut self, words: &[&'static str]) -> Vec<&'static str> {
         let mut all = Vec::new();
         for word in words {
@@ -159,21 +159,21 @@ impl Table {
     }
 }
 
-/// `true` if a list, whose words are separated by white space, has the word.
+/// `true` if a list of words separated by white space contains the word.
 pub(crate) fn has_word(list: &str, word: &str) -> bool {
     list.split_ascii_whitespace().any(|known| known == word)
 }
 
-/// A line with those that go on with it.
+/// A line together with the lines that continue it.
 #[derive(Debug)]
-struct Line {
+struct TableLine {
     indent: usize,
     key: &'static str,
     words: Vec<&'static str>,
 }
 
-fn joined_lines(text: &'static str) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+fn joined_lines(text: &'static str) -> Vec<TableLine> {
+    let mut lines: Vec<TableLine> = Vec::new();
     // The indentation of the innermost block.
     let mut block = 0;
     for line in text.lines() {
@@ -192,7 +192,7 @@ fn joined_lines(text: &'static str) -> Vec<Line> {
         let Some(key) = words.next() else { continue };
         let opens_block = indent == 0 || key == "subcommand";
         block = if opens_block { indent } else { indent.saturating_sub(4) };
-        lines.push(Line { indent, key, words: words.collect() });
+        lines.push(TableLine { indent, key, words: words.collect() });
     }
     lines
 }
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn blocks_have_fields_sets_templates_and_subcommands() {
-        let table = Table::parse(
+        let table = ProgramTable::parse(
             "# A comment.
 set common -a
         -b
@@ -242,7 +242,7 @@ program four
             "program a\n    options @b",
             "program a\n  options -b",
         ] {
-            assert!(!Table::parse(text).faults.is_empty(), "{text}");
+            assert!(!ProgramTable::parse(text).faults.is_empty(), "{text}");
         }
     }
 }

@@ -4,7 +4,7 @@ use super::expansion::ArithmeticEnd;
 use super::symbol_table::{is_name, is_name_byte};
 use super::text_reader::{ListEnd, ListEntry, ReadResult, TextReader, ends_word};
 use super::word::WordDraft;
-use crate::command::{AssignedValue, CommandContext, Shape, UncertainReason, Word};
+use crate::command::{CommandContext, Shape, UncertainReason, VariableValue, Word};
 
 impl TextReader<'_, '_> {
     /// Reads one command of a pipeline, with the redirections after it.
@@ -120,7 +120,7 @@ impl TextReader<'_, '_> {
         let same_line = self.peek() != Some(b'\n');
         if self.peek() == Some(b';') {
             self.pos += 1;
-            self.note_assignment(&name, AssignedValue::Unknown);
+            self.note_assignment(&name, VariableValue::Unknown);
             self.skip_lines()?;
             return self.read_loop_body();
         }
@@ -129,7 +129,7 @@ impl TextReader<'_, '_> {
             self.read_for_values(&name)?;
             self.skip_lines()?;
         } else {
-            self.note_assignment(&name, AssignedValue::Unknown);
+            self.note_assignment(&name, VariableValue::Unknown);
             if !same_line && self.peek() == Some(b';') {
                 return self.fail_syntax("`;` after a line end");
             }
@@ -149,7 +149,7 @@ impl TextReader<'_, '_> {
                 None => return self.fail_syntax("a loop without a body"),
                 Some(_) => {
                     let word = self.read_word()?;
-                    self.note_assignment(name, AssignedValue::from(&word));
+                    self.note_assignment(name, VariableValue::from(&word));
                 }
             }
         }
@@ -252,7 +252,7 @@ impl TextReader<'_, '_> {
         self.require_bash("`coproc`")?;
         self.skip_blanks();
         if self.peek() == Some(b'(') || self.peek_keyword().is_some() {
-            self.note_assignment("COPROC", AssignedValue::Number);
+            self.note_assignment("COPROC", VariableValue::Number);
             return self.in_construct(Self::read_command).map(drop);
         }
         let start = self.pos;
@@ -264,7 +264,7 @@ impl TextReader<'_, '_> {
                 return self.fail_syntax("a coproc's name that is none");
             };
             let name = name.to_owned();
-            self.note_assignment(&name, AssignedValue::Number);
+            self.note_assignment(&name, VariableValue::Number);
         } else {
             if word.value().is_none() {
                 // Reading the word a second time could double the time at each level.

@@ -4,7 +4,7 @@ use super::symbol_table::{is_name_byte, is_name_start};
 use super::text_reader::{ReadResult, TextReader};
 use super::word::{QuoteContext, WordDraft};
 use crate::command::{
-    AssignedValue, CommandContext, Redirect, Shape, SimpleCommand, UncertainReason, Word,
+    CommandContext, Redirect, Shape, SimpleCommand, UncertainReason, VariableValue, Word,
 };
 
 /// The elements of a variable that an expansion takes.
@@ -162,7 +162,7 @@ impl TextReader<'_, '_> {
     ) -> ReadResult<()> {
         let word = self.read_brace_word(quotes)?;
         if operator == Some(b'=') {
-            self.note_assignment(&expansion.name, AssignedValue::from(&word));
+            self.note_assignment(&expansion.name, VariableValue::from(&word));
         }
         self.state.symbols.note_word(&word.text);
         Ok(())

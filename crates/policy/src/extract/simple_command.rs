@@ -2,8 +2,8 @@
 //! Function definitions, which begin like a simple command, start here too.
 
 use super::super::command::{
-    AssignedValue, Assignment, AssignmentScope, CommandContext, CommandLookup, Redirect, Shape,
-    ShellSyntax, SimpleCommand, UncertainReason, Word,
+    Assignment, AssignmentScope, CommandContext, CommandLookup, Redirect, Shape, ShellSyntax,
+    SimpleCommand, UncertainReason, VariableValue, Word,
 };
 use super::super::wrappers::{self, Effect, ScriptReader};
 use super::symbol_table::{
@@ -89,7 +89,7 @@ impl TextReader<'_, '_> {
     }
 
     /// Reads `NAME=VALUE`, `NAME+=VALUE`, `NAME[…]=VALUE` or `NAME=( … )` at the start of a command.
-    fn read_assignment(&mut self) -> ReadResult<Option<(String, AssignedValue)>> {
+    fn read_assignment(&mut self) -> ReadResult<Option<(String, VariableValue)>> {
         self.peek();
         let start = self.pos;
         let name = self.read_plain_name();
@@ -128,19 +128,19 @@ impl TextReader<'_, '_> {
         self.text_since(start).to_owned()
     }
 
-    fn read_assigned_value(&mut self, name: &str) -> ReadResult<AssignedValue> {
+    fn read_assigned_value(&mut self, name: &str) -> ReadResult<VariableValue> {
         match self.peek() {
             Some(b'(') => {
                 self.require_bash("an array")?;
                 self.pos += 1;
                 self.one_level_deeper(|reader| reader.read_array(name))?;
                 // Each element was noted separately.
-                Ok(AssignedValue::Text(String::new()))
+                Ok(VariableValue::Text(String::new()))
             }
             None | Some(b' ' | b'\t' | b'\n' | b';' | b'|' | b'&' | b')') => {
-                Ok(AssignedValue::Text(String::new()))
+                Ok(VariableValue::Text(String::new()))
             }
-            Some(_) => self.read_optional_word().map(|word| AssignedValue::from(&word)),
+            Some(_) => self.read_optional_word().map(|word| VariableValue::from(&word)),
         }
     }
 
@@ -179,11 +179,11 @@ impl TextReader<'_, '_> {
                     self.read_subscript()?;
                     self.expect(b'=', "a subscript without a value")?;
                     let word = self.read_optional_word()?;
-                    self.note_assignment(name, AssignedValue::from(&word));
+                    self.note_assignment(name, VariableValue::from(&word));
                 }
                 Some(_) => {
                     let word = self.read_word()?;
-                    self.note_assignment(name, AssignedValue::from(&word));
+                    self.note_assignment(name, VariableValue::from(&word));
                 }
             }
         }
@@ -202,7 +202,7 @@ impl TextReader<'_, '_> {
         }
         self.require_bash("an array")?;
         self.pos = at + 2;
-        self.note_assignment(&name, AssignedValue::Text(String::new()));
+        self.note_assignment(&name, VariableValue::Text(String::new()));
         self.one_level_deeper(|reader| reader.read_array(&name))?;
         Ok(Some(name))
     }
@@ -247,7 +247,7 @@ impl TextReader<'_, '_> {
     }
 
     /// Notes that the shell itself sets a variable: a loop, `read`, `${x:=…}`.
-    pub(super) fn note_assignment(&mut self, name: &str, value: AssignedValue) {
+    pub(super) fn note_assignment(&mut self, name: &str, value: VariableValue) {
         self.check_assignment(name, &value);
         self.state.symbols.assign(name, value.clone());
         let name = name.to_owned();
@@ -255,7 +255,7 @@ impl TextReader<'_, '_> {
     }
 
     /// Notes a doubt if a variable is code, or changes how the shell parses text.
-    pub(super) fn check_assignment(&mut self, name: &str, value: &AssignedValue) {
+    pub(super) fn check_assignment(&mut self, name: &str, value: &VariableValue) {
         if is_code_variable(name) {
             self.note_doubt(UncertainReason::Code("a variable that the shell evaluates"));
         }
@@ -267,15 +267,15 @@ impl TextReader<'_, '_> {
 
 /// `true` if quotes mean the same in this locale as in UTF-8. In some multi-byte character sets a
 /// quote or a backslash can be the second half of a character.
-fn is_known_locale(value: &AssignedValue) -> bool {
+fn is_known_locale(value: &VariableValue) -> bool {
     match value {
-        AssignedValue::Text(text) => {
+        VariableValue::Text(text) => {
             let name = text.split('@').next().unwrap_or_default();
             let set = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
             matches!(set.as_str(), "" | "c" | "posix" | "utf-8" | "utf8")
         }
-        AssignedValue::Copy(other) => other == "LANG" || other.starts_with("LC_"),
-        AssignedValue::Number | AssignedValue::File | AssignedValue::Unknown => false,
+        VariableValue::Copy(other) => other == "LANG" || other.starts_with("LC_"),
+        VariableValue::Number | VariableValue::File | VariableValue::Unknown => false,
     }
 }
 
@@ -355,7 +355,7 @@ impl TextReader<'_, '_> {
             if !text.bytes().next().is_some_and(is_name_start) {
                 return self.fail_syntax("a number in braces before a redirection");
             }
-            self.note_assignment(&text, AssignedValue::Number);
+            self.note_assignment(&text, VariableValue::Number);
         }
         Ok(())
     }
@@ -530,7 +530,7 @@ impl TextReader<'_, '_> {
     }
 
     /// Notes that a builtin sets `NAME` or `NAME[subscript]`.
-    fn assign_word(&mut self, target: &str, value: AssignedValue, scope: AssignmentScope) {
+    fn assign_word(&mut self, target: &str, value: VariableValue, scope: AssignmentScope) {
         let (name, subscript) = target.split_once('[').unwrap_or((target, ""));
         if !subscript.is_empty()
             && !self.state.symbols.note_evaluated_text(subscript.trim_end_matches(']'))

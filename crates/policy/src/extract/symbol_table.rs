@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::command::{AssignedValue, Assignment, AssignmentScope};
+use crate::command::{Assignment, AssignmentScope, VariableValue};
 
 /// Variables that the shell sets to text from outside.
 const EXTERNAL: [&str; 20] = [
@@ -54,7 +54,7 @@ const PATH_VARIABLES: [&str; 4] = ["HOME", "PWD", "OLDPWD", "DIRSTACK"];
 
 #[derive(Debug, Default)]
 pub(super) struct SymbolTable {
-    values: HashMap<String, Vec<AssignedValue>>,
+    values: HashMap<String, Vec<VariableValue>>,
     evaluated: Vec<String>,
     /// Variables that an arithmetic expression may set.
     set_in_arithmetic: Vec<String>,
@@ -82,7 +82,7 @@ pub(super) struct SymbolTable {
 }
 
 impl SymbolTable {
-    pub(super) fn assign(&mut self, name: &str, value: AssignedValue) {
+    pub(super) fn assign(&mut self, name: &str, value: VariableValue) {
         if INTEGERS.contains(&name) {
             self.note_evaluated(name);
         }
@@ -147,11 +147,11 @@ impl SymbolTable {
             }
             for value in self.values.get(name).into_iter().flatten() {
                 match value {
-                    AssignedValue::Unknown | AssignedValue::File => return true,
-                    AssignedValue::Text(text) if may_contain_code(text) => return true,
-                    AssignedValue::Text(text) => open.extend(variable_names(text)),
-                    AssignedValue::Copy(other) => open.push(other),
-                    AssignedValue::Number => {}
+                    VariableValue::Unknown | VariableValue::File => return true,
+                    VariableValue::Text(text) if may_contain_code(text) => return true,
+                    VariableValue::Text(text) => open.extend(variable_names(text)),
+                    VariableValue::Copy(other) => open.push(other),
+                    VariableValue::Number => {}
                 }
             }
         }
@@ -177,15 +177,15 @@ impl SymbolTable {
             if values.is_empty() { VariableShape::Unknown } else { VariableShape::Plain };
         for value in values {
             match value {
-                AssignedValue::Number => {}
-                AssignedValue::Text(text) if is_plain(text) => {}
-                AssignedValue::File if shape != VariableShape::Unknown => {
+                VariableValue::Number => {}
+                VariableValue::Text(text) if is_plain(text) => {}
+                VariableValue::File if shape != VariableShape::Unknown => {
                     shape = VariableShape::File
                 }
-                AssignedValue::Text(_)
-                | AssignedValue::File
-                | AssignedValue::Copy(_)
-                | AssignedValue::Unknown => {
+                VariableValue::Text(_)
+                | VariableValue::File
+                | VariableValue::Copy(_)
+                | VariableValue::Unknown => {
                     return VariableShape::Unknown;
                 }
             }
@@ -234,10 +234,10 @@ impl SymbolTable {
 
     /// `true` if every value that the text gives to a variable is an absolute path of one word.
     fn is_absolute_path(&self, name: &str) -> bool {
-        let is_absolute = |value: &AssignedValue| match value {
-            AssignedValue::Text(text) => text.starts_with('/') && is_plain(text),
-            AssignedValue::Copy(other) => PATH_VARIABLES.contains(&other.as_str()),
-            AssignedValue::Number | AssignedValue::File | AssignedValue::Unknown => false,
+        let is_absolute = |value: &VariableValue| match value {
+            VariableValue::Text(text) => text.starts_with('/') && is_plain(text),
+            VariableValue::Copy(other) => PATH_VARIABLES.contains(&other.as_str()),
+            VariableValue::Number | VariableValue::File | VariableValue::Unknown => false,
         };
         self.values.get(name).is_none_or(|values| values.iter().all(is_absolute))
     }
@@ -247,10 +247,10 @@ impl SymbolTable {
         if PATH_VARIABLES.contains(&name) {
             return self.is_absolute_path(name);
         }
-        let is_one_word = |value: &AssignedValue| match value {
-            AssignedValue::Text(text) => is_plain(text),
-            AssignedValue::Number => true,
-            AssignedValue::Copy(_) | AssignedValue::File | AssignedValue::Unknown => false,
+        let is_one_word = |value: &VariableValue| match value {
+            VariableValue::Text(text) => is_plain(text),
+            VariableValue::Number => true,
+            VariableValue::Copy(_) | VariableValue::File | VariableValue::Unknown => false,
         };
         !is_external(name)
             && self.values.get(name).is_none_or(|values| values.iter().all(is_one_word))
@@ -286,11 +286,11 @@ impl SymbolTable {
     pub(super) fn may_connect(&self) -> bool {
         let value_may_be_address = || {
             self.values.values().flatten().any(|value| match value {
-                AssignedValue::Text(text) => may_be_address(text),
-                AssignedValue::Copy(_)
-                | AssignedValue::Number
-                | AssignedValue::File
-                | AssignedValue::Unknown => false,
+                VariableValue::Text(text) => may_be_address(text),
+                VariableValue::Copy(_)
+                | VariableValue::Number
+                | VariableValue::File
+                | VariableValue::Unknown => false,
             })
         };
         self.has_unknown_redirect && (self.has_address_word || value_may_be_address())
@@ -300,7 +300,7 @@ impl SymbolTable {
     pub(super) fn arithmetic_assignments(&self) -> impl Iterator<Item = Assignment> {
         self.set_in_arithmetic.iter().map(|name| Assignment {
             name: name.clone(),
-            value: AssignedValue::Number,
+            value: VariableValue::Number,
             scope: AssignmentScope::Shell,
         })
     }

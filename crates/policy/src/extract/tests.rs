@@ -1,4 +1,4 @@
-//! What the reader finds, construct by construct.
+//! Tests of the reader, construct by construct.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ fn programs(found: &Extraction) -> Vec<String> {
     found.commands.iter().map(|command| command.program.to_string()).collect()
 }
 
-/// Found in full: exactly these programs, in this order, and no doubt.
+/// Checks that the reader finds exactly these programs, in this order, without a doubt.
 #[track_caller]
 fn finds(text: &str, expected: &[&str]) {
     let found = bash(text);

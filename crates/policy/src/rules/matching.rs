@@ -134,7 +134,7 @@ impl<'w> SortedArgs<'w> {
     }
 
     fn has_short_option(&self, letter: char) -> bool {
-        let same = |other: char| normalize_letter(other) == normalize_letter(letter);
+        let same = |other: char| fold_case_of_r(other) == fold_case_of_r(letter);
         self.options.iter().any(|option| match option.strip_prefix("--") {
             Some(long) => long_option_name(letter).is_some_and(|name| is_abbreviation(long, name)),
             None => option.chars().skip(1).any(same),
@@ -145,9 +145,8 @@ impl<'w> SortedArgs<'w> {
         let letter = ['r', 'f'].into_iter().find(|letter| long_option_name(*letter) == Some(name));
         self.options.iter().any(|option| match option.strip_prefix("--") {
             Some(long) => is_abbreviation(long, name),
-            None => letter.is_some_and(|letter| {
-                option.chars().skip(1).any(|c| normalize_letter(c) == letter)
-            }),
+            None => letter
+                .is_some_and(|letter| option.chars().skip(1).any(|c| fold_case_of_r(c) == letter)),
         })
     }
 
@@ -182,12 +181,12 @@ impl<'w> SortedArgs<'w> {
 }
 
 /// Treats `-R` as `-r`: they mean the same in every program that has both and that rules name.
-const fn normalize_letter(letter: char) -> char {
+const fn fold_case_of_r(letter: char) -> char {
     if letter == 'R' { 'r' } else { letter }
 }
 
 const fn long_option_name(letter: char) -> Option<&'static str> {
-    match normalize_letter(letter) {
+    match fold_case_of_r(letter) {
         'r' => Some("recursive"),
         'f' => Some("force"),
         _ => None,

@@ -55,9 +55,9 @@ const SHELL_LINE: [char; 4] = [';', '|', '&', '\n'];
 /// The tenants and lanes that a rule applies to. An empty list means all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RuleScope {
-    /// Names of tenants.
+    /// The names of the tenants.
     pub tenants: Vec<String>,
-    /// Names of lanes.
+    /// The names of the lanes.
     pub lanes: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ impl RuleScope {
 }
 
 #[derive(Debug, Clone)]
-enum Matcher {
+enum RuleMatcher {
     /// A program, by name or path with wildcards, and the beginning of its arguments.
     Words { program: String, args: Vec<String> },
     /// An expression on the command as one line, its program without directories.
@@ -105,7 +105,7 @@ enum Matcher {
 /// One rule on commands.
 #[derive(Debug, Clone)]
 pub struct PolicyRule {
-    matcher: Matcher,
+    matcher: RuleMatcher,
     text: String,
     location: String,
     scope: RuleScope,
@@ -145,7 +145,7 @@ impl PolicyRule {
         if program.contains(SHELL_ONLY) || text.contains(SHELL_LINE) {
             return Err(RuleError::ShellLine { location, found: text.trim().to_owned() });
         }
-        let matcher = Matcher::Words { program, args: words.collect() };
+        let matcher = RuleMatcher::Words { program, args: words.collect() };
         Ok(Self { matcher, text: text.trim().to_owned(), location, scope: RuleScope::default() })
     }
 
@@ -159,7 +159,7 @@ impl PolicyRule {
         let compiled = RegexBuilder::new(text).size_limit(REGEX_BYTES).build();
         match compiled {
             Ok(regex) => Ok(Self {
-                matcher: Matcher::Line(regex),
+                matcher: RuleMatcher::Line(regex),
                 text: text.to_owned(),
                 location,
                 scope: RuleScope::default(),
@@ -207,15 +207,17 @@ impl PolicyRule {
             return RuleMatch::Maybe;
         };
         match &self.matcher {
-            Matcher::Words { program, .. } if !matching::program_matches(program, name, list) => {
+            RuleMatcher::Words { program, .. }
+                if !matching::program_matches(program, name, list) =>
+            {
                 RuleMatch::No
             }
-            Matcher::Words { args, .. } if args.is_empty() => RuleMatch::Yes,
-            Matcher::Words { args, .. } => match list {
+            RuleMatcher::Words { args, .. } if args.is_empty() => RuleMatch::Yes,
+            RuleMatcher::Words { args, .. } => match list {
                 ListKind::Allow => matching::match_leading_args(args, &command.args),
                 ListKind::Deny => matching::match_args_by_meaning(args, command),
             },
-            Matcher::Line(regex) => match_line(regex, command, name, list),
+            RuleMatcher::Line(regex) => match_line(regex, command, name, list),
         }
     }
 }
@@ -240,7 +242,7 @@ fn match_line(regex: &Regex, command: &SimpleCommand, program: &str, list: ListK
 /// A rule as messages quote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleReference {
-    /// The rule as written.
+    /// The rule's text as written.
     pub text: String,
     /// The rule's position in the configuration: `policy.deny[2]`.
     pub location: String,
@@ -371,7 +373,7 @@ fn parse_tool_entries<'p>(
 /// An error in a written rule. No policy is built from a list that contains one.
 #[derive(Debug, Error)]
 pub enum RuleError {
-    /// The rule is empty.
+    /// The rule contains no text.
     #[error("{location} is empty; write a program's name, or remove it")]
     Empty {
         /// The rule's position in the configuration.
@@ -382,7 +384,7 @@ pub enum RuleError {
     Regex {
         /// The rule's position in the configuration.
         location: String,
-        /// The text as written.
+        /// The text in the configuration.
         pattern: String,
         /// The error of the regular expression compiler.
         source: Box<regex::Error>,
@@ -392,7 +394,7 @@ pub enum RuleError {
     Tool {
         /// The rule's position in the configuration.
         location: String,
-        /// The text as written.
+        /// The text in the configuration.
         found: String,
         /// The name that was probably meant.
         meant: &'static str,
@@ -404,7 +406,7 @@ pub enum RuleError {
     ShellLine {
         /// The rule's position in the configuration.
         location: String,
-        /// The text as written.
+        /// The text in the configuration.
         found: String,
     },
     /// The rule's scope names a lane that does not exist.
@@ -412,7 +414,7 @@ pub enum RuleError {
     UnknownLane {
         /// The rule's position in the configuration.
         location: String,
-        /// The lane as written.
+        /// The lane in the configuration.
         lane: String,
         /// The configured lanes.
         known: Vec<String>,
@@ -424,7 +426,7 @@ pub enum RuleError {
     Scope {
         /// The rule's position in the configuration.
         location: String,
-        /// The text as written.
+        /// The text in the configuration.
         found: String,
     },
     /// The parentheses of a tool restriction do not match or are empty.
@@ -432,7 +434,7 @@ pub enum RuleError {
     Shape {
         /// The rule's position in the configuration.
         location: String,
-        /// The text as written.
+        /// The text in the configuration.
         found: String,
     },
 }

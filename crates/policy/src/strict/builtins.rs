@@ -15,10 +15,9 @@ const REFUSED: &str = ". alias bind builtin caller chdir compgen complete compop
 pub(super) enum Builtin {
     /// Nothing that matters: no program, no variable.
     Harmless,
-    /// It gives these variables, to each of which it may give a known value, to the programs that
-    /// are started later.
+    /// Exports these variables, each with its value if that is known, to programs that start later.
     Exports(Vec<(String, Option<String>)>),
-    /// It runs another command.
+    /// Runs another command.
     Runs(Vec<Word>),
 }
 

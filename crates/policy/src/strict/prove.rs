@@ -5,15 +5,15 @@
 use super::reader::RawRedirect;
 use super::word::{Facts, ValueFacts};
 use crate::command::{
-    AssignedValue, Assignment, AssignmentScope, CommandContext, CommandLookup, Redirect, Shape,
-    ShellSyntax, SimpleCommand, UncertainReason, Uncertainty, Word, base_name,
+    Assignment, AssignmentScope, CommandContext, CommandLookup, Redirect, Shape, ShellSyntax,
+    SimpleCommand, UncertainReason, Uncertainty, VariableValue, Word, base_name,
 };
 use crate::rules::SafeVariables;
 use crate::strict::builtins;
 use crate::strict::builtins::Builtin;
 use crate::strict::reader::{Proven, ShellReader};
 use crate::strict::recognise::RawCommand;
-use crate::strict::tools::{Consequence, consequences, is_fed, is_known};
+use crate::strict::tools::{Consequence, consequences, is_known, is_standard_input};
 use crate::tables::has_word;
 
 /// The longest text that is read.
@@ -308,7 +308,7 @@ impl<'c> Prover<'c> {
                 self.proof.writes.push(word);
                 Ok(())
             }
-            Consequence::ReadsCode(word) if is_fed(&word) && !is_interpreter(name) => {
+            Consequence::ReadsCode(word) if is_standard_input(&word) && !is_interpreter(name) => {
                 Err(refusal(format!("{word}, which `{name}` runs as code,")))
             }
             Consequence::ReadsCode(word) if is_configured_by_argument(name) => {
@@ -359,7 +359,7 @@ fn refusal(construct: impl Into<String>) -> Uncertainty {
 
 fn assignment((name, value): &(String, crate::strict::word::RawWord)) -> Assignment {
     let value =
-        value.literal().map_or(AssignedValue::Unknown, |text| AssignedValue::Text(text.to_owned()));
+        value.literal().map_or(VariableValue::Unknown, |text| VariableValue::Text(text.to_owned()));
     Assignment { name: name.clone(), value, scope: AssignmentScope::Environment }
 }
 

@@ -42,7 +42,7 @@ pub(super) struct ShellReader<'t> {
     /// The substitutions around the next command, outermost first.
     pub(super) path: Vec<CommandContext>,
     /// Here-documents whose text starts after this line.
-    pub(super) documents: Vec<Document>,
+    pub(super) documents: Vec<StrictHeredoc>,
     /// Inside backticks, where the next one ends the commands.
     pub(super) in_backticks: bool,
 }
@@ -220,7 +220,7 @@ pub(super) enum RawRedirect {
 
 /// A here-document whose text starts after the current line.
 #[derive(Debug, Clone)]
-pub(super) struct Document {
+pub(super) struct StrictHeredoc {
     delimiter: String,
     /// Leading tabs are removed.
     is_indented: bool,
@@ -309,7 +309,7 @@ impl ShellReader<'_> {
         }
         let is_literal = word.quoted;
         let delimiter = delimiter.to_owned();
-        self.documents.push(Document { delimiter, is_indented, is_literal });
+        self.documents.push(StrictHeredoc { delimiter, is_indented, is_literal });
         Ok(())
     }
 
@@ -338,13 +338,13 @@ impl ShellReader<'_> {
         }
         let mut ignored = RawWord::default();
         while self.peek().is_some() {
-            self.quoted_part(&mut ignored, Quotes::Document)?;
+            self.quoted_part(&mut ignored, Quotes::StrictHeredoc)?;
         }
         Ok(())
     }
 
     /// The length of a here-document's text.
-    fn end_of_document(&self, document: &Document) -> Proven<usize> {
+    fn end_of_document(&self, document: &StrictHeredoc) -> Proven<usize> {
         let mut length = 0;
         for line in self.rest().split_inclusive('\n') {
             let text = line.trim_end_matches('\n');

@@ -31,7 +31,6 @@ pub(super) struct RawCommand {
 /// The end of a list of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// The end of the text.
     Text,
     /// A closing parenthesis or backtick.
     Close(char),

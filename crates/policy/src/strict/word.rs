@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::command::{Shape, Word};
 
-/// A piece of a word.
+/// A literal or an expansion in a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WordPart {
     /// Characters that stand for themselves.
@@ -42,7 +42,7 @@ pub(super) enum WordPart {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct RawWord {
     pub(super) parts: Vec<WordPart>,
-    /// The word as written.
+    /// The word's text as written.
     pub(super) source: String,
     /// Some part of it was quoted or escaped, so that it is no reserved word and no operator.
     pub(super) quoted: bool,

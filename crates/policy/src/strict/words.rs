@@ -178,7 +178,7 @@ impl ShellReader<'_> {
             Some('\\') => self.quoted_escape(word, quotes),
             Some(_) | None => {
                 let text = self.take_while(|c| !matches!(c, '$' | '`' | '\\' | '"'));
-                let text = match text.is_empty() && quotes == Quotes::Document {
+                let text = match text.is_empty() && quotes == Quotes::StrictHeredoc {
                     true => self.take_while(|c| c == '"'),
                     false => text,
                 };
@@ -194,7 +194,7 @@ impl ShellReader<'_> {
         self.pos += 1;
         match self.peek() {
             Some('\n') => self.refuse("a continued line inside a word"),
-            Some('"') if quotes == Quotes::Document => {
+            Some('"') if quotes == Quotes::StrictHeredoc => {
                 word.push_text("\\");
                 Ok(())
             }
@@ -352,14 +352,14 @@ pub(super) enum Quotes {
     /// Double quotes, ended by `"`.
     Double,
     /// A here-document: expansions as in double quotes, but `"` is text.
-    Document,
+    StrictHeredoc,
 }
 
 impl Quotes {
     const fn are_there(self) -> bool {
         match self {
             Self::None => false,
-            Self::Double | Self::Document => true,
+            Self::Double | Self::StrictHeredoc => true,
         }
     }
 }
@@ -533,7 +533,7 @@ impl ShellReader<'_> {
                 None => return self.refuse("a missing `}`"),
                 Some('}') => return Ok(()),
                 Some('$') => self.nested(|reader| reader.dollar(&mut ignored, quotes))?,
-                Some('"') if quotes != Quotes::Document => {
+                Some('"') if quotes != Quotes::StrictHeredoc => {
                     self.pos += 1;
                     self.take_while(|c| !matches!(c, '"' | '$' | '`' | '\\' | '{' | '}' | '\''));
                     if !self.take("\"") {
@@ -568,11 +568,8 @@ impl ShellReader<'_> {
 
 /// The output of a substitution.
 enum Output {
-    /// One number.
     Count,
-    /// Numbers.
     Counts,
-    /// Any text.
     Unknown,
 }
 

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::effect::{Effect, ScriptReader};
 use super::scan::{ScannedOptions, is_one_word, scan_options};
-use crate::command::{AssignedValue, AssignmentScope, Shape, SimpleCommand, UncertainReason, Word};
+use crate::command::{AssignmentScope, Shape, SimpleCommand, UncertainReason, VariableValue, Word};
 use crate::options::OptionSet;
 use crate::tables::has_word;
 
@@ -214,17 +214,17 @@ fn declare_effects(name: &str, args: &[Word]) -> Vec<Effect> {
 
 /// Returns the effect of an array value: `declare -a 'a=($(command))'` runs the command, because bash
 /// reads the elements of an array from a value in parentheses.
-fn array_value_effect(word: &Word, name: &str, value: &AssignedValue) -> Option<Effect> {
+fn array_value_effect(word: &Word, name: &str, value: &VariableValue) -> Option<Effect> {
     let text = word.text.split_once('=').map_or("", |(_, text)| text);
     match value {
-        AssignedValue::Text(_) if text.starts_with('(') && text.ends_with(')') => {
+        VariableValue::Text(_) if text.starts_with('(') && text.ends_with(')') => {
             Some(Effect::Script { text: format!("{name}={text}"), reader: ScriptReader::Same })
         }
-        AssignedValue::Text(_) => None,
-        AssignedValue::Copy(_)
-        | AssignedValue::Number
-        | AssignedValue::File
-        | AssignedValue::Unknown => {
+        VariableValue::Text(_) => None,
+        VariableValue::Copy(_)
+        | VariableValue::Number
+        | VariableValue::File
+        | VariableValue::Unknown => {
             (text.is_empty() || text.starts_with('(')).then(|| Effect::Declares(name.to_owned()))
         }
     }
@@ -237,9 +237,9 @@ fn push_declaration_effects(
     effects: &mut Vec<Effect>,
 ) {
     let (name, value) = match (word.text.split_once('='), word.shape) {
-        (Some((name, text)), Shape::Literal) => (name, AssignedValue::Text(text.to_owned())),
-        (Some((name, _)), _) => (name, AssignedValue::Unknown),
-        (None, Shape::Literal) => (word.text.as_str(), AssignedValue::Text(String::new())),
+        (Some((name, text)), Shape::Literal) => (name, VariableValue::Text(text.to_owned())),
+        (Some((name, _)), _) => (name, VariableValue::Unknown),
+        (None, Shape::Literal) => (word.text.as_str(), VariableValue::Text(String::new())),
         (None, _) => {
             effects.push(Effect::Unclear(UncertainReason::Dynamic("the name of a variable")));
             return;
@@ -258,7 +258,7 @@ fn push_declaration_effects(
 }
 
 /// Returns the effect of setting the variable that a word names.
-fn assign_effect(word: &Word, value: AssignedValue) -> Effect {
+fn assign_effect(word: &Word, value: VariableValue) -> Effect {
     match word.value() {
         Some(name) => {
             Effect::Assigns { name: name.to_owned(), value, scope: AssignmentScope::Shell }
@@ -277,7 +277,7 @@ fn read_effects(args: &[Word]) -> Vec<Effect> {
     let names = args.get(scan.rest..).unwrap_or_default();
     let array = scan.value(&["a"]).into_iter();
     let marks: Vec<Effect> = array.clone().filter_map(Word::value).map(array_effect).collect();
-    let sets = array.chain(names).map(|word| assign_effect(word, AssignedValue::Unknown));
+    let sets = array.chain(names).map(|word| assign_effect(word, VariableValue::Unknown));
     marks.into_iter().chain(sets).collect()
 }
 
@@ -295,7 +295,7 @@ fn mapfile_effects(args: &[Word]) -> Vec<Effect> {
     let names = args.get(scan.rest..).unwrap_or_default();
     let callback = scan.value(&["C"]).map(|code| Effect::script(code, ScriptReader::Same));
     let marks = names.iter().filter_map(Word::value).map(array_effect);
-    let sets = names.iter().map(|word| assign_effect(word, AssignedValue::Unknown));
+    let sets = names.iter().map(|word| assign_effect(word, VariableValue::Unknown));
     callback.into_iter().chain(marks).chain(sets).collect()
 }
 
@@ -307,7 +307,7 @@ fn printf_effects(args: &[Word]) -> Vec<Effect> {
         Ok(ScannedOptions { options, .. }) => options
             .iter()
             .filter_map(|option| option.value.as_ref())
-            .map(|word| assign_effect(word, AssignedValue::Unknown))
+            .map(|word| assign_effect(word, VariableValue::Unknown))
             .collect(),
         Err(_)
             if args.first().and_then(Word::value).is_some_and(|text| !text.starts_with("-v")) =>
@@ -322,7 +322,7 @@ fn printf_effects(args: &[Word]) -> Vec<Effect> {
 /// function that hid a program. A removed variable counts as one that is set.
 fn unset_effects(args: &[Word]) -> Vec<Effect> {
     let named = || args.iter().filter(|word| !word.text.starts_with('-') || word.value().is_none());
-    let cleared = named().map(|word| assign_effect(word, AssignedValue::Text(String::new())));
+    let cleared = named().map(|word| assign_effect(word, VariableValue::Text(String::new())));
     std::iter::once(Effect::RemovesFunctions)
         .chain(named().cloned().map(Effect::Evaluates))
         .chain(cleared)
@@ -333,7 +333,7 @@ fn getopts_effects(args: &[Word]) -> Vec<Effect> {
     let unknown = args.iter().take(2).any(|word| !is_one_word(word));
     match args {
         _ if unknown => unclear_arguments("getopts", "its arguments".to_owned()),
-        [_, name, ..] => vec![assign_effect(name, AssignedValue::Unknown)],
+        [_, name, ..] => vec![assign_effect(name, VariableValue::Unknown)],
         _ => Vec::new(),
     }
 }
@@ -343,7 +343,7 @@ fn wait_effects(args: &[Word]) -> Vec<Effect> {
     match scan_options(args, &WAIT) {
         Ok(scan) => scan
             .value(&["p"])
-            .map(|word| assign_effect(word, AssignedValue::Number))
+            .map(|word| assign_effect(word, VariableValue::Number))
             .into_iter()
             .collect(),
         Err(_) if args.iter().all(|word| word.variable.as_deref() == Some("#")) => Vec::new(),

@@ -3,13 +3,13 @@
 
 use super::{awk, builtins, containers, editors, exec_options, find, git, prefix, sed, shells};
 use crate::command::{
-    AssignedValue, Assignment, AssignmentScope, ShellSyntax, SimpleCommand, UncertainReason, Word,
+    Assignment, AssignmentScope, ShellSyntax, SimpleCommand, UncertainReason, VariableValue, Word,
 };
 
 /// One effect of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Starts this command.
+    /// Starts another command.
     Runs(Box<SimpleCommand>),
     /// Runs this text as commands.
     Script { text: String, reader: ScriptReader },
@@ -17,7 +17,7 @@ pub(crate) enum Effect {
     Assigns {
         /// The name, with the subscript.
         name: String,
-        value: AssignedValue,
+        value: VariableValue,
         scope: AssignmentScope,
     },
     /// Evaluates this word, as arithmetic or as a name with a subscript.

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use super::effect::{Effect, SH};
 use crate::command::{Redirect, SimpleCommand, Word};
 use crate::options::OptionSet;
-use crate::tables::Table;
+use crate::tables::ProgramTable;
 
 /// Returns the effects of the options of a program in the table; `None` for any other program.
 pub(super) fn exec_option_effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
@@ -208,7 +208,7 @@ impl ExecProgram {
 
 static PROGRAMS: LazyLock<HashMap<&'static str, Arc<ExecProgram>>> = LazyLock::new(|| {
     let mut all = HashMap::new();
-    for block in Table::parse(include_str!("../../tables/exec_options.txt")).programs {
+    for block in ProgramTable::parse(include_str!("../../tables/exec_options.txt")).programs {
         let kinds = [
             ("runs", ExecValueKind::Text),
             ("runs_action", ExecValueKind::Action),
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn every_line_of_the_exec_options_table_is_valid() {
-        let table = Table::parse(include_str!("../../tables/exec_options.txt"));
+        let table = ProgramTable::parse(include_str!("../../tables/exec_options.txt"));
         let keys = ["runs", "runs_action", "unclear", "options", "bundles"];
         assert_eq!(table.find_faults(&keys), Vec::<String>::new());
     }

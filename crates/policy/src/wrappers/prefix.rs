@@ -5,9 +5,9 @@ use std::sync::{Arc, LazyLock};
 
 use super::effect::Effect;
 use super::scan::{ScannedOption, ScannedOptions, is_one_word, scan_options};
-use crate::command::{AssignedValue, Assignment, AssignmentScope, SimpleCommand, Word, base_name};
+use crate::command::{Assignment, AssignmentScope, SimpleCommand, VariableValue, Word, base_name};
 use crate::options::OptionSet;
-use crate::tables::{Block, Table};
+use crate::tables::{Block, ProgramTable};
 
 /// Returns the effects of a program that takes a command; `None` for any other program.
 pub(super) fn prefix_effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
@@ -104,7 +104,7 @@ fn split_assignments<'w>(
             return Err(format!("the word {first}"));
         }
         let value =
-            first.value().map_or(AssignedValue::Unknown, |_| AssignedValue::Text(value.to_owned()));
+            first.value().map_or(VariableValue::Unknown, |_| VariableValue::Text(value.to_owned()));
         let name = name.to_owned();
         assignments.push(Assignment { name, value, scope: AssignmentScope::Environment });
         rest = others;
@@ -196,7 +196,7 @@ struct Prefix {
 
 static PREFIXES: LazyLock<HashMap<&'static str, Arc<Prefix>>> = LazyLock::new(|| {
     let mut all = HashMap::new();
-    for block in Table::parse(include_str!("../../tables/prefixes.txt")).programs {
+    for block in ProgramTable::parse(include_str!("../../tables/prefixes.txt")).programs {
         let operands = block.words("before").first().and_then(|count| count.parse().ok());
         let prefix = Arc::new(Prefix {
             options: OptionSet::from_tokens(block.words("options").iter().copied()),
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn every_line_of_the_prefix_table_is_valid() {
-        let table = Table::parse(include_str!("../../tables/prefixes.txt"));
+        let table = ProgramTable::parse(include_str!("../../tables/prefixes.txt"));
         let keys = ["options", "before", "assigns", "inert", "unclear", "bare_shell"];
         assert_eq!(table.find_faults(&keys), Vec::<String>::new());
     }

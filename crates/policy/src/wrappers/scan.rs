@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use crate::command::{Shape, Word};
 use crate::options::OptionSet;
-use crate::tables::Table;
+use crate::tables::ProgramTable;
 
-static OPTIONS: LazyLock<Table> =
-    LazyLock::new(|| Table::parse(include_str!("../../tables/wide_options.txt")));
+static OPTIONS: LazyLock<ProgramTable> =
+    LazyLock::new(|| ProgramTable::parse(include_str!("../../tables/wide_options.txt")));
 
 /// Returns a list of options by its name in the table.
 pub(super) fn option_set(name: &str) -> OptionSet {

@@ -13,7 +13,7 @@ use shellyard_policy::{
 };
 
 use crate::generate::{Family, Mix, grammar_script, script};
-use crate::jail::{Jail, OPAQUE, Run};
+use crate::jail::{Jail, JailRun, OPAQUE};
 use crate::trace::Exec;
 use crate::workers::Worker;
 
@@ -35,7 +35,7 @@ struct Tally {
     /// Clean scripts of each family, and those of them that were refused.
     families: BTreeMap<&'static str, (u64, u64)>,
     unsound: Vec<String>,
-    /// Why clean scripts were refused: how often, and one of them.
+    /// The reasons why clean scripts were refused: how often, and one such script.
     reasons: BTreeMap<String, (u64, String)>,
 }
 
@@ -53,17 +53,17 @@ impl Tally {
         })
     }
 
-    fn add(&mut self, family: Family, text: &str, answer: &Answer, run: &Run) {
+    fn add(&mut self, family: Family, text: &str, answer: &ScriptDecision, run: &JailRun) {
         self.cut_short += u64::from(run.cut_short);
         self.clean += u64::from(run.clean);
         let counts = self.families.entry(family.name()).or_default();
         counts.0 += u64::from(run.clean);
         match answer {
-            Answer::Allowed(_) => {
+            ScriptDecision::Allowed(_) => {
                 self.allowed += 1;
                 self.ran += u64::from(!run.execs.is_empty());
             }
-            Answer::Refused(refusal) => {
+            ScriptDecision::Refused(refusal) => {
                 self.refused += 1;
                 self.clean_refused += u64::from(run.clean);
                 counts.1 += u64::from(run.clean);
@@ -106,7 +106,7 @@ pub(crate) fn check_decisions(worker: &Worker, mix: Mix) -> Value {
         let answer = timed(&text, || ask(&policy, &jail.cwd(), &text));
         let run = jail.run(ShellSyntax::Bash, &text);
         tally.add(family, &text, &answer, &run);
-        if let Answer::Allowed(names) = &answer
+        if let ScriptDecision::Allowed(names) = &answer
             && !unnamed(jail, &run.execs, names).is_empty()
         {
             let label = format!("#{index} {}", family.name());
@@ -119,8 +119,10 @@ pub(crate) fn check_decisions(worker: &Worker, mix: Mix) -> Value {
 /// The programs that an allowed script runs although the decision does not name them.
 pub(crate) fn run_unnamed(jail: &Jail, policy: &Policy, text: &str) -> BTreeSet<String> {
     match ask(policy, &jail.cwd(), text) {
-        Answer::Allowed(names) => unnamed(jail, &jail.run(ShellSyntax::Bash, text).execs, &names),
-        Answer::Refused(_) => BTreeSet::new(),
+        ScriptDecision::Allowed(names) => {
+            unnamed(jail, &jail.run(ShellSyntax::Bash, text).execs, &names)
+        }
+        ScriptDecision::Refused(_) => BTreeSet::new(),
     }
 }
 
@@ -140,7 +142,7 @@ pub(crate) fn check_reader(worker: &Worker, shell: ShellSyntax, part: u64) -> Va
             continue;
         };
         let run = jail.run(shell, &text);
-        tally.add(Family::Grammar, &text, &Answer::Allowed(names.clone()), &run);
+        tally.add(Family::Grammar, &text, &ScriptDecision::Allowed(names.clone()), &run);
         if !unnamed(jail, &run.execs, &names).is_empty() {
             tally.note(&format!("#{index}"), &text, jail, missed);
         }
@@ -236,10 +238,10 @@ const LISTED: [&str; 52] = [
 
 /// The answer to a script beside an allow list.
 #[derive(Debug)]
-pub(crate) enum Answer {
-    /// It may run; the programs that the decision names, as written.
+pub(crate) enum ScriptDecision {
+    /// The script may run; the programs that the decision names, as written.
     Allowed(BTreeSet<String>),
-    /// It may not run, with the refusal.
+    /// The script may not run; the refusal.
     Refused(PolicyRefusal),
 }
 
@@ -256,15 +258,15 @@ pub(crate) fn allow_only<'n>(names: impl Iterator<Item = &'n str>) -> Policy {
 }
 
 /// Asks the policy. This is the only place that knows how a decision names its programs.
-pub(crate) fn ask(policy: &Policy, cwd: &Path, script: &str) -> Answer {
+pub(crate) fn ask(policy: &Policy, cwd: &Path, script: &str) -> ScriptDecision {
     let explanation = explain(policy, &request(cwd, script));
     match explanation.decision {
         PolicyDecision::Allow => {
             let is_listed = |outcome: &RuleOutcome| matches!(outcome, RuleOutcome::Allowed(_));
             let listed = explanation.commands.into_iter().filter(|it| is_listed(&it.outcome));
-            Answer::Allowed(listed.map(|finding| finding.program).collect())
+            ScriptDecision::Allowed(listed.map(|finding| finding.program).collect())
         }
-        PolicyDecision::Deny(refusal) => Answer::Refused(refusal),
+        PolicyDecision::Deny(refusal) => ScriptDecision::Refused(refusal),
         PolicyDecision::Ask { .. } | PolicyDecision::Confine { .. } => {
             panic!("no rule or setting asks for this: {script:?}")
         }

@@ -8,7 +8,7 @@ use shellyard_policy::command::{ShellSyntax, base_name};
 use shellyard_policy::rules::parse_patterns;
 use shellyard_policy::{Policy, PolicyDecision, decide};
 
-use super::check::{Answer, ask, list_everything, request, unnamed};
+use super::check::{ScriptDecision, ask, list_everything, request, unnamed};
 use crate::check::run_unnamed;
 use crate::jail::Jail;
 use crate::workers::{Worker, announce, run, texts};
@@ -21,7 +21,7 @@ const REGRESSIONS: &str = include_str!("regressions.jsonl");
 
 /// One recorded decision.
 #[derive(Debug)]
-struct Case {
+struct CorpusCase {
     command: String,
     /// Runs before the command, outside the policy.
     set_up: String,
@@ -29,7 +29,7 @@ struct Case {
     expected: String,
 }
 
-impl Case {
+impl CorpusCase {
     fn parse(line: &str) -> Self {
         let value: Value = serde_json::from_str(line).unwrap();
         let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
@@ -50,21 +50,22 @@ impl Case {
     }
 }
 
-fn cases(text: &str) -> impl Iterator<Item = Case> {
-    text.lines().map(Case::parse)
+fn cases(text: &str) -> impl Iterator<Item = CorpusCase> {
+    text.lines().map(CorpusCase::parse)
 }
 
 /// Checks every line of a file; the names of those that differ are shown together.
 #[track_caller]
 fn check(text: &str, count: usize) {
-    let decided = |case: &Case| decide(&case.policy, &request(Path::new("/srv"), &case.command));
-    let is_right = |case: &Case| match decided(case) {
+    let decided =
+        |case: &CorpusCase| decide(&case.policy, &request(Path::new("/srv"), &case.command));
+    let is_right = |case: &CorpusCase| match decided(case) {
         PolicyDecision::Allow => case.expected == "allow",
         PolicyDecision::Ask { .. } => case.expected == "ask",
         PolicyDecision::Confine { .. } => case.expected == "confine",
         PolicyDecision::Deny(_) => case.expected == "deny",
     };
-    let show = |case: Case| format!("{:?}: {:?}", case.command, decided(&case));
+    let show = |case: CorpusCase| format!("{:?}: {:?}", case.command, decided(&case));
     let wrong: Vec<String> = cases(text).filter(|case| !is_right(case)).map(show).collect();
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
     assert_eq!(cases(text).count(), count);
@@ -111,13 +112,13 @@ fn has_program(jail: &Jail, command: &str) -> bool {
     missing.is_none()
 }
 
-fn run_attack(jail: &Jail, case: &Case) -> Vec<String> {
+fn run_attack(jail: &Jail, case: &CorpusCase) -> Vec<String> {
     let run = jail.run_after(&case.set_up, ShellSyntax::Bash, &case.command);
     let mut faults = Vec::new();
     if !run.execs.iter().any(|exec| base_name(&exec.path) == "touch") {
         faults.push(format!("{:?} did not run `touch`: {:?}", case.command, run.execs));
     }
-    if let Answer::Allowed(names) = ask(&case.policy, &jail.cwd(), &case.command) {
+    if let ScriptDecision::Allowed(names) = ask(&case.policy, &jail.cwd(), &case.command) {
         let unnamed = unnamed(jail, &run.execs, &names);
         faults.push(format!("{:?} is allowed and ran {unnamed:?} unnamed", case.command));
     }

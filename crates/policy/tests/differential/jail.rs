@@ -91,7 +91,7 @@ git branch topic
 
 /// One run of a script.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct JailRun {
     pub(crate) execs: Vec<Exec>,
     /// `true` if the shell ended with success and reported no error of its own.
     pub(crate) clean: bool,
@@ -190,7 +190,7 @@ fn shell_command(shell: ShellSyntax, script: &str, bin: &Path, cwd: &Path, tmp: 
 
 /// A file, link or directory of the project.
 #[derive(Debug)]
-enum Entry {
+enum JailEntry {
     Directory,
     File { mode: u32, bytes: Vec<u8> },
 }
@@ -200,7 +200,7 @@ enum Entry {
 pub(crate) struct Jail {
     bin: PathBuf,
     work: PathBuf,
-    project: Vec<(PathBuf, Entry)>,
+    project: Vec<(PathBuf, JailEntry)>,
     git_programs: String,
     tracer: Tracer,
 }
@@ -249,12 +249,12 @@ impl Jail {
     }
 
     /// Runs a script in a new copy of the project, until no process of it is left.
-    pub(crate) fn run(&self, shell: ShellSyntax, script: &str) -> Run {
+    pub(crate) fn run(&self, shell: ShellSyntax, script: &str) -> JailRun {
         self.run_after("", shell, script)
     }
 
     /// The same after a set-up that is not recorded.
-    pub(crate) fn run_after(&self, set_up: &str, shell: ShellSyntax, script: &str) -> Run {
+    pub(crate) fn run_after(&self, set_up: &str, shell: ShellSyntax, script: &str) -> JailRun {
         let (cwd, tmp) = (self.cwd(), self.work.join("tmp"));
         self.reset(&cwd, &tmp);
         if !set_up.is_empty() {
@@ -268,7 +268,7 @@ impl Jail {
         let traced = self.tracer.run(&mut command);
         let errors = String::from_utf8_lossy(&fs::read(&errors).unwrap()).into_owned();
         let complained = errors.lines().any(|line| line.contains("bash: "));
-        Run {
+        JailRun {
             execs: traced.execs,
             clean: traced.code == Some(0) && !traced.cut_short && !complained,
             cut_short: traced.cut_short,
@@ -285,8 +285,8 @@ impl Jail {
         for (path, entry) in &self.project {
             let path = cwd.join(path);
             match entry {
-                Entry::Directory => fs::create_dir(&path).unwrap(),
-                Entry::File { mode, bytes } => {
+                JailEntry::Directory => fs::create_dir(&path).unwrap(),
+                JailEntry::File { mode, bytes } => {
                     fs::write(&path, bytes).unwrap();
                     if *mode & 0o111 != 0 {
                         fs::set_permissions(&path, fs::Permissions::from_mode(*mode)).unwrap();
@@ -301,16 +301,16 @@ impl Jail {
 }
 
 /// Reads a directory into memory, parents before their children.
-fn read_tree(dir: &Path, below: &Path, into: &mut Vec<(PathBuf, Entry)>) {
+fn read_tree(dir: &Path, below: &Path, into: &mut Vec<(PathBuf, JailEntry)>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let name = below.join(path.file_name().unwrap());
         if path.is_dir() {
-            into.push((name.clone(), Entry::Directory));
+            into.push((name.clone(), JailEntry::Directory));
             read_tree(&path, &name, into);
         } else {
             let mode = path.metadata().unwrap().permissions().mode();
-            into.push((name, Entry::File { mode, bytes: fs::read(&path).unwrap() }));
+            into.push((name, JailEntry::File { mode, bytes: fs::read(&path).unwrap() }));
         }
     }
 }

@@ -57,13 +57,13 @@ pub(crate) struct Traced {
 
 /// The processes of the current run, shared with the watchdog.
 #[derive(Debug, Default)]
-struct Watch {
+struct TraceWatch {
     pids: BTreeSet<i32>,
     deadline: Option<Instant>,
     expired: bool,
 }
 
-impl Watch {
+impl TraceWatch {
     /// Kills everything once the deadline is over. Processes that are created meanwhile stop
     /// for the tracer first, which kills them.
     fn enforce(&mut self) {
@@ -79,13 +79,13 @@ impl Watch {
 /// Traces one command at a time, from the thread that created it.
 #[derive(Debug)]
 pub(crate) struct Tracer {
-    watch: Arc<Mutex<Watch>>,
+    watch: Arc<Mutex<TraceWatch>>,
 }
 
 impl Tracer {
     /// Starts the watchdog, which ends with the tracer.
     pub(crate) fn new() -> Self {
-        let watch = Arc::new(Mutex::new(Watch::default()));
+        let watch = Arc::new(Mutex::new(TraceWatch::default()));
         let weak = Arc::downgrade(&watch);
         thread::spawn(move || {
             while let Some(watch) = weak.upgrade() {
@@ -100,12 +100,12 @@ impl Tracer {
     /// Runs a command until no process of it is left.
     pub(crate) fn run(&self, command: &mut Command) -> Traced {
         let leader = spawn_traced(command);
-        *lock(&self.watch) = Watch {
+        *lock(&self.watch) = TraceWatch {
             pids: BTreeSet::from([leader]),
             deadline: Some(Instant::now() + PATIENCE),
             expired: false,
         };
-        let mut run = Run::new(leader);
+        let mut run = TracedRun::new(leader);
         while let Some((pid, status)) = wait_any() {
             let mut watch = lock(&self.watch);
             if libc::WIFSTOPPED(status) {
@@ -130,13 +130,13 @@ impl Tracer {
     }
 }
 
-fn lock(watch: &Mutex<Watch>) -> MutexGuard<'_, Watch> {
+fn lock(watch: &Mutex<TraceWatch>) -> MutexGuard<'_, TraceWatch> {
     watch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One run, as the stops of its processes tell it.
 #[derive(Debug)]
-struct Run {
+struct TracedRun {
     leader: i32,
     /// The program that each process runs, by index; `None` is the shell.
     images: BTreeMap<i32, Option<usize>>,
@@ -146,7 +146,7 @@ struct Run {
     traced: Traced,
 }
 
-impl Run {
+impl TracedRun {
     fn new(leader: i32) -> Self {
         Self {
             leader,

@@ -3,10 +3,10 @@
 //! Versions: GNU tar 1.34, Info-ZIP zip 3.0 and unzip 6.00, GNU cpio 2.13, gzip 1.12, bzip2 1.0.8,
 //! xz 5.4.1, zstd 1.5.4, 7-Zip 25.01, GNU binutils 2.40.
 
-use super::consequence::{Consequence, Judged, download_into, is_fed, written};
-use super::entry::Entry;
+use super::consequence::{Consequence, Judged, download_into, is_standard_input, written};
+use super::entry::ProgramEntry;
 use crate::command::{Shape, Word};
-use crate::options::{Arguments, Doubt, is_operand, known, stays_one_word};
+use crate::options::{Arguments, Doubt, is_operand, require_known, stays_one_word};
 
 /// The commands of 7z that change or read archives, with what they write. `rn` is left out: it gives
 /// packed data another name, such as that of a makefile.
@@ -28,7 +28,7 @@ enum Packing {
     Reads,
 }
 
-pub(super) fn tar(entry: &Entry, _: &str, args: &[Word]) -> Judged {
+pub(super) fn tar(entry: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
     let found = entry.read(&with_dashes(entry, args)?)?;
     check_lists(&found)?;
     let archives: Vec<&Word> = found.values(&["-f", "--file"]).collect();
@@ -58,7 +58,7 @@ pub(super) fn tar(entry: &Entry, _: &str, args: &[Word]) -> Judged {
     }
     let directories: Vec<&Word> = found.values(&["-C", "--directory"]).collect();
     // Without an archive, tar reads its standard input.
-    let is_from_input = archives.is_empty() || archives.into_iter().any(is_fed);
+    let is_from_input = archives.is_empty() || archives.into_iter().any(is_standard_input);
     match directories.as_slice() {
         [] => Ok(unpack(Word::literal("."), is_from_input)),
         [directory] => Ok(unpack((*directory).clone(), is_from_input)),
@@ -77,14 +77,14 @@ fn unpack(directory: Word, is_from_input: bool) -> Vec<Consequence> {
 }
 
 /// Rewrites the old form of options, `tar cfb x.tar 20`, as `tar -c -f x.tar -b 20`.
-fn with_dashes(entry: &Entry, args: &[Word]) -> Result<Vec<Word>, Doubt> {
+fn with_dashes(entry: &ProgramEntry, args: &[Word]) -> Result<Vec<Word>, Doubt> {
     let Some((first, rest)) = args.split_first() else { return Ok(Vec::new()) };
     if first.text.starts_with('-') {
         return Ok(args.to_vec());
     }
     let mut words = Vec::new();
     let mut rest = rest.iter();
-    for letter in known(first)?.chars() {
+    for letter in require_known(first)?.chars() {
         let option = format!("-{letter}");
         let takes_word = entry.options().0.takes_next(&option) == Some(true);
         words.push(Word::literal(option));
@@ -119,7 +119,7 @@ fn may_be_remote(word: &Word) -> bool {
     }
 }
 
-pub(super) fn zip(entry: &Entry, _: &str, args: &[Word]) -> Judged {
+pub(super) fn zip(entry: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
     // A list of names and `--` are read in ways that differ between options.
     if let Some(word) = args.iter().find(|word| word.is("--")) {
         return Err(format!("the word {word}"));
@@ -138,7 +138,7 @@ pub(super) fn unzip(found: &Arguments) -> Judged {
         return Ok(Vec::new());
     }
     let directory = found.values(&["-d"]).last().cloned();
-    let is_from_input = found.operands.first().is_some_and(is_fed);
+    let is_from_input = found.operands.first().is_some_and(is_standard_input);
     Ok(unpack(directory.unwrap_or_else(|| Word::literal(".")), is_from_input))
 }
 
@@ -160,17 +160,17 @@ pub(super) fn cpio(found: &Arguments) -> Judged {
     }
     let directory = found.values(&["-D", "--directory"]).last().cloned();
     let mut archives = found.values(&["-F", "-I", "--file"]).peekable();
-    let is_from_input = archives.peek().is_none() || archives.any(is_fed);
+    let is_from_input = archives.peek().is_none() || archives.any(is_standard_input);
     Ok(unpack(directory.unwrap_or_else(|| Word::literal(".")), is_from_input))
 }
 
-pub(super) fn compress(entry: &Entry, program: &str, args: &[Word]) -> Judged {
+pub(super) fn compress(entry: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
     let found = entry.read(args)?;
     let unpacks = found.has(&["-d", "--decompress", "--uncompress"]);
     recompress(program, &found, unpacks)
 }
 
-pub(super) fn uncompress(entry: &Entry, program: &str, args: &[Word]) -> Judged {
+pub(super) fn uncompress(entry: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
     recompress(program, &entry.read(args)?, true)
 }
 
@@ -205,9 +205,9 @@ fn recompress(program: &str, found: &Arguments, unpacks: bool) -> Judged {
     Ok(all)
 }
 
-pub(super) fn seven_zip(_: &Entry, _: &str, args: &[Word]) -> Judged {
+pub(super) fn seven_zip(_: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
     let Some((command, rest)) = args.split_first() else { return Ok(Vec::new()) };
-    let command = known(command)?;
+    let command = require_known(command)?;
     let packing = SEVEN_ZIP.iter().find(|(name, _)| *name == command);
     let Some((_, packing)) = packing else { return Err(format!("the subcommand {command}")) };
     let mut directory = Word::literal(".");
@@ -217,7 +217,7 @@ pub(super) fn seven_zip(_: &Entry, _: &str, args: &[Word]) -> Judged {
             names.push(word);
             continue;
         }
-        let switch = known(word)?;
+        let switch = require_known(word)?;
         let is_known = ["-y", "-r", "-bd", "-so", "-si", "-slt", "-sdel", "-spe", "-ssc", "-aoa"]
             .contains(&switch)
             || ["-t", "-m", "-p", "-x!", "-xr!", "-i!", "-ir!", "-v", "-ao", "-bb", "-bs", "-o"]
@@ -236,7 +236,7 @@ pub(super) fn seven_zip(_: &Entry, _: &str, args: &[Word]) -> Judged {
         Packing::Extracts if rest.iter().any(|word| word.is("-so")) => Vec::new(),
         Packing::Extracts => {
             let is_from_input = rest.iter().any(|word| word.is("-si"))
-                || names.first().is_none_or(|archive| is_fed(archive));
+                || names.first().is_none_or(|archive| is_standard_input(archive));
             unpack(directory, is_from_input)
         }
     })
@@ -249,17 +249,17 @@ fn check_object_words(args: &[Word]) -> Result<(), Doubt> {
             return Err(format!("the word {word}"));
         }
         if !is_operand(word)? {
-            known(word)?;
+            require_known(word)?;
         }
     }
     Ok(())
 }
 
 /// ar(1): the first word names the operation.
-pub(super) fn ar(_: &Entry, _: &str, args: &[Word]) -> Judged {
+pub(super) fn ar(_: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
     check_object_words(args)?;
     let Some((operation, rest)) = args.split_first() else { return Ok(Vec::new()) };
-    let letters = known(operation)?.trim_start_matches('-');
+    let letters = require_known(operation)?.trim_start_matches('-');
     if letters == "version" || letters == "help" {
         return Ok(Vec::new());
     }
@@ -276,7 +276,7 @@ pub(super) fn ar(_: &Entry, _: &str, args: &[Word]) -> Judged {
         return Err(format!("the word {word}"));
     }
     if letters.contains('x') {
-        return Ok(unpack(Word::literal("."), rest.get(skipped).is_none_or(is_fed)));
+        return Ok(unpack(Word::literal("."), rest.get(skipped).is_none_or(is_standard_input)));
     }
     let changes = letters.contains(['d', 'm', 'q', 'r', 's']) && !letters.contains(['t', 'p']);
     Ok(written(rest.iter().skip(skipped).take(usize::from(changes))))

@@ -7,14 +7,14 @@
 
 use super::consequence::{Consequence, Judged};
 use crate::command::{ShellSyntax, Word};
-use crate::options::{Arguments, Doubt, known};
+use crate::options::{Arguments, Doubt, require_known};
 
 /// Reads a program, and returns the files that it writes and the texts that it hands to a shell.
 ///
 /// # Errors
 /// Names the first token that is not known to be harmless.
 pub(super) fn read_program(program: &str) -> Judged {
-    let mut reader = Reader {
+    let mut reader = AwkReader {
         rest: program,
         before: Before::Operator,
         parentheses: Vec::new(),
@@ -40,7 +40,7 @@ enum Before {
     Condition,
 }
 
-struct Reader<'p> {
+struct AwkReader<'p> {
     rest: &'p str,
     before: Before,
     /// For each open parenthesis: the kind of what its end is.
@@ -50,7 +50,7 @@ struct Reader<'p> {
     found: Vec<Consequence>,
 }
 
-impl<'p> Reader<'p> {
+impl<'p> AwkReader<'p> {
     fn peek(&self) -> Option<char> {
         self.rest.chars().next()
     }
@@ -258,7 +258,7 @@ impl<'p> Reader<'p> {
 
 pub(super) fn scan(found: &Arguments) -> Judged {
     let Some(program) = found.operands.first() else { return Ok(Vec::new()) };
-    read_program(known(program)?)
+    read_program(require_known(program)?)
 }
 
 #[cfg(test)]

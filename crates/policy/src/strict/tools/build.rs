@@ -1,7 +1,7 @@
 //! Build tools, compilers, test runners and linters: operands that a table cannot describe.
 
 use super::consequence::{Consequence, Judged, is_plain_text, refuse, refuse_argument_files};
-use super::entry::Entry;
+use super::entry::ProgramEntry;
 use crate::command::Word;
 use crate::options::Arguments;
 use crate::tables::has_word;
@@ -312,7 +312,7 @@ pub(super) fn js_tool(found: &Arguments) -> Judged {
 }
 
 /// Takes `+nightly`, the name of a toolchain of rustup, off the arguments of `cargo` and `rustc`.
-pub(super) fn toolchain(entry: &Entry, program: &str, args: &[Word]) -> Judged {
+pub(super) fn toolchain(entry: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
     if matches!(program, "cargo" | "rustc" | "rustdoc" | "rustfmt")
         && let Some((first, rest)) = args.split_first()
         && let Some(toolchain) = first.text.strip_prefix('+')

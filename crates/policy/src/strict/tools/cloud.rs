@@ -6,7 +6,7 @@ use super::consequence::{
     Consequence, Judged, behind, command_of, download_into, is_plain_text, refuse,
 };
 use crate::command::{ShellSyntax, Word};
-use crate::options::{Arguments, OptionSet, Order};
+use crate::options::{Arguments, OptionOrder, OptionSet};
 
 /// Behind `--` stand options of git; a directory is written by `clone` and `download`.
 pub(super) fn github(found: &Arguments) -> Judged {
@@ -84,7 +84,7 @@ static AWS: LazyLock<OptionSet> = LazyLock::new(|| {
 /// `aws SERVICE OPERATION`: operations that list or describe have no option that starts a program
 /// or writes a file (unchecked: AWS CLI 2.9). `s3` copies files.
 pub(super) fn aws(found: &Arguments) -> Judged {
-    let behind = AWS.read(&found.operands, Order::First)?;
+    let behind = AWS.read(&found.operands, OptionOrder::First)?;
     refuse(&behind.operands, |word| word.is("help"))?;
     let (Some(service), Some(operation)) = (behind.operands.first(), behind.operands.get(1)) else {
         return Ok(Vec::new());
@@ -92,7 +92,7 @@ pub(super) fn aws(found: &Arguments) -> Judged {
     let name = operation.value().unwrap_or_default();
     let args = behind.operands.get(2..).unwrap_or_default();
     if service.is("s3") && ["ls", "cp", "sync", "mv", "rm", "mb", "rb", "presign"].contains(&name) {
-        let target = AWS.read(args, Order::Anywhere)?.operands.last().cloned();
+        let target = AWS.read(args, OptionOrder::Anywhere)?.operands.last().cloned();
         let is_local = |word: &Word| name != "ls" && !word.text.starts_with("s3://");
         let target = target.filter(is_local);
         return Ok(target.map(download_into).into_iter().flatten().collect());

@@ -1,4 +1,4 @@
-//! The effects of a command beyond its own process, and the words that lead to them.
+//! The effects of a command's arguments, and helpers to report them.
 
 use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, stays_one_word};
@@ -9,17 +9,11 @@ pub(crate) enum Consequence {
     /// The command starts another one: its program and arguments.
     Runs(Vec<Word>),
     /// A shell reads this text as commands.
-    Script {
-        /// The commands.
-        text: String,
-        /// The shell that reads them.
-        shell: ShellSyntax,
-    },
+    Script { text: String, shell: ShellSyntax },
     /// The command sets this variable in the environment of what it starts.
     Sets {
-        /// The variable.
         name: String,
-        /// Its value, where that is known.
+        /// The value, if it is known.
         value: Option<String>,
     },
     /// The command creates, changes or removes this file.
@@ -34,7 +28,7 @@ pub(crate) enum Consequence {
     ReadsCode(Word),
     /// The command runs its standard input as code.
     ReadsCodeFromInput,
-    /// The command is an interpreter or a build tool: the code that it is given is not looked into.
+    /// The command is an interpreter or a build tool: the code that it runs is not read.
     Opaque,
 }
 
@@ -47,27 +41,27 @@ pub(super) fn written<'w>(words: impl IntoIterator<Item = &'w Word>) -> Vec<Cons
     files.cloned().map(Consequence::Writes).collect()
 }
 
-/// The path of a file in a directory.
+/// Returns the path of a file in a directory.
 pub(super) fn join(directory: &str, name: &str) -> Word {
     let slash = if directory.ends_with('/') || directory.is_empty() { "" } else { "/" };
     Word::literal(format!("{directory}{slash}{name}"))
 }
 
-/// The words behind the first `count`, which must each stay one word: another number of them would
-/// make a different word the command.
+/// Returns the words after the first `count`. Each of those must stay one word: otherwise a different
+/// word would be the command.
 pub(super) fn behind(words: &[Word], count: usize) -> Result<&[Word], Doubt> {
     let (before, rest) = words.split_at(count.min(words.len()));
     refuse(before, |word| !stays_one_word(word))?;
     Ok(rest)
 }
 
-/// Files of unknown names and new content appear in a directory, or as this file: unlike files that
+/// Reports files with unknown names and new content in a directory, or as this file. Unlike files that
 /// are only moved or formatted, they may be code that the same line runs.
 pub(super) fn download_into(target: Word) -> [Consequence; 2] {
     [Consequence::WritesBeneath(target.clone()), Consequence::Writes(target)]
 }
 
-/// The other command that the words are, without `--` in front of it.
+/// Returns the command that the words form, without a leading `--`.
 pub(super) fn command_of(words: &[Word]) -> Option<Consequence> {
     let words = match words.split_first() {
         Some((first, rest)) if first.is("--") => rest,
@@ -76,7 +70,7 @@ pub(super) fn command_of(words: &[Word]) -> Option<Consequence> {
     (!words.is_empty()).then(|| Consequence::Runs(words.to_vec()))
 }
 
-/// `true` for a known text of letters, digits and `_ . / : + , @ % -`, which means nothing to a
+/// `true` for a text of letters, digits and `_ . / : + , @ % -`, which has no special meaning to a
 /// shell or a build tool that puts it into a command line.
 pub(super) fn is_plain_text(text: &str) -> bool {
     text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_./:+,@%-".contains(letter))
@@ -85,7 +79,7 @@ pub(super) fn is_plain_text(text: &str) -> bool {
 /// Refuses the first word for which `is_bad` holds.
 ///
 /// # Errors
-/// Names that word.
+/// The first such word.
 pub(super) fn refuse<'w>(
     words: impl IntoIterator<Item = &'w Word>,
     is_bad: impl Fn(&Word) -> bool,
@@ -96,17 +90,17 @@ pub(super) fn refuse<'w>(
     }
 }
 
-/// Refuses `@file`, which holds further options.
+/// Refuses `@file`, which contains further options.
 ///
 /// # Errors
-/// Names the file.
+/// The first such file.
 pub(super) fn refuse_argument_files(found: &Arguments) -> Result<(), Doubt> {
     let values = found.options.iter().filter_map(|given| given.value.as_ref());
     refuse(found.operands.iter().chain(values), |word| word.text.starts_with('@'))
 }
 
-/// `true` for a file that is an input of the command rather than a file: `-`, a pipe, `/dev/stdin`.
-pub(crate) fn is_fed(word: &Word) -> bool {
+/// `true` for a path that is the command's input rather than a file: `-`, a pipe, `/dev/stdin`.
+pub(crate) fn is_standard_input(word: &Word) -> bool {
     let is_input =
         |path: &str| path == "-" || path.starts_with("/dev/") || path.starts_with("/proc/");
     word.shape == Shape::Process || word.value().is_some_and(is_input)

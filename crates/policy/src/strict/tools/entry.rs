@@ -1,4 +1,4 @@
-//! Entries of programs: the options, subcommands and operands that are known to be harmless.
+//! ProgramEntries of programs: the options, subcommands and operands that are known to be harmless.
 //!
 //! The keys of a block in a table:
 //!
@@ -7,7 +7,7 @@
 //!   lists them, too: there, a program may read an option of a subcommand without its value.
 //! - `order first`: options stand only before the first operand. Implied by `operands script`,
 //!   `operands command` and subcommands.
-//! - `tolerant`, `undashed`: see [`Habits`].
+//! - `tolerant`, `undashed`: see [`OptionStyle`].
 //! - `operands`: see [`Operands`]; `data` if the key is missing.
 //! - `opaque`: an interpreter or a build tool, which runs code that is not looked into.
 //! - `code`: options whose value is a file, or a directory of files, that the program runs or is
@@ -22,14 +22,17 @@ use std::collections::HashMap;
 
 use super::consequence::{Consequence, Judged, behind, command_of, written};
 use crate::command::Word;
-use crate::options::{Arguments, Doubt, Given, Habits, OptionSet, Order, Reader, stays_one_word};
+use crate::options::{
+    Arguments, Doubt, OptionOrder, OptionReader, OptionSet, OptionStyle, ParsedOption,
+    stays_one_word,
+};
 use crate::tables::Block;
 
 /// Judges operands, and options where a table does not say enough.
 pub(super) type OperandJudge = fn(&Arguments) -> Judged;
 
 /// Reads the arguments of a program, which is called by this name.
-pub(super) type ArgumentJudge = fn(&Entry, &str, &[Word]) -> Judged;
+pub(super) type ArgumentJudge = fn(&ProgramEntry, &str, &[Word]) -> Judged;
 
 /// A function that a table names.
 #[derive(Debug, Clone, Copy)]
@@ -40,11 +43,11 @@ pub(super) enum Judge {
 
 /// A program, or a subcommand of one, with the arguments that are known to be harmless.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ProgramEntry {
     options: OptionSet,
     shared: OptionSet,
-    habits: Habits,
-    /// No option matters, so none is looked at.
+    habits: OptionStyle,
+    /// `true` if no option matters, so none is checked.
     takes_any_option: bool,
     operands: Operands,
     arguments: Option<ArgumentJudge>,
@@ -54,7 +57,7 @@ pub(super) struct Entry {
 /// The meaning of a program's operands.
 #[derive(Debug)]
 enum Operands {
-    /// `data`: any words.
+    /// `data`: any words are harmless.
     Data,
     /// `nothing`: there are none that are known to be harmless.
     Nothing,
@@ -72,7 +75,7 @@ enum Operands {
     /// `command N`: so many words, then another command.
     Command(usize),
     /// Blocks `subcommand`: the name of a subcommand and its arguments.
-    Subcommands(Entries),
+    Subcommands(ProgramEntries),
     /// `judged NAME`: a meaning of its own.
     Judged(OperandJudge),
 }
@@ -81,14 +84,14 @@ enum Operands {
 const KEYS: &str = "options shared order tolerant undashed operands opaque code writes directories \
     files inline arguments before assigns inspects bare_shell actions repository merges";
 
-/// Entries by their names.
+/// ProgramEntries by their names.
 #[derive(Debug, Default)]
-pub(super) struct Entries {
-    all: Vec<Entry>,
+pub(super) struct ProgramEntries {
+    all: Vec<ProgramEntry>,
     by_name: HashMap<&'static str, usize>,
 }
 
-impl Entries {
+impl ProgramEntries {
     /// Adds the entry of a block. A block that is not understood refuses every argument.
     pub(super) fn add(
         &mut self,
@@ -101,11 +104,11 @@ impl Entries {
                 faults.push(format!("{name}: two entries"));
             }
         }
-        self.all.push(Entry::new(block, judge, faults));
+        self.all.push(ProgramEntry::new(block, judge, faults));
     }
 
     /// Finds the entry of exactly this name.
-    pub(super) fn find(&self, name: &str) -> Option<&Entry> {
+    pub(super) fn find(&self, name: &str) -> Option<&ProgramEntry> {
         self.all.get(*self.by_name.get(name)?)
     }
 }
@@ -116,18 +119,19 @@ struct Outer<'e> {
     /// The options that their subcommands take as well.
     shared: Vec<&'e OptionSet>,
     /// The options that were given in front of the subcommand.
-    options: Vec<Given>,
+    options: Vec<ParsedOption>,
 }
 
 impl Outer<'_> {
     /// Hands options that a subcommand knows on to it: `uv --python X run` is `uv run --python X`.
     fn keep_options(&mut self, found: &Arguments) {
-        let is_shared = |given: &&Given| self.shared.iter().any(|set| set.knows(&given.name));
+        let is_shared =
+            |given: &&ParsedOption| self.shared.iter().any(|set| set.knows(&given.name));
         self.options = found.options.iter().filter(is_shared).cloned().collect();
     }
 }
 
-impl Entry {
+impl ProgramEntry {
     fn new(block: &Block, judge: fn(&str) -> Option<Judge>, faults: &mut Vec<String>) -> Self {
         let mut reader = BlockReader { block, judge, faults };
         reader.check_keys();
@@ -136,11 +140,11 @@ impl Entry {
         let is_first =
             matches!(operands, Operands::Script | Operands::Command(_) | Operands::Subcommands(_))
                 || block.words("order") == ["first"];
-        let order = if is_first { Order::First } else { Order::Anywhere };
+        let order = if is_first { OptionOrder::First } else { OptionOrder::Anywhere };
         Self {
             options: reader.option_set("options"),
             shared: reader.option_set("shared"),
-            habits: Habits {
+            habits: OptionStyle {
                 order,
                 is_tolerant: block.has("tolerant"),
                 is_undashed: block.has("undashed"),
@@ -154,11 +158,11 @@ impl Entry {
     }
 
     /// The options, and how they are read.
-    pub(super) fn options(&self) -> (&OptionSet, Habits) {
+    pub(super) fn options(&self) -> (&OptionSet, OptionStyle) {
         (&self.options, self.habits)
     }
 
-    /// The words of a key.
+    /// Returns the words of a key.
     pub(super) fn words(&self, key: &str) -> &[&'static str] {
         self.block.words(key)
     }
@@ -208,7 +212,7 @@ impl Entry {
     /// # Errors
     /// Names the first word that is not a known option and may be one when it runs.
     pub(super) fn read(&self, args: &[Word]) -> Result<Arguments, Doubt> {
-        Reader { sets: &[&self.options], habits: self.habits }.read(args)
+        OptionReader { sets: &[&self.options], habits: self.habits }.read(args)
     }
 
     fn judge_within<'e>(&'e self, args: &[Word], outer: &mut Outer<'e>) -> Judged {
@@ -228,7 +232,7 @@ impl Entry {
         if !matches!(self.operands, Operands::Subcommands(_)) {
             sets.push(&self.shared);
         }
-        Reader { sets: &sets, habits: self.habits }.read(args)
+        OptionReader { sets: &sets, habits: self.habits }.read(args)
     }
 
     fn effects_of_options(&self, found: &Arguments) -> Vec<Consequence> {
@@ -284,7 +288,11 @@ impl Entry {
     }
 }
 
-fn judge_subcommand<'e>(entries: &'e Entries, operands: &[Word], outer: &mut Outer<'e>) -> Judged {
+fn judge_subcommand<'e>(
+    entries: &'e ProgramEntries,
+    operands: &[Word],
+    outer: &mut Outer<'e>,
+) -> Judged {
     let Some((name, args)) = operands.split_first() else {
         return Ok(Vec::new());
     };
@@ -298,7 +306,7 @@ fn judge_subcommand<'e>(entries: &'e Entries, operands: &[Word], outer: &mut Out
 }
 
 /// Refuses every operand: for a block that names a function which is not there.
-fn refuse_all(_: &Entry, program: &str, _: &[Word]) -> Judged {
+fn refuse_all(_: &ProgramEntry, program: &str, _: &[Word]) -> Judged {
     Err(format!("the arguments of {program}"))
 }
 
@@ -352,7 +360,7 @@ impl BlockReader<'_> {
 
     fn operands(&mut self) -> Operands {
         if !self.block.subcommands.is_empty() {
-            let mut entries = Entries::default();
+            let mut entries = ProgramEntries::default();
             for block in &self.block.subcommands {
                 entries.add(block, self.judge, self.faults);
             }

@@ -6,7 +6,7 @@
 //! Versions: GNU coreutils 9.1, diffutils 3.8, patch 2.7.6, xxd 2022-01-14, moreutils 0.67.
 
 use super::consequence::{Consequence, Judged, join, written};
-use super::entry::Entry;
+use super::entry::ProgramEntry;
 use crate::command::{Shape, Word, base_name};
 use crate::options::{Arguments, stays_one_word};
 use crate::tables::has_word;
@@ -63,7 +63,7 @@ fn copied(found: &Arguments, how: Copying) -> Judged {
             (last.clone(), !is_exact && (is_many || is_certain_directory(last)))
         }
     };
-    let target = Target { word: target, is_directory, is_deep };
+    let target = CopyTarget { word: target, is_directory, is_deep };
     let mut all: Vec<Consequence> = sources.iter().flat_map(|it| target.written(it)).collect();
     if links {
         all.extend(sources.iter().map(|source| target.linked(source)));
@@ -86,7 +86,7 @@ fn may_be_hidden(word: &Word) -> bool {
 }
 
 /// The last operand of a command that copies.
-struct Target {
+struct CopyTarget {
     word: Word,
     /// Certainly a directory.
     is_directory: bool,
@@ -94,7 +94,7 @@ struct Target {
     is_deep: bool,
 }
 
-impl Target {
+impl CopyTarget {
     fn written(&self, source: &Word) -> Vec<Consequence> {
         let write = if self.is_deep { Consequence::WritesBeneath } else { Consequence::Writes };
         let inner = match (self.word.value(), source.value().map(base_name)) {
@@ -128,7 +128,7 @@ impl Target {
     }
 }
 
-pub(super) fn copy_blocks(_: &Entry, _: &str, args: &[Word]) -> Judged {
+pub(super) fn copy_blocks(_: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
     let mut targets = Vec::new();
     for word in args {
         let setting = word.text.split_once('=').filter(|(key, _)| has_word(DD_KEYS, key));

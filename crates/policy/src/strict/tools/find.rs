@@ -4,9 +4,9 @@
 //! gets words that are known only when it runs.
 
 use super::consequence::{Consequence, Judged, written};
-use super::entry::Entry;
+use super::entry::ProgramEntry;
 use crate::command::{Shape, Word};
-use crate::options::{Arguments, Doubt, known, stays_one_word};
+use crate::options::{Arguments, Doubt, require_known, stays_one_word};
 use crate::strict::builtins::{self, Builtin};
 use crate::tables::has_word;
 
@@ -32,7 +32,7 @@ struct Expression<'w> {
     name: Word,
 }
 
-pub(super) fn find(_: &Entry, _: &str, args: &[Word]) -> Judged {
+pub(super) fn find(_: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
     let words = skip_options(args)?;
     let starts = words.iter().take_while(|word| !begins_expression(word)).count();
     let (starts, expression) = words.split_at(starts);
@@ -43,7 +43,7 @@ pub(super) fn find(_: &Entry, _: &str, args: &[Word]) -> Judged {
     let mut rest = Expression { words: expression, name: found_name(starts) };
     let mut all = Vec::new();
     while let Some(word) = rest.next() {
-        let text = known(word)?;
+        let text = require_known(word)?;
         match text {
             "-exec" | "-ok" => all.push(Consequence::Runs(rest.command()?)),
             _ if WRITING.contains(&text) => {
@@ -64,7 +64,7 @@ pub(super) fn find(_: &Entry, _: &str, args: &[Word]) -> Judged {
     Ok(all)
 }
 
-/// `-newerXY`.
+/// `true` for a test `-newerXY`.
 fn is_newer(text: &str) -> bool {
     let letters = text.strip_prefix("-newer").unwrap_or_default();
     letters.len() == 2 && letters.chars().all(|letter| "aBcmt".contains(letter))
@@ -160,7 +160,7 @@ impl<'w> Expression<'w> {
     }
 }
 
-pub(super) fn fd(entry: &Entry, _: &str, args: &[Word]) -> Judged {
+pub(super) fn fd(entry: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
     let is_exec =
         |word: &Word| ["-x", "-X", "--exec", "--exec-batch"].iter().any(|option| word.is(option));
     let end = args.iter().position(is_exec).unwrap_or(args.len());
@@ -199,15 +199,15 @@ pub(super) fn fd(entry: &Entry, _: &str, args: &[Word]) -> Judged {
 
 pub(super) fn xargs(found: &Arguments) -> Judged {
     let slots = found.values(&["--process-slot-var"]);
-    let slots =
-        slots.map(|name| Ok(Consequence::Sets { name: known(name)?.to_owned(), value: None }));
+    let slots = slots
+        .map(|name| Ok(Consequence::Sets { name: require_known(name)?.to_owned(), value: None }));
     let mut all = slots.collect::<Judged>()?;
     let marks = ["-I", "-i", "--replace"];
     if found.options.iter().filter(|given| marks.contains(&given.name.as_str())).count() > 1 {
         return Err("two options that replace".to_owned());
     }
     let replaced = match found.values(&["-I", "-i", "--replace"]).last() {
-        Some(text) => Some(known(text)?),
+        Some(text) => Some(require_known(text)?),
         None => found.has(&["-i", "--replace"]).then_some("{}"),
     };
     let mut words = found.operands.clone();
@@ -284,7 +284,7 @@ fn check_builtin(words: &[Word]) -> Result<(), Doubt> {
 
 /// A word of the text that parallel hands to a shell: nothing in it is special to the shell.
 fn template(word: &Word) -> Result<Word, Doubt> {
-    let text = known(word)?;
+    let text = require_known(word)?;
     let plain = REPLACEMENTS.iter().fold(text.to_owned(), |text, mark| text.replace(mark, ""));
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:,@%+-".contains(c);
     if text.is_empty() || text == "--" || !plain.chars().all(is_plain) {

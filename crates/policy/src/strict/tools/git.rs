@@ -1,9 +1,9 @@
 //! git: its own options, settings given on the command line, and subcommands.
 
-use super::consequence::{Consequence, Judged, is_fed, join, written};
-use super::entry::Entry;
+use super::consequence::{Consequence, Judged, is_standard_input, join, written};
+use super::entry::ProgramEntry;
 use crate::command::{Shape, Word};
-use crate::options::{Arguments, Doubt, Habits, Reader, known, stays_one_word};
+use crate::options::{Arguments, Doubt, OptionReader, OptionStyle, require_known, stays_one_word};
 use crate::tables::has_word;
 
 /// Options before the subcommand, git(1) 2.47.3. `--exec-path=`, `--git-dir`, `--work-tree`,
@@ -19,19 +19,19 @@ const PRINTING: [&str; 8] =
 const STRATEGIES: [&str; 6] = ["ort", "recursive", "resolve", "octopus", "ours", "subtree"];
 
 /// Judges the arguments of `git`, or of a program such as `git-log`.
-pub(super) fn git(entry: &Entry, program: &str, args: &[Word]) -> Judged {
+pub(super) fn git(entry: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
     match program.strip_prefix("git-") {
         Some(subcommand) => judge_subcommand(entry, subcommand, args),
         None => judge(entry, args),
     }
 }
 
-fn judge(entry: &Entry, args: &[Word]) -> Judged {
+fn judge(entry: &ProgramEntry, args: &[Word]) -> Judged {
     let mut all = Vec::new();
     let mut directory: Option<Word> = None;
     let mut words = args.iter();
     while let Some(word) = words.next() {
-        let text = known(word)?;
+        let text = require_known(word)?;
         match text {
             "-c" => {
                 let setting = words.next().ok_or("the option -c without a value")?;
@@ -81,7 +81,7 @@ fn moved(consequence: Consequence, directory: Option<&Word>) -> Consequence {
     }
 }
 
-fn judge_subcommand(git: &Entry, name: &str, args: &[Word]) -> Judged {
+fn judge_subcommand(git: &ProgramEntry, name: &str, args: &[Word]) -> Judged {
     let Some(entry) = git.subcommand(name) else { return Err(format!("the subcommand {name}")) };
     let subcommand = Subcommand { name, entry };
     let found = subcommand.read(args)?;
@@ -121,7 +121,7 @@ fn files_of_work_tree(name: &str, found: &Arguments) -> Judged {
                 ["--continue", "--resolved", "-r", "--skip", "--abort", "--quit", "--retry"];
             let is_from_input = found.operands.is_empty() && !found.has(&goes_on);
             // Such a patch may be part of the line, and may hold a repository with settings.
-            if is_from_input || found.operands.iter().any(is_fed) {
+            if is_from_input || found.operands.iter().any(is_standard_input) {
                 return Err("a patch from the input".to_owned());
             }
             vec![Consequence::WritesBeneath(here())]
@@ -162,23 +162,23 @@ fn clone_target(found: &Arguments) -> Option<Word> {
 /// - `merges`: the option `-s` names a merge strategy.
 struct Subcommand<'e> {
     name: &'e str,
-    entry: &'e Entry,
+    entry: &'e ProgramEntry,
 }
 
 impl Subcommand<'_> {
     /// Sorts the arguments into options and operands.
     fn read(&self, args: &[Word]) -> Result<Arguments, Doubt> {
         let (options, habits) = self.entry.options();
-        let habits = Habits { is_negated: true, ..habits };
-        let found = Reader { sets: &[options], habits }.read(args)?;
+        let habits = OptionStyle { is_negated: true, ..habits };
+        let found = OptionReader { sets: &[options], habits }.read(args)?;
         if !EDITING.contains(&self.name) || keeps_editor_out(self.name, &found) {
             return Ok(found);
         }
         let takes_patterns = self.name == "add" || self.name == "reset";
         let is_pattern = |word: &&Word| takes_patterns && is_pattern_with_ending(word);
         let others: Vec<Word> = args.iter().filter(|word| !is_pattern(word)).cloned().collect();
-        let habits = Habits { is_tolerant: false, ..habits };
-        Reader { sets: &[options], habits }.read(&others)?;
+        let habits = OptionStyle { is_tolerant: false, ..habits };
+        OptionReader { sets: &[options], habits }.read(&others)?;
         Ok(found)
     }
 
@@ -188,7 +188,7 @@ impl Subcommand<'_> {
         let Some(action) = found.operands.first().filter(|_| !actions.is_empty()) else {
             return Ok(());
         };
-        let action_name = known(action)?;
+        let action_name = require_known(action)?;
         if actions.contains(&action_name) {
             return Ok(());
         }
@@ -199,7 +199,7 @@ impl Subcommand<'_> {
         let merges = self.entry.has("merges");
         let names: &[&str] = if merges { &["-s", "--strategy"] } else { &["--strategy"] };
         for value in found.values(names) {
-            if !STRATEGIES.contains(&known(value)?) {
+            if !STRATEGIES.contains(&require_known(value)?) {
                 return Err(format!("the strategy {value}"));
             }
         }
@@ -380,11 +380,13 @@ fn configure(found: &Arguments) -> Judged {
         [] => None,
         [action, ..] if action.is("list") || action.is("get") => None,
         [action, ..] if action.is("edit") => return Err("the editor that git config opens".into()),
-        [action, name] if action.is("unset") => judge_pair(known(name)?, None)?,
-        [action, name, value, ..] if action.is("set") => judge_pair(known(name)?, value.value())?,
+        [action, name] if action.is("unset") => judge_pair(require_known(name)?, None)?,
+        [action, name, value, ..] if action.is("set") => {
+            judge_pair(require_known(name)?, value.value())?
+        }
         [_] if !unsets => None,
-        [name] => judge_pair(known(name)?, None)?,
-        [name, value, ..] => judge_pair(known(name)?, value.value())?,
+        [name] => judge_pair(require_known(name)?, None)?,
+        [name, value, ..] => judge_pair(require_known(name)?, value.value())?,
     };
     Ok(editor.into_iter().collect())
 }

@@ -29,5 +29,5 @@ mod sed;
 mod tests;
 mod wrappers;
 
-pub(crate) use consequence::{Consequence, is_fed};
+pub(crate) use consequence::{Consequence, is_standard_input};
 pub(crate) use programs::{consequences, is_known};

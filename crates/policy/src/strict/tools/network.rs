@@ -9,7 +9,7 @@ use super::consequence::{
     Consequence, Judged, behind, command_of, download_into, is_plain_text, join, refuse, written,
 };
 use crate::command::{Shape, ShellSyntax, Word};
-use crate::options::{Arguments, Doubt, OptionSet, Order, known};
+use crate::options::{Arguments, Doubt, OptionOrder, OptionSet, require_known};
 use crate::tables::has_word;
 
 /// Settings of ssh_config(5) that start nothing.
@@ -199,7 +199,7 @@ pub(super) fn openssl(found: &Arguments) -> Judged {
     if !COMMANDS.split_ascii_whitespace().any(|known| name.is(known)) {
         return Err(format!("the subcommand {name}"));
     }
-    let found = SSL.read(args, Order::Anywhere)?;
+    let found = SSL.read(args, OptionOrder::Anywhere)?;
     let settings = found.values(&["-config"]).cloned().map(Consequence::ReadsCode);
     let mut effects: Vec<_> = settings.collect();
     effects.extend(written(found.values(&["-out", "-keyout"])));
@@ -267,7 +267,7 @@ pub(super) fn secure_transfer(found: &Arguments) -> Judged {
 /// The remote shell: `ssh` itself, with a port, a key or a user.
 fn check_shell(word: &Word) -> Result<(), Doubt> {
     let doubt = || format!("the remote shell {word}");
-    let text = known(word)?;
+    let text = require_known(word)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./~@ ".contains(c);
     let mut words = text.split(' ').filter(|word| !word.is_empty());
     if !text.chars().all(is_plain) || words.next() != Some("ssh") {
@@ -284,12 +284,12 @@ fn check_shell(word: &Word) -> Result<(), Doubt> {
 
 /// `-J user@host:port`: ssh puts it into a text for a shell.
 fn check_jump(word: &Word) -> Result<(), Doubt> {
-    if is_plain_text(known(word)?) { Ok(()) } else { Err(format!("the word {word}")) }
+    if is_plain_text(require_known(word)?) { Ok(()) } else { Err(format!("the word {word}")) }
 }
 
 /// `-o Name=value`.
 fn check_setting(word: &Word) -> Result<(), Doubt> {
-    let text = known(word)?;
+    let text = require_known(word)?;
     let (name, value) = text.split_once(['=', ' ']).unwrap_or((text, ""));
     let name = name.trim().to_ascii_lowercase();
     let is_null_file = name == "userknownhostsfile" && value.trim() == "/dev/null";

@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use super::consequence::{Consequence, Judged, behind, command_of, refuse, refuse_argument_files};
-use super::entry::Entry;
+use super::entry::ProgramEntry;
 use crate::command::{ShellSyntax, Word};
-use crate::options::{Arguments, OptionSet, Order};
+use crate::options::{Arguments, OptionOrder, OptionSet};
 use crate::tables::has_word;
 
 pub(super) fn vim(found: &Arguments) -> Judged {
@@ -105,7 +105,7 @@ pub(super) fn tmux(found: &Arguments) -> Judged {
     if !START.split_ascii_whitespace().any(|known| name.is(known)) {
         return Err(format!("the subcommand {name}"));
     }
-    tmux_command(&TMUX_START.read(args, Order::First)?)
+    tmux_command(&TMUX_START.read(args, OptionOrder::First)?)
 }
 
 /// One word is a text for the shell, several are a command.
@@ -177,7 +177,7 @@ pub(super) fn logsave(found: &Arguments) -> Judged {
     };
     let command = behind(&found.operands, 1)?;
     // Options are read only in front of the file.
-    OptionSet::default().read(command, Order::First)?;
+    OptionSet::default().read(command, OptionOrder::First)?;
     Ok(vec![Consequence::Writes(file.clone()), Consequence::Runs(command.to_vec())])
 }
 
@@ -272,7 +272,7 @@ pub(super) fn all_written(found: &Arguments) -> Judged {
 
 /// Only the version and the help of such a program are known to be harmless. Many of them read
 /// commands from their input without an argument.
-pub(super) fn unread(entry: &Entry, program: &str, args: &[Word]) -> Judged {
+pub(super) fn unread(entry: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
     if args.is_empty() {
         return Err(format!("{program} without an argument"));
     }
@@ -280,7 +280,7 @@ pub(super) fn unread(entry: &Entry, program: &str, args: &[Word]) -> Judged {
 }
 
 /// The input or the arguments are a language that no entry reads.
-pub(super) fn version_only(entry: &Entry, program: &str, args: &[Word]) -> Judged {
+pub(super) fn version_only(entry: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
     match args {
         [] => Ok(Vec::new()),
         [only] if only.is("--version") || only.is("--help") => Ok(Vec::new()),
@@ -288,7 +288,7 @@ pub(super) fn version_only(entry: &Entry, program: &str, args: &[Word]) -> Judge
     }
 }
 
-pub(super) fn refuse_arguments(_: &Entry, program: &str, _: &[Word]) -> Judged {
+pub(super) fn refuse_arguments(_: &ProgramEntry, program: &str, _: &[Word]) -> Judged {
     Err(format!("the arguments of {program}"))
 }
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::consequence::{Consequence, Judged, command_of, refuse};
 use super::programs;
 use crate::command::{Shape, ShellSyntax, Word};
-use crate::options::{Arguments, OptionSet, Order, is_operand};
+use crate::options::{Arguments, OptionOrder, OptionSet, is_operand};
 use crate::tables::has_word;
 
 /// `npx -c TEXT` hands the text to a shell.
@@ -61,7 +61,7 @@ pub(super) fn yarn(found: &Arguments) -> Judged {
         refuse(args.first(), |word| is_operand(word) != Ok(true))?;
     }
     if has_word(YARN_COMMANDS, name) {
-        let found = programs::pnpm_options().read(args, Order::Anywhere)?;
+        let found = programs::pnpm_options().read(args, OptionOrder::Anywhere)?;
         return installed_packages(&found);
     }
     // Words behind the name of a script are its own.
@@ -99,7 +99,7 @@ pub(super) fn bun(found: &Arguments) -> Judged {
         "x" => project_tool(&inner),
         "run" => run_by_bun(&inner.operands),
         _ if has_word(OWN, name) => {
-            let read = BUN.read(args, Order::Anywhere)?;
+            let read = BUN.read(args, OptionOrder::Anywhere)?;
             let outputs = read.values(&["--outfile"]).cloned().map(Consequence::Writes);
             let directories = read.values(&["--outdir"]).cloned().map(Consequence::WritesBeneath);
             let mut all: Vec<_> = outputs.chain(directories).collect();

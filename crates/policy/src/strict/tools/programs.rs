@@ -1,17 +1,17 @@
-//! From a program's name to the entry that knows its arguments.
+//! The entries of all programs, by their names.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use super::consequence::{Consequence, Judged};
-use super::entry::{Entries, Entry, Judge};
+use super::entry::{Judge, ProgramEntries, ProgramEntry};
 use super::{
     archives, awk, build, cloud, files, find, git, interpreters, network, other, packages, sed,
     wrappers,
 };
 use crate::command::Word;
 use crate::options::{Doubt, OptionSet};
-use crate::tables::Table;
+use crate::tables::ProgramTable;
 
 /// The text of the tables, each with its name. No program is in two of them.
 macro_rules! tables {
@@ -66,16 +66,16 @@ fn find_judge(name: &str) -> Option<Judge> {
     all.find(|(known, _)| *known == name).map(|(_, judge)| *judge)
 }
 
-/// All tables.
+/// The programs of all tables.
 #[derive(Debug, Default)]
 struct Programs {
-    entries: Entries,
+    entries: ProgramEntries,
     /// Names that a version may follow: `python3.11`, `gcc-12`.
     versioned: HashSet<&'static str>,
-    /// Names that may stand behind a target: `x86_64-linux-gnu-gcc`.
+    /// Names that may follow a target: `x86_64-linux-gnu-gcc`.
     cross: HashSet<&'static str>,
     pnpm_options: OptionSet,
-    /// Lines of the tables that were not understood.
+    /// Lines of the tables that are not valid.
     faults: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ impl Programs {
     fn parse() -> Self {
         let mut all = Self::default();
         for (name, text) in TABLES {
-            let table = Table::parse(text);
+            let table = ProgramTable::parse(text);
             all.faults.extend(table.faults.iter().map(|fault| format!("{name}: {fault}")));
             for block in &table.programs {
                 all.entries.add(block, find_judge, &mut all.faults);
@@ -104,7 +104,7 @@ impl Programs {
     }
 
     /// Finds the entry of a program, and the name that its arguments are judged by.
-    fn find<'p>(&self, program: &'p str) -> Option<(&Entry, &'p str)> {
+    fn find<'p>(&self, program: &'p str) -> Option<(&ProgramEntry, &'p str)> {
         let bare = without_version(program);
         let exact = self.entries.find(program);
         let entry = exact.or_else(|| self.entries.find(self.versioned.get(bare)?));

@@ -6,14 +6,14 @@
 
 use super::consequence::{Consequence, Judged};
 use crate::command::{Shape, ShellSyntax, Word};
-use crate::options::{Arguments, Doubt, known};
+use crate::options::{Arguments, Doubt, require_known};
 
 /// Reads a script, and returns the files that it writes and the texts that it hands to a shell.
 ///
 /// # Errors
 /// Names the first command or text that is not known to be harmless.
 pub(super) fn read_script(script: &str) -> Judged {
-    let mut reader = Reader { rest: script, depth: 0, found: Vec::new() };
+    let mut reader = SedReader { rest: script, depth: 0, found: Vec::new() };
     while !reader.rest.is_empty() {
         reader.command()?;
     }
@@ -23,14 +23,14 @@ pub(super) fn read_script(script: &str) -> Judged {
     Ok(reader.found)
 }
 
-struct Reader<'s> {
+struct SedReader<'s> {
     rest: &'s str,
-    /// Open braces.
+    /// The number of open braces.
     depth: usize,
     found: Vec<Consequence>,
 }
 
-impl<'s> Reader<'s> {
+impl<'s> SedReader<'s> {
     fn peek(&self) -> Option<char> {
         self.rest.chars().next()
     }
@@ -317,9 +317,9 @@ pub(super) fn edit(found: &Arguments) -> Judged {
     let pieces: Vec<&Word> = found.values(&["-e", "--expression"]).collect();
     let (script, files) = if pieces.is_empty() {
         let Some((script, files)) = found.operands.split_first() else { return Ok(Vec::new()) };
-        (known(script)?.to_owned(), files)
+        (require_known(script)?.to_owned(), files)
     } else {
-        let pieces = pieces.into_iter().map(known).collect::<Result<Vec<&str>, Doubt>>()?;
+        let pieces = pieces.into_iter().map(require_known).collect::<Result<Vec<&str>, Doubt>>()?;
         (pieces.join("\n"), found.operands.as_slice())
     };
     let mut all = read_script(&script)?;
@@ -333,7 +333,7 @@ pub(super) fn edit(found: &Arguments) -> Judged {
 /// The copies that `sed -i.bak` leaves.
 fn backups(found: &Arguments, files: &[Word]) -> Judged {
     let Some(suffix) = found.values(&["-i", "--in-place"]).last() else { return Ok(Vec::new()) };
-    let suffix = known(suffix)?;
+    let suffix = require_known(suffix)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '~' | '_' | '-');
     if !suffix.chars().all(is_plain) {
         return Err(format!("the suffix {suffix}"));

@@ -59,10 +59,10 @@ fn judge(line: &str) -> Result<Vec<Consequence>, Doubt> {
 
 /// The consequences of a command, in words.
 pub(super) fn judged(line: &str) -> Result<String, Doubt> {
-    Ok(judge(line)?.iter().map(shown).collect::<Vec<_>>().join(", "))
+    Ok(judge(line)?.iter().map(format_result).collect::<Vec<_>>().join(", "))
 }
 
-fn shown(consequence: &Consequence) -> String {
+fn format_result(consequence: &Consequence) -> String {
     match consequence {
         Consequence::Runs(words) => {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
@@ -134,12 +134,12 @@ fn why_different(case: &str) -> Option<String> {
         Err(doubt) if doubt == expected => return None,
         Err(doubt) => doubt,
         Ok(effects) => {
-            let shown: Vec<_> = effects.iter().map(shown).collect();
-            let has = |text: &str| shown.iter().any(|effect| effect == text);
+            let format_result: Vec<_> = effects.iter().map(format_result).collect();
+            let has = |text: &str| format_result.iter().any(|effect| effect == text);
             if expected.split("; ").all(has) {
                 return None;
             }
-            format!("{shown:?}")
+            format!("{format_result:?}")
         }
     };
     Some(format!("{line} => {expected}: {found}"))

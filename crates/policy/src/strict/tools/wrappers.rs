@@ -3,9 +3,9 @@
 //! The text of a shell is read by the recogniser; script files count as code.
 
 use super::consequence::{Consequence, Judged, behind, written};
-use super::entry::Entry;
+use super::entry::ProgramEntry;
 use crate::command::{Shape, ShellSyntax, Word};
-use crate::options::{Arguments, Doubt, Order, is_operand, known, stays_one_word};
+use crate::options::{Arguments, Doubt, OptionOrder, is_operand, require_known, stays_one_word};
 
 /// Judges a program that starts the command in its operands. Keys of its own:
 ///
@@ -13,11 +13,11 @@ use crate::options::{Arguments, Doubt, Order, is_operand, known, stays_one_word}
 /// - `assigns`: `NAME=value` may stand in front of the command.
 /// - `inspects`: options with which the operands are no command.
 /// - `bare_shell`: without a command the program starts a shell.
-pub(super) fn wrap(entry: &Entry, program: &str, args: &[Word]) -> Judged {
+pub(super) fn wrap(entry: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
     let found = entry.read(args)?;
     let mut all = output_files(entry, &found)?;
     for name in found.values(&["-u", "--unset"]).filter(|_| program == "env") {
-        all.extend(unset(known(name)?));
+        all.extend(unset(require_known(name)?));
     }
     if found.has(entry.words("inspects")) {
         return Ok(all);
@@ -42,7 +42,7 @@ pub(super) fn wrap(entry: &Entry, program: &str, args: &[Word]) -> Judged {
 }
 
 /// The files that are written. `strace -o '|command'` starts a program instead.
-fn output_files(entry: &Entry, found: &Arguments) -> Judged {
+fn output_files(entry: &ProgramEntry, found: &Arguments) -> Judged {
     let starts_pipe = |word: &&Word| match word.text.chars().next() {
         Some(first) => matches!(first, '|' | '!'),
         None => true,
@@ -55,11 +55,11 @@ fn output_files(entry: &Entry, found: &Arguments) -> Judged {
 
 /// Refuses a program that starts others at a later time, in another root, from a language of its
 /// own, or by applets that have no entry.
-pub(super) fn refuse_command(_: &Entry, program: &str, _: &[Word]) -> Judged {
+pub(super) fn refuse_command(_: &ProgramEntry, program: &str, _: &[Word]) -> Judged {
     Err(arguments_of(program))
 }
 
-pub(super) fn crontab(_: &Entry, program: &str, args: &[Word]) -> Judged {
+pub(super) fn crontab(_: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
     if matches!(args, [list] if list.is("-l")) {
         Ok(Vec::new())
     } else {
@@ -68,7 +68,7 @@ pub(super) fn crontab(_: &Entry, program: &str, args: &[Word]) -> Judged {
 }
 
 /// `ts` prints the time in front of each line; with a command it is another program.
-pub(super) fn timestamps(_: &Entry, program: &str, args: &[Word]) -> Judged {
+pub(super) fn timestamps(_: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
     let is_format = args.iter().all(|word| word.text.starts_with(['-', '%']));
     if is_format { Ok(Vec::new()) } else { Err(arguments_of(program)) }
 }
@@ -105,7 +105,7 @@ fn read_assignment(words: &[Word]) -> Result<Option<AssignedFirst<'_>>, Doubt> {
 
 /// Shell text that a program hands to `sh -c`.
 fn script(text: &Word) -> Result<Consequence, Doubt> {
-    Ok(Consequence::Script { text: known(text)?.to_owned(), shell: ShellSyntax::Posix })
+    Ok(Consequence::Script { text: require_known(text)?.to_owned(), shell: ShellSyntax::Posix })
 }
 
 pub(super) fn watch(found: &Arguments) -> Judged {
@@ -115,7 +115,7 @@ pub(super) fn watch(found: &Arguments) -> Judged {
     if found.has(&["-x", "--exec"]) {
         return Ok(vec![Consequence::Runs(found.operands.clone())]);
     }
-    let words = found.operands.iter().map(known).collect::<Result<Vec<&str>, Doubt>>()?;
+    let words = found.operands.iter().map(require_known).collect::<Result<Vec<&str>, Doubt>>()?;
     Ok(vec![script(&Word::literal(words.join(" ")))?])
 }
 
@@ -156,9 +156,9 @@ pub(super) fn switch_user(found: &Arguments) -> Judged {
     }
 }
 
-pub(super) fn run_as_user(entry: &Entry, _: &str, args: &[Word]) -> Judged {
+pub(super) fn run_as_user(entry: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
     let options = entry.options().0;
-    let found = options.read(args, Order::First)?;
+    let found = options.read(args, OptionOrder::First)?;
     match found.operands.as_slice() {
         [_, ..]
             if found.has(&["-u", "--user"])
@@ -166,7 +166,7 @@ pub(super) fn run_as_user(entry: &Entry, _: &str, args: &[Word]) -> Judged {
         {
             Ok(vec![Consequence::Runs(found.operands)])
         }
-        _ => switch_user(&options.read(args, Order::Anywhere)?),
+        _ => switch_user(&options.read(args, OptionOrder::Anywhere)?),
     }
 }
 
@@ -193,7 +193,7 @@ const NAMED: [&str; 7] =
 /// bash(1): options that make it read fewer files.
 const LONG: [&str; 2] = ["--norc", "--noprofile"];
 
-pub(super) fn shell(_: &Entry, program: &str, args: &[Word]) -> Judged {
+pub(super) fn shell(_: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
     let shell = if program == "bash" { ShellSyntax::Bash } else { ShellSyntax::Posix };
     let mut words = args.iter();
     let mut takes_text = false;
@@ -211,7 +211,7 @@ pub(super) fn shell(_: &Entry, program: &str, args: &[Word]) -> Judged {
         if is_operand(word)? {
             return finish(Some(word), takes_text, shell);
         }
-        let text = known(word)?;
+        let text = require_known(word)?;
         if LONG.contains(&text) && shell == ShellSyntax::Bash {
             continue;
         }
@@ -226,7 +226,7 @@ pub(super) fn shell(_: &Entry, program: &str, args: &[Word]) -> Judged {
                 'c' => takes_text = true,
                 'o' => {
                     let name = words.next().ok_or("the option -o without a value")?;
-                    let name = known(name)?;
+                    let name = require_known(name)?;
                     if !NAMED.contains(&name) {
                         return Err(format!("the option -o {name}"));
                     }
@@ -243,11 +243,11 @@ pub(super) fn shell(_: &Entry, program: &str, args: &[Word]) -> Judged {
 fn finish(operand: Option<&Word>, takes_text: bool, shell: ShellSyntax) -> Judged {
     match operand {
         Some(text) if takes_text => {
-            Ok(vec![Consequence::Script { text: known(text)?.to_owned(), shell }])
+            Ok(vec![Consequence::Script { text: require_known(text)?.to_owned(), shell }])
         }
         None if takes_text => Err("the option -c without a value".to_owned()),
         Some(file) => {
-            known(file)?;
+            require_known(file)?;
             Ok(vec![Consequence::ReadsCode(file.clone())])
         }
         None => Ok(vec![Consequence::ReadsCodeFromInput]),
@@ -255,7 +255,7 @@ fn finish(operand: Option<&Word>, takes_text: bool, shell: ShellSyntax) -> Judge
 }
 
 /// A shell whose text is not read: only a script file without options is accepted.
-pub(super) fn foreign_shell(_: &Entry, program: &str, args: &[Word]) -> Judged {
+pub(super) fn foreign_shell(_: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
     match args.first() {
         None => Ok(vec![Consequence::ReadsCodeFromInput]),
         Some(word) if word.is("--version") => Ok(Vec::new()),
@@ -263,7 +263,7 @@ pub(super) fn foreign_shell(_: &Entry, program: &str, args: &[Word]) -> Judged {
             Err(format!("the option {word} of {program}"))
         }
         Some(file) => {
-            known(file)?;
+            require_known(file)?;
             Ok(vec![Consequence::ReadsCode(file.clone())])
         }
     }
