@@ -1,4 +1,4 @@
-//! How fast the pure parts are: nothing is run, nobody is asked, so there is no floor.
+//! Benchmarks of the pure parts: they start no process and no server, so there is no floor.
 //!
 //! `cargo bench --bench pure` measures them, `-- --test` runs each once.
 

@@ -1,4 +1,4 @@
-//! What the policy makes of a text.
+//! Benchmarks of policy decisions about a text.
 
 use std::hint::black_box;
 

@@ -16,7 +16,7 @@ pub(crate) fn bench(criterion: &mut Criterion) {
         .collect();
     let mut group = criterion.benchmark_group("queue: submit, start and end of a job");
     for length in [1_000, 10_000, 100_000] {
-        let mut backlog = Backlog::of(length, &tenants);
+        let mut backlog = QueuedJobs::new(length, &tenants);
         group.bench_function(BenchmarkId::from_parameter(length), |bencher| {
             bencher.iter(|| backlog.turn());
         });
@@ -25,14 +25,14 @@ pub(crate) fn bench(criterion: &mut Criterion) {
 }
 
 /// A queue in which always as many wait.
-struct Backlog<'a> {
+struct QueuedJobs<'a> {
     queue: Queue,
     tenants: &'a [TenantId],
     jobs: u64,
 }
 
-impl<'a> Backlog<'a> {
-    fn of(length: u64, tenants: &'a [TenantId]) -> Self {
+impl<'a> QueuedJobs<'a> {
+    fn new(length: u64, tenants: &'a [TenantId]) -> Self {
         let queue = Queue::new(QueueLimits {
             slots: 8,
             max_queued: usize::MAX,

@@ -1,4 +1,4 @@
-//! What is made of a log that is there: pages, places, an excerpt, a digest, a search.
+//! Benchmarks of reading a finished log: pages, offsets, an excerpt, a digest, a search.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -17,19 +17,19 @@ use tokio::runtime::Runtime;
 const LINES: u64 = 100_000;
 
 pub(crate) fn bench(criterion: &mut Criterion) {
-    let log = Log::write();
+    let log = FilledLog::write();
     places(criterion, &log.reader);
     passes(criterion, &log.reader);
 }
 
 /// A log that has spilled.
-struct Log {
+struct FilledLog {
     reader: LogReader,
     /// Dropping it would close the log, dropping the folder would remove it.
     _open: (LogWriter, TempDir),
 }
 
-impl Log {
+impl FilledLog {
     fn write() -> Self {
         let folder = TempDir::new().expect("a temporary directory");
         let spill_dir = folder.path().to_owned();
@@ -61,7 +61,7 @@ fn measure<T: 'static>(
     });
 }
 
-/// What costs the same wherever in the log it is.
+/// Reads whose cost does not depend on the offset.
 fn places(criterion: &mut Criterion, reader: &LogReader) {
     let middle = reader.progress().total_bytes / 2;
     let request = PageRequest { from: middle, stream: None, max_bytes: 16 << 10, max_lines: 0 };
@@ -81,7 +81,7 @@ fn places(criterion: &mut Criterion, reader: &LogReader) {
     group.finish();
 }
 
-/// What looks at each byte.
+/// Reads that look at each byte.
 fn passes(criterion: &mut Criterion, reader: &LogReader) {
     let mut group = criterion.benchmark_group("all of 100,000 lines");
     group.sample_size(10).throughput(Throughput::Bytes(reader.progress().total_bytes));

@@ -1,4 +1,4 @@
-//! What all measurements share: how the server is started, and how much work is done.
+//! The parts that all measurements share: starting the server, and the amount of work.
 
 use clap::ValueEnum;
 
@@ -47,7 +47,7 @@ impl Bench {
         HttpServer::start(&self.variables(settings))
     }
 
-    /// The same over stdio.
+    /// Starts the server over stdio with these settings.
     pub(crate) fn stdio(&self, settings: &[Setting<'_>]) -> StdioServer {
         StdioServer::start(&self.variables(settings))
     }

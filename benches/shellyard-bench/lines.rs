@@ -15,7 +15,7 @@ pub(crate) struct DecimalCounter {
 }
 
 impl DecimalCounter {
-    /// Starts at the number in `text`.
+    /// Creates a counter that begins at this number.
     pub(crate) fn from(text: String) -> Self {
         Self { digits: text.into_bytes() }
     }
@@ -35,7 +35,7 @@ impl DecimalCounter {
     }
 }
 
-/// What `Part::Write` writes from this offset on.
+/// The text that the helper `write` writes, from this offset on.
 pub(crate) fn at(offset: u64, length: usize) -> Vec<u8> {
     let first = offset / WIDTH as u64;
     let skip = (offset % WIDTH as u64) as usize;
@@ -56,7 +56,7 @@ pub(crate) fn command(bytes: u64, mb_per_second: Option<u64>) -> String {
     format!("exec '{}' write {bytes}{rate}", program.display())
 }
 
-/// The job itself.
+/// Runs as the job that writes these lines.
 pub(crate) fn play(bytes: u64, mb_per_second: Option<u64>) -> io::Result<()> {
     let start = Instant::now();
     let mut output = io::stdout().lock();

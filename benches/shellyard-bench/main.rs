@@ -1,5 +1,5 @@
-//! How much we cost: each figure beside its floor, which is the same work without us, measured
-//! in the same run.
+//! Measures what Shellyard costs. Each figure stands beside its floor: the same work without
+//! Shellyard, measured in the same run.
 //!
 //! `cargo bench --bench shellyard-bench` runs all of it, `-- --help` tells the rest. What is
 //! measured, and against what, is in `docs/performance.md`. The exit code says whether every
@@ -24,13 +24,13 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use bench::Bench;
-use options::{Options, Part};
+use options::{Helper, Options};
 use report::{Machine, Report, Table};
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let result = match &options.part {
-        Some(part) => play(part),
+    let result = match &options.helper {
+        Some(helper) => play(helper),
         None => run(&options),
     };
     match result {
@@ -42,12 +42,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// What this program does where it is a process of a measurement.
-fn play(part: &Part) -> io::Result<()> {
-    match part {
-        Part::Spawn { threads, calls } => floor::spawn::play(*threads, *calls),
-        Part::Drain { command, file } => floor::drain::play(command, file),
-        Part::Write { bytes, mb_per_second } => lines::play(*bytes, *mb_per_second),
+/// Runs this program as a helper process of a measurement.
+fn play(helper: &Helper) -> io::Result<()> {
+    match helper {
+        Helper::Spawn { threads, calls } => floor::spawn::play(*threads, *calls),
+        Helper::Drain { command, file } => floor::drain::play(command, file),
+        Helper::Write { bytes, mb_per_second } => lines::play(*bytes, *mb_per_second),
     }
 }
 
@@ -68,7 +68,7 @@ fn run(options: &Options) -> io::Result<()> {
 }
 
 fn measure(options: &Options) -> Report {
-    let machine = Machine::look();
+    let machine = Machine::read();
     let scale = options.scale();
     let mut tables = Vec::new();
     if !options.confined {
@@ -76,7 +76,7 @@ fn measure(options: &Options) -> Report {
             let bench = Bench { profile, scale };
             let mut table = Table::new(profile);
             for work in options.works() {
-                writeln!(io::stderr(), "{}: {}", profile.name(), work.what()).ok();
+                writeln!(io::stderr(), "{}: {}", profile.name(), work.title()).ok();
                 table.add(work, work.measure(&bench));
             }
             tables.push(table);

@@ -1,4 +1,4 @@
-//! The flags.
+//! The command line flags.
 
 use std::path::PathBuf;
 
@@ -32,17 +32,17 @@ pub(crate) struct Options {
     /// Write the measured part of docs/performance.md and its plots
     #[arg(long, conflicts_with_all = ["quick", "only", "profile"])]
     pub(crate) write_docs: bool,
-    /// What `cargo bench` adds.
+    /// The flag that `cargo bench` adds.
     #[arg(long, hide = true)]
     bench: bool,
     #[command(subcommand)]
-    pub(crate) part: Option<Part>,
+    pub(crate) helper: Option<Helper>,
 }
 
-/// What this program is for itself: a process beside the one that measures, so that the CPU time
-/// of the two can be told apart.
+/// The helper processes that this program can be: processes beside the one that measures, so that
+/// their CPU times can be told apart.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Part {
+pub(crate) enum Helper {
     /// The floor of calls: runs the command so often.
     #[command(hide = true)]
     Spawn { threads: usize, calls: usize },
@@ -76,7 +76,7 @@ impl Options {
         if self.only.is_empty() { Work::ALL.to_vec() } else { self.only.clone() }
     }
 
-    /// Whether confinement is measured by itself as well.
+    /// `true` if the cost of confinement is measured as well.
     pub(crate) const fn with_confined(&self) -> bool {
         self.confined || (self.only.is_empty() && self.profile.is_none())
     }

@@ -1,46 +1,47 @@
-//! How much work each measurement does.
+//! The amount of work of each measurement.
 
-use crate::measure::tenants::Crowd;
+use crate::measure::tenants::TenantLoad;
 
 /// The amounts of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
-    /// How often we and the floor take turns.
+    /// Number of turns that the server and the floor take.
     pub(crate) rounds: usize,
     /// Calls of one turn, where they come one after the other …
     pub(crate) block: usize,
     /// … and where many come at once.
     pub(crate) calls: usize,
-    /// Callers at once.
+    /// Numbers of concurrent callers.
     pub(crate) callers: &'static [usize],
     /// Finished jobs that the server knows.
     pub(crate) finished: &'static [usize],
     /// Jobs that run all the while.
     pub(crate) held: &'static [usize],
-    /// How long nothing is asked, to see what that costs.
+    /// Length of the idle period whose CPU time is measured.
     pub(crate) idle_ms: u64,
-    /// What one job writes as fast as it can; the last for all sources, all for one of them.
+    /// Bytes that one job writes as fast as it can: the last size for all sources, the others for
+    /// one of them.
     pub(crate) floods: &'static [u64],
-    /// How often each source floods.
+    /// Number of floods per source.
     pub(crate) flood_rounds: usize,
-    /// What the job writes that is polled, and by how many.
+    /// Bytes that the polled job writes, and the numbers of pollers.
     pub(crate) polled_bytes: u64,
     pub(crate) pollers: &'static [usize],
-    /// Cold starts.
+    /// Number of cold starts.
     pub(crate) starts: usize,
     /// Logs in which pages are read, and the one that is compressed.
     pub(crate) logs: &'static [u64],
     pub(crate) compressed: u64,
-    /// How often each place of a log is read.
+    /// Number of reads at each offset of a log.
     pub(crate) looks: usize,
     /// Jobs that wait, and how many are timed at each length.
     pub(crate) backlog: &'static [usize],
     pub(crate) backlog_step: usize,
-    /// What the server is made to hold in memory.
+    /// Bytes that the server holds in memory.
     pub(crate) held_mib: usize,
     pub(crate) search_bytes: u64,
     pub(crate) search_rounds: usize,
-    pub(crate) crowd: Crowd,
+    pub(crate) tenant_load: TenantLoad,
     /// Tenants that the server knows.
     pub(crate) tenants: &'static [usize],
     /// Starts of each kind of confinement, and jobs after which nothing may be left.
@@ -71,7 +72,7 @@ pub(crate) const FULL: Scale = Scale {
     held_mib: 1_024,
     search_bytes: 1 << 30,
     search_rounds: 5,
-    crowd: Crowd { tenants: 64, jobs: 50, backlog: 5_000, visits: 20 },
+    tenant_load: TenantLoad { tenants: 64, jobs: 50, backlog: 5_000, visits: 20 },
     tenants: &[1, 10, 100],
     confined: [500, 10_000],
 };
@@ -98,7 +99,7 @@ pub(crate) const QUICK: Scale = Scale {
     held_mib: 32,
     search_bytes: 4 << 20,
     search_rounds: 1,
-    crowd: Crowd { tenants: 4, jobs: 3, backlog: 30, visits: 2 },
+    tenant_load: TenantLoad { tenants: 4, jobs: 3, backlog: 30, visits: 2 },
     tenants: &[1, 4],
     confined: [20, 100],
 };

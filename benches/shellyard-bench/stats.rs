@@ -26,7 +26,7 @@ pub(crate) fn exponent(points: &[(f64, f64)]) -> f64 {
     shared / logs.iter().map(|(x, _)| (x - mean_x).powi(2)).sum::<f64>()
 }
 
-/// What the task gave, and how many milliseconds it took.
+/// Returns the result of the task and the milliseconds it took.
 pub(crate) fn timed<T>(task: impl FnOnce() -> T) -> (T, f64) {
     let start = Instant::now();
     let result = task();

@@ -1,4 +1,4 @@
-//! What can be measured, by its letter.
+//! The list of measurements, each with its letter.
 
 use clap::ValueEnum;
 
@@ -6,9 +6,9 @@ use crate::bench::Bench;
 use crate::measure::{
     backlog, big, capture, held, latency, pages, pollers, rate, search, start, tenants,
 };
-use crate::report::Found;
+use crate::report::Measured;
 
-/// One measurement.
+/// A measurement of the benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Work {
     /// Latency of `echo hi`, one call after the other
@@ -47,7 +47,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// All of them.
+    /// All measurements, in the order of the report.
     pub(crate) const ALL: [Self; 11] = [
         Self::Latency,
         Self::Rate,
@@ -63,7 +63,7 @@ impl Work {
     ];
 
     /// Its letter.
-    pub(crate) const fn letter(self) -> char {
+    pub(crate) const fn key(self) -> char {
         match self {
             Self::Latency => 'A',
             Self::Rate => 'B',
@@ -80,13 +80,13 @@ impl Work {
     }
 
     /// Its letter and what it is about, as `--help` tells it.
-    pub(crate) fn what(self) -> String {
+    pub(crate) fn title(self) -> String {
         let value = self.to_possible_value().expect("none of them is hidden");
-        format!("{} {}", self.letter(), value.get_help().expect("all of them are documented"))
+        format!("{} {}", self.key(), value.get_help().expect("all of them are documented"))
     }
 
-    /// Does it.
-    pub(crate) fn measure(self, bench: &Bench) -> Found {
+    /// Runs the measurement.
+    pub(crate) fn measure(self, bench: &Bench) -> Measured {
         match self {
             Self::Latency => latency::measure(bench),
             Self::Rate => rate::measure(bench),

@@ -1,4 +1,4 @@
-//! Requests as bytes.
+//! JSON-RPC requests as prepared bytes.
 
 use memchr::memmem;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ const VERSION: &str = "2026-07-28";
 #[derive(Debug)]
 pub(crate) struct Call {
     tool: String,
-    /// What follows the id.
+    /// The bytes after the id.
     rest: String,
 }
 

@@ -18,14 +18,14 @@ const READ_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct HttpClient {
     stream: TcpStream,
-    /// What has come of the next answer.
+    /// Bytes of the next answer that have arrived.
     buffer: Vec<u8>,
     /// A header line for each request, or nothing.
     authorization: String,
 }
 
 impl HttpClient {
-    /// Connects.
+    /// Connects to the server.
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_nodelay(true).expect("a TCP socket");
@@ -106,7 +106,7 @@ impl HttpClient {
         }
     }
 
-    /// How many jobs run, and how many wait.
+    /// Returns the numbers of running and queued jobs.
     pub(crate) fn running_and_queued(&mut self) -> [u64; 2] {
         let queue: Value = serde_json::from_slice(&self.get("/api/v1/queue")).expect("JSON");
         ["running", "queued"].map(|field| queue[field].as_u64().expect("a number"))

@@ -10,13 +10,13 @@ use super::Call;
 pub(crate) struct Page<'a> {
     /// Its bytes as base64.
     pub(crate) encoded: &'a [u8],
-    /// Where it ends in the log.
+    /// The offset at which the page ends in the log.
     pub(crate) end: u64,
-    /// Whether nothing can follow it.
+    /// `true` if nothing can follow the page.
     pub(crate) is_last: bool,
 }
 
-/// Asks for a page.
+/// Requests a page of a log.
 pub(crate) fn page_call(job: u64, offset: u64, max_bytes: u64) -> Call {
     let cursor = format!("bytes:{offset}");
     let arguments = json!({"job": job, "view": "raw", "cursor": cursor, "max_bytes": max_bytes});
@@ -25,7 +25,7 @@ pub(crate) fn page_call(job: u64, offset: u64, max_bytes: u64) -> Call {
 
 impl<'a> Page<'a> {
     /// The page that an answer holds.
-    pub(crate) fn of(answer: &'a [u8]) -> Self {
+    pub(crate) fn parse(answer: &'a [u8]) -> Self {
         let digits = after(answer, br#""bytes_end":"#).iter().take_while(|b| b.is_ascii_digit());
         let end = digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
         let output = after(answer, br#""output":""#);

@@ -15,14 +15,14 @@ const READ_BYTES: usize = 64 << 10;
 pub(crate) struct StdioClient {
     input: ChildStdin,
     output: ChildStdout,
-    /// What was read behind the last line.
+    /// Bytes that were read after the last complete line.
     buffer: Vec<u8>,
     next_id: u64,
 }
 
 /// An answer and the request that it belongs to.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct AnswerLine {
     pub(crate) id: u64,
     pub(crate) text: Vec<u8>,
 }
@@ -47,7 +47,7 @@ impl StdioClient {
     }
 
     /// Waits for the next answer.
-    pub(crate) fn receive(&mut self) -> Line {
+    pub(crate) fn receive(&mut self) -> AnswerLine {
         let end = loop {
             if let Some(end) = memchr(b'\n', &self.buffer) {
                 break end;
@@ -57,7 +57,7 @@ impl StdioClient {
             assert_ne!(count.expect("a pipe"), 0, "the server hung up");
         };
         let text: Vec<u8> = self.buffer.drain(..=end).collect();
-        Line { id: id_of(&text), text }
+        AnswerLine { id: id_of(&text), text }
     }
 
     /// Sends a call and waits for its answer.

@@ -6,14 +6,14 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
 
-use super::{Told, shell};
+use super::{FloorFigures, shell};
 use crate::server::Usage;
 
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// Drains a command into this file, in a process of its own.
-pub(crate) fn run(command: &str, file: &Path) -> Told {
-    Told::by(&["drain", command, &file.to_string_lossy()])
+pub(crate) fn run(command: &str, file: &Path) -> FloorFigures {
+    FloorFigures::by(&["drain", command, &file.to_string_lossy()])
 }
 
 /// That process.
@@ -34,5 +34,5 @@ pub(crate) fn play(command: &str, file: &Path) -> io::Result<()> {
     let seconds = start.elapsed().as_secs_f64();
     let usage = Usage::own();
     let [cpu_ms, own_cpu_ms] = [usage.cpu_with_children_ms(), usage.cpu_ms()];
-    Told { seconds, cpu_ms, own_cpu_ms }.tell()
+    FloorFigures { seconds, cpu_ms, own_cpu_ms }.tell()
 }

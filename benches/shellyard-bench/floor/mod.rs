@@ -2,12 +2,12 @@
 //! that nothing of the client is counted with it.
 
 pub(crate) mod drain;
+mod figures;
 pub(crate) mod spawn;
-mod told;
 
 use std::process::Command;
 
-pub(crate) use told::Told;
+pub(crate) use figures::FloorFigures;
 
 /// The one variable that all programs here get.
 pub(crate) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";

@@ -1,24 +1,24 @@
-//! H: jobs that wait.
+//! Measurement H: queued jobs.
 
 use serde_json::json;
 
 use crate::bench::{Bench, STRUCTURED};
 use crate::client::{Call, HttpClient, over_http};
-use crate::report::{Curve, Found, Row};
+use crate::report::{Curve, Measured, Row};
 use crate::stats::timed;
 
 /// Connections over which they are submitted.
 const SUBMITTERS: usize = 16;
 
-/// What a submit and a dispatch cost through the real server, by jobs that wait; and the memory of
-/// each that does. The queue is paused while it is filled.
-pub(crate) fn measure(bench: &Bench) -> Found {
+/// Measures a submit and a dispatch through the real server, by the number of queued jobs, and the
+/// memory of each queued job.
+pub(crate) fn measure(bench: &Bench) -> Measured {
     let most = bench.scale.backlog.iter().max().expect("a load") * 2;
     let bound = most.to_string();
     let server =
         bench.http(&[STRUCTURED, ("queue_max_queued", &bound), ("quota_max_queued", &bound)]);
     let mut yard =
-        Yard { client: server.client(), submitters: server.clients(SUBMITTERS), jobs: 0 };
+        QueueServer { client: server.client(), submitters: server.clients(SUBMITTERS), jobs: 0 };
     yard.client.post("/api/v1/queue/pause");
     yard.submit(bench.scale.backlog_step);
     let before = server.usage().rss_kb();
@@ -42,17 +42,17 @@ pub(crate) fn measure(bench: &Bench) -> Found {
         curve("submit", "a submit to a backlog", submits),
         curve("dispatch", "a dispatch from a backlog", dispatches),
     ];
-    Found { rows, curves }
+    Measured { rows, curves }
 }
 
-struct Yard {
+struct QueueServer {
     client: HttpClient,
     submitters: Vec<HttpClient>,
-    /// How many there ever were: the number of the last.
+    /// Returns the number of jobs so far, which is the number of the last one.
     jobs: usize,
 }
 
-impl Yard {
+impl QueueServer {
     /// Submits so many: milliseconds for each.
     fn submit(&mut self, jobs: usize) -> f64 {
         let call = Call::new("run_command", &json!({"command": "true", "wait_s": 0}));

@@ -3,15 +3,15 @@
 use super::latency::echo;
 use crate::bench::{Bench, UNCOMPRESSED};
 use crate::client::{Call, HttpClient};
-use crate::report::{Found, Goal, Row};
+use crate::report::{Goal, Measured, Row};
 use crate::stats::{block, median};
 
-/// What one job may keep in memory: the most that the settings allow.
+/// Memory for the output of one job: the most that the settings allow.
 const EACH_MIB: usize = 64;
 
 /// `echo hi` with a server that keeps the output of finished jobs in memory, lots of it, beside one
 /// that has none.
-pub(crate) fn measure(bench: &Bench) -> Found {
+pub(crate) fn measure(bench: &Bench) -> Measured {
     let memory = format!("{EACH_MIB} MiB");
     let settings = [UNCOMPRESSED, ("output_memory", &memory)];
     let (small, big) = (bench.http(&settings), bench.http(&settings));

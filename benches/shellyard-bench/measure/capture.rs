@@ -11,7 +11,7 @@ use super::sources::Source;
 use crate::bench::{Bench, STRUCTURED, UNCOMPRESSED};
 use crate::client::{HttpClient, Page, page_call};
 use crate::floor;
-use crate::report::{Curve, Found, Goal, Row};
+use crate::report::{Curve, Goal, Measured, Row};
 use crate::server::HttpServer;
 use crate::stats::median;
 
@@ -22,8 +22,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Rate, CPU time and memory beside a bare loop that drains the same pipe into a file; then all of
 /// it is read back and compared.
-pub(crate) fn measure(bench: &Bench) -> Found {
-    let mut yard = Yard::open(bench);
+pub(crate) fn measure(bench: &Bench) -> Measured {
+    let mut yard = CaptureServer::open(bench);
     let largest = *bench.scale.floods.last().expect("a load");
     let rows = Source::ALL.iter().flat_map(|source| yard.rows(bench, *source, largest)).collect();
     let points = bench.scale.floods.iter().map(|bytes| {
@@ -39,10 +39,10 @@ pub(crate) fn measure(bench: &Bench) -> Found {
         cost: "seconds",
         points: points.collect(),
     };
-    Found { rows, curves: vec![curve] }
+    Measured { rows, curves: vec![curve] }
 }
 
-struct Yard {
+struct CaptureServer {
     server: HttpServer,
     client: HttpClient,
 }
@@ -56,7 +56,7 @@ struct Capture {
     grown_kb: f64,
 }
 
-impl Yard {
+impl CaptureServer {
     fn open(bench: &Bench) -> Self {
         let server = bench.http(&[STRUCTURED, UNCOMPRESSED]);
         let client = server.client();
@@ -127,7 +127,7 @@ impl Yard {
         let (mut offset, mut expected) = (0, source.expected());
         loop {
             let answer = self.client.call(&page_call(capture.job, offset, 1 << 20));
-            let page = Page::of(&answer);
+            let page = Page::parse(&answer);
             let bytes = STANDARD.decode(page.encoded).expect("base64");
             assert!(bytes == expected.take(bytes.len()), "other bytes from {offset} on");
             offset += bytes.len() as u64;

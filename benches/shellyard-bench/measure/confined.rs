@@ -1,4 +1,4 @@
-//! What it costs to shut a job in, and that nothing is left of those that were.
+//! Measures the cost of each kind of confinement, and checks that ended jobs leave nothing behind.
 
 #[path = "../../../tests/it/confined/remains.rs"]
 mod remains;
@@ -50,7 +50,7 @@ const PAUSE: Duration = Duration::from_millis(1500);
 ///
 /// Makes this process one that holds jobs: to be called last.
 pub(crate) fn measure(looks: usize, jobs: usize) -> Vec<Row> {
-    let yard = Yard::open();
+    let yard = ConfinedServer::open();
     let kinds = kinds();
     let mut rows = yard.times(&kinds, looks);
     rows.extend(yard.remains(&kinds, jobs));
@@ -63,7 +63,7 @@ struct Kind {
     granted: GrantedConfinement,
 }
 
-/// Those that this host can give.
+/// The kinds of confinement that this host can provide.
 fn kinds() -> Vec<Kind> {
     let all = host().sandbox_support();
     let landlock = all.clone().limited_to(Backend::Landlock);
@@ -99,13 +99,13 @@ fn usual_limits() -> ResourceLimits {
 }
 
 /// A place for jobs of this process.
-struct Yard {
+struct ConfinedServer {
     runtime: Runtime,
     place: TempDir,
     places: Arc<SandboxPaths>,
 }
 
-impl Yard {
+impl ConfinedServer {
     fn open() -> Self {
         host().spawner().start_from_program(Path::new(BINARY)).expect("a spawner");
         let place = TempDir::new().expect("a temporary directory");
@@ -137,12 +137,12 @@ impl Yard {
         kinds.iter().zip(ours).map(row).collect()
     }
 
-    /// What this many jobs left that was not there before them, and what the spawner grew by.
+    /// Returns what this many jobs left behind, and the growth of the spawner.
     fn remains(&self, kinds: &[Kind], jobs: usize) -> [Row; 2] {
         self.run_many(kinds, WARM_UP);
-        let before = self.settled();
+        let before = self.wait_until_settled();
         self.run_many(kinds, jobs);
-        let after = self.settled();
+        let after = self.wait_until_settled();
         let left = after.beyond(&before) as f64;
         let memory = format!("memory of the spawner after {jobs} jobs");
         [
@@ -151,8 +151,8 @@ impl Yard {
         ]
     }
 
-    /// What there is once nothing changes any more: much is tidied up in the background.
-    fn settled(&self) -> Remains {
+    /// Returns the leftovers once they no longer change: much is removed in the background.
+    fn wait_until_settled(&self) -> Remains {
         let mut found = Remains::find(self.place.path());
         loop {
             host().reap_orphans();

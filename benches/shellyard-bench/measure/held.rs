@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::latency::echo;
 use crate::bench::{Bench, Setting};
 use crate::client::{Call, HttpClient, over_http};
-use crate::report::{Curve, Found, Goal, Row};
+use crate::report::{Curve, Goal, Measured, Row};
 use crate::server::{HttpServer, Usage};
 use crate::stats::{block, median, timed};
 use memchr::memmem;
@@ -20,19 +20,19 @@ const STARTERS: usize = 16;
 
 /// Memory, files, threads and idle CPU by running jobs, and a call beside them. Only the slots
 /// are more than by default.
-pub(crate) fn measure(bench: &Bench) -> Found {
+pub(crate) fn measure(bench: &Bench) -> Measured {
     let most = bench.scale.held.iter().max().expect("a load");
     let slots = (most + STARTERS).to_string();
     let slots: Setting<'_> = ("queue_slots", &slots);
     let (empty, full) = (bench.http(&[slots]), bench.http(&[slots]));
-    let mut yards = Yards { empty: empty.client(), full: full.client() };
+    let mut yards = ServerPair { empty: empty.client(), full: full.client() };
     // What is made once, at the first job, is no cost of a job.
     block(bench.scale.block, || echo(&mut yards.full));
     let own = full.processes();
     let (mut rows, mut calls, mut starts) = (Vec::new(), Vec::new(), Vec::new());
     for held in bench.scale.held.iter().copied() {
         // Of each step by itself: the short calls beside the last one are known to the server as well.
-        let before = Look::at(&full);
+        let before = ServerResources::at(&full);
         let started = hold(&full, &mut yards.full, held);
         let all =
             Row::new(format!("{held} jobs asked for: running"), "jobs", started.running as f64);
@@ -43,7 +43,7 @@ pub(crate) fn measure(bench: &Bench) -> Found {
         let start = format!("{held} running jobs: the start of each");
         rows.push(Row::new(start, "ms", started.each_ms));
         starts.push((held as f64, started.each_ms));
-        let look = Look::at(&full);
+        let look = ServerResources::at(&full);
         let idle = idle_percent(&own, bench.scale.idle_ms);
         let (beside, alone) = yards.calls(bench);
         rows.extend(look.rows(&before, held, started.new));
@@ -61,10 +61,10 @@ pub(crate) fn measure(bench: &Bench) -> Found {
         curve("held", "a short call beside running jobs", "ms, p50", calls),
         curve("starts", "the start of one more", "ms", starts),
     ];
-    Found { rows, curves }
+    Measured { rows, curves }
 }
 
-/// How many run of those that were asked for, and what each of the new ones took.
+/// Returns the number of requested jobs that run, and the time that each new one took.
 struct Started {
     new: usize,
     running: usize,
@@ -84,12 +84,12 @@ fn hold(server: &HttpServer, client: &mut HttpClient, wanted: usize) -> Started 
     };
     let mut starters = server.clients(STARTERS);
     let ((), ms) = timed(|| over_http(&mut starters, missing, &call, check));
-    Started { new: missing, running: settled(client), each_ms: ms / missing as f64 }
+    Started { new: missing, running: wait_until_settled(client), each_ms: ms / missing as f64 }
 }
 
-/// How many run once nobody waits and nothing changes any more: an answer may come before it is
-/// known whether the job could start.
-fn settled(client: &mut HttpClient) -> usize {
+/// Returns the number of running jobs once none is queued and the number no longer changes: an
+/// answer may arrive before the outcome of a start is known.
+fn wait_until_settled(client: &mut HttpClient) -> usize {
     let mut before = client.running_and_queued();
     loop {
         thread::sleep(Duration::from_millis(200));
@@ -101,15 +101,15 @@ fn settled(client: &mut HttpClient) -> usize {
     }
 }
 
-/// What the server's own process has.
-struct Look {
+/// The resources of the server's own process.
+struct ServerResources {
     rss_kb: f64,
     anonymous_kb: f64,
     files: f64,
     threads: f64,
 }
 
-impl Look {
+impl ServerResources {
     fn at(server: &HttpServer) -> Self {
         let usage = server.usage();
         Self {
@@ -155,12 +155,12 @@ fn idle_row(held: usize, percent: f64) -> Row {
 }
 
 /// The server with the jobs, and one without any.
-struct Yards {
+struct ServerPair {
     empty: HttpClient,
     full: HttpClient,
 }
 
-impl Yards {
+impl ServerPair {
     /// The median of a call to each.
     fn calls(&mut self, bench: &Bench) -> (f64, f64) {
         let (mut beside, mut alone) = (Vec::new(), Vec::new());

@@ -3,7 +3,7 @@
 use crate::bench::Bench;
 use crate::client::{Call, HttpClient, check_echo, over_http};
 use crate::floor;
-use crate::report::{Curve, Found, Goal, Row};
+use crate::report::{Curve, Goal, Measured, Row};
 use crate::stats::{block, median, percentile};
 use memchr::memmem;
 use serde_json::json;
@@ -12,7 +12,7 @@ use serde_json::json;
 const FEEDERS: usize = 16;
 
 /// `echo hi` over stdio and over HTTP beside a plain spawn, and by finished jobs known.
-pub(crate) fn measure(bench: &Bench) -> Found {
+pub(crate) fn measure(bench: &Bench) -> Measured {
     let (mut stdio, http) = (bench.stdio(&[]), bench.http(&[]));
     let (mut client, call) = (http.client(), Call::echo());
     let (mut floor, mut by_stdio, mut by_http) = (Vec::new(), Vec::new(), Vec::new());
@@ -33,7 +33,7 @@ pub(crate) fn measure(bench: &Bench) -> Found {
         ]
     });
     let rows = stdio.into_iter().chain(http).chain([with_output(bench)]);
-    Found { rows: rows.collect(), curves: vec![by_finished(bench)] }
+    Measured { rows: rows.collect(), curves: vec![by_finished(bench)] }
 }
 
 /// A call with more output than its answer shows: ten thousand lines, 49 KB.

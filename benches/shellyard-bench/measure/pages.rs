@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::bench::{Bench, STRUCTURED, UNCOMPRESSED};
 use crate::client::{HttpClient, Page, page_call};
 use crate::lines;
-use crate::report::{Curve, Found, Row};
+use crate::report::{Curve, Measured, Row};
 use crate::server::HttpServer;
 use crate::stats::{median, timed};
 
@@ -15,15 +15,15 @@ const QUARTERS: [&str; 5] = ["0 %", "25 %", "50 %", "75 %", "100 %"];
 
 /// A page at several offsets of the largest log and of a compressed one, beside its first page;
 /// and one at random, by the size of the log.
-pub(crate) fn measure(bench: &Bench) -> Found {
+pub(crate) fn measure(bench: &Bench) -> Measured {
     let server = bench.http(&[STRUCTURED, UNCOMPRESSED]);
     let room = room(&server);
-    let mut logs: Vec<Log> = bench
+    let mut logs: Vec<PagedLog> = bench
         .scale
         .logs
         .iter()
         .filter(|bytes| **bytes < room)
-        .map(|bytes| Log::write(server.client(), *bytes))
+        .map(|bytes| PagedLog::write(server.client(), *bytes))
         .collect();
     let points = logs.iter_mut().map(|log| {
         let times: Vec<f64> = (0..bench.scale.looks).map(|_| log.random()).collect();
@@ -39,7 +39,7 @@ pub(crate) fn measure(bench: &Bench) -> Found {
     let mut rows = logs.last_mut().expect("room for a log").rows(bench, "a log");
     drop(server);
     rows.extend(compressed(bench).rows(bench, "a compressed log"));
-    Found { rows, curves: vec![curve] }
+    Measured { rows, curves: vec![curve] }
 }
 
 /// Half of the free space: without it the largest log is left out, and the rows tell which it was.
@@ -48,10 +48,10 @@ fn room(server: &HttpServer) -> u64 {
     disk.f_bavail * disk.f_frsize / 2
 }
 
-fn compressed(bench: &Bench) -> Log {
+fn compressed(bench: &Bench) -> PagedLog {
     const NAME: &str = "shellyard_output_compressed_bytes_total";
     let server = bench.http(&[STRUCTURED]);
-    let mut log = Log::write(server.client(), bench.scale.compressed);
+    let mut log = PagedLog::write(server.client(), bench.scale.compressed);
     log.server = Some(server);
     let compressed = |client: &mut HttpClient| {
         let metrics = String::from_utf8(client.get("/metrics")).expect("text");
@@ -65,17 +65,17 @@ fn compressed(bench: &Bench) -> Log {
 }
 
 /// A finished log of numbered lines.
-struct Log {
+struct PagedLog {
     client: HttpClient,
     /// Kept as long as the log, where it has one of its own.
     server: Option<HttpServer>,
     job: u64,
     bytes: u64,
-    /// Of the offsets that repeat only after a very long time (xorshift).
+    /// The next offset of a sequence that repeats only after a very long time (xorshift).
     state: u64,
 }
 
-impl Log {
+impl PagedLog {
     fn write(mut client: HttpClient, bytes: u64) -> Self {
         let job = client.run(&lines::command(bytes, None));
         let status = client.await_end(job);
@@ -112,7 +112,7 @@ impl Log {
     fn at(&mut self, offset: u64) -> f64 {
         let call = page_call(self.job, offset, PAGE);
         let (answer, time) = timed(|| self.client.call(&call));
-        let page = Page::of(&answer);
+        let page = Page::parse(&answer);
         let bytes = STANDARD.decode(page.encoded).expect("base64");
         // It may end with a line, and with a group of base64.
         assert!(bytes.len() as u64 > PAGE / 10 * 9, "a page of {}", bytes.len());

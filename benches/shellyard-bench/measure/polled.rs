@@ -9,7 +9,7 @@ use crate::client::{Call, HttpClient, Page, page_call};
 
 const LARGEST_PAGE: u64 = 1 << 20;
 
-/// How pollers ask.
+/// The two kinds of polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// For the next page, and nothing else said.
@@ -19,17 +19,17 @@ pub(crate) enum Way {
     Largest,
 }
 
-/// What an answer was.
+/// The checked answer to a poll.
 #[derive(Debug)]
 pub(crate) struct Polled {
-    /// Where to go on.
+    /// The offset at which the next poll continues.
     pub(crate) end: u64,
-    /// Whether nothing can follow.
+    /// `true` if nothing can follow.
     pub(crate) is_last: bool,
 }
 
 impl Way {
-    /// What is told of it.
+    /// The name of the kind in the report.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Default => "default pages",
@@ -37,7 +37,7 @@ impl Way {
         }
     }
 
-    /// What its server is set to.
+    /// The settings of the server.
     pub(crate) const fn settings(self) -> &'static [Setting<'static>] {
         match self {
             Self::Default => &[],
@@ -45,7 +45,7 @@ impl Way {
         }
     }
 
-    /// Starts the job.
+    /// Starts the job that is polled.
     pub(crate) fn run(self, client: &mut HttpClient, command: &str) -> u64 {
         match self {
             Self::Default => client.run_by_text(command),
@@ -53,7 +53,7 @@ impl Way {
         }
     }
 
-    /// The next poll.
+    /// The request of the next poll.
     pub(crate) fn call(self, job: u64, offset: u64) -> Call {
         let cursor = format!("bytes:{offset}");
         match self {
@@ -67,7 +67,7 @@ impl Way {
         match self {
             Self::Default => written.check_text(offset, answer),
             Self::Largest => {
-                let page = Page::of(answer);
+                let page = Page::parse(answer);
                 written.check_base64(offset, page.end, page.encoded);
                 Polled { end: page.end, is_last: page.is_last }
             }
@@ -75,8 +75,8 @@ impl Way {
     }
 }
 
-/// What the job writes, as it is and as base64 from any of its offsets on: nothing is encoded for a
-/// comparison.
+/// The text that the job writes, plain and as base64 from any of its offsets on: a comparison
+/// encodes nothing.
 #[derive(Debug)]
 pub(crate) struct Written {
     text: Vec<u8>,
@@ -91,13 +91,13 @@ impl Written {
         Self { text, from }
     }
 
-    /// How many bytes that are.
+    /// Length of the text in bytes.
     pub(crate) const fn length(&self) -> u64 {
         self.text.len() as u64
     }
 
-    /// Whether the lines of this answer, between the first and the one that says how to go on, are the
-    /// text from `offset` on. The lines of the job are whole on a page.
+    /// Asserts that the lines of this answer, between the verdict and the hint, are the text from
+    /// `offset` on.
     fn check_text(&self, offset: u64, answer: &[u8]) -> Polled {
         // One that took long comes as an event.
         let events = answer.split(|byte| *byte == b'\n').map(|line| line.strip_prefix(b"data:"));
@@ -118,8 +118,8 @@ impl Written {
         Polled { end, is_last }
     }
 
-    /// Whether this is the text from `offset` to `end`. The last digits of a page tell less than
-    /// three bytes, with other digits than those of the whole text.
+    /// Asserts that this base64 is the text from `offset` to `end`. The last digits of a page stand
+    /// for less than three bytes.
     fn check_base64(&self, offset: u64, end: u64, encoded: &[u8]) {
         let start = (offset / 3 * 4) as usize;
         let whole = ((end - offset) / 3 * 4) as usize;

@@ -11,7 +11,7 @@ use super::polled::{Way, Written};
 use crate::bench::Bench;
 use crate::client::HttpClient;
 use crate::lines;
-use crate::report::{Curve, Found, Goal, Row};
+use crate::report::{Curve, Goal, Measured, Row};
 use crate::server::HttpServer;
 use crate::stats::{median, milliseconds, percentile};
 
@@ -20,12 +20,12 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The number of pollers that has a goal.
 const JUDGED: usize = 64;
 const PAUSE: Duration = Duration::from_millis(20);
-/// What a slow machine compresses in a second.
+/// Bytes that a slow machine compresses in a second.
 const PACKED_PER_SECOND: f64 = 40e6;
 
-/// How long a poll takes, from its first byte out to its last byte in, with the calls that most make,
-/// and with the largest pages there are.
-pub(crate) fn measure(bench: &Bench) -> Found {
+/// Measures the duration of a poll, from its first byte out to its last byte in, with the usual
+/// calls and with the largest pages.
+pub(crate) fn measure(bench: &Bench) -> Measured {
     let bytes = bench.scale.polled_bytes;
     let written = Written::new(lines::at(0, bytes as usize));
     let (mut rows, mut points) = (Vec::new(), Vec::new());
@@ -59,7 +59,7 @@ pub(crate) fn measure(bench: &Bench) -> Found {
         cost: "ms, p99",
         points,
     };
-    Found { rows, curves: vec![curve] }
+    Measured { rows, curves: vec![curve] }
 }
 
 /// One reader with a connection of its own.

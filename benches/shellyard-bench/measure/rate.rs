@@ -5,7 +5,7 @@ use std::thread;
 use crate::bench::Bench;
 use crate::client::{Call, HttpClient, check_echo, over_http, over_stdio};
 use crate::floor;
-use crate::report::{Found, Goal, Row};
+use crate::report::{Goal, Measured, Row};
 use crate::server::{HttpServer, Running, StdioServer, Usage};
 use crate::stats::{median, timed};
 
@@ -14,7 +14,7 @@ const JUDGED: usize = 64;
 
 /// Calls per second and CPU time of each, by callers. Slots are as many as by default, so that
 /// most callers wait in the queue.
-pub(crate) fn measure(bench: &Bench) -> Found {
+pub(crate) fn measure(bench: &Bench) -> Measured {
     let mut servers = Servers { stdio: bench.stdio(&[]), http: bench.http(&[]) };
     let rows = bench.scale.callers.iter().flat_map(|callers| at(bench, &mut servers, *callers));
     rows.collect::<Vec<_>>().into()

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::bench::{Bench, STRUCTURED};
 use crate::client::HttpClient;
-use crate::report::{Found, Row};
+use crate::report::{Measured, Row};
 use crate::stats::{median, timed};
 
 const MB: f64 = 1e6;
@@ -16,12 +16,12 @@ const BLOCK_BYTES: usize = 4 << 20;
 /// The last line, so that the job need not end: what has ended may be packed.
 const LAST: &str = "all lines are written";
 
-/// What is looked for: a literal, a class behind it, one in any case, and a class alone.
+/// The patterns: a literal, a literal with a class, one in any case, and a class alone.
 const PATTERNS: [&str; 4] =
     ["needle-0007", "ERROR [a-z]+ [0-9]{5}", "(?i)error CONNECTION", "[0-9]{9}"];
 
 /// The rate of each search, and how much memory all of them took.
-pub(crate) fn measure(bench: &Bench) -> Found {
+pub(crate) fn measure(bench: &Bench) -> Measured {
     let server = bench.http(&[STRUCTURED]);
     let mut client = server.client();
     let (job, total) = write_log(&mut client, server.folder(), bench.scale.search_bytes);
@@ -88,14 +88,14 @@ fn lines() -> String {
     text
 }
 
-/// How many lines match, as we count them.
+/// Number of matching lines, as Shellyard counts them.
 fn search(client: &mut HttpClient, job: u64, pattern: &str) -> u64 {
     let arguments = json!({"job": job, "grep": pattern, "max_lines": 10});
     let found = client.structured("read_output", &arguments);
     found["matches"].as_u64().expect("a count")
 }
 
-/// How many lines match, as ripgrep counts them.
+/// Number of matching lines, as ripgrep counts them.
 fn ripgrep(pattern: &str, file: &Path) -> u64 {
     let output = Command::new("rg")
         .args(["--no-config", "-c", "-e", pattern])

@@ -7,7 +7,7 @@ use std::time::Duration;
 use memchr::memmem;
 
 use crate::bench::Bench;
-use crate::report::{Found, Goal, Row};
+use crate::report::{Goal, Measured, Row};
 use crate::server::BINARY;
 use crate::stats::{median, timed};
 
@@ -16,7 +16,7 @@ const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","param
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// Cold start over stdio, idle memory, and the size of the binary.
-pub(crate) fn measure(bench: &Bench) -> Found {
+pub(crate) fn measure(bench: &Bench) -> Measured {
     let mut times = Vec::new();
     for _ in 0..bench.scale.starts {
         let (server, time) = timed(|| {

@@ -8,13 +8,13 @@ use tempfile::NamedTempFile;
 
 use crate::bench::{Bench, STRUCTURED};
 use crate::client::HttpClient;
-use crate::report::{Curve, Found, Row};
+use crate::report::{Curve, Measured, Row};
 use crate::server::HttpServer;
 use crate::stats::{block, median};
 
-/// How much work the measurements do.
+/// The amount of work of these measurements.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Crowd {
+pub(crate) struct TenantLoad {
     /// Tenants that submit at once, and what each of them submits.
     pub(crate) tenants: usize,
     pub(crate) jobs: usize,
@@ -25,9 +25,9 @@ pub(crate) struct Crowd {
 
 const OPERATOR: &str = "bench-operator-token";
 
-/// How even the waits are, how long an idle tenant waits behind another's backlog, and a short call
-/// by tenants that have jobs.
-pub(crate) fn measure(bench: &Bench) -> Found {
+/// Measures how even the waits are, how long an idle tenant waits behind another's backlog, and a
+/// short call by the number of tenants.
+pub(crate) fn measure(bench: &Bench) -> Measured {
     let points = bench.scale.tenants.iter().map(|tenants| (*tenants as f64, call(bench, *tenants)));
     let curve = Curve {
         name: "tenants",
@@ -36,7 +36,7 @@ pub(crate) fn measure(bench: &Bench) -> Found {
         cost: "ms, p50",
         points: points.collect(),
     };
-    Found { rows: vec![fairness(bench), idle_tenant(bench)], curves: vec![curve] }
+    Measured { rows: vec![fairness(bench), idle_tenant(bench)], curves: vec![curve] }
 }
 
 /// A server that knows these tenants, each by a token that is its name.
@@ -69,7 +69,7 @@ fn client(server: &HttpServer, tenant: usize) -> HttpClient {
 
 /// All submit while nothing starts; then everything does.
 fn fairness(bench: &Bench) -> Row {
-    let Crowd { tenants, jobs, .. } = bench.scale.crowd;
+    let TenantLoad { tenants, jobs, .. } = bench.scale.tenant_load;
     let (server, _file) = server(bench, tenants);
     let mut operator = server.client().with_token(OPERATOR);
     operator.post("/api/v1/queue/pause");
@@ -96,7 +96,7 @@ fn mean_wait(client: &mut HttpClient, jobs: usize) -> f64 {
 /// One tenant has a backlog; another comes with one job, again and again. The floor is the time
 /// from one free slot to the next.
 fn idle_tenant(bench: &Bench) -> Row {
-    let Crowd { backlog, visits, .. } = bench.scale.crowd;
+    let TenantLoad { backlog, visits, .. } = bench.scale.tenant_load;
     let (server, _file) = server(bench, 2);
     let (mut busy, mut idle) = (client(&server, 0), client(&server, 1));
     let mut operator = server.client().with_token(OPERATOR);

@@ -1,4 +1,4 @@
-//! Cost against load.
+//! Growth of a cost with the load.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::stats::exponent;
 /// A little above linear, for the noise of the machine.
 const STEEPEST: Goal = Goal::AtMost(1.1);
 
-/// How a cost grows.
+/// A cost at several loads.
 #[derive(Debug, Clone)]
 pub(crate) struct Curve {
     /// The name of its file.

@@ -1,4 +1,4 @@
-//! What a figure shall be.
+//! The goal of a figure.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(crate) enum Goal {
 }
 
 impl Goal {
-    /// Whether a figure meets it.
+    /// `true` if a figure meets the goal.
     pub(super) fn verdict(self, row: &Row) -> &'static str {
         // What cannot be compared, for want of a floor, meets nothing.
         let ratio = row.ratio().unwrap_or(f64::NAN);

@@ -1,4 +1,4 @@
-//! Where it was measured.
+//! The machine on which the figures were measured.
 
 use std::fs;
 use std::path::Path;
@@ -8,22 +8,22 @@ use serde_json::{Value, json};
 
 use crate::server::BINARY;
 
-/// What figures depend on.
+/// Facts about the machine that figures depend on.
 #[derive(Debug)]
 pub(crate) struct Machine {
     cores: usize,
     cpu: String,
     kernel: String,
     memory_gb: u64,
-    /// Of the minute before the run: on a busy machine figures mean less.
+    /// Load average of the minute before the run: on a busy machine figures mean less.
     load: String,
     /// The Cargo profile of the server: `release`, `dist` or `debug`.
     profile: String,
 }
 
 impl Machine {
-    /// This one, now.
-    pub(crate) fn look() -> Self {
+    /// Reads the facts of this machine.
+    pub(crate) fn read() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let memory = field(&read("/proc/meminfo"), "MemTotal").replace(" kB", "");
         Self {

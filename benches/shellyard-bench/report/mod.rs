@@ -14,5 +14,5 @@ pub(crate) use curve::Curve;
 pub(crate) use goal::Goal;
 pub(crate) use machine::Machine;
 pub(crate) use row::Row;
-pub(crate) use table::{Found, Table};
+pub(crate) use table::{Measured, Table};
 pub(crate) use whole::{Mode, Report};

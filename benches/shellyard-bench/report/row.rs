@@ -1,4 +1,4 @@
-//! One figure.
+//! One figure of the report, with its floor and goal.
 
 use serde_json::{Value, json};
 

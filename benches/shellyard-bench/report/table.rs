@@ -1,4 +1,4 @@
-//! What was found with one profile.
+//! The table of figures for one confinement profile.
 
 use serde_json::{Value, json};
 
@@ -6,14 +6,14 @@ use super::{Curve, Mode, Row};
 use crate::bench::Profile;
 use crate::work::Work;
 
-/// What one measurement found.
+/// The figures of one measurement.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct Measured {
     pub(crate) rows: Vec<Row>,
     pub(crate) curves: Vec<Curve>,
 }
 
-impl From<Vec<Row>> for Found {
+impl From<Vec<Row>> for Measured {
     fn from(rows: Vec<Row>) -> Self {
         Self { rows, curves: Vec::new() }
     }
@@ -29,7 +29,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// An empty one.
+    /// Creates an empty table.
     pub(crate) const fn new(profile: Profile) -> Self {
         Self { profile: Some(profile), rows: Vec::new(), curves: Vec::new() }
     }
@@ -40,19 +40,19 @@ impl Table {
         Self { profile: None, rows, curves: Vec::new() }
     }
 
-    /// What it is about.
+    /// The profile that the table is about.
     pub(super) fn heading(&self) -> String {
         let with = |profile: Profile| format!("With the profile `{}`", profile.name());
         self.profile.map_or_else(|| "Each kind of confinement".to_owned(), with)
     }
 
     /// Adds what a measurement found; how its curves grow are figures, too.
-    pub(crate) fn add(&mut self, work: Work, mut found: Found) {
+    pub(crate) fn add(&mut self, work: Work, mut found: Measured) {
         // Where the host had no room for more than one load, nothing is known of growth.
         found.curves.retain(|curve| curve.points.len() > 1);
         let growth: Vec<Row> = found.curves.iter().map(Curve::row).collect();
         let rows = found.rows.into_iter().chain(growth);
-        self.rows.extend(rows.map(|row| (Some(work.letter()), row)));
+        self.rows.extend(rows.map(|row| (Some(work.key()), row)));
         self.curves.extend(found.curves);
     }
 

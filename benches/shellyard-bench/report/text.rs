@@ -10,7 +10,7 @@ pub(super) fn plain(table: &Table, columns: usize) -> String {
     let mut text = format!("\n{:<73}", table.heading());
     text.extend(COLUMNS.iter().take(columns).map(|column| format!(" {column:>9}")));
     for (letter, row) in &table.rows {
-        let name = format!("{} {}", letter.unwrap_or(' '), named(row));
+        let name = format!("{} {}", letter.unwrap_or(' '), name_with_unit(row));
         text += &format!("\n{name:<73}");
         text.extend(row.cells().iter().take(columns).map(|cell| format!(" {cell:>9}")));
     }
@@ -22,11 +22,11 @@ pub(super) fn markdown(table: &Table) -> String {
     let mut text = format!("| | | {} |\n|---|---|--:|--:|--:|--:|---|\n", COLUMNS.join(" | "));
     for (letter, row) in &table.rows {
         let letter = letter.map_or(String::new(), String::from);
-        text += &format!("| {letter} | {} | {} |\n", named(row), row.cells().join(" | "));
+        text += &format!("| {letter} | {} | {} |\n", name_with_unit(row), row.cells().join(" | "));
     }
     text
 }
 
-fn named(row: &Row) -> String {
+fn name_with_unit(row: &Row) -> String {
     format!("{} ({})", row.what, row.unit)
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Machine, Table, docs, text};
 
-/// Whether times are judged.
+/// `true` if times are compared with their goals.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mode {
     /// They are.
@@ -15,7 +15,7 @@ pub(crate) enum Mode {
     Quick,
 }
 
-/// A run.
+/// Creates the report of one run.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,

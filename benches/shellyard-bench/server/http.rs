@@ -1,4 +1,4 @@
-//! A server over HTTP.
+//! A server under test that is called over HTTP.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Deref;

@@ -44,9 +44,9 @@ impl Running {
         Self { child, folder }
     }
 
-    /// What the server's own process uses.
+    /// The resource usage of the server's own process.
     pub(crate) fn usage(&self) -> Usage {
-        Usage::of(self.child.id())
+        Usage::new(self.child.id())
     }
 
     /// The server's processes: itself and, while no job runs, its helpers.

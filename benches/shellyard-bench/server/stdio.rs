@@ -1,4 +1,4 @@
-//! A server over stdio.
+//! A server under test that is called over stdio.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! What a process uses, as the kernel counts it.
+//! Resource usage of a process, as the kernel counts it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,24 +10,23 @@ pub(crate) struct Usage {
     pid: u32,
 }
 
-/// Of `/proc/PID/stat`, counted behind the name: the parent, and CPU time of the process and of
-/// those children that it has waited for.
+/// Fields of `/proc/PID/stat`, counted after the name: the parent, and the CPU time of the process
+/// and of the children that it has waited for.
 const PARENT: usize = 1;
 const OWN_TICKS: std::ops::Range<usize> = 11..13;
 const ALL_TICKS: std::ops::Range<usize> = 11..15;
 
 impl Usage {
-    /// Of this process.
-    pub(crate) const fn of(pid: u32) -> Self {
+    pub(crate) const fn new(pid: u32) -> Self {
         Self { pid }
     }
 
-    /// Of the one that asks.
+    /// The usage of the calling process.
     pub(crate) fn own() -> Self {
-        Self::of(std::process::id())
+        Self::new(std::process::id())
     }
 
-    /// Whether it has not ended yet.
+    /// `true` if the process has not ended yet.
     pub(crate) fn is_alive(&self) -> bool {
         let stat = fs::read_to_string(self.path("stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
@@ -73,12 +72,12 @@ impl Usage {
         self.kb("smaps_rollup", "Anonymous:")
     }
 
-    /// Open files.
+    /// Number of open files.
     pub(crate) fn files(&self) -> f64 {
         self.entries("fd").count() as f64
     }
 
-    /// Threads.
+    /// Number of threads.
     pub(crate) fn threads(&self) -> f64 {
         self.entries("task").count() as f64
     }
@@ -93,14 +92,14 @@ impl Usage {
     pub(crate) fn with_descendants(self) -> Vec<Self> {
         let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
         for pid in every_pid() {
-            if let Some(parent) = Self::of(pid).stat().and_then(|stat| stat.get(PARENT).copied()) {
+            if let Some(parent) = Self::new(pid).stat().and_then(|stat| stat.get(PARENT).copied()) {
                 children.entry(parent as u32).or_default().push(pid);
             }
         }
         let (mut found, mut next) = (vec![self], 0);
         while let Some(process) = found.get(next) {
             let below = children.remove(&process.pid).unwrap_or_default();
-            found.extend(below.into_iter().map(Self::of));
+            found.extend(below.into_iter().map(Self::new));
             next += 1;
         }
         found

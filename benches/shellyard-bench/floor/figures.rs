@@ -1,20 +1,20 @@
-//! What a floor's process tells.
+//! The figures that a floor's process reports.
 
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// How long it took, and the CPU time of the process: with the children that it waited for, and
+/// Elapsed time and CPU time of a floor's process: with the children that it waited for, and
 /// without.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Told {
+pub(crate) struct FloorFigures {
     pub(crate) seconds: f64,
     pub(crate) cpu_ms: f64,
     pub(crate) own_cpu_ms: f64,
 }
 
-impl Told {
+impl FloorFigures {
     /// Runs this program as that part.
     pub(crate) fn by(arguments: &[&str]) -> Self {
         let program = std::env::current_exe().expect("this very program");
