@@ -19,7 +19,7 @@ use crate::process::{DetachedLaunch, DetachedSpawner};
 use crate::telemetry::events;
 
 /// The time that requests wait for a server after it is lost. A restart takes less.
-const HOLD: Duration = Duration::from_secs(5);
+const HOLD: Duration = Duration::from_secs(15);
 
 /// The same if the proxy starts the server itself.
 const HOLD_FOR_START: Duration = Duration::from_secs(30);
