@@ -81,8 +81,8 @@ impl Word {
         self.value() == Some(text)
     }
 
-    /// `true` if the word could become an option when it is expanded, although it does not look like
-    /// one.
+    /// `true` if the word could become an option when it is expanded, although it does not look
+    /// like one.
     #[must_use]
     pub fn may_become_option(&self) -> bool {
         match self.shape {
@@ -222,7 +222,8 @@ pub struct SimpleCommand {
 }
 
 impl SimpleCommand {
-    /// Creates a command from its words; `None` if there are none. The program is looked up in PATH.
+    /// Creates a command from its words; `None` if there are none. The program is looked up in
+    /// PATH.
     #[must_use]
     pub fn from_words(words: Vec<Word>) -> Option<Self> {
         let mut words = words.into_iter();

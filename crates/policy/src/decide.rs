@@ -293,8 +293,9 @@ impl<'r> PolicyEvaluation<'r> {
         commands.filter(is_not_denied).filter_map(location).collect()
     }
 
-    /// Returns the absolute paths of the files that the request writes, if an allow list is set. The
-    /// caller follows links in them and passes the targets to [`PolicyEvaluation::write_refusal`].
+    /// Returns the absolute paths of the files that the request writes, if an allow list is set.
+    /// The caller follows links in them and passes the targets to
+    /// [`PolicyEvaluation::write_refusal`].
     #[must_use]
     pub fn written_files(&self) -> Vec<String> {
         if !self.rules.requires_proof() {

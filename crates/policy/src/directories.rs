@@ -14,8 +14,8 @@ pub struct AllowedDirectories {
 }
 
 impl AllowedDirectories {
-    /// Takes directories whose symlinks are resolved: a path that leads through a symlink would never
-    /// contain anything.
+    /// Takes directories whose symlinks are resolved: a path that leads through a symlink would
+    /// never contain anything.
     ///
     /// # Errors
     /// A path is relative, or contains `..`.

@@ -3,16 +3,16 @@
 //! A list of options is a text of tokens, each an option in its own spelling:
 //!
 //! - `-v`, `--verbose`, `-version`: the option alone.
-//! - `--name=`: with a value, behind `=` or in the next word. The next word may not look like an
+//! - `--name=`: with a value, after `=` or in the next word. The next word may not look like an
 //!   option, because many programs then read it as one.
 //! - `--name==`: the same for programs that take the next word whatever it is.
-//! - `--name?`: with a value behind `=`, or none.
-//! - `-c=>`: with a value; all words behind the value are operands.
-//! - `-args>`: without a value; all words behind it are operands.
+//! - `--name?`: with a value after `=`, or none.
+//! - `-c=>`: with a value; all words after the value are operands.
+//! - `-args>`: without a value; all words after it are operands.
 //! - `-W*`: any word that starts like this.
 //! - `-#`: a dash and a number.
 //!
-//! Short options may be joined (`-xq`) unless the text has a long option behind a single dash.
+//! Short options may be joined (`-xq`) unless the text has a long option after a single dash.
 //! Names are exact: an abbreviation, which GNU programs accept, is an unknown option here.
 
 use crate::command::{Shape, Word};
@@ -44,7 +44,7 @@ enum Takes {
     End,
 }
 
-/// The marks behind the names of tokens, longest first.
+/// The marks after the names of tokens, longest first.
 const MARKS: [(&str, Takes); 5] = [
     ("==", Takes::AnyWord),
     ("=>", Takes::Rest),
@@ -89,7 +89,7 @@ impl OptionSet {
         text.starts_with('-') && (text.ends_with('*') || text == "-#" || !name.contains('='))
     }
 
-    /// Sorts arguments into options and operands, where options stand before operands only or
+    /// Sorts arguments into options and operands, where options come before operands only or
     /// anywhere.
     ///
     /// # Errors
@@ -134,11 +134,12 @@ pub(crate) enum OptionOrder {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OptionStyle {
     pub(crate) order: OptionOrder,
-    /// `true` if no option of the program does harm, listed or not: a word that may become an option
-    /// counts as an operand. Options that are written out are still checked.
+    /// `true` if no option of the program does harm, listed or not: a word that may become an
+    /// option counts as an operand. Options that are written out are still checked.
     pub(crate) is_tolerant: bool,
-    /// `true` if a value in a separate word may not begin with a dash, even after `==`. For programs
-    /// with several option parsers, which may disagree on the options that take the next word.
+    /// `true` if a value in a separate word may not begin with a dash, even after `==`. For
+    /// programs with several option parsers, which may disagree on the options that take the next
+    /// word.
     pub(crate) is_undashed: bool,
     /// `true` if every known long option `--name` also has the form `--no-name`, as in git.
     pub(crate) is_negated: bool,

@@ -56,8 +56,8 @@ impl Block {
 pub(crate) struct ProgramTable {
     pub(crate) programs: Vec<Block>,
     pub(crate) sets: HashMap<&'static str, Vec<&'static str>>,
-    /// `true` if a program must be named exactly as in the table. In other tables a version may follow
-    /// the name: `python3.11`.
+    /// `true` if a program must be named exactly as in the table. In other tables a version may
+    /// follow the name: `python3.11`.
     pub(crate) has_exact_names: bool,
     /// Lines that are not valid and were left out.
     pub(crate) faults: Vec<String>,
@@ -79,7 +79,8 @@ impl ProgramTable {
         table
     }
 
-    /// Returns the lines that are not valid, keys other than these, and names that two programs have.
+    /// Returns the lines that are not valid, keys other than these, and names that two programs
+    /// have.
     #[cfg(test)]
     pub(crate) fn find_faults(&self, keys: &[&str]) -> Vec<String> {
         let mut faults = self.faults.clone();

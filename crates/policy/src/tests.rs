@@ -839,7 +839,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("", "touch", "x='. -exec touch x ;'; find . -name $x"),
     ("", "touch", "f() { find . -name $1; }; f '. -exec touch x ;'"),
     ("", "touch", "set -- . -exec touch x \\;; find . -name \"$@\""),
-    // Options behind `--` that is the value of another, and in clusters.
+    // Options after `--` that is the value of another, and in clusters.
     ("", "touch", "tar -cf x --label -- --use-compress-program='touch x' ."),
     ("", "touch", "install --mode -- --strip-program='touch x' a b"),
     ("", "touch", "zip -qTT 'touch x' -T a.zip f"),

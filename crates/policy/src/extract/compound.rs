@@ -354,7 +354,8 @@ impl TextReader<'_, '_> {
         Ok(())
     }
 
-    /// Reads an operator between terms, a parenthesis, or `<` or `>`. Returns `false` if there is none.
+    /// Reads an operator between terms, a parenthesis, or `<` or `>`. Returns `false` if there is
+    /// none.
     fn read_condition_operator(&mut self, terms: &mut ConditionTerms) -> ReadResult<bool> {
         let next = self.peek();
         let second = self.peek_second();

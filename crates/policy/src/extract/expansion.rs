@@ -221,9 +221,9 @@ impl TextReader<'_, '_> {
     /// Reads single quotes inside `"${x:-…}"`, or any quotes inside `${x:-…}` in a here-document.
     ///
     /// Bash looks for the second quote before it looks for the closing brace; dash does not. The
-    /// operator decides if the quotes are kept or protect the text. All shells agree on the end of the
-    /// expansion if nothing between the quotes could end it or open another construct. Plain variables
-    /// between them are read as expansions, which can only find more.
+    /// operator decides if the quotes are kept or protect the text. All shells agree on the end of
+    /// the expansion if nothing between the quotes could end it or open another construct. Plain
+    /// variables between them are read as expansions, which can only find more.
     fn read_inner_quotes(
         &mut self,
         draft: &mut WordDraft,
@@ -401,7 +401,8 @@ impl TextReader<'_, '_> {
         Ok(())
     }
 
-    /// Reads quotes inside arithmetic. They protect nothing there, so only harmless text is accepted.
+    /// Reads quotes inside arithmetic. They protect nothing there, so only harmless text is
+    /// accepted.
     fn read_arithmetic_quotes(&mut self, quote: u8) -> ReadResult<()> {
         self.pos += 1;
         loop {

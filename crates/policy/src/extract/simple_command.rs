@@ -88,7 +88,8 @@ impl TextReader<'_, '_> {
         Ok(())
     }
 
-    /// Reads `NAME=VALUE`, `NAME+=VALUE`, `NAME[…]=VALUE` or `NAME=( … )` at the start of a command.
+    /// Reads `NAME=VALUE`, `NAME+=VALUE`, `NAME[…]=VALUE` or `NAME=( … )` at the start of a
+    /// command.
     fn read_assignment(&mut self) -> ReadResult<Option<(String, VariableValue)>> {
         self.peek();
         let start = self.pos;
@@ -189,7 +190,8 @@ impl TextReader<'_, '_> {
         }
     }
 
-    /// Reads `name=( … )` as an argument of a declaring builtin, and returns the name if it is there.
+    /// Reads `name=( … )` as an argument of a declaring builtin, and returns the name if it is
+    /// there.
     fn read_array_declaration(&mut self) -> ReadResult<Option<String>> {
         self.peek();
         let start = self.pos;
@@ -279,7 +281,7 @@ fn is_known_locale(value: &VariableValue) -> bool {
     }
 }
 
-/// `true` if some shell would take a word for an assignment. A second check behind the reader.
+/// `true` if some shell would take a word for an assignment. A second check after the reader.
 fn looks_like_assignment(text: &str) -> bool {
     text.split_once('=').is_some_and(|(name, _)| {
         let name = name.strip_suffix('+').unwrap_or(name);
@@ -545,7 +547,8 @@ impl TextReader<'_, '_> {
         self.state.assignments.push(Assignment { name: name.to_owned(), value, scope });
     }
 
-    /// Reads text that runs as commands. A doubt inside it does not stop the reader of the outer text.
+    /// Reads text that runs as commands. A doubt inside it does not stop the reader of the outer
+    /// text.
     pub(super) fn read_script(
         &mut self,
         text: &str,

@@ -75,7 +75,8 @@ pub(super) struct SymbolTable {
     declared: Vec<String>,
     /// `true` if a redirection goes to a file that is known only when the text runs.
     has_unknown_redirect: bool,
-    /// `true` if a word that is not an assigned value could become a network address to redirect to.
+    /// `true` if a word that is not an assigned value could become a network address to redirect
+    /// to.
     has_address_word: bool,
     /// Programs whose output was assumed to be a number.
     assumed_number_output: Vec<String>,
@@ -158,8 +159,8 @@ impl SymbolTable {
         false
     }
 
-    /// Returns the shape that all values of a variable so far have in common, and remembers that the
-    /// caller relies on it.
+    /// Returns the shape that all values of a variable so far have in common, and remembers that
+    /// the caller relies on it.
     pub(super) fn assume_shape(&mut self, name: &str) -> VariableShape {
         let shape = self.variable_shape(name);
         if shape != VariableShape::Unknown {
@@ -193,14 +194,14 @@ impl SymbolTable {
         shape
     }
 
-    /// Notes the assumption that `$HOME`, `$PWD` and an expanded `~` are absolute paths: the text may
-    /// not set them to anything else.
+    /// Notes the assumption that `$HOME`, `$PWD` and an expanded `~` are absolute paths: the text
+    /// may not set them to anything else.
     pub(super) const fn assume_path_variables(&mut self) {
         self.assumed_path_variables = true;
     }
 
-    /// Notes the assumption that the unquoted value of each of these variables is one word, and so is
-    /// the output of `pwd` and `id`.
+    /// Notes the assumption that the unquoted value of each of these variables is one word, and so
+    /// is the output of `pwd` and `id`.
     pub(super) fn assume_one_word(&mut self, names: Vec<String>) {
         self.assumed_one_word.extend(names);
         self.assume_number_output("pwd");
@@ -309,7 +310,7 @@ impl SymbolTable {
 /// The shape of a variable's value as a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VariableShape {
-    /// At most one word, and not an option.
+    /// The value is at most one word, and not an option.
     Plain,
     /// The name of some file.
     File,

@@ -1,5 +1,5 @@
-//! The reader of shell text: its entry points, state and limits, its position in the text, and lists
-//! of commands.
+//! The reader of shell text: its entry points, state and limits, its position in the text, and
+//! lists of commands.
 
 use std::ops::Range;
 
@@ -296,7 +296,8 @@ impl<'t> TextReader<'t, '_> {
         self.text.as_bytes().get(at).copied()
     }
 
-    /// Skips line continuations, as the shell does outside of single quotes, and returns the next byte.
+    /// Skips line continuations, as the shell does outside of single quotes, and returns the next
+    /// byte.
     pub(super) fn peek(&mut self) -> Option<u8> {
         self.pos = self.skip_continuations(self.pos);
         self.byte_at(self.pos)
@@ -553,8 +554,9 @@ impl TextReader<'_, '_> {
         }
     }
 
-    /// Fails if `time` stands before a compound command in a substitution: there bash 5.2 first takes
-    /// `time` for the name of a program, and so ends `$(time case x in y) a;; esac)` at the first `)`.
+    /// Fails if `time` comes before a compound command in a substitution: there bash 5.2 first
+    /// takes `time` for the name of a program, and so ends `$(time case x in y) a;; esac)` at the
+    /// first `)`.
     fn check_timed(&mut self) -> ReadResult<()> {
         let is_compound = self.peek_keyword().is_some() || self.peek() == Some(b'(');
         if is_compound && self.is_in_substitution() {

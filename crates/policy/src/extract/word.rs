@@ -378,7 +378,8 @@ impl TextReader<'_, '_> {
         Ok(value)
     }
 
-    /// Reads up to `max_digits` digits as an ASCII character; other characters depend on the locale.
+    /// Reads up to `max_digits` digits as an ASCII character; other characters depend on the
+    /// locale.
     fn read_number_escape(&mut self, radix: u32, max_digits: usize) -> ReadResult<char> {
         let mut value = 0_u32;
         let mut count = 0;
@@ -412,8 +413,8 @@ impl Braces {
         self.first_open.get_or_insert(length);
     }
 
-    /// Notes a comma or `..`: after an open brace it can make an expansion. Bash also pairs the first
-    /// brace with a later one than the nearest: `{x},y}` is `x}` and `y`.
+    /// Notes a comma or `..`: after an open brace it can make an expansion. Bash also pairs the
+    /// first brace with a later one than the nearest: `{x},y}` is `x}` and `y`.
     pub(super) const fn note_separator(&mut self) {
         self.has_separator |= self.first_open.is_some();
     }

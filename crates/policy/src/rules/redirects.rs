@@ -101,7 +101,8 @@ impl WriteCheck<'_> {
         is_named || self.files_run_by_listed_tools().any(|pattern| matches_wildcard(pattern, &name))
     }
 
-    /// Returns the files that the allow rules name: programs by path, and scripts that are arguments.
+    /// Returns the files that the allow rules name: programs by path, and scripts that are
+    /// arguments.
     fn named_files(&self) -> impl Iterator<Item = &str> {
         self.allow_rules.iter().flat_map(|rule| {
             let is_file = |(index, word): &(usize, &str)| {
@@ -163,8 +164,8 @@ impl WriteCheck<'_> {
             && self.is_writable(&format!("{directory}/file.txt"))
     }
 
-    /// Returns the absolute path without `.` and `..`; `None` for devices, and if the text alone does
-    /// not determine the path.
+    /// Returns the absolute path without `.` and `..`; `None` for devices, and if the text alone
+    /// does not determine the path.
     pub(crate) fn absolute_path(&self, path: &str) -> Option<String> {
         let is_relative = !path.starts_with('/');
         if DEVICES.contains(&path) || path.starts_with('~') || (is_relative && self.leaves_cwd) {

@@ -319,7 +319,8 @@ pub fn parse_core_tools<'p>(
     Ok(if everything { CoreTools::Everything } else { CoreTools::Only(rules) })
 }
 
-/// Parses `excludeTools`: `run_shell_command(PREFIX)` denies a prefix, `run_shell_command` everything.
+/// Parses `excludeTools`: `run_shell_command(PREFIX)` denies a prefix, `run_shell_command`
+/// everything.
 ///
 /// # Errors
 /// An entry is malformed, or its tool looks like a mistyped shell tool.

@@ -4,8 +4,8 @@ use crate::command::{Shape, Word};
 use crate::strict::reader::is_name;
 use crate::tables::has_word;
 
-/// Every other builtin of bash and dash. Some run text (`eval`, `trap`), some change how the rest is
-/// read (`alias`, `shopt`), some evaluate names with subscripts (`declare`, `let`, `getopts`).
+/// Every other builtin of bash and dash. Some run text (`eval`, `trap`), some change how the rest
+/// is read (`alias`, `shopt`), some evaluate names with subscripts (`declare`, `let`, `getopts`).
 const REFUSED: &str = ". alias bind builtin caller chdir compgen complete compopt declare enable eval exec fc \
     getopts hash help history let local logout mapfile readarray readonly shopt source suspend \
     trap typeset ulimit unalias vared";
@@ -108,7 +108,7 @@ fn may_be_option(word: &Word) -> bool {
 }
 
 /// `test -v NAME` and `test -R NAME` evaluate a subscript in NAME. So no word that may be such an
-/// operator stands before a word that may have a subscript, and no word becomes several.
+/// operator comes before a word that may have a subscript, and no word becomes several.
 fn test(args: &[Word]) -> Result<Builtin, String> {
     if let Some(word) = args.iter().find(|word| word.shape == Shape::Many) {
         return Err(format!("{word} without quotes in a test"));

@@ -1,6 +1,8 @@
-//! From a text to the programs that it starts: reads it, then follows each command's arguments.
+//! The proof of which programs a text starts: reads the text, then follows each command's
+//! arguments.
 //!
-//! A line may not write code that it runs: the files that it writes are compared with those.
+//! A line may not write code that it runs: the files that it writes are compared with the files
+//! that it runs.
 
 use super::reader::RawRedirect;
 use super::word::{Facts, ValueFacts};
@@ -28,7 +30,7 @@ const COUNTERS: [&str; 8] =
 /// The proven effects of a text: these commands run, and no others.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Proof {
-    /// Every command, in the order in which they stand.
+    /// Every command, in the order of the text.
     pub(crate) commands: Vec<SimpleCommand>,
     /// Redirections of compound commands.
     pub(crate) redirects: Vec<Redirect>,
@@ -416,14 +418,14 @@ pub(super) fn is_interpreter(program: &str) -> bool {
         .any(|known| program.strip_prefix(known).is_some_and(is_version))
 }
 
-/// `true` for a program that starts a shell on this host for text that it is given. Shells read it
+/// `true` for a program that starts a shell on this host for text in its arguments. Shells read it
 /// themselves, and `ssh` has it read on another host.
 pub(super) fn starts_shell(program: &str) -> bool {
     !SHELLS.contains(&program) && program != "ssh"
 }
 
-/// `true` for a program that is no build tool, but whose settings or batch file may name programs: an
-/// earlier line may have written the file.
+/// `true` for a program that is no build tool, but whose settings or batch file may name programs:
+/// an earlier line may have written the file.
 pub(super) fn is_configured_by_argument(program: &str) -> bool {
     matches!(program, "ssh" | "scp" | "sftp")
 }

@@ -37,7 +37,7 @@ pub(super) struct ShellReader<'t> {
     pub(super) assigned: Vec<(String, Option<String>)>,
     /// The number of commands and conditions that were read.
     pub(super) steps: usize,
-    /// The simple commands, in the order in which they stand.
+    /// The simple commands, in the order of the text.
     pub(super) commands: Vec<RawCommand>,
     /// The substitutions around the next command, outermost first.
     pub(super) path: Vec<CommandContext>,
@@ -143,7 +143,7 @@ impl<'t> ShellReader<'t> {
         result
     }
 
-    /// Skips blanks between words. A continued line counts only behind a blank: elsewhere it would
+    /// Skips blanks between words. A continued line counts only after a blank: elsewhere it would
     /// join what stands on both sides to one word or one operator.
     pub(super) fn skip_blanks(&mut self) {
         loop {
@@ -205,7 +205,7 @@ pub(super) const fn ends_word(c: char) -> bool {
 
 // Redirections and here-documents.
 
-/// A redirection as it stands in the text.
+/// A redirection as written in the text.
 #[derive(Debug, Clone)]
 pub(super) enum RawRedirect {
     /// Opens a file for reading.
@@ -229,7 +229,7 @@ pub(super) struct StrictHeredoc {
 }
 
 impl ShellReader<'_> {
-    /// Reads the redirections behind a compound command; `true` if there are any.
+    /// Reads the redirections after a compound command; `true` if there are any.
     pub(super) fn redirects_of_compound(&mut self) -> Proven<bool> {
         let mut redirects = Vec::new();
         loop {

@@ -19,7 +19,7 @@ const MAX_COMMANDS: usize = 500;
 const RESERVED: &str = "! { } [[ ]] case coproc do done elif else esac fi for function if in select then until \
     while";
 
-/// A simple command as it stands in the text.
+/// A simple command as written in the text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RawCommand {
     pub(super) assignments: Vec<(String, RawWord)>,
@@ -103,7 +103,7 @@ impl ShellReader<'_> {
         }
     }
 
-    /// The characters up to the end of the word, as they stand there.
+    /// Returns the characters up to the end of the word, as written.
     pub(super) fn next_word(&self) -> &str {
         let ends = |c: char| ends_word(c) || (c == '`' && self.in_backticks);
         self.rest().split(ends).next().unwrap_or_default()
@@ -126,8 +126,8 @@ impl ShellReader<'_> {
         }
     }
 
-    /// Pipelines with `&&` and `||` between them. Only the first is certain to run; what one behind
-    /// `&&` assigns is certain for the next behind `&&`.
+    /// Pipelines with `&&` and `||` between them. Only the first is certain to run; what one after
+    /// `&&` assigns is certain for the next after `&&`.
     fn and_or(&mut self) -> Proven<()> {
         self.pipeline()?;
         let certain = self.set.clone();
@@ -186,9 +186,10 @@ impl ShellReader<'_> {
         self.next_word() == "time" && self.bash_only("time").is_ok()
     }
 
-    /// `time` and `-p`, before a simple command. In a substitution, bash first takes `time` for the name of a program: in
-    /// `"$(time case x in y) a;; esac)"` the substitution ends at the first `)`, and what follows is text in double quotes.
-    /// Before a simple command both readings find the same end.
+    /// `time` and `-p`, before a simple command. In a substitution, bash first takes `time` for the
+    /// name of a program: in `"$(time case x in y) a;; esac)"` the substitution ends at the first
+    /// `)`, and what follows is text in double quotes. Before a simple command both readings find
+    /// the same end.
     fn time(&mut self) -> Proven<()> {
         self.pos += "time".len();
         self.skip_blanks();

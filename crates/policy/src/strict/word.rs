@@ -12,7 +12,6 @@ pub(super) enum WordPart {
     Text(String),
     /// The value of a variable.
     Variable {
-        /// Its name.
         name: String,
         /// Inside double quotes: the value stays one word.
         quoted: bool,
@@ -44,7 +43,7 @@ pub(super) struct RawWord {
     pub(super) parts: Vec<WordPart>,
     /// The word's text as written.
     pub(super) source: String,
-    /// Some part of it was quoted or escaped, so that it is no reserved word and no operator.
+    /// `true` if a part of the word was quoted or escaped: it is not a reserved word or operator.
     pub(super) quoted: bool,
 }
 

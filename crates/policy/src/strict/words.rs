@@ -120,7 +120,7 @@ impl ShellReader<'_> {
         }
     }
 
-    /// `$'…'` with the escapes that mean one plain character: data, as in single quotes. Behind
+    /// `$'…'` with the escapes that mean one plain character: data, as in single quotes. After
     /// `\'`, where another shell would end the quotes, only characters that separate nothing.
     fn ansi_quotes(&mut self, word: &mut RawWord) -> Proven<()> {
         self.bash_only("`$'…'`")?;
@@ -223,7 +223,7 @@ impl ShellReader<'_> {
     }
 
     /// `~` and `~/…` are the home directory. `~+`, `~-` and `~name` depend on variables and users;
-    /// behind `=` and `:` bash expands a tilde in some words and not in others.
+    /// after `=` and `:` bash expands a tilde in some words and not in others.
     fn tilde(&mut self, word: &mut RawWord, start: usize) -> Proven<()> {
         let before = self.since(start).chars().next_back();
         self.pos += 1;
@@ -289,7 +289,7 @@ impl ShellReader<'_> {
     }
 
     /// Braces that list nothing are text only if the rest of the word is plain: bash lets another
-    /// brace or a comma behind them change what they mean.
+    /// brace or a comma after them change what they mean.
     fn check_text_brace(&self) -> Proven<()> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=^~".contains(c);
         let rest = self.rest();

@@ -45,7 +45,8 @@ fn eval_effects(args: &[Word]) -> Vec<Effect> {
     }
 }
 
-/// Returns the effects of `trap CODE SIGNAL…`; `-`, an empty text and the listing forms run nothing.
+/// Returns the effects of `trap CODE SIGNAL…`; `-`, an empty text and the listing forms run
+/// nothing.
 fn trap_effects(args: &[Word]) -> Vec<Effect> {
     let mut args = args;
     match args.first().and_then(Word::value) {
@@ -83,7 +84,8 @@ fn hash_effects(args: &[Word]) -> Vec<Effect> {
     vec![Effect::unclear("hash", "an option")]
 }
 
-/// Returns the effects of `compgen`: `-C` runs a command, `-F` a function, and `-W` expands its words.
+/// Returns the effects of `compgen`: `-C` runs a command, `-F` a function, and `-W` expands its
+/// words.
 fn compgen_effects(args: &[Word]) -> Vec<Effect> {
     let odd = |text: &str| {
         text.contains(['$', '`']) || (text.starts_with('-') && text.contains(['C', 'F', 'X']))
@@ -212,8 +214,8 @@ fn declare_effects(name: &str, args: &[Word]) -> Vec<Effect> {
     effects
 }
 
-/// Returns the effect of an array value: `declare -a 'a=($(command))'` runs the command, because bash
-/// reads the elements of an array from a value in parentheses.
+/// Returns the effect of an array value: `declare -a 'a=($(command))'` runs the command, because
+/// bash reads the elements of an array from a value in parentheses.
 fn array_value_effect(word: &Word, name: &str, value: &VariableValue) -> Option<Effect> {
     let text = word.text.split_once('=').map_or("", |(_, text)| text);
     match value {
@@ -318,8 +320,8 @@ fn printf_effects(args: &[Word]) -> Vec<Effect> {
     }
 }
 
-/// Returns the effects of `unset`: `unset 'a[$(command)]'` runs the command, and `unset -f` removes a
-/// function that hid a program. A removed variable counts as one that is set.
+/// Returns the effects of `unset`: `unset 'a[$(command)]'` runs the command, and `unset -f` removes
+/// a function that hid a program. A removed variable counts as one that is set.
 fn unset_effects(args: &[Word]) -> Vec<Effect> {
     let named = || args.iter().filter(|word| !word.text.starts_with('-') || word.value().is_none());
     let cleared = named().map(|word| assign_effect(word, VariableValue::Text(String::new())));
@@ -376,8 +378,8 @@ fn test_effects(args: &[Word]) -> Vec<Effect> {
     effects
 }
 
-/// `true` if the second of two words of `test` can be a name: it is neither an operator nor a closing
-/// bracket.
+/// `true` if the second of two words of `test` can be a name: it is neither an operator nor a
+/// closing bracket.
 fn is_test_operand(word: &Word) -> bool {
     const OPERATORS: &str = "= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ] ) (";
     !word.value().is_some_and(|text| has_word(OPERATORS, text))

@@ -54,8 +54,8 @@ fn vim_effects(name: &str, args: &[Word]) -> Vec<Effect> {
     effects
 }
 
-/// Returns the effect of an editor command: a few are harmless, `!` runs a shell, and the others are
-/// not understood.
+/// Returns the effect of an editor command: a few are harmless, `!` runs a shell, and the others
+/// are not understood.
 fn ex_command_effect(name: &str, code: Option<&str>) -> Option<Effect> {
     const HARMLESS: [&str; 14] =
         ["", "q", "q!", "qa", "qa!", "qall", "w", "wq", "wq!", "wqa", "x", "xa", "$", "quit"];

@@ -1,7 +1,7 @@
 //! The effects of a command: the commands that it starts, the text that it runs, the variables that
 //! it sets.
 
-use super::{awk, builtins, containers, editors, exec_options, find, git, prefix, sed, shells};
+use super::{awk_sed, builtins, editors, exec_options, find, git, prefix, shells};
 use crate::command::{
     Assignment, AssignmentScope, ShellSyntax, SimpleCommand, UncertainReason, VariableValue, Word,
 };
@@ -24,11 +24,11 @@ pub(crate) enum Effect {
     Evaluates(Word),
     /// Makes this variable an array.
     IsArray(String),
-    /// Sets this variable to a value that is known only when the command runs. If the variable is an
-    /// array, bash reads elements from the value and expands them.
+    /// Sets this variable to a value that is known only when the command runs. If the variable is
+    /// an array, bash reads elements from the value and expands them.
     Declares(String),
-    /// Assumes that the unquoted values of these variables, and the output of `pwd` and `id`, are one
-    /// word each.
+    /// Assumes that the unquoted values of these variables, and the output of `pwd` and `id`, are
+    /// one word each.
     ReliesOnOneWord(Vec<String>),
     /// Can remove functions.
     RemovesFunctions,
@@ -76,15 +76,17 @@ pub(crate) fn command_effects(command: &SimpleCommand) -> Vec<Effect> {
     builtins::builtin_effects(name, command)
         .or_else(|| shells::shell_program_effects(name, command))
         .or_else(|| prefix::prefix_effects(name, command))
-        .or_else(|| containers::container_effects(name, command))
+        .or_else(|| prefix::container_effects(name, command))
         .or_else(|| match name {
             "find" => Some(find::find_effects(command)),
             "fd" | "fdfind" => Some(find::fd_effects(command)),
             "xargs" => Some(find::xargs_effects(command)),
             "parallel" => Some(find::parallel_effects(command)),
             "git" => Some(git::git_effects(command)),
-            "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => Some(awk::awk_effects(command)),
-            "sed" | "gsed" => Some(sed::sed_effects(command)),
+            "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => {
+                Some(awk_sed::awk_effects(command))
+            }
+            "sed" | "gsed" => Some(awk_sed::sed_effects(command)),
             _ => None,
         })
         .or_else(|| editors::editor_effects(name, command))

@@ -16,8 +16,8 @@ pub(super) fn exec_option_effects(name: &str, command: &SimpleCommand) -> Option
     let mut first = true;
     let mut closed = false;
     while let Some(word) = words.next() {
-        // `--` may be the value of an unknown option, so words after it still count if they look like
-        // options.
+        // `--` may be the value of an unknown option, so words after it still count if they look
+        // like options.
         if word.is("--") {
             closed = true;
             continue;
@@ -108,8 +108,8 @@ fn find_in_cluster<'p>(program: &'p ExecProgram, cluster: &str) -> OptionMatch<'
     OptionMatch::Other
 }
 
-/// Finds an option in a bundle such as `tar xIf PROGRAM FILE`. The values follow in the order of the
-/// letters, so the option's value is unclear.
+/// Finds an option in a bundle such as `tar xIf PROGRAM FILE`. The values follow in the order of
+/// the letters, so the option's value is unclear.
 fn find_in_bundle<'p>(program: &'p ExecProgram, letters: &str) -> OptionMatch<'p> {
     let named = |option: &&ExecOption| option.name.len() == 1 && letters.contains(option.name);
     match program.runs.iter().find(named) {

@@ -200,8 +200,8 @@ fn bisect_effects(args: &[Word]) -> Vec<Effect> {
     }
 }
 
-/// Returns the effects of `git submodule foreach TEXT`: git joins several words and passes the text to
-/// a shell.
+/// Returns the effects of `git submodule foreach TEXT`: git joins several words and passes the text
+/// to a shell.
 fn submodule_effects(args: &[Word]) -> Vec<Effect> {
     let Some(position) = args.iter().position(|word| word.is("foreach")) else {
         let odd = args.iter().find(|word| word.may_become_option());

@@ -4,9 +4,8 @@
 //! otherwise the command after them cannot be found; an unknown option of such a program is
 //! uncertain. Scripts, interpreters and build tools are judged by their name only.
 
-mod awk;
+mod awk_sed;
 mod builtins;
-mod containers;
 mod editors;
 mod effect;
 mod exec_options;
@@ -14,7 +13,6 @@ mod find;
 mod git;
 mod prefix;
 mod scan;
-mod sed;
 mod shells;
 
 pub(super) use effect::{Effect, ScriptReader, command_effects};

@@ -62,7 +62,8 @@ fn shell_effects(name: &str, dialect: ShellSyntax, command: &SimpleCommand) -> V
 enum ScriptSource {
     /// The value of the option `-c`.
     Text(Effect),
-    /// A file, which is opaque and judged by the shell's name; or a script that is searched in PATH.
+    /// A file, which is opaque and judged by the shell's name; or a script that is searched in
+    /// PATH.
     File(Option<Word>),
     /// The shell's standard input.
     Input,

@@ -13,7 +13,7 @@ use crate::trace::{Exec, Tracer};
 /// Programs that exist only here. Most print text that is code wherever it is evaluated.
 pub(crate) const MARKERS: [&str; 6] = ["zqa", "zqb", "zqc", "zqd", "zqe", "zqf"];
 /// The program that files of the project start. Scripts never name it, so it shows that a listed
-/// interpreter ran a file that was there before, which is not looked into.
+/// interpreter ran a file that was there before, which is not read.
 pub(crate) const OPAQUE: &str = "zqopaque";
 /// Development tools that stand in for the real ones: they start nothing.
 pub(crate) const STAND_INS: [&str; 12] = [
@@ -63,7 +63,7 @@ const PROJECT: &[(&str, &str)] = &[
     ("src/main.rs", "fn main() {\n    println!(\"{}\", demo::add(1, 2));\n}\n"),
     ("tests/test_api.py", "def test_login():\n    assert True\n"),
     ("out/.keep", ""),
-    // Names that are options where a pattern puts them in front of a tool.
+    // Names that are options where a pattern puts them before a tool.
     ("odd/-exec", ""),
     ("odd/-n", ""),
     ("odd/--use-compress-program=zqa", ""),

@@ -3,13 +3,13 @@
 //! Versions: GNU tar 1.34, Info-ZIP zip 3.0 and unzip 6.00, GNU cpio 2.13, gzip 1.12, bzip2 1.0.8,
 //! xz 5.4.1, zstd 1.5.4, 7-Zip 25.01, GNU binutils 2.40.
 
-use super::consequence::{Consequence, Judged, download_into, is_standard_input, written};
 use super::entry::ProgramEntry;
+use super::entry::{Consequence, Judged, download_into, is_standard_input, written};
 use crate::command::{Shape, Word};
 use crate::options::{Arguments, Doubt, is_operand, require_known, stays_one_word};
 
-/// The commands of 7z that change or read archives, with what they write. `rn` is left out: it gives
-/// packed data another name, such as that of a makefile.
+/// The commands of 7z that change or read archives, with what they write. `rn` is left out: it
+/// gives packed data another name, such as that of a makefile.
 const SEVEN_ZIP: [(&str, Packing); 8] = [
     ("a", Packing::Creates),
     ("u", Packing::Creates),
@@ -270,7 +270,7 @@ pub(super) fn ar(_: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
     if let Some(word) = rest.iter().find(|word| word.text.starts_with('-')) {
         return Err(format!("the option {word}"));
     }
-    // With `a`, `b`, `i` and `N` a member or a count stands before the archive.
+    // With `a`, `b`, `i` and `N` a member or a count comes before the archive.
     let skipped = usize::from(letters.contains(['a', 'b', 'i', 'N']));
     if let Some(word) = rest.iter().take(skipped + 1).find(|word| !stays_one_word(word)) {
         return Err(format!("the word {word}"));

@@ -1,11 +1,11 @@
 //! A closed recogniser of awk programs: gawk 5.2.1, mawk 1.3.4 and the POSIX language.
 //!
 //! Programs are started by `system`, by pipes and by gawk's `@` directives, of which only a pipe
-//! from `print` to a text that is written out is known; files are written by `>` behind `print`. The tokens of a program are told apart with certainty, or it is in doubt:
-//! the one ambiguity is `/`, which divides after an operand and begins a regular expression
-//! elsewhere.
+//! from `print` to a text that is written out is known; files are written by `>` after `print`. The
+//! tokens of a program are told apart with certainty, or it is in doubt: the one ambiguity is `/`,
+//! which divides after an operand and begins a regular expression elsewhere.
 
-use super::consequence::{Consequence, Judged};
+use super::entry::{Consequence, Judged};
 use crate::command::{ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, require_known};
 
@@ -43,7 +43,7 @@ enum Before {
 struct AwkReader<'p> {
     rest: &'p str,
     before: Before,
-    /// For each open parenthesis: the kind of what its end is.
+    /// The kind of token that the end of each open parenthesis counts as.
     parentheses: Vec<Before>,
     /// The number of parentheses that were open at the `print` of this statement.
     printing: Option<usize>,
@@ -218,12 +218,12 @@ impl<'p> AwkReader<'p> {
         Ok(())
     }
 
-    /// `true` behind `print`, outside of parentheses.
+    /// `true` after `print`, outside of parentheses.
     fn is_printing(&self) -> bool {
         self.printing.is_some_and(|depth| self.parentheses.len() == depth)
     }
 
-    /// Reads `>`: a comparison, or behind `print` the file to write.
+    /// Reads `>`: a comparison, or after `print` the file to write.
     fn greater(&mut self) -> Result<(), Doubt> {
         self.before = Before::Operator;
         if !self.is_printing() {
@@ -237,7 +237,7 @@ impl<'p> AwkReader<'p> {
         Ok(())
     }
 
-    /// Reads `|` behind `print`, and the command for the shell.
+    /// Reads `|` after `print`, and the command for the shell.
     fn pipe(&mut self) -> Result<(), Doubt> {
         let text = Some(self.is_printing()).filter(|is_printing| *is_printing);
         let text = text.and_then(|_| self.target()).ok_or("the awk token |")?;
@@ -246,7 +246,7 @@ impl<'p> AwkReader<'p> {
         Ok(())
     }
 
-    /// Reads the target of an output: one string, with nothing behind it.
+    /// Reads the target of an output: one string, with nothing after it.
     fn target(&mut self) -> Option<&'p str> {
         self.rest = self.rest.trim_start_matches([' ', '\t']);
         let text = if self.peek() == Some('"') { self.string().ok()? } else { return None };

@@ -1,7 +1,7 @@
 //! Build tools, compilers, test runners and linters: operands that a table cannot describe.
 
-use super::consequence::{Consequence, Judged, is_plain_text, refuse, refuse_argument_files};
 use super::entry::ProgramEntry;
+use super::entry::{Consequence, Judged, is_plain_text, refuse, refuse_argument_files};
 use crate::command::Word;
 use crate::options::Arguments;
 use crate::tables::has_word;
@@ -15,7 +15,7 @@ pub(super) fn make(found: &Arguments) -> Judged {
         match word.text.split_once('=') {
             Some((name, value)) => {
                 let is_known = has_word(MAKE_VARIABLES, name) && word.value().is_some();
-                // `$(Q)cc` puts the value in front of a program.
+                // `$(Q)cc` puts the value before a program.
                 let is_prefix = matches!(name, "Q" | "V");
                 let is_switch = value == "@" || value.bytes().all(|byte| byte.is_ascii_digit());
                 if !is_known || !is_plain_text(value) || (is_prefix && !is_switch) {
@@ -50,7 +50,7 @@ pub(super) fn cmake(found: &Arguments) -> Judged {
     if let Some(command) = found.values(&["-E"]).next() {
         return cmake_command(command, &found.operands);
     }
-    // Behind `--` stand arguments of the build program.
+    // After `--` stand arguments of the build program.
     let of_build = |word: &Word| {
         word.value().is_none_or(|text| {
             let digits = text.trim_start_matches("-j").trim_start_matches("-k");
@@ -156,7 +156,7 @@ pub(super) fn tox(found: &Arguments) -> Judged {
     refuse(first, |word| OTHER.iter().any(|name| word.is(name))).map(|()| Vec::new())
 }
 
-/// Behind `--` clippy takes options of rustc; those that set the level of a lint are harmless.
+/// After `--` clippy takes options of rustc; those that set the level of a lint are harmless.
 pub(super) fn lints(found: &Arguments) -> Judged {
     let mut words = found.operands.iter();
     while let Some(word) = words.next() {
@@ -175,7 +175,7 @@ pub(super) fn lints(found: &Arguments) -> Judged {
     Ok(Vec::new())
 }
 
-/// Behind `--` cargo fmt takes options of rustfmt.
+/// After `--` cargo fmt takes options of rustfmt.
 pub(super) fn fmt(found: &Arguments) -> Judged {
     let known = |word: &Word| {
         word.value().is_some_and(|text| {
@@ -213,7 +213,7 @@ pub(super) fn no_argument_files(found: &Arguments) -> Judged {
     refuse_argument_files(found).map(|()| Vec::new())
 }
 
-/// `--emit=dep-info=file` and `--print=cfg=file` name a file behind the kind of output.
+/// `--emit=dep-info=file` and `--print=cfg=file` name a file after the kind of output.
 pub(super) fn rustc(found: &Arguments) -> Judged {
     refuse_argument_files(found)?;
     let mut effects = Vec::new();
@@ -247,7 +247,7 @@ pub(super) fn c_compiler(found: &Arguments) -> Judged {
     Ok(Vec::new())
 }
 
-/// Behind `--` clang-tidy takes options of the compiler.
+/// After `--` clang-tidy takes options of the compiler.
 pub(super) fn compiler_arguments(found: &Arguments) -> Judged {
     let known = ["-I", "-D", "-std=", "-W", "-O"];
     refuse(&found.operands, |word| {

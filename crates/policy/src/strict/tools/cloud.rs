@@ -2,13 +2,11 @@
 
 use std::sync::LazyLock;
 
-use super::consequence::{
-    Consequence, Judged, behind, command_of, download_into, is_plain_text, refuse,
-};
+use super::entry::{Consequence, Judged, behind, command_of, download_into, is_plain_text, refuse};
 use crate::command::{ShellSyntax, Word};
 use crate::options::{Arguments, OptionOrder, OptionSet};
 
-/// Behind `--` stand options of git; a directory is written by `clone` and `download`.
+/// After `--` stand options of git; a directory is written by `clone` and `download`.
 pub(super) fn github(found: &Arguments) -> Judged {
     const OTHER: [&str; 8] = [
         "edit-message",
@@ -59,7 +57,7 @@ pub(super) fn ansible(found: &Arguments) -> Judged {
 }
 
 pub(super) fn vagrant_ssh(found: &Arguments) -> Judged {
-    // Behind `--` stand options of ssh.
+    // After `--` stand options of ssh.
     refuse(&found.operands, |word| word.text.starts_with('-'))?;
     match found.values(&["-c", "--command"]).last() {
         Some(word) => {
@@ -70,7 +68,7 @@ pub(super) fn vagrant_ssh(found: &Arguments) -> Judged {
     }
 }
 
-/// Options of `aws`, in front of a service and behind it.
+/// Options of `aws`, before a service and after it.
 static AWS: LazyLock<OptionSet> = LazyLock::new(|| {
     OptionSet::parse(
         "--debug --endpoint-url= --no-verify-ssl --no-paginate --output= --query= \

@@ -5,8 +5,8 @@
 //! so are suffixes of backups, which could turn a harmless name into that of a settings file.
 //! Versions: GNU coreutils 9.1, diffutils 3.8, patch 2.7.6, xxd 2022-01-14, moreutils 0.67.
 
-use super::consequence::{Consequence, Judged, join, written};
 use super::entry::ProgramEntry;
+use super::entry::{Consequence, Judged, join, written};
 use crate::command::{Shape, Word, base_name};
 use crate::options::{Arguments, stays_one_word};
 use crate::tables::has_word;
@@ -166,7 +166,7 @@ pub(super) fn split_by_context(found: &Arguments) -> Judged {
     Ok(vec![if is_certain { piece(prefix, "00", "") } else { unknown_piece(prefix) }])
 }
 
-/// One of the files that a file is split into, for all of them. Behind `_` or `-` no letters make
+/// One of the files that a file is split into, for all of them. After `_` or `-` no letters make
 /// the name of a file that another program runs or reads as its settings.
 fn piece(prefix: &str, number: &str, ending: &str) -> Consequence {
     let name = base_name(prefix);
@@ -199,7 +199,7 @@ pub(super) fn query(found: &Arguments) -> Judged {
     if !found.has(&["-i", "--inplace"]) {
         return Ok(Vec::new());
     }
-    // The first operand is the expression, behind the name of a subcommand if there is one.
+    // The first operand is the expression, after the name of a subcommand if there is one.
     let is_name = |word: &Word| ["e", "ea", "eval", "eval-all"].iter().any(|name| word.is(name));
     let before = 1 + usize::from(found.operands.first().is_some_and(is_name));
     Ok(written(found.operands.iter().skip(before)))

@@ -3,8 +3,8 @@
 //! The expression of `find` is read as a language of known words. The inner command of the others
 //! gets words that are known only when it runs.
 
-use super::consequence::{Consequence, Judged, written};
 use super::entry::ProgramEntry;
+use super::entry::{Consequence, Judged, written};
 use crate::command::{Shape, Word};
 use crate::options::{Arguments, Doubt, require_known, stays_one_word};
 use crate::strict::builtins::{self, Builtin};
@@ -70,7 +70,7 @@ fn is_newer(text: &str) -> bool {
     letters.len() == 2 && letters.chars().all(|letter| "aBcmt".contains(letter))
 }
 
-/// Skips the options in front of the starting points.
+/// Skips the options before the starting points.
 fn skip_options(args: &[Word]) -> Result<&[Word], Doubt> {
     let mut rest = args;
     while let Some((word, after)) = rest.split_first() {
@@ -122,7 +122,7 @@ impl<'w> Expression<'w> {
         if stays_one_word(word) { Ok(word) } else { Err(format!("the word {word}")) }
     }
 
-    /// The command behind `-exec`, up to `;` or `{} +`.
+    /// The command after `-exec`, up to `;` or `{} +`.
     fn command(&mut self) -> Result<Vec<Word>, Doubt> {
         let mut command: Vec<Word> = Vec::new();
         let mut follows_name = false;
@@ -165,7 +165,7 @@ pub(super) fn fd(entry: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
         |word: &Word| ["-x", "-X", "--exec", "--exec-batch"].iter().any(|option| word.is(option));
     let end = args.iter().position(is_exec).unwrap_or(args.len());
     let (own, exec) = args.split_at(end);
-    // Behind `--` the words are patterns and paths, not options.
+    // After `--` the words are patterns and paths, not options.
     let is_ended = own.iter().any(|word| word.is("--"));
     if is_ended && !exec.is_empty() {
         return Err("the word --".to_owned());

@@ -1,7 +1,7 @@
 //! git: its own options, settings given on the command line, and subcommands.
 
-use super::consequence::{Consequence, Judged, is_standard_input, join, written};
 use super::entry::ProgramEntry;
+use super::entry::{Consequence, Judged, is_standard_input, join, written};
 use crate::command::{Shape, Word};
 use crate::options::{Arguments, Doubt, OptionReader, OptionStyle, require_known, stays_one_word};
 use crate::tables::has_word;
@@ -248,7 +248,7 @@ fn is_local(word: &Word) -> bool {
     match text.split_once("://") {
         Some((scheme, _)) => scheme.eq_ignore_ascii_case("file"),
         None => {
-            // `host:path`, unless a slash stands before the colon.
+            // `host:path`, unless a slash comes before the colon.
             let start = text.split('/').next().unwrap_or(text);
             !start.contains(':') && text.contains(['.', '/'])
         }
@@ -342,8 +342,8 @@ fn keeps_editor_out(name: &str, found: &Arguments) -> bool {
     }
 }
 
-/// `true` for a pattern such as `*.rs`: no option that opens an editor ends like this, and `git add`
-/// and `git reset` have no short option with a value that such an ending could be.
+/// `true` for a pattern such as `*.rs`: no option that opens an editor ends like this, and `git
+/// add` and `git reset` have no short option with a value that such an ending could be.
 fn is_pattern_with_ending(word: &Word) -> bool {
     let is_simple = |letter: char| letter.is_ascii_alphanumeric() || "_-./*?".contains(letter);
     let is_ending = |(_, ending): (&str, &str)| {
@@ -354,7 +354,7 @@ fn is_pattern_with_ending(word: &Word) -> bool {
         && word.source.rsplit_once('.').is_some_and(is_ending)
 }
 
-/// The text behind the letters that may name a transport.
+/// The text after the letters that may name a transport.
 fn after_scheme(word: &Word) -> &str {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     word.text.trim_start_matches(is_scheme)

@@ -1,6 +1,6 @@
 //! Interpreters, debuggers and clients of databases, whose languages can start programs.
 
-use super::consequence::{Consequence, Judged, behind, is_plain_text, refuse};
+use super::entry::{Consequence, Judged, behind, is_plain_text, refuse};
 use crate::command::Word;
 use crate::options::{Arguments, Doubt};
 use crate::tables::has_word;
@@ -40,7 +40,7 @@ fn script_of(operands: &[Word]) -> Consequence {
     }
 }
 
-/// A class, or a source file. `@file` holds further options, and so does one behind `-jar`, as
+/// A class, or a source file. `@file` holds further options, and so does one after `-jar`, as
 /// long as the name of the program has not been read.
 pub(super) fn java(found: &Arguments) -> Judged {
     let has_main = found.has(&["-jar", "-m", "--module"]);
@@ -132,7 +132,7 @@ fn check_sql(word: &Word, refused: &[&str]) -> Result<(), Doubt> {
         grant revoke table";
     let doubt = || format!("the word {word}");
     let text = word.value().ok_or_else(doubt)?;
-    // A backslash starts a command of the client, and so does a dot in front of a line.
+    // A backslash starts a command of the client, and so does a dot before a line.
     let has_dot = text.lines().any(|line| line.trim_start().starts_with('.'));
     if text.contains('\\') || has_dot || text.contains('\0') {
         return Err(doubt());

@@ -1,10 +1,10 @@
 //! The effects of a listed program's arguments.
 //!
 //! A program that can start others, or that writes files which others execute, has an entry in one
-//! of the tables of `crates/policy/tables/`. The entry lists the options and subcommands known to be
-//! harmless, taken from the help of a named version (or marked as unchecked). Anything that an entry
-//! does not list is in doubt, and the doubt names it. Programs that start nothing are in the table
-//! `inert`. Every other program is unknown: only a rule that ends in `*` lets it run.
+//! of the tables of `crates/policy/tables/`. The entry lists the options and subcommands known to
+//! be harmless, taken from the help of a named version (or marked as unchecked). Anything that an
+//! entry does not list is in doubt, and the doubt names it. Programs that start nothing are in the
+//! table `inert`. Every other program is unknown: only a rule that ends in `*` lets it run.
 //!
 //! - `tables` reads the text of the tables, `entry` one block of it, `options` a list of options.
 //! - `programs` finds the entry of a program.
@@ -14,7 +14,6 @@ mod archives;
 mod awk;
 mod build;
 mod cloud;
-mod consequence;
 mod entry;
 mod files;
 mod find;
@@ -29,5 +28,5 @@ mod sed;
 mod tests;
 mod wrappers;
 
-pub(crate) use consequence::{Consequence, is_standard_input};
+pub(crate) use entry::{Consequence, is_standard_input};
 pub(crate) use programs::{consequences, is_known};

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use super::consequence::{
+use super::entry::{
     Consequence, Judged, behind, command_of, download_into, is_plain_text, join, refuse, written,
 };
 use crate::command::{Shape, ShellSyntax, Word};
@@ -58,7 +58,7 @@ pub(super) fn remote_command(found: &Arguments) -> Judged {
         Some((first, rest)) if first.is("--") => rest,
         Some(_) | None => words,
     };
-    // ssh reads options behind the host as well.
+    // ssh reads options after the host as well.
     if let Some(first) = words.first()
         && first.text.starts_with('-')
     {
@@ -314,7 +314,7 @@ fn is_remote(word: &Word) -> bool {
     before_slash.contains(':')
 }
 
-/// A shell on the other host may read the path behind the colon.
+/// A shell on the other host may read the path after the colon.
 fn check_place(word: &Word) -> Result<(), Doubt> {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:@%+,=~[]*? ".contains(c);
     let is_fine = match word.shape {

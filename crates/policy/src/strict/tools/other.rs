@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::consequence::{Consequence, Judged, behind, command_of, refuse, refuse_argument_files};
 use super::entry::ProgramEntry;
+use super::entry::{Consequence, Judged, behind, command_of, refuse, refuse_argument_files};
 use crate::command::{ShellSyntax, Word};
 use crate::options::{Arguments, OptionOrder, OptionSet};
 use crate::tables::has_word;
@@ -45,7 +45,7 @@ pub(super) fn editor(found: &Arguments) -> Judged {
 pub(super) fn less(found: &Arguments) -> Judged {
     let commands = found.operands.iter().filter(|word| word.text.starts_with('+'));
     let patterns = found.values(&["-p", "--pattern"]);
-    // Behind `$`, and behind a number, further options may stand in the same word.
+    // After `$`, and after a number, further options may stand in the same word.
     let ends = |text: &str| text.contains(|letter: char| letter.is_control() || letter == '$');
     refuse(patterns, |word| word.value().is_none_or(ends))?;
     let is_number =
@@ -176,7 +176,7 @@ pub(super) fn logsave(found: &Arguments) -> Judged {
         return Ok(Vec::new());
     };
     let command = behind(&found.operands, 1)?;
-    // Options are read only in front of the file.
+    // Options are read only before the file.
     OptionSet::default().read(command, OptionOrder::First)?;
     Ok(vec![Consequence::Writes(file.clone()), Consequence::Runs(command.to_vec())])
 }
@@ -203,7 +203,7 @@ pub(super) fn pandoc(found: &Arguments) -> Judged {
     refuse(found.values(&["-o", "--output", "-t", "--to"]), is_pdf).map(|()| Vec::new())
 }
 
-/// `--java_out=settings:directory` hides the directory behind settings.
+/// `--java_out=settings:directory` hides the directory after settings.
 pub(super) fn protoc(found: &Arguments) -> Judged {
     refuse_argument_files(found)?;
     let outputs = found.options.iter().filter(|given| given.name.ends_with("_out"));

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::consequence::{Consequence, Judged, command_of, refuse};
+use super::entry::{Consequence, Judged, command_of, refuse};
 use super::programs;
 use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{Arguments, OptionOrder, OptionSet, is_operand};
@@ -64,7 +64,7 @@ pub(super) fn yarn(found: &Arguments) -> Judged {
         let found = programs::pnpm_options().read(args, OptionOrder::Anywhere)?;
         return installed_packages(&found);
     }
-    // Words behind the name of a script are its own.
+    // Words after the name of a script are its own.
     Ok(Vec::new())
 }
 
@@ -174,7 +174,7 @@ pub(super) fn project_tool(found: &Arguments) -> Judged {
     if !has_word(PROJECT_TOOLS, name) {
         return Ok(vec![Consequence::Runs(found.operands.clone())]);
     }
-    // Behind `@`, an address, a file or `npm:other` would be another package.
+    // After `@`, an address, a file or `npm:other` would be another package.
     let is_version = |letter: char| letter.is_ascii_alphanumeric() || ".-+^~".contains(letter);
     let is_archive = ARCHIVES.iter().any(|ending| version.ends_with(ending));
     if is_archive || !version.chars().all(is_version) {
@@ -277,7 +277,7 @@ pub(super) fn behind_command(found: &Arguments) -> Judged {
     let start = if found.has(&["-c", "--command"]) {
         Some(0)
     } else {
-        // Packages stand in front of `-c`.
+        // Packages come before `-c`.
         let end = found.operands.iter().position(|word| word.text.starts_with('-'));
         let option = end.and_then(|index| found.operands.get(index));
         refuse(option, |word| !is_option(word))?;

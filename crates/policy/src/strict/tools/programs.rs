@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use super::consequence::{Consequence, Judged};
+use super::entry::{Consequence, Judged};
 use super::entry::{Judge, ProgramEntries, ProgramEntry};
 use super::{
     archives, awk, build, cloud, files, find, git, interpreters, network, other, packages, sed,
@@ -124,7 +124,7 @@ impl Programs {
 /// The program whose entry judges all programs of a prefix.
 fn family(program: &str) -> Option<&'static str> {
     // Plugins of Nagios start other programs by their options; the dynamic loader starts the
-    // program that it is given, and so do emulators.
+    // program in its arguments, and so do emulators.
     let unread = ["check_", "ld-linux", "ld-musl", "qemu-"];
     if program.starts_with("git-") {
         return Some("git");

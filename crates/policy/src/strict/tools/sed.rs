@@ -4,7 +4,7 @@
 //! hands text to a shell: both are reported. `e` alone and the flag `e` of `s` run what they read,
 //! so they are not known. Where GNU sed and others read a script differently, it is in doubt.
 
-use super::consequence::{Consequence, Judged};
+use super::entry::{Consequence, Judged};
 use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, require_known};
 
@@ -282,7 +282,8 @@ impl<'s> SedReader<'s> {
     fn execute(&mut self) -> Result<(), Doubt> {
         self.skip_blanks();
         let text = self.take_while(|c| c != '\n');
-        // Without a command sed runs the line that it has read; a backslash has a meaning of its own.
+        // Without a command sed runs the line that it has read; a backslash has a meaning of its
+        // own.
         if text.is_empty() || text.contains('\\') || text.starts_with(['#', ';', '}']) {
             return Err("the sed command e".to_owned());
         }

@@ -1,6 +1,6 @@
 //! Shared by the tests of the entries: commands as text, and consequences as text.
 
-use super::consequence::Consequence;
+use super::entry::Consequence;
 use super::programs;
 use crate::command::{Shape, Word};
 use crate::options::Doubt;

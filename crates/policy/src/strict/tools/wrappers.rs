@@ -1,16 +1,16 @@
-//! Shells, and programs that start the command behind their own options: `env`, `timeout`, `sudo`.
+//! Shells, and programs that start the command after their own options: `env`, `timeout`, `sudo`.
 //!
 //! The text of a shell is read by the recogniser; script files count as code.
 
-use super::consequence::{Consequence, Judged, behind, written};
 use super::entry::ProgramEntry;
+use super::entry::{Consequence, Judged, behind, written};
 use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, OptionOrder, is_operand, require_known, stays_one_word};
 
 /// Judges a program that starts the command in its operands. Keys of its own:
 ///
-/// - `before`: the number of operands in front of the command (`timeout 5 make`).
-/// - `assigns`: `NAME=value` may stand in front of the command.
+/// - `before`: the number of operands before the command (`timeout 5 make`).
+/// - `assigns`: `NAME=value` may come before the command.
 /// - `inspects`: options with which the operands are no command.
 /// - `bare_shell`: without a command the program starts a shell.
 pub(super) fn wrap(entry: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
@@ -67,7 +67,7 @@ pub(super) fn crontab(_: &ProgramEntry, program: &str, args: &[Word]) -> Judged 
     }
 }
 
-/// `ts` prints the time in front of each line; with a command it is another program.
+/// `ts` prints the time before each line; with a command it is another program.
 pub(super) fn timestamps(_: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
     let is_format = args.iter().all(|word| word.text.starts_with(['-', '%']));
     if is_format { Ok(Vec::new()) } else { Err(arguments_of(program)) }
@@ -83,7 +83,7 @@ fn unset(name: &str) -> Option<Consequence> {
     matters.then(|| Consequence::Sets { name: name.to_owned(), value: None })
 }
 
-/// A variable, its value where that is known, and the words behind it.
+/// A variable, its value where that is known, and the words after it.
 type AssignedFirst<'w> = (String, Option<String>, &'w [Word]);
 
 /// Splits `NAME=value` off the words.

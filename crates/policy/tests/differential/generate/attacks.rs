@@ -8,7 +8,7 @@ const ATTACKS: &[&str] = &[
     // Special variables, assigned and used in every combination.
     "@way@; @use@",
     "@way@\n@use@",
-    // Words that become several words, or an option, in front of a program that runs programs.
+    // Words that become several words, or an option, before a program that runs programs.
     "find . -maxdepth 0 -exec @M@ \\;",
     "find . -maxdepth 0 -execdir @M@ {} +",
     "find . -maxdepth 0 -ok @M@ \\; < /dev/null",

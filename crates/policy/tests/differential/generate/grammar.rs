@@ -42,7 +42,7 @@ impl<'r> Grammar<'r> {
         self.one_of(&NAMES)
     }
 
-    /// A line end, behind which the bodies of here-documents stand.
+    /// A line end, after which the bodies of here-documents stand.
     fn line_end(&mut self) -> String {
         let mut text = self.one_of(&["\n", "\n", " # zqa\n", "\n\n"]);
         for body in std::mem::take(&mut self.bodies) {
@@ -218,7 +218,7 @@ impl<'r> Grammar<'r> {
         (text, more)
     }
 
-    /// A builtin that evaluates the names that it is given.
+    /// A builtin that evaluates the names in its arguments.
     fn evaluating(&mut self, depth: usize) -> String {
         let first = ["test -v", "[ -n", "[", "unset", "declare", "read", "printf -v", "declare -i"];
         let first = self.one_of(&first);
