@@ -274,9 +274,9 @@ pub(crate) mod tests {
         let mut leaders = Vec::new();
         let mut trees = Vec::new();
         for mut process in processes {
-            let mut said = [0; 3];
-            process.stdout.read_exact(&mut said).await.unwrap();
-            assert_eq!(&said, b"up\n");
+            let mut output = [0; 3];
+            process.stdout.read_exact(&mut output).await.unwrap();
+            assert_eq!(&output, b"up\n");
             trees.push(process.tree);
             leaders.push(process.leader);
         }
@@ -308,8 +308,8 @@ pub(crate) mod tests {
             u64::from_str_radix(text.rsplit_once(':').unwrap().1, 16).unwrap()
         };
         let next = first.new_marker(7);
-        assert_ne!(next, marker, "two runs of one job are told apart");
-        assert!(run(&next).abs_diff(run(&marker)) > 1 << 20, "nobody counts them: {next:?}");
+        assert_ne!(next, marker, "two runs of one job have different markers");
+        assert!(run(&next).abs_diff(run(&marker)) > 1 << 20, "markers do not count runs: {next:?}");
     }
 
     #[tokio::test]

@@ -410,7 +410,7 @@ mod tests {
         wait_until("all three are in it", || members(&dir) == 3);
         assert!(cgroup.cpu().is_some_and(|cpu| !cpu.is_zero()));
         assert!(cgroup.kill());
-        wait_until("nobody is in it", || members(&dir) == 0);
+        wait_until("it is empty", || members(&dir) == 0);
         leader.wait().unwrap();
         drop(cgroup);
         wait_until("it is removed", || !dir.exists());

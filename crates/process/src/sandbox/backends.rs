@@ -298,7 +298,9 @@ mod tests {
 
     /// A feature that must not be probed.
     fn untried<T>() -> KernelFeature<T> {
-        KernelFeature::Probed(Arc::new(FeatureProbe::new(|| panic!("nobody asked for it"))))
+        KernelFeature::Probed(Arc::new(FeatureProbe::new(|| {
+            panic!("the feature must not be probed")
+        })))
     }
 
     fn backend(requested: Confinement, support: &SandboxSupport) -> Backend {

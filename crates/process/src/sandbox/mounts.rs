@@ -842,10 +842,10 @@ mod tests {
     #[track_caller]
     fn check_passed(command: &mut Command) {
         let output = command.stdin(this_program()).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout);
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        let has_run = !told.contains(" 0 passed") && told.contains(" passed");
-        assert!(output.status.success() && has_run, "{command:?}: {told}\n{complaint}");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let has_run = !stdout.contains(" 0 passed") && stdout.contains(" passed");
+        assert!(output.status.success() && has_run, "{command:?}: {stdout}\n{stderr}");
     }
 
     #[track_caller]

@@ -1042,8 +1042,8 @@ except PermissionError: print('refused')";
 
     #[track_caller]
     fn text(output: &Output) -> String {
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
         String::from_utf8(output.stdout.clone()).unwrap()
     }
 

@@ -1,4 +1,4 @@
-//! The steps of a new process before it executes its program, in request.
+//! The steps of a new process before it executes its program, in order.
 //!
 //! Nothing here allocates, takes a lock or can panic: it runs in the memory of the parent.
 

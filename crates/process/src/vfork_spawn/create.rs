@@ -236,15 +236,15 @@ impl LowFdSet<'_> {
     ) -> Result<LowFdFiles<'a>, Errno> {
         let end = self.fds.iter().map(|fd| fd.as_raw_fd() + 1).max().unwrap_or(0);
         let mut fds = self.fds.iter_mut();
-        let mut duplicate_files = |file: Option<BorrowedFd<'_>>| {
+        let mut duplicate = |file: Option<BorrowedFd<'_>>| {
             let (Some(file), Some(fd)) = (file, fds.next()) else { return Ok(None) };
             dup3(file, fd, DupFlags::CLOEXEC)?;
             let fd: &'a OwnedFd = fd;
             Ok(Some(fd.as_fd()))
         };
-        let (stdin, report) = (duplicate_files(files.stdin)?, duplicate_files(files.report)?);
-        let (stdout, stderr) = (duplicate_files(files.stdout)?, duplicate_files(files.stderr)?);
-        let ruleset = duplicate_files(ruleset)?;
+        let (stdin, report) = (duplicate(files.stdin)?, duplicate(files.report)?);
+        let (stdout, stderr) = (duplicate(files.stdout)?, duplicate(files.stderr)?);
+        let ruleset = duplicate(ruleset)?;
         let directory = files.directory;
         Ok(LowFdFiles {
             files: ChildFiles { directory, stdin, stdout, stderr, report },
