@@ -450,9 +450,8 @@ impl<'p> ApplicableRules<'p> {
     }
 
     fn asks(&self, command: &SimpleCommand) -> Option<&'p PolicyRule> {
-        let mut matching =
-            self.ask.iter().filter(|rule| rule.matches(command, ListKind::Deny) != RuleMatch::No);
-        matching.next().copied()
+        let matches = |rule: &&&PolicyRule| rule.matches(command, ListKind::Deny) != RuleMatch::No;
+        self.ask.iter().find(matches).copied()
     }
 
     fn outcome(&self, command: &SimpleCommand) -> RuleOutcome {
@@ -508,29 +507,22 @@ fn apply_rules(
     let mut first = None;
     let mut asking = Vec::new();
     for command in &extraction.commands {
-        let rule = match rules.allows(command) {
-            AllowListMatch::By(_) => None,
-            AllowListMatch::NotNeeded => rules.asks(command),
-            AllowListMatch::NotListed => match rules.asks(command) {
-                Some(rule) => Some(rule),
-                None => {
-                    return PolicyDecision::Deny(PolicyRefusal::NotAllowed {
-                        command: command.program.to_string(),
-                    });
-                }
-            },
+        let program = || command.program.to_string();
+        let rule = match (rules.allows(command), rules.asks(command)) {
+            (AllowListMatch::By(_), _) | (AllowListMatch::NotNeeded, None) => continue,
+            (AllowListMatch::NotNeeded | AllowListMatch::NotListed, Some(rule)) => rule,
+            (AllowListMatch::NotListed, None) => {
+                return PolicyDecision::Deny(PolicyRefusal::NotAllowed { command: program() });
+            }
         };
-        let Some(rule) = rule else { continue };
-        first.get_or_insert(command);
+        first.get_or_insert_with(program);
         let rule = RuleReference::from(rule);
         if !asking.contains(&rule) {
             asking.push(rule);
         }
     }
     match first {
-        Some(command) => {
-            PolicyDecision::Ask { command: command.program.to_string(), rules: asking }
-        }
+        Some(command) => PolicyDecision::Ask { command, rules: asking },
         None => PolicyDecision::Allow,
     }
 }
@@ -567,9 +559,10 @@ fn check_variables_and_writes(
         return None;
     }
     let safe = &rules.policy.safe_variables;
-    let is_unsafe =
-        |(name, value): &&(String, String)| !safe.allows_in_environment(name, Some(value));
-    if let Some((name, _)) = request.environment.iter().find(is_unsafe) {
+    let mut variables = request.environment.iter();
+    if let Some((name, _)) =
+        variables.find(|(name, value)| !safe.allows_in_environment(name, Some(value)))
+    {
         return Some(PolicyRefusal::Variable { name: name.clone() });
     }
     let write_check = write_check(rules, request, extraction);

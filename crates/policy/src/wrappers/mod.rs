@@ -6,6 +6,7 @@
 
 mod awk_sed;
 mod builtins;
+mod command_effects;
 mod editors;
 mod effect;
 mod exec_options;
@@ -15,7 +16,8 @@ mod prefix;
 mod scan;
 mod shells;
 
-pub(super) use effect::{Effect, ScriptReader, command_effects};
+pub(super) use command_effects::command_effects;
+pub(super) use effect::{Effect, ScriptReader};
 pub(super) use exec_options::runs_shell_on_input;
 pub(super) use git::git_operands;
 pub(super) use shells::heredoc_shell;
