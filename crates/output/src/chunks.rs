@@ -1,4 +1,4 @@
-//! Walks over a part of a log, chunk by chunk, in either direction, in bounded memory.
+//! Reads a range of a log chunk by chunk, in either direction, in bounded memory.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,42 +10,41 @@ use super::index::{RUN_BYTES, StreamRun};
 use super::segment::{Continuity, LogExtent, LogSegment};
 use super::shared_log::LogSnapshot;
 
-/// Records that are fetched at once.
+/// Index records that are fetched at once.
 const RUNS_AT_ONCE: u64 = 256;
-/// Bytes that are fetched at least, so that many tiny runs cost few reads.
+/// Bytes that are read at least, so that many tiny runs cost few reads.
 const READ_AT_LEAST: u64 = 16 * 1024;
 
-/// Which end of the range comes first.
+/// The order in which chunks are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// The lowest offset first.
     Forward,
-    /// The highest offset first; each chunk still reads forward.
+    /// The highest offset first. The bytes of each chunk are still in forward order.
     Backward,
 }
 
-/// The bytes of a range that belong to one stream, or all of them, as far as they are there.
+/// Reads the readable bytes of a range, of one stream or of both.
 ///
-/// No chunk is longer than 64 KiB; neighbours may or may not touch.
+/// No chunk is longer than 64 KiB. Neighbouring chunks may or may not be contiguous.
 #[derive(Debug)]
 pub(crate) struct LogChunks {
-    /// The first is the one that is walked over.
+    /// The extents that are left; the first one is being read.
     extents: VecDeque<ExtentChunks>,
 }
 
-/// What comes next in a walk.
+/// The result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChunkStep {
-    /// A chunk.
     Chunk,
-    /// A hole, or a place where bytes were lost: what comes after it does not follow on what came before.
+    /// A hole, or a gap where bytes were lost: the bytes after it do not continue the bytes before
+    /// it.
     Hole,
-    /// Nothing.
     End,
 }
 
 impl LogChunks {
-    /// Starts a walk over a range that has been published.
+    /// Starts to read a range that has been published.
     pub(crate) fn new(
         snapshot: &LogSnapshot,
         stream: Option<Stream>,
@@ -64,13 +63,13 @@ impl LogChunks {
         Self { extents }
     }
 
-    /// The next chunk and the offset of its first byte. Holes are skipped.
+    /// Reads the next chunk. Returns it with the offset of its first byte. Skips holes.
     pub(crate) fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
         while self.step()? == ChunkStep::Hole {}
         Ok(self.chunk())
     }
 
-    /// Moves on: to the next chunk, or over a hole.
+    /// Moves to the next chunk, or over a hole.
     pub(crate) fn step(&mut self) -> io::Result<ChunkStep> {
         while let Some(extent) = self.extents.front_mut() {
             if extent.advance()? {
@@ -83,8 +82,8 @@ impl LogChunks {
         Ok(ChunkStep::End)
     }
 
-    /// Moves on, and writes the next chunk into `buffer` at `position`, growing it where it is
-    /// too short; the offsets that the chunk has.
+    /// Reads the next chunk into `buffer` at `position`, and grows the buffer if it is too short.
+    /// Returns the offsets of the chunk.
     pub(crate) fn step_into(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -101,7 +100,7 @@ impl LogChunks {
         Ok((ChunkStep::End, 0..0))
     }
 
-    /// The offsets of the next chunk, which is not read.
+    /// The offsets of the next chunk, without reading it.
     pub(crate) fn next_range(&mut self) -> io::Result<Option<Range<u64>>> {
         while let Some(extent) = self.extents.front_mut() {
             if let Some(range) = extent.next_range()? {
@@ -112,7 +111,7 @@ impl LogChunks {
         Ok(None)
     }
 
-    /// Leaves a extent that is passed; whether a hole comes after it, or bytes were lost there.
+    /// Leaves an extent that was read. Returns `true` if a hole or a gap comes after it.
     fn leave_extent(&mut self) -> bool {
         let left = self.extents.pop_front();
         match (left, self.extents.front()) {
@@ -121,24 +120,24 @@ impl LogChunks {
         }
     }
 
-    /// The chunk that the last step led to.
+    /// The chunk that the last step reached.
     pub(crate) fn chunk(&self) -> Option<(u64, &[u8])> {
         self.extents.front().map(|extent| (extent.chunk.start, extent.window.get(&extent.chunk)))
     }
 }
 
-/// A walk over one extent.
+/// The chunks of one extent.
 #[derive(Debug)]
 struct ExtentChunks {
     segment: Arc<LogSegment>,
     continuity: Continuity,
     stream: Option<Stream>,
     direction: Direction,
-    /// What is still to come.
+    /// The range that is left to read.
     range: Range<u64>,
     runs: Option<RunCursor>,
     window: ReadAhead,
-    /// Where it is now: a part of the window.
+    /// The offsets of the current chunk, a part of the window.
     chunk: Range<u64>,
 }
 
@@ -165,7 +164,7 @@ impl ExtentChunks {
         }
     }
 
-    /// Whether the next extent goes on where this one ends.
+    /// `true` if the next extent continues this one.
     fn touches(&self, next: &Self) -> bool {
         let (before, after) = match self.direction {
             Direction::Forward => (self, next),
@@ -175,7 +174,7 @@ impl ExtentChunks {
         is_seamless && before.window.bounds.end == after.window.bounds.start
     }
 
-    /// Moves on to the next chunk, if there is one.
+    /// Moves to the next chunk. Returns `false` if there is none.
     fn advance(&mut self) -> io::Result<bool> {
         let Some(chunk) = self.next_range()? else { return Ok(false) };
         self.window.cover(&self.segment, &chunk)?;
@@ -183,7 +182,7 @@ impl ExtentChunks {
         Ok(true)
     }
 
-    /// Writes the next chunk into `buffer`; its offsets.
+    /// Reads the next chunk into `buffer`. Returns its offsets.
     fn advance_into(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -197,7 +196,7 @@ impl ExtentChunks {
         let target = &mut buffer[position..end];
         match self.stream {
             None => self.segment.read_at(chunk.start, target)?,
-            // RunCursor may be tiny: what is read is segment between them.
+            // Runs may be tiny: one read serves several of them.
             Some(_) => {
                 self.window.cover(&self.segment, &chunk)?;
                 target.copy_from_slice(self.window.get(&chunk));
@@ -206,7 +205,7 @@ impl ExtentChunks {
         Ok(Some(chunk))
     }
 
-    /// Where the next chunk is; its bytes are not read.
+    /// The offsets of the next chunk, without reading its bytes.
     pub(crate) fn next_range(&mut self) -> io::Result<Option<Range<u64>>> {
         if self.range.is_empty() {
             return Ok(None);
@@ -252,12 +251,13 @@ fn next_block(range: &Range<u64>, direction: Direction) -> Range<u64> {
     }
 }
 
-/// The records of a range, fetched some at a time.
+/// The index records of a range, fetched some at a time.
 #[derive(Debug)]
 struct RunCursor {
-    /// The next one is at the end.
+    /// Fetched runs in reverse order: the next one is the last element.
     fetched: Vec<StreamRun>,
-    /// Where to go on fetching: the next number upwards, or the one after it downwards.
+    /// The run number to fetch next when reading forward, or the number after it when reading
+    /// backward.
     number: u64,
     direction: Direction,
 }
@@ -301,12 +301,12 @@ fn run_number_at(segment: &LogSegment, offset: u64) -> io::Result<Option<u64>> {
     Ok(segment.find_run(|run| run.offset <= offset)?.map(|(number, _)| number))
 }
 
-/// A part of the log that was read a little further than asked for.
+/// Bytes of the log that were read a little further than needed.
 #[derive(Debug)]
 struct ReadAhead {
     start: u64,
     bytes: Vec<u8>,
-    /// Never reads outside of this.
+    /// The range that reads must not leave.
     bounds: Range<u64>,
     direction: Direction,
 }
@@ -319,7 +319,7 @@ impl ReadAhead {
         if is_outside { self.load(segment, range) } else { Ok(()) }
     }
 
-    /// The bytes of a range that is covered.
+    /// The bytes of a range that is in the window.
     fn get(&self, range: &Range<u64>) -> &[u8] {
         let from = (range.start - self.start) as usize;
         &self.bytes[from..from + (range.end - range.start) as usize]

@@ -1,6 +1,6 @@
-//! A closed log in less room: independent zstd frames, any of which can be read alone.
+//! Compression of closed logs: independent zstd frames, each of which can be read alone.
 //!
-//! The file is nothing but frames, one behind the other: `zstd -d` turns it into the log again.
+//! The file consists of frames only, so `zstd -d` turns it into the log again.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,42 +17,41 @@ use super::segment::LogSegment;
 use crate::counters::{Counters, SpillOperation};
 use crate::spill::{SpillDir, SpillFile};
 
-/// UncompressedLog bytes of a frame: what a read at a random offset has to decode.
+/// Uncompressed bytes of a frame, which a read at a random offset has to decode.
 const FRAME_BYTES: u64 = 128 * 1024;
-/// The largest frame that a very large log gets.
+/// The largest frame, for a very large log.
 const MAX_FRAME_BYTES: u64 = 1024 * 1024;
-/// Frames of one log: bounds the table of their ends to 512 KiB.
+/// Frames of one log. Bounds the table of their ends to 512 KiB.
 const MAX_FRAMES: u64 = 64 * 1024;
-/// A higher one takes twice the time to make logs a hundredth smaller.
+/// The zstd level. A higher level takes twice the time to make logs a hundredth smaller.
 const LEVEL: i32 = 1;
-/// Frames that are tried before all are, spread over the log.
+/// Frames that are tried first, spread over the log.
 const SAMPLES: u64 = 8;
 
-/// The bytes of one closed log, compressed. Offsets are those of the raw log.
+/// The bytes of one closed log, compressed. Offsets are those of the uncompressed log.
 #[derive(Debug)]
 pub(crate) struct CompressedLog {
     file: SpillFile,
     raw_bytes: u64,
     frame_bytes: u64,
-    /// Where each frame ends in the file.
+    /// The end of each frame in the file.
     ends: Vec<u64>,
     cache: Arc<FrameCache>,
     /// The number of this log in the cache.
     number: u64,
 }
 
-/// What is to be compressed.
+/// A closed log in a spill file.
 #[derive(Debug)]
 pub(crate) struct UncompressedLog {
-    /// Holds the log from its offset 0 on; nothing is added to it any more.
+    /// The file. It holds the log from offset 0 on, and nothing is added to it any more.
     pub(crate) file: Arc<SpillFile>,
-    /// How long the log is.
     pub(crate) bytes: u64,
 }
 
 impl UncompressedLog {
-    /// Compresses into an empty file, for as long as `wanted` holds. Gives nothing when that
-    /// would not save a tenth at least, or is no longer wanted.
+    /// Compresses into an empty file, for as long as `wanted` holds. Returns `None` if that would
+    /// not save at least a tenth, or is no longer wanted.
     pub(crate) fn compress(
         &self,
         into: SpillFile,
@@ -91,7 +90,7 @@ impl UncompressedLog {
     }
 }
 
-/// The size of all frames but the last, or nothing for a log too large for the table.
+/// The size of all frames but the last; `None` if the log is too large for the table.
 fn frame_bytes(raw_bytes: u64) -> Option<u64> {
     let doubled = |bytes: &u64| (*bytes < MAX_FRAME_BYTES).then_some(*bytes * 2);
     std::iter::successors(Some(FRAME_BYTES), doubled)
@@ -102,7 +101,7 @@ const fn is_worth_it(packed: u64, raw: u64) -> bool {
     packed < raw - raw / 10
 }
 
-/// A raw log, frame by frame.
+/// Compresses a log frame by frame.
 struct Frames<'a> {
     raw: &'a File,
     raw_bytes: u64,
@@ -115,7 +114,7 @@ struct Frames<'a> {
 impl<'a> Frames<'a> {
     fn new(raw: &'a File, raw_bytes: u64, frame_bytes: u64) -> io::Result<Self> {
         let mut compressor = Compressor::new(LEVEL)?;
-        // A disk that changes bytes is then an error of the read, not another log.
+        // Makes a corrupted disk block a read error instead of a wrong log.
         compressor.set_parameter(CParameter::ChecksumFlag(true))?;
         let output = Vec::with_capacity(zstd::zstd_safe::compress_bound(frame_bytes as usize));
         Ok(Self { raw, raw_bytes, frame_bytes, compressor, input: Vec::new(), output })
@@ -134,7 +133,7 @@ impl<'a> Frames<'a> {
         Ok(&self.output)
     }
 
-    /// Whether some frames get smaller, so that what cannot be compressed costs next to nothing.
+    /// `true` if a sample of frames shrinks. An incompressible log costs next to nothing this way.
     fn sample_shrinks(&mut self) -> io::Result<bool> {
         let (mut packed, mut raw) = (0, 0);
         for number in (0..self.count()).step_by(self.count().div_ceil(SAMPLES).max(1) as usize) {
@@ -146,18 +145,17 @@ impl<'a> Frames<'a> {
 }
 
 impl CompressedLog {
-    /// The counts of failed operations on files.
     pub(crate) fn counters(&self) -> &Counters {
         self.file.counters()
     }
 
-    /// What it takes on the disk.
+    /// The size on the disk.
     #[must_use]
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Fills `buffer` with the frames as they are stored, from this offset of the file on.
+    /// Fills `buffer` with the stored frames, from this offset of the file on.
     #[cfg(test)]
     fn read_stored_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.file.open()?.read_exact_at(buffer, offset)
@@ -203,9 +201,7 @@ impl CompressedLog {
     }
 }
 
-// Frames that were decoded lately, of all compressed logs together, in bounded memory.
-
-/// What all frames in it may take: enough for a dozen readers that page through logs.
+/// The bytes of all frames in the cache: enough for a dozen readers that page through logs.
 const CACHE_BYTES: usize = 2 * 1024 * 1024;
 
 /// One frame of one log.
@@ -213,20 +209,20 @@ const CACHE_BYTES: usize = 2 * 1024 * 1024;
 pub(crate) struct FrameKey {
     /// The log's number in this cache.
     pub(crate) log: u64,
-    /// Which of its frames.
     pub(crate) frame: usize,
 }
 
-/// The frames that were used last, so that neighbouring pages decode a frame once.
+/// Recently decoded frames of all compressed logs, in bounded memory, so that neighbouring pages
+/// decode a frame once.
 ///
-/// Its lock is held for looking and noting only, never while a frame is decoded.
+/// The lock is held for lookups and inserts only, never while a frame is decoded.
 #[derive(Debug, Default)]
 pub(crate) struct FrameCache {
     frames: Mutex<RecentFrames>,
     last_log: AtomicU64,
 }
 
-/// Invariant: `bytes` is the sum of all frames; the one used last is at the back.
+/// Invariant: `bytes` is the sum of all frames, and the newest frame is at the back.
 #[derive(Debug, Default)]
 struct RecentFrames {
     recent: VecDeque<(FrameKey, Arc<Vec<u8>>)>,
@@ -234,12 +230,11 @@ struct RecentFrames {
 }
 
 impl FrameCache {
-    /// A number that no other log has here.
+    /// Returns a number that no other log has in this cache.
     fn number_for_log(&self) -> u64 {
         self.last_log.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The frame, if it is still here.
     pub(crate) fn get(&self, key: FrameKey) -> Option<Arc<Vec<u8>>> {
         let mut frames = self.lock();
         let at = frames.recent.iter().rposition(|(known, _)| *known == key)?;
@@ -249,7 +244,7 @@ impl FrameCache {
         Some(bytes)
     }
 
-    /// Keeps a frame and lets go of those that were not used for the longest time.
+    /// Adds a frame and evicts the least recently used ones.
     pub(crate) fn put(&self, key: FrameKey, bytes: &Arc<Vec<u8>>) {
         let mut frames = self.lock();
         // Two readers may have decoded it at the same time.
@@ -265,18 +260,16 @@ impl FrameCache {
         }
     }
 
-    /// A panic elsewhere leaves whole frames behind: a poisoned lock is taken as it is.
+    /// A panic elsewhere leaves whole frames behind, so a poisoned lock is used as it is.
     fn lock(&self) -> MutexGuard<'_, RecentFrames> {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-// Compresses logs that are closed: in the background, one at a time, in nobody's way.
-
-/// How far the compressing thread stands back behind everything else (as `nice` counts).
+/// The `nice` value of the compressing thread.
 const NICENESS: i32 = 10;
 
-/// Compresses closed logs. A cheap clone; all clones take turns.
+/// Compresses closed logs in the background, one at a time. Cheap to clone; all clones take turns.
 #[derive(Debug, Clone)]
 pub struct LogCompressor {
     shared: Arc<CompressorShared>,
@@ -291,7 +284,7 @@ struct CompressorShared {
     turn: Semaphore,
 }
 
-/// A log that is worth compressing. It holds nothing of the log: who frees it meanwhile frees it.
+/// The task of compressing one log. It does not keep the log alive.
 #[derive(Debug)]
 pub struct CompressionTask {
     shared: Arc<CompressorShared>,
@@ -299,14 +292,14 @@ pub struct CompressionTask {
 }
 
 impl LogCompressor {
-    /// Compresses logs of so many bytes and more, into files in this directory.
+    /// Compresses logs of at least `from_bytes`, into files in this directory.
     #[must_use]
     pub fn new(from_bytes: u64, dir: SpillDir) -> Self {
         let turn = Semaphore::new(1);
         Self { shared: Arc::new(CompressorShared { from_bytes, dir, cache: Arc::default(), turn }) }
     }
 
-    /// The work on these parts of a closed log of so many bytes: none where it is small or in memory.
+    /// The task for these segments of a closed log; `None` if the log is small or in memory.
     pub(crate) fn compression_task(
         &self,
         total_bytes: u64,
@@ -321,17 +314,17 @@ impl LogCompressor {
 }
 
 impl CompressionTask {
-    /// Waits for its turn and compresses. Readers notice nothing, before, during and after.
+    /// Waits for its turn and compresses. Reads are the same before, during and after.
     ///
-    /// Returns once it is over, whatever came of it: where it fails, or would not save room,
-    /// the log stays as it was. Nothing waits for it at shutdown.
+    /// Returns at the end, whatever the result: if the compression fails or would not save room,
+    /// the log stays as it was. Shutdown does not wait for it.
     pub async fn run(self) {
         let Self { shared, parts } = self;
         // The semaphore is never closed.
         let Ok(_turn) = shared.turn.acquire().await else { return };
         let (over, is_over) = oneshot::channel::<()>();
         let work = Arc::clone(&shared);
-        // Not a blocking thread of the runtime: its shutdown would wait for that.
+        // Not a blocking thread of the runtime: the runtime would wait for it at shutdown.
         let thread = thread::Builder::new().name("packer".to_owned()).spawn(move || {
             parts.iter().for_each(|part| work.compress(part));
             drop(over);
@@ -351,7 +344,7 @@ fn warn_not_compressed(why: &io::Error) {
 
 impl CompressorShared {
     fn compress(&self, part: &Weak<LogSegment>) {
-        // Of this thread alone, on Linux. Without it the work is only less polite.
+        // On Linux this applies to this thread alone. Without it the work is only less polite.
         rustix::process::setpriority_process(None, NICENESS).ok();
         let Some(raw) = part.upgrade().and_then(|segment| segment.uncompressed_log()) else {
             return;
@@ -429,7 +422,7 @@ mod tests {
         raw(bytes).compress(new_file(), &Arc::default(), || true).unwrap()
     }
 
-    /// A closed log in a spill file, both streams taking turns.
+    /// A closed log in a spill file, with alternating streams.
     fn closed_log(bytes: &[u8], dir: &std::path::Path) -> LogReader {
         let (mut writer, reader) =
             open_log(&LogStorage { memory_bytes: 1000, spill_dir: dir.to_owned().into() });
@@ -440,7 +433,7 @@ mod tests {
         reader
     }
 
-    /// Everything that a reader can learn of a log.
+    /// All pages, tails and line offsets that a reader can get.
     fn everything(reader: &LogReader) -> Vec<(Vec<u8>, u64)> {
         let mut seen = Vec::new();
         for stream in [None, Some(Stream::Stdout), Some(Stream::Stderr)] {
@@ -475,7 +468,7 @@ mod tests {
         ) {
             let bytes = text(length);
             let Some(packed) = compress(&bytes) else {
-                // Only what is too short to gain anything stays raw.
+                // Only a log that is too short to gain anything stays uncompressed.
                 prop_assert!(length < 100);
                 return Ok(());
             };
@@ -544,7 +537,7 @@ mod tests {
         assert_eq!(frame_bytes((64 << 30) + 1), None);
     }
 
-    /// Reads the log again and again, until it was read twice after it was compressed.
+    /// Reads the log repeatedly, until it was read twice after it was compressed.
     fn read_until_packed(reader: &LogReader, before: &Vec<(Vec<u8>, u64)>) {
         let mut rounds_after = 0;
         while rounds_after < 2 {
@@ -597,7 +590,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let bytes = text(300_000);
         let reader = closed_log(&bytes, dir.path());
-        // A file stands where the directory should be.
+        // A file is in the place of the directory.
         let blocked = dir.path().join("file");
         std::fs::write(&blocked, "").unwrap();
         reader

@@ -1,10 +1,11 @@
-//! Counts of what all logs of a server hold, lose and fail at, for the server's metrics.
+//! Counters of stored and lost bytes and of failed operations, over all logs of a server, for its
+//! metrics.
 
 use std::fmt::Display;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The place of stored output.
+/// The storage tier of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
     /// The server's memory.
@@ -19,10 +20,10 @@ impl Tier {
     /// Every tier.
     pub const ALL: [Self; 3] = [Self::Memory, Self::Disk, Self::Compressed];
 
-    /// The word of each tier for labels, in the same order.
+    /// The label value of each tier, in the same order.
     pub const WORDS: [&'static str; 3] = ["memory", "disk", "compressed"];
 
-    /// The tier's word for labels.
+    /// The label value of the tier.
     #[must_use]
     pub const fn word(self) -> &'static str {
         Self::WORDS[self as usize]
@@ -49,28 +50,28 @@ impl SpillOperation {
     pub const ALL: [Self; 5] =
         [Self::Create, Self::Write, Self::Read, Self::Compress, Self::Remove];
 
-    /// The word of each operation for labels, in the same order.
+    /// The label value of each operation, in the same order.
     pub const WORDS: [&'static str; 5] = ["create", "write", "read", "compress", "remove"];
 
-    /// The operation's word for labels.
+    /// The label value of the operation.
     #[must_use]
     pub const fn word(self) -> &'static str {
         Self::WORDS[self as usize]
     }
 }
 
-/// Why bytes that a program wrote could not be kept.
+/// The reason why bytes that a program wrote could not be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
-    /// The disk, or a limit on files, has no room.
+    /// The disk is full, or a limit on files is reached.
     DiskFull,
     /// The file could not be created or written.
     IoError,
-    /// All logs together are at their cap.
+    /// All logs together are at their limit.
     StoreFull,
-    /// The tenant's logs are at the cap that every tenant has.
+    /// The tenant's logs are at the limit for every tenant.
     TenantFull,
-    /// The tenant's logs are at the cap that is this tenant's own.
+    /// The tenant's logs are at the limit for this tenant alone.
     OwnFull,
     /// The bytes were kept, and somebody else cut them off their file.
     Cut,
@@ -81,7 +82,7 @@ impl DropReason {
     pub const WORDS: [&'static str; 5] =
         ["disk_full", "io_error", "store_full", "tenant_full", "cut"];
 
-    /// The reason's word for labels and replies. Both caps of a tenant have the same.
+    /// The word of the reason in labels and replies. Both limits of a tenant have the same word.
     #[must_use]
     pub const fn word(self) -> &'static str {
         Self::WORDS[self.index()]
@@ -131,7 +132,7 @@ impl Counters {
             .map(|operation| (operation, load(&self.spill_errors[operation as usize])))
     }
 
-    /// Bytes that were compressed so far, as they were before.
+    /// Bytes that were compressed so far, counted before compression.
     #[must_use]
     pub fn compressed(&self) -> u64 {
         load(&self.compressed)
@@ -143,7 +144,7 @@ impl Counters {
         load(&self.read_memory)
     }
 
-    /// Reads that were refused so far because others had all memory for them.
+    /// Reads that were refused so far because other reads used all of the memory.
     #[must_use]
     pub fn reads_refused(&self) -> u64 {
         load(&self.reads_refused)
@@ -178,15 +179,15 @@ impl Counters {
         self.reads_refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a failed operation on a file. The log line is for debugging only: on a full disk every
-    /// write fails, and each log tells its own loss.
+    /// Counts a failed operation on a file. The log line is for debugging only: on a full disk
+    /// every write fails, and each log reports its own loss.
     pub(crate) fn add_spill_error(&self, operation: SpillOperation, why: &dyn Display) {
         let why = why.to_string();
         tracing::debug!(operation = operation.word(), ?why, "file of output failed");
         self.spill_errors[operation as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the result of an operation on a file, and counts it where it failed.
+    /// Returns the result of an operation on a file, and counts it if it failed.
     pub(crate) fn checked<T>(
         &self,
         operation: SpillOperation,

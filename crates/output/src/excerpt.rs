@@ -1,5 +1,5 @@
-//! What a reply shows of a log: all of it where it fits, else its head and its tail, with the
-//! error lines of the part between them.
+//! Excerpts: the part of a log that a reply shows. All of it if it fits, else its head and its
+//! tail, with the error lines of the hidden part between them.
 
 use std::io;
 use std::ops::Range;
@@ -13,86 +13,87 @@ use crate::views::{
     Ansi, Charset, Fold, LINE_CHARS, LongLines, RenderedLine, ViewOptions, render_lines,
 };
 
-/// UncompressedLog bytes that are read for each byte of text that is wanted: views make text shorter, and a
-/// progress bar of many kilobytes is one line.
+/// Raw bytes that are read for each byte of text: views make text shorter, and a progress bar of
+/// many kilobytes is one line.
 const RAW_PER_TEXT: usize = 8;
-/// The head gets one part of so many of the budget, the tail the rest.
+/// The head gets one part in this many of the budget, the tail the rest.
 const HEAD_SHARE: usize = 5;
 
-/// All that is shown, and its head, are shown whole: a reader who goes on after it misses nothing.
-/// In a tail, which is there for a quick look, overlong lines are cut.
+/// The options for a whole excerpt and for a head: lines are not cut, so a reader that continues
+/// after them misses nothing. In a tail, which is for a quick look, overlong lines are cut.
 const WHOLE_LINES: ViewOptions =
     ViewOptions { ansi: Ansi::Strip, fold: Fold::Repeats, long: LongLines::Keep };
 
-/// How far a hidden part is looked through: a reply must not wait long for it.
+/// The limits for the digest of a hidden part: a reply must not wait long for it.
 const DIGEST_LIMITS: DigestLimits =
     DigestLimits { each_side: 32 * 1024 * 1024, time: Duration::from_millis(300) };
 
-/// So much of the end is looked at for a character that has only begun.
+/// The bytes at the end that are checked for an unfinished character.
 const LAST_BYTES: u64 = 256;
 
-/// How much text an excerpt may have.
+/// The size limits of an excerpt.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
-    /// What all sections together may cost.
+    /// The limit on the cost of all sections together.
     pub max_bytes: usize,
-    /// What a text costs: its bytes, or its bytes in the form in which it is sent.
+    /// The cost of a text: its bytes, or its bytes in the encoding in which it is sent.
     pub cost: fn(&str) -> usize,
     /// Lines of text in all sections together; 0 means any number.
     pub max_lines: usize,
 }
 
 impl Budget {
-    /// So many bytes of text, and any number of lines.
+    /// A budget of this many bytes of text, with any number of lines.
     #[must_use]
     pub const fn of_bytes(max_bytes: usize) -> Self {
         Self { max_bytes, cost: str::len, max_lines: 0 }
     }
 }
 
-/// What is shown of a log. Sections and the hidden part lie one behind the other and cover
-/// everything from `from` to `end`.
+/// The shown part of a log. Sections and the hidden part follow each other and cover everything
+/// from `from` to `end`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
-    /// One, or a head and a tail; none when there is nothing to show. Only a tail has cut lines.
+    /// One section, or a head and a tail; none if there is nothing to show. Only a tail has cut
+    /// lines.
     pub sections: Vec<Section>,
-    /// What lies before the last section and is not shown.
+    /// The part before the last section that is not shown.
     pub hidden: Option<HiddenPart>,
-    /// What lies before `from`, where only the tail was asked for.
+    /// The part before `from`, if only the tail was requested.
     pub before: Option<HiddenPart>,
-    /// Where it starts: where it was asked for, or where bytes resume after that.
+    /// The start of the excerpt: the requested offset, or the next readable byte after it.
     pub from: u64,
-    /// Bytes between the two that are not there.
+    /// Missing bytes between the requested offset and `from`.
     pub gap_bytes: u64,
-    /// Where it ends: a read from here on gives what comes after it.
+    /// The end of the excerpt: a read from here on continues after it.
     pub end: u64,
-    /// The log's bytes at the time of the excerpt.
+    /// The bytes of the log at the time of the excerpt.
     pub total_bytes: u64,
-    /// The log's lines at the time of the excerpt, an unfinished last one included.
+    /// The lines of the log at the time of the excerpt, an unfinished last one included.
     pub lines: u64,
     /// The character set of the log.
     pub charset: Charset,
 }
 
-/// A stretch of a log, shown as text.
+/// Consecutive bytes of a log, shown as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// The number of its first line in the log, counted from 1.
+    /// The number of the first line in the log, counted from 1.
     pub first_line: u64,
-    /// The number of its last line.
+    /// The number of the last line.
     pub last_line: u64,
-    /// The offset of its first byte.
+    /// The offset of the first byte.
     pub start: u64,
-    /// The offset after its last byte.
+    /// The offset after the last byte.
     pub end: u64,
-    /// The text; it ends with a newline where the bytes do.
+    /// The text. It ends with a newline if the bytes do.
     pub text: String,
-    /// Its bytes that are no text: no UTF-8, or NUL.
+    /// Bytes that are no text: invalid UTF-8, or NUL.
     pub bad_bytes: usize,
 }
 
-/// Shows the log from `from` on: all of it where it fits, else one fifth of the budget from its
-/// head and the rest from its tail, on whole lines where they fit.
+/// Shows the log from `from` on: all of it if it fits, else one fifth of the budget from its head
+/// and the rest from its tail, on whole lines if they fit.
 pub fn excerpt(reader: &BlockingReader, from: u64, budget: Budget) -> io::Result<Excerpt> {
     let reader = &reader.freeze();
     let frame = ExcerptSource::new(reader, from)?;
@@ -105,7 +106,7 @@ pub fn excerpt(reader: &BlockingReader, from: u64, budget: Budget) -> io::Result
     frame.finish(Some(head), tail)
 }
 
-/// Shows the last lines that fit the budget, and tells of the errors before them.
+/// Shows the last lines that fit the budget, with a digest of the part before them.
 pub fn tail(reader: &BlockingReader, budget: Budget) -> io::Result<Excerpt> {
     let reader = &reader.freeze();
     let mut frame = ExcerptSource::new(reader, 0)?;
@@ -119,7 +120,7 @@ pub fn tail(reader: &BlockingReader, budget: Budget) -> io::Result<Excerpt> {
     Ok(Excerpt { before: before.transpose()?, ..frame.finish(None, part)? })
 }
 
-/// How much text still fits.
+/// The rest of a budget.
 #[derive(Debug, Clone, Copy)]
 struct RemainingBudget {
     bytes: usize,
@@ -146,12 +147,12 @@ impl RemainingBudget {
         self.bytes.saturating_mul(RAW_PER_TEXT) as u64
     }
 
-    /// Bytes of one overlong line that fit in any case: a bad byte is shown as three.
+    /// Bytes of one overlong line that fit in any case: an invalid byte is shown as three bytes.
     fn part_of_line(self) -> usize {
         if self.lines == 0 { 0 } else { (self.bytes / 3).min(LINE_CHARS) }
     }
 
-    /// How many of the lines fit, from the first on.
+    /// The number of lines that fit, from the first on.
     fn take<'a>(mut self, lines: impl Iterator<Item = &'a RenderedLine<'a>>) -> usize {
         lines.take_while(|line| self.takes(line)).count()
     }
@@ -167,7 +168,7 @@ impl RemainingBudget {
     }
 }
 
-/// A stretch of the log and how it is shown.
+/// A range of the log and its text.
 #[derive(Debug)]
 struct ExcerptPart {
     range: Range<u64>,
@@ -195,14 +196,14 @@ impl ExcerptPart {
     }
 }
 
-/// The stretch of the log that an excerpt is made of, as it was at one moment.
+/// The range of the log that an excerpt is made of, as it was at one moment.
 #[derive(Debug)]
 struct ExcerptSource<'a> {
     reader: &'a BlockingReader,
     progress: LogProgress,
     from: u64,
     gap_bytes: u64,
-    /// The log's end, less a character that has only begun.
+    /// The end of the log, without an unfinished character.
     end: u64,
     charset: Charset,
 }
@@ -220,7 +221,7 @@ impl<'a> ExcerptSource<'a> {
         Ok(Self { reader, progress, from, gap_bytes: from - asked, end, charset })
     }
 
-    /// All of it, if it fits.
+    /// The whole range, if it fits.
     fn everything(&self, room: RemainingBudget) -> io::Result<Option<ExcerptPart>> {
         let has_hole = self.solid().end < self.end;
         if has_hole || self.end - self.from > room.raw_bytes() {
@@ -232,7 +233,7 @@ impl<'a> ExcerptSource<'a> {
         Ok(all_fit.then(|| ExcerptPart::starting_at(self.from, &lines)))
     }
 
-    /// Where the first hole begins, and the last one ends.
+    /// The contiguous bytes: up to the first hole, and from the end of the last one.
     fn solid(&self) -> Range<u64> {
         self.reader.contiguous_around(self.from..self.end)
     }
@@ -299,7 +300,7 @@ impl<'a> ExcerptSource<'a> {
         render_lines(bytes, self.charset, options)
     }
 
-    /// On one screen; where nothing of that fits, each line by itself.
+    /// Renders the bytes as one screen; if nothing of that fits, each line separately.
     fn render_fitting<'b>(
         &self,
         bytes: &'b [u8],
@@ -352,7 +353,7 @@ impl<'a> ExcerptSource<'a> {
     }
 }
 
-/// How many of the last bytes are a character that has only begun.
+/// The number of bytes at the end that are an unfinished character.
 fn begun(reader: &BlockingReader, from: u64, total: u64, charset: Charset) -> io::Result<u64> {
     let start = charset.aligned(total.saturating_sub(LAST_BYTES).max(from)).min(total);
     let last = reader.read(start..total)?;
@@ -360,38 +361,35 @@ fn begun(reader: &BlockingReader, from: u64, total: u64, charset: Charset) -> io
     Ok((line.len() - charset.whole_characters(line)) as u64)
 }
 
-// What an excerpt leaves out, and what matters in it.
-
 /// A part of a log that is not shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HiddenPart {
-    /// The number of its first line, counted from 1. A section before it may show that line's
-    /// beginning, where the line is too long to show.
+    /// The number of the first line, counted from 1. A section before it may show the beginning of
+    /// that line, if the line is too long to show.
     pub first_line: u64,
-    /// The number of its last line.
+    /// The number of the last line.
     pub last_line: u64,
-    /// Which of these two are hidden in part only.
+    /// The lines of these two that are hidden only in part.
     pub in_part: Vec<u64>,
-    /// Its bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Those of them that are not there.
+    /// Missing bytes in this part.
     pub missing_bytes: u64,
-    /// Its lines that look like errors, all of them that were looked at.
+    /// Lines that look like errors, in the scanned bytes.
     pub errors_count: u64,
-    /// The first five and the last five of them.
+    /// The first five and the last five of these lines.
     pub errors: Vec<ErrorLine>,
-    /// Whether all of it was looked through: where it is large, as much as time allows, its
+    /// `true` if the whole part was scanned. A large part is scanned as far as time allows, its
     /// beginning and its end in any case.
     pub scanned_all: bool,
-    /// What matters in the whole excerpt, the parts that are shown included.
+    /// The digest of the whole excerpt, shown parts included.
     pub digest: Digest,
 }
 
 /// A line that looks like an error.
 pub type ErrorLine = NumberedLine;
 
-/// Looks through an excerpt, of which a part that is not empty is hidden, in bounded memory and
-/// time.
+/// Makes the digest of an excerpt with a hidden part that is not empty, in bounded memory and time.
 pub(crate) fn digest_hidden(
     reader: &BlockingReader,
     excerpt: Range<u64>,
@@ -414,8 +412,8 @@ pub(crate) fn digest_hidden(
     })
 }
 
-/// Where a part of a log begins and ends. Lines are told by units of the character set: one that
-/// is wider than a byte may have a newline for its first.
+/// The first and the last line of a part. A newline is a whole unit of the character set: in a wide
+/// character set, a single byte of a unit may look like a newline.
 struct Edges<'a> {
     reader: &'a BlockingReader,
     part: Range<u64>,
@@ -423,13 +421,12 @@ struct Edges<'a> {
 }
 
 impl Edges<'_> {
-    /// The first line and the last one.
     fn lines(&self) -> io::Result<(u64, u64)> {
         let last = self.part.end.saturating_sub(self.unit).max(self.part.start);
         Ok((self.reader.line_at(self.part.start)?, self.reader.line_at(last)?))
     }
 
-    /// Which of them go on outside of the part.
+    /// The first and the last line, if they continue outside the part.
     fn in_part(&self) -> io::Result<Vec<u64>> {
         let (first, last) = self.lines()?;
         let line_at = |offset| self.reader.line_at(offset);
@@ -451,7 +448,7 @@ mod tests {
     use crate::excerpt::{Budget, Excerpt, excerpt, tail};
     use crate::{LogReader, LogStorage, LogWriter, open_log};
 
-    /// A log with this content; the directory goes when the test ends.
+    /// A log with this content. The directory is removed when the test ends.
     fn log(content: &[u8]) -> (LogWriter, LogReader, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) =
@@ -468,7 +465,7 @@ mod tests {
         bytes.iter().filter(|byte| **byte == b'\n').count() as u64
     }
 
-    /// Sections and the hidden part cover everything, and their line numbers are those of the log.
+    /// Checks that sections and the hidden part cover everything, with the line numbers of the log.
     #[track_caller]
     fn check_cover(shown: &Excerpt, content: &[u8]) {
         let line_of = |offset: u64| newlines(&content[..offset as usize]) + 1;

@@ -1,7 +1,7 @@
-//! The bytes of a log, or of one of its streams, exactly as they were written.
+//! Reads the bytes of a log, or of one of its streams, exactly as they were written.
 //!
-//! Positions here are counted from the first byte of what is read: of one stream, only its own
-//! bytes count. To find a position in one stream costs a walk over the runs before it.
+//! Positions here count from the first byte of the log or stream; for one stream, only its own
+//! bytes count. Finding a position in one stream costs a scan of the runs before it.
 
 use std::fs::File;
 use std::io;
@@ -26,11 +26,11 @@ use crate::views::Charset;
 
 /// The largest block of a [`RawReader`].
 const BLOCK: u64 = 128 * 1024;
-/// The smallest part: one character always fits, so that every part makes progress.
+/// The smallest range. One character always fits, so every read makes progress.
 const MIN_RANGE: u64 = 4;
 
 impl LogProgress {
-    /// Bytes kept of one stream, or of both.
+    /// The kept bytes of one stream, or of both.
     #[must_use]
     pub const fn bytes_of(&self, stream: Option<Stream>) -> u64 {
         match stream {
@@ -41,8 +41,8 @@ impl LogProgress {
     }
 }
 
-/// Reads a fixed range block by block, in bounded memory. Whatever happens to the log meanwhile,
-/// what was there when the reader was made stays readable.
+/// Reads a fixed range block by block, in bounded memory. The bytes stay readable, whatever happens
+/// to the log meanwhile.
 #[derive(Debug)]
 pub struct RawReader {
     log: LogReader,
@@ -50,11 +50,11 @@ pub struct RawReader {
 }
 
 impl RawReader {
-    /// Returns the next bytes, at most 128 KiB; nothing at the end of the range. Dropping the future
+    /// Returns the next bytes, at most 128 KiB; `None` at the end of the range. Dropping the future
     /// loses nothing.
     ///
     /// # Errors
-    /// When the bytes cannot be read, or are no longer there.
+    /// If the bytes cannot be read, or are gone.
     pub async fn next_block(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut next = self.next.clone();
         let read = move |_: &BlockingReader| Ok((next.read_block()?, next));
@@ -64,12 +64,12 @@ impl RawReader {
     }
 }
 
-/// The blocks of a range that were not read yet.
+/// The blocks of a range that are left to read.
 #[derive(Debug, Clone)]
 struct RawBlocks {
     snapshot: Arc<LogSnapshot>,
     stream: Option<Stream>,
-    /// The log's offset from which to look for the next byte.
+    /// The log's offset at which the search for the next byte starts.
     at: u64,
     left: u64,
 }
@@ -85,7 +85,7 @@ impl RawBlocks {
         let mut chunks = LogChunks::new(&self.snapshot, self.stream, range, Direction::Forward);
         while block.len() < wanted {
             let (offset, chunk) = chunks.next()?.ok_or(io::ErrorKind::UnexpectedEof)?;
-            // Where something is missing, nothing is better than other bytes in its place.
+            // If bytes are missing, an error is better than other bytes in their place.
             if self.stream.is_none() && offset != self.at {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -106,44 +106,44 @@ impl RawBlocks {
     }
 }
 
-/// Which part to read.
+/// The range to read.
 #[derive(Debug, Clone, Copy)]
 pub struct LogRangeRequest {
-    /// Of this stream alone, or of both.
+    /// The only stream to read; `None` reads both.
     pub stream: Option<Stream>,
     /// The position of the first byte.
     pub start: u64,
-    /// The position after the last byte; to the end where none is named.
+    /// The position after the last byte; `None` reads to the end.
     pub end: Option<u64>,
-    /// At most so many bytes; fewer than 4 count as 4.
+    /// Bytes at most; fewer than 4 count as 4.
     pub max_bytes: usize,
 }
 
-/// A part of a log or of one of its streams.
+/// The bytes of a range of a log or of one of its streams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogRange {
     /// The position of the first byte.
     pub start: u64,
-    /// The bytes. What is too long ends like a page: on a whole line where one fits.
+    /// The bytes. If the range is too long, they end like a page: on a whole line if one fits.
     pub bytes: Vec<u8>,
-    /// The position after the last one.
+    /// The position after the last byte.
     pub end: u64,
-    /// What comes after it, of what was asked for.
+    /// The state of the requested range after these bytes.
     pub end_kind: PageEnd,
-    /// Bytes asked for, before the last of these, that are not there. Those that could not be
-    /// kept at all count for both streams together only: of which they were is not known.
+    /// Requested bytes, before the last of these, that are missing. Bytes that could not be kept at
+    /// all count only if both streams are read, because their stream is not known.
     pub gap_bytes: u64,
     /// All bytes of the log or stream at the time of the read.
     pub total_bytes: u64,
-    /// How far the log had come by then.
+    /// The progress of the log at the time of the read.
     pub progress: LogProgress,
 }
 
 impl LogReader {
-    /// Starts to read a range of positions that have been published.
+    /// Opens a reader of a range of positions that have been published.
     ///
     /// # Errors
-    /// When the index cannot be read, or a byte of the range is not there.
+    /// If the index cannot be read, or a byte of the range is missing.
     pub async fn raw_reader(
         &self,
         stream: Option<Stream>,
@@ -168,14 +168,14 @@ impl BlockingReader {
         Ok(RawBlocks { snapshot: log.snapshot(), stream, at, left })
     }
 
-    /// Reads one part. Repeated with `start` set to the last one's `end`, this gives every byte
-    /// exactly once. A start past the end gives an empty part. Bytes that are not there are
-    /// skipped: a part starts behind them, and ends before the next such.
+    /// Reads one range. Repeated with `start` set to the last `end`, this returns every byte
+    /// exactly once. A start past the end gives an empty range. Missing bytes are skipped: the
+    /// result starts after them, and ends before the next hole.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the range cannot be read.
     pub fn read_range(&self, request: &LogRangeRequest) -> io::Result<LogRange> {
-        // One look, before the bytes: see `page`.
+        // One snapshot, before the bytes are read: see `read_page_in`.
         let log = self.freeze();
         let progress = log.progress();
         let total_bytes = progress.bytes_of(request.stream);
@@ -208,27 +208,25 @@ impl BlockingReader {
     }
 }
 
-// A stream as gzip data, for those who fetch much of it.
-
-/// More output is not packed: it would take minutes, and as much disk again.
+/// The largest output that is compressed: more would take minutes, and as much disk again.
 const MAX_BYTES: u64 = 1024 * 1024 * 1024;
-/// What is packed at a time.
+/// Bytes that are compressed at a time.
 const GZIP_BLOCK: usize = 256 * 1024;
-/// Blocks that are packed in one step.
+/// Blocks that are compressed in one step.
 const STEP_BLOCKS: usize = 16;
 
-/// Why output was not packed.
+/// The reason why output was not compressed.
 #[derive(Debug, Error)]
 pub enum GzipError {
-    /// There is too much of it.
+    /// The output is too large.
     #[error(
         "the output has {bytes} bytes, and at most {MAX_BYTES} are packed; read it without zip"
     )]
     TooLarge {
-        /// How much there is.
+        /// The size of the output.
         bytes: u64,
     },
-    /// It could not be read, or the packed form could not be written.
+    /// The output could not be read, or the compressed form could not be written.
     #[error("the output could not be packed ({0}); try again, or read it without zip")]
     Io(#[from] io::Error),
 }
@@ -244,7 +242,7 @@ impl GzipError {
     }
 }
 
-/// Gzip data in a file without a name, which is gone once its last reader is.
+/// Gzip data in an unnamed file, which is gone once its last reader is.
 #[derive(Debug)]
 pub struct Gzipped {
     dir: SpillDir,
@@ -253,7 +251,7 @@ pub struct Gzipped {
 }
 
 impl Gzipped {
-    /// How many bytes there are.
+    /// The length of the data.
     #[must_use]
     pub const fn total_bytes(&self) -> u64 {
         self.bytes
@@ -262,7 +260,7 @@ impl Gzipped {
     /// Reads at most `max` bytes from `from` on; none past the end.
     ///
     /// # Errors
-    /// The error of the system; `TimedOut` where the disk did not answer in time.
+    /// The system's error; `TimedOut` if the disk did not answer in time.
     pub async fn read(&self, from: u64, max: usize) -> io::Result<Vec<u8>> {
         let length = self.bytes.saturating_sub(from).min(max as u64);
         let file = Arc::clone(&self.file);
@@ -281,11 +279,12 @@ impl Drop for Gzipped {
     }
 }
 
-/// Packs what one stream has so far, with its secrets masked, into a file in `dir`. The same
-/// bytes always give the same data. Takes bounded memory, and a thread for one step at a time.
+/// Compresses one stream as far as it is written, with its secrets masked, into a file in `dir`.
+/// The same bytes always give the same data. Takes bounded memory, and a thread for one step at a
+/// time.
 ///
 /// # Errors
-/// When there is too much of it, or a file could not be read or written.
+/// If the output is too large, or a file could not be read or written.
 pub async fn gzip(
     reader: &LogReader,
     stream: Stream,
@@ -311,7 +310,7 @@ pub async fn gzip(
     }
 }
 
-/// A stream that is packed in part.
+/// A compression that is under way.
 struct GzipTask {
     encoder: GzEncoder<BufWriter<File>>,
     masker: LineMasker,
@@ -337,7 +336,7 @@ impl GzipTask {
         Box::new(Self { encoder, masker, stream, from: 0 }).compress_next(log)
     }
 
-    /// Packs the next blocks. The disk has to answer once for each step, however long all of them
+    /// Compresses the next blocks. The disk timeout applies to each step, however long all of them
     /// take.
     fn compress_next(mut self: Box<Self>, log: &BlockingReader) -> io::Result<GzipStep> {
         for _ in 0..STEP_BLOCKS {
@@ -406,7 +405,7 @@ mod tests {
         assert_eq!(part(&reader, 0, Some(2), 100).bytes, b"a\xc3");
     }
 
-    /// Bytes by stream, as they come.
+    /// Writes of both streams, in order.
     fn writes() -> impl Strategy<Value = Vec<(bool, Vec<u8>)>> {
         proptest::collection::vec(
             (any::<bool>(), proptest::collection::vec(any::<u8>(), 0..90)),

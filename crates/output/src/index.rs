@@ -1,8 +1,9 @@
-//! Which stream wrote which bytes, and how many lines came before: one small record per run.
+//! The index of a log: one small record per run, with the stream that wrote it and the number of
+//! lines before it.
 //!
-//! A record is never longer than [`RUN_BYTES`], so that a seek by byte or by line is one binary
-//! search and one block to look through. Records beyond [`RUNS_IN_MEMORY`] go to a file: two
-//! streams that take turns byte by byte cost disk, not memory.
+//! A run is never longer than [`RUN_BYTES`], so a seek by byte or by line is one binary search and
+//! a scan of one block. Records beyond [`RUNS_IN_MEMORY`] go to a file: two streams that alternate
+//! byte by byte cost disk, not memory.
 
 use std::io;
 use std::ops::Range;
@@ -12,17 +13,17 @@ use std::sync::Arc;
 use crate::counters::SpillOperation;
 use crate::spill::SpillFile;
 
-/// One of the two streams that a program writes.
+/// One of the two output streams of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stream {
-    /// Standard output (and everything that a program on a terminal writes).
+    /// Standard output, and everything that a program on a terminal writes.
     Stdout,
     /// Standard error.
     Stderr,
 }
 
 impl Stream {
-    /// The stream's word in labels and replies.
+    /// The name of the stream in labels and replies.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -32,35 +33,33 @@ impl Stream {
     }
 }
 
-/// The longest run: what a seek has to look through.
+/// The length of the longest run, which a seek has to scan.
 pub(crate) const RUN_BYTES: usize = 64 * 1024;
-/// Records kept in memory before they move to a file (32 KiB).
+/// Records in memory before they move to a file (32 KiB).
 pub(crate) const RUNS_IN_MEMORY: usize = 1024;
 /// Bytes of one record in the file.
 pub(crate) const RECORD_BYTES: usize = 32;
 
-/// One stretch of the log that one stream wrote.
+/// Consecutive bytes of the log that one stream wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamRun {
-    /// Where it starts.
     pub(crate) offset: u64,
-    /// Newlines in the log before it.
+    /// Newlines in the log before the run.
     pub(crate) line: u64,
-    /// When its first byte came, in microseconds after the log was opened.
+    /// The arrival of the first byte, in microseconds after the log was opened.
     pub(crate) time: u64,
-    /// Its bytes, at most [`RUN_BYTES`].
+    /// The number of bytes, at most [`RUN_BYTES`].
     pub(crate) length: u32,
-    /// Who wrote it.
     pub(crate) stream: Stream,
 }
 
 impl StreamRun {
-    /// The offset after its last byte.
+    /// The offset after the last byte.
     pub(crate) fn end(&self) -> u64 {
         self.offset + u64::from(self.length)
     }
 
-    /// How many more bytes of `stream` it can take.
+    /// The number of bytes of `stream` that the run can still take.
     fn room_for(&self, stream: Stream) -> usize {
         if self.stream == stream { RUN_BYTES - self.length as usize } else { 0 }
     }
@@ -93,7 +92,7 @@ impl StreamRun {
 /// A run and its number, counted from 0.
 pub(crate) type NumberedRun = (u64, StreamRun);
 
-/// The records that no longer change, in a file. Readers search it without any lock.
+/// The records that no longer change, in a file. Readers search it without a lock.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StoredRuns {
     file: Option<Arc<SpillFile>>,
@@ -101,12 +100,11 @@ pub(crate) struct StoredRuns {
 }
 
 impl StoredRuns {
-    /// The file, where there is one.
     pub(crate) fn file(&self) -> Option<Arc<SpillFile>> {
         self.file.clone()
     }
 
-    /// The last run for which `holds` is true; it must hold for a prefix of all runs.
+    /// Finds the last run for which `holds` is true; it must hold for a prefix of all runs.
     pub(crate) fn find(
         &self,
         holds: impl Fn(&StreamRun) -> bool,
@@ -144,7 +142,7 @@ impl StoredRuns {
         runs.first().copied().ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Adds records that will not change any more; on failure nothing has changed.
+    /// Appends records that no longer change. On failure nothing has changed.
     pub(crate) fn append(
         &self,
         runs: &[StreamRun],
@@ -162,10 +160,10 @@ impl StoredRuns {
     }
 }
 
-/// All runs of one log.
+/// All runs of one segment.
 ///
-/// Invariant: the runs of `stored` and then of `recent` lie one behind the other, from offset 0
-/// to the log's end. Only the last of `recent` still grows, so it is never in the file.
+/// Invariant: the runs of `stored` and then of `recent` follow each other from the start to the end
+/// of the segment. Only the last run of `recent` still grows, so it is never in the file.
 #[derive(Debug, Default)]
 pub(crate) struct RunIndex {
     stored: StoredRuns,
@@ -173,7 +171,7 @@ pub(crate) struct RunIndex {
     last: LastRun,
 }
 
-/// Whether the last run takes more bytes.
+/// The state of the last run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum LastRun {
     #[default]
@@ -182,12 +180,11 @@ enum LastRun {
 }
 
 impl RunIndex {
-    /// The records that are in the file.
     pub(crate) fn stored(&self) -> &StoredRuns {
         &self.stored
     }
 
-    /// How many bytes of `stream` the next [`RunIndex::add`] may speak of.
+    /// The number of bytes of `stream` that the next [`RunIndex::add`] may add.
     pub(crate) fn room_for(&self, stream: Stream) -> usize {
         match self.recent.last() {
             Some(last) if self.last == LastRun::Grows && last.room_for(stream) > 0 => {
@@ -197,12 +194,12 @@ impl RunIndex {
         }
     }
 
-    /// Whatever is added next starts a run of its own.
+    /// Ends the last run: the next bytes start a new one.
     pub(crate) const fn end_run(&mut self) {
         self.last = LastRun::Ended;
     }
 
-    /// Adds bytes at the end: to the last run where it has room for them, else as a new one.
+    /// Adds bytes at the end: to the last run if it has room for them, else as a new run.
     pub(crate) fn add(&mut self, run: StreamRun) {
         match self.recent.last_mut() {
             Some(last)
@@ -224,13 +221,13 @@ impl RunIndex {
         (settled.len() + 1 >= RUNS_IN_MEMORY).then_some(settled)
     }
 
-    /// Forgets the first `count` runs of memory: `stored` holds them now.
+    /// Removes the first `count` runs from memory: `stored` holds them now.
     pub(crate) fn moved(&mut self, count: usize, stored: StoredRuns) {
         self.recent.drain(..count);
         self.stored = stored;
     }
 
-    /// The last run in memory for which `holds` is true; nothing when it would be in the file.
+    /// Finds the last run in memory for which `holds` is true; `None` if it would be in the file.
     pub(crate) fn find_recent(&self, holds: impl Fn(&StreamRun) -> bool) -> Option<NumberedRun> {
         let position = self.recent.partition_point(holds).checked_sub(1)?;
         Some((self.stored.count + position as u64, self.recent[position]))
@@ -244,7 +241,6 @@ impl RunIndex {
         &self.recent[position(numbers.start)..position(numbers.end)]
     }
 
-    /// Gives spare memory back once nothing will follow.
     pub(crate) fn shrink(&mut self) {
         self.recent.shrink_to_fit();
     }

@@ -1,14 +1,14 @@
-//! Goes through a log for the lines that match a pattern: in blocks, so that lines without a
-//! match cost next to nothing, and in bounded memory.
+//! Finds the lines of a log that match a pattern: in blocks, so that lines without a match cost
+//! next to nothing, and in bounded memory.
 //!
 //! ```text
-//! chunks → block (whole lines, about 64 KiB) → stretches: one line that matches, or any
+//! chunks → block (whole lines, about 64 KiB) → line groups: one line that matches, or any
 //!                                               number of neighbours that do not
 //! ```
 //!
-//! A block is matched as a whole, except for the lines in it that are not searched as they were
-//! written: those with escape codes or `\r`. What is in another character set than UTF-8 comes
-//! decoded into a block. A line that fits in no block is matched in parts that overlap.
+//! A block is matched as a whole, except for lines with escape codes or `\r`, which are not
+//! searched as they were written. Output in another character set than UTF-8 is decoded into a
+//! block. A line that is longer than a block is matched in overlapping parts.
 
 use std::io;
 use std::ops::Range;
@@ -22,27 +22,28 @@ use super::chunks::{ChunkStep, LogChunks};
 use super::pattern::{LinePattern, line_around, searchable_text, without_newline};
 use super::views::Charset;
 
-/// How long a search may go on. Clones share one end.
+/// The deadline of a search or query. Clones share one end.
 #[derive(Debug, Clone)]
 pub struct ScanDeadline {
     until: Instant,
     given_up: Arc<AtomicBool>,
 }
 
-/// Whoever waits for a search holds this: dropping it ends the search soon.
+/// The guard of a search or query: dropping it ends the work soon. The caller that waits for the
+/// result holds it.
 #[must_use = "dropping the leash ends the search"]
 #[derive(Debug)]
 pub struct ScanGuard(Arc<AtomicBool>);
 
 impl ScanDeadline {
-    /// From now on, for so long; until the leash is dropped at the latest.
+    /// Starts a deadline that ends after `time`, or when the guard is dropped.
     pub fn start(time: Duration) -> (Self, ScanGuard) {
         let given_up = Arc::new(AtomicBool::new(false));
         let leash = ScanGuard(Arc::clone(&given_up));
         (Self { until: Instant::now() + time, given_up }, leash)
     }
 
-    /// Whether to stop now.
+    /// `true` if the work should stop now.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.given_up.load(Ordering::Relaxed) || Instant::now() >= self.until
@@ -55,38 +56,37 @@ impl Drop for ScanGuard {
     }
 }
 
-/// Of a line that fits in no block, so much is matched twice: a longer match may be missed.
+/// The bytes of an overlong line that are matched twice. A longer match may be missed.
 const OVERLAP_BYTES: usize = 4 * 1024;
 
-/// Neighbouring lines of a log, or of one of its streams. Every line is in one stretch.
+/// Neighbouring lines of a log, or of one of its streams. Every line is in one group.
 #[derive(Debug)]
 pub(crate) struct LineGroup<'a> {
-    /// What they have in common.
     pub(crate) kind: LineKind,
-    /// The lines with their newlines. Of a line that fits in no block: the part that matches,
-    /// or else its last part; without a newline.
+    /// The lines with their newlines. Of a line that is longer than a block: the part that matches,
+    /// or else its last part, without a newline.
     pub(crate) bytes: &'a [u8],
-    /// Where the bytes start in what `spans` speaks of.
+    /// The position of the bytes in the block that `spans` describes.
     position: usize,
     spans: &'a OffsetMap,
 }
 
-/// What the lines of a stretch have in common.
+/// The kind of the lines in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineKind {
-    /// They match. There is only one.
+    /// A line that matches. Such a group has one line.
     Match,
-    /// They do not.
+    /// Lines that do not match.
     Other,
 }
 
 impl<'a> LineGroup<'a> {
-    /// The offset in the log that the byte at `index` of the stretch has.
+    /// The offset in the log of the byte at `index` of the group.
     pub(crate) fn offset_at(&self, index: usize) -> u64 {
         self.spans.offset_at(self.position + index)
     }
 
-    /// How many lines it has.
+    /// The number of lines.
     pub(crate) fn count(&self) -> u64 {
         match self.kind {
             LineKind::Match => 1,
@@ -97,13 +97,13 @@ impl<'a> LineGroup<'a> {
         }
     }
 
-    /// Its lines with their newlines, each by its place in `bytes`.
+    /// The lines with their newlines, as ranges of `bytes`.
     pub(crate) fn lines(&self) -> LineRanges<'a> {
         LineRanges { bytes: self.bytes, rest: 0..self.bytes.len() }
     }
 }
 
-/// Lines by their places, from either side.
+/// An iterator over lines from both ends.
 #[derive(Debug, Clone)]
 pub(crate) struct LineRanges<'a> {
     bytes: &'a [u8],
@@ -131,28 +131,28 @@ impl DoubleEndedIterator for LineRanges<'_> {
     }
 }
 
-/// Goes through a part of a log.
+/// A scan of a range of a log for matching lines.
 #[derive(Debug)]
 pub(crate) struct LineScan<'a> {
     pattern: &'a LinePattern,
     patience: &'a ScanDeadline,
     block: TextBlock,
     more: More,
-    /// The lines of the block that are still to come.
+    /// The lines of the block that are left.
     lines: Range<usize>,
-    /// The next of them that matches, once it is known.
+    /// The next matching line, once it is known.
     found: Option<Range<usize>>,
-    /// The next of them that must be looked at by itself; empty, at the end, if none must.
+    /// The next line that must be matched separately; empty, at the end, if there is none.
     odd: Range<usize>,
-    /// Whether the block is part of a line that fits in none.
+    /// Whether the block is a part of an overlong line.
     long: LongLine,
-    /// Where the newest such line starts.
+    /// The offset of the newest overlong line.
     long_start: u64,
-    /// Where the last line starts, once it is seen that it has not ended.
+    /// The offset of the last line, once it is known to be unfinished.
     open_line: Option<u64>,
 }
 
-/// Whether a block is part of a line that fits in none, and what is known of it.
+/// The state of a line that is longer than a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LongLine {
     No,
@@ -161,8 +161,8 @@ enum LongLine {
 }
 
 impl<'a> LineScan<'a> {
-    /// Starts before the first of the chunks, which is at `offset` or after it. Stops early when
-    /// patience is over.
+    /// Starts before the first chunk, which is at `offset` or after it. Stops early at the
+    /// deadline.
     pub(crate) fn new(
         chunks: LogChunks,
         offset: u64,
@@ -184,13 +184,13 @@ impl<'a> LineScan<'a> {
         }
     }
 
-    /// The next stretch; `None` at the end, or when patience is over.
+    /// The next group; `None` at the end, or after the deadline.
     pub(crate) fn next(&mut self) -> io::Result<Option<LineGroup<'_>>> {
         loop {
             if !self.lines.is_empty() {
                 return Ok(Some(self.next_in_block()));
             }
-            // The first block is looked at in any case, so that whoever goes on gets on.
+            // The first block is scanned in any case, so that a repeated search makes progress.
             let is_begun = !self.block.bytes().is_empty();
             if self.more == More::No || is_begun && self.patience.is_over() {
                 return Ok(None);
@@ -204,17 +204,17 @@ impl<'a> LineScan<'a> {
         }
     }
 
-    /// Whether there was nothing more to look at. If not, [`LineScan::reached`] says where to go on.
+    /// `true` if everything was scanned. If not, the scan continues at [`LineScan::reached`].
     pub(crate) fn is_complete(&self) -> bool {
         self.more == More::No && self.lines.is_empty()
     }
 
-    /// The offset of the next byte to look at.
+    /// The offset of the next byte to scan.
     pub(crate) fn reached(&self) -> u64 {
         self.block.spans().offset_at(self.lines.start)
     }
 
-    /// The offset of a last line without a newline, once all was looked at.
+    /// The offset of a last line without a newline, once everything was scanned.
     pub(crate) const fn open_line(&self) -> Option<u64> {
         self.open_line
     }
@@ -239,7 +239,7 @@ impl<'a> LineScan<'a> {
         self.stretch(kind, lines)
     }
 
-    /// The next line of the block that matches.
+    /// The next matching line of the block.
     fn next_match(&mut self) -> Option<Range<usize>> {
         let bytes = &self.block.bytes()[..self.lines.end];
         let mut at = self.lines.start;
@@ -288,8 +288,8 @@ impl<'a> LineScan<'a> {
         })
     }
 
-    /// Looks at the part of a long line that the block begins with. Such a line is told of once:
-    /// with its first part that matches, or with its last.
+    /// Scans the part of an overlong line that the block begins with. Such a line is reported once:
+    /// with its first part that matches, or with its last part.
     fn pass_part(&mut self) -> Option<(LineKind, Range<usize>)> {
         let bytes = self.block.bytes();
         let newline = memchr(b'\n', bytes);
@@ -313,7 +313,7 @@ impl<'a> LineScan<'a> {
     }
 }
 
-/// The next line at or after `at` that is not searched as it was written; else the empty end.
+/// The next line at or after `at` with an escape code or `\r`; else the empty range at the end.
 fn next_odd(lines: &[u8], at: usize) -> Range<usize> {
     match memchr2(b'\x1b', b'\r', &lines[at..]) {
         Some(position) => line_around(lines, at + position),
@@ -321,29 +321,29 @@ fn next_odd(lines: &[u8], at: usize) -> Range<usize> {
     }
 }
 
-// A part of a log in memory, with the offset that each of its bytes has in the log.
-
-/// Bytes that one filling adds, or a little more.
+/// Bytes that one fill adds, or a little more.
 pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
 
-/// Some bytes of a log, as UTF-8, which [`TextBlock::fill`] moves on through it.
+/// A block of a log in memory, as UTF-8, with the offset of each byte in the log.
+/// [`TextBlock::fill`] moves it forward.
 #[derive(Debug)]
 pub(crate) struct TextBlock {
     chunks: LogChunks,
-    /// Only where the log is in another character set.
+    /// Set if the log is in another character set.
     decoding: Option<LineDecoder>,
-    /// The first `filled` of these are the block.
+    /// The buffer. Its first `filled` bytes are the block.
     buffer: Vec<u8>,
     filled: usize,
     spans: OffsetMap,
 }
 
 impl TextBlock {
-    /// An empty block before the first of the chunks, which is at `offset` or after it.
+    /// Creates an empty block before the first chunk, which is at `offset` or after it.
     pub(crate) fn new(chunks: LogChunks, offset: u64, charset: Charset) -> Self {
         let decoding = LineDecoder::for_charset(charset);
-        let grain = if decoding.is_some() { Grain::SharedLog } else { Grain::Bytes };
-        let spans = OffsetMap::new(offset, grain);
+        let precision =
+            if decoding.is_some() { OffsetPrecision::LineStart } else { OffsetPrecision::Exact };
+        let spans = OffsetMap::new(offset, precision);
         Self { chunks, decoding, buffer: Vec::new(), filled: 0, spans }
     }
 
@@ -351,7 +351,6 @@ impl TextBlock {
         &self.buffer[..self.filled]
     }
 
-    /// The bytes alone.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         self.buffer.truncate(self.filled);
         self.buffer
@@ -361,8 +360,8 @@ impl TextBlock {
         &self.spans
     }
 
-    /// Forgets the bytes before `keep_from` and adds a block of new ones; says whether there
-    /// may be more after them.
+    /// Removes the bytes before `keep_from` and adds a block of new ones. Returns whether more may
+    /// follow.
     pub(crate) fn fill(&mut self, keep_from: usize) -> io::Result<More> {
         self.buffer.copy_within(keep_from..self.filled, 0);
         self.filled -= keep_from;
@@ -418,7 +417,7 @@ impl TextBlock {
         }
     }
 
-    /// What comes after a hole is no part of the line before it.
+    /// Ends the last line: bytes after a hole do not belong to the line before it.
     fn end_line(&mut self) {
         if self.bytes().last().is_some_and(|last| *last != b'\n') {
             self.buffer.truncate(self.filled);
@@ -428,32 +427,33 @@ impl TextBlock {
     }
 }
 
-/// Whether anything may follow.
+/// Whether more bytes may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum More {
     Maybe,
     No,
 }
 
-/// Which offsets some bytes have: those of one stream may lie apart in the log.
+/// Maps positions in a block to offsets in the log: the bytes of one stream may be scattered.
 ///
-/// Invariant: there is at least one, the first at position 0, and positions do not fall.
+/// Invariant: there is at least one span, the first is at position 0, and positions do not fall.
 #[derive(Debug)]
 pub(crate) struct OffsetMap {
     spans: Vec<OffsetSpan>,
-    grain: Grain,
+    precision: OffsetPrecision,
 }
 
-/// How exactly offsets are known.
+/// The precision of the offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Grain {
-    /// Of each byte.
-    Bytes,
-    /// Of decoded text: where the line starts, or the part of it, that a byte belongs to.
-    SharedLog,
+enum OffsetPrecision {
+    /// The offset of each byte is known.
+    Exact,
+    /// In decoded text, the offset of the line, or of the part of a long line, that contains the
+    /// byte.
+    LineStart,
 }
 
-/// From this position on, bytes follow each other from this offset on.
+/// Contiguous bytes from this position and this offset on.
 #[derive(Debug, Clone, Copy)]
 struct OffsetSpan {
     position: usize,
@@ -461,17 +461,17 @@ struct OffsetSpan {
 }
 
 impl OffsetMap {
-    /// Bytes that follow each other from this offset on.
-    fn new(offset: u64, grain: Grain) -> Self {
-        Self { spans: vec![OffsetSpan { position: 0, offset }], grain }
+    /// Creates a map for contiguous bytes from this offset on.
+    fn new(offset: u64, precision: OffsetPrecision) -> Self {
+        Self { spans: vec![OffsetSpan { position: 0, offset }], precision }
     }
 
     /// The offset of the byte at a position.
     pub(crate) fn offset_at(&self, position: usize) -> u64 {
         let span = self.spans[self.index_at(position)];
-        match self.grain {
-            Grain::Bytes => span.offset + (position - span.position) as u64,
-            Grain::SharedLog => span.offset,
+        match self.precision {
+            OffsetPrecision::Exact => span.offset + (position - span.position) as u64,
+            OffsetPrecision::LineStart => span.offset,
         }
     }
 
@@ -485,7 +485,7 @@ impl OffsetMap {
         }
     }
 
-    /// Takes so many bytes off at the beginning.
+    /// Removes this many bytes at the beginning.
     fn forget(&mut self, count: usize) {
         let (index, offset) = (self.index_at(count), self.offset_at(count));
         self.spans.drain(..index);
@@ -494,30 +494,28 @@ impl OffsetMap {
     }
 }
 
-// Output in another character set, turned into UTF-8 as it is read: line by line, so that each
-// line keeps the offset at which it starts in the log.
-
-/// A line that has not ended is held back up to this length.
+/// The length up to which an unfinished line is held back.
 const HELD_BYTES: usize = 64 * 1024;
-/// A longer line is decoded in parts, so that places inside of it are known too.
+/// A longer line is decoded in parts, so that offsets inside it are known too.
 const PART_BYTES: usize = 4 * 1024;
 
-/// Decodes chunks that follow each other. Of a line that has not ended nothing is given, unless
-/// it is over 64 KiB, before [`LineDecoder::end`].
+/// Decodes output in another character set to UTF-8, line by line, so that each line keeps its
+/// offset in the log. An unfinished line is held back until [`LineDecoder::end`], unless it is over
+/// 64 KiB.
 #[derive(Debug)]
 pub(crate) struct LineDecoder {
     charset: Charset,
-    /// What has not been given yet.
+    /// The bytes that are held back.
     held: Vec<u8>,
-    /// Where it starts in the log.
+    /// Their offset in the log.
     held_at: u64,
 }
 
-/// A line, or a part of a long one: where it is in the log, and what it says with its newline.
+/// A line, or a part of a long line: its range in the log, and its text with the newline.
 pub(crate) type DecodedPart = (Range<u64>, String);
 
 impl LineDecoder {
-    /// None for UTF-8, which is read as it is.
+    /// Returns `None` for UTF-8, which needs no decoding.
     pub(crate) fn for_charset(charset: Charset) -> Option<Self> {
         match charset {
             Charset::Utf8 => None,
@@ -527,7 +525,7 @@ impl LineDecoder {
         }
     }
 
-    /// Adds the bytes that the log, or the stream that is read, has at `offset`.
+    /// Adds the bytes at `offset` of the log, or of the stream that is read.
     pub(crate) fn add(&mut self, offset: u64, chunk: &[u8]) -> Vec<DecodedPart> {
         let before = self.held.len();
         if before == 0 {
@@ -539,7 +537,7 @@ impl LineDecoder {
             None if self.held.len() >= HELD_BYTES => self.charset.whole_characters(&self.held),
             None => 0,
         };
-        // What is held may lie apart from the chunk.
+        // The held bytes may not be adjacent to the chunk.
         let start = self.held_at;
         let offset_at = |index: usize| match index.checked_sub(before) {
             Some(in_piece) => offset + in_piece as u64,
@@ -551,7 +549,7 @@ impl LineDecoder {
         decoded
     }
 
-    /// What is held back: nothing follows that belongs to it.
+    /// Decodes the held bytes: nothing follows that belongs to them.
     pub(crate) fn end(&mut self) -> Vec<DecodedPart> {
         let held = std::mem::take(&mut self.held);
         decode(self.charset, &held, |index| self.held_at + index as u64)
@@ -568,7 +566,7 @@ fn decode(charset: Charset, bytes: &[u8], offset_at: impl Fn(usize) -> u64) -> V
             let is_last = at + part.len() == end;
             let length = if is_last { part.len() } else { charset.whole_characters(part) };
             let text = charset.decode(&part[..length]).0.into_owned();
-            // The end is that of the last byte: the next one may lie apart.
+            // The offset after the last byte: the next byte may not be adjacent.
             decoded.push((offset_at(at)..offset_at(at + length - 1) + 1, text));
             at += length;
         }
@@ -593,7 +591,7 @@ mod tests {
         (writer, reader, dir)
     }
 
-    /// Offset, length and kind of each stretch.
+    /// Offset, length and kind of each group.
     fn scanned(bytes: &[u8], pattern: &str) -> Vec<(u64, usize, LineKind)> {
         let (_writer, reader, _dir) = log(bytes);
         let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
@@ -690,7 +688,7 @@ mod decoding_tests {
             let mut decoding = LineDecoder::for_charset(Charset::Wide(Wide::Utf16Le)).unwrap();
             let (first, second) = bytes.split_at(cut);
             let mut lines = decoding.add(0, first);
-            // As if another stream had written 100 bytes in between.
+            // Simulates another stream that wrote 100 bytes in between.
             lines.extend(decoding.add(cut as u64 + 100, second));
             lines.extend(decoding.end());
             let texts: Vec<&str> = lines.iter().map(|(_, text)| text.as_str()).collect();

@@ -1,4 +1,4 @@
-//! The append-only log of one job: what its writer does.
+//! The writer side of a log.
 
 use std::fs::File;
 use std::io;
@@ -20,35 +20,35 @@ use crate::quota::TenantQuota;
 use crate::reader::LogReader;
 use crate::spill::{SpillDir, SpillFile};
 
-/// The largest piece that is stored at once.
+/// The largest block that is stored at once.
 const WRITE_BYTES: usize = 1024 * 1024;
 
-/// Where a log keeps its bytes.
+/// The storage of a log.
 #[derive(Debug, Clone)]
 pub struct LogStorage {
-    /// Up to here the bytes stay in memory.
+    /// Bytes that stay in memory at most.
     pub memory_bytes: usize,
-    /// Beyond that all of them go to a file in this directory, which is made (mode 0700) where it
-    /// is missing.
+    /// The directory for the file that holds all bytes of a larger log. It is created (mode 0700)
+    /// if it is missing.
     pub spill_dir: SpillDir,
 }
 
-/// What bounds a log.
+/// The limits of a log.
 #[derive(Debug, Clone)]
 pub struct LogBounds {
-    /// How much of it is kept.
+    /// The part of the log that is kept.
     pub keep: KeepOutput,
-    /// What its bytes are taken from.
+    /// The quota that the log's bytes are charged to.
     pub quota: TenantQuota,
 }
 
-/// Starts an empty log without bounds: one writer, and a reader that may be cloned freely.
+/// Opens an empty log without limits: one writer, and a reader that may be cloned freely.
 #[must_use]
 pub fn open_log(settings: &LogStorage) -> (LogWriter, LogReader) {
     open_bounded_log(settings, LogBounds { keep: KeepOutput::All, quota: TenantQuota::unlimited() })
 }
 
-/// Starts an empty log: one writer, and a reader that may be cloned freely.
+/// Opens an empty log: one writer, and a reader that may be cloned freely.
 #[must_use]
 pub fn open_bounded_log(settings: &LogStorage, bounds: LogBounds) -> (LogWriter, LogReader) {
     let segment = Arc::new(LogSegment::new(LogPosition::default(), bounds.quota.open_charge()));
@@ -67,25 +67,27 @@ pub fn open_bounded_log(settings: &LogStorage, bounds: LogBounds) -> (LogWriter,
     (writer, LogReader::new(log, progress))
 }
 
-/// The one writer of a log. Dropping it closes the log.
+/// The only writer of a log. Dropping it closes the log.
 #[derive(Debug)]
 pub struct LogWriter {
     log: Arc<SharedLog>,
-    /// The last of them, which grows.
+    /// The last segment, which grows.
     segment: Arc<LogSegment>,
     settings: LogStorage,
     bounds: LogBounds,
     opened: Instant,
-    /// Ahead of what is published only inside `append` and `close`.
+    /// The current progress. It is ahead of the published progress only inside `append` and
+    /// `close`.
     now: LogProgress,
     published: watch::Sender<LogProgress>,
 }
 
 impl LogWriter {
-    /// Adds bytes at the end of the log and wakes its readers.
+    /// Appends bytes to the log and wakes its readers.
     ///
-    /// Never fails: what cannot be kept is counted in [`LogProgress::dropped_bytes`], and the next
-    /// write tries again. Returns the progress after the write. Blocks while the disk does.
+    /// Never fails: bytes that cannot be kept are counted in [`LogProgress::dropped_bytes`], and
+    /// the next write tries again. Returns the progress after the write. Blocks while the disk
+    /// does.
     pub fn append(&mut self, stream: Stream, bytes: &[u8]) -> LogProgress {
         if bytes.is_empty() {
             return self.now;
@@ -99,12 +101,12 @@ impl LogWriter {
         if let Some(why) = taken.lost {
             self.lose((bytes.len() - taken.bytes) as u64, why);
         }
-        // Last: a reader that sees this progress can read all bytes that it speaks of.
+        // Published last: a reader that sees this progress can read all bytes that it counts.
         self.published.send_replace(self.now);
         self.now
     }
 
-    /// `true` if what is added next goes to a file, because earlier bytes did.
+    /// `true` if the next bytes go to a file, because earlier bytes did.
     #[must_use]
     pub fn is_on_disk(&self) -> bool {
         match self.segment.lock().store {
@@ -113,7 +115,7 @@ impl LogWriter {
         }
     }
 
-    /// `true` if so many bytes can be added without a file.
+    /// `true` if this many bytes can be appended without a file.
     #[must_use]
     pub fn fits_memory(&self, bytes: usize) -> bool {
         let inner = self.segment.lock();
@@ -128,24 +130,24 @@ impl LogWriter {
         }
     }
 
-    /// Waits for its turn to write to the disk. However many logs are written, only so many threads
-    /// can wait for a disk that does not answer.
+    /// Waits for a permit to write to the disk. The permits bound the number of threads that wait
+    /// for a disk that does not answer, however many logs are written.
     pub async fn disk_permit(&self) -> Option<OwnedSemaphorePermit> {
         self.settings.spill_dir.write_permit().await
     }
 
-    /// Whether a cap is near, so that it is worth to wait for room before more is written.
+    /// `true` if a quota is nearly used up and waiting for room may help.
     #[must_use]
     pub fn should_wait_for_room(&self) -> bool {
         self.bounds.quota.should_wait_for_room()
     }
 
-    /// Asks for room and waits until some was freed or none can be, for a second at the most.
+    /// Asks for room. Waits until some was freed or none can be, for at most a second.
     pub async fn wait_for_room(&self) {
         self.bounds.quota.wait_for_room().await;
     }
 
-    /// Says that no byte will follow. Dropping the writer does the same.
+    /// Closes the log: no byte will follow. Dropping the writer does the same.
     pub fn close(&mut self) {
         if self.now.closed {
             return;
@@ -156,7 +158,7 @@ impl LogWriter {
     }
 
     fn lose(&mut self, bytes: u64, why: DropReason) {
-        // What comes next is no segment of the line before it.
+        // The next bytes do not belong to the line before the gap.
         let ended = self.now.lines + u64::from(self.now.open_line);
         let at = LogPosition { lines: ended, ..self.end() };
         if self.log.record_loss(at, bytes) == GapKind::New {
@@ -173,7 +175,7 @@ impl LogWriter {
         let mut kept = 0;
         while kept < bytes.len() {
             let rest = &bytes[kept..];
-            // In blocks, so that one huge write cannot add more runs than memory may hold.
+            // Split into blocks, so that one huge write cannot add more runs than memory may hold.
             let block = &rest[..rest.len().min(WRITE_BYTES).min(self.room_in_part())];
             let taken = self.keep_block(stream, block);
             kept += taken.bytes;
@@ -184,7 +186,8 @@ impl LogWriter {
         StoredPrefix::all(kept)
     }
 
-    /// How many bytes the segment takes; a full one is followed by another.
+    /// The number of bytes that the segment can still take. Starts a new segment if this one is
+    /// full.
     fn room_in_part(&mut self) -> usize {
         let end = self.bounds.keep.end_of_part(self.segment.start().offset);
         if self.now.total_bytes >= end {
@@ -199,7 +202,8 @@ impl LogWriter {
         self.segment = Arc::new(LogSegment::new(self.end(), self.bounds.quota.open_charge()));
         let left = self.log.push(Arc::clone(&self.segment));
         self.now.removed_bytes += left.map_or(0, |segment| segment.span());
-        // Here too, so that what is published never ends before the log that are left begin.
+        // Published here too, so that the published end is never before the start of the segments
+        // that are left.
         self.published.send_replace(self.now);
     }
 
@@ -213,7 +217,7 @@ impl LogWriter {
         taken
     }
 
-    /// Moves runs from memory to their file when there are too many.
+    /// Moves runs from memory to their file if there are too many.
     fn move_runs(&self) -> Result<(), DropReason> {
         let (stored, runs) = {
             let inner = self.segment.lock();
@@ -231,7 +235,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Takes room on the disk for all of the bytes or for none.
+    /// Reserves room on the disk for all of the bytes or for none.
     fn take_room(&self, bytes: usize) -> Result<(), DropReason> {
         let mut inner = self.segment.lock();
         match inner.charge.take(Tier::Disk, bytes) {
@@ -243,7 +247,7 @@ impl LogWriter {
         }
     }
 
-    /// Puts the bytes into the store, as far as there is room and the store takes them.
+    /// Stores the bytes, as far as the quota and the store take them.
     fn store(&self, bytes: &[u8]) -> StoredPrefix {
         let limit = self.settings.memory_bytes;
         let (room, lost, file) = {
@@ -257,7 +261,7 @@ impl LogWriter {
                 }
                 SegmentStore::Memory(_) => (room, lost, None),
                 SegmentStore::Spilled(file) => (room, lost, Some(Arc::clone(file))),
-                // Only closed logs are packed.
+                // Only closed logs are compressed.
                 SegmentStore::Compressed(_) => (0, lost, None),
             }
         };
@@ -283,7 +287,7 @@ impl LogWriter {
 
     fn write_open(&self, file: &File, bytes: &[u8]) -> StoredPrefix {
         let position = self.segment.position(self.now.total_bytes);
-        // A write behind the end of a file that was cut would hide the cut.
+        // A write past the end of a truncated file would hide the truncation.
         let looked = match file.metadata() {
             Ok(metadata) if metadata.len() < position => self.segment.detect_file_cut(),
             Ok(_) => Ok(()),
@@ -295,8 +299,8 @@ impl LogWriter {
         }
     }
 
-    /// Moves the memory to a file and adds the bytes there. Without a file, memory takes what
-    /// it still may.
+    /// Moves the bytes in memory to a file and appends the new bytes there. If no file can be
+    /// created, memory takes as many bytes as it may.
     fn spill(&self, bytes: &[u8]) -> StoredPrefix {
         let file = self.spill_file();
         let mut inner = self.segment.lock();
@@ -320,9 +324,9 @@ impl LogWriter {
         }
     }
 
-    /// A file that holds all that memory holds.
+    /// Creates a file with all bytes that are in memory.
     fn spill_file(&self) -> io::Result<SpillFile> {
-        // A copy, so that readers need not wait for the disk. Nobody else adds to it meanwhile.
+        // Copied, so that readers need not wait for the disk. Nobody else appends meanwhile.
         let bytes = match &self.segment.lock().store {
             SegmentStore::Memory(memory) => memory.clone(),
             SegmentStore::Spilled(_) | SegmentStore::Compressed(_) => Vec::new(),
@@ -333,7 +337,7 @@ impl LogWriter {
         Ok(file)
     }
 
-    /// Adds bytes that the store has taken to the index and to the progress.
+    /// Adds stored bytes to the index and to the progress.
     fn note(&mut self, stream: Stream, mut bytes: &[u8]) {
         let time = self.opened.elapsed().as_micros() as u64;
         let mut inner = self.segment.lock();
@@ -352,7 +356,7 @@ impl LogWriter {
         inner.end = self.end();
     }
 
-    /// Where the log ends.
+    /// The end of the log.
     const fn end(&self) -> LogPosition {
         let LogProgress { total_bytes: offset, lines, stderr_bytes, .. } = self.now;
         LogPosition { offset, lines, stderr_bytes }

@@ -1,4 +1,4 @@
-//! Pages: how much of a log one read gives, and where it ends.
+//! Pages: the size and the end of the part of a log that one read returns.
 
 use std::io;
 use std::ops::Range;
@@ -10,22 +10,22 @@ use super::shared_log::LogSnapshot;
 use crate::Stream;
 use crate::views::Charset;
 
-/// The smallest page: one character always fits, so that every page makes progress.
+/// The smallest page. One character always fits, so every page makes progress.
 const MIN_PAGE: usize = 4;
 
-/// A longer escape code is not waited for.
+/// The longest escape code that a page waits for.
 const MAX_ESCAPE: usize = 64;
 
-/// What to read.
+/// The page to read.
 #[derive(Debug, Clone, Copy)]
 pub struct PageRequest {
-    /// The offset of the first byte that is wanted.
+    /// The offset of the first byte to read.
     pub from: u64,
-    /// Only this stream, or both in the order in which they came.
+    /// The only stream to read; `None` reads both, in the order in which the bytes came.
     pub stream: Option<Stream>,
-    /// At most so many bytes; fewer than 4 count as 4.
+    /// Bytes at most; fewer than 4 count as 4.
     pub max_bytes: usize,
-    /// At most so many lines; 0 means any number.
+    /// Lines at most; 0 means any number.
     pub max_lines: usize,
 }
 
@@ -35,54 +35,52 @@ impl PageRequest {
     }
 }
 
-/// A part of a log, as it was written.
+/// Consecutive bytes of a log, as they were written.
 ///
-/// It ends on a whole line where one fits, else on a whole character and escape code. An open log's last bytes
-/// are held back while they are the beginning of a character (at most 3 bytes). A `from` past
-/// the end gives an empty page with `start == end == from`. A hole ends a page; a page from inside
-/// one starts behind it.
+/// A page ends on a whole line if one fits, else on a whole character and escape code. The last
+/// bytes of an open log are held back while they are the beginning of a character (at most 3
+/// bytes). A `from` past the end gives an empty page with `start == end == from`. A hole ends a
+/// page; a page that is requested from inside a hole starts after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPage {
-    /// The bytes; of one stream where that was asked for.
+    /// The bytes, of one stream if the request names one.
     pub bytes: Vec<u8>,
-    /// Where it starts: the `from` of the request, or where bytes resume after it.
+    /// The offset of the first byte: `from` of the request, or the next readable byte after it.
     pub start: u64,
-    /// Where the next page starts. Bytes of the other stream count here too.
+    /// The offset at which the next page starts. Bytes of the other stream count too.
     pub end: u64,
-    /// What comes after it.
+    /// The state of the log after this page.
     pub end_kind: PageEnd,
-    /// Bytes that the job wrote between the `from` of the request and `end` and that are not there.
+    /// Bytes that the job wrote between `from` of the request and `end` and that are missing.
     pub gap_bytes: u64,
-    /// The log's bytes at the time of the read: to wait for more than this page could see,
+    /// The bytes of the log at the time of the read. To wait for more than this page could see,
     /// wait past this number, not past `end`.
     pub total_bytes: u64,
 }
 
-/// What comes after a page.
+/// The state of the log after a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageEnd {
-    /// There is more to read at once.
+    /// More can be read at once.
     More,
-    /// That is all so far; the job may write more.
+    /// Nothing more so far; the job may write more.
     CaughtUp,
-    /// That is all there will ever be.
+    /// Nothing will ever follow.
     Complete,
 }
 
-/// What is known to follow the bytes that a page is cut from.
+/// The known continuation of the bytes that a page is cut from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterPage {
-    /// More bytes.
     Bytes,
-    /// Nothing yet.
+    /// No bytes yet.
     Open,
-    /// A hole.
     Hole,
-    /// Nothing ever.
+    /// No bytes, ever.
     Closed,
 }
 
-/// How many of `bytes` make a page, and what comes after it.
+/// Returns the number of `bytes` that make a page, and the state after it.
 pub(crate) fn cut_page(
     bytes: &[u8],
     charset: Charset,
@@ -105,13 +103,13 @@ pub(crate) fn cut_page(
     }
 }
 
-/// Where the line limit ends the page, if it does.
+/// The end of the page by the line limit, if the limit is reached.
 fn line_limit(bytes: &[u8], charset: Charset, max_lines: usize) -> Option<usize> {
     charset.line_ends(bytes).nth(max_lines.checked_sub(1)?)
 }
 
-/// The length without a character or an escape code that has begun but not ended; never 0 for
-/// the sake of an escape code, so that every page makes progress.
+/// The length without an unfinished character or escape code at the end. Never 0 because of an
+/// escape code, so that every page makes progress.
 pub(crate) fn whole_text_length(bytes: &[u8], charset: Charset) -> usize {
     let length = charset.whole_characters(bytes);
     let window = length.saturating_sub(MAX_ESCAPE);
@@ -122,11 +120,11 @@ pub(crate) fn whole_text_length(bytes: &[u8], charset: Charset) -> usize {
     }
 }
 
-/// What ends a title (OSC), where no ESC does.
+/// The byte that ends a title (OSC), unless an ESC does.
 const BELL: u8 = 0x07;
 
-/// Whether what follows an ESC is the beginning of a colour or cursor code (CSI) or of a title
-/// (OSC), not all of it.
+/// `true` if the bytes after an ESC are the beginning of a colour or cursor code (CSI) or of a
+/// title (OSC), without its end.
 fn is_unfinished_escape(rest: &[u8]) -> bool {
     match rest {
         [] => true,
@@ -136,20 +134,17 @@ fn is_unfinished_escape(rest: &[u8]) -> bool {
     }
 }
 
-// Where the last lines of a log start.
-
-/// How much of the end is wanted.
+/// The limits of a tail.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TailLimits {
-    /// At most so many bytes.
     pub(crate) bytes: u64,
-    /// At most so many lines; 0 means any number.
+    /// Lines at most; 0 means any number.
     pub(crate) lines: usize,
 }
 
-/// Walks back from the end and gives the lowest start that keeps within the limits: the start
-/// of a line where a whole one fits, else of a character. Never before a hole; of a log that ends
-/// in one, where that starts.
+/// Reads backward from the end and returns the lowest start within the limits: the start of a line
+/// if a whole line fits, else of a character. Never before a hole; if the log ends in a hole, the
+/// start of that hole.
 pub(crate) fn tail_start(
     snapshot: &LogSnapshot,
     stream: Option<Stream>,
@@ -178,7 +173,7 @@ pub(crate) fn tail_start(
     Ok(first)
 }
 
-/// What the walk has passed so far, seen from the end of the log.
+/// The bytes and lines that the backward search has passed.
 #[derive(Debug)]
 struct TailSearch {
     limits: TailLimits,
@@ -189,7 +184,7 @@ struct TailSearch {
 }
 
 impl TailSearch {
-    /// Gives the start when the line limit is reached in this chunk.
+    /// Returns the start if the line limit is reached in this chunk.
     fn scan_chunk(&mut self, offset: u64, chunk: &[u8]) -> Option<u64> {
         for newline in memrchr_iter(b'\n', chunk) {
             let after = self.bytes + (chunk.len() - newline - 1) as u64;

@@ -1,4 +1,4 @@
-//! What a search looks for: a regex that is matched against single lines, many lines at a time.
+//! The pattern of a search: a regex that is matched against single lines, many lines at a time.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,17 +11,17 @@ use thiserror::Error;
 
 use crate::views::on_screen;
 
-/// A pattern may be so long, and take so much memory when compiled.
+/// The longest pattern, and the memory that it may take when compiled.
 const PATTERN_BYTES: usize = 1024 * 1024;
-/// What matching may remember, so that each byte is looked at once.
+/// The memory for the matcher's cache, large enough to look at each byte once.
 const CACHE_BYTES: usize = 4 * 1024 * 1024;
 
-/// What to do about a pattern that cannot be used, by what is wrong with it.
+/// Advice for each kind of pattern error.
 const ADVICE_ON_SYNTAX: &str = "the syntax is that of Rust's regex crate (no look-around, no back-references), escape special characters with a backslash";
 const ADVICE_ON_SIZE: &str = "use a shorter one, or smaller numbers in {…}";
 const ADVICE_ON_LINES: &str = "each line is searched by itself: leave the newline out, and use context to see the lines around a match";
 
-/// What was given is not a pattern that can be searched for.
+/// A pattern that cannot be searched for.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{given}` cannot be used as a regular expression: {why}; {advice}")]
 pub struct PatternError {
@@ -38,28 +38,28 @@ impl PatternError {
     }
 }
 
-/// A regex that never matches across the end of a line, whatever it says. Matching takes time
-/// in proportion to the text, whatever the pattern.
+/// A regex that never matches across the end of a line. Matching takes linear time, whatever the
+/// pattern.
 #[derive(Debug, Clone)]
 pub struct LinePattern {
     matcher: RegexMatcher,
     reach: MatchScope,
 }
 
-/// How much text a pattern may be given at once.
+/// The amount of text that a pattern can be matched against at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MatchScope {
-    /// Any number of lines: the first match is in the first line that matches.
+    /// Any number of lines: the first match is in the first matching line.
     Lines,
-    /// One line: `\A` and `\z` stand for the ends of the text that is given.
+    /// One line, because `\A` and `\z` stand for the ends of the whole text.
     Line,
 }
 
 impl LinePattern {
-    /// Makes a pattern ready.
+    /// Compiles a pattern.
     ///
     /// # Errors
-    /// When it is no regex, asks for a newline, or would take too much memory.
+    /// If it is not a regex, matches a newline, or would take too much memory.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
         let given = || pattern.chars().take(100).collect();
         if pattern.len() > PATTERN_BYTES {
@@ -83,20 +83,20 @@ impl LinePattern {
         Ok(Self { matcher, reach })
     }
 
-    /// Whether a line, given without its newline, matches as it is.
+    /// `true` if a line, without its newline, matches as it is.
     #[must_use]
     pub fn is_match(&self, line: &[u8]) -> bool {
-        // This matcher's error has no values: neither here nor below can it fail.
+        // The error type of this matcher has no values, so it cannot fail here or below.
         self.matcher.is_match(line).unwrap_or(false)
     }
 
-    /// Where in a line the first match starts.
+    /// The position of the first match in a line.
     pub(crate) fn find(&self, line: &[u8]) -> Option<usize> {
         self.matcher.find(line).ok().flatten().map(|found| found.start())
     }
 
-    /// The first of some lines that matches, with its newline. The lines are taken as they are:
-    /// see [`searchable_text`].
+    /// Finds the first matching line, with its newline. The lines are matched as they are: see
+    /// [`searchable_text`].
     pub(crate) fn find_line(&self, lines: &[u8]) -> Option<Range<usize>> {
         let mut at = 0;
         while at < lines.len() {
@@ -109,7 +109,7 @@ impl LinePattern {
         None
     }
 
-    /// The next line at or after `at` that may match, and whether it does for certain.
+    /// The next line at or after `at` that may match, and whether it certainly does.
     fn next_candidate(&self, lines: &[u8], at: usize) -> Option<(Range<usize>, bool)> {
         if self.reach == MatchScope::Line {
             return Some((line_around(lines, at), false));
@@ -119,25 +119,24 @@ impl LinePattern {
             LineMatchKind::Confirmed(position) => (position, true),
             LineMatchKind::Candidate(position) => (position, false),
         };
-        // Behind the last newline there is no line, though an empty match is found there.
+        // After the last newline there is no line, although an empty match is found there.
         Some((line_around(lines, at + position), certain)).filter(|(line, _)| !line.is_empty())
     }
 }
 
-/// The line that a position belongs to, with its newline.
+/// The line that contains a position, with its newline.
 pub(crate) fn line_around(lines: &[u8], position: usize) -> Range<usize> {
     let start = memrchr(b'\n', &lines[..position]).map_or(0, |newline| newline + 1);
     let end = memchr(b'\n', &lines[position..]).map_or(lines.len(), |end| position + end + 1);
     start..end
 }
 
-/// A line without the newline at its end, where there is one.
 pub(crate) fn without_newline(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
-/// A line as a person would search it: without newline, `\r` before it, and escape codes; where
-/// a `\r` inside of it made a terminal write over it, as it looks in the end.
+/// The text of a line as a person would search it: without the newline, a `\r` before it, and
+/// escape codes. A line that a `\r` overwrote is the text that a terminal finally shows.
 pub(crate) fn searchable_text(line: &[u8]) -> Cow<'_, [u8]> {
     let line = without_newline(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -151,12 +150,12 @@ pub(crate) fn searchable_text(line: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// In words that speak of the pattern as it was given, where there are such; and what to do.
+/// Explains an error, in terms of the original pattern if possible, and gives advice.
 fn why_not(pattern: &str, error: &grep_regex::Error) -> (String, &'static str) {
     if let Err(error @ regex::Error::Syntax(_)) = regex::bytes::Regex::new(pattern) {
         return (error.to_string(), ADVICE_ON_SYNTAX);
     }
-    // What is a regex by itself asks for a newline here, or is too large.
+    // A valid regex fails here if it matches a newline or is too large.
     let asks_for_newline = matches!(error.kind(), ErrorKind::NotAllowed(_));
     let advice = if asks_for_newline { ADVICE_ON_LINES } else { ADVICE_ON_SIZE };
     (error.to_string(), advice)

@@ -1,6 +1,6 @@
-//! How much all logs together may hold, and those of each tenant.
+//! Limits on the bytes that all logs together hold, and the logs of each tenant.
 //!
-//! A log takes room in steps ahead of its writes, so that most appends touch no shared counter.
+//! A log reserves quota in steps ahead of its writes, so that most appends touch no shared counter.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,25 +12,27 @@ use tokio::sync::{Notify, Semaphore, watch};
 use crate::counters::{Counters, DropReason, Tier};
 use crate::read_memory::{ReadBusy, ReadFrom, ReadMemory, ReadPermit};
 
-/// A log reserves at least so much at once, and at most so much ahead of what it holds.
+/// The smallest step in which a log reserves quota, and the most that it reserves ahead of its
+/// bytes.
 const SMALLEST_STEP: u64 = 4 * 1024;
 const LARGEST_STEP: u64 = 1024 * 1024;
 
-/// How long a log waits for room before it goes on without. Every wish is answered, also with
-/// nothing: this is for a host that is too busy to do so. Less than a job waits for its last bytes.
+/// The longest time that a log waits for room before it goes on without. Every request for room is
+/// answered, also if nothing could be freed; this limit is for a host that is too busy to answer.
+/// It is less than the time that a job waits for its last bytes.
 const MAX_ROOM_WAIT: Duration = Duration::from_secs(1);
 
-/// The memory for reads where nothing else is bounded either.
+/// The memory for reads if nothing else is limited either.
 const UNLIMITED_READS: usize = 1024 * 1024 * 1024;
 
-/// The caps.
+/// The limits of a [`Quota`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaLimits {
     /// Bytes that all logs together may hold.
     pub store_bytes: u64,
     /// Bytes that the logs of one tenant may hold.
     pub tenant_bytes: u64,
-    /// The same for tenants that differ, by name.
+    /// Different limits for some tenants, by name.
     pub tenants: HashMap<String, u64>,
 }
 
@@ -44,68 +46,70 @@ impl QuotaLimits {
     }
 }
 
-/// Which setting a tenant's cap comes from.
+/// The setting that a tenant's limit comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapSource {
-    /// One for this tenant alone.
+    /// A setting for this tenant alone.
     Own,
-    /// That of every tenant without one of its own.
+    /// The setting for every tenant without one of its own.
     Shared,
 }
 
-/// What all logs of a server hold, in memory and on disk, and how much that may be.
+/// The bytes that all logs of a server hold, in memory and on disk, and their limits.
 ///
-/// Invariant: no account ever grows above its limit; one is above it only after the limit was
-/// [lowered](Quota::change). What a log holds is given back when its last reader is gone.
+/// Invariant: no counter ever grows above its limit; a counter is above its limit only after the
+/// limit was [lowered](Quota::change). The bytes of a log are released when its last reader is
+/// dropped.
 #[derive(Debug)]
 pub struct Quota {
     store: UsageCounter,
     tenants: Mutex<Tenants>,
     room_requested: Notify,
-    /// How many wishes for room were answered.
+    /// The number of requests for room that were answered.
     reclaims: watch::Sender<u64>,
-    /// The memory in which logs are read.
+    /// The memory for reads of logs.
     reads: ReadMemory,
     counters: Arc<Counters>,
 }
 
-/// The accounts of tenants that have a log, and what each may hold.
+/// The usage of tenants that have a log, and the limits.
 #[derive(Debug)]
 struct Tenants {
     limits: QuotaLimits,
     accounts: HashMap<String, Arc<UsageCounter>>,
 }
 
-/// What the logs of one tenant hold, and what they may.
+/// The bytes that the logs of one tenant hold, and their limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TenantUsage {
     /// Bytes that are held or reserved.
     pub used: u64,
-    /// Bytes that may be.
+    /// Bytes that may be held.
     pub limit: u64,
-    /// Where that limit comes from.
+    /// The setting that the limit comes from.
     pub cap: CapSource,
 }
 
 impl TenantUsage {
-    /// Whether a further log could keep next to nothing.
+    /// `true` if another log could keep next to nothing.
     #[must_use]
     pub const fn is_full(self) -> bool {
         self.limit.saturating_sub(self.used) < least_spare(self.limit)
     }
 }
 
-/// What came of a wish for room.
+/// The result of an attempt to free room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReclaimOutcome {
-    /// There is room, or there is more than before.
+    /// There is room, or more room than before.
     Room,
     /// Nothing could be freed.
     NoRoom,
 }
 
 impl Quota {
-    /// With nothing held yet. Reads of all logs together may take `read_bytes` of memory.
+    /// Creates a quota with nothing held yet. Reads of all logs together may take `read_bytes` of
+    /// memory.
     #[must_use]
     pub fn new(limits: QuotaLimits, read_bytes: usize, counters: Arc<Counters>) -> Arc<Self> {
         Arc::new(Self {
@@ -118,7 +122,7 @@ impl Quota {
         })
     }
 
-    /// With no caps on what is stored.
+    /// Creates a quota without limits on stored bytes.
     #[must_use]
     pub fn unlimited() -> Arc<Self> {
         let (store_bytes, tenant_bytes) = (u64::MAX, u64::MAX);
@@ -126,14 +130,14 @@ impl Quota {
         Self::new(limits, UNLIMITED_READS, Arc::default())
     }
 
-    /// The memory in which logs are read.
+    /// The memory for reads of logs.
     #[must_use]
     pub const fn read_memory(&self) -> &ReadMemory {
         &self.reads
     }
 
-    /// From now on these caps hold, for logs that are being written too. Nothing that is stored
-    /// is dropped: where more is held than may be, nothing is added until enough was freed.
+    /// Changes the limits, also for logs that are being written. No stored byte is dropped: if more
+    /// is held than the new limits allow, nothing is added until enough was freed.
     pub fn change(&self, limits: QuotaLimits) {
         let mut tenants = self.tenants();
         self.store.set_limit(limits.store_bytes);
@@ -145,14 +149,14 @@ impl Quota {
         self.room_requested.notify_one();
     }
 
-    /// What this tenant's logs hold, and what they may.
+    /// The usage of this tenant.
     #[must_use]
     pub fn tenant_usage(&self, tenant: &str) -> TenantUsage {
         let tenants = self.tenants();
         tenants.usage(tenant)
     }
 
-    /// The same of every tenant that has a log or a cap of its own.
+    /// The usage of every tenant that has a log or a limit of its own.
     #[must_use]
     pub fn usage_by_tenant(&self) -> BTreeMap<String, TenantUsage> {
         let tenants = self.tenants();
@@ -164,12 +168,12 @@ impl Quota {
         self.tenants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a tenant's logs take their room from.
+    /// The quota of one tenant, which its logs are charged to.
     #[must_use]
     pub fn tenant_quota(self: &Arc<Self>, tenant: &str) -> TenantQuota {
         let mut tenants = self.tenants();
         let Tenants { limits, accounts } = &mut *tenants;
-        // Tenants without a log are forgotten here: the map stays as small as the use.
+        // Removes tenants without a log, so that the map stays as small as its use.
         accounts.retain(|name, account| name == tenant || Arc::strong_count(account) > 1);
         let account = accounts
             .entry(tenant.to_owned())
@@ -189,7 +193,7 @@ impl Quota {
         self.store.limit()
     }
 
-    /// Which caps are nearly reached, and how much would have to be given back.
+    /// The limits that are nearly reached, and the bytes that would have to be freed.
     #[must_use]
     pub fn shortages(&self) -> Vec<Shortage> {
         let of_store = self.store.shortage().map(|bytes| Shortage { tenant: None, bytes });
@@ -201,13 +205,13 @@ impl Quota {
         of_store.into_iter().chain(of_tenants).collect()
     }
 
-    /// Returns once a log was refused room, or a cap is nearly reached, since the last return.
-    /// For one waiter; a wish that comes before the wait is not lost.
+    /// Waits until a log was refused room, or a limit was nearly reached, since the last return.
+    /// For one waiter; a request that comes before the wait is not lost.
     pub async fn wait_for_room_request(&self) {
         self.room_requested.notified().await;
     }
 
-    /// Tells those who wait for room what came of it.
+    /// Reports the result of freeing room to the logs that wait for it.
     pub fn report_reclaim(&self, outcome: ReclaimOutcome) {
         let tenants = self.tenants();
         for account in tenants.accounts.values().map(|account| &**account).chain([&self.store]) {
@@ -217,8 +221,8 @@ impl Quota {
         self.reclaims.send_modify(|count| *count += 1);
     }
 
-    /// A job of this tenant has ended: what it stored can be freed, so that a wish for room is
-    /// worth its wait again.
+    /// Records that a job of this tenant has ended: its output can be freed, so waiting for room
+    /// may help again.
     pub fn note_reclaimable(&self, tenant: &str) {
         self.store.record_reclaim(ReclaimOutcome::Room);
         if let Some(account) = self.tenants().accounts.get(tenant) {
@@ -238,12 +242,12 @@ impl Tenants {
     }
 }
 
-/// Room that is short.
+/// A limit that is nearly reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortage {
-    /// Whose cap is near; `None`: that of the whole store.
+    /// The tenant whose limit it is; `None` for the limit of the whole store.
     pub tenant: Option<String>,
-    /// How many bytes would have to be given back.
+    /// The bytes that would have to be freed.
     pub bytes: u64,
 }
 
@@ -256,7 +260,7 @@ pub struct TenantQuota {
 }
 
 impl TenantQuota {
-    /// An tenant_quota that never refuses.
+    /// Creates a quota that never refuses.
     #[must_use]
     pub fn unlimited() -> Self {
         Quota::unlimited().tenant_quota("")
@@ -272,7 +276,7 @@ impl TenantQuota {
         self.quota.reads.reserve(from, self.tenant.read_queue(), bytes, wait).await
     }
 
-    /// An account of something that holds nothing yet.
+    /// Opens a charge that holds nothing yet.
     pub(crate) fn open_charge(&self) -> QuotaCharge {
         QuotaCharge {
             tenant_quota: self.clone(),
@@ -281,7 +285,6 @@ impl TenantQuota {
         }
     }
 
-    /// The counts of all logs.
     pub(crate) fn counters(&self) -> &Counters {
         &self.quota.counters
     }
@@ -307,18 +310,18 @@ impl TenantQuota {
         self.tenant.is_short_after(bytes) || self.quota.store.is_short_after(bytes)
     }
 
-    /// Whether to wait for room before more is written: a cap is near, and something may be freed.
+    /// `true` if a writer should wait for room: a limit is near, and something may be freed.
     pub(crate) fn should_wait_for_room(&self) -> bool {
         self.tenant.should_wait_for_room() || self.quota.store.should_wait_for_room()
     }
 
-    /// Asks for room and waits until some was freed, none can be, or patience is over.
+    /// Asks for room. Waits until some was freed, none can be, or [`MAX_ROOM_WAIT`] is over.
     pub(crate) async fn wait_for_room(&self) {
         let mut reclaims = self.quota.reclaims.subscribe();
         let seen = *reclaims.borrow();
         self.quota.room_requested.notify_one();
         let answered = reclaims.wait_for(|now| *now > seen);
-        // Late or not: what cannot be kept is counted.
+        // On a timeout the write goes on: bytes that cannot be kept are counted.
         tokio::time::timeout(MAX_ROOM_WAIT, answered).await.ok();
     }
 
@@ -328,9 +331,9 @@ impl TenantQuota {
     }
 }
 
-/// What one part of a log holds. Dropping it gives everything back.
+/// The bytes that one segment of a log holds. Dropping the charge releases all of them.
 ///
-/// Invariant: `held` is at most `reserved`, and `reserved` is taken from the tenant_quota.
+/// Invariant: `held` is at most `reserved`, and `reserved` is taken from the tenant's quota.
 #[derive(Debug)]
 pub(crate) struct QuotaCharge {
     tenant_quota: TenantQuota,
@@ -339,7 +342,8 @@ pub(crate) struct QuotaCharge {
 }
 
 impl QuotaCharge {
-    /// Takes room for so many bytes, or for the first of them, and says why it is not for all.
+    /// Takes room for this many bytes, or for the first of them. Returns the number, and the reason
+    /// if it is not all of them.
     pub(crate) fn take(&mut self, tier: Tier, wanted: usize) -> (usize, Option<DropReason>) {
         let why = self.reserve(wanted as u64).err();
         let taken = (wanted as u64).min(self.reserved - self.held.total());
@@ -347,28 +351,26 @@ impl QuotaCharge {
         (taken as usize, why)
     }
 
-    /// Gives back room that was taken and not needed, or is no longer needed.
+    /// Returns room that was taken and is not needed.
     pub(crate) fn put_back(&mut self, tier: Tier, bytes: u64) {
         self.held.remove(tier, bytes);
     }
 
-    /// So many bytes are kept somewhere else from now on.
+    /// Moves this many bytes to another tier.
     pub(crate) fn shift(&mut self, from: Tier, to: Tier, bytes: u64) {
         self.held.shift(from, to, bytes);
     }
 
-    /// The counts of all logs.
     pub(crate) fn counters(&self) -> &Counters {
         self.tenant_quota.counters()
     }
 
-    /// What is held, by tier.
     #[cfg(test)]
     pub(crate) const fn held(&self) -> &BytesByTier {
         &self.held
     }
 
-    /// Gives back what was reserved ahead, once nothing will follow.
+    /// Releases the quota that was reserved ahead. For a segment that gets no more bytes.
     pub(crate) fn release_unused(&mut self) {
         let used = self.held.total();
         self.tenant_quota.give_back(self.reserved - used);
@@ -382,7 +384,8 @@ impl QuotaCharge {
             return Ok(());
         }
         let ahead = short.max(used.clamp(SMALLEST_STEP, LARGEST_STEP));
-        // Where room is short, what nobody has written yet must not cost a finished log.
+        // If room is short, a reservation for bytes that nobody has written yet must not evict a
+        // finished log.
         let step = if self.tenant_quota.is_short_after(ahead) { short } else { ahead };
         self.tenant_quota
             .take(step)
@@ -398,26 +401,25 @@ impl Drop for QuotaCharge {
     }
 }
 
-// What is held of one cap, and whether it is worth to wait for more room.
-
-/// What shall be left of a cap: more than what is read of all pipes of a job before the next look.
+/// The spare room that should be left of a limit: more than the pump reads from all pipes of a job
+/// before it checks again.
 const SPARE_SHARE: u64 = 10;
 const SPARE_BYTES: u64 = 512 * 1024;
-/// How long nobody waits after a wish that nothing could be freed for.
+/// The time during which no writer waits after an attempt that could free nothing.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(50);
 
-/// One counter and its limit.
+/// The bytes held against one limit, and whether waiting for more room may help.
 #[derive(Debug)]
 pub(crate) struct UsageCounter {
     limit: AtomicU64,
     used: AtomicU64,
-    /// When nothing could be freed for it, if that is how its last wish ended.
+    /// The time of the last attempt to free room, if it freed nothing.
     last_failed_reclaim: Mutex<Option<Instant>>,
-    /// BytesByTier by the read that is the next of this tenant to get memory.
+    /// A queue of one: the permit is held by the read of this tenant that gets memory next.
     read_queue: Semaphore,
 }
 
-/// What is left of a cap once it counts as reached, at the least.
+/// The least spare room of a limit; with less, the limit counts as reached.
 const fn least_spare(limit: u64) -> u64 {
     if limit / 4 < SPARE_BYTES { limit / 4 } else { SPARE_BYTES }
 }
@@ -450,7 +452,7 @@ impl UsageCounter {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Remembers what came of a wish for room, if it was its own.
+    /// Records the result of an attempt to free room, if it concerned this counter.
     pub(crate) fn record_reclaim(&self, outcome: ReclaimOutcome) {
         let mut last_failed_reclaim =
             self.last_failed_reclaim.lock().unwrap_or_else(PoisonError::into_inner);
@@ -463,7 +465,7 @@ impl UsageCounter {
         }
     }
 
-    /// Whether room is short, and something may be freed.
+    /// `true` if room is short, and something may be freed.
     pub(crate) fn should_wait_for_room(&self) -> bool {
         let may_succeed = || {
             let last_failed_reclaim =
@@ -473,7 +475,7 @@ impl UsageCounter {
         self.is_short_after(0) && may_succeed()
     }
 
-    /// Takes all of it or nothing.
+    /// Takes all of the bytes or none. Returns `false` if it took none.
     pub(crate) fn take(&self, bytes: u64) -> bool {
         let within = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.limit());
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
@@ -483,27 +485,26 @@ impl UsageCounter {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether less is left than shall be, or would be after so many bytes more.
+    /// `true` if less than the spare room is left, or would be left after this many more bytes.
     fn is_short_after(&self, bytes: u64) -> bool {
         self.used().saturating_add(bytes) > self.high_water_mark()
     }
 
-    /// What is missing to what shall be left.
+    /// The bytes that are missing to the spare room, if any.
     fn shortage(&self) -> Option<u64> {
         self.used().checked_sub(self.high_water_mark()).filter(|bytes| *bytes > 0)
     }
 
-    /// Above this room is short: a tenth shall be left; of a small cap a quarter at the most.
+    /// The usage above which room is short: a tenth of the limit stays spare, at most a quarter of
+    /// a small limit.
     fn high_water_mark(&self) -> u64 {
         let limit = self.limit();
         limit - (limit / SPARE_SHARE).max(least_spare(limit))
     }
 }
 
-// What a part of a log holds, and where.
-
-/// Bytes by the tier that they are in, told to the metrics as they come, move and go. Dropping it
-/// counts all of them as gone.
+/// The bytes of a segment by tier. Every change is reported to the counters; dropping the value
+/// counts all bytes as removed.
 ///
 /// Invariant: every byte is in exactly one tier.
 #[derive(Debug)]
@@ -519,12 +520,10 @@ impl BytesByTier {
         Self { counters, memory: 0, disk: 0, compressed: 0 }
     }
 
-    /// How many there are, wherever they are.
     pub(crate) const fn total(&self) -> u64 {
         self.memory + self.disk + self.compressed
     }
 
-    /// How many are in this tier.
     pub(crate) const fn bytes_in(&self, tier: Tier) -> u64 {
         match tier {
             Tier::Memory => self.memory,
@@ -533,13 +532,12 @@ impl BytesByTier {
         }
     }
 
-    /// So many came.
     pub(crate) fn add(&mut self, tier: Tier, bytes: u64) {
         *self.bytes_in_mut(tier) += bytes;
         self.counters.add_stored(tier, bytes);
     }
 
-    /// So many went, or all that there were; gives how many.
+    /// Removes this many bytes, or all that the tier has. Returns the number.
     pub(crate) fn remove(&mut self, tier: Tier, bytes: u64) -> u64 {
         let bytes = bytes.min(self.bytes_in(tier));
         *self.bytes_in_mut(tier) -= bytes;
@@ -547,7 +545,7 @@ impl BytesByTier {
         bytes
     }
 
-    /// So many, or all that there were, are somewhere else now.
+    /// Moves this many bytes, or all that the tier has, to another tier.
     pub(crate) fn shift(&mut self, from: Tier, to: Tier, bytes: u64) {
         let bytes = self.remove(from, bytes);
         self.add(to, bytes);

@@ -1,11 +1,10 @@
-//! The memory that queries, searches, digests and pages take together.
+//! The memory budget that queries, searches, digests and pages share.
 //!
-//! Each of them reserves what it may take before it begins, and waits where that is not free.
+//! Each read reserves the memory that it may take before it begins, and waits if that is not free.
 //! Small reads have a share of their own, so that a page never waits behind queries on large JSON.
-//! Half of that is for logs that are in memory, so that they never wait behind reads of a disk that
-//! does not answer;
-//! and of each tenant only one large read waits in the common line, so that a thousand queries of
-//! one tenant do not delay the one of another.
+//! Half of that share is for logs in memory, so that they never wait behind reads of a disk that
+//! does not answer. Of each tenant only one large read waits in the common queue, so that a
+//! thousand queries of one tenant do not delay the query of another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,16 +22,17 @@ const UNIT: usize = 1024;
 const SMALL_SHARE: usize = 8;
 /// A read is small if it takes at most one in this many of all memory.
 const SMALL_READ: usize = 64;
-/// After reads that took this much together, memory that is free goes back to the system.
+/// Free memory goes back to the system after reads that took this much together.
 const TRIM_FROM: usize = 8 * 1024 * 1024;
-/// The pause between the end of such a read and that. It bounds how often memory goes back.
+/// The pause between the end of such a read and the release of memory. It bounds how often memory
+/// is released.
 const TRIM_PAUSE: Duration = Duration::from_millis(100);
-/// The pauses before memory goes back once more: a reply is freed when its client has taken it,
-/// later than the read ends.
+/// The pauses before memory is released again: a reply is freed when its client has taken it, later
+/// than the end of the read.
 const LATER_TRIM_PAUSES: [Duration; 3] =
     [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
 
-/// The place from which a log is read.
+/// The storage from which a log is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadFrom {
     /// Memory alone: such a read is soon over.
@@ -41,7 +41,7 @@ pub(crate) enum ReadFrom {
     Disk,
 }
 
-/// The memory for all reads of a server. A cheap clone.
+/// The memory budget for all reads of a server. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ReadMemory(Arc<Pools>);
 
@@ -50,7 +50,7 @@ struct Pools {
     small_from_memory: Arc<Semaphore>,
     small_from_disk: Arc<Semaphore>,
     large: Arc<Semaphore>,
-    /// The units of each pool for small reads.
+    /// The units of each of the two pools for small reads.
     small_units: u32,
     large_units: u32,
     /// A read that takes more units than this is not small.
@@ -71,7 +71,7 @@ pub struct ReadBusy {
 }
 
 impl ReadBusy {
-    /// When another attempt is worth it.
+    /// The time after which another attempt is worth it.
     pub const RETRY_AFTER: Duration = Duration::from_secs(5);
 
     /// The stable word that clients may match on.
@@ -99,12 +99,12 @@ impl ReadMemory {
         }))
     }
 
-    /// Has `trim` give free memory back to the system after large reads, for ever. No read waits
-    /// for that.
+    /// Runs forever: calls `trim` after large reads, to give free memory back to the system. No
+    /// read waits for it.
     pub async fn trim_after_reads(self, trim: fn()) {
         let mut ended = self.0.ended.subscribe();
         let is_much = |bytes: &usize| *bytes >= TRIM_FROM;
-        // We hold the sender: this does not fail.
+        // Does not fail, because `self` holds the sender.
         while ended.wait_for(is_much).await.is_ok() {
             sleep(TRIM_PAUSE).await;
             self.trim_now(trim).await;
@@ -119,13 +119,13 @@ impl ReadMemory {
 
     async fn trim_now(&self, trim: fn()) {
         self.0.ended.send_replace(0);
-        // It takes milliseconds. A panic in there is logged by itself.
+        // Takes milliseconds. A panic in `trim` is logged elsewhere.
         spawn_blocking(trim).await.ok();
     }
 
-    /// Reserves `bytes` for a read from there, or all that there is if it is less, once that is
-    /// free. `line` is the one in which the large reads of a tenant wait. Cancel-safe: nothing is reserved for a caller
-    /// that is gone.
+    /// Reserves `bytes` for a read, or the whole pool if it is smaller, once they are free.
+    /// `tenant_queue` is the queue of the tenant's large reads. Cancel-safe: nothing is reserved
+    /// for a caller that is gone.
     pub(crate) async fn reserve(
         &self,
         from: ReadFrom,
@@ -168,8 +168,8 @@ fn units(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
 }
 
-/// Memory that is reserved for a read. Dropping the permit gives it to the next one: it is held
-/// for as long as what was read.
+/// Memory that is reserved for a read. Hold the permit for as long as the bytes that were read;
+/// dropping it releases the memory to the next read.
 #[must_use = "dropping the permit gives the memory to others"]
 #[derive(Debug)]
 pub struct ReadPermit {
@@ -179,7 +179,7 @@ pub struct ReadPermit {
 }
 
 impl ReadPermit {
-    /// What was reserved: less than was asked for, where there is not as much.
+    /// The reserved bytes: fewer than requested if the pool is smaller.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes

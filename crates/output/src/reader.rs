@@ -1,4 +1,4 @@
-//! The reader side of a log: how far it has come, waiting for more, and reading off the runtime.
+//! The reader side of a log: its progress, waiting for more, and reading off the runtime.
 
 use std::io;
 use std::ops::Range;
@@ -17,10 +17,10 @@ use crate::page::{AfterPage, LogPage, PageEnd, PageRequest, TailLimits, cut_page
 use crate::read_memory::{ReadBusy, ReadFrom, ReadPermit};
 use crate::views::{Charset, SAMPLE_BYTES};
 
-/// Logs up to this size are read by the threads of the runtime, where they are in memory.
+/// The largest log that threads of the runtime read themselves, if it is in memory.
 const SMALL_LOG: u64 = 256 * 1024;
 
-/// Reads one log, while it is written and after. Cheap to clone; readers do not notice each other.
+/// Reads one log, while it is written and after. Cheap to clone; readers do not affect each other.
 ///
 /// None of its methods waits for the disk on a thread of the runtime.
 #[derive(Debug, Clone)]
@@ -34,11 +34,11 @@ impl LogReader {
         Self { log, progress }
     }
 
-    /// Reserves the memory in which a read of this log is made, and which is bounded for all reads
-    /// of the server together. Waits for it as long as `wait`.
+    /// Reserves memory for a read of this log, out of a budget for all reads of the server. Waits
+    /// for it at most `wait`.
     ///
     /// # Errors
-    /// When others had all of it until then.
+    /// If other reads use all of the memory until then.
     pub async fn reserve(&self, bytes: usize, wait: Duration) -> Result<ReadPermit, ReadBusy> {
         let from = if self.is_cheap_to_read() { ReadFrom::Memory } else { ReadFrom::Disk };
         self.log.quota().reserve_read(from, bytes, wait).await
@@ -50,10 +50,11 @@ impl LogReader {
         self.log.progress(&self.progress)
     }
 
-    /// Looks whether the files of the log are still whole, so that [`LogProgress::cut_bytes`] is true.
+    /// Checks whether the files of the log are still whole, so that [`LogProgress::cut_bytes`] is
+    /// up to date.
     ///
     /// # Errors
-    /// `TimedOut` where the disk did not answer in time.
+    /// `TimedOut` if the disk did not answer in time.
     pub async fn check_files(&self) -> io::Result<()> {
         let check = |log: &BlockingReader| {
             drop(log.snapshot());
@@ -62,18 +63,18 @@ impl LogReader {
         self.read_with(check).await
     }
 
-    /// Returns the bytes that the log takes in memory or on the disk: fewer than were written once
-    /// it is compressed.
+    /// The bytes that the log takes in memory or on the disk: fewer than were written once it is
+    /// compressed.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.log.segments().iter().map(|part| part.stored_bytes()).sum()
     }
 
-    /// Reads the log: here where it is in memory and small, else on a thread that may block. Only
-    /// so many such threads read at a time; other calls wait without one.
+    /// Reads the log: on this thread if the log is in memory and small, else on a thread that may
+    /// block. The number of such threads is bounded; further calls wait without a thread.
     ///
     /// # Errors
-    /// The error of `read`; `TimedOut` where the disk did not answer in time.
+    /// The error of `read`; `TimedOut` if the disk did not answer in time.
     pub async fn read_with<T: Send + 'static>(
         &self,
         read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
@@ -84,8 +85,8 @@ impl LogReader {
         self.read_on_thread(read).await
     }
 
-    /// Reads the log on a thread that may block, wherever the log is: for a `read` that writes to
-    /// the disk as well.
+    /// Reads the log on a thread that may block, even if the log is in memory: for a `read` that
+    /// also writes to the disk.
     pub(crate) async fn read_on_thread<T: Send + 'static>(
         &self,
         read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
@@ -94,8 +95,8 @@ impl LogReader {
         self.log.spill_dir().read_with(Duration::ZERO, move || read(&log)).await
     }
 
-    /// Reads something of the log that a caller can do without: nothing where it is on a disk that
-    /// is slow, or for which too many threads wait.
+    /// Reads optional information from the log. Returns `None` if the disk is slow or too many
+    /// threads wait for it.
     pub async fn read_if_idle_with<T: Send + 'static>(
         &self,
         read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
@@ -107,19 +108,18 @@ impl LogReader {
         self.log.spill_dir().read_if_idle_with(move || read(&log)).await
     }
 
-    /// `true` if reading it takes no time to speak of, whatever the disk does.
+    /// `true` if reading the log takes next to no time, whatever the disk does.
     #[must_use]
     pub fn is_cheap_to_read(&self) -> bool {
         self.progress().total_bytes <= SMALL_LOG && self.log.is_in_memory()
     }
 
-    /// The log in its compressed form, once it has one.
     #[cfg(test)]
     pub(crate) fn packed(&self) -> Option<Arc<super::compression::CompressedLog>> {
         self.log.segments().first()?.packed()
     }
 
-    /// The work of compressing this log: none while it is open, small or in memory.
+    /// The task of compressing this log; `None` while it is open, small or in memory.
     #[must_use]
     pub fn compression_task(&self, packer: &LogCompressor) -> Option<CompressionTask> {
         let progress = self.progress();
@@ -129,7 +129,7 @@ impl LogReader {
         packer.compression_task(progress.total_bytes, self.log.segments())
     }
 
-    /// Returns once the log holds more than `seen` bytes, or is closed. No wake-up is lost, and
+    /// Waits until the log holds more than `seen` bytes, or is closed. No wake-up is lost, and
     /// dropping the future loses nothing. After a page, wait past its `total_bytes`.
     pub async fn wait_past(&self, seen: u64) {
         let mut progress = self.progress.clone();
@@ -138,8 +138,8 @@ impl LogReader {
         progress.wait_for(is_past).await.ok();
     }
 
-    /// Returns a reader for a thread that may wait for the disk, such as one of a test.
-    /// [`LogReader::read_with`] has one for threads of the runtime.
+    /// A reader for a thread that may wait for the disk, such as the thread of a test. Threads of
+    /// the runtime get one from [`LogReader::read_with`].
     #[must_use]
     pub fn blocking(&self) -> BlockingReader {
         BlockingReader::new(Arc::clone(&self.log), self.progress.clone())
@@ -151,11 +151,10 @@ impl LogReader {
     }
 }
 
-/// Scans logs one after the other on one thread that may block. The scan itself may take `time`.
+/// Scans several logs in turn on one thread that may block. The scan itself may take `time`.
 ///
 /// # Errors
-/// `TimedOut` where the disk did not answer in time; the error of the system where there is no
-/// thread for it.
+/// `TimedOut` if the disk did not answer in time; the system's error if no thread could be created.
 pub async fn scan_with<T: Send + 'static>(
     logs: &[LogReader],
     time: Duration,
@@ -165,24 +164,22 @@ pub async fn scan_with<T: Send + 'static>(
     let scan = move || Ok(scan(&readers));
     match logs.iter().find(|log| !log.is_cheap_to_read()) {
         Some(log) => log.log.spill_dir().read_with(time, scan).await,
-        // These need a thread for the time that a scan takes, and no disk.
+        // These logs need a thread for the duration of the scan, and no disk.
         None => spawn_blocking(scan).await.map_err(io::Error::other)?,
     }
 }
 
-// Reading a log on a thread that may wait for the disk: pages, seeks and walks.
-
 /// Reads one log on a thread that may block: every method may wait for as long as the disk takes.
 ///
-/// Outside of this module there is none but the one that [`LogReader::read_with`] lends, so that no
-/// thread of the runtime can wait for the disk. That is why it cannot be cloned.
+/// Other crates get one from [`LogReader::read_with`], so that no thread of the runtime waits for
+/// the disk. For the same reason it cannot be cloned.
 ///
 /// [`LogReader::read_with`]: super::LogReader::read_with
 #[derive(Debug)]
 pub struct BlockingReader {
     log: Arc<SharedLog>,
     progress: watch::Receiver<LogProgress>,
-    /// Set where several reads must speak of the same moment.
+    /// Set if several reads must see the log at the same moment.
     snapshot: Option<Arc<LogSnapshot>>,
 }
 
@@ -191,8 +188,8 @@ impl BlockingReader {
         Self { log, progress, snapshot: None }
     }
 
-    /// A reader of the log as it is now: it sees nothing that comes later, and whatever is there
-    /// stays there for it.
+    /// A reader of the log as it is now. It sees nothing that comes later, and all bytes that are
+    /// present stay readable for it.
     pub(crate) fn freeze(&self) -> Self {
         let (log, progress) = (Arc::clone(&self.log), self.progress.clone());
         Self { log, progress, snapshot: Some(self.snapshot()) }
@@ -214,16 +211,16 @@ impl BlockingReader {
         }
     }
 
-    /// Reads one page. Repeated with `from` set to the last page's `end`, this gives every byte
-    /// of the log that is there, or of one of its streams, exactly once.
+    /// Reads one page. Repeated with `from` set to the last page's `end`, this returns every
+    /// readable byte of the log, or of one of its streams, exactly once.
     pub fn read_page(&self, request: &PageRequest) -> io::Result<LogPage> {
         self.read_page_in(request, Charset::Utf8)
     }
 
-    /// The same, ending on whole lines and characters of this character set.
+    /// Reads one page that ends on whole lines and characters of this character set.
     pub fn read_page_in(&self, request: &PageRequest, charset: Charset) -> io::Result<LogPage> {
-        // One look at the log: a later look at `closed` could call a page complete although its
-        // last bytes arrived in between.
+        // One snapshot: reading `closed` later could call a page complete although its last bytes
+        // arrived in between.
         let snapshot = self.snapshot();
         let total_bytes = snapshot.total();
         let start = snapshot.next_readable(request.from);
@@ -257,14 +254,14 @@ impl BlockingReader {
         Ok(LogPage { bytes, start, end, end_kind, gap_bytes, total_bytes })
     }
 
-    /// The character set of the log. The first 16 KiB decide, so it may change while there
-    /// are fewer, and never after.
+    /// The character set of the log. The first 16 KiB decide, so it may change while there are
+    /// fewer bytes, and never after.
     pub fn charset(&self) -> io::Result<Charset> {
         if let Some(settled) = self.log.charset() {
             return Ok(settled);
         }
         let snapshot = self.snapshot();
-        // The head of a log is snapshot, whatever else is not; unless somebody cut its file.
+        // The head of a log is always kept, unless somebody truncated its file.
         let length = snapshot.contiguous_end(0).min(SAMPLE_BYTES as u64);
         let charset = Charset::detect(&snapshot.read(0..length)?);
         if length == SAMPLE_BYTES as u64 {
@@ -273,8 +270,8 @@ impl BlockingReader {
         Ok(charset)
     }
 
-    /// The bytes of a page with the offset of each extent that has no gap in it: those of one
-    /// stream may lie apart.
+    /// The bytes of a page as contiguous ranges, each with its offset. The bytes of one stream may
+    /// be scattered.
     pub fn read_extents(
         &self,
         request: &PageRequest,
@@ -293,8 +290,9 @@ impl BlockingReader {
         Ok(extents)
     }
 
-    /// The offset at which a page of the last bytes and lines would start, whichever limit is hit first
-    /// (0 lines: any number): at the start of a line where a whole one fits, else of a character.
+    /// The offset at which a page of the last `max_bytes` and `max_lines` starts, whichever limit
+    /// is reached first (0 lines: any number). It is the start of a line if a whole line fits, else
+    /// of a character.
     pub fn tail_start(
         &self,
         stream: Option<Stream>,
@@ -305,8 +303,8 @@ impl BlockingReader {
         tail_start(&self.snapshot(), stream, limits)
     }
 
-    /// The offset of a line's first byte; lines are counted from 1. `None` for a line of which
-    /// no byte has been written yet. Of a line that is not there, where the hole starts.
+    /// The offset of a line's first byte; lines are counted from 1. `None` if no byte of the line
+    /// has been written yet. If the line is in a hole, the start of the hole.
     pub fn offset_of_line(&self, line: u64) -> io::Result<Option<u64>> {
         let snapshot = self.snapshot();
         let Some(newlines) =
@@ -318,39 +316,39 @@ impl BlockingReader {
         Ok(Some(offset).filter(|offset| *offset < snapshot.total()))
     }
 
-    /// The number of the line, counted from 1, that the byte at `offset` belongs to. Inside a
-    /// hole: of its last line; past the end: of the line that the next byte will belong to.
+    /// The number, counted from 1, of the line that contains the byte at `offset`. Inside a hole,
+    /// the last line of the hole; past the end, the line of the next byte to come.
     pub fn line_at(&self, offset: u64) -> io::Result<u64> {
         self.snapshot().line_at(offset)
     }
 
-    /// Starts a walk over all bytes from `from` to `to`, which must have been published. Holes
-    /// are skipped.
+    /// The chunks from `from` to `to`, which must have been published. Holes are skipped.
     pub(crate) fn chunks(&self, stream: Option<Stream>, from: u64, to: u64) -> LogChunks {
         LogChunks::new(&self.snapshot(), stream, from..to, Direction::Forward)
     }
 
-    /// The bytes of a range that has been published and has no hole.
+    /// Reads the bytes of a range that has been published and has no hole.
     pub(crate) fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
         self.snapshot().read(range)
     }
 
-    /// The first byte at or after `offset` that is there; past all of them: the end.
+    /// The first readable byte at or after `offset`, or the end of the log.
     pub(crate) fn next_readable(&self, offset: u64) -> u64 {
         self.snapshot().next_readable(offset)
     }
 
-    /// The bytes around a hole-free range: from where the last hole before `end` ends, and to
-    /// where the first one after `start` begins.
+    /// The contiguous range around a range without holes: from the end of the last hole before
+    /// `end` to the start of the first hole after `start`.
     pub(crate) fn contiguous_around(&self, range: Range<u64>) -> Range<u64> {
         let snapshot = self.snapshot();
         snapshot.contiguous_start(range.end)..snapshot.contiguous_end(range.start)
     }
 
-    /// The first hole in a range, where there is one; of one stream, in positions within it.
+    /// The first hole in a range, if there is one. For one stream, the range and the hole are in
+    /// positions within the stream.
     ///
     /// # Errors
-    /// When the index cannot be read.
+    /// If the index cannot be read.
     pub fn first_hole(
         &self,
         stream: Option<Stream>,
@@ -363,16 +361,16 @@ impl BlockingReader {
         }
     }
 
-    /// The number of bytes of the range that are not there; past the end there are none.
+    /// The number of bytes of the range that are not readable. None are missing past the end.
     #[must_use]
     pub fn missing_bytes(&self, range: Range<u64>) -> u64 {
         self.snapshot().missing_bytes(range)
     }
 
-    /// Bytes that were lost in the part that a page covers.
+    /// Bytes that were lost in the range that a page covers.
     pub(crate) fn lost_bytes(&self, start: u64, end: u64, end_kind: PageEnd) -> u64 {
         match end_kind {
-            // What is lost at the very end belongs to the next page, unless there is none.
+            // Bytes that were lost at the very end belong to the next page, unless there is none.
             PageEnd::Complete => self.log.lost_bytes_in(start..=end),
             PageEnd::More | PageEnd::CaughtUp => match end.checked_sub(1) {
                 Some(last) if last >= start => self.log.lost_bytes_in(start..=last),
@@ -382,7 +380,7 @@ impl BlockingReader {
     }
 }
 
-/// A range without holes, and the stream that is wanted of it.
+/// A range without holes, and the stream to read of it.
 #[derive(Debug)]
 struct ContiguousRange<'a> {
     snapshot: &'a LogSnapshot,
@@ -395,7 +393,7 @@ impl ContiguousRange<'_> {
         LogChunks::new(self.snapshot, self.stream, self.range.clone(), Direction::Forward)
     }
 
-    /// At most `limit` bytes of the wanted stream, from the start on.
+    /// Reads at most `limit` bytes of the stream, from the start on.
     fn read_up_to(&self, limit: usize) -> io::Result<Vec<u8>> {
         let Range { start, end } = self.range;
         if self.stream.is_none() {
@@ -411,7 +409,7 @@ impl ContiguousRange<'_> {
         Ok(bytes)
     }
 
-    /// The offset after the first `length` bytes of the wanted stream.
+    /// The offset after the first `length` bytes of the stream.
     fn offset_after(&self, length: u64) -> io::Result<u64> {
         if self.stream.is_none() || length == 0 {
             return Ok(self.range.start + length);
@@ -428,11 +426,11 @@ impl ContiguousRange<'_> {
     }
 }
 
-// Places within one stream: offsets that count its bytes alone, while a log counts both.
+// Positions within one stream count the bytes of that stream alone; offsets of a log count both.
 
-/// The log's offset of the byte that has `position` bytes of its stream before it; of one that is
-/// not there, where the log goes on; past the stream's end, the end of the log. Looks at the
-/// index alone.
+/// The log's offset of the byte that has `position` bytes of its stream before it. If that byte is
+/// missing, the offset at which the log continues; past the end of the stream, the end of the log.
+/// Reads only the index.
 pub fn log_offset(reader: &BlockingReader, stream: Stream, position: u64) -> io::Result<u64> {
     let snapshot = reader.snapshot();
     if snapshot.progress.bytes_of(Some(stream)) == snapshot.total() {
@@ -456,8 +454,8 @@ pub fn log_offset(reader: &BlockingReader, stream: Stream, position: u64) -> io:
     Ok(resumes)
 }
 
-/// How many bytes of a stream come before an offset of the log; before one that is not there:
-/// how many before the next that is.
+/// The number of bytes of a stream before an offset of the log. If the byte at the offset is
+/// missing, the number before the next readable byte.
 pub fn stream_offset(reader: &BlockingReader, stream: Stream, offset: u64) -> io::Result<u64> {
     let snapshot = reader.snapshot();
     let all = snapshot.progress.bytes_of(Some(stream));
@@ -473,7 +471,7 @@ pub fn stream_offset(reader: &BlockingReader, stream: Stream, offset: u64) -> io
     }
 }
 
-/// The first hole in a range of positions in a stream, where there is one.
+/// The first hole in a range of positions in a stream, if there is one.
 fn first_stream_hole(
     snapshot: &LogSnapshot,
     stream: Stream,
@@ -487,7 +485,7 @@ fn first_stream_hole(
         if overlaps(&hole) {
             return Ok(Some(hole));
         }
-        // Where the next one touches, it tells how many there are in this one.
+        // If the next extent is adjacent, its count tells how many bytes this extent has.
         end = match snapshot.extents.get(number + 1) {
             Some(next) if next.range.start == extent.range.end => next.stream_bytes_before(stream),
             Some(_) | None => {
@@ -498,7 +496,7 @@ fn first_stream_hole(
     Ok(Some(end..all).filter(overlaps))
 }
 
-/// How many bytes of a stream there are in a range without holes.
+/// Counts the bytes of a stream in a range without holes.
 fn count_stream_bytes(
     snapshot: &LogSnapshot,
     stream: Stream,
@@ -513,7 +511,7 @@ fn count_stream_bytes(
 }
 
 impl LogExtent {
-    /// Bytes of a stream in the log before it.
+    /// Bytes of a stream in the log before this extent.
     const fn stream_bytes_before(&self, stream: Stream) -> u64 {
         match stream {
             Stream::Stdout => self.range.start - self.stderr_bytes,

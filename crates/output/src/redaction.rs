@@ -1,7 +1,7 @@
-//! Masking secrets in text. Pure.
+//! Masks secrets in text. Pure.
 //!
-//! Patterns are matched within single lines, without their line ends, so that a text, a page of it
-//! and a stream of it are masked alike, and the number of lines stays true. Only private keys are
+//! Patterns are matched within single lines, without line ends, so that a text, a page of it and a
+//! stream of it are masked alike, and the number of lines stays the same. Only private keys are
 //! followed over several lines.
 
 use std::borrow::Cow;
@@ -14,29 +14,30 @@ use thiserror::Error;
 
 use super::secret_detection::{FORMS, PRIVATE_KEY, any_form, find_secrets};
 
-/// What stands where a secret was.
+/// The text that replaces a secret.
 const MASK: &str = "[redacted]";
 
-/// A compiled pattern may take so much memory.
+/// The memory that a compiled pattern may take.
 const PATTERN_BYTES: usize = 1024 * 1024;
-/// All of them together may take so much, once more.
+/// The memory that the set of all patterns may take in addition.
 const ALL_PATTERNS_BYTES: usize = 16 * 1024 * 1024;
-/// A stream holds back no more than this of a line that does not end.
+/// The bytes of an unfinished line that a stream holds back at most.
 const LINE_BYTES: usize = 64 * 1024;
-/// Of a longer line so much is looked at again with what follows: a secret of this size is found
-/// wherever it stands.
+/// The bytes of an overlong line that are scanned again with the next part: a secret of this size
+/// is found at any position.
 const OVERLAP_BYTES: usize = 4 * 1024;
 
-/// Masks secrets. Cheap to ask: a text without any is given back as it is, nothing is allocated.
+/// Masks secrets. Cheap for text without secrets: it is returned as it is, and nothing is
+/// allocated.
 #[derive(Debug)]
 pub struct Redactor {
     known: KnownSecrets,
     given: Vec<RedactPattern>,
-    /// Any of those that were given, if any were: an engine for none of them would cost memory.
+    /// The set of all configured patterns, if there are any: an engine for none would cost memory.
     any: Option<RegexSet>,
 }
 
-/// What becomes of secrets that are known by their form.
+/// The treatment of secrets that are known by their form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KnownSecrets {
     Show,
@@ -50,7 +51,7 @@ struct RedactPattern {
     group: Option<usize>,
 }
 
-/// What a line stands in, told by the lines before it.
+/// Whether a line is inside a private key, by the lines before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeyState {
     Outside,
@@ -58,9 +59,9 @@ enum KeyState {
 }
 
 impl Redactor {
-    /// Masks what these patterns match: all of a match, or of a pattern with a group named
-    /// `secret` only that group. A `\b` is that of Unicode, which is slow on lines that are not
-    /// ASCII; `(?-u:\b)` is not.
+    /// Creates a redactor for these patterns. It masks a whole match, or only the group named
+    /// `secret` if the pattern has one. `\b` is a Unicode word boundary, which is slow on lines
+    /// that are not ASCII; `(?-u:\b)` is not.
     ///
     /// # Errors
     /// The first pattern that cannot be used.
@@ -68,8 +69,8 @@ impl Redactor {
         Self::build(KnownSecrets::Show, patterns)
     }
 
-    /// Masks private keys, tokens and passwords that are known by their form, and what these
-    /// patterns match.
+    /// Creates a redactor for private keys, tokens and passwords that are known by their form, and
+    /// for these patterns.
     ///
     /// # Errors
     /// The first pattern that cannot be used.
@@ -88,7 +89,7 @@ impl Redactor {
         Ok(Self { known, given, any: any.transpose()? })
     }
 
-    /// The text with every secret masked.
+    /// Returns the text with every secret masked.
     #[must_use]
     pub fn mask_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.mask_bytes(text.as_bytes()) {
@@ -98,7 +99,7 @@ impl Redactor {
         }
     }
 
-    /// The bytes with every secret masked.
+    /// Returns the bytes with every secret masked.
     #[must_use]
     pub fn mask_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         if !self.may_mask(bytes) {
@@ -120,9 +121,10 @@ impl Redactor {
         Cow::Owned(masked)
     }
 
-    /// Whether a line of these may hold a secret: one look at all of them costs a fraction of a look at
-    /// each line. A known form that matches a line matches a text with that line in it; of a pattern
-    /// that was given, which may be about the ends of a line, that is not known.
+    /// `true` if one of the lines may hold a secret: one scan of all lines costs a fraction of a
+    /// scan of each line. A known form that matches a line also matches a text that contains the
+    /// line. This does not hold for configured patterns, which may be anchored to the ends of a
+    /// line.
     fn may_mask(&self, bytes: &[u8]) -> bool {
         let is_known = || match self.known {
             KnownSecrets::Mask => any_form().is_none_or(|any| any.is_match(bytes)),
@@ -131,7 +133,7 @@ impl Redactor {
         self.any.is_some() || is_known()
     }
 
-    /// The secrets of one line: in order, apart from each other, none empty.
+    /// The secrets of one line: in order, not overlapping, not empty.
     fn spans(&self, line: &[u8], inside: &mut KeyState) -> Vec<Range<usize>> {
         let line = without_end(line);
         let mut spans = Vec::new();
@@ -156,7 +158,7 @@ impl Redactor {
     }
 }
 
-/// Adds the secrets that are known by their form. In doubt all of the line is one.
+/// Adds the secrets that are known by their form. In doubt the whole line is a secret.
 fn add_known(line: &[u8], inside: &mut KeyState, spans: &mut Vec<Range<usize>>) {
     let Some(any) = any_form() else { return spans.push(0..line.len()) };
     if !any.is_match(line) {
@@ -192,7 +194,7 @@ impl RedactPattern {
     fn add_spans(&self, line: &[u8], spans: &mut Vec<Range<usize>>) {
         match self.group {
             None => spans.extend(self.regex.find_iter(line).map(|found| found.range())),
-            // A match by another branch, without the group, is masked as a whole.
+            // A match without the group, by another branch of the pattern, is masked as a whole.
             Some(group) => spans.extend(self.regex.captures_iter(line).filter_map(|found| {
                 found.get(group).or_else(|| found.get(0)).map(|part| part.range())
             })),
@@ -202,11 +204,11 @@ impl RedactPattern {
 
 const KEY_BEGIN: &[u8] = b"-----BEGIN ";
 const KEY_END: &[u8] = b"-----END ";
-/// What may stand in a key besides base64.
+/// The headers that a key may have besides base64.
 const KEY_HEADERS: [&[u8]; 5] = [b"Proc-Type:", b"DEK-Info:", b"Version:", b"Comment:", b"Hash:"];
 
-/// What to mask of a line inside of a private key, if it can be part of one. Anything else ends it:
-/// a beginning without an end must not hide all that follows.
+/// The range to mask in a line inside a private key, if the line can be part of a key. Any other
+/// line ends the key: a beginning without an end must not hide everything after it.
 fn rest_of_key(line: &[u8]) -> Option<Range<usize>> {
     let length = memmem::find(line, KEY_END).unwrap_or(line.len());
     let body = line.get(..length)?;
@@ -235,7 +237,7 @@ fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The same places in order; those that overlap or touch are one. Empty ones hide nothing.
+/// Sorts the spans, merges those that overlap or touch, and removes empty ones.
 fn merged(mut spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
     spans.retain(|span| !span.is_empty());
     spans.sort_unstable_by_key(|span| span.start);
@@ -259,26 +261,26 @@ fn write_masked(bytes: &[u8], spans: &[Range<usize>], out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[shown..]);
 }
 
-/// Masks a stream while it is written, whatever the chunks that it comes in.
+/// Masks a stream while it is written, for any chunks.
 ///
-/// The result depends on the bytes only, not on how they were cut. At most 64 KiB are held back,
-/// of a line that has not ended; of a longer line, secrets up to 4 KiB are found anywhere.
+/// The result depends only on the bytes, not on the chunks. At most 64 KiB of an unfinished line
+/// are held back; in a longer line, secrets up to 4 KiB are found at any position.
 #[derive(Debug)]
 pub struct LineMasker {
     redactor: Arc<Redactor>,
-    /// The beginning of a line: no newline in it, at most [`LINE_BYTES`].
+    /// The beginning of a line: without a newline, at most [`LINE_BYTES`].
     held: Vec<u8>,
     inside: KeyState,
 }
 
 impl LineMasker {
-    /// A masker at the beginning of a stream.
+    /// Creates a masker for the beginning of a stream.
     #[must_use]
     pub const fn new(redactor: Arc<Redactor>) -> Self {
         Self { redactor, held: Vec::new(), inside: KeyState::Outside }
     }
 
-    /// Takes the next bytes, and gives those that can be written now.
+    /// Takes the next bytes. Returns the bytes that can be written now.
     pub fn push(&mut self, chunk: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(chunk.len() + self.held.len());
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
@@ -287,21 +289,21 @@ impl LineMasker {
         out
     }
 
-    /// Whether the beginning of a line is held back.
+    /// `true` if the beginning of a line is held back.
     #[must_use]
     pub const fn is_holding(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Gives what was held back: at the end of the stream, or when it has to be seen now. A secret
-    /// that is cut by this is not found.
+    /// Returns the bytes that are held back: at the end of the stream, or if they must be visible
+    /// now. A secret that this splits is not found.
     pub fn flush(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         self.release_line(&mut out);
         out
     }
 
-    /// Takes bytes of one line, up to its newline at most.
+    /// Takes bytes of one line, up to and including its newline.
     fn take(&mut self, mut piece: &[u8], out: &mut Vec<u8>) {
         while self.held.len() + piece.len() > LINE_BYTES {
             let (fitting, rest) = piece.split_at(LINE_BYTES - self.held.len());
@@ -321,7 +323,7 @@ impl LineMasker {
         self.held.clear();
     }
 
-    /// Makes room in a line that is too long, without a cut through a secret.
+    /// Releases the beginning of an overlong line, without splitting a secret.
     fn release_part(&mut self, out: &mut Vec<u8>) {
         let mut spans = self.redactor.spans(&self.held, &mut self.inside);
         let cut = cut_before(LINE_BYTES - OVERLAP_BYTES, &spans);
@@ -331,8 +333,8 @@ impl LineMasker {
     }
 }
 
-/// Where to cut: at `wanted`, or else where the secret that is there begins; after it, if there is
-/// nothing before.
+/// The position to split at: `wanted`, or the start of the secret at that position; the end of the
+/// secret if nothing is before it.
 fn cut_before(wanted: usize, spans: &[Range<usize>]) -> usize {
     match spans.iter().find(|span| span.start < wanted && wanted < span.end) {
         Some(span) if span.start > 0 => span.start,
@@ -341,19 +343,17 @@ fn cut_before(wanted: usize, spans: &[Range<usize>]) -> usize {
     }
 }
 
-// What can be wrong with a pattern for masking.
-
 /// A pattern that cannot be used for masking.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("redact pattern {index} `{pattern}` cannot be used: {message}; {suggestion}")]
 pub struct RedactError {
-    /// Its place in the list, counted from 0.
+    /// The index in the list, counted from 0.
     pub index: usize,
-    /// Its beginning, as it was given.
+    /// The beginning of the pattern.
     pub pattern: String,
-    /// What is wrong with it.
+    /// The problem with the pattern.
     pub message: String,
-    /// What to do about it.
+    /// Advice on how to fix it.
     pub suggestion: &'static str,
 }
 
@@ -454,7 +454,7 @@ mod tests {
             let expected = format!("{before}[redacted]{after}");
             check(&known(), &format!("{before}{token}{after}"), &expected);
         }
-        // What is about an end of its line could be missed in a text.
+        // A form that depends on the ends of its line could be missed in a text.
         for form in &FORMS {
             let pattern = form.pattern.replace("[^", "[");
             let is_about_ends = ["^", "$", r"\A", r"\z", r"\n", "(?s"];
@@ -524,7 +524,7 @@ mod tests {
         LineMasker::new(Arc::new(redactor))
     }
 
-    /// Compiled once: hundreds of cases use it.
+    /// Compiled once, because hundreds of cases use it.
     static KNOWN_AND_GIVEN: LazyLock<Arc<Redactor>> =
         LazyLock::new(|| Arc::new(Redactor::with_known_secrets(&["hunter2".to_owned()]).unwrap()));
 
@@ -563,7 +563,7 @@ mod tests {
         assert_eq!(masked, MASK.repeat(4).as_bytes());
     }
 
-    /// Bytes in which patterns and line ends are likely.
+    /// Bytes with many matches and line ends.
     fn stream() -> impl Strategy<Value = Vec<u8>> {
         let github = format!("ghp_{}", "a".repeat(36));
         let words = vec![
@@ -639,7 +639,8 @@ mod tests {
 mod forms_tests {
     use super::*;
 
-    /// One form: what stands before the secret, the secret, what stands behind it, and a near miss.
+    /// A sample of one form: the text before the secret, the secret, the text after it, and a near
+    /// miss.
     struct SecretSample {
         before: &'static str,
         secret: String,
@@ -656,13 +657,12 @@ mod forms_tests {
         SecretSample { before, secret: secret.into(), after, near_miss }
     }
 
-    /// A secret is put together here, so that no scanner takes this file for a leak.
+    /// Builds a secret at run time, so that no scanner takes this file for a leak.
     fn filled(prefix: &str, alphabet: &str, length: usize) -> String {
         let letters = alphabet.chars().cycle().skip(1).step_by(5).take(length);
         prefix.chars().chain(letters).collect()
     }
 
-    /// Letters and digits.
     fn mixed(prefix: &str, length: usize) -> String {
         filled(prefix, "a1B2c3D4e5F6g7H8i9J0kLmNoPqRs", length)
     }
@@ -761,7 +761,7 @@ mod forms_tests {
         ]
     }
 
-    /// Passwords that are known by what stands around them.
+    /// Passwords that are known by the text around them.
     fn passwords() -> Vec<SecretSample> {
         vec![
             case(
@@ -902,7 +902,7 @@ mod forms_tests {
         }
     }
 
-    /// Source code, help texts and messages in which the names of secrets stand.
+    /// Source code, help texts and messages that contain names of secrets.
     const READABLE: &[&str] = &[
         "def login(user, password=None, *, api_key: str = \"\") -> Token:",
         "    self.password = password",

@@ -1,4 +1,4 @@
-//! Searching a log on the server: matching lines with context, and a count of all of them.
+//! Searches a log for lines that match a pattern, with context, and counts them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,39 +14,39 @@ use crate::pattern::{LinePattern, searchable_text};
 use crate::reader::BlockingReader;
 use crate::views::Charset;
 
-/// So much of a found line is given; of a match deep inside it, what is around the match.
+/// The bytes of a line that are listed; if the match is further inside, the bytes around it.
 const TEXT_BYTES: usize = 2000;
-/// Of those, so much before the match.
+/// The part of these bytes that comes before the match.
 const TEXT_BEFORE: usize = 200;
 /// The most context lines on each side.
 const MAX_CONTEXT: usize = 100;
 
-/// What to search for, and how much of it to list.
+/// The lines to search for, and limits on the listing.
 #[derive(Debug, Clone, Copy)]
 pub struct SearchRequest<'a> {
-    /// Matched against each line as text without newline and escape codes, and as it looks
-    /// in the end where it was written over by `\r`.
+    /// The pattern. It is matched against the text of each line without newline and escape codes; a
+    /// line that `\r` overwrote is matched as a terminal finally shows it.
     pub pattern: &'a LinePattern,
-    /// Which lines are found.
+    /// The lines to find.
     pub select: Select,
-    /// Only this stream, or both in the order in which they came.
+    /// The only stream to search; `None` searches both, in the order in which the bytes came.
     pub stream: Option<Stream>,
-    /// Where to start.
+    /// The offset at which the search starts.
     pub from: u64,
     /// Lines to list before and after each match, at most 100.
     pub context: usize,
-    /// Matches to list.
+    /// Matches to list at most.
     pub max_matches: usize,
-    /// Bytes to list; the first match is listed even so.
+    /// Bytes to list at most. The first match is listed in any case.
     pub max_bytes: usize,
 }
 
-/// Which lines a search finds. What it finds is called a match either way.
+/// The lines that a search finds. A found line is called a match in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Select {
-    /// Those that the pattern matches.
+    /// Lines that match the pattern.
     Matching,
-    /// Those that it does not.
+    /// Lines that do not match the pattern.
     Others,
 }
 
@@ -59,45 +59,46 @@ impl Select {
     }
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchResult {
     /// Matches and their context, in order, each line once.
     pub lines: Vec<FoundLine>,
     /// Matching lines from the start of the search to `searched_to`, listed or not.
     pub matches: u64,
-    /// All lines in that part, of the stream that was searched.
+    /// All lines in that range, of the stream that was searched.
     pub searched_lines: u64,
-    /// How far the search came.
+    /// The offset that the search reached.
     pub searched_to: u64,
-    /// Whether it did not come to the end of the log.
+    /// `true` if the search ran out of time before the end of the log.
     pub time_over: bool,
-    /// Bytes that were not there to search.
+    /// Bytes in the searched range that are missing.
     pub missing_bytes: u64,
-    /// Where the search has to start that finds what is not listed or was not searched.
+    /// The offset for a search that finds the lines that are not listed or not searched; `None` if
+    /// there are none.
     pub next: Option<u64>,
-    /// Where a search has to start that wants what comes after this one, with nothing lost: at
-    /// `next`; else at the last line, where it may still grow into a match; else at the end.
+    /// The offset for a later search that misses nothing: `next`; else the last line, if it may
+    /// still grow into a match; else the end.
     pub resume: u64,
-    /// `More` where there is a `next`, else whether the log is complete.
+    /// `More` if there is a `next`; else whether the log is complete.
     pub end_kind: PageEnd,
 }
 
-/// A line of the listing.
+/// A listed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundLine {
-    /// Its number in the log, counted from 1.
+    /// The number in the log, counted from 1.
     pub number: u64,
-    /// The offset of the line's first byte; of a line over 64 KiB, of the part that is given.
+    /// The offset of the line's first byte; of a line over 64 KiB, of the listed part.
     pub offset: u64,
-    /// Whether it matches, or is context.
+    /// `true` for a match, `false` for context.
     pub is_match: bool,
     /// The line without newline and escape codes; at most 2,000 bytes around the match.
     pub text: Vec<u8>,
 }
 
-/// Searches from `from` to the end of the log, in bounded memory, as long as patience lasts.
-/// Lines over 64 KiB are searched in parts, and count once.
+/// Searches from `from` to the end of the log, in bounded memory, until the deadline. Lines over 64
+/// KiB are searched in parts, and count once.
 pub fn search(
     reader: &BlockingReader,
     request: &SearchRequest<'_>,
@@ -116,7 +117,7 @@ pub fn search(
     let time_over = !scan.is_complete();
     let searched_to = if time_over { scan.reached() } else { total };
     let next = listing.stopped_at.or(time_over.then_some(searched_to));
-    // The end of a line that is listed may lie inside a character, which only UTF-8 gets over.
+    // The end of a listed line may be inside a character. Only UTF-8 can resume there.
     let is_done = |line: u64| charset == Charset::Utf8 && listing.is_last(line);
     let growing = scan.open_line().filter(|line| !progress.closed && !is_done(*line));
     let resume = next.or(growing).unwrap_or(total);
@@ -141,7 +142,7 @@ pub fn search(
     })
 }
 
-/// The listing as it grows.
+/// The listing under construction.
 #[derive(Debug)]
 struct SearchListing<'a> {
     request: SearchRequest<'a>,
@@ -149,13 +150,13 @@ struct SearchListing<'a> {
     lines: Vec<FoundLine>,
     bytes: usize,
     matches: u64,
-    /// Lines that were looked at; not counted where the log's index knows how many they are.
+    /// Lines that were scanned; `None` if the log's index knows their number.
     counted: Option<u64>,
-    /// Lines that become context if a match follows, at most as many as are wanted.
+    /// Lines that become context if a match follows, at most `context` of them.
     before: VecDeque<ContextLine>,
-    /// How many lines after the last match are still wanted.
+    /// The number of context lines after the last match that are still to come.
     after: usize,
-    /// Set once no more is listed: where the first line is that is wanted and not listed.
+    /// Set once the listing is full: the offset of the first line that is wanted and not listed.
     stopped_at: Option<u64>,
 }
 
@@ -184,12 +185,12 @@ impl<'a> SearchListing<'a> {
         }
     }
 
-    /// Whether the line that starts there is a match, and the last that is listed.
+    /// `true` if the line that starts at `offset` is a match, and the last listed line.
     fn is_last(&self, offset: u64) -> bool {
         self.lines.last().is_some_and(|line| line.is_match && line.offset >= offset)
     }
 
-    /// How many lines were looked at, when the search came so far.
+    /// The number of lines up to `searched_to`.
     fn searched_lines(&self, searched_to: u64) -> io::Result<u64> {
         if let Some(counted) = self.counted {
             return Ok(counted);
@@ -236,7 +237,7 @@ impl<'a> SearchListing<'a> {
             self.stopped_at = Some(before.front().map_or(offset, |context| context.offset));
             return Ok(());
         }
-        // The newest context lines that leave room for the match.
+        // Keeps the newest context lines that leave room for the match.
         let mut room = self.request.max_bytes.saturating_sub(self.bytes + text.len());
         let fitting = before.iter().rev().take_while(|context| {
             let fits = context.text.len() <= room;
@@ -291,7 +292,7 @@ impl<'a> SearchListing<'a> {
     }
 }
 
-/// Why a line is listed.
+/// The reason why a line is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineRole {
     Match,
@@ -304,7 +305,7 @@ fn context(stretch: &LineGroup<'_>, position: usize, line: &[u8]) -> ContextLine
     ContextLine { offset: stretch.offset_at(position), text }
 }
 
-/// The part of a line that is listed: its beginning, or what is around a match further inside.
+/// The part of a line that is listed: its beginning, or the bytes around a match further inside.
 fn around<'t>(line: &'t [u8], pattern: &LinePattern) -> &'t [u8] {
     if line.len() <= TEXT_BYTES {
         return line;
@@ -315,12 +316,12 @@ fn around<'t>(line: &'t [u8], pattern: &LinePattern) -> &'t [u8] {
     &line[start..line.len().min(start + TEXT_BYTES)]
 }
 
-/// Numbers of lines that are asked for in order: near the last one, only what lies between
-/// is counted.
+/// Line numbers for rising offsets: near the previous offset, only the newlines in between are
+/// counted.
 #[derive(Debug)]
 struct LineNumbers<'a> {
     reader: &'a BlockingReader,
-    /// An offset whose line is known.
+    /// An offset and its line number.
     last: Option<(u64, u64)>,
 }
 
@@ -341,12 +342,10 @@ impl LineNumbers<'_> {
     }
 }
 
-// Searching several logs, one after the other, with one patience.
-
-/// Searches each log in turn until patience is over: what was found in those that were begun.
+/// Searches each log in turn until the deadline. Returns the results of the logs that were begun.
 ///
-/// What is listed of all of them together stays within a few times the request's bytes: the
-/// more logs have had matches, the less is listed of the next one, down to its first match.
+/// All listings together stay within a few times the request's bytes: the more logs have had
+/// matches, the less is listed of the next one, down to its first match.
 pub fn search_each(
     readers: &[BlockingReader],
     request: &SearchRequest<'_>,
@@ -365,21 +364,19 @@ pub fn search_each(
     begun.collect()
 }
 
-// Counts over a whole stream.
-
-/// What is read at a time.
+/// Bytes that are read at a time.
 const BLOCK: usize = 256 * 1024;
 
-/// What a stream has.
+/// Line counts of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamCounts {
     /// Lines, an unfinished last one included.
     pub lines: u64,
-    /// Those that look like errors. A line over 256 KiB is looked at in parts.
+    /// Lines that look like errors. A line over 256 KiB is examined in parts.
     pub errors: u64,
 }
 
-/// Counts the lines of one stream alone, which is much faster.
+/// Counts the lines of one stream. Much faster than [`count_lines_and_errors`].
 pub fn count_lines(reader: &BlockingReader, stream: Stream) -> io::Result<u64> {
     let mut pieces = reader.chunks(Some(stream), 0, reader.progress().total_bytes);
     let (mut lines, mut is_line_open) = (0, false);
@@ -390,7 +387,7 @@ pub fn count_lines(reader: &BlockingReader, stream: Stream) -> io::Result<u64> {
     Ok(lines + u64::from(is_line_open))
 }
 
-/// Counts what one stream has so far, in bounded memory.
+/// Counts the lines and errors of one stream so far, in bounded memory.
 pub fn count_lines_and_errors(reader: &BlockingReader, stream: Stream) -> io::Result<StreamCounts> {
     let mut tally = StreamCounts::default();
     let mut from = 0;
@@ -590,7 +587,7 @@ mod tests {
         }
     }
 
-    /// A line of text in a character set, written again and again with a number.
+    /// Numbered repetitions of a line, encoded in a character set.
     fn encoded(charset: &str, line: &str) -> Vec<u8> {
         let text: String = (0..3000).map(|number| format!("{line} {number}\n")).collect();
         match charset {
@@ -738,7 +735,7 @@ mod tests {
         ])
     }
 
-    /// What a line by line search finds: texts of lines.
+    /// The texts of the lines that a line-by-line search finds.
     fn naive(text: &str, pattern: &str, select: Select) -> Vec<String> {
         let pattern = regex::Regex::new(pattern).unwrap();
         let shown = |line: &str| on_screen(line).into_owned();

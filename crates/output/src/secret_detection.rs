@@ -1,14 +1,14 @@
-//! What is a secret: a variable by its name, a text by its form. Pure.
+//! Detects secrets: in a variable by its name, in text by its form. Pure.
 
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
 use regex::bytes::{Captures, Regex, RegexSet};
 
-/// Whole families of names that belong to vaults and cloud accounts.
+/// Prefixes of names that belong to vaults and cloud accounts.
 const FAMILIES: [&str; 4] = ["AWS_", "AZURE_", "VAULT_", "OP_SESSION"];
 
-/// A name that holds one of these, wherever, is a secret's.
+/// A name that contains one of these is the name of a secret.
 const PARTS: [&str; 21] = [
     "KEY",
     "SECRET",
@@ -17,14 +17,14 @@ const PARTS: [&str; 21] = [
     "PASSPHRASE",
     "PASSFILE",
     "CRED",
-    // `SSH_AUTH_SOCK` too: it is no secret, but whoever has it can log in elsewhere.
+    // Includes `SSH_AUTH_SOCK`: it is not a secret, but a process that has it can log in elsewhere.
     "AUTH",
     "BEARER",
     "COOKIE",
     "WEBHOOK",
     "CONNECTION_STRING",
     "CONN_STR",
-    // Addresses that customarily hold a password.
+    // URLs that usually contain a password.
     "DATABASE_UR",
     "POSTGRES_UR",
     "MYSQL_UR",
@@ -35,10 +35,10 @@ const PARTS: [&str; 21] = [
     "BROKER_UR",
 ];
 
-/// A name that has one of these as a word, between underscores, is a secret's.
+/// A name that has one of these as a word, between underscores, is the name of a secret.
 const WORDS: [&str; 5] = ["PASS", "PWD", "PAT", "DSN", "JWT"];
 
-/// Words that only sound like one: they are cut out before the others are looked for.
+/// Words that only look like the name of a secret. They are removed before the check.
 const HARMLESS: [&str; 11] = [
     "KEYBOARD",
     "KEYMAP",
@@ -54,44 +54,44 @@ const HARMLESS: [&str; 11] = [
     "XAUTHORITY",
 ];
 
-/// Whether a variable of this name is likely to hold a secret, whatever its value.
+/// `true` if a variable of this name is likely to hold a secret, whatever its value.
 ///
-/// Letters count without their case. In doubt it is one: an administrator who needs the variable
-/// can name it.
+/// Case does not matter. In doubt it is a secret: an administrator who needs the variable can name
+/// it.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     if name == "PWD" {
         return false;
     }
-    // A space, so that what stood around the word does not become a new one.
+    // Replaced by a space, so that the text around the word does not form a new word.
     let bare = HARMLESS.iter().fold(name, |name, word| name.replace(word, " "));
     FAMILIES.iter().any(|family| bare.starts_with(family))
         || PARTS.iter().any(|part| bare.contains(part))
         || bare.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| WORDS.contains(&word))
 }
 
-/// A form that secrets come in.
+/// A form of secrets.
 #[derive(Debug)]
 pub(crate) struct SecretForm {
-    /// What it is, in words that can be shown.
+    /// The name of the form, for messages.
     pub(crate) kind: &'static str,
-    /// Matches within one line. Where there is a group `secret`, only that is the secret.
+    /// The pattern, matched within one line. If it has a group `secret`, only that group is the
+    /// secret.
     pub(crate) pattern: &'static str,
-    /// Finds the secret in a line by a match of the pattern, if there is one; without it the match
-    /// is the secret.
+    /// Finds the secret by a match of the pattern. Without this function the match is the secret.
     part: Option<FindSecret>,
 }
 
-/// From a line and the place of a match to the place of the secret.
+/// Finds the range of the secret from a line and the range of a match.
 type FindSecret = fn(&[u8], Range<usize>) -> Option<Range<usize>>;
 
-/// Where a private key begins. The rest of it is on the lines after this one, or, escaped, on the
-/// same line.
+/// The name of the form for the beginning of a private key. The rest of the key is on the following
+/// lines, or, escaped, on the same line.
 pub(crate) const PRIVATE_KEY: &str = "private key";
 
-/// Every form that is known. Each begins with fixed text, so that a search skips most lines, and is
-/// about bytes: the word boundaries of Unicode cost a multiple.
+/// All known forms. Each begins with fixed text, so that a search skips most lines, and matches
+/// bytes: Unicode word boundaries cost a multiple.
 pub(crate) const FORMS: [SecretForm; 38] = [
     form(
         PRIVATE_KEY,
@@ -161,14 +161,14 @@ const fn part(kind: &'static str, pattern: &'static str, part: FindSecret) -> Se
 static ANY_FORM: LazyLock<Option<RegexSet>> =
     LazyLock::new(|| RegexSet::new(FORMS.iter().map(|form| form.pattern)).ok());
 
-/// Matches where any form is, by its place in [`FORMS`]; nothing if our own patterns cannot be read.
-/// Compiled at the first call.
+/// The set of all forms, by index in [`FORMS`]; `None` if our own patterns do not compile. Compiled
+/// at the first call.
 pub(crate) fn any_form() -> Option<&'static RegexSet> {
     ANY_FORM.as_ref()
 }
 
-/// Finds the secrets of one form in a line; `None` if our own pattern cannot be read. Most forms
-/// are never met: each is compiled when it is, once.
+/// Finds the secrets of one form in a line; `None` if our own pattern does not compile. Most forms
+/// never occur, so each is compiled at its first use.
 pub(crate) fn find_secrets(index: usize, line: &[u8]) -> Option<Vec<Range<usize>>> {
     static COMPILED: [OnceLock<Option<Regex>>; FORMS.len()] =
         [const { OnceLock::new() }; FORMS.len()];
@@ -186,12 +186,12 @@ pub(crate) fn find_secrets(index: usize, line: &[u8]) -> Option<Vec<Range<usize>
     })
 }
 
-/// What secret a value holds, in words that can be shown; never the value itself.
+/// The name of the form of the secret in a value, for messages; never the value itself.
 ///
-/// Linear in the value, for any bytes.
+/// Takes linear time, for any bytes.
 #[must_use]
 pub fn secret_in_value(value: &[u8]) -> Option<&'static str> {
-    // Patterns that could not be read would find nothing: then everything is a secret.
+    // Patterns that do not compile would find nothing, so every value counts as a secret.
     let Some(any) = any_form() else { return Some("unchecked value") };
     let is_there =
         |index: &usize| find_secrets(*index, value).is_none_or(|found| !found.is_empty());
@@ -199,20 +199,20 @@ pub fn secret_in_value(value: &[u8]) -> Option<&'static str> {
     FORMS.get(found).map(|form| form.kind)
 }
 
-// Values that stand behind a name such as `password=`. Pure.
+// Values after a name such as `password=`. Pure.
 //
-// Such a name alone proves little: most lines that hold one are source code, help texts and
-// messages. So the value decides, together with how it is written. In doubt a password is masked
-// where it is written like a setting, and shown where it is written like code.
+// Such a name alone proves little: most lines that contain one are source code, help texts and
+// messages. So the value decides, together with the way in which it is written. In doubt a password
+// is masked if it is written like a setting, and shown if it is written like code.
 
-/// The shortest key, token or secret that is masked behind its name alone.
+/// The shortest key, token or secret that is masked because of its name alone.
 const KEY_BYTES: usize = 16;
-/// The shortest password behind a colon, or behind an equals sign with blanks around it.
+/// The shortest password after a colon, or after an equals sign with blanks around it.
 const PASSWORD_BYTES: usize = 6;
 /// The shortest password in quotes.
 const QUOTED_BYTES: usize = 4;
 
-/// Words that stand where a password would, and are none.
+/// Words in the place of a password that are not passwords.
 const PLACEHOLDERS: [&str; 28] = [
     "any",
     "bool",
@@ -244,16 +244,16 @@ const PLACEHOLDERS: [&str; 28] = [
     "value",
 ];
 
-/// The kind of value that the name in front of it announces.
+/// The kind of value that the name before it announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ValueKind {
-    /// A password can be any text.
+    /// Any text.
     Password,
-    /// A key, token or secret is long and has letters and digits.
+    /// A key, token or secret: long, with letters and digits.
     Key,
 }
 
-/// The way in which a value is written.
+/// The way in which a value is assigned to its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AssignmentStyle {
     /// `name=value`.
@@ -266,17 +266,17 @@ enum AssignmentStyle {
     Option,
 }
 
-/// A value with what stands around it.
+/// A value and the text around it.
 #[derive(Debug)]
 struct AssignedValue<'l> {
     text: &'l [u8],
     is_quoted: bool,
-    /// The byte behind it, and behind its quotes; `None` at the end of the line.
+    /// The byte after the value and its quotes; `None` at the end of the line.
     after: Option<u8>,
     at: Range<usize>,
 }
 
-/// The secret behind a name and a separator that were found in a line.
+/// The secret after a name and a separator that were found in a line.
 fn assigned_secret(line: &[u8], found: Range<usize>) -> Option<Range<usize>> {
     let head = line.get(found.clone())?;
     let end = head.iter().rposition(|byte| byte.is_ascii_alphanumeric())? + 1;
@@ -292,7 +292,7 @@ fn assigned_secret(line: &[u8], found: Range<usize>) -> Option<Range<usize>> {
     is_secret(&value, value_kind(name), style).then_some(value.at)
 }
 
-/// The secret behind `password` and a blank: an option's value, or an entry of `.netrc`.
+/// The secret after `password` and a blank: the value of an option, or an entry of `.netrc`.
 fn spaced_secret(line: &[u8], found: Range<usize>) -> Option<Range<usize>> {
     let before = line.get(..found.start)?;
     let value = value_at(line, found.end)?;
@@ -308,7 +308,7 @@ fn spaced_secret(line: &[u8], found: Range<usize>) -> Option<Range<usize>> {
     (is_entry || is_option).then_some(value.at)
 }
 
-/// The secret part of a Telegram token, which stands behind the number of its bot.
+/// The secret part of a Telegram token, after the number of its bot.
 fn bot_secret(line: &[u8], found: Range<usize>) -> Option<Range<usize>> {
     let before = line.get(..found.start)?;
     let digits = before.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
@@ -322,11 +322,11 @@ fn value_kind(name: &[u8]) -> ValueKind {
     if is_password { ValueKind::Password } else { ValueKind::Key }
 }
 
-/// The value that begins at a place of a line.
+/// The value that begins at a position of a line.
 fn value_at(line: &[u8], start: usize) -> Option<AssignedValue<'_>> {
     let rest = line.get(start..)?;
     let rest = rest.split(|byte| matches!(byte, b'\n' | b'\r')).next()?;
-    // `\"value\"` inside of a JSON text, and `b"value"` of Python.
+    // Skips the prefix of `\"value\"` inside a JSON text, and of `b"value"` in Python.
     let skipped = rest.iter().take_while(|byte| matches!(byte, b'\\' | b'b' | b'r')).count();
     if let Some(quote @ (b'"' | b'\'' | b'`')) = rest.get(skipped) {
         let inner = rest.get(skipped + 1..)?;
@@ -356,7 +356,7 @@ fn is_secret(value: &AssignedValue<'_>, named: ValueKind, style: AssignmentStyle
         }
 }
 
-/// A key: long, of letters and digits, and nothing that only names one.
+/// `true` for a key: long, with letters and digits, and not a word that only names a key.
 fn is_key(text: &[u8]) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_.~%-".contains(byte);
     text.len() >= KEY_BYTES
@@ -370,7 +370,7 @@ fn is_password(value: &AssignedValue<'_>, style: AssignmentStyle) -> bool {
     let text = value.text;
     let is_word = text.iter().all(|byte| byte.is_ascii_alphabetic() || b"_-.".contains(byte));
     let is_last = value.after.is_none_or(|byte| byte.is_ascii_whitespace());
-    // A path is where a password is kept.
+    // A path only tells where a password is stored.
     if text.starts_with(b"/") || text.starts_with(b"./") || text.starts_with(b"~/") {
         return false;
     }
@@ -380,7 +380,8 @@ fn is_password(value: &AssignedValue<'_>, style: AssignmentStyle) -> bool {
             AssignmentStyle::Equals | AssignmentStyle::SpacedEquals | AssignmentStyle::Option,
         ) => text.len() >= QUOTED_BYTES,
         (true, AssignmentStyle::Colon) => text.len() >= QUOTED_BYTES && !is_word,
-        // Behind an argument of a call stands `,` or `)`, behind a setting an end or a blank.
+        // An argument of a call is followed by `,` or `)`, a setting by the end of the line or a
+        // blank.
         (false, AssignmentStyle::Equals) => !is_word || !matches!(value.after, Some(b',' | b')')),
         (false, AssignmentStyle::SpacedEquals) => {
             text.len() >= PASSWORD_BYTES && has_digit(text) && value.after.is_none()
@@ -396,7 +397,8 @@ fn has_digit(text: &[u8]) -> bool {
     text.iter().any(u8::is_ascii_digit)
 }
 
-/// A word that stands for a value, one that was masked already, and a variable inside of quotes.
+/// `true` for a word that stands for a value, a value that is masked already, and a variable inside
+/// quotes.
 fn is_placeholder(text: &[u8]) -> bool {
     let Some((first, rest)) = text.split_first() else { return true };
     let word = String::from_utf8_lossy(text).to_ascii_lowercase();
@@ -405,7 +407,8 @@ fn is_placeholder(text: &[u8]) -> bool {
         || PLACEHOLDERS.contains(&word.as_str())
 }
 
-/// Code instead of a value: a call, a field, a variable that is named after what it holds.
+/// `true` for code instead of a value: a call, a field, or a variable that is named after its
+/// content.
 fn is_code(value: &AssignedValue<'_>) -> bool {
     let text = value.text;
     let in_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
@@ -420,7 +423,7 @@ fn is_code(value: &AssignedValue<'_>) -> bool {
         || text.ends_with(b"Password")
 }
 
-/// `true` if one of the words of a name is among these: it names a secret, and is none.
+/// `true` if one of the words of a name is among these: then it names a secret, and is not one.
 fn has_word(text: &[u8], words: &[&str]) -> bool {
     let text = String::from_utf8_lossy(text).to_ascii_lowercase();
     text.split(['_', '-', '.']).any(|part| words.contains(&part))
@@ -498,7 +501,7 @@ mod tests {
         }
     }
 
-    /// Put together here, so that no scanner takes this file for a leak.
+    /// Builds a secret at run time, so that no scanner takes this file for a leak.
     fn secret(prefix: &str, letter: &str, length: usize) -> String {
         format!("{prefix}{}", letter.repeat(length))
     }

@@ -1,5 +1,5 @@
-//! One part of a log, segment by its writer and all readers: the store and the index, behind one
-//! lock. Most logs have one part.
+//! One segment of a log, shared by its writer and all readers: the store and the index, behind one
+//! lock. Most logs have one segment.
 
 use std::fs::File;
 use std::io;
@@ -13,39 +13,37 @@ use super::index::{NumberedRun, RunIndex, StreamRun};
 use super::quota::QuotaCharge;
 use super::spill::SpillFile;
 
-/// A place in a log, and what came before it.
+/// A position in a log, with the number of finished lines and of stderr bytes before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LogPosition {
     pub(crate) offset: u64,
-    /// Lines that ended.
     pub(crate) lines: u64,
-    /// Bytes of stderr.
     pub(crate) stderr_bytes: u64,
 }
 
-/// Bytes of a part that are there.
+/// A contiguous range of a segment's bytes that can be read.
 #[derive(Debug, Clone)]
 pub(crate) struct LogExtent {
     pub(crate) segment: Arc<LogSegment>,
     pub(crate) range: Range<u64>,
-    /// Lines that ended in the log before it.
+    /// Lines that end in the log before this extent.
     pub(crate) lines: u64,
-    /// Bytes of stderr in the log before it.
+    /// Bytes of stderr in the log before this extent.
     pub(crate) stderr_bytes: u64,
     pub(crate) continuity: Continuity,
 }
 
-/// How a extent joins the bytes that have the offsets before it.
+/// Whether an extent continues the bytes at the offsets before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Continuity {
-    /// It goes on where they end.
     Continuous,
     /// Bytes that could not be kept came between.
     AfterGap,
 }
 
 impl LogExtent {
-    /// Has it start at a gap inside of it or at its start; gives what lies before that.
+    /// Moves the start of the extent to a gap inside it or at its start. Returns the extent before
+    /// the gap, unless that is empty.
     pub(crate) fn split_off_before(&mut self, place: LogPosition) -> Option<Self> {
         let before = Self { range: self.range.start..place.offset, ..self.clone() };
         self.range.start = place.offset;
@@ -55,28 +53,28 @@ impl LogExtent {
     }
 }
 
-/// The lock is held for copies in memory only, never during file access: a slow disk delays
-/// its writer, not the readers.
+/// A segment of a log. The lock is held for copies in memory only, never during file access: a slow
+/// disk delays its writer, not the readers.
 #[derive(Debug)]
 pub(crate) struct LogSegment {
-    /// Where the part starts; its store counts from here.
+    /// The position of the segment's first byte. Positions in its store count from here.
     start: LogPosition,
     inner: Mutex<SegmentState>,
 }
 
-/// Invariant: every byte that the index speaks of is in the store, or in `cut`.
+/// The state behind the lock. Invariant: every byte in the index is in the store, or in `cut`.
 #[derive(Debug)]
 pub(crate) struct SegmentState {
     pub(crate) store: SegmentStore,
     pub(crate) index: RunIndex,
-    /// The end of what the index speaks of.
+    /// The end of the bytes in the index.
     pub(crate) end: LogPosition,
-    /// What somebody else cut off the file. A later cut widens it.
+    /// The bytes that somebody else cut off the file. A later cut widens the range.
     cut: Option<FileCut>,
     pub(crate) charge: QuotaCharge,
 }
 
-/// Bytes that are gone, and where the part goes on. A run starts there.
+/// Bytes that are gone, and the position at which the segment continues. A run starts there.
 #[derive(Debug, Clone, Copy)]
 struct FileCut {
     from: u64,
@@ -90,13 +88,14 @@ impl FileCut {
 }
 
 impl SegmentState {
-    /// Notes that the file ends here although the log had come to `end` before that was seen.
+    /// Records that the file ends at offset `there` although the log had reached `end` before this
+    /// was noticed.
     fn record_file_cut(&mut self, there: u64, end: LogPosition) {
         let known = self.cut;
         let to = match known {
-            // Somebody else saw it first. What was written since then is there.
+            // Somebody else noticed it first. Bytes written since then are present.
             Some(known) if known.to.offset >= end.offset => known.to,
-            // The end may have moved meanwhile; what came then may be gone too.
+            // The end may have moved meanwhile, and the bytes written since may be gone too.
             Some(_) | None => self.end,
         };
         let cut = FileCut { from: known.map_or(there, |known| known.from.min(there)), to };
@@ -108,7 +107,6 @@ impl SegmentState {
 }
 
 impl LogSegment {
-    /// An empty part of a log.
     pub(crate) fn new(start: LogPosition, charge: QuotaCharge) -> Self {
         let inner = SegmentState {
             store: SegmentStore::Memory(Vec::new()),
@@ -120,22 +118,22 @@ impl LogSegment {
         Self { start, inner: Mutex::new(inner) }
     }
 
-    /// Where the part starts.
     pub(crate) const fn start(&self) -> LogPosition {
         self.start
     }
 
-    /// How many bytes the part spans.
+    /// The number of bytes from the start to the end of the segment, missing ones included.
     pub(crate) fn span(&self) -> u64 {
         self.lock().end.offset - self.start.offset
     }
 
-    /// Where in the store the byte at this offset of the log is.
+    /// The position in the store of the byte at `offset` of the log.
     pub(crate) const fn position(&self, offset: u64) -> u64 {
         offset.saturating_sub(self.start.offset)
     }
 
-    /// Gives spare memory, room and descriptors back once nothing will follow.
+    /// Releases spare memory, reserved quota and file descriptors. For a segment that gets no more
+    /// bytes.
     pub(crate) fn shrink(&self) {
         let mut inner = self.lock();
         inner.index.shrink();
@@ -153,8 +151,8 @@ impl LogSegment {
         files.into_iter().flatten().for_each(|file| file.end_writing());
     }
 
-    /// Notes what is gone where the file was cut by somebody else. Without this a later write
-    /// would make the missing bytes read as zeroes.
+    /// Checks whether somebody else truncated the file, and records the missing range. Without this
+    /// check a later write would make the missing bytes read as zeroes.
     pub(crate) fn detect_file_cut(&self) -> io::Result<()> {
         let (file, end) = match &*self.lock() {
             SegmentState { store: SegmentStore::Spilled(file), end, .. } => {
@@ -171,19 +169,19 @@ impl LogSegment {
         Ok(())
     }
 
-    /// How much is known to be cut off.
+    /// The number of bytes that are known to be cut off.
     pub(crate) fn cut_bytes(&self) -> u64 {
         self.lock().cut.map_or(0, |cut| cut.bytes())
     }
 
-    /// The last line ends here, whatever comes next.
+    /// Ends the last line here, whatever comes next.
     pub(crate) fn end_line(&self, at: LogPosition) {
         let mut inner = self.lock();
         inner.end = at;
         inner.index.end_run();
     }
 
-    /// What is there of the bytes before `end`, in order.
+    /// The readable extents before `end`, in order.
     pub(crate) fn extents(self: &Arc<Self>, end: u64) -> impl Iterator<Item = LogExtent> {
         let inner = self.lock();
         let end = inner.end.offset.min(end);
@@ -200,8 +198,8 @@ impl LogSegment {
         })
     }
 
-    /// A panic elsewhere cannot break the invariant, since bytes are added before their run:
-    /// a poisoned lock is taken as it is.
+    /// Locks the state. A panic elsewhere cannot break the invariant, since bytes are added before
+    /// their run, so a poisoned lock is used as it is.
     pub(crate) fn lock(&self) -> MutexGuard<'_, SegmentState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -234,14 +232,14 @@ impl LogSegment {
         }
     }
 
-    /// The bytes of this range, which must have been published.
+    /// Reads the bytes of a range, which must have been published.
     pub(crate) fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
         self.read_at(range.start, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// The last run for which `holds` is true; it must hold for a prefix of all runs.
+    /// Finds the last run for which `holds` is true; it must hold for a prefix of all runs.
     pub(crate) fn find_run(
         &self,
         holds: impl Fn(&StreamRun) -> bool,
@@ -256,9 +254,9 @@ impl LogSegment {
         stored.find(holds)
     }
 
-    /// The runs with these numbers, as far as there are such.
+    /// The runs with these numbers, as far as they exist.
     pub(crate) fn runs(&self, numbers: Range<u64>) -> io::Result<Vec<StreamRun>> {
-        // Both under one lock: a run that moves to the file in between would be missed.
+        // Both are read under one lock: a run that moves to the file in between would be missed.
         let (stored, recent) = {
             let inner = self.lock();
             (inner.index.stored().clone(), inner.index.read_recent(numbers.clone()).to_vec())
@@ -268,7 +266,7 @@ impl LogSegment {
         Ok(runs)
     }
 
-    /// What the part takes in memory or on the disk, its index aside.
+    /// The bytes that the segment takes in memory or on the disk, without its index.
     pub(crate) fn stored_bytes(&self) -> u64 {
         let inner = self.lock();
         match &inner.store {
@@ -278,13 +276,13 @@ impl LogSegment {
         }
     }
 
-    /// `true` if neither its bytes nor its index are in a file.
+    /// `true` if neither the bytes nor the index of the segment are in a file.
     pub(crate) fn is_in_memory(&self) -> bool {
         let inner = self.lock();
         inner.store.tier() == Tier::Memory && inner.index.stored().file().is_none()
     }
 
-    /// The spill file and what it holds, where the part is in one that is whole.
+    /// The spill file and its length, if the segment is in a spill file that is not truncated.
     pub(crate) fn uncompressed_log(&self) -> Option<UncompressedLog> {
         let inner = self.lock();
         match &inner.store {
@@ -298,7 +296,7 @@ impl LogSegment {
         }
     }
 
-    /// Where the part is compressed: that form of it.
+    /// The compressed form of the segment, if it has one.
     #[cfg(test)]
     pub(crate) fn packed(&self) -> Option<Arc<CompressedLog>> {
         match &self.lock().store {
@@ -307,8 +305,8 @@ impl LogSegment {
         }
     }
 
-    /// From now on the bytes of the closed log are read from here. Whoever reads the spill file
-    /// just now finishes with it.
+    /// Replaces the spill file of a closed log by its compressed form. A read of the spill file
+    /// that is under way finishes with that file.
     pub(crate) fn replace_spilled(&self, raw_bytes: u64, packed: CompressedLog) {
         let stored = packed.stored_bytes();
         let packed = SegmentStore::Compressed(Arc::new(packed));
@@ -318,27 +316,25 @@ impl LogSegment {
         inner.charge.shift(Tier::Disk, Tier::Compressed, stored);
         inner.charge.release_unused();
         drop(inner);
-        // After the lock: the last one to close a large file waits for the disk.
+        // Dropped after the lock is released: closing a large file for the last time waits for the
+        // disk.
         drop(spilled);
     }
 }
 
-// Where a log's bytes are: in memory while they are few, then in one spill file, in the end
-// in a compressed one.
-
-/// The bytes of one log. Offsets into it are the log's own.
+/// The bytes of one segment: in memory while they are few, then in one spill file, finally in a
+/// compressed file.
 #[derive(Debug)]
 pub(crate) enum SegmentStore {
-    /// All bytes, from offset 0.
+    /// All bytes, from the segment's start.
     Memory(Vec<u8>),
-    /// All bytes, from offset 0, none left in memory.
+    /// All bytes, from the segment's start. None are left in memory.
     Spilled(Arc<SpillFile>),
-    /// The same in less room, once nothing is added any more.
+    /// All bytes, compressed, once nothing is added any more.
     Compressed(Arc<CompressedLog>),
 }
 
 impl SegmentStore {
-    /// Where that is.
     pub(crate) const fn tier(&self) -> Tier {
         match self {
             Self::Memory(_) => Tier::Memory,
@@ -348,7 +344,7 @@ impl SegmentStore {
     }
 }
 
-/// Adds to a memory store without growing its buffer past `limit`, as doubling alone would.
+/// Appends to a memory store without growing its buffer past `limit`, as doubling alone would.
 pub(crate) fn push_bounded(memory: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     let needed = memory.len() + bytes.len();
     if needed > memory.capacity() {
@@ -358,7 +354,7 @@ pub(crate) fn push_bounded(memory: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     memory.extend_from_slice(bytes);
 }
 
-/// How many bytes were taken, from the first on, and why not all.
+/// The number of bytes that were stored, from the first on, and the reason why the others were not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredPrefix {
     pub(crate) bytes: usize,
@@ -366,18 +362,16 @@ pub(crate) struct StoredPrefix {
 }
 
 impl StoredPrefix {
-    /// All of them.
     pub(crate) const fn all(bytes: usize) -> Self {
         Self { bytes, lost: None }
     }
 
-    /// So many, and no more because of this.
     pub(crate) const fn partial(bytes: usize, why: DropReason) -> Self {
         Self { bytes, lost: Some(why) }
     }
 }
 
-/// What an error of the system means for the bytes that were to be written.
+/// Classifies an I/O error by its meaning for the bytes that were to be written.
 pub(crate) fn drop_reason(error: &io::Error) -> DropReason {
     let is_full = matches!(
         error.kind(),
@@ -386,7 +380,7 @@ pub(crate) fn drop_reason(error: &io::Error) -> DropReason {
     if is_full { DropReason::DiskFull } else { DropReason::IoError }
 }
 
-/// Writes as much as the file takes: a full disk keeps a prefix.
+/// Writes as much as the file takes: on a full disk, a prefix.
 pub(crate) fn write_prefix(
     file: &File,
     bytes: &[u8],

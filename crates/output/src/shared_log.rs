@@ -1,4 +1,5 @@
-//! The segments of one log: all in one, or a head and the last segments of what came after it.
+//! The state that the writer and all readers of one log share: its segments, its gaps, and
+//! snapshots of them. A log is one segment, or a head and the last segments of the rest.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,33 +16,34 @@ use super::segment::{Continuity, LogExtent, LogPosition, LogSegment};
 use super::spill::SpillDir;
 use super::views::Charset;
 
-/// SharedLog behind the head that stay: those before the newest are full, and together they hold
-/// at least the wanted tail.
+/// Segments after the head that are kept. All but the newest are full, and together they hold at
+/// least the tail that is to be kept.
 const TAIL_PARTS: usize = 3;
 
-/// How far a log has come. One value is one moment: `closed` and `total_bytes` belong together.
+/// The progress of a log at one moment: `closed` and `total_bytes` belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogProgress {
-    /// Bytes of both streams that have offsets: the offset after the last one.
+    /// Bytes of both streams that have offsets; also the offset after the last byte.
     pub total_bytes: u64,
-    /// Lines that have ended among them: by a newline, or where bytes behind them were lost.
+    /// Finished lines in these bytes. A line ends with a newline, or where bytes after it were
+    /// lost.
     pub lines: u64,
-    /// Whether bytes follow the last of these.
+    /// `true` if bytes follow the last finished line.
     pub open_line: bool,
-    /// Those of them that came from stderr.
+    /// Bytes of `total_bytes` that came from stderr.
     pub stderr_bytes: u64,
     /// Bytes that could not be kept. They have no offsets.
     pub dropped_bytes: u64,
-    /// Why, the last time.
+    /// The reason why bytes were dropped last.
     pub dropped_why: Option<DropReason>,
-    /// Bytes that were kept and left again, from the middle. They have offsets.
+    /// Bytes that were stored and removed again, from the middle of the log. They have offsets.
     pub removed_bytes: u64,
     /// Bytes that somebody else cut off a file of the log, as far as that was noticed. They have
     /// offsets.
     pub cut_bytes: u64,
-    /// Nothing will follow.
+    /// `true` if nothing will follow.
     pub closed: bool,
-    /// When the job last wrote.
+    /// The time of the job's last write.
     pub last_output: Option<Instant>,
 }
 
@@ -52,24 +54,24 @@ impl LogProgress {
         self.total_bytes + self.dropped_bytes
     }
 
-    /// Bytes of the job that cannot be read any more, whatever the reason.
+    /// Bytes of the job that can no longer be read, whatever the reason.
     #[must_use]
     pub const fn lost_bytes(&self) -> u64 {
         self.dropped_bytes + self.removed_bytes + self.cut_bytes
     }
 }
 
-/// How much of a log is kept.
+/// The part of a log that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeepOutput {
-    /// All of it.
+    /// The whole log.
     All,
-    /// At least the first and the last half of so many bytes; at most a quarter more than these.
+    /// The first and the last half of this many bytes at least, and at most a quarter more.
     Ends(u64),
 }
 
 impl KeepOutput {
-    /// Where the segment that starts at this offset ends.
+    /// The offset at which the segment that starts at `start` ends.
     pub(crate) fn end_of_part(self, start: u64) -> u64 {
         match self {
             Self::All => u64::MAX,
@@ -83,20 +85,21 @@ impl KeepOutput {
     }
 }
 
-/// What the writer and all readers of one log share.
+/// The state that the writer and all readers of one log share.
 ///
-/// A segment that leaves is dropped whole, its file with it, and nothing is ever overwritten: whoever
-/// still reads it reads what was written.
+/// A segment that is removed is dropped as a whole, with its file, and nothing is ever overwritten:
+/// a reader that still holds it reads the bytes that were written.
 #[derive(Debug)]
 pub(crate) struct SharedLog {
     inner: Mutex<SharedLogState>,
     spill_dir: SpillDir,
-    /// Its character set, from when it can no longer change.
+    /// The character set, set once it can no longer change.
     charset: OnceLock<Charset>,
     quota: TenantQuota,
 }
 
-/// Invariant: the segments of `tail` lie one behind the other, and end where the log does.
+/// Invariant: the segments of `tail` follow each other without gaps in the offsets, and the last
+/// one ends at the end of the log.
 #[derive(Debug)]
 struct SharedLogState {
     head: Arc<LogSegment>,
@@ -105,33 +108,31 @@ struct SharedLogState {
 }
 
 impl SharedLog {
-    /// A log that has only its first segment.
+    /// Creates a log that has only its first segment.
     pub(crate) fn new(head: Arc<LogSegment>, quota: TenantQuota, spill_dir: SpillDir) -> Self {
         let inner = SharedLogState { head, tail: VecDeque::new(), gaps: Gaps::default() };
         Self { inner: Mutex::new(inner), spill_dir, charset: OnceLock::new(), quota }
     }
 
-    /// The bounds of the log's tenant.
     pub(crate) const fn quota(&self) -> &TenantQuota {
         &self.quota
     }
 
-    /// The place of those segments that are not in memory.
     pub(crate) const fn spill_dir(&self) -> &SpillDir {
         &self.spill_dir
     }
 
-    /// `true` if no file has to be read for any of it.
+    /// `true` if no file has to be read for any segment.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.lock().iter_segments().all(|segment| segment.is_in_memory())
     }
 
-    /// The character set, once it was settled.
+    /// The character set, if it can no longer change.
     pub(crate) fn charset(&self) -> Option<Charset> {
         self.charset.get().copied()
     }
 
-    /// The character set will not change any more.
+    /// Fixes the character set. Later calls change nothing.
     pub(crate) fn set_charset(&self, charset: Charset) {
         self.charset.get_or_init(|| charset);
     }
@@ -140,33 +141,35 @@ impl SharedLog {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a segment at the end. Gives the one that leaves for it, if one does.
+    /// Adds a segment at the end. Returns the segment that is removed in exchange, if any.
     pub(crate) fn push(&self, segment: Arc<LogSegment>) -> Option<Arc<LogSegment>> {
         let mut inner = self.lock();
         inner.tail.push_back(segment);
         (inner.tail.len() > TAIL_PARTS).then(|| inner.tail.pop_front()).flatten()
     }
 
-    /// Notes that bytes were lost right before this place.
+    /// Records that bytes were lost right before this position.
     pub(crate) fn record_loss(&self, at: LogPosition, bytes: u64) -> GapKind {
         self.lock().gaps.record(at, bytes)
     }
 
-    /// How many bytes were lost before any of these offsets.
+    /// The number of bytes that were lost before any of these offsets.
     pub(crate) fn lost_bytes_in(&self, offsets: RangeInclusive<u64>) -> u64 {
         self.lock().gaps.lost_bytes_in(offsets)
     }
 
-    /// What can be read now, and goes on being readable for as long as this is held.
+    /// Takes a snapshot of the readable bytes. They stay readable for as long as the snapshot
+    /// lives.
     pub(crate) fn snapshot(&self, progress: &watch::Receiver<LogProgress>) -> LogSnapshot {
         let inner = self.lock();
-        // Under the lock: what was published when a segment left or came is in the other segments.
+        // Read under the lock: bytes that were published before a segment came or went are in the
+        // other segments.
         let mut progress = *progress.borrow();
         let segments = inner.segments();
         let gaps = inner.gaps.clone();
         drop(inner);
         for segment in &segments {
-            // A file that cannot be asked says so when it is read.
+            // A file that cannot be checked reports its error when it is read.
             segment.detect_file_cut().ok();
         }
         progress.cut_bytes = segments.iter().map(|segment| segment.cut_bytes()).sum();
@@ -174,17 +177,16 @@ impl SharedLog {
         LogSnapshot { extents: split_at_gaps(extents, &gaps), progress }
     }
 
-    /// The progress of the log, with what is known to be cut off.
+    /// The published progress, with the bytes that are known to be cut off.
     pub(crate) fn progress(&self, published: &watch::Receiver<LogProgress>) -> LogProgress {
         LogProgress { cut_bytes: self.cut_bytes(), ..*published.borrow() }
     }
 
-    /// How much is known to be cut off.
     fn cut_bytes(&self) -> u64 {
         self.lock().iter_segments().map(|segment| segment.cut_bytes()).sum()
     }
 
-    /// All of them, in order.
+    /// All segments, in order.
     pub(crate) fn segments(&self) -> Vec<Arc<LogSegment>> {
         self.lock().segments()
     }
@@ -200,13 +202,13 @@ impl SharedLogState {
     }
 }
 
-/// A extent ends where bytes were lost.
+/// Splits extents where bytes were lost.
 fn split_at_gaps(extents: impl Iterator<Item = LogExtent>, gaps: &Gaps) -> Vec<LogExtent> {
     let mut places = gaps.positions().peekable();
     let mut split = Vec::new();
     for mut extent in extents {
         while let Some(place) = places.next_if(|place| place.offset < extent.range.end) {
-            // One in a hole, or in what has left, segments nothing.
+            // A gap inside a hole, or before a removed segment, splits nothing.
             if extent.range.start <= place.offset {
                 split.extend(extent.split_off_before(place));
             }
@@ -216,12 +218,11 @@ fn split_at_gaps(extents: impl Iterator<Item = LogExtent>, gaps: &Gaps) -> Vec<L
     split
 }
 
-// What of a log can be read at one moment: extents of bytes, and holes between them.
-
-/// A log as it was at one moment. Whatever the writer does meanwhile, all of it stays readable.
+/// A log as it was at one moment: extents of readable bytes, and holes between them. All of it
+/// stays readable, whatever the writer does meanwhile.
 ///
-/// Solid is what was written without anything between: it ends at a hole, and at a gap, where
-/// bytes without offsets were lost.
+/// A range is contiguous if it was written without anything in between: it ends at a hole, and at a
+/// gap, where bytes without offsets were lost.
 ///
 /// Invariant: extents are not empty, rise, and do not overlap; none goes past `total_bytes`.
 #[derive(Debug, Clone)]
@@ -231,12 +232,11 @@ pub(crate) struct LogSnapshot {
 }
 
 impl LogSnapshot {
-    /// Where the log ends.
     pub(crate) const fn total(&self) -> u64 {
         self.progress.total_bytes
     }
 
-    /// The extent that this byte is in, or else the next one after it.
+    /// The extent that contains this byte, or else the next extent after it.
     pub(crate) fn extent_from(&self, offset: u64) -> Option<&LogExtent> {
         self.extents.iter().find(|extent| extent.range.end > offset)
     }
@@ -246,13 +246,14 @@ impl LogSnapshot {
         self.extents.iter().rev().find(|extent| extent.range.start < offset)
     }
 
-    /// The first byte at or after `offset` that is there; past all of them: the end.
+    /// The first readable byte at or after `offset`, or the end of the log.
     pub(crate) fn next_readable(&self, offset: u64) -> u64 {
         let next = self.extent_from(offset).map_or(self.total(), |extent| extent.range.start);
         next.max(offset)
     }
 
-    /// Where the first hole or gap after `offset` is, or the log ends.
+    /// The end of the contiguous bytes from `offset` on: the first hole or gap, or the end of the
+    /// log.
     pub(crate) fn contiguous_end(&self, offset: u64) -> u64 {
         let mut end = offset;
         for extent in &self.extents {
@@ -264,7 +265,7 @@ impl LogSnapshot {
         end
     }
 
-    /// Where the first hole in the range is, if there is one.
+    /// The first hole in the range, if there is one.
     pub(crate) fn first_hole(&self, range: Range<u64>) -> Option<Range<u64>> {
         let mut start = range.start;
         for extent in &self.extents {
@@ -275,7 +276,8 @@ impl LogSnapshot {
         (start < range.end.min(self.total())).then(|| start..self.next_readable(start))
     }
 
-    /// Where the last hole or gap before `offset` is, or the log starts.
+    /// The start of the contiguous bytes before `offset`: the last hole or gap, or the start of the
+    /// log.
     pub(crate) fn contiguous_start(&self, offset: u64) -> u64 {
         let mut start = offset;
         for extent in self.extents.iter().rev() {
@@ -289,7 +291,7 @@ impl LogSnapshot {
         start
     }
 
-    /// How many bytes of the range are not there.
+    /// The number of bytes of the range that are not readable.
     pub(crate) fn missing_bytes(&self, range: Range<u64>) -> u64 {
         let range = range.start..range.end.min(self.total());
         let overlap = |extent: &LogExtent| {
@@ -300,7 +302,7 @@ impl LogSnapshot {
         range.end.saturating_sub(range.start) - there
     }
 
-    /// The bytes of a range without holes.
+    /// Reads the bytes of a range without holes.
     pub(crate) fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
         let mut at = range.start;
@@ -315,8 +317,8 @@ impl LogSnapshot {
         Ok(bytes)
     }
 
-    /// The number of the line, counted from 1, that the byte at `offset` belongs to. Inside a
-    /// hole: of its last line; past the end: of the line that the next byte will belong to.
+    /// The number, counted from 1, of the line that contains the byte at `offset`. Inside a hole,
+    /// the last line of the hole; past the end, the line of the next byte to come.
     pub(crate) fn line_at(&self, offset: u64) -> io::Result<u64> {
         if offset >= self.total() {
             return Ok(self.progress.lines + 1);
@@ -333,14 +335,14 @@ impl LogSnapshot {
             Some(extent) => extent.lines_before(extent.range.end)?,
             None => 0,
         };
-        // The byte before the hole is the last one that is known to be in its line.
+        // The byte before the hole is the last one that is known to belong to its line.
         let is_first = offset == 0 || self.contiguous_start(offset) < offset;
         let after = next.map_or(self.progress.lines, |extent| extent.lines);
         Ok(if is_first { before + 1 } else { after.max(before + 1) })
     }
 
-    /// The offset after so many newlines; of one inside a hole, where the hole starts. The end
-    /// when there are fewer.
+    /// The offset after this many newlines. If that newline is inside a hole, the start of the
+    /// hole; if there are fewer newlines, the end.
     pub(crate) fn offset_after_newlines(&self, newlines: u64) -> io::Result<u64> {
         let is_before = |extent: &&LogExtent| extent.lines < newlines;
         let Some(extent) = self.extents.iter().rev().find(is_before) else { return Ok(0) };
@@ -361,10 +363,10 @@ impl LogExtent {
         Ok(run.line + memchr_iter(b'\n', &bytes).count() as u64)
     }
 
-    /// The offset after so many newlines of the log, more than come before this extent; the
-    /// extent's end when there are fewer.
+    /// The offset after this many newlines of the log, which must be more than come before this
+    /// extent. The end of the extent if there are fewer.
     fn offset_after_newlines(&self, newlines: u64) -> io::Result<u64> {
-        // The newline that is looked for is in the last run that begins before it.
+        // The wanted newline is in the last run that begins before it.
         let found = self.segment.find_run(|run| run.line < newlines)?;
         let Some((_, run)) = found.filter(|(_, run)| run.offset < self.range.end) else {
             return Ok(self.range.end);
@@ -375,15 +377,13 @@ impl LogExtent {
     }
 }
 
-// Where bytes are missing from a log, because no store could take them.
-
-/// Places that are told apart; later losses are added to the last of them.
+/// Gaps that are stored separately; later losses are added to the last one.
 const MAX_GAPS: usize = 1024;
 
-/// Bytes that were written by the job but could not be kept, by the offset where they belong.
+/// Bytes that the job wrote and that could not be kept, by the offset at which they are missing.
 ///
-/// Lost bytes have no offsets of their own: offsets count kept bytes.
-/// Invariant: offsets rise, and there are at most [`MAX_GAPS`].
+/// Lost bytes have no offsets of their own: offsets count kept bytes. Invariant: offsets rise, and
+/// there are at most [`MAX_GAPS`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gaps(Vec<Gap>);
 
@@ -393,17 +393,17 @@ struct Gap {
     bytes: u64,
 }
 
-/// Whether a loss has a place of its own.
+/// The way in which a loss was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GapKind {
-    /// It has: what comes after it does not follow on what came before.
+    /// As a gap of its own: the bytes after it do not continue the bytes before it.
     New,
-    /// It was added to the one before it.
+    /// As a part of the previous gap.
     Merged,
 }
 
 impl Gaps {
-    /// Notes that `bytes` were lost right before the byte at this place.
+    /// Records that `bytes` were lost right before the byte at this position.
     pub(crate) fn record(&mut self, at: LogPosition, bytes: u64) -> GapKind {
         let full = self.0.len() == MAX_GAPS;
         match self.0.last_mut() {
@@ -418,12 +418,12 @@ impl Gaps {
         }
     }
 
-    /// The places, in order.
+    /// The positions of all gaps, in order.
     pub(crate) fn positions(&self) -> impl Iterator<Item = LogPosition> {
         self.0.iter().map(|gap| gap.at)
     }
 
-    /// How many bytes are missing before any of these offsets.
+    /// The number of bytes that are missing before any of these offsets.
     pub(crate) fn lost_bytes_in(&self, offsets: RangeInclusive<u64>) -> u64 {
         self.0.iter().filter(|gap| offsets.contains(&gap.at.offset)).map(|gap| gap.bytes).sum()
     }

@@ -1,11 +1,11 @@
-//! The files that hold output which memory does not: made, opened and removed by name.
+//! Spill files: the files that hold output which memory does not.
 //!
-//! A file stays open while it is written. A finished one is opened when it is read, and a few stay
-//! open after that, so that the number of kept logs is not bounded by the number of descriptors.
+//! A file stays open while it is written. A finished file is opened when it is read, and a few stay
+//! open after that, so that the number of kept logs is not limited by the number of descriptors.
 //!
-//! Every server has a directory of its own in the spill directory, with a lock on it: the files of a
-//! server that was killed are removed by the next one. All names are looked up in the directory
-//! that was opened when it was made, whatever is put in its place later.
+//! Every server has its own directory in the spill directory, with a lock on it: the next server
+//! removes the files of a server that was killed. All names are looked up in the directory that was
+//! opened when it was created, whatever is put in its place later.
 
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, Permissions};
@@ -30,20 +30,21 @@ use crate::counters::{Counters, SpillOperation};
 
 /// Finished files that stay open after they were read.
 const OPEN_FILES: usize = 16;
-/// Threads that may wait at the same time for the disk to take output …
+/// Threads that may wait for the disk to write output at the same time.
 const WRITERS: usize = 16;
-/// … and to give it.
+/// Threads that may wait for the disk to read output at the same time.
 const READERS: usize = 32;
-/// The time that the disk gets to answer. Pages and excerpts take a small part of it.
+/// The time that the disk has to answer. Pages and excerpts take a small part of it.
 const DISK_TIME: Duration = Duration::from_secs(30);
-/// The time that the disk gets to answer a read that can be left out.
+/// The time that the disk has to answer an optional read.
 const SHORT_DISK_TIME: Duration = Duration::from_secs(1);
-/// Directories of servers have names that begin like this.
+/// The prefix of the names of server directories.
 const PREFIX: &str = "run-";
 
-/// The place for output that memory does not hold. A cheap clone; all clones share the open files.
+/// The directory for output that memory does not hold. Cheap to clone; all clones share the open
+/// files.
 ///
-/// Nothing is made before the first file is.
+/// Nothing is created before the first file.
 #[derive(Debug, Clone)]
 pub struct SpillDir {
     store: Arc<SpillStore>,
@@ -52,36 +53,36 @@ pub struct SpillDir {
 #[derive(Debug)]
 struct SpillStore {
     root: PathBuf,
-    /// Made with the first file, and again when somebody has removed it.
+    /// Created with the first file, and again if somebody has removed it.
     server_dir: Mutex<Option<Arc<ServerDir>>>,
     last_number: AtomicU64,
     recent: Mutex<RecentFiles>,
     cleaner: Mutex<Option<Sender<Removal>>>,
-    /// The time that the disk gets to answer a read.
+    /// The time that the disk has to answer a read.
     disk_time: Duration,
     writers: Arc<Semaphore>,
     readers: Arc<Semaphore>,
     counters: Arc<Counters>,
 }
 
-/// The finished files that were read last; the one used last is at the back.
+/// The finished files that were read recently, the newest at the back.
 type RecentFiles = VecDeque<(u64, Arc<File>)>;
 
-/// Something to remove, which may take as long as the disk takes.
+/// A removal, which may take as long as the disk takes.
 #[derive(Debug)]
 enum Removal {
-    /// One file, which is closed as well: on some file systems a close waits.
+    /// One file, which is also closed here: on some file systems a close waits.
     File { dir: Arc<ServerDir>, number: u64, _open: [Option<Arc<File>>; 2] },
-    /// A file without a name, which is gone once it is closed.
+    /// An unnamed file, which is gone once it is closed.
     Unnamed { _open: Arc<File> },
-    /// The directories of servers that hold no lock any more.
+    /// The directories of servers that no longer hold their lock.
     Leftovers { root: PathBuf },
-    /// All files of this server. Dropping the sender says that it is done.
+    /// All files of this server. Dropping the sender signals the end.
     Everything { dir: Arc<ServerDir>, _done: Sender<()> },
 }
 
 impl SpillDir {
-    /// Files will be made in a directory below this one. Failed operations on them are counted.
+    /// Creates files in a directory below `root`. Failed operations are counted.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>, counters: Arc<Counters>) -> Self {
         Self::with_disk_time(root, counters, DISK_TIME)
@@ -106,34 +107,34 @@ impl SpillDir {
         Self { store: Arc::new(store) }
     }
 
-    /// The directory that holds those of all servers.
+    /// The directory that holds the directories of all servers.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.store.root
     }
 
-    /// The counts of failed operations on files, among others.
+    /// The counters, which include failed operations on files.
     #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
         &self.store.counters
     }
 
-    /// Makes a file in the spill directory and writes to it, to find out whether that works. Blocks
-    /// for as long as the disk does.
+    /// Checks that a file can be created in the spill directory and written. Blocks for as long as
+    /// the disk does.
     ///
     /// # Errors
-    /// The error of the system, where it does not.
+    /// The system's error.
     pub fn check(&self) -> io::Result<()> {
         self.create_unnamed()?.write_all_at(b"x", 0)
     }
 
-    /// Removes what servers left that were killed. Does not wait for it.
+    /// Removes the files of servers that were killed. Does not wait for it.
     pub fn remove_leftovers(&self) {
         self.store.remove(Removal::Leftovers { root: self.store.root.clone() });
     }
 
-    /// Removes all files of this server, and waits for that at most so long. What is left then goes
-    /// with the next server.
+    /// Removes all files of this server, and waits for that at most `time`. The next server removes
+    /// the rest.
     pub fn remove_everything(&self, time: Duration) {
         let Some(dir) = lock(&self.store.server_dir).take() else { return };
         let (_done, is_done) = mpsc::channel();
@@ -141,16 +142,16 @@ impl SpillDir {
         is_done.recv_timeout(time).ok();
     }
 
-    /// Waits until another thread may write. Nothing where there is none to wait for any more.
+    /// Waits for a permit to write. `None` if the semaphore is closed.
     pub(crate) async fn write_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.store.writers).acquire_owned().await.ok()
     }
 
-    /// Reads from the disk on a thread that may block. Only so many such threads read at a time;
-    /// other calls wait without one. The work beside the disk may take `time`.
+    /// Reads from the disk on a thread that may block. The number of such threads is bounded;
+    /// further calls wait without a thread. The work beside the disk may take `time`.
     ///
     /// # Errors
-    /// The error of `read`; `TimedOut` where the disk did not answer in time.
+    /// The error of `read`; `TimedOut` if the disk did not answer in time.
     pub(crate) async fn read_with<T: Send + 'static>(
         &self,
         time: Duration,
@@ -165,8 +166,8 @@ impl SpillDir {
             .unwrap_or_else(|_| Err(no_answer()))
     }
 
-    /// Reads something from the disk that a caller can do without: nothing where as many threads
-    /// read as may, or where the disk is slow.
+    /// Reads optional information from the disk. Returns `None` if the maximum number of threads
+    /// read already, or if the disk is slow.
     pub(crate) async fn read_if_idle_with<T: Send + 'static>(
         &self,
         read: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -175,7 +176,7 @@ impl SpillDir {
         timeout(SHORT_DISK_TIME, read_on_blocking_thread(permit, read)).await.ok()?.ok()
     }
 
-    /// Makes a file (mode 0600) that is open for writing until [`SpillFile::end_writing`].
+    /// Creates a file (mode 0600) that is open for writing until [`SpillFile::end_writing`].
     pub(crate) fn create_file(&self) -> io::Result<SpillFile> {
         self.store.counters.checked(SpillOperation::Create, self.try_create_file())
     }
@@ -197,12 +198,12 @@ impl SpillDir {
         Ok(SpillFile { store: Arc::clone(&self.store), dir, number, id, writing })
     }
 
-    /// Makes a file that has no name (mode 0600) and is gone once its last reader is.
+    /// Creates an unnamed file (mode 0600), which is gone once its last reader is.
     pub(crate) fn create_unnamed(&self) -> io::Result<File> {
         self.store.counters.checked(SpillOperation::Create, unnamed_file(&self.store.root))
     }
 
-    /// Closes a file that has no name, off the runtime.
+    /// Closes an unnamed file, off the runtime.
     pub(crate) fn remove_unnamed(&self, file: Arc<File>) {
         self.store.remove(Removal::Unnamed { _open: file });
     }
@@ -214,7 +215,8 @@ impl From<PathBuf> for SpillDir {
     }
 }
 
-/// Runs a read on a thread that may block, which holds the permit for as long as it takes.
+/// Runs a read on a thread that may block. The thread holds the permit for as long as the read
+/// takes.
 async fn read_on_blocking_thread<T: Send + 'static>(
     permit: OwnedSemaphorePermit,
     read: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -244,7 +246,7 @@ impl SpillStore {
         }
     }
 
-    /// Makes another directory in place of one that is gone, unless somebody else just did.
+    /// Creates another directory in place of one that is gone, unless another thread just did.
     fn replace_server_dir(&self, gone: &Arc<ServerDir>) -> io::Result<Arc<ServerDir>> {
         let mut known = lock(&self.server_dir);
         if known.as_ref().is_some_and(|dir| Arc::ptr_eq(dir, gone)) {
@@ -270,18 +272,19 @@ impl SpillStore {
         recent.push_back((number, file));
         let oldest = (recent.len() > OPEN_FILES).then(|| recent.pop_front()).flatten();
         drop(recent);
-        // After the lock: on some file systems a close waits.
+        // Dropped after the lock is released: on some file systems a close waits.
         drop(oldest);
     }
 
-    /// Returns the file if it is open, and forgets it.
+    /// Removes the file from the recent files. Returns it if it was there.
     fn take_recent(&self, number: u64) -> Option<Arc<File>> {
         let mut recent = lock(&self.recent);
         let at = recent.iter().position(|(known, _)| *known == number)?;
         recent.remove(at).map(|(_, file)| file)
     }
 
-    /// Removes something on a thread of its own: whoever drops a log may be a thread of the runtime.
+    /// Carries out a removal on the cleaner thread, because a log may be dropped by a thread of the
+    /// runtime.
     fn remove(&self, removal: Removal) {
         let mut cleaner = lock(&self.cleaner);
         if cleaner.is_none() {
@@ -315,7 +318,7 @@ impl Removal {
             Self::Everything { dir, .. } => dir.remove_everything(),
         };
         match removed {
-            // Gone is gone, whoever did it.
+            // A file that is gone already is no error.
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 counters.add_spill_error(SpillOperation::Remove, &error);
             }
@@ -324,7 +327,7 @@ impl Removal {
     }
 }
 
-/// The directory of one server, which nobody removes while this holds the lock on it.
+/// The directory of one server. Nobody else removes it while this value holds the lock on it.
 #[derive(Debug)]
 struct ServerDir {
     fd: OwnedFd,
@@ -338,8 +341,8 @@ impl ServerDir {
         builder.prefix(PREFIX).permissions(Permissions::from_mode(0o700));
         let path = builder.tempdir_in(root)?.keep();
         let fd = open_dir(&path)?;
-        // Waits at most for a server that takes it for a leftover. That one removes it, and the
-        // first file then fails and has another made.
+        // Waits at most for a server that takes this directory for a leftover. That server removes
+        // it; then creating the first file fails, and another directory is created.
         flock(&fd, FlockOperation::LockExclusive)?;
         Ok(Self { fd, path })
     }
@@ -354,7 +357,7 @@ impl ServerDir {
     fn create_file(&self, number: u64) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file = self.open_file(number, flags, Mode::RUSR | Mode::WUSR)?;
-        // The umask may have taken bits that we need.
+        // The umask may have removed bits that are needed.
         file.set_permissions(Permissions::from_mode(0o600))?;
         Ok(file)
     }
@@ -369,7 +372,6 @@ impl ServerDir {
         Ok(unlinkat(&self.fd, file_name(number), AtFlags::empty())?)
     }
 
-    /// Removes all files and the directory.
     fn remove_everything(&self) -> io::Result<()> {
         for entry in Dir::read_from(&self.fd)? {
             let entry = entry?;
@@ -383,7 +385,7 @@ impl ServerDir {
 
 impl Drop for ServerDir {
     fn drop(&mut self) {
-        // Fails where files are left, which the next server removes.
+        // Fails if files are left. The next server removes them.
         std::fs::remove_dir(&self.path).ok();
     }
 }
@@ -401,7 +403,7 @@ fn make_private_dirs(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Removes what it can, and returns the first error.
+/// Removes as much as possible. Returns the first error.
 fn remove_leftovers(root: &Path) -> io::Result<()> {
     let mut result = Ok(());
     for entry in std::fs::read_dir(root)? {
@@ -409,7 +411,7 @@ fn remove_leftovers(root: &Path) -> io::Result<()> {
         if !entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
             continue;
         }
-        // The others belong to servers that live, or are no directories of ours.
+        // Other entries belong to live servers, or are not our directories.
         if let Ok(leftover) = ServerDir::of_leftover(entry.path()) {
             result = result.and(leftover.remove_everything());
         }
@@ -417,7 +419,7 @@ fn remove_leftovers(root: &Path) -> io::Result<()> {
     result
 }
 
-/// Makes a file without a name in a directory, which is made (mode 0700) where it is missing.
+/// Creates an unnamed file in a directory, which is created (mode 0700) if it is missing.
 fn unnamed_file(dir: &Path) -> io::Result<File> {
     let file = match tempfile::tempfile_in(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -431,7 +433,7 @@ fn unnamed_file(dir: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The number of a file on its device, whatever its name.
+/// The identity of a file, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileId {
     device: u64,
@@ -445,7 +447,7 @@ impl FileId {
     }
 }
 
-/// One file with output. Dropping it removes the file: whoever reads it holds it.
+/// A spill file. Dropping it removes the file; a reader holds it while it reads.
 #[derive(Debug)]
 pub(crate) struct SpillFile {
     store: Arc<SpillStore>,
@@ -457,10 +459,10 @@ pub(crate) struct SpillFile {
 }
 
 impl SpillFile {
-    /// The file, open for reading, and for writing while that has not ended.
+    /// Returns the file, open for reading, and for writing until [`SpillFile::end_writing`].
     ///
     /// # Errors
-    /// `NotFound` where somebody has removed or replaced it; else the error of the system.
+    /// `NotFound` if somebody has removed or replaced it; else the system's error.
     pub(crate) fn open(&self) -> io::Result<Arc<File>> {
         if let Some(file) = &*lock(&self.writing) {
             return Ok(Arc::clone(file));
@@ -470,7 +472,7 @@ impl SpillFile {
         }
         let file = self.dir.open_file(self.number, OFlags::RDONLY, Mode::empty());
         let file = match file {
-            // A link in its place.
+            // A symbolic link is in its place.
             Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
                 return Err(io::ErrorKind::NotFound.into());
             }
@@ -484,12 +486,11 @@ impl SpillFile {
         Ok(file)
     }
 
-    /// The counts of failed operations on files.
     pub(crate) fn counters(&self) -> &Counters {
         &self.store.counters
     }
 
-    /// The length of the file; 0 where somebody has removed it.
+    /// The length of the file; 0 if somebody has removed it.
     pub(crate) fn length(&self) -> io::Result<u64> {
         match self.open() {
             Ok(file) => Ok(file.metadata()?.len()),
@@ -498,16 +499,16 @@ impl SpillFile {
         }
     }
 
-    /// Nothing will be written any more: from now on the file is opened when it is read.
+    /// Ends writing: from now on the file is opened when it is read.
     pub(crate) fn end_writing(&self) {
         let mut writing = lock(&self.writing);
-        // Without its name it could not be opened again: it stays open.
+        // Without a name the file could not be opened again, so it stays open.
         let has_name =
             |file: &Arc<File>| file.metadata().is_ok_and(|metadata| metadata.nlink() > 0);
         let ended = writing.take_if(|file| has_name(file));
         drop(writing);
         if let Some(file) = ended {
-            // Its reader is often the reply that comes next.
+            // The next reply often reads it.
             self.store.keep_open(self.number, file);
         }
     }
@@ -553,7 +554,7 @@ mod tests {
             .collect()
     }
 
-    /// How many files below a directory this process holds open.
+    /// The number of files below a directory that this process holds open.
     fn open_below(dir: &Path) -> usize {
         let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
         open.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.starts_with(dir))).count()
@@ -578,7 +579,7 @@ mod tests {
         reader.blocking().read_page(&request).unwrap().bytes
     }
 
-    /// Runs a test of this file again, in a process that may open so many files and never more.
+    /// Runs a test of this file again, in a process with a hard limit on open files.
     #[track_caller]
     fn run_limited(test: &str, files: u64) {
         let mut child = Command::new("prlimit");
@@ -634,7 +635,7 @@ mod tests {
         let reader = closed_log(&settings, 7);
         let mut raw = reader.raw_reader(None, 0..content(7).len() as u64).await.unwrap();
         drop(reader);
-        // Others push it out of the files that are open.
+        // The other files push this one out of the recent files.
         let others: Vec<LogReader> = (0..40).map(|number| closed_log(&settings, number)).collect();
         assert!(raw.next_block().await.unwrap().unwrap() == content(7));
         drop((raw, others));
@@ -660,7 +661,7 @@ mod tests {
             let [path] = files_below(dir.path()).try_into().unwrap();
             let others: Vec<LogReader> =
                 (0..40).map(|number| closed_log(&settings, number)).collect();
-            // Beside it, so that its inode is not used again.
+            // Renamed, not removed, so that its inode is not used again.
             std::fs::rename(&path, dir.path().join("moved")).unwrap();
             replace(&path);
             let request = PageRequest { from: 0, stream: None, max_bytes: 1 << 20, max_lines: 0 };
@@ -726,13 +727,13 @@ mod tests {
         let answered = Arc::new(Mutex::new(answered));
         for _ in 0..READERS {
             let answered = Arc::clone(&answered);
-            // Ends when there is nobody left to answer.
+            // Ends when the sender is dropped.
             let stuck = move || lock(&answered).recv().map_err(io::Error::other);
             let error = spill.read_with(Duration::ZERO, stuck).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             assert!(error.to_string().contains("disk"), "{error}");
         }
-        // All threads that may wait for the disk do: the next one is not even begun.
+        // All permits are in use: the next read is not even started.
         let error = spill.read_with(time, || Ok(())).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(spill.read_if_idle_with(|| Ok(())).await, None);

@@ -13,19 +13,19 @@ use crate::line_scan::ScanDeadline;
 
 /// A value or a key of a document.
 ///
-/// Invariant: the nodes of an array follow it in order, those of an object as key and value in
-/// turns, each with all that is inside it; `end` is the index after the last of them.
+/// Invariant: the nodes of an array follow it in order, the nodes of an object as alternating keys
+/// and values, each with all nodes inside it; `end` is the index after the last of them.
 #[derive(Debug, Clone)]
 enum Node {
     Null,
     Bool(bool),
     Number(Number),
-    /// A string that is in the text as it is.
+    /// A string that is in the text without escapes.
     Plain {
         start: u32,
         length: u32,
     },
-    /// A string that the text has with escapes; this is its place in `JsonDocument::unescaped`.
+    /// A string with escapes in the text; this is its unescaped form in `JsonDocument::unescaped`.
     Unescaped {
         start: u32,
         length: u32,
@@ -34,7 +34,7 @@ enum Node {
         length: u32,
         end: u32,
     },
-    /// `length` counts pairs, those with the same key too.
+    /// `length` counts all pairs, also pairs with the same key.
     Object {
         length: u32,
         end: u32,
@@ -68,7 +68,6 @@ impl<'t> JsonDocument<'t> {
         }
     }
 
-    /// The value that the text is.
     pub(crate) fn root(&self) -> JsonValue<'_> {
         self.value(0)
     }
@@ -84,7 +83,7 @@ impl<'t> JsonDocument<'t> {
         }
     }
 
-    /// The string at a node; nothing where it is another value.
+    /// The string at a node; empty if the node is another value.
     fn string(&self, at: usize) -> &str {
         let range = |start: u32, length: u32| start as usize..(start as usize + length as usize);
         match self.nodes[at] {
@@ -98,7 +97,7 @@ impl<'t> JsonDocument<'t> {
         }
     }
 
-    /// The index after the value at `at` and all that is inside it.
+    /// The index after the value at `at` and all nodes inside it.
     fn end_of(&self, at: usize) -> usize {
         match self.nodes[at] {
             Node::Array { end, .. } | Node::Object { end, .. } => end as usize,
@@ -131,7 +130,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// Counts what a query makes of the document.
+    /// The meter of the document, for the values that a query computes from it.
     pub(super) const fn meter(self) -> &'a Meter<'a> {
         self.document.charge.meter()
     }
@@ -154,7 +153,7 @@ impl<'a> Container<'a> {
         })
     }
 
-    /// The value of a key: the last one, where the text has several.
+    /// The value of a key; the last one if the text has several.
     pub(super) fn field(self, name: &str) -> Option<JsonValue<'a>> {
         let (mut rest, mut found) = (self.inside(), None);
         while !rest.is_empty() {
@@ -172,7 +171,7 @@ impl<'a> Container<'a> {
     }
 }
 
-/// The elements of an array of a document.
+/// An iterator over the elements of an array of a document.
 #[derive(Debug, Clone)]
 pub(crate) struct ParsedElements<'a> {
     document: &'a JsonDocument<'a>,
@@ -192,11 +191,11 @@ impl<'a> Iterator for ParsedElements<'a> {
     }
 }
 
-/// Adds what the parser sees to a document.
+/// Adds the values that the parser visits to a document.
 struct DocumentBuilder<'b, 't> {
     document: &'b mut JsonDocument<'t>,
     meter: &'t Meter<'t>,
-    /// The reason why the parser was stopped, where its own errors cannot say it.
+    /// The reason why the parser was stopped, if the parser's own errors cannot express it.
     refused: &'b mut Option<JsonError>,
 }
 
@@ -220,7 +219,7 @@ impl<'t> DocumentBuilder<'_, 't> {
         self.add(Node::Unescaped { start, length: as_u32(string.len()) })
     }
 
-    /// A part of the text, as the parser hands it out.
+    /// Adds a string that is a slice of the text.
     fn add_plain<E: serde::de::Error>(&mut self, string: &'t str) -> Result<(), E> {
         let start = as_u32(string.as_ptr().addr() - self.document.text.as_ptr().addr());
         self.add(Node::Plain { start, length: as_u32(string.len()) })
@@ -236,7 +235,7 @@ impl<'t> DocumentBuilder<'_, 't> {
     }
 }
 
-/// Texts are far below 4 GiB.
+/// Converts a length. Texts are far below 4 GiB.
 fn as_u32(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
@@ -308,12 +307,11 @@ impl<'t> Visitor<'t> for DocumentBuilder<'_, 't> {
     }
 }
 
-// The memory and the time that one query takes.
-
-/// The time is looked at once in this many steps.
+/// Steps between two checks of the deadline.
 const STEPS_PER_LOOK: u32 = 4096;
 
-/// Counts the bytes that one query holds, and refuses what exceeds its limit.
+/// The memory and the time of one query. Counts the bytes that the query holds, and refuses to
+/// exceed the limit.
 #[derive(Debug)]
 pub(crate) struct Meter<'p> {
     limit: usize,
@@ -331,13 +329,13 @@ impl<'p> Meter<'p> {
         self.patience
     }
 
-    /// Charges nothing yet; the charge grows with what it is for.
+    /// Opens a charge of 0 bytes.
     pub(crate) const fn open(&'p self) -> MeterCharge<'p> {
         MeterCharge { meter: self, bytes: 0 }
     }
 
     /// Counts one step of work. Loops over the values of a query call this, so that no expression
-    /// runs on for longer than its caller waits.
+    /// runs longer than its caller waits.
     pub(super) fn step(&self) -> Result<(), JsonError> {
         let steps = self.steps.get().wrapping_add(1);
         self.steps.set(steps);
@@ -348,7 +346,7 @@ impl<'p> Meter<'p> {
     }
 }
 
-/// Bytes that are held. Dropping the charge gives them back.
+/// Bytes that a query holds. Dropping the charge releases them.
 #[derive(Debug)]
 pub(crate) struct MeterCharge<'p> {
     meter: &'p Meter<'p>,
@@ -371,7 +369,7 @@ impl<'p> MeterCharge<'p> {
         Ok(())
     }
 
-    /// Makes room for another element, and charges it. Large ones grow by a quarter: the system
+    /// Makes room for another element, and charges it. Large vectors grow by a quarter: the system
     /// moves them without a copy.
     pub(super) fn reserve_one<T>(&mut self, values: &mut Vec<T>) -> Result<(), JsonError> {
         if values.len() == values.capacity() {
@@ -383,7 +381,7 @@ impl<'p> MeterCharge<'p> {
     }
 }
 
-/// The number of elements or bytes by which what is full grows.
+/// The number of elements or bytes by which a full buffer grows.
 pub(super) const fn growth_of(length: usize) -> usize {
     const LARGE: usize = 64 * 1024;
     if length < LARGE { length } else { length / 4 }
@@ -395,14 +393,12 @@ impl Drop for MeterCharge<'_> {
     }
 }
 
-// Why a JSON text or an expression gave no value.
-
 /// The reason why a JSON text was not parsed or an expression not evaluated.
 #[derive(Debug)]
 pub(crate) enum JsonError {
-    /// The query would hold more memory than it may.
+    /// The query would hold more memory than its limit.
     TooLarge,
-    /// The time of the query is over, or nobody waits for it any more.
+    /// The deadline of the query has passed, or its caller is gone.
     TimeOver,
     /// The text is not JSON.
     NotJson(serde_json::Error),

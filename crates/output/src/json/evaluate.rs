@@ -1,4 +1,4 @@
-//! Applies a JMESPath expression to a value.
+//! Applies a JMESPath expression to a value, and implements the functions of JMESPath.
 
 use std::cmp::Ordering;
 
@@ -9,16 +9,16 @@ use serde_json::Number;
 use super::document::{JsonError, Meter};
 use super::value::{JsonFields, JsonKind, JsonList, JsonText, JsonValue};
 
-/// Everything that an evaluation needs beside the expression and the value.
+/// The context of an evaluation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EvalContext<'a> {
     pub(super) meter: &'a Meter<'a>,
-    /// The expression as it was written, for errors.
+    /// The text of the expression, for errors.
     expression: &'a str,
 }
 
 impl EvalContext<'_> {
-    /// An error at a place in the expression.
+    /// An error at an offset in the expression.
     pub(super) fn error(&self, offset: usize, error: RuntimeError) -> JsonError {
         let reason = ErrorReason::Runtime(error);
         JsonError::NoFit(Box::new(JmespathError::new(self.expression, offset, reason)))
@@ -73,7 +73,7 @@ pub(super) fn apply<'a>(
             0 => Err(context.error(*offset, RuntimeError::InvalidSlice)),
             step => slice(value, *start, *stop, *step, context),
         },
-        // Of null, these two are null.
+        // For null, both are null.
         Ast::MultiList { .. } | Ast::MultiHash { .. } if value.is_null() => Ok(JsonValue::Null),
         Ast::MultiList { elements, .. } => {
             let mut list = JsonList::new(context.meter);
@@ -96,7 +96,7 @@ pub(super) fn apply<'a>(
     }
 }
 
-/// The element at an index, which counts from the end where it is negative; else null.
+/// The element at an index, which counts from the end if it is negative; null if there is none.
 fn index<'a>(value: &JsonValue<'a>, index: i32) -> JsonValue<'a> {
     let Some((mut elements, length)) = value.elements() else { return JsonValue::Null };
     let from_start = match usize::try_from(index) {
@@ -106,7 +106,7 @@ fn index<'a>(value: &JsonValue<'a>, index: i32) -> JsonValue<'a> {
     from_start.and_then(|index| elements.nth(index)).unwrap_or(JsonValue::Null)
 }
 
-/// Applies `ast` to each element, and leaves out what becomes null.
+/// Applies `ast` to each element, and leaves out results that are null.
 fn project<'a>(
     value: &JsonValue<'a>,
     ast: &'a Ast,
@@ -123,7 +123,7 @@ fn project<'a>(
     Ok(list.into())
 }
 
-/// Puts the elements of arrays in an array in their place.
+/// Replaces each array in an array by its elements.
 fn flatten<'a>(
     value: &JsonValue<'a>,
     context: EvalContext<'a>,
@@ -165,7 +165,7 @@ fn compare<'a>(
     let holds = match comparator {
         Comparator::Equal => left.equals(right, context.meter)?,
         Comparator::NotEqual => !left.equals(right, context.meter)?,
-        // Only numbers have an order in comparisons.
+        // Comparisons order only numbers.
         _ if left.as_number().is_none() || right.as_number().is_none() => {
             return Ok(JsonValue::Null);
         }
@@ -177,7 +177,7 @@ fn compare<'a>(
     Ok(JsonValue::Bool(holds))
 }
 
-/// The elements of an array from `start` to before `stop`, with `step` from one to the next.
+/// The elements of an array from `start` to before `stop`, in steps of `step`.
 fn slice<'a>(
     value: &JsonValue<'a>,
     start: Option<i32>,
@@ -235,8 +235,6 @@ impl SliceBounds {
     }
 }
 
-// The functions of JMESPath.
-
 /// A type that an argument may have.
 #[derive(Debug, Clone, Copy)]
 enum ArgType {
@@ -263,7 +261,7 @@ impl ArgType {
     }
 }
 
-/// The types of which an argument has one; any, where there are none.
+/// The types that an argument may have; any type if empty.
 type ArgTypes = &'static [ArgType];
 
 const ANY: ArgTypes = &[];
@@ -288,7 +286,8 @@ const JSON: ArgTypes = &[
     ArgType::Of(JsonKind::Null),
 ];
 
-/// The types of a function's arguments, and of any that follow; `None` if there is no such function.
+/// The types of a function's arguments, and of any further ones; `None` if there is no such
+/// function.
 fn signature(name: &str) -> Option<(&'static [ArgTypes], Option<ArgTypes>)> {
     let fixed: &[ArgTypes] = match name {
         "abs" | "ceil" | "floor" => &[NUMBER],
@@ -336,7 +335,7 @@ fn check(name: &str, args: &[JsonValue<'_>]) -> Result<(), RuntimeError> {
     Ok(())
 }
 
-/// Calls a function that stands at `offset` in the expression.
+/// Calls a function that is at `offset` in the expression.
 pub(super) fn call<'a>(
     name: &str,
     args: &[JsonValue<'a>],
@@ -371,7 +370,7 @@ pub(super) fn call<'a>(
     }
 }
 
-/// The functions of one argument.
+/// Calls a function of one argument.
 fn call_one<'a>(
     name: &str,
     value: &JsonValue<'a>,
@@ -412,12 +411,12 @@ fn call_one<'a>(
     })
 }
 
-/// A number; null where it is not finite, as JSON has no other.
+/// A number; null if it is not finite, because JSON has no other numbers.
 fn number(number: f64) -> JsonValue<'static> {
     Number::from_f64(number).map_or(JsonValue::Null, JsonValue::Number)
 }
 
-/// The sum of numbers and how many they are.
+/// The sum and the count of numbers.
 fn sum(value: &JsonValue<'_>) -> (f64, usize) {
     let Some((elements, length)) = value.elements() else { return (0.0, 0) };
     let numbers = elements.filter_map(|element| element.as_number());
@@ -444,14 +443,15 @@ fn length<'a>(value: &JsonValue<'a>) -> Result<JsonValue<'a>, JsonError> {
     Ok(JsonValue::Number(length.into()))
 }
 
-/// The element that takes the place of the best one so far, if its order to that one says so.
+/// The best element: each element replaces the best one so far if `is_better` says so about their
+/// order.
 fn best<'a>(value: &JsonValue<'a>, is_better: impl Fn(Ordering) -> bool) -> JsonValue<'a> {
     let elements = value.elements().into_iter().flat_map(|(elements, _)| elements);
     let best = elements.reduce(|best, next| if is_better(next.order(&best)) { next } else { best });
     best.unwrap_or(JsonValue::Null)
 }
 
-/// A copy of an array, to be changed.
+/// A copy of an array that can be changed.
 fn copy<'a>(value: &JsonValue<'a>, context: EvalContext<'a>) -> Result<JsonList<'a>, JsonError> {
     let mut list = JsonList::new(context.meter);
     for element in value.elements().into_iter().flat_map(|(elements, _)| elements) {
@@ -475,7 +475,7 @@ fn reverse<'a>(
     Ok(JsonValue::built_string(string.chars().rev().collect(), charge))
 }
 
-/// The number that a string says; null for other strings and values.
+/// The number in a string; null for other strings and values.
 fn to_number<'a>(value: &JsonValue<'a>) -> JsonValue<'a> {
     if value.as_number().is_some() {
         return value.clone();
@@ -548,10 +548,10 @@ fn join<'a>(
     Ok(JsonValue::built_string(string, charge))
 }
 
-/// The keys by which elements are ordered: what an expression makes of each of them.
+/// The sort keys of elements: the results of an expression for each element.
 struct SortKeys<'a> {
     ast: &'a Ast,
-    /// All keys are of the type of the first one.
+    /// The type of the first key. All keys must have it.
     kind: Option<JsonKind>,
     count: usize,
     offset: usize,
@@ -608,7 +608,7 @@ fn sort_by<'a>(
     Ok(sorted.into())
 }
 
-/// The first element whose key no other is better than; null of none.
+/// The first element with the best key; null if there are no elements.
 fn best_by<'a>(
     array: &JsonValue<'a>,
     ast: &'a Ast,
@@ -641,7 +641,7 @@ mod tests {
 
     const LIMIT: usize = 64 * 1024 * 1024;
 
-    /// The result as text, or what is wrong.
+    /// The result as text, or the error.
     fn evaluated(text: &str, expression: &str) -> Result<String, String> {
         let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
         let meter = Meter::new(LIMIT, &patience);
@@ -657,12 +657,12 @@ mod tests {
             Err(error) => panic!("{error:?}"),
         };
         drop(document);
-        // Everything that was charged was given back.
+        // Checks that every charge was released.
         meter.open().add(LIMIT).unwrap();
         result
     }
 
-    /// The same by the interpreter of `jmespath`.
+    /// The result of the interpreter in `jmespath`.
     fn expected(text: &str, expression: &str) -> Result<String, String> {
         let value: jmespath::Variable = serde_json::from_str(text).unwrap();
         let compiled = jmespath::compile(expression).unwrap();
@@ -673,7 +673,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expression: &str) {
         let (ours, theirs) = (evaluated(text, expression), expected(text, expression));
-        // The words of an error may be better; that there is one, and where, is the same.
+        // Our message may be better; the position of the error must be the same.
         match (&ours, &theirs) {
             (Err(ours), Err(theirs)) => {
                 let place = |error: &str| error.rsplit_once(" (line ").map(|(_, at)| at.to_owned());
@@ -827,7 +827,7 @@ mod tests {
         "type(none)",
         "big",
         "items[*].to_string(@)",
-        // Errors.
+        // Expressions that give errors.
         "abs(text)",
         "length(a)",
         "sum(words)",

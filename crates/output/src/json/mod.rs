@@ -28,24 +28,24 @@ use crate::line_scan::{More, ScanDeadline, TextBlock};
 use crate::reader::{BlockingReader, LogReader};
 use crate::views::Charset;
 
-/// No JSON value beyond this is queried, and no result is larger.
+/// The largest JSON value that is queried, and the largest result.
 pub(crate) const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// The memory of a query on next to nothing.
 const BASE_MEMORY: usize = 2 * 1024 * 1024;
-/// The memory of a query for each byte that it is applied to: the text, up to four times as much for
-/// its values, and the rest for what the query makes of them.
+/// The memory of a query for each byte of its input: the text, up to four times as much for its
+/// values, and the rest for the values that the query computes.
 const MEMORY_PER_BYTE: usize = 8;
-/// A longer query is refused.
+/// The longest query.
 const MAX_QUERY: usize = 1000;
-/// What a text in UTF-8 may begin with.
+/// A mark that UTF-8 text may begin with.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// The stack of a query; only what is used of it takes memory.
+/// The stack of a query. Only the part that is used takes memory.
 const STACK_BYTES: usize = 64 * 1024 * 1024;
 
-/// Why a query gave no result.
+/// The reason why a query gave no result.
 #[derive(Debug, Error)]
 pub enum QueryError {
-    /// SharedLog of the output are missing.
+    /// Parts of the output are missing.
     #[error(
         "parts of the output were not kept, so it cannot be queried; read or search it instead"
     )]
@@ -53,14 +53,14 @@ pub enum QueryError {
     /// The output is not JSON.
     #[error("the output is neither JSON nor JSON lines (line {line}: {why}); {instead}")]
     NotJson {
-        /// The first line that is not JSON, counted from 1 within what was queried.
+        /// The first line that is not JSON, counted from 1 within the input.
         line: usize,
-        /// The parser's words.
+        /// The parser's message.
         why: String,
-        /// What would work.
+        /// Advice on other ways to read the output.
         instead: &'static str,
     },
-    /// It may become JSON: the job still writes it.
+    /// The job still writes the output, which may become JSON.
     #[error(
         "the JSON is not complete yet, the job still writes it; wait for it with wait_jobs, then query again"
     )]
@@ -70,13 +70,13 @@ pub enum QueryError {
         "the output is binary, not JSON (line {line}); view=\"raw\" gives its bytes, and a query needs a command that writes JSON"
     )]
     Binary {
-        /// The first line that is not text, counted from 1 within what was queried.
+        /// The first line that is not text, counted from 1 within the input.
         line: usize,
     },
     /// The query is not JMESPath.
     #[error("the query cannot be used: {why}; it must be JMESPath, such as `items[?ok].name`")]
     BadQuery {
-        /// What is wrong with it.
+        /// The problem with the query.
         why: String,
     },
     /// The query is JMESPath that cannot be applied to this output.
@@ -84,15 +84,15 @@ pub enum QueryError {
         "the query does not fit the output: {why}; query `@` or a part of it to see what is there"
     )]
     NoFit {
-        /// What does not fit.
+        /// The mismatch between query and output.
         why: String,
     },
     /// The output, or the result, is too large.
     #[error("{what} is too large for a query; {instead}")]
     TooLarge {
-        /// What is.
+        /// The thing that is too large.
         what: &'static str,
-        /// What would work.
+        /// Advice on other ways to get a result.
         instead: &'static str,
     },
     /// The query took too long.
@@ -100,10 +100,10 @@ pub enum QueryError {
         "the time for a query was over at line {line}; ask for less, such as `[:100]`, or use grep"
     )]
     TimeOver {
-        /// How far it came.
+        /// The line that the query reached.
         line: usize,
     },
-    /// There is no thread for the query.
+    /// No thread could be created for the query.
     #[error("no query was made: {0}; or try again later")]
     NoThread(io::Error),
     /// The output could not be read.
@@ -127,7 +127,8 @@ impl QueryError {
         }
     }
 
-    /// The same error, where the one of a missing thread is replaced by what `explain` makes of it.
+    /// Replaces the cause of a [`QueryError::NoThread`] by the result of `explain`; returns other
+    /// errors unchanged.
     #[must_use]
     pub fn explain_no_thread(self, explain: impl FnOnce(io::Error) -> io::Error) -> Self {
         match self {
@@ -151,37 +152,38 @@ impl QueryError {
     }
 }
 
-/// What a query gave.
+/// The result of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryResult {
     /// The result as JSON text.
     pub text: String,
-    /// What it was applied to.
+    /// The input of the query.
     pub input: QueryInput,
 }
 
-/// What a query was applied to.
+/// The input of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryInput {
-    /// The one value that the output is.
+    /// The whole output, as one value.
     Value,
-    /// An array of the values that its lines are.
+    /// An array with one value for each line.
     Lines,
 }
 
-/// The most memory that a query on one stream of a log, or on both, takes: what is to be reserved
-/// for it.
+/// The most memory that a query on one stream of a log, or on both, takes. Reserve it before the
+/// query.
 #[must_use]
 pub fn query_memory(reader: &LogReader, stream: Option<Stream>) -> usize {
     let bytes = usize::try_from(reader.progress().bytes_of(stream)).unwrap_or(usize::MAX);
     BASE_MEMORY + MEMORY_PER_BYTE * bytes.min(MAX_BYTES)
 }
 
-/// Applies a JMESPath expression to all that was written so far, to one stream or to both, and
-/// gives the result as JSON text. A query that would hold more than `memory` bytes is refused.
+/// Applies a JMESPath expression to the output so far, of one stream or of both, and returns the
+/// result as JSON text. A query that would hold more than `memory` bytes is refused.
 ///
-/// JSON lines are an array of their values, without a last one that is still being written; of a query that begins with something that treats
-/// each of them by itself, such as `[?ok].name`, only what that leaves is held in memory.
+/// JSON lines are an array of their values, without a last line that is still being written. If the
+/// query begins with a step that treats each element separately, such as `[?ok].name`, only the
+/// results of that step are held in memory.
 pub fn query_json(
     reader: &BlockingReader,
     stream: Option<Stream>,
@@ -193,7 +195,8 @@ pub fn query_json(
     with_deep_stack(|| apply(reader, stream, expression, &Meter::new(memory, patience)))
 }
 
-/// Parser and interpreter are recursive: on a stack that the longest query cannot exhaust.
+/// Runs `run` on a thread with a deep stack. Parser and interpreter are recursive, and the longest
+/// query cannot exhaust this stack.
 fn with_deep_stack<T: Send>(
     run: impl FnOnce() -> Result<T, QueryError> + Send,
 ) -> Result<T, QueryError> {
@@ -204,10 +207,10 @@ fn with_deep_stack<T: Send>(
     })
 }
 
-/// Whether an expression is JMESPath at all: to be asked before there is anything to query.
+/// Checks that an expression is valid JMESPath, before there is anything to query.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The problem with the expression.
 pub fn check_expression(expression: &str) -> Result<(), QueryError> {
     check_length(expression)?;
     with_deep_stack(|| {
@@ -245,9 +248,9 @@ fn apply(
             drop(lines);
             query.result(&document)
         }
-        // What follows a whole value can only be another one.
+        // Only another value can follow a whole value.
         (Ok(document), Some(second)) => query.result_of_lines(document, second, (lines, source)),
-        // A value that goes on in the next line.
+        // A value that continues in the next line.
         (Err(error), Some(_)) if error.is_eof() => {
             drop(lines);
             let output = whole_output(reader, source, meter)?;
@@ -260,12 +263,12 @@ fn apply(
     }
 }
 
-/// What is queried.
+/// The output that is queried.
 #[derive(Debug, Clone, Copy)]
 struct QuerySource {
     stream: Option<Stream>,
     charset: Charset,
-    /// Whether the job still writes.
+    /// `true` if the job still writes.
     is_growing: bool,
 }
 
@@ -275,12 +278,12 @@ impl QuerySource {
         if self.is_growing { QueryError::Unfinished } else { self.refuse(1, why) }
     }
 
-    /// Says why a text was not parsed.
+    /// The error for a text that could not be parsed.
     fn refusal(self, error: ParseError, text: &OwnedText<'_>) -> QueryError {
         self.refusal_of(error, text.line, &text.bytes)
     }
 
-    /// Says why some bytes, which begin with a line of this number, were not parsed.
+    /// The error for bytes that could not be parsed. They begin with the line of this number.
     fn refusal_of(self, error: ParseError, line: usize, bytes: &[u8]) -> QueryError {
         let error = match error {
             _ if error.is_eof() && self.is_growing => return QueryError::Unfinished,
@@ -295,7 +298,7 @@ impl QuerySource {
         if said.starts_with("recursion limit exceeded") {
             return QueryError::too_large("JSON that is nested more than 127 deep");
         }
-        // The line is that of the output; the parser knows only those of what it was given.
+        // The number is that of the line in the output; the parser counts lines of its own input.
         let why = said.rsplit_once(" at line ").map_or(said.as_str(), |(why, _)| why);
         self.refuse(
             line + error.line().saturating_sub(1),
@@ -312,7 +315,7 @@ impl QuerySource {
     }
 }
 
-/// A query, ready to be applied.
+/// A parsed query.
 #[derive(Debug)]
 struct JsonQuery<'e> {
     expression: &'e str,
@@ -332,8 +335,8 @@ impl<'e> JsonQuery<'e> {
         Ok(QueryResult { text, input: QueryInput::Value })
     }
 
-    /// Applies the query to an array of all lines: to the first, which was parsed already, to the
-    /// second and to those that follow.
+    /// Applies the query to an array of all lines: the first, which is parsed already, the second
+    /// and the following ones.
     fn result_of_lines(
         &self,
         first: JsonDocument<'_>,
@@ -367,7 +370,7 @@ impl<'e> JsonQuery<'e> {
         Ok(QueryResult { text, input: QueryInput::Lines })
     }
 
-    /// Adds what one line gives.
+    /// Adds the values that one line gives.
     fn gather(
         &self,
         plan: &QueryPlan,
@@ -381,7 +384,7 @@ impl<'e> JsonQuery<'e> {
         gathered.add(&found).map_err(|_| too_large)
     }
 
-    /// Applies a part of the query, and writes the result.
+    /// Applies a part of the query, and returns the result as text.
     fn written<'a>(&'a self, part: &'a Ast, value: &JsonValue<'a>) -> Result<String, QueryError> {
         let result = self.evaluate(part, value)?;
         let mut text = JsonText::new(MAX_BYTES, self.meter);
@@ -408,7 +411,7 @@ const TOO_MANY_LINES: QueryError = QueryError::TooLarge {
     instead: "begin with a projection such as `[?level=='error'].msg`, which is applied line by line",
 };
 
-/// Says why a query went no further than this line.
+/// The error for a query that stopped at this line.
 fn refused(error: JsonError, line: usize) -> QueryError {
     match error {
         JsonError::TooLarge => QueryError::TooLarge {
@@ -425,11 +428,11 @@ fn bad(why: String) -> QueryError {
     QueryError::BadQuery { why }
 }
 
-/// Bytes to parse that are held by themselves, and charged.
+/// Bytes to parse, with the charge for their memory.
 #[derive(Debug)]
 struct OwnedText<'a> {
     bytes: Vec<u8>,
-    /// The number of its first line.
+    /// The number of the first line.
     line: usize,
     _charge: MeterCharge<'a>,
 }
@@ -454,7 +457,7 @@ enum ParseError {
 }
 
 impl ParseError {
-    /// `true` if more bytes could make it right.
+    /// `true` if more bytes could complete the value.
     fn is_eof(&self) -> bool {
         match self {
             Self::NotText(error) => error.error_len().is_none(),
@@ -464,7 +467,7 @@ impl ParseError {
     }
 }
 
-/// Parses one JSON value. A byte order mark before it is no part of it.
+/// Parses one JSON value, after an optional byte order mark.
 fn parse<'a>(bytes: &'a [u8], meter: &'a Meter<'a>) -> Result<JsonDocument<'a>, ParseError> {
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let text = from_utf8(bytes).map_err(ParseError::NotText)?;
@@ -489,21 +492,19 @@ fn whole_output<'a>(
     }
 }
 
-// What a query has gathered from JSON lines so far, within bounds.
-
-/// The values that lines gave so far, as JSON text: the lines themselves are gone by then.
+/// The values that the lines gave so far, as JSON text, in bounded memory. The lines themselves are
+/// freed by then.
 #[derive(Debug)]
 pub(crate) enum GatheredValues<'a> {
-    /// An array that is still open, of at most so many elements.
+    /// An unfinished array of at most `most` elements.
     First { text: JsonText<'a>, count: usize, most: usize },
-    /// The newest elements, at most so many.
+    /// The newest elements, at most `most`.
     Last { newest: VecDeque<(String, MeterCharge<'a>)>, most: usize, meter: &'a Meter<'a> },
-    /// How many elements there were.
+    /// The number of elements.
     Length(u64),
 }
 
 impl<'a> GatheredValues<'a> {
-    /// Nothing yet.
     pub(crate) fn new(plan: &QueryPlan, meter: &'a Meter<'a>) -> Self {
         let first = |most| Self::First { text: JsonText::new(MAX_BYTES, meter), count: 0, most };
         match plan.keep {
@@ -514,7 +515,7 @@ impl<'a> GatheredValues<'a> {
         }
     }
 
-    /// Adds what a line gave, which is an array.
+    /// Adds the elements of an array that a line gave.
     pub(crate) fn add(&mut self, found: &JsonValue<'_>) -> Result<(), JsonError> {
         for value in found.elements().into_iter().flat_map(|(elements, _)| elements) {
             match self {
@@ -538,7 +539,7 @@ impl<'a> GatheredValues<'a> {
         Ok(())
     }
 
-    /// `true` if more would change nothing.
+    /// `true` if more elements would change nothing.
     pub(crate) const fn is_full(&self) -> bool {
         match self {
             Self::First { count, most, .. } => *count >= *most,
@@ -546,7 +547,7 @@ impl<'a> GatheredValues<'a> {
         }
     }
 
-    /// All of it as JSON, with what is charged for it.
+    /// All values as JSON, with the charge for the text.
     pub(crate) fn finish(
         self,
         meter: &'a Meter<'a>,
@@ -810,7 +811,8 @@ mod tests {
         let (mut writer, reader, _dir) = log(b"[1]", b"");
         writer.close();
         let (patience, _leash) = ScanDeadline::start(Duration::from_millis(50));
-        // Two values that share all they hold are compared part by part: a trillion of them.
+        // Two values that share their contents are compared element by element: a trillion
+        // comparisons.
         let slow = ["[@,@]"; 40].join("|") + " | [0] == [1]";
         let error = query_json(&reader.blocking(), None, &slow, MEMORY, &patience).unwrap_err();
         assert_eq!(error.code(), "time_over");

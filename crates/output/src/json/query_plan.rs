@@ -1,9 +1,9 @@
-//! How a JMESPath query is applied to JSON lines without all of them in memory.
+//! Plans how a JMESPath query is applied to JSON lines without holding all of them in memory.
 //!
-//! To a query, JSON lines are one array. Many queries begin with something that treats each
-//! element by itself, such as `[?level=='error'].msg`: of two arrays in a row it makes the two
-//! results in a row. That beginning is applied line by line; the rest, if there is one, to what
-//! it leaves.
+//! To a query, JSON lines are one array. Many queries begin with a step that treats each element
+//! separately, such as `[?level=='error'].msg`: for two concatenated arrays, its result is the
+//! concatenation of the two results. That first part is applied line by line; the rest, if there is
+//! any, to the concatenated results.
 
 use std::ops::Range;
 
@@ -15,40 +15,40 @@ use crate::chunks::LogChunks;
 use crate::line_scan::{More, ScanDeadline, TextBlock};
 use crate::views::Charset;
 
-/// So many lines are kept at most where only the first or the last ones are wanted.
+/// The most elements that are kept if only the first or the last ones are needed.
 const MAX_KEPT: usize = 100_000;
 
-/// A query, taken apart.
+/// A query, split into a part for each line and a rest.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QueryPlan {
-    /// Applied to an array of each line alone; the results in a row are the value so far.
+    /// Applied to an array of each line alone. The results are concatenated.
     pub(crate) each: Ast,
-    /// What of that value is needed.
+    /// The elements of the concatenated results that the rest needs.
     pub(crate) keep: NeededElements,
-    /// Applied to what was kept.
+    /// Applied to the kept elements.
     pub(crate) rest: Ast,
 }
 
-/// What of an array the rest of a query needs.
+/// The elements of an array that the rest of a query needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NeededElements {
     All,
-    /// This many at its beginning.
+    /// This many at the beginning.
     First(usize),
-    /// This many at its end.
+    /// This many at the end.
     Last(usize),
-    /// Only its length: the rest is applied to that number.
+    /// Only the number of elements: the rest is applied to that number.
     Length,
 }
 
 impl QueryPlan {
-    /// Takes a query apart. One that needs all lines at once keeps all of them.
+    /// Splits a query. A query that needs all lines at once keeps all of them.
     pub(crate) fn new(query: &Ast) -> Self {
         let whole = || Self { each: IDENTITY, keep: NeededElements::All, rest: query.clone() };
         beginning(query).unwrap_or_else(whole)
     }
 
-    /// Whether what is left of each line goes into the result as it is.
+    /// `true` if the result of each line goes into the final result unchanged.
     pub(crate) fn is_all_local(&self) -> bool {
         self.keep == NeededElements::All && is_identity(&self.rest)
     }
@@ -74,13 +74,13 @@ const fn is_identity(ast: &Ast) -> bool {
     matches!(ast, Ast::Identity { .. })
 }
 
-/// Whether it is `length(@)`.
+/// `true` for `length(@)`.
 fn is_length(ast: &Ast) -> bool {
     let Ast::Function { name, args, .. } = ast else { return false };
     name == "length" && matches!(&args[..], [Ast::Identity { .. }])
 }
 
-/// What of an array a step looks at.
+/// The elements of an array that a step needs.
 fn needed(step: &Ast) -> NeededElements {
     let kept = match step {
         Ast::Index { idx, .. } if *idx < 0 => NeededElements::Last(idx.unsigned_abs() as usize),
@@ -115,7 +115,7 @@ fn needed(step: &Ast) -> NeededElements {
     }
 }
 
-/// What a slice looks at that goes forward from `start`.
+/// The elements that a forward slice from `start` needs.
 fn slice(start: i32, stop: Option<i32>) -> NeededElements {
     match stop {
         Some(stop) if stop >= 0 && start >= 0 => {
@@ -126,7 +126,7 @@ fn slice(start: i32, stop: Option<i32>) -> NeededElements {
     }
 }
 
-/// Whether, of two arrays in a row, the query makes its two results in a row.
+/// `true` if the result for two concatenated arrays is the concatenation of the two results.
 fn is_local(ast: &Ast) -> bool {
     match ast {
         Ast::Identity { .. } => true,
@@ -149,7 +149,8 @@ fn is_local(ast: &Ast) -> bool {
     }
 }
 
-/// Finds the local part that a query begins with, if it looks at all lines through one alone.
+/// Splits off the local part that a query begins with. `None` if the query uses the lines in more
+/// than one place.
 fn beginning(query: &Ast) -> Option<QueryPlan> {
     if is_local(query) {
         return Some(QueryPlan { each: query.clone(), keep: NeededElements::All, rest: IDENTITY });
@@ -183,7 +184,7 @@ fn beginning(query: &Ast) -> Option<QueryPlan> {
     }
 }
 
-/// A function whose other arguments do not look at the lines.
+/// Plans a function call in which only one argument uses the lines.
 fn call(offset: usize, name: String, mut args: Vec<Ast>) -> Option<QueryPlan> {
     let is_fixed = |arg: &Ast| matches!(arg, Ast::Expref { .. } | Ast::Literal { .. });
     let mut looking = args.iter_mut().filter(|arg| !is_fixed(arg));
@@ -195,23 +196,22 @@ fn call(offset: usize, name: String, mut args: Vec<Ast>) -> Option<QueryPlan> {
     Some(plan.then(&step, |lhs| Ast::Subexpr { offset, lhs, rhs }))
 }
 
-// Walks over output that is JSON lines, one whole line at a time.
-
-/// The lines of a log that are not blank. A line longer than a query may look at is an error.
+/// Reads the lines of a log that are not blank, one whole line at a time. A line that is too long
+/// for a query is an error.
 #[derive(Debug)]
 pub(crate) struct JsonLineReader<'a> {
     block: TextBlock,
     more: More,
-    /// Where in the block the next line starts.
+    /// The start of the next line in the block.
     at: usize,
-    /// There is no newline between the next line's start and here.
+    /// There is no newline between the start of the next line and this position.
     scanned: usize,
     /// The number of the next line, counted from 1.
     number: usize,
     patience: &'a ScanDeadline,
 }
 
-/// One line: its number, and where it is until the next one is asked for.
+/// One line: its number, and its range in the block, valid until the next line is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JsonLineRange {
     pub(crate) number: usize,
@@ -219,7 +219,6 @@ pub(crate) struct JsonLineRange {
 }
 
 impl<'a> JsonLineReader<'a> {
-    /// Starts at the first of the pieces.
     pub(crate) fn new(pieces: LogChunks, charset: Charset, patience: &'a ScanDeadline) -> Self {
         let block = TextBlock::new(pieces, 0, charset);
         Self { block, more: More::Maybe, at: 0, scanned: 0, number: 1, patience }
@@ -237,12 +236,12 @@ impl<'a> JsonLineReader<'a> {
         }
     }
 
-    /// What a line that was just given says.
+    /// The bytes of the line that was read last.
     pub(crate) fn bytes(&self, line: &JsonLineRange) -> &[u8] {
         &self.block.bytes()[line.place.clone()]
     }
 
-    /// Whether it was the last, and has no newline.
+    /// `true` if the line is the last one and has no newline.
     pub(crate) fn is_open(&self, line: &JsonLineRange) -> bool {
         self.more == More::No && self.bytes(line).last() != Some(&b'\n')
     }
@@ -267,7 +266,7 @@ impl<'a> JsonLineReader<'a> {
         line
     }
 
-    /// Adds to the line that has not ended yet.
+    /// Reads more of the line that has not ended yet.
     fn go_on(&mut self) -> Result<(), QueryError> {
         let unfinished = self.block.bytes().len() - self.at;
         if unfinished > MAX_BYTES {

@@ -1,4 +1,4 @@
-//! The values that an expression is applied to, and those that it makes.
+//! The values that an expression is applied to, and the values that it computes.
 
 use std::cmp::Ordering;
 use std::io::Write;
@@ -26,7 +26,7 @@ pub(super) enum JsonKind {
 }
 
 impl JsonKind {
-    /// The word for the type in expressions and errors.
+    /// The name of the type in expressions and errors.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -40,7 +40,7 @@ impl JsonKind {
     }
 }
 
-/// A value. Clones are cheap: they share what they hold.
+/// A JSON value. Clones are cheap: they share their contents.
 #[derive(Debug, Clone)]
 pub(crate) enum JsonValue<'a> {
     Null,
@@ -48,7 +48,7 @@ pub(crate) enum JsonValue<'a> {
     Number(Number),
     /// A string of a document or of the expression.
     Str(&'a str),
-    /// A string that a function made.
+    /// A string that a function computed.
     BuiltString(Rc<ChargedString<'a>>),
     ParsedArray(Container<'a>),
     BuiltArray(Rc<JsonList<'a>>),
@@ -58,7 +58,7 @@ pub(crate) enum JsonValue<'a> {
 }
 
 impl<'a> JsonValue<'a> {
-    /// A literal of the expression.
+    /// Converts a literal of the expression.
     pub(super) fn literal(literal: &'a Variable, meter: &'a Meter<'a>) -> Result<Self, JsonError> {
         Ok(match literal {
             Variable::Null => Self::Null,
@@ -132,7 +132,7 @@ impl<'a> JsonValue<'a> {
         }
     }
 
-    /// The elements and their number, where the value is an array.
+    /// The elements and their number, if the value is an array.
     pub(crate) fn elements(&self) -> Option<(JsonElements<'_, 'a>, usize)> {
         match self {
             Self::ParsedArray(array) => {
@@ -152,7 +152,7 @@ impl<'a> JsonValue<'a> {
         }
     }
 
-    /// The value of a key, where the value is an object that has it; else null.
+    /// The value of a key, if the value is an object that has it; else null.
     pub(super) fn field(&self, name: &str) -> Self {
         let found = match self {
             Self::ParsedObject(object) => object.field(name),
@@ -169,7 +169,7 @@ impl<'a> JsonValue<'a> {
         found.unwrap_or(Self::Null)
     }
 
-    /// The pairs in the order of their keys, each key once, where the value is an object.
+    /// The pairs in the order of their keys, each key once, if the value is an object.
     pub(super) fn fields(&self) -> Result<Option<Rc<JsonFields<'a>>>, JsonError> {
         match self {
             Self::BuiltObject(fields) => Ok(Some(Rc::clone(fields))),
@@ -194,7 +194,8 @@ impl<'a> JsonValue<'a> {
         }
     }
 
-    /// `true` if both are of one type and equal; numbers may differ by what rounding makes of them.
+    /// `true` if both values have the same type and are equal. Numbers may differ by a rounding
+    /// error.
     pub(super) fn equals(&self, other: &Self, meter: &'a Meter<'a>) -> Result<bool, JsonError> {
         meter.step()?;
         if self.kind() != other.kind() {
@@ -235,7 +236,7 @@ impl<'a> JsonValue<'a> {
         })
     }
 
-    /// The order of two numbers or two strings; other values have none and count as equal.
+    /// The order of two numbers or two strings. Other values count as equal.
     pub(super) fn order(&self, other: &Self) -> Ordering {
         match (self.as_number(), other.as_number()) {
             (Some(left), Some(right)) => left.partial_cmp(&right).unwrap_or(Ordering::Less),
@@ -247,7 +248,7 @@ impl<'a> JsonValue<'a> {
     }
 }
 
-/// `true` if two numbers are equal but for rounding: 0.1 + 0.2 is 0.3.
+/// `true` if two numbers are equal except for rounding: 0.1 + 0.2 is 0.3.
 fn are_close(left: f64, right: f64) -> bool {
     let difference = (left - right).abs();
     #[expect(clippy::float_cmp, reason = "infinite numbers are close only if they are the same")]
@@ -261,7 +262,7 @@ fn are_close(left: f64, right: f64) -> bool {
     difference / (left.abs() + right.abs()) < f64::EPSILON
 }
 
-/// The elements of an array.
+/// An iterator over the elements of an array.
 #[derive(Debug)]
 pub(crate) enum JsonElements<'v, 'a> {
     Parsed(ParsedElements<'a>),
@@ -279,7 +280,7 @@ impl<'a> Iterator for JsonElements<'_, 'a> {
     }
 }
 
-/// An array that is being made, or was.
+/// An array that a query builds.
 #[derive(Debug)]
 pub(crate) struct JsonList<'a> {
     values: Vec<JsonValue<'a>>,
@@ -315,9 +316,9 @@ impl<'a> From<JsonList<'a>> for JsonValue<'a> {
     }
 }
 
-/// The pairs of an object that was made.
+/// The pairs of an object that a query builds.
 ///
-/// Invariant: once it is part of a value, its keys are in order and each is there once.
+/// Invariant: once it is part of a value, its keys are sorted and unique.
 #[derive(Debug)]
 pub(crate) struct JsonFields<'a> {
     pairs: Vec<(&'a str, JsonValue<'a>)>,
@@ -329,7 +330,8 @@ impl<'a> JsonFields<'a> {
         Self { pairs: Vec::new(), charge: meter.open() }
     }
 
-    /// Without pairs, and with room for so many: a query may make very many small objects.
+    /// Creates an object without pairs, with room for `count`: a query may build very many small
+    /// objects.
     pub(super) fn with_capacity(count: usize, meter: &'a Meter<'a>) -> Result<Self, JsonError> {
         let mut fields = Self::new(meter);
         fields.charge.add(size_of::<Self>() + count * size_of::<(&str, JsonValue<'_>)>())?;
@@ -352,7 +354,7 @@ impl<'a> JsonFields<'a> {
         Some(&self.pairs[found].1)
     }
 
-    /// Orders the keys. Of several pairs with one key the last stays.
+    /// Sorts the keys. Of several pairs with the same key the last one stays.
     fn sort(&mut self) {
         self.pairs.reverse();
         self.pairs.sort_by_key(|(key, _)| *key);
@@ -365,16 +367,16 @@ impl<'a> JsonFields<'a> {
     }
 }
 
-/// A string that a function made.
+/// A string that a function computed.
 #[derive(Debug)]
 pub(crate) struct ChargedString<'a> {
     string: String,
-    /// Gives the bytes back when the string is gone.
+    /// Releases the bytes when the string is dropped.
     _charge: MeterCharge<'a>,
 }
 
 impl<'a> JsonValue<'a> {
-    /// A string that was charged.
+    /// A string with its charge.
     pub(super) fn built_string(string: String, charge: MeterCharge<'a>) -> Self {
         Self::BuiltString(Rc::new(ChargedString { string, _charge: charge }))
     }
@@ -401,9 +403,7 @@ impl Serialize for JsonValue<'_> {
     }
 }
 
-// ChargedString that a query writes, within bounds.
-
-/// ChargedString that grows up to a limit. A result may name a large value many times: its text is bounded
+/// Text of bounded length. A result may contain a large value many times, so its text is bounded
 /// while it is written.
 #[derive(Debug)]
 pub(crate) struct JsonText<'a> {
@@ -421,9 +421,9 @@ impl<'a> JsonText<'a> {
         self.bytes.is_empty()
     }
 
-    /// Adds a value as JSON.
+    /// Appends a value as JSON.
     pub(crate) fn write(&mut self, value: &impl Serialize) -> Result<(), JsonError> {
-        // Writing fails only where there is no room.
+        // Writing fails only if the limit is reached.
         serde_json::to_writer(self, value).map_err(|_| JsonError::TooLarge)
     }
 
@@ -446,7 +446,7 @@ impl<'a> JsonText<'a> {
         Ok(())
     }
 
-    /// The text, and what was charged for it.
+    /// The text, and its charge.
     pub(crate) fn into_parts(self) -> (String, MeterCharge<'a>) {
         let text = String::from_utf8(self.bytes);
         // Never lossy: JSON is written as UTF-8.
