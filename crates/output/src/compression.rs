@@ -21,11 +21,11 @@ use crate::spill::{SpillDir, SpillFile};
 const FRAME_BYTES: u64 = 128 * 1024;
 /// The largest frame, for a very large log.
 const MAX_FRAME_BYTES: u64 = 1024 * 1024;
-/// Frames of one log. Bounds the table of their ends to 512 KiB.
+/// FrameEncoder of one log. Bounds the table of their ends to 512 KiB.
 const MAX_FRAMES: u64 = 64 * 1024;
 /// The zstd level. A higher level takes twice the time to make logs a hundredth smaller.
 const LEVEL: i32 = 1;
-/// Frames that are tried first, spread over the log.
+/// FrameEncoder that are tried first, spread over the log.
 const SAMPLES: u64 = 8;
 
 /// The bytes of one closed log, compressed. Offsets are those of the uncompressed log.
@@ -61,7 +61,7 @@ impl UncompressedLog {
         let Some(frame_bytes) = frame_bytes(self.bytes) else { return Ok(None) };
         let raw = self.file.open()?;
         let written = into.open()?;
-        let mut frames = Frames::new(&raw, self.bytes, frame_bytes)?;
+        let mut frames = FrameEncoder::new(&raw, self.bytes, frame_bytes)?;
         if !frames.sample_shrinks()? {
             return Ok(None);
         }
@@ -72,7 +72,7 @@ impl UncompressedLog {
             written.write_all_at(frame, end)?;
             end += frame.len() as u64;
             ends.push(end);
-            if !wanted() || !is_worth_it(end, self.bytes) {
+            if !wanted() || !saves_enough(end, self.bytes) {
                 return Ok(None);
             }
         }
@@ -97,12 +97,12 @@ fn frame_bytes(raw_bytes: u64) -> Option<u64> {
         .find(|bytes| raw_bytes.div_ceil(*bytes) <= MAX_FRAMES)
 }
 
-const fn is_worth_it(packed: u64, raw: u64) -> bool {
-    packed < raw - raw / 10
+const fn saves_enough(compressed: u64, raw: u64) -> bool {
+    compressed < raw - raw / 10
 }
 
 /// Compresses a log frame by frame.
-struct Frames<'a> {
+struct FrameEncoder<'a> {
     raw: &'a File,
     raw_bytes: u64,
     frame_bytes: u64,
@@ -111,7 +111,7 @@ struct Frames<'a> {
     output: Vec<u8>,
 }
 
-impl<'a> Frames<'a> {
+impl<'a> FrameEncoder<'a> {
     fn new(raw: &'a File, raw_bytes: u64, frame_bytes: u64) -> io::Result<Self> {
         let mut compressor = Compressor::new(LEVEL)?;
         // Makes a corrupted disk block a read error instead of a wrong log.
@@ -135,12 +135,12 @@ impl<'a> Frames<'a> {
 
     /// `true` if a sample of frames shrinks. An incompressible log costs next to nothing this way.
     fn sample_shrinks(&mut self) -> io::Result<bool> {
-        let (mut packed, mut raw) = (0, 0);
+        let (mut compressed, mut raw) = (0, 0);
         for number in (0..self.count()).step_by(self.count().div_ceil(SAMPLES).max(1) as usize) {
-            packed += self.compress(number)?.len() as u64;
+            compressed += self.compress(number)?.len() as u64;
             raw += self.input.len() as u64;
         }
-        Ok(is_worth_it(packed, raw))
+        Ok(saves_enough(compressed, raw))
     }
 }
 
@@ -350,20 +350,20 @@ impl CompressorShared {
             return;
         };
         let is_wanted = || part.strong_count() > 0;
-        let packed = self
+        let compressed = self
             .dir
             .create_file()
             .and_then(|file| {
-                let packed = raw.compress(file, &self.cache, is_wanted);
-                self.dir.counters().checked(SpillOperation::Compress, packed)
+                let compressed = raw.compress(file, &self.cache, is_wanted);
+                self.dir.counters().checked(SpillOperation::Compress, compressed)
             })
             .unwrap_or_else(|error| {
                 warn_not_compressed(&error);
                 None
             });
-        if let (Some(packed), Some(segment)) = (packed, part.upgrade()) {
-            let stored = packed.stored_bytes();
-            segment.replace_spilled(raw.bytes, packed);
+        if let (Some(compressed), Some(segment)) = (compressed, part.upgrade()) {
+            let stored = compressed.stored_bytes();
+            segment.replace_spilled(raw.bytes, compressed);
             self.dir.counters().add_compressed(raw.bytes, stored);
         }
     }
@@ -462,12 +462,12 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_range_reads_as_it_did_raw(
+        fn any_range_reads_like_the_uncompressed_log(
             length in 1..700_000_usize,
             ranges in prop::collection::vec((any::<prop::sample::Index>(), 0..300_000_usize), 1..20),
         ) {
             let bytes = text(length);
-            let Some(packed) = compress(&bytes) else {
+            let Some(compressed) = compress(&bytes) else {
                 // Only a log that is too short to gain anything stays uncompressed.
                 prop_assert!(length < 100);
                 return Ok(());
@@ -475,10 +475,10 @@ mod tests {
             for (start, wanted) in ranges {
                 let start = start.index(length);
                 let mut buffer = vec![0; wanted.min(length - start)];
-                packed.read_at(start as u64, &mut buffer).unwrap();
+                compressed.read_at(start as u64, &mut buffer).unwrap();
                 prop_assert!(buffer == bytes[start..start + buffer.len()], "{} + {}", start, wanted);
             }
-            let beyond = packed.read_at(length as u64 - 1, &mut [0; 2]).unwrap_err();
+            let beyond = compressed.read_at(length as u64 - 1, &mut [0; 2]).unwrap_err();
             prop_assert_eq!(beyond.kind(), io::ErrorKind::UnexpectedEof);
         }
     }
@@ -486,16 +486,16 @@ mod tests {
     #[test]
     fn the_file_is_plain_zstd_from_its_start_to_its_end() {
         let bytes = text(1_000_000);
-        let packed = compress(&bytes).unwrap();
-        let mut stored = vec![0; packed.stored_bytes() as usize];
-        packed.read_stored_at(0, &mut stored).unwrap();
-        assert_eq!(packed.file.length().unwrap(), stored.len() as u64);
+        let compressed = compress(&bytes).unwrap();
+        let mut stored = vec![0; compressed.stored_bytes() as usize];
+        compressed.read_stored_at(0, &mut stored).unwrap();
+        assert_eq!(compressed.file.length().unwrap(), stored.len() as u64);
         assert!(stored.len() * 3 < bytes.len(), "{}", stored.len());
         assert!(zstd::decode_all(stored.as_slice()).unwrap() == bytes);
     }
 
     #[test]
-    fn what_does_not_get_smaller_stays_raw() {
+    fn incompressible_logs_stay_uncompressed() {
         assert!(compress(&noise(1_000_000)).is_none());
         let mixed = [text(100_000), noise(3_000_000)].concat();
         assert!(compress(&mixed).is_none());
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_longer_wanted_is_left() {
+    fn a_compression_that_is_no_longer_wanted_is_abandoned() {
         let asked = std::cell::Cell::new(0);
         let wanted = || {
             asked.set(asked.get() + 1);
@@ -516,17 +516,17 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_on_the_disk_is_an_error_and_never_another_log() {
-        let packed = compress(&text(500_000)).unwrap();
-        let middle = packed.ends[0] + (packed.ends[1] - packed.ends[0]) / 2;
+    fn a_changed_byte_on_the_disk_is_a_read_error() {
+        let compressed = compress(&text(500_000)).unwrap();
+        let middle = compressed.ends[0] + (compressed.ends[1] - compressed.ends[0]) / 2;
         let mut byte = [0];
-        packed.read_stored_at(middle, &mut byte).unwrap();
-        packed.file.open().unwrap().write_all_at(&[byte[0] ^ 0x40], middle).unwrap();
+        compressed.read_stored_at(middle, &mut byte).unwrap();
+        compressed.file.open().unwrap().write_all_at(&[byte[0] ^ 0x40], middle).unwrap();
         let mut buffer = [0; 10];
-        assert!(packed.read_at(FRAME_BYTES, &mut buffer).is_err());
-        packed.read_at(0, &mut buffer).unwrap();
-        packed.file.open().unwrap().set_len(middle).unwrap();
-        assert!(packed.read_at(3 * FRAME_BYTES, &mut buffer).is_err());
+        assert!(compressed.read_at(FRAME_BYTES, &mut buffer).is_err());
+        compressed.read_at(0, &mut buffer).unwrap();
+        compressed.file.open().unwrap().set_len(middle).unwrap();
+        assert!(compressed.read_at(3 * FRAME_BYTES, &mut buffer).is_err());
     }
 
     #[test]
@@ -538,10 +538,10 @@ mod tests {
     }
 
     /// Reads the log repeatedly, until it was read twice after it was compressed.
-    fn read_until_packed(reader: &LogReader, before: &Vec<(Vec<u8>, u64)>) {
+    fn read_until_compressed(reader: &LogReader, before: &Vec<(Vec<u8>, u64)>) {
         let mut rounds_after = 0;
         while rounds_after < 2 {
-            rounds_after += usize::from(reader.packed().is_some());
+            rounds_after += usize::from(reader.compressed().is_some());
             assert!(everything(reader) == *before);
         }
     }
@@ -552,41 +552,44 @@ mod tests {
         let bytes = text(2_000_000);
         let reader = closed_log(&bytes, dir.path());
         let before = everything(&reader);
-        let packer = LogCompressor::new(1_000_000, SpillDir::new(dir.path(), Arc::default()));
-        let packing = reader.compression_task(&packer).expect("large enough");
+        let compressor = LogCompressor::new(1_000_000, SpillDir::new(dir.path(), Arc::default()));
+        let task = reader.compression_task(&compressor).expect("large enough");
         let others = [0; 3].map(|_| {
             let reader = reader.clone();
             let before = before.clone();
-            tokio::task::spawn_blocking(move || read_until_packed(&reader, &before))
+            tokio::task::spawn_blocking(move || read_until_compressed(&reader, &before))
         });
-        packing.run().await;
+        task.run().await;
         assert!(reader.stored_bytes() * 3 < bytes.len() as u64, "{}", reader.stored_bytes());
         for other in others {
             other.await.unwrap();
         }
         assert!(everything(&reader) == before);
-        assert!(reader.compression_task(&packer).is_none(), "nothing is left to do");
+        assert!(reader.compression_task(&compressor).is_none(), "nothing is left to do");
     }
 
     #[tokio::test]
-    async fn only_large_closed_spills_are_considered_and_a_freed_log_is_let_go() {
+    async fn only_large_closed_logs_are_compressed_and_a_task_keeps_no_log_alive() {
         let dir = tempfile::tempdir().unwrap();
         let settings = LogStorage { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() };
-        let packer = LogCompressor::new(100_000, SpillDir::new(dir.path(), Arc::default()));
+        let compressor = LogCompressor::new(100_000, SpillDir::new(dir.path(), Arc::default()));
         let (mut writer, reader) = open_log(&settings);
         writer.append(Stream::Stdout, &text(200_000));
-        assert!(reader.compression_task(&packer).is_none(), "still open");
+        assert!(reader.compression_task(&compressor).is_none(), "still open");
         writer.close();
-        let packing = reader.compression_task(&packer).expect("closed and large");
-        assert!(closed_log(&text(90_000), dir.path()).compression_task(&packer).is_none(), "small");
+        let task = reader.compression_task(&compressor).expect("closed and large");
+        assert!(
+            closed_log(&text(90_000), dir.path()).compression_task(&compressor).is_none(),
+            "small"
+        );
         let log = Arc::downgrade(&reader.shared_log().segments()[0]);
         drop((writer, reader));
         assert_eq!(log.strong_count(), 0, "waiting for its turn holds nothing");
-        packing.run().await;
+        task.run().await;
     }
 
     #[tokio::test]
-    async fn a_log_stays_readable_where_there_is_no_room_for_a_compressed_one() {
+    async fn a_log_stays_readable_if_it_cannot_be_compressed() {
         let dir = tempfile::tempdir().unwrap();
         let bytes = text(300_000);
         let reader = closed_log(&bytes, dir.path());
@@ -598,7 +601,7 @@ mod tests {
             .expect("large enough")
             .run()
             .await;
-        assert!(reader.packed().is_none());
+        assert!(reader.compressed().is_none());
         assert!(reader.blocking().read(0..bytes.len() as u64).unwrap() == bytes);
     }
 }
@@ -614,7 +617,7 @@ mod frame_cache_tests {
     }
 
     #[test]
-    fn the_frame_that_was_not_used_for_the_longest_time_goes_first() {
+    fn the_least_recently_used_frame_is_evicted_first() {
         let cache = FrameCache::default();
         let frame = Arc::new(vec![7; MIB]);
         for number in 0..CACHE_BYTES / MIB {
@@ -628,7 +631,7 @@ mod frame_cache_tests {
     }
 
     #[test]
-    fn it_never_holds_more_than_its_bound_nor_a_frame_twice() {
+    fn the_cache_never_exceeds_its_limit_nor_holds_a_frame_twice() {
         let cache = FrameCache::default();
         for number in 0..100 {
             cache.put(key(number % 50), &Arc::new(vec![7; MIB / 3]));

@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The storage tier of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
-    /// The server's memory.
+    /// The memory of the server.
     Memory,
     /// A spill file, as it was written.
     Disk,
-    /// A compressed file.
+    /// A compressed spill file.
     Compressed,
 }
 
 impl Tier {
-    /// Every tier.
+    /// Every tier, in the order of `WORDS`.
     pub const ALL: [Self; 3] = [Self::Memory, Self::Disk, Self::Compressed];
 
     /// The label value of each tier, in the same order.
@@ -33,20 +33,20 @@ impl Tier {
 /// An operation on a file that holds output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpillOperation {
-    /// Create the file.
+    /// The creation of a file.
     Create,
-    /// Write output to it.
+    /// A write of output to a file.
     Write,
-    /// Read output from it.
+    /// A read of output from a file.
     Read,
-    /// Compress it.
+    /// The compression of a file.
     Compress,
-    /// Remove it.
+    /// The removal of a file.
     Remove,
 }
 
 impl SpillOperation {
-    /// Every operation.
+    /// Every operation, in the order of `WORDS`.
     pub const ALL: [Self; 5] =
         [Self::Create, Self::Write, Self::Read, Self::Compress, Self::Remove];
 
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_holds_exactly_the_words() {
+    fn the_list_of_words_is_complete() {
         let drops = [
             DropReason::DiskFull,
             DropReason::IoError,
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn each_count_is_kept_under_its_own_word() {
+    fn each_counter_has_its_own_word() {
         let counters = Counters::default();
         counters.add_stored(Tier::Disk, 10);
         counters.remove_stored(Tier::Disk, 4);

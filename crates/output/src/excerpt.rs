@@ -98,7 +98,7 @@ pub fn excerpt(reader: &BlockingReader, from: u64, budget: Budget) -> io::Result
     let reader = &reader.freeze();
     let frame = ExcerptSource::new(reader, from)?;
     let room = RemainingBudget::new(budget);
-    if let Some(part) = frame.everything(room)? {
+    if let Some(part) = frame.whole(room)? {
         return frame.finish(None, part);
     }
     let head = frame.head(room.head())?;
@@ -216,14 +216,15 @@ impl<'a> ExcerptSource<'a> {
         let total = progress.total_bytes;
         let (asked, from) = (from, reader.next_readable(from));
         let tail = reader.contiguous_around(from..total).start.max(from);
-        let begun = if progress.closed { 0 } else { begun(reader, tail, total, charset)? };
+        let begun =
+            if progress.closed { 0 } else { unfinished_bytes(reader, tail, total, charset)? };
         let end = (total - begun).max(from);
         Ok(Self { reader, progress, from, gap_bytes: from - asked, end, charset })
     }
 
     /// The whole range, if it fits.
-    fn everything(&self, room: RemainingBudget) -> io::Result<Option<ExcerptPart>> {
-        let has_hole = self.solid().end < self.end;
+    fn whole(&self, room: RemainingBudget) -> io::Result<Option<ExcerptPart>> {
+        let has_hole = self.contiguous().end < self.end;
         if has_hole || self.end - self.from > room.raw_bytes() {
             return Ok(None);
         }
@@ -234,13 +235,13 @@ impl<'a> ExcerptSource<'a> {
     }
 
     /// The contiguous bytes: up to the first hole, and from the end of the last one.
-    fn solid(&self) -> Range<u64> {
+    fn contiguous(&self) -> Range<u64> {
         self.reader.contiguous_around(self.from..self.end)
     }
 
     /// The first whole lines that fit, else the beginning of the first line.
     fn head(&self, room: RemainingBudget) -> io::Result<ExcerptPart> {
-        let end = self.end.min(self.solid().end);
+        let end = self.end.min(self.contiguous().end);
         let window = self.from..end.min(self.from.saturating_add(room.raw_bytes()));
         let bytes = self.reader.read(window)?;
         let whole_lines = &bytes[..self.charset.last_line_end(&bytes).unwrap_or(0)];
@@ -255,7 +256,7 @@ impl<'a> ExcerptSource<'a> {
 
     /// The last whole lines that fit, else the end of the last line; nothing before `from`.
     fn tail(&self, from: u64, room: RemainingBudget) -> io::Result<ExcerptPart> {
-        let from = from.max(self.solid().start);
+        let from = from.max(self.contiguous().start);
         let start = self.charset.aligned(from.max(self.end.saturating_sub(room.raw_bytes())));
         let bytes = self.reader.read(start.min(self.end)..self.end)?;
         let first_line = if start == from { 0 } else { self.line_length(&bytes) };
@@ -269,7 +270,7 @@ impl<'a> ExcerptSource<'a> {
         Ok(ExcerptPart::ending_at(self.end, &lines))
     }
 
-    /// As much of the beginning of a line as fits.
+    /// Renders as much of the beginning of a line as fits.
     fn beginning<'b>(&self, line: &'b [u8], room: RemainingBudget) -> Vec<RenderedLine<'b>> {
         let mut length = room.part_of_line().min(line.len());
         loop {
@@ -282,7 +283,7 @@ impl<'a> ExcerptSource<'a> {
         }
     }
 
-    /// As much of the end as fits.
+    /// Renders as much of the end as fits.
     fn ending<'b>(&self, bytes: &'b [u8], room: RemainingBudget) -> Vec<RenderedLine<'b>> {
         let mut length = room.part_of_line().min(bytes.len());
         loop {
@@ -354,7 +355,12 @@ impl<'a> ExcerptSource<'a> {
 }
 
 /// The number of bytes at the end that are an unfinished character.
-fn begun(reader: &BlockingReader, from: u64, total: u64, charset: Charset) -> io::Result<u64> {
+fn unfinished_bytes(
+    reader: &BlockingReader,
+    from: u64,
+    total: u64,
+    charset: Charset,
+) -> io::Result<u64> {
     let start = charset.aligned(total.saturating_sub(LAST_BYTES).max(from)).min(total);
     let last = reader.read(start..total)?;
     let line = &last[charset.last_line_end(&last).unwrap_or(0)..];
@@ -371,7 +377,7 @@ pub struct HiddenPart {
     pub last_line: u64,
     /// The lines of these two that are hidden only in part.
     pub in_part: Vec<u64>,
-    /// The size in bytes.
+    /// The size of the part in bytes.
     pub bytes: u64,
     /// Missing bytes in this part.
     pub missing_bytes: u64,
@@ -498,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_shown_in_one_section() {
+    fn a_log_that_fits_is_one_section() {
         let (_writer, reader, _dir) = log(b"a\nb\nc");
         let shown = excerpt(&reader.blocking(), 0, Budget::of_bytes(100)).unwrap();
         assert_eq!(shown.sections.len(), 1);
@@ -519,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_names_its_lines_and_the_errors_in_it() {
+    fn a_hidden_part_lists_its_lines_and_errors() {
         let mut content = numbered(500);
         content.push_str("AssertionError: 1 != 2\n");
         content += &numbered(499);
@@ -574,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_whole_where_it_fits_and_cut_only_in_the_tail() {
+    fn a_long_line_is_cut_only_in_the_tail() {
         let long = "x".repeat(3000);
         let content = format!("one\n{long}\ntwo\n");
         let (_writer, reader, _dir) = log(content.as_bytes());
@@ -612,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_of_a_running_job_holds_a_begun_character_back() {
+    fn the_tail_of_a_running_job_holds_back_an_unfinished_character() {
         let (mut writer, reader, _dir) = log("one\ntwo €".as_bytes());
         writer.append(Stream::Stdout, &"€".as_bytes()[..2]);
         let shown =
@@ -679,7 +685,7 @@ mod hidden_tests {
     use super::*;
 
     #[test]
-    fn a_huge_part_is_looked_through_from_both_sides() {
+    fn a_huge_part_is_scanned_from_both_sides() {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) =
             open_log(&LogStorage { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
@@ -739,7 +745,7 @@ mod hidden_tests {
     }
 
     #[test]
-    fn a_line_that_is_cut_in_two_is_listed_by_its_own_words() {
+    fn a_line_that_is_hidden_in_part_is_listed_around_its_error() {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) = open_log(&LogStorage {
             memory_bytes: 1 << 20,

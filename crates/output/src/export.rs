@@ -81,7 +81,7 @@ impl RawBlocks {
         }
         let wanted = self.left.min(BLOCK) as usize;
         let mut block = Vec::with_capacity(wanted);
-        let range = self.at..self.snapshot.total();
+        let range = self.at..self.snapshot.total_bytes();
         let mut chunks = LogChunks::new(&self.snapshot, self.stream, range, Direction::Forward);
         while block.len() < wanted {
             let (offset, chunk) = chunks.next()?.ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -106,7 +106,7 @@ impl RawBlocks {
     }
 }
 
-/// The range to read.
+/// The range of a log or stream to read.
 #[derive(Debug, Clone, Copy)]
 pub struct LogRangeRequest {
     /// The only stream to read; `None` reads both.
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_fits_is_exact_and_a_longer_one_ends_on_a_line() {
+    fn a_range_that_fits_is_exact_and_a_longer_one_ends_on_a_line() {
         let (mut writer, reader, _folder) = log(1024);
         writer.append(Stream::Stdout, b"one\ntwo\nthree\n");
         let exact = part(&reader, 1, Some(6), 100);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_begun_character_waits_for_its_end_unless_the_range_names_it() {
+    fn an_unfinished_character_is_held_back_unless_the_range_includes_it() {
         let (mut writer, reader, _folder) = log(1024);
         writer.append(Stream::Stdout, &"aé".as_bytes()[..2]);
         assert_eq!(part(&reader, 0, None, 100).bytes, b"a");
@@ -415,7 +415,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_range_of_every_view_is_exactly_what_was_written(
+        fn every_range_of_every_stream_has_the_written_bytes(
             writes in writes(), ends in (0.0..1.0f64, 0.0..1.0f64),
         ) {
             let (mut writer, reader, _folder) = log(200);
@@ -475,7 +475,7 @@ mod gzip_tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_packed_unpacks_to_the_stream_without_its_secrets() {
+    async fn gzip_data_decompresses_to_the_masked_stream() {
         let dir = SpillDir::new(std::env::temp_dir(), Arc::default());
         let settings = LogStorage { memory_bytes: 1 << 16, spill_dir: dir.clone() };
         let (mut writer, reader) = open_log(&settings);

@@ -222,7 +222,7 @@ impl RunIndex {
     }
 
     /// Removes the first `count` runs from memory: `stored` holds them now.
-    pub(crate) fn moved(&mut self, count: usize, stored: StoredRuns) {
+    pub(crate) fn forget_moved(&mut self, count: usize, stored: StoredRuns) {
         self.recent.drain(..count);
         self.stored = stored;
     }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_takes_more_of_its_own_stream_only() {
+    fn a_run_grows_only_with_its_own_stream() {
         let run = StreamRun { offset: 0, line: 0, time: 0, length: 65_530, stream: Stream::Stdout };
         assert_eq!(run.room_for(Stream::Stdout), 6);
         assert_eq!(run.room_for(Stream::Stderr), 0);

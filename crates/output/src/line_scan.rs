@@ -31,7 +31,7 @@ pub struct ScanDeadline {
 
 /// The guard of a search or query: dropping it ends the work soon. The caller that waits for the
 /// result holds it.
-#[must_use = "dropping the leash ends the search"]
+#[must_use = "dropping the guard ends the search"]
 #[derive(Debug)]
 pub struct ScanGuard(Arc<AtomicBool>);
 
@@ -39,8 +39,8 @@ impl ScanDeadline {
     /// Starts a deadline that ends after `time`, or when the guard is dropped.
     pub fn start(time: Duration) -> (Self, ScanGuard) {
         let given_up = Arc::new(AtomicBool::new(false));
-        let leash = ScanGuard(Arc::clone(&given_up));
-        (Self { until: Instant::now() + time, given_up }, leash)
+        let guard = ScanGuard(Arc::clone(&given_up));
+        (Self { until: Instant::now() + time, given_up }, guard)
     }
 
     /// `true` if the work should stop now.
@@ -86,7 +86,6 @@ impl<'a> LineGroup<'a> {
         self.spans.offset_at(self.position + index)
     }
 
-    /// The number of lines.
     pub(crate) fn count(&self) -> u64 {
         match self.kind {
             LineKind::Match => 1,
@@ -135,7 +134,7 @@ impl DoubleEndedIterator for LineRanges<'_> {
 #[derive(Debug)]
 pub(crate) struct LineScan<'a> {
     pattern: &'a LinePattern,
-    patience: &'a ScanDeadline,
+    deadline: &'a ScanDeadline,
     block: TextBlock,
     more: More,
     /// The lines of the block that are left.
@@ -143,8 +142,8 @@ pub(crate) struct LineScan<'a> {
     /// The next matching line, once it is known.
     found: Option<Range<usize>>,
     /// The next line that must be matched separately; empty, at the end, if there is none.
-    odd: Range<usize>,
-    /// Whether the block is a part of an overlong line.
+    special: Range<usize>,
+    /// The state of the overlong line that the block is a part of, if it is one.
     long: LongLine,
     /// The offset of the newest overlong line.
     long_start: u64,
@@ -168,16 +167,16 @@ impl<'a> LineScan<'a> {
         offset: u64,
         charset: Charset,
         pattern: &'a LinePattern,
-        patience: &'a ScanDeadline,
+        deadline: &'a ScanDeadline,
     ) -> Self {
         Self {
             pattern,
-            patience,
+            deadline,
             block: TextBlock::new(chunks, offset, charset),
             more: More::Maybe,
             lines: 0..0,
             found: None,
-            odd: 0..0,
+            special: 0..0,
             long: LongLine::No,
             long_start: offset,
             open_line: None,
@@ -192,14 +191,14 @@ impl<'a> LineScan<'a> {
             }
             // The first block is scanned in any case, so that a repeated search makes progress.
             let is_begun = !self.block.bytes().is_empty();
-            if self.more == More::No || is_begun && self.patience.is_over() {
+            if self.more == More::No || is_begun && self.deadline.is_over() {
                 return Ok(None);
             }
             self.next_block()?;
             if self.long != LongLine::No
-                && let Some((kind, part)) = self.pass_part()
+                && let Some((kind, part)) = self.scan_long_line()
             {
-                return Ok(Some(self.stretch(kind, part)));
+                return Ok(Some(self.group(kind, part)));
             }
         }
     }
@@ -211,7 +210,7 @@ impl<'a> LineScan<'a> {
 
     /// The offset of the next byte to scan.
     pub(crate) fn reached(&self) -> u64 {
-        self.block.spans().offset_at(self.lines.start)
+        self.block.offsets().offset_at(self.lines.start)
     }
 
     /// The offset of a last line without a newline, once everything was scanned.
@@ -219,9 +218,9 @@ impl<'a> LineScan<'a> {
         self.open_line
     }
 
-    fn stretch(&self, kind: LineKind, place: Range<usize>) -> LineGroup<'_> {
+    fn group(&self, kind: LineKind, place: Range<usize>) -> LineGroup<'_> {
         let bytes = &self.block.bytes()[place.clone()];
-        LineGroup { kind, bytes, position: place.start, spans: self.block.spans() }
+        LineGroup { kind, bytes, position: place.start, spans: self.block.offsets() }
     }
 
     fn next_in_block(&mut self) -> LineGroup<'_> {
@@ -236,7 +235,7 @@ impl<'a> LineScan<'a> {
             None => (LineKind::Other, self.lines.clone()),
         };
         self.lines.start = lines.end;
-        self.stretch(kind, lines)
+        self.group(kind, lines)
     }
 
     /// The next matching line of the block.
@@ -244,17 +243,19 @@ impl<'a> LineScan<'a> {
         let bytes = &self.block.bytes()[..self.lines.end];
         let mut at = self.lines.start;
         while at < bytes.len() {
-            if self.odd.end <= at {
-                self.odd = next_odd(bytes, at);
+            if self.special.end <= at {
+                self.special = next_special_line(bytes, at);
             }
-            if let Some(line) = self.pattern.find_line(&bytes[at..self.odd.start]) {
+            if let Some(line) = self.pattern.find_line(&bytes[at..self.special.start]) {
                 return Some(at + line.start..at + line.end);
             }
-            let odd = self.odd.clone();
-            if !odd.is_empty() && self.pattern.is_match(&searchable_text(&bytes[odd.clone()])) {
-                return Some(odd);
+            let special = self.special.clone();
+            if !special.is_empty()
+                && self.pattern.is_match(&searchable_text(&bytes[special.clone()]))
+            {
+                return Some(special);
             }
-            at = odd.end;
+            at = special.end;
         }
         None
     }
@@ -267,10 +268,10 @@ impl<'a> LineScan<'a> {
             More::Maybe => memrchr(b'\n', bytes).map_or(0, |newline| newline + 1),
         };
         self.lines = 0..end;
-        self.odd = 0..0;
+        self.special = 0..0;
         if end == 0 && self.more == More::Maybe && self.long == LongLine::No {
             self.long = LongLine::NoMatchYet;
-            self.long_start = self.block.spans().offset_at(0);
+            self.long_start = self.block.offsets().offset_at(0);
         }
         if self.more == More::No {
             self.open_line = self.last_line_if_open();
@@ -282,15 +283,15 @@ impl<'a> LineScan<'a> {
         let bytes = self.block.bytes();
         bytes.last().filter(|last| **last != b'\n')?;
         Some(match (memrchr(b'\n', bytes), self.long) {
-            (Some(newline), _) => self.block.spans().offset_at(newline + 1),
-            (None, LongLine::No) => self.block.spans().offset_at(0),
+            (Some(newline), _) => self.block.offsets().offset_at(newline + 1),
+            (None, LongLine::No) => self.block.offsets().offset_at(0),
             (None, LongLine::NoMatchYet | LongLine::Matched) => self.long_start,
         })
     }
 
     /// Scans the part of an overlong line that the block begins with. Such a line is reported once:
     /// with its first part that matches, or with its last part.
-    fn pass_part(&mut self) -> Option<(LineKind, Range<usize>)> {
+    fn scan_long_line(&mut self) -> Option<(LineKind, Range<usize>)> {
         let bytes = self.block.bytes();
         let newline = memchr(b'\n', bytes);
         let part = 0..newline.unwrap_or(bytes.len());
@@ -314,7 +315,7 @@ impl<'a> LineScan<'a> {
 }
 
 /// The next line at or after `at` with an escape code or `\r`; else the empty range at the end.
-fn next_odd(lines: &[u8], at: usize) -> Range<usize> {
+fn next_special_line(lines: &[u8], at: usize) -> Range<usize> {
     match memchr2(b'\x1b', b'\r', &lines[at..]) {
         Some(position) => line_around(lines, at + position),
         None => lines.len()..lines.len(),
@@ -330,7 +331,7 @@ pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
 pub(crate) struct TextBlock {
     chunks: LogChunks,
     /// Set if the log is in another character set.
-    decoding: Option<LineDecoder>,
+    decoder: Option<LineDecoder>,
     /// The buffer. Its first `filled` bytes are the block.
     buffer: Vec<u8>,
     filled: usize,
@@ -340,11 +341,11 @@ pub(crate) struct TextBlock {
 impl TextBlock {
     /// Creates an empty block before the first chunk, which is at `offset` or after it.
     pub(crate) fn new(chunks: LogChunks, offset: u64, charset: Charset) -> Self {
-        let decoding = LineDecoder::for_charset(charset);
+        let decoder = LineDecoder::for_charset(charset);
         let precision =
-            if decoding.is_some() { OffsetPrecision::LineStart } else { OffsetPrecision::Exact };
+            if decoder.is_some() { OffsetPrecision::LineStart } else { OffsetPrecision::Exact };
         let spans = OffsetMap::new(offset, precision);
-        Self { chunks, decoding, buffer: Vec::new(), filled: 0, spans }
+        Self { chunks, decoder, buffer: Vec::new(), filled: 0, spans }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -356,7 +357,7 @@ impl TextBlock {
         self.buffer
     }
 
-    pub(crate) fn spans(&self) -> &OffsetMap {
+    pub(crate) fn offsets(&self) -> &OffsetMap {
         &self.spans
     }
 
@@ -368,7 +369,7 @@ impl TextBlock {
         self.spans.forget(keep_from);
         let wanted = self.filled + BLOCK_BYTES;
         while self.filled < wanted {
-            let more = match self.decoding {
+            let more = match self.decoder {
                 None => self.add_piece()?,
                 Some(_) => self.add_decoded()?,
             };
@@ -392,11 +393,11 @@ impl TextBlock {
     }
 
     fn add_decoded(&mut self) -> io::Result<More> {
-        let Some(decoding) = &mut self.decoding else { return Ok(More::No) };
+        let Some(decoder) = &mut self.decoder else { return Ok(More::No) };
         let step = self.chunks.step()?;
         let decoded = match (step, self.chunks.chunk()) {
-            (ChunkStep::Chunk, Some((offset, chunk))) => decoding.add(offset, chunk),
-            (ChunkStep::Chunk, None) | (ChunkStep::Hole | ChunkStep::End, _) => decoding.end(),
+            (ChunkStep::Chunk, Some((offset, chunk))) => decoder.add(offset, chunk),
+            (ChunkStep::Chunk, None) | (ChunkStep::Hole | ChunkStep::End, _) => decoder.end(),
         };
         self.push_decoded(decoded);
         match step {
@@ -427,7 +428,7 @@ impl TextBlock {
     }
 }
 
-/// Whether more bytes may follow.
+/// The chance that more bytes follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum More {
     Maybe,
@@ -448,8 +449,8 @@ pub(crate) struct OffsetMap {
 enum OffsetPrecision {
     /// The offset of each byte is known.
     Exact,
-    /// In decoded text, the offset of the line, or of the part of a long line, that contains the
-    /// byte.
+    /// The offset of the line, or of the part of a long line, that contains the byte. For decoded
+    /// text.
     LineStart,
 }
 
@@ -507,7 +508,7 @@ pub(crate) struct LineDecoder {
     charset: Charset,
     /// The bytes that are held back.
     held: Vec<u8>,
-    /// Their offset in the log.
+    /// The offset of the held bytes in the log.
     held_at: u64,
 }
 
@@ -515,7 +516,7 @@ pub(crate) struct LineDecoder {
 pub(crate) type DecodedPart = (Range<u64>, String);
 
 impl LineDecoder {
-    /// Returns `None` for UTF-8, which needs no decoding.
+    /// Returns `None` for UTF-8, which needs no decoder.
     pub(crate) fn for_charset(charset: Charset) -> Option<Self> {
         match charset {
             Charset::Utf8 => None,
@@ -594,21 +595,21 @@ mod tests {
     /// Offset, length and kind of each group.
     fn scanned(bytes: &[u8], pattern: &str) -> Vec<(u64, usize, LineKind)> {
         let (_writer, reader, _dir) = log(bytes);
-        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+        let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
         let pattern = LinePattern::new(pattern).unwrap();
         let chunks = reader.blocking().chunks(None, 0, bytes.len() as u64);
-        let mut scan = LineScan::new(chunks, 0, Charset::Utf8, &pattern, &patience);
-        let mut stretches = Vec::new();
-        while let Some(stretch) = scan.next().unwrap() {
-            stretches.push((stretch.offset_at(0), stretch.bytes.len(), stretch.kind));
+        let mut scan = LineScan::new(chunks, 0, Charset::Utf8, &pattern, &deadline);
+        let mut groups = Vec::new();
+        while let Some(group) = scan.next().unwrap() {
+            groups.push((group.offset_at(0), group.bytes.len(), group.kind));
         }
         assert!(scan.is_complete());
         assert_eq!(scan.reached(), bytes.len() as u64);
-        stretches
+        groups
     }
 
     #[test]
-    fn neighbours_that_do_not_match_are_one_stretch() {
+    fn neighbouring_lines_without_a_match_are_one_group() {
         assert_eq!(
             scanned(b"a\nb\nX1\nX2\n\x1b[1mX\x1b[0m\nc\r\nd", "^X"),
             [
@@ -623,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_fits_in_no_block_is_told_of_once() {
+    fn a_line_longer_than_a_block_is_reported_once() {
         let mut bytes = vec![b'x'; 500_000];
         assert_eq!(scanned(&bytes, "NEEDLE").len(), 1);
         assert_eq!(scanned(&bytes, "NEEDLE")[0].2, LineKind::Other);
@@ -635,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_is_found_wherever_a_long_line_is_parted() {
+    fn a_match_is_found_wherever_a_long_line_is_split() {
         let second = 2 * BLOCK_BYTES - OVERLAP_BYTES;
         for at in (BLOCK_BYTES - 10..BLOCK_BYTES + 5).chain(second - 10..second + 5) {
             let mut bytes = vec![b'x'; 3 * BLOCK_BYTES];
@@ -646,22 +647,22 @@ mod tests {
     }
 
     #[test]
-    fn it_stops_when_patience_is_over_and_says_where() {
+    fn a_scan_stops_at_its_deadline_and_tells_its_position() {
         let bytes = b"line\n".repeat(200_000);
         let (_writer, reader, _dir) = log(&bytes);
-        let (patience, leash) = ScanDeadline::start(Duration::from_secs(3600));
+        let (deadline, guard) = ScanDeadline::start(Duration::from_secs(3600));
         let pattern = LinePattern::new("x").unwrap();
         let chunks = reader.blocking().chunks(None, 0, bytes.len() as u64);
-        let mut scan = LineScan::new(chunks, 0, Charset::Utf8, &pattern, &patience);
+        let mut scan = LineScan::new(chunks, 0, Charset::Utf8, &pattern, &deadline);
         let first = scan.next().unwrap().unwrap().bytes.len() as u64;
-        drop(leash);
+        drop(guard);
         assert!(scan.next().unwrap().is_none());
         assert!(!scan.is_complete());
         assert_eq!(scan.reached(), first);
     }
 
     #[test]
-    fn lines_are_given_from_either_side() {
+    fn lines_can_be_iterated_from_both_ends() {
         let bytes = b"a\n\nbc\nd";
         let ranges = LineRanges { bytes, rest: 0..bytes.len() };
         let forward: Vec<&[u8]> = ranges.clone().map(|line| &bytes[line]).collect();
@@ -682,15 +683,15 @@ mod decoding_tests {
     }
 
     #[test]
-    fn lines_are_whole_wherever_the_pieces_are_cut() {
+    fn decoded_lines_are_whole_for_any_chunks() {
         let bytes = utf16("\u{feff}one\nzwölf 😀\nrest");
         for cut in 0..bytes.len() {
-            let mut decoding = LineDecoder::for_charset(Charset::Wide(Wide::Utf16Le)).unwrap();
+            let mut decoder = LineDecoder::for_charset(Charset::Wide(Wide::Utf16Le)).unwrap();
             let (first, second) = bytes.split_at(cut);
-            let mut lines = decoding.add(0, first);
+            let mut lines = decoder.add(0, first);
             // Simulates another stream that wrote 100 bytes in between.
-            lines.extend(decoding.add(cut as u64 + 100, second));
-            lines.extend(decoding.end());
+            lines.extend(decoder.add(cut as u64 + 100, second));
+            lines.extend(decoder.end());
             let texts: Vec<&str> = lines.iter().map(|(_, text)| text.as_str()).collect();
             assert_eq!(texts, ["one\n", "zwölf 😀\n", "rest"], "{cut}");
             let apart = |offset: u64| if offset < cut as u64 { offset } else { offset + 100 };
@@ -699,10 +700,10 @@ mod decoding_tests {
     }
 
     #[test]
-    fn a_line_that_never_ends_is_given_in_parts() {
+    fn an_endless_line_is_decoded_in_parts() {
         let bytes = utf16(&"😀".repeat(40_000));
-        let mut decoding = LineDecoder::for_charset(Charset::Wide(Wide::Utf16Le)).unwrap();
-        let parts = decoding.add(0, &bytes);
+        let mut decoder = LineDecoder::for_charset(Charset::Wide(Wide::Utf16Le)).unwrap();
+        let parts = decoder.add(0, &bytes);
         assert!(parts.windows(2).all(|pair| pair[0].0.end == pair[1].0.start));
         let text: String = parts.into_iter().map(|(_, text)| text).collect();
         assert_eq!(text, "😀".repeat(40_000));
@@ -714,12 +715,12 @@ mod patience_tests {
     use super::*;
 
     #[test]
-    fn it_ends_with_its_time_or_with_its_leash() {
-        let (patience, _leash) = ScanDeadline::start(Duration::ZERO);
-        assert!(patience.is_over());
-        let (patience, leash) = ScanDeadline::start(Duration::from_secs(3600));
-        assert!(!patience.is_over());
-        drop(leash);
-        assert!(patience.clone().is_over());
+    fn a_deadline_ends_with_its_time_or_with_its_guard() {
+        let (deadline, _guard) = ScanDeadline::start(Duration::ZERO);
+        assert!(deadline.is_over());
+        let (deadline, guard) = ScanDeadline::start(Duration::from_secs(3600));
+        assert!(!deadline.is_over());
+        drop(guard);
+        assert!(deadline.clone().is_over());
     }
 }

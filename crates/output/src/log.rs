@@ -33,7 +33,7 @@ pub struct LogStorage {
     pub spill_dir: SpillDir,
 }
 
-/// The limits of a log.
+/// The limits of a log: its kept part and its quota.
 #[derive(Debug, Clone)]
 pub struct LogBounds {
     /// The part of the log that is kept.
@@ -95,11 +95,11 @@ impl LogWriter {
         let taken = if self.now.closed {
             StoredPrefix::partial(0, DropReason::IoError)
         } else {
-            self.keep(stream, bytes)
+            self.store_bytes(stream, bytes)
         };
         self.now.last_output = Some(Instant::now());
         if let Some(why) = taken.lost {
-            self.lose((bytes.len() - taken.bytes) as u64, why);
+            self.record_loss((bytes.len() - taken.bytes) as u64, why);
         }
         // Published last: a reader that sees this progress can read all bytes that it counts.
         self.published.send_replace(self.now);
@@ -119,7 +119,7 @@ impl LogWriter {
     #[must_use]
     pub fn fits_memory(&self, bytes: usize) -> bool {
         let inner = self.segment.lock();
-        let end = self.bounds.keep.end_of_part(self.segment.start().offset);
+        let end = self.bounds.keep.segment_end(self.segment.start().offset);
         let fits_part = end.saturating_sub(self.now.total_bytes) >= bytes as u64;
         match &inner.store {
             SegmentStore::Memory(memory) => {
@@ -157,7 +157,7 @@ impl LogWriter {
         self.published.send_replace(self.now);
     }
 
-    fn lose(&mut self, bytes: u64, why: DropReason) {
+    fn record_loss(&mut self, bytes: u64, why: DropReason) {
         // The next bytes do not belong to the line before the gap.
         let ended = self.now.lines + u64::from(self.now.open_line);
         let at = LogPosition { lines: ended, ..self.end() };
@@ -171,13 +171,13 @@ impl LogWriter {
     }
 
     /// Keeps as many of the bytes as possible, from the first on.
-    fn keep(&mut self, stream: Stream, bytes: &[u8]) -> StoredPrefix {
+    fn store_bytes(&mut self, stream: Stream, bytes: &[u8]) -> StoredPrefix {
         let mut kept = 0;
         while kept < bytes.len() {
             let rest = &bytes[kept..];
             // Split into blocks, so that one huge write cannot add more runs than memory may hold.
-            let block = &rest[..rest.len().min(WRITE_BYTES).min(self.room_in_part())];
-            let taken = self.keep_block(stream, block);
+            let block = &rest[..rest.len().min(WRITE_BYTES).min(self.room_in_segment())];
+            let taken = self.store_block(stream, block);
             kept += taken.bytes;
             if taken.lost.is_some() {
                 return StoredPrefix { bytes: kept, ..taken };
@@ -188,32 +188,32 @@ impl LogWriter {
 
     /// The number of bytes that the segment can still take. Starts a new segment if this one is
     /// full.
-    fn room_in_part(&mut self) -> usize {
-        let end = self.bounds.keep.end_of_part(self.segment.start().offset);
+    fn room_in_segment(&mut self) -> usize {
+        let end = self.bounds.keep.segment_end(self.segment.start().offset);
         if self.now.total_bytes >= end {
-            self.start_part();
-            return self.room_in_part();
+            self.start_segment();
+            return self.room_in_segment();
         }
         usize::try_from(end - self.now.total_bytes).unwrap_or(usize::MAX)
     }
 
-    fn start_part(&mut self) {
+    fn start_segment(&mut self) {
         self.segment.shrink();
         self.segment = Arc::new(LogSegment::new(self.end(), self.bounds.quota.open_charge()));
-        let left = self.log.push(Arc::clone(&self.segment));
+        let left = self.log.push_segment(Arc::clone(&self.segment));
         self.now.removed_bytes += left.map_or(0, |segment| segment.span());
         // Published here too, so that the published end is never before the start of the segments
         // that are left.
         self.published.send_replace(self.now);
     }
 
-    fn keep_block(&mut self, stream: Stream, block: &[u8]) -> StoredPrefix {
+    fn store_block(&mut self, stream: Stream, block: &[u8]) -> StoredPrefix {
         // Without room for their runs, bytes could not be told apart by stream or found by line.
         if let Err(why) = self.move_runs() {
             return StoredPrefix::partial(0, why);
         }
-        let taken = self.store(block);
-        self.note(stream, &block[..taken.bytes]);
+        let taken = self.store_prefix(block);
+        self.index_bytes(stream, &block[..taken.bytes]);
         taken
     }
 
@@ -231,7 +231,7 @@ impl LogWriter {
             self.segment.lock().charge.put_back(Tier::Disk, bytes as u64);
             drop_reason(&error)
         })?;
-        self.segment.lock().index.moved(runs.len(), stored);
+        self.segment.lock().index.forget_moved(runs.len(), stored);
         Ok(())
     }
 
@@ -248,7 +248,7 @@ impl LogWriter {
     }
 
     /// Stores the bytes, as far as the quota and the store take them.
-    fn store(&self, bytes: &[u8]) -> StoredPrefix {
+    fn store_prefix(&self, bytes: &[u8]) -> StoredPrefix {
         let limit = self.settings.memory_bytes;
         let (room, lost, file) = {
             let mut inner = self.segment.lock();
@@ -338,7 +338,7 @@ impl LogWriter {
     }
 
     /// Adds stored bytes to the index and to the progress.
-    fn note(&mut self, stream: Stream, mut bytes: &[u8]) {
+    fn index_bytes(&mut self, stream: Stream, mut bytes: &[u8]) {
         let time = self.opened.elapsed().as_micros() as u64;
         let mut inner = self.segment.lock();
         while let Some(last) = bytes.last() {
@@ -356,7 +356,6 @@ impl LogWriter {
         inner.end = self.end();
     }
 
-    /// The end of the log.
     const fn end(&self) -> LogPosition {
         let LogProgress { total_bytes: offset, lines, stderr_bytes, .. } = self.now;
         LogPosition { offset, lines, stderr_bytes }

@@ -16,7 +16,7 @@ const MIN_PAGE: usize = 4;
 /// The longest escape code that a page waits for.
 const MAX_ESCAPE: usize = 64;
 
-/// The page to read.
+/// The page of a log to read.
 #[derive(Debug, Clone, Copy)]
 pub struct PageRequest {
     /// The offset of the first byte to read.
@@ -73,10 +73,10 @@ pub enum PageEnd {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterPage {
     Bytes,
-    /// No bytes yet.
+    /// No bytes yet, but the log is open.
     Open,
     Hole,
-    /// No bytes, ever.
+    /// No bytes, and the log is closed.
     Closed,
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn tail_start(
     stream: Option<Stream>,
     limits: TailLimits,
 ) -> io::Result<u64> {
-    let total = snapshot.total();
+    let total = snapshot.total_bytes();
     let first = snapshot.contiguous_start(total);
     if first == total {
         return Ok(snapshot.extents.last().map_or(0, |last| last.range.end));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_ends_on_a_whole_line_where_one_fits() {
+    fn a_page_ends_on_a_whole_line_if_one_fits() {
         check(b"one\ntwo\nthr", 0, AfterPage::Bytes, (8, PageEnd::More));
         check(b"endless", 0, AfterPage::Bytes, (7, PageEnd::More));
     }
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_begun_character_is_held_back_only_while_the_log_is_open() {
+    fn an_unfinished_character_is_held_back_only_while_the_log_is_open() {
         let begun = &"é".as_bytes()[..1];
         check(begun, 0, AfterPage::Open, (0, PageEnd::CaughtUp));
         check(begun, 0, AfterPage::Closed, (1, PageEnd::Complete));

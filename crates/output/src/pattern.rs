@@ -73,7 +73,7 @@ impl LinePattern {
             .dfa_size_limit(CACHE_BYTES)
             .build(pattern);
         let matcher = built.map_err(|error| {
-            let (why, advice) = why_not(pattern, &error);
+            let (why, advice) = explain_error(pattern, &error);
             PatternError { given: given(), why, advice }
         })?;
         let reach = match matcher.line_terminator() {
@@ -151,7 +151,7 @@ pub(crate) fn searchable_text(line: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Explains an error, in terms of the original pattern if possible, and gives advice.
-fn why_not(pattern: &str, error: &grep_regex::Error) -> (String, &'static str) {
+fn explain_error(pattern: &str, error: &grep_regex::Error) -> (String, &'static str) {
     if let Err(error @ regex::Error::Syntax(_)) = regex::bytes::Regex::new(pattern) {
         return (error.to_string(), ADVICE_ON_SYNTAX);
     }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_match_is_one_in_a_line_that_is_there() {
+    fn an_empty_match_needs_a_line() {
         assert_eq!(first("^$", "a\n"), None);
         assert_eq!(first("^$", "a\n\nb\n").as_deref(), Some("\n"));
         assert_eq!(first("", "a\nb").as_deref(), Some("a\n"));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_searched_as_a_screen_shows_it_in_the_end() {
+    fn a_line_is_searched_as_a_screen_finally_shows_it() {
         for (line, shown) in [
             ("plain\r\n", "plain"),
             ("progress 1%\rprogress 2%\n", "progress 2%"),

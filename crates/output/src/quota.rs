@@ -101,7 +101,7 @@ impl TenantUsage {
 /// The result of an attempt to free room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReclaimOutcome {
-    /// There is room, or more room than before.
+    /// Some room is free, or more than before.
     Room,
     /// Nothing could be freed.
     NoRoom,
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cap_refuses_by_its_own_name_and_takes_the_first_bytes() {
+    fn each_limit_refuses_with_its_own_reason() {
         let quota = quota(10_000, 6_000);
         let mut one = quota.tenant_quota("one").open_charge();
         assert_eq!(one.take(Tier::Memory, 7_000), (0, Some(DropReason::TenantFull)));
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_log_reserves_little_and_gives_back_what_it_did_not_need() {
+    fn a_small_log_reserves_little_and_releases_the_rest() {
         let quota = quota(1 << 30, 1 << 30);
         let mut charge = quota.tenant_quota("").open_charge();
         charge.take(Tier::Memory, 10);
@@ -629,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_with_a_cap_of_its_own_is_told_from_the_others() {
+    fn a_tenant_with_its_own_limit_has_its_own_reason() {
         let own = HashMap::from([("small".to_owned(), 5_000)]);
         let quota = Quota::new(
             QuotaLimits { tenants: own, ..limits(100_000, 50_000) },
@@ -649,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn new_caps_hold_for_logs_that_are_being_written() {
+    fn new_limits_apply_to_open_logs() {
         let quota = quota(100_000, 5_000);
         let mut charge = quota.tenant_quota("a").open_charge();
         assert_eq!(charge.take(Tier::Memory, 5_000), (5_000, None));
@@ -669,7 +669,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_frees_room_is_told_when_it_is_short() {
+    async fn a_shortage_of_room_wakes_the_waiter() {
         let quota = quota(100_000, 100_000);
         let mut charge = quota.tenant_quota("").open_charge();
         charge.take(Tier::Memory, 1_000);
@@ -683,7 +683,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fruitless_wish_is_its_tenants_own_and_ends_with_a_job_of_it() {
+    fn a_failed_reclaim_concerns_one_tenant_until_a_job_of_it_ends() {
         let quota = quota(1 << 30, 8_000);
         let [mut full, mut other] =
             ["full", "other"].map(|name| quota.tenant_quota(name).open_charge());
@@ -704,7 +704,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_cap_is_ever_passed_and_nothing_is_lost(
+        fn no_limit_is_ever_exceeded_and_all_quota_is_released(
             steps in prop::collection::vec((0..4_usize, 0..20_000_usize, prop::bool::ANY), 0..60),
         ) {
             let quota = quota(60_000, 40_000);

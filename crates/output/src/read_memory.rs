@@ -129,25 +129,25 @@ impl ReadMemory {
     pub(crate) async fn reserve(
         &self,
         from: ReadFrom,
-        line: &Semaphore,
+        tenant_queue: &Semaphore,
         bytes: usize,
         wait: Duration,
     ) -> Result<ReadPermit, ReadBusy> {
         let wanted = units(bytes);
-        let (pool, most, line) = if wanted <= self.0.small_read {
+        let (pool, most, queue) = if wanted <= self.0.small_read {
             let pool = match from {
                 ReadFrom::Memory => &self.0.small_from_memory,
                 ReadFrom::Disk => &self.0.small_from_disk,
             };
             (pool, self.0.small_units, None)
         } else {
-            (&self.0.large, self.0.large_units, Some(line))
+            (&self.0.large, self.0.large_units, Some(tenant_queue))
         };
         let units = wanted.clamp(1, most);
         let reserved = async {
             // Held by the first read of a tenant, until there is memory for it.
-            let _first = match line {
-                Some(line) => Some(line.acquire().await.ok()?),
+            let _first = match queue {
+                Some(queue) => Some(queue.acquire().await.ok()?),
                 None => None,
             };
             Arc::clone(pool).acquire_many_owned(units).await.ok()
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_gets_at_most_what_there_is() {
+    async fn a_read_gets_at_most_the_whole_pool() {
         let (memory, line) = memory();
         let all = memory.reserve(ReadFrom::Disk, &line, usize::MAX, LONG).await.unwrap();
         assert_eq!(all.bytes(), 224 * MIB);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn memory_goes_back_after_large_reads_and_again_when_their_replies_are_gone() {
+    async fn memory_is_released_after_large_reads_and_again_later() {
         static TRIMS: AtomicUsize = AtomicUsize::new(0);
         let deadline = Instant::now() + LONG;
         let trimmed = async |times| {

@@ -115,18 +115,18 @@ impl LogReader {
     }
 
     #[cfg(test)]
-    pub(crate) fn packed(&self) -> Option<Arc<super::compression::CompressedLog>> {
-        self.log.segments().first()?.packed()
+    pub(crate) fn compressed(&self) -> Option<Arc<super::compression::CompressedLog>> {
+        self.log.segments().first()?.compressed()
     }
 
     /// The task of compressing this log; `None` while it is open, small or in memory.
     #[must_use]
-    pub fn compression_task(&self, packer: &LogCompressor) -> Option<CompressionTask> {
+    pub fn compression_task(&self, compressor: &LogCompressor) -> Option<CompressionTask> {
         let progress = self.progress();
         if !progress.closed {
             return None;
         }
-        packer.compression_task(progress.total_bytes, self.log.segments())
+        compressor.compression_task(progress.total_bytes, self.log.segments())
     }
 
     /// Waits until the log holds more than `seen` bytes, or is closed. No wake-up is lost, and
@@ -222,7 +222,7 @@ impl BlockingReader {
         // One snapshot: reading `closed` later could call a page complete although its last bytes
         // arrived in between.
         let snapshot = self.snapshot();
-        let total_bytes = snapshot.total();
+        let total_bytes = snapshot.total_bytes();
         let start = snapshot.next_readable(request.from);
         let contiguous = ContiguousRange {
             snapshot: &snapshot,
@@ -313,7 +313,7 @@ impl BlockingReader {
             return Ok(None);
         };
         let offset = snapshot.offset_after_newlines(newlines)?;
-        Ok(Some(offset).filter(|offset| *offset < snapshot.total()))
+        Ok(Some(offset).filter(|offset| *offset < snapshot.total_bytes()))
     }
 
     /// The number, counted from 1, of the line that contains the byte at `offset`. Inside a hole,
@@ -433,13 +433,13 @@ impl ContiguousRange<'_> {
 /// Reads only the index.
 pub fn log_offset(reader: &BlockingReader, stream: Stream, position: u64) -> io::Result<u64> {
     let snapshot = reader.snapshot();
-    if snapshot.progress.bytes_of(Some(stream)) == snapshot.total() {
-        return Ok(position.min(snapshot.total()));
+    if snapshot.progress.bytes_of(Some(stream)) == snapshot.total_bytes() {
+        return Ok(position.min(snapshot.total_bytes()));
     }
     let later =
         snapshot.extents.partition_point(|extent| extent.stream_bytes_before(stream) <= position);
     let (passed, later) = snapshot.extents.split_at(later);
-    let resumes = later.first().map_or(snapshot.total(), |next| next.range.start);
+    let resumes = later.first().map_or(snapshot.total_bytes(), |next| next.range.start);
     let Some(extent) = passed.last() else { return Ok(resumes) };
     let mut left = position - extent.stream_bytes_before(stream);
     let mut runs =
@@ -459,7 +459,7 @@ pub fn log_offset(reader: &BlockingReader, stream: Stream, position: u64) -> io:
 pub fn stream_offset(reader: &BlockingReader, stream: Stream, offset: u64) -> io::Result<u64> {
     let snapshot = reader.snapshot();
     let all = snapshot.progress.bytes_of(Some(stream));
-    if all == snapshot.total() {
+    if all == snapshot.total_bytes() {
         return Ok(offset.min(all));
     }
     match snapshot.extent_from(offset) {

@@ -31,10 +31,10 @@ const OVERLAP_BYTES: usize = 4 * 1024;
 /// allocated.
 #[derive(Debug)]
 pub struct Redactor {
-    known: KnownSecrets,
-    given: Vec<RedactPattern>,
+    known_secrets: KnownSecrets,
+    patterns: Vec<RedactPattern>,
     /// The set of all configured patterns, if there are any: an engine for none would cost memory.
-    any: Option<RegexSet>,
+    any_pattern: Option<RegexSet>,
 }
 
 /// The treatment of secrets that are known by their form.
@@ -51,7 +51,7 @@ struct RedactPattern {
     group: Option<usize>,
 }
 
-/// Whether a line is inside a private key, by the lines before it.
+/// The position of a line relative to private keys, by the lines before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeyState {
     Outside,
@@ -86,7 +86,7 @@ impl Redactor {
             let built = RegexSetBuilder::new(texts).size_limit(ALL_PATTERNS_BYTES).build();
             built.map_err(|error| RedactError::new(texts.len() - 1, last, &error))
         });
-        Ok(Self { known, given, any: any.transpose()? })
+        Ok(Self { known_secrets: known, patterns: given, any_pattern: any.transpose()? })
     }
 
     /// Returns the text with every secret masked.
@@ -105,11 +105,11 @@ impl Redactor {
         if !self.may_mask(bytes) {
             return Cow::Borrowed(bytes);
         }
-        let mut inside = KeyState::Outside;
+        let mut key_state = KeyState::Outside;
         let mut spans = Vec::new();
         let mut start = 0;
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let found = self.spans(line, &mut inside).into_iter();
+            let found = self.spans(line, &mut key_state).into_iter();
             spans.extend(found.map(|span| start + span.start..start + span.end));
             start += line.len();
         }
@@ -126,40 +126,40 @@ impl Redactor {
     /// line. This does not hold for configured patterns, which may be anchored to the ends of a
     /// line.
     fn may_mask(&self, bytes: &[u8]) -> bool {
-        let is_known = || match self.known {
+        let is_known = || match self.known_secrets {
             KnownSecrets::Mask => any_form().is_none_or(|any| any.is_match(bytes)),
             KnownSecrets::Show => false,
         };
-        self.any.is_some() || is_known()
+        self.any_pattern.is_some() || is_known()
     }
 
     /// The secrets of one line: in order, not overlapping, not empty.
-    fn spans(&self, line: &[u8], inside: &mut KeyState) -> Vec<Range<usize>> {
+    fn spans(&self, line: &[u8], key_state: &mut KeyState) -> Vec<Range<usize>> {
         let line = without_end(line);
         let mut spans = Vec::new();
-        if *inside == KeyState::InPrivateKey {
+        if *key_state == KeyState::InPrivateKey {
             let rest = rest_of_key(line);
             let is_blank = line.trim_ascii().is_empty();
             if memmem::find(line, KEY_END).is_some() || (rest.is_none() && !is_blank) {
-                *inside = KeyState::Outside;
+                *key_state = KeyState::Outside;
             }
             spans.extend(rest);
         }
-        match self.known {
-            KnownSecrets::Mask => add_known(line, inside, &mut spans),
+        match self.known_secrets {
+            KnownSecrets::Mask => add_known_secrets(line, key_state, &mut spans),
             KnownSecrets::Show => {}
         }
-        if let Some(any) = self.any.as_ref().filter(|any| any.is_match(line)) {
+        if let Some(any) = self.any_pattern.as_ref().filter(|any| any.is_match(line)) {
             for index in &any.matches(line) {
-                self.given[index].add_spans(line, &mut spans);
+                self.patterns[index].add_spans(line, &mut spans);
             }
         }
-        merged(spans)
+        merge_spans(spans)
     }
 }
 
 /// Adds the secrets that are known by their form. In doubt the whole line is a secret.
-fn add_known(line: &[u8], inside: &mut KeyState, spans: &mut Vec<Range<usize>>) {
+fn add_known_secrets(line: &[u8], key_state: &mut KeyState, spans: &mut Vec<Range<usize>>) {
     let Some(any) = any_form() else { return spans.push(0..line.len()) };
     if !any.is_match(line) {
         return;
@@ -170,7 +170,7 @@ fn add_known(line: &[u8], inside: &mut KeyState, spans: &mut Vec<Range<usize>>) 
             None => spans.push(0..line.len()),
         }
         if FORMS[index].kind == PRIVATE_KEY && is_left_open(line) {
-            *inside = KeyState::InPrivateKey;
+            *key_state = KeyState::InPrivateKey;
         }
     }
 }
@@ -207,7 +207,7 @@ const KEY_END: &[u8] = b"-----END ";
 /// The headers that a key may have besides base64.
 const KEY_HEADERS: [&[u8]; 5] = [b"Proc-Type:", b"DEK-Info:", b"Version:", b"Comment:", b"Hash:"];
 
-/// The range to mask in a line inside a private key, if the line can be part of a key. Any other
+/// The range to mask in a line key_state a private key, if the line can be part of a key. Any other
 /// line ends the key: a beginning without an end must not hide everything after it.
 fn rest_of_key(line: &[u8]) -> Option<Range<usize>> {
     let length = memmem::find(line, KEY_END).unwrap_or(line.len());
@@ -238,7 +238,7 @@ fn without_end(line: &[u8]) -> &[u8] {
 }
 
 /// Sorts the spans, merges those that overlap or touch, and removes empty ones.
-fn merged(mut spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
+fn merge_spans(mut spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
     spans.retain(|span| !span.is_empty());
     spans.sort_unstable_by_key(|span| span.start);
     spans.dedup_by(|later, earlier| {
@@ -270,14 +270,14 @@ pub struct LineMasker {
     redactor: Arc<Redactor>,
     /// The beginning of a line: without a newline, at most [`LINE_BYTES`].
     held: Vec<u8>,
-    inside: KeyState,
+    key_state: KeyState,
 }
 
 impl LineMasker {
     /// Creates a masker for the beginning of a stream.
     #[must_use]
     pub const fn new(redactor: Arc<Redactor>) -> Self {
-        Self { redactor, held: Vec::new(), inside: KeyState::Outside }
+        Self { redactor, held: Vec::new(), key_state: KeyState::Outside }
     }
 
     /// Takes the next bytes. Returns the bytes that can be written now.
@@ -318,14 +318,14 @@ impl LineMasker {
     }
 
     fn release_line(&mut self, out: &mut Vec<u8>) {
-        let spans = self.redactor.spans(&self.held, &mut self.inside);
+        let spans = self.redactor.spans(&self.held, &mut self.key_state);
         write_masked(&self.held, &spans, out);
         self.held.clear();
     }
 
     /// Releases the beginning of an overlong line, without splitting a secret.
     fn release_part(&mut self, out: &mut Vec<u8>) {
-        let mut spans = self.redactor.spans(&self.held, &mut self.inside);
+        let mut spans = self.redactor.spans(&self.held, &mut self.key_state);
         let cut = cut_before(LINE_BYTES - OVERLAP_BYTES, &spans);
         spans.retain(|span| span.end <= cut);
         write_masked(&self.held[..cut], &spans, out);
@@ -396,12 +396,12 @@ mod tests {
 
     use super::*;
 
-    fn given(patterns: &[&str]) -> Redactor {
+    fn with_patterns(patterns: &[&str]) -> Redactor {
         let patterns: Vec<_> = patterns.iter().map(|text| (*text).to_owned()).collect();
         Redactor::new(&patterns).unwrap()
     }
 
-    fn known() -> Redactor {
+    fn with_known_forms() -> Redactor {
         Redactor::with_known_secrets(&[]).unwrap()
     }
 
@@ -414,35 +414,51 @@ mod tests {
 
     #[test]
     fn all_of_a_match_or_only_its_secret_is_masked() {
-        check(&given(&["hunter[0-9]"]), "a hunter2 b hunter3\n", "a [redacted] b [redacted]\n");
-        check(&given(&[r"pw=(?P<secret>\w+)"]), "pw=abc; x", "pw=[redacted]; x");
-        check(&given(&[r"pw=(?P<secret>\w+)|zz\d"]), "zz1 pw=a", "[redacted] pw=[redacted]");
-        check(&given(&[]), "pw=abc", "pw=abc");
-        check(&given(&["zzz"]), "pw=abc", "pw=abc");
+        check(
+            &with_patterns(&["hunter[0-9]"]),
+            "a hunter2 b hunter3\n",
+            "a [redacted] b [redacted]\n",
+        );
+        check(&with_patterns(&[r"pw=(?P<secret>\w+)"]), "pw=abc; x", "pw=[redacted]; x");
+        check(
+            &with_patterns(&[r"pw=(?P<secret>\w+)|zz\d"]),
+            "zz1 pw=a",
+            "[redacted] pw=[redacted]",
+        );
+        check(&with_patterns(&[]), "pw=abc", "pw=abc");
+        check(&with_patterns(&["zzz"]), "pw=abc", "pw=abc");
     }
 
     #[test]
     fn matches_that_overlap_or_touch_are_masked_once() {
-        check(&given(&["abc", "bcd", "e"]), "xabcdex", "x[redacted]x");
-        check(&given(&["ab", "ab"]), "abab-ab", "[redacted]-[redacted]");
+        check(&with_patterns(&["abc", "bcd", "e"]), "xabcdex", "x[redacted]x");
+        check(&with_patterns(&["ab", "ab"]), "abab-ab", "[redacted]-[redacted]");
     }
 
     #[test]
-    fn a_line_is_matched_by_itself() {
-        check(&given(&["^a+$"]), "aa\r\nba\naa", "[redacted]\r\nba\n[redacted]");
-        check(&given(&["(?s)a.b"]), "a\nb", "a\nb");
-        check(&given(&["x*"]), "yy xx y", "yy [redacted] y");
+    fn each_line_is_matched_separately() {
+        check(&with_patterns(&["^a+$"]), "aa\r\nba\naa", "[redacted]\r\nba\n[redacted]");
+        check(&with_patterns(&["(?s)a.b"]), "a\nb", "a\nb");
+        check(&with_patterns(&["x*"]), "yy xx y", "yy [redacted] y");
     }
 
     #[test]
     fn known_secrets_are_masked() {
         let github = format!("ghp_{}", "a".repeat(36));
-        check(&known(), &format!("token {github}, ok"), "token [redacted], ok");
-        check(&known(), "git clone https://me:pw@host/x", "git clone https://me:[redacted]@host/x");
-        check(&known(), "Authorization: Bearer abcdefgh", "Authorization: Bearer [redacted]");
+        check(&with_known_forms(), &format!("token {github}, ok"), "token [redacted], ok");
+        check(
+            &with_known_forms(),
+            "git clone https://me:pw@host/x",
+            "git clone https://me:[redacted]@host/x",
+        );
+        check(
+            &with_known_forms(),
+            "Authorization: Bearer abcdefgh",
+            "Authorization: Bearer [redacted]",
+        );
         let both = Redactor::with_known_secrets(&["blue".to_owned()]).unwrap();
         check(&both, &format!("blue {github}"), "[redacted] [redacted]");
-        check(&given(&["blue"]), &github, &github);
+        check(&with_patterns(&["blue"]), &github, &github);
     }
 
     #[test]
@@ -452,7 +468,7 @@ mod tests {
             [("", ""), ("one\n", "\ntwo"), ("one\r\n", "\r\ntwo\r\n"), ("\n", "\n")]
         {
             let expected = format!("{before}[redacted]{after}");
-            check(&known(), &format!("{before}{token}{after}"), &expected);
+            check(&with_known_forms(), &format!("{before}{token}{after}"), &expected);
         }
         // A form that depends on the ends of its line could be missed in a text.
         for form in &FORMS {
@@ -467,27 +483,27 @@ mod tests {
         let begin = "-----BEGIN RSA PRIVATE KEY-----";
         let end = "-----END RSA PRIVATE KEY-----";
         check(
-            &known(),
+            &with_known_forms(),
             &format!("a\n{begin}\nProc-Type: 4\n\nMIIE+/=\n  abc\r\n{end}\nabc\n"),
             &format!("a\n[redacted]\n[redacted]\n\n[redacted]\n[redacted]\r\n{end}\nabc\n"),
         );
         check(
-            &known(),
+            &with_known_forms(),
             &format!("k: \"{begin}\\nMIIE\\n{end}\\n\"\nabc"),
             "k: \"[redacted]\\n\"\nabc",
         );
         check(
-            &known(),
+            &with_known_forms(),
             &format!("{begin}\nabc{end}\nabc"),
             &format!("[redacted]\n[redacted]{end}\nabc"),
         );
     }
 
     #[test]
-    fn what_follows_the_end_of_a_key_is_looked_at_too() {
+    fn text_after_the_end_of_a_key_is_checked_too() {
         let text = "-----BEGIN PRIVATE KEY-----\nabc-----END PRIVATE KEY----- ://me:pw@h\n";
         check(
-            &known(),
+            &with_known_forms(),
             text,
             "[redacted]\n[redacted]-----END PRIVATE KEY----- ://me:[redacted]@h\n",
         );
@@ -496,17 +512,17 @@ mod tests {
     #[test]
     fn a_key_without_an_end_does_not_hide_what_follows() {
         let text = "grep -----BEGIN PRIVATE KEY----- x\nno such file\nabc\n";
-        check(&known(), text, "grep [redacted]\nno such file\nabc\n");
+        check(&with_known_forms(), text, "grep [redacted]\nno such file\nabc\n");
     }
 
     #[test]
     fn half_a_character_does_not_break_the_text() {
-        check(&given(&["(?-u:\\xc3)"]), "\u{e9}", "[redacted]\u{fffd}");
-        assert_eq!(&*given(&["b"]).mask_bytes(b"\xffb\xfe"), b"\xff[redacted]\xfe");
+        check(&with_patterns(&["(?-u:\\xc3)"]), "\u{e9}", "[redacted]\u{fffd}");
+        assert_eq!(&*with_patterns(&["b"]).mask_bytes(b"\xffb\xfe"), b"\xff[redacted]\xfe");
     }
 
     #[test]
-    fn a_bad_pattern_is_named() {
+    fn an_error_names_the_bad_pattern() {
         for (pattern, word, help) in [
             ("(a", "unclosed group", "backslash"),
             ("a(?=b)", "look-around", "secret"),
@@ -525,12 +541,12 @@ mod tests {
     }
 
     /// Compiled once, because hundreds of cases use it.
-    static KNOWN_AND_GIVEN: LazyLock<Arc<Redactor>> =
+    static KNOWN_AND_CONFIGURED: LazyLock<Arc<Redactor>> =
         LazyLock::new(|| Arc::new(Redactor::with_known_secrets(&["hunter2".to_owned()]).unwrap()));
 
     #[test]
-    fn whole_lines_are_given_at_once_and_the_rest_at_the_end() {
-        let mut masker = masker(given(&["hunter2"]));
+    fn whole_lines_are_released_at_once_and_the_rest_at_the_end() {
+        let mut masker = masker(with_patterns(&["hunter2"]));
         assert_eq!(masker.push(b"a\nhun"), b"a\n");
         assert_eq!(masker.push(b"ter2 b"), b"");
         assert_eq!(masker.push(b"\nc"), b"[redacted] b\n");
@@ -541,7 +557,7 @@ mod tests {
     #[test]
     fn a_long_line_is_not_held_back_and_hides_no_secret() {
         for before in [0, 1, 59_000, 61_430, 61_440, 65_530, 65_536, 126_000] {
-            let mut masker = masker(given(&["s[0-9]{3000}t"]));
+            let mut masker = masker(with_patterns(&["s[0-9]{3000}t"]));
             let secret = format!("s{}t", "1".repeat(3000));
             let text = format!("{}{secret}{}", "a".repeat(before), "b".repeat(100_000));
             let mut masked = Vec::new();
@@ -557,7 +573,7 @@ mod tests {
 
     #[test]
     fn a_secret_without_end_is_masked_as_it_comes() {
-        let mut masker = masker(given(&["1+"]));
+        let mut masker = masker(with_patterns(&["1+"]));
         let mut masked = masker.push(&[b'1'; 200_000]);
         masked.extend(masker.flush());
         assert_eq!(masked, MASK.repeat(4).as_bytes());
@@ -609,25 +625,25 @@ mod tests {
 
         #[test]
         fn chunks_do_not_matter(bytes in stream(), cuts in cuts()) {
-            let masked = in_chunks(&KNOWN_AND_GIVEN, &bytes, &cuts);
-            prop_assert!(masked == in_chunks(&KNOWN_AND_GIVEN, &bytes, &[]));
+            let masked = in_chunks(&KNOWN_AND_CONFIGURED, &bytes, &cuts);
+            prop_assert!(masked == in_chunks(&KNOWN_AND_CONFIGURED, &bytes, &[]));
             let longest = bytes.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap_or(0);
             if longest < LINE_BYTES {
-                prop_assert!(masked == *KNOWN_AND_GIVEN.mask_bytes(&bytes));
+                prop_assert!(masked == *KNOWN_AND_CONFIGURED.mask_bytes(&bytes));
             }
             prop_assert!(memmem::find(&masked, b"hunter2").is_none());
         }
 
         #[test]
         fn nothing_is_lost_where_nothing_matches(bytes in stream(), cuts in cuts()) {
-            let redactor = Arc::new(given(&["no such text"]));
+            let redactor = Arc::new(with_patterns(&["no such text"]));
             prop_assert!(in_chunks(&redactor, &bytes, &cuts) == bytes);
             prop_assert!(matches!(redactor.mask_bytes(&bytes), Cow::Borrowed(_)));
         }
 
         #[test]
         fn any_text_can_be_masked(text in ".*", pattern in "[a-c.*+|()?]{0,8}") {
-            prop_assert_eq!(KNOWN_AND_GIVEN.mask_text(&text).lines().count(), text.lines().count());
+            prop_assert_eq!(KNOWN_AND_CONFIGURED.mask_text(&text).lines().count(), text.lines().count());
             if let Ok(redactor) = Redactor::new(&[pattern]) {
                 prop_assert_eq!(redactor.mask_text(&text).lines().count(), text.lines().count());
             }

@@ -27,7 +27,7 @@ pub struct SearchRequest<'a> {
     /// The pattern. It is matched against the text of each line without newline and escape codes; a
     /// line that `\r` overwrote is matched as a terminal finally shows it.
     pub pattern: &'a LinePattern,
-    /// The lines to find.
+    /// The kind of lines to find.
     pub select: Select,
     /// The only stream to search; `None` searches both, in the order in which the bytes came.
     pub stream: Option<Stream>,
@@ -51,7 +51,7 @@ pub enum Select {
 }
 
 impl Select {
-    const fn takes(self, kind: LineKind) -> bool {
+    const fn selects(self, kind: LineKind) -> bool {
         match (self, kind) {
             (Self::Matching, LineKind::Match) | (Self::Others, LineKind::Other) => true,
             (Self::Matching, LineKind::Other) | (Self::Others, LineKind::Match) => false,
@@ -84,7 +84,7 @@ pub struct SearchResult {
     pub end_kind: PageEnd,
 }
 
-/// A listed line.
+/// A line of the search result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundLine {
     /// The number in the log, counted from 1.
@@ -102,7 +102,7 @@ pub struct FoundLine {
 pub fn search(
     reader: &BlockingReader,
     request: &SearchRequest<'_>,
-    patience: &ScanDeadline,
+    deadline: &ScanDeadline,
 ) -> io::Result<SearchResult> {
     let reader = &reader.freeze();
     let progress = reader.progress();
@@ -110,9 +110,9 @@ pub fn search(
     let from = charset.aligned(request.from.min(total)).min(total);
     let mut listing = SearchListing::new(reader, SearchRequest { from, ..*request }, charset);
     let pieces = reader.chunks(request.stream, from, total);
-    let mut scan = LineScan::new(pieces, from, charset, request.pattern, patience);
-    while let Some(stretch) = scan.next()? {
-        listing.look_at(&stretch)?;
+    let mut scan = LineScan::new(pieces, from, charset, request.pattern, deadline);
+    while let Some(group) = scan.next()? {
+        listing.add_group(&group)?;
     }
     let time_over = !scan.is_complete();
     let searched_to = if time_over { scan.reached() } else { total };
@@ -203,28 +203,28 @@ impl<'a> SearchListing<'a> {
         Ok(if is_empty { 0 } else { end - first + u64::from(is_open) })
     }
 
-    fn look_at(&mut self, stretch: &LineGroup<'_>) -> io::Result<()> {
+    fn add_group(&mut self, group: &LineGroup<'_>) -> io::Result<()> {
         if let Some(counted) = &mut self.counted {
-            *counted += stretch.count();
+            *counted += group.count();
         }
-        match (self.request.select.takes(stretch.kind), self.stopped_at) {
-            (true, None) => self.list_matches(stretch),
+        match (self.request.select.selects(group.kind), self.stopped_at) {
+            (true, None) => self.list_matches(group),
             (true, Some(_)) => {
-                self.matches += stretch.count();
+                self.matches += group.count();
                 Ok(())
             }
-            (false, None) if self.request.context > 0 => self.list_context(stretch),
+            (false, None) if self.request.context > 0 => self.list_context(group),
             (false, None | Some(_)) => Ok(()),
         }
     }
 
-    fn list_matches(&mut self, stretch: &LineGroup<'_>) -> io::Result<()> {
-        for line in stretch.lines() {
+    fn list_matches(&mut self, group: &LineGroup<'_>) -> io::Result<()> {
+        for line in group.lines() {
             self.matches += 1;
             if self.stopped_at.is_none() {
-                let text = searchable_text(&stretch.bytes[line.clone()]);
-                let shown = around(&text, self.request.pattern).to_vec();
-                self.list_match(stretch.offset_at(line.start), shown)?;
+                let text = searchable_text(&group.bytes[line.clone()]);
+                let shown = clip_around_match(&text, self.request.pattern).to_vec();
+                self.list_match(group.offset_at(line.start), shown)?;
             }
         }
         Ok(())
@@ -252,12 +252,12 @@ impl<'a> SearchListing<'a> {
         self.push(offset, text, LineRole::Match)
     }
 
-    fn list_context(&mut self, stretch: &LineGroup<'_>) -> io::Result<()> {
-        let mut lines = stretch.lines();
+    fn list_context(&mut self, group: &LineGroup<'_>) -> io::Result<()> {
+        let mut lines = group.lines();
         while self.after > 0
             && let Some(line) = lines.next()
         {
-            let context = context(stretch, line.start, &stretch.bytes[line]);
+            let context = context(group, line.start, &group.bytes[line]);
             if !self.has_room(context.text.len()) {
                 self.after = 0;
                 self.remember(context);
@@ -268,7 +268,7 @@ impl<'a> SearchListing<'a> {
         }
         let newest: Vec<_> = lines.rev().take(self.request.context).collect();
         for line in newest.into_iter().rev() {
-            self.remember(context(stretch, line.start, &stretch.bytes[line]));
+            self.remember(context(group, line.start, &group.bytes[line]));
         }
         Ok(())
     }
@@ -286,7 +286,7 @@ impl<'a> SearchListing<'a> {
 
     fn push(&mut self, offset: u64, text: Vec<u8>, role: LineRole) -> io::Result<()> {
         self.bytes += text.len();
-        let number = self.numbers.at(offset)?;
+        let number = self.numbers.number_at(offset)?;
         self.lines.push(FoundLine { number, offset, is_match: role == LineRole::Match, text });
         Ok(())
     }
@@ -299,14 +299,14 @@ enum LineRole {
     Context,
 }
 
-fn context(stretch: &LineGroup<'_>, position: usize, line: &[u8]) -> ContextLine {
+fn context(group: &LineGroup<'_>, position: usize, line: &[u8]) -> ContextLine {
     let mut text = searchable_text(line).into_owned();
     text.truncate(TEXT_BYTES);
-    ContextLine { offset: stretch.offset_at(position), text }
+    ContextLine { offset: group.offset_at(position), text }
 }
 
 /// The part of a line that is listed: its beginning, or the bytes around a match further inside.
-fn around<'t>(line: &'t [u8], pattern: &LinePattern) -> &'t [u8] {
+fn clip_around_match<'t>(line: &'t [u8], pattern: &LinePattern) -> &'t [u8] {
     if line.len() <= TEXT_BYTES {
         return line;
     }
@@ -326,7 +326,7 @@ struct LineNumbers<'a> {
 }
 
 impl LineNumbers<'_> {
-    fn at(&mut self, offset: u64) -> io::Result<u64> {
+    fn number_at(&mut self, offset: u64) -> io::Result<u64> {
         let number = match self.last {
             Some((near, number))
                 if (near..near + RUN_BYTES as u64).contains(&offset)
@@ -349,15 +349,15 @@ impl LineNumbers<'_> {
 pub fn search_each(
     readers: &[BlockingReader],
     request: &SearchRequest<'_>,
-    patience: &ScanDeadline,
+    deadline: &ScanDeadline,
 ) -> Vec<io::Result<SearchResult>> {
     let mut matching = 0;
     let begun = readers.iter().enumerate().map_while(|(index, reader)| {
-        if index > 0 && patience.is_over() {
+        if index > 0 && deadline.is_over() {
             return None;
         }
         let max_bytes = request.max_bytes / (matching + 1);
-        let found = search(reader, &SearchRequest { max_bytes, ..*request }, patience);
+        let found = search(reader, &SearchRequest { max_bytes, ..*request }, deadline);
         matching += usize::from(found.as_ref().is_ok_and(|found| found.matches > 0));
         Some(found)
     });
@@ -449,8 +449,8 @@ mod tests {
     }
 
     fn search(reader: &LogReader, request: &SearchRequest<'_>) -> std::io::Result<SearchResult> {
-        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
-        super::search(&reader.blocking(), request, &patience)
+        let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
+        super::search(&reader.blocking(), request, &deadline)
     }
 
     fn listed(found: &SearchResult) -> Vec<String> {
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_is_counted_and_can_be_reached() {
+    fn unlisted_matches_are_counted_and_found_by_the_next_search() {
         let content = "match\nother\n".repeat(10);
         let (_writer, reader, _dir) = log(&[(Stream::Stdout, content.as_bytes())]);
         let pattern = compile("match");
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_written_over_is_found_as_it_looks_in_the_end() {
+    fn an_overwritten_line_is_found_by_its_final_text() {
         let states: String = (0..300).map(|percent| format!("\rprogress {percent}%")).collect();
         let content = format!("{states}\nerror: disk\rall is good\nprogress\n");
         let (_writer, reader, _dir) = log(&[(Stream::Stdout, content.as_bytes())]);
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_grows_into_a_match_is_found_by_going_on_and_a_listed_one_not_again() {
+    fn a_resumed_search_finds_a_line_that_grew_into_a_match_and_no_line_twice() {
         let (mut writer, reader, _dir) = log(&[(Stream::Stdout, b"one\nERR")]);
         writer.append(Stream::Stderr, b"note");
         let pattern = compile("ERROR");
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_that_has_not_ended_is_gone_on_with_from_its_start() {
+    fn a_search_resumes_at_the_start_of_a_long_unfinished_line() {
         let content = ["first\n", &"x".repeat(300_000), "NEE"].concat();
         let (mut writer, reader, _dir) = log(&[(Stream::Stdout, content.as_bytes())]);
         let pattern = compile("NEEDLE|^first");
@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_counted_that_were_searched() {
+    fn searched_lines_are_counted() {
         let writes: [(Stream, &[u8]); 3] =
             [(Stream::Stdout, b"a\nb\nc\n"), (Stream::Stderr, b"x\ny\n"), (Stream::Stdout, b"d")];
         let (_writer, reader, _dir) = log(&writes);
@@ -636,10 +636,10 @@ mod tests {
     }
 
     #[test]
-    fn a_search_in_another_character_set_whose_time_is_over_gets_on_and_loses_nothing() {
+    fn a_search_in_another_character_set_can_be_continued_after_its_deadline() {
         let bytes = encoded("utf-16le", &"漢字".repeat(60));
         let (_writer, reader, _dir) = log(&[(Stream::Stdout, &bytes)]);
-        let (over, _leash) = ScanDeadline::start(Duration::ZERO);
+        let (over, _guard) = ScanDeadline::start(Duration::ZERO);
         let pattern = compile("漢字 [0-9]+$");
         let mut at = SearchRequest { max_matches: 5000, max_bytes: 1 << 30, ..request(&pattern) };
         let mut numbers = Vec::new();
@@ -668,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_match_can_be_asked_for() {
+    fn lines_that_do_not_match_can_be_searched_for() {
         let (_writer, reader, _dir) = log(&[(Stream::Stdout, b"a\nX\nb\nc\nX")]);
         let pattern = compile("X");
         let others = SearchRequest { select: Select::Others, ..request(&pattern) };
@@ -684,11 +684,11 @@ mod tests {
     }
 
     #[test]
-    fn a_search_whose_time_is_over_tells_how_far_it_came_and_goes_on_from_there() {
+    fn a_search_can_be_continued_after_its_deadline() {
         let content = "match\n".repeat(100_000);
         let (_writer, reader, _dir) = log(&[(Stream::Stdout, content.as_bytes())]);
         let pattern = compile("match");
-        let (over, _leash) = ScanDeadline::start(Duration::ZERO);
+        let (over, _guard) = ScanDeadline::start(Duration::ZERO);
         let mut at =
             SearchRequest { max_matches: usize::MAX, max_bytes: usize::MAX, ..request(&pattern) };
         let (mut matches, mut rounds) = (0, 0);
@@ -745,7 +745,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_search_finds_what_a_naive_one_finds_and_each_of_it_once(
+        fn a_search_finds_each_line_that_a_naive_search_finds_once(
             writes in vec(any_write(), 0..40),
             stream in proptest::option::of(prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)]),
             pattern in any_pattern(),

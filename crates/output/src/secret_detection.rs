@@ -71,7 +71,7 @@ pub fn is_secret_name(name: &str) -> bool {
         || bare.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| WORDS.contains(&word))
 }
 
-/// A form of secrets.
+/// A textual form that secrets have.
 #[derive(Debug)]
 pub(crate) struct SecretForm {
     /// The name of the form, for messages.
@@ -80,7 +80,7 @@ pub(crate) struct SecretForm {
     /// secret.
     pub(crate) pattern: &'static str,
     /// Finds the secret by a match of the pattern. Without this function the match is the secret.
-    part: Option<FindSecret>,
+    find: Option<FindSecret>,
 }
 
 /// Finds the range of the secret from a line and the range of a match.
@@ -136,26 +136,26 @@ pub(crate) const FORMS: [SecretForm; 38] = [
         "service token",
         r"(?-u)\b(?:lin_api_|lin_oauth_|glsa_|figd_|sbp_|sntrys_|dapi|PMAK-|NRAK-|AGE-SECRET-KEY-1|pscale_tkn_|pul-)[A-Za-z0-9_=+/.-]{24,}",
     ),
-    part("Telegram token", r"(?-u):AA[A-Za-z0-9_-]{33}", bot_secret),
+    form_with("Telegram token", r"(?-u):AA[A-Za-z0-9_-]{33}", bot_secret),
     form("password file entry", r"(?-u):(?:543[0-9]|6432|\*):[^\s:]+:[^\s:]+:(?P<secret>[^\s:]+)"),
     form(
         "password of a command",
         r#"(?-u)(?:curl [\t -%'-:<-{}~]*?(?:-u|--user|-U|--proxy-user)[ =]?["']?[^\s:"'\x24]+:|sshpass -p ?["']?|(?:mysql|mysqldump|mysqladmin|mariadb) (?:[\t -%'-:<-{}~]* )?-p["']?)(?P<secret>[^\s"'\x24|;&-][^\s"']*)"#,
     ),
-    part(
+    form_with(
         "value of a secret's name",
         r#"(?-u)(?i:passw(?:or)?d|passphrase|pwd|api[_-]?key|(?:auth|access|refresh|private|security|vault|session)[_-]?token|client[_-]?secret|secret[_-]?(?:access[_-]?)?key|(?:account|sharedaccess)key)\\?["']?[ \t]*(?::=|=>|[:=])[ \t]*"#,
         assigned_secret,
     ),
-    part("password in words", r"(?-u)(?:password|passwd)[ \t]+", spaced_secret),
+    form_with("password in words", r"(?-u)(?:password|passwd)[ \t]+", spaced_secret),
 ];
 
 const fn form(kind: &'static str, pattern: &'static str) -> SecretForm {
-    SecretForm { kind, pattern, part: None }
+    SecretForm { kind, pattern, find: None }
 }
 
-const fn part(kind: &'static str, pattern: &'static str, part: FindSecret) -> SecretForm {
-    SecretForm { kind, pattern, part: Some(part) }
+const fn form_with(kind: &'static str, pattern: &'static str, find: FindSecret) -> SecretForm {
+    SecretForm { kind, pattern, find: Some(find) }
 }
 
 static ANY_FORM: LazyLock<Option<RegexSet>> =
@@ -174,8 +174,8 @@ pub(crate) fn find_secrets(index: usize, line: &[u8]) -> Option<Vec<Range<usize>
         [const { OnceLock::new() }; FORMS.len()];
     let form = &FORMS[index];
     let regex = COMPILED[index].get_or_init(|| Regex::new(form.pattern).ok()).as_ref()?;
-    Some(match form.part {
-        Some(part) => regex.find_iter(line).filter_map(|found| part(line, found.range())).collect(),
+    Some(match form.find {
+        Some(find) => regex.find_iter(line).filter_map(|found| find(line, found.range())).collect(),
         None => {
             let matches = regex.captures_iter(line);
             let whole = |found: Captures<'_>| {
@@ -247,7 +247,6 @@ const PLACEHOLDERS: [&str; 28] = [
 /// The kind of value that the name before it announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ValueKind {
-    /// Any text.
     Password,
     /// A key, token or secret: long, with letters and digits.
     Key,
@@ -256,13 +255,13 @@ enum ValueKind {
 /// The way in which a value is assigned to its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AssignmentStyle {
-    /// `name=value`.
+    /// `name=value`, without blanks.
     Equals,
-    /// `name = value`.
+    /// `name = value`, with blanks.
     SpacedEquals,
-    /// `name: value`.
+    /// `name: value`, as in YAML or a header.
     Colon,
-    /// `--name value`.
+    /// `--name value`, as on a command line.
     Option,
 }
 
@@ -436,7 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_secrets_are_known() {
+    fn names_of_secrets_are_recognised() {
         for name in [
             "API_KEY",
             "OPENAI_API_KEY",
@@ -507,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_secrets_are_known() {
+    fn values_of_secrets_are_recognised() {
         let jwt = secret("eyJ", "a", 20);
         for (value, kind) in [
             ("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n".into(), PRIVATE_KEY),
@@ -557,14 +556,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_may_be_looked_at(name in ".*", value in prop::collection::vec(any::<u8>(), 0..500)) {
+        fn any_name_and_value_can_be_checked(name in ".*", value in prop::collection::vec(any::<u8>(), 0..500)) {
             let secret = name + "_SECRET";
             prop_assert!(is_secret_name(&secret));
             prop_assert_ne!(secret_in_value(&value), Some("unchecked value"));
         }
 
         #[test]
-        fn what_stands_around_a_secret_does_not_hide_it(before in "[ -~]*[ =:\"]", after in "[ ,;\"][ -~]*") {
+        fn text_around_a_secret_does_not_hide_it(before in "[ -~]*[ =:\"]", after in "[ ,;\"][ -~]*") {
             let text = format!("{before}{}{after}", secret("ghp_", "a", 36));
             prop_assert!(secret_in_value(text.as_bytes()).is_some());
         }

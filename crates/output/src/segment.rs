@@ -33,7 +33,7 @@ pub(crate) struct LogExtent {
     pub(crate) continuity: Continuity,
 }
 
-/// Whether an extent continues the bytes at the offsets before it.
+/// The relation of an extent to the bytes at the offsets before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Continuity {
     Continuous,
@@ -224,10 +224,12 @@ impl LogSegment {
                 let read = file.open().and_then(|file| file.read_exact_at(buffer, position));
                 file.counters().checked(SpillOperation::Read, read)
             }
-            SegmentStore::Compressed(packed) => {
-                let packed = Arc::clone(packed);
+            SegmentStore::Compressed(compressed) => {
+                let compressed = Arc::clone(compressed);
                 drop(inner);
-                packed.counters().checked(SpillOperation::Read, packed.read_at(position, buffer))
+                compressed
+                    .counters()
+                    .checked(SpillOperation::Read, compressed.read_at(position, buffer))
             }
         }
     }
@@ -272,7 +274,7 @@ impl LogSegment {
         match &inner.store {
             SegmentStore::Memory(memory) => memory.len() as u64,
             SegmentStore::Spilled(_) => inner.end.offset - self.start.offset,
-            SegmentStore::Compressed(packed) => packed.stored_bytes(),
+            SegmentStore::Compressed(compressed) => compressed.stored_bytes(),
         }
     }
 
@@ -298,20 +300,20 @@ impl LogSegment {
 
     /// The compressed form of the segment, if it has one.
     #[cfg(test)]
-    pub(crate) fn packed(&self) -> Option<Arc<CompressedLog>> {
+    pub(crate) fn compressed(&self) -> Option<Arc<CompressedLog>> {
         match &self.lock().store {
-            SegmentStore::Compressed(packed) => Some(Arc::clone(packed)),
+            SegmentStore::Compressed(compressed) => Some(Arc::clone(compressed)),
             SegmentStore::Memory(_) | SegmentStore::Spilled(_) => None,
         }
     }
 
     /// Replaces the spill file of a closed log by its compressed form. A read of the spill file
     /// that is under way finishes with that file.
-    pub(crate) fn replace_spilled(&self, raw_bytes: u64, packed: CompressedLog) {
-        let stored = packed.stored_bytes();
-        let packed = SegmentStore::Compressed(Arc::new(packed));
+    pub(crate) fn replace_spilled(&self, raw_bytes: u64, compressed: CompressedLog) {
+        let stored = compressed.stored_bytes();
+        let compressed = SegmentStore::Compressed(Arc::new(compressed));
         let mut inner = self.lock();
-        let spilled = std::mem::replace(&mut inner.store, packed);
+        let spilled = std::mem::replace(&mut inner.store, compressed);
         inner.charge.put_back(Tier::Disk, raw_bytes.saturating_sub(stored));
         inner.charge.shift(Tier::Disk, Tier::Compressed, stored);
         inner.charge.release_unused();
@@ -418,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_has_a_reason() {
+    fn each_write_error_has_a_drop_reason() {
         let counters = Counters::default();
         let full = File::options().write(true).open("/dev/full").unwrap();
         assert_eq!(

@@ -18,7 +18,7 @@ use super::views::Charset;
 
 /// Segments after the head that are kept. All but the newest are full, and together they hold at
 /// least the tail that is to be kept.
-const TAIL_PARTS: usize = 3;
+const TAIL_SEGMENTS: usize = 3;
 
 /// The progress of a log at one moment: `closed` and `total_bytes` belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,7 +64,7 @@ impl LogProgress {
 /// The part of a log that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeepOutput {
-    /// The whole log.
+    /// Everything that the job writes.
     All,
     /// The first and the last half of this many bytes at least, and at most a quarter more.
     Ends(u64),
@@ -72,12 +72,12 @@ pub enum KeepOutput {
 
 impl KeepOutput {
     /// The offset at which the segment that starts at `start` ends.
-    pub(crate) fn end_of_part(self, start: u64) -> u64 {
+    pub(crate) fn segment_end(self, start: u64) -> u64 {
         match self {
             Self::All => u64::MAX,
             Self::Ends(bytes) => {
                 let head = bytes.div_ceil(2);
-                let tail = head.div_ceil(TAIL_PARTS as u64 - 1);
+                let tail = head.div_ceil(TAIL_SEGMENTS as u64 - 1);
                 let length = if start == 0 { head } else { tail };
                 start.saturating_add(length.max(1))
             }
@@ -142,10 +142,10 @@ impl SharedLog {
     }
 
     /// Adds a segment at the end. Returns the segment that is removed in exchange, if any.
-    pub(crate) fn push(&self, segment: Arc<LogSegment>) -> Option<Arc<LogSegment>> {
+    pub(crate) fn push_segment(&self, segment: Arc<LogSegment>) -> Option<Arc<LogSegment>> {
         let mut inner = self.lock();
         inner.tail.push_back(segment);
-        (inner.tail.len() > TAIL_PARTS).then(|| inner.tail.pop_front()).flatten()
+        (inner.tail.len() > TAIL_SEGMENTS).then(|| inner.tail.pop_front()).flatten()
     }
 
     /// Records that bytes were lost right before this position.
@@ -232,7 +232,7 @@ pub(crate) struct LogSnapshot {
 }
 
 impl LogSnapshot {
-    pub(crate) const fn total(&self) -> u64 {
+    pub(crate) const fn total_bytes(&self) -> u64 {
         self.progress.total_bytes
     }
 
@@ -248,7 +248,7 @@ impl LogSnapshot {
 
     /// The first readable byte at or after `offset`, or the end of the log.
     pub(crate) fn next_readable(&self, offset: u64) -> u64 {
-        let next = self.extent_from(offset).map_or(self.total(), |extent| extent.range.start);
+        let next = self.extent_from(offset).map_or(self.total_bytes(), |extent| extent.range.start);
         next.max(offset)
     }
 
@@ -273,7 +273,7 @@ impl LogSnapshot {
                 start = extent.range.end;
             }
         }
-        (start < range.end.min(self.total())).then(|| start..self.next_readable(start))
+        (start < range.end.min(self.total_bytes())).then(|| start..self.next_readable(start))
     }
 
     /// The start of the contiguous bytes before `offset`: the last hole or gap, or the start of the
@@ -293,7 +293,7 @@ impl LogSnapshot {
 
     /// The number of bytes of the range that are not readable.
     pub(crate) fn missing_bytes(&self, range: Range<u64>) -> u64 {
-        let range = range.start..range.end.min(self.total());
+        let range = range.start..range.end.min(self.total_bytes());
         let overlap = |extent: &LogExtent| {
             let start = extent.range.start.max(range.start);
             extent.range.end.min(range.end).saturating_sub(start)
@@ -320,7 +320,7 @@ impl LogSnapshot {
     /// The number, counted from 1, of the line that contains the byte at `offset`. Inside a hole,
     /// the last line of the hole; past the end, the line of the next byte to come.
     pub(crate) fn line_at(&self, offset: u64) -> io::Result<u64> {
-        if offset >= self.total() {
+        if offset >= self.total_bytes() {
             return Ok(self.progress.lines + 1);
         }
         let next = self.extent_from(offset);
@@ -396,9 +396,9 @@ struct Gap {
 /// The way in which a loss was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GapKind {
-    /// As a gap of its own: the bytes after it do not continue the bytes before it.
+    /// A gap of its own: the bytes after it do not continue the bytes before it.
     New,
-    /// As a part of the previous gap.
+    /// A part of the previous gap.
     Merged,
 }
 
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_found_where_they_happened() {
+    fn losses_are_recorded_at_their_offsets() {
         let mut gaps = Gaps::default();
         let noted =
             [(10, 5), (10, 5), (30, 1)].map(|(offset, bytes)| gaps.record(at(offset), bytes));
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_losses_is_counted_in_bounded_space() {
+    fn any_number_of_losses_is_counted_in_bounded_memory() {
         let mut gaps = Gaps::default();
         let apart =
             (0..10_000).filter(|offset| gaps.record(at(*offset), 1) == GapKind::New).count();

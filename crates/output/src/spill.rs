@@ -163,7 +163,7 @@ impl SpillDir {
         };
         timeout(self.store.disk_time.saturating_add(time), apart)
             .await
-            .unwrap_or_else(|_| Err(no_answer()))
+            .unwrap_or_else(|_| Err(timeout_error()))
     }
 
     /// Reads optional information from the disk. Returns `None` if the maximum number of threads
@@ -193,7 +193,7 @@ impl SpillDir {
             }
             made => (dir, made?),
         };
-        let id = FileId::of(&file)?;
+        let id = FileId::from_file(&file)?;
         let writing = Mutex::new(Some(Arc::new(file)));
         Ok(SpillFile { store: Arc::clone(&self.store), dir, number, id, writing })
     }
@@ -228,7 +228,7 @@ async fn read_on_blocking_thread<T: Send + 'static>(
     spawn_blocking(act).await.map_err(io::Error::other)?
 }
 
-fn no_answer() -> io::Error {
+fn timeout_error() -> io::Error {
     let why = "the disk that holds the output did not answer in time";
     io::Error::new(io::ErrorKind::TimedOut, why)
 }
@@ -242,7 +242,7 @@ impl SpillStore {
         let mut known = lock(&self.server_dir);
         match &*known {
             Some(dir) => Ok(Arc::clone(dir)),
-            None => Ok(Arc::clone(known.insert(Arc::new(ServerDir::make(&self.root)?)))),
+            None => Ok(Arc::clone(known.insert(Arc::new(ServerDir::create(&self.root)?)))),
         }
     }
 
@@ -335,8 +335,8 @@ struct ServerDir {
 }
 
 impl ServerDir {
-    fn make(root: &Path) -> io::Result<Self> {
-        make_private_dirs(root)?;
+    fn create(root: &Path) -> io::Result<Self> {
+        create_private_dirs(root)?;
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX).permissions(Permissions::from_mode(0o700));
         let path = builder.tempdir_in(root)?.keep();
@@ -348,7 +348,7 @@ impl ServerDir {
     }
 
     /// Opens the directory of a server that is gone.
-    fn of_leftover(path: PathBuf) -> io::Result<Self> {
+    fn open_leftover(path: PathBuf) -> io::Result<Self> {
         let fd = open_dir(&path)?;
         flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
         Ok(Self { fd, path })
@@ -399,7 +399,7 @@ fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     Ok(open(path, flags, Mode::empty())?)
 }
 
-fn make_private_dirs(path: &Path) -> io::Result<()> {
+fn create_private_dirs(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
@@ -412,7 +412,7 @@ fn remove_leftovers(root: &Path) -> io::Result<()> {
             continue;
         }
         // Other entries belong to live servers, or are not our directories.
-        if let Ok(leftover) = ServerDir::of_leftover(entry.path()) {
+        if let Ok(leftover) = ServerDir::open_leftover(entry.path()) {
             result = result.and(leftover.remove_everything());
         }
     }
@@ -423,7 +423,7 @@ fn remove_leftovers(root: &Path) -> io::Result<()> {
 fn unnamed_file(dir: &Path) -> io::Result<File> {
     let file = match tempfile::tempfile_in(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            make_private_dirs(dir)?;
+            create_private_dirs(dir)?;
             tempfile::tempfile_in(dir)?
         }
         made => made?,
@@ -441,7 +441,7 @@ struct FileId {
 }
 
 impl FileId {
-    fn of(file: &File) -> io::Result<Self> {
+    fn from_file(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         Ok(Self { device: metadata.dev(), inode: metadata.ino() })
     }
@@ -478,7 +478,7 @@ impl SpillFile {
             }
             opened => opened?,
         };
-        if FileId::of(&file)? != self.id {
+        if FileId::from_file(&file)? != self.id {
             return Err(io::ErrorKind::NotFound.into());
         }
         let file = Arc::new(file);
@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_reads_a_log_that_is_freed_reads_on() {
+    async fn a_reader_of_a_freed_log_can_finish() {
         let dir = tempfile::tempdir().unwrap();
         let settings =
             LogStorage { memory_bytes: 1000, spill_dir: SpillDir::new(dir.path(), Arc::default()) };
@@ -643,7 +643,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_somebody_replaced_is_gone_and_never_read_or_waited_for() {
+    fn a_replaced_file_is_never_read_or_waited_for() {
         type Replace = fn(&Path);
         let replacements: [Replace; 4] = [
             |_| {},
@@ -690,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_files_of_servers_that_are_gone_are_left_over() {
+    fn only_files_of_dead_servers_are_leftovers() {
         let dir = tempfile::tempdir().unwrap();
         let alive = SpillDir::new(dir.path(), Arc::default());
         let file = alive.create_file().unwrap();
@@ -709,7 +709,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_end_nothing_is_left() {
+    fn all_files_are_removed_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let spill = SpillDir::new(dir.path(), Arc::default());
         let files: Vec<SpillFile> = (0..3).map(|_| spill.create_file().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Tests of whole logs.
+//! Tests of whole logs, against simple models.
 
 mod model {
     use std::sync::Arc;
@@ -39,7 +39,7 @@ mod model {
         (0..40_usize, 0..5_usize)
     }
 
-    /// The bytes of the model that a reader of `stream` should get, from `from` on.
+    /// The expected bytes for a reader of `stream`, from `from` on.
     fn expected(writes: &[Write], stream: Option<Stream>, from: usize) -> Vec<u8> {
         let each = writes.iter().flat_map(|(of, bytes)| bytes.iter().map(move |byte| (*of, *byte)));
         let wanted = each.skip(from).filter(|(of, _)| stream.is_none_or(|stream| stream == *of));
@@ -50,7 +50,8 @@ mod model {
         PageRequest { from, stream, max_bytes: limits.0, max_lines: limits.1 }
     }
 
-    /// Reads on from `from` until nothing is left at once; gives the bytes and the last page's end.
+    /// Reads pages from `from` until nothing more can be read at once. Returns the bytes and the
+    /// last page's end.
     fn read_on(
         reader: &LogReader,
         from: u64,
@@ -159,7 +160,8 @@ mod model {
             };
             match line_starts(&all).into_iter().find(fits) {
                 Some(from) => prop_assert_eq!(tail, &all[from..]),
-                // No whole line fits: a part of the last one, less the character that was cut.
+                // No whole line fits: the result is a part of the last line, without a split
+                // character.
                 None => {
                     prop_assert!(all.ends_with(&tail) && tail.len() <= limits.0);
                     prop_assert!(tail.len() + 3 >= limits.0.min(all.len()));
@@ -169,7 +171,7 @@ mod model {
     }
 
     #[test]
-    fn a_page_past_the_end_is_empty_and_stays_where_it_was_asked_for() {
+    fn a_page_past_the_end_is_empty_at_the_requested_offset() {
         let (settings, _dir) = settings(100);
         let (mut writer, reader) = open_log(&settings);
         writer.append(Stream::Stdout, b"abc");
@@ -209,9 +211,9 @@ mod model {
     }
 
     #[test]
-    fn what_the_disk_does_not_take_is_counted_and_later_writes_are_kept() {
+    fn bytes_that_the_disk_refuses_are_counted_and_later_writes_are_kept() {
         let (settings, dir) = settings(8);
-        // A file where the directory should be: no spill file can be made.
+        // A file in the place of the directory: no spill file can be created.
         std::fs::write(settings.spill_dir.root(), b"").unwrap();
         let (mut writer, reader) = open_log(&settings);
         assert_eq!(writer.append(Stream::Stdout, b"0123").dropped_bytes, 0);
@@ -259,7 +261,7 @@ mod model {
     }
 
     #[test]
-    fn an_endless_line_and_streams_that_take_turns_keep_memory_bounded() {
+    fn memory_is_bounded_for_endless_lines_and_alternating_streams() {
         const BOUND: usize = 2 * RUNS_IN_MEMORY * size_of::<index::StreamRun>();
         let (settings, _dir) = settings(4096);
         let (mut writer, reader) = open_log(&settings);
@@ -279,7 +281,7 @@ mod model {
     }
 
     #[test]
-    fn seeks_find_their_way_through_an_index_that_is_in_its_file() {
+    fn seeks_work_with_an_index_in_a_file() {
         let (settings, _dir) = settings(0);
         let (mut writer, reader) = open_log(&settings);
         let mut starts = Vec::new();
@@ -309,7 +311,7 @@ mod model {
     }
 
     #[test]
-    fn a_spill_directory_is_only_made_when_it_is_needed() {
+    fn a_spill_directory_is_only_created_when_it_is_needed() {
         let (settings, _dir) = settings(10);
         let (mut writer, _reader) = open_log(&settings);
         writer.append(Stream::Stdout, b"0123456789");
@@ -377,18 +379,18 @@ mod bounds {
 
     type Model = Vec<(Stream, u8)>;
 
-    struct Log {
+    struct BoundedLog {
         writer: LogWriter,
         reader: LogReader,
         quota: Arc<Quota>,
         /// Every byte that has an offset.
         model: Model,
-        /// Where each line ends: after its newline, or where bytes were dropped.
+        /// The end of each line: after its newline, or where bytes were dropped.
         line_ends: Vec<usize>,
         dir: tempfile::TempDir,
     }
 
-    impl Log {
+    impl BoundedLog {
         fn new(memory_bytes: usize, keep: KeepOutput, store_bytes: u64) -> Self {
             let dir = tempfile::tempdir().unwrap();
             let settings = LogStorage { memory_bytes, spill_dir: dir.path().join("spill").into() };
@@ -400,7 +402,7 @@ mod bounds {
             Self { writer, reader, quota, model: Vec::new(), line_ends: Vec::new(), dir }
         }
 
-        /// Appends, and checks that each byte was either given an offset or counted as dropped.
+        /// Appends bytes, and checks that each byte either got an offset or was counted as dropped.
         fn append(&mut self, stream: Stream, bytes: &[u8]) -> LogProgress {
             let before = self.reader.progress();
             let after = self.writer.append(stream, bytes);
@@ -439,8 +441,8 @@ mod bounds {
                 .unwrap()
         }
 
-        /// Reads on from `from`; checks each page, and gives the ranges that are there, the bytes
-        /// that are said to be missing, and the end.
+        /// Reads pages from `from` and checks each. Returns the readable ranges, the bytes that are
+        /// reported as missing, and the end.
         fn read_on(
             &self,
             mut from: u64,
@@ -462,7 +464,7 @@ mod bounds {
             }
         }
 
-        /// Everything that is there can be found by its line, counted, searched and shown.
+        /// Checks that all readable bytes can be found by line, counted, searched and shown.
         fn check_lines(&self) {
             let (there, ..) = self.read_on(0, None, 1 << 20);
             let starts = std::iter::once(0).chain(self.line_ends.iter().copied());
@@ -491,7 +493,7 @@ mod bounds {
             self.check_excerpts();
         }
 
-        /// Every byte of a stream that is there is found by its position, and no other.
+        /// Checks that every readable byte of a stream, and no other, is found by its position.
         fn check_streams(&self, is_there: impl Fn(&u64) -> bool) {
             for stream in [Stream::Stdout, Stream::Stderr] {
                 let places = (0..).zip(&self.model).filter(|(_, (of, _))| *of == stream);
@@ -518,7 +520,7 @@ mod bounds {
 
         fn check_search(&self, starts: &[u64]) {
             let pattern = LinePattern::new("a").unwrap();
-            let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+            let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
             let request = SearchRequest {
                 pattern: &pattern,
                 select: Select::Matching,
@@ -528,7 +530,7 @@ mod bounds {
                 max_matches: usize::MAX,
                 max_bytes: usize::MAX,
             };
-            let found = search(&self.reader.blocking(), &request, &patience).unwrap();
+            let found = search(&self.reader.blocking(), &request, &deadline).unwrap();
             assert_eq!(found.lines.len() as u64, found.matches);
             for line in found.lines {
                 let end = line.offset + line.text.len() as u64;
@@ -569,7 +571,7 @@ mod bounds {
         }
     }
 
-    /// Opens a file once more, as another program would.
+    /// Opens a file again, as another program would.
     fn writable(file: &File) -> File {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         File::options().write(true).open(path).unwrap()
@@ -583,7 +585,7 @@ mod bounds {
         prop_oneof![Just(KeepOutput::All), (0..120_u64).prop_map(KeepOutput::Ends)]
     }
 
-    /// What happens to a log.
+    /// An event in the life of a log.
     #[derive(Debug, Clone)]
     enum LogEvent {
         Append(Stream, Vec<u8>),
@@ -605,13 +607,13 @@ mod bounds {
         #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
         #[test]
-        fn whatever_is_missing_is_told_and_the_rest_is_right(
+        fn missing_bytes_are_reported_and_the_others_are_correct(
             events in vec(any_log_event(), 0..40),
             keep in any_keep(),
             memory_bytes in 0..100_usize,
             store_bytes in prop_oneof![Just(u64::MAX), 0..300_u64],
         ) {
-            let mut log = Log::new(memory_bytes, keep, store_bytes);
+            let mut log = BoundedLog::new(memory_bytes, keep, store_bytes);
             let mut followed = 0;
             for event in events {
                 match event {
@@ -634,7 +636,7 @@ mod bounds {
             prop_assert_eq!(end, progress.total_bytes);
             prop_assert_eq!(missing, progress.total_bytes - read + progress.dropped_bytes);
             log.check_lines();
-            let Log { writer, reader, quota, .. } = log;
+            let BoundedLog { writer, reader, quota, .. } = log;
             drop((writer, reader));
             prop_assert_eq!(quota.used(), 0, "all room came back");
         }
@@ -645,7 +647,7 @@ mod bounds {
             large in 0..400_u64,
             memory_bytes in 0..100_usize,
         ) {
-            let mut log = Log::new(memory_bytes, KeepOutput::Ends(large), u64::MAX);
+            let mut log = BoundedLog::new(memory_bytes, KeepOutput::Ends(large), u64::MAX);
             for (stream, text) in &writes {
                 let progress = log.append(*stream, text.as_bytes());
                 let (there, missing, total) = log.read_on(0, None, 1 << 20);
@@ -664,8 +666,8 @@ mod bounds {
     }
 
     #[test]
-    fn a_hole_is_named_once_and_reading_goes_on_behind_it() {
-        let mut log = Log::new(0, KeepOutput::Ends(40), u64::MAX);
+    fn a_hole_is_reported_once_and_reading_continues_after_it() {
+        let mut log = BoundedLog::new(0, KeepOutput::Ends(40), u64::MAX);
         for number in 0..100 {
             log.append(Stream::Stdout, format!("line {number:03}\n").as_bytes());
         }
@@ -689,7 +691,7 @@ mod bounds {
         let shown = excerpt(&log.reader.blocking(), 0, budget).unwrap();
         let hidden = shown.hidden.unwrap();
         assert_eq!(shown.sections.len(), 2);
-        // The first section ends with a whole line, inside of which the hole begins.
+        // The first section ends with a whole line, and the hole begins inside that line.
         assert_eq!(hidden.missing_bytes, rest.start - 20);
         assert_eq!((shown.sections[0].last_line, hidden.first_line), (2, 3));
         assert!(hidden.last_line + 1 >= shown.sections[1].first_line);
@@ -698,7 +700,7 @@ mod bounds {
     #[test]
     fn disk_and_memory_stay_bounded_however_much_is_written() {
         const LARGE: u64 = 1 << 20;
-        let mut log = Log::new(64 * 1024, KeepOutput::Ends(LARGE), u64::MAX);
+        let mut log = BoundedLog::new(64 * 1024, KeepOutput::Ends(LARGE), u64::MAX);
         let chunk = vec![b'x'; 100_000];
         for _ in 0..200 {
             log.writer.append(Stream::Stdout, &chunk);
@@ -711,20 +713,20 @@ mod bounds {
     }
 
     #[test]
-    fn the_index_of_what_left_leaves_too() {
-        let mut log = Log::new(0, KeepOutput::Ends(4096), u64::MAX);
+    fn the_index_of_removed_bytes_is_removed_too() {
+        let mut log = BoundedLog::new(0, KeepOutput::Ends(4096), u64::MAX);
         for _ in 0..100_000 {
             log.writer.append(Stream::Stdout, b"o");
             log.writer.append(Stream::Stderr, b"e");
         }
-        // A record of 32 bytes for each byte that is kept, at the worst.
+        // At worst, a record of 32 bytes for each kept byte.
         assert!(log.quota.used() < 40 * 6000, "{}", log.quota.used());
     }
 
     #[test]
-    fn a_file_that_was_cut_has_a_hole_and_goes_on_behind_it() {
+    fn a_truncated_file_has_a_hole_and_continues_after_it() {
         for writes_on in [false, true] {
-            let mut log = Log::new(10, KeepOutput::All, u64::MAX);
+            let mut log = BoundedLog::new(10, KeepOutput::All, u64::MAX);
             for number in 0..100 {
                 log.append(Stream::Stdout, format!("line {number:03}\n").as_bytes());
             }
@@ -743,30 +745,31 @@ mod bounds {
     }
 
     #[test]
-    fn each_reason_is_named_and_room_that_comes_back_is_used() {
-        let mut log = Log::new(8, KeepOutput::All, 100);
+    fn each_drop_reason_is_reported_and_freed_room_is_used() {
+        let mut log = BoundedLog::new(8, KeepOutput::All, 100);
         log.append(Stream::Stdout, &[b'x'; 90]);
         let full = log.append(Stream::Stdout, &[b'y'; 20]);
         assert_eq!((full.dropped_bytes, full.dropped_why), (20, Some(DropReason::StoreFull)));
-        let mut log = Log::new(8, KeepOutput::All, u64::MAX);
+        let mut log = BoundedLog::new(8, KeepOutput::All, u64::MAX);
         std::fs::write(log.dir.path().join("spill"), b"").unwrap();
         let blocked = log.append(Stream::Stdout, b"0123456789");
         assert_eq!((blocked.dropped_bytes, blocked.dropped_why), (2, Some(DropReason::IoError)));
         std::fs::remove_file(log.dir.path().join("spill")).unwrap();
         assert_eq!(log.append(Stream::Stdout, b"kept").dropped_bytes, 2);
-        // The directory may go at any time: an open file needs none, a new one makes it again.
+        // The directory may disappear at any time: an open file does not need it, and a new file
+        // creates it again.
         std::fs::remove_dir_all(log.dir.path()).unwrap();
         assert_eq!(log.append(Stream::Stdout, b"kept").dropped_bytes, 2);
     }
 
-    /// The byte that belongs at each offset: numbered lines of 8 bytes.
+    /// The expected bytes at each offset: numbered lines of 8 bytes.
     fn numbered(from: u64, length: usize) -> Vec<u8> {
         let lines = (from / 8..).map(|number| format!("{number:07}\n"));
         let bytes = lines.flat_map(String::into_bytes);
         bytes.skip((from % 8) as usize).take(length).collect()
     }
 
-    /// Reads to the end; returns where that is and how much was missing.
+    /// Reads to the end. Returns the end and the number of missing bytes.
     async fn follow_numbers(reader: LogReader, max_bytes: usize) -> (u64, u64) {
         let (mut from, mut missing) = (0, 0);
         loop {
@@ -790,10 +793,10 @@ mod bounds {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn readers_of_a_log_that_loses_its_middle_meanwhile_never_get_a_wrong_byte() {
+    async fn readers_never_get_a_wrong_byte_while_the_middle_is_removed() {
         const TOTAL: u64 = 8_000_000;
-        let Log { mut writer, reader, dir: _dir, .. } =
-            Log::new(1000, KeepOutput::Ends(40_000), u64::MAX);
+        let BoundedLog { mut writer, reader, dir: _dir, .. } =
+            BoundedLog::new(1000, KeepOutput::Ends(40_000), u64::MAX);
         let readers =
             [100, 5000, 100_000].map(|size| tokio::spawn(follow_numbers(reader.clone(), size)));
         let writing = tokio::task::spawn_blocking(move || {
@@ -825,13 +828,12 @@ mod tiers {
         open_bounded_log,
     };
 
-    /// What becomes of a log.
     #[derive(Debug, Clone)]
     enum LogAction {
         Write(usize),
-        /// So many runs that some of them move to a file.
+        /// Writes so many runs that some of them move to a file.
         Chatter,
-        /// Nothing more is written, and what is in a file is compressed.
+        /// Closes the log and compresses its files.
         Compress,
         Free,
     }
@@ -845,12 +847,12 @@ mod tiers {
         ]
     }
 
-    struct Log {
+    struct TieredLog {
         writer: LogWriter,
         reader: LogReader,
     }
 
-    impl Log {
+    impl TieredLog {
         fn new(quota: &Arc<Quota>, keep: KeepOutput, spill_dir: &Path) -> Self {
             let settings =
                 LogStorage { memory_bytes: 2_000, spill_dir: spill_dir.to_owned().into() };
@@ -883,7 +885,7 @@ mod tiers {
         }
     }
 
-    /// What a part holds, where its store is; the rest is its index, on the disk.
+    /// The bytes that a segment holds by tier: its store in one tier, its index on the disk.
     fn held(part: &LogSegment) -> [u64; 3] {
         let stored = part.stored_bytes();
         let inner = part.lock();
@@ -900,12 +902,12 @@ mod tiers {
         held
     }
 
-    /// The bytes of each tier, as they were counted.
+    /// The counted bytes of each tier.
     fn counted(counters: &Counters) -> [u64; 3] {
         counters.stored().map(|(_, bytes)| bytes)
     }
 
-    fn sum_of(logs: &[Log]) -> [u64; 3] {
+    fn sum_of(logs: &[TieredLog]) -> [u64; 3] {
         let parts = logs.iter().flat_map(|log| log.reader.shared_log().segments());
         parts.fold([0; 3], |sum, part| {
             let held = held(&part);
@@ -914,11 +916,11 @@ mod tiers {
     }
 
     /// Three logs: one whole, one that keeps its ends, one that cannot spill.
-    fn logs(quota: &Arc<Quota>, dir: &Path) -> [Log; 3] {
+    fn logs(quota: &Arc<Quota>, dir: &Path) -> [TieredLog; 3] {
         let blocked = dir.join("file");
         fs::write(&blocked, "").unwrap();
         [(KeepOutput::All, dir), (KeepOutput::Ends(8_000), dir), (KeepOutput::All, &*blocked)]
-            .map(|(keep, dir)| Log::new(quota, keep, dir))
+            .map(|(keep, dir)| TieredLog::new(quota, keep, dir))
     }
 
     proptest! {

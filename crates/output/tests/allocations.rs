@@ -1,4 +1,4 @@
-//! What it costs in memory to keep output.
+//! The memory cost of keeping output.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -17,8 +17,8 @@ fn log(memory_bytes: usize) -> (LogWriter, LogReader, tempfile::TempDir) {
     (writer, reader, folder)
 }
 
-/// How often memory is taken to keep a hundred blocks of this, once the log is in a file.
-fn times_of_a_flood(line: &[u8]) -> usize {
+/// Counts the allocations for a hundred blocks of this line, once the log is in a file.
+fn allocations_for_blocks(line: &[u8]) -> usize {
     let (mut writer, reader, _folder) = log(BLOCK);
     let block = line.repeat(BLOCK / line.len());
     writer.append(Stream::Stdout, &block);
@@ -33,11 +33,11 @@ fn times_of_a_flood(line: &[u8]) -> usize {
 }
 
 #[test]
-fn no_line_costs_an_allocation() {
-    let of_long_lines = times_of_a_flood(&[b"x".repeat(BLOCK - 1), b"\n".to_vec()].concat());
-    let of_empty_lines = times_of_a_flood(b"\n");
+fn lines_cost_no_allocations() {
+    let of_long_lines = allocations_for_blocks(&[b"x".repeat(BLOCK - 1), b"\n".to_vec()].concat());
+    let of_empty_lines = allocations_for_blocks(b"\n");
     assert_eq!(of_long_lines, of_empty_lines);
-    assert!(of_empty_lines < 200, "{of_empty_lines}: of each block only its counts");
+    assert!(of_empty_lines < 200, "{of_empty_lines}: only a few allocations per block");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn bytes_are_not_copied_on_their_way_to_a_file() {
 fn a_short_output_takes_little_more_than_itself() {
     let folder = tempfile::tempdir().unwrap();
     let settings = LogStorage { memory_bytes: BLOCK, spill_dir: folder.path().to_owned().into() };
-    // All logs of a server share one quota. The first of all registers what is counted.
+    // All logs of a server share one quota. The first log registers the counters.
     let bounds = LogBounds { keep: KeepOutput::All, quota: TenantQuota::unlimited() };
     open_bounded_log(&settings, bounds.clone()).0.append(Stream::Stdout, b"hi\n");
     let (seen, _log) = allocated(|| {
@@ -66,41 +66,41 @@ fn a_short_output_takes_little_more_than_itself() {
 }
 
 thread_local! {
-    static SEEN: Cell<Allocated> = const { Cell::new(Allocated { times: 0, bytes: 0 }) };
+    static SEEN: Cell<OutputAllocations> = const { Cell::new(OutputAllocations { times: 0, bytes: 0 }) };
 }
 
-/// What was asked of the allocator, whether or not it was given back.
+/// The memory that was allocated, released or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Allocated {
+struct OutputAllocations {
     times: usize,
     bytes: usize,
 }
 
-/// What this thread allocates in `work`.
-fn allocated<T>(work: impl FnOnce() -> T) -> (Allocated, T) {
+/// Runs `work`, and returns the memory that this thread allocated in it.
+fn allocated<T>(work: impl FnOnce() -> T) -> (OutputAllocations, T) {
     let before = SEEN.get();
     let done = work();
     let after = SEEN.get();
     let (times, bytes) = (after.times - before.times, after.bytes - before.bytes);
-    (Allocated { times, bytes }, done)
+    (OutputAllocations { times, bytes }, done)
 }
 
-struct Counting;
+struct OutputCountingAllocator;
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: OutputCountingAllocator = OutputCountingAllocator;
 
 fn count(bytes: usize) {
-    let Allocated { times, bytes: before } = SEEN.get();
-    SEEN.set(Allocated { times: times + 1, bytes: before + bytes });
+    let OutputAllocations { times, bytes: before } = SEEN.get();
+    SEEN.set(OutputAllocations { times: times + 1, bytes: before + bytes });
 }
 
 #[expect(
     unsafe_code,
-    reason = "the trait of allocators is unsafe, and hands on to that of the system"
+    reason = "the allocator trait is unsafe; every call is passed on to the system allocator"
 )]
-// SAFETY: everything is handed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for OutputCountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
         // SAFETY: as the caller promises.
@@ -126,7 +126,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[test]
-fn what_is_allocated_is_counted() {
+fn allocations_are_counted() {
     let (seen, memory) = allocated(|| Vec::<u8>::with_capacity(1000));
-    assert_eq!((seen, memory.capacity()), (Allocated { times: 1, bytes: 1000 }, 1000));
+    assert_eq!((seen, memory.capacity()), (OutputAllocations { times: 1, bytes: 1000 }, 1000));
 }

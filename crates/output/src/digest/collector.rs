@@ -1,4 +1,4 @@
-//! One way through a log, block by block: what was found, by offset.
+//! Scans a log block by block, and collects the spots of errors, warnings and tool results.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,37 +19,37 @@ use crate::chunks::{ChunkStep, LogChunks};
 use crate::reader::BlockingReader;
 use crate::views::Charset;
 
-/// In a line that is longer than this, what matters is looked for where it stands.
+/// The length from which the position of the matching word in a line is recorded.
 const LONG_LINE: usize = 4 * 1024;
 
-/// Whether what is walked over is the part that is left out of a reply.
+/// The visibility of the scanned range: shown in the reply, or hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Visibility {
     Shown,
     Hidden,
 }
 
-/// What was found so far. Bounded, whatever the log is.
+/// The results of a scan so far, in bounded memory.
 #[derive(Debug)]
 pub(super) struct DigestCollector<'a> {
     reader: &'a BlockingReader,
     stream: Option<Stream>,
     charset: Charset,
     pub(super) errors: FoundSpots,
-    /// The errors of parts that are left out.
+    /// The errors of hidden ranges.
     pub(super) hidden: FoundSpots,
     pub(super) warnings: FoundSpots,
     pub(super) newlines: u64,
     pub(super) bytes: u64,
     formats: Formats,
     tracebacks: Tracebacks,
-    /// `true` if the next line is looked at, whatever it says.
+    /// `true` if the next line is examined, whatever it says.
     wants_next: bool,
-    /// Where the walk has come to.
+    /// The offset that the scan reached.
     end: u64,
-    /// What the next block begins with.
+    /// The kind of text that the next block begins with.
     begins: LinePiece,
-    /// Where the line starts that it goes on with.
+    /// The offset of the line that the next block continues.
     line_start: u64,
     rows: RowTracker,
 }
@@ -79,22 +79,22 @@ impl<'a> DigestCollector<'a> {
         }
     }
 
-    /// Walks over a range; where there is a deadline, until then, but over one block at least.
-    /// Says whether it came to the end of the range.
-    pub(super) fn walk(
+    /// Scans a range until the deadline, if there is one, but at least one block. Returns `true` if
+    /// it reached the end of the range.
+    pub(super) fn scan_range(
         &mut self,
         range: Range<u64>,
         part: Visibility,
         deadline: Option<Instant>,
     ) -> io::Result<bool> {
         if range.start != self.end {
-            self.leave_a_gap(range.start);
+            self.skip_to(range.start);
         }
         let reader = self.reader;
         let chunks = reader.chunks(self.stream, range.start, range.end);
         let mut blocks = DecodedBlocks::new(chunks, self.charset);
         while let Some(block) = blocks.next()? {
-            self.look_through(block, part);
+            self.scan_block(block, part);
             self.end = block.end;
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(self.end >= range.end);
@@ -104,7 +104,7 @@ impl<'a> DigestCollector<'a> {
         Ok(true)
     }
 
-    /// How the tools in it ended, in the order of the log.
+    /// The results of all tools, in the order of the log.
     pub(super) fn tool_summaries(&self) -> Vec<ToolSummary> {
         let mut endings = self.formats.summaries();
         endings.extend(self.tracebacks.last_summary());
@@ -112,28 +112,29 @@ impl<'a> DigestCollector<'a> {
         endings
     }
 
-    /// Lines that were looked at, an unfinished last one included.
+    /// Scanned lines, an unfinished last one included.
     pub(super) fn lines(&self) -> u64 {
         self.newlines + u64::from(self.begins == LinePiece::Rest)
     }
 
-    /// What follows has nothing to do with what came before.
-    fn leave_a_gap(&mut self, offset: u64) {
+    /// Separates the next range from the scanned one: lines before and after do not belong
+    /// together.
+    fn skip_to(&mut self, offset: u64) {
         self.begins = LinePiece::Start;
-        self.rows.start_anew();
+        self.rows.reset();
         self.formats.read(OutputLine { offset, text: "" });
         self.tracebacks.close();
         self.wants_next = false;
     }
 
-    fn look_through(&mut self, block: DecodedBlock<'_>, part: Visibility) {
+    fn scan_block(&mut self, block: DecodedBlock<'_>, part: Visibility) {
         let bytes = block.bytes;
-        let search = CandidateSearch::of(bytes);
+        let search = CandidateSearch::for_block(bytes);
         let mut at = 0;
         let mut passed = 0;
         while let Some(line) = self.next_line(bytes, at, search) {
             at = line.end + 1;
-            // The codes that move to a line's row stand in the line itself.
+            // The codes that move the cursor to a line's row are in the line itself.
             let row = self.rows.pass(&bytes[passed..line.end], search.moves());
             passed = line.end;
             let piece = if line.start == 0 { self.begins } else { LinePiece::Start };
@@ -142,7 +143,7 @@ impl<'a> DigestCollector<'a> {
                 LinePiece::Rest => self.line_start,
             };
             let word = block.offset_of(line.start + word_in(&bytes[line.clone()]));
-            self.look_at(LineSpot { offset, word, row, piece }, &bytes[line], part);
+            self.scan_line(LineSpot { offset, word, row, piece }, &bytes[line], part);
         }
         self.rows.pass(&bytes[passed..], search.moves());
         self.bytes += block.source_bytes;
@@ -159,7 +160,7 @@ impl<'a> DigestCollector<'a> {
         if self.wants_next { line_at(block, at) } else { search.next(block, at) }
     }
 
-    fn look_at(&mut self, spot: LineSpot, line: &[u8], part: Visibility) {
+    fn scan_line(&mut self, spot: LineSpot, line: &[u8], part: Visibility) {
         let text = readable(line);
         match (self.tracebacks.follow(&text, spot), classify_line(line).severity) {
             (TracebackRole::Frame, _) | (_, None) => {}
@@ -171,10 +172,10 @@ impl<'a> DigestCollector<'a> {
                 TracebackRole::Outside | TracebackRole::Exception { .. },
                 Some(LineSeverity::Warning),
             ) => {
-                self.warnings.note(spot);
+                self.warnings.record(spot);
             }
         }
-        // The rest of an overlong line is no line of a tool.
+        // The rest of an overlong line is not a line of a tool.
         let is_begun = match spot.piece {
             LinePiece::Start => self.formats.read(OutputLine { offset: spot.offset, text: &text }),
             LinePiece::Rest => self.wants_next,
@@ -183,37 +184,35 @@ impl<'a> DigestCollector<'a> {
     }
 
     fn note_error(&mut self, spot: LineSpot, part: Visibility) {
-        self.errors.note(spot);
+        self.errors.record(spot);
         if part == Visibility::Hidden {
-            self.hidden.note(spot);
+            self.hidden.record(spot);
         }
     }
 }
 
-/// Where in a line that is long the first word of trouble stands.
+/// The position of the first error or warning word in a long line; 0 in other lines.
 fn word_in(line: &[u8]) -> usize {
     let is_long = line.len() > LONG_LINE;
     let found = if is_long { find_severity(line) } else { None };
     found.map_or(0, |(_, at)| at)
 }
 
-// A part of a log in large blocks of whole lines, in bounded memory.
-
-/// So much is gathered before it is given. A line longer than this comes in parts.
+/// Bytes of one block. A longer line comes in parts.
 const BLOCK_BYTES: usize = 256 * 1024;
 
-/// Whole lines, or a part of one that is overlong.
+/// Whole lines, or a part of an overlong line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DecodedBlock<'a> {
-    /// As UTF-8, where the log is in another character set.
+    /// The bytes, as UTF-8 if the log is in another character set.
     pub(super) bytes: &'a [u8],
-    /// How many bytes of the log it stands for.
+    /// The number of bytes in the log.
     source_bytes: u64,
-    /// The offset in the log after its last byte.
+    /// The offset in the log after the last byte.
     pub(super) end: u64,
     charset: Charset,
-    /// Where in the bytes each piece of the log, or each decoded line, starts, and which offset
-    /// that is.
+    /// The positions at which a chunk of the log, or a decoded line, starts, with their offsets in
+    /// the log.
     starts: &'a [(usize, u64)],
 }
 
@@ -230,7 +229,7 @@ impl DecodedBlock<'_> {
     }
 }
 
-/// How many bytes of the log a decoded text stands for, but for what was no text.
+/// The number of bytes in the log of a decoded text. Exact only if all of it was valid.
 fn source_length(charset: Charset, decoded: &[u8]) -> u64 {
     let text = || String::from_utf8_lossy(decoded);
     let length = match charset {
@@ -242,16 +241,16 @@ fn source_length(charset: Charset, decoded: &[u8]) -> u64 {
     length as u64
 }
 
-/// The blocks that some chunks of a log make up.
+/// Reads the chunks of a log as large blocks of whole lines, in bounded memory.
 #[derive(Debug)]
 pub(super) struct DecodedBlocks {
     chunks: LogChunks,
     charset: Charset,
     buffer: Vec<u8>,
     starts: Vec<(usize, u64)>,
-    /// How much of the buffer was given last.
-    given: usize,
-    /// What is given of a log that is not in UTF-8.
+    /// The length of the last block in the buffer.
+    block_length: usize,
+    /// The decoded text of a block, for a log that is not in UTF-8.
     decoded: Vec<u8>,
     decoded_starts: Vec<(usize, u64)>,
 }
@@ -263,18 +262,18 @@ impl DecodedBlocks {
             charset,
             buffer: Vec::new(),
             starts: Vec::new(),
-            given: 0,
+            block_length: 0,
             decoded: Vec::new(),
             decoded_starts: Vec::new(),
         }
     }
 
-    /// The next block, which is not empty; bytes after the last newline are in the last one.
+    /// The next block, which is not empty. Bytes after the last newline are in the last block.
     pub(super) fn next(&mut self) -> io::Result<Option<DecodedBlock<'_>>> {
-        self.forget_given();
+        self.drop_last_block();
         let is_last = self.fill()?;
-        self.given = if is_last { self.buffer.len() } else { self.whole_lines() };
-        if self.given == 0 {
+        self.block_length = if is_last { self.buffer.len() } else { self.whole_lines() };
+        if self.block_length == 0 {
             return Ok(None);
         }
         if self.charset == Charset::Utf8 {
@@ -285,7 +284,8 @@ impl DecodedBlocks {
         Ok(Some(DecodedBlock { bytes, charset: self.charset, starts, ..self.source() }))
     }
 
-    /// The length of the whole lines in the buffer, else of as much of a line as there is.
+    /// The length of the whole lines in the buffer, or of the partial line if there is no whole
+    /// one.
     fn whole_lines(&self) -> usize {
         self.charset.last_line_end(&self.buffer).unwrap_or_else(|| match self.charset {
             Charset::Utf8 => self.buffer.len(),
@@ -293,11 +293,11 @@ impl DecodedBlocks {
         })
     }
 
-    /// What is given, as it is in the log.
+    /// The block as it is in the log.
     fn source(&self) -> DecodedBlock<'_> {
-        let bytes = &self.buffer[..self.given];
-        let end = self.source_offset(self.given - 1) + 1;
-        let (charset, source_bytes) = (Charset::Utf8, self.given as u64);
+        let bytes = &self.buffer[..self.block_length];
+        let end = self.source_offset(self.block_length - 1) + 1;
+        let (charset, source_bytes) = (Charset::Utf8, self.block_length as u64);
         DecodedBlock { bytes, source_bytes, end, charset, starts: &self.starts }
     }
 
@@ -308,13 +308,13 @@ impl DecodedBlocks {
             .offset_of(position)
     }
 
-    /// Decodes what is given, line by line: where each one starts in the log is known.
+    /// Decodes the block line by line, so that the offset of each line is known.
     fn decode(&mut self) {
         let (mut decoded, mut starts) =
             (mem::take(&mut self.decoded), mem::take(&mut self.decoded_starts));
         decoded.clear();
         starts.clear();
-        let bytes = &self.buffer[..self.given];
+        let bytes = &self.buffer[..self.block_length];
         let mut start = 0;
         for end in self.charset.line_ends(bytes).chain([bytes.len()]) {
             if start < end {
@@ -326,25 +326,25 @@ impl DecodedBlocks {
         (self.decoded, self.decoded_starts) = (decoded, starts);
     }
 
-    fn forget_given(&mut self) {
-        let rest = self.source_offset(self.given);
-        self.buffer.drain(..self.given);
-        self.starts.retain(|(start, _)| *start > self.given);
+    fn drop_last_block(&mut self) {
+        let rest = self.source_offset(self.block_length);
+        self.buffer.drain(..self.block_length);
+        self.starts.retain(|(start, _)| *start > self.block_length);
         for (start, _) in &mut self.starts {
-            *start -= self.given;
+            *start -= self.block_length;
         }
         if !self.buffer.is_empty() && self.starts.first().is_none_or(|(start, _)| *start > 0) {
             self.starts.insert(0, (0, rest));
         }
-        self.given = 0;
+        self.block_length = 0;
     }
 
-    /// Reads until a block is full; whether the chunks came to their end before that.
+    /// Reads until a block is full. Returns `true` if the chunks ended before that.
     fn fill(&mut self) -> io::Result<bool> {
         while self.buffer.len() < BLOCK_BYTES {
             match self.chunks.step()? {
                 ChunkStep::Chunk => {}
-                // What comes after a hole is no part of the line before it.
+                // Bytes after a hole do not belong to the line before it.
                 ChunkStep::Hole => {
                     let is_open = self.buffer.last().is_some_and(|last| *last != b'\n');
                     self.buffer.extend((is_open && self.charset == Charset::Utf8).then_some(b'\n'));
@@ -361,29 +361,29 @@ impl DecodedBlocks {
     }
 }
 
-// The lines that may matter: one pattern for all words of trouble and all signs of tools.
+// Matches every line that may matter: all error and warning words and the signatures of all tools.
 
 static CANDIDATES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let signs = signs();
     Regex::new(&format!("{FLAGS}{ERROR_WORDS}|{WARNING_WORDS}{signs}")).ok()
 });
 
-/// How the candidates of a block are found.
+/// The way in which the candidates of a block are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CandidateSearch {
-    /// By one search over all of it.
+    /// One search over the whole block.
     WholeBlock,
-    /// OutputLine by line: escape codes touch the words that they colour, and a line starts anew
-    /// after each `\r`.
+    /// Line by line: escape codes touch the words that they colour, and text after a `\r` starts a
+    /// line again.
     Lines,
 }
 
 impl CandidateSearch {
-    pub(super) fn of(block: &[u8]) -> Self {
+    pub(super) fn for_block(block: &[u8]) -> Self {
         if memchr2(0x1b, b'\r', block).is_some() { Self::Lines } else { Self::WholeBlock }
     }
 
-    /// Whether the block may move the cursor.
+    /// Tells whether the block may move the cursor.
     pub(super) const fn moves(self) -> CursorMoves {
         match self {
             Self::WholeBlock => CursorMoves::None,
@@ -391,7 +391,7 @@ impl CandidateSearch {
         }
     }
 
-    /// The next line that may matter, from `at` on, which is the start of a line.
+    /// The next line that may matter, at or after `at`, the start of a line.
     pub(super) fn next(self, block: &[u8], at: usize) -> Option<Range<usize>> {
         let pattern = CANDIDATES.as_ref()?;
         match self {
@@ -423,46 +423,43 @@ pub(super) fn line_at(block: &[u8], start: usize) -> Option<Range<usize>> {
     Some(start..start + memchr(b'\n', rest).unwrap_or(rest.len()))
 }
 
-// Which row of a screen a line is written to, where a program moves the cursor up and down to
-// draw its progress anew.
-
 /// Cursor up and down, and to the start of an earlier or later line. A constant: a mistake in it
 /// fails the first test that runs.
 static MOVES: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?-u)\x1b\[([0-9]{0,4})([ABEF])").ok());
 
-/// The rows of a log's lines, as far as it was looked at.
+/// Tracks the screen row of each line, for programs that move the cursor up and down to redraw
+/// their progress.
 #[derive(Debug, Default)]
 pub(super) struct RowTracker {
     row: i64,
 }
 
 impl RowTracker {
-    /// Passes over bytes without a newline before a line of interest, or with some; gives the
-    /// row after them.
+    /// Passes over bytes. Returns the row after them.
     pub(super) fn pass(&mut self, bytes: &[u8], moves: CursorMoves) -> i64 {
         self.row += memchr_iter(b'\n', bytes).count() as i64;
         if moves == CursorMoves::Some {
-            self.row += moved(bytes);
+            self.row += rows_moved(bytes);
         }
         self.row
     }
 
-    /// Goes on at a place from which no earlier row is reached.
-    const fn start_anew(&mut self) {
+    /// Continues at a row from which no earlier row can be reached.
+    const fn reset(&mut self) {
         self.row += 10_000_000;
     }
 }
 
-/// Whether bytes may have codes that move the cursor.
+/// The presence of codes that move the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CursorMoves {
     None,
     Some,
 }
 
-/// How far down all codes in the bytes move the cursor.
-fn moved(bytes: &[u8]) -> i64 {
+/// The number of rows by which all codes in the bytes move the cursor down.
+fn rows_moved(bytes: &[u8]) -> i64 {
     let Some(pattern) = MOVES.as_ref() else { return 0 };
     let one = |code: regex::bytes::Captures<'_>| {
         let (_, [number, direction]) = code.extract();
@@ -472,55 +469,52 @@ fn moved(bytes: &[u8]) -> i64 {
     pattern.captures_iter(bytes).map(one).sum()
 }
 
-// Lines of one kind as they are found: all counted, the first and the last remembered.
-
-/// So many of the first lines are remembered, and as many of the last.
+/// The number of first lines, and of last lines, that are remembered.
 const REMEMBERED_EACH: usize = 20;
-/// A screen is not higher than this: so far back a line can be drawn anew.
+/// The height of the largest screen: a line can be redrawn this many rows back.
 const SCREEN_ROWS: usize = 200;
 
-/// A line, or a part of an overlong one, by where it is.
+/// The position of a line, or of a part of an overlong line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LineSpot {
     /// The offset of the line's first byte.
     pub(super) offset: u64,
-    /// The offset of what matters in it, where the line is long.
+    /// The offset of the matching word, if the line is long.
     pub(super) word: u64,
-    /// The row of an endless screen that it is written to: what is drawn anew has the row of
-    /// what it covers.
+    /// The row on an endless screen. A redrawn line has the row of the line that it covers.
     pub(super) row: i64,
-    /// Whether it is a whole line, or the rest of one.
     pub(super) piece: LinePiece,
 }
 
-/// How much of a line is looked at.
+/// A whole line, or a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LinePiece {
-    /// All of it, or its beginning.
+    /// The whole line, or its beginning.
     Start,
-    /// A later part of an overlong one.
+    /// A later part of an overlong line.
     Rest,
 }
 
+/// Spots of lines of one severity: all are counted, the first and the last are remembered.
 /// Invariant: `last` only fills once `first` is full.
 #[derive(Debug, Default)]
 pub(super) struct FoundSpots {
     count: u64,
     first: Vec<LineSpot>,
     last: VecDeque<LineSpot>,
-    /// The newest rows, which may be drawn anew.
+    /// The newest rows, which may be redrawn.
     rows: VecDeque<i64>,
-    /// The highest of all rows, where there is one.
+    /// The highest row so far.
     highest: Option<i64>,
 }
 
 impl FoundSpots {
-    /// Notes a line. What is drawn again on the same row counts once, and so do the parts of an
-    /// overlong line.
-    pub(super) fn note(&mut self, spot: LineSpot) {
+    /// Records a line. A line that is redrawn on the same row counts once, and so do the parts of
+    /// an overlong line.
+    pub(super) fn record(&mut self, spot: LineSpot) {
         let may_be_known = self.highest.is_some_and(|highest| spot.row <= highest);
         if may_be_known && self.rows.contains(&spot.row) {
-            return self.draw_again(spot);
+            return self.redraw(spot);
         }
         self.highest = self.highest.max(Some(spot.row));
         push_bounded(&mut self.rows, spot.row, SCREEN_ROWS);
@@ -532,8 +526,8 @@ impl FoundSpots {
         }
     }
 
-    /// What is on the screen in the end is what is shown.
-    fn draw_again(&mut self, spot: LineSpot) {
+    /// Replaces the spot of a redrawn line: the final state of the screen is shown.
+    fn redraw(&mut self, spot: LineSpot) {
         let mut remembered = self.first.iter_mut().chain(&mut self.last);
         if spot.piece == LinePiece::Start
             && let Some(known) = remembered.find(|known| known.row == spot.row)
@@ -546,7 +540,7 @@ impl FoundSpots {
         self.count
     }
 
-    /// Those that are remembered, in order.
+    /// The remembered spots, in order.
     pub(super) fn remembered(&self) -> Vec<LineSpot> {
         self.first.iter().chain(&self.last).copied().collect()
     }
@@ -588,7 +582,7 @@ mod findings_tests {
     fn noted(spots: impl IntoIterator<Item = (u64, i64, LinePiece)>) -> FoundSpots {
         let mut findings = FoundSpots::default();
         for (offset, row, piece) in spots {
-            findings.note(LineSpot { offset, word: offset, row, piece });
+            findings.record(LineSpot { offset, word: offset, row, piece });
         }
         findings
     }
@@ -604,7 +598,7 @@ mod findings_tests {
     }
 
     #[test]
-    fn a_row_that_is_drawn_again_counts_once_and_shows_its_last_state() {
+    fn a_redrawn_row_counts_once_with_its_last_state() {
         let redrawn =
             noted([(0, 1, LinePiece::Start), (10, 2, LinePiece::Start), (20, 1, LinePiece::Start)]);
         assert_eq!((redrawn.count(), redrawn.first().unwrap().offset), (2, 20));

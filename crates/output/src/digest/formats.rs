@@ -1,51 +1,52 @@
-//! How the tools in an output ended: a table of formats, each of which speaks only where its tool's
-//! own signature stands.
+//! Recognises the results of tools: a table of formats, each of which matches only lines with its
+//! tool's own signature.
 
 use super::format_readers::{
-    add, before, read_cargo_build, read_cargo_test, read_compiler, read_dd, read_go_test,
-    read_java, read_jest, read_jvm_build, read_make, read_mocha, read_ninja, read_node, read_npm,
-    read_panic, read_pytest, read_signal, read_tsc, read_unittest, read_vitest,
+    add_count, number_before, read_cargo_build, read_cargo_test, read_compiler, read_dd,
+    read_go_test, read_java, read_jest, read_jvm_build, read_make, read_mocha, read_ninja,
+    read_node, read_npm, read_panic, read_pytest, read_signal, read_tsc, read_unittest,
+    read_vitest,
 };
 use crate::views::cut_chars;
 
-/// Texts are cut to so many characters.
+/// The length of a summary in characters.
 pub(super) const TEXT_CHARS: usize = 200;
-/// So many names of failed tests are remembered.
+/// The most names of failed tests that are remembered.
 const MOST_NAMES: usize = 20;
-/// A name is cut to so many characters.
+/// The length of a name in characters.
 const NAME_CHARS: usize = 120;
 
-/// How a tool ended, in its own words where it has any.
+/// The result of a tool, in its own words if possible.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolSummary {
-    /// The offset of the line that it was read from.
+    /// The offset of the line with the result.
     pub offset: u64,
-    /// The tool's name.
+    /// The name of the tool.
     pub tool: &'static str,
-    /// The line that tells most, with what belongs to it; at most 200 characters.
+    /// The most informative line, with its details; at most 200 characters.
     pub text: String,
-    /// What the tool counted, or what was counted in its place.
+    /// The counts of the tool, or our own counts of its lines.
     pub counts: ToolCounts,
-    /// Names of tests that failed, the first ones.
+    /// The names of the first failed tests.
     pub failed: Vec<String>,
 }
 
-/// What a tool counted; what it does not count is absent.
+/// The counts of a tool; `None` if the tool does not count them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolCounts {
-    /// Tests that passed.
+    /// The number of tests that passed.
     pub passed: Option<u64>,
-    /// Tests that failed.
+    /// The number of tests that failed.
     pub failed: Option<u64>,
     /// Tests that were skipped.
     pub skipped: Option<u64>,
-    /// Errors.
+    /// Errors that the tool reported.
     pub errors: Option<u64>,
-    /// Warnings.
+    /// Warnings that the tool reported.
     pub warnings: Option<u64>,
 }
 
-/// A line as a screen shows it, without its newline. An empty one also stands for a gap.
+/// A line as a screen shows it, without its newline. An empty line also marks skipped output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OutputLine<'a> {
     pub(super) offset: u64,
@@ -53,12 +54,12 @@ pub(super) struct OutputLine<'a> {
 }
 
 impl OutputLine<'_> {
-    pub(super) fn keep(self) -> RememberedLine {
-        self.keep_as(self.text)
+    pub(super) fn remember(self) -> RememberedLine {
+        self.remember_as(self.text)
     }
 
-    /// The line with other words.
-    pub(super) fn keep_as(self, text: &str) -> RememberedLine {
+    /// Remembers the line with another text.
+    pub(super) fn remember_as(self, text: &str) -> RememberedLine {
         RememberedLine { offset: self.offset, text: cut_chars(text.trim(), TEXT_CHARS) }
     }
 
@@ -67,33 +68,33 @@ impl OutputLine<'_> {
     }
 }
 
-/// A line that is remembered.
 #[derive(Debug, Clone)]
 pub(super) struct RememberedLine {
     pub(super) offset: u64,
     pub(super) text: String,
 }
 
-/// One tool, or one kind of its messages.
+/// The format of one tool, or of one kind of its messages.
 #[derive(Debug)]
 struct ToolFormat {
     tool: &'static str,
-    /// Alternatives of a pattern for lines that matter to this format and that no word of trouble or
-    /// warning finds.
+    /// Alternatives of a pattern for the lines of this format that contain no error or warning
+    /// word.
     signs: &'static str,
     reads: FormatReader,
 }
 
-/// What a format takes from the lines.
+/// The way in which a format reads lines.
 #[derive(Debug)]
 enum FormatReader {
-    /// Lines that start so, and not so, are errors: they are counted, and the first one is told.
+    /// Lines with one of `starts` and none of `except` are errors. They are counted, and the first
+    /// one is the summary.
     Errors { starts: &'static [&'static str], except: &'static [&'static str] },
-    /// The first line that contains one of these is told.
+    /// The first line that contains one of these is the summary.
     First { contains: &'static [&'static str] },
-    /// The last line that starts so is told.
+    /// The last line that starts with one of these is the summary.
     Last { starts: &'static [&'static str] },
-    /// Whatever the function makes of the lines.
+    /// A function reads the lines.
     By(fn(&mut FormatState, OutputLine<'_>)),
 }
 
@@ -123,7 +124,7 @@ const FORMATS: &[ToolFormat] = &[
     },
     // Ran 4 tests in 0.001s, and a line later OK or FAILED (failures=1, errors=1)
     ToolFormat { tool: "unittest", signs: r"^Ran \d+ tests? in |^OK\b", reads: By(read_unittest) },
-    // A bare `ERROR:` may be anybody's.
+    // A bare `ERROR:` may come from any program.
     ToolFormat {
         tool: "pip",
         signs: "^Successfully installed ",
@@ -201,7 +202,7 @@ const FORMATS: &[ToolFormat] = &[
             except: &[],
         },
     },
-    // The last words of tar name no cause, so the first ones are told.
+    // The last message of tar names no cause, so the first one is the summary.
     ToolFormat {
         tool: "tar",
         signs: "^tar: ",
@@ -223,7 +224,7 @@ const FORMATS: &[ToolFormat] = &[
         signs: r"^(?:\S+: line \d+: +\d+ )?(?:Bus error|Illegal instruction|Floating point exception|Terminated|Trace/breakpoint trap)\b",
         reads: By(read_signal),
     },
-    // How the kernel, node, Java and C++ say that there was not enough memory.
+    // The messages of the kernel, node, Java and C++ about a lack of memory.
     ToolFormat {
         tool: "memory",
         signs: "oom-kill",
@@ -240,28 +241,28 @@ const FORMATS: &[ToolFormat] = &[
     },
 ];
 
-/// The signs of all formats, as further alternatives of a pattern.
+/// The signatures of all formats, as further alternatives of a pattern.
 pub(super) fn signs() -> String {
     let signs = FORMATS.iter().filter(|format| !format.signs.is_empty());
     signs.map(|format| format!("|(?-i:{})", format.signs)).collect()
 }
 
-/// What one format has seen so far. It is bounded, whatever the log is.
+/// The state of one format, in bounded memory.
 #[derive(Debug, Default)]
 pub(super) struct FormatState {
-    /// The line that is told, once the format was recognised.
-    pub(super) told: Option<RememberedLine>,
-    /// What is told in brackets behind it.
-    pub(super) place: Option<String>,
+    /// The summary line, once the format was recognised.
+    pub(super) summary_line: Option<RememberedLine>,
+    /// A location, shown in brackets after the summary.
+    pub(super) location: Option<String>,
     pub(super) cause: Option<String>,
     pub(super) counts: ToolCounts,
     pub(super) failed: Vec<String>,
-    /// The tool, where the lines tell which one it is.
+    /// The tool, if the lines tell which one it is.
     pub(super) tool: Option<&'static str>,
-    /// A line that matters if another one follows.
-    pub(super) begun: Option<RememberedLine>,
-    /// `true` if nothing that follows says more than what is told, or begun.
-    pub(super) is_settled: bool,
+    /// A line that matters only if another one follows.
+    pub(super) pending: Option<RememberedLine>,
+    /// `true` if no later line is more informative than `summary_line`, or `pending`.
+    pub(super) is_final: bool,
     /// `true` if the very next line matters, whatever it says.
     pub(super) wants_next: bool,
 }
@@ -272,42 +273,44 @@ impl FormatState {
         match reads {
             Errors { starts, except } => {
                 if line.starts_with_any(starts) && !line.starts_with_any(except) {
-                    self.error(line);
+                    self.add_error(line);
                 }
             }
             First { contains } => {
-                if self.told.is_none() && contains.iter().any(|part| line.text.contains(part)) {
-                    self.told = Some(line.keep());
+                if self.summary_line.is_none()
+                    && contains.iter().any(|part| line.text.contains(part))
+                {
+                    self.summary_line = Some(line.remember());
                 }
             }
             Last { starts } => {
                 if line.starts_with_any(starts) {
-                    self.told = Some(line.keep());
+                    self.summary_line = Some(line.remember());
                 }
             }
             By(read) => read(self, line),
         }
     }
 
-    /// ToolCounts an error, and tells the first one.
-    pub(super) fn error(&mut self, line: OutputLine<'_>) {
-        add(&mut self.counts.errors, Some(1));
-        self.told.get_or_insert_with(|| line.keep());
+    /// Counts an error. The first one is the summary.
+    pub(super) fn add_error(&mut self, line: OutputLine<'_>) {
+        add_count(&mut self.counts.errors, Some(1));
+        self.summary_line.get_or_insert_with(|| line.remember());
     }
 
-    /// Takes the numbers of passed, failed and skipped tests before their words.
+    /// Reads the numbers before the words passed, failed and skipped.
     pub(super) fn read_test_counts(&mut self, line: OutputLine<'_>) {
         self.counts = ToolCounts {
-            passed: before(line.text, &["passed"]).or(Some(0)),
-            failed: before(line.text, &["failed"]).or(Some(0)),
-            skipped: before(line.text, &["skipped"]),
+            passed: number_before(line.text, &["passed"]).or(Some(0)),
+            failed: number_before(line.text, &["failed"]).or(Some(0)),
+            skipped: number_before(line.text, &["skipped"]),
             ..ToolCounts::default()
         };
-        self.told = Some(line.keep());
+        self.summary_line = Some(line.remember());
     }
 
-    /// Adds the name of a failed test, each once.
-    pub(super) fn failed(&mut self, name: &str) {
+    /// Adds the name of a failed test, each name once.
+    pub(super) fn add_failed(&mut self, name: &str) {
         let name = name.trim();
         let is_new = !self.failed.iter().any(|known| known == name);
         if is_new && self.failed.len() < MOST_NAMES && !name.is_empty() {
@@ -316,9 +319,9 @@ impl FormatState {
     }
 
     fn summary(&self, tool: &'static str) -> Option<ToolSummary> {
-        let RememberedLine { offset, text } = self.told.as_ref()?;
+        let RememberedLine { offset, text } = self.summary_line.as_ref()?;
         let mut text = text.clone();
-        if let Some(place) = &self.place {
+        if let Some(place) = &self.location {
             text = format!("{text} ({place})");
         }
         if let Some(cause) = &self.cause {
@@ -335,7 +338,7 @@ impl FormatState {
         })
     }
 
-    /// `true` if a name only stands for what is nested in it: `TestStore` of `TestStore/loads`.
+    /// `true` if another name is nested in this one: `TestStore` if there is `TestStore/loads`.
     fn is_outer(&self, name: &str) -> bool {
         let is_inner =
             |other: &String| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'));
@@ -343,7 +346,7 @@ impl FormatState {
     }
 }
 
-/// What all formats have seen so far.
+/// The states of all formats.
 #[derive(Debug)]
 pub(super) struct Formats(Vec<FormatState>);
 
@@ -352,23 +355,23 @@ impl Formats {
         Self(FORMATS.iter().map(|_| FormatState::default()).collect())
     }
 
-    /// Shows the next line to all formats. Returns `true` if one of them needs the very next line.
+    /// Passes the next line to all formats. Returns `true` if one of them needs the very next line.
     pub(super) fn read(&mut self, line: OutputLine<'_>) -> bool {
         let mut wants_next = false;
-        for (seen, format) in self.0.iter_mut().zip(FORMATS) {
-            seen.read(&format.reads, line);
-            wants_next |= seen.wants_next;
+        for (state, format) in self.0.iter_mut().zip(FORMATS) {
+            state.read(&format.reads, line);
+            wants_next |= state.wants_next;
         }
         wants_next
     }
 
     pub(super) fn summaries(&self) -> Vec<ToolSummary> {
-        let seen = || self.0.iter().zip(FORMATS);
-        let has_tests =
-            seen().any(|(seen, format)| format.tool == CARGO_TEST && seen.told.is_some());
-        // Tests that ran say that it was built.
-        let is_said = |seen: &FormatState, tool| tool != CARGO || seen.is_settled || !has_tests;
-        let told = seen().filter(|(seen, format)| is_said(seen, format.tool));
-        told.filter_map(|(seen, format)| seen.summary(format.tool)).collect()
+        let state = || self.0.iter().zip(FORMATS);
+        let has_tests = state()
+            .any(|(state, format)| format.tool == CARGO_TEST && state.summary_line.is_some());
+        // If tests ran, the build succeeded.
+        let is_reported = |state: &FormatState, tool| tool != CARGO || state.is_final || !has_tests;
+        let told = state().filter(|(state, format)| is_reported(state, format.tool));
+        told.filter_map(|(state, format)| state.summary(format.tool)).collect()
     }
 }

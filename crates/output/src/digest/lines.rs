@@ -1,5 +1,5 @@
-//! Which lines tell of trouble: a guess by words, made to hide no real error at the price of
-//! some false ones.
+//! Classifies lines as errors and warnings by their words. A guess: it should miss no real error,
+//! at the price of some false ones.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use super::formats::{TEXT_CHARS, ToolCounts, ToolSummary};
 use crate::views::cut_chars;
 use crate::views::{decode, on_screen};
 
-/// Words of trouble. A name that only contains one of them (`thiserror`) is none.
+/// Words of errors. A name that only contains such a word (`thiserror`) does not match.
 pub(super) const ERROR_WORDS: &str = concat!(
     r"\berrors?\b|(?-i:[a-z](?:Error|Exception)\b)|\berr!|",
     r"\bfail(?:s|ed|ure|ures|ing)?\b|\bpanic(?:s|ked)?\b|\bfatal\b|",
@@ -23,11 +23,10 @@ pub(super) const ERROR_WORDS: &str = concat!(
     r"\bconnection refused\b|\btimed out\b|^conflict \(|\bunexpected end of file\b",
 );
 
-/// Words of warning.
 pub(super) const WARNING_WORDS: &str = r"\bwarn(?:ings?)?\b|(?-i:[a-z]Warning\b)|\bdeprecated\b";
 
-/// Where a word of trouble or warning tells of none: counts of zero, names of files, flags, tests
-/// that passed, advice, source code that is quoted, headings.
+/// Text in which an error or warning word is harmless: counts of zero, names of files, flags,
+/// passed tests, advice, quoted source code, headings.
 const HARMLESS: &str = concat!(
     r"\b(?:0|no|zero|without)(?: \w+)? (?:errors?|fail(?:ed|ures?|s)?|exceptions?|warnings?)\b|",
     r"\b(?:errors|failed|failures|exceptions|warnings)\b[ \t]*[:=][ \t]*0\b|",
@@ -48,7 +47,7 @@ const HARMLESS: &str = concat!(
 const CALLED_WARNING: &str =
     r"^(?:\S+[ \t]+){0,4}\S*?(?:\bwarn(?:ing)?\b[\]:)>\s]|(?-i:[a-z]Warning: ))";
 
-/// How such a pattern is read: no case, no Unicode, each line by itself.
+/// The flags of these patterns: ignore case, no Unicode, each line separately.
 pub(super) const FLAGS: &str = "(?im-u)";
 
 static ERROR_RE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(ERROR_WORDS));
@@ -56,37 +55,37 @@ static WARNING_RE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(WARNING_WO
 static HARMLESS_RE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(HARMLESS));
 static CALLED_WARNING_RE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(CALLED_WARNING));
 
-/// The patterns are constants; a mistake in one fails the first test that runs.
+/// Compiles a pattern. The patterns are constants; a mistake in one fails the first test that runs.
 fn pattern(text: &str) -> Option<Regex> {
     Regex::new(&format!("{FLAGS}{text}")).ok()
 }
 
-/// What a line tells of.
+/// The severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineSeverity {
     Error,
     Warning,
 }
 
-/// Whether a line (without its newline) looks like an error to a person who skims the output.
+/// `true` if a line (without its newline) looks like an error to a person who skims the output.
 #[must_use]
 pub(crate) fn looks_like_error(line: &[u8]) -> bool {
     classify_line(line).severity == Some(LineSeverity::Error)
 }
 
-/// What a line tells of.
+/// A line with its severity.
 #[derive(Debug)]
 pub(super) struct ClassifiedLine<'a> {
-    /// In these words, as a screen shows or showed them.
+    /// The text, as a screen shows it finally or showed it before.
     pub(super) text: Cow<'a, str>,
-    /// If of any trouble.
+    /// The severity, if it is an error or a warning.
     pub(super) severity: Option<LineSeverity>,
-    /// Where in the text the trouble stands.
+    /// The position of the error or warning word in the text.
     pub(super) at: usize,
 }
 
-/// What a line tells of: by what a screen shows in the end, else by what it showed before that
-/// was written over. An error is one even if it was seen for a moment only.
+/// Classifies a line by the text that a screen finally shows, else by overwritten text. An error
+/// counts even if it was visible only for a moment.
 pub(super) fn classify_line(line: &[u8]) -> ClassifiedLine<'_> {
     let last = classify_text(readable(line));
     if last.severity == Some(LineSeverity::Error) || !is_written_over(line) {
@@ -102,24 +101,23 @@ fn classify_text(text: Cow<'_, str>) -> ClassifiedLine<'_> {
     ClassifiedLine { text, severity: found.map(|(trouble, _)| trouble), at }
 }
 
-/// Whether some of a line was written over by what comes after a `\r`.
+/// `true` if text after a `\r` overwrote a part of the line.
 fn is_written_over(line: &[u8]) -> bool {
     memchr(b'\r', line.strip_suffix(b"\r").unwrap_or(line)).is_some()
 }
 
-/// What a line was, one after the other, where it was written over.
+/// The successive states of a line that was overwritten.
 fn states(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     line.split(|byte| *byte == b'\r').filter(|state| !state.is_empty())
 }
 
-/// Whether a screen ever shows something in a line that the pattern finds.
+/// `true` if a screen ever shows text in the line that the pattern matches.
 pub(super) fn ever_shows(line: &[u8], pattern: &Regex) -> bool {
     let shows = |line: &[u8]| pattern.is_match(readable(line).as_bytes());
     shows(line) || (is_written_over(line) && states(line).any(shows))
 }
 
-/// A line as a screen shows it in the end: escape codes touch the words that they colour, and
-/// what a progress bar wrote over is gone.
+/// The text of a line as a screen finally shows it, without escape codes and overwritten text.
 pub(super) fn readable(line: &[u8]) -> Cow<'_, str> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let (text, _) = decode(line);
@@ -129,7 +127,7 @@ pub(super) fn readable(line: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// What a readable line tells of, if of any trouble, and where in it.
+/// The severity of a readable line and the position of its word, if it is an error or a warning.
 pub(super) fn find_severity(line: &[u8]) -> Option<(LineSeverity, usize)> {
     let (Some(trouble), Some(warning)) = (&*ERROR_RE, &*WARNING_RE) else { return None };
     if !trouble.is_match(line) && !warning.is_match(line) {
@@ -155,11 +153,12 @@ fn calls_itself_warning(line: &[u8]) -> bool {
     CALLED_WARNING_RE.as_ref().is_some_and(|pattern| pattern.is_match(line))
 }
 
-/// A traceback that is longer than this is not followed to its end.
+/// The longest traceback that is followed to its end.
 const MOST_TRACEBACK_LINES: usize = 5000;
 
-/// Python tracebacks: `Traceback (most recent call last):`, frames, and the exception in the first
-/// line after them that is not indented. Each is one error however many of its lines look like one.
+/// Follows Python tracebacks: `Traceback (most recent call last):`, frames, and the exception in
+/// the first line after them that is not indented. Each counts as one error, however many of its
+/// lines look like one.
 #[derive(Debug, Default)]
 pub(super) struct Tracebacks {
     open: Option<OpenTraceback>,
@@ -169,23 +168,23 @@ pub(super) struct Tracebacks {
 #[derive(Debug)]
 struct OpenTraceback {
     indent: usize,
-    /// The row of its first line.
+    /// The row of the first line.
     row: i64,
     /// The innermost frame so far.
     frame: Option<String>,
     lines: usize,
 }
 
-/// What a line is to a traceback.
+/// The role of a line in a traceback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TracebackRole {
-    /// Its first line, or none of its lines.
+    /// The first line of a traceback, or a line outside of it.
     Outside,
-    /// A frame, or the source of one.
+    /// A frame, or its source line.
     Frame,
-    /// The exception that ends it.
+    /// The exception that ends the traceback.
     Exception {
-        /// The row of its first line, in whose place it stands.
+        /// The row of the traceback's first line. The exception is listed in its place.
         row: i64,
     },
 }
@@ -196,17 +195,17 @@ impl Tracebacks {
         self.open.is_some()
     }
 
-    /// Forgets a traceback whose end is left out.
+    /// Drops a traceback whose end was skipped.
     pub(super) fn close(&mut self) {
         self.open = None;
     }
 
-    /// The last traceback that came to its end, and how many did.
+    /// The summary of the last complete traceback, with the number of all.
     pub(super) fn last_summary(&self) -> Option<ToolSummary> {
         self.last.clone()
     }
 
-    /// Follows the next line. While a traceback is open, every line has to be shown.
+    /// Follows the next line. While a traceback is open, every line must be passed.
     pub(super) fn follow(&mut self, text: &str, spot: LineSpot) -> TracebackRole {
         let Some(mut open) = self.open.take() else {
             let start = text.trim_start();
@@ -242,7 +241,7 @@ impl Tracebacks {
     }
 }
 
-/// `app.py:12 in main` of `  File "/src/app.py", line 12, in main`.
+/// Returns `app.py:12 in main` for `  File "/src/app.py", line 12, in main`.
 fn python_frame(text: &str) -> Option<String> {
     let (path, rest) = text.trim_start().strip_prefix("File \"")?.split_once("\", line ")?;
     let (line, function) = rest.split_once(", in ").unwrap_or((rest, ""));
@@ -262,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_trouble_are_found() {
+    fn errors_are_recognised() {
         check(
             &[
                 "error[E0308]: mismatched types",
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn harmless_lines_are_left_alone() {
+    fn harmless_lines_are_not_errors() {
         check(
             &[
                 "",
@@ -324,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_over_is_told_as_it_was_written() {
+    fn overwritten_text_is_classified_with_its_original_text() {
         let told = classify_line(b"10%\rwarning: slow\r  error: disk exploded\r90%\r");
         assert_eq!((told.text.as_ref(), told.at), ("  error: disk exploded", 2));
         assert_eq!(classify_line(b"error 1%\rerror 50%").text, "error 50%");
@@ -332,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_calls_itself_a_warning_is_one_whatever_it_warns_of() {
+    fn a_line_that_calls_itself_a_warning_is_one() {
         for (line, expected) in [
             ("warning: unused variable: `error`", Some(LineSeverity::Warning)),
             ("npm warn deprecated request@2.88.2: failed to be fixed", Some(LineSeverity::Warning)),

@@ -1,13 +1,13 @@
-//! What matters in an output: the lines that tell of trouble, and how the tools in it ended.
+//! Digests: the error and warning lines of an output, and the results of the tools in it.
 //!
 //! ```text
-//! log → blocks (whole lines) → candidates (one combined pattern) → lines: error, warning or neither
-//!                                                                → formats: how each tool in it ended
-//!     → found by offset, counted; line numbers, texts and context are read last, for what is listed
+//! log → blocks (whole lines) → candidates (one combined pattern) → lines: error, warning, neither
+//!                                                                → formats: the result of each tool
+//!     → spots by offset, counted; line numbers, texts and context are read last, for listed lines
 //! ```
 //!
-//! Lines that no pattern knows cost one pass of a regular expression over the whole block, so that
-//! logs of gigabytes stay feasible. All that is kept is bounded, whatever the log is.
+//! Lines that no pattern matches cost one pass of a regular expression over the whole block, so
+//! that logs of gigabytes stay feasible. A digest takes bounded memory, whatever the log is.
 
 mod collector;
 mod format_readers;
@@ -28,51 +28,51 @@ use crate::views::{Charset, cut_chars};
 pub use formats::{ToolCounts, ToolSummary};
 pub(crate) use lines::looks_like_error;
 
-/// The most tool_summaries: a tool ends once or twice.
-const MOST_ENDINGS: usize = 12;
+/// The most tool summaries: a tool ends once or twice.
+const MAX_TOOL_SUMMARIES: usize = 12;
 
-/// What matters in a log, or in a part of it.
+/// The errors, warnings and tool results of a log, or of a part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Digest {
-    /// Its lines, an unfinished last one included.
+    /// Lines, an unfinished last one included.
     pub lines: u64,
     /// Lines that look like errors.
     pub errors: DigestLines,
     /// Lines that look like warnings and not like errors.
     pub warnings: DigestLines,
-    /// The first error and what is around it.
+    /// The first error with its neighbours.
     pub first_error: Option<LineInContext>,
-    /// The last error, where it is another one.
+    /// The last error with its neighbours, if it is not the first one.
     pub last_error: Option<LineInContext>,
-    /// How the tools that were recognised ended, in the order of the log.
+    /// The results of the tools that were recognised, in the order of the log.
     pub tool_summaries: Vec<ToolSummaryLine>,
-    /// Where it ends: a digest from here on is of what came later.
+    /// The end of the scanned range: a digest from here on covers later output.
     pub end: u64,
-    /// How much was looked at.
+    /// Bytes that were scanned.
     pub scanned_bytes: u64,
-    /// Whether that was all of it. If not, counts are of what was looked at: its beginning and
-    /// its end.
+    /// `true` if everything was scanned. If not, the counts cover the scanned bytes: the beginning
+    /// and the end.
     pub complete: bool,
 }
 
-/// Lines of one kind.
+/// Lines of one severity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DigestLines {
-    /// All of them that were looked at.
+    /// The number of lines in the scanned bytes.
     pub count: u64,
-    /// The first five and the last five of them.
+    /// The first five and the last five lines.
     pub listed: Vec<NumberedLine>,
-    /// The numbers of the first twenty and the last twenty of them.
+    /// The numbers of the first twenty and the last twenty lines.
     pub numbers: Vec<u64>,
 }
 
-/// A line of a log.
+/// A line of a log with its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NumberedLine {
-    /// Its number in the log, counted from 1.
+    /// The number in the log, counted from 1.
     pub line: u64,
-    /// Its text as a screen shows it, at most 200 characters: of a longer line its beginning, or
-    /// what is around the word that makes it matter.
+    /// The text as a screen shows it, at most 200 characters: of a longer line its beginning, or
+    /// the text around the word that makes it an error or warning.
     pub text: String,
 }
 
@@ -81,44 +81,44 @@ pub struct NumberedLine {
 pub struct LineInContext {
     /// Up to two lines before it.
     pub before: Vec<NumberedLine>,
-    /// The line itself.
+    /// The line with the error.
     pub line: NumberedLine,
     /// Up to three lines after it.
     pub after: Vec<NumberedLine>,
 }
 
-/// An ending and where it stands.
+/// A tool result and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolSummaryLine {
-    /// The number of its line in the log, counted from 1.
+    /// The number of the line in the log, counted from 1.
     pub line: u64,
-    /// What was recognised there.
+    /// The result of the tool.
     pub summary: ToolSummary,
 }
 
-/// What to make a digest of.
+/// The range and the limits of a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DigestRequest {
-    /// Only this stream, or both.
+    /// The only stream to scan; `None` scans both.
     pub stream: Option<Stream>,
-    /// Where to start.
+    /// The offset at which the scan starts.
     pub from: u64,
-    /// How far to look.
+    /// The limits of the scan.
     pub limits: DigestLimits,
 }
 
-/// How far a scan goes: so many bytes from each side in any case, and of what lies between as
-/// much as the time allows.
+/// The limits of a scan: the given number of bytes from each side in any case, and as much of the
+/// middle as time allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DigestLimits {
     /// Bytes from each side.
     pub each_side: u64,
-    /// Time for what lies between.
+    /// The time for the middle.
     pub time: Duration,
 }
 
 impl DigestLimits {
-    /// For what is looked at often, and by the way.
+    /// Limits for a scan that is done often, as a side task.
     pub const QUICK: Self = Self { each_side: 4 * 1024 * 1024, time: Duration::from_millis(200) };
 }
 
@@ -128,17 +128,17 @@ impl Default for DigestLimits {
     }
 }
 
-/// What matters from `from` to the log's present end, in bounded memory and time.
+/// Makes a digest from `from` to the present end of the log, in bounded memory and time.
 pub fn digest(reader: &BlockingReader, request: &DigestRequest) -> io::Result<Digest> {
     let charset = reader.charset()?;
     let end = reader.progress().total_bytes;
     let range = charset.aligned(request.from).min(end)..end;
-    let maker = DigestBuilder { reader, stream: request.stream, charset, range: range.clone() };
-    Ok(maker.make(range, request.limits)?.0)
+    let builder = DigestBuilder { reader, stream: request.stream, charset, range: range.clone() };
+    Ok(builder.build(range, request.limits)?.0)
 }
 
-/// What matters in all of `range`, and the errors in the part of it that is hidden. Only the
-/// hidden part can be too large to be looked through.
+/// Makes a digest of all of `range`, and lists the errors in its hidden part. Only the hidden part
+/// can be too large to scan.
 pub(crate) fn digest_around(
     reader: &BlockingReader,
     range: Range<u64>,
@@ -146,7 +146,7 @@ pub(crate) fn digest_around(
     limits: DigestLimits,
 ) -> io::Result<(Digest, DigestLines)> {
     let charset = reader.charset()?;
-    DigestBuilder { reader, stream: None, charset, range }.make(hidden, limits)
+    DigestBuilder { reader, stream: None, charset, range }.build(hidden, limits)
 }
 
 struct DigestBuilder<'a> {
@@ -157,12 +157,12 @@ struct DigestBuilder<'a> {
 }
 
 impl DigestBuilder<'_> {
-    fn make(&self, hidden: Range<u64>, limits: DigestLimits) -> io::Result<(Digest, DigestLines)> {
+    fn build(&self, hidden: Range<u64>, limits: DigestLimits) -> io::Result<(Digest, DigestLines)> {
         let mut scan = DigestCollector::new(self.reader, self.stream, self.charset);
-        scan.walk(self.range.start..hidden.start, Visibility::Shown, None)?;
+        scan.scan_range(self.range.start..hidden.start, Visibility::Shown, None)?;
         let is_whole = self.reader.missing_bytes(self.range.clone()) == 0;
-        let complete = self.walk_hidden(&mut scan, hidden.clone(), limits)? && is_whole;
-        scan.walk(hidden.end..self.range.end, Visibility::Shown, None)?;
+        let complete = self.scan_hidden(&mut scan, hidden.clone(), limits)? && is_whole;
+        scan.scan_range(hidden.end..self.range.end, Visibility::Shown, None)?;
         let listing = LineListing {
             reader: self.reader,
             stream: self.stream,
@@ -173,79 +173,77 @@ impl DigestBuilder<'_> {
         let last = scan.errors.last().filter(|last| Some(*last) != first);
         let digest = Digest {
             lines: self.lines(&scan)?,
-            errors: listing.tally(&scan.errors)?,
-            warnings: listing.tally(&scan.warnings)?,
-            first_error: first.map(|spot| listing.in_context(spot)).transpose()?,
-            last_error: last.map(|spot| listing.in_context(spot)).transpose()?,
+            errors: listing.list_lines(&scan.errors)?,
+            warnings: listing.list_lines(&scan.warnings)?,
+            first_error: first.map(|spot| listing.read_context(spot)).transpose()?,
+            last_error: last.map(|spot| listing.read_context(spot)).transpose()?,
             tool_summaries: self.tool_summaries(&scan)?,
             end: self.range.end,
             scanned_bytes: scan.bytes,
             complete,
         };
-        Ok((digest, listing.tally(&scan.hidden)?))
+        Ok((digest, listing.list_lines(&scan.hidden)?))
     }
 
-    /// Those of both streams are known without looking.
+    /// The number of lines. For both streams the index knows it.
     fn lines(&self, scan: &DigestCollector<'_>) -> io::Result<u64> {
         if self.stream.is_some() || self.range.is_empty() {
             return Ok(scan.lines());
         }
         let first = self.reader.line_at(self.range.start)?;
-        // The last unit: one that is wider than a byte may have a newline for its first.
+        // The last unit: in a wide character set, a single byte of a unit may look like a newline.
         let last = self.range.end.saturating_sub(self.charset.unit() as u64);
         Ok(self.reader.line_at(last)? - first + 1)
     }
 
     fn tool_summaries(&self, scan: &DigestCollector<'_>) -> io::Result<Vec<ToolSummaryLine>> {
         let mut endings = scan.tool_summaries();
-        // The last ones tell how it all ended.
-        endings.drain(..endings.len().saturating_sub(MOST_ENDINGS));
+        // The last summaries tell the final results.
+        endings.drain(..endings.len().saturating_sub(MAX_TOOL_SUMMARIES));
         let placed = endings.into_iter().map(|ending| {
             Ok(ToolSummaryLine { line: self.reader.line_at(ending.offset)?, summary: ending })
         });
         placed.collect()
     }
 
-    /// Walks over the part that may be large; says whether over all of it.
-    fn walk_hidden(
+    /// Scans the hidden part, which may be large. Returns `true` if all of it was scanned.
+    fn scan_hidden(
         &self,
         scan: &mut DigestCollector<'_>,
         range: Range<u64>,
         limits: DigestLimits,
     ) -> io::Result<bool> {
         if range.end - range.start <= limits.each_side.saturating_mul(2) {
-            return scan.walk(range, Visibility::Hidden, None);
+            return scan.scan_range(range, Visibility::Hidden, None);
         }
         let (middle, last) = (range.start + limits.each_side, range.end - limits.each_side);
         let (middle, last) = (self.charset.aligned(middle), self.charset.aligned(last));
-        scan.walk(range.start..middle, Visibility::Hidden, None)?;
+        scan.scan_range(range.start..middle, Visibility::Hidden, None)?;
         let deadline = Instant::now().checked_add(limits.time);
-        // Without any time not even one block.
-        let complete =
-            !limits.time.is_zero() && scan.walk(middle..last, Visibility::Hidden, deadline)?;
-        scan.walk(last..range.end, Visibility::Hidden, None)?;
+        // Without any time, not even one block of the middle is scanned.
+        let complete = !limits.time.is_zero()
+            && scan.scan_range(middle..last, Visibility::Hidden, deadline)?;
+        scan.scan_range(last..range.end, Visibility::Hidden, None)?;
         Ok(complete)
     }
 }
 
-// The lines that are listed: read again by where they are, and shown with what matters in sight.
-
-/// Lines are cut to so many characters …
+/// The length of a listed line in characters.
 const LINE_CHARS: usize = 200;
-/// … of which so many stand before what matters, where it is not near the line's beginning.
+/// Characters before the word that matters, if it is not near the beginning of the line.
 const CHARS_BEFORE: usize = 50;
 const NEAR_BEGINNING: usize = 150;
-/// So much of a line is read: a progress bar is longer than it looks.
+/// Bytes of a line that are read: a progress bar is longer than it looks.
 const LINE_BYTES: u64 = 16 * 1024;
-/// So much of it before what matters.
+/// The part of these bytes before the word that matters.
 const BYTES_BEFORE: u64 = 4 * 1024;
-/// Lines before the first and the last error, and after them.
+/// Lines before and after the first and the last error.
 const BEFORE: usize = 2;
 const AFTER: usize = 3;
-/// So many lines are listed from each side, and by their numbers alone all that are remembered.
+/// Lines that are listed from each side. Of the others only the numbers are listed.
 const LISTED_EACH: usize = 5;
 
-/// What lines are read from.
+/// Reads the lines to list again, by their positions, and clips them around the word that matters.
 #[derive(Debug)]
 struct LineListing<'a> {
     reader: &'a BlockingReader,
@@ -254,14 +252,13 @@ struct LineListing<'a> {
     range: Range<u64>,
 }
 
-/// Whether a text begins or ends with its line.
+/// The relation of an end of a text to its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edge {
     Line,
     Inside,
 }
 
-/// A line that was read, decoded.
 struct ReadLine {
     line: u64,
     bytes: Vec<u8>,
@@ -269,14 +266,14 @@ struct ReadLine {
 }
 
 impl LineListing<'_> {
-    /// All of these counted, some of them listed.
-    fn tally(&self, findings: &FoundSpots) -> io::Result<DigestLines> {
+    /// Counts the lines and lists some of them.
+    fn list_lines(&self, findings: &FoundSpots) -> io::Result<DigestLines> {
         let spots = findings.remembered();
         let number = |spot: &LineSpot| self.reader.line_at(spot.offset);
         let mut listed = Vec::new();
         for (index, spot) in spots.iter().enumerate() {
             if index < LISTED_EACH || index + LISTED_EACH >= spots.len() {
-                let NumberedLine { line, text } = self.line_of(*spot)?;
+                let NumberedLine { line, text } = self.read_line(*spot)?;
                 listed.push(NumberedLine { line, text: text.trim_start().to_owned() });
             }
         }
@@ -284,24 +281,27 @@ impl LineListing<'_> {
         Ok(DigestLines { count: findings.count(), listed, numbers })
     }
 
-    /// A line and its neighbours.
-    fn in_context(&self, spot: LineSpot) -> io::Result<LineInContext> {
+    fn read_context(&self, spot: LineSpot) -> io::Result<LineInContext> {
         let start = self.charset.aligned(spot.offset.saturating_sub(LINE_BYTES));
         let start = start.max(self.range.start).min(spot.offset);
         let mut before = self.lines_in(start..spot.offset)?;
-        // The first may be the rest of a line.
+        // The first line may be incomplete.
         let skipped =
             before.len().saturating_sub(BEFORE).max(usize::from(start > self.range.start));
         before.drain(..skipped.min(before.len()));
         let mut after = self.lines_in(spot.offset..self.end_of_read(spot.offset))?;
         after.truncate(AFTER + 1);
         after.drain(..after.len().min(1));
-        let shown = |lines: Vec<ReadLine>| lines.into_iter().map(ReadLine::shown).collect();
-        Ok(LineInContext { before: shown(before), line: self.line_of(spot)?, after: shown(after) })
+        let shown = |lines: Vec<ReadLine>| lines.into_iter().map(ReadLine::numbered_line).collect();
+        Ok(LineInContext {
+            before: shown(before),
+            line: self.read_line(spot)?,
+            after: shown(after),
+        })
     }
 
-    /// A line, with what matters in sight.
-    fn line_of(&self, spot: LineSpot) -> io::Result<NumberedLine> {
+    /// The line at a spot, clipped around the word that matters.
+    fn read_line(&self, spot: LineSpot) -> io::Result<NumberedLine> {
         let near = self.charset.aligned(spot.word.saturating_sub(BYTES_BEFORE));
         let start = near.max(spot.offset);
         let starts = if start == spot.offset { Edge::Line } else { Edge::Inside };
@@ -309,7 +309,7 @@ impl LineListing<'_> {
         let read = self.lines_in(start..self.end_of_read(start))?;
         let text = read.first().map(|read| {
             let told = classify_line(&read.bytes);
-            clipped(told.text.trim_end(), told.at, starts, read.ends)
+            clip_around(told.text.trim_end(), told.at, starts, read.ends)
         });
         Ok(NumberedLine { line, text: text.unwrap_or_default() })
     }
@@ -318,7 +318,7 @@ impl LineListing<'_> {
         self.range.end.min(start.saturating_add(LINE_BYTES)).max(start)
     }
 
-    /// The lines of a range that is not large.
+    /// The lines of a small range.
     fn lines_in(&self, range: Range<u64>) -> io::Result<Vec<ReadLine>> {
         let pieces = self.reader.chunks(self.stream, range.start, range.end);
         let mut blocks = DecodedBlocks::new(pieces, self.charset);
@@ -336,15 +336,18 @@ impl LineListing<'_> {
 }
 
 impl ReadLine {
-    fn shown(self) -> NumberedLine {
+    fn numbered_line(self) -> NumberedLine {
         let text = readable(&self.bytes);
-        NumberedLine { line: self.line, text: clipped(text.trim_end(), 0, Edge::Line, self.ends) }
+        NumberedLine {
+            line: self.line,
+            text: clip_around(text.trim_end(), 0, Edge::Line, self.ends),
+        }
     }
 }
 
-/// At most [`LINE_CHARS`] characters of a text, what stands at `at` among them, and the number of
-/// those that are missing where it is known.
-fn clipped(text: &str, at: usize, starts: Edge, ends: Edge) -> String {
+/// Returns at most [`LINE_CHARS`] characters of a text, including the word at `at`, with the number
+/// of missing characters if it is known.
+fn clip_around(text: &str, at: usize, starts: Edge, ends: Edge) -> String {
     let chars_before = text.get(..at).map_or(0, |before| before.chars().count());
     let skipped = match starts {
         Edge::Line if chars_before <= NEAR_BEGINNING => 0,
@@ -368,15 +371,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_matters_is_in_sight_and_what_is_missing_is_counted() {
+    fn a_clipped_line_contains_the_word_and_counts_missing_characters() {
         let text = format!("{} error: no {}", "é".repeat(1000), "y".repeat(1000));
         let at = text.find("error").unwrap();
-        let whole = clipped(&text, at, Edge::Line, Edge::Line);
+        let whole = clip_around(&text, at, Edge::Line, Edge::Line);
         let shown = format!("{} error: no {}", "é".repeat(49), "y".repeat(140));
         assert_eq!(whole, format!("[+951 chars] …{shown}… [+860 chars]"));
-        assert_eq!(clipped(&text, at, Edge::Inside, Edge::Inside), format!("…{shown}…"));
-        assert_eq!(clipped("error: short", 0, Edge::Line, Edge::Line), "error: short");
-        assert_eq!(clipped("error: short", 0, Edge::Line, Edge::Inside), "error: short…");
+        assert_eq!(clip_around(&text, at, Edge::Inside, Edge::Inside), format!("…{shown}…"));
+        assert_eq!(clip_around("error: short", 0, Edge::Line, Edge::Line), "error: short");
+        assert_eq!(clip_around("error: short", 0, Edge::Line, Edge::Inside), "error: short…");
     }
 }
 
@@ -398,7 +401,7 @@ mod digest_tests {
         limits: DigestLimits { each_side: u64::MAX, time: Duration::ZERO },
     };
 
-    /// A log with this content; the directory goes when the test ends.
+    /// A log with this content. The directory is removed when the test ends.
     fn log(parts: &[(Stream, Vec<u8>)]) -> (LogWriter, LogReader, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) =
@@ -414,7 +417,7 @@ mod digest_tests {
         digest(&reader.blocking(), request).unwrap()
     }
 
-    /// The one ending of a text, or none.
+    /// The only tool summary of a text, if there is one.
     #[track_caller]
     fn ending(text: &str) -> Option<ToolSummary> {
         let mut endings = digest_of(text, &ALL).tool_summaries;
@@ -423,7 +426,7 @@ mod digest_tests {
     }
 
     #[test]
-    fn tools_are_known_by_their_last_words() {
+    fn tools_are_recognised_by_their_last_lines() {
         for (text, tool, told) in [
             ("  3 passing (12ms)\n  1 failing\n", "mocha", "3 passing (12ms)"),
             (
@@ -486,7 +489,7 @@ mod digest_tests {
     }
 
     #[test]
-    fn nothing_is_claimed_without_a_signature() {
+    fn no_tool_is_recognised_without_its_signature() {
         for text in [
             "error: something failed\n",
             "Tests: total\nTests  ()\n",
@@ -508,7 +511,7 @@ mod digest_tests {
     }
 
     #[test]
-    fn what_is_skipped_joins_nothing() {
+    fn lines_around_skipped_output_are_not_joined() {
         let filler = "line\n".repeat(100);
         let head = "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n";
         let text = format!("{head}{filler}Error: of somebody else\n");
@@ -552,7 +555,7 @@ mod digest_tests {
     }
 
     #[test]
-    fn an_error_that_was_written_over_is_listed_as_it_was_written() {
+    fn an_overwritten_error_is_listed_with_its_original_text() {
         let digest = digest_of("one\nerror: disk exploded\rall good\n", &ALL);
         assert_eq!(digest.errors.count, 1);
         assert_eq!(digest.errors.listed[0].text, "error: disk exploded");
@@ -560,7 +563,7 @@ mod digest_tests {
     }
 
     #[test]
-    fn an_error_deep_in_a_line_is_in_sight() {
+    fn an_error_deep_in_a_line_is_visible() {
         let (head, tail) = ("x".repeat(50_000), "y".repeat(50_000));
         for overlong in [1, 20] {
             let text = format!("a\n{} error: hidden {tail}\nb\n", head.repeat(overlong));
@@ -574,7 +577,7 @@ mod digest_tests {
     }
 
     #[test]
-    fn a_log_of_another_character_set_is_looked_through_as_it_is_shown() {
+    fn a_log_in_another_character_set_is_scanned_as_it_is_shown() {
         let text =
             "сборка началась\nerror: сломано\nпредупреждение\nWARNING: осторожно\n".repeat(3);
         let utf16 =
@@ -598,7 +601,7 @@ mod digest_tests {
     }
 
     #[test]
-    fn an_error_deep_in_a_long_line_of_another_character_set_is_in_sight() {
+    fn an_error_deep_in_a_long_line_of_another_character_set_is_visible() {
         let long =
             format!("{} error: глубоко {}\nконец\n", "ж".repeat(150_000), "я".repeat(40_000));
         let bytes: Vec<u8> =

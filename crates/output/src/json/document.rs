@@ -317,16 +317,16 @@ pub(crate) struct Meter<'p> {
     limit: usize,
     held: Cell<usize>,
     steps: Cell<u32>,
-    patience: &'p ScanDeadline,
+    deadline: &'p ScanDeadline,
 }
 
 impl<'p> Meter<'p> {
-    pub(crate) const fn new(limit: usize, patience: &'p ScanDeadline) -> Self {
-        Self { limit, held: Cell::new(0), steps: Cell::new(0), patience }
+    pub(crate) const fn new(limit: usize, deadline: &'p ScanDeadline) -> Self {
+        Self { limit, held: Cell::new(0), steps: Cell::new(0), deadline }
     }
 
-    pub(crate) const fn patience(&self) -> &'p ScanDeadline {
-        self.patience
+    pub(crate) const fn deadline(&self) -> &'p ScanDeadline {
+        self.deadline
     }
 
     /// Opens a charge of 0 bytes.
@@ -339,7 +339,7 @@ impl<'p> Meter<'p> {
     pub(super) fn step(&self) -> Result<(), JsonError> {
         let steps = self.steps.get().wrapping_add(1);
         self.steps.set(steps);
-        if steps.is_multiple_of(STEPS_PER_LOOK) && self.patience.is_over() {
+        if steps.is_multiple_of(STEPS_PER_LOOK) && self.deadline.is_over() {
             return Err(JsonError::TimeOver);
         }
         Ok(())
@@ -413,9 +413,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_dropped_can_be_charged_again() {
-        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
-        let meter = Meter::new(100, &patience);
+    fn released_bytes_can_be_charged_again() {
+        let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
+        let meter = Meter::new(100, &deadline);
         let (mut first, mut second) = (meter.open(), meter.open());
         first.add(60).unwrap();
         assert!(matches!(second.add(60), Err(JsonError::TooLarge)));
@@ -426,11 +426,11 @@ mod tests {
     }
 
     #[test]
-    fn steps_end_when_nobody_waits() {
-        let (patience, leash) = ScanDeadline::start(Duration::from_secs(3600));
-        let meter = Meter::new(100, &patience);
+    fn steps_fail_after_the_guard_is_dropped() {
+        let (deadline, guard) = ScanDeadline::start(Duration::from_secs(3600));
+        let meter = Meter::new(100, &deadline);
         assert!((0..2 * STEPS_PER_LOOK).all(|_| meter.step().is_ok()));
-        drop(leash);
+        drop(guard);
         assert!((0..STEPS_PER_LOOK).any(|_| meter.step().is_err()));
     }
 }

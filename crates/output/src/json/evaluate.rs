@@ -7,7 +7,7 @@ use jmespath::{ErrorReason, JmespathError, RuntimeError};
 use serde_json::Number;
 
 use super::document::{JsonError, Meter};
-use super::value::{JsonFields, JsonKind, JsonList, JsonText, JsonValue};
+use super::value::{JsonKind, JsonList, JsonText, JsonValue, ObjectFields};
 
 /// The context of an evaluation.
 #[derive(Debug, Clone, Copy)]
@@ -83,7 +83,7 @@ pub(super) fn apply<'a>(
             Ok(list.into())
         }
         Ast::MultiHash { elements, .. } => {
-            let mut fields = JsonFields::with_capacity(elements.len(), context.meter)?;
+            let mut fields = ObjectFields::with_capacity(elements.len(), context.meter)?;
             for pair in elements {
                 fields.push(&pair.key, apply(&pair.value, value, context)?)?;
             }
@@ -495,7 +495,7 @@ fn to_string<'a>(
 }
 
 fn merge<'a>(args: &[JsonValue<'a>], context: EvalContext<'a>) -> Result<JsonValue<'a>, JsonError> {
-    let mut merged = JsonFields::new(context.meter);
+    let mut merged = ObjectFields::new(context.meter);
     for arg in args {
         for (key, value) in arg.fields()?.iter().flat_map(|fields| fields.pairs()) {
             merged.push(key, value.clone())?;
@@ -643,8 +643,8 @@ mod tests {
 
     /// The result as text, or the error.
     fn evaluated(text: &str, expression: &str) -> Result<String, String> {
-        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
-        let meter = Meter::new(LIMIT, &patience);
+        let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
+        let meter = Meter::new(LIMIT, &deadline);
         let ast = jmespath::parse(expression).unwrap();
         let document = JsonDocument::parse(text, &meter).unwrap();
         let result = match evaluate(&ast, &document.root(), expression, &meter) {
@@ -852,20 +852,20 @@ mod tests {
     ];
 
     #[test]
-    fn each_expression_gives_what_it_should() {
+    fn each_expression_gives_the_result_of_jmespath() {
         for expression in EXPRESSIONS {
             check(DOCUMENT, expression);
         }
     }
 
     #[test]
-    fn what_jmespath_leaves_open_is_null() {
+    fn results_that_jmespath_does_not_define_are_null() {
         assert_eq!(evaluated("[]", "avg(@)"), Ok("null".to_owned()));
         assert_eq!(evaluated(r#""[1]""#, "to_number(@)"), Ok("null".to_owned()));
     }
 
     #[test]
-    fn every_step_into_a_document_can_be_followed_by_another() {
+    fn every_expression_can_follow_every_other() {
         for first in [
             "@",
             "items",
@@ -887,11 +887,11 @@ mod tests {
     fn a_document_takes_little_memory() {
         let item = r#"{"id":12345,"name":"item 12345","ok":true,"tags":["a","b"]}"#;
         let text = format!("[{}]", vec![item; 10_000].join(","));
-        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
-        let meter = Meter::new(6 * text.len(), &patience);
+        let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
+        let meter = Meter::new(6 * text.len(), &deadline);
         let document = JsonDocument::parse(&text, &meter).unwrap();
         assert_eq!(document.root().elements().unwrap().1, 10_000);
-        let tight = Meter::new(text.len(), &patience);
+        let tight = Meter::new(text.len(), &deadline);
         assert!(matches!(JsonDocument::parse(&text, &tight), Err(JsonError::TooLarge)));
     }
 
@@ -959,7 +959,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_expression_gives_what_it_should(json in any_json(), expression in any_expression()) {
+        fn any_expression_gives_the_result_of_jmespath(json in any_json(), expression in any_expression()) {
             check(&json.to_string(), &expression);
         }
     }

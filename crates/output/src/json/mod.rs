@@ -35,7 +35,7 @@ const BASE_MEMORY: usize = 2 * 1024 * 1024;
 /// The memory of a query for each byte of its input: the text, up to four times as much for its
 /// values, and the rest for the values that the query computes.
 const MEMORY_PER_BYTE: usize = 8;
-/// The longest query.
+/// The longest query, in bytes.
 const MAX_QUERY: usize = 1000;
 /// A mark that UTF-8 text may begin with.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -189,10 +189,10 @@ pub fn query_json(
     stream: Option<Stream>,
     expression: &str,
     memory: usize,
-    patience: &ScanDeadline,
+    deadline: &ScanDeadline,
 ) -> Result<QueryResult, QueryError> {
     check_length(expression)?;
-    with_deep_stack(|| apply(reader, stream, expression, &Meter::new(memory, patience)))
+    with_deep_stack(|| apply(reader, stream, expression, &Meter::new(memory, deadline)))
 }
 
 /// Runs `run` on a thread with a deep stack. Parser and interpreter are recursive, and the longest
@@ -203,7 +203,7 @@ fn with_deep_stack<T: Send>(
     thread::scope(|scope| {
         let running = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run);
         let running = running.map_err(QueryError::NoThread)?;
-        running.join().unwrap_or_else(|_| Err(bad("it broke the interpreter".to_owned())))
+        running.join().unwrap_or_else(|_| Err(bad_query("it broke the interpreter".to_owned())))
     })
 }
 
@@ -214,13 +214,13 @@ fn with_deep_stack<T: Send>(
 pub fn check_expression(expression: &str) -> Result<(), QueryError> {
     check_length(expression)?;
     with_deep_stack(|| {
-        jmespath::compile(expression).map(drop).map_err(|error| bad(error.to_string()))
+        jmespath::compile(expression).map(drop).map_err(|error| bad_query(error.to_string()))
     })
 }
 
 fn check_length(expression: &str) -> Result<(), QueryError> {
     if expression.len() > MAX_QUERY {
-        return Err(bad(format!("it is longer than {MAX_QUERY} bytes")));
+        return Err(bad_query(format!("it is longer than {MAX_QUERY} bytes")));
     }
     Ok(())
 }
@@ -238,28 +238,28 @@ fn apply(
         return Err(QueryError::NotWhole);
     }
     let source = QuerySource { stream, charset: reader.charset()?, is_growing: !progress.closed };
-    let pieces = reader.chunks(stream, 0, progress.total_bytes);
-    let mut lines = JsonLineReader::new(pieces, source.charset, meter.patience());
-    let Some(first) = lines.next()? else { return Err(source.empty()) };
+    let chunks = reader.chunks(stream, 0, progress.total_bytes);
+    let mut lines = JsonLineReader::new(chunks, source.charset, meter.deadline());
+    let Some(first) = lines.next()? else { return Err(source.empty_output_error()) };
     let first = OwnedText::new(lines.bytes(&first).to_vec(), first.number, meter)?;
     let second = lines.next()?;
     match (first.parse(meter), second) {
         (Ok(document), None) => {
             drop(lines);
-            query.result(&document)
+            query.apply_to_value(&document)
         }
         // Only another value can follow a whole value.
-        (Ok(document), Some(second)) => query.result_of_lines(document, second, (lines, source)),
+        (Ok(document), Some(second)) => query.apply_to_lines(document, second, (lines, source)),
         // A value that continues in the next line.
         (Err(error), Some(_)) if error.is_eof() => {
             drop(lines);
             let output = whole_output(reader, source, meter)?;
             match output.parse(meter) {
-                Ok(document) => query.result(&document),
-                Err(error) => Err(source.refusal(error, &output)),
+                Ok(document) => query.apply_to_value(&document),
+                Err(error) => Err(source.parse_failure(error, &output)),
             }
         }
-        (Err(error), _) => Err(source.refusal(error, &first)),
+        (Err(error), _) => Err(source.parse_failure(error, &first)),
     }
 }
 
@@ -273,23 +273,23 @@ struct QuerySource {
 }
 
 impl QuerySource {
-    fn empty(self) -> QueryError {
+    fn empty_output_error(self) -> QueryError {
         let why = "there is no output".to_owned();
-        if self.is_growing { QueryError::Unfinished } else { self.refuse(1, why) }
+        if self.is_growing { QueryError::Unfinished } else { self.not_json_error(1, why) }
     }
 
     /// The error for a text that could not be parsed.
-    fn refusal(self, error: ParseError, text: &OwnedText<'_>) -> QueryError {
-        self.refusal_of(error, text.line, &text.bytes)
+    fn parse_failure(self, error: ParseError, text: &OwnedText<'_>) -> QueryError {
+        self.parse_failure_at(error, text.line, &text.bytes)
     }
 
     /// The error for bytes that could not be parsed. They begin with the line of this number.
-    fn refusal_of(self, error: ParseError, line: usize, bytes: &[u8]) -> QueryError {
+    fn parse_failure_at(self, error: ParseError, line: usize, bytes: &[u8]) -> QueryError {
         let error = match error {
             _ if error.is_eof() && self.is_growing => return QueryError::Unfinished,
             ParseError::NotText(_) => return QueryError::Binary { line },
             ParseError::Json(JsonError::NotJson(error)) => error,
-            ParseError::Json(error) => return refused(error, line),
+            ParseError::Json(error) => return query_error(error, line),
         };
         if memchr(0, bytes).is_some() {
             return QueryError::Binary { line };
@@ -300,13 +300,13 @@ impl QuerySource {
         }
         // The number is that of the line in the output; the parser counts lines of its own input.
         let why = said.rsplit_once(" at line ").map_or(said.as_str(), |(why, _)| why);
-        self.refuse(
+        self.not_json_error(
             line + error.line().saturating_sub(1),
             format!("{why} at column {}", error.column()),
         )
     }
 
-    const fn refuse(self, line: usize, why: String) -> QueryError {
+    const fn not_json_error(self, line: usize, why: String) -> QueryError {
         let instead = match self.stream {
             None => "read it as text, or query one stream alone with stream=\"stdout\"",
             Some(_) => "read it as text, or use grep",
@@ -315,7 +315,7 @@ impl QuerySource {
     }
 }
 
-/// A parsed query.
+/// A parsed query with its meter.
 #[derive(Debug)]
 struct JsonQuery<'e> {
     expression: &'e str,
@@ -325,19 +325,19 @@ struct JsonQuery<'e> {
 
 impl<'e> JsonQuery<'e> {
     fn new(expression: &'e str, meter: &'e Meter<'e>) -> Result<Self, QueryError> {
-        let ast = jmespath::parse(expression).map_err(|error| bad(error.to_string()))?;
+        let ast = jmespath::parse(expression).map_err(|error| bad_query(error.to_string()))?;
         Ok(Self { expression, ast, meter })
     }
 
     /// Applies the query to one value.
-    fn result(&self, document: &JsonDocument<'_>) -> Result<QueryResult, QueryError> {
-        let text = self.written(&self.ast, &document.root())?;
+    fn apply_to_value(&self, document: &JsonDocument<'_>) -> Result<QueryResult, QueryError> {
+        let text = self.evaluate_to_text(&self.ast, &document.root())?;
         Ok(QueryResult { text, input: QueryInput::Value })
     }
 
     /// Applies the query to an array of all lines: the first, which is parsed already, the second
     /// and the following ones.
-    fn result_of_lines(
+    fn apply_to_lines(
         &self,
         first: JsonDocument<'_>,
         second: JsonLineRange,
@@ -351,11 +351,11 @@ impl<'e> JsonQuery<'e> {
         while let Some(line) = next.filter(|_| !gathered.is_full()) {
             let bytes = lines.bytes(&line);
             let mut charge = self.meter.open();
-            charge.add(bytes.len()).map_err(|error| refused(error, line.number))?;
+            charge.add(bytes.len()).map_err(|error| query_error(error, line.number))?;
             match parse(bytes, self.meter) {
                 Ok(document) => self.gather(&plan, &document, &mut gathered)?,
                 Err(error) if error.is_eof() && source.is_growing && lines.is_open(&line) => break,
-                Err(error) => return Err(source.refusal_of(error, line.number, bytes)),
+                Err(error) => return Err(source.parse_failure_at(error, line.number, bytes)),
             }
             next = lines.next()?;
         }
@@ -365,7 +365,7 @@ impl<'e> JsonQuery<'e> {
             text
         } else {
             let document = JsonDocument::parse(&text, self.meter).map_err(|_| TOO_MANY_LINES)?;
-            self.written(&plan.rest, &document.root())?
+            self.evaluate_to_text(&plan.rest, &document.root())?
         };
         Ok(QueryResult { text, input: QueryInput::Lines })
     }
@@ -378,14 +378,18 @@ impl<'e> JsonQuery<'e> {
         gathered: &mut GatheredValues<'_>,
     ) -> Result<(), QueryError> {
         let mut array = JsonList::new(self.meter);
-        array.push(line.root()).map_err(|error| refused(error, 1))?;
+        array.push(line.root()).map_err(|error| query_error(error, 1))?;
         let found = self.evaluate(&plan.each, &array.into())?;
         let too_large = if plan.is_all_local() { RESULT_TOO_LARGE } else { TOO_MANY_LINES };
         gathered.add(&found).map_err(|_| too_large)
     }
 
     /// Applies a part of the query, and returns the result as text.
-    fn written<'a>(&'a self, part: &'a Ast, value: &JsonValue<'a>) -> Result<String, QueryError> {
+    fn evaluate_to_text<'a>(
+        &'a self,
+        part: &'a Ast,
+        value: &JsonValue<'a>,
+    ) -> Result<String, QueryError> {
         let result = self.evaluate(part, value)?;
         let mut text = JsonText::new(MAX_BYTES, self.meter);
         text.write(&result).map_err(|_| RESULT_TOO_LARGE)?;
@@ -397,7 +401,7 @@ impl<'e> JsonQuery<'e> {
         part: &'a Ast,
         value: &JsonValue<'a>,
     ) -> Result<JsonValue<'a>, QueryError> {
-        evaluate(part, value, self.expression, self.meter).map_err(|error| refused(error, 1))
+        evaluate(part, value, self.expression, self.meter).map_err(|error| query_error(error, 1))
     }
 }
 
@@ -412,7 +416,7 @@ const TOO_MANY_LINES: QueryError = QueryError::TooLarge {
 };
 
 /// The error for a query that stopped at this line.
-fn refused(error: JsonError, line: usize) -> QueryError {
+fn query_error(error: JsonError, line: usize) -> QueryError {
     match error {
         JsonError::TooLarge => QueryError::TooLarge {
             what: "what the query needs in memory",
@@ -424,7 +428,7 @@ fn refused(error: JsonError, line: usize) -> QueryError {
     }
 }
 
-fn bad(why: String) -> QueryError {
+fn bad_query(why: String) -> QueryError {
     QueryError::BadQuery { why }
 }
 
@@ -440,7 +444,7 @@ struct OwnedText<'a> {
 impl<'a> OwnedText<'a> {
     fn new(bytes: Vec<u8>, line: usize, meter: &'a Meter<'a>) -> Result<Self, QueryError> {
         let mut charge = meter.open();
-        charge.add(bytes.len()).map_err(|error| refused(error, line))?;
+        charge.add(bytes.len()).map_err(|error| query_error(error, line))?;
         Ok(Self { bytes, line, _charge: charge })
     }
 
@@ -479,8 +483,8 @@ fn whole_output<'a>(
     source: QuerySource,
     meter: &'a Meter<'a>,
 ) -> Result<OwnedText<'a>, QueryError> {
-    let pieces = reader.chunks(source.stream, 0, reader.progress().total_bytes);
-    let mut block = TextBlock::new(pieces, 0, source.charset);
+    let chunks = reader.chunks(source.stream, 0, reader.progress().total_bytes);
+    let mut block = TextBlock::new(chunks, 0, source.charset);
     loop {
         let more = block.fill(0)?;
         if block.bytes().len() > MAX_BYTES {
@@ -597,9 +601,9 @@ mod tests {
     fn check(out: &str, expression: &str, expected: Result<&str, &str>) {
         let (mut writer, reader, _dir) = log(out.as_bytes(), b"noise on stderr\n");
         writer.close();
-        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+        let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
         let result =
-            query_json(&reader.blocking(), Some(Stream::Stdout), expression, MEMORY, &patience);
+            query_json(&reader.blocking(), Some(Stream::Stdout), expression, MEMORY, &deadline);
         let result = result.as_ref().map(|result| result.text.as_str());
         assert_eq!(result.map_err(QueryError::code), expected, "{expression:?}");
     }
@@ -620,7 +624,7 @@ mod tests {
             let line = format!("{{\"n\":{number},\"pad\":\"{pad}\"}}\n");
             writer.append(Stream::Stdout, line.as_bytes());
         }
-        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+        let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
         for (expression, expected) in [
             ("[?n == `7` || n > `18`].n", Ok("[7,19]")),
             ("length(@)", Ok("20")),
@@ -631,28 +635,28 @@ mod tests {
             ("max([*].n)", Ok("19")),
             ("max_by(@, &n).n", Err("too_large")),
         ] {
-            let result = query_json(&reader.blocking(), None, expression, MEMORY, &patience);
+            let result = query_json(&reader.blocking(), None, expression, MEMORY, &deadline);
             let result = result.as_ref().map(|result| result.text.as_str());
             assert_eq!(result.map_err(QueryError::code), expected, "{expression}");
         }
-        let error = query_json(&reader.blocking(), None, "reverse(@)", MEMORY, &patience)
+        let error = query_json(&reader.blocking(), None, "reverse(@)", MEMORY, &deadline)
             .unwrap_err()
             .to_string();
         assert!(error.contains("[?level=='error'].msg"), "{error}");
     }
 
     #[test]
-    fn a_query_ends_when_nobody_waits_for_it() {
+    fn a_query_ends_when_its_guard_is_dropped() {
         let (mut writer, reader, _dir) = log(b"", b"");
         writer.append(Stream::Stdout, &b"{}\n".repeat(100_000));
-        let (patience, leash) = ScanDeadline::start(Duration::from_secs(3600));
-        drop(leash);
-        let error = query_json(&reader.blocking(), None, "[*].a", MEMORY, &patience).unwrap_err();
+        let (deadline, guard) = ScanDeadline::start(Duration::from_secs(3600));
+        drop(guard);
+        let error = query_json(&reader.blocking(), None, "[*].a", MEMORY, &deadline).unwrap_err();
         assert_eq!(error.code(), "time_over");
     }
 
     #[test]
-    fn a_line_that_is_not_json_is_named() {
+    fn an_error_names_the_line_that_is_not_json() {
         for (output, words) in [
             (&b"{}\n\n{}\nnoise\n"[..], "line 4"),
             (b"noise\n{}\n", "line 1"),
@@ -662,9 +666,9 @@ mod tests {
         ] {
             let (mut writer, reader, _dir) = log(output, b"");
             writer.close();
-            let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+            let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
             let error =
-                query_json(&reader.blocking(), None, "[*].a", MEMORY, &patience).unwrap_err();
+                query_json(&reader.blocking(), None, "[*].a", MEMORY, &deadline).unwrap_err();
             assert_eq!(error.code(), "not_json");
             assert!(error.to_string().contains(words), "{error}");
         }
@@ -684,8 +688,8 @@ mod tests {
             let lines = values.join("\n");
             let array = format!("[{}]", values.join(","));
             let (_writer, reader, _dir) = log(lines.as_bytes(), b"");
-            let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
-            let streamed = query_json(&reader.blocking(), Some(Stream::Stdout), expression, MEMORY, &patience);
+            let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
+            let streamed = query_json(&reader.blocking(), Some(Stream::Stdout), expression, MEMORY, &deadline);
             let whole: serde_json::Value = serde_json::from_str(&array).unwrap();
             let whole = jmespath::compile(expression).unwrap().search(whole);
             prop_assert_eq!(streamed.ok().map(|result| result.text), whole.ok().map(|value| value.to_string()));
@@ -700,15 +704,15 @@ mod tests {
         check("{}", "no_such_function(@)", Err("bad_query"));
         check("{}", &"a".repeat(MAX_QUERY + 1), Err("bad_query"));
         let (_writer, reader, _dir) = log(b"{}\n", b"noise\n");
-        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
-        let error = query_json(&reader.blocking(), None, "a", MEMORY, &patience).unwrap_err();
+        let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
+        let error = query_json(&reader.blocking(), None, "a", MEMORY, &deadline).unwrap_err();
         assert!(error.to_string().contains("line 1"), "{error}");
     }
 
     #[track_caller]
-    fn asked(reader: &LogReader, expression: &str) -> Result<QueryResult, QueryError> {
-        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
-        query_json(&reader.blocking(), None, expression, MEMORY, &patience)
+    fn run_query(reader: &LogReader, expression: &str) -> Result<QueryResult, QueryError> {
+        let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
+        query_json(&reader.blocking(), None, expression, MEMORY, &deadline)
     }
 
     #[test]
@@ -724,27 +728,27 @@ mod tests {
             (format!("\u{feff}{lines}").into_bytes(), "[*].n", "[1,2]"),
         ] {
             let (_writer, reader, _dir) = log(&bytes, b"");
-            assert_eq!(asked(&reader, expression).unwrap().text, expected);
+            assert_eq!(run_query(&reader, expression).unwrap().text, expected);
         }
     }
 
     #[test]
-    fn json_that_is_still_written_is_no_mistake() {
+    fn unfinished_json_of_a_running_job_has_its_own_error() {
         for half in ["", "{\"a\":", "{\"a\": [1,\n 2"] {
             let (mut writer, reader, _dir) = log(half.as_bytes(), b"");
-            assert_eq!(asked(&reader, "a").unwrap_err().code(), "json_unfinished", "{half:?}");
+            assert_eq!(run_query(&reader, "a").unwrap_err().code(), "json_unfinished", "{half:?}");
             writer.close();
-            assert_eq!(asked(&reader, "a").unwrap_err().code(), "not_json", "{half:?}");
+            assert_eq!(run_query(&reader, "a").unwrap_err().code(), "not_json", "{half:?}");
         }
         let (mut writer, reader, _dir) = log(b"{\"n\":1}\n{\"n\":2}\n{\"n\"", b"");
-        let result = asked(&reader, "[*].n").unwrap();
+        let result = run_query(&reader, "[*].n").unwrap();
         assert_eq!((result.text.as_str(), result.input), ("[1,2]", QueryInput::Lines));
         writer.close();
-        assert_eq!(asked(&reader, "[*].n").unwrap_err().code(), "not_json");
+        assert_eq!(run_query(&reader, "[*].n").unwrap_err().code(), "not_json");
     }
 
     #[test]
-    fn each_error_says_what_would_work() {
+    fn each_error_gives_advice() {
         let deep = "[".repeat(200) + &"]".repeat(200);
         for (output, expression, words, never) in [
             ("{}\noops\n", "[*].a", "line 2: expected value at column 1)", "at line 1"),
@@ -755,13 +759,13 @@ mod tests {
         ] {
             let (mut writer, reader, _dir) = log(output.as_bytes(), b"");
             writer.close();
-            let error = asked(&reader, expression).unwrap_err().to_string();
+            let error = run_query(&reader, expression).unwrap_err().to_string();
             assert!(error.contains(words) && !error.contains(never), "{error}");
         }
         let (mut writer, reader, _dir) = log(b"oops\n", b"");
         writer.close();
-        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
-        let error = query_json(&reader.blocking(), Some(Stream::Stdout), "a", MEMORY, &patience)
+        let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
+        let error = query_json(&reader.blocking(), Some(Stream::Stdout), "a", MEMORY, &deadline)
             .unwrap_err()
             .to_string();
         assert!(error.contains("use grep") && !error.contains("one stream"), "{error}");
@@ -782,16 +786,16 @@ mod tests {
         ] {
             let (mut writer, reader, _dir) = log(b"[1]", b"");
             writer.close();
-            let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+            let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
             let error =
-                query_json(&reader.blocking(), None, &expression, 2 << 20, &patience).unwrap_err();
+                query_json(&reader.blocking(), None, &expression, 2 << 20, &deadline).unwrap_err();
             assert_eq!(error.code(), "too_large", "{expression}");
         }
         check(&"[".repeat(1000), "@", Err("too_large"));
         let (mut writer, reader, _dir) = log(million.as_bytes(), b"");
         writer.close();
-        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
-        let error = query_json(&reader.blocking(), None, "@", 16 << 20, &patience).unwrap_err();
+        let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
+        let error = query_json(&reader.blocking(), None, "@", 16 << 20, &deadline).unwrap_err();
         assert_eq!(error.code(), "too_large");
         assert!(error.to_string().contains("| jq"), "{error}");
     }
@@ -803,18 +807,18 @@ mod tests {
             writer.append(Stream::Stdout, &b"1234567,\n".repeat(1 << 17));
         }
         writer.close();
-        assert_eq!(asked(&reader, "@").unwrap_err().code(), "too_large");
+        assert_eq!(run_query(&reader, "@").unwrap_err().code(), "too_large");
     }
 
     #[test]
     fn an_expression_that_takes_too_long_is_ended() {
         let (mut writer, reader, _dir) = log(b"[1]", b"");
         writer.close();
-        let (patience, _leash) = ScanDeadline::start(Duration::from_millis(50));
+        let (deadline, _guard) = ScanDeadline::start(Duration::from_millis(50));
         // Two values that share their contents are compared element by element: a trillion
         // comparisons.
         let slow = ["[@,@]"; 40].join("|") + " | [0] == [1]";
-        let error = query_json(&reader.blocking(), None, &slow, MEMORY, &patience).unwrap_err();
+        let error = query_json(&reader.blocking(), None, &slow, MEMORY, &deadline).unwrap_err();
         assert_eq!(error.code(), "time_over");
     }
 
@@ -825,9 +829,9 @@ mod tests {
         }
         let nested = "[".repeat(MAX_QUERY / 2 - 1) + "a" + &"]".repeat(MAX_QUERY / 2 - 1);
         let (_writer, reader, _dir) = log(b"{}", b"");
-        let (patience, _leash) = ScanDeadline::start(Duration::from_secs(3600));
+        let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
         assert!(
-            query_json(&reader.blocking(), None, &nested, MEMORY, &patience)
+            query_json(&reader.blocking(), None, &nested, MEMORY, &deadline)
                 .is_ok_and(|result| result.text.len() < 2 * MAX_QUERY)
         );
     }

@@ -45,7 +45,7 @@ impl QueryPlan {
     /// Splits a query. A query that needs all lines at once keeps all of them.
     pub(crate) fn new(query: &Ast) -> Self {
         let whole = || Self { each: IDENTITY, keep: NeededElements::All, rest: query.clone() };
-        beginning(query).unwrap_or_else(whole)
+        split_local_prefix(query).unwrap_or_else(whole)
     }
 
     /// `true` if the result of each line goes into the final result unchanged.
@@ -61,7 +61,7 @@ impl QueryPlan {
             return self;
         }
         if is_first {
-            self.keep = needed(step);
+            self.keep = needed_elements(step);
         }
         self.rest = wrap(Box::new(self.rest));
         self
@@ -81,14 +81,16 @@ fn is_length(ast: &Ast) -> bool {
 }
 
 /// The elements of an array that a step needs.
-fn needed(step: &Ast) -> NeededElements {
+fn needed_elements(step: &Ast) -> NeededElements {
     let kept = match step {
         Ast::Index { idx, .. } if *idx < 0 => NeededElements::Last(idx.unsigned_abs() as usize),
         Ast::Index { idx, .. } => NeededElements::First(idx.unsigned_abs() as usize + 1),
-        Ast::Slice { start, stop, step, .. } if *step > 0 => slice(start.unwrap_or(0), *stop),
+        Ast::Slice { start, stop, step, .. } if *step > 0 => {
+            needed_by_slice(start.unwrap_or(0), *stop)
+        }
         Ast::Projection { lhs: first, .. }
         | Ast::Subexpr { lhs: first, .. }
-        | Ast::Flatten { node: first, .. } => needed(first),
+        | Ast::Flatten { node: first, .. } => needed_elements(first),
         Ast::Slice { .. }
         | Ast::Comparison { .. }
         | Ast::Condition { .. }
@@ -116,7 +118,7 @@ fn needed(step: &Ast) -> NeededElements {
 }
 
 /// The elements that a forward slice from `start` needs.
-fn slice(start: i32, stop: Option<i32>) -> NeededElements {
+fn needed_by_slice(start: i32, stop: Option<i32>) -> NeededElements {
     match stop {
         Some(stop) if stop >= 0 && start >= 0 => {
             NeededElements::First(stop.unsigned_abs() as usize)
@@ -150,25 +152,29 @@ fn is_local(ast: &Ast) -> bool {
 }
 
 /// Splits off the local part that a query begins with. `None` if the query uses the lines in more
-/// than one place.
-fn beginning(query: &Ast) -> Option<QueryPlan> {
+/// than one range.
+fn split_local_prefix(query: &Ast) -> Option<QueryPlan> {
     if is_local(query) {
         return Some(QueryPlan { each: query.clone(), keep: NeededElements::All, rest: IDENTITY });
     }
     match query.clone() {
         Ast::Index { .. } | Ast::Slice { .. } => {
-            Some(beginning(&IDENTITY)?.then(query, |_| query.clone()))
+            Some(split_local_prefix(&IDENTITY)?.then(query, |_| query.clone()))
         }
         Ast::Subexpr { offset, lhs, rhs } => {
-            Some(beginning(&lhs)?.then(&rhs, |lhs| Ast::Subexpr { offset, lhs, rhs: rhs.clone() }))
+            Some(split_local_prefix(&lhs)?.then(&rhs, |lhs| Ast::Subexpr {
+                offset,
+                lhs,
+                rhs: rhs.clone(),
+            }))
         }
         Ast::Projection { offset, lhs, rhs } => {
-            Some(beginning(&lhs)?.then(query, |lhs| Ast::Projection { offset, lhs, rhs }))
+            Some(split_local_prefix(&lhs)?.then(query, |lhs| Ast::Projection { offset, lhs, rhs }))
         }
         Ast::Flatten { offset, node } => {
-            Some(beginning(&node)?.then(query, |node| Ast::Flatten { offset, node }))
+            Some(split_local_prefix(&node)?.then(query, |node| Ast::Flatten { offset, node }))
         }
-        Ast::Function { offset, name, args } => call(offset, name, args),
+        Ast::Function { offset, name, args } => plan_call(offset, name, args),
         Ast::Comparison { .. }
         | Ast::Condition { .. }
         | Ast::Identity { .. }
@@ -185,11 +191,11 @@ fn beginning(query: &Ast) -> Option<QueryPlan> {
 }
 
 /// Plans a function call in which only one argument uses the lines.
-fn call(offset: usize, name: String, mut args: Vec<Ast>) -> Option<QueryPlan> {
+fn plan_call(offset: usize, name: String, mut args: Vec<Ast>) -> Option<QueryPlan> {
     let is_fixed = |arg: &Ast| matches!(arg, Ast::Expref { .. } | Ast::Literal { .. });
     let mut looking = args.iter_mut().filter(|arg| !is_fixed(arg));
     let (Some(arg), None) = (looking.next(), looking.next()) else { return None };
-    let plan = beginning(arg)?;
+    let plan = split_local_prefix(arg)?;
     *arg = IDENTITY;
     let step = Ast::Function { offset, name, args };
     let rhs = Box::new(step.clone());
@@ -204,41 +210,41 @@ pub(crate) struct JsonLineReader<'a> {
     more: More,
     /// The start of the next line in the block.
     at: usize,
-    /// There is no newline between the start of the next line and this position.
+    /// The position up to which the next line is known to have no newline.
     scanned: usize,
     /// The number of the next line, counted from 1.
     number: usize,
-    patience: &'a ScanDeadline,
+    deadline: &'a ScanDeadline,
 }
 
 /// One line: its number, and its range in the block, valid until the next line is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JsonLineRange {
     pub(crate) number: usize,
-    place: Range<usize>,
+    range: Range<usize>,
 }
 
 impl<'a> JsonLineReader<'a> {
-    pub(crate) fn new(pieces: LogChunks, charset: Charset, patience: &'a ScanDeadline) -> Self {
-        let block = TextBlock::new(pieces, 0, charset);
-        Self { block, more: More::Maybe, at: 0, scanned: 0, number: 1, patience }
+    pub(crate) fn new(chunks: LogChunks, charset: Charset, deadline: &'a ScanDeadline) -> Self {
+        let block = TextBlock::new(chunks, 0, charset);
+        Self { block, more: More::Maybe, at: 0, scanned: 0, number: 1, deadline }
     }
 
     /// The next line that is not blank.
     pub(crate) fn next(&mut self) -> Result<Option<JsonLineRange>, QueryError> {
         loop {
-            let Some(place) = self.next_line()? else { return Ok(None) };
+            let Some(range) = self.next_line()? else { return Ok(None) };
             let number = self.number;
             self.number += 1;
-            if !self.block.bytes()[place.clone()].trim_ascii().is_empty() {
-                return Ok(Some(JsonLineRange { number, place }));
+            if !self.block.bytes()[range.clone()].trim_ascii().is_empty() {
+                return Ok(Some(JsonLineRange { number, range }));
             }
         }
     }
 
     /// The bytes of the line that was read last.
     pub(crate) fn bytes(&self, line: &JsonLineRange) -> &[u8] {
-        &self.block.bytes()[line.place.clone()]
+        &self.block.bytes()[line.range.clone()]
     }
 
     /// `true` if the line is the last one and has no newline.
@@ -256,7 +262,7 @@ impl<'a> JsonLineReader<'a> {
             if self.more == More::No {
                 return Ok((self.at < end).then(|| self.take(end)));
             }
-            self.go_on()?;
+            self.read_more()?;
         }
     }
 
@@ -267,12 +273,12 @@ impl<'a> JsonLineReader<'a> {
     }
 
     /// Reads more of the line that has not ended yet.
-    fn go_on(&mut self) -> Result<(), QueryError> {
+    fn read_more(&mut self) -> Result<(), QueryError> {
         let unfinished = self.block.bytes().len() - self.at;
         if unfinished > MAX_BYTES {
             return Err(QueryError::too_large("a line of over 16 MiB"));
         }
-        if self.patience.is_over() {
+        if self.deadline.is_over() {
             return Err(QueryError::TimeOver { line: self.number });
         }
         self.more = self.block.fill(self.at)?;
@@ -301,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_treats_each_line_by_itself_is_applied_to_each_line() {
+    fn local_steps_are_applied_to_each_line() {
         for query in [
             "[*].a.b",
             "[].a",
@@ -318,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_rest_needs_is_kept() {
+    fn only_elements_that_the_rest_needs_are_kept() {
         check("length(@)", "@", NeededElements::Length);
         check("length([?a])", "[?a]", NeededElements::Length);
         check("[?a].b | length(@)", "[?a].b", NeededElements::Length);
@@ -335,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_at_the_lines_more_than_once_needs_all_of_them() {
+    fn a_query_that_uses_the_lines_twice_needs_all_of_them() {
         for query in ["[@, @]", "{a: [0], b: [1]}", "a || b", "contains(@, @)", "reverse(@)"] {
             check(query, "@", NeededElements::All);
         }

@@ -13,7 +13,6 @@ use serde_json::Number;
 
 use super::document::{Container, JsonError, Meter, MeterCharge, ParsedElements, growth_of};
 
-/// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsonKind {
     Null,
@@ -53,7 +52,7 @@ pub(crate) enum JsonValue<'a> {
     ParsedArray(Container<'a>),
     BuiltArray(Rc<JsonList<'a>>),
     ParsedObject(Container<'a>),
-    BuiltObject(Rc<JsonFields<'a>>),
+    BuiltObject(Rc<ObjectFields<'a>>),
     Expression(&'a Ast),
 }
 
@@ -74,7 +73,7 @@ impl<'a> JsonValue<'a> {
                 list.into()
             }
             Variable::Object(pairs) => {
-                let mut fields = JsonFields::new(meter);
+                let mut fields = ObjectFields::new(meter);
                 for (key, value) in pairs {
                     fields.push(key, Self::literal(value, meter)?)?;
                 }
@@ -170,12 +169,12 @@ impl<'a> JsonValue<'a> {
     }
 
     /// The pairs in the order of their keys, each key once, if the value is an object.
-    pub(super) fn fields(&self) -> Result<Option<Rc<JsonFields<'a>>>, JsonError> {
+    pub(super) fn fields(&self) -> Result<Option<Rc<ObjectFields<'a>>>, JsonError> {
         match self {
             Self::BuiltObject(fields) => Ok(Some(Rc::clone(fields))),
             Self::ParsedObject(object) => {
                 let meter = object.meter();
-                let mut fields = JsonFields::new(meter);
+                let mut fields = ObjectFields::new(meter);
                 for (key, value) in object.pairs() {
                     meter.step()?;
                     fields.push(key, value)?;
@@ -320,12 +319,12 @@ impl<'a> From<JsonList<'a>> for JsonValue<'a> {
 ///
 /// Invariant: once it is part of a value, its keys are sorted and unique.
 #[derive(Debug)]
-pub(crate) struct JsonFields<'a> {
+pub(crate) struct ObjectFields<'a> {
     pairs: Vec<(&'a str, JsonValue<'a>)>,
     charge: MeterCharge<'a>,
 }
 
-impl<'a> JsonFields<'a> {
+impl<'a> ObjectFields<'a> {
     pub(super) const fn new(meter: &'a Meter<'a>) -> Self {
         Self { pairs: Vec::new(), charge: meter.open() }
     }

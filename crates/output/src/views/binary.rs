@@ -1,4 +1,4 @@
-//! What kind of content bytes are.
+//! Detects binary content and media types, and formats hexdumps.
 
 use std::fmt::Write as _;
 
@@ -8,22 +8,22 @@ use serde::de::IgnoredAny;
 use super::charset::Charset;
 use super::text::decode;
 
-/// How much of the content is looked at.
+/// The bytes of the content that are examined.
 const SAMPLE: usize = 8 * 1024;
-/// Less content than this has too few bytes to tell by their share.
+/// The least content that is judged by the share of its invalid bytes.
 const JUDGED_FROM: usize = 64;
-/// JSON is only recognised up to this size, because all of it has to be parsed.
+/// The largest JSON that is recognised, because all of it has to be parsed.
 const MAX_JSON: usize = 1024 * 1024;
 
-/// Whether the content is no text: more than three tenths of it are no UTF-8, NUL bytes or other
-/// control characters that no text has; or it has a known signature and some of it is no text.
-/// The first 8 KiB decide. A few bytes (fewer than 64) without a signature are always text: a
-/// name in Latin-1 is more useful with a mark in it than as a hexdump.
+/// `true` if the content is no text: more than three tenths of it are invalid UTF-8, NUL bytes or
+/// other control characters that do not occur in text; or it has a known signature and some of it
+/// is no text. The first 8 KiB decide. Fewer than 64 bytes without a signature are always text: a
+/// name in Latin-1 is more useful with a replacement character than as a hexdump.
 #[must_use]
 pub fn is_binary(content: &[u8]) -> bool {
     let sample = &content[..content.len().min(SAMPLE)];
     let (_, bad_bytes) = decode(sample);
-    // A character that the sample's end cuts in two is not bad.
+    // A character that the end of the sample splits is not invalid.
     let bad_bytes =
         if sample.len() < content.len() { bad_bytes.saturating_sub(3) } else { bad_bytes };
     let no_text = bad_bytes + sample.iter().filter(|byte| is_odd_control(**byte)).count();
@@ -31,8 +31,8 @@ pub fn is_binary(content: &[u8]) -> bool {
         || (bad_bytes > 0 && infer::get(sample).is_some_and(|kind| !is_text(kind.matcher_type())))
 }
 
-/// The same for a log in this character set: where it is not UTF-8, more than three tenths of the
-/// content are none of its characters.
+/// Does the same for a log in this character set: if it is not UTF-8, the content is binary if more
+/// than three tenths of it are not valid in the character set.
 #[must_use]
 pub fn is_binary_in(content: &[u8], charset: Charset) -> bool {
     match charset {
@@ -41,13 +41,14 @@ pub fn is_binary_in(content: &[u8], charset: Charset) -> bool {
     }
 }
 
-/// A control character that neither lays out text nor colours it. NUL is counted as a bad byte.
+/// `true` for a control character that neither lays out text nor colours it. NUL is counted
+/// elsewhere.
 const fn is_odd_control(byte: u8) -> bool {
     matches!(byte, 1..=6 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f)
 }
 
-/// The content's media type: of a known binary format, `application/json` (also for JSON
-/// lines), a known text format, `text/plain`, or `application/octet-stream`.
+/// The media type of the content: a known binary format, `application/json` (also for JSON lines),
+/// a known text format, `text/plain`, or `application/octet-stream`.
 #[must_use]
 pub fn mime(content: &[u8]) -> &'static str {
     let kind = infer::get(content);
@@ -79,19 +80,17 @@ fn is_json(content: &[u8]) -> bool {
             .all(|it| it.is_ok())
 }
 
-// Bytes in the classic form of `hexdump -C`.
-
-/// Bytes in one row.
+/// Bytes in one row of a hexdump.
 const ROW: usize = 16;
 
-/// Bytes as `hexdump -C` shows them, without squeezing equal rows, counted from 0.
+/// Formats bytes like `hexdump -C`, without squeezing equal rows, counted from 0.
 #[must_use]
 pub fn hexdump(bytes: &[u8]) -> String {
     hexdump_extents(&[(0, bytes)])
 }
 
-/// The same for stretches of a log, each from its own offset on. The last row is the offset after
-/// them; each stretch starts a row of its own, so that every row's offset is true.
+/// Formats contiguous ranges of a log like `hexdump -C`, each from its own offset on. The last row
+/// is the offset after them. Each range starts a new row, so that every row's offset is correct.
 #[must_use]
 pub fn hexdump_extents(stretches: &[(u64, impl AsRef<[u8]>)]) -> String {
     let mut dump = String::new();
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn text_in_other_tongues_is_no_binary() {
+    fn text_in_other_languages_is_not_binary() {
         assert!(!is_binary("grüße, 世界 😀\n".repeat(2000).as_bytes()));
         assert!(!is_binary(b"one bad byte \xff in a longer line of text\n"));
         assert!(is_binary(PNG));
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_bad_bytes_or_nuls_make_no_binary() {
+    fn a_few_invalid_bytes_or_nuls_are_not_binary() {
         for text in [&b"caf\xe9\n"[..], b"a\xffb", b"\xff\0abc\n", b"./src/a.rs\0./src/b.rs\0"] {
             assert!(!is_binary(text), "{text:?}");
         }
@@ -201,7 +200,7 @@ mod hexdump_tests {
     }
 
     #[test]
-    fn offsets_are_those_of_the_log_in_each_stretch() {
+    fn a_hexdump_has_the_offsets_of_the_log() {
         let dumped =
             hexdump_extents(&[(5, b"abc".as_slice()), (0x1_0000_0000, b"0123456789abcdefg")]);
         let offsets: Vec<&str> =

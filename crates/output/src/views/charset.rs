@@ -1,4 +1,4 @@
-//! In which character set a log is written, and how its bytes become text.
+//! Detects the character set of a log, and decodes its bytes.
 
 use std::borrow::Cow;
 
@@ -6,25 +6,25 @@ use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{DecoderResult, Encoding, UTF_8};
 use memchr::{memchr, memchr_iter, memmem, memrchr};
 
-/// How much of a log's start decides about its character set.
+/// The bytes at the start of a log that decide about its character set.
 pub(crate) const SAMPLE_BYTES: usize = 16 * 1024;
 
-/// The longest character in any of them.
+/// The longest character of any character set, in bytes.
 const MAX_CHARACTER: usize = 4;
 
-/// The character set of a log. One decision for the whole log, so that all pages agree.
+/// The character set of a log. It is decided once for the whole log, so that all pages agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charset {
-    /// UTF-8, and everything that is nothing else: bad bytes are shown as `�`.
+    /// UTF-8, and everything that is not recognised: invalid bytes are shown as `�`.
     Utf8,
-    /// One that has ASCII in it: Shift_JIS, GBK, windows-1251 and the like.
+    /// A character set that includes ASCII, such as Shift_JIS, GBK or windows-1251.
     Legacy(&'static Encoding),
-    /// UTF-16 or UTF-32.
+    /// UTF-16 or UTF-32, in either byte order.
     Wide(Wide),
 }
 
 impl Charset {
-    /// Its name in lower case; none for UTF-8, which needs no mention.
+    /// The name in lower case; `None` for UTF-8, which needs no mention.
     #[must_use]
     pub fn name(self) -> Option<String> {
         match self {
@@ -34,7 +34,7 @@ impl Charset {
         }
     }
 
-    /// The bytes of its smallest unit; text starts on a multiple of it.
+    /// The size of the smallest unit in bytes; text starts on a multiple of it.
     pub(crate) const fn unit(self) -> usize {
         match self {
             Self::Utf8 | Self::Legacy(_) => 1,
@@ -42,7 +42,7 @@ impl Charset {
         }
     }
 
-    /// Text with visible NULs, and how many bytes were none.
+    /// Decodes text with visible NULs. Returns the number of bytes that are no text.
     pub(crate) fn decode(self, bytes: &[u8]) -> (Cow<'_, str>, usize) {
         let (text, bad_bytes) = match self {
             Self::Utf8 => utf8(bytes),
@@ -55,7 +55,7 @@ impl Charset {
         }
     }
 
-    /// Where each line ends, its newline included; bytes after the last newline are no line.
+    /// The end of each line, its newline included. Bytes after the last newline are not a line.
     pub(crate) fn line_ends(self, bytes: &[u8]) -> Box<dyn Iterator<Item = usize> + '_> {
         match self {
             Self::Utf8 | Self::Legacy(_) => Box::new(memchr_iter(b'\n', bytes).map(|at| at + 1)),
@@ -85,8 +85,8 @@ impl Charset {
         lines
     }
 
-    /// The length without a character that has begun but not ended. The bytes begin with a
-    /// whole one.
+    /// The length without an unfinished character at the end. The bytes must begin with a whole
+    /// character.
     pub(crate) fn whole_characters(self, bytes: &[u8]) -> usize {
         match self {
             Self::Utf8 => whole_utf8(bytes),
@@ -99,7 +99,7 @@ impl Charset {
         }
     }
 
-    /// How many bytes to skip to get to the start of a character; 0 where that cannot be told.
+    /// The number of bytes to skip to the start of a character; 0 if it is not known.
     pub(crate) fn to_character_start(self, offset: u64, bytes: &[u8]) -> usize {
         match self {
             Self::Utf8 => {
@@ -111,7 +111,7 @@ impl Charset {
         }
     }
 
-    /// The first place from `offset` on where a unit starts.
+    /// The first offset at or after `offset` at which a unit starts.
     #[must_use]
     pub fn aligned(self, offset: u64) -> u64 {
         offset.next_multiple_of(self.unit() as u64)
@@ -149,7 +149,7 @@ fn legacy<'a>(bytes: &'a [u8], encoding: &'static Encoding) -> (Cow<'a, str>, us
     }
 }
 
-/// Whether the last character lacks a part: only the end of input makes it a bad one.
+/// `true` if the last character is incomplete: only the end of input makes it invalid.
 fn ends_inside(bytes: &[u8], encoding: &'static Encoding) -> bool {
     let mut decoder = encoding.new_decoder_without_bom_handling();
     let mut text = String::with_capacity(bytes.len() * 3 + MAX_CHARACTER);
@@ -175,9 +175,7 @@ const fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
-// UTF-16 and UTF-32: character sets whose units are wider than a byte.
-
-/// A character set of wide units, and their byte order.
+/// A character set whose units are wider than a byte, with their byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wide {
     /// UTF-16, low byte first.
@@ -190,10 +188,10 @@ pub enum Wide {
     Utf32Be,
 }
 
-/// What a text may begin with to tell its byte order. It is no part of the text.
+/// The mark at the beginning of a text that tells its byte order. It is not part of the text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The first of the two units that a rare character takes in UTF-16.
+/// The first of the two UTF-16 units of a rare character.
 const FIRST_OF_PAIR: std::ops::RangeInclusive<u32> = 0xd800..=0xdbff;
 
 impl Wide {
@@ -213,7 +211,7 @@ impl Wide {
         }
     }
 
-    /// Text without byte order marks, and how many bytes were none.
+    /// Decodes text without byte order marks. Returns the number of bytes that are no text.
     pub(super) fn decode(self, bytes: &[u8]) -> (Cow<'_, str>, usize) {
         let mut bad_bytes = bytes.len() % self.unit();
         let mut bad = |count: usize| {
@@ -238,13 +236,13 @@ impl Wide {
         (Cow::Owned(text), bad_bytes)
     }
 
-    /// Where each line ends, its newline included.
+    /// The end of each line, its newline included.
     pub(super) fn line_ends(self, bytes: &[u8]) -> impl Iterator<Item = usize> {
         let newlines = self.units(bytes).enumerate().filter(|(_, unit)| *unit == u32::from(b'\n'));
         newlines.map(move |(index, _)| (index + 1) * self.unit())
     }
 
-    /// The length without a character that has begun but not ended.
+    /// The length without an unfinished character at the end.
     pub(super) fn whole_characters(self, bytes: &[u8]) -> usize {
         let length = bytes.len() - bytes.len() % self.unit();
         let last = self.units(&bytes[length.saturating_sub(self.unit())..length]).next();
@@ -263,12 +261,11 @@ impl Wide {
     }
 }
 
-// Which character set some bytes are written in.
-
-/// Fewer bytes than this that are no UTF-8 are a flaw in UTF-8, not a character set.
+/// Fewer invalid bytes than this are an error in UTF-8, not another character set.
 const EVIDENCE: usize = 4;
 
-/// What texts in UTF-16 and UTF-32 begin with. The longer ones first: one begins like a shorter.
+/// The byte order marks of UTF-16 and UTF-32. Longer marks come first, because one of them begins
+/// like a shorter one.
 const BYTE_ORDER_MARKS: [(&[u8], Wide); 4] = [
     (b"\xff\xfe\0\0", Wide::Utf32Le),
     (b"\0\0\xfe\xff", Wide::Utf32Be),
@@ -289,9 +286,9 @@ impl Charset {
         let head = &head[..whole_utf8(head)];
         let bad: usize = head.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
         let good = head.iter().filter(|byte| !byte.is_ascii()).count() - bad;
-        // Japanese in seven bits switches between alphabets by escape codes.
+        // 7-bit Japanese switches between alphabets by escape codes.
         let is_switched = bad == 0 && memmem::find(head, b"\x1b$").is_some();
-        // Text in UTF-8 with some flaws has more good characters than bad ones.
+        // UTF-8 text with some errors has more valid than invalid characters.
         let is_legacy = is_switched || (bad >= EVIDENCE && bad > good);
         if !is_legacy || memchr(0, head).is_some() {
             return Charset::Utf8;
@@ -304,7 +301,7 @@ impl Charset {
     }
 }
 
-/// `true` if nearly all of it decodes, and most of what is beyond ASCII are letters.
+/// `true` if nearly all bytes decode, and most characters beyond ASCII are letters.
 fn is_text(charset: Charset, head: &[u8]) -> bool {
     let (text, bad_bytes) = charset.decode(&head[..charset.whole_characters(head)]);
     let beyond = || text.chars().filter(|character| !character.is_ascii());
@@ -321,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_begun_character_is_told_from_a_whole_one_in_every_charset() {
+    fn unfinished_characters_are_recognised_in_every_charset() {
         let text = "日本語の字、中文汉字漢字";
         for encoding in [SHIFT_JIS, EUC_JP, GBK, GB18030, BIG5, EUC_KR] {
             let kept: String =
@@ -342,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_character_of_a_charset_is_counted() {
+    fn invalid_bytes_of_a_charset_are_counted() {
         let charset = Charset::Legacy(SHIFT_JIS);
         let (text, bad_bytes) = charset.decode(b"\x93\xfa\xff\0ok");
         assert_eq!((text.as_ref(), bad_bytes), ("日\u{fffd}␀ok", 2));
@@ -404,7 +401,7 @@ mod wide_tests {
     }
 
     #[test]
-    fn halves_are_bad_at_the_end_and_held_back_before_it() {
+    fn half_a_character_is_held_back_and_invalid_at_the_end() {
         let bytes = utf16le("a😀");
         for (length, whole) in [(6, 6), (5, 2), (4, 2), (3, 2), (2, 2), (1, 0)] {
             assert_eq!(Wide::Utf16Le.whole_characters(&bytes[..length]), whole, "{length}");
@@ -413,8 +410,8 @@ mod wide_tests {
     }
 
     #[test]
-    fn a_newline_is_a_unit_and_no_byte() {
-        // U+0A0A and U+010A have the byte of a newline in them.
+    fn a_newline_is_a_whole_unit() {
+        // U+0A0A and U+010A contain the byte of a newline.
         assert_eq!(Wide::Utf16Le.line_ends(&utf16le("\u{a0a}\u{10a}\nx")).collect::<Vec<_>>(), [6]);
     }
 }
@@ -481,7 +478,7 @@ mod detect_tests {
     }
 
     #[test]
-    fn utf8_with_flaws_and_bytes_that_are_no_text_stay_what_they_are() {
+    fn utf8_with_errors_and_binary_data_count_as_utf8() {
         let flawed = [GERMAN.repeat(3).as_bytes(), b"\xff\xfe\xfd\xfc\n"].concat();
         let cut = &"ä".repeat(SAMPLE_BYTES).into_bytes()[..SAMPLE_BYTES - 1];
         let png =

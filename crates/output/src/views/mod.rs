@@ -1,9 +1,9 @@
-//! Bytes → text for a reader. Pure: a view changes a reply, never the store.
+//! Turns bytes into text for a reader. Pure: a view changes a reply, never the store.
 //!
-//! In this order: text from the log's character set, lossy and with visible NULs (both are counted), then
-//! what a screen would show (escape codes gone, `\r` and cursor-up progress collapsed, CRLF as LF), then
-//! repeats folded, then overlong lines cut. Each shown line knows which source lines it stands
-//! for, so that line numbers stay those of the log.
+//! The steps, in order: decode the log's character set, lossily and with visible NULs (both are
+//! counted); apply terminal codes as a screen does (escape codes are removed, `\r` and cursor-up
+//! progress is collapsed, CRLF becomes LF); fold repeated lines; cut overlong lines. Each rendered
+//! line knows how many source lines it stands for, so that line numbers stay those of the log.
 
 mod binary;
 mod charset;

@@ -1,18 +1,18 @@
-//! What lines look like on a screen whose cursor also goes up: the progress of docker, npm, pip
-//! and their like.
+//! Plays lines on a screen whose cursor also moves up, as the progress displays of docker, npm and
+//! pip do.
 //!
-//! ScreenRows that a cursor came back to form a block: it stands for all source lines that wrote
-//! on it, since a later one may have written on the first row. A block ends where a newline leaves
-//! its last row, and falls apart where its rows have nothing to do with each other.
+//! Rows that the cursor came back to form a block. A block stands for all source lines that wrote
+//! on it, since a later line may have written on its first row. A block ends where a newline leaves
+//! its last row, and is split where its rows are independent of each other.
 
 use std::borrow::Cow;
 
 use anstream::adapter::strip_str;
 use memchr::{memchr, memchr3};
 
-/// ScreenRows that a cursor can reach. Screens are smaller; what is further up has left every one.
+/// Rows that the cursor can reach. Real screens are smaller: rows further up have scrolled away.
 const HEIGHT: usize = 100;
-/// A block with more rows takes no further ones in, so that work stays bounded.
+/// A block with more rows is not extended, so that the work stays bounded.
 const MAX_ROWS: usize = 2 * HEIGHT;
 
 /// One line of the source, without its newline.
@@ -22,16 +22,16 @@ pub(super) struct ScreenLine<'a> {
     pub(super) newline: &'a str,
 }
 
-/// ScreenRows as a screen shows them in the end, and how many source lines they stand for.
+/// Rows as the screen finally shows them, and the number of source lines that they stand for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ScreenRows {
-    /// The rows, each with its newline, the last one only where the source has one.
+    /// The rows, each with its newline; the last one only if the source has one.
     pub(super) text: String,
     pub(super) lines: usize,
 }
 
-/// Plays the lines on a screen. The lines that all blocks stand for are all lines, in order.
-/// Linear in the text, with a bound for each code that does not depend on what it says.
+/// Plays lines on a screen. The blocks stand for all lines, in order. Takes linear time in the
+/// text; the work for each code is bounded, whatever its numbers are.
 pub(super) fn play<'a>(sources: impl Iterator<Item = ScreenLine<'a>>) -> Vec<ScreenRows> {
     let mut screen = Screen::default();
     let mut last_newline = "";
@@ -50,11 +50,11 @@ pub(super) fn play<'a>(sources: impl Iterator<Item = ScreenLine<'a>>) -> Vec<Scr
 #[derive(Debug, Default, Clone)]
 struct ScreenRow {
     row: RowText,
-    /// The first source line that may still be seen on it.
+    /// The first source line that may still be visible.
     first: usize,
-    /// The last source line that changed it.
+    /// The last source line that changed the row.
     last: usize,
-    /// Made up, because the cursor went above all that is known.
+    /// `true` for a row that was invented because the cursor went above all known rows.
     is_above: bool,
 }
 
@@ -67,7 +67,7 @@ impl ScreenRow {
     }
 }
 
-/// ScreenRows that belong together, and the source lines from `start` to before `end`.
+/// Rows that belong together, and the source lines from `start` to before `end`.
 #[derive(Debug, Default)]
 struct RowBlock {
     lines: Vec<ScreenRow>,
@@ -86,7 +86,7 @@ impl RowBlock {
         self.end = later.end;
     }
 
-    /// Splits it where all rows above were last written before all that is seen below.
+    /// Splits the block where all rows above were last written before all visible text below.
     fn split(mut self) -> Vec<Self> {
         self.lines.retain(|line| !line.is_above || !line.row.is_empty());
         let mut parts = Vec::new();
@@ -114,7 +114,7 @@ impl RowBlock {
         parts
     }
 
-    fn shown(&self, newline: &str) -> ScreenRows {
+    fn render(&self, newline: &str) -> ScreenRows {
         let rows: Vec<String> = self.lines.iter().map(|line| line.row.text()).collect();
         let mut text = rows.join("\n");
         if !text.ends_with('\n') {
@@ -125,16 +125,16 @@ impl RowBlock {
 }
 
 /// Invariant: the blocks stand for all source lines so far, in order; `above` is the number of rows
-/// in those that are closed.
+/// in the closed blocks.
 #[derive(Debug)]
 struct Screen {
     closed: Vec<RowBlock>,
     above: usize,
-    /// The one that has the cursor. It has at least one row.
+    /// The block with the cursor. It has at least one row.
     block: RowBlock,
     row: usize,
     column: usize,
-    /// Where the screen begins, counted in all rows: known once something went to its top.
+    /// The first row of the screen, counted in all rows. Known once a code went to the top.
     home: Option<usize>,
     /// The source line that is being written.
     number: usize,
@@ -149,7 +149,7 @@ impl Default for Screen {
 
 impl Screen {
     fn write(&mut self, text: &str) {
-        // A line that ends in CRLF needs no return.
+        // A line that ends in CRLF needs no carriage return.
         for code in codes(text.trim_end_matches('\r')) {
             match code {
                 TerminalCode::Up(count) | TerminalCode::StartUp(count) => self.up(count),
@@ -168,7 +168,7 @@ impl Screen {
         self.block.end = self.number + 1;
     }
 
-    /// Carries out what concerns the row alone.
+    /// Applies the effect of a code on the current row.
     fn apply(&mut self, code: TerminalCode<'_>) {
         let line = &mut self.block.lines[self.row];
         if matches!(
@@ -190,7 +190,7 @@ impl Screen {
         let parts = std::mem::replace(&mut self.block, next).split();
         let kept: usize = parts.iter().map(|block| block.lines.len()).sum();
         if kept < self.row {
-            // Made up rows are gone, and with them the count up to it.
+            // Invented rows were removed, so the row count up to `home` is no longer valid.
             self.home = None;
         }
         self.above += kept;
@@ -211,8 +211,8 @@ impl Screen {
         self.row -= count;
     }
 
-    /// Takes so many rows above the block into it; where there are none, makes some up: what
-    /// is there is not overwritten by what belongs further up.
+    /// Adds this many rows above the block to it. If there are not enough, invents rows: text that
+    /// belongs further up must not overwrite existing rows.
     fn take_in(&mut self, count: usize) {
         let mut taken = 0;
         let mut first = self.closed.len();
@@ -237,8 +237,8 @@ impl Screen {
         self.row = (self.row + count).min(self.bottom());
     }
 
-    /// To a row of the screen. Where it begins is unknown the first time: then it begins here,
-    /// and nothing is overwritten.
+    /// Moves to a row of the screen. The first time, the top of the screen is not known: then it is
+    /// here, and nothing is overwritten.
     fn place(&mut self, row: usize) {
         if !self.go_home() {
             if self.column > 0 || self.row < self.bottom() {
@@ -255,19 +255,20 @@ impl Screen {
         }
     }
 
-    /// To the first row of the screen, if it is known and within reach.
+    /// Moves to the first row of the screen, if it is known and within reach. Returns `false` if
+    /// not.
     fn go_home(&mut self) -> bool {
         let bottom = self.above + self.bottom();
         let Some(home) = self.home.filter(|home| *home <= bottom && bottom - home < HEIGHT) else {
             return false;
         };
         self.up((self.above + self.row).saturating_sub(home));
-        // Made up rows may have moved it.
+        // Invented rows may have moved it.
         self.row = self.home.map_or(self.row, |home| home.saturating_sub(self.above));
         true
     }
 
-    /// One more row below the block's last, for the cursor.
+    /// Adds a row below the last row of the block, for the cursor.
     fn add_row(&mut self) {
         let line = ScreenRow { first: self.number, last: self.number, ..ScreenRow::default() };
         self.block.lines.push(line);
@@ -277,7 +278,7 @@ impl Screen {
     fn erase(&mut self, extent: EraseExtent) {
         match extent {
             EraseExtent::ToEnd => self.block.lines.truncate(self.row + 1),
-            // How far up the screen goes is unknown: better shown than lost.
+            // The top of the screen is not known: text is better shown than lost.
             EraseExtent::ToStart => {}
             EraseExtent::All => {
                 let from_bottom = self.bottom() - self.row;
@@ -302,24 +303,22 @@ impl Screen {
         let count = self.closed.len();
         let newline_after = |index: usize| if index + 1 < count { "\n" } else { newline };
         let blocks = self.closed.iter().enumerate();
-        blocks.map(|(index, block)| block.shown(newline_after(index))).collect()
+        blocks.map(|(index, block)| block.render(newline_after(index))).collect()
     }
 }
 
-// One row of a screen that is as wide as need be.
-
-/// A cursor moves at most so far to the right of what is written: no screen is endless.
+/// The columns that the cursor can move past the end of a row.
 const WIDTH: usize = 200;
 
-/// One row of a screen.
+/// The text of one row, as wide as necessary.
 #[derive(Debug, Default, Clone)]
 pub(super) struct RowText {
     cells: Vec<char>,
 }
 
 impl RowText {
-    /// Carries out what concerns this row alone, from `column` on; gives the new column.
-    /// Of codes that leave the row, only what they do to the column.
+    /// Applies the effect of a code on this row, from `column` on. Returns the new column. Of codes
+    /// that leave the row, only the effect on the column.
     pub(super) fn apply(&mut self, column: usize, code: TerminalCode<'_>) -> usize {
         match code {
             TerminalCode::Text(text) => self.write(column, text),
@@ -335,17 +334,14 @@ impl RowText {
         }
     }
 
-    /// Clears all of it.
     pub(super) fn clear(&mut self) {
         self.cells.clear();
     }
 
-    /// Whether nothing is on it.
     pub(super) const fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// What is on it.
     pub(super) fn text(&self) -> String {
         self.cells.iter().collect()
     }
@@ -381,41 +377,39 @@ impl RowText {
     }
 }
 
-// What a terminal is told between the texts of a line: where to go on, and what to clear.
-
-/// A larger number in an escape code moves no further than this.
+/// The largest number in an escape code; larger ones are reduced to it.
 const MAX_NUMBER: usize = 9999;
 
-/// A piece of a line.
+/// A piece of a line: text, or a code that moves the cursor or clears something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TerminalCode<'a> {
-    /// Text, with codes in it that change no place: colours, titles.
+    /// Text, including codes without an effect on positions: colours, titles.
     Text(&'a str),
-    /// To the start of the row.
+    /// Move to the start of the row.
     Return,
-    /// So many columns to the left.
+    /// Move left by this many columns.
     Left(usize),
-    /// So many columns to the right.
+    /// Move right by this many columns.
     Right(usize),
-    /// To this column, counted from 0.
+    /// Move to this column, counted from 0.
     Column(usize),
-    /// So many rows up.
+    /// Move up by this many rows.
     Up(usize),
-    /// So many rows down.
+    /// Move down by this many rows.
     Down(usize),
-    /// To the start of the row that is so many rows up.
+    /// Move up by this many rows, to the start of the row.
     StartUp(usize),
-    /// To the start of the row that is so many rows down.
+    /// Move down by this many rows, to the start of the row.
     StartDown(usize),
-    /// To this row and column of the screen, counted from 0.
+    /// Move to this row and column of the screen, counted from 0.
     Place(usize, usize),
-    /// Clears a part of the row.
+    /// Clear a part of the row.
     EraseRow(EraseExtent),
-    /// Clears a part of the screen.
+    /// Clear a part of the screen.
     EraseScreen(EraseExtent),
 }
 
-/// Which part is cleared, seen from the cursor.
+/// The part to clear, relative to the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EraseExtent {
     ToEnd,
@@ -424,7 +418,7 @@ pub(super) enum EraseExtent {
 }
 
 impl TerminalCode<'_> {
-    /// Whether it concerns other rows than the one that is being written.
+    /// `true` if the code affects other rows than the current one.
     const fn leaves_row(self) -> bool {
         match self {
             Self::Up(_)
@@ -462,12 +456,12 @@ pub(super) fn codes(line: &str) -> impl Iterator<Item = TerminalCode<'_>> {
     })
 }
 
-/// Whether the line has a code that reaches other rows.
+/// `true` if the line has a code that affects other rows.
 pub(super) fn leaves_row(line: &str) -> bool {
     memchr(0x1b, line.as_bytes()).is_some() && codes(line).any(TerminalCode::leaves_row)
 }
 
-/// The first code, where it is, and its length.
+/// The first code, its position and its length.
 fn next_code(text: &str) -> Option<(usize, TerminalCode<'_>, usize)> {
     let bytes = text.as_bytes();
     let mut from = 0;
@@ -485,7 +479,7 @@ fn next_code(text: &str) -> Option<(usize, TerminalCode<'_>, usize)> {
     }
 }
 
-/// The code at the start of the text, if it changes a place.
+/// The code at the start of the text, if it moves the cursor or clears something.
 fn escape(text: &str) -> Option<(TerminalCode<'_>, usize)> {
     let code = text.strip_prefix("\x1b[")?;
     let digits = code.bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b';')).count();
@@ -522,11 +516,9 @@ const fn extent(number: Option<usize>) -> Option<EraseExtent> {
     }
 }
 
-// What one line looks like on a screen once it was written.
-
-/// One line, without its newline, as a screen shows it in the end: escape codes act or vanish,
-/// text after a `\r` overwrites from the line's start, and a longer earlier text sticks out.
-/// Codes that reach other rows are left out.
+/// Renders one line, without its newline, as a screen finally shows it: escape codes are applied or
+/// removed, text after a `\r` overwrites from the start of the line, and the rest of a longer
+/// earlier text stays. Codes that affect other rows are ignored.
 pub(crate) fn on_screen(line: &str) -> Cow<'_, str> {
     // A line that ends in CRLF needs no screen.
     let line = line.trim_end_matches('\r');
@@ -575,7 +567,8 @@ mod tests {
         assert_eq!(lines[0], 1, "what was not written on again stands for itself");
     }
 
-    /// `docker pull`: each update goes up to its layer's row and back down, without a newline.
+    /// The output of `docker pull`: each update goes up to its layer's row and back down, without a
+    /// newline.
     #[test]
     fn layers_that_are_updated_in_place_show_their_last_state() {
         let mut text =
@@ -593,9 +586,9 @@ mod tests {
         );
     }
 
-    /// pnpm and yarn: finished lines scroll up, the last row is the progress.
+    /// The output of pnpm and yarn: finished lines scroll up, the last row is the progress.
     #[test]
-    fn lines_above_a_row_of_progress_stand_for_themselves() {
+    fn lines_above_a_row_of_progress_stay() {
         let mut text = "progress 0\n".to_owned();
         for step in 1..=300 {
             text += &format!("\x1b[1A\x1b[2K\rdone {step}\nprogress {step}\n");
@@ -609,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_was_not_written_on_again_is_never_lost() {
+    fn a_row_that_was_not_overwritten_is_never_lost() {
         check("one\ntwo\nerror: three\n\x1b[3Anew\n", "new\ntwo\nerror: three\n");
         check("error: first\n\x1b[9Afar above\n\n\n", "far above\nerror: first\n");
         check("a\nb\x1b[1A\x1b[1Gc", "c\nb");
@@ -618,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_that_is_drawn_again_from_its_top_shows_the_last_drawing() {
+    fn a_screen_that_is_redrawn_from_its_top_shows_the_last_state() {
         let frame = |n: u32| format!("\x1b[Htick {n}\x1b[K\nload {n}\x1b[K\n\x1b[J");
         check(&format!("before\n{}{}{}", frame(1), frame(2), frame(3)), "before\ntick 3\nload 3\n");
         let cleared = |n: u32| format!("\x1b[2J\x1b[Htick {n}\nload {n}\n");
@@ -628,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn clearing_below_takes_the_rows_away() {
+    fn clearing_below_removes_the_rows() {
         check("a\nb\nc\n\x1b[3A\x1b[Jdone\n", "done\n");
         check("a\nb\nc\n\x1b[2A\x1b[0Jx\ny\n", "a\nx\ny\n");
     }
@@ -669,14 +662,14 @@ mod tests {
         }
 
         #[test]
-        fn without_a_way_up_every_row_is_a_line(lines in vec("[a-z \t]{0,9}", 0..30)) {
+        fn without_cursor_up_every_row_is_a_line(lines in vec("[a-z \t]{0,9}", 0..30)) {
             let text = lines.join("\n");
             prop_assert_eq!(joined(&text), text);
         }
 
-        /// A row is only lost when something was written or cleared on it.
+        /// A row is only lost if something was written or cleared on it.
         #[test]
-        fn what_is_only_looked_at_stays(lines in vec("[a-z]{1,9}", 1..150), up in 0..200_usize) {
+        fn rows_that_the_cursor_only_visits_stay(lines in vec("[a-z]{1,9}", 1..150), up in 0..200_usize) {
             let text = lines.join("\n");
             let looked_at = format!("{text}\x1b[{up}A\x1b[{up}B");
             prop_assert_eq!(joined(&looked_at), text);
@@ -694,7 +687,7 @@ mod codes_tests {
     }
 
     #[test]
-    fn a_line_is_taken_apart_at_what_moves_and_clears() {
+    fn a_line_is_split_at_codes_that_move_or_clear() {
         check("", &[]);
         check("plain", &[TerminalCode::Text("plain")]);
         check(
@@ -763,7 +756,7 @@ mod screen_tests {
     }
 
     #[test]
-    fn the_cursor_goes_where_it_is_sent_in_its_row() {
+    fn cursor_codes_move_within_the_row() {
         check("abc\x08\x08X", "aXc");
         check("abc\x08 \x08", "ab ");
         check("50%\x1b[1G60%", "60%");
@@ -773,7 +766,7 @@ mod screen_tests {
     }
 
     #[test]
-    fn escape_codes_vanish_and_tabs_stay() {
+    fn escape_codes_are_removed_and_tabs_stay() {
         check("\x1b[1;31merror\x1b[0m: a\tb", "error: a\tb");
         check("\x1b]0;title\x07text", "text");
         check("plain", "plain");

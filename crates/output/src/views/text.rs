@@ -1,4 +1,4 @@
-//! The text view: lines as they are shown, and what they stand for.
+//! The text view: rendered lines, and the source lines that they stand for.
 
 use std::borrow::Cow;
 
@@ -8,75 +8,75 @@ use super::charset::Charset;
 use super::screen;
 use super::screen::{leaves_row, on_screen, play};
 
-/// Lines longer than this many characters are cut, unless they are wanted whole.
+/// Longer lines, in characters, are cut, unless they are wanted whole.
 pub(crate) const LINE_CHARS: usize = 1000;
-/// Fewer equal lines than this are shown as they are: a pair is no noise.
+/// Fewer equal lines than this are not folded: a pair is not noise.
 const FOLD_FROM: usize = 3;
 
-/// What to do with escape codes and `\r`.
+/// The treatment of escape codes and `\r`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ansi {
-    /// Show the lines as a screen would in the end: what was written over is gone.
+    /// Show the lines as a screen finally shows them: overwritten text is gone.
     #[default]
     Strip,
-    /// The same for each line by itself, so that there are as many as in the source.
+    /// Do the same for each line separately, so that there are as many lines as in the source.
     StripLines,
     /// Leave them in. Only CRLF becomes LF.
     Keep,
 }
 
-/// What to do with equal lines that follow each other.
+/// The treatment of consecutive equal lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fold {
-    /// Three or more become one, with their number: `line (×57)`.
+    /// Fold three or more into one, with their number: `line (×57)`.
     #[default]
     Repeats,
-    /// Show each of them.
+    /// Show each line, repeated or not.
     Off,
 }
 
-/// What to do with overlong lines.
+/// The treatment of overlong lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LongLines {
-    /// Cut the middle out of each of them, and say how much is missing.
+    /// Cut out the middle, and tell how much is missing.
     #[default]
     Cut,
-    /// Show the first line whole: it is where a reader wanted to start. Cut the others.
+    /// Show the first line whole, because the reader asked for it. Cut the others.
     KeepFirst,
-    /// Show each of them whole.
+    /// Show each line whole.
     Keep,
 }
 
-/// How bytes become text. The default is what excerpts get.
+/// Options for rendering bytes as text. The default is for excerpts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ViewOptions {
-    /// Escape codes and `\r`.
+    /// The treatment of escape codes and `\r`.
     pub ansi: Ansi,
-    /// Repeated lines.
+    /// The treatment of repeated lines.
     pub fold: Fold,
-    /// Overlong lines.
+    /// The treatment of overlong lines.
     pub long: LongLines,
 }
 
-/// Bytes as a reader sees them.
+/// Bytes rendered as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextView {
-    /// The text; it ends with a newline where the bytes do.
+    /// The text. It ends with a newline if the bytes do.
     pub text: String,
-    /// Bytes that are no text: no UTF-8 (each run is shown as `�`), or NUL (shown as `␀`).
+    /// Bytes that are no text: invalid UTF-8 (each run is shown as `�`), or NUL (shown as `␀`).
     pub bad_bytes: usize,
-    /// Lines of the source that the text stands for, an unfinished last one included.
+    /// Source lines, an unfinished last one included.
     pub lines: usize,
 }
 
-/// Shows bytes as text, as UTF-8. Never fails, whatever the bytes are.
+/// Renders bytes as UTF-8 text. Never fails, whatever the bytes are.
 #[must_use]
 pub fn render_text(bytes: &[u8], options: ViewOptions) -> TextView {
     render_text_in(bytes, Charset::Utf8, options)
 }
 
-/// Shows bytes of a log in this character set as text. Never fails, whatever the bytes are. Plain
-/// text that is given away is not copied.
+/// Renders bytes of a log in this character set as text. Never fails, whatever the bytes are. Owned
+/// plain text is not copied.
 #[must_use]
 pub fn render_text_in<'a>(
     bytes: impl Into<Cow<'a, [u8]>>,
@@ -88,7 +88,7 @@ pub fn render_text_in<'a>(
         return render_by_line(&bytes, charset, options);
     }
     match String::from_utf8(bytes.into_owned()) {
-        Ok(text) => plain(text, options),
+        Ok(text) => render_plain(text, options),
         Err(error) => render_by_line(error.as_bytes(), charset, options),
     }
 }
@@ -102,13 +102,13 @@ fn render_by_line(bytes: &[u8], charset: Charset, options: ViewOptions) -> TextV
     }
 }
 
-/// One line as it is shown, and what of the source it stands for; or several that belong together,
-/// because the cursor went back and forth between them.
+/// A rendered line, and the part of the source that it stands for. Several source lines are one
+/// rendered line if the cursor went back and forth between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RenderedLine<'a> {
-    /// The text, with its newline where the source has one. What is shown as it is is not copied.
+    /// The text, with a newline if the source has one. Unchanged text is not copied.
     pub(crate) text: Cow<'a, str>,
-    /// Source lines: more than one where repeats were folded or lines written over.
+    /// Source lines: more than one if repeats were folded or lines overwritten.
     pub(crate) lines: usize,
     /// Source bytes, newlines included.
     pub(crate) bytes: usize,
@@ -121,12 +121,12 @@ impl RenderedLine<'_> {
         self.text.strip_suffix('\n').unwrap_or(&self.text)
     }
 
-    /// How many lines the text has.
+    /// The number of lines in the text.
     pub(crate) fn rows(&self) -> usize {
         1 + memchr_iter(b'\n', self.content().as_bytes()).count()
     }
 
-    /// Leaves out the middle of what is overlong, and says how much that was.
+    /// Cuts the middle out of overlong lines, and tells how much is missing.
     pub(super) fn cut(&mut self, max: usize) {
         if self.text.len() > max {
             let newline = &self.text[self.content().len()..];
@@ -136,7 +136,7 @@ impl RenderedLine<'_> {
         }
     }
 
-    /// Says how many equal lines it stands for.
+    /// Appends the number of equal lines that this line stands for.
     pub(super) fn count(&mut self, lines: usize) {
         let content = self.content();
         let gap = if content.is_empty() { "" } else { " " };
@@ -144,8 +144,8 @@ impl RenderedLine<'_> {
         self.text = Cow::Owned(format!("{content}{gap}(×{}){newline}", with_commas(lines)));
     }
 
-    /// The last of several that are shown as one, which stands for all of them.
-    fn over(self, before: &Self) -> Self {
+    /// Merges this line with the lines before it, which it stands for as well.
+    fn merge_after(self, before: &Self) -> Self {
         Self {
             lines: before.lines + self.lines,
             bytes: before.bytes + self.bytes,
@@ -155,15 +155,15 @@ impl RenderedLine<'_> {
     }
 }
 
-/// Shows bytes line by line. The source bytes of all lines together are all bytes.
+/// Renders bytes line by line. The source bytes of all lines add up to all bytes.
 pub(crate) fn render_lines(
     bytes: &[u8],
     charset: Charset,
     options: ViewOptions,
 ) -> Vec<RenderedLine<'_>> {
-    let lines = on_one_screen(decoded(bytes, charset), options.ansi);
+    let lines = apply_screen(decode_lines(bytes, charset), options.ansi);
     let mut shown = match options.fold {
-        Fold::Repeats => folded(lines),
+        Fold::Repeats => fold_repeats(lines),
         Fold::Off => lines.into_iter().map(|line| (line, 1)).collect(),
     };
     let whole = match options.long {
@@ -175,7 +175,7 @@ pub(crate) fn render_lines(
         if index >= whole {
             line.cut(LINE_CHARS);
         }
-        // Not before the cut, which would take the number away.
+        // After the cut, which would remove the number.
         if *repeats > 1 {
             line.count(*repeats);
         }
@@ -183,9 +183,8 @@ pub(crate) fn render_lines(
     shown.into_iter().map(|(line, _)| line).collect()
 }
 
-/// Equal lines that follow each other: each of them while they are few, else one; with how often it
-/// was there.
-fn folded(lines: Vec<RenderedLine<'_>>) -> Vec<(RenderedLine<'_>, usize)> {
+/// Folds consecutive equal lines: each line if there are few, else one, with its number of repeats.
+fn fold_repeats(lines: Vec<RenderedLine<'_>>) -> Vec<(RenderedLine<'_>, usize)> {
     let same = |one: &RenderedLine<'_>, next: &RenderedLine<'_>| {
         one.content() == next.content() && one.rows() == 1
     };
@@ -197,41 +196,43 @@ fn folded(lines: Vec<RenderedLine<'_>>) -> Vec<(RenderedLine<'_>, usize)> {
         if count < FOLD_FROM {
             folded.extend(group.map(|line| (line, 1)));
         } else {
-            let one = group.reduce(|before, line| line.over(&before));
+            let one = group.reduce(|before, line| line.merge_after(&before));
             folded.extend(one.map(|one| (one, count)));
         }
     }
     folded
 }
 
-/// One line of the source as text, in full length, with all that it tells a terminal.
-struct DecodedLine<'a> {
-    /// With its newline, where it has one.
+/// One source line as text, in full length, with all terminal codes.
+struct SourceLine<'a> {
+    /// The text, with a newline if the line has one.
     text: Cow<'a, str>,
     bytes: usize,
     bad_bytes: usize,
 }
 
-fn decoded(bytes: &[u8], charset: Charset) -> Vec<DecodedLine<'_>> {
-    charset.lines(bytes).into_iter().map(|line| DecodedLine::new(line, charset)).collect()
+fn decode_lines(bytes: &[u8], charset: Charset) -> Vec<SourceLine<'_>> {
+    charset.lines(bytes).into_iter().map(|line| SourceLine::new(line, charset)).collect()
 }
 
-fn on_one_screen(lines: Vec<DecodedLine<'_>>, ansi: Ansi) -> Vec<RenderedLine<'_>> {
+fn apply_screen(lines: Vec<SourceLine<'_>>, ansi: Ansi) -> Vec<RenderedLine<'_>> {
     match ansi {
-        Ansi::Strip if lines.iter().any(|line| leaves_row(line.content())) => played(&lines),
-        Ansi::Strip | Ansi::StripLines => {
-            lines.into_iter().map(|line| line.shown(on_screen)).collect()
+        Ansi::Strip if lines.iter().any(|line| leaves_row(line.content())) => {
+            play_on_screen(&lines)
         }
-        Ansi::Keep => lines.into_iter().map(|line| line.shown(without_return)).collect(),
+        Ansi::Strip | Ansi::StripLines => {
+            lines.into_iter().map(|line| line.render(on_screen)).collect()
+        }
+        Ansi::Keep => lines.into_iter().map(|line| line.render(without_return)).collect(),
     }
 }
 
-/// One line, with all codes, but without the `\r` of a CRLF.
+/// A line with all codes, without the `\r` of a CRLF.
 fn without_return(line: &str) -> Cow<'_, str> {
     Cow::Borrowed(line.strip_suffix('\r').unwrap_or(line))
 }
 
-impl<'a> DecodedLine<'a> {
+impl<'a> SourceLine<'a> {
     fn new(line: &'a [u8], charset: Charset) -> Self {
         let (text, bad_bytes) = charset.decode(line);
         Self { text, bytes: line.len(), bad_bytes }
@@ -245,8 +246,8 @@ impl<'a> DecodedLine<'a> {
         if self.text.ends_with('\n') { "\n" } else { "" }
     }
 
-    /// What `show` makes of it, which may be a part of what it is given.
-    fn shown(self, show: impl Fn(&str) -> Cow<'_, str>) -> RenderedLine<'a> {
+    /// Renders the line with `show`, whose result may borrow from its argument.
+    fn render(self, show: impl Fn(&str) -> Cow<'_, str>) -> RenderedLine<'a> {
         let content = self.content();
         let other = match show(content) {
             Cow::Borrowed(same) if same.len() == content.len() => None,
@@ -257,10 +258,10 @@ impl<'a> DecodedLine<'a> {
     }
 }
 
-/// All lines on one screen: each block of rows stands for some of them, in order.
-fn played(lines: &[DecodedLine<'_>]) -> Vec<RenderedLine<'static>> {
+/// Plays all lines on one screen. Each block of rows stands for some of them, in order.
+fn play_on_screen(lines: &[SourceLine<'_>]) -> Vec<RenderedLine<'static>> {
     let source =
-        |line| screen::ScreenLine { text: DecodedLine::content(line), newline: line.newline() };
+        |line| screen::ScreenLine { text: SourceLine::content(line), newline: line.newline() };
     let mut rest = lines;
     let mut shown = Vec::new();
     for rows in play(lines.iter().map(source)) {
@@ -276,12 +277,12 @@ fn played(lines: &[DecodedLine<'_>]) -> Vec<RenderedLine<'static>> {
     shown
 }
 
-/// Lossy UTF-8 with visible NULs, and how many bytes were no text.
+/// Decodes lossy UTF-8 with visible NULs. Returns the number of bytes that are no text.
 pub(crate) fn decode(bytes: &[u8]) -> (Cow<'_, str>, usize) {
     Charset::Utf8.decode(bytes)
 }
 
-/// At most `max` characters of a line, and the number of those that are missing.
+/// Returns at most `max` characters of a line, with the number of missing ones.
 pub(crate) fn cut_chars(line: &str, max: usize) -> String {
     match line.char_indices().nth(max) {
         None => line.to_owned(),
@@ -292,8 +293,8 @@ pub(crate) fn cut_chars(line: &str, max: usize) -> String {
     }
 }
 
-/// At most `max` characters of a line, half of them from its end: a long line often says at its end
-/// how something went. Between them stands the number of those that are missing.
+/// Returns at most `max` characters of a line, half of them from its end, because a long line often
+/// has its result there. The number of missing characters is between the halves.
 fn cut_middle(line: &str, max: usize) -> String {
     let length = line.chars().count();
     let missing = length.saturating_sub(max);
@@ -306,7 +307,7 @@ fn cut_middle(line: &str, max: usize) -> String {
     format!("{start}… [+{} chars] …{end}", with_commas(missing))
 }
 
-/// `12345` as `12,345`.
+/// Formats `12345` as `12,345`.
 fn with_commas(number: usize) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
@@ -319,20 +320,19 @@ fn with_commas(number: usize) -> String {
     grouped
 }
 
-// TextView that tells a terminal nothing, which is most of it: shown without being taken apart.
-
-/// Looked at before the next look whether to go on.
+/// Bytes that are checked together.
 const STEP: usize = 4096;
 
-/// Whether nothing in these bytes acts on a screen.
+/// `true` if no byte acts on a screen. Most output is such plain text.
 fn is_plain(bytes: &[u8]) -> bool {
     let acts = |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\n' | b'\t');
-    // Without an end in the middle, many bytes are looked at together.
+    // A loop without an early exit checks many bytes at once.
     bytes.chunks(STEP).all(|step| !step.iter().fold(false, |found, byte| found | acts(byte)))
 }
 
-/// The text view of plain text. Where nothing is folded or cut, it is the very text.
-pub(super) fn plain(text: String, options: ViewOptions) -> TextView {
+/// The text view of plain text, without splitting it into lines. If nothing is folded or cut, the
+/// text is returned as it is.
+pub(super) fn render_plain(text: String, options: ViewOptions) -> TextView {
     let whole = match options.long {
         LongLines::Cut => 0,
         LongLines::KeepFirst => 1,
@@ -344,7 +344,7 @@ pub(super) fn plain(text: String, options: ViewOptions) -> TextView {
         let is_long = entry.line.len() > LINE_CHARS && entries >= whole;
         if entry.repeats > 1 || is_long {
             edited.push_str(&text[copied..at]);
-            edited.push_str(&entry.shown(is_long.then_some(LINE_CHARS)));
+            edited.push_str(&entry.render(is_long.then_some(LINE_CHARS)));
             copied = at + entry.bytes;
         }
         at += entry.bytes;
@@ -355,12 +355,12 @@ pub(super) fn plain(text: String, options: ViewOptions) -> TextView {
     TextView { text, bad_bytes: 0, lines }
 }
 
-/// A line, or equal ones that are shown as one.
+/// A line, or several equal lines that are shown as one.
 struct FoldedLine<'a> {
-    /// The last of them, with its newline.
+    /// The last of the equal lines, with its newline.
     line: &'a str,
     repeats: usize,
-    /// What all of them take.
+    /// The bytes of all equal lines.
     bytes: usize,
 }
 
@@ -380,8 +380,8 @@ impl<'a> FoldedLine<'a> {
         Some(if is_alone { Self { line: first, repeats: 1, bytes: first.len() } } else { entry })
     }
 
-    /// What is shown of it, cut to so many characters.
-    fn shown(&self, max: Option<usize>) -> String {
+    /// Renders the line, cut to `max` characters.
+    fn render(&self, max: Option<usize>) -> String {
         let text = self.line.into();
         let mut shown = RenderedLine { text, lines: self.repeats, bytes: 0, bad_bytes: 0 };
         if let Some(max) = max {
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_shown_whole_where_it_is_what_was_asked_for() {
+    fn a_long_line_is_shown_whole_on_request() {
         let long = "x".repeat(LINE_CHARS + 1);
         let two = format!("{long}\n{long}y\n");
         let with =
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_were_written_over_count_and_each_can_still_be_shown_by_itself() {
+    fn overwritten_lines_count_and_each_can_be_shown_separately() {
         let bytes = b"a 1%\nb 1%\n\x1b[2Aa 9%\nb 9%\n";
         assert_eq!(render_text(bytes, ViewOptions::default()).text, "a 9%\nb 9%\n");
         assert_eq!(render_text(bytes, ViewOptions::default()).lines, 4);
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folded_line_counts_how_often_it_is_seen_and_not_how_often_it_was_written() {
+    fn a_folded_line_counts_visible_lines_only() {
         let over = "\x1b[1A\x1b[2Ksame\nmore\n".repeat(3);
         check(format!("more\n{over}").as_bytes(), "same (×3)\nmore\n");
     }
@@ -528,7 +528,7 @@ mod tests {
         }
 
         #[test]
-        fn what_a_screen_shows_looks_the_same_when_shown_again(bytes in any_output()) {
+        fn rendering_rendered_text_changes_nothing(bytes in any_output()) {
             let options = ViewOptions { fold: Fold::Off, ..ViewOptions::default() };
             let once = render_text(&bytes, options).text;
             prop_assert!(!once.contains(['\x1b', '\r']));
@@ -553,7 +553,7 @@ mod plain_tests {
     use super::{render_lines, render_text_in};
 
     #[test]
-    fn what_acts_on_a_screen_is_not_plain() {
+    fn text_that_acts_on_a_screen_is_not_plain() {
         assert!(is_plain("tabs\t, lines\n and € are".as_bytes()));
         for acts in ["\r\n", "\x1b[1m", "\x08", "\0", "\x7f"] {
             let text = "x".repeat(STEP + 10) + acts;
@@ -562,7 +562,7 @@ mod plain_tests {
     }
 
     #[test]
-    fn text_that_is_shown_as_it_is_is_not_copied() {
+    fn unchanged_text_is_not_copied() {
         let text: String = (0..1000).map(|line| format!("line {line}\n")).collect();
         let (bytes, place) = (text.clone().into_bytes(), text.len());
         let address = bytes.as_ptr();
@@ -572,7 +572,7 @@ mod plain_tests {
 
     proptest! {
         #[test]
-        fn it_is_shown_as_if_it_were_taken_apart(
+        fn plain_text_is_rendered_like_other_text(
             words in prop::collection::vec("[ab\t€\u{9b}]{0,2}\n|[ab]{0,2}", 0..30),
             long in 0..30_usize,
             keep in prop_oneof![Just(LongLines::Cut), Just(LongLines::KeepFirst), Just(LongLines::Keep)],
@@ -588,7 +588,7 @@ mod plain_tests {
             let lines = apart.iter().map(|line| line.lines).sum();
             let apart = apart.iter().map(|line| &*line.text).collect();
             prop_assert!(is_plain(text.as_bytes()));
-            prop_assert_eq!(plain(text, options), TextView { text: apart, bad_bytes: 0, lines });
+            prop_assert_eq!(render_plain(text, options), TextView { text: apart, bad_bytes: 0, lines });
         }
     }
 }
