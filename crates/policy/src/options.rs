@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_may_have_to_begin_without_a_dash() {
+    fn a_value_may_be_required_to_start_without_a_dash() {
         let habits = OptionStyle { is_undashed: true, ..OptionStyle::default() };
         assert_eq!(read("-o==", habits, "-o -- a"), Err("the word --".to_owned()));
         assert_eq!(read("-o==", habits, "-o x a"), Ok(vec!["a".to_owned()]));

@@ -236,7 +236,7 @@ program four
     }
 
     #[test]
-    fn lines_that_are_not_understood_are_faults() {
+    fn lines_that_are_not_valid_are_reported() {
         for text in [
             "odd x",
             "program a\n    like b",

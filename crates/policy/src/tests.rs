@@ -889,7 +889,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_is_allowed_runs() {
+fn allowed_commands_run() {
     let refused: Vec<String> = FINE
         .iter()
         .map(|(allow, deny, text)| (text, decide_text(&policy(allow, deny), text)))
@@ -900,7 +900,7 @@ fn what_is_allowed_runs() {
 }
 
 #[test]
-fn what_is_denied_or_unlisted_or_uncertain_is_refused() {
+fn denied_unlisted_and_uncertain_commands_are_refused() {
     let allowed: Vec<&str> = REFUSED
         .iter()
         .filter(|(allow, deny, text)| {
@@ -929,7 +929,7 @@ fn a_refusal_names_the_command_the_rule_and_its_place() {
 }
 
 #[test]
-fn uncertain_text_runs_where_that_is_configured_but_denied_commands_still_do_not() {
+fn uncertain_text_runs_if_configured_but_denied_commands_do_not() {
     let mut policy = policy("", "rm");
     policy.uncertain = OnUncertain::Allow;
     assert_eq!(decide_text(&policy, "$x y"), PolicyDecision::Allow);
@@ -953,7 +953,7 @@ fn deny_wins_over_allow_and_allow_over_ask() {
 }
 
 #[test]
-fn all_rules_that_want_to_be_asked_are_named_once() {
+fn every_matching_ask_rule_is_named_once() {
     let ask = parse_patterns("policy.ask", ["npm", "touch"]).unwrap();
     let policy = Policy { ask, ..Policy::default() };
     let PolicyDecision::Ask { command, rules } =
@@ -977,7 +977,7 @@ fn a_rule_holds_for_its_tenants_and_lanes_only() {
 }
 
 #[test]
-fn a_program_without_a_shell_is_looked_through_too() {
+fn a_program_that_is_started_without_a_shell_is_checked_too() {
     let args = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     let policy = policy("", "rm");
     for (program, words, refused) in [
@@ -993,7 +993,7 @@ fn a_program_without_a_shell_is_looked_through_too() {
 }
 
 #[test]
-fn variables_that_the_caller_adds_count() {
+fn variables_that_the_caller_adds_are_checked() {
     let variables = [("GIT_PAGER".to_owned(), "pwn".to_owned())];
     let mut request = request(RequestedCommand::Shell("git log"));
     request.environment = &variables;
@@ -1007,7 +1007,7 @@ fn variables_that_the_caller_adds_count() {
 }
 
 #[test]
-fn an_explanation_shows_each_command_how_it_was_reached_and_its_rule() {
+fn an_explanation_shows_each_command_with_its_path_and_rule() {
     let explanation =
         explain(&policy("git,env", "rm"), &request(RequestedCommand::Shell("env git log $(rm x)")));
     let commands: Vec<(&str, Vec<String>)> = explanation

@@ -28,7 +28,7 @@ fn doubts(text: &str) {
 }
 
 #[test]
-fn lists_and_pipelines() {
+fn commands_in_lists_and_pipelines_are_found() {
     finds("a; b && c || d & e | f |& g\nh", &["a", "b", "c", "d", "e", "f", "g", "h"]);
     finds("! a; time b; time -p c; ! time d", &["a", "b", "c", "d"]);
     finds("a &&\n\n b |\n c", &["a", "b", "c"]);
@@ -40,7 +40,7 @@ fn lists_and_pipelines() {
 }
 
 #[test]
-fn compound_commands() {
+fn commands_in_compound_commands_are_found() {
     finds("(a; b)", &["a", "b"]);
     finds("{ a; b; }", &["a", "b"]);
     finds("if a; then b; elif c; then d; else e; fi", &["a", "b", "c", "d", "e"]);
@@ -81,7 +81,7 @@ fn a_function_is_known_where_it_is_certainly_defined() {
 }
 
 #[test]
-fn words_and_quotes() {
+fn words_and_quotes_are_parsed() {
     finds("'a b' \"c d\" e\\ f $'g\\x68' $\"i\"", &["a b"]);
     finds("r'm' x; \"r\"m; \\rm; r\\\nm", &["rm", "rm", "rm", "rm"]);
     finds("echo '$(a)' \"\\$(a)\" \\`a\\`", &["echo"]);
@@ -95,7 +95,7 @@ fn words_and_quotes() {
 }
 
 #[test]
-fn substitutions_wherever_they_stand() {
+fn commands_in_substitutions_are_found() {
     for text in [
         "x $(a)",
         "x `a`",
@@ -137,7 +137,7 @@ fn here_documents_are_data_unless_they_expand() {
 }
 
 #[test]
-fn names_that_are_known_only_when_they_run() {
+fn names_that_are_known_only_at_run_time_are_uncertain() {
     for text in [
         "$x",
         "${x}",
@@ -175,7 +175,7 @@ fn time_in_a_substitution_is_certain_before_simple_commands_only() {
 }
 
 #[test]
-fn arithmetic_follows_values() {
+fn values_that_arithmetic_reads_are_followed() {
     finds("i=0; j=i; echo $((i + j))", &["echo"]);
     finds("((pwn))", &[]);
     finds("a=(1 2); a+=(3); echo $((a[0] + ${#a[@]}))", &["echo"]);
@@ -201,7 +201,7 @@ fn arithmetic_follows_values() {
 }
 
 #[test]
-fn a_posix_shell_is_not_given_what_only_bash_reads() {
+fn bash_constructs_are_uncertain_in_a_posix_shell() {
     for text in [
         "[[ a ]]",
         "((a))",

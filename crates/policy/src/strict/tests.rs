@@ -74,7 +74,7 @@ fn lists_and_pipelines_start_each_of_their_commands() {
 }
 
 #[test]
-fn compound_commands_start_what_is_in_them() {
+fn compound_commands_start_the_commands_in_them() {
     starts("if a; then b; elif c; then d; else e; fi", "a b c d e");
     starts("for x in 1 2 3; do a \"$x\"; done", "a");
     starts("for x in *.rs\ndo a; done", "a");
@@ -185,7 +185,7 @@ fn expansions_start_the_commands_in_them() {
 }
 
 #[test]
-fn a_word_becomes_an_option_or_several_words_only_if_that_is_said() {
+fn a_word_that_may_become_an_option_or_several_words_is_marked_so() {
     let shapes = |text: &str| {
         let proof =
             prove(text, ShellSyntax::Bash).unwrap_or_else(|doubt| panic!("{text:?}: {doubt}"));
@@ -210,7 +210,7 @@ fn a_word_becomes_an_option_or_several_words_only_if_that_is_said() {
 }
 
 #[test]
-fn variables_that_the_shell_or_a_tool_gives_a_meaning_are_not_set() {
+fn variables_that_the_shell_or_a_tool_reads_may_not_be_set() {
     for name in [
         "RANDOM",
         "SRANDOM",
@@ -327,7 +327,7 @@ fn redirections_open_files_and_nothing_else() {
 }
 
 #[test]
-fn a_posix_shell_is_given_only_what_it_reads_alike() {
+fn constructs_that_posix_shells_parse_differently_are_refused() {
     for text in [
         "((a))",
         "[[ a ]]",
@@ -351,7 +351,7 @@ fn a_posix_shell_is_given_only_what_it_reads_alike() {
 }
 
 #[test]
-fn content_that_a_line_hands_over_is_not_run_by_the_same_line() {
+fn content_that_a_line_writes_is_not_run_by_the_same_line() {
     for text in [
         "base64 -d <<< x | tar xz; make",
         "a | tar -xzf - -C out && make -C out",

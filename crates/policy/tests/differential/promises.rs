@@ -55,8 +55,8 @@ fn hold_decisions(reports: &[Value]) {
 }
 
 #[test]
-fn what_bash_runs_was_found_or_called_uncertain() {
-    let test = "promises::what_bash_runs_was_found_or_called_uncertain";
+fn every_program_that_bash_runs_was_found_or_the_text_was_uncertain() {
+    let test = "promises::every_program_that_bash_runs_was_found_or_the_text_was_uncertain";
     let work = |worker: &_| check_reader(worker, ShellSyntax::Bash, 1);
     let Some(reports) = share(test, work) else { return };
     hold_reader(&reports);
@@ -66,8 +66,9 @@ fn what_bash_runs_was_found_or_called_uncertain() {
 }
 
 #[test]
-fn what_a_posix_shell_runs_was_found_or_called_uncertain() {
-    let test = "promises::what_a_posix_shell_runs_was_found_or_called_uncertain";
+fn every_program_that_a_posix_shell_runs_was_found_or_the_text_was_uncertain() {
+    let test =
+        "promises::every_program_that_a_posix_shell_runs_was_found_or_the_text_was_uncertain";
     let work = |worker: &_| check_reader(worker, ShellSyntax::Posix, POSIX_PART);
     let Some(reports) = share(test, work) else { return };
     hold_reader(&reports);

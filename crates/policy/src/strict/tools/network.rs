@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn written_places_are_reported() {
+    fn written_files_and_directories_are_reported() {
         for (line, expected) in [
             ("rsync -a src/ backup/", "writes beneath backup/"),
             ("rsync -a host:src .", "writes beneath ."),

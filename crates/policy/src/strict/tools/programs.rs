@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_the_tables_is_understood() {
+    fn every_line_of_the_tables_is_valid() {
         assert_eq!(PROGRAMS.faults, Vec::<String>::new());
     }
 
