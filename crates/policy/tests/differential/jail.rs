@@ -89,7 +89,7 @@ git tag v0.1
 git branch topic
 ";
 
-/// One run of a script.
+/// The result of running a script once.
 #[derive(Debug)]
 pub(crate) struct JailRun {
     pub(crate) execs: Vec<Exec>,

@@ -59,10 +59,10 @@ fn judge(line: &str) -> Result<Vec<Consequence>, Doubt> {
 
 /// The consequences of a command, in words.
 pub(super) fn judged(line: &str) -> Result<String, Doubt> {
-    Ok(judge(line)?.iter().map(format_result).collect::<Vec<_>>().join(", "))
+    Ok(judge(line)?.iter().map(format_consequence).collect::<Vec<_>>().join(", "))
 }
 
-fn format_result(consequence: &Consequence) -> String {
+fn format_consequence(consequence: &Consequence) -> String {
     match consequence {
         Consequence::Runs(words) => {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
@@ -134,12 +134,12 @@ fn why_different(case: &str) -> Option<String> {
         Err(doubt) if doubt == expected => return None,
         Err(doubt) => doubt,
         Ok(effects) => {
-            let format_result: Vec<_> = effects.iter().map(format_result).collect();
-            let has = |text: &str| format_result.iter().any(|effect| effect == text);
+            let texts: Vec<_> = effects.iter().map(format_consequence).collect();
+            let has = |text: &str| texts.iter().any(|effect| effect == text);
             if expected.split("; ").all(has) {
                 return None;
             }
-            format!("{format_result:?}")
+            format!("{texts:?}")
         }
     };
     Some(format!("{line} => {expected}: {found}"))

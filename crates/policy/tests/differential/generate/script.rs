@@ -5,7 +5,7 @@ use super::everyday::{everyday, fill};
 use super::grammar::Grammar;
 use super::variables;
 
-/// A kind of script.
+/// The kind of a generated script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     /// Lines as people and agents write them every day.
@@ -136,7 +136,7 @@ fn damage(chars: &mut Vec<char>, random: &mut Random) {
 
 // Numbers that depend on a seed only.
 
-/// `SplitMix64`.
+/// The random number generator `SplitMix64`.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
