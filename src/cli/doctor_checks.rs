@@ -470,8 +470,8 @@ mod host_tests {
     #[test]
     fn the_finding_says_whether_spans_can_be_exported() {
         let [unset, set] = [None, Some("http://c:4318")].map(traces_finding);
-        let told = findings_text(&[unset]);
-        assert!(told.starts_with("ok    traces: ") && told.contains("(OTLP)"), "{told}");
+        let actual = findings_text(&[unset]);
+        assert!(actual.starts_with("ok    traces: ") && actual.contains("(OTLP)"), "{actual}");
         let level = if OTLP_BUILT_IN { FindingLevel::Ok } else { FindingLevel::Fail };
         assert_eq!(set.level, level, "{set:?}");
         assert_eq!(set.fix.is_some_and(|fix| fix.contains("--features otlp")), !OTLP_BUILT_IN);
@@ -481,18 +481,23 @@ mod host_tests {
     fn an_unwritable_store_fails() {
         let checked = |result| findings_text(&[store_finding(Path::new("/data/spill"), result)]);
         assert_eq!(checked(Ok(())), "ok    store: output beyond memory goes to /data/spill\n");
-        let told = checked(Err(io::ErrorKind::PermissionDenied.into()));
-        assert!(told.starts_with("fail  store: output beyond memory cannot be stored"), "{told}");
-        assert!(told.contains("\n      set server.data_dir "), "{told}");
+        let actual = checked(Err(io::ErrorKind::PermissionDenied.into()));
+        assert!(
+            actual.starts_with("fail  store: output beyond memory cannot be stored"),
+            "{actual}"
+        );
+        assert!(actual.contains("\n      set server.data_dir "), "{actual}");
     }
 
     #[test]
     fn unknown_pressure_is_a_warning_only_if_a_limit_is_set() {
         let missing = HostResource::ALL.map(|resource| (resource, Err(PressureError::Missing)));
-        let told = pressure_finding(LEVELS, &missing);
-        assert_eq!(told.level, FindingLevel::Warn);
-        assert!(told.detail.starts_with("this kernel ") && told.detail.ends_with("not held back"));
-        assert!(told.fix.is_some_and(|fix| fix.starts_with("boot with psi=1")));
+        let actual = pressure_finding(LEVELS, &missing);
+        assert_eq!(actual.level, FindingLevel::Warn);
+        assert!(
+            actual.detail.starts_with("this kernel ") && actual.detail.ends_with("not held back")
+        );
+        assert!(actual.fix.is_some_and(|fix| fix.starts_with("boot with psi=1")));
         assert_eq!(pressure_finding(PressureLevels::default(), &missing).level, FindingLevel::Ok);
         let mut cpu_is_unknown = readings(3, 0, 1);
         cpu_is_unknown[0].1 = Err(PressureError::Denied);
@@ -570,8 +575,8 @@ mod confinement_tests {
     fn the_finding_names_the_profile_and_its_backend() {
         let found = confinement_finding(&confining(SandboxProfile::Default, Backend::Namespaces));
         assert_eq!(found.level, FindingLevel::Ok);
-        let told = "jobs get default, network on, by seccomp; at most 512 processes";
-        assert_eq!(found.detail, told);
+        let actual = "jobs get default, network on, by seccomp; at most 512 processes";
+        assert_eq!(found.detail, actual);
     }
 
     #[test]

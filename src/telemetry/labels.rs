@@ -140,7 +140,6 @@ words! {
         Once = "once",
         /// The user agreed to this run and to later identical runs of the tenant.
         Tenant = "tenant",
-        /// The user declined.
         Declined = "declined",
         /// The user did not answer in time.
         NoAnswer = "no_answer",
@@ -170,7 +169,6 @@ words! {
         Confinement = "confinement",
         /// A policy rule denies the command.
         Policy = "policy",
-        /// The queue is full.
         QueueFull = "queue_full",
         /// The tenant has reached one of its limits.
         TenantLimit = "tenant_limit",
@@ -218,7 +216,6 @@ words! {
 words! {
     /// The reason why a job waits in the queue.
     pub enum WaitReason {
-        /// All slots are busy.
         Slots = "slots",
         /// All slots of the lane are busy.
         Lane = "lane",
@@ -311,7 +308,6 @@ words! {
     pub enum Transport {
         /// The standard streams of the server.
         Stdio = "stdio",
-        /// A session over HTTP.
         Http = "http",
         /// The connection of a proxy.
         Proxy = "proxy",

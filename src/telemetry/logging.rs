@@ -215,7 +215,6 @@ pub struct LogFilter {
 /// The state of the log filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFilterStatus {
-    /// The active filter.
     pub filter: String,
     /// The configured filter.
     pub configured: String,
@@ -421,12 +420,12 @@ mod tests {
     #[test]
     fn a_json_line_prefixes_fields_that_have_a_reserved_name() {
         let text = logged(LineFormat::Json, "info", || {
-            tracing::info!(target: "a::b", target = "x", count = 3, share = 0.5, ok = true, "told");
+            tracing::info!(target: "a::b", target = "x", count = 3, share = 0.5, ok = true, "hello");
         });
         let line = &json(&text)[0];
         let start = r#"{"timestamp":"20"#;
         assert!(text.starts_with(start) && text.contains(r#"Z","level":"INFO","target":"a::b","#));
-        assert_eq!((&line["message"], &line["field_target"]), (&"told".into(), &"x".into()));
+        assert_eq!((&line["message"], &line["field_target"]), (&"hello".into(), &"x".into()));
         assert_eq!(line["count"], 3);
         assert_eq!((&line["share"], &line["ok"]), (&0.5.into(), &true.into()));
         assert!(line.get("trace_id").is_none() && line.get("span").is_none(), "{text}");
@@ -435,7 +434,7 @@ mod tests {
     /// Logs a line in a span, in a library's span inside another span, with an explicit trace id, and
     /// outside all spans.
     fn log_in_spans() -> [TraceContext; 2] {
-        let log = || tracing::info!(target: "shellyard::job", "told");
+        let log = || tracing::info!(target: "shellyard::job", "hello");
         let span = |parent| TraceSpan::start(SpanKind::Internal, "work".to_owned(), parent);
         let outer = span(None);
         let inner = span(Some(outer.context()));
@@ -443,7 +442,9 @@ mod tests {
         let library_span =
             inner.log().in_scope(|| tracing::error_span!(target: "shellyard::job", "other"));
         library_span.in_scope(log);
-        outer.log().in_scope(|| tracing::info!(target: "shellyard::job", trace_id = "own", "told"));
+        outer
+            .log()
+            .in_scope(|| tracing::info!(target: "shellyard::job", trace_id = "own", "hello"));
         log();
         [outer.context().clone(), inner.context().clone()]
     }
@@ -470,11 +471,12 @@ mod tests {
         let text = logged(LineFormat::Plain, "info", || {
             let span = TraceSpan::start(SpanKind::Server, "call".to_owned(), None);
             id = span.context().trace_id.to_string();
-            span.log().in_scope(|| tracing::info!(target: "a", count = 3, "told"));
+            span.log().in_scope(|| tracing::info!(target: "a", count = 3, "hello"));
         });
-        let end = format!("Z  INFO a: told count=3 trace={}\n", &id[..8]);
+        let end = format!("Z  INFO a: hello count=3 trace={}\n", &id[..8]);
         assert!(text.ends_with(&end), "{text}");
-        let coloured = logged(LineFormat::Coloured, "info", || tracing::warn!(target: "a", "told"));
+        let coloured =
+            logged(LineFormat::Coloured, "info", || tracing::warn!(target: "a", "hello"));
         assert!(coloured.contains("\u{1b}[33m WARN\u{1b}[0m"), "{coloured:?}");
     }
 
@@ -510,11 +512,11 @@ mod tests {
             tracing::debug!(target: "rmcp::service", "secret");
             tracing::info!(target: "rmcp", "secret");
             tracing::trace!(target: "hyper_util::server", "secret");
-            tracing::warn!(target: "rmcp::service", "told");
-            tracing::trace!(target: "shellyard::job", "told");
+            tracing::warn!(target: "rmcp::service", "hello");
+            tracing::trace!(target: "shellyard::job", "hello");
         });
         assert_eq!(text.matches("secret").count(), 0, "{text}");
-        assert_eq!(text.matches("told").count(), 2, "{text}");
+        assert_eq!(text.matches("hello").count(), 2, "{text}");
     }
 
     #[test]

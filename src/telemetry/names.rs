@@ -64,9 +64,7 @@ impl Metric {
 /// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MetricKind {
-    /// Never goes down.
     Counter,
-    /// Goes up and down.
     Gauge,
     /// Sorts values into buckets with these upper bounds.
     Histogram(&'static [f64]),
@@ -222,7 +220,6 @@ const FAMILIES: [MetricFamily; 9] = [
     process::FAMILY,
 ];
 
-/// Returns all metrics.
 pub fn catalogue() -> impl Iterator<Item = &'static Metric> {
     FAMILIES.iter().flat_map(|family| family.metrics)
 }

@@ -98,7 +98,6 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct DiskSpace {
     /// Bytes that this process may still write.
     pub(super) free: u64,
-    /// Bytes in total.
     pub(super) size: u64,
 }
 

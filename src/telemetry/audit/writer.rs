@@ -565,11 +565,11 @@ mod tests {
     #[test]
     fn after_one_timeout_no_caller_waits_until_the_queue_was_empty() {
         let queue = EntryQueue::new(PathBuf::from("log"), 10_000);
-        let (reply, told) = oneshot::channel();
+        let (reply, receiver) = oneshot::channel();
         assert_eq!(add(&queue, Some(reply)).unwrap(), EntryWait::ThenGoOn);
         queue.give_up(EntryWait::ThenGoOn).unwrap();
         assert_eq!(add(&queue, None).unwrap(), EntryWait::No);
-        drop(told);
+        drop(receiver);
         let batch = queue.next_batch(10_000);
         assert!(batch.iter().all(|queued| !queued.is_withdrawn()));
         queue.finish_batch(batch, &Ok(()));
@@ -579,11 +579,11 @@ mod tests {
     #[test]
     fn an_entry_beyond_the_bound_is_withdrawn_with_its_caller() {
         let queue = EntryQueue::new(PathBuf::from("log"), 0);
-        let (reply, told) = oneshot::channel();
+        let (reply, receiver) = oneshot::channel();
         let wait = add(&queue, Some(reply)).unwrap();
         let batch = queue.next_batch(1);
         assert!(!batch[0].is_withdrawn());
-        drop(told);
+        drop(receiver);
         assert_eq!(queue.give_up(wait).unwrap_err().code(), "audit_queue_full");
         assert!(batch[0].is_withdrawn());
         assert_eq!(add(&queue, None).unwrap_err().code(), "audit_queue_full");
