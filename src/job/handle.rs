@@ -45,10 +45,10 @@ impl Shared {
     }
 }
 
-/// How a job is to be ended.
+/// A request to end a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StopRequest {
-    /// Who wishes it.
+    /// The party that asks for it.
     pub by: StopBy,
     /// The first signal; SIGTERM where none is named.
     pub signal: Option<i32>,
@@ -67,13 +67,13 @@ impl JobHandle {
         self.shared.id
     }
 
-    /// What it was asked to do.
+    /// The specification of the job.
     #[must_use]
     pub fn spec(&self) -> &JobSpec {
         &self.shared.spec
     }
 
-    /// Where it stands now.
+    /// The current status.
     #[must_use]
     pub fn status(&self) -> JobStatus {
         self.shared.status.borrow().clone()
@@ -104,7 +104,7 @@ impl JobHandle {
         })
     }
 
-    /// Whether it has ended, nothing of it runs any more, and its output is complete.
+    /// `true` if the job has ended, none of its processes runs, and its output is complete.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let is_left = || self.shared.actor.get().is_none_or(Address::is_gone);
@@ -218,7 +218,7 @@ pub struct JobStatus {
     pub started: Option<Instant>,
 }
 
-/// Where a job stands, as its users see it.
+/// The phase of a job, as its users see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobPhase {
     /// Waiting for a slot.
@@ -236,7 +236,7 @@ impl JobStatus {
         Self { phase: JobPhase::Queued, submitted: Instant::now(), started: None }
     }
 
-    /// How it ended, once it has.
+    /// The ending, once the job has ended.
     #[must_use]
     pub const fn ending(&self) -> Option<&JobEnding> {
         match &self.phase {
@@ -265,7 +265,7 @@ impl JobStatus {
 /// A look at a running job's processes, so that quiet is not taken for dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Liveness {
-    /// How many processes are alive.
+    /// The number of living processes.
     pub processes: usize,
     /// CPU time that they have used so far.
     pub cpu: Duration,

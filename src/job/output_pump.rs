@@ -75,7 +75,7 @@ enum Wake {
     Asked(oneshot::Sender<()>),
 }
 
-/// How much a job may write.
+/// The limits on the output of a job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     job: JobId,
@@ -128,7 +128,7 @@ impl Masks {
     }
 }
 
-/// Whether bytes are still kept.
+/// The way in which the pump treats bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     /// Small so far: the pipes have their default size.
@@ -334,7 +334,7 @@ impl Pump {
         (read, self.taken - before)
     }
 
-    /// Whether something can still come.
+    /// `true` if at least one pipe is still open.
     pub(super) const fn is_open(&self) -> bool {
         self.stdout.is_open() || self.stderr.is_open()
     }
@@ -459,7 +459,7 @@ pub(super) enum Tap {
     Closed,
 }
 
-/// What a read brought.
+/// The result of one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
     /// Bytes, and there may be more.

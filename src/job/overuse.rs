@@ -38,7 +38,7 @@ const STIR_SHARE: u64 = 64;
 const CALM_SHARE: u32 = 20;
 const HURRIED_SHARE: u32 = 4;
 
-/// What a job uses at one moment.
+/// The resources that a job uses at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Used {
     pub(super) memory: u64,
@@ -58,7 +58,7 @@ impl Used {
     }
 }
 
-/// What is left before a limit is passed; all there is where there is no limit.
+/// The resources left before a job passes a limit; the maximum if there is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Room {
     memory: u64,
@@ -151,7 +151,7 @@ pub(super) struct LastSurvey {
     pub(super) glance: Option<HostLoad>,
     /// CPU time of all jobs at that moment, where it could be told and none came since.
     pub(super) jobs_cpu: Option<Duration>,
-    /// How long it took.
+    /// The CPU time that the survey took.
     pub(super) took: Duration,
     /// How long it is good for if nothing grows.
     pub(super) calm: Duration,

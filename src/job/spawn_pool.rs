@@ -1,4 +1,4 @@
-//! Threads that wait for births, and for nothing else.
+//! Threads that wait for the creation of processes, and for nothing else.
 //!
 //! As many births go on as there are processors: more at one time are not sooner over. One that takes
 //! long, as from a disk that does not answer, does not count: another thread stands in.
@@ -25,7 +25,7 @@ static BELL: Condvar = Condvar::new();
 
 struct Desk {
     waiting: VecDeque<Birth>,
-    /// Of each thread, since when it is at the birth that it has taken.
+    /// The time at which each worker started its current spawn, if it has one.
     begun: Vec<Option<Instant>>,
 }
 

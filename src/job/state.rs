@@ -15,7 +15,7 @@ use crate::outcome::{LimitKind, Outcome, SIGKILL, SIGTERM, SIGXCPU, SIGXFSZ, Sta
 use crate::process::ExitKind;
 use crate::spec::{JobProgram, JobSpec};
 
-/// Where a job that has been admitted stands.
+/// The state of a job that left the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
     /// Admitted; no process yet.
@@ -32,7 +32,7 @@ pub(super) enum State {
     Finished { streams: Streams },
 }
 
-/// Whether the job's pipes can still bring bytes.
+/// States if the job's pipes can still bring bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Streams {
     Open,
@@ -46,14 +46,14 @@ pub(super) enum Leader {
     Reaped,
 }
 
-/// Whether anything of the tree outlived the leader.
+/// States if any process of the tree outlived the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
     Nobody,
     Somebody,
 }
 
-/// What happened to a job.
+/// An event in the life of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     /// The leader was spawned.
@@ -80,7 +80,7 @@ pub(super) enum Event {
     DrainExpired,
 }
 
-/// What the actor has to do.
+/// An action that the actor has to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Send this signal to the tree and start the grace period.

@@ -28,7 +28,7 @@ use crate::telemetry::{ActorKind, LaneStats, QueueStats, TenantStats, UsageGauge
 /// Finished jobs that are freed in one turn: a sweep never keeps a caller waiting for long.
 const FREED_PER_TURN: usize = 256;
 
-/// What the supervisor needs to know.
+/// The settings of the supervisor.
 #[derive(Debug, Clone)]
 pub struct SupervisorSettings {
     /// Bounds of the queue.
@@ -82,7 +82,7 @@ pub(super) enum SupervisorMsg {
 #[derive(Debug)]
 pub(super) struct SupervisorActor;
 
-/// What an actor needs to supervise.
+/// The arguments of a new supervising actor.
 #[derive(Debug)]
 pub(super) struct Duty {
     pub(super) job: Arc<SharedJobSettings>,

@@ -1,4 +1,4 @@
-//! Why a job was not accepted.
+//! The reasons why a job is not accepted.
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -1,4 +1,4 @@
-//! Who is known, who is forgotten, and who was.
+//! The registry of jobs: those that can be found, and those that were freed and why.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -35,7 +35,7 @@ struct Known {
 #[derive(Debug)]
 pub(super) struct Forgotten {
     pub(super) job: JobHandle,
-    /// What it stored.
+    /// The bytes that its log stored.
     pub(super) bytes: u64,
     pub(super) why: FreedCause,
 }
@@ -123,7 +123,7 @@ impl Registry {
         });
     }
 
-    /// Whether anything that this tenant's finished jobs store could be freed.
+    /// `true` if freeing a finished job of this tenant would give bytes back.
     pub(super) fn could_free(&self, tenant: &str) -> bool {
         self.ledger.could_free(tenant)
     }
@@ -244,7 +244,7 @@ pub enum FreedCause {
     Room,
 }
 
-/// Whose bound it is.
+/// The owner of the limit that freed a job: all jobs together, or each tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetentionScope {
     /// That of all jobs together.

@@ -1,4 +1,4 @@
-//! Which finished jobs are freed, and why. Pure: no clock, no handles.
+//! Decides which finished jobs are freed, and why. Pure: no clock, no handles.
 //!
 //! Every decision costs O(log n): sums and orders are kept as jobs end and go.
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::registry::{FreedCause, RetentionScope};
 use crate::ids::JobId;
 
-/// What may stay of finished jobs: of all together, and of each tenant.
+/// The limits on finished jobs: for all together, and for each tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retention {
     /// Of all tenants together.
@@ -20,7 +20,7 @@ pub struct Retention {
 /// Bounds on finished jobs; `None` is no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RetentionBounds {
-    /// How many stay readable, those with survivors aside.
+    /// The number that stays readable, not counting jobs with survivors.
     pub finished: Option<usize>,
     /// For how long each of them does.
     pub age: Option<Duration>,
@@ -28,7 +28,7 @@ pub struct RetentionBounds {
     pub bytes: Option<u64>,
 }
 
-/// What retention knows of a finished job.
+/// A finished job, as retention sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) id: JobId,
@@ -39,7 +39,7 @@ pub(super) struct Kept {
     pub(super) rest: Rest,
 }
 
-/// Whether anything of a finished job still runs.
+/// States if anything of a finished job still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
     /// Nothing: it may be freed.

@@ -125,7 +125,7 @@ impl Ward {
     async fn hand_on(&mut self, estate: Estate, warden: ActorCell) {
         match self.appoint(estate, warden).await {
             Ok(()) => events::supervisor_restarted(),
-            // To begin does nothing that could go better the next time.
+            // Starting up is deterministic, so a retry would fail the same way.
             Err(error) => {
                 events::actor_failed(ActorKind::Supervisor, &error);
                 self.give_up();

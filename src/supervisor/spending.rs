@@ -1,4 +1,4 @@
-//! What tenants spend beside slots: CPU time in an hour, and starts in a minute.
+//! The use of tenants beside slots: CPU time per hour, and starts per minute.
 //!
 //! The public type is [`Spending`], which reads the clock; the books below it are pure.
 
@@ -15,7 +15,7 @@ use super::queue::TenantLimits;
 use super::refusal::{Retry, SubmitRefusal, TenantBound};
 use crate::ids::{JobId, TenantId};
 
-/// What tenants have spent.
+/// The CPU time and the starts that tenants have used.
 #[derive(Debug)]
 pub(super) struct Spending {
     opened: Instant,

@@ -34,7 +34,7 @@ pub struct Queue {
     arrivals: u64,
     /// Jobs that wait, in the order of their arrivals.
     by_arrival: BTreeMap<u64, JobId>,
-    /// How long jobs ran, of whomever.
+    /// The mean run time of all jobs.
     pub(super) ran: Mean,
 }
 
@@ -52,10 +52,10 @@ pub(super) enum Stage {
     Running,
 }
 
-/// How a job wants to wait.
+/// The tenant, lane and priority of a job that joins the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct EnqueueRequest<'a> {
-    /// Whose it is.
+    /// The tenant that owns the job.
     pub tenant: TenantId,
     /// The lane.
     pub lane: &'a str,
@@ -104,7 +104,7 @@ impl Queue {
         &self.limits
     }
 
-    /// How many wait.
+    /// The number of waiting jobs.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.jobs.len() - self.running
@@ -254,7 +254,7 @@ impl Queue {
         }
     }
 
-    /// Whether any tenant has used up its CPU time.
+    /// `true` if any tenant has used up its CPU time.
     #[must_use]
     pub fn is_any_spent(&self) -> bool {
         !self.spent.is_empty()
@@ -292,7 +292,7 @@ impl Queue {
         firsts.min().map(|(ticket, name)| (Arc::clone(name), ticket))
     }
 
-    /// Whether it may run no more than it does.
+    /// `true` if this tenant may not start another job now.
     pub(super) fn is_at_limit(&self, tenant: TenantId) -> bool {
         let running = self.members.get(&tenant).map_or(0, |member| member.running);
         let most = self.limits.tenant(tenant).max_running;
@@ -386,7 +386,7 @@ pub(super) struct Lane {
     pub(super) ready: BTreeSet<(Turn, TenantId)>,
 }
 
-/// Whether jobs start.
+/// States if jobs may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Flow {
     #[default]

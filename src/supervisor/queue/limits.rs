@@ -22,7 +22,7 @@ pub struct QueueLimits {
     pub max_queued: usize,
     /// Lanes beside the default one, by name.
     pub lanes: BTreeMap<String, LaneLimits>,
-    /// What a tenant may have that is not named in `tenants`.
+    /// The limits of a tenant that is not named in `tenants`.
     pub quota: TenantLimits,
     /// Tenants that differ, each with all of its bounds.
     pub tenants: BTreeMap<TenantId, TenantLimits>,
@@ -93,10 +93,10 @@ impl Default for TenantLimits {
 
 // Holds that keep jobs from starting although there are slots.
 
-/// Why nothing starts, in any lane.
+/// The reason why no job starts, in any lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
-    /// Somebody wished so.
+    /// An operator paused the queue.
     Paused,
     /// The host is short of something, and at least one job runs.
     Pressure(Pressure),
@@ -106,14 +106,14 @@ pub enum Hold {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("there is no lane `{given}`; the lanes are {}", .known.join(", "))]
 pub struct UnknownLane {
-    /// What was asked for.
+    /// The name that the caller gave.
     pub given: String,
     /// The lanes there are.
     pub known: Vec<String>,
 }
 
 impl Queue {
-    /// What holds all starts back, if anything does. Pressure never stops the only job.
+    /// Returns the reason that holds all starts back, if any. Pressure never stops the only job.
     #[must_use]
     pub fn hold(&self) -> Option<Hold> {
         match (self.flow, self.pressure) {
@@ -123,7 +123,7 @@ impl Queue {
         }
     }
 
-    /// Whether a job in this lane has to wait for somebody who resumes it.
+    /// `true` if the queue or this lane is paused.
     pub(super) fn is_paused(&self, lane: &str) -> bool {
         let lane = self.lanes.get(lane).map(|lane| lane.flow);
         [Some(self.flow), lane].contains(&Some(Flow::Paused))

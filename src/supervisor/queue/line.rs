@@ -10,7 +10,7 @@ use crate::spec::Priority;
 /// The most jobs in one block.
 const BLOCK: usize = 512;
 
-/// What decides the order of a line: priority, then arrival.
+/// The sort key of a waiting job: priority, then arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ticket {
     priority: Priority,
@@ -94,7 +94,7 @@ impl Line {
         Some(id)
     }
 
-    /// How many stand before it.
+    /// Returns the number of jobs before this one.
     pub(super) fn rank(&self, ticket: Ticket) -> Option<usize> {
         let (at, place) = self.find(ticket)?;
         #[cfg(test)]
@@ -140,7 +140,7 @@ pub(super) struct Turn {
     standing: Standing,
 }
 
-/// Who comes first at equal tags.
+/// The order of tenants with equal tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
     /// It came from idleness, as the so-manieth arrival.
@@ -167,7 +167,7 @@ impl Turn {
     /// That of a tenant that was never served.
     pub(super) const UNSERVED: Self = Self { tag: 0, standing: Standing::Served(0) };
 
-    /// Where it stands in virtual time.
+    /// The tenant's position in virtual time.
     pub(super) const fn tag(self) -> u64 {
         self.tag
     }
@@ -187,7 +187,7 @@ pub(super) struct VirtualTime {
 }
 
 impl VirtualTime {
-    /// Whether this tenant had more than its share just now.
+    /// `true` if this tenant recently had more than its share.
     pub(super) const fn is_behind(&self, turn: Turn) -> bool {
         turn.tag > self.now
     }

@@ -1,4 +1,4 @@
-//! Who starts next. Pure: no clock, no actors.
+//! The queue, which decides which job starts next. Pure: no clock, no actors.
 //!
 //! **Between tenants** slots are shared by weight, in virtual time (`line.rs`): each tenant has a
 //! tag, the smallest is served, and a start moves it on by the inverse of the tenant's weight.

@@ -1,4 +1,4 @@
-//! Where a waiting job stands, and what it waits for.
+//! The position of a waiting job, the reason for its wait, and the overview of the queue.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,18 +10,18 @@ use crate::ids::{JobId, TenantId};
 use crate::supervisor::pressure::Pressure;
 use crate::telemetry::WaitReason;
 
-/// Where a waiting job stands. Nothing about other tenants can be counted from it.
+/// The position of a waiting job. It reveals nothing about the number of other tenants' jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuePosition {
-    /// Its place in its tenant's own line in its lane; 1 is next.
+    /// The position in the tenant's own line in this lane; 1 is next.
     pub position: usize,
-    /// How long that line is.
+    /// The length of that line.
     pub length: usize,
     /// The lane.
     pub lane: String,
     /// What it waits for.
     pub waits_for: WaitsFor,
-    /// When it will start, by how long others ran.
+    /// The expected wait, estimated from how long the tenant's jobs ran.
     pub estimate: Option<Duration>,
 }
 
@@ -144,7 +144,7 @@ impl Queue {
 
 // Estimates of the start of a waiting job, from the durations of others.
 
-/// For how long a job has run so far: the queue has no clock.
+/// Returns how long a job has run so far. The queue itself has no clock.
 pub type Ages<'a> = &'a dyn Fn(JobId) -> Duration;
 
 /// The newest job counts for one in this many.
@@ -207,11 +207,11 @@ pub struct QueueOverview {
     pub waiting: BTreeMap<WaitReason, usize>,
     /// How long a new job would wait, by how long jobs ran of late.
     pub estimate: Option<Duration>,
-    /// Whether the whole queue is paused.
+    /// `true` if the whole queue is paused.
     pub paused: bool,
-    /// Whether no new jobs are taken.
+    /// `true` if no new jobs are accepted.
     pub draining: bool,
-    /// What the host is short of.
+    /// The pressure that holds starts back, if any.
     pub pressure: Option<Pressure>,
     /// The lanes, the default one included.
     pub lanes: BTreeMap<String, LaneOverview>,
@@ -228,7 +228,7 @@ pub struct LaneOverview {
     pub queued: usize,
     /// Its bounds.
     pub limits: LaneLimits,
-    /// Whether it is paused by itself.
+    /// `true` if this lane alone is paused.
     pub paused: bool,
 }
 
@@ -243,9 +243,9 @@ pub struct TenantOverview {
     pub limits: TenantLimits,
     /// CPU time that its jobs used in the last hour.
     pub cpu_used: Duration,
-    /// What its logs hold, in bytes.
+    /// Bytes stored in the tenant's logs.
     pub stored_bytes: u64,
-    /// What they may hold.
+    /// The limit on stored bytes.
     pub max_stored: u64,
 }
 
@@ -286,7 +286,7 @@ impl Queue {
         reasons
     }
 
-    /// How long it takes until all that wait now have started.
+    /// Estimates the time until every job that waits now has started.
     fn wait_of_all(&self) -> Option<Duration> {
         if self.flow == Flow::Paused {
             return None;
