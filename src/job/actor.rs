@@ -32,20 +32,20 @@ use crate::spec::Stdin;
 use crate::telemetry::ActorKind;
 use crate::telemetry::events::{self, CountedMessage, LiveActor};
 
-/// What all jobs of a server have in common.
+/// The settings that all jobs of a server share.
 #[derive(Debug, Clone)]
 pub struct SharedJobSettings {
-    /// Which shell runs shell text.
+    /// The shell that runs shell text.
     pub shell: ShellChoice,
     /// The variables that every job gets.
     pub environment: Arc<JobVariables>,
     /// Starts and ends processes.
     pub host: Arc<Host>,
-    /// How output is kept.
+    /// The storage of output.
     pub log: LogStorage,
-    /// How much output may be kept of all jobs together.
+    /// The limit on the stored output of all jobs together.
     pub quota: Arc<Quota>,
-    /// What hides secrets in output before it is stored, where that is wished.
+    /// Hides secrets in output before it is stored, if that is configured.
     pub mask: Option<Arc<Redactor>>,
     /// After the leader ended and survivors hold the pipes: how long they must be quiet.
     pub drain_quiet: Duration,
@@ -64,7 +64,7 @@ pub(super) struct Job {
     pub(super) seat: JobGuard,
     pub(super) state: State,
     timers: Timers,
-    /// Of the pump, once there is one.
+    /// The probe of the output pump, once there is one.
     probe: Option<Probe>,
     pub(super) feed: Option<Feed>,
     report: Option<PipelineReport>,
@@ -85,7 +85,7 @@ pub(super) struct Job {
 /// Input, and who waits to hear whether it was taken.
 type EarlyInput = (JobInput, RpcReplyPort<Result<(), InputError>>);
 
-/// When and how we began to end the tree.
+/// The time and the signal with which the end of the tree began.
 #[derive(Debug)]
 struct KillClock {
     since: Instant,

@@ -17,7 +17,7 @@ use crate::spec::Stream;
 /// So many floods have a thread at once. More would not be faster; others stay with the runtime.
 static SEATS: Semaphore = Semaphore::const_new(4);
 
-/// What a turn brings of one.
+/// The bytes of one turn from which on it is part of a flood.
 const FLOOD_TURN: u64 = 16 * 1024;
 /// What may gather in a pipe before it is looked at again: a part of what it takes, since a pause may
 /// last longer than was asked for.
@@ -32,7 +32,7 @@ const SHIFT: Duration = Duration::from_millis(250);
 
 const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
-/// Whether a turn that brought so many bytes is a part of one.
+/// `true` if a turn that brought this many bytes is part of a flood.
 pub(super) const fn is_flood(brought: u64) -> bool {
     brought >= FLOOD_TURN
 }
@@ -54,7 +54,7 @@ pub(super) async fn carry(mut pump: Pump) -> Option<Pump> {
     Some(pump)
 }
 
-/// How a shift ended.
+/// The reason why the thread was given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shift {
     /// There was no more to do.

@@ -67,7 +67,7 @@ pub fn create_job(
     (seat, JobHandle::new(shared))
 }
 
-/// How much of the job's output is kept, and on whose account.
+/// Returns how much of the job's output is kept, and the quota that is charged for it.
 fn log_bounds(spec: &JobSpec, settings: &SharedJobSettings) -> LogBounds {
     let keep = match spec.on_large_output {
         LargeOutput::Spill | LargeOutput::Error => KeepOutput::All,
@@ -83,7 +83,7 @@ impl JobGuard {
         self.shared.id
     }
 
-    /// What log lines about the job are written in.
+    /// The tracing span of log lines about the job.
     #[must_use]
     pub const fn log(&self) -> &tracing::Span {
         self.span.log()
@@ -110,12 +110,12 @@ impl JobGuard {
         Arc::clone(self.shared.tree.get_or_init(|| Arc::new(tree)))
     }
 
-    /// What the job is given to read at its start; it is there once.
+    /// Takes the text that the job reads at its start; it is there once.
     pub(super) fn take_first_input(&mut self) -> String {
         std::mem::take(&mut self.first_input)
     }
 
-    /// Where the job starts; what was opened for it is there once.
+    /// Takes the working directory; a directory that was opened for the job is there once.
     pub(super) fn take_cwd(&mut self) -> Cwd {
         match self.cwd.take() {
             Some(opened) => Cwd::Opened(Arc::new(opened)),
@@ -216,7 +216,7 @@ pub(super) struct JobSpan {
     span: Option<TraceSpan>,
     /// What lines about the job are written in, also after its end.
     log: tracing::Span,
-    /// What the job's processes are told.
+    /// The trace context that the job's processes get.
     handed_on: Option<TraceContext>,
 }
 
@@ -235,7 +235,7 @@ impl JobSpan {
         Self { log: span.log().clone(), span: Some(span), handed_on }
     }
 
-    /// What log lines about the job are written in.
+    /// The tracing span of log lines about the job.
     pub(super) const fn log(&self) -> &tracing::Span {
         &self.log
     }

@@ -43,7 +43,7 @@ pub(super) enum JobMsg {
     Fail,
 }
 
-/// What is known when the leader was reaped.
+/// The facts that are known once the leader is reaped.
 #[derive(Debug)]
 pub(super) struct Reaped {
     pub(super) exit: io::Result<Exit>,
@@ -51,7 +51,7 @@ pub(super) struct Reaped {
     pub(super) out_of_memory: Option<u64>,
     /// `true` if the kernel refused the job a process because of its limit.
     pub(super) was_refused_tasks: bool,
-    /// Those that outlived it.
+    /// The processes that outlived the leader.
     pub(super) survivors: Vec<u32>,
 }
 

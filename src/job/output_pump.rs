@@ -24,7 +24,7 @@ use crate::process::{OutputPipe, wait_until_readable};
 use crate::spec::{JobSpec, LargeOutput, Stream};
 use crate::telemetry::events;
 
-/// What makes a flood.
+/// The bytes of output above which a job's output is a flood.
 const FLOOD_BYTES: u64 = 64 * 1024;
 /// Reads from one stream before the other gets its turn, and before other jobs get theirs.
 const READS_PER_TURN: usize = 16;
@@ -103,7 +103,7 @@ impl Bounds {
     }
 }
 
-/// What hides secrets before they are stored, one for each stream.
+/// The maskers that hide secrets before they are stored, one for each stream.
 #[derive(Debug)]
 struct Masks {
     stdout: LineMasker,
@@ -170,7 +170,7 @@ impl Pump {
         self
     }
 
-    /// How to ask it whether all is in the log.
+    /// Returns a probe that asks the pump if everything read so far is in the log.
     pub(super) fn probe(&self) -> Probe {
         self.probe.clone()
     }
@@ -295,7 +295,7 @@ impl Pump {
         }
     }
 
-    /// Whether that is worth to wait for.
+    /// `true` if the pump should wait for room before it reads on.
     pub(super) fn wants_room(&self) -> bool {
         self.flow != Flow::Discarded && self.writer.should_wait_for_room()
     }

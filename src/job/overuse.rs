@@ -6,7 +6,7 @@ use crate::confinement::ResourceLimits;
 use crate::outcome::LimitKind;
 use crate::process::HostLoad;
 
-/// How often the host is glanced at while jobs are watched.
+/// The time between two glances at the host while jobs are watched.
 pub(super) const GLANCE_PAUSE: Duration = Duration::from_millis(100);
 
 /// The same while nothing on the host grows.
@@ -153,9 +153,9 @@ pub(super) struct LastSurvey {
     pub(super) jobs_cpu: Option<Duration>,
     /// The CPU time that the survey took.
     pub(super) took: Duration,
-    /// How long it is good for if nothing grows.
+    /// The time until the next survey if nothing grows.
     pub(super) calm: Duration,
-    /// How many processors can be busy at one time.
+    /// The number of processors that can be busy at one time.
     pub(super) processors: u32,
 }
 
@@ -211,7 +211,7 @@ impl LastSurvey {
         quiet.min(LONGEST_PAUSE).min(room.cpu / self.processors).max(GLANCE_PAUSE)
     }
 
-    /// Whether it is known that no job used any CPU time since.
+    /// `true` if it is known that no job has used CPU time since the survey.
     fn is_still(&self, now: Option<HostLoad>) -> bool {
         self.jobs_cpu.is_some() && self.jobs_cpu == now.and_then(|now| now.jobs_cpu)
     }
@@ -277,7 +277,7 @@ pub(super) struct Glances {
 }
 
 impl Glances {
-    /// Whether something on the host grew in between.
+    /// `true` if tasks or memory use of the host grew between the two glances.
     pub(super) fn have_stirred(&self, room: &Room) -> bool {
         let (Some(before), Some(now)) = (self.before, self.now) else { return true };
         let memory = before.available_bytes.saturating_sub(now.available_bytes);

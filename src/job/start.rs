@@ -36,7 +36,7 @@ const BUSY: Duration = Duration::from_millis(500);
 
 static CROWD: Mutex<Crowd> = Mutex::new(Crowd { young: Vec::new(), last: 0, busy_until: None });
 
-/// Who may want a processor now.
+/// The jobs that may need a processor now.
 #[derive(Debug)]
 struct Crowd {
     /// Jobs that have just begun, by a number of their own.
@@ -72,7 +72,7 @@ fn crowd() -> MutexGuard<'static, Crowd> {
     CROWD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a program is the server's own shell.
+/// States if a program is the server's own shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OwnShell {
     Yes,
@@ -234,7 +234,7 @@ fn environment(seat: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
     Ok(all)
 }
 
-/// What tells programs of the trace that they are a part of.
+/// Returns the variables that pass the trace context to programs.
 fn trace_variables(trace: &TraceContext) -> impl Iterator<Item = (&'static str, String)> {
     let values = [Some(trace.traceparent()), trace.state.as_deref().map(str::to_owned)];
     TRACE_VARIABLES.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)))

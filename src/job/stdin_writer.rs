@@ -105,7 +105,7 @@ pub enum KeyPress {
     Backspace,
 }
 
-/// What a key does to a job that has no terminal.
+/// The effect of a key on a job without a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PlainKey {
     Signal(i32),
@@ -159,7 +159,7 @@ impl KeyPress {
         }
     }
 
-    /// What the key means to a job without a terminal.
+    /// Returns the effect of the key on a job without a terminal.
     pub(super) const fn plain(self) -> PlainKey {
         match self {
             Self::CtrlC => PlainKey::Signal(2),

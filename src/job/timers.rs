@@ -10,7 +10,7 @@ use crate::output::LogReader;
 /// What a pump gets to read what is there by then.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-/// What a clock was set for.
+/// The purpose of a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// The tree had its time to end by itself.

@@ -60,7 +60,7 @@ impl Address {
     }
 }
 
-/// Who supervises.
+/// The actor that supervises now, if any.
 #[derive(Debug)]
 pub(super) enum Holder {
     /// Nobody yet; somebody will.

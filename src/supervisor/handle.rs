@@ -130,7 +130,7 @@ impl Supervisor {
         stopped.unwrap_or(Err(FindError::Unavailable { id }))
     }
 
-    /// Where a waiting job stands; nothing once it has started.
+    /// Returns the position of a waiting job; `None` once it has started.
     pub async fn queue_position(&self, id: JobId) -> Option<QueuePosition> {
         self.post.ask(|reply| SupervisorMsg::Place(id, reply)).await.flatten()
     }
@@ -158,7 +158,7 @@ impl Supervisor {
 
 // Control by the operator: pause and resume, drain, other bounds.
 
-/// Whether new jobs are taken.
+/// States if new jobs are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doors {
     Open,

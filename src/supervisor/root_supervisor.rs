@@ -33,7 +33,7 @@ const SHORT_TIME: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Warden;
 
-/// What the warden holds.
+/// The state of the root supervisor.
 #[derive(Debug)]
 pub(super) struct Ward {
     job: Arc<SharedJobSettings>,
@@ -139,13 +139,13 @@ impl Ward {
     }
 }
 
-/// When the supervisor failed of late.
+/// The times of the supervisor's recent failures.
 #[derive(Debug, Default)]
 struct Failures {
     recent: VecDeque<Instant>,
 }
 
-/// What follows from a failure.
+/// The reaction to a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Restart,

@@ -76,7 +76,7 @@ impl Spending {
         self.cpu.tenants()
     }
 
-    /// Whether nobody has spent anything that would have to be forgotten.
+    /// `true` if no use is recorded that has to be forgotten later.
     pub(in crate::supervisor) fn is_empty(&self) -> bool {
         self.cpu.tenants().next().is_none() && self.starts.is_empty()
     }
@@ -298,7 +298,7 @@ impl Starts {
         taken.map(drop).map_err(|not_until| not_until.wait_time_from(clock.now()))
     }
 
-    /// Whether everybody has its whole allowance.
+    /// `true` if every tenant has its whole allowance.
     fn is_empty(&self) -> bool {
         self.allowances.is_empty()
     }
