@@ -1,5 +1,5 @@
 //! `read_file_chunk`: reads spilled output in chunks, every byte as it was written. Also the pages
-//! of output that it shares with `shell_exec`.
+//! and previews of output that `shell_exec` returns.
 
 use std::time::Duration;
 use std::{fmt, io};
@@ -25,6 +25,7 @@ use crate::output::pattern::{LinePattern, PatternError};
 use crate::output::redaction::Redactor;
 use crate::output::search::{SearchRequest, Select, search};
 use crate::output::views;
+use crate::output::views::ViewOptions;
 use crate::output::{
     BlockingReader, GzipError, PageEnd, PageRequest, ReadBusy, log_offset, stream_offset,
 };
@@ -541,6 +542,37 @@ pub(super) fn detect_mime(log: &BlockingReader, stream: Stream) -> io::Result<&'
         _ => MIME_SAMPLE,
     };
     Ok(views::mime(&read_stream_page(log, stream, 0, limits)?.bytes))
+}
+
+/// The bytes and lines read for a preview. Secrets are masked before the preview is cut.
+const PREVIEW_READ: PageLimits = PageLimits { bytes: 4096, lines: 10 };
+/// Characters in a preview.
+const PREVIEW_CHARS: usize = 500;
+
+/// Returns the beginning of stdout as readable text.
+pub(super) fn head_preview(log: &BlockingReader, redactor: &Redactor) -> io::Result<String> {
+    let shown = preview(&read_stream_page(log, Stream::Stdout, 0, PREVIEW_READ)?.bytes, redactor);
+    let end = shown.char_indices().nth(PREVIEW_CHARS).map_or(shown.len(), |(at, _)| at);
+    Ok(shown[..end].to_owned())
+}
+
+/// Returns the end of stdout as readable text.
+pub(super) fn tail_preview(log: &BlockingReader, redactor: &Redactor) -> io::Result<String> {
+    let PageLimits { bytes, lines } = PREVIEW_READ;
+    let from = log.tail_start(Some(Stream::Stdout), bytes, lines)?;
+    let start = stream_offset(log, Stream::Stdout, from)?;
+    let shown =
+        preview(&read_stream_page(log, Stream::Stdout, start, PREVIEW_READ)?.bytes, redactor);
+    let from = shown.char_indices().rev().nth(PREVIEW_CHARS - 1).map_or(0, |(at, _)| at);
+    Ok(shown[from..].to_owned())
+}
+
+/// Returns bytes as readable text; empty if they are binary.
+fn preview(bytes: &[u8], redactor: &Redactor) -> String {
+    if views::is_binary(bytes) {
+        return String::new();
+    }
+    views::render_text(&redactor.mask_bytes(bytes), ViewOptions::default()).text
 }
 
 #[cfg(test)]

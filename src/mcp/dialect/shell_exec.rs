@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::read_file_chunk::{
     Chunk, Escapes, ExecError, Newline, OutputFilter, OutputPage, PageLimits, SpillFormat,
-    SpillUri, StdoutCursor, TextStyle, detect_mime, parse_stdout_cursor, read_filtered_page,
-    read_stream_page, stream_len,
+    SpillUri, StdoutCursor, TextStyle, detect_mime, head_preview, parse_stdout_cursor,
+    read_filtered_page, read_stream_page, stream_len, tail_preview,
 };
 use super::run::DialectReply;
 use super::run::{submit, wait_for_end};
@@ -27,10 +27,8 @@ use crate::outcome::{JobEnding, Outcome, StopBy, signal_name};
 use crate::output::ScanDeadline;
 use crate::output::pattern::LinePattern;
 use crate::output::redaction::Redactor;
-use crate::output::views::ViewOptions;
 use crate::output::{
     BlockingReader, LogReader, StreamCounts, count_lines, count_lines_and_errors, json,
-    stream_offset, views,
 };
 use crate::service::{JobHandle, StopRequest, Submission};
 use crate::spec::{JobProgram, Stream};
@@ -366,10 +364,7 @@ async fn wait_until_large(log: &LogReader, limit: u64) {
 const MEMORY_PER_BYTE: usize = 8;
 /// Memory for everything beside the pages.
 const BASE_MEMORY: usize = 4 * 1024 * 1024;
-/// The bytes and lines read for a preview. Secrets are masked before the preview is cut.
-const PREVIEW_READ: PageLimits = PageLimits { bytes: 4096, lines: 10 };
-/// Characters in a preview.
-const PREVIEW_CHARS: usize = 500;
+
 /// The output of a run as a reply needs it.
 #[derive(Debug)]
 struct RunOutput {
@@ -429,30 +424,6 @@ impl RunOutput {
         let chunk = |page: &OutputPage| Chunk::encode(page.bytes.clone(), args.style, redactor);
         (chunk(&self.page), chunk(&self.stderr))
     }
-}
-
-fn head_preview(log: &BlockingReader, redactor: &Redactor) -> io::Result<String> {
-    let shown = preview(&read_stream_page(log, Stream::Stdout, 0, PREVIEW_READ)?.bytes, redactor);
-    let end = shown.char_indices().nth(PREVIEW_CHARS).map_or(shown.len(), |(at, _)| at);
-    Ok(shown[..end].to_owned())
-}
-
-fn tail_preview(log: &BlockingReader, redactor: &Redactor) -> io::Result<String> {
-    let PageLimits { bytes, lines } = PREVIEW_READ;
-    let from = log.tail_start(Some(Stream::Stdout), bytes, lines)?;
-    let start = stream_offset(log, Stream::Stdout, from)?;
-    let shown =
-        preview(&read_stream_page(log, Stream::Stdout, start, PREVIEW_READ)?.bytes, redactor);
-    let from = shown.char_indices().rev().nth(PREVIEW_CHARS - 1).map_or(0, |(at, _)| at);
-    Ok(shown[from..].to_owned())
-}
-
-/// Returns bytes as readable text; empty if they are binary.
-fn preview(bytes: &[u8], redactor: &Redactor) -> String {
-    if views::is_binary(bytes) {
-        return String::new();
-    }
-    views::render_text(&redactor.mask_bytes(bytes), ViewOptions::default()).text
 }
 
 pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
