@@ -2,7 +2,7 @@
 //! over; a client that has read the list is notified when jobs appear.
 //!
 //! ```text
-//! legacy   resources/subscribe   → command → manager (one task per connection) → one task per output
+//! legacy   resources/subscribe   → command → manager (one per connection) → one task per output
 //! modern   subscriptions/listen  → the call itself, which lasts as long as its stream
 //! ```
 //!

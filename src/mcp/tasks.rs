@@ -1,8 +1,8 @@
 //! Tasks (`io.modelcontextprotocol/tasks`): calls that continue after their reply.
 //!
 //! ```text
-//! tools/call run_command ─ still runs after the grace period ─▶ CreateTaskResult (id: a ticket of the job)
-//! tasks/get     ticket → job → status, last line; at the end, the reply that the call would have had
+//! tools/call run_command ─ still runs after the grace ─▶ CreateTaskResult (the id is a ticket)
+//! tasks/get     ticket → job → status, last line; at the end, the reply that the call would have
 //! tasks/cancel  ticket → job → ends the whole process tree
 //! tasks/update  the answer to an approval question; until then there is no job
 //! ```

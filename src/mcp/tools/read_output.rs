@@ -311,7 +311,7 @@ fn as_size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// The start of the requested output.
+/// Reads where the requested output starts.
 async fn read_start(
     args: &mut Args,
     view: Option<OutputView>,
@@ -319,25 +319,20 @@ async fn read_start(
 ) -> Result<ReadStart, ToolError> {
     let cursor = args.text_or_number("cursor")?;
     let line = args.whole("line", 1..=u64::MAX)?;
-    match (cursor, line, view) {
-        (Some(_), Some(_), _) => {
+    let has_own_start = matches!(view, Some(OutputView::Head | OutputView::Tail));
+    match (cursor, line) {
+        (Some(_), Some(_)) => {
             Err(ArgError::Conflict("`cursor` and `line` both say where to start; give one").into())
         }
-        (Some(_), None, Some(OutputView::Head | OutputView::Tail))
-        | (None, Some(_), Some(OutputView::Head | OutputView::Tail)) => Err(ArgError::Conflict(
-            "view head and tail know where to start; leave `cursor` and `line` out, or use view next",
-        )
-        .into()),
-        (Some(cursor), None, None | Some(OutputView::Next | OutputView::Raw | OutputView::Hexdump | OutputView::Digest)) => {
-            cursor_position(&cursor, job).await.map(ReadStart::At)
+        (Some(_), None) | (None, Some(_)) if has_own_start => {
+            let message = "view head and tail know where to start; leave `cursor` and `line` out, \
+                           or use view next";
+            Err(ArgError::Conflict(message).into())
         }
-        (None, Some(line), None | Some(OutputView::Next | OutputView::Raw | OutputView::Hexdump | OutputView::Digest)) => {
-            line_position(line, job).await.map(ReadStart::At)
-        }
-        (None, None, Some(OutputView::Tail)) => Ok(ReadStart::Tail),
-        (None, None, None | Some(OutputView::Next | OutputView::Head | OutputView::Raw | OutputView::Hexdump | OutputView::Digest)) => {
-            Ok(ReadStart::Beginning)
-        }
+        (Some(cursor), None) => cursor_position(&cursor, job).await.map(ReadStart::At),
+        (None, Some(line)) => line_position(line, job).await.map(ReadStart::At),
+        (None, None) if view == Some(OutputView::Tail) => Ok(ReadStart::Tail),
+        (None, None) => Ok(ReadStart::Beginning),
     }
 }
 
