@@ -12,24 +12,25 @@ use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-type Birth = Box<dyn FnOnce() + Send>;
+type SpawnTask = Box<dyn FnOnce() + Send>;
 
 /// A birth that takes longer is held up by something.
 pub(super) const PATIENCE: Duration = Duration::from_millis(20);
 
 static PROCESSORS: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
-static DESK: Mutex<Desk> = Mutex::new(Desk { waiting: VecDeque::new(), begun: Vec::new() });
+static SPAWN_QUEUE: Mutex<SpawnQueue> =
+    Mutex::new(SpawnQueue { waiting: VecDeque::new(), begun: Vec::new() });
 /// That there is something to do.
 static BELL: Condvar = Condvar::new();
 
-struct Desk {
-    waiting: VecDeque<Birth>,
+struct SpawnQueue {
+    waiting: VecDeque<SpawnTask>,
     /// The time at which each worker started its current spawn, if it has one.
     begun: Vec<Option<Instant>>,
 }
 
-impl Desk {
+impl SpawnQueue {
     /// Whether there is a thread for everybody who waits.
     fn has_enough(&self) -> bool {
         self.waiting.len() <= self.begun.iter().filter(|begun| begun.is_none()).count()
@@ -52,7 +53,7 @@ impl Desk {
     }
 
     /// The next birth for this thread, which has none from now on if there is none.
-    fn take(&mut self, number: usize) -> Option<Birth> {
+    fn take(&mut self, number: usize) -> Option<SpawnTask> {
         let birth = self.waiting.pop_front();
         if let Some(begun) = self.begun.get_mut(number) {
             *begun = birth.as_ref().map(|_| Instant::now());
@@ -61,8 +62,8 @@ impl Desk {
     }
 }
 
-fn lock_desk() -> MutexGuard<'static, Desk> {
-    DESK.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_spawn_queue() -> MutexGuard<'static, SpawnQueue> {
+    SPAWN_QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether somebody waits for a thread.
@@ -76,8 +77,8 @@ pub(super) enum Line {
 ///
 /// # Errors
 /// When the system gives us no thread at all.
-pub(super) fn call(birth: Birth) -> io::Result<()> {
-    let mut desk = lock_desk();
+pub(super) fn call(birth: SpawnTask) -> io::Result<()> {
+    let mut desk = lock_spawn_queue();
     desk.waiting.push_back(birth);
     if desk.has_enough() {
         BELL.notify_one();
@@ -94,19 +95,19 @@ pub(super) fn call(birth: Birth) -> io::Result<()> {
 
 /// Has another thread stand in where one is held up while somebody waits.
 pub(super) fn relieve() -> Line {
-    let mut desk = lock_desk();
+    let mut desk = lock_spawn_queue();
     // Where the system gives none, whoever waits asks again.
     desk.hire_where_wanted().ok();
     if desk.waiting.is_empty() { Line::Empty } else { Line::Waiting }
 }
 
 fn work(number: usize) {
-    let mut desk = lock_desk();
+    let mut desk = lock_spawn_queue();
     loop {
         if let Some(birth) = desk.take(number) {
             drop(desk);
             birth();
-            desk = lock_desk();
+            desk = lock_spawn_queue();
         } else {
             desk = BELL.wait(desk).unwrap_or_else(PoisonError::into_inner);
         }
@@ -148,8 +149,8 @@ mod tests {
         let now = Instant::now();
         let (early, late) = (Some(now), Some(now + PATIENCE));
         let wants = |waiting: usize, begun: &[Option<Instant>], at: Instant| {
-            let waiting = (0..waiting).map(|_| -> Birth { Box::new(|| ()) }).collect();
-            Desk { waiting, begun: begun.to_vec() }.wants_another(at, 2)
+            let waiting = (0..waiting).map(|_| -> SpawnTask { Box::new(|| ()) }).collect();
+            SpawnQueue { waiting, begun: begun.to_vec() }.wants_another(at, 2)
         };
         assert!(wants(1, &[], now) && wants(1, &[early], now));
         assert!(!wants(0, &[early], now), "nobody waits");
@@ -164,11 +165,12 @@ mod tests {
     #[test]
     fn each_is_taken_in_turn() {
         let (tell, told) = channel();
-        let birth = |number| -> Birth {
+        let birth = |number| -> SpawnTask {
             let tell = tell.clone();
             Box::new(move || tell.send(number).unwrap())
         };
-        let mut desk = Desk { waiting: VecDeque::from([birth(1), birth(2)]), begun: vec![None] };
+        let mut desk =
+            SpawnQueue { waiting: VecDeque::from([birth(1), birth(2)]), begun: vec![None] };
         while let Some(birth) = desk.take(0) {
             assert!(desk.begun[0].is_some());
             birth();

@@ -34,18 +34,19 @@ const SOON: Duration = Duration::from_millis(2);
 /// For how long the host counts as busy then.
 const BUSY: Duration = Duration::from_millis(500);
 
-static CROWD: Mutex<Crowd> = Mutex::new(Crowd { young: Vec::new(), last: 0, busy_until: None });
+static RECENT_STARTS: Mutex<RecentStarts> =
+    Mutex::new(RecentStarts { young: Vec::new(), last: 0, busy_until: None });
 
 /// The jobs that may need a processor now.
 #[derive(Debug)]
-struct Crowd {
+struct RecentStarts {
     /// Jobs that have just begun, by a number of their own.
     young: Vec<(u64, Instant)>,
     last: u64,
     busy_until: Option<Instant>,
 }
 
-impl Crowd {
+impl RecentStarts {
     /// Lets one more in, and says whether there is a processor for it.
     fn enter(&mut self, now: Instant) -> Presence {
         self.young.retain(|(_, since)| now.saturating_duration_since(*since) < YOUTH);
@@ -68,8 +69,8 @@ impl Crowd {
     }
 }
 
-fn crowd() -> MutexGuard<'static, Crowd> {
-    CROWD.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_recent_starts() -> MutexGuard<'static, RecentStarts> {
+    RECENT_STARTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// States if a program is the server's own shell.
@@ -98,7 +99,7 @@ pub(super) struct Presence {
 
 impl Presence {
     pub(super) fn begin() -> Self {
-        crowd().enter(Instant::now())
+        lock_recent_starts().enter(Instant::now())
     }
 
     pub(super) const fn is_alone(&self) -> bool {
@@ -108,7 +109,7 @@ impl Presence {
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        crowd().leave(self.number);
+        lock_recent_starts().leave(self.number);
     }
 }
 
@@ -117,7 +118,7 @@ pub(super) fn start_here(host: &Host, launch: &ProcessLaunch) -> Result<Process,
     let begun = Instant::now();
     let started = host.spawn(launch);
     let now = Instant::now();
-    crowd().note(now, now - begun);
+    lock_recent_starts().note(now, now - begun);
     started
 }
 
@@ -309,9 +310,9 @@ mod tests {
 
     #[test]
     fn who_comes_beside_one_that_has_just_begun_is_not_alone() {
-        let mut crowd = Crowd { young: Vec::new(), last: 0, busy_until: None };
+        let mut crowd = RecentStarts { young: Vec::new(), last: 0, busy_until: None };
         let start = Instant::now();
-        let enter = |crowd: &mut Crowd, millis| {
+        let enter = |crowd: &mut RecentStarts, millis| {
             let presence = crowd.enter(start + Duration::from_millis(millis));
             let (number, is_alone) = (presence.number, presence.is_alone);
             // It is of this crowd, not of that of the program.

@@ -16,7 +16,7 @@ use super::queue::{
 use super::refusal::{Retry, SubmitRefusal, TenantBound};
 use super::registry::{FindError, Forgotten, Registry};
 use super::retention::Retention;
-use super::root_supervisor::Estate;
+use super::root_supervisor::Handover;
 use super::spending::Spending;
 use crate::ids::{JobId, TenantId};
 use crate::job::{self, JobGuard, JobHandle, JobStatus, SharedJobSettings, StopRequest};
@@ -88,11 +88,11 @@ pub(super) struct Duty {
     pub(super) job: Arc<SharedJobSettings>,
     pub(super) packer: Option<LogCompressor>,
     /// What is known already.
-    pub(super) estate: Estate,
+    pub(super) handover: Handover,
     /// Where watching tasks reach whoever supervises.
     pub(super) post: Post,
     /// Where what is known goes when the actor goes.
-    pub(super) heir: mpsc::Sender<Estate>,
+    pub(super) handover_sender: mpsc::Sender<Handover>,
 }
 
 #[derive(Debug)]
@@ -109,7 +109,7 @@ pub(super) struct Supervision {
     /// When a sweep comes by itself.
     next_sweep: Option<Instant>,
     post: Post,
-    pub(super) heir: mpsc::Sender<Estate>,
+    pub(super) handover_sender: mpsc::Sender<Handover>,
     _alive: LiveActor,
 }
 
@@ -218,7 +218,13 @@ impl Actor for SupervisorActor {
 
 impl Supervision {
     fn new(duty: Duty) -> Self {
-        let Duty { job, packer, estate: Estate { registry, queue, doors }, post, heir } = duty;
+        let Duty {
+            job,
+            packer,
+            handover: Handover { registry, queue, doors },
+            post,
+            handover_sender,
+        } = duty;
         Self {
             queue,
             spending: Spending::new(),
@@ -230,7 +236,7 @@ impl Supervision {
             packer,
             next_sweep: None,
             post,
-            heir,
+            handover_sender,
             _alive: events::actor_started(ActorKind::Supervisor),
         }
     }

@@ -12,7 +12,7 @@ use super::queue::{QueueLimits, QueueOverview, QueuePosition, UnknownLane};
 use super::refusal::SubmitRefusal;
 use super::registry::FindError;
 use super::retention::RetentionBounds;
-use super::root_supervisor::Warden;
+use super::root_supervisor::RootSupervisor;
 use crate::ids::{JobId, TenantId};
 use crate::job::{JobHandle, StopRequest};
 use crate::outcome::JobEnding;
@@ -77,7 +77,7 @@ impl Supervisor {
     /// When the actor could not be made.
     pub async fn start(settings: SupervisorSettings) -> Result<Self, SpawnErr> {
         let (appoint, post) = Post::open();
-        Actor::spawn(None, Warden, (settings, appoint, post.clone())).await?;
+        Actor::spawn(None, RootSupervisor, (settings, appoint, post.clone())).await?;
         Ok(Self { post })
     }
 

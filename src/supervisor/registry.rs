@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use thiserror::Error;
 
-use super::retention::{Kept, Ledger, Rest, Retention};
+use super::retention::{FinishedJob, FinishedJobs, Rest, Retention};
 use crate::ids::{JobId, JobNumber, TenantId};
 use crate::job::JobHandle;
 use crate::telemetry::FreedReason;
@@ -21,7 +21,7 @@ use crate::telemetry::audit::rfc3339;
 pub(super) struct Registry {
     jobs: BTreeMap<JobId, Known>,
     keys: HashMap<(TenantId, String), JobId>,
-    ledger: Ledger,
+    ledger: FinishedJobs,
     freed: FreedJobs,
 }
 
@@ -45,7 +45,7 @@ impl Registry {
         Self {
             jobs: BTreeMap::new(),
             keys: HashMap::new(),
-            ledger: Ledger::new(retention),
+            ledger: FinishedJobs::new(retention),
             freed: FreedJobs::default(),
         }
     }
@@ -114,7 +114,7 @@ impl Registry {
     pub(super) fn ended(&mut self, id: JobId) {
         let Some(Known { job, .. }) = self.jobs.get(&id) else { return };
         let Some(finished) = job.status().ending().map(|ending| ending.at) else { return };
-        self.ledger.put(Kept {
+        self.ledger.put(FinishedJob {
             id,
             tenant: id.tenant().name().to_owned(),
             finished,

@@ -30,7 +30,7 @@ pub struct RetentionBounds {
 
 /// A finished job, as retention sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct FinishedJob {
     pub(super) id: JobId,
     pub(super) tenant: String,
     pub(super) finished: Instant,
@@ -54,11 +54,11 @@ pub(super) enum Rest {
 /// Invariant: `all` and `tenants` are the sums and orders of exactly the jobs in `jobs`;
 /// `crowded` names every tenant that is over a bound and has a job that can be freed.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct FinishedJobs {
     limits: Retention,
-    jobs: BTreeMap<JobId, Kept>,
-    all: Shelf,
-    tenants: HashMap<String, Shelf>,
+    jobs: BTreeMap<JobId, FinishedJob>,
+    all: JobTotals,
+    tenants: HashMap<String, JobTotals>,
     crowded: BTreeSet<String>,
     /// Bytes that shall be freed whatever the bounds say …
     wanted: u64,
@@ -66,7 +66,7 @@ pub(super) struct Ledger {
     wanted_of: BTreeMap<String, u64>,
 }
 
-impl Ledger {
+impl FinishedJobs {
     pub(super) const fn limits(&self) -> &Retention {
         &self.limits
     }
@@ -75,7 +75,7 @@ impl Ledger {
         Self {
             limits,
             jobs: BTreeMap::new(),
-            all: Shelf::default(),
+            all: JobTotals::default(),
             tenants: HashMap::new(),
             crowded: BTreeSet::new(),
             wanted: 0,
@@ -99,7 +99,7 @@ impl Ledger {
     }
 
     /// Takes a finished job in, or what has changed of one.
-    pub(super) fn put(&mut self, job: Kept) {
+    pub(super) fn put(&mut self, job: FinishedJob) {
         self.remove(job.id);
         let shelf = self.tenants.entry(job.tenant.clone()).or_default();
         for shelf in [&mut self.all, shelf] {
@@ -112,7 +112,7 @@ impl Ledger {
     }
 
     /// Takes a job out.
-    pub(super) fn remove(&mut self, id: JobId) -> Option<Kept> {
+    pub(super) fn remove(&mut self, id: JobId) -> Option<FinishedJob> {
         let job = self.jobs.remove(&id)?;
         self.all.remove(&job);
         if let Some(shelf) = self.tenants.get_mut(&job.tenant) {
@@ -124,7 +124,7 @@ impl Ledger {
         Some(job)
     }
 
-    /// From now on [`Ledger::free_next`] frees at least so many bytes, if there are as many: of
+    /// From now on [`FinishedJobs::free_next`] frees at least so many bytes, if there are as many: of
     /// this tenant, or of any.
     pub(super) fn want_room(&mut self, tenant: Option<&str>, bytes: u64) {
         match tenant {
@@ -137,7 +137,7 @@ impl Ledger {
     }
 
     /// Takes out the next job that has to go, the oldest first for each reason.
-    pub(super) fn free_next(&mut self, now: Instant) -> Option<(Kept, FreedCause)> {
+    pub(super) fn free_next(&mut self, now: Instant) -> Option<(FinishedJob, FreedCause)> {
         let (id, why) = self
             .too_old(now)
             .or_else(|| self.of_crowded_tenant())
@@ -208,7 +208,7 @@ impl Ledger {
 }
 
 fn shelf_excess(
-    tenants: &HashMap<String, Shelf>,
+    tenants: &HashMap<String, JobTotals>,
     limits: &Retention,
     tenant: &str,
 ) -> Option<(JobId, FreedCause)> {
@@ -218,7 +218,7 @@ fn shelf_excess(
 /// Finished jobs of one tenant, or of all: their sums, and those that can be freed, the oldest
 /// first.
 #[derive(Debug, Default)]
-struct Shelf {
+struct JobTotals {
     count: usize,
     bytes: u64,
     oldest: BTreeSet<(Instant, JobId)>,
@@ -226,8 +226,8 @@ struct Shelf {
     with_bytes: BTreeSet<(Instant, JobId)>,
 }
 
-impl Shelf {
-    fn put(&mut self, job: &Kept) {
+impl JobTotals {
+    fn put(&mut self, job: &FinishedJob) {
         self.count += 1;
         self.bytes += job.bytes;
         match job.rest {
@@ -241,7 +241,7 @@ impl Shelf {
         }
     }
 
-    fn remove(&mut self, job: &Kept) {
+    fn remove(&mut self, job: &FinishedJob) {
         self.count -= 1;
         self.bytes -= job.bytes;
         self.oldest.remove(&(job.finished, job.id));
@@ -278,9 +278,15 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Finished `age` seconds before the moment of the sweep, which is second 1,000.
-    fn kept(start: Instant, id: u64, tenant: &str, age: u32, bytes: u64) -> Kept {
+    fn kept(start: Instant, id: u64, tenant: &str, age: u32, bytes: u64) -> FinishedJob {
         let finished = start + SECOND * (1000 - age);
-        Kept { id: JobId::local(id), tenant: tenant.to_owned(), finished, bytes, rest: Rest::Over }
+        FinishedJob {
+            id: JobId::local(id),
+            tenant: tenant.to_owned(),
+            finished,
+            bytes,
+            rest: Rest::Over,
+        }
     }
 
     fn bounds(finished: usize, age: u64, bytes: u64) -> RetentionBounds {
@@ -293,7 +299,10 @@ mod tests {
         }
     }
 
-    fn freed(ledger: &mut Ledger, now: Instant) -> Vec<(u64, FreedReason, Option<RetentionScope>)> {
+    fn freed(
+        ledger: &mut FinishedJobs,
+        now: Instant,
+    ) -> Vec<(u64, FreedReason, Option<RetentionScope>)> {
         let mut freed = Vec::new();
         while let Some((job, why)) = ledger.free_next(now) {
             freed.push((job.id.number(), why.reason(), scope(why)));
@@ -319,10 +328,10 @@ mod tests {
         expected: &[(u64, FreedReason, Option<RetentionScope>)],
     ) {
         let start = Instant::now();
-        let mut ledger = Ledger::new(Retention { all, tenant });
+        let mut ledger = FinishedJobs::new(Retention { all, tenant });
         ledger.put(kept(start, 5, "a", 10, 100));
         ledger.put(kept(start, 4, "b", 20, 0));
-        ledger.put(Kept { rest: Rest::Alive, ..kept(start, 3, "a", 30, 100) });
+        ledger.put(FinishedJob { rest: Rest::Alive, ..kept(start, 3, "a", 30, 100) });
         ledger.put(kept(start, 2, "b", 40, 100));
         ledger.put(kept(start, 1, "a", 50, 100));
         ledger.want_room(None, room);
@@ -371,7 +380,7 @@ mod tests {
     fn a_wish_for_room_is_over_when_it_was_met_or_cannot_be() {
         let start = Instant::now();
         let now = start + SECOND * 1000;
-        let mut ledger = Ledger::new(Retention::default());
+        let mut ledger = FinishedJobs::new(Retention::default());
         ledger.want_room(None, 1000);
         assert_eq!(freed(&mut ledger, now), []);
         ledger.put(kept(start, 1, "a", 10, 100));
@@ -385,7 +394,7 @@ mod tests {
     #[test]
     fn a_tenant_makes_its_own_room() {
         let start = Instant::now();
-        let mut ledger = Ledger::new(Retention::default());
+        let mut ledger = FinishedJobs::new(Retention::default());
         ledger.put(kept(start, 1, "a", 30, 100));
         ledger.put(kept(start, 2, "b", 20, 100));
         ledger.put(kept(start, 3, "b", 10, 100));
@@ -402,12 +411,12 @@ mod tests {
         let start = Instant::now();
         let now = start + SECOND * 1000;
         let limits = Retention { all: bounds(0, 0, 100), tenant: bounds(0, 30, 0) };
-        let mut ledger = Ledger::new(limits);
-        let job = Kept { rest: Rest::Alive, ..kept(start, 1, "a", 50, 500) };
+        let mut ledger = FinishedJobs::new(limits);
+        let job = FinishedJob { rest: Rest::Alive, ..kept(start, 1, "a", 50, 500) };
         ledger.put(job.clone());
         assert_eq!((freed(&mut ledger, now), ledger.due()), (vec![], None));
         // It was compressed, and its survivors are gone.
-        ledger.put(Kept { rest: Rest::Over, bytes: 40, ..job });
+        ledger.put(FinishedJob { rest: Rest::Over, bytes: 40, ..job });
         assert_eq!((ledger.len(), ledger.all.bytes), (1, 40));
         assert_eq!(ledger.due(), Some(start + SECOND * 980));
         assert_eq!(freed(&mut ledger, now), [(1, Age, Some(RetentionScope::Tenant))]);
@@ -446,15 +455,15 @@ mod tests {
 
     /// The jobs of one tenant, or all.
     fn of<'a>(
-        jobs: &'a [Kept],
+        jobs: &'a [FinishedJob],
         tenant: Option<&'a str>,
-    ) -> impl DoubleEndedIterator<Item = &'a Kept> + Clone {
+    ) -> impl DoubleEndedIterator<Item = &'a FinishedJob> + Clone {
         jobs.iter().filter(move |job| tenant.is_none_or(|tenant| tenant == job.tenant))
     }
 
     /// Which bounds these jobs break, so that one of `jobs` that can be freed has to go.
     fn breaks(
-        jobs: &[Kept],
+        jobs: &[FinishedJob],
         tenant: Option<&str>,
         bounds: &RetentionBounds,
         now: Instant,
@@ -464,7 +473,7 @@ mod tests {
         let over_count = bounds.finished.is_some_and(|most| free.clone().count() > most);
         let over_bytes =
             bounds.bytes.is_some_and(|most| mine.map(|job| job.bytes).sum::<u64>() > most);
-        let too_old = |job: &Kept| bounds.age.is_some_and(|age| now - job.finished >= age);
+        let too_old = |job: &FinishedJob| bounds.age.is_some_and(|age| now - job.finished >= age);
         let found = [
             (Count, over_count),
             (Bytes, over_bytes && free.clone().rev().skip(1).any(|job| job.bytes > 0)),
@@ -480,20 +489,20 @@ mod tests {
             tenant in any_bounds(),
             steps in prop::collection::vec(any_step(), 0..60),
         ) {
-            let mut ledger = Ledger::new(Retention { all, tenant });
+            let mut ledger = FinishedJobs::new(Retention { all, tenant });
             let mut now = Instant::now();
-            let mut jobs: Vec<Kept> = Vec::new();
+            let mut jobs: Vec<FinishedJob> = Vec::new();
             let mut wanted = 0;
             for (number, step) in steps.into_iter().enumerate() {
                 match step {
                     Step::Put { tenant, bytes, rest } => {
                         let (id, tenant) = (JobId::local(number as u64), format!("t{tenant}"));
-                        jobs.push(Kept { id, tenant, finished: now, bytes, rest });
+                        jobs.push(FinishedJob { id, tenant, finished: now, bytes, rest });
                         ledger.put(jobs[jobs.len() - 1].clone());
                     }
                     Step::Settle(at, bytes) if !jobs.is_empty() => {
                         let at = at.index(jobs.len());
-                        jobs[at] = Kept { bytes, rest: Rest::Over, ..jobs[at].clone() };
+                        jobs[at] = FinishedJob { bytes, rest: Rest::Over, ..jobs[at].clone() };
                         ledger.put(jobs[at].clone());
                     }
                     Step::Settle(..) => {}
@@ -518,7 +527,7 @@ mod tests {
                             prop_assert!(breaks(&jobs, mine, &limits, now).contains(&reason));
                         }
                     }
-                    let gives = |other: &&Kept| matches!(reason, Age | Count) || other.bytes > 0;
+                    let gives = |other: &&FinishedJob| matches!(reason, Age | Count) || other.bytes > 0;
                     let free = of(&jobs, mine).filter(|other| other.rest == Rest::Over);
                     prop_assert_eq!(free.clone().find(gives), Some(&job), "the oldest comes first");
                     drop(free);

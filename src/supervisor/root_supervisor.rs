@@ -1,4 +1,4 @@
-//! The warden: an actor above the supervisor that starts a new one when it fails.
+//! The root supervisor: an actor above the supervisor that starts a new one when it fails.
 //!
 //! What is known of jobs is handed on from one supervisor to the next: finished jobs stay
 //! readable, keys name the runs that they named. Jobs that waited or ran are lost, since ractor
@@ -31,64 +31,64 @@ const BORNE: usize = 5;
 const SHORT_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub(super) struct Warden;
+pub(super) struct RootSupervisor;
 
 /// The state of the root supervisor.
 #[derive(Debug)]
-pub(super) struct Ward {
+pub(super) struct RootState {
     job: Arc<SharedJobSettings>,
     packer: Option<LogCompressor>,
-    /// Invariant: the supervisor that is there, and no other, will send its estate.
-    estates: mpsc::Receiver<Estate>,
-    heirs: mpsc::Sender<Estate>,
+    /// Invariant: the supervisor that is there, and no other, will send its handover.
+    handovers: mpsc::Receiver<Handover>,
+    handover_sender: mpsc::Sender<Handover>,
     appoint: watch::Sender<Holder>,
     post: Post,
     failures: Failures,
 }
 
-impl Actor for Warden {
+impl Actor for RootSupervisor {
     type Msg = ();
-    type State = Ward;
+    type State = RootState;
     type Arguments = (SupervisorSettings, watch::Sender<Holder>, Post);
 
     async fn pre_start(
         &self,
         myself: ActorRef<()>,
         (settings, appoint, post): Self::Arguments,
-    ) -> Result<Ward, ActorProcessingErr> {
+    ) -> Result<RootState, ActorProcessingErr> {
         let SupervisorSettings { queue, retention, compress_from, job } = settings;
-        let (heirs, estates) = mpsc::channel(1);
+        let (handover_sender, handovers) = mpsc::channel(1);
         let spill_dir = job.log.spill_dir.clone();
-        let mut ward = Ward {
+        let mut root = RootState {
             packer: compress_from.map(|bytes| LogCompressor::new(bytes, spill_dir)),
             job: Arc::new(job),
-            estates,
-            heirs,
+            handovers,
+            handover_sender,
             appoint,
             post,
             failures: Failures::default(),
         };
-        ward.appoint(Estate::new(queue, retention), myself.get_cell()).await?;
-        tokio::spawn(watch_for_shortages(Arc::clone(&ward.job.quota), ward.post.clone()));
-        Ok(ward)
+        root.appoint(Handover::new(queue, retention), myself.get_cell()).await?;
+        tokio::spawn(watch_for_shortages(Arc::clone(&root.job.quota), root.post.clone()));
+        Ok(root)
     }
 
     async fn handle_supervisor_evt(
         &self,
         myself: ActorRef<()>,
         event: SupervisionEvent,
-        ward: &mut Ward,
+        root: &mut RootState,
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(_, error) => {
                 events::actor_failed(ActorKind::Supervisor, &error);
-                ward.replace(myself.get_cell()).await;
+                root.replace(myself.get_cell()).await;
             }
             // It never leaves by itself.
             SupervisionEvent::ActorTerminated(_, _, why) => {
                 let why = why.unwrap_or_else(|| "it was stopped".to_owned());
                 events::actor_failed(ActorKind::Supervisor, &why);
-                ward.replace(myself.get_cell()).await;
+                root.replace(myself.get_cell()).await;
             }
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
         }
@@ -96,34 +96,34 @@ impl Actor for Warden {
     }
 }
 
-impl Ward {
-    /// Starts a supervisor that takes over this estate.
-    async fn appoint(&mut self, estate: Estate, warden: ActorCell) -> Result<(), SpawnErr> {
+impl RootState {
+    /// Starts a supervisor that takes over this handover.
+    async fn appoint(&mut self, handover: Handover, root_cell: ActorCell) -> Result<(), SpawnErr> {
         let duty = Duty {
             job: Arc::clone(&self.job),
             packer: self.packer.clone(),
-            estate,
+            handover,
             post: self.post.clone(),
-            heir: self.heirs.clone(),
+            handover_sender: self.handover_sender.clone(),
         };
-        let (actor, _) = Actor::spawn_linked(None, SupervisorActor, duty, warden).await?;
+        let (actor, _) = Actor::spawn_linked(None, SupervisorActor, duty, root_cell).await?;
         self.appoint.send_replace(Holder::Held(Address::of(actor)));
         Ok(())
     }
 
     /// The supervisor has failed: somebody else takes over, unless it fails too often.
-    async fn replace(&mut self, warden: ActorCell) {
+    async fn replace(&mut self, root_cell: ActorCell) {
         self.appoint.send_replace(Holder::Vacant);
         let next = self.failures.next(Instant::now());
         // It comes as soon as ractor lets go of the one that failed.
-        match (next, self.estates.recv().await) {
-            (Next::Restart, Some(estate)) => self.hand_on(estate, warden).await,
+        match (next, self.handovers.recv().await) {
+            (Next::Restart, Some(handover)) => self.hand_on(handover, root_cell).await,
             (Next::GiveUp, _) | (Next::Restart, None) => self.give_up(),
         }
     }
 
-    async fn hand_on(&mut self, estate: Estate, warden: ActorCell) {
-        match self.appoint(estate, warden).await {
+    async fn hand_on(&mut self, handover: Handover, root_cell: ActorCell) {
+        match self.appoint(handover, root_cell).await {
             Ok(()) => events::supervisor_restarted(),
             // Starting up is deterministic, so a retry would fail the same way.
             Err(error) => {
@@ -164,11 +164,11 @@ impl Failures {
 // State that is handed over to a restarted supervisor.
 
 /// What one supervisor hands on to the next. It has one owner at a time: the actor, then the
-/// warden, then the next actor.
+/// root supervisor, then the next actor.
 ///
 /// Only what cannot be in disorder is handed on: an actor fails in the middle of a change.
 #[derive(Debug)]
-pub(super) struct Estate {
+pub(super) struct Handover {
     /// Who is known. Who of them has ended is to be seen again.
     pub(super) registry: Registry,
     /// Bounds and pauses, without any job.
@@ -176,7 +176,7 @@ pub(super) struct Estate {
     pub(super) doors: Doors,
 }
 
-impl Estate {
+impl Handover {
     /// What the first supervisor begins with.
     pub(super) fn new(queue: QueueLimits, retention: Retention) -> Self {
         Self { registry: Registry::new(retention), queue: Queue::new(queue), doors: Doors::Open }
@@ -186,13 +186,13 @@ impl Estate {
 /// Runs when ractor lets go of the actor's state, also after a panic.
 impl Drop for Supervision {
     fn drop(&mut self) {
-        let estate = Estate {
+        let handover = Handover {
             registry: self.registry.hand_on(),
             queue: self.queue.emptied(),
             doors: self.doors,
         };
-        // Without a warden the whole program ends, and nobody inherits.
-        self.heir.try_send(estate).ok();
+        // Without a root supervisor the whole program ends, and nobody inherits.
+        self.handover_sender.try_send(handover).ok();
     }
 }
 
