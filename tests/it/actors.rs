@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{Launch, Marker, Yard, eventually, eventually_some, signal};
+use crate::harness::{Launch, Marker, TestServer, eventually, eventually_some, signal};
 
 const ALIVE: &str = "shellyard_actors";
 const MAILBOX: &str = "shellyard_actor_mailbox_messages";
@@ -53,7 +53,7 @@ fn actors_and_their_messages_are_counted_and_nothing_stays_behind() {
 }
 
 /// The guardian of this server: its command line ends with the server's number.
-fn guardian(yard: &Yard) -> Option<i32> {
+fn guardian(yard: &TestServer) -> Option<i32> {
     let end = format!("\0{}\0", yard.pid());
     let is_guardian = |pid: &i32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -10,10 +10,10 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::{
-    HttpConnection, Launch, Marker, Request, Sandbox, Yard, eventually, run_program, text,
+    HttpConnection, HttpRequest, Launch, Marker, Sandbox, TestServer, eventually, run_program, text,
 };
 
-fn log_of(yard: &Yard) -> PathBuf {
+fn log_of(yard: &TestServer) -> PathBuf {
     yard.sandbox().data().join("audit.jsonl")
 }
 
@@ -28,7 +28,7 @@ fn of_event(log: &Path, event: &str) -> Vec<Value> {
 
 /// The decisions, once there are so many: a call goes on when its line takes long.
 #[track_caller]
-fn decisions(yard: &Yard, count: usize) -> Vec<Value> {
+fn decisions(yard: &TestServer, count: usize) -> Vec<Value> {
     eventually("each decision is written", || of_event(&log_of(yard), "decision").len() >= count);
     of_event(&log_of(yard), "decision")
 }
@@ -258,14 +258,14 @@ fn two_servers_may_write_one_log() {
 
 /// Puts something else where the log's folder was, once the ending of its only job is in it: it
 /// would make the folder anew.
-fn break_audit(yard: &Yard) {
+fn break_audit(yard: &TestServer) {
     let log = yard.work().join("trail/audit.jsonl");
     eventually("the ending is written", || of_event(&log, "ending").len() == 1);
     fs::rename(yard.work().join("trail"), yard.work().join("away")).expect("ours to move");
     fs::write(yard.work().join("trail"), "no folder").expect("ours to write");
 }
 
-fn mend_audit(yard: &Yard) {
+fn mend_audit(yard: &TestServer) {
     fs::remove_file(yard.work().join("trail")).expect("ours to remove");
     fs::rename(yard.work().join("away"), yard.work().join("trail")).expect("ours to move");
 }
@@ -394,7 +394,7 @@ fn what_waits_for_a_lock_is_written_at_the_end() {
     let locker = Locker::hold(&log_of(&yard));
     yard.run("true");
     yard.signal(Signal::TERM);
-    yard.expect_talk("another process holds its lock");
+    yard.expect_log("another process holds its lock");
     drop(locker);
     yard.wait_exit();
     let log = log_of(&yard);
@@ -402,9 +402,9 @@ fn what_waits_for_a_lock_is_written_at_the_end() {
     assert_holds(&log);
 }
 
-fn failures(yard: &mut Yard) -> u64 {
+fn failures(yard: &mut TestServer) -> u64 {
     let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get("/metrics"));
+    connection.send(&HttpRequest::get("/metrics"));
     let metrics = connection.answer().text();
     let line =
         metrics.lines().find_map(|line| line.strip_prefix("shellyard_audit_failures_total "));
@@ -420,7 +420,7 @@ fn lines_that_could_not_be_written_are_counted() {
     yard.run("touch made");
     assert!(yard.work().join("made").exists(), "work goes on");
     eventually("the decision and the ending are counted", || failures(&mut yard) >= 2);
-    eventually("it is said", || yard.talk().contains("audit log not written"));
+    eventually("it is said", || yard.log_text().contains("audit log not written"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{HttpConnection, Launch, Marker, Request, Yard};
+use crate::harness::{HttpConnection, HttpRequest, Launch, Marker, TestServer};
 
 /// One wrong call, and words that its error must have.
 struct Case {
@@ -17,7 +17,7 @@ const fn case(tool: &'static str, arguments: Value, words: &'static [&'static st
 }
 
 #[track_caller]
-fn check(yard: &mut Yard, case: &Case) {
+fn check(yard: &mut TestServer, case: &Case) {
     let reply = yard.call(case.tool, case.arguments.clone());
     let text = reply.error_text();
     let sent: String = case.arguments.to_string().chars().take(200).collect();
@@ -195,7 +195,7 @@ fn twenty_megabytes_of_arguments_over_http_get_an_error() {
     let params = json!({"name": "run_command", "arguments": {"command": "true", "args": [huge]}});
     let message = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params});
     let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::post("/mcp", &message));
+    connection.send(&HttpRequest::post("/mcp", &message));
     let answer = connection.answer();
     assert_eq!(answer.status, 413);
     assert!(answer.text().contains('4'), "it says what is allowed");

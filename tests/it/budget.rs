@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Reply, Yard};
+use crate::harness::{Launch, Reply, TestServer};
 
 /// What 8,000 tokens stand for, at 2.5 bytes each.
 const DEFAULT_BYTES: usize = 20_000;
@@ -39,7 +39,7 @@ fn check(reply: &Reply, bytes: usize, what: &str) {
 
 /// All text pages of a job lie one behind the other, each within the budget.
 #[track_caller]
-fn check_pages(yard: &mut Yard, job: u64, view: &str, total: u64) {
+fn check_pages(yard: &mut TestServer, job: u64, view: &str, total: u64) {
     let mut cursor = "bytes:0".to_owned();
     let mut at = 0;
     // A page of a view that takes many characters for a byte is small: some are enough.

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Era, Launch, Marker, Yard, eventually};
+use crate::harness::{Era, Launch, Marker, TestServer, eventually};
 
 const LEGACY: Era = Era::Legacy("2025-11-25");
 const KEEP: &str = "[mcp]\ncancel_stops_job = false\n";
@@ -22,7 +22,7 @@ fn gated(marker: &Marker) -> Value {
 
 /// Opens the gate, and checks that job 1 was there to see it.
 #[track_caller]
-fn assert_goes_on(yard: &mut Yard) {
+fn assert_goes_on(yard: &mut TestServer) {
     yard.assert_alive();
     fs::write(yard.work().join("gate"), "").expect("the gate opens");
     assert_eq!(yard.wait_finished(1)["exit_code"], 7);
@@ -73,7 +73,7 @@ fn a_cancellation_in_a_legacy_session_ends_the_job() {
 
 #[test]
 fn a_dialects_call_takes_its_job_along_unless_it_is_set_otherwise() {
-    let begin = |yard: &mut Yard, marker: &Marker| {
+    let begin = |yard: &mut TestServer, marker: &Marker| {
         let command = format!("{}; touch late", until_gate(marker));
         let id = yard.begin("execute", json!({"command": command}));
         marker.wait_alive();

@@ -6,7 +6,7 @@ use std::process::Command;
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Marker, Yard, eventually};
+use crate::harness::{Launch, Marker, TestServer, eventually};
 
 /// How much higher the out-of-memory score of a job is than that of its server.
 const MORE: i32 = 300;
@@ -78,7 +78,7 @@ fn every_job_has_its_score_from_its_first_instruction_on() {
 }
 
 /// The outputs of so many jobs that are started at one time.
-fn outputs_of(yard: &mut Yard, arguments: &Value, calls: usize) -> Vec<String> {
+fn outputs_of(yard: &mut TestServer, arguments: &Value, calls: usize) -> Vec<String> {
     let begin = |_| yard.begin("run_command", arguments.clone());
     let calls: Vec<u64> = (0..calls).map(begin).collect();
     let output = |call| yard.finish(call).ok()["output"].as_str().unwrap_or_default().to_owned();

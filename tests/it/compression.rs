@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Yard, bytes_of, eventually};
+use crate::harness::{Launch, TestServer, bytes_of, eventually};
 
 /// About 20 MB that compress well, on both streams.
 const LARGE: &str = "seq 1 2500000; seq -f 'error: number %.0f failed' 1 1000 >&2; seq 1 30000";
@@ -13,7 +13,7 @@ const IN_FILES: &str = "shellyard_output_stored_bytes{tier=\"disk\"}";
 const IN_LESS_ROOM: &str = "shellyard_output_stored_bytes{tier=\"compressed\"}";
 const COMPRESSED: &str = "shellyard_output_compressed_bytes_total";
 
-fn start(compress_from: &str) -> Yard {
+fn start(compress_from: &str) -> TestServer {
     let config = format!("[output]\ncompress_from = {compress_from:?}\n");
     Launch::http().structured().config(&config).start()
 }
@@ -25,7 +25,7 @@ fn shown(reply: &Value) -> Vec<Value> {
 }
 
 /// All that can be asked of a log.
-fn everything(yard: &mut Yard, job: u64) -> Vec<Vec<Value>> {
+fn everything(yard: &mut TestServer, job: u64) -> Vec<Vec<Value>> {
     let questions = [
         json!({"job": job, "view": "head"}),
         json!({"job": job, "view": "tail"}),
@@ -43,7 +43,7 @@ fn everything(yard: &mut Yard, job: u64) -> Vec<Vec<Value>> {
     questions.into_iter().map(&mut ask).collect()
 }
 
-fn all_pages(yard: &mut Yard, job: u64) -> Vec<u8> {
+fn all_pages(yard: &mut TestServer, job: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
         let page = yard.read_raw(job, &format!("bytes:{}", bytes.len()), 1 << 20);

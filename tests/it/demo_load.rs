@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{Launch, Sandbox, Yard, eventually, output_of, text};
+use crate::harness::{Launch, Sandbox, TestServer, eventually, output_of, text};
 
 fn script() -> Command {
     let mut command = Command::new("python3");
@@ -15,7 +15,7 @@ fn script() -> Command {
 
 /// Runs a command on this server, through its socket, to its good end.
 #[track_caller]
-fn told(yard: &Yard, mut command: Command, arguments: &[&str]) -> Value {
+fn told(yard: &TestServer, mut command: Command, arguments: &[&str]) -> Value {
     command.args(arguments).arg("--data-dir").arg(yard.sandbox().data());
     let output = output_of(command, "");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -23,12 +23,12 @@ fn told(yard: &Yard, mut command: Command, arguments: &[&str]) -> Value {
 }
 
 #[track_caller]
-fn load(yard: &Yard, arguments: &[&str]) -> Value {
+fn load(yard: &TestServer, arguments: &[&str]) -> Value {
     told(yard, script(), &[&["--pause", "0", "--json"], arguments].concat())
 }
 
 #[track_caller]
-fn assert_idle_in_the_end(yard: &Yard) {
+fn assert_idle_in_the_end(yard: &TestServer) {
     eventually("nothing is left behind", || {
         let queue = told(yard, yard.sandbox().command(), &["queue", "--json"]);
         queue["running"] == 0 && queue["queued"] == 0

@@ -18,7 +18,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{DEADLINE, Launch, Marker, Yard, eventually, eventually_some, signal};
+use crate::harness::{DEADLINE, Launch, Marker, TestServer, eventually, eventually_some, signal};
 
 /// A way out of a job.
 struct Way {
@@ -139,7 +139,7 @@ impl Cell {
     }
 
     #[track_caller]
-    fn start(&self, launch: Launch) -> Yard {
+    fn start(&self, launch: Launch) -> TestServer {
         let temporary = self.temporary.path().to_str().expect("a plain path");
         let mut settings = format!(
             "[server]\ndrain_s = 0\n[job]\ngrace_s = 1\n[confinement]\nprofile = \"{}\"\n",
@@ -191,20 +191,20 @@ impl Cell {
     /// Starts a job that leaves a process behind in each way, and waits until all are there and the
     /// server has seen them.
     #[track_caller]
-    fn start_job(&self, yard: &mut Yard) -> (u64, Vec<Marker>) {
+    fn start_job(&self, yard: &mut TestServer) -> (u64, Vec<Marker>) {
         self.try_job(yard, 600).expect("it runs for longer than the test waits")
     }
 
     /// The same, with a job that is timed out by the time it is waited for.
     #[track_caller]
-    fn start_short_job(&self, yard: &mut Yard) -> (u64, Vec<Marker>) {
+    fn start_short_job(&self, yard: &mut TestServer) -> (u64, Vec<Marker>) {
         // On a busy machine not all of them are there in so short a time.
         let tried = [2, 8, 32, 64].into_iter().find_map(|timeout_s| self.try_job(yard, timeout_s));
         tried.expect("a job that starts in time")
     }
 
     #[track_caller]
-    fn try_job(&self, yard: &mut Yard, timeout_s: u64) -> Option<(u64, Vec<Marker>)> {
+    fn try_job(&self, yard: &mut TestServer, timeout_s: u64) -> Option<(u64, Vec<Marker>)> {
         let ways: Vec<&Way> = WAYS.iter().filter(|way| self.has(way)).collect();
         let markers: Vec<Marker> = ways.iter().map(|_| Marker::new()).collect();
         let lines: Vec<String> = ways
@@ -337,7 +337,7 @@ while time.monotonic() < end:
 
 /// Starts a job with such a process in it, and waits until that has left the session.
 #[track_caller]
-fn start_relay(yard: &mut Yard) -> (u64, Marker) {
+fn start_relay(yard: &mut TestServer) -> (u64, Marker) {
     let marker = Marker::new();
     let command =
         format!("python3 -c '{RELAY}' {marker} </dev/null >/dev/null 2>&1 & echo $!; sleep 3000");
@@ -382,7 +382,7 @@ struct Headless([i32; 2]);
 
 impl Headless {
     #[track_caller]
-    fn start(yard: &mut Yard) -> (u64, Self) {
+    fn start(yard: &mut TestServer) -> (u64, Self) {
         let command = format!(
             "(setsid python3 -c '{WITHOUT_MAIN_THREAD}' </dev/null >/dev/null 2>&1 & echo $!)\n\
              echo $$\nexec python3 -c '{WITHOUT_MAIN_THREAD}'"
@@ -440,7 +440,7 @@ fn processes_whose_main_thread_has_ended_end_by_stop_and_after_a_server_that_was
 }
 
 /// The guardian of this server: its command line has the server's number.
-fn guardian(yard: &Yard) -> Option<i32> {
+fn guardian(yard: &TestServer) -> Option<i32> {
     let end = format!("\0{}\0", yard.pid());
     let is_guardian = |pid: &i32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -515,7 +515,7 @@ fn a_process_of_unknown_origin_ends_with_the_last_job_that_may_own_it_and_is_nam
     assert_eq!(stopped["killed"], "tree ended (SIGTERM)", "{stopped}");
     assert_eq!(own.alive(), Vec::<i32>::new());
     eventually("it is counted", || yard.metric(unattributed) > before);
-    yard.expect_talk("processes of unknown origin were ended");
+    yard.expect_log("processes of unknown origin were ended");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Marker, Yard, assert_nothing_null, eventually};
+use crate::harness::{Launch, Marker, TestServer, assert_nothing_null, eventually};
 
 /// A real log that is kept beside the tests.
 fn log(name: &str) -> String {
@@ -19,7 +19,7 @@ fn buried(name: &str) -> String {
 }
 
 #[track_caller]
-fn digest(yard: &mut Yard, arguments: Value) -> Value {
+fn digest(yard: &mut TestServer, arguments: Value) -> Value {
     let mut wanted = json!({"view": "digest"});
     wanted.as_object_mut().unwrap().extend(arguments.as_object().unwrap().clone());
     let reply = yard.call("read_output", wanted).ok();

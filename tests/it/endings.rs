@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Marker, Yard, eventually};
+use crate::harness::{Launch, Marker, TestServer, eventually};
 
 #[test]
 fn exit_3_is_3_and_no_error_of_ours() {
@@ -207,7 +207,7 @@ fn cwd_env_and_args_reach_the_program_as_they_are() {
 
 /// Runs something that cannot start; the verdict must say why, and which of the kinds it was.
 #[track_caller]
-fn check_start_failure(yard: &mut Yard, arguments: Value, words: &[&str]) {
+fn check_start_failure(yard: &mut TestServer, arguments: Value, words: &[&str]) {
     let reply = yard.call("run_command", arguments);
     let text = reply.error_text();
     for word in words {

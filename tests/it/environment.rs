@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Sandbox, Yard, output_of, text};
+use crate::harness::{Launch, Sandbox, TestServer, output_of, text};
 
 const KEY_BY_VALUE: &str = "AKIAIOSFODNN7EXAMPLE";
 
@@ -31,7 +31,7 @@ const fn surroundings() -> [(&'static str, &'static str); 10] {
 
 /// The variables that a job of this server sees, as `env` prints them.
 #[track_caller]
-fn seen(yard: &mut Yard) -> Vec<String> {
+fn seen(yard: &mut TestServer) -> Vec<String> {
     let reply = yard.call("run_command", json!({"command": "env", "args": ["-0"]})).ok();
     let job = reply.job();
     let page = yard.read_raw(job, "bytes:0", 1 << 20);
@@ -123,7 +123,7 @@ fn doctor_lists_names_and_never_a_value() {
 }
 
 /// A server whose jobs find one program more on their PATH: `cargo`.
-fn with_cargo(launch: Launch) -> (Yard, tempfile::TempDir) {
+fn with_cargo(launch: Launch) -> (TestServer, tempfile::TempDir) {
     let folder = tempfile::TempDir::new().expect("a temporary directory");
     let program = folder.path().join("cargo");
     fs::write(&program, "#!/bin/sh\n").expect("a file of ours");

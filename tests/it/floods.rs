@@ -5,13 +5,13 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::harness::{Launch, Yard, bytes_of, peak_rss_kib, rss_kib};
+use crate::harness::{Launch, TestServer, bytes_of, peak_rss_kib, rss_kib};
 
 /// What the server may grow by, whatever a job writes.
 const ALLOWED_GROWTH_KIB: u64 = 64 * 1024;
 
 /// Runs one small job, so that what a server needs anyway is not counted as growth.
-fn warmed_up() -> Yard {
+fn warmed_up() -> TestServer {
     let mut yard = Launch::stdio().structured().start();
     let job = yard.run("seq 1 100000").job();
     yard.read_raw(job, "bytes:0", 1 << 20);
@@ -19,7 +19,7 @@ fn warmed_up() -> Yard {
 }
 
 #[track_caller]
-fn assert_flat(yard: &Yard, before: u64) {
+fn assert_flat(yard: &TestServer, before: u64) {
     let (now, peak) = (rss_kib(yard.pid()), peak_rss_kib(yard.pid()));
     assert!(
         peak <= before + ALLOWED_GROWTH_KIB,
@@ -65,7 +65,7 @@ fn a_flood_leaves_memory_flat_and_every_byte_readable() {
 
 /// Reads the whole job in pages of 1 MiB beside the same command run without the server.
 #[track_caller]
-fn assert_same_bytes(yard: &mut Yard, job: u64, command: &str) {
+fn assert_same_bytes(yard: &mut TestServer, job: u64, command: &str) {
     let mut child =
         Command::new("sh").args(["-c", command]).stdout(Stdio::piped()).spawn().expect("a shell");
     let mut expected = BufReader::new(child.stdout.take().expect("it was piped"));

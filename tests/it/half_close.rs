@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Era, HttpConnection, Launch, Marker, Request};
+use crate::harness::{Era, HttpConnection, HttpRequest, Launch, Marker};
 
 const LEGACY: Era = Era::Legacy("2025-11-25");
 
@@ -40,7 +40,7 @@ fn a_client_that_ends_its_side_gets_all_of_what_the_api_has() {
     let mut yard = Launch::http().structured().start();
     let job = yard.run("seq 1 300000").job();
     let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get(&format!("/api/v1/jobs/{job}/output")));
+    connection.send(&HttpRequest::get(&format!("/api/v1/jobs/{job}/output")));
     connection.end_input();
     let answer = connection.answer();
     assert_eq!(answer.status, 200);

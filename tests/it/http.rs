@@ -9,34 +9,35 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::harness::{
-    Era, HttpConnection, Launch, Marker, Request, Sandbox, Yard, eventually, free_port, token,
+    Era, HttpConnection, HttpRequest, Launch, Marker, Sandbox, TestServer, eventually, free_port,
+    token,
 };
 
 const ROUTES: [&str; 4] = ["/mcp", "/metrics", "/healthz", "/readyz"];
 
 /// A request that a friendly client would send to this route.
-fn friendly(route: &str) -> Request {
+fn friendly(route: &str) -> HttpRequest {
     if route == "/mcp" {
         let message = Era::Modern.request(1, "tools/list", json!({}));
-        let mut request = Request::post("/mcp", &message);
+        let mut request = HttpRequest::post("/mcp", &message);
         request.headers.extend(Era::Modern.headers(&message));
         request
     } else {
-        Request::get(route)
+        HttpRequest::get(route)
     }
 }
 
 #[track_caller]
-fn status_of(yard: &mut Yard, request: &Request) -> u16 {
+fn status_of(yard: &mut TestServer, request: &HttpRequest) -> u16 {
     let mut connection = HttpConnection::open(yard.http().address());
     connection.send(request);
     connection.answer().status
 }
 
 #[track_caller]
-fn get(yard: &mut Yard, path: &str) -> String {
+fn get(yard: &mut TestServer, path: &str) -> String {
     let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get(path));
+    connection.send(&HttpRequest::get(path));
     let answer = connection.answer();
     assert_eq!(answer.status, 200, "GET {path}");
     answer.text()
@@ -73,14 +74,14 @@ fn a_request_without_a_host_is_refused() {
 }
 
 #[test]
-fn a_kept_connection_is_guarded_for_each_request() {
+fn every_request_of_a_keep_alive_connection_is_checked() {
     let mut yard = Launch::http().start();
     let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get("/healthz"));
+    connection.send(&HttpRequest::get("/healthz"));
     let first = connection.answer();
     assert_eq!(first.status, 200);
     first.text();
-    connection.send(&Request::get("/healthz").header("Host", "evil.example"));
+    connection.send(&HttpRequest::get("/healthz").header("Host", "evil.example"));
     assert_eq!(connection.answer().status, 403);
 }
 
@@ -100,7 +101,7 @@ fn loopback_names_are_allowed_by_default() {
     let mut yard = Launch::http().start();
     let port = yard.http().address().split(':').nth(1).expect("a port").to_owned();
     for host in ["localhost", "127.0.0.1", "[::1]"] {
-        let request = Request::get("/healthz").header("Host", &format!("{host}:{port}"));
+        let request = HttpRequest::get("/healthz").header("Host", &format!("{host}:{port}"));
         assert_eq!(status_of(&mut yard, &request), 200, "{host}");
     }
 }
@@ -110,7 +111,7 @@ fn a_refusal_runs_nothing() {
     let mut yard = Launch::http().start();
     let params = json!({"name": "run_command", "arguments": {"command": "touch broke-in"}});
     let message = Era::Modern.request(1, "tools/call", params);
-    let mut request = Request::post("/mcp", &message).header("Origin", "https://evil.example");
+    let mut request = HttpRequest::post("/mcp", &message).header("Origin", "https://evil.example");
     request.headers.extend(Era::Modern.headers(&message));
     assert_eq!(status_of(&mut yard, &request), 403);
     yard.assert_alive();
@@ -157,7 +158,7 @@ fn refused_start(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn an_open_address_without_a_token_is_refused_at_start() {
+fn a_public_address_without_a_token_is_refused_at_start() {
     let port = free_port();
     for address in [format!("0.0.0.0:{port}"), format!("[::]:{port}")] {
         let said = refused_start(&["--bind", &address]);
@@ -167,7 +168,7 @@ fn an_open_address_without_a_token_is_refused_at_start() {
 }
 
 #[test]
-fn a_taken_address_is_refused_at_start() {
+fn an_address_in_use_is_refused_at_start() {
     let mut yard = Launch::http().start();
     let address = yard.http().address().to_owned();
     let said = refused_start(&["--bind", &address]);
@@ -189,7 +190,7 @@ fn a_token_is_enforced_where_one_is_configured() {
     }
     yard.http().use_token(token());
     yard.assert_alive();
-    assert!(!yard.talk().contains(token()), "a token never reaches the log");
+    assert!(!yard.log_text().contains(token()), "a token never reaches the log");
 }
 
 #[test]
@@ -206,7 +207,7 @@ fn an_empty_token_file_is_refused_at_start() {
 fn a_body_over_the_limit_is_refused_whatever_it_claims() {
     let mut yard = Launch::http().config("[http]\nmax_body = \"64 KiB\"\n").start();
     let body = vec![b' '; 100 * 1024];
-    assert_eq!(status_of(&mut yard, &Request::post_bytes("/mcp", body)), 413);
+    assert_eq!(status_of(&mut yard, &HttpRequest::post_bytes("/mcp", body)), 413);
     let mut connection = HttpConnection::open(yard.http().address());
     connection.send_bytes(
         b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -222,11 +223,11 @@ fn a_body_over_the_limit_is_refused_whatever_it_claims() {
 #[test]
 fn headers_over_the_limit_are_refused() {
     let mut yard = Launch::http().start();
-    let request = Request::get("/healthz").header("X-Long", &"x".repeat(40 * 1024));
+    let request = HttpRequest::get("/healthz").header("X-Long", &"x".repeat(40 * 1024));
     let mut connection = HttpConnection::open(yard.http().address());
     connection.send(&request);
     assert_eq!(connection.answer().status, 431);
-    let mut many = Request::get("/healthz");
+    let mut many = HttpRequest::get("/healthz");
     for number in 0..1000 {
         many = many.header(&format!("X-{number}"), "x");
     }
@@ -235,7 +236,7 @@ fn headers_over_the_limit_are_refused() {
 }
 
 #[test]
-fn a_client_that_sends_its_head_slowly_is_hung_up_on() {
+fn a_client_that_sends_its_head_slowly_is_disconnected() {
     let mut yard = Launch::http().config("[http]\nheader_timeout_s = 0.5\n").start();
     let mut connection = HttpConnection::open(yard.http().address());
     connection.send_bytes(b"GET /healthz HTTP/1.1\r\nHost: loc");
@@ -245,7 +246,7 @@ fn a_client_that_sends_its_head_slowly_is_hung_up_on() {
 }
 
 #[test]
-fn connections_over_the_bound_do_not_break_the_others() {
+fn connections_over_the_limit_do_not_break_the_others() {
     let mut yard = Launch::http().config("[http]\nmax_connections = 4\n").start();
     let address = yard.http().address().to_owned();
     let held: Vec<HttpConnection> = (0..8).map(|_| HttpConnection::open(&address)).collect();
@@ -257,15 +258,15 @@ fn connections_over_the_bound_do_not_break_the_others() {
 
 fn status_of_maybe(address: &str) -> Option<u16> {
     let mut connection = HttpConnection::open(address);
-    connection.send(&Request::get("/healthz"));
+    connection.send(&HttpRequest::get("/healthz"));
     connection.try_status()
 }
 
 #[test]
-fn unknown_routes_and_methods_are_told_so() {
+fn unknown_routes_and_methods_are_refused() {
     let mut yard = Launch::http().start();
-    assert_eq!(status_of(&mut yard, &Request::get("/no/such/page")), 404);
-    let mut post = Request::post("/healthz", &json!({}));
+    assert_eq!(status_of(&mut yard, &HttpRequest::get("/no/such/page")), 404);
+    let mut post = HttpRequest::post("/healthz", &json!({}));
     assert_eq!(status_of(&mut yard, &post), 405);
     post.method = "BREW";
     assert!((400..500).contains(&status_of(&mut yard, &post)));
@@ -273,7 +274,7 @@ fn unknown_routes_and_methods_are_told_so() {
 }
 
 #[test]
-fn sigterm_answers_what_is_in_flight_before_it_ends() {
+fn sigterm_answers_calls_in_flight_before_the_server_ends() {
     let mut yard = Launch::http().structured().era(Era::Modern).start();
     let params = json!({
         "name": "run_command",
@@ -291,7 +292,7 @@ fn sigterm_answers_what_is_in_flight_before_it_ends() {
 }
 
 #[test]
-fn an_idle_connection_does_not_hold_up_the_end() {
+fn an_idle_connection_does_not_delay_the_shutdown() {
     let marker = Marker::new();
     let mut yard = Launch::http().config("[server]\ndrain_s = 0.2\n").start();
     yard.start(&format!("sleep {marker}"));
@@ -312,7 +313,7 @@ fn metric(text: &str, name: &str) -> f64 {
 }
 
 #[test]
-fn metrics_are_real_histograms_and_move() {
+fn metrics_are_histograms_and_change() {
     let mut yard = Launch::http().start();
     let before = get(&mut yard, "/metrics");
     assert!(before.contains("shellyard_"), "{before}");
@@ -358,7 +359,7 @@ fn the_gauge_of_running_jobs_goes_up_and_down() {
 fn another_path_can_be_configured() {
     let mut yard = Launch::http().args(&["--path", "/tools"]).start_silent();
     let message = Era::Modern.request(1, "tools/list", json!({}));
-    let mut request = Request::post("/tools", &message);
+    let mut request = HttpRequest::post("/tools", &message);
     request.headers.extend(Era::Modern.headers(&message));
     assert_eq!(status_of(&mut yard, &request), 200);
     request.path = "/mcp".to_owned();

@@ -5,7 +5,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::harness::{HttpConnection, Launch, Request, Yard, eventually, rss_kib, token};
+use crate::harness::{HttpConnection, HttpRequest, Launch, TestServer, eventually, rss_kib, token};
 
 /// A status, the headers and the whole body.
 struct Fetched {
@@ -43,7 +43,7 @@ impl Fetched {
 }
 
 #[track_caller]
-fn send(yard: &mut Yard, request: Request) -> Fetched {
+fn send(yard: &mut TestServer, request: HttpRequest) -> Fetched {
     let address = yard.http().address().to_owned();
     let is_head = request.method == "HEAD";
     let mut connection = HttpConnection::open(&address);
@@ -57,18 +57,18 @@ fn send(yard: &mut Yard, request: Request) -> Fetched {
 }
 
 #[track_caller]
-fn get(yard: &mut Yard, path: &str, headers: &[(&str, &str)]) -> Fetched {
-    let request = Request::get(&format!("/api/v1/jobs{path}"));
+fn get(yard: &mut TestServer, path: &str, headers: &[(&str, &str)]) -> Fetched {
+    let request = HttpRequest::get(&format!("/api/v1/jobs{path}"));
     send(yard, headers.iter().fold(request, |request, (name, value)| request.header(name, value)))
 }
 
 #[track_caller]
-fn range(yard: &mut Yard, path: &str, range: &str) -> Fetched {
+fn range(yard: &mut TestServer, path: &str, range: &str) -> Fetched {
     get(yard, path, &[("Range", range)])
 }
 
 #[test]
-fn the_whole_output_comes_as_it_was_written() {
+fn the_whole_output_arrives_as_it_was_written() {
     let mut yard = Launch::http().structured().start();
     yard.run("printf 'one\\n\\033[1mtwo\\033[0m\\r\\n'");
     let whole = get(&mut yard, "/1/output", &[]);
@@ -85,7 +85,7 @@ fn the_whole_output_comes_as_it_was_written() {
 }
 
 #[test]
-fn a_range_is_exact_and_one_outside_says_what_there_is() {
+fn a_range_is_exact_and_one_outside_reports_the_length() {
     let mut yard = Launch::http().structured().start();
     yard.run("seq 1 100000");
     let text: String = (1..=100_000).map(|number| format!("{number}\n")).collect();
@@ -128,7 +128,7 @@ fn a_range_of_one_stream_counts_its_own_bytes() {
 }
 
 #[test]
-fn a_running_job_gives_what_is_there_now() {
+fn a_running_job_returns_its_output_so_far() {
     let mut yard = Launch::http().structured().start();
     yard.start("printf begun; read line; echo $line");
     eventually("it has written", || get(&mut yard, "/1/output", &[]).body == b"begun");
@@ -142,7 +142,7 @@ fn a_running_job_gives_what_is_there_now() {
 }
 
 #[test]
-fn compressed_forms_hold_the_same_bytes() {
+fn compressed_output_holds_the_same_bytes() {
     let mut yard = Launch::http().structured().start();
     yard.run("seq 1 200000");
     let plain = get(&mut yard, "/1/output", &[("Accept-Encoding", "identity, zstd;q=0")]);
@@ -164,7 +164,7 @@ fn compressed_forms_hold_the_same_bytes() {
 }
 
 #[test]
-fn a_finished_output_has_a_tag_by_which_it_is_known_again() {
+fn a_finished_output_has_an_etag() {
     let mut yard = Launch::http().structured().start();
     yard.run("echo hello");
     yard.run("echo hullo");
@@ -182,7 +182,7 @@ fn a_finished_output_has_a_tag_by_which_it_is_known_again() {
 }
 
 #[test]
-fn content_is_called_what_it_is_and_never_a_page() {
+fn output_has_its_content_type_and_is_never_html() {
     let mut yard = Launch::http().structured().start();
     yard.run("printf '<html><script>alert(1)</script></html>'");
     yard.run("printf '\\211PNG\\r\\n\\032\\n\\0\\0\\0\\rIHDR'");
@@ -196,17 +196,17 @@ fn content_is_called_what_it_is_and_never_a_page() {
 }
 
 #[test]
-fn head_tells_the_same_without_the_bytes() {
+fn a_head_request_returns_the_same_headers_without_the_body() {
     let mut yard = Launch::http().structured().start();
     yard.run("echo hello");
-    let request = Request { method: "HEAD", ..Request::get("/api/v1/jobs/1/output") };
+    let request = HttpRequest { method: "HEAD", ..HttpRequest::get("/api/v1/jobs/1/output") };
     let head = send(&mut yard, request.header("Range", "bytes=0-1"));
     assert_eq!((head.status, head.header("content-length")), (200, Some("6")));
     assert_eq!(head.header("content-type"), Some("text/plain; charset=utf-8"));
 }
 
 #[test]
-fn mistakes_are_answered_as_json() {
+fn errors_are_answered_as_json() {
     let mut yard = Launch::http().structured().start();
     yard.run("true");
     for (path, status, code) in [
@@ -221,7 +221,7 @@ fn mistakes_are_answered_as_json() {
         let answer = get(&mut yard, path, &[]);
         assert_eq!((answer.status, answer.error_code()), (status, code.to_owned()), "{path}");
     }
-    let post = send(&mut yard, Request::post_bytes("/api/v1/jobs/1/output", b"{}".to_vec()));
+    let post = send(&mut yard, HttpRequest::post_bytes("/api/v1/jobs/1/output", b"{}".to_vec()));
     assert_eq!((post.status, post.error_code()), (405, "method_not_allowed".into()));
     assert_eq!(post.header("allow"), Some("GET, HEAD"));
 }
@@ -262,11 +262,11 @@ fn the_bytes_are_as_stored_and_jobs_are_shown_masked() {
     assert!(shown.get("output").is_none(), "{shown}");
 }
 
-/// As large as fits the disk of a small machine, and far larger than what may stay in memory.
+/// The size of a log that fits the disk of a small machine but is far larger than the memory limit.
 const LARGE: u64 = 300 << 20;
 
 #[test]
-fn a_large_log_is_sent_in_bounded_memory_and_many_slow_readers_hold_nothing_up() {
+fn a_large_log_is_sent_in_limited_memory_and_slow_readers_block_nobody() {
     let mut yard = Launch::http().structured().start();
     yard.run(&format!("head -c {LARGE} /dev/zero"));
     let address = yard.http().address().to_owned();
@@ -276,7 +276,7 @@ fn a_large_log_is_sent_in_bounded_memory_and_many_slow_readers_hold_nothing_up()
         .map(|number| {
             let mut connection = HttpConnection::open(&address);
             let coding = if number % 2 == 0 { "identity" } else { "zstd" };
-            let request = Request::get("/api/v1/jobs/1/output");
+            let request = HttpRequest::get("/api/v1/jobs/1/output");
             connection.send(&request.header("Accept-Encoding", coding));
             connection
         })
@@ -299,10 +299,10 @@ fn a_large_log_is_sent_in_bounded_memory_and_many_slow_readers_hold_nothing_up()
     yard.assert_alive();
 }
 
-/// How many bytes the whole output has, counted as they come.
+/// Reads the whole output and returns its length.
 fn read_through(address: &str) -> u64 {
     let mut connection = HttpConnection::open(address);
-    connection.send(&Request::get("/api/v1/jobs/1/output"));
+    connection.send(&HttpRequest::get("/api/v1/jobs/1/output"));
     let mut answer = connection.answer();
     std::io::copy(answer.body(), &mut std::io::sink()).expect("a whole body")
 }

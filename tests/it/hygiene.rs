@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::harness::{Launch, Marker, Yard, eventually};
+use crate::harness::{Launch, Marker, TestServer, eventually};
 
 #[test]
 fn a_job_inherits_no_descriptor_but_its_streams() {
@@ -41,12 +41,12 @@ fn a_job_has_no_terminal_to_prompt_on() {
     assert!(!reply["output"].to_string().contains("had one"), "{}", reply.0);
 }
 
-fn open_descriptors(yard: &Yard) -> usize {
+fn open_descriptors(yard: &TestServer) -> usize {
     fs::read_dir(format!("/proc/{}/fd", yard.pid())).expect("the server runs").count()
 }
 
 /// Children of the server that ended and were not reaped.
-fn zombies(yard: &Yard) -> usize {
+fn zombies(yard: &TestServer) -> usize {
     let parent = yard.pid().to_string();
     let stats = fs::read_dir("/proc").expect("/proc is there").flatten();
     stats
@@ -108,9 +108,9 @@ fn logs_have_commands_but_no_output_input_or_environment() {
     });
     let text = yard.call("run_command", arguments).ok().text();
     assert!(text.contains("out-42-put") && text.contains("hunter2-it"), "{text}");
-    eventually("the command is logged", || yard.talk().contains("$((40 + 2))"));
+    eventually("the command is logged", || yard.log_text().contains("$((40 + 2))"));
     for secret in ["out-42-put", "typed-text-it", "hunter2-it"] {
-        assert!(!yard.talk().contains(secret), "`{secret}` is in the log");
+        assert!(!yard.log_text().contains(secret), "`{secret}` is in the log");
     }
 }
 
@@ -118,18 +118,18 @@ fn logs_have_commands_but_no_output_input_or_environment() {
 fn a_command_cannot_forge_a_log_line() {
     let mut yard = Launch::stdio().start();
     yard.run("true\nFORGED line of the log\n\x1b[31mred");
-    eventually("the command is logged", || yard.talk().contains("FORGED"));
-    let talk = yard.talk();
-    assert!(!talk.lines().any(|line| line.starts_with("FORGED")), "{talk}");
-    assert!(!talk.contains('\x1b'), "{talk}");
+    eventually("the command is logged", || yard.log_text().contains("FORGED"));
+    let log_text = yard.log_text();
+    assert!(!log_text.lines().any(|line| line.starts_with("FORGED")), "{log_text}");
+    assert!(!log_text.contains('\x1b'), "{log_text}");
 }
 
 #[test]
 fn json_logs_are_one_object_for_each_line() {
     let mut yard = Launch::stdio().args(&["--log-format", "json"]).start();
     yard.run("echo \"a 'quoted' word\"");
-    eventually("the job is logged", || yard.talk().contains("job finished"));
-    for line in yard.talk().lines() {
+    eventually("the job is logged", || yard.log_text().contains("job finished"));
+    for line in yard.log_text().lines() {
         let entry: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
         assert!(entry["level"].is_string(), "{line}");
     }

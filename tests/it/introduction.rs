@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use shellyard::mcp::{Eras, methods};
 
-use crate::harness::{Era, Launch, TASKS, Yard, declaring, eventually_some};
+use crate::harness::{Era, Launch, TASKS, TestServer, declaring, eventually_some};
 
 const ERAS: [Era; 2] = [Era::Legacy("2025-11-25"), Era::Modern];
 const STAMP: &str = "io.modelcontextprotocol/serverInfo";
@@ -19,7 +19,7 @@ fn completion(argument: &str, value: &str) -> Value {
 }
 
 #[track_caller]
-fn completed(yard: &mut Yard, argument: &str, value: &str) -> Value {
+fn completed(yard: &mut TestServer, argument: &str, value: &str) -> Value {
     let answer = yard.rpc("completion/complete", completion(argument, value));
     answer["result"]["completion"].clone()
 }
@@ -44,7 +44,7 @@ fn job_numbers_and_streams_are_completed_in_both_eras() {
 
 #[test]
 fn completions_are_declared() {
-    let answer = Launch::stdio().start_silent().shake_hands();
+    let answer = Launch::stdio().start_silent().handshake();
     assert!(answer["result"]["capabilities"]["completions"].is_object(), "{answer}");
     let answer = Launch::http().era(Era::Modern).start().rpc("server/discover", json!({}));
     assert!(answer["result"]["capabilities"]["completions"].is_object(), "{answer}");
@@ -52,7 +52,7 @@ fn completions_are_declared() {
 
 #[test]
 fn the_server_has_a_picture_and_its_results_have_none() {
-    let answer = Launch::stdio().start_silent().shake_hands();
+    let answer = Launch::stdio().start_silent().handshake();
     let picture = &answer["result"]["serverInfo"]["icons"][0];
     let source = picture["src"].as_str().expect("a picture");
     assert!(source.starts_with("data:image/png;base64,"), "{picture}");

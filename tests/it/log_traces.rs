@@ -17,9 +17,9 @@ fn lines_of_a_call_and_of_its_job_name_the_callers_trace() {
         yard.rpc("tools/call", params);
         for message in ["job submitted", "job finished", "request answered"] {
             let line = eventually_some(message, || {
-                let talk = yard.talk();
+                let log_text = yard.log_text();
                 let mut lines =
-                    talk.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+                    log_text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
                 lines.find(|line| line["message"] == message && line["method"] != "initialize")
             });
             assert_eq!(line["trace_id"], TRACE, "{line}");

@@ -7,12 +7,13 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::{
-    HttpConnection, Launch, Request, Sandbox, Yard, eventually, eventually_some, run_program,
+    HttpConnection, HttpRequest, Launch, Sandbox, TestServer, eventually, eventually_some,
+    run_program,
 };
 
 /// What this server logs, as it says itself.
 #[track_caller]
-fn level(yard: &Yard) -> String {
+fn level(yard: &TestServer) -> String {
     let data = yard.sandbox().data();
     let data = data.to_str().expect("a path");
     let told = run_program(yard.sandbox(), &["log-level", "--data-dir", data]);
@@ -22,7 +23,7 @@ fn level(yard: &Yard) -> String {
 
 /// Has this server log that.
 #[track_caller]
-fn choose(yard: &Yard, filter: &str) {
+fn choose(yard: &TestServer, filter: &str) {
     let data = yard.sandbox().data();
     let data = data.to_str().expect("a path");
     let told = run_program(yard.sandbox(), &["log-level", filter, "--data-dir", data]);
@@ -35,8 +36,8 @@ fn json_lines_are_flat_objects_that_no_command_can_forge() {
         let mut yard = launch.args(&["--log-format", "json"]).start();
         let forged = "{\\\"level\\\":\\\"ERROR\\\"}";
         yard.call("run_command", json!({"command": format!("echo 'a\n{forged}\u{1b}[31m'")}));
-        yard.expect_talk("job finished");
-        for line in yard.talk().lines() {
+        yard.expect_log("job finished");
+        for line in yard.log_text().lines() {
             let line: Value = serde_json::from_str(line).unwrap_or_else(|why| {
                 panic!("{why}: {line}");
             });
@@ -66,12 +67,12 @@ fn a_filter_that_changes_in_the_file_holds_without_a_restart() {
     yard.signal(Signal::HUP);
     eventually("the new filter holds", || level(&yard) == "debug");
     yard.run("true");
-    yard.expect_talk("DEBUG shellyard::");
+    yard.expect_log("DEBUG shellyard::");
 
     yard.sandbox().write("config.toml", "[log]\nfilter = \"debgu\"\n");
     yard.signal(Signal::HUP);
-    yard.expect_talk("reload refused, the old settings stay in force");
-    yard.expect_talk("did you mean `debug`?");
+    yard.expect_log("reload refused, the old settings stay in force");
+    yard.expect_log("did you mean `debug`?");
     assert_eq!(level(&yard), "debug");
 }
 
@@ -82,12 +83,12 @@ fn at_trace_the_libraries_still_print_no_request() {
     choose(&yard, "trace,rmcp=trace,rmcp::service=trace,hyper=trace,hyper_util=trace");
     let wish = json!({"command": "echo hi", "env": {"NAME": SECRET}, "stdin": SECRET});
     yard.call("run_command", wish);
-    yard.expect_talk("job finished");
-    yard.expect_talk("DEBUG shellyard::");
-    let talk = yard.talk();
-    assert!(!talk.contains(SECRET), "{talk}");
+    yard.expect_log("job finished");
+    yard.expect_log("DEBUG shellyard::");
+    let log_text = yard.log_text();
+    assert!(!log_text.contains(SECRET), "{log_text}");
     for library in ["TRACE rmcp", "DEBUG rmcp", "INFO rmcp", "TRACE hyper", "DEBUG hyper"] {
-        assert!(!talk.contains(library), "{library}: {talk}");
+        assert!(!log_text.contains(library), "{library}: {log_text}");
     }
 }
 
@@ -104,7 +105,7 @@ fn lines_that_nobody_reads_are_counted() {
     let address = rest.split(' ').next().expect("an address");
 
     // From here on nobody reads, and each of these is a line.
-    let refused = Request::get("/healthz").header("Host", "elsewhere.example");
+    let refused = HttpRequest::get("/healthz").header("Host", "elsewhere.example");
     let dropped = eventually_some("lines are dropped", || {
         let mut connection = HttpConnection::open(address);
         for _ in 0..500 {
@@ -114,7 +115,7 @@ fn lines_that_nobody_reads_are_counted() {
             answer.text();
         }
         let mut connection = HttpConnection::open(address);
-        connection.send(&Request::get("/metrics"));
+        connection.send(&HttpRequest::get("/metrics"));
         let metrics = connection.answer().text();
         let name = "shellyard_log_lines_dropped_total ";
         let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok());

@@ -35,8 +35,6 @@ mod dialect;
 #[cfg(test)]
 mod digest;
 #[cfg(test)]
-mod door;
-#[cfg(test)]
 mod endings;
 #[cfg(test)]
 mod environment;
@@ -46,6 +44,8 @@ mod escapes;
 mod floods;
 #[cfg(test)]
 mod half_close;
+#[cfg(test)]
+mod hardening;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Era, HttpConnection, HttpLink, Launch, Marker, Request, Yard, eventually, peak_rss_kib,
+    Era, HttpConnection, HttpLink, HttpRequest, Launch, Marker, TestServer, eventually,
+    peak_rss_kib,
 };
 
 const LEGACY: Era = Era::Legacy("2025-11-25");
@@ -44,7 +45,7 @@ fn with_params(params: &str) -> String {
 }
 
 #[track_caller]
-fn check_lines(yard: &mut Yard) {
+fn check_lines(yard: &mut TestServer) {
     for (line, code, id) in cases() {
         yard.stdio().send_line(&line);
         let sent: String = line.chars().take(80).collect();
@@ -71,7 +72,7 @@ fn every_misshaped_body_is_answered_with_its_code_and_its_id() {
     let mut yard = Launch::http().start();
     for (body, code, id) in cases() {
         let sent: String = body.chars().take(80).collect();
-        let mut request = Request::post_bytes("/mcp", body.into_bytes());
+        let mut request = HttpRequest::post_bytes("/mcp", body.into_bytes());
         if code == -32022 {
             request = request
                 .header("MCP-Protocol-Version", "2099-01-01")
@@ -109,7 +110,7 @@ fn gated(id: u64, marker: &Marker) -> Value {
     LEGACY.request(id, "tools/call", json!({"name": "run_command", "arguments": arguments}))
 }
 
-fn open_gate(yard: &Yard) {
+fn open_gate(yard: &TestServer) {
     fs::write(yard.work().join("gate"), "").expect("the gate opens");
 }
 
@@ -137,9 +138,9 @@ fn an_id_in_use_in_a_legacy_session_is_refused_and_its_first_call_goes_on() {
 
 /// Legacy sessions that are open.
 #[track_caller]
-fn sessions(yard: &mut Yard) -> String {
+fn sessions(yard: &mut TestServer) -> String {
     let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get("/metrics"));
+    connection.send(&HttpRequest::get("/metrics"));
     let text = connection.answer().text();
     let name = "shellyard_mcp_sessions{transport=\"http\"} ";
     text.lines().find_map(|line| line.strip_prefix(name)).expect("the gauge").to_owned()

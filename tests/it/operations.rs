@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{Era, Launch, Yard, eventually, signal};
+use crate::harness::{Era, Launch, TestServer, eventually, signal};
 
 /// The labels of one series.
 type Labels<'a> = &'a [(&'a str, &'a str)];
@@ -28,13 +28,13 @@ fn counted(text: &str, labels: Labels<'_>) -> f64 {
 }
 
 #[track_caller]
-fn in_flight(yard: &mut Yard, class: &str) -> f64 {
+fn in_flight(yard: &mut TestServer, class: &str) -> f64 {
     let labels = [("class", class)];
     value(&yard.metrics(), "shellyard_mcp_operations_in_flight", &labels).expect("the gauge")
 }
 
 #[track_caller]
-fn sessions(yard: &mut Yard, transport: &str) -> (f64, f64) {
+fn sessions(yard: &mut TestServer, transport: &str) -> (f64, f64) {
     let (text, labels) = (yard.metrics(), [("transport", transport)]);
     let read = |name| value(&text, name, &labels).expect("a series");
     (read("shellyard_mcp_sessions"), read("mcp_server_session_duration_seconds_count"))

@@ -54,9 +54,9 @@ fn a_collector_that_is_away_holds_up_neither_jobs_nor_the_end() {
         let mut yard = launch.env("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint).start();
         yard.assert_alive();
         yard.signal(Signal::TERM);
-        assert!(yard.wait_exit().success(), "{}", yard.talk());
-        let complaints = yard.talk().matches("spans lost").count();
-        assert!(complaints <= 1, "{}", yard.talk());
+        assert!(yard.wait_exit().success(), "{}", yard.log_text());
+        let complaints = yard.log_text().matches("spans lost").count();
+        assert!(complaints <= 1, "{}", yard.log_text());
     }
     let sandbox = Sandbox::new();
     let mut command = sandbox.command();

@@ -11,7 +11,7 @@ use prost::Message;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{Launch, Sandbox, Yard, eventually_some, output_of};
+use crate::harness::{Launch, Sandbox, TestServer, eventually_some, output_of};
 
 const TRACE: u128 = 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736;
 const CALLER: u64 = 0x00f0_67aa_0ba9_02b7;
@@ -82,7 +82,7 @@ fn body_of(reader: &mut BufReader<TcpStream>) -> Vec<u8> {
 }
 
 #[track_caller]
-fn run(yard: &mut Yard, flags: &str) {
+fn run(yard: &mut TestServer, flags: &str) {
     let meta = json!({"traceparent": format!("00-{TRACE:032x}-{CALLER:016x}-{flags}")});
     let arguments = json!({"command": "echo hunter2"});
     yard.rpc("tools/call", json!({"name": "run_command", "arguments": arguments, "_meta": meta}));

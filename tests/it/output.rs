@@ -8,7 +8,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Era, HttpLink, Launch, Marker, Reply, Yard, bytes_of, eventually};
+use crate::harness::{Era, HttpLink, Launch, Marker, Reply, TestServer, bytes_of, eventually};
 
 /// What `command` writes when nobody of us is in between.
 fn expected_output(command: &str) -> Vec<u8> {
@@ -17,7 +17,7 @@ fn expected_output(command: &str) -> Vec<u8> {
 
 /// All bytes of a job from `cursor` on, page by page.
 #[track_caller]
-fn read_all(yard: &mut Yard, job: u64, cursor: &str, max_bytes: u64) -> Vec<u8> {
+fn read_all(yard: &mut TestServer, job: u64, cursor: &str, max_bytes: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut next = Some(cursor.to_owned());
     while let Some(cursor) = next {

@@ -5,12 +5,12 @@ use std::net::TcpListener;
 
 use serde_json::json;
 
-use crate::harness::{Launch, Marker, Yard, free_port};
+use crate::harness::{Launch, Marker, TestServer, free_port};
 
 /// A job that ends when the file `gate` is there.
 const GATED: &str = "while [ ! -e gate ]; do sleep 0.05; done; exit 7";
 
-fn open_gate(yard: &Yard) {
+fn open_gate(yard: &TestServer) {
     fs::write(yard.work().join("gate"), "").expect("the gate opens");
 }
 

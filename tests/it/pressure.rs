@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Marker, Sandbox, Yard, eventually, eventually_some, output_of, text};
+use crate::harness::{
+    Launch, Marker, Sandbox, TestServer, eventually, eventually_some, output_of, text,
+};
 
 /// The share of the last ten seconds that somebody waited for a processor; nothing where this host
 /// does not tell.
@@ -29,7 +31,7 @@ fn levels(cpu: u8) -> String {
 
 /// Keeps more loops busy than there are processors, until it is sent a line; then it sleeps.
 #[track_caller]
-fn start_loops(yard: &mut Yard, marker: &Marker) -> u64 {
+fn start_loops(yard: &mut TestServer, marker: &Marker) -> u64 {
     let loops = 2 * available_parallelism().map_or(1, usize::from);
     let command = format!(
         "for n in $(seq {loops}); do while :; do :; done & done; read line; kill $(jobs -p); sleep {marker}"
@@ -37,24 +39,24 @@ fn start_loops(yard: &mut Yard, marker: &Marker) -> u64 {
     yard.start(&command)
 }
 
-fn is_held(yard: &mut Yard) -> bool {
+fn is_held(yard: &mut TestServer) -> bool {
     yard.metric("shellyard_starts_held") == 1.0
 }
 
 /// A yard on a host that stalls, by a job of its own. Nothing where this host does not tell whether
 /// it stalls: then it is checked that the server says so, and holds nothing back.
 #[track_caller]
-fn stalling_yard(cpu: u8, marker: &Marker) -> Option<(Yard, u64)> {
+fn stalling_yard(cpu: u8, marker: &Marker) -> Option<(TestServer, u64)> {
     let mut yard = Launch::http().config(&levels(cpu)).start();
     let loops = start_loops(&mut yard, marker);
     if host_pressure().is_none() {
         eprintln!("this host has no pressure stall information: that it is missed is checked");
-        yard.expect_talk("pressure cannot be measured");
+        yard.expect_log("pressure cannot be measured");
         assert!(yard.run("echo at once").text().contains("at once"));
         return None;
     }
     eventually("starts are held back", || is_held(&mut yard));
-    yard.expect_talk("starts are held back by pressure resource=\"cpu\"");
+    yard.expect_log("starts are held back by pressure resource=\"cpu\"");
     Some((yard, loops))
 }
 
@@ -111,7 +113,7 @@ fn when_the_host_stalls_no_longer_starts_go_on() {
         if is_held(&mut yard) { is_busy.then_some(false) } else { Some(true) }
     });
     if is_quiet {
-        yard.expect_talk("starts no longer held back by pressure");
+        yard.expect_log("starts no longer held back by pressure");
     } else {
         eprintln!("others keep this host busy: only that starts stay held is checked");
         assert!(is_held(&mut yard));
@@ -128,7 +130,7 @@ fn a_level_that_is_taken_away_lets_jobs_start_without_a_restart() {
     let waiting = yard.start("echo went on");
     yard.sandbox().write("config.toml", &levels(0));
     yard.signal(Signal::HUP);
-    yard.expect_talk("starts no longer held back");
+    yard.expect_log("starts no longer held back");
     let done = yard.call("wait_jobs", json!({"jobs": [waiting], "wait_s": 50})).ok();
     assert!(done.verdict().contains("exit 0"), "{}", done.verdict());
     assert_eq!(yard.metric("shellyard_starts_held"), 0.0);
@@ -145,7 +147,7 @@ fn without_levels_nothing_is_held_and_nothing_is_said() {
         assert!(yard.run("echo at once").verdict().starts_with("exit 0"));
     }
     assert_eq!(yard.metric("shellyard_starts_held"), 0.0);
-    assert!(!yard.talk().contains("pressure"), "{}", yard.talk());
+    assert!(!yard.log_text().contains("pressure"), "{}", yard.log_text());
 }
 
 /// The program on a host whose kernel tells no pressure.
@@ -234,7 +236,7 @@ const STORED: &str = "shellyard_tenant_stored_bytes{tenant=\"local\"}";
 const MIB: f64 = 1_048_576.0;
 
 /// A yard whose tenant may store little, and a running job that holds all of it.
-fn full_yard(marker: &Marker) -> (Yard, u64) {
+fn full_yard(marker: &Marker) -> (TestServer, u64) {
     let config = "[tenants.local]\nmax_stored = \"1 MiB\"\n[tenants.ci]\nmax_stored = \"2 MiB\"\n";
     let mut yard = Launch::http().structured().config(config).start();
     let holder = yard.start(&format!("head -c 3000000 /dev/zero; sleep {marker}"));
@@ -275,7 +277,7 @@ fn a_larger_store_is_granted_without_a_restart() {
     assert!(yard.call("run_command", json!({"command": "true"})).is_error());
     yard.sandbox().write("config.toml", "[tenants.local]\nmax_stored = \"8 MiB\"\n");
     yard.signal(Signal::HUP);
-    yard.expect_talk("settings reloaded");
+    yard.expect_log("settings reloaded");
     assert_eq!(yard.run("echo granted")["output"], "granted\n");
     let limit = "shellyard_tenant_stored_limit_bytes{tenant=\"local\"}";
     assert_eq!(yard.metric(limit), 8.0 * MIB);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{ERAS, Era, Launch, Yard, eventually};
+use crate::harness::{ERAS, Era, Launch, TestServer, eventually};
 
 const TOOLS: [&str; 6] =
     ["run_command", "wait_jobs", "read_output", "list_jobs", "send_input", "stop_jobs"];
@@ -23,7 +23,7 @@ fn initialize_answers_in_the_revision_that_was_asked_for() {
     for era in ERAS {
         let Era::Legacy(version) = era else { continue };
         for launch in Launch::both() {
-            let answer = launch.era(era).start_silent().shake_hands();
+            let answer = launch.era(era).start_silent().handshake();
             assert_eq!(answer["result"]["protocolVersion"], version);
             assert_eq!(answer["result"]["serverInfo"]["name"], "shellyard");
             assert_eq!(answer["result"]["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
@@ -69,12 +69,12 @@ fn both_eras_work_on_one_stdio_connection() {
 
 #[test]
 fn instructions_are_there_and_short() {
-    let answer = Launch::stdio().start_silent().shake_hands();
+    let answer = Launch::stdio().start_silent().handshake();
     let instructions = answer["result"]["instructions"].as_str().expect("instructions");
     assert!((1..2048).contains(&instructions.len()), "{} bytes", instructions.len());
 }
 
-fn tools(yard: &mut Yard) -> Vec<Value> {
+fn tools(yard: &mut TestServer) -> Vec<Value> {
     let answer = yard.rpc("tools/list", json!({}));
     answer["result"]["tools"].as_array().expect("a list of tools").clone()
 }
@@ -179,7 +179,7 @@ fn numbers_may_come_as_text_and_null_means_absent() {
 fn what_is_not_offered_is_method_not_found() {
     for launch in Launch::both() {
         let mut yard = launch.start_silent();
-        let capabilities = yard.shake_hands()["result"]["capabilities"].clone();
+        let capabilities = yard.handshake()["result"]["capabilities"].clone();
         let optional = [
             ("prompts", "prompts/list"),
             ("resources", "resources/list"),
@@ -235,7 +235,7 @@ fn a_notification_as_the_first_message_does_not_end_the_server() {
     let mut yard = Launch::stdio().start_silent();
     yard.notify("notifications/initialized", json!({}));
     yard.notify("notifications/cancelled", json!({"requestId": 99}));
-    yard.shake_hands();
+    yard.handshake();
     yard.assert_alive();
 }
 
@@ -253,10 +253,10 @@ fn malformed_json_gets_a_parse_error_and_the_server_goes_on() {
 
 #[test]
 fn malformed_json_over_http_is_an_error_too() {
-    use crate::harness::{HttpConnection, Request};
+    use crate::harness::{HttpConnection, HttpRequest};
     let mut yard = Launch::http().start();
     let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::post_bytes("/mcp", b"{\"jsonrpc\": ".to_vec()));
+    connection.send(&HttpRequest::post_bytes("/mcp", b"{\"jsonrpc\": ".to_vec()));
     let answer = connection.answer();
     assert!((400..500).contains(&answer.status), "HTTP {}", answer.status);
     assert!(!answer.text().is_empty(), "it says what was wrong");
@@ -271,5 +271,5 @@ fn stdout_carries_nothing_but_messages() {
     for message in yard.stdio().take_all() {
         assert_eq!(message["jsonrpc"], "2.0", "{message}");
     }
-    eventually("the log is on stderr", || !yard.talk().is_empty());
+    eventually("the log is on stderr", || !yard.log_text().is_empty());
 }

@@ -4,12 +4,12 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Marker, Reply, Yard, eventually};
+use crate::harness::{Launch, Marker, Reply, TestServer, eventually};
 
 const ONE_SLOT: &str = "[queue]\nslots = 1\nmax_queued = 2\n";
 
 /// A yard whose only slot is taken.
-fn busy_yard(launch: Launch, marker: &Marker) -> (Yard, u64) {
+fn busy_yard(launch: Launch, marker: &Marker) -> (TestServer, u64) {
     let mut yard = launch.config(ONE_SLOT).start();
     let holder = yard.start(&format!("sleep {marker}"));
     marker.wait_alive();
@@ -132,7 +132,7 @@ fn finished_jobs_beyond_the_bound_are_forgotten_oldest_first() {
 }
 
 /// Submits a job in the background that writes a word to the file `order`.
-fn note(yard: &mut Yard, word: &str, mut wish: Value) -> u64 {
+fn note(yard: &mut TestServer, word: &str, mut wish: Value) -> u64 {
     wish["command"] = format!("echo {word} >> order").into();
     wish["wait_s"] = 0.into();
     yard.call("run_command", wish).ok().job()
@@ -220,7 +220,7 @@ fn a_waiting_job_tells_lane_reason_and_estimate() {
 
 /// A command that must be refused with this code, in either form of an answer.
 #[track_caller]
-fn refused(yard: &mut Yard, arguments: Value, code: &str) -> Reply {
+fn refused(yard: &mut TestServer, arguments: Value, code: &str) -> Reply {
     let reply = yard.call("run_command", arguments);
     let text = reply.error_text();
     assert!(text.starts_with("refused, nothing was run: "), "{text}");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{HttpConnection, Launch, Marker, Request, Yard, eventually};
+use crate::harness::{HttpConnection, HttpRequest, Launch, Marker, TestServer, eventually};
 
 /// A tenant that may store little.
 const LITTLE_ROOM: &str = "[tenants.local]\nmax_stored = \"64 KiB\"\n";
@@ -50,7 +50,7 @@ fn where_running_jobs_hold_all_room_the_setting_is_named() {
     }
 }
 
-fn ask(yard: &mut Yard, request: &Request) -> String {
+fn ask(yard: &mut TestServer, request: &HttpRequest) -> String {
     let mut connection = HttpConnection::open(yard.http().address());
     connection.send(request);
     connection.answer().text()
@@ -65,7 +65,7 @@ fn queued_jobs_of_a_tenant_that_used_up_its_cpu_time_wait() {
     let mut yard = Launch::http().structured().config(config).start();
     let busy = yard.start(BUSY);
     let waiting = yard.start("touch never");
-    let place = |yard: &mut Yard| {
+    let place = |yard: &mut TestServer| {
         let waiting = yard.call("wait_jobs", json!({"jobs": [waiting], "wait_s": 0})).ok();
         waiting.only_job()["waits_for"].clone()
     };
@@ -102,14 +102,14 @@ fn idle_tenants_show_their_limits_and_pauses_are_gauges() {
         assert_eq!(yard.metric(series), expected, "{series}");
     }
     yard.run("echo stored");
-    ask(&mut yard, &Request::post("/api/v1/queue/pause", &json!({"lane": "build"})));
+    ask(&mut yard, &HttpRequest::post("/api/v1/queue/pause", &json!({"lane": "build"})));
     assert_eq!(yard.metric("shellyard_lane_paused{lane=\"build\"}"), 1.0);
-    let resumed = ask(&mut yard, &Request::post("/api/v1/queue/resume", &json!({})));
+    let resumed = ask(&mut yard, &HttpRequest::post("/api/v1/queue/resume", &json!({})));
     let queue: Value = serde_json::from_str(&resumed).expect("an overview");
     assert_eq!(queue["lanes"]["build"]["paused"], false, "{queue}");
     assert_eq!(queue["tenants"]["local"]["max_stored"], 1_048_576, "{queue}");
     assert!(queue["tenants"]["local"]["stored_bytes"].as_u64() >= Some(7), "{queue}");
-    ask(&mut yard, &Request::post("/api/v1/drain", &json!({})));
+    ask(&mut yard, &HttpRequest::post("/api/v1/drain", &json!({})));
     assert_eq!(yard.metric("shellyard_draining"), 1.0);
 }
 

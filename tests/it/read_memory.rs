@@ -4,7 +4,9 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{HttpConnection, Launch, Reply, Yard, eventually, peak_rss_kib, rss_kib};
+use crate::harness::{
+    HttpConnection, Launch, Reply, TestServer, eventually, peak_rss_kib, rss_kib,
+};
 
 /// The bound on all that the server holds while many queries on large JSON run side by side.
 const MOST_KIB: u64 = 300_000_000 / 1024;
@@ -29,7 +31,7 @@ const QUERIES: [(&str, &str); 12] = [
 ];
 
 /// A job whose output is one JSON array of so many objects of about 210 bytes.
-fn json_job(yard: &mut Yard, items: u32) -> u64 {
+fn json_job(yard: &mut TestServer, items: u32) -> u64 {
     let pad = "x".repeat(130);
     let item = |id| {
         format!(
@@ -45,7 +47,7 @@ fn json_job(yard: &mut Yard, items: u32) -> u64 {
 }
 
 /// Sends calls without waiting for an answer, and then reads all answers.
-fn call_side_by_side(yard: &mut Yard, calls: &[Value], is_http: bool) -> Vec<Reply> {
+fn call_side_by_side(yard: &mut TestServer, calls: &[Value], is_http: bool) -> Vec<Reply> {
     if !is_http {
         let ids: Vec<u64> =
             calls.iter().map(|call| yard.begin("read_output", call.clone())).collect();
@@ -160,7 +162,7 @@ fn hundreds_of_queries_are_all_answered_and_memory_is_given_back() {
 
 /// Sends so many queries without waiting for an answer: over stdio on one connection, over HTTP on
 /// as many as one address may have, several requests on each.
-fn pipeline(yard: &mut Yard, job: u64, queries: usize, is_http: bool) -> Vec<Reply> {
+fn pipeline(yard: &mut TestServer, job: u64, queries: usize, is_http: bool) -> Vec<Reply> {
     const PER_CONNECTION: usize = 20;
     let call = json!({"job": job, "query": "length(@)"});
     if !is_http {

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Yard, bytes_of, eventually, eventually_some, run_program};
+use crate::harness::{Launch, TestServer, bytes_of, eventually, eventually_some, run_program};
 
 /// Known by its form, without any setting.
 const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
@@ -23,7 +23,7 @@ fn assert_masked(what: &str, text: &str) {
     assert!(!text.contains(OWN), "{what} holds the pin: {text}");
 }
 
-fn raw(yard: &mut Yard, job: u64) -> String {
+fn raw(yard: &mut TestServer, job: u64) -> String {
     String::from_utf8(bytes_of(&yard.read_raw(job, "bytes:0", 4096))).expect("text")
 }
 
@@ -124,8 +124,8 @@ fn refusals_logs_and_audit_are_masked() {
         .collect();
     let shown = "echo key [redacted]; echo pin=[redacted] after";
     assert_eq!(commands, [shown, "rm pin=[redacted]"]);
-    eventually("the command is logged", || yard.talk().contains("pin=[redacted] after"));
-    assert_masked("the log", &yard.talk());
+    eventually("the command is logged", || yard.log_text().contains("pin=[redacted] after"));
+    assert_masked("the log", &yard.log_text());
 }
 
 #[test]

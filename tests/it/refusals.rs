@@ -4,13 +4,13 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Era, HttpConnection, Launch, Request, Yard};
+use crate::harness::{Era, HttpConnection, HttpRequest, Launch, TestServer};
 
 const LEGACY: Era = Era::Legacy("2025-11-25");
 
 /// The status of an answer, and its error.
 #[track_caller]
-fn refused(yard: &mut Yard, request: &Request) -> (u16, Value) {
+fn refused(yard: &mut TestServer, request: &HttpRequest) -> (u16, Value) {
     let mut connection = HttpConnection::open(yard.http().address());
     connection.send(request);
     let mut answer = connection.answer();
@@ -19,7 +19,7 @@ fn refused(yard: &mut Yard, request: &Request) -> (u16, Value) {
 }
 
 #[track_caller]
-fn check(yard: &mut Yard, request: &Request, (status, code, id): (u16, i64, Value)) {
+fn check(yard: &mut TestServer, request: &HttpRequest, (status, code, id): (u16, i64, Value)) {
     let (told, error) = refused(yard, request);
     let found = (told, &error["error"]["code"], error.get("id"));
     assert_eq!(found, (status, &json!(code), Some(&id)), "{request:?}: {error}");
@@ -31,13 +31,13 @@ fn a_refusal_is_a_json_rpc_error_with_the_id_of_its_request() {
     let mut yard = Launch::http().start();
     let message = LEGACY.request(7, "tools/list", json!({}));
     let own = yard.http().request(&message);
-    let bare = Request::post("/mcp", &message);
+    let bare = HttpRequest::post("/mcp", &message);
     let with = |name: &str, value: &str| bare.clone().header(name, value);
     let session = yard.http().session().to_owned();
-    let other_kind = Request { headers: Vec::new(), ..own.clone() }
+    let other_kind = HttpRequest { headers: Vec::new(), ..own.clone() }
         .header("Accept", "application/json, text/event-stream")
         .header("Content-Type", "text/plain");
-    let html = Request { headers: Vec::new(), ..own.clone() }
+    let html = HttpRequest { headers: Vec::new(), ..own.clone() }
         .header("Accept", "text/html")
         .header("Content-Type", "application/json");
     for (request, status) in [
@@ -61,7 +61,7 @@ fn modern_refusals_keep_their_status() {
     let list = Era::Modern.request(7, "tools/list", json!({}));
     let unknown = Era::Modern.request(8, "no/such", json!({}));
     let bare = |method: &str| {
-        let request = Request::post("/mcp", &list).header("Mcp-Method", method);
+        let request = HttpRequest::post("/mcp", &list).header("Mcp-Method", method);
         request.header("MCP-Protocol-Version", "2026-07-28")
     };
     check(&mut yard, &bare("tools/call"), (400, -32020, json!(7)));
@@ -72,7 +72,7 @@ fn modern_refusals_keep_their_status() {
 #[test]
 fn whoever_has_no_token_is_told_so_in_json_rpc() {
     let mut yard = Launch::http().guarded().start_silent();
-    let request = Request::post("/mcp", &LEGACY.request(7, "ping", json!({})));
+    let request = HttpRequest::post("/mcp", &LEGACY.request(7, "ping", json!({})));
     check(&mut yard, &request, (401, -32600, Value::Null));
 }
 

@@ -4,11 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::harness::{Era, Launch, Yard};
+use crate::harness::{Era, Launch, TestServer};
 
 const BOTH_ERAS: [Era; 2] = [Era::Legacy("2025-11-25"), Era::Modern];
 
-fn read(yard: &mut Yard, uri: &str) -> Value {
+fn read(yard: &mut TestServer, uri: &str) -> Value {
     yard.rpc("resources/read", json!({"uri": uri}))
 }
 
@@ -114,7 +114,7 @@ fn a_range_that_cannot_be_is_refused_with_one_that_can() {
 
 /// Everything at an address, by following where each answer says that it goes on.
 #[track_caller]
-fn follow(yard: &mut Yard, first: &str) -> (Vec<u8>, usize) {
+fn follow(yard: &mut TestServer, first: &str) -> (Vec<u8>, usize) {
     let (mut bytes, mut uri, mut answers) = (Vec::new(), first.to_owned(), 0);
     loop {
         let answer = read(yard, &uri);

@@ -2,25 +2,27 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{HttpConnection, Launch, Marker, Reply, Request, Yard, bytes_of, eventually};
+use crate::harness::{
+    HttpConnection, HttpRequest, Launch, Marker, Reply, TestServer, bytes_of, eventually,
+};
 
-fn start(retention: &str) -> Yard {
+fn start(retention: &str) -> TestServer {
     Launch::stdio().structured().config(&format!("[retention]\n{retention}\n")).start()
 }
 
-fn read(yard: &mut Yard, job: u64) -> Reply {
+fn read(yard: &mut TestServer, job: u64) -> Reply {
     yard.call("read_output", json!({"job": job}))
 }
 
 /// The numbers of all jobs that are listed, newest first.
-fn listed(yard: &mut Yard) -> Vec<u64> {
+fn listed(yard: &mut TestServer) -> Vec<u64> {
     let reply = yard.call("list_jobs", json!({})).ok();
     reply["jobs"].as_array().expect("a list").iter().filter_map(|job| job["job"].as_u64()).collect()
 }
 
 /// Waits until a job is freed, and checks what is said of it.
 #[track_caller]
-fn expect_freed(yard: &mut Yard, job: u64, why: &str) {
+fn expect_freed(yard: &mut TestServer, job: u64, why: &str) {
     eventually(&format!("job {job} is freed"), || read(yard, job).is_error());
     let reply = read(yard, job);
     assert_eq!(reply["error_code"], "job_freed", "{}", reply.0);
@@ -176,9 +178,9 @@ fn what_was_freed_is_counted() {
         yard.run("head -c 1000 /dev/zero");
     }
     let count = "shellyard_retention_freed_jobs_total{reason=\"count\"} 3";
-    let counted = |yard: &mut Yard| {
+    let counted = |yard: &mut TestServer| {
         let mut connection = HttpConnection::open(yard.http().address());
-        connection.send(&Request::get("/metrics"));
+        connection.send(&HttpRequest::get("/metrics"));
         let text = connection.answer().text();
         let has = |line: &str| text.lines().any(|known| known == line);
         has(count)

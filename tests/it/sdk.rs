@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{DEADLINE, Launch, Sandbox};
 
-type Client = RunningService<RoleClient, ()>;
+type SdkClient = RunningService<RoleClient, ()>;
 
 fn lifecycles() -> [ClientLifecycleMode; 3] {
     let modern = vec![ProtocolVersion::V_2026_07_28];
@@ -29,7 +29,7 @@ async fn within_deadline<T>(what: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
-async fn call(client: &Client, tool: &'static str, arguments: Value) -> CallToolResult {
+async fn call(client: &SdkClient, tool: &'static str, arguments: Value) -> CallToolResult {
     let arguments = arguments.as_object().expect("an object").clone();
     let params = CallToolRequestParams::new(tool).with_arguments(arguments);
     within_deadline(tool, client.call_tool(params)).await.expect("the call works")
@@ -41,8 +41,8 @@ fn text_of(result: &CallToolResult) -> String {
     blocks.iter().filter_map(|block| block["text"].as_str()).collect()
 }
 
-/// What any client does in its first minute: look around, run, start, wait, read, stop.
-async fn exercise(client: Client) {
+/// Does what any client does in its first minute: list tools, run, start, wait, read, stop.
+async fn exercise(client: SdkClient) {
     let tools = within_deadline("tools", client.list_all_tools()).await.expect("tools");
     assert_eq!(tools.len(), 6);
     let text = text_of(&call(&client, "run_command", json!({"command": "echo hi"})).await);

@@ -4,10 +4,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Yard, eventually};
+use crate::harness::{Launch, TestServer, eventually};
 
 #[track_caller]
-fn grep(yard: &mut Yard, arguments: Value) -> Value {
+fn grep(yard: &mut TestServer, arguments: Value) -> Value {
     yard.call("read_output", arguments).ok().structured().clone()
 }
 
@@ -104,7 +104,7 @@ fn output_is_searched_and_queried_as_it_is_shown() {
 fn an_answer_says_what_was_searched_and_how_to_go_on() {
     let mut yard = Launch::stdio().start();
     let job = yard.run("seq 1 100; seq 1 30 >&2").job();
-    let said = |yard: &mut Yard, more: Value| {
+    let said = |yard: &mut TestServer, more: Value| {
         let mut arguments = json!({"job": job, "grep": "1"});
         arguments
             .as_object_mut()

@@ -9,12 +9,12 @@ use rustix::process::{Signal, geteuid};
 use serde_json::json;
 
 use crate::harness::{
-    Era, HttpConnection, Launch, Marker, Request, Sandbox, Yard, eventually, make_fifo,
+    Era, HttpConnection, HttpRequest, Launch, Marker, Sandbox, TestServer, eventually, make_fifo,
 };
 
 /// Starts a job whose processes left its group, its session and its parent, and ignore SIGTERM.
 #[track_caller]
-fn start_stubborn(yard: &mut Yard, marker: &Marker) -> u64 {
+fn start_stubborn(yard: &mut TestServer, marker: &Marker) -> u64 {
     let job = yard.start(&format!(
         "trap '' TERM HUP; setsid sleep {marker} & (setsid sh -c 'sleep {marker}' &); sleep {marker}"
     ));
@@ -100,7 +100,7 @@ fn a_thread_that_hangs_in_a_system_call_does_not_hold_up_the_end() {
     let mut yard = Launch::http().args(&["--dialect", "shell"]).config(&config).start_silent();
     let params = json!({"name": "shell", "arguments": {"command": "touch ran; false"}});
     let message = Era::Modern.request(1, "tools/call", params);
-    let mut request = Request::post("/mcp", &message);
+    let mut request = HttpRequest::post("/mcp", &message);
     request.headers.extend(Era::Modern.headers(&message));
     let mut connection = HttpConnection::open(yard.http().address());
     connection.send(&request);
@@ -155,6 +155,6 @@ fn sigterm_ends_a_server_whose_threads_are_all_stuck() {
     let status = yard.wait_exit();
     stopper.wait().expect("it ends with what it stopped");
     assert_eq!(status.code(), Some(1), "an end that was forced: {status}");
-    assert!(yard.talk().contains("shutdown took too long"), "{}", yard.talk());
+    assert!(yard.log_text().contains("shutdown took too long"), "{}", yard.log_text());
     marker.wait_gone();
 }

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    HttpConnection, Launch, Request, Yard, bytes_of, eventually_some, private_dir,
+    HttpConnection, HttpRequest, Launch, TestServer, bytes_of, eventually_some, private_dir,
 };
 
 /// Writes as many bytes as each line of its input says: lines of `x`, then a dot.
@@ -18,13 +18,13 @@ const WRITER: &str = "while read n; do head -c $n /dev/zero | tr '\\0' x; echo .
 
 /// A job that writes on demand.
 #[track_caller]
-fn start_writer(yard: &mut Yard) -> u64 {
+fn start_writer(yard: &mut TestServer) -> u64 {
     yard.start(WRITER)
 }
 
 /// Has it write, and waits until all of that was kept or dropped; what is said of the job then.
 #[track_caller]
-fn write(yard: &mut Yard, job: u64, bytes: u64) -> Value {
+fn write(yard: &mut TestServer, job: u64, bytes: u64) -> Value {
     let before = amount(&look(yard, job));
     yard.call("send_input", json!({"job": job, "text": format!("{bytes}\n")})).ok();
     eventually_some("it has written", || {
@@ -34,7 +34,7 @@ fn write(yard: &mut Yard, job: u64, bytes: u64) -> Value {
 }
 
 #[track_caller]
-fn look(yard: &mut Yard, job: u64) -> Value {
+fn look(yard: &mut TestServer, job: u64) -> Value {
     let arguments = json!({"job": job, "view": "tail", "max_bytes": 4});
     yard.call("read_output", arguments).ok().structured().clone()
 }
@@ -44,7 +44,7 @@ fn amount(job: &Value) -> u64 {
     field("total_bytes") + field("dropped_bytes")
 }
 
-fn run_with(yard: &mut Yard, command: &str, on_large_output: &str) -> Value {
+fn run_with(yard: &mut TestServer, command: &str, on_large_output: &str) -> Value {
     let arguments = json!({"command": command, "on_large_output": on_large_output});
     yard.call("run_command", arguments).ok().structured().clone()
 }
@@ -55,7 +55,7 @@ fn expected_output(command: &str) -> Vec<u8> {
 
 /// Reads a job from the start to its end; checks each byte, and gives what is said to be missing.
 #[track_caller]
-fn check_all(yard: &mut Yard, job: u64, expected: &[u8]) -> u64 {
+fn check_all(yard: &mut TestServer, job: u64, expected: &[u8]) -> u64 {
     let (mut next, mut missing) = (Some("bytes:0".to_owned()), 0);
     while let Some(cursor) = next {
         let page = yard.read_raw(job, &cursor, 1 << 20);
@@ -153,8 +153,8 @@ fn at_a_cap_the_job_runs_on_and_what_was_dropped_is_named_until_room_comes_back(
     let tier = |tier: &str| counted(&format!("shellyard_output_stored_bytes{{tier=\"{tier}\"}}"));
     let stored: f64 = ["memory", "disk", "compressed"].map(tier).iter().sum();
     assert!(0.0 < stored && stored <= 300.0 * 1024.0, "{stored}");
-    yard.expect_talk("output dropped, the job continues");
-    assert_eq!(yard.talk().matches("output dropped, the job continues").count(), 1);
+    yard.expect_log("output dropped, the job continues");
+    assert_eq!(yard.log_text().matches("output dropped, the job continues").count(), 1);
     // A finished job is forgotten for the next, and its room is free.
     yard.run("true");
     let later = write(&mut yard, job, 50_000);
@@ -190,7 +190,7 @@ fn what_comes_after_a_loss_is_a_line_of_its_own() {
     assert_eq!((bytes_of(&after), &after["gap_bytes"]), (b"mid\nlast\n".to_vec(), &json!(250_000)));
     // Those who take bytes are told too.
     let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get(&format!("/api/v1/jobs/{job}/output")));
+    connection.send(&HttpRequest::get(&format!("/api/v1/jobs/{job}/output")));
     let answer = connection.answer();
     assert_eq!(answer.header("x-shellyard-dropped-bytes"), Some("250000"));
     assert_eq!((answer.status, answer.bytes().len()), (200, 150_009));
@@ -239,7 +239,7 @@ fn quietly(program: &str, args: &[&str], path: &Path) -> bool {
 }
 
 /// The place for its spill files.
-fn spill_dir(yard: &Yard) -> PathBuf {
+fn spill_dir(yard: &TestServer) -> PathBuf {
     yard.sandbox().data().join("spill")
 }
 
@@ -287,7 +287,7 @@ fn a_spill_directory_that_is_deleted_is_made_again() {
 }
 
 /// Sets a limit of the server as it runs; `None` is the most that it may have.
-fn set_limit(yard: &Yard, resource: Resource, current: Option<u64>) {
+fn set_limit(yard: &TestServer, resource: Resource, current: Option<u64>) {
     let pid = Pid::from_raw(i32::try_from(yard.pid()).expect("a pid fits"));
     // The server was started by us, with our own bounds.
     let maximum = getrlimit(resource).maximum;
@@ -325,14 +325,14 @@ fn without_files_to_open_a_job_that_runs_goes_on() {
 }
 
 /// The spill files of a server.
-fn spill_files(yard: &Yard) -> Vec<PathBuf> {
+fn spill_files(yard: &TestServer) -> Vec<PathBuf> {
     let paths =
         |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten().map(|at| at.path());
     paths(spill_dir(yard)).flat_map(paths).collect()
 }
 
 /// How many of them it holds open, and its other descriptors.
-fn open_files(yard: &Yard) -> (usize, usize) {
+fn open_files(yard: &TestServer) -> (usize, usize) {
     let spill = spill_dir(yard);
     let fds = fs::read_dir(format!("/proc/{}/fd", yard.pid())).expect("it is alive");
     let is_spill = |fd: fs::DirEntry| {
@@ -413,7 +413,7 @@ fn a_spill_file_that_is_cut_underneath_shows_a_gap_and_never_wrong_bytes() {
 
 /// Cuts the only spill file of a server.
 #[track_caller]
-fn cut_spill(yard: &Yard, bytes: u64) {
+fn cut_spill(yard: &TestServer, bytes: u64) {
     let files = spill_files(yard);
     assert_eq!(files.len(), 1, "{files:?}");
     fs::OpenOptions::new().write(true).open(&files[0]).expect("ours").set_len(bytes).expect("cut");
@@ -464,7 +464,7 @@ fn a_stream_is_sent_as_far_as_it_is_there() {
     let job = yard.run_in_steps(command, &[1_988_895, 1_988_916]);
     let mut connection = HttpConnection::open(yard.http().address());
     let mut get = |stream: &str, range: Option<&str>| {
-        let request = Request::get(&format!("/api/v1/jobs/{job}/output?stream={stream}"));
+        let request = HttpRequest::get(&format!("/api/v1/jobs/{job}/output?stream={stream}"));
         let request = range.iter().fold(request, |request, range| request.header("range", range));
         connection.send(&request);
         let answer = connection.answer();
@@ -500,9 +500,9 @@ fn a_place_that_cannot_be_written_stops_no_server_unless_the_audit_log_is_a_must
     let mut refused = Launch::stdio().config(&refuse).start_silent();
     assert!(!refused.wait_exit().success());
     let mut yard = Launch::http().structured().config(&config).start();
-    yard.expect_talk("audit log not written");
+    yard.expect_log("audit log not written");
     assert_eq!(yard.run("true")["exit_code"], 0);
-    let failures = |yard: &mut Yard| {
+    let failures = |yard: &mut TestServer| {
         let metrics = yard.metrics();
         let found = metrics.lines().find(|line| line.starts_with("shellyard_audit_failures_total"));
         let value = found.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());

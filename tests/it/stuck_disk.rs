@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::{
-    HttpConnection, Launch, Request, Sandbox, Yard, bytes_of, eventually, eventually_some,
-    private_dir, run_program, text,
+    HttpConnection, HttpRequest, Launch, Sandbox, TestServer, bytes_of, eventually,
+    eventually_some, private_dir, run_program, text,
 };
 
 /// More jobs than threads may wait for the disk.
@@ -59,7 +59,7 @@ ssize_t write(int fd, const void *bytes, size_t count) {
 
 /// A server whose data directory can be paused.
 struct Pausable {
-    yard: Yard,
+    yard: TestServer,
     flag: PathBuf,
     data: TempDir,
     _shim: TempDir,
@@ -92,19 +92,19 @@ impl Pausable {
 }
 
 /// Starts jobs that wait for a line and then write more than memory holds.
-fn start_writers(yard: &mut Yard) -> Vec<u64> {
+fn start_writers(yard: &mut TestServer) -> Vec<u64> {
     let jobs: Vec<u64> = (0..WRITERS).map(|_| yard.start(WRITER)).collect();
     jobs.iter().for_each(|job| yard.wait_running(*job));
     jobs
 }
 
-fn type_line(yard: &mut Yard, jobs: &[u64]) {
+fn type_line(yard: &mut TestServer, jobs: &[u64]) {
     for job in jobs {
         yard.call("send_input", json!({"job": job, "text": "\n"})).ok();
     }
 }
 
-fn total(yard: &mut Yard, job: u64) -> u64 {
+fn total(yard: &mut TestServer, job: u64) -> u64 {
     let listed = yard.call("list_jobs", json!({"limit": 100})).ok();
     let listed = listed.structured()["jobs"].as_array().cloned().unwrap_or_default();
     let found = listed.iter().find(|listed| listed["job"] == job);
@@ -113,7 +113,7 @@ fn total(yard: &mut Yard, job: u64) -> u64 {
 
 /// What needs no disk works while it does not answer.
 #[track_caller]
-fn check_the_rest(yard: &mut Yard, small: u64, writers: &[u64]) {
+fn check_the_rest(yard: &mut TestServer, small: u64, writers: &[u64]) {
     for _ in 0..3 {
         let reply = yard.run("echo there");
         assert_eq!((&reply["exit_code"], &reply["output"]), (&json!(0), &json!("there\n")));
@@ -200,7 +200,7 @@ fn a_paused_audit_log_does_not_hold_up_the_end_of_the_server() {
     server.yard.signal(Signal::TERM);
     let status = server.yard.wait_exit();
     assert!(status.success(), "an end that was forced has another code: {status}");
-    server.yard.expect_talk("audit log entries lost");
+    server.yard.expect_log("audit log entries lost");
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn a_job_whose_program_does_not_load_is_stopped_at_once() {
 const FETCHES: usize = 25;
 
 /// Reads of every kind that wait for the disk: tool calls and paths of the HTTP API.
-fn waiting_reads(yard: &mut Yard, job: u64, chunk_uri: &Value) -> Vec<HttpConnection> {
+fn waiting_reads(yard: &mut TestServer, job: u64, chunk_uri: &Value) -> Vec<HttpConnection> {
     let tool = |name: &str, arguments: Value| {
         ("tools/call", json!({"name": name, "arguments": arguments}))
     };
@@ -344,14 +344,14 @@ fn waiting_reads(yard: &mut Yard, job: u64, chunk_uri: &Value) -> Vec<HttpConnec
     }
     for _ in 0..FETCHES {
         let mut fetching = HttpConnection::open(yard.http().address());
-        fetching.send(&Request::get(&format!("/api/v1/jobs/{job}/output")));
+        fetching.send(&HttpRequest::get(&format!("/api/v1/jobs/{job}/output")));
         waiting.push(fetching);
     }
     waiting
 }
 
 /// The threads of the server now.
-fn threads(yard: &Yard) -> usize {
+fn threads(yard: &TestServer) -> usize {
     fs::read_dir(format!("/proc/{}/task", yard.pid())).expect("the server runs").count()
 }
 
@@ -397,9 +397,9 @@ fn tokens_hold_while_the_disk_of_their_file_is_dead() {
     let config = format!("[http]\ntoken_file = {file:?}\n");
     let yard = Launch::http().config(&config).start_silent();
     let mut yard = yard;
-    let status = |yard: &mut Yard, token: &str| {
+    let status = |yard: &mut TestServer, token: &str| {
         let mut connection = HttpConnection::open(yard.http().address());
-        let request = Request::get("/api/v1/jobs");
+        let request = HttpRequest::get("/api/v1/jobs");
         connection.send(&request.header("authorization", &format!("Bearer {token}")));
         connection.answer().status
     };
@@ -424,8 +424,8 @@ fn a_server_starts_on_a_dead_spill_directory_and_names_it() {
     fs::create_dir(&spill).expect("ours");
     let disk = DeadDisk::over(spill.clone());
     let mut yard = launch().data(data.path()).start();
-    yard.expect_talk(&spill.display().to_string());
-    yard.expect_talk("does not answer");
+    yard.expect_log(&spill.display().to_string());
+    yard.expect_log("does not answer");
     assert_eq!(yard.run("echo there")["output"], "there\n");
     drop(disk);
 }

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Era, HttpConnection, Launch, Request, Yard, eventually, eventually_some};
+use crate::harness::{
+    Era, HttpConnection, HttpRequest, Launch, TestServer, eventually, eventually_some,
+};
 
 const OUTPUT: &str = "shellyard://jobs/1/output";
 const UPDATED: &str = "notifications/resources/updated";
@@ -13,24 +15,24 @@ const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 const ECHO: &str = "while read line; do echo $line; done";
 
 #[track_caller]
-fn tell(yard: &mut Yard, input: Value) {
+fn tell(yard: &mut TestServer, input: Value) {
     yard.call("send_input", input).ok();
 }
 
 #[track_caller]
-fn subscribe(yard: &mut Yard, uri: &str) {
+fn subscribe(yard: &mut TestServer, uri: &str) {
     let answer = yard.rpc("resources/subscribe", json!({"uri": uri}));
     assert_eq!(answer["result"], json!({}), "{answer}");
 }
 
 #[track_caller]
-fn await_stdio(yard: &mut Yard, method: &str) -> Value {
+fn await_stdio(yard: &mut TestServer, method: &str) -> Value {
     yard.stdio().receive(method, |message| message["method"] == method)["params"].clone()
 }
 
 /// Opens a stream of notices; a modern request that lasts.
 #[track_caller]
-fn listen(yard: &mut Yard, wanted: Value) -> u64 {
+fn listen(yard: &mut TestServer, wanted: Value) -> u64 {
     let id = yard.fresh_id();
     let params = json!({"notifications": wanted});
     let message = Era::Modern.request(id, "subscriptions/listen", params);
@@ -40,10 +42,10 @@ fn listen(yard: &mut Yard, wanted: Value) -> u64 {
 
 /// What the server says of itself in this metric.
 #[track_caller]
-fn followed(yard: &mut Yard) -> u64 {
+fn followed(yard: &mut TestServer) -> u64 {
     let address = yard.http().address().to_owned();
     let mut connection = HttpConnection::open(&address);
-    connection.send(&Request::get("/metrics"));
+    connection.send(&HttpRequest::get("/metrics"));
     let text = connection.answer().text();
     let line = text.lines().find_map(|line| line.strip_prefix("shellyard_mcp_subscriptions "));
     line.expect("the gauge").parse().expect("a number")

@@ -10,13 +10,13 @@ use std::time::Duration;
 use rustix::process::{Resource, geteuid, getrlimit};
 use serde_json::json;
 
-use crate::harness::{Launch, Reply, Sandbox, Yard, output_of, text, without_privileges};
+use crate::harness::{Launch, Reply, Sandbox, TestServer, output_of, text, without_privileges};
 
 /// Longer than a thread of the runtime that may block is kept by default.
 const IDLE: Duration = Duration::from_secs(11);
 
 /// Limits the tasks of the server's user as the server runs; `None` is the most that it may have.
-fn limit_tasks(yard: &Yard, most: Option<u64>) {
+fn limit_tasks(yard: &TestServer, most: Option<u64>) {
     // The server has the hard limit that we have.
     let most = most.or(getrlimit(Resource::Nproc).maximum);
     let most = most.map_or("unlimited".to_owned(), |most| most.to_string());
@@ -34,7 +34,7 @@ fn assert_refused(reply: &Reply, words: &[&str]) {
 }
 
 /// Calls that need a thread or a process, each in its own way.
-fn check_refused(yard: &mut Yard, job: u64, words: &[&str]) {
+fn check_refused(yard: &mut TestServer, job: u64, words: &[&str]) {
     for arguments in [
         json!({"command": "echo hello"}),
         json!({"command": "/bin/echo", "args": ["hello"]}),
@@ -52,10 +52,10 @@ fn check_refused(yard: &mut Yard, job: u64, words: &[&str]) {
 }
 
 #[track_caller]
-fn assert_goes_on(yard: &mut Yard, job: u64) {
+fn assert_goes_on(yard: &mut TestServer, job: u64) {
     assert_eq!(yard.run("echo hello")["output"], "hello\n");
     assert_eq!(yard.call("read_output", json!({"job": job, "query": "[0]"}))["output"], "1");
-    assert!(!yard.talk().contains("panicked"), "{}", yard.talk());
+    assert!(!yard.log_text().contains("panicked"), "{}", yard.log_text());
 }
 
 #[test]

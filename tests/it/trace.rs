@@ -5,8 +5,8 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Era, HttpConnection, Launch, Reply, Request, Sandbox, Yard, assert_nothing_null, eventually,
-    eventually_some, run_program,
+    Era, HttpConnection, HttpRequest, Launch, Reply, Sandbox, TestServer, assert_nothing_null,
+    eventually, eventually_some, run_program,
 };
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -21,14 +21,14 @@ fn with_json_log(launch: Launch) -> Launch {
 
 /// Runs a command in a call with this `_meta`.
 #[track_caller]
-fn run_in(yard: &mut Yard, meta: &Value, arguments: Value) -> Reply {
+fn run_in(yard: &mut TestServer, meta: &Value, arguments: Value) -> Reply {
     let params = json!({"name": "run_command", "arguments": arguments, "_meta": meta});
     Reply(yard.rpc("tools/call", params))
 }
 
 /// Runs a command in a call with these headers.
 #[track_caller]
-fn run_with_headers(yard: &mut Yard, headers: &[(&str, &str)], meta: &Value) -> Reply {
+fn run_with_headers(yard: &mut TestServer, headers: &[(&str, &str)], meta: &Value) -> Reply {
     let arguments = json!({"command": "true"});
     let params = json!({"name": "run_command", "arguments": arguments, "_meta": meta});
     let id = yard.fresh_id();
@@ -43,14 +43,14 @@ fn run_with_headers(yard: &mut Yard, headers: &[(&str, &str)], meta: &Value) -> 
 }
 
 /// The log lines that say this.
-fn lines(yard: &Yard, words: &str) -> Vec<String> {
-    let talk = yard.talk();
-    talk.lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
+fn lines(yard: &TestServer, words: &str) -> Vec<String> {
+    let log_text = yard.log_text();
+    log_text.lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
 }
 
 /// Checks that these lines are written, and that each of them names the trace.
 #[track_caller]
-fn assert_logged(yard: &Yard, words: &[&str]) {
+fn assert_logged(yard: &TestServer, words: &[&str]) {
     for word in words {
         eventually(&format!("the log says {word}"), || !lines(yard, word).is_empty());
         for line in lines(yard, word) {
@@ -60,15 +60,15 @@ fn assert_logged(yard: &Yard, words: &[&str]) {
 }
 
 #[track_caller]
-fn api(yard: &mut Yard, path: &str) -> Value {
+fn api(yard: &mut TestServer, path: &str) -> Value {
     let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get(path));
+    connection.send(&HttpRequest::get(path));
     serde_json::from_str(&connection.answer().text()).expect("JSON")
 }
 
 /// The audit log's lines, once there is an ending among them.
 #[track_caller]
-fn audit(yard: &Yard) -> Vec<Value> {
+fn audit(yard: &TestServer) -> Vec<Value> {
     let log = yard.sandbox().data().join("audit.jsonl");
     let entries = eventually_some("an ending is written", || {
         let text = fs::read_to_string(&log).ok()?;
@@ -198,7 +198,7 @@ fn a_job_is_freed_under_the_trace_that_it_was_run_in() {
 fn an_operators_change_is_logged_with_the_context_of_its_headers() {
     let mut yard = with_json_log(Launch::http()).start();
     let mut connection = HttpConnection::open(yard.http().address());
-    let request = Request::post_bytes("/api/v1/queue/pause", Vec::new());
+    let request = HttpRequest::post_bytes("/api/v1/queue/pause", Vec::new());
     connection.send(&request.header("traceparent", PARENT));
     assert_eq!(connection.answer().status, 200);
     assert_logged(&yard, &["\"operator action\""]);

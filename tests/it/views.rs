@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Yard, bytes_of};
+use crate::harness::{Launch, TestServer, bytes_of};
 
-fn read(yard: &mut Yard, job: u64, mut arguments: Value) -> Value {
+fn read(yard: &mut TestServer, job: u64, mut arguments: Value) -> Value {
     arguments["job"] = json!(job);
     yard.call("read_output", arguments).ok().structured().clone()
 }
 
 /// Runs `printf` with these bytes, and gives the job's number.
-fn write(yard: &mut Yard, bytes: &[u8]) -> u64 {
+fn write(yard: &mut TestServer, bytes: &[u8]) -> u64 {
     let file = yard.work().join("bytes");
     std::fs::write(&file, bytes).expect("a file");
     yard.run("cat bytes").job()

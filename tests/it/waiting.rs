@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Era, Launch, Marker, Yard, eventually, eventually_some};
+use crate::harness::{Era, Launch, Marker, TestServer, eventually, eventually_some};
 
 const PROGRESS: Duration = Duration::from_millis(200);
 const QUICK_PROGRESS: &str = "[mcp]\nprogress_s = 0.2\n";
@@ -201,7 +201,7 @@ fn states(jobs: &Value) -> Vec<(u64, String)> {
 }
 
 #[track_caller]
-fn state_of(yard: &mut Yard, job: u64) -> Value {
+fn state_of(yard: &mut TestServer, job: u64) -> Value {
     let reply = yard.call("wait_jobs", json!({"jobs": [job], "wait_s": 0})).ok();
     reply.only_job()["state"].clone()
 }
@@ -229,7 +229,7 @@ fn a_line_that_was_shown_is_not_waited_for_and_the_next_one_is() {
         let mut yard = launch.structured().start();
         let job = yard.start(READY);
         let wait = |wait_s| json!({"jobs": [job], "until": "ready", "wait_s": wait_s});
-        let matched = |yard: &mut Yard, wait_s| {
+        let matched = |yard: &mut TestServer, wait_s| {
             yard.call("wait_jobs", wait(wait_s)).ok().only_job().get("matched_line").cloned()
         };
         assert_eq!(matched(&mut yard, 40), Some(json!(1)));

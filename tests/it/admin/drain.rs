@@ -22,10 +22,10 @@ fn a_draining_server_takes_nothing_new_and_finishes_what_it_has() {
         let mut hosted = Hosted::start(ONE_SLOT);
         let (running, _marker) = hosted.holder();
         let waiting = hosted.submit("echo queued", "default");
-        let (stdout, talk) = hosted.told(who, &["drain"]);
+        let (stdout, log_text) = hosted.told(who, &["drain"]);
         assert_eq!(stdout, "");
-        assert!(talk.contains("new jobs are refused (1 running, 1 queued)"), "{talk}");
-        assert!(talk.contains("`shellyard drain --undo`"), "{talk}");
+        assert!(log_text.contains("new jobs are refused (1 running, 1 queued)"), "{log_text}");
+        assert!(log_text.contains("`shellyard drain --undo`"), "{log_text}");
         assert_refused(&mut hosted);
         assert_eq!(hosted.look(&running)["state"], "running");
         hosted.stop(&running);
@@ -33,8 +33,8 @@ fn a_draining_server_takes_nothing_new_and_finishes_what_it_has() {
         assert_eq!((&emptied["running"], &emptied["queued"]), (&json!(0), &json!(0)));
         assert_eq!(hosted.look(&waiting)["exit_code"], 0, "what waited ran");
         assert!(hosted.told(who, &["queue"]).0.contains("draining"));
-        let (_, talk) = hosted.told(who, &["drain", "--undo"]);
-        assert!(talk.contains("new jobs are accepted again"), "{talk}");
+        let (_, log_text) = hosted.told(who, &["drain", "--undo"]);
+        assert!(log_text.contains("new jobs are accepted again"), "{log_text}");
         hosted.yard.assert_alive();
         assert!(!hosted.yard.work().join("never").exists());
         let by = who.tenant();
@@ -50,8 +50,11 @@ fn a_drained_server_ends_after_its_last_job_where_that_is_wished() {
         let done = hosted.yard.work().join("done");
         hosted.submit("while ! test -e go; do sleep 0.05; done", "default");
         hosted.submit("touch done", "default");
-        let (_, talk) = hosted.told(who, &["drain", "--exit"]);
-        assert!(talk.contains("the server ends when no job is queued or running"), "{talk}");
+        let (_, log_text) = hosted.told(who, &["drain", "--exit"]);
+        assert!(
+            log_text.contains("the server ends when no job is queued or running"),
+            "{log_text}"
+        );
         assert_refused(&mut hosted);
         hosted.assert_audited(&format!(
             "drain_begun: no new jobs are taken, and the server ends after the last one (by {})",

@@ -76,8 +76,8 @@ fn everybody_else_sees_the_own_jobs_alone() {
             assert!(text(&refused.stderr).contains("the role admin"), "{refused:?}");
         }
     }
-    let (nothing, talk) = hosted.told(Who::Admin, &["jobs"]);
-    assert_eq!((&*nothing, &*talk), ("", "no jobs\n"), "the operator's own tenant has none");
+    let (nothing, log_text) = hosted.told(Who::Admin, &["jobs"]);
+    assert_eq!((&*nothing, &*log_text), ("", "no jobs\n"), "the operator's own tenant has none");
 }
 
 #[test]
@@ -86,9 +86,9 @@ fn a_list_is_narrowed_by_state_and_number() {
     let (running, _marker) = hosted.holder();
     let found = hosted.json(Who::Alice, &["jobs", "--state", "running"]);
     assert_eq!(listed(&found), [(Value::Null, running["job"].clone())]);
-    let (table, talk) = hosted.told(Who::Alice, &["jobs", "--limit", "1"]);
+    let (table, log_text) = hosted.told(Who::Alice, &["jobs", "--limit", "1"]);
     assert_eq!(rows(&table).len(), 2, "{table}");
-    assert!(talk.contains("newest 1; --limit N"), "{talk}");
+    assert!(log_text.contains("newest 1; --limit N"), "{log_text}");
     for odd in [
         &["jobs", "--state", "odd"][..],
         &["jobs", "--limit", "0"],

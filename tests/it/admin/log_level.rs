@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{Hosted, OPERATORS, Who};
-use crate::harness::{HttpConnection, Request, eventually, text};
+use crate::harness::{HttpConnection, HttpRequest, eventually, text};
 
 /// What the API answers to the operator.
 #[track_caller]
 fn put(hosted: &mut Hosted, body: &str) -> (u16, Value) {
-    let request = Request { method: "PUT", ..Request::get("/api/v1/log-level") };
-    let request = Request { body: body.into(), ..request }
+    let request = HttpRequest { method: "PUT", ..HttpRequest::get("/api/v1/log-level") };
+    let request = HttpRequest { body: body.into(), ..request }
         .header("Authorization", &format!("Bearer {}", hosted.admin));
     let mut connection = HttpConnection::open(hosted.yard.http().address());
     connection.send(&request);
@@ -23,13 +23,13 @@ fn the_level_changes_at_once_and_is_taken_back() {
         let mut hosted = Hosted::start("");
         assert_eq!(hosted.told(who, &["log-level"]), ("info\n".to_owned(), String::new()));
         hosted.yard.run("true");
-        assert!(!hosted.yard.talk().contains("DEBUG"), "{}", hosted.yard.talk());
+        assert!(!hosted.yard.log_text().contains("DEBUG"), "{}", hosted.yard.log_text());
 
-        let (filter, talk) = hosted.told(who, &["log-level", "warn,shellyard=debug"]);
+        let (filter, log_text) = hosted.told(who, &["log-level", "warn,shellyard=debug"]);
         assert_eq!(filter, "warn,shellyard=debug\n");
-        assert!(talk.contains("`shellyard log-level --reset` restores info"), "{talk}");
+        assert!(log_text.contains("`shellyard log-level --reset` restores info"), "{log_text}");
         hosted.yard.run("true");
-        hosted.yard.expect_talk("DEBUG shellyard::");
+        hosted.yard.expect_log("DEBUG shellyard::");
 
         let answer = hosted.json(who, &["log-level", "--reset"]);
         assert_eq!(answer, json!({"filter": "info", "configured": "info"}));
@@ -37,11 +37,11 @@ fn the_level_changes_at_once_and_is_taken_back() {
         hosted.yard.wait_finished(job);
         let mark = "info, as configured";
         eventually("the job is told of", || {
-            let talk = hosted.yard.talk();
-            talk.split_once(mark).is_some_and(|(_, after)| after.contains("job finished"))
+            let log_text = hosted.yard.log_text();
+            log_text.split_once(mark).is_some_and(|(_, after)| after.contains("job finished"))
         });
-        let talk = hosted.yard.talk();
-        let (_, after) = talk.split_once(mark).expect("it is there");
+        let log_text = hosted.yard.log_text();
+        let (_, after) = log_text.split_once(mark).expect("it is there");
         assert!(!after.contains("DEBUG"), "{after}");
 
         let by = who.tenant();
@@ -59,7 +59,7 @@ fn a_level_for_a_time_ends_with_it() {
     hosted.assert_audited("log_filter_changed: debug for 600s (by ops)");
     let (status, _) = put(&mut hosted, r#"{"filter": "trace", "for_s": 0.2}"#);
     assert_eq!(status, 200);
-    hosted.yard.expect_talk("configured log filter restored");
+    hosted.yard.expect_log("configured log filter restored");
     assert_eq!(
         hosted.json(Who::Admin, &["log-level"]),
         json!({"filter": "info", "configured": "info"})

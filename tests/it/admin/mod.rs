@@ -11,11 +11,11 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Era, Launch, Marker, Yard, eventually, output_of, run_program, text};
+use crate::harness::{Era, Launch, Marker, TestServer, eventually, output_of, run_program, text};
 
 /// A server with tenants: two that run commands, one that only looks, and the operator.
 struct Hosted {
-    yard: Yard,
+    yard: TestServer,
     alice: String,
     bob: String,
     reader: String,
@@ -54,7 +54,7 @@ impl Hosted {
     fn start(config: &str) -> Self {
         let launch = Launch::http().structured().era(Era::Modern);
         let mut yard = launch.config(config).start_silent();
-        let token = |name, role| made(&yard, name, role);
+        let token = |name, role| create_token(&yard, name, role);
         let (alice, bob) = (token("alice", "run"), token("bob", "run"));
         let (reader, admin) = (token("alice", "read-only"), token("ops", "admin"));
         yard.http().use_token(&alice);
@@ -157,7 +157,7 @@ fn words(value: &Value) -> &str {
 
 /// A new token for this tenant.
 #[track_caller]
-fn made(yard: &Yard, name: &str, role: &str) -> String {
+fn create_token(yard: &TestServer, name: &str, role: &str) -> String {
     let data = yard.sandbox().data();
     let data = data.to_str().expect("a path");
     let arguments = ["token", "new", name, "--role", role, "--data-dir", data];

@@ -10,10 +10,10 @@ fn a_paused_queue_starts_nothing_until_it_is_resumed() {
     for who in OPERATORS {
         let mut hosted = Hosted::start("");
         let (running, marker) = hosted.holder();
-        let (stdout, talk) = hosted.told(who, &["pause"]);
+        let (stdout, log_text) = hosted.told(who, &["pause"]);
         assert_eq!(stdout, "");
-        assert!(talk.contains("the queue is paused (1 running, 0 queued)"), "{talk}");
-        assert!(talk.contains("`shellyard resume`"), "{talk}");
+        assert!(log_text.contains("the queue is paused (1 running, 0 queued)"), "{log_text}");
+        assert!(log_text.contains("`shellyard resume`"), "{log_text}");
         let waiting = hosted.submit("echo at last", "default");
         assert_eq!(
             (&waiting["state"], &waiting["waits_for"]),
@@ -45,8 +45,8 @@ fn a_paused_lane_holds_its_own_jobs_alone() {
         assert_eq!(waiting["waits_for"], "lane build is paused");
         assert_eq!(hosted.yard.run("echo free")["output"], "free\n");
         hosted.told(who, &["pause"]);
-        let (_, talk) = hosted.told(who, &["resume", "--lane", "build"]);
-        assert!(talk.contains("the queue is still paused: `shellyard resume`"), "{talk}");
+        let (_, log_text) = hosted.told(who, &["resume", "--lane", "build"]);
+        assert!(log_text.contains("the queue is still paused: `shellyard resume`"), "{log_text}");
         assert_eq!(hosted.look(&waiting)["state"], "queued");
         hosted.told(who, &["pause", "--lane", "build"]);
         let resumed = hosted.json(who, &["resume"]);
@@ -54,8 +54,8 @@ fn a_paused_lane_holds_its_own_jobs_alone() {
         hosted.await_state(&waiting, "finished");
         hosted.told(who, &["pause", "--lane", "build"]);
         let waiting = hosted.submit("echo again", "build");
-        let (_, talk) = hosted.told(who, &["resume", "--lane", "build"]);
-        assert!(talk.contains("lane build is resumed"), "{talk}");
+        let (_, log_text) = hosted.told(who, &["resume", "--lane", "build"]);
+        assert!(log_text.contains("lane build is resumed"), "{log_text}");
         hosted.await_state(&waiting, "finished");
         let unknown = hosted.ask(who, &["pause", "--lane", "biuld"]);
         assert_eq!(unknown.status.code(), Some(1));

@@ -96,15 +96,15 @@ fn what_a_change_takes_is_told_until_it_is_done() {
     let mut hosted = Hosted::start("");
     let config = "[http]\npath = \"/other\"\n[pressure]\ncpu = 90\nio = 70\n";
     hosted.yard.sandbox().write("config.toml", config);
-    let (stdout, talk) = hosted.told(Who::Admin, &["config", "reload"]);
+    let (stdout, log_text) = hosted.told(Who::Admin, &["config", "reload"]);
     let expected = "pressure.cpu  applied\npressure.io   applied\nhttp.path     needs a restart\n";
-    assert_eq!((&*stdout, &*talk), (expected, ""));
+    assert_eq!((&*stdout, &*log_text), (expected, ""));
     let again = hosted.json(Who::Socket, &["config", "reload"]);
     assert_eq!(again, json!({"applied": [], "needs_restart": ["http.path"]}), "it still does");
     hosted.yard.assert_alive();
     hosted.yard.sandbox().write("config.toml", "[pressure]\ncpu = 90\nio = 70\n");
-    let (stdout, talk) = hosted.told(Who::Admin, &["config", "reload"]);
-    assert_eq!((&*stdout, &*talk), ("", "nothing changed\n"), "taken back");
+    let (stdout, log_text) = hosted.told(Who::Admin, &["config", "reload"]);
+    assert_eq!((&*stdout, &*log_text), ("", "nothing changed\n"), "taken back");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn settings_that_cannot_be_used_change_nothing() {
     eventually("each is written down", || refusals(&hosted) == 12);
     hosted.yard.signal(Signal::HUP);
     eventually("the signal is refused too", || refusals(&hosted) == 13);
-    hosted.yard.expect_talk("reload refused, the old settings stay in force");
+    hosted.yard.expect_log("reload refused, the old settings stay in force");
     assert_eq!(hosted.json(Who::Admin, &["queue"])["slots"], 3);
     hosted.yard.assert_alive();
 }

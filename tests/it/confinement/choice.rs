@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Reply, Yard};
+use crate::harness::{Launch, Reply, TestServer};
 
 /// A tenant whose jobs are shut in, on a host that need not be able to.
 const TIGHT: &str = "[confinement]\nprofile = \"workspace-write\"\nbackend = \"seccomp\"\n\
                      on_unavailable = \"degrade\"\n[limits]\nprocesses = 100\nnice = 5\n";
 
 #[track_caller]
-fn refused(yard: &mut Yard, arguments: Value, code: &str) -> String {
+fn refused(yard: &mut TestServer, arguments: Value, code: &str) -> String {
     let reply = yard.call("run_command", arguments.clone());
     assert!(reply.is_error(), "{arguments} ran: {}", reply.0);
     assert_eq!(reply["outcome"], "refused", "{arguments}");
@@ -19,7 +19,7 @@ fn refused(yard: &mut Yard, arguments: Value, code: &str) -> String {
 }
 
 #[track_caller]
-fn ran(yard: &mut Yard, arguments: Value) -> Reply {
+fn ran(yard: &mut TestServer, arguments: Value) -> Reply {
     yard.call("run_command", arguments).ok()
 }
 
@@ -113,16 +113,16 @@ fn files_are_not_written_for_callers_whose_jobs_may_not() {
 fn a_reload_takes_a_new_profile_over_or_keeps_the_old_one() {
     let mut yard =
         Launch::http().structured().config("[confinement]\nprofile = \"none\"\n").start();
-    let profile = |yard: &mut Yard| asked(&ran(yard, json!({"command": "true"}))).0;
+    let profile = |yard: &mut TestServer| asked(&ran(yard, json!({"command": "true"}))).0;
     assert_eq!(profile(&mut yard), "none");
     let file = yard.sandbox().path().join("config.toml");
     let rewrite = |text: &str| std::fs::write(&file, text).expect("a file of ours");
     rewrite("[confinement]\nprofile = \"default\"\n");
     yard.signal(rustix::process::Signal::HUP);
-    yard.expect_talk("settings reloaded");
+    yard.expect_log("settings reloaded");
     assert_eq!(profile(&mut yard), "default");
     rewrite("[confinement]\nprofile = \"read-only\"\nbackend = \"none\"\n");
     yard.signal(rustix::process::Signal::HUP);
-    yard.expect_talk("on_unavailable");
+    yard.expect_log("on_unavailable");
     assert_eq!(profile(&mut yard), "default");
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{HttpConnection, Launch, Request, Yard, eventually};
+use crate::harness::{HttpConnection, HttpRequest, Launch, TestServer, eventually};
 
 /// A host that can do nothing, and must not refuse.
 const DEGRADED: &str = "[confinement]\nprofile = \"workspace-write\"\nbackend = \"none\"\n\
@@ -52,9 +52,9 @@ fn the_structured_form_and_the_api_tell_it() {
     assert_eq!(yard.run("true")["confinement"], usual);
 }
 
-fn api(yard: &mut Yard) -> Value {
+fn api(yard: &mut TestServer) -> Value {
     let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get("/api/v1/jobs"));
+    connection.send(&HttpRequest::get("/api/v1/jobs"));
     serde_json::from_str(&connection.answer().text()).expect("JSON")
 }
 

@@ -29,7 +29,7 @@ fn a_mix_offers_all_of_its_tools_and_they_share_one_yard() {
 fn what_clients_are_told_names_only_tools_that_they_see() {
     for (dialect, expected) in [("native", true), ("shell", false), ("shell,native", true)] {
         let mut yard = Launch::stdio().args(&["--dialect", dialect]).start_silent();
-        let told = yard.shake_hands()["result"]["instructions"].to_string();
+        let told = yard.handshake()["result"]["instructions"].to_string();
         assert_eq!(told.contains("run_command"), expected, "{dialect}: {told}");
     }
     let mut yard = Launch::stdio().args(&["--dialect", "shell", "--dialect", "execute"]).start();

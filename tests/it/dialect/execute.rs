@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{check_listed, speaking};
-use crate::harness::{Launch, Reply, Yard};
+use crate::harness::{Launch, Reply, TestServer};
 
 const FIELDS: [&str; 7] = [
     "stdout",
@@ -15,7 +15,7 @@ const FIELDS: [&str; 7] = [
     "elapsed_ms",
 ];
 
-fn each(check: impl Fn(&mut Yard)) {
+fn each(check: impl Fn(&mut TestServer)) {
     for launch in speaking("execute") {
         check(&mut launch.start());
     }
@@ -107,15 +107,15 @@ fn the_limit_and_the_log_follow_the_environment() {
         let mut yard = launch.env("MCP_EXEC_LOG_OUTPUT_BYTES", "3").start();
         let fields = fields(yard.call("execute", flood.clone()));
         assert_eq!((&fields["stdout"], &fields["stderr"]), (&json!("klmno"), &json!("abcde")));
-        yard.expect_talk(r#"stdout="klm""#);
-        assert!(!yard.talk().contains("klmn"), "{}", yard.talk());
+        yard.expect_log(r#"stdout="klm""#);
+        assert!(!yard.log_text().contains("klmn"), "{}", yard.log_text());
     }
     let mut yard = Launch::stdio()
         .args(&["--dialect", "execute"])
         .env("MCP_EXEC_LOG_FULL_OUTPUT", "1")
         .start();
     yard.call("execute", flood).ok();
-    yard.expect_talk("klmnopqrst");
+    yard.expect_log("klmnopqrst");
 }
 
 #[test]

@@ -6,9 +6,9 @@ use std::os::unix::fs::symlink;
 use serde_json::{Value, json};
 
 use super::{check_listed, listed, speaking};
-use crate::harness::{Launch, Marker, Reply, Yard, eventually};
+use crate::harness::{Launch, Marker, Reply, TestServer, eventually};
 
-fn each(config: &str, check: impl Fn(&mut Yard)) {
+fn each(config: &str, check: impl Fn(&mut TestServer)) {
     for launch in speaking("execute_command") {
         check(&mut launch.config(config).start());
     }
@@ -29,7 +29,7 @@ pub(super) fn fields(reply: Reply) -> Value {
 }
 
 #[track_caller]
-pub(super) fn execute(yard: &mut Yard, command: &str) -> (String, i64) {
+pub(super) fn execute(yard: &mut TestServer, command: &str) -> (String, i64) {
     let fields = fields(yard.call("execute_command", json!({"command": command})));
     let names: Vec<_> = fields.as_object().expect("an object").keys().collect();
     assert_eq!(names, ["command", "output", "return_code"]);
@@ -39,7 +39,7 @@ pub(super) fn execute(yard: &mut Yard, command: &str) -> (String, i64) {
 }
 
 #[track_caller]
-fn check(yard: &mut Yard, command: &str, output: &str, return_code: i64) {
+fn check(yard: &mut TestServer, command: &str, output: &str, return_code: i64) {
     assert_eq!(execute(yard, command), (output.to_owned(), return_code), "{command}");
 }
 
@@ -164,8 +164,8 @@ fn secrets_are_masked_and_the_text_stays_json() {
         let fields = fields(reply);
         assert_eq!(fields["output"], "[redacted]\n");
         assert_eq!(fields["command"], "echo [redacted]");
-        yard.expect_talk("[mcpz] Exit code: 0");
-        assert!(!yard.talk().contains("AKIAIOSFODNN7EXAMPLE"), "{}", yard.talk());
+        yard.expect_log("[mcpz] Exit code: 0");
+        assert!(!yard.log_text().contains("AKIAIOSFODNN7EXAMPLE"), "{}", yard.log_text());
     });
 }
 
@@ -186,7 +186,7 @@ fn what_cannot_be_executed_says_why() {
         let (output, code) = execute(yard, "echo hi");
         assert!(output.starts_with("Failed to execute: ") && code == -1, "{output}");
         assert!(output.contains("/no/such/shell"), "{output}");
-        yard.expect_talk("[mcpz] Error: ");
+        yard.expect_log("[mcpz] Error: ");
     });
     each("[job]\ncwd = \"/no/such/directory\"\n", |yard| {
         let (output, code) = execute(yard, "echo hi");

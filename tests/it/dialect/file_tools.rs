@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 
 use super::execute_command::fields;
 use super::speaking;
-use crate::harness::{Yard, eventually};
+use crate::harness::{TestServer, eventually};
 
-fn each(config: &str, check: impl Fn(&mut Yard)) {
+fn each(config: &str, check: impl Fn(&mut TestServer)) {
     for launch in speaking("execute_command") {
         check(&mut launch.config(config).start());
     }
 }
 
 #[track_caller]
-fn read(yard: &mut Yard, path: &str) -> Value {
+fn read(yard: &mut TestServer, path: &str) -> Value {
     fields(yard.call("read_file", json!({"path": path})))
 }
 

@@ -14,20 +14,20 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Yard};
+use crate::harness::{Launch, TestServer};
 
 /// A server over each transport that offers only this dialect.
 fn speaking(dialect: &str) -> [Launch; 2] {
     Launch::both().map(|launch| launch.args(&["--dialect", dialect]))
 }
 
-fn listed(yard: &mut Yard) -> Vec<Value> {
+fn listed(yard: &mut TestServer) -> Vec<Value> {
     let answer = yard.rpc("tools/list", json!({}));
     answer["result"]["tools"].as_array().cloned().expect("a list of tools")
 }
 
 /// The names of the tools that are offered.
-fn names(yard: &mut Yard) -> Vec<String> {
+fn names(yard: &mut TestServer) -> Vec<String> {
     listed(yard).iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
 }
 

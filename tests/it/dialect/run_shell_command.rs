@@ -6,18 +6,18 @@ use std::os::unix::fs::symlink;
 use serde_json::{Value, json};
 
 use super::{check_listed, speaking};
-use crate::harness::{Marker, Reply, Yard, eventually};
+use crate::harness::{Marker, Reply, TestServer, eventually};
 
 const NAMES: [&str; 8] =
     ["Command", "Directory", "Stdout", "Stderr", "Error", "Exit Code", "Signal", "Background PIDs"];
 
-fn each(check: impl Fn(&mut Yard)) {
+fn each(check: impl Fn(&mut TestServer)) {
     for launch in speaking("run_shell_command") {
         check(&mut launch.start());
     }
 }
 
-fn run(yard: &mut Yard, arguments: Value) -> Reply {
+fn run(yard: &mut TestServer, arguments: Value) -> Reply {
     yard.call("run_shell_command", arguments)
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::execute_command::execute;
 use super::names;
-use crate::harness::{Launch, Marker, Sandbox, Yard, output_of, run_program, text};
+use crate::harness::{Launch, Marker, Sandbox, TestServer, output_of, run_program, text};
 
 /// The document's session, from after the line that starts the server.
 const SESSION: &str = r#"
@@ -43,12 +43,12 @@ Options:
   -h, --help                    Print help
 "#;
 
-fn server(flags: &[&str]) -> Yard {
+fn server(flags: &[&str]) -> TestServer {
     Launch::server_shell().args(flags).start()
 }
 
 #[track_caller]
-fn check(yard: &mut Yard, command: &str, output: &str, return_code: i64) {
+fn check(yard: &mut TestServer, command: &str, output: &str, return_code: i64) {
     assert_eq!(execute(yard, command), (output.to_owned(), return_code), "{command}");
 }
 
@@ -74,7 +74,7 @@ fn the_documents_session_works_pasted_line_by_line() {
     let said = yard.stdio().response(3)["result"]["content"][0]["text"].clone();
     let fields: Value = serde_json::from_str(said.as_str().expect("a text")).expect("JSON");
     assert_eq!(fields, json!({"command": "echo hello", "output": "hello\n", "return_code": 0}));
-    yard.expect_talk("mcpz shell server started");
+    yard.expect_log("mcpz shell server started");
     yard.stdio().hang_up();
     assert!(yard.wait_exit().success());
     assert_eq!(yard.stdio().take_all(), Vec::<Value>::new(), "nothing else is said");
@@ -174,14 +174,14 @@ fn commands_are_told_on_stderr_where_that_is_wished() {
     for flag in ["-v", "--verbose"] {
         let mut yard = server(&[flag]);
         check(&mut yard, "echo 'a\nb'; exit 3", "a\nb\n", 3);
-        yard.expect_talk(r"[mcpz] Executing: echo 'a\nb'; exit 3");
-        yard.expect_talk("[mcpz] Exit code: 3");
+        yard.expect_log(r"[mcpz] Executing: echo 'a\nb'; exit 3");
+        yard.expect_log("[mcpz] Exit code: 3");
     }
     let mut quiet = server(&[]);
     check(&mut quiet, "exit 3", "", 3);
     quiet.stdio().hang_up();
     quiet.wait_exit();
-    assert!(!quiet.talk().contains("[mcpz]"), "{}", quiet.talk());
+    assert!(!quiet.log_text().contains("[mcpz]"), "{}", quiet.log_text());
 }
 
 /// Under these flags each command runs, or is denied in the words of the document.
@@ -283,7 +283,7 @@ fn a_working_directory_that_is_none_is_told_at_the_start() {
 }
 
 #[test]
-fn a_session_that_is_piped_in_is_answered_to_its_end() {
+fn a_piped_session_is_answered_completely() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.command();
     command.args(["server", "shell"]).arg("--data-dir").arg(sandbox.data());

@@ -6,15 +6,15 @@ use std::os::unix::fs::symlink;
 use serde_json::{Value, json};
 
 use super::{check_listed, speaking};
-use crate::harness::{Launch, Marker, Reply, Yard, eventually};
+use crate::harness::{Launch, Marker, Reply, TestServer, eventually};
 
-fn each(check: impl Fn(&mut Yard)) {
+fn each(check: impl Fn(&mut TestServer)) {
     for launch in speaking("shell") {
         check(&mut launch.start());
     }
 }
 
-fn with_config(text: &str, check: impl Fn(&mut Yard)) {
+fn with_config(text: &str, check: impl Fn(&mut TestServer)) {
     for launch in speaking("shell") {
         check(&mut launch.config(text).start());
     }
@@ -149,7 +149,7 @@ fn the_configuration_of_the_document_holds() {
                   allowed_directories = [\"/tmp\", \"/usr\"]\nblocked_commands = [\"rm -rf\", \"format\", \"dd\"]\n\
                   log_commands = true\n";
     with_config(config, |yard| {
-        let run = |yard: &mut Yard, command: &str| {
+        let run = |yard: &mut TestServer, command: &str| {
             yard.call("shell", json!({"command": command, "working_directory": "/usr"}))
         };
         let (sentence, metadata) = parts(&run(yard, "sleep 600"));
@@ -170,7 +170,7 @@ fn the_configuration_of_the_document_holds() {
                 "{said}"
             );
         }
-        yard.expect_talk("seq 1 10000");
+        yard.expect_log("seq 1 10000");
     });
 }
 
@@ -188,7 +188,7 @@ log_commands = true
 #[test]
 fn the_configuration_block_of_the_document_can_be_pasted() {
     with_config(PRINTED, |yard| {
-        let run = |yard: &mut Yard, directory: &str| {
+        let run = |yard: &mut TestServer, directory: &str| {
             yard.call("shell", json!({"command": "pwd", "working_directory": directory}))
         };
         assert_eq!(parts(&run(yard, "/tmp").ok()).1["stdout"], "/tmp\n");
@@ -236,8 +236,8 @@ fn a_directory_outside_the_allowed_ones_is_refused_also_through_a_link() {
 fn commands_stay_out_of_the_log_but_not_out_of_the_audit() {
     with_config("[shell_tool]\nlog_commands = false\n", |yard| {
         yard.call("shell", json!({"command": "echo confidential-word"})).ok();
-        yard.expect_talk("job finished");
-        assert!(!yard.talk().contains("confidential-word"), "{}", yard.talk());
+        yard.expect_log("job finished");
+        assert!(!yard.log_text().contains("confidential-word"), "{}", yard.log_text());
         let log = yard.sandbox().data().join("audit.jsonl");
         eventually("the audit log has it", || {
             fs::read_to_string(&log).expect("an audit log").contains("confidential-word")

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Reply, Yard};
+use crate::harness::{Launch, Reply, TestServer};
 
 /// How far one job is shut in. The server itself asks for nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ const NOBODY: &str = "nobody";
 
 /// A server, and by what it limits files.
 pub(super) struct World {
-    pub(super) yard: Yard,
+    pub(super) yard: TestServer,
     pub(super) means: Means,
     /// For messages of failed tests.
     user: &'static str,

@@ -1,4 +1,4 @@
-//! What an HTTP request travels over.
+//! The transport of an HTTP request.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -14,7 +14,6 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream
 
 use super::wait::DEADLINE;
 
-/// Bytes both ways.
 #[derive(Debug)]
 pub(crate) enum Channel {
     Tcp(TcpStream),

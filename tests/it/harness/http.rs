@@ -9,17 +9,16 @@ use serde_json::Value;
 use super::channel::{Channel, Trust};
 use super::wait::DEADLINE;
 
-/// A request, spelled out: what is not named here is not sent.
+/// A request; nothing is sent that is not listed here.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub(crate) struct HttpRequest {
     pub(crate) method: &'static str,
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Request {
-    /// A plain GET.
+impl HttpRequest {
     pub(crate) fn get(path: &str) -> Self {
         Self { method: "GET", path: path.to_owned(), headers: Vec::new(), body: Vec::new() }
     }
@@ -36,7 +35,6 @@ impl Request {
             .header("Accept", "application/json, text/event-stream")
     }
 
-    /// Adds a header.
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -79,7 +77,7 @@ impl HttpConnection {
         Self::over(Channel::unix(path), "localhost")
     }
 
-    /// The same over TLS; nothing when no hands can be shaken with a server that we trust.
+    /// The same over TLS; `None` if the handshake fails or the server is not trusted.
     pub(crate) fn open_tls(address: &str, trust: &Trust) -> Option<Self> {
         Some(Self::over(Channel::tls(address, trust)?, address))
     }
@@ -90,13 +88,12 @@ impl HttpConnection {
     }
 
     /// Sends a whole request. A server that hangs up early is not an error here.
-    pub(crate) fn send(&mut self, request: &Request) {
+    pub(crate) fn send(&mut self, request: &HttpRequest) {
         let mut bytes = request.head(&self.host).into_bytes();
         bytes.extend_from_slice(&request.body);
         self.send_bytes(&bytes);
     }
 
-    /// Sends any bytes.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
         self.try_send(bytes).ok();
     }
@@ -124,16 +121,16 @@ impl HttpConnection {
             let Some((name, value)) = line.split_once(':') else { break };
             headers.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()));
         }
-        let body = BodyLeft::of(status, &headers);
+        let body = BodyLeft::from_headers(status, &headers);
         HttpAnswer { status, headers, body: BufReader::new(Body { connection: self, left: body }) }
     }
 
-    /// The status of an answer, or nothing when the server hung up instead.
+    /// The status of a response; `None` if the server closed the connection instead.
     pub(crate) fn try_status(&mut self) -> Option<u16> {
         self.line().ok()?.split(' ').nth(1)?.parse().ok()
     }
 
-    /// Everything until the server hangs up, in whichever way it does so.
+    /// Reads everything until the server closes the connection.
     #[track_caller]
     pub(crate) fn rest(&mut self) -> String {
         let mut bytes = Vec::new();
@@ -170,12 +167,12 @@ impl HttpConnection {
     }
 }
 
-/// A TLS server that drops a connection does not say goodbye.
+/// `true` if the server closed the connection; a TLS server does so without `close_notify`.
 fn is_hang_up(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof)
 }
 
-/// The head of an answer, and its body still to be read.
+/// The head of a response; its body is still to be read.
 #[derive(Debug)]
 pub(crate) struct HttpAnswer<'a> {
     pub(crate) status: u16,
@@ -260,7 +257,7 @@ enum BodyLeft {
 }
 
 impl BodyLeft {
-    fn of(status: u16, headers: &[(String, String)]) -> Self {
+    fn from_headers(status: u16, headers: &[(String, String)]) -> Self {
         let find = |name: &str| headers.iter().find(|(known, _)| known == name).map(|(_, v)| v);
         if status == 204 || status == 304 {
             Self::Over

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{CWD, Mode};
 use tempfile::TempDir;
 
-use super::link::{HttpLink, Link};
+use super::link::{HttpLink, ServerLink};
+use super::server::TestServer;
 use super::stdio::StdioLink;
 use super::wire::Era;
-use super::yard::Yard;
 
 /// A token that is long enough to be taken for a real one.
 pub(crate) const fn token() -> &'static str {
@@ -52,7 +52,6 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    /// An empty one.
     pub(crate) fn new() -> Self {
         Self::within(&std::env::temp_dir())
     }
@@ -69,12 +68,12 @@ impl Sandbox {
         Self { root }
     }
 
-    /// Where jobs run by default.
+    /// The default working directory of jobs.
     pub(crate) fn work(&self) -> PathBuf {
         self.root.path().join("work")
     }
 
-    /// Where the server keeps its data.
+    /// The data directory of the server.
     pub(crate) fn data(&self) -> PathBuf {
         self.root.path().join("data")
     }
@@ -117,7 +116,7 @@ impl Sandbox {
     }
 }
 
-/// How to start a server.
+/// The settings for starting a server.
 #[derive(Debug)]
 pub(crate) struct Launch {
     over: Over,
@@ -191,7 +190,6 @@ impl Launch {
         self.args(&["--result-format", "structured"])
     }
 
-    /// Adds flags.
     pub(crate) fn args(mut self, args: &[&str]) -> Self {
         self.args.extend(args.iter().map(|arg| (*arg).to_owned()));
         self
@@ -209,48 +207,48 @@ impl Launch {
         self
     }
 
-    /// Has its world made in another directory than that for temporary files.
+    /// Creates its sandbox in another directory than the temporary one.
     pub(crate) fn within(mut self, directory: &Path) -> Self {
         directory.clone_into(&mut self.within);
         self
     }
 
-    /// Keeps its data in a directory that others use as well.
+    /// Uses a data directory that others use as well.
     pub(crate) fn data(mut self, dir: &Path) -> Self {
         self.data = Some(dir.to_owned());
         self
     }
 
-    /// Wants the bearer token [`token`] from clients.
+    /// Requires the bearer token [`token`] from clients.
     pub(crate) const fn guarded(mut self) -> Self {
         self.is_guarded = true;
         self
     }
 
-    /// Has it started by a program with these words before it.
+    /// Starts the server through another program with these arguments.
     pub(crate) fn through(mut self, words: &[&str]) -> Self {
         self.through.extend(words.iter().map(|word| (*word).to_owned()));
         self
     }
 
-    /// Runs it without privileges: as nobody, where we are root.
+    /// Runs the server unprivileged: as nobody if the test runs as root.
     pub(crate) fn unprivileged(mut self) -> Self {
         let words = without_privileges();
         self.user = (!words.is_empty()).then_some(NOBODY);
         self.through(words)
     }
 
-    /// Starts it and shakes hands.
+    /// Starts the server and does the handshake.
     #[track_caller]
-    pub(crate) fn start(self) -> Yard {
+    pub(crate) fn start(self) -> TestServer {
         let mut yard = self.start_silent();
-        yard.shake_hands();
+        yard.handshake();
         yard
     }
 
-    /// Starts it and says nothing yet.
+    /// Starts the server without a handshake.
     #[track_caller]
-    pub(crate) fn start_silent(self) -> Yard {
+    pub(crate) fn start_silent(self) -> TestServer {
         let sandbox = Sandbox::within(&self.within);
         let mut command = sandbox.command_through(&self.through);
         match self.over {
@@ -275,10 +273,10 @@ impl Launch {
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary starts");
         let link = match self.over {
-            Over::Stdio | Over::ServerShell => Link::Stdio(stdio_link(&mut child)),
-            Over::Http => Link::Http(HttpLink::new(self.era)),
+            Over::Stdio | Over::ServerShell => ServerLink::Stdio(stdio_link(&mut child)),
+            Over::Http => ServerLink::Http(HttpLink::new(self.era)),
         };
-        Yard::new(child, sandbox, link, self.era)
+        TestServer::new(child, sandbox, link, self.era)
     }
 }
 

@@ -1,19 +1,19 @@
-//! The two ways to carry a JSON-RPC message.
+//! The two transports of JSON-RPC messages.
 
 use serde_json::Value;
 
-use super::http::{HttpAnswer, HttpConnection, Request};
+use super::http::{HttpAnswer, HttpConnection, HttpRequest};
 use super::stdio::StdioLink;
 use super::wire::Era;
 
-/// How messages reach a server.
+/// The transport between a test and its server.
 #[derive(Debug)]
-pub(crate) enum Link {
+pub(crate) enum ServerLink {
     Stdio(StdioLink),
     Http(HttpLink),
 }
 
-/// Where an HTTP server listens. A clone is a second client.
+/// A client of an HTTP server. A clone is a second client.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpLink {
     address: String,
@@ -23,22 +23,22 @@ pub(crate) struct HttpLink {
 }
 
 impl HttpLink {
-    /// A client that does not know yet where to connect.
+    /// Creates a client without an address.
     pub(crate) const fn new(era: Era) -> Self {
         Self { address: String::new(), era, session: None, token: None }
     }
 
-    /// Connects there from now on.
+    /// Sets the address for later connections.
     pub(crate) fn connect_to(&mut self, address: String) {
         self.address = address;
     }
 
-    /// `127.0.0.1:PORT`.
+    /// The address as `127.0.0.1:PORT`.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// How this client speaks.
+    /// The protocol revision of this client.
     pub(crate) const fn era(&self) -> Era {
         self.era
     }
@@ -54,7 +54,7 @@ impl HttpLink {
         self.token = Some(token.to_owned());
     }
 
-    /// A connection on which `message` was sent and nothing was read yet.
+    /// Opens a connection and sends `message` without reading anything.
     #[track_caller]
     pub(crate) fn post(&self, message: &Value) -> HttpConnection {
         let mut connection = HttpConnection::open(&self.address);
@@ -62,30 +62,29 @@ impl HttpLink {
         connection
     }
 
-    /// A connection on which the session's own stream was asked for, and nothing was read yet.
+    /// Opens a connection and requests the stream of the session without reading anything.
     #[track_caller]
     pub(crate) fn open_stream(&self) -> HttpConnection {
         let session = self.session();
         let mut connection = HttpConnection::open(&self.address);
-        let request = Request::get("/mcp").header("Accept", "text/event-stream");
+        let request = HttpRequest::get("/mcp").header("Accept", "text/event-stream");
         connection.send(&self.with_token(request.header("Mcp-Session-Id", session)));
         connection
     }
 
-    /// Ends the session.
     #[track_caller]
     pub(crate) fn end_session(&mut self) {
         let session = self.session.take().expect("a session");
         let mut connection = HttpConnection::open(&self.address);
-        let request = Request { method: "DELETE", ..Request::get("/mcp") };
+        let request = HttpRequest { method: "DELETE", ..HttpRequest::get("/mcp") };
         connection.send(&self.with_token(request.header("Mcp-Session-Id", &session)));
         let status = connection.answer().status;
         assert!((200..300).contains(&status), "{status}");
     }
 
     /// The request that carries `message`.
-    pub(crate) fn request(&self, message: &Value) -> Request {
-        let mut request = Request::post("/mcp", message);
+    pub(crate) fn request(&self, message: &Value) -> HttpRequest {
+        let mut request = HttpRequest::post("/mcp", message);
         if message["method"] != "initialize" {
             request.headers.extend(self.era.headers(message));
         }
@@ -95,14 +94,14 @@ impl HttpLink {
         self.with_token(request)
     }
 
-    fn with_token(&self, request: Request) -> Request {
+    fn with_token(&self, request: HttpRequest) -> HttpRequest {
         match &self.token {
             Some(token) => request.header("Authorization", &format!("Bearer {token}")),
             None => request,
         }
     }
 
-    /// Sends a request and reads up to its answer, past whatever is notified before.
+    /// Sends a request and reads up to its response, skipping notifications before it.
     #[track_caller]
     pub(crate) fn exchange(&mut self, message: &Value) -> Value {
         let mut connection = self.post(message);
@@ -132,7 +131,7 @@ impl HttpLink {
     }
 }
 
-/// Nothing may follow the answer on its stream.
+/// Checks that nothing follows the response on its stream.
 #[track_caller]
 fn assert_nothing_follows(answer: &mut HttpAnswer<'_>) {
     if answer.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream")) {

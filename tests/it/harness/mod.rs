@@ -1,7 +1,7 @@
-//! What every end-to-end test stands on: the real binary, started and ended by us.
+//! The harness of the end-to-end tests, which start and end the real binary.
 //!
-//! A [`Yard`] is one server process and one way to talk to it. It is killed on drop, together
-//! with whatever its jobs left behind, and every wait has a deadline, so that a test can fail
+//! A [`TestServer`] is one server process and a client of it. It is killed on drop, together with
+//! the processes that its jobs left behind, and every wait has a deadline, so that a test can fail
 //! but never hang.
 
 mod channel;
@@ -11,13 +11,13 @@ mod link;
 mod proc;
 mod program;
 mod reply;
+mod server;
 mod stdio;
 mod wait;
 mod wire;
-mod yard;
 
 pub(crate) use channel::Trust;
-pub(crate) use http::{HttpConnection, Request};
+pub(crate) use http::{HttpConnection, HttpRequest};
 pub(crate) use launch::{
     Launch, Sandbox, free_port, make_fifo, private_dir, token, without_privileges,
 };
@@ -25,6 +25,6 @@ pub(crate) use link::HttpLink;
 pub(crate) use proc::{Marker, peak_rss_kib, rss_kib, signal};
 pub(crate) use program::{output_of, run_program, text};
 pub(crate) use reply::{Reply, assert_nothing_null, bytes_of};
+pub(crate) use server::TestServer;
 pub(crate) use wait::{DEADLINE, eventually, eventually_some};
 pub(crate) use wire::{ERAS, Era, TASKS, declaring};
-pub(crate) use yard::Yard;

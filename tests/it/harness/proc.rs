@@ -1,4 +1,4 @@
-//! Looking at processes from outside, through /proc and signals.
+//! Inspects processes from outside, through /proc and signals.
 
 use std::fmt;
 use std::fs;
@@ -17,7 +17,7 @@ use super::wait::eventually;
 pub(crate) struct Marker(String);
 
 impl Marker {
-    /// A marker that was never given before.
+    /// Creates a unique marker.
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -29,7 +29,7 @@ impl Marker {
         processes_with(&self.0)
     }
 
-    /// How many processes sleep for this marker.
+    /// The number of processes that sleep for this marker.
     pub(crate) fn sleeping(&self) -> usize {
         self.alive().iter().filter(|pid| command_line(**pid).starts_with("sleep ")).count()
     }
@@ -48,7 +48,7 @@ impl Marker {
         });
     }
 
-    /// Ends what is left, so that a failed test leaves nothing behind.
+    /// Kills the remaining processes, so that a failed test leaves nothing behind.
     fn kill_all(&self) {
         for pid in self.alive() {
             signal(pid, Signal::KILL);
@@ -68,9 +68,8 @@ impl fmt::Display for Marker {
     }
 }
 
-/// The living processes with `needle` in their command line, this one aside.
-///
-/// A zombie has no command line, so that it does not count as alive.
+/// Returns the living processes with `needle` in their command line, except this one. A zombie has
+/// no command line, so it does not count as alive.
 fn processes_with(needle: &str) -> Vec<i32> {
     let own = i32::try_from(process::id()).expect("a pid fits");
     fs::read_dir("/proc")
@@ -93,12 +92,12 @@ pub(crate) fn signal(pid: i32, signal: Signal) {
     }
 }
 
-/// What a process holds in memory now.
+/// The resident memory of a process.
 pub(crate) fn rss_kib(pid: u32) -> u64 {
     status_kib(pid, "VmRSS:")
 }
 
-/// The most that a process ever held in memory.
+/// The peak resident memory of a process.
 pub(crate) fn peak_rss_kib(pid: u32) -> u64 {
     status_kib(pid, "VmHWM:")
 }

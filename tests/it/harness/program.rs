@@ -1,4 +1,4 @@
-//! Runs of the program that end by themselves.
+//! Runs the program until it exits.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -41,7 +41,7 @@ pub(crate) fn output_of(mut command: Command, input: &str) -> Output {
     }
 }
 
-/// What a program wrote, as text.
+/// Converts the output of a program to text.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

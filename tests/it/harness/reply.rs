@@ -1,4 +1,4 @@
-//! What a tool call came back with.
+//! The reply of a tool call.
 
 use std::ops::Index;
 
@@ -22,7 +22,6 @@ impl Reply {
         self.text().lines().next().unwrap_or_default().to_owned()
     }
 
-    /// The structured form.
     #[track_caller]
     pub(crate) fn structured(&self) -> &Value {
         let structured = &self.0["result"]["structuredContent"];
@@ -54,12 +53,12 @@ impl Reply {
             .unwrap_or_else(|| panic!("no job number in {}", self.0))
     }
 
-    /// Whether the call failed, in either of the two ways that MCP has.
+    /// `true` if the call failed, in either of the two ways of MCP.
     pub(crate) fn is_error(&self) -> bool {
         self.0.get("error").is_some() || self.0["result"]["isError"] == true
     }
 
-    /// What went wrong, in the server's words. The call must have failed.
+    /// The error text of a call, which must have failed.
     #[track_caller]
     pub(crate) fn error_text(&self) -> String {
         assert!(self.is_error(), "an error was due, not {}", self.0);

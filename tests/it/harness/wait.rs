@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test calls it a hang.
+/// The time after which a test calls anything a hang.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(240);
 
 const PAUSE: Duration = Duration::from_millis(20);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// How a client speaks to the server.
+/// The protocol revision that a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
     /// `initialize` first, in this revision of the protocol.
@@ -23,7 +23,6 @@ pub(crate) const ERAS: [Era; 5] = [
 ];
 
 impl Era {
-    /// The revision's name.
     pub(crate) const fn version(self) -> &'static str {
         match self {
             Self::Legacy(version) => version,

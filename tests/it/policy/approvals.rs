@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Era, Launch, Yard, declaring, eventually};
+use crate::harness::{Era, Launch, TestServer, declaring, eventually};
 
 const ASK: &str = "[policy]\nask = [\"touch\"]\n";
 
@@ -15,13 +15,13 @@ fn accepted(word: &str) -> Value {
     json!({"action": "accept", "content": {"approval": word}})
 }
 
-fn modern() -> [Yard; 2] {
+fn modern() -> [TestServer; 2] {
     Launch::both().map(|launch| launch.era(Era::Modern).structured().config(ASK).start())
 }
 
 /// Calls `run_command` as a modern client that can ask somebody.
 #[track_caller]
-fn call(yard: &mut Yard, command: &str, retry: Value) -> Value {
+fn call(yard: &mut TestServer, command: &str, retry: Value) -> Value {
     let mut params = json!({"name": "run_command", "arguments": {"command": command}});
     for (name, value) in retry.as_object().into_iter().flatten() {
         params[name] = value.clone();
@@ -31,7 +31,7 @@ fn call(yard: &mut Yard, command: &str, retry: Value) -> Value {
 
 /// Calls, and gives back the state of the question that comes.
 #[track_caller]
-fn asked(yard: &mut Yard, command: &str) -> String {
+fn asked(yard: &mut TestServer, command: &str) -> String {
     let result = call(yard, command, json!({}));
     assert_eq!(result["resultType"], "input_required", "{result}");
     let form = &result["inputRequests"]["approval"];
@@ -44,19 +44,19 @@ fn asked(yard: &mut Yard, command: &str) -> String {
 }
 
 #[track_caller]
-fn answer(yard: &mut Yard, command: &str, state: &str, said: Value) -> Value {
+fn answer(yard: &mut TestServer, command: &str, state: &str, said: Value) -> Value {
     let retry = json!({"requestState": state, "inputResponses": {"approval": said}});
     call(yard, command, retry)
 }
 
 #[track_caller]
-fn assert_ran(yard: &Yard, result: &Value) {
+fn assert_ran(yard: &TestServer, result: &Value) {
     assert_eq!(result["structuredContent"]["exit_code"], 0, "{result}");
     std::fs::remove_file(yard.work().join("made")).expect("it was run");
 }
 
 #[track_caller]
-fn assert_refused(yard: &Yard, result: &Value, code: &str) {
+fn assert_refused(yard: &TestServer, result: &Value, code: &str) {
     assert_eq!(result["isError"], true, "{result}");
     assert_eq!(result["structuredContent"]["error_code"], code, "{result}");
     assert!(!yard.work().join("made").exists(), "it was run all the same: {result}");
@@ -126,12 +126,12 @@ fn who_cannot_ask_is_told_how_to_allow_it() {
 
 /// A legacy server whose client can ask somebody.
 #[track_caller]
-fn legacy(launch: Launch) -> Yard {
+fn legacy(launch: Launch) -> TestServer {
     legacy_with(launch, ASK)
 }
 
 #[track_caller]
-fn legacy_with(launch: Launch, config: &str) -> Yard {
+fn legacy_with(launch: Launch, config: &str) -> TestServer {
     let mut yard = launch.structured().config(config).start_silent();
     let client = json!({"name": "it", "version": "1.0.0"});
     let greeting = json!({
@@ -144,7 +144,7 @@ fn legacy_with(launch: Launch, config: &str) -> Yard {
 
 /// Calls over stdio, and says this to the question that comes.
 #[track_caller]
-fn call_and_say(yard: &mut Yard, said: Value) -> Value {
+fn call_and_say(yard: &mut TestServer, said: Value) -> Value {
     let id = yard.begin("run_command", json!({"command": "touch made"}));
     let question = yard.stdio().receive("a question", |it| it["method"] == "elicitation/create");
     let message = question["params"]["message"].as_str().expect("words");
@@ -260,7 +260,7 @@ fn each_step_of_an_approval_is_counted() {
 }
 
 /// The audit log, as it is.
-fn audit(yard: &Yard) -> String {
+fn audit(yard: &TestServer) -> String {
     let file = yard.sandbox().data().join("audit.jsonl");
     std::fs::read_to_string(file).unwrap_or_default()
 }

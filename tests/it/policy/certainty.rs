@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use crate::harness::{Launch, Yard};
+use crate::harness::{Launch, TestServer};
 
 const CONFINE: &str = "[policy]\nallow = [\"echo\", \"printenv\"]\nuncertain = \"confine\"\n";
 const ECHO: &str = "[policy]\nallow = [\"echo\", \"printenv\", \"sh\"]\n";
@@ -14,7 +14,7 @@ const ECHO: &str = "[policy]\nallow = [\"echo\", \"printenv\", \"sh\"]\n";
 const UNCERTAIN: &str = "f() { echo seen; echo x > made; }; f";
 
 #[track_caller]
-fn refusal(yard: &mut Yard, command: &str) -> String {
+fn refusal(yard: &mut TestServer, command: &str) -> String {
     let reply = yard.call("run_command", json!({"command": command}));
     assert!(reply.is_error(), "{command:?} ran: {}", reply.0);
     reply.text()

@@ -5,22 +5,22 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Launch, Yard, eventually};
+use crate::harness::{Launch, TestServer, eventually};
 
 const NO_TOUCH: &str = "[policy]\ndeny = [\"touch\"]\n";
 
-fn reload(yard: &Yard, config: &str) {
+fn reload(yard: &TestServer, config: &str) {
     fs::write(yard.sandbox().path().join("config.toml"), config).expect("a file of ours");
     yard.signal(Signal::HUP);
 }
 
-fn notes(yard: &Yard, what: &str) -> Vec<Value> {
+fn notes(yard: &TestServer, what: &str) -> Vec<Value> {
     let log = fs::read_to_string(yard.sandbox().data().join("audit.jsonl")).unwrap_or_default();
     let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     entries.filter(|entry| entry["event"] == "note" && entry["what"] == what).collect()
 }
 
-fn is_refused(yard: &mut Yard, command: &str) -> bool {
+fn is_refused(yard: &mut TestServer, command: &str) -> bool {
     yard.call("run_command", serde_json::json!({"command": command})).is_error()
 }
 
@@ -58,7 +58,7 @@ fn a_bad_file_keeps_the_old_rules_and_says_so() {
     let notes = notes(&yard, "reload_refused");
     let detail = notes[0]["detail"].as_str().expect("a text");
     assert!(detail.contains("config.toml:2") && detail.contains("policy.deny[0]"), "{detail}");
-    eventually("it is said on stderr", || yard.talk().contains("config.toml:2"));
-    let talk = yard.talk();
-    assert!(talk.contains("old") && talk.contains("policy.deny[0]"), "{talk}");
+    eventually("it is said on stderr", || yard.log_text().contains("config.toml:2"));
+    let log_text = yard.log_text();
+    assert!(log_text.contains("old") && log_text.contains("policy.deny[0]"), "{log_text}");
 }

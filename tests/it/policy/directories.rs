@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::harness::{Launch, Marker, Reply, Yard};
+use crate::harness::{Launch, Marker, Reply, TestServer};
 
 /// A server whose jobs may run in `inside`, which has an `outside` beside it.
 struct Fence {
-    yard: Yard,
+    yard: TestServer,
     root: TempDir,
 }
 

@@ -4,14 +4,14 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Reply, Sandbox, Yard, run_program, text};
+use crate::harness::{Launch, Reply, Sandbox, TestServer, run_program, text};
 
 const NO_RM: &str = "[policy]\ndeny = [\"rm*\"]\n";
 const NO_TOUCH: &str = "[policy]\ndeny = [\"touch\"]\n";
 
 /// Runs a command of which nothing may run: `made` must not be there afterwards.
 #[track_caller]
-fn refused(yard: &mut Yard, arguments: Value) -> Reply {
+fn refused(yard: &mut TestServer, arguments: Value) -> Reply {
     let reply = yard.call("run_command", arguments.clone());
     assert!(reply.is_error(), "{arguments} ran: {}", reply.0);
     assert_eq!(reply["outcome"], "refused", "{arguments}");
@@ -21,7 +21,7 @@ fn refused(yard: &mut Yard, arguments: Value) -> Reply {
 }
 
 #[track_caller]
-fn ran(yard: &mut Yard, arguments: Value) -> Reply {
+fn ran(yard: &mut TestServer, arguments: Value) -> Reply {
     yard.call("run_command", arguments).ok()
 }
 

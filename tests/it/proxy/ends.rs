@@ -1,4 +1,4 @@
-//! How a proxy ends, and what does not end with it.
+//! The end of a proxy, and what survives it.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -45,7 +45,7 @@ fn a_call_in_flight_at_the_end_of_input_is_answered() {
 }
 
 #[test]
-fn a_session_that_is_piped_in_is_answered_to_its_end() {
+fn a_piped_session_is_answered_completely() {
     let server = server().start();
     let mut command = server.sandbox().command();
     command.arg("stdio").arg("--connect").arg("--data-dir").arg(data_of(&server));
@@ -69,10 +69,10 @@ fn a_session_that_is_piped_in_is_answered_to_its_end() {
 }
 
 #[test]
-fn a_proxy_that_waits_for_a_server_ends_with_its_input_too() {
+fn a_proxy_that_waits_for_a_server_ends_with_its_input() {
     let data = private_dir();
     let mut proxy = proxy_to(data.path()).start_silent();
-    eventually("it has looked for one", || proxy.talk().contains("server not reachable yet"));
+    eventually("it has looked for one", || proxy.log_text().contains("server not reachable yet"));
     proxy.stdio().hang_up();
     assert!(proxy.wait_exit().success());
 }

@@ -1,23 +1,23 @@
 //! `stdio --connect`: many clients, one server.
 
+mod connecting;
 mod ends;
+mod features;
+mod on_demand;
 mod restart;
-mod shared;
-mod through;
 mod tls;
-mod ways_in;
 
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 use tokio::net::UnixStream;
 
-use crate::harness::{Era, Launch, Yard, private_dir, signal};
+use crate::harness::{Era, Launch, TestServer, private_dir, signal};
 
 /// Both eras of the protocol.
 const BOTH_ERAS: [Era; 2] = [Era::Legacy("2025-11-25"), Era::Modern];
 
-/// Where a server that keeps its data there listens.
+/// The socket of a server with this data directory.
 fn socket_in(data: &Path) -> PathBuf {
     data.join("shellyard.sock")
 }
@@ -27,22 +27,22 @@ fn server() -> Launch {
     Launch::http().structured()
 }
 
-/// A proxy to the server that keeps its data there.
+/// Prepares a proxy to the server with this data directory.
 fn proxy_to(data: &Path) -> Launch {
     Launch::stdio().data(data).args(&["--connect"])
 }
 
-fn data_of(server: &Yard) -> PathBuf {
+fn data_of(server: &TestServer) -> PathBuf {
     server.sandbox().data()
 }
 
-/// The process that listens on a socket; nothing where there is none.
+/// The pid of the process that listens on a socket; `None` if there is none.
 fn listener_of(socket: &Path) -> Option<i32> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
     runtime.block_on(async { UnixStream::connect(socket).await.ok()?.peer_cred().ok()?.pid() })
 }
 
-/// A data directory whose server was started on demand, and is ended with it.
+/// A data directory with a server that a proxy starts on demand; dropping it kills the server.
 struct OnDemand {
     dir: tempfile::TempDir,
 }
@@ -56,7 +56,7 @@ impl OnDemand {
         self.dir.path()
     }
 
-    /// A proxy that starts the server where there is none.
+    /// Prepares a proxy that starts the server if there is none.
     fn proxy(&self) -> Launch {
         proxy_to(self.data()).args(&["--ensure-server"]).config(STRUCTURED)
     }

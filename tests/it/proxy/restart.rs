@@ -9,12 +9,12 @@ use serde_json::json;
 
 use super::{BOTH_ERAS, data_of, proxy_to, server, socket_in};
 use crate::harness::{
-    Era, HttpConnection, Marker, Request, Yard, eventually, peak_rss_kib, private_dir,
+    Era, HttpConnection, HttpRequest, Marker, TestServer, eventually, peak_rss_kib, private_dir,
 };
 
 /// Ends a server without a word.
 #[track_caller]
-fn kill(mut server: Yard) {
+fn kill(mut server: TestServer) {
     server.signal(Signal::KILL);
     server.wait_exit();
 }
@@ -44,14 +44,14 @@ fn a_restart_costs_the_calls_in_flight_and_nothing_else() {
 }
 
 #[test]
-fn what_a_legacy_client_follows_is_followed_on() {
+fn subscriptions_of_a_legacy_client_survive_a_restart() {
     let data = private_dir();
     let first = server().data(data.path()).start();
     let mut proxy = proxy_to(data.path()).start();
     proxy.rpc("resources/list", json!({}));
     kill(first);
     let mut second = server().data(data.path()).start();
-    eventually("it is connected again", || proxy.talk().matches("connected to").count() == 2);
+    eventually("it is connected again", || proxy.log_text().matches("connected to").count() == 2);
     proxy.run("true");
     second.run("true");
     proxy
@@ -60,7 +60,7 @@ fn what_a_legacy_client_follows_is_followed_on() {
 }
 
 #[test]
-fn without_a_server_calls_hear_how_to_start_one_and_the_proxy_lives() {
+fn without_a_server_calls_are_told_how_to_start_one() {
     let data = private_dir();
     let first = server().data(data.path()).start();
     let mut proxy = proxy_to(data.path()).start();
@@ -80,7 +80,7 @@ fn without_a_server_calls_hear_how_to_start_one_and_the_proxy_lives() {
 }
 
 #[test]
-fn what_is_asked_of_a_server_that_drains_runs_on_the_next_one() {
+fn calls_to_a_draining_server_run_on_the_next_one() {
     for era in BOTH_ERAS {
         let data = private_dir();
         let mut first = server().data(data.path()).config("[server]\ndrain_s = 60\n").start();
@@ -103,14 +103,14 @@ fn what_is_asked_of_a_server_that_drains_runs_on_the_next_one() {
 }
 
 #[track_caller]
-fn is_draining(server: &mut Yard) -> bool {
+fn is_draining(server: &mut TestServer) -> bool {
     let mut connection = HttpConnection::open(server.http().address());
-    connection.send(&Request::get("/readyz"));
+    connection.send(&HttpRequest::get("/readyz"));
     connection.answer().status == 503
 }
 
 #[test]
-fn a_proxy_that_never_had_a_server_answers_the_opening_with_the_reason() {
+fn a_proxy_without_a_server_answers_the_handshake_with_the_reason() {
     let data = private_dir();
     let mut proxy = proxy_to(data.path()).start_silent();
     let answer = proxy.rpc("initialize", json!({}));
@@ -125,7 +125,7 @@ fn a_proxy_that_never_had_a_server_answers_the_opening_with_the_reason() {
 }
 
 #[test]
-fn what_waits_for_a_server_is_bounded() {
+fn requests_that_wait_for_a_server_are_limited() {
     let data = private_dir();
     let mut proxy = proxy_to(data.path()).start_silent();
     let text = "x".repeat(1024 * 1024);
@@ -140,9 +140,9 @@ fn what_waits_for_a_server_is_bounded() {
 
 /// The calls that a server has finished so far.
 #[track_caller]
-fn finished_calls(server: &mut Yard) -> u64 {
+fn finished_calls(server: &mut TestServer) -> u64 {
     let mut connection = HttpConnection::open(server.http().address());
-    connection.send(&Request::get("/metrics"));
+    connection.send(&HttpRequest::get("/metrics"));
     let text = connection.answer().text();
     let calls = "mcp_server_operation_duration_seconds_count{mcp_method_name=\"tools/call\"";
     let of_calls = text.lines().filter(|line| line.starts_with(calls));
@@ -150,7 +150,7 @@ fn finished_calls(server: &mut Yard) -> u64 {
 }
 
 #[test]
-fn answers_that_nobody_reads_pile_up_nowhere() {
+fn unread_responses_do_not_pile_up() {
     const CALLS: u64 = 60;
     let mut server = server().era(Era::Modern).start();
     let job = server.start("head -c 2000000 /dev/zero");

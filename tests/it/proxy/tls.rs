@@ -50,7 +50,7 @@ fn in_front_of(server: String) -> (u16, String) {
 }
 
 #[test]
-fn a_server_behind_tls_is_reached_where_its_certificate_is_trusted() {
+fn a_server_behind_tls_is_reached_if_its_certificate_is_trusted() {
     let mut server = server().start();
     let (port, certificate) = in_front_of(server.http().address().to_owned());
     let url = format!("https://localhost:{port}/mcp");

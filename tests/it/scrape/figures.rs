@@ -5,11 +5,11 @@ use std::fs;
 use serde_json::json;
 
 use super::{scraped, value};
-use crate::harness::{Launch, Marker, Yard, eventually};
+use crate::harness::{Launch, Marker, TestServer, eventually};
 
 const TIERS: [&str; 3] = ["memory", "disk", "compressed"];
 
-fn in_tiers(yard: &mut Yard) -> [f64; 3] {
+fn in_tiers(yard: &mut TestServer) -> [f64; 3] {
     let text = scraped(yard);
     TIERS.map(|tier| value(&text, &format!("shellyard_output_stored_bytes{{tier=\"{tier}\"}}")))
 }
@@ -48,7 +48,7 @@ fn a_job_that_ignores_the_wish_to_stop_is_stopping_until_it_is_killed() {
     let mut yard = Launch::http().structured().start();
     let job = yard.start(&format!("trap '' TERM; sleep {marker} & while :; do wait; done"));
     marker.wait_alive();
-    let stopping = |yard: &mut Yard| value(&scraped(yard), "shellyard_jobs_stopping");
+    let stopping = |yard: &mut TestServer| value(&scraped(yard), "shellyard_jobs_stopping");
     assert_eq!(stopping(&mut yard), 0.0);
     yard.call("stop_jobs", json!({"jobs": [job], "grace_s": 600})).ok();
     eventually("it is stopping", || stopping(&mut yard) == 1.0);
@@ -68,7 +68,8 @@ fn output_goes_from_memory_to_disk_to_less_room_and_is_gone_when_it_is_freed() {
         wait("grow"),
         wait("end")
     ));
-    let open = |yard: &Yard, gate: &str| fs::write(yard.work().join(gate), "").expect("it opens");
+    let open =
+        |yard: &TestServer, gate: &str| fs::write(yard.work().join(gate), "").expect("it opens");
     eventually("memory holds it", || in_tiers(&mut yard) == [1000.0, 0.0, 0.0]);
     open(&yard, "grow");
     eventually("a file holds it", || in_tiers(&mut yard) == [0.0, 2_001_000.0, 0.0]);

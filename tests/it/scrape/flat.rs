@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{call, scraped, series, value};
-use crate::harness::{Era, HttpConnection, Launch, Yard, eventually};
+use crate::harness::{Era, HttpConnection, Launch, TestServer, eventually};
 
 const CLIENTS: usize = 8;
 const CONNECTIONS_EACH: usize = 25;
@@ -30,7 +30,7 @@ fn run_jobs(address: &str) {
     }
 }
 
-fn fastest_scrape(yard: &mut Yard) -> Duration {
+fn fastest_scrape(yard: &mut TestServer) -> Duration {
     let scrape = |_| {
         let begun = Instant::now();
         scraped(yard);

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{call, modern, series};
-use crate::harness::{Era, HttpConnection, Launch, Request, Yard, run_program};
+use crate::harness::{Era, HttpConnection, HttpRequest, Launch, TestServer, run_program};
 
 /// A word that nobody but this test knows.
 const ODD: &str = "zq7-odd";
 
 /// Makes a token of this tenant.
-fn token(yard: &Yard, tenant: &str, role: &str) -> String {
+fn token(yard: &TestServer, tenant: &str, role: &str) -> String {
     let data = yard.sandbox().data();
     let data = data.to_str().expect("a path");
     let arguments = ["token", "new", "--json", tenant, "--role", role, "--data-dir", data];
@@ -19,14 +19,14 @@ fn token(yard: &Yard, tenant: &str, role: &str) -> String {
 }
 
 #[track_caller]
-fn answered(yard: &mut Yard, request: Request, token: &str) -> String {
+fn answered(yard: &mut TestServer, request: HttpRequest, token: &str) -> String {
     let mut connection = HttpConnection::open(yard.http().address());
     connection.send(&request.header("Authorization", &format!("Bearer {token}")));
     connection.answer().text()
 }
 
 /// Requests that name everything oddly that can be named.
-fn oddities() -> Vec<Request> {
+fn oddities() -> Vec<HttpRequest> {
     vec![
         call("run_command", json!({"command": format!("echo {ODD}\"}} 1\n{ODD}")})),
         call("run_command", json!({"command": format!("/{ODD}/{ODD}"), "args": []})),
@@ -39,8 +39,8 @@ fn oddities() -> Vec<Request> {
         call(ODD, json!({})),
         modern(ODD, json!({})),
         modern("resources/read", json!({"uri": format!("shellyard://jobs/{ODD}/output")})),
-        Request::get(&format!("/{ODD}")),
-        Request::get(&format!("/api/v1/jobs/{ODD}")).header("Origin", &format!("http://{ODD}")),
+        HttpRequest::get(&format!("/{ODD}")),
+        HttpRequest::get(&format!("/api/v1/jobs/{ODD}")).header("Origin", &format!("http://{ODD}")),
     ]
 }
 
@@ -51,13 +51,13 @@ fn odd_commands_tenants_tools_and_paths_add_no_series() {
     let admin = token(&yard, "ci", "admin");
     let strangers = [format!("{ODD}@one"), format!("{ODD}/two")];
     let strangers = strangers.map(|tenant| token(&yard, &tenant, "run"));
-    let before = answered(&mut yard, Request::get("/metrics"), &admin);
+    let before = answered(&mut yard, HttpRequest::get("/metrics"), &admin);
     for token in strangers.iter().chain([&admin]) {
         for request in oddities() {
             answered(&mut yard, request, token);
         }
     }
-    let after = answered(&mut yard, Request::get("/metrics"), &admin);
+    let after = answered(&mut yard, HttpRequest::get("/metrics"), &admin);
     assert_eq!(series(&after), series(&before));
     assert!(
         !after.contains(ODD) && !after.contains("424242") && !after.contains("/tmp"),

@@ -6,13 +6,13 @@ mod labels;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Era, HttpConnection, Request, Yard};
+use crate::harness::{Era, HttpConnection, HttpRequest, TestServer};
 
 /// The text of one scrape.
 #[track_caller]
-fn scraped(yard: &mut Yard) -> String {
+fn scraped(yard: &mut TestServer) -> String {
     let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get("/metrics"));
+    connection.send(&HttpRequest::get("/metrics"));
     let answer = connection.answer();
     assert_eq!(answer.status, 200);
     answer.text()
@@ -37,13 +37,13 @@ fn series(text: &str) -> Vec<&str> {
 }
 
 /// A request of the modern era.
-fn modern(method: &str, params: Value) -> Request {
+fn modern(method: &str, params: Value) -> HttpRequest {
     let message = Era::Modern.request(1, method, params);
-    let mut request = Request::post("/mcp", &message);
+    let mut request = HttpRequest::post("/mcp", &message);
     request.headers.extend(Era::Modern.headers(&message));
     request
 }
 
-fn call(tool: &str, arguments: Value) -> Request {
+fn call(tool: &str, arguments: Value) -> HttpRequest {
     modern("tools/call", json!({"name": tool, "arguments": arguments}))
 }

@@ -3,24 +3,24 @@
 use serde_json::{Value, json};
 
 use super::{get_when, text_of};
-use crate::harness::{Era, Launch, TASKS, Yard, declaring};
+use crate::harness::{Era, Launch, TASKS, TestServer, declaring};
 
 const ASK: &str = "[policy]\nask = [\"touch\"]\n";
 
 /// Sends a request as a client that knows tasks and can ask somebody.
 #[track_caller]
-fn rpc(yard: &mut Yard, method: &str, params: Value) -> Value {
+fn rpc(yard: &mut TestServer, method: &str, params: Value) -> Value {
     let capabilities = json!({"extensions": {TASKS: {}}, "elicitation": {}});
     yard.rpc(method, declaring(capabilities, params))
 }
 
-fn yards() -> [Yard; 2] {
+fn yards() -> [TestServer; 2] {
     Launch::both().map(|launch| launch.era(Era::Modern).config(ASK).start())
 }
 
 /// The task that asks whether this may run.
 #[track_caller]
-fn asked(yard: &mut Yard) -> String {
+fn asked(yard: &mut TestServer) -> String {
     let arguments = json!({"command": "touch made; echo ran"});
     let answer = rpc(yard, "tools/call", json!({"name": "run_command", "arguments": arguments}));
     let created = &answer["result"];
@@ -34,7 +34,7 @@ fn asked(yard: &mut Yard) -> String {
 }
 
 #[track_caller]
-fn say(yard: &mut Yard, task: &str, said: Value) {
+fn say(yard: &mut TestServer, task: &str, said: Value) {
     let params = json!({"taskId": task, "inputResponses": {"approval": said}});
     let answer = rpc(yard, "tasks/update", params);
     assert_eq!(answer["result"]["resultType"], "complete", "{answer}");

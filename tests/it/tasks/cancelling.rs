@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{SOON, UNTIL_GO, get, get_when, go, knows_tasks, modern, rpc, task_of};
 use crate::harness::{Era, HttpLink, Launch, Marker, declaring};
-use crate::tenants::tokens::made;
+use crate::tenants::tokens::create_token;
 
 #[test]
 fn cancelling_ends_the_whole_tree() {
@@ -50,7 +50,7 @@ fn a_job_that_somebody_stops_is_a_completed_task() {
 fn a_token_that_may_only_read_cancels_nothing() {
     let mut yard = Launch::http().era(Era::Modern).config(SOON).start_silent();
     let [run, look] =
-        ["run", "read-only"].map(|role| made(yard.sandbox(), &["ann", "--role", role]).0);
+        ["run", "read-only"].map(|role| create_token(yard.sandbox(), &["ann", "--role", role]).0);
     let mut link = |token: &str| {
         let mut link = HttpLink::new(Era::Modern);
         link.connect_to(yard.http().address().to_owned());

@@ -7,7 +7,7 @@ mod offering;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Era, Launch, TASKS, Yard, declaring, eventually_some};
+use crate::harness::{Era, Launch, TASKS, TestServer, declaring, eventually_some};
 
 /// Tasks come soon, so that a test need not wait for them.
 const SOON: &str = "[mcp]\ntask_grace_s = 0.1\n";
@@ -15,7 +15,7 @@ const SOON: &str = "[mcp]\ntask_grace_s = 0.1\n";
 /// A job goes on until [`go`]: one that ends by the clock might do so before it is a task.
 const UNTIL_GO: &str = "until [ -e go ]; do sleep 0.05; done";
 
-fn go(yard: &Yard) {
+fn go(yard: &TestServer) {
     std::fs::write(yard.work().join("go"), "").expect("a file of ours");
 }
 
@@ -25,33 +25,33 @@ fn knows_tasks() -> Value {
 }
 
 /// Modern servers with this configuration, one for each transport.
-fn modern(config: &str) -> [Yard; 2] {
+fn modern(config: &str) -> [TestServer; 2] {
     Launch::both().map(|launch| launch.era(Era::Modern).config(config).start())
 }
 
 /// Sends a request as a client that knows tasks.
 #[track_caller]
-fn rpc(yard: &mut Yard, method: &str, params: Value) -> Value {
+fn rpc(yard: &mut TestServer, method: &str, params: Value) -> Value {
     yard.rpc(method, declaring(knows_tasks(), params))
 }
 
 /// The result of a call of `run_command`.
 #[track_caller]
-fn run(yard: &mut Yard, arguments: Value) -> Value {
+fn run(yard: &mut TestServer, arguments: Value) -> Value {
     let params = json!({"name": "run_command", "arguments": arguments});
     rpc(yard, "tools/call", params)["result"].clone()
 }
 
 /// The name of the task that a command goes on as.
 #[track_caller]
-fn task_of(yard: &mut Yard, command: &str) -> String {
+fn task_of(yard: &mut TestServer, command: &str) -> String {
     let created = run(yard, json!({"command": command}));
     assert_eq!(created["resultType"], "task", "{created}");
     created["taskId"].as_str().expect("a name").to_owned()
 }
 
 #[track_caller]
-fn get(yard: &mut Yard, task: &str) -> Value {
+fn get(yard: &mut TestServer, task: &str) -> Value {
     let answer = rpc(yard, "tasks/get", json!({"taskId": task}));
     assert!(answer.get("error").is_none(), "{answer}");
     answer["result"].clone()
@@ -59,7 +59,7 @@ fn get(yard: &mut Yard, task: &str) -> Value {
 
 /// How a task stands once it is in this state.
 #[track_caller]
-fn get_when(yard: &mut Yard, task: &str, status: &str) -> Value {
+fn get_when(yard: &mut TestServer, task: &str, status: &str) -> Value {
     eventually_some(&format!("the task is {status}"), || {
         let looked = get(yard, task);
         (looked["status"] == status).then_some(looked)

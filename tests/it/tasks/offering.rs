@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{SOON, get, get_when, knows_tasks, modern, rpc, run, task_of, text_of};
-use crate::harness::{Era, Launch, Marker, TASKS, Yard, declaring};
+use crate::harness::{Era, Launch, Marker, TASKS, TestServer, declaring};
 
 /// Longer than any test, and gone with the marker.
 fn sleep(marker: &Marker) -> String {
@@ -95,7 +95,7 @@ fn the_extension_is_offered_in_the_modern_era_alone() {
 
 /// Shakes hands as a client that can do this.
 #[track_caller]
-fn greet(yard: &mut Yard, capabilities: Value) -> Value {
+fn greet(yard: &mut TestServer, capabilities: Value) -> Value {
     let client = json!({"name": "it", "version": "1.0.0"});
     let greeting = json!({
         "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client,

@@ -1,4 +1,4 @@
-//! An authorization server as small as it gets: keys, metadata, and tokens signed by us.
+//! A minimal authorization server: keys, metadata, and signed tokens.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write as _};
@@ -29,7 +29,7 @@ pub(super) struct Issuer {
 type Pages = Arc<Mutex<HashMap<String, String>>>;
 
 impl Issuer {
-    /// One that says nothing yet; its URL has this path.
+    /// Creates an issuer without any pages; its URL has this path.
     pub(super) fn new(path: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}{path}", listener.local_addr().expect("it is bound"));
@@ -44,7 +44,7 @@ impl Issuer {
         Self { url, pages }
     }
 
-    /// One that publishes its metadata as RFC 8414 has it, and these keys.
+    /// Creates an issuer that publishes its metadata as in RFC 8414, and these keys.
     pub(super) fn with_keys(keys: &[Value]) -> Self {
         let issuer = Self::new("");
         issuer.describe("/.well-known/oauth-authorization-server");
@@ -52,18 +52,17 @@ impl Issuer {
         issuer
     }
 
-    /// Its name.
     pub(super) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Where its keys are.
+    /// The URL of its keys.
     pub(super) fn keys_url(&self) -> String {
         let host = self.url.split('/').nth(2).expect("a host");
         format!("http://{host}/keys")
     }
 
-    /// Tells about itself at this path.
+    /// Publishes its metadata at this path.
     pub(super) fn describe(&self, path: &str) {
         let metadata = json!({"issuer": self.url, "jwks_uri": self.keys_url()});
         self.say(path, &metadata.to_string());
@@ -74,7 +73,7 @@ impl Issuer {
         self.say("/keys", &json!({ "keys": keys }).to_string());
     }
 
-    /// Has this text at this path.
+    /// Serves this text at this path.
     pub(super) fn say(&self, path: &str, text: &str) {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         pages.insert(path.to_owned(), text.to_owned());
@@ -92,7 +91,7 @@ impl Issuer {
     }
 }
 
-/// Seconds since 1970, so many from now.
+/// Returns the time this many seconds from now, in seconds since 1970.
 pub(super) fn seconds_from_now(seconds: u64) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
     now.as_secs() + seconds
@@ -112,25 +111,24 @@ fn answer(mut stream: TcpStream, pages: &Pages) {
 }
 
 /// A key that signs tokens.
-pub(super) enum Key {
+pub(super) enum SigningKey {
     Rsa(&'static str, RsaKeyPair),
     Ec(&'static str, EcdsaKeyPair),
 }
 
-impl Key {
-    /// An RSA key: always the same one, since making one takes long.
+impl SigningKey {
+    /// Returns the RSA key, always the same one: generating a key takes long.
     pub(super) fn rsa(name: &'static str) -> Self {
         Self::Rsa(name, RsaKeyPair::from_pkcs8(include_bytes!("rsa.pk8")).expect("a key"))
     }
 
-    /// A new key on P-256.
     pub(super) fn ec(name: &'static str) -> Self {
         let (algorithm, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
         let key = EcdsaKeyPair::generate_pkcs8(algorithm, &random).expect("a key");
         Self::Ec(name, EcdsaKeyPair::from_pkcs8(algorithm, key.as_ref(), &random).expect("a key"))
     }
 
-    /// Its public half.
+    /// The public key as a JWK.
     pub(super) fn public(&self) -> Value {
         match self {
             Self::Rsa(name, key) => {

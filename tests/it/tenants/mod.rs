@@ -1,4 +1,4 @@
-//! Who may come in, and as whom.
+//! Authentication: the callers that are admitted, and their identities.
 
 mod isolation;
 mod issuer;
@@ -7,11 +7,11 @@ pub(crate) mod tokens;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Era, HttpConnection, Request, Yard};
+use crate::harness::{Era, HttpConnection, HttpRequest, TestServer};
 
-/// What a request was answered with.
+/// The response to a request.
 #[derive(Debug, PartialEq, Eq)]
-struct Said {
+struct AuthResponse {
     status: u16,
     challenge: Option<String>,
     text: String,
@@ -19,7 +19,7 @@ struct Said {
 
 /// Sends a request, with this token if there is one.
 #[track_caller]
-fn ask(yard: &mut Yard, request: Request, token: Option<&str>) -> Said {
+fn ask(yard: &mut TestServer, request: HttpRequest, token: Option<&str>) -> AuthResponse {
     let request = match token {
         Some(token) => request.header("Authorization", &format!("Bearer {token}")),
         None => request,
@@ -28,21 +28,21 @@ fn ask(yard: &mut Yard, request: Request, token: Option<&str>) -> Said {
     connection.send(&request);
     let answer = connection.answer();
     let challenge = answer.header("www-authenticate").map(str::to_owned);
-    Said { status: answer.status, challenge, text: answer.text() }
+    AuthResponse { status: answer.status, challenge, text: answer.text() }
 }
 
 /// A request of the modern era.
-fn modern(method: &str, params: Value) -> Request {
+fn modern(method: &str, params: Value) -> HttpRequest {
     let message = Era::Modern.request(1, method, params);
-    let mut request = Request::post("/mcp", &message);
+    let mut request = HttpRequest::post("/mcp", &message);
     request.headers.extend(Era::Modern.headers(&message));
     request
 }
 
-fn tools_list() -> Request {
+fn tools_list() -> HttpRequest {
     modern("tools/list", json!({}))
 }
 
-fn call(tool: &str, arguments: Value) -> Request {
+fn call(tool: &str, arguments: Value) -> HttpRequest {
     modern("tools/call", json!({"name": tool, "arguments": arguments}))
 }

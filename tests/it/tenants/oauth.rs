@@ -4,11 +4,11 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::issuer::{AUDIENCE, Issuer, Key, seconds_from_now};
+use super::issuer::{AUDIENCE, Issuer, SigningKey, seconds_from_now};
 use super::{ask, call, tools_list};
 use crate::harness::{
-    Era, HttpConnection, Launch, Request, Sandbox, Yard, eventually, make_fifo, run_program, text,
-    token,
+    Era, HttpConnection, HttpRequest, Launch, Sandbox, TestServer, eventually, make_fifo,
+    run_program, text, token,
 };
 
 const METADATA: &str = "https://yard.example.org/.well-known/oauth-protected-resource/mcp";
@@ -22,13 +22,13 @@ fn launch(issuer: &Issuer, more: &str) -> Launch {
 }
 
 #[track_caller]
-fn status(yard: &mut Yard, token: &str) -> u16 {
+fn status(yard: &mut TestServer, token: &str) -> u16 {
     ask(yard, tools_list(), Some(token)).status
 }
 
 #[test]
 fn clients_are_told_where_to_get_a_token() {
-    let key = Key::ec("a");
+    let key = SigningKey::ec("a");
     let issuer = Issuer::with_keys(&[key.public()]);
     let mut yard = launch(&issuer, "").start_silent();
     let none = ask(&mut yard, tools_list(), None);
@@ -38,7 +38,7 @@ fn clients_are_told_where_to_get_a_token() {
     );
     assert_eq!(none.challenge.as_deref(), Some(challenge.as_str()));
     for path in ["", "/mcp"] {
-        let request = Request::get(&format!("/.well-known/oauth-protected-resource{path}"));
+        let request = HttpRequest::get(&format!("/.well-known/oauth-protected-resource{path}"));
         let said = ask(&mut yard, request.clone(), None);
         assert_eq!(said.status, 200, "{path}");
         let document: Value = serde_json::from_str(&said.text).expect("JSON");
@@ -57,34 +57,34 @@ fn clients_are_told_where_to_get_a_token() {
     let good = key.token(&issuer.claims(RUN));
     yard.http().use_token(&good);
     yard.assert_alive();
-    assert!(!yard.talk().contains(&good), "a token never reaches the log");
+    assert!(!yard.log_text().contains(&good), "a token never reaches the log");
 }
 
 #[test]
 fn without_an_issuer_there_is_no_metadata() {
     let mut yard = Launch::http().era(Era::Modern).start();
     for path in ["", "/mcp"] {
-        let request = Request::get(&format!("/.well-known/oauth-protected-resource{path}"));
+        let request = HttpRequest::get(&format!("/.well-known/oauth-protected-resource{path}"));
         assert_eq!(ask(&mut yard, request, None).status, 404);
     }
 }
 
 #[test]
-fn metadata_is_also_at_the_path_by_which_a_proxy_is_known() {
-    let issuer = Issuer::with_keys(&[Key::ec("a").public()]);
+fn metadata_is_also_served_at_the_path_of_a_reverse_proxy() {
+    let issuer = Issuer::with_keys(&[SigningKey::ec("a").public()]);
     let resource = "https://shell.example/a{b/mcp";
     let config = format!("[oauth]\nissuer = \"{}\"\nresource = \"{resource}\"\n", issuer.url());
     let mut yard = Launch::http().era(Era::Modern).config(&config).start_silent();
     for (path, status) in [("/a{b/mcp", 200), ("/mcp", 200), ("", 200), ("/a{c/mcp", 401)] {
-        let request = Request::get(&format!("/.well-known/oauth-protected-resource{path}"));
+        let request = HttpRequest::get(&format!("/.well-known/oauth-protected-resource{path}"));
         let said = ask(&mut yard, request, None);
         assert_eq!((said.status, said.text.contains(resource)), (status, status == 200), "{path}");
     }
 }
 
 #[test]
-fn a_resource_that_is_not_named_is_what_the_client_calls_it() {
-    let issuer = Issuer::with_keys(&[Key::ec("a").public()]);
+fn an_unconfigured_resource_is_the_url_that_the_client_uses() {
+    let issuer = Issuer::with_keys(&[SigningKey::ec("a").public()]);
     let config = format!("[oauth]\nissuer = \"{}\"\naudience = \"{AUDIENCE}\"\n", issuer.url());
     let mut yard = Launch::http().era(Era::Modern).config(&config).start_silent();
     let address = yard.http().address().to_owned();
@@ -92,13 +92,13 @@ fn a_resource_that_is_not_named_is_what_the_client_calls_it() {
     let metadata = format!("http://{address}/.well-known/oauth-protected-resource/mcp");
     let challenge = none.challenge.expect("a challenge");
     assert!(challenge.contains(&format!("resource_metadata=\"{metadata}\"")), "{challenge}");
-    let said = ask(&mut yard, Request::get("/.well-known/oauth-protected-resource/mcp"), None);
+    let said = ask(&mut yard, HttpRequest::get("/.well-known/oauth-protected-resource/mcp"), None);
     assert!(said.text.contains(&format!("\"resource\":\"http://{address}/mcp\"")), "{said:?}");
 }
 
 #[test]
-fn a_token_that_does_not_hold_is_told_why() {
-    let [key, other] = [Key::ec("a"), Key::ec("a")];
+fn an_invalid_token_is_refused_with_the_reason() {
+    let [key, other] = [SigningKey::ec("a"), SigningKey::ec("a")];
     let issuer = Issuer::with_keys(&[key.public()]);
     let mut yard = launch(&issuer, "").start_silent();
     let changed = |name: &str, value: Value| {
@@ -135,13 +135,13 @@ fn a_token_that_does_not_hold_is_told_why() {
 }
 
 #[test]
-fn what_takes_an_admin_is_told_by_its_scope() {
-    let key = Key::rsa("r");
+fn routes_for_admins_name_the_required_scope() {
+    let key = SigningKey::rsa("r");
     let issuer = Issuer::with_keys(&[key.public()]);
     let mut yard = launch(&issuer, "").start_silent();
     let run = key.token(&issuer.claims(RUN));
     for path in ["/metrics", "/api/v1/queue", "/api/v1/jobs?all=1"] {
-        let said = ask(&mut yard, Request::get(path), Some(&run));
+        let said = ask(&mut yard, HttpRequest::get(path), Some(&run));
         let words = "Bearer realm=\"shellyard\", error=\"insufficient_scope\"";
         let scope = "scope=\"shellyard:admin\"";
         let challenge = format!("{words}, {scope}, resource_metadata=\"{METADATA}\"");
@@ -150,8 +150,8 @@ fn what_takes_an_admin_is_told_by_its_scope() {
 }
 
 #[test]
-fn a_scope_that_is_not_enough_is_told_which_one_is() {
-    let key = Key::rsa("r");
+fn an_insufficient_scope_is_answered_with_the_required_one() {
+    let key = SigningKey::rsa("r");
     let issuer = Issuer::with_keys(&[key.public()]);
     let mut yard = launch(&issuer, "").start_silent();
     let lacks = |scope: &str| {
@@ -168,22 +168,22 @@ fn a_scope_that_is_not_enough_is_told_which_one_is() {
     }
     assert!(!yard.work().join("broke-in").exists());
     let nothing = key.token(&issuer.claims("openid"));
-    for request in [tools_list(), Request::get("/metrics"), Request::get("/api/v1/jobs")] {
+    for request in [tools_list(), HttpRequest::get("/metrics"), HttpRequest::get("/api/v1/jobs")] {
         let said = ask(&mut yard, request, Some(&nothing));
         assert_eq!((said.status, said.challenge), (403, lacks(RUN)));
     }
     let run = key.token(&issuer.claims(RUN));
     let said = ask(&mut yard, call("run_command", json!({"command": "echo hi"})), Some(&run));
     assert!(said.status == 200 && said.text.contains("exit 0"), "{said:?}");
-    let said = ask(&mut yard, Request::get("/metrics"), Some(&run));
+    let said = ask(&mut yard, HttpRequest::get("/metrics"), Some(&run));
     assert_eq!((said.status, said.challenge), (403, lacks("shellyard:admin")));
     let admin = key.token(&issuer.claims("shellyard:admin"));
-    assert_eq!(ask(&mut yard, Request::get("/metrics"), Some(&admin)).status, 200);
+    assert_eq!(ask(&mut yard, HttpRequest::get("/metrics"), Some(&admin)).status, 200);
 }
 
 #[test]
-fn a_new_key_of_the_issuer_is_found_and_an_old_one_forgotten() {
-    let [old, new] = [Key::ec("old"), Key::ec("new")];
+fn a_new_key_of_the_issuer_is_accepted_and_a_withdrawn_one_is_not() {
+    let [old, new] = [SigningKey::ec("old"), SigningKey::ec("new")];
     let issuer = Issuer::with_keys(&[old.public()]);
     let mut yard = launch(&issuer, "").start_silent();
     let [by_old, by_new] = [&old, &new].map(|key| key.token(&issuer.claims(RUN)));
@@ -197,8 +197,8 @@ fn a_new_key_of_the_issuer_is_found_and_an_old_one_forgotten() {
 }
 
 #[test]
-fn keys_stay_when_the_issuer_fails() {
-    let key = Key::ec("a");
+fn keys_stay_valid_when_the_issuer_fails() {
+    let key = SigningKey::ec("a");
     let issuer = Issuer::with_keys(&[key.public()]);
     let mut yard = launch(&issuer, "jwks_refresh_s = 1").start_silent();
     let good = key.token(&issuer.claims(RUN));
@@ -206,24 +206,24 @@ fn keys_stay_when_the_issuer_fails() {
     issuer.say("/keys", "out of order");
     eventually("a fetch fails", || {
         assert_eq!(status(&mut yard, &good), 200);
-        yard.talk().contains("keys of the issuer not refreshed")
+        yard.log_text().contains("keys of the issuer not refreshed")
     });
     assert_eq!(status(&mut yard, &good), 200);
 }
 
 #[test]
-fn an_issuer_that_cannot_be_reached_lets_nobody_in() {
+fn an_unreachable_issuer_admits_nobody() {
     let issuer = Issuer::new("");
     let mut yard = launch(&issuer, "").start_silent();
-    let said = ask(&mut yard, tools_list(), Some(&Key::ec("a").token(&issuer.claims(RUN))));
+    let said = ask(&mut yard, tools_list(), Some(&SigningKey::ec("a").token(&issuer.claims(RUN))));
     assert_eq!(said.status, 503);
     assert!(said.text.contains("the keys of the issuer cannot be had"), "{said:?}");
-    yard.expect_talk("oauth-authorization-server");
+    yard.expect_log("oauth-authorization-server");
 }
 
 #[test]
 fn keys_are_found_by_openid_discovery_or_by_their_own_url() {
-    let key = Key::ec("a");
+    let key = SigningKey::ec("a");
     let openid = Issuer::new("/realms/a");
     openid.describe("/realms/a/.well-known/openid-configuration");
     let inserted = Issuer::new("/realms/a");
@@ -239,7 +239,7 @@ fn keys_are_found_by_openid_discovery_or_by_their_own_url() {
 
 #[test]
 fn metadata_of_another_issuer_is_not_used() {
-    let key = Key::ec("a");
+    let key = SigningKey::ec("a");
     let issuer = Issuer::new("");
     issuer.publish(&[key.public()]);
     let foreign = json!({"issuer": "https://id.example.org", "jwks_uri": issuer.keys_url()});
@@ -250,11 +250,11 @@ fn metadata_of_another_issuer_is_not_used() {
 
 #[test]
 fn keys_in_a_file_are_read_again_when_it_changes() {
-    let [old, new] = [Key::ec("old"), Key::rsa("new")];
+    let [old, new] = [SigningKey::ec("old"), SigningKey::rsa("new")];
     let issuer = Issuer::new("");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("jwks.json");
-    let publish = |key: &Key| {
+    let publish = |key: &SigningKey| {
         fs::write(&file, json!({"keys": [key.public()]}).to_string()).expect("a file of ours");
     };
     publish(&old);
@@ -265,12 +265,12 @@ fn keys_in_a_file_are_read_again_when_it_changes() {
     assert_eq!((status(&mut yard, &by_old), status(&mut yard, &by_new)), (401, 200));
     fs::write(&file, "half a fi").expect("a file of ours");
     assert_eq!(status(&mut yard, &by_new), 200, "what cannot be read changes nothing");
-    yard.expect_talk("keys of the issuer not refreshed");
+    yard.expect_log("keys of the issuer not refreshed");
 }
 
 #[test]
-fn keys_hold_while_a_fifo_stands_for_their_file() {
-    let key = Key::ec("a");
+fn keys_stay_valid_while_a_fifo_replaces_their_file() {
+    let key = SigningKey::ec("a");
     let issuer = Issuer::new("");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("jwks.json");
@@ -281,14 +281,14 @@ fn keys_hold_while_a_fifo_stands_for_their_file() {
     fs::remove_file(&file).expect("ours to remove");
     make_fifo(&file);
     assert_eq!(status(&mut yard, &good), 200);
-    assert_eq!(status(&mut yard, &Key::ec("b").token(&issuer.claims(RUN))), 401);
-    yard.expect_talk("keys of the issuer not refreshed");
-    yard.expect_talk("FIFO");
+    assert_eq!(status(&mut yard, &SigningKey::ec("b").token(&issuer.claims(RUN))), 401);
+    yard.expect_log("keys of the issuer not refreshed");
+    yard.expect_log("FIFO");
 }
 
 #[test]
 fn an_open_stream_ends_when_its_token_expires() {
-    let key = Key::ec("a");
+    let key = SigningKey::ec("a");
     let issuer = Issuer::with_keys(&[key.public()]);
     let mut yard = launch(&issuer, "leeway_s = 0").start_silent();
     let mut claims = issuer.claims(RUN);
@@ -305,8 +305,8 @@ fn an_open_stream_ends_when_its_token_expires() {
 }
 
 #[test]
-fn only_mapped_values_come_in_where_there_is_a_map() {
-    let key = Key::ec("a");
+fn only_mapped_claim_values_are_admitted() {
+    let key = SigningKey::ec("a");
     let issuer = Issuer::with_keys(&[key.public()]);
     let more = "tenant_claim = \"email\"\ntenants = [\"alice@example.org=alice\", \"root=local\"]";
     let mut yard = launch(&issuer, more).start_silent();
@@ -324,8 +324,8 @@ fn only_mapped_values_come_in_where_there_is_a_map() {
 }
 
 #[test]
-fn static_tokens_are_good_beside_it() {
-    let key = Key::ec("a");
+fn static_tokens_work_beside_oauth() {
+    let key = SigningKey::ec("a");
     let issuer = Issuer::with_keys(&[key.public()]);
     let mut yard = launch(&issuer, "").guarded().start_silent();
     assert_eq!(status(&mut yard, token()), 200);
@@ -333,7 +333,7 @@ fn static_tokens_are_good_beside_it() {
 }
 
 #[test]
-fn tokens_for_other_servers_are_never_good_by_default() {
+fn tokens_for_other_servers_are_refused_by_default() {
     let sandbox = Sandbox::new();
     let config = sandbox.write("c.toml", "[oauth]\nissuer = \"https://id.example.org\"\n");
     let output = run_program(&sandbox, &["serve", "--config", config.to_str().expect("a path")]);

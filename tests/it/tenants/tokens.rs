@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{ask, call, tools_list};
 use crate::harness::{
-    Era, HttpConnection, Launch, Request, Sandbox, eventually, run_program, text, token,
+    Era, HttpConnection, HttpRequest, Launch, Sandbox, eventually, run_program, text, token,
 };
 
 /// `shellyard token …` on the usual file of this server's data directory.
@@ -23,7 +23,7 @@ fn token_verb(sandbox: &Sandbox, arguments: &[&str]) -> Output {
 
 /// A new token, and its id.
 #[track_caller]
-pub(crate) fn made(sandbox: &Sandbox, arguments: &[&str]) -> (String, String) {
+pub(crate) fn create_token(sandbox: &Sandbox, arguments: &[&str]) -> (String, String) {
     let output = token_verb(sandbox, &[&["new", "--json"], arguments].concat());
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let word = |key: &str| answer[key].as_str().expect("a word").to_owned();
@@ -31,10 +31,13 @@ pub(crate) fn made(sandbox: &Sandbox, arguments: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn a_server_without_tokens_asks_for_them_as_soon_as_there_is_one() {
+fn a_server_requires_tokens_as_soon_as_there_is_one() {
     let mut yard = Launch::http().era(Era::Modern).start();
     assert_eq!(ask(&mut yard, tools_list(), None).status, 200);
-    assert!(!yard.talk().contains("token"), "a file that nobody made is nothing to complain of");
+    assert!(
+        !yard.log_text().contains("token"),
+        "a file that nobody made is nothing to complain of"
+    );
     let output = token_verb(yard.sandbox(), &["new", "ci"]);
     assert!(output.status.success());
     let secret = text(&output.stdout).trim_end().to_owned();
@@ -58,13 +61,13 @@ fn a_server_without_tokens_asks_for_them_as_soon_as_there_is_one() {
     );
     yard.http().use_token(&secret);
     yard.assert_alive();
-    assert!(!yard.talk().contains(&secret), "a token never reaches the log");
+    assert!(!yard.log_text().contains(&secret), "a token never reaches the log");
 }
 
 #[test]
-fn an_expired_token_is_told_so() {
+fn an_expired_token_is_refused_with_the_reason() {
     let mut yard = Launch::http().era(Era::Modern).start();
-    let (secret, _) = made(yard.sandbox(), &["ci", "--expires", "2s"]);
+    let (secret, _) = create_token(yard.sandbox(), &["ci", "--expires", "2s"]);
     let mut last = ask(&mut yard, tools_list(), Some(&secret));
     eventually("it expires", || {
         last = ask(&mut yard, tools_list(), Some(&secret));
@@ -76,10 +79,10 @@ fn an_expired_token_is_told_so() {
 }
 
 #[test]
-fn a_revoked_token_is_turned_away_without_a_restart() {
+fn a_revoked_token_is_refused_without_a_restart() {
     let mut yard = Launch::http().era(Era::Modern).start();
-    let (kept, _) = made(yard.sandbox(), &["ci"]);
-    let (secret, id) = made(yard.sandbox(), &["ci"]);
+    let (kept, _) = create_token(yard.sandbox(), &["ci"]);
+    let (secret, id) = create_token(yard.sandbox(), &["ci"]);
     assert_eq!(ask(&mut yard, tools_list(), Some(&secret)).status, 200);
     assert!(token_verb(yard.sandbox(), &["revoke", &id]).status.success());
     assert_eq!(ask(&mut yard, tools_list(), Some(&secret)).status, 401);
@@ -92,13 +95,14 @@ fn a_revoked_token_is_turned_away_without_a_restart() {
 #[test]
 fn revoking_a_token_ends_its_open_streams() {
     let mut yard = Launch::http().start_silent();
-    let (secret, id) = made(yard.sandbox(), &["ci"]);
+    let (secret, id) = create_token(yard.sandbox(), &["ci"]);
     yard.http().use_token(&secret);
-    yard.shake_hands();
+    yard.handshake();
     let mut stream = yard.http().open_stream();
     assert_eq!(stream.answer().status, 200);
     let wait = json!({"name": "run_command", "arguments": {"command": "sleep 600", "wait_s": 40}});
-    let mut request = Request::post("/mcp", &Era::Modern.request(1, "tools/call", wait.clone()));
+    let mut request =
+        HttpRequest::post("/mcp", &Era::Modern.request(1, "tools/call", wait.clone()));
     request.headers.extend(Era::Modern.headers(&json!({"method": "tools/call", "params": wait})));
     let mut long = HttpConnection::open(yard.http().address());
     long.send(&request.header("Authorization", &format!("Bearer {secret}")));
@@ -111,12 +115,12 @@ fn revoking_a_token_ends_its_open_streams() {
 }
 
 #[test]
-fn a_message_after_a_revocation_is_not_acted_on_over_an_upgraded_connection() {
+fn a_message_after_a_revocation_is_refused_on_an_upgraded_connection() {
     let mut yard = Launch::http().start_silent();
     let url = format!("http://{}", yard.http().address());
-    let (kept, _) = made(yard.sandbox(), &["ci"]);
+    let (kept, _) = create_token(yard.sandbox(), &["ci"]);
     for round in 0..3 {
-        let (secret, id) = made(yard.sandbox(), &["ci"]);
+        let (secret, id) = create_token(yard.sandbox(), &["ci"]);
         let launch =
             |secret| Launch::stdio().args(&["--connect", &url]).env("SHELLYARD_TOKEN", secret);
         let mut proxy = launch(&secret).start();
@@ -142,9 +146,9 @@ fn a_message_after_a_revocation_is_not_acted_on_over_an_upgraded_connection() {
 }
 
 #[test]
-fn a_message_after_a_revocation_is_not_acted_on_over_a_connection_that_is_kept() {
+fn a_message_after_a_revocation_is_refused_on_a_keep_alive_connection() {
     let mut yard = Launch::http().era(Era::Modern).start();
-    let (secret, id) = made(yard.sandbox(), &["ci"]);
+    let (secret, id) = create_token(yard.sandbox(), &["ci"]);
     let trace = yard.work().join("trace");
     let touch = || {
         let request = call("run_command", json!({"command": format!("touch {}", trace.display())}));
@@ -182,36 +186,36 @@ fn a_message_after_a_revocation_is_not_acted_on_over_a_connection_that_is_kept()
 }
 
 #[test]
-fn tokens_that_were_asked_for_once_stay_asked_for() {
+fn tokens_stay_required_even_if_their_file_is_gone() {
     let mut yard = Launch::http().era(Era::Modern).start();
-    let (secret, id) = made(yard.sandbox(), &["ci"]);
+    let (secret, id) = create_token(yard.sandbox(), &["ci"]);
     assert!(token_verb(yard.sandbox(), &["revoke", &id]).status.success());
     assert_eq!(ask(&mut yard, tools_list(), None).status, 401, "an empty file lets nobody in");
     let file = yard.sandbox().data().join("tokens");
     fs::remove_file(&file).expect("the file");
     assert_eq!(ask(&mut yard, tools_list(), None).status, 401, "nor does none");
     assert_eq!(ask(&mut yard, tools_list(), Some(&secret)).status, 401);
-    yard.expect_talk("token file not readable");
-    let (new, _) = made(yard.sandbox(), &["ci"]);
+    yard.expect_log("token file not readable");
+    let (new, _) = create_token(yard.sandbox(), &["ci"]);
     assert_eq!(ask(&mut yard, tools_list(), Some(&new)).status, 200);
 }
 
 #[test]
-fn of_a_file_that_breaks_while_the_server_runs_the_good_lines_count() {
+fn the_good_lines_of_a_broken_token_file_stay_valid() {
     let mut yard = Launch::http().era(Era::Modern).start();
-    let (kept, _) = made(yard.sandbox(), &["ci"]);
-    let (cut, _) = made(yard.sandbox(), &["ci"]);
+    let (kept, _) = create_token(yard.sandbox(), &["ci"]);
+    let (cut, _) = create_token(yard.sandbox(), &["ci"]);
     assert_eq!(ask(&mut yard, tools_list(), Some(&cut)).status, 200);
     let file = yard.sandbox().data().join("tokens");
     let whole = fs::read_to_string(&file).expect("the file");
     fs::write(&file, &whole[..whole.len() - 20]).expect("a file of ours");
     assert_eq!(ask(&mut yard, tools_list(), Some(&cut)).status, 401);
     assert_eq!(ask(&mut yard, tools_list(), Some(&kept)).status, 200);
-    yard.expect_talk("line of the token file ignored");
+    yard.expect_log("line of the token file ignored");
 }
 
 #[test]
-fn a_bad_line_is_refused_at_start_with_its_place() {
+fn a_bad_token_line_is_refused_at_start_with_its_line_number() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.data().join("tokens"), "# mine\nsha256:12 tenant=ci\n")
         .expect("a file of ours");
@@ -226,12 +230,12 @@ fn a_bad_line_is_refused_at_start_with_its_place() {
 }
 
 #[test]
-fn metrics_take_an_admin() {
+fn metrics_need_the_role_admin() {
     let mut yard = Launch::http().era(Era::Modern).start();
-    let metrics = || Request::get("/metrics");
+    let metrics = || HttpRequest::get("/metrics");
     assert_eq!(ask(&mut yard, metrics(), None).status, 200, "everybody on loopback, at first");
     for (role, status) in [("read-only", 403), ("run", 403), ("admin", 200)] {
-        let (secret, _) = made(yard.sandbox(), &["ci", "--role", role]);
+        let (secret, _) = create_token(yard.sandbox(), &["ci", "--role", role]);
         let said = ask(&mut yard, metrics(), Some(&secret));
         assert_eq!(said.status, status, "{role}");
         assert_eq!(said.text.contains("this needs a token with the role admin"), status == 403);
@@ -243,29 +247,30 @@ fn metrics_take_an_admin() {
 #[test]
 fn a_plain_secret_belongs_to_the_operator() {
     let mut yard = Launch::http().era(Era::Modern).guarded().start();
-    assert_eq!(ask(&mut yard, Request::get("/metrics"), Some(token())).status, 200);
-    assert_eq!(ask(&mut yard, Request::get("/metrics"), Some("other")).status, 401);
+    assert_eq!(ask(&mut yard, HttpRequest::get("/metrics"), Some(token())).status, 200);
+    assert_eq!(ask(&mut yard, HttpRequest::get("/metrics"), Some("other")).status, 401);
 }
 
 #[test]
 fn a_session_does_not_exist_for_another_tenant() {
     let mut yard = Launch::http().start_silent();
-    let (ours, _) = made(yard.sandbox(), &["ours"]);
-    let (also_ours, _) = made(yard.sandbox(), &["ours"]);
-    let (theirs, _) = made(yard.sandbox(), &["theirs"]);
+    let (ours, _) = create_token(yard.sandbox(), &["ours"]);
+    let (also_ours, _) = create_token(yard.sandbox(), &["ours"]);
+    let (theirs, _) = create_token(yard.sandbox(), &["theirs"]);
     yard.http().use_token(&ours);
-    yard.shake_hands();
+    yard.handshake();
     let session = yard.http().session().to_owned();
     let message = Era::Legacy("2025-11-25").request(7, "tools/list", json!({}));
     let list = |session: &str| {
-        let request = Request::post("/mcp", &message).header("MCP-Protocol-Version", "2025-11-25");
+        let request =
+            HttpRequest::post("/mcp", &message).header("MCP-Protocol-Version", "2025-11-25");
         request.header("Mcp-Session-Id", session)
     };
     let open = |method: &'static str, session: &str| {
-        let request = Request { method, ..Request::get("/mcp") };
+        let request = HttpRequest { method, ..HttpRequest::get("/mcp") };
         request.header("Accept", "text/event-stream").header("Mcp-Session-Id", session)
     };
-    let requests: [&dyn Fn(&str) -> Request; 3] =
+    let requests: [&dyn Fn(&str) -> HttpRequest; 3] =
         [&list, &|session| open("GET", session), &|session| open("DELETE", session)];
     for request in requests {
         let foreign = ask(&mut yard, request(&session), Some(&theirs));
@@ -277,11 +282,13 @@ fn a_session_does_not_exist_for_another_tenant() {
 }
 
 #[test]
-fn tokens_are_listed_without_what_they_are() {
+fn tokens_are_listed_without_secrets_and_hashes() {
     let sandbox = Sandbox::new();
-    let (secret, id) =
-        made(&sandbox, &["ci", "--role", "read-only", "--expires", "30d", "--note", "build host"]);
-    made(&sandbox, &["local"]);
+    let (secret, id) = create_token(
+        &sandbox,
+        &["ci", "--role", "read-only", "--expires", "30d", "--note", "build host"],
+    );
+    create_token(&sandbox, &["local"]);
     let human = text(&token_verb(&sandbox, &["list"]).stdout);
     let row = human.lines().find(|line| line.starts_with(&id)).expect("a row");
     assert!(
@@ -300,7 +307,7 @@ fn tokens_are_listed_without_what_they_are() {
 }
 
 #[test]
-fn what_cannot_be_a_token_is_refused_with_words() {
+fn invalid_token_arguments_are_refused_with_a_reason() {
     let sandbox = Sandbox::new();
     for (arguments, said) in [
         (&["new", "a b"][..], "cannot be a tenant's name"),
@@ -317,12 +324,12 @@ fn what_cannot_be_a_token_is_refused_with_words() {
 }
 
 #[test]
-fn tokens_that_are_made_at_once_are_all_kept() {
+fn tokens_that_are_created_at_once_are_all_stored() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.data().join("tokens"), "# mine\nplain\n").expect("a file of ours");
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| made(&sandbox, &["ci"]));
+            scope.spawn(|| create_token(&sandbox, &["ci"]));
         }
     });
     let file = fs::read_to_string(sandbox.data().join("tokens")).expect("the file");
@@ -331,9 +338,9 @@ fn tokens_that_are_made_at_once_are_all_kept() {
 }
 
 #[test]
-fn a_read_only_token_can_look() {
+fn a_read_only_token_can_list_jobs() {
     let mut yard = Launch::http().era(Era::Modern).start();
-    let (secret, _) = made(yard.sandbox(), &["ci", "--role", "read-only"]);
+    let (secret, _) = create_token(yard.sandbox(), &["ci", "--role", "read-only"]);
     let said = ask(&mut yard, call("list_jobs", json!({})), Some(&secret));
     assert_eq!(said.status, 200, "{said:?}");
 }

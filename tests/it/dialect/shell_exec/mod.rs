@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{check_listed, speaking};
-use crate::harness::{Reply, Yard};
+use crate::harness::{Reply, TestServer};
 
 /// The fields that every reply of `shell_exec` has.
 const FIELDS: [&str; 13] = [
@@ -39,11 +39,11 @@ fn counted(rest: &str) -> Value {
 }
 
 /// How often a [`counted`] command ran.
-fn runs(yard: &Yard) -> usize {
+fn runs(yard: &TestServer) -> usize {
     fs::read_to_string(yard.work().join("runs")).unwrap_or_default().lines().count()
 }
 
-fn each(check: impl Fn(&mut Yard)) {
+fn each(check: impl Fn(&mut TestServer)) {
     for launch in speaking("shell_exec") {
         check(&mut launch.start());
     }
@@ -60,7 +60,7 @@ fn fields(reply: Reply) -> Value {
 
 /// A page of `shell_exec`.
 #[track_caller]
-fn exec(yard: &mut Yard, arguments: Value) -> Value {
+fn exec(yard: &mut TestServer, arguments: Value) -> Value {
     let page = fields(yard.call("shell_exec", arguments));
     for name in FIELDS {
         assert!(page.get(name).is_some(), "no `{name}` in {page}");
@@ -70,7 +70,7 @@ fn exec(yard: &mut Yard, arguments: Value) -> Value {
 
 /// A chunk of `read_file_chunk`.
 #[track_caller]
-fn chunk(yard: &mut Yard, arguments: Value) -> Value {
+fn chunk(yard: &mut TestServer, arguments: Value) -> Value {
     fields(yard.call("read_file_chunk", arguments))
 }
 
@@ -87,7 +87,7 @@ fn bytes(page: &Value, field: &str, encoding: &str) -> Vec<u8> {
 
 /// The whole file at an address.
 #[track_caller]
-fn whole_file(yard: &mut Yard, uri: &Value, limit: u64) -> Vec<u8> {
+fn whole_file(yard: &mut TestServer, uri: &Value, limit: u64) -> Vec<u8> {
     let mut piece = chunk(yard, json!({"uri": uri, "limit_bytes": limit}));
     let mut all = bytes(&piece, "data", "encoding");
     while let Some(cursor) = piece.get("next_cursor") {

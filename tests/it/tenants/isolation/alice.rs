@@ -1,20 +1,20 @@
-//! A tenant who has done all that one can do, and what must be left of it.
+//! Alice, a tenant who has used every feature, and the checks that nothing of hers changed.
 
 use serde_json::{Value, json};
 
-use super::world::{Client, LEGACY, World};
+use super::world::{LEGACY, TenantServer, TenantSession};
 use crate::harness::{
     Era, HttpConnection, HttpLink, Marker, TASKS, bytes_of, declaring, eventually, eventually_some,
     text,
 };
 
-/// What only she knows. It is in commands, descriptions, output, errors and variables.
+/// A word that only she knows. It is in commands, descriptions, output, errors and variables.
 pub(super) const SECRET: &str = "quokka";
 
 /// Her name for a job, which others may choose as well.
 pub(super) const KEY: &str = "nightly";
 
-/// What she runs that others may run as well.
+/// A command that others may run as well.
 pub(super) const COMMAND: &str = "seq 1 5000";
 
 /// The id of her call that is not answered yet, and the name of its progress.
@@ -24,9 +24,9 @@ pub(super) const PROGRESS: &str = "of-request-7001";
 /// More jobs than others have in the same test: her numbers are hers alone.
 const EARLIER: usize = 60;
 
-/// Everything that somebody could aim at, as plain words.
+/// Everything that another tenant could attack.
 #[derive(Debug, Clone)]
-pub(super) struct Aims {
+pub(super) struct AttackTargets {
     /// Jobs of each kind: running, finished, queued, queued in a lane, freed.
     pub(super) running: u64,
     pub(super) finished: u64,
@@ -36,37 +36,37 @@ pub(super) struct Aims {
     /// A job that her unanswered call waits for.
     pub(super) awaited: u64,
     pub(super) session: String,
-    /// Where `shell_exec` left her output.
+    /// The URI of the output that `shell_exec` spilled.
     pub(super) spilled: String,
-    /// A place in it.
+    /// A cursor into that output.
     pub(super) cursor: String,
     /// The name of the queued job as a task.
     pub(super) task: String,
 }
 
-impl Aims {
-    /// All of her numbers.
+impl AttackTargets {
+    /// The numbers of all her jobs.
     pub(super) const fn jobs(&self) -> [u64; 6] {
         [self.running, self.finished, self.queued, self.building, self.freed, self.awaited]
     }
 }
 
-/// Alice, busy.
+/// Alice with jobs in every state.
 pub(super) struct Alice {
-    pub(super) client: Client,
-    pub(super) aims: Aims,
-    /// What she had before anybody else came.
+    pub(super) client: TenantSession,
+    pub(super) targets: AttackTargets,
+    /// Her output before anyone else connected.
     finished: String,
     queue: Vec<u64>,
     unanswered: HttpConnection,
-    /// What her jobs sleep for; dropped, they are gone.
+    /// The marker that her jobs sleep for; dropping it kills them.
     sleeps: Marker,
 }
 
 impl Alice {
-    /// Makes herself busy.
+    /// Creates jobs in every state.
     #[track_caller]
-    pub(super) fn busy_in(world: &mut World) -> Self {
+    pub(super) fn busy_in(world: &mut TenantServer) -> Self {
         let mut client = world.client("alice");
         for _ in 0..EARLIER {
             client.start(json!({"command": "true"}));
@@ -92,7 +92,7 @@ impl Alice {
         client.start(json!({"command": format!("echo {SECRET}"), "priority": "high"}));
         let building = client.start(json!({"command": format!("echo {SECRET}"), "lane": "build"}));
         let session = client.link.session().to_owned();
-        let aims = Aims {
+        let targets = AttackTargets {
             running,
             finished,
             queued,
@@ -106,27 +106,27 @@ impl Alice {
         };
         let queue = client.jobs("queued");
         assert_eq!(queue.len(), 3, "they wait for her own limit");
-        let finished = whole(&mut client, aims.finished);
+        let finished = whole(&mut client, targets.finished);
         assert_eq!(finished, format!("{SECRET}\n{SECRET}\n"), "on both streams");
-        Self { client, aims, finished, queue, unanswered, sleeps }
+        Self { client, targets, finished, queue, unanswered, sleeps }
     }
 
     /// Checks that all of it is as it was.
     #[track_caller]
     pub(super) fn assert_unharmed(self) {
-        let Self { mut client, aims, finished, queue, mut unanswered, sleeps } = self;
+        let Self { mut client, targets, finished, queue, mut unanswered, sleeps } = self;
         assert_eq!(client.jobs("queued"), queue, "her queue");
-        assert_eq!(client.jobs("running"), [aims.awaited, aims.running]);
-        assert_eq!(whole(&mut client, aims.finished), finished, "her output");
+        assert_eq!(client.jobs("running"), [targets.awaited, targets.running]);
+        assert_eq!(whole(&mut client, targets.finished), finished, "her output");
         let again = client.call("run_command", telling()).ok();
-        assert_eq!(again.job(), aims.finished, "her key is hers");
-        let rest = client.call("read_file_chunk", json!({"uri": aims.spilled})).ok();
+        assert_eq!(again.job(), targets.finished, "her key is hers");
+        let rest = client.call("read_file_chunk", json!({"uri": targets.spilled})).ok();
         assert_eq!(rest["total_bytes"], 23893, "{}", rest.0);
-        let echoed = client.call("read_output", json!({"job": aims.running})).ok();
+        let echoed = client.call("read_output", json!({"job": targets.running})).ok();
         assert_eq!(echoed["total_bytes"], 0, "nobody typed into it: {}", echoed.0);
-        // It goes on until she herself ends it.
+        // The job continues until she ends it herself.
         sleeps.wait_alive();
-        client.call("stop_jobs", json!({"jobs": [aims.awaited]})).ok();
+        client.call("stop_jobs", json!({"jobs": [targets.awaited]})).ok();
         let mut answer = unanswered.answer();
         loop {
             let message = answer.message().expect("an answer at the end");
@@ -139,7 +139,7 @@ impl Alice {
     }
 }
 
-/// A job that tells her secret in every way that there is.
+/// The arguments of a job that contains her secret in every possible field.
 fn telling() -> Value {
     json!({
         "command": format!("echo {SECRET}; echo $WORD >&2"),
@@ -149,9 +149,9 @@ fn telling() -> Value {
     })
 }
 
-/// Writes more than is kept of one tenant; the number of the job that made room.
+/// Writes more output than is kept for one tenant; returns the job whose output was freed.
 #[track_caller]
-fn write_until_freed(client: &mut Client) -> u64 {
+fn write_until_freed(client: &mut TenantSession) -> u64 {
     let write = json!({"command": format!("yes {SECRET} | head -c 60000")});
     let first = client.call("run_command", write.clone()).ok().job();
     client.call("run_command", write).ok();
@@ -162,7 +162,7 @@ fn write_until_freed(client: &mut Client) -> u64 {
 }
 
 #[track_caller]
-fn subscribe(client: &mut Client, job: u64) {
+fn subscribe(client: &mut TenantSession, job: u64) {
     let uri = format!("shellyard://jobs/{job}/output");
     let answer = client.rpc("resources/subscribe", json!({"uri": uri}));
     assert_eq!(answer["result"], json!({}), "{answer}");
@@ -170,7 +170,7 @@ fn subscribe(client: &mut Client, job: u64) {
 
 /// Calls for a job that sleeps, and leaves the call unanswered. Cancelled, it would end the job.
 #[track_caller]
-fn call_and_wait(client: &mut Client, sleeps: &Marker) -> (HttpConnection, u64) {
+fn call_and_wait(client: &mut TenantSession, sleeps: &Marker) -> (HttpConnection, u64) {
     let arguments = json!({"command": format!("sleep {sleeps}"), "wait_s": 500});
     let params = json!({
         "name": "run_command", "arguments": arguments, "_meta": {"progressToken": PROGRESS},
@@ -185,7 +185,7 @@ fn call_and_wait(client: &mut Client, sleeps: &Marker) -> (HttpConnection, u64) 
 
 /// Calls for a job that has to wait; its number, and its name as a task.
 #[track_caller]
-fn call_for_a_task(client: &Client) -> (u64, String) {
+fn call_for_a_task(client: &TenantSession) -> (u64, String) {
     let mut link = HttpLink::new(Era::Modern);
     link.connect_to(client.link.address().to_owned());
     link.use_token(&client.token);
@@ -200,7 +200,7 @@ fn call_for_a_task(client: &Client) -> (u64, String) {
 
 /// Everything that a job wrote.
 #[track_caller]
-fn whole(client: &mut Client, job: u64) -> String {
+fn whole(client: &mut TenantSession, job: u64) -> String {
     let page = client.call("read_output", json!({"job": job, "view": "raw"})).ok();
     text(&bytes_of(page.structured()))
 }

@@ -1,47 +1,51 @@
-//! What bob gets does not depend on alice.
+//! The responses to bob do not depend on alice.
 
 use serde_json::json;
 use shellyard::mcp;
 
 use super::alice::Alice;
 use super::bob::{Bob, methods};
-use super::coverage::{without_a_deed, without_a_thing};
-use super::seen::assert_nothing_of_alice;
-use super::world::World;
+use super::coverage::{missing_attempts, unknown_attempts};
+use super::observation::assert_nothing_of_alice;
+use super::world::TenantServer;
 use crate::tenants::modern;
 
 #[test]
-fn a_tenant_gets_what_it_would_get_if_there_were_no_other() {
-    let mut busy = World::new();
+fn a_tenant_gets_the_same_responses_as_on_an_empty_server() {
+    let mut busy = TenantServer::new();
     let alice = Alice::busy_in(&mut busy);
     let mut beside = Bob::in_world(&mut busy);
-    beside.try_everything(&alice.aims);
-    let mut quiet = World::new();
+    beside.try_everything(&alice.targets);
+    let mut quiet = TenantServer::new();
     let mut alone = Bob::in_world(&mut quiet);
-    alone.try_everything(&alice.aims);
+    alone.try_everything(&alice.targets);
 
-    beside.seen.iter().for_each(assert_nothing_of_alice);
-    let both = beside.seen.iter().zip(&alone.seen);
+    beside.observations.iter().for_each(assert_nothing_of_alice);
+    let both = beside.observations.iter().zip(&alone.observations);
     let different: Vec<_> = both.filter(|(beside, alone)| beside != alone).collect();
     assert!(different.is_empty(), "beside alice, and alone: {different:#?}");
-    assert_eq!(beside.seen.len(), alone.seen.len());
+    assert_eq!(beside.observations.len(), alone.observations.len());
     alice.assert_unharmed();
 
-    let there_is = [beside.tools(), methods(), beside.routes()].into_iter().flatten().collect();
-    assert_eq!(without_a_deed(&there_is, &beside.done), [""; 0], "`deeds` has nothing for these");
+    let existing = [beside.tools(), methods(), beside.routes()].into_iter().flatten().collect();
     assert_eq!(
-        without_a_thing(&there_is, &beside.done),
+        missing_attempts(&existing, &beside.done),
         [""; 0],
-        "`deeds` has these, and there are none"
+        "`attempts` has nothing for these"
+    );
+    assert_eq!(
+        unknown_attempts(&existing, &beside.done),
+        [""; 0],
+        "`attempts` has these, and there are none"
     );
 }
 
-/// What MCP has and this server has not. The SDK knows them, and must not answer by itself.
+/// Methods of MCP that this server does not have. The SDK knows them and must not answer by itself.
 const ABSENT: [&str; 3] = ["logging/setLevel", "tasks/list", "tasks/result"];
 
 #[test]
-fn what_is_not_in_the_list_of_methods_is_not_there() {
-    let mut world = World::new();
+fn unlisted_methods_do_not_exist() {
+    let mut world = TenantServer::new();
     let mut bob = world.client("bob");
     for method in ABSENT {
         let params = json!({"taskId": "x", "name": "x", "level": "debug"});

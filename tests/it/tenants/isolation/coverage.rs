@@ -1,18 +1,18 @@
-//! That the list of deeds has something for everything that there is.
+//! Checks that the list of attempts covers every tool, method and route.
 
 use std::collections::BTreeSet;
 
-/// Names of what there is, or of what was done.
+/// The names of tools, methods and routes.
 pub(super) type Names = BTreeSet<String>;
 
-/// What there is and nobody has done anything with.
-pub(super) fn without_a_deed(there_is: &Names, done: &Names) -> Vec<String> {
-    there_is.difference(done).cloned().collect()
+/// Returns what exists and is not covered by any attempt.
+pub(super) fn missing_attempts(existing: &Names, done: &Names) -> Vec<String> {
+    existing.difference(done).cloned().collect()
 }
 
-/// What was done with something that there is not: a name that is misspelt, or gone.
-pub(super) fn without_a_thing(there_is: &Names, done: &Names) -> Vec<String> {
-    done.difference(there_is).cloned().collect()
+/// Returns the attempts at something that does not exist: a misspelt or removed name.
+pub(super) fn unknown_attempts(existing: &Names, done: &Names) -> Vec<String> {
+    done.difference(existing).cloned().collect()
 }
 
 fn names(words: &[&str]) -> Names {
@@ -20,13 +20,13 @@ fn names(words: &[&str]) -> Names {
 }
 
 #[test]
-fn what_is_new_is_named_until_there_is_a_deed_for_it() {
+fn new_tools_and_routes_are_reported_until_an_attempt_covers_them() {
     let done = names(&["tool run_command", "GET /api/v1/jobs", "modern tools/call"]);
-    assert!(without_a_deed(&done, &done).is_empty());
-    let mut there_is = done.clone();
-    there_is.extend(names(&["tool peek", "POST /api/v1/jobs", "legacy tools/call"]));
-    let missing = without_a_deed(&there_is, &done);
+    assert!(missing_attempts(&done, &done).is_empty());
+    let mut existing = done.clone();
+    existing.extend(names(&["tool peek", "POST /api/v1/jobs", "legacy tools/call"]));
+    let missing = missing_attempts(&existing, &done);
     assert_eq!(missing, ["POST /api/v1/jobs", "legacy tools/call", "tool peek"]);
-    assert!(without_a_thing(&there_is, &done).is_empty());
-    assert_eq!(without_a_thing(&names(&["tool run_command"]), &done).len(), 2);
+    assert!(unknown_attempts(&existing, &done).is_empty());
+    assert_eq!(unknown_attempts(&names(&["tool run_command"]), &done).len(), 2);
 }

@@ -1,11 +1,11 @@
-//! Shares of the slots, end to end: by weight, and an idle tenant is next.
+//! Shares of the slots, end to end: by weight, and an idle tenant comes next.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use super::world::{Client, World};
-use crate::harness::{Request, eventually, eventually_some};
+use super::world::{TenantServer, TenantSession};
+use crate::harness::{HttpRequest, eventually, eventually_some};
 
 const WEIGHED: &str = "\
 [queue]
@@ -17,21 +17,21 @@ memory = 0
 io = 0
 ";
 
-/// Those who share, and by how much.
+/// The tenants and their weights.
 const SHARES: [(&str, usize); 3] = [("one", 1), ("other", 1), ("heavy", 2)];
 
 /// Jobs for each weight.
 const ROUNDS: usize = 15;
 
-struct Yard {
-    world: World,
+struct WeightedServer {
+    world: TenantServer,
     admin: String,
 }
 
-impl Yard {
+impl WeightedServer {
     #[track_caller]
     fn paused() -> Self {
-        let world = World::with(WEIGHED);
+        let world = TenantServer::with(WEIGHED);
         let admin = world.token("ops", "admin");
         let mut yard = Self { world, admin };
         yard.queue("pause");
@@ -41,33 +41,34 @@ impl Yard {
     /// Pauses or resumes the queue.
     #[track_caller]
     fn queue(&mut self, verb: &str) {
-        let request = Request { method: "POST", ..Request::get(&format!("/api/v1/queue/{verb}")) };
+        let request =
+            HttpRequest { method: "POST", ..HttpRequest::get(&format!("/api/v1/queue/{verb}")) };
         let (status, text) = self.world.ask(request, &self.admin);
         assert_eq!(status, 200, "{text}");
     }
 
     #[track_caller]
     fn running(&mut self) -> u64 {
-        let (_, text) = self.world.ask(Request::get("/api/v1/queue"), &self.admin);
+        let (_, text) = self.world.ask(HttpRequest::get("/api/v1/queue"), &self.admin);
         let queue: Value = serde_json::from_str(&text).expect("JSON");
         queue["running"].as_u64().expect("a number")
     }
 
-    /// Who has started so far, in order.
+    /// The tenants in the order of their starts so far.
     fn order(&self) -> Vec<String> {
         let file = fs::read_to_string(self.world.server.work().join("order")).unwrap_or_default();
         file.lines().map(str::to_owned).collect()
     }
 
-    /// Lets the job go on that keeps the slot.
+    /// Releases the job that holds the slot.
     fn release(&self) {
         fs::write(self.world.server.work().join("go"), "").expect("a file of ours");
     }
 
-    /// A tenant with so many jobs that each write its name when they start. The tenth of all
-    /// keeps the slot until it is released.
+    /// Submits jobs of a tenant; each writes the name of the tenant when it starts. The tenth job
+    /// of all holds the slot until it is released.
     #[track_caller]
-    fn submit(&mut self, tenant: &str, jobs: usize) -> Client {
+    fn submit(&mut self, tenant: &str, jobs: usize) -> TenantSession {
         let mut client = self.world.client(tenant);
         let hold = "test $(wc -l < order) -ne 10 || until test -e go; do sleep 0.02; done";
         for _ in 0..jobs {
@@ -76,7 +77,7 @@ impl Yard {
         client
     }
 
-    /// Everyone who shares, with enough to wait for all along.
+    /// Submits enough jobs of every tenant to keep the queue full.
     #[track_caller]
     fn submit_all(&mut self) {
         for (tenant, weight) in SHARES {
@@ -86,8 +87,8 @@ impl Yard {
 }
 
 #[test]
-fn starts_are_shared_by_weight_all_along() {
-    let mut yard = Yard::paused();
+fn starts_are_shared_by_weight_at_all_times() {
+    let mut yard = WeightedServer::paused();
     yard.submit_all();
     assert_eq!(yard.order(), [""; 0], "nothing starts while the queue is paused");
     yard.release();
@@ -108,7 +109,7 @@ fn starts_are_shared_by_weight_all_along() {
 
 #[test]
 fn an_idle_tenants_job_starts_next() {
-    let mut yard = Yard::paused();
+    let mut yard = WeightedServer::paused();
     yard.submit_all();
     yard.queue("resume");
     eventually("some have run", || yard.order().len() == 10);

@@ -1,17 +1,17 @@
-//! That no tenant sees, guesses, reads, stops or counts another's jobs.
+//! Isolation of tenants: no tenant sees, guesses, reads, stops or counts another's jobs.
 //!
-//! `alone` is the strongest form of it: what bob gets from a server where alice is busy is what he
-//! gets from one where she has never been. What he does there is a list (`deeds`), and the list
-//! must have something for each tool, method and route (`coverage`).
+//! `alone` is the strongest check: the responses to bob on a server where alice is busy equal those
+//! on a server that she never used. `attempts` lists what he tries, and `coverage` checks that the
+//! list covers every tool, method and route.
 
 mod alice;
 mod alone;
+mod attempts;
 mod bob;
 mod coverage;
-mod deeds;
 mod fairness;
 mod namesakes;
+mod observation;
 mod roles;
-mod seen;
 mod streams;
 mod world;

@@ -1,11 +1,11 @@
-//! What two tenants call the same, and what they share: each has its own, and counts its own.
+//! Tenants that use the same names: each has its own keys and counts only its own jobs.
 
 use serde_json::json;
 
-use super::world::{Client, World};
-use crate::harness::{Marker, Request};
+use super::world::{TenantServer, TenantSession};
+use crate::harness::{HttpRequest, Marker};
 
-/// One slot, which alice takes, and little room to wait.
+/// One slot, which alice uses, and a short queue.
 const CROWDED: &str = "\
 [queue]
 slots = 1
@@ -20,7 +20,7 @@ io = 0
 
 #[test]
 fn the_same_key_number_and_description_are_two_jobs() {
-    let mut world = World::new();
+    let mut world = TenantServer::new();
     let [mut alice, mut bob] = ["alice", "bob"].map(|tenant| world.client(tenant));
     let wish =
         |word: &str| json!({"command": format!("echo {word}"), "key": "k", "description": "d"});
@@ -36,8 +36,8 @@ fn the_same_key_number_and_description_are_two_jobs() {
 }
 
 #[test]
-fn a_place_in_the_queue_counts_ones_own_jobs_only() {
-    let mut world = World::with(CROWDED);
+fn a_queue_position_counts_only_the_tenants_own_jobs() {
+    let mut world = TenantServer::with(CROWDED);
     let [mut alice, mut bob] = ["alice", "bob"].map(|tenant| world.client(tenant));
     let sleeps = Marker::new();
     alice.call("run_command", json!({"command": "true"})).ok();
@@ -59,19 +59,19 @@ fn a_place_in_the_queue_counts_ones_own_jobs_only() {
         assert_eq!(estimate, None, "how long her jobs run is not for him to know: {status}");
         assert!(reply.verdict().contains(&format!("position {place} of {place}")), "{}", reply.0);
     }
-    let listed = world.ask(Request::get("/api/v1/jobs"), &bob.token).1;
+    let listed = world.ask(HttpRequest::get("/api/v1/jobs"), &bob.token).1;
     assert!(listed.contains("\"queue_length\":2"), "{listed}");
 }
 
 #[test]
 fn a_full_queue_does_not_say_how_many_wait() {
-    let mut world = World::with(CROWDED);
+    let mut world = TenantServer::with(CROWDED);
     let [mut alice, mut bob] = ["alice", "bob"].map(|tenant| world.client(tenant));
     let sleeps = Marker::new();
     alice.start(json!({"command": format!("sleep {sleeps}")}));
     sleeps.wait_alive();
     alice.start(json!({"command": "true", "lane": "build"}));
-    let refusal = |bob: &mut Client, wish| {
+    let refusal = |bob: &mut TenantSession, wish| {
         let refused = bob.call("run_command", wish);
         assert_eq!(refused["error_code"], "queue_full", "{}", refused.0);
         refused.error_text()
@@ -92,13 +92,13 @@ fn a_full_queue_does_not_say_how_many_wait() {
 }
 
 #[test]
-fn nobodys_session_ends_by_the_number_of_anothers() {
-    let mut world = World::new();
+fn a_session_does_not_end_because_another_tenant_opens_many() {
+    let mut world = TenantServer::new();
     let mut bob = world.client("bob");
     let alice = world.client("alice").token;
     // More than the server keeps.
     for _ in 0..300 {
-        Client::open(&world.address(), &alice);
+        TenantSession::open(&world.address(), &alice);
     }
     assert!(bob.jobs("all").is_empty(), "his session is there, though it was idle longest");
 }

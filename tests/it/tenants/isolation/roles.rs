@@ -1,13 +1,13 @@
-//! What each role may do, tool by tool and route by route.
+//! The rights of each role, by tool and by route.
 
 use std::fs;
 
 use serde_json::{Value, json};
 use shellyard::http::Route;
 
-use super::world::{Client, World};
-use crate::harness::{Launch, Request};
-use crate::tenants::issuer::{AUDIENCE, Issuer, Key};
+use super::world::{TenantServer, TenantSession};
+use crate::harness::{HttpRequest, Launch};
+use crate::tenants::issuer::{AUDIENCE, Issuer, SigningKey};
 use crate::tenants::{ask, call};
 
 /// The tools that look at jobs and change nothing, and what to look at in the world of these tests.
@@ -33,21 +33,21 @@ const OPERATORS: [(Route, &str); 8] = [
 ];
 
 #[track_caller]
-fn tools(client: &mut Client) -> Vec<String> {
+fn tools(client: &mut TenantSession) -> Vec<String> {
     let listed = client.rpc("tools/list", json!({}));
     let tools = listed["result"]["tools"].as_array().expect("a list").clone();
     tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
 }
 
 #[test]
-fn a_read_only_token_looks_and_changes_nothing() {
-    let mut world = World::new();
+fn a_read_only_token_reads_and_changes_nothing() {
+    let mut world = TenantServer::new();
     let mut runner = world.client("bob");
     runner.call("run_command", json!({"command": "echo hi > note; cat note"})).ok();
     let spilled =
         runner.call("shell_exec", json!({"cmd": "echo hi", "on_large_output": "spill"})).ok();
     let token = world.token("bob", "read-only");
-    let mut reader = Client::open(&world.address(), &token);
+    let mut reader = TenantSession::open(&world.address(), &token);
     let reading = reading();
     let names: Vec<&str> = reading.iter().map(|(tool, _)| *tool).collect();
     assert_eq!(tools(&mut reader), names);
@@ -84,8 +84,8 @@ fn a_read_only_token_looks_and_changes_nothing() {
 }
 
 #[test]
-fn a_read_scope_looks_and_changes_nothing() {
-    let key = Key::ec("a");
+fn a_read_scope_reads_and_changes_nothing() {
+    let key = SigningKey::ec("a");
     let issuer = Issuer::with_keys(&[key.public()]);
     let config = format!("[oauth]\nissuer = \"{}\"\nresource = \"{AUDIENCE}\"\n", issuer.url());
     let dialects = ["--dialect", super::world::DIALECTS];
@@ -110,12 +110,12 @@ fn a_read_scope_looks_and_changes_nothing() {
 }
 
 #[test]
-fn what_concerns_all_tenants_takes_an_admin() {
-    let mut world = World::new();
+fn routes_about_all_tenants_need_the_role_admin() {
+    let mut world = TenantServer::new();
     let tokens = ["run", "read-only"].map(|role| world.token("bob", role));
     let mut before = Vec::new();
     for (route, method) in OPERATORS {
-        let request = Request { method, ..Request::get(&route.path("/mcp")) };
+        let request = HttpRequest { method, ..HttpRequest::get(&route.path("/mcp")) };
         for token in &tokens {
             let (status, text) = world.ask(request.clone(), token);
             assert_eq!(status, 403, "{route:?}: {text}");
@@ -126,7 +126,7 @@ fn what_concerns_all_tenants_takes_an_admin() {
     alice.call("run_command", json!({"command": "true"})).ok();
     let mut after = Vec::new();
     for (route, method) in OPERATORS {
-        let request = Request { method, ..Request::get(&route.path("/mcp")) };
+        let request = HttpRequest { method, ..HttpRequest::get(&route.path("/mcp")) };
         for token in &tokens {
             after.push(world.ask(request.clone(), token).1);
         }
@@ -134,12 +134,12 @@ fn what_concerns_all_tenants_takes_an_admin() {
     assert_eq!(before, after, "with alice, and without");
     for tenant in ["alice", "nobody", "bob"] {
         for path in ["jobs", "jobs/1", "jobs/1/output"] {
-            let request = Request::get(&format!("/api/v1/{path}?tenant={tenant}"));
+            let request = HttpRequest::get(&format!("/api/v1/{path}?tenant={tenant}"));
             let (status, text) = world.ask(request, &tokens[0]);
             assert!(status == 403 && text.contains("forbidden"), "{path} {tenant}: {text}");
         }
     }
     let admin = world.token("ops", "admin");
-    let (status, text) = world.ask(Request::get("/api/v1/jobs?tenant=alice"), &admin);
+    let (status, text) = world.ask(HttpRequest::get("/api/v1/jobs?tenant=alice"), &admin);
     assert!(status == 200 && text.contains("\"job\":1"), "{text}");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{Client, World};
+use super::world::{TenantServer, TenantSession};
 use crate::harness::{Era, HttpLink, Launch};
 
 const UPDATED: &str = "notifications/resources/updated";
@@ -16,19 +16,19 @@ fn output(job: u64) -> String {
 }
 
 #[track_caller]
-fn say(client: &mut Client, job: u64, text: &str) {
+fn say(client: &mut TenantSession, job: u64, text: &str) {
     client.call("send_input", json!({"job": job, "text": text})).ok();
 }
 
-/// What a notice is about: its method, and the address in it.
+/// The subject of a notification: its method, and the URI in it.
 fn gist(notice: &Value) -> (&str, &str) {
     let method = notice["method"].as_str().unwrap_or_default();
     (method, notice["params"]["uri"].as_str().unwrap_or_default())
 }
 
 #[test]
-fn a_tenant_hears_nothing_of_anothers_jobs() {
-    let mut world = World::new();
+fn a_tenant_gets_no_notification_about_anothers_jobs() {
+    let mut world = TenantServer::new();
     let [mut alice, mut bob] = ["alice", "bob"].map(|tenant| world.client(tenant));
     let url = format!("http://{}", world.address());
     let proxy = Launch::stdio().args(&["--connect", &url]).env("SHELLYARD_TOKEN", &bob.token);

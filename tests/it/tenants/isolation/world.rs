@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Era, HttpLink, Launch, Reply, Request, Yard};
-use crate::tenants::tokens::made;
+use crate::harness::{Era, HttpLink, HttpRequest, Launch, Reply, TestServer};
+use crate::tenants::tokens::create_token;
 
 /// All tools that there are.
 pub(super) const DIALECTS: &str =
@@ -24,12 +24,12 @@ io = 0
 ";
 
 /// A server that offers everything, and has tokens.
-pub(super) struct World {
-    pub(super) server: Yard,
+pub(super) struct TenantServer {
+    pub(super) server: TestServer,
 }
 
-impl World {
-    /// One that answers in words and in fields.
+impl TenantServer {
+    /// Starts a server that answers with text and structured content.
     #[track_caller]
     pub(super) fn new() -> Self {
         Self::with(CONFIG)
@@ -45,7 +45,7 @@ impl World {
     /// A token of this tenant in this role.
     #[track_caller]
     pub(super) fn token(&self, tenant: &str, role: &str) -> String {
-        made(self.server.sandbox(), &[tenant, "--role", role]).0
+        create_token(self.server.sandbox(), &[tenant, "--role", role]).0
     }
 
     pub(super) fn address(&mut self) -> String {
@@ -54,28 +54,26 @@ impl World {
 
     /// A client with a session of its own, whose tenant may run jobs.
     #[track_caller]
-    pub(super) fn client(&mut self, tenant: &str) -> Client {
+    pub(super) fn client(&mut self, tenant: &str) -> TenantSession {
         let token = self.token(tenant, "run");
-        Client::open(&self.address(), &token)
+        TenantSession::open(&self.address(), &token)
     }
 
     /// Sends a request with this token; its status and what it was answered with.
     #[track_caller]
-    pub(super) fn ask(&mut self, request: Request, token: &str) -> (u16, String) {
+    pub(super) fn ask(&mut self, request: HttpRequest, token: &str) -> (u16, String) {
         let said = crate::tenants::ask(&mut self.server, request, Some(token));
         (said.status, said.text)
     }
 }
 
-/// A legacy client.
-pub(super) struct Client {
+pub(super) struct TenantSession {
     pub(super) link: HttpLink,
     pub(super) token: String,
     last_id: u64,
 }
 
-impl Client {
-    /// Opens a session.
+impl TenantSession {
     #[track_caller]
     pub(super) fn open(address: &str, token: &str) -> Self {
         let mut link = HttpLink::new(LEGACY);
@@ -128,7 +126,7 @@ impl Client {
 /// The era with sessions.
 pub(super) const LEGACY: Era = Era::Legacy("2025-11-25");
 
-/// What a session begins with.
+/// The params of the `initialize` request.
 pub(super) fn initialize() -> Value {
     let client = json!({"name": "it", "version": "1.0.0"});
     json!({"protocolVersion": LEGACY.version(), "capabilities": {}, "clientInfo": client})

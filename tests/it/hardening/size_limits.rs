@@ -1,6 +1,6 @@
 //! Requests that are too large.
 
-use crate::harness::{HttpConnection, Launch, Request, rss_kib};
+use crate::harness::{HttpConnection, HttpRequest, Launch, rss_kib};
 
 use super::{refused, status_of};
 
@@ -16,14 +16,14 @@ fn a_head_that_never_ends_is_refused() {
     }
     let rest = connection.rest();
     assert!(rest.is_empty() || rest.contains("431"), "{rest}");
-    let large = Request::get("/healthz").header("X-Long", &"x".repeat(15 * 1024));
+    let large = HttpRequest::get("/healthz").header("X-Long", &"x".repeat(15 * 1024));
     assert_eq!(status_of(&mut yard, &large), 200);
-    let larger = Request::get("/healthz").header("X-Long", &"x".repeat(17 * 1024));
+    let larger = HttpRequest::get("/healthz").header("X-Long", &"x".repeat(17 * 1024));
     assert_eq!(status_of(&mut yard, &larger), 431);
 }
 
 #[test]
-fn a_body_that_announces_too_much_is_refused_before_it_comes() {
+fn a_body_that_declares_too_many_bytes_is_refused_before_it_is_sent() {
     let mut yard = Launch::http().config("[http]\nmax_body = \"64 KiB\"\n").start();
     let mut connection = HttpConnection::open(yard.http().address());
     connection.send_bytes(

@@ -1,4 +1,4 @@
-//! The data directory is for the server's user alone, and no link in it leads out of it.
+//! The data directory is private, and no symlink in it is followed.
 
 use std::fs::{self, Permissions};
 use std::io::Read as _;
@@ -10,7 +10,7 @@ use rustix::process::{Signal, geteuid};
 
 use crate::harness::{Launch, Sandbox, eventually, output_of, private_dir, run_program, text};
 
-/// Programs that keep something in the data directory, and how each says that it does not.
+/// Commands that use the data directory, and the exit code of each when it is refused.
 const VERBS: [(&[&str], i32); 5] = [
     (&["serve", "--bind", "127.0.0.1:0"], 1),
     (&["stdio"], 1),
@@ -28,7 +28,7 @@ fn assert_refused(output: &Output, code: i32, words: &[&str]) {
     }
 }
 
-/// The verb with its data there; `run` takes flags before the command only.
+/// Adds the data directory to a command; `run` takes flags only before its command.
 fn with_data<'a>(verb: &[&'a str], data: &'a str) -> Vec<&'a str> {
     let mut arguments = verb.to_vec();
     let end = arguments.iter().position(|word| *word == "--").unwrap_or(arguments.len());
@@ -37,7 +37,7 @@ fn with_data<'a>(verb: &[&'a str], data: &'a str) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_directory_that_others_can_use_is_refused_with_the_next_command() {
+fn a_data_directory_open_to_others_is_refused_with_the_next_command() {
     let sandbox = Sandbox::new();
     let data = sandbox.data().display().to_string();
     for mode in [0o755, 0o770, 0o707] {
@@ -53,7 +53,7 @@ fn a_directory_that_others_can_use_is_refused_with_the_next_command() {
 }
 
 #[test]
-fn the_directory_of_another_user_is_refused_with_the_next_command() {
+fn the_data_directory_of_another_user_is_refused_with_the_next_command() {
     let sandbox = Sandbox::new();
     let data = sandbox.data().display().to_string();
     if geteuid().is_root() {
@@ -64,7 +64,7 @@ fn the_directory_of_another_user_is_refused_with_the_next_command() {
         }
         std::os::unix::fs::lchown(sandbox.data(), Some(0), None).expect("we are root");
     }
-    // Root's own directory, where we are not root: no right to look into it is needed to refuse it.
+    // The directory of our own user is accepted.
     let output = run_program(&sandbox, &with_data(&["run", "--", "true"], &data));
     assert!(output.status.success(), "{output:?}");
 }
@@ -85,7 +85,7 @@ fn the_fallback_in_the_temporary_directory_is_checked_too() {
 }
 
 #[test]
-fn a_link_to_a_private_directory_is_followed_and_to_an_open_one_is_not() {
+fn a_symlink_is_followed_to_a_private_directory_but_not_to_an_open_one() {
     let target = private_dir();
     let sandbox = Sandbox::new();
     let link = sandbox.path().join("link");
@@ -99,10 +99,10 @@ fn a_link_to_a_private_directory_is_followed_and_to_an_open_one_is_not() {
     assert_refused(&output, 125, &["chmod 700"]);
 }
 
-/// A file in the data directory, and a program that opens it.
-type Opening = (&'static str, fn(&Sandbox) -> Output);
+/// A file in the data directory, and a command that opens it.
+type FileOpening = (&'static str, fn(&Sandbox) -> Output);
 
-const OPENINGS: [Opening; 8] = [
+const OPENINGS: [FileOpening; 8] = [
     ("server.pid", serve),
     ("tokens", serve),
     ("audit.jsonl", serve),
@@ -133,7 +133,7 @@ fn start_on_demand(sandbox: &Sandbox) -> Output {
 }
 
 #[test]
-fn no_file_in_it_is_opened_through_a_link() {
+fn no_file_in_the_data_directory_is_opened_through_a_symlink() {
     for (name, program) in OPENINGS {
         let sandbox = Sandbox::new();
         let precious = sandbox.write("precious", "it-token-5b1c0e4f9a7d43e2b6c8\n");
@@ -147,19 +147,19 @@ fn no_file_in_it_is_opened_through_a_link() {
 }
 
 #[test]
-fn a_token_file_that_becomes_a_link_lets_nobody_in() {
+fn a_token_file_that_becomes_a_symlink_admits_nobody() {
     let mut yard = Launch::http().start();
     let file = yard.sandbox().data().join("tokens");
     let other = yard.sandbox().write("other", "it-token-5b1c0e4f9a7d43e2b6c8\n");
     symlink(other, file).expect("a link of ours");
     yard.http().use_token("it-token-5b1c0e4f9a7d43e2b6c8");
-    let request = crate::harness::Request::get("/metrics")
+    let request = crate::harness::HttpRequest::get("/metrics")
         .header("Authorization", "Bearer it-token-5b1c0e4f9a7d43e2b6c8");
     assert_eq!(super::status_of(&mut yard, &request), 401);
-    yard.expect_talk("symbolic link");
+    yard.expect_log("symbolic link");
 }
 
-/// Starts a second server there, which must be refused.
+/// Starts a second server there, which must be refused, and returns its error output.
 #[track_caller]
 fn refused_server(data: &Path) -> String {
     let (sandbox, data) = (Sandbox::new(), data.display().to_string());
@@ -169,7 +169,7 @@ fn refused_server(data: &Path) -> String {
 }
 
 #[test]
-fn one_server_uses_it_and_a_second_one_hears_which() {
+fn one_server_uses_a_data_directory_and_a_second_one_is_told_which() {
     let data = private_dir();
     let launch = || Launch::http().structured().data(data.path());
     let mut first = launch().start();
@@ -192,7 +192,7 @@ fn one_server_uses_it_and_a_second_one_hears_which() {
 }
 
 #[test]
-fn servers_of_one_client_have_directories_of_their_own_that_go_with_them() {
+fn stdio_servers_have_their_own_spill_directories_which_end_with_them() {
     let data = private_dir();
     let count = || fs::read_dir(data.path().join("spill")).expect("it is there").count();
     let mut shared = Launch::http().structured().data(data.path()).start();
@@ -223,7 +223,7 @@ fn servers_of_one_client_have_directories_of_their_own_that_go_with_them() {
     drop(next);
 }
 
-/// A program of another user that listens on a socket and writes what it hears into a file.
+/// A program of another user that listens on a socket and records what it receives.
 const LISTENER: &str = "
 import os, socket, sys
 listener = socket.socket(socket.AF_UNIX)
@@ -243,7 +243,7 @@ while True:
 ";
 
 #[test]
-fn a_client_says_nothing_to_the_server_of_another_user() {
+fn a_client_sends_nothing_to_the_server_of_another_user() {
     if !geteuid().is_root() {
         eprintln!("only root can listen as another user: not tried");
         return;

@@ -1,21 +1,22 @@
-//! What holds the door: strangers, crowds, and clients that are slow or never listen.
+//! Protection of the server: web pages, limits, slow clients, sockets, TLS, the data directory, and
+//! calls from jobs.
 
 mod blocking_files;
-mod crowd;
+mod calls_from_jobs;
+mod connection_limits;
 mod data_dir;
-mod jobs;
-mod rebinding;
-mod sizes;
-mod slow;
-mod socket;
+mod size_limits;
+mod slow_clients;
 mod tls;
-mod unread;
+mod unix_socket;
+mod unread_responses;
+mod web_pages;
 
 use serde_json::json;
 
-use crate::harness::{Era, HttpConnection, Request, Yard};
+use crate::harness::{Era, HttpConnection, HttpRequest, TestServer};
 
-/// Every route, and a path that is none.
+/// Every route, and a path that is not one.
 const ROUTES: [&str; 8] = [
     "/mcp",
     "/metrics",
@@ -28,23 +29,23 @@ const ROUTES: [&str; 8] = [
 ];
 
 /// A call of `run_command`, as a client of the modern era posts it.
-fn run_command(command: &str) -> Request {
+fn run_command(command: &str) -> HttpRequest {
     let params = json!({"name": "run_command", "arguments": {"command": command}});
     let message = Era::Modern.request(1, "tools/call", params);
-    let mut request = Request::post("/mcp", &message);
+    let mut request = HttpRequest::post("/mcp", &message);
     request.headers.extend(Era::Modern.headers(&message));
     request
 }
 
 #[track_caller]
-fn status_of(yard: &mut Yard, request: &Request) -> u16 {
+fn status_of(yard: &mut TestServer, request: &HttpRequest) -> u16 {
     let mut connection = HttpConnection::open(yard.http().address());
     connection.send(request);
     connection.answer().status
 }
 
-/// Connections and requests that were turned away for this reason.
+/// The number of connections and requests that were refused for this reason.
 #[track_caller]
-fn refused(yard: &mut Yard, reason: &str) -> f64 {
+fn refused(yard: &mut TestServer, reason: &str) -> f64 {
     yard.metric(&format!("shellyard_http_refused_total{{reason=\"{reason}\"}}"))
 }

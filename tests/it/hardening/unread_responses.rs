@@ -1,32 +1,32 @@
-//! Clients that never read: what is meant for them takes little room, and not for long.
+//! Clients that never read: their responses are limited in memory and in time.
 
 use serde_json::json;
 
-use crate::harness::{HttpConnection, Launch, Request, Yard, eventually, rss_kib};
+use crate::harness::{HttpConnection, HttpRequest, Launch, TestServer, eventually, rss_kib};
 
 use super::refused;
 
 const CONFIG: &str = "[http]\nwrite_timeout_s = 1\n";
 
-/// A page that is larger than what a socket takes unread.
+/// The size of a page, larger than what a socket buffers unread.
 const PAGE_BYTES: u64 = 1024 * 1024;
 
 const OUTPUT_BYTES: &str = "shellyard_output_bytes_total{stream=\"stdout\"}";
 
-fn over_socket(yard: &Yard) -> HttpConnection {
+fn over_socket(yard: &TestServer) -> HttpConnection {
     HttpConnection::open_unix(&yard.sandbox().data().join("shellyard.sock"))
 }
 
 #[track_caller]
-fn all_are_dropped(yard: &mut Yard, count: f64) {
+fn all_are_dropped(yard: &mut TestServer, count: f64) {
     eventually("all are dropped", || refused(yard, "unread") >= count);
     eventually("their connections are closed", || yard.metric("shellyard_http_connections") < 3.0);
     yard.assert_alive();
 }
 
-/// A job that has written a lot, and goes on to.
+/// Starts a job that has written a lot and continues to write.
 #[track_caller]
-fn busy_job(yard: &mut Yard) -> u64 {
+fn busy_job(yard: &mut TestServer) -> u64 {
     let job = yard.start("while :; do head -c 200000 /dev/urandom | base64; done");
     eventually("it has written a lot", || yard.metric(OUTPUT_BYTES) > 4e6);
     job
@@ -34,7 +34,7 @@ fn busy_job(yard: &mut Yard) -> u64 {
 
 /// Asks for a large page of the job, as an event stream, and does not read it.
 #[track_caller]
-fn unread_page(yard: &mut Yard, job: u64) -> HttpConnection {
+fn unread_page(yard: &mut TestServer, job: u64) -> HttpConnection {
     let arguments = json!({"job": job, "view": "raw", "cursor": "0", "max_bytes": PAGE_BYTES});
     let params = json!({"name": "read_output", "arguments": arguments});
     let id = yard.fresh_id();
@@ -45,7 +45,7 @@ fn unread_page(yard: &mut Yard, job: u64) -> HttpConnection {
 }
 
 #[test]
-fn pages_of_a_busy_job_that_are_never_read_are_bounded_and_dropped() {
+fn pages_that_are_never_read_are_limited_and_dropped() {
     let mut yard = Launch::http().config(CONFIG).structured().start();
     let job = busy_job(&mut yard);
     let before = rss_kib(yard.pid());
@@ -57,7 +57,7 @@ fn pages_of_a_busy_job_that_are_never_read_are_bounded_and_dropped() {
 }
 
 #[test]
-fn what_waits_for_all_clients_together_is_bounded() {
+fn unread_bytes_of_all_clients_together_are_limited() {
     let config = "[http]\nwrite_timeout_s = 300\nmax_unread = \"5 MiB\"\n";
     let mut yard = Launch::http().config(config).structured().start();
     let job = busy_job(&mut yard);
@@ -71,15 +71,15 @@ fn what_waits_for_all_clients_together_is_bounded() {
 }
 
 #[test]
-fn a_session_whose_stream_is_never_read_loses_the_stream_and_goes_on() {
+fn a_session_whose_stream_is_never_read_loses_the_stream_and_continues() {
     let mut yard = Launch::http().config(CONFIG).start();
     yard.run("true");
     let mut unread = over_socket(&yard);
-    let request = Request::get("/mcp").header("Accept", "text/event-stream");
+    let request = HttpRequest::get("/mcp").header("Accept", "text/event-stream");
     let request = request.header("Mcp-Session-Id", yard.http().session());
     unread.send(&request);
     let before = rss_kib(yard.pid());
-    // Each brings one notice at once, since the job is over.
+    // Each subscription sends one notification at once, since the job has ended.
     eventually("the stream is full, and dropped", || {
         for _ in 0..50 {
             yard.rpc("resources/subscribe", json!({"uri": "shellyard://jobs/1/output"}));
@@ -93,11 +93,11 @@ fn a_session_whose_stream_is_never_read_loses_the_stream_and_goes_on() {
 }
 
 #[test]
-fn a_download_that_is_never_read_is_bounded_and_dropped() {
+fn a_download_that_is_never_read_is_limited_and_dropped() {
     let mut yard = Launch::http().config(CONFIG).structured().start();
     yard.run("head -c 100000000 /dev/zero");
     let before = rss_kib(yard.pid());
-    let request = Request::get("/api/v1/jobs/1/output");
+    let request = HttpRequest::get("/api/v1/jobs/1/output");
     let mut unread: Vec<_> = (0..4).map(|_| over_socket(&yard)).collect();
     unread.extend((0..4).map(|_| HttpConnection::open(yard.http().address())));
     for connection in &mut unread {

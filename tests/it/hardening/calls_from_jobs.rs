@@ -1,4 +1,4 @@
-//! A job that calls the server which runs it.
+//! Jobs that call the server that runs them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,38 +7,38 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::{refused, run_command};
-use crate::harness::{Era, Launch, Marker, Reply, Request, Yard, eventually_some, token};
+use crate::harness::{Era, HttpRequest, Launch, Marker, Reply, TestServer, eventually_some, token};
 
-const CALLER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/door/caller.py");
+const CALLER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/hardening/caller.py");
 
-/// The ways to hide who calls that leave a client which reads the answer.
+/// The ways to hide the caller that leave a client which reads the response.
 const MODES: [&str; 6] =
     ["direct", "daemon", "handed_on", "in_flight", "undumpable", "hidden_table"];
 
-/// The job's terms: as loose as there are, so that nothing but the refusal is in its way.
+/// Settings without confinement, so that nothing but the refusal stops the job.
 const LOOSE: &str = "[confinement]\nprofile = \"none\"\n";
 
-/// A server, and the program by which processes call it.
-struct Called {
-    yard: Yard,
+/// A server, and the number of calls so far.
+struct CalledServer {
+    yard: TestServer,
     calls: u32,
 }
 
-/// One call: what it tries to run leaves a file.
-struct Attempt {
+/// One call of a job; the command that it tries to run leaves a file.
+struct JobCall {
     script: String,
     answer: PathBuf,
     trace: PathBuf,
 }
 
-impl Called {
+impl CalledServer {
     fn start(launch: Launch, settings: &str) -> Self {
         let yard = launch.structured().config(&format!("{LOOSE}{settings}")).start();
         fs::copy(CALLER, yard.work().join("caller.py")).expect("a file of ours");
         Self { yard, calls: 0 }
     }
 
-    /// One server for each user.
+    /// Starts one server as root, if possible, and one as an unprivileged user.
     fn each_user(settings: &str) -> [Self; 2] {
         [Launch::http(), Launch::http().unprivileged()].map(|launch| Self::start(launch, settings))
     }
@@ -48,8 +48,8 @@ impl Called {
         [socket.display().to_string(), self.yard.http().address().to_owned()]
     }
 
-    /// An attempt to have a command run, in this way and over this address.
-    fn attempt(&mut self, mode: &str, address: &str, token: Option<&str>) -> Attempt {
+    /// Prepares a call in this way and over this address.
+    fn attempt(&mut self, mode: &str, address: &str, token: Option<&str>) -> JobCall {
         self.calls += 1;
         let name = |kind: &str| self.yard.work().join(format!("{kind}-{}", self.calls));
         let trace = name("trace");
@@ -66,12 +66,12 @@ impl Called {
             request.display(),
             answer.display()
         );
-        Attempt { script, answer, trace }
+        JobCall { script, answer, trace }
     }
 }
 
-impl Attempt {
-    /// The whole answer, once there is one.
+impl JobCall {
+    /// Waits for the whole response.
     #[track_caller]
     fn answer(&self) -> String {
         eventually_some("an answer", || fs::read_to_string(&self.answer).ok())
@@ -94,8 +94,8 @@ impl Attempt {
     }
 }
 
-/// A request as it is sent.
-fn bytes_of(request: &Request) -> Vec<u8> {
+/// Encodes a request.
+fn bytes_of(request: &HttpRequest) -> Vec<u8> {
     let mut head = format!("{} {} HTTP/1.1\r\n", request.method, request.path);
     for (name, value) in &request.headers {
         head += &format!("{name}: {value}\r\n");
@@ -106,7 +106,7 @@ fn bytes_of(request: &Request) -> Vec<u8> {
 
 #[test]
 fn a_job_cannot_start_jobs_however_it_hides() {
-    for mut called in Called::each_user("") {
+    for mut called in CalledServer::each_user("") {
         for address in called.addresses() {
             for mode in MODES {
                 let attempt = called.attempt(mode, &address, None);
@@ -123,8 +123,8 @@ fn a_job_cannot_start_jobs_however_it_hides() {
 }
 
 #[test]
-fn a_job_in_namespaces_of_its_own_is_recognised_too() {
-    let mut called = Called::start(Launch::http(), "");
+fn a_job_in_its_own_namespaces_is_recognised_too() {
+    let mut called = CalledServer::start(Launch::http(), "");
     for address in called.addresses() {
         for namespaces in ["--pid --fork", "--user --map-root-user --pid --fork --mount-proc"] {
             let attempt = called.attempt("direct", &address, None);
@@ -136,8 +136,8 @@ fn a_job_in_namespaces_of_its_own_is_recognised_too() {
 }
 
 #[test]
-fn a_job_that_sends_and_is_gone_has_sent_nothing() {
-    for mut called in Called::each_user("") {
+fn a_job_that_sends_a_request_and_exits_starts_nothing() {
+    for mut called in CalledServer::each_user("") {
         for address in called.addresses() {
             let attempt = called.attempt("closed", &address, None);
             called.yard.run(&attempt.script);
@@ -149,8 +149,8 @@ fn a_job_that_sends_and_is_gone_has_sent_nothing() {
 }
 
 #[test]
-fn a_job_with_a_good_token_is_a_job() {
-    let mut called = Called::start(Launch::http().guarded().era(Era::Modern), "");
+fn a_job_with_a_valid_token_is_still_refused() {
+    let mut called = CalledServer::start(Launch::http().guarded().era(Era::Modern), "");
     called.yard.http().use_token(token());
     for address in called.addresses() {
         let attempt = called.attempt("direct", &address, Some(token()));
@@ -161,7 +161,7 @@ fn a_job_with_a_good_token_is_a_job() {
 
 #[test]
 fn a_setting_lets_jobs_in() {
-    for mut called in Called::each_user("[http]\nallow_jobs = true\n") {
+    for mut called in CalledServer::each_user("[http]\nallow_jobs = true\n") {
         for address in called.addresses() {
             for mode in MODES {
                 let attempt = called.attempt(mode, &address, None);
@@ -173,15 +173,16 @@ fn a_setting_lets_jobs_in() {
 }
 
 #[test]
-fn other_processes_are_let_in_while_jobs_run() {
-    for mut called in Called::each_user("") {
+fn other_processes_may_call_while_jobs_run() {
+    for mut called in CalledServer::each_user("") {
         let marker = Marker::new();
         called.yard.start(&format!("setsid sleep {marker} & setsid sleep {marker}"));
         marker.wait_alive();
         let server = called.yard.pid();
         for address in called.addresses() {
             for mode in ["direct", "daemon", "handed_on"] {
-                // The helper of a client that hands its socket on is gone, and could be anybody.
+                // A client that hands its socket on has exited, so the server cannot tell who it
+                // was.
                 if mode == "handed_on" && address.starts_with('/') {
                     continue;
                 }
@@ -194,7 +195,7 @@ fn other_processes_are_let_in_while_jobs_run() {
     }
 }
 
-/// A command that runs as the user of this process.
+/// Creates a command that runs as the user of this process.
 fn as_user_of(pid: u32, script: &str) -> Command {
     use std::os::unix::fs::MetadataExt as _;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is alive");
@@ -213,8 +214,8 @@ fn as_user_of(pid: u32, script: &str) -> Command {
 }
 
 #[test]
-fn the_command_line_and_the_proxy_say_so_inside_a_job() {
-    let mut called = Called::start(Launch::http(), "");
+fn the_command_line_and_the_proxy_report_the_refusal_inside_a_job() {
+    let mut called = CalledServer::start(Launch::http(), "");
     let program = env!("CARGO_BIN_EXE_shellyard");
     let data = called.yard.sandbox().data().display().to_string();
     let url = format!("http://{}", called.yard.http().address());
@@ -240,8 +241,8 @@ fn output(reply: &Reply) -> &str {
 }
 
 #[test]
-fn probes_are_answered_to_jobs_too() {
-    let mut called = Called::start(Launch::http(), "");
+fn jobs_may_call_the_health_probes() {
+    let mut called = CalledServer::start(Launch::http(), "");
     let address = called.yard.http().address().to_owned();
     let script = format!(
         "exec 3<>/dev/tcp/{}; printf 'GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3; cat <&3",

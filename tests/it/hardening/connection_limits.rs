@@ -1,17 +1,17 @@
-//! More connections than there is room for.
+//! More connections than the limits allow.
 
 use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::harness::{HttpConnection, Launch, Request, eventually, rss_kib};
+use crate::harness::{HttpConnection, HttpRequest, Launch, eventually, rss_kib};
 
 use super::{refused, run_command, status_of};
 
 const OPEN: &str = "shellyard_http_connections";
 
-/// What an idle connection may cost the server, generously: a debug build, and its share of
-/// what the allocator keeps.
+/// The memory limit per idle connection, generous: a debug build, and its share of the memory that
+/// the allocator keeps.
 const KIB_PER_CONNECTION: u64 = 24;
 
 /// This process needs a descriptor for its end of each connection.
@@ -21,7 +21,7 @@ fn raise_open_files() {
 }
 
 #[test]
-fn two_thousand_idle_connections_hold_nobody_up_and_cost_little() {
+fn two_thousand_idle_connections_block_nobody_and_cost_little() {
     raise_open_files();
     let config = "[http]\nmax_connections = 4000\nmax_connections_per_address = 4000\n\
                   header_timeout_s = 300\n";
@@ -40,12 +40,12 @@ fn two_thousand_idle_connections_hold_nobody_up_and_cost_little() {
 }
 
 #[test]
-fn as_many_as_two_thousand_keep_within_the_usual_bounds() {
+fn two_thousand_connections_stay_within_the_default_limits() {
     raise_open_files();
     let mut yard = Launch::http().start();
     let address = yard.http().address().to_owned();
     let idle: Vec<_> = (0..2000).map(|_| HttpConnection::open(&address)).collect();
-    assert_eq!(status_of(&mut yard, &Request::get("/healthz")), 200, "a newcomer is served");
+    assert_eq!(status_of(&mut yard, &HttpRequest::get("/healthz")), 200, "a newcomer is served");
     eventually("the rest was closed", || refused(&mut yard, "connections") > 1400.0);
     assert!(yard.metric(OPEN) <= 512.0, "all come from one address");
     assert_eq!(yard.metric("shellyard_http_connections_limit"), 1024.0);
@@ -53,7 +53,7 @@ fn as_many_as_two_thousand_keep_within_the_usual_bounds() {
 }
 
 #[test]
-fn bodies_that_never_come_shut_nobody_out() {
+fn bodies_that_never_arrive_lock_nobody_out() {
     let config = "[http]\nmax_connections_per_address = 8\nbody_timeout_s = 300\n";
     let mut yard = Launch::http().config(config).start();
     let address = yard.http().address().to_owned();
@@ -67,25 +67,25 @@ fn bodies_that_never_come_shut_nobody_out() {
             connection
         })
         .collect();
-    assert_eq!(status_of(&mut yard, &Request::get("/healthz")), 200);
+    assert_eq!(status_of(&mut yard, &HttpRequest::get("/healthz")), 200);
     yard.assert_alive();
     drop(slow);
 }
 
 #[test]
-fn a_connection_that_is_idle_makes_room() {
+fn an_idle_connection_is_closed_for_a_new_one() {
     let mut yard = Launch::http().config("[http]\nmax_connections_per_address = 3\n").start();
     let address = yard.http().address().to_owned();
     let mut open: Vec<_> = (0..3).map(|_| used(&address)).collect();
     let mut newest = used(&address);
     let is_open = |connection: &mut HttpConnection| {
-        connection.send(&Request::get("/healthz"));
+        connection.send(&HttpRequest::get("/healthz"));
         connection.try_status() == Some(200)
     };
     assert!(is_open(&mut newest));
-    // Which of them was idle longest is the server's clock to say.
+    // Only the server knows which of them was idle longest.
     let still_open: Vec<bool> = open.iter_mut().map(is_open).collect();
-    // Two are left; one less where the server had not yet seen the end of an earlier one.
+    // Two are left; one less if the server had not yet seen the end of an earlier one.
     let left = still_open.iter().filter(|is_open| **is_open).count();
     assert!((1..=2).contains(&left), "{still_open:?}");
     assert!(refused(&mut yard, "connections") >= 1.0);
@@ -95,14 +95,15 @@ fn a_connection_that_is_idle_makes_room() {
 #[track_caller]
 fn used(address: &str) -> HttpConnection {
     let mut connection = HttpConnection::open(address);
-    connection.send(&Request::get("/healthz"));
+    connection.send(&HttpRequest::get("/healthz"));
     assert_eq!(connection.answer().text(), "ok\n");
     connection
 }
 
 #[test]
-fn whoever_is_being_served_keeps_its_place() {
-    // Silent: the end of an earlier connection may be seen late, and its place not be free yet.
+fn a_busy_connection_is_not_closed_for_a_new_one() {
+    // No handshake: the server may see the end of an earlier connection late, so that its place is
+    // not free yet.
     let mut yard = Launch::http().config("[http]\nmax_connections = 2\n").start_silent();
     let address = yard.http().address().to_owned();
     let (begun, done) = (yard.work().join("begun"), yard.work().join("done"));
@@ -113,11 +114,11 @@ fn whoever_is_being_served_keeps_its_place() {
     }
     eventually("both commands run", || fs::read(&begun).is_ok_and(|text| text.len() == 4));
     let mut late = HttpConnection::open(&address);
-    late.send(&Request::get("/healthz"));
+    late.send(&HttpRequest::get("/healthz"));
     assert_eq!(late.try_status(), None, "there is no room, and it is told so at once");
     fs::write(done, "").expect("a file of ours");
     for connection in &mut served {
         assert!(connection.answer().text().contains("waited"));
     }
-    assert_eq!(status_of(&mut yard, &Request::get("/healthz")), 200);
+    assert_eq!(status_of(&mut yard, &HttpRequest::get("/healthz")), 200);
 }

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{OnDemand, listener_of, socket_in};
-use crate::harness::{Launch, Marker, Yard, eventually, eventually_some, free_port, signal};
+use crate::harness::{Launch, Marker, TestServer, eventually, eventually_some, free_port, signal};
 
 #[test]
 fn ten_proxies_that_start_at_once_share_one_server() {
@@ -14,7 +14,7 @@ fn ten_proxies_that_start_at_once_share_one_server() {
     let launches: Vec<_> = (0..10).map(|_| yard.proxy()).collect();
     let starting: Vec<_> =
         launches.into_iter().map(|launch| thread::spawn(|| launch.start())).collect();
-    let mut proxies: Vec<Yard> =
+    let mut proxies: Vec<TestServer> =
         starting.into_iter().map(|start| start.join().expect("a proxy")).collect();
     let server = yard.server();
     for (number, proxy) in proxies.iter_mut().enumerate() {
@@ -60,7 +60,7 @@ fn jobs_run_where_their_client_was_started() {
 }
 
 #[test]
-fn the_server_stays_when_its_first_proxy_ends() {
+fn the_server_keeps_running_when_its_first_proxy_ends() {
     let yard = OnDemand::new();
     let mut first = yard.proxy().start();
     let marker = Marker::new();
@@ -81,7 +81,7 @@ fn the_server_stays_when_its_first_proxy_ends() {
 }
 
 #[test]
-fn a_server_that_was_lost_is_started_again() {
+fn a_lost_server_is_started_again() {
     let yard = OnDemand::new();
     let mut proxy = yard.proxy().start();
     proxy.run("true");
@@ -95,18 +95,18 @@ fn a_server_that_was_lost_is_started_again() {
 }
 
 #[test]
-fn a_server_that_was_stopped_is_left_alone_until_somebody_asks() {
+fn a_stopped_server_is_started_only_for_a_request() {
     let yard = OnDemand::new();
     let mut proxy = yard.proxy().start();
     proxy.run("true");
     signal(yard.server(), Signal::TERM);
     eventually("it looked for another", || {
-        let talk = proxy.talk();
-        let after = talk.split("server was lost").nth(1).unwrap_or_default();
+        let log_text = proxy.log_text();
+        let after = log_text.split("server was lost").nth(1).unwrap_or_default();
         after.contains("the next call starts one")
     });
     assert_eq!(listener_of(&socket_in(yard.data())), None, "nobody asked");
-    assert_eq!(proxy.talk().matches("server started on demand").count(), 1);
+    assert_eq!(proxy.log_text().matches("server started on demand").count(), 1);
     assert_eq!(proxy.run("echo back")["output"], "back\n");
 }
 
@@ -134,7 +134,7 @@ fn a_server_is_started_on_a_loopback_address_too() {
 }
 
 #[test]
-fn why_a_server_did_not_start_is_told_with_its_last_words() {
+fn a_failed_server_start_is_reported_with_its_last_log_lines() {
     let yard = OnDemand::new();
     let url = format!("http://127.0.0.1:{}/metrics", free_port());
     let mut proxy = Launch::stdio()

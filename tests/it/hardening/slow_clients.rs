@@ -1,15 +1,15 @@
-//! Clients that take their time: each is given so much and no more.
+//! Slow clients: each has a time limit.
 
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::{HttpConnection, Launch, Request, eventually};
+use crate::harness::{HttpConnection, HttpRequest, Launch, eventually};
 
 use super::status_of;
 
 const DRIP: Duration = Duration::from_millis(50);
 
-/// A head that goes on, byte by byte, for as long as anybody listens.
+/// Sends a head byte by byte until the server hangs up.
 fn drip(connection: &mut HttpConnection) {
     let head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
     for byte in head.iter().chain(std::iter::repeat(&b'x')) {
@@ -21,7 +21,7 @@ fn drip(connection: &mut HttpConnection) {
 }
 
 #[test]
-fn slow_heads_are_all_cut_off_and_others_are_served_meanwhile() {
+fn slow_heads_are_disconnected_while_others_are_served() {
     let mut yard = Launch::http().config("[http]\nheader_timeout_s = 10\n").start();
     let address = yard.http().address().to_owned();
     let slow: Vec<_> = (0..100)
@@ -31,7 +31,7 @@ fn slow_heads_are_all_cut_off_and_others_are_served_meanwhile() {
         })
         .collect();
     eventually("they are all connected", || yard.metric("shellyard_http_connections") > 100.0);
-    assert_eq!(status_of(&mut yard, &Request::get("/healthz")), 200);
+    assert_eq!(status_of(&mut yard, &HttpRequest::get("/healthz")), 200);
     yard.assert_alive();
     for client in slow {
         client.join().expect("the server hangs up on it");
@@ -40,12 +40,12 @@ fn slow_heads_are_all_cut_off_and_others_are_served_meanwhile() {
 }
 
 #[test]
-fn a_connection_that_is_kept_open_and_says_nothing_is_closed() {
+fn a_silent_keep_alive_connection_is_closed() {
     let mut yard = Launch::http().config("[http]\nheader_timeout_s = 5\n").start();
     let mut silent = HttpConnection::open(yard.http().address());
     let mut kept = HttpConnection::open(yard.http().address());
     for _ in 0..2 {
-        kept.send(&Request::get("/healthz"));
+        kept.send(&HttpRequest::get("/healthz"));
         assert_eq!(kept.answer().text(), "ok\n");
     }
     assert_eq!(kept.rest(), "");
@@ -53,7 +53,7 @@ fn a_connection_that_is_kept_open_and_says_nothing_is_closed() {
 }
 
 #[test]
-fn a_body_that_does_not_come_is_not_waited_for() {
+fn a_body_that_does_not_arrive_times_out() {
     let config = "[http]\nbody_timeout_s = 0.5\n";
     let mut yard = Launch::http().config(config).start();
     let mut connection = HttpConnection::open(yard.http().address());

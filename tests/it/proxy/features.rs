@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{BOTH_ERAS, data_of, proxy_to, server};
-use crate::harness::{Era, Marker, Reply, Yard, bytes_of, eventually_some};
+use crate::harness::{Era, Marker, Reply, TestServer, bytes_of, eventually_some};
 
 const OUTPUT: &str = "shellyard://jobs/1/output";
 const UPDATED: &str = "notifications/resources/updated";
@@ -14,7 +14,7 @@ const UPDATED: &str = "notifications/resources/updated";
 const ECHO: &str = "while read line; do echo $line; done";
 
 #[test]
-fn jobs_are_run_waited_for_and_listed() {
+fn jobs_run_and_are_awaited_and_listed() {
     for era in BOTH_ERAS {
         let mut server = server().start();
         let mut proxy = proxy_to(&data_of(&server)).era(era).start();
@@ -27,7 +27,7 @@ fn jobs_are_run_waited_for_and_listed() {
 }
 
 #[test]
-fn the_trace_of_a_call_is_handed_on() {
+fn the_trace_of_a_call_is_forwarded() {
     const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
     for era in BOTH_ERAS {
         let server = server().start();
@@ -43,7 +43,7 @@ fn the_trace_of_a_call_is_handed_on() {
 }
 
 #[test]
-fn a_cancelled_call_ends_its_job_and_its_own_alone() {
+fn a_cancelled_call_ends_its_own_job_and_no_other() {
     for era in BOTH_ERAS {
         let server = server().start();
         let mut proxy = proxy_to(&data_of(&server)).era(era).start();
@@ -81,7 +81,7 @@ fn progress_comes_before_the_result() {
 }
 
 #[test]
-fn a_large_output_comes_whole() {
+fn a_large_output_arrives_completely() {
     const BYTES: usize = 6 * 1024 * 1024;
     for era in BOTH_ERAS {
         let server = server().start();
@@ -118,7 +118,7 @@ fn many_calls_at_once_are_all_answered() {
 }
 
 #[track_caller]
-fn tell(proxy: &mut Yard, text: &str) {
+fn tell(proxy: &mut TestServer, text: &str) {
     proxy.call("send_input", json!({"job": 1, "text": text})).ok();
 }
 
@@ -135,7 +135,7 @@ fn a_legacy_subscription_is_served() {
 }
 
 #[test]
-fn a_modern_client_listens() {
+fn a_modern_subscription_is_served() {
     let server = server().start();
     let mut proxy = proxy_to(&data_of(&server)).era(Era::Modern).start();
     proxy.start(ECHO);
@@ -152,7 +152,7 @@ fn a_modern_client_listens() {
 }
 
 #[test]
-fn what_is_no_message_is_answered_with_and_without_a_server() {
+fn lines_that_are_not_messages_are_answered_with_and_without_a_server() {
     let nowhere = tempfile::tempdir().expect("a temporary directory");
     let server = server().start();
     for data in [data_of(&server), nowhere.path().to_owned()] {
@@ -170,5 +170,7 @@ fn an_upgraded_connection_ends_with_the_server() {
     proxy.run("true");
     server.signal(rustix::process::Signal::TERM);
     assert!(server.wait_exit().success());
-    eventually_some("the proxy notices", || proxy.talk().contains("server was lost").then_some(()));
+    eventually_some("the proxy notices", || {
+        proxy.log_text().contains("server was lost").then_some(())
+    });
 }

@@ -1,5 +1,5 @@
-//! Files that would block whoever opens or reads them hold nobody up: not the start, not a reload,
-//! not a call, and not the end of the server.
+//! Files that would block a reader delay neither the start, nor a reload, nor a call, nor the end
+//! of the server.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,10 +9,10 @@ use std::path::Path;
 use rustix::process::Signal;
 
 use crate::harness::{
-    HttpConnection, Launch, Request, Sandbox, Yard, make_fifo, run_program, text, token,
+    HttpConnection, HttpRequest, Launch, Sandbox, TestServer, make_fifo, run_program, text, token,
 };
 
-/// Starts a server with these settings, which must end over them.
+/// Starts a server with settings that it must refuse, and returns its error output.
 #[track_caller]
 fn refused_start(sandbox: &Sandbox, settings: &str) -> String {
     let config = sandbox.write("config.toml", settings);
@@ -29,7 +29,7 @@ fn assert_names(said: &str, path: &Path, kind: &str) {
 }
 
 #[test]
-fn a_server_does_not_start_with_one_and_names_it() {
+fn a_server_refuses_to_start_with_a_blocking_file_and_names_it() {
     let sandbox = Sandbox::new();
     let fifo = sandbox.path().join("fifo");
     make_fifo(&fifo);
@@ -55,14 +55,14 @@ fn a_server_does_not_start_with_one_and_names_it() {
 }
 
 #[test]
-fn a_configuration_comes_from_a_regular_file() {
+fn a_configuration_must_be_a_regular_file() {
     let sandbox = Sandbox::new();
     let (fifo, link) = (sandbox.path().join("fifo"), sandbox.path().join("link"));
     make_fifo(&fifo);
     let check = |path: &Path| {
         run_program(&sandbox, &["config", "check", path.to_str().expect("a path of ours")])
     };
-    // What `--config <(…)` and a pipe on /dev/stdin are.
+    // `--config <(…)` and a pipe on /dev/stdin look like this.
     for path in [fifo.as_path(), Path::new("/dev/stdin")] {
         let output = check(path);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -73,14 +73,14 @@ fn a_configuration_comes_from_a_regular_file() {
 }
 
 #[track_caller]
-fn status(yard: &mut Yard, route: &str, token: &str) -> u16 {
+fn status(yard: &mut TestServer, route: &str, token: &str) -> u16 {
     let mut connection = HttpConnection::open(yard.http().address());
     let bearer = format!("Bearer {token}");
-    connection.send(&Request::get(route).header("Authorization", &bearer));
+    connection.send(&HttpRequest::get(route).header("Authorization", &bearer));
     connection.answer().status
 }
 
-/// Puts a FIFO in the place of a file, in one step.
+/// Atomically replaces a file with a FIFO.
 fn replace_by_fifo(path: &Path) {
     let beside = path.with_extension("fifo");
     make_fifo(&beside);
@@ -88,7 +88,7 @@ fn replace_by_fifo(path: &Path) {
 }
 
 #[test]
-fn tokens_hold_while_a_fifo_stands_for_their_file() {
+fn tokens_stay_valid_while_a_fifo_replaces_their_file() {
     let mut yard = Launch::http().guarded().start_silent();
     assert_eq!(status(&mut yard, "/metrics", token()), 200);
     let file = yard.sandbox().path().join("tokens");
@@ -99,8 +99,8 @@ fn tokens_hold_while_a_fifo_stands_for_their_file() {
     }
     assert_eq!(status(&mut yard, "/healthz", "none"), 200);
     let told = "the tokens that were read before hold";
-    yard.expect_talk(told);
-    assert_eq!(yard.talk().matches(told).count(), 1, "it is told once: {}", yard.talk());
+    yard.expect_log(told);
+    assert_eq!(yard.log_text().matches(told).count(), 1, "it is told once: {}", yard.log_text());
     let next = yard.sandbox().write("next", "it-token-next-0f6a1b7c8d9e\n");
     fs::rename(next, &file).expect("ours to move");
     assert_eq!(status(&mut yard, "/metrics", token()), 401);
@@ -112,12 +112,12 @@ fn tokens_hold_while_a_fifo_stands_for_their_file() {
 }
 
 #[test]
-fn settings_hold_while_a_fifo_stands_for_their_file() {
+fn settings_stay_in_force_while_a_fifo_replaces_their_file() {
     let mut yard = Launch::http().config("[policy]\ndeny = [\"rm\"]\n").start();
     replace_by_fifo(&yard.sandbox().path().join("config.toml"));
     yard.signal(Signal::HUP);
-    yard.expect_talk("reload refused, the old settings stay in force");
-    assert!(yard.talk().contains("FIFO"), "{}", yard.talk());
+    yard.expect_log("reload refused, the old settings stay in force");
+    assert!(yard.log_text().contains("FIFO"), "{}", yard.log_text());
     yard.assert_alive();
     yard.signal(Signal::TERM);
     assert!(yard.wait_exit().success());

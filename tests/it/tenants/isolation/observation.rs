@@ -1,4 +1,4 @@
-//! What somebody was answered with, without what no two answers have in common.
+//! The responses that a tenant got, without the parts that always differ.
 
 use std::sync::LazyLock;
 
@@ -6,17 +6,16 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::alice::SECRET;
-use crate::harness::{HttpConnection, Request};
+use crate::harness::{HttpConnection, HttpRequest};
 
 /// One answer: what was done, and all that came back.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Seen {
-    pub(super) deed: String,
+pub(super) struct Observation {
+    pub(super) attempt: String,
     pub(super) answer: String,
 }
 
-/// What is masked, and nothing else: times, one's own random names, and lengths that follow from
-/// the two.
+/// Masks times, random names, and lengths that depend on them, and nothing else.
 static VOLATILE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
         // Where JSON is in a text, its quotes are escaped.
@@ -43,7 +42,7 @@ pub(super) fn masked(text: &str, roots: &[String]) -> String {
 
 /// Sends a request, and takes down all of its answer.
 #[track_caller]
-pub(super) fn answer_to(address: &str, request: &Request) -> (u16, String) {
+pub(super) fn answer_to(address: &str, request: &HttpRequest) -> (u16, String) {
     let mut connection = HttpConnection::open(address);
     connection.send(request);
     let answer = connection.answer();
@@ -77,9 +76,14 @@ fn messages(body: &str) -> Vec<Value> {
 
 /// Checks that an answer tells nothing of alice.
 #[track_caller]
-pub(super) fn assert_nothing_of_alice(seen: &Seen) {
+pub(super) fn assert_nothing_of_alice(observations: &Observation) {
     for word in [SECRET, "alice"] {
-        assert!(!seen.answer.contains(word), "{}: {}", seen.deed, seen.answer);
+        assert!(
+            !observations.answer.contains(word),
+            "{}: {}",
+            observations.attempt,
+            observations.answer
+        );
     }
 }
 

@@ -1,29 +1,28 @@
-//! Everything that bob does, aimed at what alice has.
+//! Everything that bob tries against alice.
 
 use serde_json::{Value, json};
 use shellyard::http::Route;
 
-use super::alice::{Aims, COMMAND, KEY, REQUEST};
+use super::alice::{AttackTargets, COMMAND, KEY, REQUEST};
 use super::world::initialize;
-use crate::harness::{Request, TASKS, declaring};
+use crate::harness::{HttpRequest, TASKS, declaring};
 
-/// The methods of HTTP.
 pub(super) const HTTP_METHODS: [&str; 7] =
     ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// What bob calls tools with.
-pub(super) fn calls(aims: &Aims) -> Vec<(&'static str, Value)> {
-    let mut calls = about_jobs(aims);
+/// The tool calls of bob.
+pub(super) fn calls(targets: &AttackTargets) -> Vec<(&'static str, Value)> {
+    let mut calls = about_jobs(targets);
     calls.extend(about_all_jobs());
-    calls.extend(runs(aims));
-    calls.extend(about_files(aims));
+    calls.extend(runs(targets));
+    calls.extend(about_files(targets));
     calls
 }
 
 /// Tools that take a job, with each of hers.
-fn about_jobs(aims: &Aims) -> Vec<(&'static str, Value)> {
+fn about_jobs(targets: &AttackTargets) -> Vec<(&'static str, Value)> {
     let mut calls = Vec::new();
-    for job in aims.jobs() {
+    for job in targets.jobs() {
         let uri = format!("shellyard://jobs/{job}/output");
         calls.extend([
             ("read_output", json!({"job": job})),
@@ -40,8 +39,8 @@ fn about_jobs(aims: &Aims) -> Vec<(&'static str, Value)> {
             ("stop_jobs", json!({"jobs": [job], "signal": "KILL", "grace_s": 0})),
         ]);
     }
-    calls.push(("wait_jobs", json!({"jobs": aims.jobs(), "mode": "all", "wait_s": 1})));
-    calls.push(("stop_jobs", json!({"jobs": aims.jobs()})));
+    calls.push(("wait_jobs", json!({"jobs": targets.jobs(), "mode": "all", "wait_s": 1})));
+    calls.push(("stop_jobs", json!({"jobs": targets.jobs()})));
     calls
 }
 
@@ -59,13 +58,13 @@ fn about_all_jobs() -> Vec<(&'static str, Value)> {
     calls
 }
 
-/// Tools that run, with her words.
-fn runs(aims: &Aims) -> Vec<(&'static str, Value)> {
+/// Tools that run commands, with her words.
+fn runs(targets: &AttackTargets) -> Vec<(&'static str, Value)> {
     let page = |cursor: &str| json!({"cmd": COMMAND, "page": {"cursor": cursor, "limit_lines": 2}});
     vec![
-        // Before bob has run it himself: her run is none of his.
+        // Before bob has run the command himself: her run must not count.
         ("shell_exec", page("bytes:6")),
-        ("shell_exec", page(&aims.cursor)),
+        ("shell_exec", page(&targets.cursor)),
         ("shell_exec", json!({"cmd": COMMAND, "page": {"limit_lines": 2}, "summary": true})),
         ("shell_exec", page("bytes:6")),
         ("run_command", json!({"command": "echo mine", "key": KEY, "description": KEY})),
@@ -83,13 +82,13 @@ fn runs(aims: &Aims) -> Vec<(&'static str, Value)> {
 }
 
 /// Tools that take a path or an address.
-fn about_files(aims: &Aims) -> Vec<(&'static str, Value)> {
-    let guessed = format!("mcp://tmp/exec-{}-{}.out", aims.finished, "0".repeat(32));
+fn about_files(targets: &AttackTargets) -> Vec<(&'static str, Value)> {
+    let guessed = format!("mcp://tmp/exec-{}-{}.out", targets.finished, "0".repeat(32));
     vec![
-        ("read_file_chunk", json!({"uri": aims.spilled})),
-        ("read_file_chunk", json!({"uri": aims.spilled.replace(".out", ".err")})),
-        ("read_file_chunk", json!({"uri": format!("{}.gz", aims.spilled)})),
-        ("read_file_chunk", json!({"uri": aims.spilled, "cursor": aims.cursor})),
+        ("read_file_chunk", json!({"uri": targets.spilled})),
+        ("read_file_chunk", json!({"uri": targets.spilled.replace(".out", ".err")})),
+        ("read_file_chunk", json!({"uri": format!("{}.gz", targets.spilled)})),
+        ("read_file_chunk", json!({"uri": targets.spilled, "cursor": targets.cursor})),
         ("read_file_chunk", json!({"uri": guessed})),
         ("read_file", json!({"path": "../data/tokens"})),
         ("write_file", json!({"path": "of-bob", "content": "mine"})),
@@ -105,8 +104,8 @@ fn completion(argument: &str) -> Value {
     json!({"ref": template, "argument": {"name": argument, "value": ""}})
 }
 
-/// What bob asks for beside tools.
-pub(super) fn requests(aims: &Aims) -> Vec<(&'static str, Value)> {
+/// The MCP requests of bob besides tool calls.
+pub(super) fn requests(targets: &AttackTargets) -> Vec<(&'static str, Value)> {
     let mut requests = vec![
         ("completion/complete", completion("job")),
         ("initialize", initialize()),
@@ -114,19 +113,19 @@ pub(super) fn requests(aims: &Aims) -> Vec<(&'static str, Value)> {
         ("prompts/get", json!({"name": "x"})),
         ("prompts/list", json!({})),
         ("resources/list", json!({})),
-        ("resources/list", json!({"cursor": format!("before:{}", aims.queued)})),
-        ("resources/read", json!({"uri": aims.spilled})),
+        ("resources/list", json!({"cursor": format!("before:{}", targets.queued)})),
+        ("resources/read", json!({"uri": targets.spilled})),
         ("resources/templates/list", json!({})),
         ("server/discover", json!({})),
-        ("tasks/get", with_tasks(&aims.task)),
+        ("tasks/get", with_tasks(&targets.task)),
         ("tasks/get", with_tasks("1-8000-0")),
-        ("tasks/update", with_answers(&aims.task)),
-        ("tasks/cancel", with_tasks(&aims.task)),
+        ("tasks/update", with_answers(&targets.task)),
+        ("tasks/cancel", with_tasks(&targets.task)),
         ("tools/list", json!({})),
         ("tools/call", json!({"name": "list_jobs"})),
         ("tools/call", json!({"name": "no_such_tool"})),
     ];
-    for job in aims.jobs() {
+    for job in targets.jobs() {
         let uri = format!("shellyard://jobs/{job}/output");
         requests.extend([
             ("resources/read", json!({"uri": uri})),
@@ -139,7 +138,7 @@ pub(super) fn requests(aims: &Aims) -> Vec<(&'static str, Value)> {
     requests
 }
 
-/// Of a client that knows tasks.
+/// Returns the params of a client that supports tasks.
 fn with_tasks(task: &str) -> Value {
     declaring(json!({"extensions": {TASKS: {}}}), json!({"taskId": task}))
 }
@@ -150,7 +149,7 @@ fn with_answers(task: &str) -> Value {
     params
 }
 
-/// What bob says and gets no answer to.
+/// The notifications of bob.
 pub(super) fn notices() -> Vec<(&'static str, Value)> {
     vec![
         ("notifications/cancelled", json!({"requestId": REQUEST, "reason": "bob"})),
@@ -158,13 +157,17 @@ pub(super) fn notices() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What bob asks of a route with this method of HTTP, in every way that could lead to alice.
-pub(super) fn http(route: Route, method: &'static str, aims: &Aims) -> Vec<Request> {
+/// The requests of bob to a route with this HTTP method, in every way that could lead to alice.
+pub(super) fn http(
+    route: Route,
+    method: &'static str,
+    targets: &AttackTargets,
+) -> Vec<HttpRequest> {
     let path = route.path("/mcp");
-    let at = |path: &str| Request { method, ..Request::get(path) };
+    let at = |path: &str| HttpRequest { method, ..HttpRequest::get(path) };
     match route {
-        Route::Mcp => sessions(&at(&path), aims),
-        Route::Job | Route::JobOutput => aims
+        Route::Mcp => sessions(&at(&path), targets),
+        Route::Job | Route::JobOutput => targets
             .jobs()
             .iter()
             .flat_map(|job| of_job(&at(&path.replace("{id}", &job.to_string()))))
@@ -176,16 +179,16 @@ pub(super) fn http(route: Route, method: &'static str, aims: &Aims) -> Vec<Reque
         Route::QueuePause | Route::QueueResume => {
             ["", "{}", r#"{"lane":"build"}"#, r#"{"lane":"x"}"#]
                 .iter()
-                .map(|body| Request { body: body.as_bytes().to_vec(), ..at(&path) })
+                .map(|body| HttpRequest { body: body.as_bytes().to_vec(), ..at(&path) })
                 .collect()
         }
         Route::Drain => ["", r#"{"exit":true}"#, r#"{"undo":true}"#]
             .iter()
-            .map(|body| Request { body: body.as_bytes().to_vec(), ..at(&path) })
+            .map(|body| HttpRequest { body: body.as_bytes().to_vec(), ..at(&path) })
             .collect(),
         Route::LogLevel => ["", r#"{"filter":"trace"}"#]
             .iter()
-            .map(|body| Request { body: body.as_bytes().to_vec(), ..at(&path) })
+            .map(|body| HttpRequest { body: body.as_bytes().to_vec(), ..at(&path) })
             .collect(),
         Route::ProtectedResource
         | Route::ProtectedResourceOfMcp
@@ -198,27 +201,27 @@ pub(super) fn http(route: Route, method: &'static str, aims: &Aims) -> Vec<Reque
 }
 
 /// Her session, and one that nobody has.
-fn sessions(request: &Request, aims: &Aims) -> Vec<Request> {
+fn sessions(request: &HttpRequest, targets: &AttackTargets) -> Vec<HttpRequest> {
     let message = json!({"jsonrpc": "2.0", "id": REQUEST, "method": "tools/list", "params": {}});
     let in_session = |session: &str| {
         let body = if request.method == "POST" { message.to_string() } else { String::new() };
-        Request { body: body.into_bytes(), ..request.clone() }
+        HttpRequest { body: body.into_bytes(), ..request.clone() }
             .header("Content-Type", "application/json")
             .header("Accept", "application/json, text/event-stream")
             .header("MCP-Protocol-Version", "2025-11-25")
             .header("Mcp-Session-Id", session)
     };
     vec![
-        in_session(&aims.session),
+        in_session(&targets.session),
         in_session("no-such-session"),
-        in_session(&aims.session).header("Last-Event-ID", "0/0"),
+        in_session(&targets.session).header("Last-Event-ID", "0/0"),
     ]
 }
 
 /// One of her jobs, and parts of what it wrote.
-fn of_job(request: &Request) -> Vec<Request> {
+fn of_job(request: &HttpRequest) -> Vec<HttpRequest> {
     let with =
-        |query: &str| Request { path: format!("{}{query}", request.path), ..request.clone() };
+        |query: &str| HttpRequest { path: format!("{}{query}", request.path), ..request.clone() };
     vec![
         with(""),
         with("?tenant=alice"),

@@ -1,21 +1,21 @@
-//! Pages in a browser: what they can send, and that none of it gets in.
+//! Requests that a web page in a browser can send: none of them gets in.
 
-use crate::harness::{Launch, Request};
+use crate::harness::{HttpRequest, Launch};
 
 use super::{ROUTES, refused, run_command, status_of};
 
-fn post(route: &str) -> Request {
-    Request { method: "POST", ..Request::get(route) }
+fn post(route: &str) -> HttpRequest {
+    HttpRequest { method: "POST", ..HttpRequest::get(route) }
 }
 
 #[test]
-fn a_name_that_was_rebound_to_us_opens_no_route() {
+fn a_rebound_host_name_reaches_no_route() {
     let mut yard = Launch::http().start();
     let port = yard.http().address().rsplit(':').next().expect("a port").to_owned();
     let mut sent = 0.0;
     for route in ROUTES {
         for host in ["evil.example".to_owned(), format!("evil.example:{port}")] {
-            for request in [Request::get(route), post(route)] {
+            for request in [HttpRequest::get(route), post(route)] {
                 let status = status_of(&mut yard, &request.header("Host", &host));
                 assert_eq!(status, 403, "{route} for {host}");
                 sent += 1.0;
@@ -26,7 +26,7 @@ fn a_name_that_was_rebound_to_us_opens_no_route() {
 }
 
 #[test]
-fn a_form_on_another_site_opens_no_route() {
+fn a_form_on_another_site_reaches_no_route() {
     let mut yard = Launch::http().start();
     for route in ROUTES {
         for origin in ["https://evil.example", "http://localhost.evil.example", "null"] {
@@ -36,14 +36,14 @@ fn a_form_on_another_site_opens_no_route() {
                 let status = status_of(&mut yard, &request.header("Origin", origin));
                 assert_eq!(status, 403, "{route} from {origin}");
             }
-            let status = status_of(&mut yard, &Request::get(route).header("Origin", origin));
+            let status = status_of(&mut yard, &HttpRequest::get(route).header("Origin", origin));
             assert_eq!(status, 403, "{route} from {origin}");
         }
     }
 }
 
 #[test]
-fn what_a_page_sends_runs_nothing() {
+fn requests_of_web_pages_run_nothing() {
     let mut yard = Launch::http().start();
     let attacks = [
         run_command("touch broke-in").header("Origin", "null"),
@@ -56,7 +56,7 @@ fn what_a_page_sends_runs_nothing() {
     for attack in attacks {
         assert_eq!(status_of(&mut yard, &attack), 403, "{attack:?}");
     }
-    // A browser that sends no origin at all still cannot send JSON without asking first.
+    // A browser that sends no origin still cannot send JSON without a preflight request.
     let mut form = run_command("touch broke-in");
     form.headers.retain(|(name, _)| name != "Content-Type");
     let status = status_of(&mut yard, &form.header("Content-Type", "text/plain"));

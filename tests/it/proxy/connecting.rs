@@ -1,9 +1,9 @@
-//! Which server is meant, and who may come in.
+//! Connecting to a server: its address, its token, and the guard.
 
 use serde_json::json;
 
 use super::{data_of, server, socket_in};
-use crate::harness::{HttpConnection, Launch, Request, Sandbox, run_program, text, token};
+use crate::harness::{HttpConnection, HttpRequest, Launch, Sandbox, run_program, text, token};
 
 #[track_caller]
 fn refused(arguments: &[&str]) -> String {
@@ -30,7 +30,7 @@ fn a_server_is_named_by_its_url_or_its_socket() {
 }
 
 #[test]
-fn a_token_is_shown_from_a_file_or_the_environment() {
+fn a_token_is_read_from_a_file_or_the_environment() {
     let mut server = server().guarded().start_silent();
     let url = format!("http://{}", server.http().address());
     let file = server.sandbox().write("mine", &format!("# a comment\n{}\n", token()));
@@ -44,15 +44,15 @@ fn a_token_is_shown_from_a_file_or_the_environment() {
     let answer = without.rpc("ping", json!({}));
     let message = answer["error"]["message"].as_str().expect("an error");
     assert!(message.contains("401") && message.contains("--token FILE"), "{message}");
-    assert!(!without.talk().contains(token()));
+    assert!(!without.log_text().contains(token()));
 }
 
 #[test]
-fn the_guard_stands_before_the_upgrade_too() {
+fn upgrades_pass_the_guard() {
     let mut server = server().start();
     let address = server.http().address().to_owned();
     let wish = || {
-        let get = Request::get("/mcp").header("Connection", "Upgrade");
+        let get = HttpRequest::get("/mcp").header("Connection", "Upgrade");
         get.header("Upgrade", "shellyard-stdio")
     };
     for (request, status) in [
@@ -67,7 +67,7 @@ fn the_guard_stands_before_the_upgrade_too() {
 }
 
 #[test]
-fn upgraded_connections_count_among_the_others() {
+fn upgraded_connections_count_towards_the_limit() {
     let server = server().config("[http]\nmax_connections = 2\n").start_silent();
     let mut server = server;
     let url = format!("http://{}", server.http().address());
@@ -80,11 +80,11 @@ fn upgraded_connections_count_among_the_others() {
     let early = third.stdio().take_all();
     assert!(early.is_empty(), "there is no room: {early:?}");
     drop(second);
-    assert!(third.shake_hands().get("result").is_some(), "now there is");
+    assert!(third.handshake().get("result").is_some(), "now there is");
 }
 
 #[test]
-fn where_no_server_can_be_the_way_out_is_told() {
+fn an_impossible_socket_path_is_answered_with_advice() {
     let path = format!("/tmp/{}.sock", "x".repeat(200));
     for more in [&[][..], &["--ensure-server"]] {
         let arguments = [&["--connect", &path], more].concat();
@@ -95,7 +95,7 @@ fn where_no_server_can_be_the_way_out_is_told() {
 }
 
 #[test]
-fn settings_of_the_server_are_refused_in_words() {
+fn flags_of_the_server_are_refused_with_advice() {
     for (flag, value) in [("--dialect", "shell"), ("--result-format", "both"), ("--slots", "3")] {
         let said = refused(&["--connect", "--data-dir", "/tmp/x", flag, value]);
         assert!(said.contains(flag) && said.contains("`shellyard serve`"), "{said}");
@@ -103,7 +103,7 @@ fn settings_of_the_server_are_refused_in_words() {
 }
 
 #[test]
-fn what_is_no_server_of_ours_is_refused_in_words() {
+fn an_unusable_connect_target_is_refused_with_a_reason() {
     let said = refused(&["--connect", "127.0.0.1:8000"]);
     assert!(said.contains("http:// is missing"), "{said}");
     let said = refused(&["--connect", ""]);

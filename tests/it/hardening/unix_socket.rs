@@ -10,12 +10,12 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::harness::{
-    HttpConnection, Launch, Request, Sandbox, Yard, eventually, run_program, text,
+    HttpConnection, HttpRequest, Launch, Sandbox, TestServer, eventually, run_program, text,
 };
 
 use super::run_command;
 
-fn usual(yard: &Yard) -> PathBuf {
+fn usual(yard: &TestServer) -> PathBuf {
     yard.sandbox().data().join("shellyard.sock")
 }
 
@@ -24,43 +24,43 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[track_caller]
-fn status_of(path: &Path, request: &Request) -> u16 {
+fn status_of(path: &Path, request: &HttpRequest) -> u16 {
     let mut connection = HttpConnection::open_unix(path);
     connection.send(request);
     connection.answer().status
 }
 
-/// A server whose only door is a socket. Killed on drop.
-struct Running(Child);
+/// A server that listens only on a unix socket. Killed on drop.
+struct SocketServer(Child);
 
-impl Drop for Running {
+impl Drop for SocketServer {
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();
     }
 }
 
-fn serve_on_socket(sandbox: &Sandbox) -> Running {
+fn serve_on_socket(sandbox: &Sandbox) -> SocketServer {
     let mut command = sandbox.command();
     command.args(["serve", "--bind", "none", "--data-dir"]).arg(sandbox.data());
     command.stdin(Stdio::null()).stderr(Stdio::null());
-    Running(command.spawn().expect("the binary starts"))
+    SocketServer(command.spawn().expect("the binary starts"))
 }
 
 #[test]
-fn the_socket_is_for_its_user_alone_and_goes_with_the_server() {
+fn the_socket_is_private_and_removed_with_the_server() {
     let mut yard = Launch::http().start();
     let path = usual(&yard);
     assert_eq!(mode(&path), 0o600);
-    assert!(yard.talk().contains("shellyard.sock"), "the log says where it is");
-    assert_eq!(status_of(&path, &Request::get("/healthz")), 200);
+    assert!(yard.log_text().contains("shellyard.sock"), "the log says where it is");
+    assert_eq!(status_of(&path, &HttpRequest::get("/healthz")), 200);
     yard.signal(Signal::TERM);
     assert!(yard.wait_exit().success());
     assert!(!path.exists());
 }
 
 #[test]
-fn over_the_socket_no_token_is_asked_for_and_any_host_will_do() {
+fn the_socket_needs_no_token_and_accepts_any_host() {
     let mut yard = Launch::http().guarded().start_silent();
     let path = usual(&yard);
     let mut connection = HttpConnection::open_unix(&path);
@@ -68,30 +68,34 @@ fn over_the_socket_no_token_is_asked_for_and_any_host_will_do() {
     let mut answer = connection.answer();
     assert_eq!(answer.status, 200);
     assert!(answer.message().expect("an answer").to_string().contains("over-the-socket"));
-    let wrong = Request::get("/metrics").header("Authorization", "Bearer wrong");
+    let wrong = HttpRequest::get("/metrics").header("Authorization", "Bearer wrong");
     assert_eq!(status_of(&path, &wrong), 401, "who shows a token shows a right one");
-    let page = Request::get("/metrics").header("Origin", "https://evil.example");
+    let page = HttpRequest::get("/metrics").header("Origin", "https://evil.example");
     assert_eq!(status_of(&path, &page), 403);
-    assert_eq!(super::status_of(&mut yard, &Request::get("/metrics")), 401, "the port is guarded");
+    assert_eq!(
+        super::status_of(&mut yard, &HttpRequest::get("/metrics")),
+        401,
+        "the port is guarded"
+    );
 }
 
 #[test]
-fn what_a_killed_server_left_behind_is_replaced() {
+fn the_socket_of_a_killed_server_is_replaced() {
     let sandbox = Sandbox::new();
     let path = sandbox.data().join("shellyard.sock");
     for _ in 0..2 {
         let server = serve_on_socket(&sandbox);
         eventually("it answers", || std::os::unix::net::UnixStream::connect(&path).is_ok());
-        assert_eq!(status_of(&path, &Request::get("/readyz")), 200);
+        assert_eq!(status_of(&path, &HttpRequest::get("/readyz")), 200);
         drop(server);
         assert!(path.exists(), "SIGKILL leaves the file");
-        // A process that the server was just creating holds its files for a moment longer.
+        // A process that the server was just creating holds its files a moment longer.
         eventually("nobody listens", || std::os::unix::net::UnixStream::connect(&path).is_err());
     }
 }
 
 #[test]
-fn the_socket_of_a_server_that_lives_is_not_taken() {
+fn the_socket_of_a_running_server_is_not_replaced() {
     let dir = TempDir::new().expect("a directory");
     let path = dir.path().join("mine.sock");
     let config = format!("[http]\nsocket = {path:?}\n");
@@ -104,18 +108,18 @@ fn the_socket_of_a_server_that_lives_is_not_taken() {
     assert!(!output.status.success());
     let said = text(&output.stderr);
     assert!(said.contains("mine.sock") && said.contains("http.socket"), "{said}");
-    assert_eq!(status_of(&path, &Request::get("/healthz")), 200, "the first one goes on");
+    assert_eq!(status_of(&path, &HttpRequest::get("/healthz")), 200, "the first one goes on");
 }
 
 #[test]
-fn a_second_server_does_without_the_usual_socket_and_says_so() {
+fn a_second_server_starts_without_the_default_socket_and_logs_it() {
     let sandbox = Sandbox::new();
     let _live = UnixListener::bind(sandbox.data().join("shellyard.sock")).expect("a socket");
     let mut command = sandbox.command();
     command.args(["serve", "--bind", "127.0.0.1:0", "--data-dir"]).arg(sandbox.data());
     let log = sandbox.path().join("log");
     command.stdin(Stdio::null()).stderr(fs::File::create(&log).expect("a file of ours"));
-    let _server = Running(command.spawn().expect("the binary starts"));
+    let _server = SocketServer(command.spawn().expect("the binary starts"));
     eventually("it has started", || {
         fs::read_to_string(&log).is_ok_and(|said| said.contains("server started"))
     });
@@ -124,7 +128,7 @@ fn a_second_server_does_without_the_usual_socket_and_says_so() {
 }
 
 #[test]
-fn a_socket_may_be_the_only_door_and_some_door_there_must_be() {
+fn a_server_may_listen_only_on_a_socket_but_must_listen_somewhere() {
     let sandbox = Sandbox::new();
     let off = sandbox.write("off.toml", "[http]\nsocket = \"none\"\n").display().to_string();
     let data = sandbox.data().display().to_string();

@@ -1,4 +1,4 @@
-//! TLS: spoken where a certificate is given, and renewed without a restart.
+//! TLS: used if a certificate is configured, and renewed without a restart.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,10 +7,11 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::harness::{
-    HttpConnection, Launch, Request, Sandbox, Trust, Yard, eventually, make_fifo, run_program, text,
+    HttpConnection, HttpRequest, Launch, Sandbox, TestServer, Trust, eventually, make_fifo,
+    run_program, text,
 };
 
-/// A certificate and its key, as files.
+/// A certificate and its key in files.
 struct Pair {
     dir: TempDir,
 }
@@ -30,7 +31,7 @@ impl Pair {
         self.dir.path().join("key.pem")
     }
 
-    /// A new pair in the same files; only who trusts that one can shake hands with it.
+    /// Writes a new pair to the same files; only clients that trust it can connect.
     fn renew(&self) -> Trust {
         let names = vec!["localhost".to_owned()];
         let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
@@ -44,13 +45,13 @@ impl Pair {
         format!("[http]\ntls_cert = {cert:?}\ntls_key = {key:?}\n")
     }
 
-    fn launch(&self) -> Yard {
+    fn launch(&self) -> TestServer {
         Launch::http().config(&self.config()).start_silent()
     }
 }
 
 #[track_caller]
-fn status_of(yard: &mut Yard, trust: &Trust, request: &Request) -> u16 {
+fn status_of(yard: &mut TestServer, trust: &Trust, request: &HttpRequest) -> u16 {
     let connection = HttpConnection::open_tls(yard.http().address(), trust);
     let mut connection = connection.expect("a server that we trust");
     connection.send(request);
@@ -58,11 +59,11 @@ fn status_of(yard: &mut Yard, trust: &Trust, request: &Request) -> u16 {
 }
 
 #[test]
-fn with_a_certificate_only_tls_is_spoken() {
+fn a_server_with_a_certificate_speaks_only_tls() {
     let (pair, trust) = Pair::new();
     let mut yard = pair.launch();
     for route in ["/healthz", "/metrics", "/api/v1/jobs"] {
-        assert_eq!(status_of(&mut yard, &trust, &Request::get(route)), 200, "{route}");
+        assert_eq!(status_of(&mut yard, &trust, &HttpRequest::get(route)), 200, "{route}");
     }
     let run = super::run_command("echo over-tls");
     let mut connection =
@@ -70,12 +71,12 @@ fn with_a_certificate_only_tls_is_spoken() {
     connection.send(&run);
     assert!(connection.answer().text().contains("over-tls"));
     let mut plain = HttpConnection::open(yard.http().address());
-    plain.send(&Request::get("/healthz"));
+    plain.send(&HttpRequest::get("/healthz"));
     assert!(!plain.rest().contains("ok"), "nothing is answered in clear text");
 }
 
 #[test]
-fn the_guard_stands_behind_tls_as_well() {
+fn requests_over_tls_pass_the_guard() {
     let (pair, trust) = Pair::new();
     let mut yard = pair.launch();
     let address = yard.http().address().to_owned();
@@ -86,7 +87,7 @@ fn the_guard_stands_behind_tls_as_well() {
         ("Origin", format!("http://localhost:{port}"), 403),
         ("Origin", format!("https://localhost:{port}"), 200),
     ] {
-        let request = Request::get("/healthz").header(name, &value);
+        let request = HttpRequest::get("/healthz").header(name, &value);
         assert_eq!(status_of(&mut yard, &trust, &request), status, "{name}: {value}");
     }
 }
@@ -100,25 +101,25 @@ fn a_new_certificate_is_used_without_a_restart() {
     let new = pair.renew();
     eventually("the new one is used", || HttpConnection::open_tls(&address, &new).is_some());
     assert!(HttpConnection::open_tls(&address, &old).is_none(), "the old one no more");
-    open.send(&Request::get("/healthz"));
+    open.send(&HttpRequest::get("/healthz"));
     assert_eq!(open.answer().status, 200, "who was connected stays so");
-    yard.expect_talk("certificate replaced");
+    yard.expect_log("certificate replaced");
 }
 
 #[test]
-fn a_broken_certificate_leaves_the_old_one_in_use_and_is_told_once() {
+fn a_broken_certificate_leaves_the_old_one_in_use_and_is_logged_once() {
     let (pair, old) = Pair::new();
     let mut yard = pair.launch();
     let refused = "new TLS certificate not usable";
     fs::write(pair.key(), "no key at all").expect("a file of ours");
     eventually("it is told", || {
-        assert_eq!(status_of(&mut yard, &old, &Request::get("/healthz")), 200);
-        yard.talk().contains(refused)
+        assert_eq!(status_of(&mut yard, &old, &HttpRequest::get("/healthz")), 200);
+        yard.log_text().contains(refused)
     });
     let new = pair.renew();
     let address = yard.http().address().to_owned();
     eventually("a good one is used", || HttpConnection::open_tls(&address, &new).is_some());
-    assert_eq!(yard.talk().matches(refused).count(), 1, "{}", yard.talk());
+    assert_eq!(yard.log_text().matches(refused).count(), 1, "{}", yard.log_text());
 }
 
 #[test]
@@ -128,29 +129,29 @@ fn a_fifo_in_place_of_a_key_leaves_the_old_one_in_use() {
     fs::remove_file(pair.key()).expect("ours to remove");
     make_fifo(&pair.key());
     eventually("it is told", || {
-        assert_eq!(status_of(&mut yard, &old, &Request::get("/healthz")), 200);
-        yard.talk().contains("FIFO")
+        assert_eq!(status_of(&mut yard, &old, &HttpRequest::get("/healthz")), 200);
+        yard.log_text().contains("FIFO")
     });
     yard.signal(Signal::TERM);
     assert!(yard.wait_exit().success());
 }
 
 #[test]
-fn a_handshake_that_is_never_finished_ends() {
+fn a_tls_handshake_that_never_finishes_times_out() {
     let (pair, trust) = Pair::new();
     let config = format!("{}header_timeout_s = 5\n", pair.config());
     let mut yard = Launch::http().config(&config).start_silent();
     let mut silent = HttpConnection::open(yard.http().address());
     let mut begun = HttpConnection::open(yard.http().address());
-    // The first bytes of a client's greeting that says it is longer than it is.
+    // The first bytes of a client hello that declares more bytes than follow.
     begun.send_bytes(&[0x16, 0x03, 0x01, 0x02, 0x00, 0x01]);
-    assert_eq!(status_of(&mut yard, &trust, &Request::get("/healthz")), 200);
+    assert_eq!(status_of(&mut yard, &trust, &HttpRequest::get("/healthz")), 200);
     assert_eq!(begun.rest(), "");
     assert_eq!(silent.rest(), "");
 }
 
 #[test]
-fn half_a_pair_or_a_bad_one_is_refused_at_start() {
+fn an_incomplete_or_unusable_certificate_is_refused_at_start() {
     let sandbox = Sandbox::new();
     let (pair, _) = Pair::new();
     let start = |config: &str| {

@@ -9,9 +9,9 @@ use std::thread;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::http::{HttpConnection, Request};
+use super::http::{HttpConnection, HttpRequest};
 use super::launch::Sandbox;
-use super::link::{HttpLink, Link};
+use super::link::{HttpLink, ServerLink};
 use super::proc::signal;
 use super::reply::Reply;
 use super::stdio::StdioLink;
@@ -20,42 +20,42 @@ use super::wire::{Era, initialize_params, notification};
 
 /// A server process and a client that speaks to it. Killed on drop.
 #[derive(Debug)]
-pub(crate) struct Yard {
+pub(crate) struct TestServer {
     child: Child,
     sandbox: Sandbox,
-    link: Link,
+    link: ServerLink,
     era: Era,
     next_id: u64,
-    talk: Arc<Mutex<String>>,
+    log_text: Arc<Mutex<String>>,
 }
 
-impl Yard {
-    pub(crate) fn new(mut child: Child, sandbox: Sandbox, link: Link, era: Era) -> Self {
-        let talk = collect(child.stderr.take().expect("stderr was piped"));
-        let mut yard = Self { child, sandbox, link, era, next_id: 1, talk };
+impl TestServer {
+    pub(crate) fn new(mut child: Child, sandbox: Sandbox, link: ServerLink, era: Era) -> Self {
+        let log_text = collect(child.stderr.take().expect("stderr was piped"));
+        let mut yard = Self { child, sandbox, link, era, next_id: 1, log_text };
         yard.await_listening();
         yard
     }
 
-    /// An HTTP server says where it listens; we gave it any free port.
+    /// Waits until an HTTP server logs its address; it was started with any free port.
     #[track_caller]
     fn await_listening(&mut self) {
-        if let Link::Stdio(_) = self.link {
+        if let ServerLink::Stdio(_) = self.link {
             return;
         }
         let address = eventually_some("the server says where it listens", || {
             let ended = self.child.try_wait().expect("a child of ours");
-            assert!(ended.is_none(), "it ended ({ended:?}) and said: {}", self.talk());
-            address_in(&self.talk())
+            assert!(ended.is_none(), "it ended ({ended:?}) and said: {}", self.log_text());
+            address_in(&self.log_text())
         });
         self.http().connect_to(address);
     }
 
-    /// What `/metrics` tells now.
+    /// The text of `/metrics`.
     #[track_caller]
     pub(crate) fn metrics(&mut self) -> String {
         let mut connection = HttpConnection::open(self.http().address());
-        connection.send(&Request::get("/metrics"));
+        connection.send(&HttpRequest::get("/metrics"));
         connection.answer().text()
     }
 
@@ -67,9 +67,9 @@ impl Yard {
         found.unwrap_or_else(|| panic!("no {series} in {text}")).parse().expect("a number")
     }
 
-    /// What legacy clients do first; modern ones have no handshake.
+    /// Does the handshake of a legacy client; modern clients have none.
     #[track_caller]
-    pub(crate) fn shake_hands(&mut self) -> Value {
+    pub(crate) fn handshake(&mut self) -> Value {
         let Era::Legacy(version) = self.era else { return Value::Null };
         let answer = self.rpc("initialize", initialize_params(version));
         assert!(answer.get("result").is_some(), "initialize failed: {answer}");
@@ -83,11 +83,11 @@ impl Yard {
         let id = self.fresh_id();
         let message = self.era.request(id, method, params);
         match &mut self.link {
-            Link::Stdio(link) => {
+            ServerLink::Stdio(link) => {
                 link.send(&message);
                 link.response(id)
             }
-            Link::Http(link) => link.exchange(&message),
+            ServerLink::Http(link) => link.exchange(&message),
         }
     }
 
@@ -96,12 +96,11 @@ impl Yard {
     pub(crate) fn notify(&mut self, method: &str, params: Value) {
         let message = notification(method, params);
         match &mut self.link {
-            Link::Stdio(link) => link.send(&message),
-            Link::Http(link) => link.notify(&message),
+            ServerLink::Stdio(link) => link.send(&message),
+            ServerLink::Http(link) => link.notify(&message),
         }
     }
 
-    /// Calls a tool.
     #[track_caller]
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Reply {
         Reply(self.rpc("tools/call", json!({"name": tool, "arguments": arguments})))
@@ -113,7 +112,7 @@ impl Yard {
         self.call("run_command", json!({"command": command})).ok()
     }
 
-    /// Runs shell text in the background, and gives back the job's number.
+    /// Runs shell text in the background and returns the job number.
     #[track_caller]
     pub(crate) fn start(&mut self, command: &str) -> u64 {
         self.call("run_command", json!({"command": command, "wait_s": 0})).ok().job()
@@ -140,7 +139,7 @@ impl Yard {
         });
     }
 
-    /// Waits until a job is told to run.
+    /// Waits until a job is reported as running.
     #[track_caller]
     pub(crate) fn wait_running(&mut self, job: u64) {
         eventually_some(&format!("job {job} runs"), || {
@@ -192,8 +191,8 @@ impl Yard {
     #[track_caller]
     pub(crate) fn stdio(&mut self) -> &mut StdioLink {
         match &mut self.link {
-            Link::Stdio(link) => link,
-            Link::Http(_) => panic!("this server speaks HTTP"),
+            ServerLink::Stdio(link) => link,
+            ServerLink::Http(_) => panic!("this server speaks HTTP"),
         }
     }
 
@@ -201,12 +200,12 @@ impl Yard {
     #[track_caller]
     pub(crate) fn http(&mut self) -> &mut HttpLink {
         match &mut self.link {
-            Link::Http(link) => link,
-            Link::Stdio(_) => panic!("this server speaks stdio"),
+            ServerLink::Http(link) => link,
+            ServerLink::Stdio(_) => panic!("this server speaks stdio"),
         }
     }
 
-    /// A number that no request of ours had yet.
+    /// Returns an unused request id.
     pub(crate) const fn fresh_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
@@ -217,7 +216,7 @@ impl Yard {
         self.child.id()
     }
 
-    /// Where its jobs run by default.
+    /// The default working directory of its jobs.
     pub(crate) fn work(&self) -> PathBuf {
         self.sandbox.work()
     }
@@ -227,17 +226,17 @@ impl Yard {
         &self.sandbox
     }
 
-    /// Waits until the server has said this in its log.
+    /// Waits until the log of the server contains these words.
     #[track_caller]
-    pub(crate) fn expect_talk(&self, words: &str) {
+    pub(crate) fn expect_log(&self, words: &str) {
         eventually_some(&format!("the log says {words}"), || {
-            self.talk().contains(words).then_some(())
+            self.log_text().contains(words).then_some(())
         });
     }
 
-    /// What it wrote on stderr so far.
-    pub(crate) fn talk(&self) -> String {
-        self.talk.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The log of the server so far, from its stderr.
+    pub(crate) fn log_text(&self) -> String {
+        self.log_text.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sends the server a signal.
@@ -259,29 +258,29 @@ impl Yard {
     }
 }
 
-impl Drop for Yard {
+impl Drop for TestServer {
     fn drop(&mut self) {
         if thread::panicking() {
-            eprintln!("--- the server said:\n{}---", self.talk());
+            eprintln!("--- the server said:\n{}---", self.log_text());
         }
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// The `127.0.0.1:PORT` in what a server said.
-fn address_in(talk: &str) -> Option<String> {
+/// Finds the `127.0.0.1:PORT` in the log of a server.
+fn address_in(log_text: &str) -> Option<String> {
     const HOST: &str = "127.0.0.1:";
-    let (_, rest) = talk.split_once(HOST)?;
+    let (_, rest) = log_text.split_once(HOST)?;
     let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
     // Until something follows the port, digits of it may still be missing.
     (port.len() < rest.len()).then(|| format!("{HOST}{port}"))
 }
 
-/// Collects what the server says on stderr, so that it can never block on it.
+/// Collects the stderr of the server, so that the server never blocks on it.
 fn collect(stderr: ChildStderr) -> Arc<Mutex<String>> {
-    let talk = Arc::new(Mutex::new(String::new()));
-    let sink = Arc::clone(&talk);
+    let log_text = Arc::new(Mutex::new(String::new()));
+    let sink = Arc::clone(&log_text);
     thread::spawn(move || {
         for line in BufReader::new(stderr).lines() {
             let Ok(line) = line else { break };
@@ -290,5 +289,5 @@ fn collect(stderr: ChildStderr) -> Arc<Mutex<String>> {
             text.push('\n');
         }
     });
-    talk
+    log_text
 }
