@@ -711,7 +711,7 @@ mod decoding_tests {
 }
 
 #[cfg(test)]
-mod patience_tests {
+mod deadline_tests {
     use super::*;
 
     #[test]
