@@ -33,7 +33,7 @@ impl WithFixtures {
         Self { handler, offer: is_asked_for.then(|| &*OFFER) }
     }
 
-    /// Whose request it is, where that is known.
+    /// The sender of the request, if it is known.
     pub(in crate::mcp) fn tenant_of(
         &self,
         context: &RequestContext<RoleServer>,

@@ -1,5 +1,5 @@
-//! What the official conformance suite wants every server to offer for its tests: tools, prompts
-//! and resources that answer as the suite's own descriptions say.
+//! The fixtures of the official conformance suite: tools, prompts and resources that it expects
+//! every server to offer.
 //!
 //! ```text
 //! transport → InstrumentedHandler → WithFixtures → Handler

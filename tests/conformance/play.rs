@@ -90,7 +90,7 @@ fn require(required: &JsonObject, capabilities: &ClientCapabilities) -> Result<(
     Err(ErrorData::missing_required_client_capability(required))
 }
 
-/// Whether every name of `required` is in `declared` too, at its place.
+/// `true` if every name of `required` is also in `declared`, at its place.
 fn declares(declared: &Value, required: &Value) -> bool {
     let names = required.as_object().into_iter().flatten();
     let mut inner = names.map(|(name, required)| (declared.get(name), required));
@@ -114,7 +114,7 @@ async fn notify(mut notice: ServerNotification, context: &RequestContext<RoleSer
     }
 }
 
-/// What a legacy client answers to a request.
+/// The answer of a legacy client to a request.
 async fn ask(
     asks: &Value,
     values: &JsonObject,
@@ -125,7 +125,7 @@ async fn ask(
     Ok(serde_json::to_value(answer).unwrap_or_default())
 }
 
-/// What came with a request.
+/// The parts of a request that a fixture uses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Given<'a> {
     pub(super) responses: Option<&'a InputResponses>,
@@ -133,7 +133,7 @@ pub(super) struct Given<'a> {
     pub(super) capabilities: &'a ClientCapabilities,
 }
 
-/// What follows from it.
+/// The next step of a fixture.
 #[derive(Debug)]
 pub(super) enum Step {
     /// The client is asked.
@@ -162,7 +162,7 @@ pub(super) fn step<T>(act: &Act<T>, given: Given<'_>) -> Result<Step, ErrorData>
     })
 }
 
-/// How many rounds were asked, at least if their answers are there.
+/// Returns the number of questions that were asked, if their answers are present.
 fn asked<T>(act: &Act<T>, given: Given<'_>) -> Result<usize, ErrorData> {
     match given.state {
         Some(state) if act.sealed => open(state)
@@ -193,7 +193,7 @@ pub(super) fn seal(asked: usize) -> String {
     format!("{asked}.{}", BASE64.encode(tag.as_ref()))
 }
 
-/// What a state says, if it is one of ours.
+/// Returns the content of a state, if the server has sealed it.
 pub(super) fn open(state: &str) -> Option<usize> {
     let (asked, tag) = state.split_once('.')?;
     let tag = BASE64.decode(tag).ok()?;
@@ -247,7 +247,7 @@ mod tests {
         serde_json::from_value(act).unwrap()
     }
 
-    /// What is asked next, and with which state; nothing once all is answered.
+    /// Returns the next question and its state; none once all are answered.
     fn next(act: &Act<Value>, answers: &[&str], state: Option<&str>) -> Option<(String, String)> {
         let capabilities = serde_json::from_value(json!({"elicitation": {}})).unwrap();
         let responses: InputResponses =

@@ -19,7 +19,7 @@ fn sample(text: &str, series: &str) -> f64 {
     values[0]
 }
 
-/// Those of the supervisor and those of all jobs.
+/// The actors of the supervisor and of all jobs.
 fn of_both(text: &str, name: &str) -> [f64; 2] {
     ["supervisor", "job"].map(|class| sample(text, &format!("{name}{{actor=\"{class}\"}}")))
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Launch, Reply, TestServer};
 
-/// What 8,000 tokens stand for, at 2.5 bytes each.
+/// The bytes of 8,000 tokens, at 2.5 bytes each.
 const DEFAULT_BYTES: usize = 20_000;
 
 /// Commands that write much of what is hard to keep short.

@@ -1,4 +1,4 @@
-//! What ends a wait, and what ends its job with it.
+//! Events that end a wait, and those that end its job as well.
 
 use std::fs;
 

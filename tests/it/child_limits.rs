@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Launch, Marker, TestServer, eventually};
 
-/// How much higher the out-of-memory score of a job is than that of its server.
+/// The difference between the out-of-memory scores of a job and of its server.
 const MORE: i32 = 300;
 
 /// The highest score that the kernel takes.

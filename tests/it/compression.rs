@@ -18,7 +18,7 @@ fn start(compress_from: &str) -> TestServer {
     Launch::http().structured().config(&config).start()
 }
 
-/// What a reply shows of the log.
+/// Returns the part of the log that a reply shows.
 fn shown(reply: &Value) -> Vec<Value> {
     let fields = ["output", "stdout", "stderr", "bytes_start", "bytes_end", "lines", "matches"];
     fields.iter().map(|field| reply[field].clone()).collect()

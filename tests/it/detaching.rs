@@ -89,7 +89,7 @@ const fn way(program: &'static str, text: &'static str) -> Way {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum User {
-    /// Whoever runs the tests.
+    /// The user that runs the tests.
     Same,
     Nobody,
 }

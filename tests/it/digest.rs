@@ -1,4 +1,4 @@
-//! What matters in an output: as a view of its own, and wherever a reply is cut.
+//! The digest of an output: as a view of its own, and wherever a reply is cut.
 
 use std::path::Path;
 

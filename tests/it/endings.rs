@@ -1,4 +1,4 @@
-//! How a job ends, and that what is said about it is true.
+//! The endings of a job, and the truth of the replies about them.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What a job finds in its environment, and what it is told about names that do not exist.
+//! The environment of a job, and the replies about names that do not exist.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

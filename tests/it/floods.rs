@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::harness::{Launch, TestServer, bytes_of, peak_rss_kib, rss_kib};
 
-/// What the server may grow by, whatever a job writes.
+/// The allowed growth of the server, whatever a job writes.
 const ALLOWED_GROWTH_KIB: u64 = 64 * 1024;
 
 /// Runs one small job, so that what a server needs anyway is not counted as growth.

@@ -1,4 +1,4 @@
-//! What a job is born with, and what it leaves in the server: nothing that it should not.
+//! A job starts with nothing of the server that it should not have, and leaves nothing in it.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What is sent to a running job: text, the end of input, keys.
+//! Input to a running job: text, the end of input, keys.
 
 use serde_json::json;
 

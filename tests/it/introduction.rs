@@ -1,4 +1,5 @@
-//! What the server says of itself and its lists, and what completes the arguments of its templates.
+//! The server's description of itself and its lists, and completions for the arguments of its
+//! templates.
 
 use std::collections::BTreeSet;
 
@@ -63,8 +64,8 @@ fn the_server_has_a_picture_and_its_results_have_none() {
     assert!(!listed.to_string().contains("data:"), "{listed}");
 }
 
-/// What the modern era has and what answers by an error alone, by a stream, or by an
-/// acknowledgement that the SDK leaves empty.
+/// Methods of the modern era, and those that answer only with an error, a stream, or an
+/// acknowledgement that the SDK makes.
 const UNNAMED: [&str; 4] = ["prompts/get", "subscriptions/listen", "tasks/cancel", "tasks/update"];
 
 #[test]

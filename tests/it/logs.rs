@@ -11,7 +11,7 @@ use crate::harness::{
     run_program,
 };
 
-/// What this server logs, as it says itself.
+/// Returns the log filter, as the server reports it.
 #[track_caller]
 fn level(yard: &TestServer) -> String {
     let data = yard.sandbox().data();

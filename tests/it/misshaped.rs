@@ -1,4 +1,4 @@
-//! What a transport is sent that is no proper message: bounded, and answered with the right code.
+//! Messages that are not valid: bounded, and answered with the right code.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::harness::{
 const LEGACY: Era = Era::Legacy("2025-11-25");
 const LEVELS: usize = 10_000;
 
-/// What is sent, the code of its answer, and the id that the answer has.
+/// A message, the code of its answer, and the id in the answer.
 fn cases() -> Vec<(String, i64, Value)> {
     let deep = format!("{}{}", "[".repeat(LEVELS), "]".repeat(LEVELS));
     let call = |id: u64, key: &str| format!(r#""id":{id},"method":"tools/call","{key}":{deep}"#);

@@ -1,4 +1,4 @@
-//! What MCP clients ask for, as the metrics tell it.
+//! Metrics about the requests of MCP clients.
 
 use rustix::process::Signal;
 use serde_json::json;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Era, HttpLink, Launch, Marker, Reply, TestServer, bytes_of, eventually};
 
-/// What `command` writes when nobody of us is in between.
+/// Returns the output of `command` without Shellyard in between.
 fn expected_output(command: &str) -> Vec<u8> {
     Command::new("sh").args(["-c", command]).output().expect("a shell").stdout
 }

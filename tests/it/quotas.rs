@@ -1,4 +1,4 @@
-//! What a tenant may use: room for output, and CPU time. And what is told of it.
+//! The quotas of a tenant for stored output and CPU time, and the replies about them.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What is refused at the MCP endpoint is refused in JSON-RPC, and what is quiet shows that it lives.
+//! Refusals at the MCP endpoint are JSON-RPC errors, and quiet calls show signs of life.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! What an agent reads: the text, the structured form, and that each is complete by itself.
+//! The replies that an agent reads: the text, the structured form, and that each is complete by
+//! itself.
 
 use serde_json::{Value, json};
 

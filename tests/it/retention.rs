@@ -1,4 +1,4 @@
-//! What stays of finished jobs, and what a reader of something freed is told.
+//! Finished jobs that are kept, and the replies about freed ones.
 
 use serde_json::{Value, json};
 

@@ -111,7 +111,7 @@ fn total(yard: &mut TestServer, job: u64) -> u64 {
     found.and_then(|found| found["total_bytes"].as_u64()).unwrap_or(0)
 }
 
-/// What needs no disk works while it does not answer.
+/// Operations that need no disk work while the disk does not answer.
 #[track_caller]
 fn check_the_rest(yard: &mut TestServer, small: u64, writers: &[u64]) {
     for _ in 0..3 {

@@ -40,7 +40,7 @@ fn listen(yard: &mut TestServer, wanted: Value) -> u64 {
     id
 }
 
-/// What the server says of itself in this metric.
+/// Returns the server's value of this metric.
 #[track_caller]
 fn followed(yard: &mut TestServer) -> u64 {
     let address = yard.http().address().to_owned();

@@ -1,4 +1,4 @@
-//! How output is shown: as bytes, as a screen, and in whichever character set it was written.
+//! Views of output: as bytes, as a screen, and in the character set in which it was written.
 
 use serde_json::{Value, json};
 

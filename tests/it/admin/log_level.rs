@@ -1,11 +1,11 @@
-//! Which log lines a server writes, while it runs: by the verb, and by the API.
+//! Changing the log filter of a running server, by the verb and by the API.
 
 use serde_json::{Value, json};
 
 use super::{Hosted, OPERATORS, Who};
 use crate::harness::{HttpConnection, HttpRequest, eventually, text};
 
-/// What the API answers to the operator.
+/// Returns the API's answer to the operator.
 #[track_caller]
 fn put(hosted: &mut Hosted, body: &str) -> (u16, Value) {
     let request = HttpRequest { method: "PUT", ..HttpRequest::get("/api/v1/log-level") };

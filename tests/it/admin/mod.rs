@@ -1,4 +1,4 @@
-//! What whoever runs a server asks of it: over its socket, and over HTTP with tokens.
+//! The operator's requests to a server: over its socket, and over HTTP with tokens.
 
 mod drain;
 mod jobs;
@@ -22,7 +22,7 @@ struct Hosted {
     admin: String,
 }
 
-/// Who asks, and which way.
+/// The sender of a request, and its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     /// The server's own user, through the socket.
@@ -36,7 +36,7 @@ enum Who {
 }
 
 impl Who {
-    /// Whose tenant is written down beside what was done.
+    /// Returns the tenant that the audit log names for this sender.
     const fn tenant(self) -> &'static str {
         match self {
             Self::Socket => "local",
@@ -104,7 +104,7 @@ impl Hosted {
         self.yard.call("run_command", arguments).ok().structured().clone()
     }
 
-    /// How a job of the tenant that speaks now stands.
+    /// Returns the status of a job of the current tenant.
     #[track_caller]
     fn look(&mut self, job: &Value) -> Value {
         let arguments = json!({"jobs": [job["job"]], "wait_s": 0});

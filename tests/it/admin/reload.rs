@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Hosted, Who};
 use crate::harness::{eventually, text};
 
-/// How a server is told to read its settings again.
+/// The ways to make a server read its settings again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Hangup,

@@ -1,4 +1,4 @@
-//! What takes the role admin, and how whoever lacks it is told.
+//! Operations that need the role admin, and their refusals for other roles.
 
 use serde_json::{Value, json};
 

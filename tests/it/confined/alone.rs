@@ -20,7 +20,7 @@ use tokio::io::AsyncReadExt as _;
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What the spawner calls itself.
+/// The name of the spawner's process.
 pub(super) const SPAWNER: &str = "shellyard-spawn";
 
 /// A user that owns nothing.
@@ -64,7 +64,7 @@ pub(super) struct Yard {
     places: Arc<SandboxPaths>,
 }
 
-/// How jobs are shut in here: without and with namespaces.
+/// The sandboxes of these tests: without and with namespaces.
 pub(super) const BOTH: [GrantedConfinement; 2] = [DEFAULT, WORKSPACE];
 pub(super) const DEFAULT: GrantedConfinement =
     granted(SandboxProfile::Default, NetworkAccess::On, Backend::Seccomp);
@@ -187,7 +187,7 @@ pub(super) fn children_of_ours() -> impl Iterator<Item = Shown> {
     processes().filter(|process| process.parent == std::process::id())
 }
 
-/// What a process looks like, if there is one of this number.
+/// Returns the state of a process, if there is one with this pid.
 pub(super) fn shown(pid: u32) -> Option<Shown> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (start, rest) = stat.rsplit_once(") ")?;
@@ -197,7 +197,7 @@ pub(super) fn shown(pid: u32) -> Option<Shown> {
     Some(Shown { pid, name, state, parent: fields.next()?.parse().ok()? })
 }
 
-/// Whether a process lives.
+/// `true` if a process is alive.
 pub(super) fn lives(pid: u32) -> bool {
     shown(pid).is_some_and(|process| process.state != 'Z')
 }

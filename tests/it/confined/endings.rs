@@ -1,4 +1,4 @@
-//! How such jobs end is told as of any other.
+//! Sandboxed jobs end with the same outcomes as any other.
 
 use shellyard::process::{ExitKind, LaunchStdin, ProcessLaunch, ReportMode};
 use tokio::io::AsyncWriteExt as _;

@@ -42,7 +42,7 @@ fn two_hundred_launches_leave_nothing_behind() {
     });
 }
 
-/// How many files a process has open, as far as we may know.
+/// Returns the number of open files of a process, if it can be read.
 fn files_of(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }

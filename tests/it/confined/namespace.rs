@@ -1,4 +1,4 @@
-//! What a job finds around it in namespaces of its own.
+//! The view of a job in namespaces of its own.
 
 use shellyard::confinement::{Confinement, GrantedConfinement, NetworkAccess};
 use shellyard::process::ExitKind;

@@ -1,4 +1,4 @@
-//! What this host is said to give, it gives.
+//! Kernel features that the host is reported to have work.
 
 use shellyard::process::ExitKind;
 

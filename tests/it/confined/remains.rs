@@ -1,14 +1,14 @@
-//! What may be left of jobs that have ended.
+//! Resources that ended jobs could leave behind.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the spawner calls itself.
+/// The name of the spawner's process.
 const SPAWNER: &str = "shellyard-spawn";
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// How much there is that jobs of this process could leave.
+/// The amounts of each resource that jobs of this process could leave behind.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Remains {
     /// In the view of this process.
@@ -23,7 +23,7 @@ pub(crate) struct Remains {
     open_files: usize,
     /// In the place of the jobs.
     files: usize,
-    /// What the spawner holds in memory.
+    /// The memory of the spawner.
     pub(crate) spawner_kib: usize,
 }
 
@@ -45,7 +45,7 @@ impl Remains {
         }
     }
 
-    /// How much more there is than there was, of each kind; the memory is not looked at.
+    /// Returns the growth of each resource except memory.
     pub(crate) const fn beyond(&self, before: &Self) -> usize {
         let of_kernel = self.mounts.saturating_sub(before.mounts)
             + self.namespaces.saturating_sub(before.namespaces)
@@ -84,7 +84,7 @@ fn name(pid: u32) -> Option<String> {
     Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned())
 }
 
-/// Those of a process, and those that it holds open.
+/// Returns the descriptors of a process, and the descriptors that it holds open.
 fn namespaces(pid: u32) -> impl Iterator<Item = PathBuf> {
     let links = ["ns", "fd"].map(|kind| entries(&PathBuf::from(format!("/proc/{pid}/{kind}"))));
     let targets = links.into_iter().flatten().filter_map(|link| fs::read_link(link).ok());
@@ -127,7 +127,7 @@ fn lines(path: &str) -> usize {
     fs::read_to_string(path).map_or(0, |text| text.lines().count())
 }
 
-/// What is in a directory; nothing where it may not be read, or is gone.
+/// Returns the entries of a directory; none if it cannot be read or does not exist.
 fn entries(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }

@@ -1,4 +1,4 @@
-//! Who chooses: settings, then lane and tenant, and a call that can only tighten.
+//! The choice of a sandbox: settings, then lane and tenant, then a call that can only tighten.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn ran(yard: &mut TestServer, arguments: Value) -> Reply {
     yard.call("run_command", arguments).ok()
 }
 
-/// What a job asked for, in the end.
+/// Returns the sandbox that a job asked for in the end.
 fn asked(reply: &Reply) -> (Value, Value) {
     let confinement = &reply["confinement"];
     let asked = confinement.get("asked").unwrap_or(confinement);

@@ -1,4 +1,4 @@
-//! What the server does not start with.
+//! Settings with which the server does not start.
 
 use crate::harness::{Sandbox, run_program, text};
 use crate::policy::mistakes::refused;

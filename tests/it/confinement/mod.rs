@@ -1,4 +1,4 @@
-//! How far jobs are shut in: who chooses it, what cannot be chosen, and what is told of it.
+//! The sandbox of jobs: its choice, invalid choices, and the replies about it.
 
 mod choice;
 mod doctor;

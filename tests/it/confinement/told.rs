@@ -1,4 +1,4 @@
-//! Where a job's confinement is told: replies, the API, metrics, the audit log.
+//! Places that name a job's sandbox: replies, the API, metrics, the audit log.
 
 use std::fs;
 

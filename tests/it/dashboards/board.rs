@@ -24,7 +24,7 @@ pub(super) struct Templating {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Variable {
     pub(super) name: String,
-    /// What "All" stands for; without it, for the values that are listed.
+    /// The value of "All"; without it, "All" means the listed values.
     pub(super) all_value: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Panel {
     pub(super) targets: Vec<Target>,
 }
 
-/// Where a panel stands, in columns and lines.
+/// The position of a panel in columns and lines.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct Grid {
     pub(super) x: u32,

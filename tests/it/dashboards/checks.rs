@@ -1,4 +1,4 @@
-//! What must hold for a query, a panel, a dashboard.
+//! Rules for a query, a panel and a dashboard.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ pub(super) fn board(name: &str, board: &Board, known: &Known) -> Vec<String> {
     all.map(|why| format!("{}: {why}", board.title)).collect()
 }
 
-/// What a dashboard has around its panels.
+/// Checks the parts of a dashboard around its panels.
 fn frame(name: &str, board: &Board) -> Vec<String> {
     let variables: BTreeSet<&str> = board.templating.list.iter().map(|one| &*one.name).collect();
     let missing = VARIABLES.iter().filter(|name| !variables.contains(*name));
@@ -95,7 +95,7 @@ fn selectors(query: &Query, known: &Known) -> Vec<String> {
     query.selectors.iter().flat_map(|one| selector(one, known)).collect()
 }
 
-/// What of this selector there is not.
+/// Returns the parts of this selector that do not exist.
 pub(super) fn selector(selector: &Selector, known: &Known) -> Vec<String> {
     let Some(series) = known.get(&selector.metric) else {
         return vec![format!("there is no metric {}", selector.metric)];

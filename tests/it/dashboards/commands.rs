@@ -1,4 +1,4 @@
-//! What runbooks, dashboards and alerts tell people to run are commands that there are.
+//! Commands that runbooks, dashboards and alerts name exist.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use shellyard::cli::Cli;
 
 use super::board;
 
-/// Where commands are named, in the repository.
+/// Files of the repository that name commands.
 const FOLDERS: [(&str, &str); 4] = [
     ("docs/runbooks", "md"),
     ("dashboards", "md"),
@@ -22,7 +22,7 @@ fn named(text: &str) -> impl Iterator<Item = &str> {
     in_ticks.chain(alone).filter(|command| command.starts_with("shellyard "))
 }
 
-/// What the program says of commands that it does not take.
+/// Returns the program's error about a command that it does not accept.
 fn refused(text: &str) -> Vec<String> {
     let parse = |command: &str| Cli::try_parse_from(command.split_whitespace()).err();
     named(text).filter_map(|command| Some(format!("{command}: {}", parse(command)?))).collect()

@@ -1,4 +1,4 @@
-//! What there is to speak of: the metrics of the server, and what Prometheus itself adds.
+//! Known metrics: those of the server, and those that Prometheus adds.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Reading PromQL with a lexer that is just good enough to tell metrics from functions and labels.
 
-/// What a query speaks of.
+/// The metrics and labels of a query.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Query {
     /// The series that it reads.
@@ -14,11 +14,11 @@ pub(super) struct Query {
 pub(super) struct Selector {
     /// The name of the metric.
     pub(super) metric: String,
-    /// What their labels must be.
+    /// The label matchers of the metrics.
     pub(super) matchers: Vec<Matcher>,
 }
 
-/// What a label must be.
+/// A label and the values that it must have.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Matcher {
     /// The label.
@@ -41,7 +41,7 @@ enum Token {
     Sign(char),
 }
 
-/// What this text speaks of.
+/// Reads the metrics and labels of this text.
 pub(super) fn read(text: &str) -> Query {
     let tokens = tokens(text);
     let mut query = Query::default();
@@ -73,7 +73,7 @@ pub(super) fn labels_of_legend(legend: &str) -> Vec<&str> {
     parts.filter_map(|part| part.split_once("}}").map(|(label, _)| label.trim())).collect()
 }
 
-/// Whether the word before this one is a function: `rate(…)`, `sum by (…) (…)`.
+/// `true` if the word before this one is a function: `rate(…)`, `sum by (…) (…)`.
 fn opens_call(next: &Token) -> bool {
     match next {
         Token::Word(word) => word == "by" || word == "without",
@@ -82,7 +82,7 @@ fn opens_call(next: &Token) -> bool {
     }
 }
 
-/// What stands between the bracket that comes first and `close`, and what comes after.
+/// Returns the text between the first bracket and `close`, and the text after it.
 fn enclosed(tokens: &[Token], close: char) -> (&[Token], &[Token]) {
     let end = tokens.iter().position(|token| *token == Token::Sign(close));
     let end = end.unwrap_or(tokens.len());

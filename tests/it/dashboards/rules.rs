@@ -9,7 +9,7 @@ use super::board;
 use super::checks::{self, Known};
 use super::promql::{self, Query, Selector};
 
-/// What a rule makes.
+/// The product of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Makes {
     /// An alert.
@@ -61,7 +61,7 @@ fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with('#')
 }
 
-/// What stands behind `expr:`, on its line or indented below.
+/// Returns the text after `expr:`, on its line or indented below.
 fn expression(text: &str) -> String {
     let after = text.split_once("        expr:").map_or("", |(_, after)| after);
     let mut lines = after.lines();

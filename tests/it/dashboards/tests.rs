@@ -16,7 +16,7 @@ fn none(found: &[String]) {
     assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
 }
 
-/// What `not_plotted.toml` lists. Each entry has a reason.
+/// The list in `not_plotted.toml`. Each entry has a reason.
 fn left_out() -> Vec<String> {
     let text = fs::read_to_string(board::folder().join("source/not_plotted.toml")).unwrap();
     let entries: toml::Table = text.parse().unwrap();

@@ -1,4 +1,4 @@
-//! Which tools are offered, by flag and by file.
+//! The choice of tools, by flag and by file.
 
 use serde_json::json;
 

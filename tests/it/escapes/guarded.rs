@@ -1,4 +1,4 @@
-//! What lies in a workspace and runs by itself later, outside of any job.
+//! Files in a workspace that other programs execute later, outside of any job.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -40,8 +40,8 @@ fn send(way: &str, server: u32, pid: u32, signal: i32) -> String {
     python(&way.replace("SIGNAL", &signal.to_string()))
 }
 
-/// Which of these a job can signal, and are still threads of the server: the number of one that has
-/// ended may be anybody's by now, which is why the signal does nothing.
+/// Returns the threads of the server that a job can signal. A thread that has ended is left out,
+/// since its number may be reused.
 fn reached(world: &mut World, shut: Shut) -> Vec<u32> {
     let server = world.yard.pid();
     let them = threads(server);

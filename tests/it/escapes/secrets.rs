@@ -1,4 +1,4 @@
-//! What jobs shall not read: credentials, the server's data, the server itself.
+//! Secrets that jobs must not read: credentials, the server's data, the server itself.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;

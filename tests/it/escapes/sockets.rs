@@ -73,7 +73,7 @@ fn a_job_without_network_reaches_its_own_servers() {
     }
 }
 
-/// Where neither namespaces nor Landlock hold them, unix sockets are refused but for pairs.
+/// Without namespaces and Landlock, unix sockets are refused except connected pairs.
 #[test]
 fn without_namespaces_connected_pairs_still_work() {
     let pair = python("one, other = socket.socketpair(); one.send(b\"x\"); assert other.recv(1)");

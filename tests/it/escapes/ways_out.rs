@@ -193,7 +193,7 @@ fn connect(address: &str) -> String {
     python(&format!("socket.socket(socket.AF_UNIX).connect(\"{address}\")"))
 }
 
-/// Whoever gets a file of ours could be made to write to it for us.
+/// A helper that receives an open file from a job could be made to write to it.
 fn pass_a_file(path: &Path) -> WayOut {
     let path = path.display();
     let command = python(&format!(
@@ -203,7 +203,7 @@ one.sendmsg([b\"x\"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, b\"\\x01\\0\\0\\0\
     WayOut { name: "passing a file by a datagram", command }
 }
 
-/// What the server knows of agents, which its jobs without files of their own are told.
+/// Variables of the server that name agents; jobs in profiles without files of their own get them.
 const AGENTS: [(&str, &str); 4] = [
     ("SSH_AUTH_SOCK", "/tmp/agent"),
     ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/user/0/bus"),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Launch, Reply, TestServer};
 
-/// How far one job is shut in. The server itself asks for nothing.
+/// The sandbox of one job. The server itself asks for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shut {
     Open,
@@ -19,7 +19,7 @@ pub(super) enum Shut {
 impl Shut {
     /// All that keep jobs from the server and from other processes.
     pub(super) const GUARDED: [Self; 3] = [Self::Default, Self::Workspace, Self::ReadOnly];
-    /// Those that limit files.
+    /// The profiles that limit files.
     pub(super) const FILES: [Self; 2] = [Self::Workspace, Self::ReadOnly];
 
     const fn word(self) -> &'static str {
@@ -32,7 +32,7 @@ impl Shut {
     }
 }
 
-/// What limits files.
+/// The kernel feature that limits files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Means {
     Namespaces,
@@ -61,7 +61,7 @@ pub(super) struct World {
     user: &'static str,
 }
 
-/// What became of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) code: Option<i64>,
@@ -80,8 +80,8 @@ impl World {
         Means::BOTH.into_iter().flat_map(|means| Self::each_user(means, ""))
     }
 
-    /// Where worlds are: in none of the places of which jobs have their own, so that what is beside
-    /// a workspace is the host's.
+    /// The directory of the test worlds: outside the places of which sandboxed jobs have their own,
+    /// so that files beside a workspace are those of the host.
     pub(super) fn place() -> &'static Path {
         Path::new(env!("CARGO_TARGET_TMPDIR"))
     }

@@ -6,7 +6,7 @@ use crate::harness::{Era, Launch, TestServer, declaring, eventually};
 
 const ASK: &str = "[policy]\nask = [\"touch\"]\n";
 
-/// What a client says of itself that can ask somebody.
+/// The capabilities of a client that can ask a person.
 fn asks() -> Value {
     json!({"elicitation": {}})
 }

@@ -1,4 +1,4 @@
-//! Where jobs may run: the directory that is judged is the one that is used.
+//! Directories in which jobs may run: the directory that is judged is the one that is used.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! What may run, and where: the verbs that explain it, and the server that holds it.
+//! The policy: the verbs that explain it, and the server that enforces it.
 
 mod approvals;
 mod certainty;

@@ -1,4 +1,4 @@
-//! What jobs, tenants, the store and the process are measured as.
+//! Metrics of jobs, tenants, the store and the process.
 
 use std::fs;
 

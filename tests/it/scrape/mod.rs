@@ -1,4 +1,4 @@
-//! What a scrape of `/metrics` tells, and what it costs.
+//! A scrape of `/metrics`: its content and its cost.
 
 mod figures;
 mod flat;

@@ -1,4 +1,4 @@
-//! What `tasks/cancel` and other endings make of a task.
+//! The effect of `tasks/cancel` and of other endings on a task.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What `tasks/get` says of a task.
+//! The answers of `tasks/get`.
 
 use serde_json::{Value, json};
 

@@ -19,7 +19,7 @@ fn go(yard: &TestServer) {
     std::fs::write(yard.work().join("go"), "").expect("a file of ours");
 }
 
-/// What a client says of itself that knows tasks.
+/// The capabilities of a client that knows tasks.
 fn knows_tasks() -> Value {
     json!({"extensions": {TASKS: {}}})
 }
@@ -57,7 +57,7 @@ fn get(yard: &mut TestServer, task: &str) -> Value {
     answer["result"].clone()
 }
 
-/// How a task stands once it is in this state.
+/// Returns a task once it is in this state.
 #[track_caller]
 fn get_when(yard: &mut TestServer, task: &str, status: &str) -> Value {
     eventually_some(&format!("the task is {status}"), || {

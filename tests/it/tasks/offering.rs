@@ -1,4 +1,4 @@
-//! Who gets a task, and who does not.
+//! Clients that get a task, and clients that do not.
 
 use serde_json::{Value, json};
 

@@ -8,7 +8,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
 }
 
-/// What stands between single backquotes, in all lines.
+/// Returns the texts between single backquotes, in all lines.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
@@ -17,7 +17,7 @@ fn has_function(file: &Path, name: &str) -> bool {
     fs::read_to_string(file).is_ok_and(|text| text.contains(&format!("fn {name}(")))
 }
 
-/// Whether something that looks like the name of a test is one. Other words pass.
+/// `true` unless the text looks like the name of a test and is none.
 fn holds(name: &str) -> bool {
     if name.starts_with("src/") || name.starts_with("crates/") {
         let (file, function) = name.split_once(": ").unwrap_or((name, ""));

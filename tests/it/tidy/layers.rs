@@ -1,4 +1,4 @@
-//! Who may import whom.
+//! The import order of modules.
 
 use super::source::SourceFile;
 
@@ -46,7 +46,7 @@ const CLOSED: &[(&str, &[&str])] = &[
     ("mcp", &["supervisor", "process"]),
 ];
 
-/// What is wrong with the imports of one file.
+/// Returns the forbidden imports of one file.
 pub(super) fn violations(file: &SourceFile) -> Vec<String> {
     let room = file.room();
     if room == "lib" {
@@ -129,7 +129,7 @@ fn identifier(text: &str) -> String {
     text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
 }
 
-/// Whether as many `super::` stand in a row as lead out of the room.
+/// `true` if enough `super::` stand in a row to leave the module.
 fn climbs_out(file: &SourceFile) -> bool {
     file.room() != "main" && file.code.contains(&"super::".repeat(file.depth()))
 }

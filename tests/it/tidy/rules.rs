@@ -1,4 +1,4 @@
-//! What a room must not touch, and the shape of files.
+//! Names that a module must not use, and the shape of files.
 
 use super::source::SourceFile;
 
@@ -59,7 +59,7 @@ fn only_in_tests(file: &SourceFile) -> Vec<String> {
     calls.map(|call| format!("`{call}` is for tests")).collect()
 }
 
-/// Whether `word` stands in `code` as a word of its own.
+/// `true` if `word` stands in `code` as a word of its own.
 fn has_word(code: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(word).any(|(index, _)| {

@@ -28,7 +28,7 @@ impl SourceFile {
         first.trim_end_matches(".rs")
     }
 
-    /// How many modules it lies below the root.
+    /// Returns the number of modules between the root and the file.
     pub(super) fn depth(&self) -> usize {
         let folders = self.path.matches('/').count();
         if self.path.ends_with("mod.rs") { folders } else { folders + 1 }

@@ -1,4 +1,4 @@
-//! What the engine guarantees holds for these tools as well.
+//! The guarantees of the engine hold for these tools as well.
 
 use std::fs;
 use std::os::unix::fs::symlink;

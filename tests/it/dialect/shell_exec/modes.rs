@@ -1,4 +1,4 @@
-//! What becomes of output that is larger than a page.
+//! Output that is larger than a page.
 
 use std::fs;
 
