@@ -1,70 +1,70 @@
-//! What a piece of code allocates, for tests that say how much it may.
+//! CountingAllocator of the allocations of a piece of code, for tests that limit them.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    static SEEN: Cell<Allocated> = const { Cell::new(Allocated { times: 0, bytes: 0 }) };
+    static COUNTED: Cell<ThreadAllocations> = const { Cell::new(ThreadAllocations { times: 0, bytes: 0 }) };
 }
 
-/// What was asked of the allocator, whether or not it was given back.
+/// Allocations so far, freed or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Allocated {
+pub(crate) struct ThreadAllocations {
     pub(crate) times: usize,
     pub(crate) bytes: usize,
 }
 
-/// What this thread allocates in `work`.
-pub(crate) fn allocated<T>(work: impl FnOnce() -> T) -> (Allocated, T) {
-    let before = SEEN.get();
+/// Runs `work`, and returns the allocations of this thread during it.
+pub(crate) fn count_allocations<T>(work: impl FnOnce() -> T) -> (ThreadAllocations, T) {
+    let before = COUNTED.get();
     let done = work();
-    let after = SEEN.get();
+    let after = COUNTED.get();
     let (times, bytes) = (after.times - before.times, after.bytes - before.bytes);
-    (Allocated { times, bytes }, done)
+    (ThreadAllocations { times, bytes }, done)
 }
 
-struct Counting;
+struct CountingAllocator;
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn count(bytes: usize) {
-    let Allocated { times, bytes: before } = SEEN.get();
-    SEEN.set(Allocated { times: times + 1, bytes: before + bytes });
+    let ThreadAllocations { times, bytes: before } = COUNTED.get();
+    COUNTED.set(ThreadAllocations { times: times + 1, bytes: before + bytes });
 }
 
 #[expect(
     unsafe_code,
-    reason = "the trait of allocators is unsafe, and hands on to that of the system"
+    reason = "GlobalAlloc is an unsafe trait; each method calls the system's allocator"
 )]
-// SAFETY: everything is handed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
+// SAFETY: every call is passed to the system's allocator unchanged.
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of this method.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of this method.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size.saturating_sub(layout.size()));
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of this method.
         unsafe { System.realloc(memory, layout, size) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of this method.
         unsafe { System.dealloc(memory, layout) }
     }
 }
 
 #[test]
-fn what_is_allocated_is_counted() {
-    let (seen, memory) = allocated(|| Vec::<u8>::with_capacity(1000));
-    assert_eq!((seen, memory.capacity()), (Allocated { times: 1, bytes: 1000 }, 1000));
+fn allocations_are_counted() {
+    let (seen, memory) = count_allocations(|| Vec::<u8>::with_capacity(1000));
+    assert_eq!((seen, memory.capacity()), (ThreadAllocations { times: 1, bytes: 1000 }, 1000));
 }

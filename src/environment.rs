@@ -1,9 +1,14 @@
-//! Which variables of the server's environment a job gets. Pure.
+//! Selection of the server's environment variables that a job inherits. Pure.
 //!
-//! A job gets what programs need to work, not what the server happens to have. From the strongest
-//! to the weakest: some names never pass; `drop` beats `pass`; a name that `pass` spells out passes
-//! whatever it holds; secrets do not pass, neither by name nor by value; then `inherit` decides, and
-//! the wildcards of `pass`. What `set` says is the administrator's own and always there.
+//! A job gets what programs need to work, not everything that the server happens to have. The rules,
+//! from the strongest to the weakest:
+//!
+//! 1. Variables of `set` always reach the job: the administrator wrote them for it.
+//! 2. Some names never pass: [`DropCause::Dangerous`] and [`DropCause::Servers`].
+//! 3. `drop` wins over `pass`.
+//! 4. A name that `pass` lists without a wildcard passes, whatever its value is.
+//! 5. Secrets do not pass, whether the name or the value gives them away.
+//! 6. `inherit` and the wildcards of `pass` decide about the rest.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -13,13 +18,13 @@ use thiserror::Error;
 use crate::output::secret_detection::{is_secret_name, secret_in_value};
 use crate::policy::rules::matches_wildcard;
 
-/// What every program may expect.
+/// The variables that every program may expect.
 const CORE: &[&str] = &[
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TERM", "TZ", "TMPDIR",
 ];
 
-/// Where toolchains are installed. Names of options and flags are left out on purpose: they would
-/// change what a build does.
+/// The directories of toolchains. Variables with options and flags are left out on purpose: they
+/// would change the result of a build.
 const TOOLCHAINS: &[&str] = &[
     "CARGO_HOME",
     "RUSTUP_HOME",
@@ -53,7 +58,7 @@ const TOOLCHAINS: &[&str] = &[
     "CUDA_HOME",
 ];
 
-/// How the network is reached. A proxy or an index with a password in its address does not pass.
+/// Proxies, certificates and package indexes. One with a password in its URL does not pass (rule 5).
 const NETWORK: &[&str] = &[
     "http_proxy",
     "https_proxy",
@@ -76,7 +81,7 @@ const NETWORK: &[&str] = &[
     "UV_INDEX_URL",
 ];
 
-/// The desktop, its directories, and how text is to be shown.
+/// The desktop, its directories, and preferences for text output.
 const DESKTOP: &[&str] = &[
     "XDG_*",
     "DISPLAY",
@@ -93,11 +98,11 @@ const DESKTOP: &[&str] = &[
     "PAGER",
 ];
 
-/// The names that pass with [`Inherit::Core`], by group: for documents and for `doctor`.
+/// The names that pass with [`Inherit::Core`], by group; `doctor` and the documents list them.
 pub const CORE_GROUPS: [(&str, &[&str]); 4] =
     [("core", CORE), ("toolchains", TOOLCHAINS), ("network", NETWORK), ("desktop", DESKTOP)];
 
-/// These have power over the loader or over every shell, before a job's first command runs.
+/// The variables that control the dynamic loader or every shell before the job's first command runs.
 const DANGEROUS: [&str; 16] = [
     "LD_*",
     "GLIBC_TUNABLES",
@@ -117,42 +122,40 @@ const DANGEROUS: [&str; 16] = [
     "PROMPT_COMMAND",
 ];
 
-/// The server's own: its settings, its place.
+/// The server's own settings and its working directory.
 const SERVERS: [&str; 6] = ["SHELLYARD_*", "MCP_*", "PWD", "OLDPWD", "SHLVL", "_"];
 
-/// Where a job's environment starts from.
+/// The set of variables that a job inherits by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Inherit {
     /// The names of [`CORE_GROUPS`].
     #[default]
     Core,
-    /// Everything that is neither a secret nor dangerous.
+    /// All variables that are neither secrets nor dangerous.
     All,
 }
 
-/// What an administrator says about the environment of jobs.
+/// The administrator's rules for the environment of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EnvironmentRules {
-    /// Where it starts from.
     pub inherit: Inherit,
-    /// Names that pass, too. One without a wildcard passes even when it looks like a secret.
+    /// Names that pass as well. A name without a wildcard passes even if it looks like a secret.
     pub pass: Vec<NamePattern>,
-    /// Variables that are there in any case, instead of those of the server.
+    /// Variables that every job gets; they replace the server's variables of the same name.
     pub set: Vec<(String, String)>,
-    /// Names that do not pass.
     pub drop: Vec<NamePattern>,
 }
 
-/// A name, or one with `*` for any text.
+/// The name of a variable; `*` stands for any text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamePattern(String);
 
 impl NamePattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// It is empty, or holds what no name can hold.
+    /// If the text is empty, or has a character that a name cannot have.
     pub fn parse(text: &str) -> Result<Self, NamePatternError> {
         if text.is_empty() || text.contains(['=', '\0']) || text.contains(char::is_whitespace) {
             return Err(NamePatternError { given: text.to_owned() });
@@ -160,16 +163,16 @@ impl NamePattern {
         Ok(Self(text.to_owned()))
     }
 
-    fn fits(&self, name: &str) -> bool {
+    fn matches(&self, name: &str) -> bool {
         matches_wildcard(&self.0, name)
     }
 
-    fn spells_out(&self, name: &str) -> bool {
+    fn is_exactly(&self, name: &str) -> bool {
         self.0 == name
     }
 }
 
-/// What was given is no pattern for names of variables.
+/// A text that is not a pattern for names of variables.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{given:?} is no name of a variable; write one such as JAVA_HOME, or several at once as MY_*"
@@ -179,50 +182,48 @@ pub struct NamePatternError {
 }
 
 impl NamePatternError {
-    /// The stable word that programs may match on.
+    /// The stable code that programs may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         "bad_variable_pattern"
     }
 }
 
-/// What a job gets, and what it does not.
+/// The environment of a job, and the variables that were left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobEnvironment {
-    /// The environment, in the server's order, then what was set.
+    /// The job's variables: the inherited ones in the server's order, then those of `set`.
     pub kept: Vec<(OsString, OsString)>,
-    /// What was left out: names only, never a value.
+    /// The variables that were left out: names only, never a value.
     pub dropped: Vec<DroppedVariable>,
 }
 
-/// A variable that a job does not get.
+/// A variable that was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedVariable {
-    /// Its name; bytes that are no text are replaced.
+    /// The name; bytes that are not UTF-8 are replaced.
     pub name: String,
-    /// Why.
     pub why: DropCause,
 }
 
-/// Why a job does not get a variable.
+/// The reason why a job does not get a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropCause {
-    /// It has power over every shell or over the loader. Never passes.
+    /// The variable controls every shell or the loader. It never passes.
     Dangerous,
-    /// It is the server's own setting or place. Never passes.
+    /// The variable is a setting of the server or its working directory. It never passes.
     Servers,
-    /// The rules say so.
+    /// A `drop` rule matches.
     ByRule,
-    /// Its name says that it is a secret.
+    /// The name looks like that of a secret.
     SecretName,
-    /// Its value is one, of this kind.
+    /// The value looks like a secret of this kind.
     SecretValue(&'static str),
-    /// Nothing says that it passes.
+    /// No rule lets the variable pass.
     Unlisted,
 }
 
 impl DropCause {
-    /// The stable word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -236,43 +237,47 @@ impl DropCause {
     }
 }
 
-/// Picks the variables that jobs get out of those of the server.
+/// Selects the variables of the server that jobs get.
 #[must_use]
-pub fn clean(server: &[(OsString, OsString)], rules: &EnvironmentRules) -> JobEnvironment {
-    let mut cleaned = JobEnvironment::default();
+pub fn select_variables(
+    server: &[(OsString, OsString)],
+    rules: &EnvironmentRules,
+) -> JobEnvironment {
+    let mut selected = JobEnvironment::default();
     let is_set = |name: &OsStr| rules.set.iter().any(|(set, _)| name == set.as_str());
     for (name, value) in server.iter().filter(|(name, _)| !is_set(name)) {
-        match judge(name, value, rules) {
-            Ok(()) => cleaned.kept.push((name.clone(), value.clone())),
+        match check_variable(name, value, rules) {
+            Ok(()) => selected.kept.push((name.clone(), value.clone())),
             Err(why) => {
                 let name = name.to_string_lossy().into_owned();
-                cleaned.dropped.push(DroppedVariable { name, why });
+                selected.dropped.push(DroppedVariable { name, why });
             }
         }
     }
-    cleaned.kept.extend(rules.set.iter().map(|(name, value)| (name.into(), value.into())));
-    cleaned
+    selected.kept.extend(rules.set.iter().map(|(name, value)| (name.into(), value.into())));
+    selected
 }
 
-fn judge(name: &OsStr, value: &OsStr, rules: &EnvironmentRules) -> Result<(), DropCause> {
-    // No rule can speak of a name that is no text.
+fn check_variable(name: &OsStr, value: &OsStr, rules: &EnvironmentRules) -> Result<(), DropCause> {
+    // No rule can match a name that is not UTF-8.
     let name = name.to_str().ok_or(DropCause::Unlisted)?;
-    let any = |patterns: &[NamePattern]| patterns.iter().any(|pattern| pattern.fits(name));
+    let any_matches =
+        |patterns: &[NamePattern]| patterns.iter().any(|pattern| pattern.matches(name));
     if any_fits(&DANGEROUS, name) {
         return Err(DropCause::Dangerous);
     }
     if any_fits(&SERVERS, name) {
         return Err(DropCause::Servers);
     }
-    if any(&rules.drop) {
+    if any_matches(&rules.drop) {
         return Err(DropCause::ByRule);
     }
-    if rules.pass.iter().any(|pattern| pattern.spells_out(name)) {
+    if rules.pass.iter().any(|pattern| pattern.is_exactly(name)) {
         return Ok(());
     }
-    // Before the lists: that a secret was there is worth more than that it was not listed.
+    // Before the lists: that a variable is a secret tells the operator more than that it is unlisted.
     check_secret(name, value)?;
-    if is_inherited(name, rules.inherit) || any(&rules.pass) {
+    if is_inherited(name, rules.inherit) || any_matches(&rules.pass) {
         Ok(())
     } else {
         Err(DropCause::Unlisted)
@@ -314,16 +319,16 @@ mod tests {
     #[track_caller]
     fn check(variable: (&str, &str), rules: &EnvironmentRules, expected: Result<(), DropCause>) {
         let (name, value) = variable;
-        let cleaned = clean(&[(name.into(), value.into())], rules);
+        let selected = select_variables(&[(name.into(), value.into())], rules);
         let (kept, dropped) = match expected {
             Ok(()) => (vec![(name.into(), value.into())], Vec::new()),
             Err(why) => (Vec::new(), vec![DroppedVariable { name: name.into(), why }]),
         };
-        assert_eq!(cleaned, JobEnvironment { kept, dropped }, "{variable:?} under {rules:?}");
+        assert_eq!(selected, JobEnvironment { kept, dropped }, "{variable:?} under {rules:?}");
     }
 
     #[test]
-    fn by_default_builds_work_and_the_rest_stays_here() {
+    fn by_default_a_job_gets_what_builds_need_and_no_more() {
         let rules = EnvironmentRules::default();
         for name in ["PATH", "HOME", "LC_ALL", "CARGO_HOME", "XDG_CACHE_HOME", "no_proxy", "CI"] {
             check((name, "x"), &rules, Ok(()));
@@ -347,19 +352,19 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_spelled_out_passes_and_a_wildcard_does_not_carry_secrets() {
-        let named = rules(Inherit::Core, &["MY_TOKEN", "https_proxy", "LD_PRELOAD", "MY_*"], &[]);
-        check(("MY_TOKEN", "x"), &named, Ok(()));
-        check(("https_proxy", "http://me:pw@p"), &named, Ok(()));
-        check(("MY_FLAG", "x"), &named, Ok(()));
-        check(("MY_KEY", "x"), &named, Err(DropCause::SecretName));
+    fn an_exact_name_passes_a_secret_and_a_wildcard_does_not() {
+        let exact = rules(Inherit::Core, &["MY_TOKEN", "https_proxy", "LD_PRELOAD", "MY_*"], &[]);
+        check(("MY_TOKEN", "x"), &exact, Ok(()));
+        check(("https_proxy", "http://me:pw@p"), &exact, Ok(()));
+        check(("MY_FLAG", "x"), &exact, Ok(()));
+        check(("MY_KEY", "x"), &exact, Err(DropCause::SecretName));
         let value = ("MY_URL", "ftp://me:pw@host");
-        check(value, &named, Err(DropCause::SecretValue("password in a URL")));
-        check(("LD_PRELOAD", "x"), &named, Err(DropCause::Dangerous));
+        check(value, &exact, Err(DropCause::SecretValue("password in a URL")));
+        check(("LD_PRELOAD", "x"), &exact, Err(DropCause::Dangerous));
     }
 
     #[test]
-    fn all_is_everything_but_secrets_and_dangers() {
+    fn inherit_all_passes_everything_but_secrets_and_dangerous_variables() {
         let all = rules(Inherit::All, &["KEPT_TOKEN"], &["INTERNAL_*", "KEPT_TOKEN"]);
         check(("FOO", "x"), &all, Ok(()));
         check(("FOO_TOKEN", "x"), &all, Err(DropCause::SecretName));
@@ -369,26 +374,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_there_once_and_last() {
+    fn a_variable_of_set_appears_once_and_last() {
         let set = vec![("PATH".into(), "/opt/bin".into()), ("LD_LIBRARY_PATH".into(), "/l".into())];
         let rules = EnvironmentRules { set, ..EnvironmentRules::default() };
         let server = [("PATH".into(), "/bin".into()), ("HOME".into(), "/h".into())];
         let expected = [("HOME", "/h"), ("PATH", "/opt/bin"), ("LD_LIBRARY_PATH", "/l")];
         let expected = expected.map(|(name, value)| (name.into(), value.into()));
-        let cleaned = clean(&server, &rules);
-        assert_eq!(cleaned, JobEnvironment { kept: expected.to_vec(), dropped: Vec::new() });
+        let selected = select_variables(&server, &rules);
+        assert_eq!(selected, JobEnvironment { kept: expected.to_vec(), dropped: Vec::new() });
     }
 
     #[test]
-    fn a_name_that_is_no_text_does_not_pass() {
+    fn a_name_that_is_not_utf8_does_not_pass() {
         let name = OsStr::from_bytes(b"A\xff").to_owned();
-        let cleaned = clean(&[(name, "x".into())], &rules(Inherit::All, &["*"], &[]));
+        let selected = select_variables(&[(name, "x".into())], &rules(Inherit::All, &["*"], &[]));
         let dropped = vec![DroppedVariable { name: "A\u{fffd}".into(), why: DropCause::Unlisted }];
-        assert_eq!(cleaned, JobEnvironment { kept: Vec::new(), dropped });
+        assert_eq!(selected, JobEnvironment { kept: Vec::new(), dropped });
     }
 
     #[test]
-    fn a_star_is_any_text() {
+    fn a_star_matches_any_text() {
         for (pattern, name, expected) in [
             ("A", "A", true),
             ("A", "AB", false),
@@ -409,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn an_invalid_pattern_is_refused() {
         for text in ["", "A=B", "A B", "A\n", "\0"] {
             let given = text.to_owned();
             assert_eq!(NamePattern::parse(text), Err(NamePatternError { given }));
@@ -427,14 +432,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_variable_is_kept_or_named_and_no_danger_is_kept(
+        fn each_variable_is_kept_or_reported_and_no_dangerous_one_is_kept(
             server in variables(),
             inherit in prop::sample::select(vec![Inherit::Core, Inherit::All]),
             pass in prop::sample::subsequence(vec!["*", "LD_X", "ENV", "A_TOKEN"], 0..4),
         ) {
-            let cleaned = clean(&server, &rules(inherit, &pass, &[]));
-            prop_assert_eq!(cleaned.kept.len() + cleaned.dropped.len(), server.len());
-            for (name, _) in &cleaned.kept {
+            let selected = select_variables(&server, &rules(inherit, &pass, &[]));
+            prop_assert_eq!(selected.kept.len() + selected.dropped.len(), server.len());
+            for (name, _) in &selected.kept {
                 let name = name.to_str().unwrap();
                 prop_assert!(!any_fits(&DANGEROUS, name) && !any_fits(&SERVERS, name));
                 prop_assert!(!is_secret_name(name) || pass.contains(&name));

@@ -1,4 +1,4 @@
-//! The words of a log filter: which lines are written.
+//! Parsing of log filters, which select the log lines that are written.
 
 use std::fmt;
 
@@ -10,31 +10,32 @@ use crate::did_you_mean::closest;
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Below this likeness a suggestion would be a guess.
-const ALIKE: f64 = 0.5;
+/// The least similarity of a suggestion; below it, it would be a guess.
+const MIN_SIMILARITY: f64 = 0.5;
 
-/// A text that is no filter.
+/// A text that is not a valid filter.
 #[derive(Debug, Error)]
 #[error(
     "`{filter}` is not a log filter: {flaw}; write one such as `info` or `warn,shellyard=debug`"
 )]
 pub struct FilterError {
     filter: String,
-    flaw: Flaw,
+    flaw: FilterFlaw,
 }
 
-/// What is wrong with it.
+/// The mistake in a filter.
 #[derive(Debug)]
-enum Flaw {
-    /// It says nothing.
+enum FilterFlaw {
     Empty,
-    /// A word stands where a level should, and may have been meant for one.
-    NoLevel { word: String, meant: Option<&'static str> },
-    /// A part of it cannot be read.
+    /// A word that is not a level stands in the place of one; `meant` is the level that it resembles.
+    NoLevel {
+        word: String,
+        meant: Option<&'static str>,
+    },
     Unreadable(ParseError),
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for FilterFlaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => write!(f, "it is empty"),
@@ -50,7 +51,7 @@ impl fmt::Display for Flaw {
 }
 
 impl FilterError {
-    /// The stable word that programs may match on.
+    /// The stable code that programs may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         "log_filter"
@@ -58,47 +59,47 @@ impl FilterError {
 
     /// The level that was most likely meant.
     #[must_use]
-    pub const fn meant(&self) -> Option<&'static str> {
+    pub const fn suggested_level(&self) -> Option<&'static str> {
         match self.flaw {
-            Flaw::NoLevel { meant, .. } => meant,
-            Flaw::Empty | Flaw::Unreadable(_) => None,
+            FilterFlaw::NoLevel { meant, .. } => meant,
+            FilterFlaw::Empty | FilterFlaw::Unreadable(_) => None,
         }
     }
 }
 
-/// Reads a filter as in `RUST_LOG`, except that a lone word is a level or a part of this program:
-/// any other would silence everything else, as a level does that is spelled wrong.
+/// Parses a filter in the syntax of `RUST_LOG`, except that a single word must be a level or a module
+/// of this program. `RUST_LOG` takes any other word, such as a misspelled level, for the name of a
+/// module, and silences everything else.
 ///
 /// # Errors
-/// When the text is no such filter.
+/// If the text is not such a filter.
 pub fn parse(filter: &str) -> Result<EnvFilter, FilterError> {
     let bad = |flaw| FilterError { filter: filter.to_owned(), flaw };
     let parts: Vec<&str> =
         filter.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     if parts.is_empty() {
-        return Err(bad(Flaw::Empty));
+        return Err(bad(FilterFlaw::Empty));
     }
     parts.iter().try_for_each(|part| check_level(part)).map_err(bad)?;
-    EnvFilter::builder().parse(parts.join(",")).map_err(|why| bad(Flaw::Unreadable(why)))
+    EnvFilter::builder().parse(parts.join(",")).map_err(|why| bad(FilterFlaw::Unreadable(why)))
 }
 
-/// Whether the level of one part is one, where that can be told: what speaks of spans is left to
-/// the library.
-fn check_level(part: &str) -> Result<(), Flaw> {
+/// Checks the level of one directive. Directives about spans are left to the library.
+fn check_level(part: &str) -> Result<(), FilterFlaw> {
     let word = match part.split_once('=') {
         _ if part.contains('[') => return Ok(()),
         Some((_, level)) => level,
-        None if is_ours(part) => return Ok(()),
+        None if is_own_module(part) => return Ok(()),
         None => part,
     };
     if !word.is_empty() && word.parse::<LevelFilter>().is_ok() {
         return Ok(());
     }
-    let meant = closest(&word.to_ascii_lowercase(), LEVELS, ALIKE);
-    Err(Flaw::NoLevel { word: word.to_owned(), meant })
+    let meant = closest(&word.to_ascii_lowercase(), LEVELS, MIN_SIMILARITY);
+    Err(FilterFlaw::NoLevel { word: word.to_owned(), meant })
 }
 
-fn is_ours(target: &str) -> bool {
+fn is_own_module(target: &str) -> bool {
     target.split("::").next() == Some(env!("CARGO_CRATE_NAME"))
 }
 
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_is_read_part_by_part() {
+    fn a_filter_is_parsed_directive_by_directive() {
         for (text, read) in [
             ("info", "info"),
             ("DEBUG", "debug"),
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_no_level_is_refused_with_the_one_that_was_meant() {
+    fn an_unknown_level_is_refused_with_a_suggestion() {
         for (text, meant) in [
             ("debgu", Some("debug")),
             ("warning", Some("warn")),
@@ -136,18 +137,20 @@ mod tests {
             ("a=b=c", None),
         ] {
             let error = parse(text).unwrap_err();
-            assert_eq!((error.meant(), error.code()), (meant, "log_filter"), "{text}");
-            let said = error.to_string();
-            assert!(meant.is_none_or(|level| said.contains(&format!("did you mean `{level}`?"))));
-            assert!(said.contains(text) && said.contains("shellyard=debug"), "{said}");
+            assert_eq!((error.suggested_level(), error.code()), (meant, "log_filter"), "{text}");
+            let message = error.to_string();
+            assert!(
+                meant.is_none_or(|level| message.contains(&format!("did you mean `{level}`?")))
+            );
+            assert!(message.contains(text) && message.contains("shellyard=debug"), "{message}");
         }
     }
 
     #[test]
-    fn what_says_nothing_or_cannot_be_read_is_refused() {
+    fn an_empty_or_malformed_filter_is_refused() {
         for (text, why) in [("", "empty"), (" ,", "empty"), ("(x)=info", "invalid")] {
-            let said = parse(text).unwrap_err().to_string();
-            assert!(said.contains(why), "{said}");
+            let message = parse(text).unwrap_err().to_string();
+            assert!(message.contains(why), "{message}");
         }
     }
 }

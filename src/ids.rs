@@ -1,4 +1,4 @@
-//! Names of things that cross rooms.
+//! Identifiers that every module shares: tenants and jobs.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -7,27 +7,27 @@ use std::sync::{Mutex, PoisonError};
 
 use thiserror::Error;
 
-/// A tenant's name. A cheap copy: each name is kept once, for as long as the process lives.
+/// A tenant, by its name. Cheap to copy: each name is stored once, for the lifetime of the process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantId(&'static str);
 
-/// Tenants that one server can know: names come from outside, where an authorization server
-/// gives them out.
+/// The number of tenants that one server can know. An authorization server can hand out any number
+/// of names, and names are never freed, so there must be a bound.
 const MAX_TENANTS: usize = 100_000;
 const MAX_NAME_BYTES: usize = 100;
 
 static NAMES: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
 
 impl TenantId {
-    /// Whoever uses this machine without a token.
+    /// The tenant of callers on this machine that need no token.
     pub const LOCAL: Self = Self("local");
 
-    /// The tenant of this name.
+    /// Returns the tenant with this name.
     ///
     /// # Errors
-    /// When it can be no tenant's name, or there are too many tenants already.
+    /// If the name is not valid, or the server already knows too many tenants.
     pub fn parse(name: &str) -> Result<Self, TenantError> {
-        if !is_name(name) {
+        if !is_valid_name(name) {
             return Err(TenantError::BadName { given: name.chars().take(40).collect() });
         }
         let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,16 +43,15 @@ impl TenantId {
         Ok(Self(name))
     }
 
-    /// The name itself.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.0
     }
 }
 
-fn is_name(name: &str) -> bool {
-    let is_fit = |b: u8| b.is_ascii_alphanumeric() || b"._@:+|/-".contains(&b);
-    (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_fit)
+fn is_valid_name(name: &str) -> bool {
+    let is_allowed = |b: u8| b.is_ascii_alphanumeric() || b"._@:+|/-".contains(&b);
+    (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 impl fmt::Display for TenantId {
@@ -67,34 +66,29 @@ impl fmt::Debug for TenantId {
     }
 }
 
-/// Why somebody can be no tenant.
+/// The reason why a text is not accepted as a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TenantError {
-    /// The name has characters that none has.
     #[error(
         "`{given}` cannot be a tenant's name; names are 1 to {MAX_NAME_BYTES} letters, digits and `._@:+|/-`"
     )]
-    BadName {
-        /// What was given.
-        given: String,
-    },
-    /// Names are kept for as long as the server runs, so that their number has a bound.
+    BadName { given: String },
+    /// Names are stored for as long as the server runs, so their number is bounded.
     #[error("this server knows {MAX_TENANTS} tenants already; restart it")]
     TooMany,
 }
 
-/// A job's number as its tenant says it: small, counted from 1, never used twice by one server.
+/// A job's number within its tenant: counted from 1, and never used twice by one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobNumber(u64);
 
 impl JobNumber {
-    /// This number.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// The job of this tenant that has the number.
+    /// Returns the id of the job that has this number in this tenant.
     #[must_use]
     pub const fn for_tenant(self, tenant: TenantId) -> JobId {
         JobId { tenant, number: self.0 }
@@ -107,7 +101,7 @@ impl fmt::Display for JobNumber {
     }
 }
 
-/// A job: its tenant's name and its number. Without the tenant no job can be named.
+/// The id of a job: its tenant and its number. A number alone does not identify a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId {
     tenant: TenantId,
@@ -115,25 +109,22 @@ pub struct JobId {
 }
 
 impl JobId {
-    /// A job of the local tenant, for tests.
+    /// Returns the id of a job of the local tenant, for tests.
     #[cfg(test)]
     pub(crate) const fn local(number: u64) -> Self {
         JobNumber::new(number).for_tenant(TenantId::LOCAL)
     }
 
-    /// The number itself.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.number
     }
 
-    /// The number as its tenant says it.
     #[must_use]
     pub const fn job_number(self) -> JobNumber {
         JobNumber(self.number)
     }
 
-    /// Whose job it is.
     #[must_use]
     pub const fn tenant(self) -> TenantId {
         self.tenant
@@ -141,13 +132,13 @@ impl JobId {
 }
 
 impl fmt::Display for JobId {
-    /// The number, which is all that the tenant itself needs.
+    /// Writes the number alone: a tenant only ever sees its own jobs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.number.fmt(f)
     }
 }
 
-/// What was given for a job is not a job's number.
+/// A text that is not a job number.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{given}` is not a job number; job numbers are whole numbers from 1, such as 12")]
 pub struct JobNumberError {
@@ -170,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_kept_once_and_odd_ones_are_none() {
+    fn a_name_is_stored_once_and_invalid_names_are_refused() {
         let [a, b] = ["ids-a", "ids-b"].map(|name| TenantId::parse(name).unwrap());
         assert_eq!(TenantId::parse("ids-a"), Ok(a));
         assert!(std::ptr::eq(TenantId::parse("ids-a").unwrap().name(), a.name()));

@@ -1,51 +1,35 @@
-//! How a job ended: exactly one outcome, and what was measured beside it.
+//! The ending of a job: exactly one outcome, and the measurements that go with it.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 pub use shellyard_process::{ResourceUsage, StartError};
 
-/// How a job ended.
+/// The outcome of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The leader exited by itself.
-    Exited {
-        /// Its exit code.
-        code: i32,
-    },
-    /// The leader was ended by a signal that we did not send.
+    /// The leader (the first process of the job) exited by itself.
+    Exited { code: i32 },
+    /// A signal that the server did not send ended the leader.
     Signaled {
-        /// The signal's number.
         signal: i32,
-        /// Whether it left a core dump.
+        /// `true` if the process left a core dump.
         core: bool,
     },
-    /// The deadline passed and the tree was ended.
-    TimedOut {
-        /// The deadline that it had.
-        after: Duration,
-    },
-    /// Somebody wished it to stop.
-    Stopped {
-        /// Who.
-        by: StopBy,
-    },
-    /// It ran into one of its bounds and was ended.
-    Limit {
-        /// Which bound.
-        which: LimitKind,
-    },
-    /// No process was ever started.
+    /// The deadline passed, and the server ended the process tree.
+    TimedOut { after: Duration },
+    /// A client or the server asked for the job to stop.
+    Stopped { by: StopBy },
+    /// The job reached one of its limits, and was ended.
+    Limit { which: LimitKind },
+    /// No process was started.
     FailedToStart(StartError),
-    /// We lost hold of it: its tree was ended, its real ending is unknown.
-    Lost {
-        /// What happened to us.
-        why: String,
-    },
+    /// The server lost track of the job. Its process tree was ended; its real ending is unknown.
+    Lost { why: String },
 }
 
 impl Outcome {
-    /// The stable word for it: metrics, JSON, lists.
+    /// The stable name of the outcome, for metrics, JSON and lists.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -59,11 +43,11 @@ impl Outcome {
         }
     }
 
-    /// Every word that [`Outcome::word`] can give.
+    /// Every value of [`Outcome::word`].
     pub const WORDS: [&'static str; 7] =
         ["exited", "signaled", "timed_out", "stopped", "limit", "failed_to_start", "lost"];
 
-    /// Whose fault it is; nobody's where it ended as it should, or as somebody wished.
+    /// The cause of a failure; `None` if the job succeeded or was stopped on request.
     #[must_use]
     pub const fn fault(&self) -> Option<JobFault> {
         match self {
@@ -82,22 +66,21 @@ impl Outcome {
     }
 }
 
-/// Whose fault it is that a job did not end well.
+/// The cause of a job's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobFault {
-    /// The command's: it failed, or could not be run as it was given.
+    /// The command failed, or could not be run as given.
     Command,
-    /// It ran into its deadline or another of its bounds.
+    /// The job reached its deadline or another limit.
     Limit,
-    /// Ours, or the host's.
+    /// The server or the host failed.
     Server,
 }
 
 impl JobFault {
-    /// Every word that [`JobFault::word`] can give.
+    /// Every value of [`JobFault::word`].
     pub const WORDS: [&'static str; 3] = ["command", "limit", "server"];
 
-    /// The stable word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -108,19 +91,17 @@ impl JobFault {
     }
 }
 
-/// Who wished a job to stop.
+/// The origin of a stop request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopBy {
-    /// A client asked for it.
     Client,
-    /// The call that was waiting for it was cancelled.
+    /// The call that waited for the job was cancelled.
     Cancel,
     /// The server is shutting down.
     Shutdown,
 }
 
 impl StopBy {
-    /// The stable word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -131,36 +112,31 @@ impl StopBy {
     }
 }
 
-/// A bound that a job ran into.
+/// The limit that a job reached. Each value is the limit itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitKind {
-    /// More bytes written than this.
     OutputBytes(u64),
-    /// More lines written than this.
     OutputLines(u64),
-    /// More bytes written than this, by a job that asked to be ended then.
+    /// The size from which output is large, for a job with `LargeOutput::Error`.
     LargeOutput(u64),
-    /// More memory used by all its processes together.
+    /// The memory of all processes of the job together, in bytes; `peak` is the largest measured value.
     Memory {
-        /// How many bytes it may have.
         limit: u64,
-        /// How many it had at the most, as far as was seen.
         peak: u64,
     },
-    /// More CPU time used by all its processes together.
+    /// The CPU time of all processes of the job together.
     Cpu(Duration),
-    /// More processes and threads at one time.
+    /// The number of processes and threads at one time.
     Processes(u64),
-    /// A file that grew beyond so many bytes.
+    /// The size of one file that the job writes, in bytes.
     FileSize(u64),
 }
 
 impl LimitKind {
-    /// Every word that [`LimitKind::word`] can give.
+    /// Every value of [`LimitKind::word`].
     pub const WORDS: [&'static str; 7] =
         ["output_bytes", "output_lines", "large_output", "memory", "cpu", "processes", "file_size"];
 
-    /// The stable word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -174,7 +150,7 @@ impl LimitKind {
         }
     }
 
-    /// Whether it bounds what a job writes to us, and not what it takes from the host.
+    /// `true` if the limit is on the job's output, and not on what the job uses of the host.
     #[must_use]
     pub const fn is_output_limit(self) -> bool {
         match self {
@@ -202,25 +178,23 @@ impl fmt::Display for LimitKind {
     }
 }
 
-/// How a run ended, with everything that was measured.
+/// The outcome of a job with its measurements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobEnding {
-    /// The one outcome.
     pub outcome: Outcome,
-    /// When.
     pub at: Instant,
-    /// What the leader and its waited-for children used.
+    /// The resources that the leader and the children it waited for have used.
     pub usage: ResourceUsage,
-    /// Exit codes of the last pipeline, where bash told them.
+    /// The exit codes of the last pipeline, if bash reported them.
     pub pipeline: Vec<i32>,
-    /// Processes of the tree that are still alive, on purpose or in spite of us.
+    /// Processes of the tree that are still alive: detached on purpose, or not killable.
     pub survivors: Vec<u32>,
-    /// How the tree was ended, where we ended it.
+    /// Set if the server ended the tree.
     pub kill: Option<KillNote>,
 }
 
 impl JobEnding {
-    /// An ending at this moment, with nothing measured.
+    /// Creates an ending at the present moment, without measurements.
     #[must_use]
     pub fn unmeasured(outcome: Outcome) -> Self {
         Self {
@@ -234,25 +208,23 @@ impl JobEnding {
     }
 }
 
-/// How we ended a tree.
+/// The way in which the server ended a process tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KillNote {
     /// The signal that was sent first.
     pub first: i32,
-    /// Set when SIGKILL had to follow, after this long.
+    /// The time after which SIGKILL followed; `None` if it was not needed.
     pub killed_after: Option<Duration>,
 }
 
-/// The polite wish to end.
 pub const SIGTERM: i32 = 15;
-/// The end that cannot be refused.
 pub const SIGKILL: i32 = 9;
-/// The kernel's word that a process used up its CPU time.
+/// Sent by the kernel to a process that has used up its CPU time.
 pub const SIGXCPU: i32 = 24;
-/// The kernel's word that a file would grow beyond its limit.
+/// Sent by the kernel to a process that writes a file beyond its size limit.
 pub const SIGXFSZ: i32 = 25;
 
-/// The name of a signal, as people know it.
+/// Returns the name of a signal, such as `SIGTERM`.
 #[must_use]
 pub fn signal_name(signal: i32) -> String {
     const NAMES: [(i32, &str); 20] = [

@@ -1,4 +1,4 @@
-//! Readers for settings that are written in one form and used in another, for `deserialize_with`.
+//! Functions for serde's `deserialize_with`, for settings whose type in the code differs from TOML's.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ pub(crate) fn address_or_none<'de, D: Deserializer<'de>>(
     text_or_none(input)?.map(|text| text.parse()).transpose().map_err(Error::custom)
 }
 
-/// Reads one of these words.
+/// Reads one of these words, and returns its value.
 pub(crate) fn word<'de, D: Deserializer<'de>, T: Copy>(
     input: D,
     words: &[(&str, T)],

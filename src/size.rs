@@ -1,6 +1,6 @@
-//! Sizes as people write them: `64 KiB`, `10 GB`, `512`.
+//! Parsing and formatting of sizes such as `64 KiB`, `10 GB` and `512`.
 
-/// Units from large to small, so that the first that divides a size is the best.
+/// Units from large to small, so that the first one that divides a size is the best.
 const UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
     ("TB", 1_000_000_000_000),
@@ -13,7 +13,7 @@ const UNITS: [(&str, u64); 9] = [
     ("B", 1),
 ];
 
-/// Bytes of a size such as `64 KiB`, `64kib` or `65536`; `None` for anything else.
+/// Parses a size such as `64 KiB`, `64kib` or `65536` into bytes; `None` if it is not one.
 #[must_use]
 pub fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
@@ -27,7 +27,7 @@ pub fn parse(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// The size in the largest binary unit that shows it exactly.
+/// Formats a size in the largest binary unit that represents it exactly.
 #[must_use]
 pub fn display(bytes: u64) -> String {
     let exact = |&&(name, factor): &&(&str, u64)| {
@@ -43,7 +43,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn sizes_are_read_with_and_without_units() {
+    fn sizes_are_parsed_with_and_without_units() {
         let cases = [
             ("0", Some(0)),
             ("65536", Some(65536)),
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_is_shown_in_its_largest_exact_unit() {
+    fn a_size_is_formatted_in_its_largest_exact_unit() {
         assert_eq!(display(65536), "64 KiB");
         assert_eq!(display(1_000_000), "1000000 B");
         assert_eq!(display(0), "0 B");
@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_reads_back_as_the_same_size(bytes: u64) {
+        fn a_formatted_size_parses_to_the_same_size(bytes: u64) {
             prop_assert_eq!(parse(&display(bytes)), Some(bytes));
         }
     }

@@ -1,4 +1,4 @@
-//! What a job is asked to do: the words that every room shares.
+//! The specification of a job, shared by all modules that handle jobs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,74 +11,64 @@ use crate::trace::CallTrace;
 pub use crate::output::Stream;
 pub use shellyard_process::JOB_VARIABLE;
 
-/// The lane of jobs that name none: only the slots bound it.
+/// The lane of jobs that name no lane. It has no limit of its own, only the server's slots.
 pub const DEFAULT_LANE: &str = "default";
 
-/// A command to run, complete: defaults are already filled in.
+/// A complete job specification: all defaults are filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobSpec {
-    /// What to run.
     pub program: JobProgram,
-    /// Where to run it.
     pub cwd: PathBuf,
     /// Variables added to the job's environment.
     pub env: Vec<(String, String)>,
-    /// What the job reads on its standard input.
     pub stdin: Stdin,
-    /// Bounds on the run.
     pub limits: RunLimits,
-    /// What it may use up.
     pub resources: ResourceLimits,
-    /// How far it is shut in.
+    /// The sandbox that the job gets.
     pub confinement: GrantedConfinement,
-    /// The doubt because of which it runs in a sandbox, where the policy says so.
+    /// The reason why the policy could not judge the command, if it runs in a sandbox because of that.
     pub doubt: Option<Arc<str>>,
-    /// What becomes of it when it writes a lot.
     pub on_large_output: LargeOutput,
-    /// The caller's own words for it, shown in lists.
+    /// The caller's description of the job, shown in lists.
     pub description: Option<String>,
-    /// The lane it queues in.
     pub lane: String,
-    /// Its priority among its tenant's jobs.
+    /// The priority among the waiting jobs of the same tenant.
     pub priority: Priority,
-    /// How the shell runs shell text.
     pub shell: ShellUse,
-    /// The shell that runs it; `None`: the configured one.
+    /// The path of the shell; `None` = the configured one.
     pub shell_path: Option<String>,
-    /// Whose job it is.
     pub tenant: TenantId,
-    /// How long last bytes are waited for at most, once the leader has ended and its children hold
-    /// its output open; `None`: as configured.
+    /// The longest wait for the last output after the leader has ended, while its children still
+    /// hold the pipes open; `None` = as configured.
     pub drain_max: Option<Duration>,
-    /// The call that asked for it.
+    /// The trace of the call that submitted the job.
     pub trace: CallTrace,
 }
 
-/// How the shell runs shell text.
+/// The way in which the shell is started for shell text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShellUse {
-    /// As it likes.
+    /// With the shell's own defaults.
     Configured,
-    /// So that it reads the text exactly as it was judged: no start-up files, no other dialect.
+    /// Without start-up files and in the syntax that the policy assumed, so that the shell reads the
+    /// text exactly as the policy judged it.
     AsJudged,
 }
 
-/// What to run.
+/// The program of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobProgram {
-    /// Text for a shell.
     Shell(String),
-    /// A program and its arguments, with no shell between.
+    /// A program with its arguments, started without a shell.
     Direct {
-        /// A path, or a name that is looked up in PATH.
+        /// A path, or a name that is looked up in `PATH`.
         program: String,
-        /// Its arguments, passed on as they are.
         args: Vec<String>,
     },
 }
 
 impl JobProgram {
-    /// One line for logs and lists: the shell text, or the words of the direct call.
+    /// Returns the command for logs and lists: the shell text, or program and arguments.
     #[must_use]
     pub fn display(&self) -> String {
         match self {
@@ -95,67 +85,64 @@ impl JobProgram {
     }
 }
 
-/// What a job reads on its standard input.
+/// The standard input of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stdin {
-    /// Nothing: the first read finds the end.
+    /// End of file at the first read.
     Closed,
-    /// This text, then the end.
+    /// This text, then end of file.
     Text(String),
-    /// A pipe that stays open for input that is sent later.
+    /// A pipe that stays open, so that input can be sent later.
     Open,
-    /// Whatever the server itself reads: for a command that a person runs from a shell.
+    /// The server's own standard input, for `shellyard run`.
     Inherited,
     /// A terminal: input, output and errors are one stream.
     Terminal,
 }
 
-/// Bounds on one run.
+/// Time and output limits of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunLimits {
-    /// The run is ended when it has taken this long.
+    /// The job is ended after this time.
     pub timeout: Duration,
-    /// From SIGTERM to SIGKILL.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// The run is ended when it has written more than this.
+    /// The job is ended when it has written more bytes than this.
     pub output_bytes: u64,
-    /// The run is ended when it has written more lines than this.
+    /// The job is ended when it has written more lines than this.
     pub output_lines: u64,
-    /// From here on output is large.
+    /// Output of more bytes than this counts as large, see [`LargeOutput`].
     pub large_bytes: u64,
 }
 
-/// What becomes of a job that writes a lot.
+/// The treatment of a job whose output is large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LargeOutput {
-    /// All of it is kept, up to the job's bound, where the job is ended.
+    /// All output is stored, up to the job's limit, where the job is ended.
     Spill,
-    /// Its beginning and its end are kept, and it runs to its own end.
+    /// The beginning and the end of the output are stored, and the job runs on.
     Truncate,
-    /// It is ended.
+    /// The job is ended.
     Error,
 }
 
 impl LargeOutput {
-    /// Each with the word for it on the wire.
+    /// Each value with its wire name.
     pub const WORDS: [(&'static str, Self); 3] =
         [("spill", Self::Spill), ("truncate", Self::Truncate), ("error", Self::Error)];
 }
 
-/// Which of a tenant's waiting jobs comes first.
+/// The order in which the waiting jobs of one tenant start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Priority {
-    /// After the others.
     Low,
-    /// In the order of arrival.
     #[default]
     Normal,
-    /// Before the others.
     High,
 }
 
 impl Priority {
-    /// Each with the word for it on the wire.
+    /// Each value with its wire name.
     pub const WORDS: [(&'static str, Self); 3] =
         [("low", Self::Low), ("normal", Self::Normal), ("high", Self::High)];
 }

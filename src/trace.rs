@@ -1,4 +1,4 @@
-//! The W3C trace context: to which trace a request, a call or a job belongs.
+//! The W3C trace context of requests, calls and jobs.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -6,65 +6,63 @@ use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 
-/// The longest `tracestate` that is handed on, as the standard asks for at least.
+/// The longest `tracestate` that is passed on, in bytes: the minimum that the standard demands.
 const MAX_STATE: usize = 512;
 
 const SAMPLED: u8 = 1;
 
-/// The number of a trace.
+/// The id of a trace. Never all zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceId([u8; 16]);
 
-/// The number of one span in it.
+/// The id of one span of a trace. Never all zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SpanId([u8; 8]);
 
-/// A place in a trace. A cheap clone.
+/// A span of a trace, as requests pass it on. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
-    /// Which trace.
     pub trace_id: TraceId,
-    /// Which span of it.
     pub span_id: SpanId,
-    /// Whether its spans are to be exported.
+    /// `true` if the spans of the trace are to be exported.
     pub is_sampled: bool,
-    /// What other tracing systems wrote beside it.
+    /// The `tracestate`: data of other tracing systems.
     pub state: Option<Arc<str>>,
 }
 
 impl TraceContext {
-    /// What `traceparent` and `tracestate` say; `None` where that is no valid context, and the
-    /// standard wants a new trace.
+    /// Parses `traceparent` and `tracestate`; `None` if they are not valid. The standard then demands
+    /// a new trace.
     #[must_use]
     pub fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
         let mut parts = parent.trim().splitn(5, '-');
         let version = hex::<1>(parts.next()?)?;
         let (trace, span) = (hex::<16>(parts.next()?)?, hex::<8>(parts.next()?)?);
         let [flags] = hex::<1>(parts.next()?)?;
-        // Later versions may have more to say behind.
+        // Later versions may have more fields.
         let is_whole = parts.next().is_none() || version != [0];
         if version == [0xff] || trace == [0; 16] || span == [0; 8] || !is_whole {
             return None;
         }
         let (trace_id, span_id) = (TraceId(trace), SpanId(span));
-        let state = state.filter(|state| is_state(state)).map(Arc::from);
+        let state = state.filter(|state| is_valid_state(state)).map(Arc::from);
         Some(Self { trace_id, span_id, is_sampled: flags & SAMPLED != 0, state })
     }
 
-    /// The beginning of a new trace.
+    /// Starts a new trace.
     #[must_use]
     pub fn root() -> Self {
         let trace_id = TraceId(random());
         Self { trace_id, span_id: SpanId(random()), is_sampled: true, state: None }
     }
 
-    /// A further span of the same trace.
+    /// Starts another span of the same trace.
     #[must_use]
     pub fn child(&self) -> Self {
         Self { span_id: SpanId(random()), ..self.clone() }
     }
 
-    /// It as others read it.
+    /// Formats the context as a `traceparent` header.
     #[must_use]
     pub fn traceparent(&self) -> String {
         let flags = if self.is_sampled { SAMPLED } else { 0 };
@@ -72,32 +70,30 @@ impl TraceContext {
     }
 }
 
-/// The place of a call in a trace.
+/// The trace context of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallTrace {
-    /// The call itself.
     pub context: TraceContext,
-    /// Who began the trace.
     pub begun_by: BegunBy,
 }
 
-/// Who began a trace.
+/// The side that started a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BegunBy {
-    /// The caller, who told of it and knows its number.
+    /// The caller, who sent a trace context and so knows the trace id.
     Caller,
-    /// We, since nobody told of one.
+    /// The server, because the caller sent no trace context.
     Server,
 }
 
 impl CallTrace {
-    /// The beginning of a trace that no caller knows of.
+    /// Starts a trace that no caller knows.
     #[must_use]
-    pub fn own() -> Self {
+    pub fn start() -> Self {
         Self { context: TraceContext::root(), begun_by: BegunBy::Server }
     }
 
-    /// The trace's number, where the caller knows it.
+    /// The trace id, if the caller knows it.
     #[must_use]
     pub const fn id_known_to_caller(&self) -> Option<TraceId> {
         match self.begun_by {
@@ -108,13 +104,12 @@ impl CallTrace {
 }
 
 impl TraceId {
-    /// Its bytes.
     #[must_use]
     pub const fn bytes(self) -> [u8; 16] {
         self.0
     }
 
-    /// It as a number, which is not 0.
+    /// The id as a number; never 0.
     #[must_use]
     pub const fn number(self) -> u128 {
         u128::from_be_bytes(self.0)
@@ -122,13 +117,12 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// Its bytes.
     #[must_use]
     pub const fn bytes(self) -> [u8; 8] {
         self.0
     }
 
-    /// It as a number, which is not 0.
+    /// The id as a number; never 0.
     #[must_use]
     pub const fn number(self) -> u64 {
         u64::from_be_bytes(self.0)
@@ -159,7 +153,7 @@ impl fmt::Debug for SpanId {
     }
 }
 
-/// `N` bytes in lower-case hexadecimal digits, and nothing else.
+/// Decodes exactly `N` bytes of lower-case hexadecimal digits.
 fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     if text.len() != 2 * N {
@@ -169,11 +163,11 @@ fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-fn is_state(state: &str) -> bool {
+fn is_valid_state(state: &str) -> bool {
     (1..=MAX_STATE).contains(&state.len()) && state.bytes().all(|b| (b' '..=b'~').contains(&b))
 }
 
-/// Random bytes that are not all zero, which would mean that there is no number.
+/// Returns random bytes that are not all zero: zero is not a valid id.
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     POOL.with_borrow_mut(|pool| pool.fill(&mut bytes));
@@ -184,22 +178,22 @@ fn random<const N: usize>() -> [u8; N] {
 }
 
 thread_local! {
-    static POOL: RefCell<Pool> = const { RefCell::new(Pool::EMPTY) };
+    static POOL: RefCell<RandomPool> = const { RefCell::new(RandomPool::EMPTY) };
 }
 
-/// Random bytes for many numbers, asked for at once. No number is a secret.
-struct Pool {
+/// A buffer of random bytes for many ids, filled by one system call. Ids are not secrets.
+struct RandomPool {
     bytes: [u8; Self::SIZE],
     left: usize,
 }
 
-impl Pool {
+impl RandomPool {
     const SIZE: usize = 256;
     const EMPTY: Self = Self { bytes: [0; Self::SIZE], left: 0 };
 
     fn fill(&mut self, wanted: &mut [u8]) {
         if self.left < wanted.len() {
-            // Without random numbers traces are hard to tell apart, and everything else goes on.
+            // Without random numbers traces are hard to tell apart, but everything else works.
             getrandom::fill(&mut self.bytes).ok();
             self.left = Self::SIZE;
         }
@@ -215,7 +209,7 @@ mod tests {
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn a_context_is_read_and_written() {
+    fn a_context_is_parsed_and_formatted() {
         let context = TraceContext::parse(PARENT, Some("vendor=1")).unwrap();
         assert_eq!(context.traceparent(), PARENT);
         assert_eq!(context.trace_id.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
@@ -226,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_may_say_more() {
+    fn a_later_version_may_have_more_fields() {
         let later = format!("{}-more", PARENT.replacen("00", "01", 1));
         assert!(TraceContext::parse(&later, None).is_some());
         assert_eq!(TraceContext::parse(&format!("{PARENT}-more"), None), None);
     }
 
     #[test]
-    fn what_is_no_context_is_none() {
+    fn an_invalid_context_is_refused() {
         let zero_trace = format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32));
         let zero_span = PARENT.replace("00f067aa0ba902b7", "0000000000000000");
         let upper = PARENT.to_uppercase();

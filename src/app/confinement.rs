@@ -54,7 +54,7 @@ pub(super) fn confining(loaded: &Loaded, host: &Host) -> Result<ConfinementRules
     let lanes = confining.lanes.iter();
     let lanes = lanes.map(|(name, said)| (format!("queue.lanes.{name}.confinement"), *said));
     for (key, said) in keys.chain(tenants).chain(lanes) {
-        if let Err(source) = confining.granted(said) {
+        if let Err(source) = confining.grant_terms(said) {
             return Err(AppError::Confinement { origin: rules::origin(loaded, &key), key, source });
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::error::AppError;
 use crate::config::{self, Environment, Loaded, Settings};
-use crate::environment::{EnvironmentRules, JobEnvironment, NamePattern, clean};
+use crate::environment::{EnvironmentRules, JobEnvironment, NamePattern, select_variables};
 use crate::http::auth::{
     AuthSettings, Authenticator, OauthConfig, OauthKeySource, OauthScopes, TokenFilePath,
 };
@@ -159,7 +159,7 @@ pub(super) fn environment(
     loaded: &Loaded,
     environment: &Environment,
 ) -> Result<JobEnvironment, AppError> {
-    Ok(clean(&environment.pairs(), &environment_rules(loaded)?))
+    Ok(select_variables(&environment.pairs(), &environment_rules(loaded)?))
 }
 
 /// What jobs find in their environment, made out when there is one; the rules are checked now.
@@ -169,7 +169,7 @@ pub(super) fn variables(
 ) -> Result<JobVariables, AppError> {
     let rules = environment_rules(loaded)?;
     let pairs = environment.pairs();
-    Ok(JobVariables::lazy(move || clean(&pairs, &rules).kept))
+    Ok(JobVariables::lazy(move || select_variables(&pairs, &rules).kept))
 }
 
 fn environment_rules(loaded: &Loaded) -> Result<EnvironmentRules, AppError> {

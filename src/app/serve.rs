@@ -157,7 +157,7 @@ impl App {
         let end = tokio::select! {
             () = ending.signals.wish_to_end() => Ok(()),
             () = self.emptied(wishes) => Ok(()),
-            () = self.service.given_up() => Err(AppError::SupervisorFails),
+            () = self.service.wait_until_failed() => Err(AppError::SupervisorFails),
         };
         ending.watchdog.begin();
         readiness.send_replace(Readiness::Draining);
@@ -213,7 +213,7 @@ impl App {
         let end = tokio::select! {
             () = stdio::serve(self.handler().for_caller(CallerIdentity::LOCAL), shutdown.clone(), patience) => Ok(()),
             () = ending.signals.wish_to_end() => Ok(()),
-            () = self.service.given_up() => Err(AppError::SupervisorFails),
+            () = self.service.wait_until_failed() => Err(AppError::SupervisorFails),
         };
         ending.watchdog.begin();
         shutdown.cancel();

@@ -396,7 +396,7 @@ pub(super) fn confinement_finding(confining: &ConfinementRules) -> DoctorFinding
                             that jobs get";
     const REFUSED: &str = "fix what is missing above, set a looser confinement.profile, or set \
                            confinement.on_unavailable = \"degrade\"";
-    match confining.granted(ConfinementTerms::NOTHING) {
+    match confining.grant_terms(ConfinementTerms::NOTHING) {
         Err(unavailable) => {
             let asked = unavailable.requested;
             let missing = unavailable.missing;

@@ -132,7 +132,7 @@ impl ValueRule {
     /// What a value that breaks the rule was most likely meant to say.
     pub(super) fn meant(self, value: &Value) -> Option<&'static str> {
         match self {
-            Self::Filter => filter::parse(value.as_str()?).err()?.meant(),
+            Self::Filter => filter::parse(value.as_str()?).err()?.suggested_level(),
             Self::Word(words) | Self::Or(words, _) => error::for_word(value.as_str()?, words),
             Self::Address
             | Self::Route

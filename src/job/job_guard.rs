@@ -277,7 +277,7 @@ mod tests {
     /// What is exported of a job that ends so, and the call that it belongs to.
     fn exported(outcome: Outcome) -> (crate::telemetry::spans::FinishedSpan, TraceContext) {
         recorded::start();
-        let call = CallTrace::own();
+        let call = CallTrace::start();
         let spec = JobSpec { trace: call.clone(), ..super::super::tests::spec("secret") };
         let mut span = JobSpan::begin(JobId::local(7), &spec);
         let ending = JobEnding::unmeasured(outcome);
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn processes_are_told_only_of_traces_that_callers_keep() {
         let (own, sent) =
-            (CallTrace::own(), CallTrace { begun_by: BegunBy::Caller, ..CallTrace::own() });
+            (CallTrace::start(), CallTrace { begun_by: BegunBy::Caller, ..CallTrace::start() });
         let told = |trace: &CallTrace| {
             let spec = JobSpec { trace: trace.clone(), ..super::super::tests::spec("true") };
             JobSpan::begin(JobId::local(7), &spec).handed_on().cloned()

@@ -84,7 +84,7 @@ pub(crate) fn spec(text: &str) -> JobSpec {
         shell_path: None,
         tenant: crate::ids::TenantId::LOCAL,
         drain_max: None,
-        trace: crate::trace::CallTrace::own(),
+        trace: crate::trace::CallTrace::start(),
     }
 }
 

@@ -223,7 +223,7 @@ pub(crate) fn awaiting_approval_line(question: &ApprovalQuestion) -> String {
 
 /// Returns the status line of a submission that waits, or waited, for approval.
 pub(crate) fn parked_status_line(parked: &ParkedSubmission) -> String {
-    match &parked.fate {
+    match &parked.state {
         ParkedState::Open => awaiting_approval_line(&parked.question),
         ParkedState::Refused(error) => format!("refused, nothing was run: {error}"),
         ParkedState::Cancelled => "cancelled before anybody agreed, nothing was run".to_owned(),

@@ -37,7 +37,7 @@ impl Handler {
     /// Fails if there is no such job.
     pub async fn job(&self, caller: CallerIdentity, job: JobNumber) -> Result<Value, FindError> {
         let client = self.client_for(caller);
-        let job = client.find(client.job(job)).await?;
+        let job = client.find(client.job_id(job)).await?;
         let now = JobSnapshot::take(&client, &job).await;
         let bare = ToolReply::for_job(&now, None, ResultFormat::Structured);
         let reply = name_fields(&job)

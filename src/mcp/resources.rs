@@ -112,7 +112,7 @@ pub(super) async fn find(
             ErrorData::invalid_params(format!("`{given}` names no part; {error}"), None)
         }
     })?;
-    let job = client.find(client.job(parsed_uri.job)).await.map_err(|error| match error {
+    let job = client.find(client.job_id(parsed_uri.job)).await.map_err(|error| match error {
         FindError::Unknown { .. } => not_found(&error.to_string()),
         FindError::Freed { .. } => {
             let data = serde_json::json!({ "uri": uri, "error_code": error.code() });

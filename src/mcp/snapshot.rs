@@ -99,7 +99,7 @@ impl JobSnapshot {
             survivors: job.survivors().into_iter().chain(job.unattributed()).collect(),
             confinement: job.spec().confinement,
             doubt: job.spec().doubt.clone(),
-            writable: client.writable(job.spec()),
+            writable: client.writable_dirs(job.spec()),
             trace_id: job.spec().trace.id_known_to_caller(),
         }
     }

@@ -75,7 +75,7 @@ pub(super) async fn cancel(client: &TenantClient, id: &str) -> Result<(), ErrorD
             // A job that was freed in between has ended.
             client.stop(job.id(), stop_request).await.ok();
         }
-        TaskTarget::Parked(parked) if parked.fate == ParkedState::Open => {
+        TaskTarget::Parked(parked) if parked.state == ParkedState::Open => {
             client.cancel_parked(&parked)
         }
         TaskTarget::Job(_) | TaskTarget::Parked(_) => {}
@@ -95,7 +95,9 @@ pub(super) async fn update(
     let (target, _) = find_task(client, id).await?;
     require_run_role(client)?;
     match target {
-        TaskTarget::Parked(parked) if parked.fate == ParkedState::Open && has_answer(responses) => {
+        TaskTarget::Parked(parked)
+            if parked.state == ParkedState::Open && has_answer(responses) =>
+        {
             let answer = find_consent(responses).ok_or(NoConsent::Declined);
             client.answer_parked(*parked, answer).await;
         }
@@ -276,7 +278,7 @@ pub(super) fn create_parked(call: ToolCall<'_>, parked: &ParkedSubmission) -> Cr
 
 /// Returns the state of a parked task: its question, or that nothing will run.
 fn parked_task_result(call: ToolCall<'_>, parked: &ParkedSubmission) -> GetTaskResult {
-    let payload = match &parked.fate {
+    let payload = match &parked.state {
         ParkedState::Open => {
             TaskPayload::InputRequired { input_requests: question_requests(&parked.question) }
         }
@@ -297,7 +299,7 @@ fn parked_task(call: ToolCall<'_>, parked: &ParkedSubmission) -> Task {
     let mut task = Task::new(id, TaskStatus::Working, since.clone(), since);
     task.status_message = Some(message);
     task.ttl_ms = call.client.max_finished_age().map(millis);
-    task.poll_interval_ms = (parked.fate == ParkedState::Open).then(|| millis(MIN_POLL_INTERVAL));
+    task.poll_interval_ms = (parked.state == ParkedState::Open).then(|| millis(MIN_POLL_INTERVAL));
     task
 }
 

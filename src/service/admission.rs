@@ -1,4 +1,4 @@
-//! What a submission must pass before it becomes a job, and what is written down about it.
+//! Admission: the policy check, the directory check and the audit entry before a submission becomes a job.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -24,162 +24,160 @@ use crate::spec::{JobProgram, JobSpec, ShellUse};
 use crate::supervisor::OnJobEnd;
 use crate::telemetry::audit::{AuditLog, AuditVerdict, DecisionEntry, EndingEntry, NoteEntry};
 
-/// The variable that decides in which locale a shell reads its text.
+/// The variable that sets the locale in which a shell reads its text.
 const LOCALE_NAME: &str = "LC_ALL";
 
-/// Everything that may change while the server runs.
+/// The rules for admission, which a reload can replace.
 #[derive(Debug, Clone)]
 pub struct AdmissionRules {
-    /// What may run.
     pub policy: Policy,
-    /// Where; anywhere when there is no list.
+    /// The directories in which jobs may run; `None` = anywhere.
     pub directories: Option<AllowedDirectories>,
-    /// What is masked in text that leaves the yard.
+    /// Masks secrets in text that leaves the service.
     pub redactor: Arc<Redactor>,
 }
 
 impl AdmissionRules {
-    fn are_unset(&self) -> bool {
+    fn are_empty(&self) -> bool {
         let Policy { allow, deny, ask, .. } = &self.policy;
         allow.is_none() && deny.is_empty() && ask.is_empty() && self.directories.is_none()
     }
 }
 
-/// Where decisions are written down, and what it means when they cannot be.
+/// The audit log, and the reaction to a failed write.
 #[derive(Debug, Clone)]
 pub struct AuditTrail {
-    /// The log.
     pub log: AuditLog,
-    /// What a failed write leads to.
     pub on_failure: OnAuditFailure,
 }
 
-/// What a failed write to the audit log leads to.
+/// The reaction to a failed write to the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnAuditFailure {
-    /// It is counted, and work goes on.
+    /// The failure is counted, and jobs still run.
     Count,
-    /// Nothing new is run until writing works again.
+    /// No new job runs until writing works again.
     Refuse,
 }
 
-/// The gate itself.
+/// Decides whether submissions and file calls are admitted, and records each decision.
 #[derive(Debug)]
-pub(super) struct Gate {
-    /// Opens the directories of jobs.
+pub(super) struct AdmissionControl {
     pub(super) host: Arc<Host>,
     rules: RwLock<Arc<AdmissionRules>>,
     audit: Option<AuditTrail>,
-    /// What somebody is asked, and has agreed to.
+    /// Open questions and lasting approvals.
     pub(super) approvals: Approvals,
 }
 
-/// What wants to pass.
+/// A job that asks for admission.
 #[derive(Debug)]
-pub(super) struct Passing<'a> {
+pub(super) struct AdmissionRequest<'a> {
     pub(super) spec: &'a mut JobSpec,
     pub(super) caller: &'a CallerContext,
-    /// Where there is one, the directory must lie in it.
+    /// If set, the job's directory must lie below this one.
     pub(super) root: Option<&'a Path>,
-    /// The sandboxes of this host, for text that cannot be judged.
+    /// The sandboxes of this host, for text that the policy cannot judge.
     pub(super) confining: &'a ConfinementRules,
-    /// What somebody has just agreed to.
+    /// The approval that was given for this submission, if any.
     pub(super) approval: Option<&'a Approval>,
 }
 
-impl Gate {
+impl AdmissionControl {
     pub(super) fn new(rules: AdmissionRules, audit: Option<AuditTrail>, host: Arc<Host>) -> Self {
         let rules = RwLock::new(Arc::new(rules));
         Self { host, rules, audit, approvals: Approvals::default() }
     }
 
-    /// The rules that hold now.
+    /// The current rules.
     pub(super) fn rules(&self) -> Arc<AdmissionRules> {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on these rules hold.
-    pub(super) fn replace(&self, rules: AdmissionRules) {
+    pub(super) fn replace_rules(&self, rules: AdmissionRules) {
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
-    /// Lets a spec pass, or says why not; either way it is written down first. Gives the directory
-    /// that was judged: the job must start in that one, whatever its path leads to by then.
-    pub(super) async fn pass(
+    /// Admits a job or refuses it; either way the decision is written to the audit log first. Returns
+    /// the directory that was checked, opened: the job must start in that one, even if its path leads
+    /// elsewhere by then.
+    pub(super) async fn admit(
         &self,
-        passing: Passing<'_>,
+        request: AdmissionRequest<'_>,
         next_id: impl FnOnce() -> JobId,
     ) -> Result<(JobId, Option<OpenedDir>), AdmissionError> {
         let rules = self.rules();
-        let agreed =
-            |matter: &ApprovalSubject| self.agreed(matter, passing.caller, passing.approval);
-        // Only what may run gets a number.
-        let decided = judge(&self.host, &rules, &passing, agreed).map(|passed| (next_id(), passed));
-        let Passing { spec, caller, .. } = passing;
-        if let Ok((_, Passed { sandbox: Some(granted), uncertain, .. })) = &decided {
+        let agreed = |subject: &ApprovalSubject| {
+            self.find_approval(subject, request.caller, request.approval)
+        };
+        // Only an admitted job gets a number.
+        let decided =
+            decide_job(&self.host, &rules, &request, find_approval).map(|grant| (next_id(), grant));
+        let AdmissionRequest { spec, caller, .. } = request;
+        if let Ok((_, AdmissionGrant { sandbox: Some(granted), uncertain, .. })) = &decided {
             spec.confinement = *granted;
             spec.doubt = uncertain.as_deref().map(Arc::from);
         }
         let command = spec.program.display();
         let cwd = spec.cwd.to_string_lossy();
-        let note = Note {
+        let audited = AuditedRequest {
             caller,
             job: decided.as_ref().ok().map(|(job, _)| *job),
             command: &rules.redactor.mask_text(&command),
             cwd: &rules.redactor.mask_text(&cwd),
             confinement: spec.confinement,
         };
-        let written = self.write_decision(&note, decided.as_ref().map(|(_, passed)| passed)).await;
-        let (job, passed) = decided?;
+        let written = self.write_decision(&audited, decided.as_ref().map(|(_, grant)| grant)).await;
+        let (job, grant) = decided?;
         written?;
-        if passed.cwd.is_some() {
+        if grant.cwd.is_some() {
             spec.shell = ShellUse::AsJudged;
             if let JobProgram::Shell(_) = spec.program {
                 fix_locale(&mut spec.env);
             }
         }
-        Ok((job, passed.cwd))
+        Ok((job, grant.cwd))
     }
 
-    /// How somebody has agreed to this, if somebody has.
-    fn agreed(
+    /// Describes the approval of this subject for the audit log, if there is one.
+    fn find_approval(
         &self,
-        matter: &ApprovalSubject,
+        subject: &ApprovalSubject,
         caller: &CallerContext,
         approval: Option<&Approval>,
     ) -> Option<String> {
-        match approval.filter(|approval| approval.matter == *matter) {
+        match approval.filter(|approval| approval.subject == *subject) {
             Some(Approval { consent, .. }) => {
                 let how = consent.words();
-                Some(format!("{}: {how}, asked through {}", matter.rule, caller.client))
+                Some(format!("{}: {how}, asked through {}", subject.rule, caller.client))
             }
             None => {
-                let holds = self.approvals.holds(caller.tenant, matter);
-                holds.then(|| format!("{}: approved for the tenant earlier", matter.rule))
+                let holds = self.approvals.holds(caller.tenant, subject);
+                holds.then(|| format!("{}: approved for the tenant earlier", subject.rule))
             }
         }
     }
 
-    /// Writes a decision down; an error where nothing may happen without that.
+    /// Writes a decision to the audit log. Fails only if jobs must not run without an entry.
     pub(super) async fn write_decision(
         &self,
-        note: &Note<'_>,
-        decided: Result<&Passed, &AdmissionError>,
+        audited: &AuditedRequest<'_>,
+        decided: Result<&AdmissionGrant, &AdmissionError>,
     ) -> Result<(), AdmissionError> {
         let Some(trail) = &self.audit else { return Ok(()) };
         let rule = match decided {
-            Ok(passed) => passed.rule.clone(),
+            Ok(grant) => grant.rule.clone(),
             Err(refused) => Some(refused.rule()),
         };
-        let uncertain = decided.ok().and_then(|passed| passed.uncertain.as_deref());
+        let uncertain = decided.ok().and_then(|grant| grant.uncertain.as_deref());
         let entry = DecisionEntry {
-            tenant: note.caller.tenant.name(),
-            client: &note.caller.client,
-            job: note.job,
-            command: note.command,
-            cwd: note.cwd,
-            confinement: note.confinement,
+            tenant: audited.caller.tenant.name(),
+            client: &audited.caller.client,
+            job: audited.job,
+            command: audited.command,
+            cwd: audited.cwd,
+            confinement: audited.confinement,
             verdict: match decided {
                 Ok(_) => AuditVerdict::Allowed,
                 Err(AdmissionError::NeedsApproval { .. }) => AuditVerdict::Asked,
@@ -187,7 +185,7 @@ impl Gate {
             },
             rule: rule.as_deref(),
             uncertain,
-            trace_id: note.caller.trace.context.trace_id,
+            trace_id: audited.caller.trace.context.trace_id,
         };
         match (trail.log.decision(&entry).await, trail.on_failure) {
             (Ok(()), _) | (Err(_), OnAuditFailure::Count) => Ok(()),
@@ -197,8 +195,8 @@ impl Gate {
         }
     }
 
-    /// What writes the ending of a job down that this caller asked for.
-    pub(super) fn write_at_end(&self, caller: &CallerContext) -> Option<OnJobEnd> {
+    /// Returns the callback that writes the ending of this caller's job to the audit log.
+    pub(super) fn audit_at_end(&self, caller: &CallerContext) -> Option<OnJobEnd> {
         let AuditTrail { log, .. } = self.audit.clone()?;
         let caller = caller.clone();
         let redactor = Arc::clone(&self.rules().redactor);
@@ -207,30 +205,30 @@ impl Gate {
                 tenant: caller.tenant.name(),
                 client: &caller.client,
                 job: job.id(),
-                outcome: &masked(ending.outcome.clone(), &redactor),
+                outcome: &mask_outcome(ending.outcome.clone(), &redactor),
                 elapsed: job.status().elapsed(),
                 trace_id: caller.trace.context.trace_id,
             });
         }))
     }
 
-    /// Waits until the audit log is written. Blocks for two seconds at most.
+    /// Waits until all audit entries are written. Blocks for at most two seconds.
     pub(super) fn finish_audit(&self) {
         if let Some(trail) = &self.audit {
             trail.log.finish();
         }
     }
 
-    /// Writes down something that concerns no single job.
-    pub(super) fn note(&self, what: &str, detail: &str) {
+    /// Writes an audit entry that is not about one job.
+    pub(super) fn write_note(&self, what: &str, detail: &str) {
         if let Some(trail) = &self.audit {
             trail.log.note(&NoteEntry { what, detail });
         }
     }
 }
 
-/// Has the shell read a text in the locale in which it was judged: in others a byte of a character
-/// can be a quote. A plain locale that the caller chose reads it alike.
+/// Sets the locale in which the policy has read the text: in other locales a byte of a multi-byte
+/// character can be a quote. A plain locale that the caller chose has the same effect, and stays.
 fn fix_locale(env: &mut Vec<(String, String)>) {
     let is_plain = |(name, value): &(String, String)| {
         name == LOCALE_NAME && PLAIN_LOCALES.contains(&value.as_str())
@@ -241,8 +239,8 @@ fn fix_locale(env: &mut Vec<(String, String)>) {
     }
 }
 
-/// What is written down beside a decision, secrets masked.
-pub(super) struct Note<'a> {
+/// The subject of an audit entry about a decision, with secrets masked.
+pub(super) struct AuditedRequest<'a> {
     pub(super) caller: &'a CallerContext,
     pub(super) job: Option<JobId>,
     pub(super) command: &'a str,
@@ -250,8 +248,8 @@ pub(super) struct Note<'a> {
     pub(super) confinement: GrantedConfinement,
 }
 
-/// What a job could not start with may name a secret.
-fn masked(outcome: Outcome, redactor: &Redactor) -> Outcome {
+/// Masks secrets in the error of a job that failed to start: its texts may contain some.
+fn mask_outcome(outcome: Outcome, redactor: &Redactor) -> Outcome {
     match outcome {
         Outcome::FailedToStart(why) => {
             Outcome::FailedToStart(why.with_texts(|text| redactor.mask_text(&text).into_owned()))
@@ -265,29 +263,29 @@ fn masked(outcome: Outcome, redactor: &Redactor) -> Outcome {
     }
 }
 
-/// What is to be known about a spec that may run.
-pub(super) struct Passed {
-    /// The rules of the allow list that let it run.
+/// The result of a successful admission.
+pub(super) struct AdmissionGrant {
+    /// The rules of the allow list that matched, or the approval, for the audit log.
     rule: Option<String>,
-    /// What could not be judged, and was let pass by setting.
+    /// The part that the policy could not judge, and that `policy.uncertain` lets run.
     uncertain: Option<String>,
-    /// The sandbox for text that cannot be judged.
+    /// The sandbox for text that the policy cannot judge.
     sandbox: Option<GrantedConfinement>,
-    /// The directory that was judged, where there are rules.
+    /// The directory that was checked; `None` if there are no rules.
     cwd: Option<OpenedDir>,
 }
 
-fn judge(
+fn decide_job(
     host: &Host,
     rules: &AdmissionRules,
-    passing: &Passing<'_>,
-    agreed: impl FnOnce(&ApprovalSubject) -> Option<String>,
-) -> Result<Passed, AdmissionError> {
-    let Passing { spec, caller, root, .. } = passing;
-    if rules.are_unset() && root.is_none() {
-        return Ok(Passed { rule: None, uncertain: None, sandbox: None, cwd: None });
+    request: &AdmissionRequest<'_>,
+    find_approval: impl FnOnce(&ApprovalSubject) -> Option<String>,
+) -> Result<AdmissionGrant, AdmissionError> {
+    let AdmissionRequest { spec, caller, root, .. } = request;
+    if rules.are_empty() && root.is_none() {
+        return Ok(AdmissionGrant { rule: None, uncertain: None, sandbox: None, cwd: None });
     }
-    let cwd = opened(host, rules, &spec.cwd)?;
+    let cwd = open_allowed_dir(host, rules, &spec.cwd)?;
     if let Some(root) = *root {
         let root = host.open_dir(root).map_err(AdmissionError::Unreadable)?;
         if !cwd.path().starts_with(root.path()) {
@@ -296,69 +294,69 @@ fn judge(
             return Err(AdmissionError::OutsideRoot { cwd, root });
         }
     }
-    let request = PolicyRequest {
+    let policy_request = PolicyRequest {
         command: match &spec.program {
             JobProgram::Shell(text) => RequestedCommand::Shell(text),
             JobProgram::Direct { program, args } => RequestedCommand::Direct { program, args },
         },
         environment: &spec.env,
         cwd: &cwd.path().to_string_lossy(),
-        writable: &roots(rules),
+        writable: &allowed_roots(rules),
         tenant: caller.tenant.name(),
         lane: &spec.lane,
-        shell: spec.shell_path.as_deref().map(read_by),
+        shell: spec.shell_path.as_deref().map(shell_syntax),
     };
-    let reading = PolicyEvaluation::new(&rules.policy, &request);
-    let passed = match decide(&reading, rules.policy.uncertain, Some(passing.confining)) {
-        Err(AdmissionError::NeedsApproval { command, rules: asking, .. }) => {
-            let matter = ApprovalSubject::of(spec, cwd.path(), &asking);
-            let Some(how) = agreed(&matter) else {
-                let matter = Some(Box::new(matter));
-                return Err(AdmissionError::NeedsApproval { command, rules: asking, matter });
+    let reading = PolicyEvaluation::new(&rules.policy, &policy_request);
+    let grant = match decide(&reading, rules.policy.uncertain, Some(request.confining)) {
+        Err(AdmissionError::NeedsApproval { command, rules: ask_rules, .. }) => {
+            let subject = ApprovalSubject::new(spec, cwd.path(), &ask_rules);
+            let Some(how) = find_approval(&subject) else {
+                let subject = Some(Box::new(subject));
+                return Err(AdmissionError::NeedsApproval { command, rules: ask_rules, subject });
             };
             check_links(&reading)?;
             let uncertain = uncertain(&reading, rules.policy.uncertain);
-            Passed { rule: Some(how), uncertain, sandbox: None, cwd: None }
+            AdmissionGrant { rule: Some(how), uncertain, sandbox: None, cwd: None }
         }
         decided => decided?,
     };
-    Ok(Passed { cwd: Some(cwd), ..passed })
+    Ok(AdmissionGrant { cwd: Some(cwd), ..grant })
 }
 
-/// Asks the policy; the directory is not part of it. `confining` is there if something is run.
+/// Asks the policy. The directory is not checked here. `confining` is `None` if no process is run.
 pub(super) fn decide(
     reading: &PolicyEvaluation<'_>,
     on_uncertain: OnUncertain,
     confining: Option<&ConfinementRules>,
-) -> Result<Passed, AdmissionError> {
+) -> Result<AdmissionGrant, AdmissionError> {
     match reading.decision() {
         PolicyDecision::Allow => {
             check_links(reading)?;
-            Ok(Passed {
-                rule: allowed_by(reading),
+            Ok(AdmissionGrant {
+                rule: matched_allow_rules(reading),
                 uncertain: uncertain(reading, on_uncertain),
                 sandbox: None,
                 cwd: None,
             })
         }
-        PolicyDecision::Confine { doubt } => sandboxed(confining, doubt),
+        PolicyDecision::Confine { doubt } => admit_sandboxed(confining, doubt),
         PolicyDecision::Ask { command, rules } => {
-            Err(AdmissionError::NeedsApproval { command, rules, matter: None })
+            Err(AdmissionError::NeedsApproval { command, rules, subject: None })
         }
         PolicyDecision::Deny(refusal) => Err(AdmissionError::ByPolicy(refusal)),
     }
 }
 
-/// Lets text that cannot be judged run read-only and without network; refuses it where that cannot
-/// be had in full, or where nothing is run.
-fn sandboxed(
+/// Admits text that the policy cannot judge in a read-only sandbox without network. Refuses it if the
+/// host cannot provide that in full, or if no process is run.
+fn admit_sandboxed(
     confining: Option<&ConfinementRules>,
     doubt: PolicyRefusal,
-) -> Result<Passed, AdmissionError> {
-    let asked = Confinement { profile: SandboxProfile::ReadOnly, network: NetworkAccess::Off };
-    let granted = confining.and_then(|confining| confining.grant_whole(asked).ok());
+) -> Result<AdmissionGrant, AdmissionError> {
+    let wanted = Confinement { profile: SandboxProfile::ReadOnly, network: NetworkAccess::Off };
+    let granted = confining.and_then(|confining| confining.grant_in_full(wanted).ok());
     match granted {
-        Some(granted) => Ok(Passed {
+        Some(granted) => Ok(AdmissionGrant {
             rule: None,
             uncertain: Some(doubt.reason()),
             sandbox: Some(granted),
@@ -368,9 +366,9 @@ fn sandboxed(
     }
 }
 
-/// Refuses a file that a line writes if a link leads from it to one that it may not write.
+/// Refuses a command that writes a file through a symbolic link to one that it may not write.
 ///
-/// Links that something else makes between this look and the write are not seen.
+/// Links that another process makes between this check and the write are not seen.
 fn check_links(reading: &PolicyEvaluation<'_>) -> Result<(), AdmissionError> {
     for path in reading.written_files() {
         check_link(reading, Path::new(&path))?;
@@ -378,22 +376,22 @@ fn check_links(reading: &PolicyEvaluation<'_>) -> Result<(), AdmissionError> {
     Ok(())
 }
 
-/// The same for one file.
+/// Refuses to write one file if a symbolic link leads to a file that may not be written.
 pub(super) fn check_link(
     reading: &PolicyEvaluation<'_>,
     path: &Path,
 ) -> Result<(), AdmissionError> {
-    let target = resolve(path);
+    let target = resolve_links(path);
     let refusal = reading.write_refusal(&target.to_string_lossy());
     refusal.map_or(Ok(()), |refusal| Err(AdmissionError::ByPolicy(refusal)))
 }
 
-/// The path with the links in it followed, as far as it exists.
-pub(super) fn resolve(path: &Path) -> PathBuf {
-    if let Ok(found) = path.canonicalize() {
-        return found;
+/// Returns the path with its symbolic links followed, as far as it exists.
+pub(super) fn resolve_links(path: &Path) -> PathBuf {
+    if let Ok(canonical) = path.canonicalize() {
+        return canonical;
     }
-    // A link whose target is missing is written through, too.
+    // A write through a dangling link creates its target.
     if let Ok(target) = path.read_link() {
         let target = path.parent().unwrap_or(path).join(target);
         return match (target.parent().and_then(|it| it.canonicalize().ok()), target.file_name()) {
@@ -402,21 +400,21 @@ pub(super) fn resolve(path: &Path) -> PathBuf {
         };
     }
     match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => resolve(parent).join(name),
+        (Some(parent), Some(name)) => resolve_links(parent).join(name),
         _ => path.to_owned(),
     }
 }
 
-/// How the shell at this path reads its text.
-fn read_by(path: &str) -> policy::command::ShellSyntax {
+/// Returns the syntax in which the shell at this path reads its text.
+fn shell_syntax(path: &str) -> policy::command::ShellSyntax {
     match judged_dialect(&ShellChoice::Path(path.to_owned())) {
         ShellDialect::Bash => policy::command::ShellSyntax::Bash,
         ShellDialect::Posix => policy::command::ShellSyntax::Posix,
     }
 }
 
-/// The places of the allow rules that let a request run, where there is an allow list.
-fn allowed_by(reading: &PolicyEvaluation<'_>) -> Option<String> {
+/// Lists the allow rules that matched, by their place in the settings; `None` without an allow list.
+fn matched_allow_rules(reading: &PolicyEvaluation<'_>) -> Option<String> {
     let places: Vec<&str> = reading.allow_rule_locations().into_iter().collect();
     (!places.is_empty()).then(|| places.join(", "))
 }
@@ -428,100 +426,88 @@ fn uncertain(reading: &PolicyEvaluation<'_>, on_uncertain: OnUncertain) -> Optio
     }
 }
 
-/// The directory, opened; an error where it is none, or none of those that are allowed. Links are
-/// followed by the opening itself, so what is judged is what will be used.
-pub(super) fn opened(
+/// Opens a directory, and fails if it is not an allowed one. Opening follows links, so the directory
+/// that is checked is the one that is used.
+pub(super) fn open_allowed_dir(
     host: &Host,
     rules: &AdmissionRules,
     path: &Path,
 ) -> Result<OpenedDir, AdmissionError> {
     let opened = host.open_dir(path).map_err(AdmissionError::Unreadable)?;
     match &rules.directories {
-        Some(allowed) if !allowed.contains(opened.path()) => {
-            Err(AdmissionError::Directory { cwd: opened.path().to_owned(), allowed: roots(rules) })
-        }
+        Some(allowed) if !allowed.contains(opened.path()) => Err(AdmissionError::Directory {
+            cwd: opened.path().to_owned(),
+            allowed: allowed_roots(rules),
+        }),
         Some(_) | None => Ok(opened),
     }
 }
 
 /// The allowed directories, as text.
-pub(super) fn roots(rules: &AdmissionRules) -> Vec<String> {
+pub(super) fn allowed_roots(rules: &AdmissionRules) -> Vec<String> {
     let roots = rules.directories.iter().flat_map(AllowedDirectories::roots);
     roots.map(|root| root.to_string_lossy().into_owned()).collect()
 }
 
-// Refusals by a rule.
-
-/// Why a submission was refused by rule. Nothing was run.
+/// The reason why a submission or a file call was not admitted. Nothing was run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AdmissionError {
-    /// The policy says no.
     #[error("{0}")]
     ByPolicy(PolicyRefusal),
-    /// The policy says that somebody must agree, and there is nobody to ask.
+    /// An `ask` rule matches, and the command was not approved.
     #[error(
         "`{command}` matches {} and needs somebody's yes, which cannot be asked for here; to let it run, take the rule out of policy.ask",
         RuleReference::join_ask_rules(.rules)
     )]
     NeedsApproval {
-        /// The first command that somebody must agree to.
+        /// The first command that needs approval.
         command: String,
-        /// The rules.
         rules: Vec<RuleReference>,
-        /// What somebody would have to agree to; `None`: it cannot be asked.
-        matter: Option<Box<ApprovalSubject>>,
+        /// The subject of the question to ask; `None` if nobody can be asked.
+        subject: Option<Box<ApprovalSubject>>,
     },
-    /// Somebody was asked, and did not say yes.
+    /// The user was asked, and did not approve.
     #[error("{rule} needs somebody's yes, and {why}")]
     NotApproved {
-        /// The rule, and where it is written.
+        /// The rule with its place in the settings.
         rule: String,
-        /// Why there is none.
         why: NoConsent,
     },
-    /// The directory is not one of those that are allowed.
     #[error("`{}` is outside the allowed directories {} (policy.allowed_directories)", .cwd.display(), .allowed.join(", "))]
     Directory {
-        /// What the directory really is, links followed.
+        /// The directory with links followed.
         cwd: PathBuf,
-        /// The directories that are allowed.
         allowed: Vec<String>,
     },
-    /// The directory does not lie in the one that the caller is bound to.
+    /// The directory is not below the one that the tool is bound to.
     #[error("`{}` is outside the project root `{}`; give a directory below it", .cwd.display(), .root.display())]
     OutsideRoot {
-        /// What the directory really is, links followed.
+        /// The directory with links followed.
         cwd: PathBuf,
-        /// Where it would have to lie.
         root: PathBuf,
     },
-    /// Files may not be written there, by jobs or by us.
+    /// The sandbox profile of the tenant's jobs forbids the write, and file calls keep to it.
     #[error(
         "`{}` may not be written to: jobs of tenant {tenant} have confinement {}, and so has this", .path.display(), .profile.word()
     )]
     Confined {
-        /// Whose jobs.
         tenant: TenantId,
-        /// What they have.
         profile: SandboxProfile,
-        /// The file, or the directory in which nothing may be written.
+        /// The file, or the directory in which no file may be written.
         path: PathBuf,
     },
-    /// The directory cannot be looked at.
+    /// The directory cannot be opened.
     #[error(transparent)]
     Unreadable(StartError),
-    /// The decision could not be written down.
+    /// The audit entry could not be written.
     #[error(
         "the audit log cannot be written, and nothing runs without it (audit.on_failure): {why}"
     )]
-    NoAudit {
-        /// What the system said.
-        why: String,
-    },
+    NoAudit { why: String },
 }
 
 impl AdmissionError {
-    /// The stable word that clients may match on.
+    /// The stable code that clients may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -535,7 +521,7 @@ impl AdmissionError {
         }
     }
 
-    /// The rule that was decisive, for the audit log.
+    /// The decisive rule, for the audit log.
     pub(super) fn rule(&self) -> String {
         match self {
             Self::ByPolicy(

@@ -1,8 +1,8 @@
-//! Questions that somebody must answer before a command runs, and the yeses that hold on.
+//! Approvals: questions that the user must answer before a command runs, and lasting answers.
 //!
-//! **Invariant:** a yes is good for what was asked about and for nothing else: the same program,
-//! directory, variables, input, shell and confinement, of the same tenant, by the same rule. It is
-//! judged anew when it runs, so that what is denied by then does not run.
+//! **Invariant:** an approval holds only for the run that the question was about: the same program,
+//! directory, variables, input, shell and confinement, of the same tenant, by the same rule. The
+//! policy judges the command again when it runs, so a command that is denied by then does not run.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -19,46 +19,46 @@ use crate::policy::rules::RuleReference;
 use crate::spec::{JobProgram, JobSpec, Stdin};
 use crate::telemetry::ApprovalStep;
 
-/// How long a question can be answered.
+/// The time in which a question can be answered.
 pub(super) const OPEN_FOR: Duration = Duration::from_secs(15 * 60);
-/// Open questions of one tenant; the oldest one makes room.
+/// The most open questions of one tenant; a new one replaces the oldest.
 const MAX_OPEN: usize = 100;
-/// Yeses of one tenant that hold on; further ones hold once.
+/// The most lasting approvals of one tenant; beyond that, an approval holds for one run.
 const MAX_LASTING: usize = 1000;
 
-/// What somebody is asked about.
+/// A question for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalQuestion {
-    /// Its name, which nobody can guess.
+    /// The unguessable id of the question.
     pub id: String,
-    /// The whole command, secrets masked.
+    /// The whole command, with secrets masked.
     pub command: String,
-    /// Where it would run, secrets masked.
+    /// The directory of the run, with secrets masked.
     pub cwd: String,
-    /// The rules that want it to be asked, and where they are written.
+    /// The `ask` rules that match, with their places in the settings.
     pub rule: String,
 }
 
-/// What somebody said to a question.
+/// The scope of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consent {
-    /// It may run now.
+    /// The command may run now.
     Once,
-    /// It may run now, and again for this tenant until the server ends.
+    /// The command may run now, and again for this tenant until the server ends.
     Tenant,
 }
 
 impl Consent {
-    /// As the audit log says it.
-    pub(super) const fn words(self) -> &'static str {
+    /// The text for the audit log.
+    pub(super) const fn audit_text(self) -> &'static str {
         match self {
             Self::Once => "approved once",
             Self::Tenant => "approved for the tenant",
         }
     }
 
-    /// As it is counted.
-    pub(super) const fn counted(self) -> ApprovalStep {
+    /// The label for the metrics.
+    pub(super) const fn metric_step(self) -> ApprovalStep {
         match self {
             Self::Once => ApprovalStep::Once,
             Self::Tenant => ApprovalStep::Tenant,
@@ -66,22 +66,22 @@ impl Consent {
     }
 }
 
-/// Everything by which two runs could differ, as one short text.
+/// A hash of everything in which two runs can differ.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Fingerprint([u8; 32]);
+struct RunFingerprint([u8; 32]);
 
-impl fmt::Debug for Fingerprint {
+impl fmt::Debug for RunFingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Fingerprint")
+        f.write_str("RunFingerprint")
     }
 }
 
-impl Fingerprint {
-    /// Of what this spec would run in this directory.
-    fn of(spec: &JobSpec, cwd: &Path) -> Self {
+impl RunFingerprint {
+    /// Hashes the run of this spec in this directory.
+    fn new(spec: &JobSpec, cwd: &Path) -> Self {
         let mut hash = Sha256::new();
         let mut add = |text: &[u8]| {
-            // With its length, so that no two lists of texts read the same.
+            // The length comes first, so that no two lists of texts hash the same bytes.
             hash.update((text.len() as u64).to_be_bytes());
             hash.update(text);
         };
@@ -112,46 +112,38 @@ impl Fingerprint {
     }
 }
 
-/// Something that a rule wants to be asked.
+/// The subject of a question: one exact run, and the rules that demand the question.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ApprovalSubject {
-    run: Fingerprint,
-    /// Where it would run.
+    run: RunFingerprint,
     pub(super) cwd: PathBuf,
-    /// The rules, and where they are written.
+    /// The rules with their places in the settings.
     pub(super) rule: String,
 }
 
 impl ApprovalSubject {
-    /// That this spec would run in this directory, which these rules want to be asked.
-    pub(super) fn of(spec: &JobSpec, cwd: &Path, rules: &[RuleReference]) -> Self {
+    pub(super) fn new(spec: &JobSpec, cwd: &Path, rules: &[RuleReference]) -> Self {
         Self {
-            run: Fingerprint::of(spec, cwd),
+            run: RunFingerprint::new(spec, cwd),
             cwd: cwd.to_owned(),
             rule: RuleReference::join_ask_rules(rules),
         }
     }
 }
 
-/// Why there is no yes.
+/// The reason why a command was not approved.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoConsent {
-    /// Somebody said no.
     #[error("it was declined")]
     Declined,
-    /// Nobody said anything.
     #[error("nobody answered in time; call again to ask again")]
     NoAnswer,
-    /// Whoever wanted it wants it no longer.
+    /// The caller cancelled the submission.
     #[error("it was taken back before anybody answered")]
     Withdrawn,
-    /// The client could not ask.
     #[error("the client could not ask for it: {why}")]
-    CannotAsk {
-        /// What it said.
-        why: String,
-    },
-    /// The answer is to another question, or to none.
+    CannotAsk { why: String },
+    /// The answer belongs to another question, or to none.
     #[error(
         "the answer is to no open question: it was answered already, is too old, or was about something else; call again to ask again"
     )]
@@ -159,8 +151,8 @@ pub enum NoConsent {
 }
 
 impl NoConsent {
-    /// As it is counted.
-    pub(super) const fn counted(&self) -> ApprovalStep {
+    /// The label for the metrics.
+    pub(super) const fn metric_step(&self) -> ApprovalStep {
         match self {
             Self::Declined => ApprovalStep::Declined,
             Self::NoAnswer => ApprovalStep::NoAnswer,
@@ -171,81 +163,81 @@ impl NoConsent {
     }
 }
 
-/// A yes to a matter.
+/// An approval of one subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Approval {
-    pub(super) matter: ApprovalSubject,
+    pub(super) subject: ApprovalSubject,
     pub(super) consent: Consent,
-    /// The job that it is, where that is known already.
+    /// The job that the submission becomes, if it has its number already.
     pub(super) job: Option<JobId>,
 }
 
-/// What is open and what was said, for each tenant that was ever asked.
+/// The open questions and lasting approvals of each tenant.
 #[derive(Debug, Default)]
 pub(super) struct Approvals {
-    tenants: Mutex<HashMap<TenantId, Book>>,
+    tenants: Mutex<HashMap<TenantId, TenantApprovals>>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
-    /// The oldest first.
-    open: VecDeque<Open>,
+struct TenantApprovals {
+    /// Open questions, oldest first.
+    open: VecDeque<OpenQuestion>,
     lasting: HashSet<ApprovalSubject>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenQuestion {
     id: String,
-    matter: ApprovalSubject,
+    subject: ApprovalSubject,
     since: Instant,
 }
 
 impl Approvals {
-    /// Opens a question, and names it.
-    pub(super) fn ask(
+    /// Opens a question, and returns its id.
+    pub(super) fn open_question(
         &self,
         tenant: TenantId,
-        matter: ApprovalSubject,
+        subject: ApprovalSubject,
     ) -> Result<String, getrandom::Error> {
         let mut secret = [0; 16];
         getrandom::fill(&mut secret)?;
         let id = HEXLOWER.encode(&secret);
-        let open = Open { id: id.clone(), matter, since: Instant::now() };
-        self.book(tenant, |book| {
-            if book.open.len() == MAX_OPEN {
-                book.open.pop_front();
+        let open = OpenQuestion { id: id.clone(), subject, since: Instant::now() };
+        self.with_tenant(tenant, |approvals| {
+            if approvals.open.len() == MAX_OPEN {
+                approvals.open.pop_front();
             }
-            book.open.push_back(open);
+            approvals.open.push_back(open);
         });
         Ok(id)
     }
 
-    /// What a question was about, which is closed by this: it is answered once.
-    pub(super) fn close(&self, tenant: TenantId, id: &str) -> Option<ApprovalSubject> {
-        self.book(tenant, |book| {
-            book.open.retain(|open| open.since.elapsed() < OPEN_FOR);
-            let at = book.open.iter().position(|open| open.id == id)?;
-            book.open.remove(at).map(|open| open.matter)
+    /// Closes a question, and returns its subject. A question can be closed once, by its own tenant.
+    pub(super) fn close_question(&self, tenant: TenantId, id: &str) -> Option<ApprovalSubject> {
+        self.with_tenant(tenant, |approvals| {
+            approvals.open.retain(|open| open.since.elapsed() < OPEN_FOR);
+            let at = approvals.open.iter().position(|open| open.id == id)?;
+            approvals.open.remove(at).map(|open| open.subject)
         })
     }
 
-    /// From now on this needs no asking for its tenant.
-    pub(super) fn keep(&self, tenant: TenantId, matter: ApprovalSubject) {
-        self.book(tenant, |book| {
-            if book.lasting.len() < MAX_LASTING {
-                book.lasting.insert(matter);
+    /// Approves the subject for its tenant until the server ends.
+    pub(super) fn approve_lasting(&self, tenant: TenantId, subject: ApprovalSubject) {
+        self.with_tenant(tenant, |approvals| {
+            if approvals.lasting.len() < MAX_LASTING {
+                approvals.lasting.insert(subject);
             }
         });
     }
 
-    /// Whether somebody said so earlier.
-    pub(super) fn holds(&self, tenant: TenantId, matter: &ApprovalSubject) -> bool {
-        self.book(tenant, |book| book.lasting.contains(matter))
+    /// `true` if the subject has a lasting approval.
+    pub(super) fn is_approved(&self, tenant: TenantId, subject: &ApprovalSubject) -> bool {
+        self.with_tenant(tenant, |approvals| approvals.lasting.contains(subject))
     }
 
-    fn book<T>(&self, tenant: TenantId, look: impl FnOnce(&mut Book) -> T) -> T {
+    fn with_tenant<T>(&self, tenant: TenantId, act: impl FnOnce(&mut TenantApprovals) -> T) -> T {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        look(tenants.entry(tenant).or_default())
+        act(tenants.entry(tenant).or_default())
     }
 }
 
@@ -253,43 +245,44 @@ impl Approvals {
 mod tests {
     use super::*;
 
-    fn matter(number: u8) -> ApprovalSubject {
+    fn subject(number: u8) -> ApprovalSubject {
         ApprovalSubject {
-            run: Fingerprint([number; 32]),
+            run: RunFingerprint([number; 32]),
             cwd: "/srv".into(),
             rule: "policy.ask[0]".to_owned(),
         }
     }
 
     #[test]
-    fn a_question_is_answered_once_and_by_its_own_tenant() {
+    fn a_question_can_be_closed_once_and_by_its_own_tenant() {
         let approvals = Approvals::default();
         let other = TenantId::parse("approvals-other").unwrap();
-        let id = approvals.ask(TenantId::LOCAL, matter(1)).unwrap();
-        assert_eq!(approvals.close(other, &id), None);
-        assert_eq!(approvals.close(TenantId::LOCAL, &id[1..]), None);
-        assert_eq!(approvals.close(TenantId::LOCAL, &id), Some(matter(1)));
-        assert_eq!(approvals.close(TenantId::LOCAL, &id), None);
+        let id = approvals.open_question(TenantId::LOCAL, subject(1)).unwrap();
+        assert_eq!(approvals.close_question(other, &id), None);
+        assert_eq!(approvals.close_question(TenantId::LOCAL, &id[1..]), None);
+        assert_eq!(approvals.close_question(TenantId::LOCAL, &id), Some(subject(1)));
+        assert_eq!(approvals.close_question(TenantId::LOCAL, &id), None);
     }
 
     #[test]
-    fn questions_are_bounded_and_the_oldest_makes_room() {
+    fn open_questions_are_bounded_and_a_new_one_replaces_the_oldest() {
         let approvals = Approvals::default();
-        let ids: Vec<String> =
-            (0..=MAX_OPEN).map(|_| approvals.ask(TenantId::LOCAL, matter(1)).unwrap()).collect();
-        assert_eq!(approvals.close(TenantId::LOCAL, &ids[0]), None);
-        assert!(approvals.close(TenantId::LOCAL, &ids[1]).is_some());
+        let ids: Vec<String> = (0..=MAX_OPEN)
+            .map(|_| approvals.open_question(TenantId::LOCAL, subject(1)).unwrap())
+            .collect();
+        assert_eq!(approvals.close_question(TenantId::LOCAL, &ids[0]), None);
+        assert!(approvals.close_question(TenantId::LOCAL, &ids[1]).is_some());
     }
 
     #[test]
-    fn a_lasting_yes_is_good_for_its_tenant_and_matter_alone() {
+    fn a_lasting_approval_holds_for_its_tenant_and_subject_alone() {
         let approvals = Approvals::default();
         let other = TenantId::parse("approvals-lasting").unwrap();
-        approvals.keep(TenantId::LOCAL, matter(1));
-        assert!(approvals.holds(TenantId::LOCAL, &matter(1)));
-        assert!(!approvals.holds(other, &matter(1)));
-        assert!(!approvals.holds(TenantId::LOCAL, &matter(2)));
-        let moved = ApprovalSubject { rule: "policy.ask[1]".to_owned(), ..matter(1) };
-        assert!(!approvals.holds(TenantId::LOCAL, &moved));
+        approvals.approve_lasting(TenantId::LOCAL, subject(1));
+        assert!(approvals.is_approved(TenantId::LOCAL, &subject(1)));
+        assert!(!approvals.is_approved(other, &subject(1)));
+        assert!(!approvals.is_approved(TenantId::LOCAL, &subject(2)));
+        let moved = ApprovalSubject { rule: "policy.ask[1]".to_owned(), ..subject(1) };
+        assert!(!approvals.is_approved(TenantId::LOCAL, &moved));
     }
 }

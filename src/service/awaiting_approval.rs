@@ -1,5 +1,5 @@
-//! Submissions that need somebody's approval before they become jobs: asked for while the caller
-//! waits, or parked under a job number of their own until the approval comes.
+//! Submissions that need the user's approval before they become jobs: the client asks while the caller
+//! waits, or the submission is parked under a job number until the answer comes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -13,100 +13,106 @@ use crate::ids::{JobId, TenantId};
 use crate::job::JobHandle;
 use crate::telemetry::{ApprovalStep, events};
 
-/// What became of a submission.
+/// The result of [`TenantClient::submit_or_ask`].
 #[derive(Debug)]
 pub enum SubmitOutcome {
-    /// It is a job.
     Job(JobHandle),
-    /// Somebody must be asked first. Nothing was run.
+    /// The user must approve first. Nothing was run.
     Ask(ApprovalQuestion),
 }
 
 impl TenantClient {
-    /// Accepts a job as [`TenantClient::submit`] does. Where a rule wants somebody's yes, it opens a
-    /// question instead of refusing.
+    /// Accepts a job like [`TenantClient::submit`], but if an `ask` rule matches, opens a question
+    /// instead of refusing.
     ///
     /// # Errors
-    /// When the submission cannot be run as asked, or the queue is full.
+    /// If the submission cannot be run as asked, or the queue is full.
     pub async fn submit_or_ask(
         &self,
         submission: Submission,
     ) -> Result<SubmitOutcome, SubmitError> {
         let command = submission.program.display();
-        let accepted = self.admit(self.placed(submission), None).await;
-        let Err(SubmitError::Rules(AdmissionError::NeedsApproval { matter: Some(matter), .. })) =
-            &accepted
+        let accepted = self.admit(self.resolve_directory(submission), None).await;
+        let Err(SubmitError::Rules(AdmissionError::NeedsApproval {
+            subject: Some(subject), ..
+        })) = &accepted
         else {
-            return self.noted(accepted).map(SubmitOutcome::Job);
+            return self.record_result(accepted).map(SubmitOutcome::Job);
         };
         let redactor = self.redactor();
-        let rule = matter.rule.clone();
+        let rule = subject.rule.clone();
         let masked = |text: &str| redactor.mask_text(text).into_owned();
         let command = masked(&command);
-        let cwd = masked(&matter.cwd.to_string_lossy());
-        let asked =
-            self.service.gate.approvals.ask(self.caller.tenant, ApprovalSubject::clone(matter));
-        // Without random numbers nobody can be asked.
-        let Ok(id) = asked else { return self.noted(accepted).map(SubmitOutcome::Job) };
+        let cwd = masked(&subject.cwd.to_string_lossy());
+        let asked = self
+            .service
+            .admission
+            .approvals
+            .open_question(self.caller.tenant, ApprovalSubject::clone(subject));
+        // Without random numbers there is no unguessable id, so nobody can be asked.
+        let Ok(id) = asked else { return self.record_result(accepted).map(SubmitOutcome::Job) };
         self.count_approval(ApprovalStep::Asked);
         Ok(SubmitOutcome::Ask(ApprovalQuestion { id, command, cwd, rule }))
     }
 
-    /// Accepts a job that somebody has agreed to, by the name of the question. It is judged anew.
+    /// Accepts a job that the user has approved; `question` is the id of the question. The policy
+    /// judges the command again.
     ///
     /// # Errors
-    /// When the question was about something else or is not open, and as [`TenantClient::submit`] does.
+    /// If the question was about another run or is not open, and as for [`TenantClient::submit`].
     pub async fn submit_approved(
         &self,
         submission: Submission,
         question: &str,
         consent: Consent,
     ) -> Result<JobHandle, SubmitError> {
-        self.submit_as(None, submission, (question, consent)).await
+        self.submit_answered(None, submission, question, consent).await
     }
 
-    /// The same, as a job that has its number already.
-    pub(super) async fn submit_as(
+    /// Submits with an answered question; `job` is the id that a parked submission already has.
+    async fn submit_answered(
         &self,
         job: Option<JobId>,
         submission: Submission,
-        (question, consent): (&str, Consent),
+        question: &str,
+        consent: Consent,
     ) -> Result<JobHandle, SubmitError> {
-        let approvals = &self.service.gate.approvals;
-        let Some(matter) = approvals.close(self.caller.tenant, question) else {
+        let approvals = &self.service.admission.approvals;
+        let Some(subject) = approvals.close_question(self.caller.tenant, question) else {
             self.count_approval(ApprovalStep::NotAsked);
-            return self.noted(Err(not_asked("a rule").into()));
+            return self.record_result(Err(no_open_question("a rule").into()));
         };
-        let approval = Approval { matter, consent, job };
-        let accepted = match self.admit(self.placed(submission), Some(&approval)).await {
+        let approval = Approval { subject, consent, job };
+        let accepted = match self.admit(self.resolve_directory(submission), Some(&approval)).await {
             Err(SubmitError::Rules(AdmissionError::NeedsApproval { .. })) => {
                 self.count_approval(ApprovalStep::NotAsked);
-                Err(not_asked(&approval.matter.rule).into())
+                Err(no_open_question(&approval.subject.rule).into())
             }
             accepted => {
-                self.count_approval(consent.counted());
+                self.count_approval(consent.metric_step());
                 accepted
             }
         };
         if accepted.is_ok() && consent == Consent::Tenant {
-            approvals.keep(self.caller.tenant, approval.matter);
+            approvals.approve_lasting(self.caller.tenant, approval.subject);
         }
-        self.noted(accepted)
+        self.record_result(accepted)
     }
 
-    /// Closes a question that nobody said yes to; the refusal that says so. It is written down.
+    /// Closes a question that was not approved, writes that to the audit log, and returns the error
+    /// for the caller.
     #[must_use]
     pub fn decline(&self, question: &str, why: NoConsent) -> SubmitError {
-        let gate = &self.service.gate;
+        let admission = &self.service.admission;
         let caller = &self.caller;
-        let (step, refused) = match gate.approvals.close(caller.tenant, question) {
+        let (step, refused) = match admission.approvals.close_question(caller.tenant, question) {
             Some(ApprovalSubject { rule, .. }) => {
-                (why.counted(), AdmissionError::NotApproved { rule, why })
+                (why.metric_step(), AdmissionError::NotApproved { rule, why })
             }
-            None => (ApprovalStep::NotAsked, not_asked("a rule")),
+            None => (ApprovalStep::NotAsked, no_open_question("a rule")),
         };
         self.count_approval(step);
-        gate.note(
+        admission.write_note(
             "not_approved",
             &format!("{refused} ({} through {})", caller.tenant, caller.client),
         );
@@ -120,73 +126,70 @@ impl TenantClient {
     }
 }
 
-fn not_asked(rule: &str) -> AdmissionError {
+fn no_open_question(rule: &str) -> AdmissionError {
     AdmissionError::NotApproved { rule: rule.to_owned(), why: NoConsent::NotAsked }
 }
 
-/// Parked submissions of one tenant, those that were refused included; the oldest makes room.
+/// The most parked submissions of one tenant, refused ones included; a new one replaces the oldest.
 const MAX_PARKED: usize = 20;
 
-/// How a parked submission stands.
+/// A submission that waits for approval.
 #[derive(Debug, Clone)]
 pub struct ParkedSubmission {
-    /// The job that it becomes.
+    /// The job that the submission becomes if it is approved.
     pub job: JobId,
-    /// What somebody is asked.
     pub question: ApprovalQuestion,
-    /// Since when.
     pub since: Instant,
-    /// Whether it may still become a job.
-    pub fate: ParkedState,
+    pub state: ParkedState,
     submission: Submission,
 }
 
-/// Whether a parked submission may still become a job.
+/// The state of a parked submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParkedState {
-    /// Nobody has answered yet.
+    /// The user has not answered yet.
     Open,
-    /// It was refused, and nothing was run.
     Refused(SubmitError),
-    /// Whoever wanted it wants it no longer.
+    /// The caller has cancelled the submission.
     Cancelled,
 }
 
-/// All that are parked, by tenant; the oldest first.
+/// The parked submissions of each tenant, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Lot {
+pub(super) struct ParkedSubmissions {
     tenants: Mutex<HashMap<TenantId, VecDeque<ParkedSubmission>>>,
 }
 
-impl Lot {
-    fn look<T>(
+impl ParkedSubmissions {
+    fn with_tenant<T>(
         &self,
         tenant: TenantId,
-        look: impl FnOnce(&mut VecDeque<ParkedSubmission>) -> T,
+        act: impl FnOnce(&mut VecDeque<ParkedSubmission>) -> T,
     ) -> T {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        look(tenants.entry(tenant).or_default())
+        act(tenants.entry(tenant).or_default())
     }
 
-    fn settle(&self, job: JobId, fate: ParkedState) {
-        self.look(job.tenant(), |parked| {
+    fn set_state(&self, job: JobId, state: ParkedState) {
+        self.with_tenant(job.tenant(), |parked| {
             if let Some(it) = parked.iter_mut().find(|it| it.job == job) {
-                it.fate = fate;
+                it.state = state;
             }
         });
     }
 }
 
 impl TenantClient {
-    /// Parks a submission until its question is answered; the job that it may become.
+    /// Parks a submission until its question is answered.
     #[must_use]
     pub fn park(&self, submission: Submission, question: ApprovalQuestion) -> ParkedSubmission {
         let job = self.service.tenancy.next_job(self.caller.tenant);
-        // As it is asked for from here, wherever it is answered from.
         let since = Instant::now();
-        let submission = self.placed(submission);
-        let parked = ParkedSubmission { job, question, since, fate: ParkedState::Open, submission };
-        self.service.lot.look(job.tenant(), |all| {
+        // Resolved now: the answer may come from a caller with another directory.
+        let submission = self.resolve_directory(submission);
+        let parked =
+            ParkedSubmission { job, question, since, state: ParkedState::Open, submission };
+        self.service.parked.with_tenant(job.tenant(), |all| {
             if all.len() == MAX_PARKED {
                 all.pop_front();
             }
@@ -195,39 +198,47 @@ impl TenantClient {
         parked
     }
 
-    /// The submission that may become this job. One that nobody answers for too long is refused.
+    /// Returns the parked submission with this job id. One whose question has expired is refused.
     #[must_use]
     pub fn parked(&self, job: JobId) -> Option<ParkedSubmission> {
         let find = || {
             let is_it = |it: &&ParkedSubmission| it.job == job;
-            self.service.lot.look(self.caller.tenant, |all| all.iter().find(is_it).cloned())
+            self.service
+                .parked
+                .with_tenant(self.caller.tenant, |all| all.iter().find(is_it).cloned())
         };
         let found = find()?;
-        if found.fate == ParkedState::Open && found.since.elapsed() >= OPEN_FOR {
+        if found.state == ParkedState::Open && found.since.elapsed() >= OPEN_FOR {
             let error = self.decline(&found.question.id, NoConsent::NoAnswer);
-            self.service.lot.settle(job, ParkedState::Refused(error));
+            self.service.parked.set_state(job, ParkedState::Refused(error));
             return find();
         }
         Some(found)
     }
 
-    /// What somebody said about a parked submission: it becomes its job, or is refused.
-    pub async fn answer_parked(&self, parked: ParkedSubmission, said: Result<Consent, NoConsent>) {
+    /// Applies the user's answer: the parked submission becomes its job, or is refused.
+    pub async fn answer_parked(
+        &self,
+        parked: ParkedSubmission,
+        answer: Result<Consent, NoConsent>,
+    ) {
         let ParkedSubmission { job, question, submission, .. } = parked;
-        let accepted = match said {
-            Ok(consent) => self.submit_as(Some(job), submission, (&question.id, consent)).await,
+        let accepted = match answer {
+            Ok(consent) => self.submit_answered(Some(job), submission, &question.id, consent).await,
             Err(why) => Err(self.decline(&question.id, why)),
         };
         match accepted {
-            Ok(_) => self.service.lot.look(job.tenant(), |all| all.retain(|it| it.job != job)),
-            Err(error) => self.service.lot.settle(job, ParkedState::Refused(error)),
+            Ok(_) => {
+                self.service.parked.with_tenant(job.tenant(), |all| all.retain(|it| it.job != job))
+            }
+            Err(error) => self.service.parked.set_state(job, ParkedState::Refused(error)),
         }
     }
 
-    /// A parked submission becomes no job any more.
+    /// Cancels a parked submission.
     pub fn cancel_parked(&self, parked: &ParkedSubmission) {
-        // The refusal is written down; whoever asks is told that it was cancelled.
+        // The audit log gets the refusal; callers see that the submission was cancelled.
         drop(self.decline(&parked.question.id, NoConsent::Withdrawn));
-        self.service.lot.settle(parked.job, ParkedState::Cancelled);
+        self.service.parked.set_state(parked.job, ParkedState::Cancelled);
     }
 }

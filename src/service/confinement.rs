@@ -1,8 +1,8 @@
-//! How far a job is shut in and what it may use up: what was said for all jobs, for its lane and
-//! for its tenant, what its call asks for on top, and what this host can give.
+//! The confinement of a job: its sandbox and its resource limits. They follow from the settings for all
+//! jobs, for its lane and for its tenant, from the call's own wishes, and from what the host supports.
 //!
-//! **Invariant:** a call only tightens. Whatever it asks for allows nothing that its tenant's and
-//! its lane's jobs may not do anyway.
+//! **Invariant:** a call can only tighten its confinement. It never allows more than the jobs of its
+//! tenant and lane may do anyway.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -22,43 +22,37 @@ use crate::process::sandbox::{
 use crate::setting_values::word;
 use crate::size;
 
-/// What somebody says about the confinement of jobs; `None`: nothing of that.
+/// A set of confinement settings, from the configuration or from a call; `None` = not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct ConfinementTerms {
-    /// What a job may do to its surroundings.
     #[serde(rename = "confinement", deserialize_with = "profile")]
     pub profile: Option<SandboxProfile>,
-    /// Whether it has a network.
     pub network: Option<NetworkRule>,
-    /// What it may use up.
     #[serde(flatten)]
     pub limits: LimitTerms,
 }
 
 impl ConfinementTerms {
-    /// Nothing is said.
     pub const NOTHING: Self = Self { profile: None, network: None, limits: LimitTerms::NOTHING };
 }
 
-/// Whether a job has a network. Loosest first.
+/// The network access of a job. Loosest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkRule {
-    /// It has.
     On,
-    /// As its profile has it.
+    /// The default of the job's profile.
     #[serde(rename = "auto")]
     Usual,
-    /// It has not.
     Off,
 }
 
 impl NetworkRule {
-    /// Each with the word for it in a call.
+    /// Each value that a call can ask for, with its wire name.
     pub const WORDS: [(&'static str, Self); 2] = [("on", Self::On), ("off", Self::Off)];
 
-    const fn with(self, profile: SandboxProfile) -> NetworkAccess {
+    const fn resolve(self, profile: SandboxProfile) -> NetworkAccess {
         match self {
             Self::On => NetworkAccess::On,
             Self::Usual => profile.default_network(),
@@ -67,31 +61,30 @@ impl NetworkRule {
     }
 }
 
-/// What somebody says about what a job may use up; `None`: nothing of that.
+/// A set of resource limits, from the configuration or from a call; `None` = not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct LimitTerms {
-    /// Memory of all its processes together, in bytes.
+    /// Memory of all processes of a job together, in bytes.
     #[serde(deserialize_with = "memory")]
     pub memory: Option<Bound<u64>>,
-    /// CPU time of all its processes together.
+    /// CPU time of all processes of a job together.
     #[serde(rename = "cpu_s", deserialize_with = "cpu")]
     pub cpu: Option<Bound<Duration>>,
-    /// Processes and threads at one time.
+    /// Processes and threads of a job at one time.
     #[serde(deserialize_with = "plain_bound")]
     pub processes: Option<Bound<u64>>,
-    /// Open files of each process.
+    /// Open files of each process of a job.
     #[serde(deserialize_with = "plain_bound")]
     pub open_files: Option<Bound<u64>>,
-    /// The size of each file that it writes, in bytes.
+    /// The size of each file that a job writes, in bytes.
     #[serde(deserialize_with = "plain_bound")]
     pub file_size: Option<Bound<u64>>,
-    /// How much it gives way to others, 0 to 19.
+    /// The niceness of a job's processes, 0 to 19.
     pub nice: Option<u8>,
 }
 
 impl LimitTerms {
-    /// Nothing is said.
     pub const NOTHING: Self = Self {
         memory: None,
         cpu: None,
@@ -102,12 +95,10 @@ impl LimitTerms {
     };
 }
 
-/// A bound on something. Tightest first.
+/// An upper bound, or none. Tightest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bound<T> {
-    /// This much.
     AtMost(T),
-    /// There is none.
     Unbounded,
 }
 
@@ -124,7 +115,7 @@ fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<Option<SandboxProfile>
     word(input, &SandboxProfile::WORDS).map(Some)
 }
 
-/// A bound as settings have it: a number, `auto` for what the host has, or `none`.
+/// A bound as it is written in settings: a number, `auto` for a value that fits the host, or `none`.
 #[derive(Deserialize)]
 #[serde(untagged, rename_all = "lowercase")]
 enum WrittenBound<T> {
@@ -140,79 +131,74 @@ enum BoundWord {
 }
 
 impl<T> WrittenBound<T> {
-    fn bound(self, usual: impl FnOnce() -> Option<T>) -> Bound<T> {
+    fn resolve(self, auto: impl FnOnce() -> Option<T>) -> Bound<T> {
         match self {
             Self::AtMost(most) => Bound::AtMost(most),
-            Self::Word(BoundWord::Auto) => usual().map_or(Bound::Unbounded, Bound::AtMost),
+            Self::Word(BoundWord::Auto) => auto().map_or(Bound::Unbounded, Bound::AtMost),
             Self::Word(BoundWord::None) => Bound::Unbounded,
         }
     }
 }
 
 fn plain_bound<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<u64>>, D::Error> {
-    Ok(Some(WrittenBound::deserialize(input)?.bound(|| None)))
+    Ok(Some(WrittenBound::deserialize(input)?.resolve(|| None)))
 }
 
-/// By itself three quarters of what there is, where that is known.
+/// Reads a memory bound. `auto` is three quarters of the host's memory, if that is known.
 fn memory<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<u64>>, D::Error> {
-    let usual = || load::total_memory().map(|bytes| bytes / 4 * 3);
-    Ok(Some(WrittenBound::deserialize(input)?.bound(usual)))
+    let auto = || load::total_memory().map(|bytes| bytes / 4 * 3);
+    Ok(Some(WrittenBound::deserialize(input)?.resolve(auto)))
 }
 
 fn cpu<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<Duration>>, D::Error> {
-    Ok(Some(match WrittenBound::<f64>::deserialize(input)?.bound(|| None) {
+    Ok(Some(match WrittenBound::<f64>::deserialize(input)?.resolve(|| None) {
         Bound::AtMost(seconds) => Bound::AtMost(Duration::from_secs_f64(seconds)),
         Bound::Unbounded => Bound::Unbounded,
     }))
 }
 
-/// What was said about the confinement of jobs, and what this host can do.
+/// The configured confinement of jobs, and the capabilities of this host.
 #[derive(Debug, Clone)]
 pub struct ConfinementRules {
-    /// Of all jobs about which nothing else is said.
+    /// The settings for all jobs, where tenant and lane set nothing.
     pub all: ConfinementTerms,
-    /// Of the jobs of these tenants.
     pub tenants: BTreeMap<TenantId, ConfinementTerms>,
-    /// Of the jobs in these lanes.
     pub lanes: BTreeMap<String, ConfinementTerms>,
-    /// What this host can do.
+    /// The sandboxes that this host supports.
     pub offer: SandboxSupport,
-    /// What becomes of a job whose confinement it cannot give.
+    /// The treatment of a job whose confinement the host does not support.
     pub on_unavailable: OnUnavailable,
 }
 
-/// What jobs get that do not ask for anything tighter.
+/// The confinement of jobs whose calls ask for nothing tighter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Standing {
+struct EffectiveConfinement {
     profile: SandboxProfile,
     network: NetworkRule,
     limits: ResourceLimits,
 }
 
-/// Why a job cannot be confined as its call asks.
+/// The reason why a job cannot be confined as its call asks.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfineError {
-    /// It would allow more than the tenant's jobs may.
+    /// The call asks for more than the tenant's jobs may do.
     #[error(
         "a call can only tighten its confinement: {asked} was asked for, and jobs of tenant {tenant} in lane {lane} have {has}; leave it out, or ask for something tighter"
     )]
     Loosened {
-        /// What was asked for.
         asked: String,
-        /// Whose jobs.
         tenant: TenantId,
-        /// Where.
         lane: String,
-        /// What they have.
+        /// The confinement that holds instead.
         has: String,
     },
-    /// This host cannot do it.
+    /// The host does not support it.
     #[error(transparent)]
     Unavailable(#[from] ConfinementUnavailable),
 }
 
 impl ConfineError {
-    /// The stable word that clients may match on.
+    /// The stable code that clients may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -223,67 +209,67 @@ impl ConfineError {
 }
 
 impl ConfinementRules {
-    /// What a job gets in this lane of this tenant whose call asks for this.
+    /// Decides the confinement of a job in this lane of this tenant; `asked` is what its call asks for.
     pub(super) fn decide(
         &self,
         tenant: TenantId,
         lane: &str,
         asked: &ConfinementTerms,
     ) -> Result<(GrantedConfinement, ResourceLimits), ConfineError> {
-        let standing = self.standing(tenant, lane);
-        let (confinement, limits) = standing.tightened(asked).map_err(|(asked, has)| {
+        let effective = self.effective(tenant, lane);
+        let (confinement, limits) = effective.tighten(asked).map_err(|(asked, has)| {
             ConfineError::Loosened { asked, tenant, lane: lane.to_owned(), has }
         })?;
         Ok((grant_confinement(confinement, &self.offer, self.on_unavailable)?, limits))
     }
 
-    /// Grants a confinement in full, or says what the host lacks for it.
-    pub(super) fn grant_whole(
+    /// Grants a confinement in full, or fails if the host does not support all of it.
+    pub(super) fn grant_in_full(
         &self,
         asked: Confinement,
     ) -> Result<GrantedConfinement, ConfinementUnavailable> {
         grant_confinement(asked, &self.offer, OnUnavailable::Refuse)
     }
 
-    /// What this tenant's jobs may do in this lane, unless they ask for less.
+    /// Returns the confinement of this tenant's jobs in this lane, if their calls ask for nothing.
     pub(super) fn confinement(&self, tenant: TenantId, lane: &str) -> Confinement {
-        self.standing(tenant, lane).confinement()
+        self.effective(tenant, lane).confinement()
     }
 
-    /// What a job gets about which nothing is said but this, and what is said of all.
+    /// Grants what these settings and those for all jobs demand.
     ///
     /// # Errors
-    /// When this host cannot give it.
-    pub fn granted(
+    /// If the host does not support it.
+    pub fn grant_terms(
         &self,
-        said: ConfinementTerms,
+        terms: ConfinementTerms,
     ) -> Result<(GrantedConfinement, ResourceLimits), ConfinementUnavailable> {
-        let standing = self.with(&[said]);
-        let granted = grant_confinement(standing.confinement(), &self.offer, self.on_unavailable)?;
-        Ok((granted, standing.limits))
+        let effective = self.combine(&[terms]);
+        let granted = grant_confinement(effective.confinement(), &self.offer, self.on_unavailable)?;
+        Ok((granted, effective.limits))
     }
 
-    fn standing(&self, tenant: TenantId, lane: &str) -> Standing {
-        let said = [self.tenants.get(&tenant), self.lanes.get(lane)];
-        let said: Vec<ConfinementTerms> = said.into_iter().flatten().copied().collect();
-        self.with(&said)
+    fn effective(&self, tenant: TenantId, lane: &str) -> EffectiveConfinement {
+        let terms = [self.tenants.get(&tenant), self.lanes.get(lane)];
+        let terms: Vec<ConfinementTerms> = terms.into_iter().flatten().copied().collect();
+        self.combine(&terms)
     }
 
-    /// Of each thing the tightest that was said, and where nothing was, what is said of all.
-    fn with(&self, said: &[ConfinementTerms]) -> Standing {
-        let profile = said.iter().filter_map(|terms| terms.profile).max();
-        let network = said.iter().filter_map(|terms| terms.network).max();
-        Standing {
+    /// Takes the tightest value of each setting; where none is set, the value for all jobs.
+    fn combine(&self, terms: &[ConfinementTerms]) -> EffectiveConfinement {
+        let profile = terms.iter().filter_map(|terms| terms.profile).max();
+        let network = terms.iter().filter_map(|terms| terms.network).max();
+        EffectiveConfinement {
             profile: profile.or(self.all.profile).unwrap_or(SandboxProfile::None),
             network: network.or(self.all.network).unwrap_or(NetworkRule::Usual),
             limits: ResourceLimits {
-                memory: bound(said, &self.all, |limits| limits.memory),
-                cpu: bound(said, &self.all, |limits| limits.cpu),
-                processes: bound(said, &self.all, |limits| limits.processes),
-                open_files: bound(said, &self.all, |limits| limits.open_files),
-                file_size: bound(said, &self.all, |limits| limits.file_size),
+                memory: tightest(terms, &self.all, |limits| limits.memory),
+                cpu: tightest(terms, &self.all, |limits| limits.cpu),
+                processes: tightest(terms, &self.all, |limits| limits.processes),
+                open_files: tightest(terms, &self.all, |limits| limits.open_files),
+                file_size: tightest(terms, &self.all, |limits| limits.file_size),
                 nice: {
-                    let nice = said.iter().filter_map(|terms| terms.limits.nice).max();
+                    let nice = terms.iter().filter_map(|terms| terms.limits.nice).max();
                     nice.or(self.all.limits.nice).unwrap_or_default()
                 },
             },
@@ -291,38 +277,38 @@ impl ConfinementRules {
     }
 }
 
-fn bound<T: Ord>(
-    said: &[ConfinementTerms],
+fn tightest<T: Ord>(
+    terms: &[ConfinementTerms],
     all: &ConfinementTerms,
-    of: impl Fn(&LimitTerms) -> Option<Bound<T>>,
+    limit: impl Fn(&LimitTerms) -> Option<Bound<T>>,
 ) -> Option<T> {
-    let tightest = said.iter().filter_map(|terms| of(&terms.limits)).min();
-    tightest.or_else(|| of(&all.limits))?.limit()
+    let tightest = terms.iter().filter_map(|terms| limit(&terms.limits)).min();
+    tightest.or_else(|| limit(&all.limits))?.limit()
 }
 
-/// What was asked for, and what there is instead.
+/// The texts of a refused wish: the value that was asked for, and the value that holds.
 type Looser = (String, String);
 
-impl Standing {
+impl EffectiveConfinement {
     const fn confinement(&self) -> Confinement {
-        Confinement { profile: self.profile, network: self.network.with(self.profile) }
+        Confinement { profile: self.profile, network: self.network.resolve(self.profile) }
     }
 
-    /// The same with what a call asks for.
-    fn tightened(&self, asked: &ConfinementTerms) -> Result<(Confinement, ResourceLimits), Looser> {
-        let standing = self.confinement();
+    /// Applies the wishes of a call, and fails if they are looser.
+    fn tighten(&self, asked: &ConfinementTerms) -> Result<(Confinement, ResourceLimits), Looser> {
+        let current = self.confinement();
         let profile = asked.profile.unwrap_or(self.profile);
         if profile < self.profile {
             return Err(looser("confinement", profile.word(), self.profile.word()));
         }
-        let network = asked.network.unwrap_or(self.network).with(profile);
-        if network < standing.network {
-            return Err(looser("network", network.word(), standing.network.word()));
+        let network = asked.network.unwrap_or(self.network).resolve(profile);
+        if network < current.network {
+            return Err(looser("network", network.word(), current.network.word()));
         }
-        Ok((Confinement { profile, network }, self.limits_with(&asked.limits)?))
+        Ok((Confinement { profile, network }, self.tighten_limits(&asked.limits)?))
     }
 
-    fn limits_with(&self, asked: &LimitTerms) -> Result<ResourceLimits, Looser> {
+    fn tighten_limits(&self, asked: &LimitTerms) -> Result<ResourceLimits, Looser> {
         let ResourceLimits { memory, cpu, processes, open_files, file_size, nice } = self.limits;
         let bytes = |bytes: &u64| size::display(*bytes);
         let count = u64::to_string;
@@ -342,17 +328,17 @@ impl Standing {
     }
 }
 
-/// The bound that was asked for, where it is none above the one there is.
+/// Returns the bound that was asked for, and fails if it is above the current one.
 fn tighter<T: Ord>(
     name: &str,
     has: Option<T>,
     asked: Option<Bound<T>>,
-    words: impl Fn(&T) -> String,
+    format: impl Fn(&T) -> String,
 ) -> Result<Option<T>, Looser> {
     let Some(asked) = asked else { return Ok(has) };
     match (has, asked.limit()) {
-        (Some(has), Some(asked)) if asked > has => Err(looser(name, words(&asked), words(&has))),
-        (Some(has), None) => Err(looser(name, "none", words(&has))),
+        (Some(has), Some(asked)) if asked > has => Err(looser(name, format(&asked), format(&has))),
+        (Some(has), None) => Err(looser(name, "none", format(&has))),
         (_, asked) => Ok(asked),
     }
 }
@@ -363,8 +349,6 @@ fn looser(name: &str, asked: impl Display, has: impl Display) -> Looser {
 
 #[cfg(test)]
 mod tests {
-    //! Who may say what, and what holds in the end.
-
     use std::time::Duration;
 
     use proptest::prelude::*;
@@ -377,8 +361,8 @@ mod tests {
     use crate::process::sandbox::{OnUnavailable, SandboxSupport};
 
     impl ConfinementRules {
-        /// Nothing is said, and the host can do everything.
-        pub(in crate::service) fn of_nothing() -> Self {
+        /// Rules without settings, on a host that supports every sandbox.
+        pub(in crate::service) fn unset() -> Self {
             Self {
                 all: ConfinementTerms::NOTHING,
                 tenants: BTreeMap::new(),
@@ -396,22 +380,22 @@ mod tests {
     const LANE: &str = "net";
 
     const NOTHING: LimitTerms = LimitTerms::NOTHING;
-    const SAYS_NOTHING: ConfinementTerms = ConfinementTerms::NOTHING;
+    const UNSET: ConfinementTerms = ConfinementTerms::NOTHING;
 
     const fn profile(profile: SandboxProfile) -> ConfinementTerms {
-        ConfinementTerms { profile: Some(profile), ..SAYS_NOTHING }
+        ConfinementTerms { profile: Some(profile), ..UNSET }
     }
 
     const fn network(rule: NetworkRule) -> ConfinementTerms {
-        ConfinementTerms { network: Some(rule), ..SAYS_NOTHING }
+        ConfinementTerms { network: Some(rule), ..UNSET }
     }
 
     const fn memory(bound: Bound<u64>) -> ConfinementTerms {
         let limits = LimitTerms { memory: Some(bound), ..NOTHING };
-        ConfinementTerms { limits, ..SAYS_NOTHING }
+        ConfinementTerms { limits, ..UNSET }
     }
 
-    /// What is said of all, of the tenant and of the lane.
+    /// Rules with these settings for all jobs, for the tenant and for the lane.
     fn confining(
         all: ConfinementTerms,
         tenant: ConfinementTerms,
@@ -421,7 +405,7 @@ mod tests {
             all,
             tenants: BTreeMap::from([(TenantId::LOCAL, tenant)]),
             lanes: BTreeMap::from([(LANE.to_owned(), lane)]),
-            ..ConfinementRules::of_nothing()
+            ..ConfinementRules::unset()
         }
     }
 
@@ -433,7 +417,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn gets(
+    fn assert_granted(
         confining: &ConfinementRules,
         asked: ConfinementTerms,
         expected: (SandboxProfile, NetworkAccess),
@@ -443,112 +427,113 @@ mod tests {
     }
 
     #[track_caller]
-    fn is_refused(confining: &ConfinementRules, asked: ConfinementTerms, words: &[&str]) {
+    fn assert_refused(confining: &ConfinementRules, asked: ConfinementTerms, words: &[&str]) {
         let error = decide(confining, asked).unwrap_err();
         assert_eq!(error.code(), "confinement_loosened");
-        let told = error.to_string();
-        assert!(words.iter().all(|word| told.contains(word)), "{told}");
+        let message = error.to_string();
+        assert!(words.iter().all(|word| message.contains(word)), "{message}");
     }
 
     #[test]
-    fn a_tenant_or_a_lane_replaces_what_holds_for_all() {
+    fn the_settings_of_a_tenant_or_lane_replace_those_for_all_jobs() {
         let all = profile(SandboxProfile::WorkspaceWrite);
         let loose = profile(SandboxProfile::None);
-        gets(
-            &confining(all, SAYS_NOTHING, SAYS_NOTHING),
-            SAYS_NOTHING,
+        assert_granted(
+            &confining(all, UNSET, UNSET),
+            UNSET,
             (SandboxProfile::WorkspaceWrite, NetworkAccess::Off),
         );
-        gets(
-            &confining(all, loose, SAYS_NOTHING),
-            SAYS_NOTHING,
+        assert_granted(
+            &confining(all, loose, UNSET),
+            UNSET,
             (SandboxProfile::None, NetworkAccess::On),
         );
-        gets(
-            &confining(all, SAYS_NOTHING, loose),
-            SAYS_NOTHING,
+        assert_granted(
+            &confining(all, UNSET, loose),
+            UNSET,
             (SandboxProfile::None, NetworkAccess::On),
         );
-        let (_, limits) = decide(
-            &confining(memory(Bound::AtMost(5)), memory(Bound::Unbounded), SAYS_NOTHING),
-            SAYS_NOTHING,
-        )
-        .unwrap();
+        let (_, limits) =
+            decide(&confining(memory(Bound::AtMost(5)), memory(Bound::Unbounded), UNSET), UNSET)
+                .unwrap();
         assert_eq!(limits.memory, None);
     }
 
     #[test]
-    fn between_tenant_and_lane_the_tighter_holds() {
+    fn the_tighter_setting_of_tenant_and_lane_holds() {
         let (loose, tight) = (profile(SandboxProfile::None), profile(SandboxProfile::ReadOnly));
         for (tenant, lane) in [(loose, tight), (tight, loose)] {
             let both = confining(profile(SandboxProfile::Default), tenant, lane);
-            gets(&both, SAYS_NOTHING, (SandboxProfile::ReadOnly, NetworkAccess::Off));
+            assert_granted(&both, UNSET, (SandboxProfile::ReadOnly, NetworkAccess::Off));
         }
         let both = confining(tight, network(NetworkRule::On), network(NetworkRule::Usual));
-        gets(&both, SAYS_NOTHING, (SandboxProfile::ReadOnly, NetworkAccess::Off));
-        let both = confining(SAYS_NOTHING, memory(Bound::Unbounded), memory(Bound::AtMost(7)));
-        assert_eq!(decide(&both, SAYS_NOTHING).unwrap().1.memory, Some(7));
+        assert_granted(&both, UNSET, (SandboxProfile::ReadOnly, NetworkAccess::Off));
+        let both = confining(UNSET, memory(Bound::Unbounded), memory(Bound::AtMost(7)));
+        assert_eq!(decide(&both, UNSET).unwrap().1.memory, Some(7));
     }
 
     #[test]
     fn a_call_tightens_and_the_network_follows_its_profile() {
-        let default = confining(profile(SandboxProfile::Default), SAYS_NOTHING, SAYS_NOTHING);
+        let default = confining(profile(SandboxProfile::Default), UNSET, UNSET);
         let read_only = profile(SandboxProfile::ReadOnly);
-        gets(&default, read_only, (SandboxProfile::ReadOnly, NetworkAccess::Off));
+        assert_granted(&default, read_only, (SandboxProfile::ReadOnly, NetworkAccess::Off));
         let with_network = ConfinementTerms { network: Some(NetworkRule::On), ..read_only };
-        gets(&default, with_network, (SandboxProfile::ReadOnly, NetworkAccess::On));
-        gets(&default, network(NetworkRule::Off), (SandboxProfile::Default, NetworkAccess::Off));
-        let online =
-            confining(profile(SandboxProfile::Default), network(NetworkRule::On), SAYS_NOTHING);
-        gets(&online, read_only, (SandboxProfile::ReadOnly, NetworkAccess::On));
+        assert_granted(&default, with_network, (SandboxProfile::ReadOnly, NetworkAccess::On));
+        assert_granted(
+            &default,
+            network(NetworkRule::Off),
+            (SandboxProfile::Default, NetworkAccess::Off),
+        );
+        let online = confining(profile(SandboxProfile::Default), network(NetworkRule::On), UNSET);
+        assert_granted(&online, read_only, (SandboxProfile::ReadOnly, NetworkAccess::On));
         let (_, limits) = decide(&default, memory(Bound::AtMost(9))).unwrap();
         assert_eq!(limits.memory, Some(9));
     }
 
     #[test]
-    fn a_call_that_would_loosen_is_refused_and_told_what_there_is() {
-        let tight = confining(profile(SandboxProfile::WorkspaceWrite), SAYS_NOTHING, SAYS_NOTHING);
-        is_refused(
+    fn a_call_that_asks_for_looser_confinement_is_refused_with_the_current_one() {
+        let tight = confining(profile(SandboxProfile::WorkspaceWrite), UNSET, UNSET);
+        assert_refused(
             &tight,
             profile(SandboxProfile::Default),
             &["confinement default was asked", "tenant local", "have confinement workspace-write"],
         );
-        is_refused(&tight, network(NetworkRule::On), &["network on was asked", "have network off"]);
+        assert_refused(
+            &tight,
+            network(NetworkRule::On),
+            &["network on was asked", "have network off"],
+        );
         let bounded = LimitTerms {
             memory: Some(Bound::AtMost(1000)),
             cpu: Some(Bound::AtMost(Duration::from_millis(1500))),
             nice: Some(5),
             ..NOTHING
         };
-        let bounded = confining(
-            ConfinementTerms { limits: bounded, ..SAYS_NOTHING },
-            SAYS_NOTHING,
-            SAYS_NOTHING,
-        );
-        is_refused(&bounded, memory(Bound::AtMost(1001)), &["memory 1001 B", "memory 1000 B"]);
-        is_refused(&bounded, memory(Bound::Unbounded), &["memory none", "memory 1000 B"]);
+        let bounded = confining(ConfinementTerms { limits: bounded, ..UNSET }, UNSET, UNSET);
+        assert_refused(&bounded, memory(Bound::AtMost(1001)), &["memory 1001 B", "memory 1000 B"]);
+        assert_refused(&bounded, memory(Bound::Unbounded), &["memory none", "memory 1000 B"]);
         let longer = LimitTerms { cpu: Some(Bound::AtMost(Duration::from_secs(2))), ..NOTHING };
-        is_refused(
+        assert_refused(
             &bounded,
-            ConfinementTerms { limits: longer, ..SAYS_NOTHING },
+            ConfinementTerms { limits: longer, ..UNSET },
             &["cpu_s 2s", "cpu_s 1.5s"],
         );
         let pushier = LimitTerms { nice: Some(4), ..NOTHING };
-        is_refused(
+        assert_refused(
             &bounded,
-            ConfinementTerms { limits: pushier, ..SAYS_NOTHING },
+            ConfinementTerms { limits: pushier, ..UNSET },
             &["nice 4", "nice 5"],
         );
     }
 
     #[test]
-    fn what_the_host_lacks_is_refused_or_degraded() {
-        let mut weak = confining(profile(SandboxProfile::Default), SAYS_NOTHING, SAYS_NOTHING);
+    fn unsupported_confinement_is_refused_or_degraded() {
+        let mut weak = confining(profile(SandboxProfile::Default), UNSET, UNSET);
         weak.offer = weak.offer.limited_to(Backend::Seccomp);
         let error = decide(&weak, profile(SandboxProfile::ReadOnly)).unwrap_err();
         assert_eq!(error.code(), "confinement_unavailable");
-        assert_eq!(weak.granted(SAYS_NOTHING).unwrap().0.backend, Backend::Seccomp);
-        assert!(weak.granted(profile(SandboxProfile::ReadOnly)).is_err());
+        assert_eq!(weak.grant_terms(UNSET).unwrap().0.backend, Backend::Seccomp);
+        assert!(weak.grant_terms(profile(SandboxProfile::ReadOnly)).is_err());
         weak.on_unavailable = OnUnavailable::Degrade;
         let (granted, _) = decide(&weak, profile(SandboxProfile::ReadOnly)).unwrap();
         assert!(granted.is_degraded());
@@ -579,7 +564,7 @@ mod tests {
             [all, tenant, lane, asked] in [any_terms(), any_terms(), any_terms(), any_terms()],
         ) {
             let confining = confining(all, tenant, lane);
-            let (plain, limits) = decide(&confining, SAYS_NOTHING).unwrap();
+            let (plain, limits) = decide(&confining, UNSET).unwrap();
             let plain: Confinement = plain.effective;
             if let Ok((granted, asked_limits)) = decide(&confining, asked) {
                 prop_assert!(granted.effective.is_as_tight_as(plain));

@@ -7,11 +7,11 @@ use std::time::Duration;
 use ractor::SpawnErr;
 use tokio::sync::watch;
 
-use super::admission::{AdmissionRules, AuditTrail, Gate};
-use super::awaiting_approval::Lot;
-use super::output::{EmptyWaits, Seen, Spilled};
+use super::admission::{AdmissionControl, AdmissionRules, AuditTrail};
+use super::awaiting_approval::ParkedSubmissions;
+use super::output::{EmptyWaits, OutputDownloads, ShownOffsets};
 use super::submission::{CallerContext, SubmissionDefaults};
-use super::tenancy::{CallerIdentity, Tenancy};
+use super::tenancy::{CallerIdentity, JobNumbers};
 use super::tenant_client::TenantClient;
 use crate::confinement::SandboxPaths;
 use crate::job::{JobHandle, JobVariables, SharedJobSettings, StopRequest};
@@ -25,58 +25,52 @@ use crate::supervisor::{
 use crate::telemetry::{QueueStats, events};
 use crate::trace::CallTrace;
 
-/// The service's one door. A cheap clone.
+/// The job service of one server, for all tenants. Cheap to clone.
+///
+/// Callers use it through a [`TenantClient`], which sees the jobs of one tenant.
 #[derive(Debug, Clone)]
 pub struct JobService {
     pub(super) supervisor: Supervisor,
     defaults: Arc<RwLock<Arc<SubmissionDefaults>>>,
-    pub(super) gate: Arc<Gate>,
-    pub(super) tenancy: Arc<Tenancy>,
+    pub(super) admission: Arc<AdmissionControl>,
+    pub(super) job_numbers: Arc<JobNumbers>,
     pub(super) empty_waits: Arc<EmptyWaits>,
-    pub(super) seen: Arc<Seen>,
-    /// What jobs find in their environment.
+    pub(super) shown: Arc<ShownOffsets>,
+    /// The environment that jobs inherit.
     pub(super) environment: Arc<JobVariables>,
-    /// What those who come back for output need.
-    pub(super) spilled: Arc<Spilled>,
-    /// What output may be kept.
+    pub(super) downloads: Arc<OutputDownloads>,
+    /// The limits on stored output.
     quota: Arc<Quota>,
-    /// Where confined jobs may write.
+    /// The paths that confined jobs may write, and those hidden from them.
     pub(super) places: Arc<SandboxPaths>,
-    /// What waits for somebody's yes.
-    pub(super) lot: Arc<Lot>,
-    /// How long finished jobs stay at the most.
-    pub(super) kept_for: Option<Duration>,
+    pub(super) parked: Arc<ParkedSubmissions>,
+    /// The longest time for which finished jobs are kept.
+    pub(super) max_finished_age: Option<Duration>,
 }
 
-/// The longest name of a client.
+/// The most characters of a client's name.
 const MAX_CLIENT_CHARS: usize = 100;
 
-/// Everything that a yard needs to know.
+/// The settings of a [`JobService`].
 #[derive(Debug, Clone)]
 pub struct ServiceSettings {
-    /// Defaults and bounds of submissions.
     pub defaults: SubmissionDefaults,
-    /// Bounds of the queue.
     pub queue: QueueLimits,
-    /// What stays of finished jobs.
     pub retention: Retention,
-    /// Finished logs of so many bytes are compressed; `None` = none are.
+    /// The size from which finished logs are compressed, in bytes; `None` = never.
     pub compress_from: Option<u64>,
-    /// What all jobs have in common.
     pub job: SharedJobSettings,
-    /// What may run, where, and what is masked.
     pub rules: AdmissionRules,
-    /// Where decisions are written down, if anywhere.
     pub audit: Option<AuditTrail>,
-    /// The file by which job numbers go on after a restart, if there is one.
+    /// The file that keeps job numbers across restarts; `None` = numbers start again at 1.
     pub numbers: Option<PathBuf>,
 }
 
 impl JobService {
-    /// Opens a yard in this process.
+    /// Starts the service in this process.
     ///
     /// # Errors
-    /// When its supervisor could not be started, or the system has no random numbers.
+    /// If the supervisor cannot be started, or the system has no random numbers.
     pub async fn open(settings: ServiceSettings) -> Result<Self, SpawnErr> {
         let ServiceSettings {
             defaults,
@@ -89,59 +83,60 @@ impl JobService {
             numbers,
         } = settings;
         let environment = Arc::clone(&job.environment);
-        let spilled = Spilled::new(job.log.spill_dir.clone());
-        let spilled = spilled.map_err(|error| SpawnErr::StartupFailed(error.into()))?;
+        let downloads = OutputDownloads::new(job.log.spill_dir.clone());
+        let downloads = downloads.map_err(|error| SpawnErr::StartupFailed(error.into()))?;
         let quota = Arc::clone(&job.quota);
         let places = Arc::clone(&job.places);
         let host = Arc::clone(&job.host);
-        let kept_for = retention.all.age.into_iter().chain(retention.tenant.age).min();
-        let supervising = SupervisorSettings { queue, retention, compress_from, job };
-        let supervisor = Supervisor::start(supervising).await?;
-        let gate = Arc::new(Gate::new(rules, audit, host));
+        let max_finished_age = retention.all.age.into_iter().chain(retention.tenant.age).min();
+        let settings = SupervisorSettings { queue, retention, compress_from, job };
+        let supervisor = Supervisor::start(settings).await?;
+        let admission = Arc::new(AdmissionControl::new(rules, audit, host));
         let defaults = Arc::new(RwLock::new(Arc::new(defaults)));
-        let tenancy = Arc::new(Tenancy::open(numbers));
-        let spilled = Arc::new(spilled);
+        let job_numbers = Arc::new(JobNumbers::open(numbers));
+        let downloads = Arc::new(downloads);
         Ok(Self {
             supervisor,
             defaults,
-            gate,
-            tenancy,
+            admission,
+            job_numbers,
             environment,
-            spilled,
+            downloads,
             quota,
             places,
-            lot: Arc::default(),
+            parked: Arc::default(),
             empty_waits: Arc::default(),
-            seen: Arc::default(),
-            kept_for,
+            shown: Arc::default(),
+            max_finished_age,
         })
     }
 
-    /// Returns once the yard has failed so often that it does nothing any more: the server is to
-    /// end, and its service manager to start it again.
-    pub async fn given_up(&self) {
+    /// Returns once the supervisor has failed so often that it is not restarted any more. The server
+    /// should then exit, so that its service manager starts it again.
+    pub async fn wait_until_failed(&self) {
         self.supervisor.given_up().await;
     }
 
-    /// The yard as one caller sees it: the jobs of its tenant, and no others.
+    /// Returns the view of one caller: the jobs of its tenant, and no others. `client` is the name of
+    /// the calling program.
     #[must_use]
     pub fn tenant_client(&self, identity: CallerIdentity, client: &str) -> TenantClient {
-        // A client's name is what it says of itself: masked, and not longer than a name.
+        // The client chooses its own name, so the name is masked and truncated.
         let client: String = client.chars().take(MAX_CLIENT_CHARS).collect();
         let client = self.redactor().mask_text(&client).into_owned();
         let CallerIdentity { tenant, role } = identity;
         TenantClient::new(
             self.clone(),
-            CallerContext { tenant, role, client, trace: CallTrace::own() },
+            CallerContext { tenant, role, client, trace: CallTrace::start() },
         )
     }
 
-    /// The jobs of all tenants that are known, newest first.
+    /// Lists the known jobs of all tenants, newest first.
     pub async fn list_all(&self) -> Vec<JobHandle> {
         self.supervisor.list(None).await
     }
 
-    /// What fills the gaps of submissions now.
+    /// The current defaults of submissions.
     pub(super) fn defaults(&self) -> Arc<SubmissionDefaults> {
         Arc::clone(&self.defaults.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -150,64 +145,64 @@ impl JobService {
         *self.defaults.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(defaults);
     }
 
-    /// What masks secrets in text that leaves the yard.
+    /// The redactor that masks secrets in text that leaves the service.
     #[must_use]
     pub fn redactor(&self) -> Arc<Redactor> {
-        Arc::clone(&self.gate.rules().redactor)
+        Arc::clone(&self.admission.rules().redactor)
     }
 
-    /// Frees the oldest finished jobs that store anything, until they have given back so many
-    /// bytes or there are none left. Does not wait for it.
+    /// Frees the oldest finished jobs with stored output until this many bytes are free, or no such
+    /// job is left. Does not wait for it.
     #[cfg(test)]
     pub(super) fn sweep_for(&self, bytes: u64) {
         self.supervisor.sweep_for(bytes);
     }
 
-    /// Watches the system's pressure from now on, and holds starts back by it.
-    pub fn watch_pressure(&self, wishes: watch::Receiver<PressureWatch>) {
-        self.supervisor.watch_pressure(wishes);
+    /// Starts to watch the host's pressure, and delays starts while it is high.
+    pub fn watch_pressure(&self, settings: watch::Receiver<PressureWatch>) {
+        self.supervisor.watch_pressure(settings);
     }
 
-    /// From now on these caps on stored output hold, for running jobs too.
+    /// Changes the limits on stored output, for running jobs too.
     pub(super) fn change_quota(&self, limits: QuotaLimits) {
         events::store_limit_set(limits.store_bytes);
         self.quota.change(limits);
     }
 
-    /// What is going on in the queue; nothing once the yard is gone.
+    /// Returns the figures for the metrics; `None` after the supervisor has ended.
     pub async fn figures(&self) -> Option<QueueStats> {
         self.supervisor.figures().await
     }
 
-    /// Takes no more work, lets running jobs go on for `patience`, then ends what is left,
-    /// survivors included. Returns once nothing runs, or the last bound has passed.
+    /// Accepts no more jobs, lets running jobs go on for `patience`, then ends the rest, survivors
+    /// included. Returns once no process is left, or after a few seconds more.
     pub async fn drain(&self, patience: Duration, grace: Duration) {
         let jobs = self.supervisor.close().await;
-        self.tenancy.close();
-        // Whoever is not done by then is told to end.
-        drop(tokio::time::timeout(patience, all_finished(&jobs)).await);
+        self.job_numbers.close();
+        // Jobs that are still running after that are stopped.
+        drop(tokio::time::timeout(patience, wait_all_finished(&jobs)).await);
         let wish = StopRequest { by: StopBy::Shutdown, signal: None, grace: Some(grace) };
         for job in &jobs {
             job.stop(wish);
         }
         // SIGKILL follows the grace period; verifying it takes a moment more.
         let last = grace + Duration::from_secs(3);
-        drop(tokio::time::timeout(last, all_gone(&jobs)).await);
-        let gate = Arc::clone(&self.gate);
-        // Whatever came of it is told there.
-        tokio::task::spawn_blocking(move || gate.finish_audit()).await.ok();
+        drop(tokio::time::timeout(last, wait_all_gone(&jobs)).await);
+        let admission = Arc::clone(&self.admission);
+        // `finish_audit` reports its own failures.
+        tokio::task::spawn_blocking(move || admission.finish_audit()).await.ok();
     }
 }
 
-async fn all_finished(jobs: &[JobHandle]) {
+async fn wait_all_finished(jobs: &[JobHandle]) {
     for job in jobs {
         job.finished().await;
     }
 }
 
-/// Finished, and nothing of their trees is left.
-async fn all_gone(jobs: &[JobHandle]) {
-    all_finished(jobs).await;
+/// Waits until all jobs have finished and no process of their trees is left.
+async fn wait_all_gone(jobs: &[JobHandle]) {
+    wait_all_finished(jobs).await;
     for job in jobs {
         while !job.survivors().is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -215,122 +210,113 @@ async fn all_gone(jobs: &[JobHandle]) {
     }
 }
 
-// Control of the queue by the operator. Each call is written to the audit log.
-
-#[cfg(test)]
-use crate::supervisor::Pressure;
-
-/// Everything that a running yard can take over.
+/// The settings that a running service can take over.
 #[derive(Debug)]
 pub struct LiveSettings {
-    /// What may run, where, and what is masked.
     pub rules: AdmissionRules,
-    /// Defaults and bounds of submissions.
     pub defaults: SubmissionDefaults,
-    /// Bounds of the queue.
     pub queue: QueueLimits,
-    /// Caps on stored output.
     pub quota: QuotaLimits,
 }
 
-/// What becomes of the server once it has drained.
+/// The next step of the server after a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterDrain {
-    /// It stays, and can take new jobs again.
+    /// The server stays, and can accept new jobs again.
     Stay,
-    /// It ends.
     Exit,
 }
 
+// Control by the operator. Each call is written to the audit log.
 impl JobService {
-    /// Nothing starts any more, in this lane or at all; what runs goes on.
+    /// Starts no more jobs, in this lane or in all lanes; running jobs go on.
     ///
     /// # Errors
-    /// When there is no such lane.
+    /// If there is no such lane.
     pub async fn pause(&self, lane: Option<String>, by: CallerIdentity) -> Result<(), UnknownLane> {
-        let what = which(lane.as_deref());
+        let what = describe_lane(lane.as_deref());
         self.supervisor.pause(lane).await?;
-        self.operated("queue_paused", &what, by);
+        self.record_operation("queue_paused", &what, by);
         Ok(())
     }
 
-    /// Jobs start again, in this lane or in all of them.
+    /// Starts jobs again, in this lane or in all lanes.
     ///
     /// # Errors
-    /// When there is no such lane.
+    /// If there is no such lane.
     pub async fn resume(
         &self,
         lane: Option<String>,
         by: CallerIdentity,
     ) -> Result<(), UnknownLane> {
-        let what = which(lane.as_deref());
+        let what = describe_lane(lane.as_deref());
         self.supervisor.resume(lane).await?;
-        self.operated("queue_resumed", &what, by);
+        self.record_operation("queue_resumed", &what, by);
         Ok(())
     }
 
-    /// From now on no new job is taken; those that wait and run go on to their ends.
+    /// Accepts no more jobs; waiting and running jobs go on to their ends.
     pub async fn begin_drain(&self, after: AfterDrain, by: CallerIdentity) {
         self.supervisor.begin_drain().await;
         let what = match after {
             AfterDrain::Stay => "no new jobs are taken",
             AfterDrain::Exit => "no new jobs are taken, and the server ends after the last one",
         };
-        self.operated("drain_begun", what, by);
+        self.record_operation("drain_begun", what, by);
     }
 
-    /// New jobs are taken again, unless the server is shutting down.
+    /// Accepts new jobs again, unless the server is shutting down.
     pub async fn end_drain(&self, by: CallerIdentity) {
         self.supervisor.end_drain().await;
-        self.operated("drain_ended", "new jobs are taken again", by);
+        self.record_operation("drain_ended", "new jobs are taken again", by);
     }
 
-    /// From now on all of this holds; jobs that are accepted already go on as they were accepted.
-    /// `changed` are the settings that differ from before.
+    /// Applies new settings; jobs that are already accepted keep theirs. `changed` are the keys of the
+    /// settings that differ from before.
     pub async fn apply_settings(
         &self,
-        tuning: LiveSettings,
+        settings: LiveSettings,
         by: CallerIdentity,
         changed: &[String],
     ) {
-        let LiveSettings { rules, defaults, queue, quota } = tuning;
-        self.gate.replace(rules);
-        self.spilled.forget_packed();
+        let LiveSettings { rules, defaults, queue, quota } = settings;
+        self.admission.replace_rules(rules);
+        self.downloads.clear();
         self.replace_defaults(defaults);
         self.supervisor.change_limits(queue).await;
         self.change_quota(quota);
         let what = if changed.is_empty() { "nothing changed".into() } else { changed.join(", ") };
-        self.operated("settings_reloaded", &what, by);
+        self.record_operation("settings_reloaded", &what, by);
     }
 
-    /// Writes down that new settings could not be used, and the old ones hold.
+    /// Records that new settings were refused, and that the old ones stay in force.
     pub fn record_refused_reload(&self, why: &str, by: CallerIdentity) {
-        self.operated("reload_refused", why, by);
+        self.record_operation("reload_refused", why, by);
     }
 
-    /// Writes down which log lines are written from now on.
+    /// Records a new log filter.
     pub fn record_log_filter(&self, what: &str, by: CallerIdentity) {
-        self.operated("log_filter_changed", what, by);
+        self.record_operation("log_filter_changed", what, by);
     }
 
-    /// All figures of the queue.
+    /// Returns the state of the queue, its lanes and its tenants.
     pub async fn queue_overview(&self) -> QueueOverview {
         self.supervisor.overview().await
     }
 
-    /// From now on the host is short of this, or of nothing.
+    /// Sets the host's pressure, for tests.
     #[cfg(test)]
-    pub(super) fn set_pressure(&self, pressure: Option<Pressure>) {
+    pub(super) fn set_pressure(&self, pressure: Option<crate::supervisor::Pressure>) {
         self.supervisor.set_pressure(pressure);
     }
 
-    /// Somebody who may has changed what concerns all tenants.
-    fn operated(&self, what: &str, detail: &str, by: CallerIdentity) {
+    /// Logs and audits a change by an operator.
+    fn record_operation(&self, what: &str, detail: &str, by: CallerIdentity) {
         events::operator_action(what, detail, by.tenant);
-        self.gate.note(what, &format!("{detail} (by {})", by.tenant));
+        self.admission.write_note(what, &format!("{detail} (by {})", by.tenant));
     }
 }
 
-fn which(lane: Option<&str>) -> String {
+fn describe_lane(lane: Option<&str>) -> String {
     lane.map_or_else(|| "all lanes".to_owned(), |lane| format!("lane {lane}"))
 }

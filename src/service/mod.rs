@@ -1,5 +1,7 @@
-//! The API that transports and tools use: submit, find, list, stop, drain; and files. They know
-//! nothing of actors.
+//! The API that transports and tools use: submit, find, list, stop and drain jobs, and read and write
+//! files. It hides the actors.
+//!
+//! [`JobService`] is the handle of the whole service; a [`TenantClient`] is the view of one caller.
 
 mod admission;
 mod approval;

@@ -1,4 +1,4 @@
-//! From what a caller asks for to a complete, checked spec.
+//! Submissions: the request of a caller, checked and completed to a job specification.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,152 +17,117 @@ use crate::supervisor::SubmitRefusal;
 use crate::telemetry::RejectionReason;
 use crate::trace::CallTrace;
 
-/// What a caller asks for; what it leaves out gets the configured default.
+/// A caller's request to run a job. Fields that are `None` get the configured default.
 #[derive(Debug, Clone)]
 pub struct Submission {
-    /// What to run.
     pub program: JobProgram,
-    /// Where; relative paths start at the default directory.
+    /// The working directory; a relative path starts at the default directory.
     pub cwd: Option<PathBuf>,
-    /// Variables to add.
+    /// Variables to add to the job's environment.
     pub env: Vec<(String, String)>,
-    /// What it reads.
     pub stdin: Stdin,
-    /// The longest it may run.
     pub timeout: Option<Duration>,
-    /// What becomes of it when it writes a lot.
     pub on_large_output: Option<LargeOutput>,
-    /// The caller's own words for it.
+    /// The caller's description of the job, shown in lists.
     pub description: Option<String>,
-    /// The lane to queue in.
     pub lane: Option<String>,
-    /// Its priority among its tenant's jobs.
+    /// The priority among the waiting jobs of the same tenant.
     pub priority: Option<Priority>,
-    /// How far it is to be shut in, and what it may use up: never more than its tenant's jobs may.
+    /// The sandbox and the resource limits that the call asks for; they can only be tighter than the
+    /// tenant's.
     pub confinement: ConfinementTerms,
-    /// A name for this wish: the same key never runs twice.
+    /// The idempotency key: a key that is known returns the job that it named before.
     pub key: Option<String>,
-    /// The shell for shell text, by its path; `None`: the configured one.
+    /// The path of the shell for shell text; `None` = the configured one.
     pub shell: Option<String>,
-    /// Which directories it may run in, beside what the rules say.
+    /// The directories that are allowed, besides the admission rules.
     pub within: DirectoryScope,
-    /// How long last bytes are waited for at most, once the leader has ended and its children hold
-    /// its output open; `None`: as configured.
+    /// The longest wait for the last output after the leader has ended, while its children still
+    /// hold the pipes open; `None` = as configured.
     pub drain_max: Option<Duration>,
-    /// Whether the command may stand in the log; the audit log has it in any case.
     pub logged: CommandLogging,
 }
 
-/// Which directories a submission may run in.
+/// The directories in which a submission may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirectoryScope {
-    /// Any.
     Anywhere,
-    /// The directory of jobs that name none, and those below it, links followed.
+    /// The default directory and those below it, with links followed.
     DefaultDirectory,
 }
 
-/// Whether a command may stand in the log.
+/// The logging of a command in the server's log. The audit log has it in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandLogging {
-    /// It is logged.
     Yes,
-    /// Only the job's number is.
+    /// Only the job's number is logged.
     No,
 }
 
-/// Who submits.
+/// The caller of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallerContext {
-    /// Whose jobs these are.
     pub tenant: TenantId,
-    /// What it may do.
     pub role: CallerRole,
-    /// The program that speaks for them, by its own account.
+    /// The name of the calling program, as it names itself.
     pub client: String,
-    /// The call that it speaks in.
+    /// The trace of the current call.
     pub trace: CallTrace,
 }
 
-/// What fills the gaps of a submission, and what bounds it.
+/// The defaults and limits of submissions.
 #[derive(Debug, Clone)]
 pub struct SubmissionDefaults {
-    /// The directory of jobs that name none.
     pub cwd: PathBuf,
-    /// Limits of jobs that name none.
     pub limits: RunLimits,
-    /// What becomes of a job that writes a lot and does not say.
     pub on_large_output: LargeOutput,
-    /// The largest timeout that can be asked for.
+    /// The longest timeout that a caller can ask for.
     pub max_timeout: Duration,
-    /// Variables that a tenant's jobs get, unless the caller says otherwise.
+    /// Variables of a tenant's jobs; a caller can override them.
     pub environment: BTreeMap<TenantId, Vec<(String, String)>>,
-    /// The lanes there are, beside the default one.
+    /// The lanes besides the default one.
     pub lanes: BTreeMap<String, LaneDefaults>,
-    /// How far jobs are shut in, and what they may use up.
     pub confining: ConfinementRules,
 }
 
-/// What a lane's jobs have that do not say.
+/// The defaults for the jobs of one lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LaneDefaults {
-    /// The longest they may run; `None` = as in every lane.
+    /// `None` = the default of all lanes.
     pub timeout: Option<Duration>,
-    /// Their priority.
     pub priority: Priority,
 }
 
-/// Why a command was not accepted. Nothing was run.
+/// The reason why a submission was not accepted. Nothing was run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SubmitError {
-    /// There is nothing to run.
     #[error("the command is empty; give the command line to run, such as \"cargo test\"")]
     EmptyCommand,
-    /// More text than any program can be given.
+    /// The texts are larger than the arguments that a program can get.
     #[error(
         "the command is too long: {bytes} bytes of command, arguments, environment and description, at most {MAX_BYTES} can be given; write the text to a file, or pass it on stdin"
     )]
-    TooLong {
-        /// How much was given.
-        bytes: usize,
-    },
-    /// A timeout that cannot be given.
+    TooLong { bytes: usize },
     #[error("a timeout of {}s cannot be given; it must be above 0 and at most {}s", .given.as_secs_f64(), .max.as_secs())]
-    Timeout {
-        /// What was asked for.
-        given: Duration,
-        /// The largest that can be given.
-        max: Duration,
-    },
-    /// A name of a variable that no program can be given.
+    Timeout { given: Duration, max: Duration },
     #[error(
         "`{name}` cannot be the name of an environment variable; names are not empty and hold no `=`"
     )]
-    EnvName {
-        /// What was asked for.
-        name: String,
-    },
-    /// No such lane.
+    EnvName { name: String },
     #[error("there is no lane `{given}`; the lanes are {}", .known.join(", "))]
-    UnknownLane {
-        /// What was asked for.
-        given: String,
-        /// The lanes there are.
-        known: Vec<String>,
-    },
-    /// It cannot be confined as asked.
+    UnknownLane { given: String, known: Vec<String> },
     #[error(transparent)]
     Confinement(#[from] ConfineError),
-    /// A rule says no.
+    /// The submission was not admitted.
     #[error("{0}")]
     Rules(#[from] AdmissionError),
-    /// The queue would not take it.
+    /// The queue refused the job.
     #[error(transparent)]
     Refused(#[from] SubmitRefusal),
 }
 
 impl SubmitError {
-    /// The stable word that clients may match on.
+    /// The stable code that clients may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -177,7 +142,7 @@ impl SubmitError {
         }
     }
 
-    /// The word under which it is counted.
+    /// The label for the metrics.
     pub(super) const fn rejection(&self) -> RejectionReason {
         match self {
             Self::EmptyCommand => RejectionReason::EmptyCommand,
@@ -197,7 +162,7 @@ impl SubmitError {
         }
     }
 
-    /// When it may be worth trying again, where that is known.
+    /// The time after which a retry may succeed, if that is known.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -214,7 +179,7 @@ impl SubmitError {
 }
 
 impl Submission {
-    /// A command with nothing but defaults.
+    /// Creates a submission with nothing but defaults.
     #[must_use]
     pub const fn new(program: JobProgram) -> Self {
         Self {
@@ -236,7 +201,7 @@ impl Submission {
         }
     }
 
-    /// Checks what was asked for and fills in the rest.
+    /// Checks the submission, and fills in the defaults.
     pub(super) fn complete(
         self,
         defaults: &SubmissionDefaults,
@@ -246,9 +211,9 @@ impl Submission {
         check_env(&self.env)?;
         self.check_size()?;
         let lane = check_lane(self.lane, defaults)?;
-        let of_lane = defaults.lanes.get(&lane).copied().unwrap_or_default();
+        let lane_defaults = defaults.lanes.get(&lane).copied().unwrap_or_default();
         let timeout = match self.timeout {
-            None => of_lane.timeout.unwrap_or(defaults.limits.timeout),
+            None => lane_defaults.timeout.unwrap_or(defaults.limits.timeout),
             Some(asked) => check_timeout(asked, defaults)?,
         };
         let (confinement, resources) =
@@ -256,7 +221,7 @@ impl Submission {
         Ok(JobSpec {
             program: self.program,
             cwd: self.cwd.map_or_else(|| defaults.cwd.clone(), |cwd| defaults.cwd.join(cwd)),
-            env: with_own(defaults.environment.get(&caller.tenant), self.env),
+            env: merge_variables(defaults.environment.get(&caller.tenant), self.env),
             stdin: self.stdin,
             limits: RunLimits { timeout, ..defaults.limits },
             resources,
@@ -265,7 +230,7 @@ impl Submission {
             on_large_output: self.on_large_output.unwrap_or(defaults.on_large_output),
             description: self.description,
             lane,
-            priority: self.priority.unwrap_or(of_lane.priority),
+            priority: self.priority.unwrap_or(lane_defaults.priority),
             shell: ShellUse::Configured,
             shell_path: self.shell,
             tenant: caller.tenant,
@@ -275,8 +240,8 @@ impl Submission {
     }
 }
 
-/// The tenant's own variables, and what the caller says over them.
-fn with_own(
+/// Merges the variables of the tenant with those of the caller, which win.
+fn merge_variables(
     own: Option<&Vec<(String, String)>>,
     given: Vec<(String, String)>,
 ) -> Vec<(String, String)> {
@@ -287,7 +252,8 @@ fn with_own(
     all
 }
 
-/// What Linux takes as arguments and environment of one program; a job that is known keeps it all.
+/// The most bytes of a submission's texts: the size that Linux allows for the arguments and the
+/// environment of a program. The server keeps the texts for as long as it knows the job.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 
 impl Submission {
@@ -362,7 +328,7 @@ mod tests {
             max_timeout: Duration::from_secs(100),
             environment: BTreeMap::new(),
             lanes: BTreeMap::from([("build".to_owned(), BUILD)]),
-            confining: ConfinementRules::of_nothing(),
+            confining: ConfinementRules::unset(),
         }
     }
 
@@ -371,17 +337,21 @@ mod tests {
     }
 
     fn caller() -> CallerContext {
-        let (tenant, role, client) = (TenantId::LOCAL, CallerRole::Run, "test".to_owned());
-        CallerContext { tenant, role, client, trace: CallTrace::own() }
+        CallerContext {
+            tenant: TenantId::LOCAL,
+            role: CallerRole::Run,
+            client: "test".to_owned(),
+            trace: CallTrace::start(),
+        }
     }
 
     #[track_caller]
-    fn refused(submission: Submission, code: &str) {
+    fn assert_refused(submission: Submission, code: &str) {
         assert_eq!(submission.complete(&defaults(), &caller()).unwrap_err().code(), code);
     }
 
     #[test]
-    fn what_is_left_out_gets_the_default() {
+    fn missing_values_get_the_defaults() {
         let spec = shell("ls").complete(&defaults(), &caller()).unwrap();
         assert_eq!(spec.cwd, PathBuf::from("/srv"));
         assert_eq!(spec.limits.timeout, Duration::from_secs(60));
@@ -389,35 +359,36 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_fills_in_what_the_caller_leaves_out() {
+    fn a_lane_provides_defaults_for_its_jobs() {
         let build = || Submission { lane: Some("build".to_owned()), ..shell("ls") };
         let spec = build().complete(&defaults(), &caller()).unwrap();
         assert_eq!((spec.limits.timeout, spec.priority), (Duration::from_secs(90), Priority::Low));
         let asked = Duration::from_secs(10);
-        let said = Submission { timeout: Some(asked), priority: Some(Priority::High), ..build() };
-        let spec = said.complete(&defaults(), &caller()).unwrap();
+        let explicit =
+            Submission { timeout: Some(asked), priority: Some(Priority::High), ..build() };
+        let spec = explicit.complete(&defaults(), &caller()).unwrap();
         assert_eq!((spec.limits.timeout, spec.priority), (asked, Priority::High));
         let spec = shell("ls").complete(&defaults(), &caller()).unwrap();
         assert_eq!(spec.priority, Priority::Normal);
     }
 
     #[test]
-    fn a_relative_directory_starts_at_the_default_one() {
+    fn a_relative_directory_starts_at_the_default_directory() {
         let spec = Submission { cwd: Some("app".into()), ..shell("ls") };
         assert_eq!(spec.complete(&defaults(), &caller()).unwrap().cwd, PathBuf::from("/srv/app"));
     }
 
     #[test]
-    fn what_cannot_be_run_is_refused_by_name() {
-        refused(shell(" \n"), "empty_command");
-        refused(Submission { timeout: Some(Duration::ZERO), ..shell("ls") }, "bad_timeout");
-        refused(
+    fn invalid_submissions_are_refused_with_their_code() {
+        assert_refused(shell(" \n"), "empty_command");
+        assert_refused(Submission { timeout: Some(Duration::ZERO), ..shell("ls") }, "bad_timeout");
+        assert_refused(
             Submission { timeout: Some(Duration::from_secs(101)), ..shell("ls") },
             "bad_timeout",
         );
-        refused(shell(&"x".repeat(MAX_BYTES + 1)), "too_long");
-        refused(Submission { lane: Some("fast".to_owned()), ..shell("ls") }, "unknown_lane");
-        refused(
+        assert_refused(shell(&"x".repeat(MAX_BYTES + 1)), "too_long");
+        assert_refused(Submission { lane: Some("fast".to_owned()), ..shell("ls") }, "unknown_lane");
+        assert_refused(
             Submission { env: vec![("A=B".to_owned(), String::new())], ..shell("ls") },
             "bad_env",
         );

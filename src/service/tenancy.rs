@@ -1,7 +1,7 @@
-//! What is counted for each tenant alone: its job numbers, and that a job of it was accepted.
+//! State and identity of tenants: job numbers, announcements of new jobs, tickets, roles.
 //!
-//! A server that is started again must not give a number to another job: whoever still speaks of
-//! job 4 would read or stop somebody else's. So numbers go on where they were, by a small file.
+//! A restarted server must not use a job number again: a client that still means the old job 4 would
+//! read or stop another job. So a small file keeps the numbers across restarts.
 
 use std::collections::HashMap;
 use std::io::{self, Write as _};
@@ -23,99 +23,102 @@ use crate::ids::{JobId, JobNumber, TenantId};
 use crate::private_files::Symlinks;
 use crate::telemetry::events;
 
-/// Numbers that are set aside at once, so that the file is rarely written. After a crash those
-/// that were not used are never used.
+/// The count of numbers that are reserved at once, so that the file is rarely written. After a crash
+/// the unused ones are skipped.
 const BLOCK: u64 = 100;
-/// The time that the disk gets to keep them before a job starts without that.
+/// The longest wait for the disk to store a reservation; after it, the job starts without.
 const WRITE_TIME: Duration = Duration::from_millis(500);
 
-/// All tenants that ever submitted or listened. Their number is bounded by that of tenants.
+/// The job numbers of all tenants, and a notification for each new job. One entry for each tenant that
+/// has ever submitted or listened; [`TenantId`] bounds their number.
 #[derive(Debug, Default)]
-pub(super) struct Tenancy {
-    /// Where numbers are kept, if anywhere.
+pub(super) struct JobNumbers {
+    /// The file that keeps the numbers across restarts, if any.
     file: Option<NumbersFile>,
-    tenants: Mutex<HashMap<TenantId, Books>>,
+    tenants: Mutex<HashMap<TenantId, TenantNumbers>>,
 }
 
 #[derive(Debug, Default)]
-struct Books {
-    /// The last number that was given out.
+struct TenantNumbers {
+    /// The last number that was used.
     last: u64,
-    /// The last number that the file says may be given out.
+    /// The last number that the file reserves.
     reserved: u64,
-    /// Says that a job was accepted.
-    appeared: watch::Sender<()>,
+    /// Notifies of each accepted job.
+    new_jobs: watch::Sender<()>,
 }
 
-impl Tenancy {
-    /// With numbers that go on after those in the file, which may be missing.
+impl JobNumbers {
+    /// Continues after the numbers in the file, which may be missing.
     pub(super) fn open(file: Option<PathBuf>) -> Self {
-        let kept = file.as_deref().map(read).unwrap_or_default();
-        let books = |last| Books { last, reserved: last, appeared: watch::Sender::default() };
-        let tenants = kept.into_iter().map(|(tenant, last)| (tenant, books(last))).collect();
+        let stored = file.as_deref().map(read_numbers).unwrap_or_default();
+        let numbers =
+            |last| TenantNumbers { last, reserved: last, new_jobs: watch::Sender::default() };
+        let tenants = stored.into_iter().map(|(tenant, last)| (tenant, numbers(last))).collect();
         Self { file: file.map(NumbersFile::new), tenants: Mutex::new(tenants) }
     }
 
-    /// The next job of a tenant.
+    /// Takes the next job number of a tenant.
     pub(super) fn next_job(&self, tenant: TenantId) -> JobId {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        let books = tenants.entry(tenant).or_default();
-        books.last += 1;
-        let number = books.last;
-        if number > books.reserved {
-            books.reserved = number + BLOCK - 1;
-            let writing = self.keep(&tenants);
+        let numbers = tenants.entry(tenant).or_default();
+        numbers.last += 1;
+        let number = numbers.last;
+        if number > numbers.reserved {
+            numbers.reserved = number + BLOCK - 1;
+            let writing = self.start_write(&tenants);
             drop(tenants);
-            self.wait_for(writing);
+            self.wait_for_write(writing);
         }
         JobNumber::new(number).for_tenant(tenant)
     }
 
-    /// The job was not accepted after all: its number is free, unless a later one was given out.
+    /// Frees the number of a job that was not accepted, unless a later number is already in use.
     pub(super) fn give_back(&self, job: JobId) {
-        self.books(job.tenant(), |books| {
-            if books.last == job.number() {
-                books.last -= 1;
+        self.with_tenant(job.tenant(), |numbers| {
+            if numbers.last == job.number() {
+                numbers.last -= 1;
             }
         });
     }
 
-    /// No number will be given out any more: those that were set aside are free.
+    /// Frees the reserved numbers at the end of the server, when no more numbers are needed.
     pub(super) fn close(&self) {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        for books in tenants.values_mut() {
-            books.reserved = books.last;
+        for numbers in tenants.values_mut() {
+            numbers.reserved = numbers.last;
         }
-        let writing = self.keep(&tenants);
+        let writing = self.start_write(&tenants);
         drop(tenants);
-        self.wait_for(writing);
+        self.wait_for_write(writing);
     }
 
-    /// A job of this tenant was accepted.
-    pub(super) fn appeared(&self, tenant: TenantId) {
-        self.books(tenant, |books| books.appeared.send_replace(()));
+    /// Notifies listeners that a job of this tenant was accepted.
+    pub(super) fn announce_job(&self, tenant: TenantId) {
+        self.with_tenant(tenant, |numbers| numbers.new_jobs.send_replace(()));
     }
 
-    /// Changes whenever a job of this tenant was accepted.
+    /// Returns a receiver that changes whenever a job of this tenant is accepted.
     pub(super) fn watch_new_jobs(&self, tenant: TenantId) -> watch::Receiver<()> {
-        self.books(tenant, |books| books.appeared.subscribe())
+        self.with_tenant(tenant, |numbers| numbers.new_jobs.subscribe())
     }
 
-    fn books<T>(&self, tenant: TenantId, look: impl FnOnce(&mut Books) -> T) -> T {
+    fn with_tenant<T>(&self, tenant: TenantId, act: impl FnOnce(&mut TenantNumbers) -> T) -> T {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        look(tenants.entry(tenant).or_default())
+        act(tenants.entry(tenant).or_default())
     }
 
-    /// Has the file written. What it says is kept once the receiver has its end.
-    fn keep(&self, tenants: &HashMap<TenantId, Books>) -> Option<Receiver<()>> {
-        let used = tenants.iter().filter(|(_, books)| books.reserved > 0);
-        let lines = used.map(|(tenant, books)| format!("{} {tenant}\n", books.reserved)).collect();
+    /// Starts to write the file. The receiver is disconnected once the write is done.
+    fn start_write(&self, tenants: &HashMap<TenantId, TenantNumbers>) -> Option<Receiver<()>> {
+        let used = tenants.iter().filter(|(_, numbers)| numbers.reserved > 0);
+        let lines =
+            used.map(|(tenant, numbers)| format!("{} {tenant}\n", numbers.reserved)).collect();
         self.file.as_ref()?.write(lines)
     }
 
-    /// Waits for a small file once in many jobs, and not for long: a disk that does not answer must
-    /// not keep jobs from starting.
-    fn wait_for(&self, writing: Option<Receiver<()>>) {
+    /// Waits for a write, but not for long: a disk that does not answer must not keep jobs from
+    /// starting. Only one job in [`BLOCK`] waits.
+    fn wait_for_write(&self, writing: Option<Receiver<()>>) {
         let (Some(file), Some(writing)) = (&self.file, writing) else { return };
         if block_in_place(|| writing.recv_timeout(WRITE_TIME)) == Err(RecvTimeoutError::Timeout) {
             events::job_numbers_not_saved(&file.path, &"the disk does not answer");
@@ -123,43 +126,43 @@ impl Tenancy {
     }
 }
 
-/// The file with the numbers, which a thread of its own writes.
+/// The file with the numbers. A dedicated thread writes it.
 #[derive(Debug)]
 struct NumbersFile {
     path: PathBuf,
-    /// Texts in the order in which they are to be written. Dropping the second value says that it
-    /// was tried.
+    /// The texts to write, in order. The thread drops the second value after the attempt. `None` if the
+    /// thread could not be started: then the caller writes.
     texts: Option<Sender<(String, Sender<()>)>>,
 }
 
 impl NumbersFile {
     fn new(path: PathBuf) -> Self {
-        let (texts, asked) = mpsc::channel::<(String, Sender<()>)>();
-        let place = path.clone();
-        let write = move || asked.iter().for_each(|(text, _done)| keep_text(&place, &text));
+        let (texts, requests) = mpsc::channel::<(String, Sender<()>)>();
+        let file = path.clone();
+        let write = move || requests.iter().for_each(|(text, _done)| store(&file, &text));
         let thread = thread::Builder::new().name("job-numbers".to_owned()).spawn(write);
         Self { path, texts: thread.is_ok().then_some(texts) }
     }
 
     fn write(&self, text: String) -> Option<Receiver<()>> {
-        let (done, is_done) = mpsc::channel();
+        let (done, finished) = mpsc::channel();
         match &self.texts {
-            Some(texts) => texts.send((text, done)).is_ok().then_some(is_done),
+            Some(texts) => texts.send((text, done)).is_ok().then_some(finished),
             None => {
-                keep_text(&self.path, &text);
+                store(&self.path, &text);
                 None
             }
         }
     }
 }
 
-fn keep_text(path: &Path, text: &str) {
-    if let Err(error) = replace(path, text) {
+fn store(path: &Path, text: &str) {
+    if let Err(error) = replace_file(path, text) {
         events::job_numbers_not_saved(path, &error);
     }
 }
 
-fn read(path: &Path) -> Vec<(TenantId, u64)> {
+fn read_numbers(path: &Path) -> Vec<(TenantId, u64)> {
     let text = match read_text(path, Symlinks::Refuse) {
         Ok(text) => text,
         Err(error) if error.is_missing() => return Vec::new(),
@@ -175,8 +178,8 @@ fn read(path: &Path) -> Vec<(TenantId, u64)> {
     text.lines().filter_map(line).collect()
 }
 
-/// In one step: whoever reads it meanwhile finds all or nothing of it.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+/// Replaces the file atomically: a reader sees the old text or the new one.
+fn replace_file(path: &Path, text: &str) -> io::Result<()> {
     let directory = path.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(directory)?;
     let mut file = NamedTempFile::new_in(directory)?;
@@ -185,52 +188,51 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-// JobTickets: unguessable names of jobs, for addresses that leave the tenant's sight.
-
-/// Bytes of a ticket that cannot be guessed.
+/// The number of unguessable bytes of a ticket.
 const PROOF_BYTES: usize = 16;
 
-/// Makes and checks tickets. They follow from a secret that only this server has: nothing is
-/// kept for them, and they end with the server.
+/// Issues and verifies tickets: unguessable names of jobs, for URLs that others may see. A ticket is a
+/// hash with a secret of this server. The server stores nothing for it, and it is valid until the
+/// server ends.
 pub(super) struct JobTickets {
     secret: [u8; 32],
 }
 
 impl fmt::Debug for JobTickets {
-    /// Without the secret.
+    /// Leaves the secret out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JobTickets").finish_non_exhaustive()
     }
 }
 
 impl JobTickets {
-    /// With a fresh secret.
+    /// Creates a new secret.
     pub(super) fn new() -> Result<Self, getrandom::Error> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret)?;
         Ok(Self { secret })
     }
 
-    /// The ticket of a job: digits, a `-` and hexadecimal digits.
+    /// Returns the ticket of a job: digits, a `-` and hexadecimal digits.
     pub(super) fn issue(&self, job: JobId) -> String {
         format!("{job}-{}", self.proof(job, None))
     }
 
-    /// A ticket that carries two numbers along, which nobody can change: three numbers with a `-`
-    /// between, and the proof.
+    /// Returns a ticket that also carries two numbers, which nobody can change: the job's number, the
+    /// two numbers and the proof, separated by `-`.
     pub(super) fn issue_with_numbers(&self, job: JobId, numbers: [u64; 2]) -> String {
         let [first, second] = numbers;
         format!("{job}-{first}-{second}-{}", self.proof(job, Some(numbers)))
     }
 
-    /// The job of this tenant that a ticket names; nothing where it is none of its own.
+    /// Returns the job of this tenant that a ticket names; `None` if the ticket is not valid.
     pub(super) fn verify(&self, tenant: TenantId, ticket: &str) -> Option<JobId> {
         let (job, proof) = ticket.split_once('-')?;
         let job = job.parse::<JobNumber>().ok()?.for_tenant(tenant);
         bool::from(self.proof(job, None).as_bytes().ct_eq(proof.as_bytes())).then_some(job)
     }
 
-    /// The same of a ticket that carries numbers, and those.
+    /// Returns the job and the numbers of a ticket with numbers; `None` if the ticket is not valid.
     pub(super) fn verify_with_numbers(
         &self,
         tenant: TenantId,
@@ -239,14 +241,14 @@ impl JobTickets {
         let mut parts = ticket.split('-');
         let job = parts.next()?.parse::<JobNumber>().ok()?.for_tenant(tenant);
         let numbers = [parts.next()?.parse().ok()?, parts.next()?.parse().ok()?];
-        // As it was given out: other ways to write the same numbers are no tickets.
+        // Compared with the exact text: other spellings of the same numbers are not valid.
         let is_ours =
             bool::from(self.issue_with_numbers(job, numbers).as_bytes().ct_eq(ticket.as_bytes()));
         is_ours.then_some((job, numbers))
     }
 
     fn proof(&self, job: JobId, numbers: Option<[u64; 2]>) -> String {
-        // All but the last have a fixed length, so that no two tickets hash the same text.
+        // All fields but the last have a fixed length, so that no two tickets hash the same bytes.
         let hash = Sha256::new().chain_update(self.secret).chain_update(job.number().to_be_bytes());
         let hash = hash.chain_update([u8::from(numbers.is_some())]);
         let [first, second] = numbers.unwrap_or_default().map(u64::to_be_bytes);
@@ -256,39 +258,36 @@ impl JobTickets {
     }
 }
 
-// The identity and role of a caller.
-
-/// Who calls: what a transport found out before it let the caller in.
+/// The identity of a caller, as its transport has authenticated it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallerIdentity {
-    /// Whose jobs it sees.
+    /// The tenant whose jobs the caller sees.
     pub tenant: TenantId,
-    /// What it may do.
     pub role: CallerRole,
 }
 
 impl CallerIdentity {
-    /// Whoever uses this machine without a token: what it can do here it can do without us.
+    /// A user of this machine without a token. It is an admin, since it could do the same without the
+    /// server.
     pub const LOCAL: Self = Self { tenant: TenantId::LOCAL, role: CallerRole::Admin };
 }
 
-/// What a caller may do; each may also do what those before it may.
+/// The permissions of a caller. Each role includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallerRole {
-    /// Look at its tenant's jobs.
+    /// Reads its tenant's jobs.
     Read,
-    /// Run, type into and stop its tenant's jobs.
+    /// Runs and stops its tenant's jobs, and sends input to them.
     Run,
-    /// See what concerns all tenants, and change it.
+    /// Sees and controls the jobs of all tenants, and the server.
     Admin,
 }
 
 impl CallerRole {
-    /// Each with the word for it in files and on the command line.
+    /// Each role with its name in token files and on the command line.
     pub const WORDS: [(&'static str, Self); 3] =
         [("read-only", Self::Read), ("run", Self::Run), ("admin", Self::Admin)];
 
-    /// That word.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -298,7 +297,6 @@ impl CallerRole {
         }
     }
 
-    /// The role with this word.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(known, _)| *known == word).map(|(_, role)| *role)
@@ -309,36 +307,36 @@ impl CallerRole {
 mod tests {
     use super::*;
 
-    fn numbers(tenancy: &Tenancy, tenant: TenantId, count: usize) -> Vec<u64> {
-        (0..count).map(|_| tenancy.next_job(tenant).number()).collect()
+    fn take(numbers: &JobNumbers, tenant: TenantId, count: usize) -> Vec<u64> {
+        (0..count).map(|_| numbers.next_job(tenant).number()).collect()
     }
 
     #[test]
-    fn each_tenant_counts_from_one_and_a_refused_job_takes_no_number() {
+    fn each_tenant_counts_from_one_and_a_refused_job_uses_no_number() {
         let other = TenantId::parse("tenancy-other").unwrap();
-        let tenancy = Tenancy::open(None);
-        assert_eq!(numbers(&tenancy, TenantId::LOCAL, 2), [1, 2]);
-        assert_eq!(numbers(&tenancy, other, 1), [1]);
-        let [refused, later] = [(); 2].map(|()| tenancy.next_job(other));
-        tenancy.give_back(refused);
-        assert_eq!(later.number(), 3, "a number that others have passed stays unused");
-        tenancy.give_back(later);
-        assert_eq!(numbers(&tenancy, other, 1), [3]);
+        let numbers = JobNumbers::open(None);
+        assert_eq!(take(&numbers, TenantId::LOCAL, 2), [1, 2]);
+        assert_eq!(take(&numbers, other, 1), [1]);
+        let [refused, later] = [(); 2].map(|()| numbers.next_job(other));
+        numbers.give_back(refused);
+        assert_eq!(later.number(), 3, "a freed number below the last one stays unused");
+        numbers.give_back(later);
+        assert_eq!(take(&numbers, other, 1), [3]);
     }
 
     #[test]
-    fn no_number_is_given_to_two_jobs_across_restarts() {
+    fn no_number_is_used_twice_across_restarts() {
         let folder = tempfile::tempdir().unwrap();
         let file = || Some(folder.path().join("new/numbers"));
-        let first = Tenancy::open(file());
-        assert_eq!(numbers(&first, TenantId::LOCAL, 3), [1, 2, 3]);
-        // It was killed: what it had set aside is lost.
-        let second = Tenancy::open(file());
-        assert_eq!(numbers(&second, TenantId::LOCAL, 2), [101, 102]);
+        let first = JobNumbers::open(file());
+        assert_eq!(take(&first, TenantId::LOCAL, 3), [1, 2, 3]);
+        // The server was killed: its reserved numbers are skipped.
+        let second = JobNumbers::open(file());
+        assert_eq!(take(&second, TenantId::LOCAL, 2), [101, 102]);
         second.close();
-        let third = Tenancy::open(file());
-        assert_eq!(numbers(&third, TenantId::LOCAL, 1), [103]);
-        assert_eq!(numbers(&third, TenantId::parse("tenancy-new").unwrap(), 1), [1]);
+        let third = JobNumbers::open(file());
+        assert_eq!(take(&third, TenantId::LOCAL, 1), [103]);
+        assert_eq!(take(&third, TenantId::parse("tenancy-new").unwrap(), 1), [1]);
     }
 }
 
@@ -347,7 +345,7 @@ mod ticket_tests {
     use super::*;
 
     #[test]
-    fn numbers_travel_with_their_job_and_cannot_be_changed() {
+    fn the_numbers_of_a_ticket_cannot_be_changed() {
         let tickets = JobTickets::new().unwrap();
         let job = JobId::local(12);
         let ticket = tickets.issue_with_numbers(job, [8000, 7]);
@@ -366,7 +364,7 @@ mod ticket_tests {
     }
 
     #[test]
-    fn a_ticket_names_its_job_and_no_other_text_does() {
+    fn only_the_issued_ticket_names_its_job() {
         let tickets = JobTickets::new().unwrap();
         let job = JobId::local(12);
         let ticket = tickets.issue(job);

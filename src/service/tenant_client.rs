@@ -1,7 +1,7 @@
 //! The service as one caller sees it.
 //!
-//! **Invariant:** whatever comes through here is of the caller's own tenant. A job of another one
-//! is answered for like a job that never was.
+//! **Invariant:** a [`TenantClient`] only ever returns jobs of its own tenant. A job of another tenant
+//! looks like a job that never existed.
 
 use std::fs;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::admission::Passing;
+use super::admission::AdmissionRequest;
 use super::approval::Approval;
 use super::handle::JobService;
 use super::submission::{CallerContext, CommandLogging, DirectoryScope, Submission, SubmitError};
@@ -26,17 +26,17 @@ use crate::supervisor::{FindError, QueuePosition, SubmitRefusal, SubmitRequest};
 use crate::telemetry::events;
 use crate::trace::CallTrace;
 
-/// How many similar names are told.
-const SIMILAR: usize = 3;
+/// The most similar commands that are suggested.
+const MAX_SIMILAR: usize = 3;
 
-/// The yard as one caller sees it. A cheap clone.
+/// A caller's view of the service: its tenant, its role, and the jobs of that tenant. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct TenantClient {
     pub(super) service: JobService,
     pub(super) caller: CallerContext,
-    /// Where jobs run that name no directory, if not where the yard says.
+    /// The default directory of this caller's jobs, if it differs from the service's.
     cwd: Option<Arc<Path>>,
-    /// The job that was asked for first.
+    /// The first job that this caller submitted or looked for.
     first_job: Arc<OnceLock<JobId>>,
 }
 
@@ -45,49 +45,48 @@ impl TenantClient {
         Self { service, caller, cwd: None, first_job: Arc::default() }
     }
 
-    /// The same, with jobs that name no directory in this one. Those that are bound to the yard's
-    /// own directory stay there.
+    /// Sets the default directory of jobs. Submissions with [`DirectoryScope::DefaultDirectory`] keep
+    /// the service's.
     #[must_use]
     pub fn with_directory(self, cwd: Arc<Path>) -> Self {
         Self { cwd: Some(cwd), ..self }
     }
 
-    /// The same, for a call that is a part of this trace.
+    /// Sets the trace of the current call.
     #[must_use]
     pub fn with_trace(mut self, trace: CallTrace) -> Self {
         self.caller.trace = trace;
         self
     }
 
-    /// Who calls.
     #[must_use]
     pub const fn caller(&self) -> &CallerContext {
         &self.caller
     }
 
-    /// The job that this caller calls by this number.
+    /// Returns the id of the job with this number.
     #[must_use]
-    pub const fn job(&self, number: JobNumber) -> JobId {
+    pub const fn job_id(&self, number: JobNumber) -> JobId {
         number.for_tenant(self.caller.tenant)
     }
 
-    /// Accepts a job, or says why not. A key that is known gives back the job that it named
-    /// before, and runs nothing.
+    /// Accepts a job. A key that is already known returns the job that it named before, and runs
+    /// nothing.
     ///
     /// # Errors
-    /// When the submission cannot be run as asked, or the queue is full.
+    /// If the submission cannot be run as asked, or the queue is full.
     pub async fn submit(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
-        let accepted = self.admit(self.placed(submission), None).await;
-        self.noted(accepted)
+        let accepted = self.admit(self.resolve_directory(submission), None).await;
+        self.record_result(accepted)
     }
 
-    /// What became of a submission, once that is known and counted.
-    pub(super) fn noted(
+    /// Counts the result of a submission, and returns it.
+    pub(super) fn record_result(
         &self,
         accepted: Result<JobHandle, SubmitError>,
     ) -> Result<JobHandle, SubmitError> {
         match &accepted {
-            Ok(job) => self.asked_for(job.id()),
+            Ok(job) => self.remember_first_job(job.id()),
             Err(error) => self.count_rejected(error),
         }
         accepted
@@ -97,8 +96,8 @@ impl TenantClient {
         events::job_rejected(self.caller.tenant, error.rejection());
     }
 
-    /// As it is asked for from here.
-    pub(super) fn placed(&self, mut submission: Submission) -> Submission {
+    /// Applies this caller's default directory to a submission.
+    pub(super) fn resolve_directory(&self, mut submission: Submission) -> Submission {
         if let (Some(cwd), DirectoryScope::Anywhere) = (&self.cwd, submission.within) {
             submission.cwd = Some(match submission.cwd {
                 Some(given) => cwd.join(given),
@@ -108,7 +107,7 @@ impl TenantClient {
         submission
     }
 
-    /// Accepts a job, or says why not; `approval` is what somebody has just agreed to.
+    /// Accepts a job; `approval` is the user's approval of it, if it was asked for.
     pub(super) async fn admit(
         &self,
         submission: Submission,
@@ -127,156 +126,157 @@ impl TenantClient {
         let defaults = service.defaults();
         let mut spec = submission
             .complete(&defaults, caller)
-            .inspect_err(|error| self.note_unconfined(error))?;
+            .inspect_err(|error| self.audit_confinement_error(error))?;
         let root = match within {
             DirectoryScope::Anywhere => None,
             DirectoryScope::DefaultDirectory => Some(defaults.cwd.as_path()),
         };
         let reserved = approval.and_then(|approval| approval.job);
-        let next_id = || reserved.unwrap_or_else(|| service.tenancy.next_job(tenant));
+        let next_id = || reserved.unwrap_or_else(|| service.job_numbers.next_job(tenant));
         let confining = &defaults.confining;
-        let passing = Passing { spec: &mut spec, caller, root, confining, approval };
-        let (id, cwd) = service.gate.pass(passing, next_id).await?;
+        let request = AdmissionRequest { spec: &mut spec, caller, root, confining, approval };
+        let (id, cwd) = service.admission.admit(request, next_id).await?;
         let logged = match logged {
             CommandLogging::Yes => self.redactor().mask_text(&spec.program.display()).into_owned(),
             CommandLogging::No => "(not logged)".to_owned(),
         };
-        let on_end = service.gate.write_at_end(caller);
+        let on_end = service.admission.audit_at_end(caller);
         let admission = SubmitRequest { id, spec, cwd, key, logged, on_end };
         let job = service.supervisor.submit(admission).await.inspect_err(|refusal| {
-            // It passed the gate, which wrote it down with its number, and is not run after all.
+            // The audit log already says that this job was admitted, and it does not run after all.
             let detail = format!("job {id} of {tenant}: {refusal}");
-            service.gate.note("not_accepted", &detail);
-            // After a failure it may be known all the same: then its number stays its own, as does
-            // one that somebody was told.
+            service.admission.write_note("not_accepted", &detail);
+            // After a failure of the supervisor the job may be known all the same, and the number of a
+            // parked submission was already shown to the caller: neither number may be used again.
             if *refusal != SubmitRefusal::Interrupted && reserved.is_none() {
-                service.tenancy.give_back(id);
+                service.job_numbers.give_back(id);
             }
         })?;
-        // A key that somebody else used in between gives back that one's job.
+        // If another call used the key in between, this is that call's job.
         if job.id() == id {
-            service.tenancy.appeared(tenant);
+            service.job_numbers.announce_job(tenant);
             events::job_confined(job.spec().confinement);
         }
         Ok(job)
     }
 
-    /// Writes down that somebody wanted a job to be confined otherwise than it can be.
-    fn note_unconfined(&self, error: &SubmitError) {
+    /// Writes to the audit log that a call asked for a confinement that it cannot have.
+    fn audit_confinement_error(&self, error: &SubmitError) {
         if let SubmitError::Confinement(error) = error {
             let detail = format!("{error} ({} through {})", self.caller.tenant, self.caller.client);
-            self.service.gate.note(error.code(), &detail);
+            self.service.admission.write_note(error.code(), &detail);
         }
     }
 
-    /// What masks secrets in text that leaves the yard.
+    /// The redactor that masks secrets in text that leaves the service.
     #[must_use]
     pub fn redactor(&self) -> Arc<Redactor> {
         self.service.redactor()
     }
 
-    /// The job with this number.
+    /// Finds a job.
     ///
     /// # Errors
-    /// When there is none, or no longer.
+    /// If there is no such job, or no longer.
     pub async fn find(&self, id: JobId) -> Result<JobHandle, FindError> {
-        self.own(id)?;
+        self.check_owner(id)?;
         self.service.supervisor.find(id).await
     }
 
-    /// All jobs that are known, newest first.
+    /// Lists the known jobs of this tenant, newest first.
     pub async fn list(&self) -> Vec<JobHandle> {
         self.service.supervisor.list(Some(self.caller.tenant)).await
     }
 
-    /// Changes whenever a job was accepted.
+    /// Returns a receiver that changes whenever a job of this tenant is accepted.
     #[must_use]
     pub fn watch_new_jobs(&self) -> watch::Receiver<()> {
-        self.service.tenancy.watch_new_jobs(self.caller.tenant)
+        self.service.job_numbers.watch_new_jobs(self.caller.tenant)
     }
 
-    /// Begins the end of a job; does not wait for it. Of a job that has finished, what survived
-    /// is ended.
+    /// Starts to stop a job; does not wait for its end. If the job has finished, its surviving
+    /// processes are ended.
     ///
     /// # Errors
-    /// When there is no such job, or no longer.
+    /// If there is no such job, or no longer.
     pub async fn stop(&self, id: JobId, wish: StopRequest) -> Result<JobHandle, FindError> {
-        self.own(id)?;
+        self.check_owner(id)?;
         self.service.supervisor.stop(id, wish).await
     }
 
-    /// Whether anybody on this host listens on this TCP port; who it is does not matter.
+    /// `true` if any process on this host listens on this TCP port.
     pub async fn is_listened_on(&self, port: u16) -> bool {
-        let look = move || sockets::is_listened_on(port);
-        tokio::task::spawn_blocking(look).await.unwrap_or_default()
+        let check = move || sockets::is_listened_on(port);
+        tokio::task::spawn_blocking(check).await.unwrap_or_default()
     }
 
-    /// This caller waited for these jobs, and nothing came: for the how manyth time in a row.
+    /// Counts a wait for these jobs that brought no news, and returns the number of consecutive ones.
     #[must_use]
     pub fn count_empty_wait(&self, jobs: &[JobId]) -> u32 {
-        self.service.empty_waits.one_more(&self.caller.client, jobs)
+        self.service.empty_waits.count(&self.caller.client, jobs)
     }
 
-    /// This caller waited for these jobs, and something came.
+    /// Resets the count of empty waits for these jobs, after a wait that brought news.
     pub fn reset_empty_waits(&self, jobs: &[JobId]) {
-        self.service.empty_waits.forget(&self.caller.client, jobs);
+        self.service.empty_waits.reset(&self.caller.client, jobs);
     }
 
-    /// This caller was shown these bytes of a job's output.
+    /// Records that this caller was shown these bytes of a job's output.
     pub fn mark_shown(&self, job: JobId, bytes: Range<u64>) {
-        self.service.seen.note(&self.caller.client, job, bytes);
+        self.service.shown.record(&self.caller.client, job, bytes);
     }
 
-    /// Where the output of a job begins that this caller has not been shown.
+    /// The offset of the first byte of a job's output that this caller has not been shown.
     #[must_use]
     pub fn first_unseen_offset(&self, job: JobId) -> u64 {
-        self.service.seen.end(&self.caller.client, job)
+        self.service.shown.first_unseen(&self.caller.client, job)
     }
 
-    /// Where a waiting job stands; nothing once it has started.
+    /// Returns the position of a waiting job in the queue; `None` once it has started.
     pub async fn queue_position(&self, id: JobId) -> Option<QueuePosition> {
-        // Lists look at every job, and are about none of them.
+        // Not `check_owner`: lists ask for every job, which must not set the first job.
         if !self.owns(id) {
             return None;
         }
         self.service.supervisor.queue_position(id).await
     }
 
-    fn own(&self, id: JobId) -> Result<(), FindError> {
-        self.owns(id).then(|| self.asked_for(id)).ok_or(FindError::Unknown { id })
+    /// Fails if the job belongs to another tenant. Remembers it as the first job otherwise.
+    fn check_owner(&self, id: JobId) -> Result<(), FindError> {
+        self.owns(id).then(|| self.remember_first_job(id)).ok_or(FindError::Unknown { id })
     }
 
     fn owns(&self, id: JobId) -> bool {
         id.tenant() == self.caller.tenant
     }
 
-    /// The job of its own that this caller asked for first here, whether it exists or not.
+    /// The first job of its tenant that this caller submitted or looked for, whether it exists or not.
     #[must_use]
     pub fn first_job(&self) -> Option<JobId> {
         self.first_job.get().copied()
     }
 
-    fn asked_for(&self, id: JobId) {
-        // Only the first one counts.
+    fn remember_first_job(&self, id: JobId) {
+        // Later calls change nothing.
         self.first_job.set(id).ok();
     }
 
-    /// How long a finished job stays at the most; room for others may take it earlier.
+    /// The longest time for which a finished job is kept; it may be freed earlier to make room.
     #[must_use]
     pub const fn max_finished_age(&self) -> Option<Duration> {
-        self.service.kept_for
+        self.service.max_finished_age
     }
 
-    /// The largest timeout that can be asked for.
+    /// The longest timeout that a caller can ask for.
     #[must_use]
     pub fn max_timeout(&self) -> Duration {
         self.service.defaults().max_timeout
     }
 
-    /// Where a job with this spec may write, where that is bounded, beside a temporary directory of
-    /// its own.
+    /// The directories that a job with this spec may write, if its sandbox lists any. Its own temporary
+    /// directory is not among them.
     #[must_use]
-    pub fn writable(&self, spec: &JobSpec) -> Vec<PathBuf> {
+    pub fn writable_dirs(&self, spec: &JobSpec) -> Vec<PathBuf> {
         match spec.confinement.effective.profile {
             SandboxProfile::None | SandboxProfile::Default | SandboxProfile::ReadOnly => Vec::new(),
             SandboxProfile::WorkspaceWrite => match self.service.places.workspace.as_slice() {
@@ -286,21 +286,21 @@ impl TenantClient {
         }
     }
 
-    /// Where a job ended because a command was not found: names of commands that are there and
-    /// read much like it.
+    /// If a job ended because a command was not found, returns the installed commands with similar
+    /// names.
     pub async fn similar_commands(&self, ending: &JobEnding, output: &str) -> Vec<String> {
-        let Some(name) = missing(&ending.outcome, output) else { return Vec::new() };
+        let Some(name) = missing_command(&ending.outcome, output) else { return Vec::new() };
         let name = name.to_owned();
         let environment = Arc::clone(&self.service.environment);
-        let look = move || {
+        let search = move || {
             let path = environment.get("PATH").unwrap_or_default();
-            shell::similar_commands(&name, path, SIMILAR)
+            shell::similar_commands(&name, path, MAX_SIMILAR)
         };
-        tokio::task::spawn_blocking(look).await.unwrap_or_default()
+        tokio::task::spawn_blocking(search).await.unwrap_or_default()
     }
 
-    /// Writes a file by which a workflow around a failed command learns of it. That it cannot be
-    /// written is logged: the failure itself is told in any case.
+    /// Writes the file that tells a workflow that a command has failed. A failed write is only logged:
+    /// the reply reports the failure of the command in any case.
     pub async fn write_abort_file(&self, path: PathBuf, text: String) {
         let write = move || fs::write(&path, text).map_err(|error| (path, error));
         if let Ok(Err((path, error))) = tokio::task::spawn_blocking(write).await {
@@ -309,8 +309,8 @@ impl TenantClient {
     }
 }
 
-/// The name that was not found, as the system or the shell said it.
-fn missing<'t>(outcome: &'t Outcome, output: &'t str) -> Option<&'t str> {
+/// Returns the name of the command that the system or the shell did not find.
+fn missing_command<'t>(outcome: &'t Outcome, output: &'t str) -> Option<&'t str> {
     match outcome {
         Outcome::FailedToStart(StartError::NotFound { program }) => Some(program),
         Outcome::Exited { code: 127 } => shell::find_missing_command(output),

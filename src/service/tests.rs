@@ -1,4 +1,4 @@
-//! Real jobs through the door, with real processes.
+//! Tests of the service with real processes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ fn settings(slots: usize) -> ServiceSettings {
             max_timeout: LONG,
             environment: BTreeMap::new(),
             lanes: BTreeMap::from([("build".to_owned(), LaneDefaults::default())]),
-            confining: ConfinementRules::of_nothing(),
+            confining: ConfinementRules::unset(),
         },
         queue: QueueLimits {
             slots,
@@ -75,7 +75,7 @@ async fn service(slots: usize) -> JobService {
     JobService::open(settings(slots)).await.unwrap()
 }
 
-/// What the local tenant sees.
+/// The view of the local tenant.
 fn client(service: &JobService) -> TenantClient {
     service.tenant_client(CallerIdentity::LOCAL, "test")
 }
@@ -84,8 +84,8 @@ fn shell(text: &str) -> Submission {
     Submission::new(JobProgram::Shell(text.to_owned()))
 }
 
-async fn ended(job: &JobHandle) -> crate::outcome::JobEnding {
-    tokio::time::timeout(LONG, job.finished()).await.expect("the job ended")
+async fn wait_for_end(job: &JobHandle) -> crate::outcome::JobEnding {
+    tokio::time::timeout(LONG, job.finished()).await.expect("the job ends")
 }
 
 fn text(job: &JobHandle) -> String {
@@ -99,16 +99,18 @@ fn stream_text(job: &JobHandle, stream: Option<Stream>) -> String {
 
 async fn run(submission: Submission) -> (Outcome, String) {
     let job = client(&service(2).await).submit(submission).await.unwrap();
-    (ended(&job).await.outcome, text(&job))
+    (wait_for_end(&job).await.outcome, text(&job))
 }
 
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let waiting = async {
         while !holds() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(LONG, waiting).await.unwrap_or_else(|_| panic!("waited for: {what}"));
+    tokio::time::timeout(LONG, waiting)
+        .await
+        .unwrap_or_else(|_| panic!("timed out waiting for {what}"));
 }
 
 fn is_alive(pid: u32) -> bool {
@@ -127,28 +129,28 @@ async fn a_command_ends_with_its_code_and_its_output() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_streams_are_kept_apart_and_together() {
     let job = client(&service(1).await).submit(shell("echo out; echo err >&2")).await.unwrap();
-    ended(&job).await;
+    wait_for_end(&job).await;
     assert_eq!(stream_text(&job, Some(Stream::Stdout)), "out\n");
     assert_eq!(stream_text(&job, Some(Stream::Stderr)), "err\n");
     assert_eq!(text(&job).len(), 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn text_on_stdin_is_read_to_its_end_and_none_is_an_end_at_once() {
+async fn text_on_stdin_is_followed_by_end_of_file_and_closed_stdin_is_end_of_file() {
     let given = Submission { stdin: Stdin::Text("a\nb\n".to_owned()), ..shell("wc -l") };
     assert_eq!(run(given).await.1.trim(), "2");
     assert_eq!(run(shell("read x; echo got=$x")).await.1, "got=\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deadline_ends_a_job_that_ignores_the_polite_signal_and_keeps_its_output() {
+async fn a_deadline_ends_a_job_that_ignores_sigterm_and_keeps_its_output() {
     let timeout = Duration::from_secs(3);
     let stubborn = Submission {
         timeout: Some(timeout),
         ..shell("trap '' TERM; echo before; while :; do sleep 0.05; done")
     };
     let job = client(&service(1).await).submit(stubborn).await.unwrap();
-    let ending = ended(&job).await;
+    let ending = wait_for_end(&job).await;
     assert_eq!(ending.outcome, Outcome::TimedOut { after: timeout });
     assert!(ending.kill.unwrap().killed_after.is_some());
     assert!(ending.survivors.is_empty());
@@ -159,12 +161,12 @@ async fn a_deadline_ends_a_job_that_ignores_the_polite_signal_and_keeps_its_outp
 async fn a_stop_ends_grandchildren_that_left_the_session() {
     let service = service(1).await;
     let job = client(&service).submit(shell("setsid sleep 300 & echo $!; wait")).await.unwrap();
-    until("the pid", || text(&job).ends_with('\n')).await;
+    wait_until("the pid", || text(&job).ends_with('\n')).await;
     let pid: u32 = text(&job).trim().parse().unwrap();
     assert!(is_alive(pid));
     let wish = StopRequest { by: StopBy::Client, signal: None, grace: None };
     client(&service).stop(job.id(), wish).await.unwrap();
-    assert_eq!(ended(&job).await.outcome, Outcome::Stopped { by: StopBy::Client });
+    assert_eq!(wait_for_end(&job).await.outcome, Outcome::Stopped { by: StopBy::Client });
     assert!(!is_alive(pid));
 }
 
@@ -172,31 +174,31 @@ async fn a_stop_ends_grandchildren_that_left_the_session() {
 async fn a_child_that_holds_the_pipe_does_not_hold_the_job_and_can_be_stopped_later() {
     let service = service(1).await;
     let job = client(&service).submit(shell("(sleep 300; echo late) & echo done")).await.unwrap();
-    let ending = ended(&job).await;
+    let ending = wait_for_end(&job).await;
     assert_eq!(ending.outcome, Outcome::Exited { code: 0 });
     assert_eq!(text(&job), "done\n");
     assert!(!ending.survivors.is_empty());
     let wish = StopRequest { by: StopBy::Client, signal: None, grace: None };
     client(&service).stop(job.id(), wish).await.unwrap();
-    until("the survivors' end", || !ending.survivors.iter().any(|pid| is_alive(*pid))).await;
-    assert_eq!(ended(&job).await.outcome, Outcome::Exited { code: 0 });
+    wait_until("the survivors' end", || !ending.survivors.iter().any(|pid| is_alive(*pid))).await;
+    assert_eq!(wait_for_end(&job).await.outcome, Outcome::Exited { code: 0 });
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_survivor_writes_after_the_end_still_goes_to_the_log() {
+async fn output_of_a_survivor_after_the_end_still_goes_to_the_log() {
     let job =
         client(&service(1).await).submit(shell("(sleep 1; echo late) & echo done")).await.unwrap();
-    ended(&job).await;
-    until("the late line", || text(&job) == "done\nlate\n").await;
+    wait_for_end(&job).await;
+    wait_until("the late line", || text(&job) == "done\nlate\n").await;
     let request = PageRequest { from: 0, stream: None, max_bytes: 100, max_lines: 0 };
-    until("the end of the log", || {
+    wait_until("the end of the log", || {
         job.output().blocking().read_page(&request).unwrap().end_kind == PageEnd::Complete
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_much_output_ends_the_job_at_the_bound() {
+async fn too_much_output_ends_the_job_at_the_limit() {
     let (outcome, kept) = run(shell("yes")).await;
     let bytes = Outcome::Limit { which: LimitKind::OutputBytes(1 << 20) };
     let lines = Outcome::Limit { which: LimitKind::OutputLines(10_000) };
@@ -215,9 +217,9 @@ async fn jobs_wait_their_turn_and_a_waiting_one_can_be_stopped() {
     assert_eq!(place.waits_for, WaitsFor::Slots { slots: 1 });
     let wish = StopRequest { by: StopBy::Client, signal: None, grace: None };
     client(&service).stop(second.id(), wish).await.unwrap();
-    assert_eq!(ended(&second).await.outcome, Outcome::Stopped { by: StopBy::Client });
+    assert_eq!(wait_for_end(&second).await.outcome, Outcome::Stopped { by: StopBy::Client });
     client(&service).stop(first.id(), wish).await.unwrap();
-    assert_eq!(ended(&third).await.outcome, Outcome::Exited { code: 0 });
+    assert_eq!(wait_for_end(&third).await.outcome, Outcome::Exited { code: 0 });
     assert_eq!(text(&second), "");
 }
 
@@ -243,12 +245,12 @@ async fn a_key_names_one_run_however_often_it_is_submitted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_oldest_finished_jobs_are_forgotten_beyond_the_bound() {
+async fn the_oldest_finished_jobs_are_freed_beyond_the_limit() {
     let service = service(1).await;
     for _ in 0..6 {
-        ended(&client(&service).submit(shell("true")).await.unwrap()).await;
+        wait_for_end(&client(&service).submit(shell("true")).await.unwrap()).await;
     }
-    // Retiring follows the end by a message; a later answer has seen it.
+    // The supervisor frees a job some messages after its end.
     let mut known = client(&service).list().await.len();
     while known > 4 {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -263,9 +265,9 @@ async fn the_oldest_finished_jobs_are_forgotten_beyond_the_bound() {
     );
 }
 
-/// Asks for room until this job cannot be found any more, and gives the reason. The supervisor
-/// hears of an end by a message, so that one wish may come too early.
-async fn swept(service: &JobService, id: crate::ids::JobId) -> FindError {
+/// Sweeps until this job cannot be found any more, and returns the error. The supervisor learns of a
+/// job's end by a message, so a single sweep may come too early.
+async fn sweep_until_freed(service: &JobService, id: crate::ids::JobId) -> FindError {
     let waiting = async {
         loop {
             service.sweep_for(u64::MAX);
@@ -275,44 +277,44 @@ async fn swept(service: &JobService, id: crate::ids::JobId) -> FindError {
             }
         }
     };
-    tokio::time::timeout(LONG, waiting).await.expect("the job is freed")
+    tokio::time::timeout(LONG, waiting).await.expect("the sweep frees the job")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_reads_a_job_that_is_freed_reads_on_and_its_key_runs_anew() {
+async fn a_reader_of_a_freed_job_reads_on_and_its_key_runs_again() {
     let service = service(1).await;
     let keyed = || Submission { key: Some("once".to_owned()), ..shell("seq 1 100000") };
     let job = client(&service).submit(keyed()).await.unwrap();
-    ended(&job).await;
+    wait_for_end(&job).await;
     let before = text(&job);
     assert!(before.len() > 1024, "spilled");
-    let error = swept(&service, job.id()).await;
+    let error = sweep_until_freed(&service, job.id()).await;
     assert_eq!(error.code(), "job_freed");
     assert!(error.to_string().contains("needed its room"), "{error}");
     assert_eq!(text(&job), before);
     let again = client(&service).submit(keyed()).await.unwrap();
     assert_ne!(again.id(), job.id());
-    ended(&again).await;
+    wait_for_end(&again).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_with_survivors_is_kept_until_they_are_gone() {
+async fn a_job_with_survivors_is_kept_until_they_have_wait_for_end() {
     let service = service(1).await;
     let job = client(&service).submit(shell("echo kept; sleep 300 & true")).await.unwrap();
-    assert!(!ended(&job).await.survivors.is_empty());
+    assert!(!wait_for_end(&job).await.survivors.is_empty());
     let later = client(&service).submit(shell("echo later")).await.unwrap();
-    ended(&later).await;
-    swept(&service, later.id()).await;
+    wait_for_end(&later).await;
+    sweep_until_freed(&service, later.id()).await;
     assert!(client(&service).find(job.id()).await.is_ok() && !job.is_complete());
     let wish = StopRequest { by: StopBy::Client, signal: None, grace: None };
     client(&service).stop(job.id(), wish).await.unwrap();
-    tokio::time::timeout(LONG, job.completed()).await.expect("its survivors end");
+    tokio::time::timeout(LONG, job.completed()).await.expect("the survivors end");
     assert!(job.is_complete());
-    swept(&service, job.id()).await;
+    sweep_until_freed(&service, job.id()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sweep_of_more_than_one_turn_goes_on_by_itself() {
+async fn a_sweep_of_many_jobs_continues_by_itself() {
     let mut settings = settings(1);
     settings.retention = Retention::default();
     settings.queue.max_queued = 1000;
@@ -320,45 +322,47 @@ async fn a_sweep_of_more_than_one_turn_goes_on_by_itself() {
     for _ in 0..600 {
         client(&service).submit(shell("echo hi")).await.unwrap();
     }
-    // With one slot, this one runs once the supervisor has heard of every end before it.
+    // With one slot, this job starts once the supervisor knows the end of every job before it.
     let last = client(&service).submit(shell("sleep 300")).await.unwrap();
-    tokio::time::timeout(5 * LONG, last.started()).await.expect("its turn comes");
+    tokio::time::timeout(5 * LONG, last.started()).await.expect("the last job starts");
     service.sweep_for(u64::MAX);
     let waiting = async {
         while client(&service).list().await.len() > 1 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(LONG, waiting).await.expect("one wish frees them all");
+    tokio::time::timeout(LONG, waiting).await.expect("one sweep frees them all");
     assert_eq!(client(&service).list().await[0].id(), last.id());
     service.drain(Duration::ZERO, Duration::ZERO).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drain_ends_everything_and_takes_nothing_new() {
+async fn a_drain_ends_all_processes_and_accepts_no_new_jobs() {
     let service = service(2).await;
     let running = client(&service).submit(shell("setsid sleep 300 & echo $!; wait")).await.unwrap();
     let finished =
         client(&service).submit(shell("sleep 300 >/dev/null 2>&1 & echo $!")).await.unwrap();
-    until("the pids", || text(&running).ends_with('\n') && text(&finished).ends_with('\n')).await;
-    ended(&finished).await;
+    wait_until("the pids", || text(&running).ends_with('\n') && text(&finished).ends_with('\n'))
+        .await;
+    wait_for_end(&finished).await;
     let pids = [text(&running), text(&finished)].map(|pid| pid.trim().parse::<u32>().unwrap());
     assert!(pids.iter().all(|pid| is_alive(*pid)));
     service.drain(Duration::ZERO, Duration::from_millis(200)).await;
     assert!(pids.iter().all(|pid| !is_alive(*pid)));
-    assert_eq!(ended(&running).await.outcome, Outcome::Stopped { by: StopBy::Shutdown });
+    assert_eq!(wait_for_end(&running).await.outcome, Outcome::Stopped { by: StopBy::Shutdown });
     assert_eq!(client(&service).submit(shell("echo no")).await.unwrap_err().code(), "draining");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn input_reaches_a_running_job_and_its_end_too() {
+async fn a_running_job_gets_input_and_end_of_file() {
     let service = service(1).await;
     let open = Submission { stdin: Stdin::Open, ..shell("cat; echo end") };
     let job = client(&service).submit(open).await.unwrap();
-    until("the wait for input", || job.liveness().is_some_and(|look| look.waiting_for_input)).await;
-    let input = JobInput { bytes: b"hello\n".to_vec(), key: None, end: StdinEnd::Close };
+    wait_until("the wait for input", || job.liveness().is_some_and(|look| look.waiting_for_input))
+        .await;
+    let input = Input { bytes: b"hello\n".to_vec(), key: None, end: InputEnd::Closed };
     job.send_input(input).await.unwrap();
-    ended(&job).await;
+    wait_for_end(&job).await;
     assert_eq!(text(&job), "hello\nend\n");
     let late = job.send_input(JobInput::default()).await.unwrap_err();
     assert_eq!(late.code(), "job_finished");
@@ -369,9 +373,9 @@ async fn a_terminal_job_has_a_terminal_and_takes_keys() {
     let service = service(1).await;
     let terminal = Submission { stdin: Stdin::Terminal, ..shell("test -t 0 && echo tty; cat") };
     let job = client(&service).submit(terminal).await.unwrap();
-    until("the terminal", || text(&job).contains("tty")).await;
-    job.send_input(JobInput { key: Some(KeyPress::CtrlC), ..JobInput::default() }).await.unwrap();
-    let ending = ended(&job).await;
+    wait_until("the terminal", || text(&job).contains("tty")).await;
+    job.send_input(Input { key: Some(Key::CtrlC), ..Input::default() }).await.unwrap();
+    let ending = wait_for_end(&job).await;
     assert!(
         matches!(
             ending.outcome,
@@ -382,14 +386,14 @@ async fn a_terminal_job_has_a_terminal_and_takes_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_masked_pipeline_failure_shows() {
+async fn a_failure_inside_a_pipeline_is_reported() {
     let job = client(&service(1).await).submit(shell("false | cat")).await.unwrap();
-    let ending = ended(&job).await;
+    let ending = wait_for_end(&job).await;
     assert_eq!((ending.outcome, ending.pipeline), (Outcome::Exited { code: 0 }, vec![1, 0]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_way_not_to_start_is_told_apart() {
+async fn each_start_failure_has_its_own_code() {
     async fn code(submission: Submission) -> &'static str {
         let (outcome, _) = run(submission).await;
         let Outcome::FailedToStart(why) = outcome else { panic!("started: {outcome:?}") };
@@ -406,7 +410,7 @@ async fn each_way_not_to_start_is_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_queue_is_paused_resumed_pressed_and_changed_while_jobs_run() {
+async fn the_queue_reacts_to_pause_resume_pressure_and_new_limits_while_jobs_run() {
     let service = service(2).await;
     let first = client(&service).submit(shell("sleep 300")).await.unwrap();
     first.started().await;
@@ -427,7 +431,7 @@ async fn the_queue_is_paused_resumed_pressed_and_changed_while_jobs_run() {
     let overview = service.queue_overview().await;
     assert_eq!((overview.slots, overview.running, overview.queued), (2, 2, 1));
     service.supervisor.change_limits(QueueLimits { slots: 3, ..settings(1).queue }).await;
-    assert_eq!(ended(&third).await.outcome, Outcome::Exited { code: 0 });
+    assert_eq!(wait_for_end(&third).await.outcome, Outcome::Exited { code: 0 });
     assert!(service.pause(Some("biuld".to_owned()), CallerIdentity::LOCAL).await.is_err());
     service.drain(Duration::ZERO, Duration::ZERO).await;
 }
@@ -441,7 +445,7 @@ async fn a_drain_lets_jobs_finish_and_can_be_undone() {
     assert_eq!(client(&service).submit(shell("echo no")).await.unwrap_err().code(), "draining");
     assert!(service.queue_overview().await.draining);
     for job in [&running, &waiting] {
-        assert_eq!(ended(job).await.outcome, Outcome::Exited { code: 0 });
+        assert_eq!(wait_for_end(job).await.outcome, Outcome::Exited { code: 0 });
     }
     service.end_drain(CallerIdentity::LOCAL).await;
     client(&service).submit(shell("echo yes")).await.unwrap();

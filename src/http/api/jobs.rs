@@ -118,7 +118,7 @@ struct OutputRequest {
 impl OutputRequest {
     fn read(client: &TenantClient, job: &str, params: &QueryParams<'_>) -> Result<Self, ApiError> {
         Ok(Self {
-            job: client.job(job.parse()?),
+            job: client.job_id(job.parse()?),
             stream: params.choice("stream", &STREAM_VALUES)?,
             purpose: params.choice("download", &DOWNLOAD_VALUES)?.unwrap_or(OutputUse::View),
         })

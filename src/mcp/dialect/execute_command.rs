@@ -237,8 +237,8 @@ fn read_file_fields(path: String, offset: u64, page: &FilePage) -> JsonObject {
     fields.insert("encoding".into(), encoding.into());
     fields.insert("content".into(), content.into());
     fields.insert("size".into(), page.size.into());
-    fields.insert("truncated".into(), page.is_cut.into());
-    if page.is_cut {
+    fields.insert("truncated".into(), page.is_truncated.into());
+    if page.is_truncated {
         fields.insert("next_offset".into(), (offset + shown as u64).into());
     }
     fields
@@ -251,7 +251,7 @@ fn encode_content(page: &FilePage) -> (&'static str, String, usize) {
     let bytes = &page.bytes;
     let whole = match std::str::from_utf8(bytes) {
         Ok(_) => Some(bytes.len()),
-        Err(error) if page.is_cut && error.error_len().is_none() => Some(error.valid_up_to()),
+        Err(error) if page.is_truncated && error.error_len().is_none() => Some(error.valid_up_to()),
         Err(_) => None,
     };
     match whole.filter(|length| *length > 0 || bytes.is_empty()) {
@@ -347,7 +347,7 @@ fn list_directory_fields(path: String, listing: DirectoryListing) -> JsonObject 
     let mut fields = JsonObject::new();
     fields.insert("path".into(), path.into());
     fields.insert("entries".into(), entries.into());
-    fields.insert("truncated".into(), listing.is_cut.into());
+    fields.insert("truncated".into(), listing.is_truncated.into());
     fields
 }
 
@@ -388,8 +388,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(bytes: &[u8], is_cut: bool, expected: (&str, &str, usize)) {
-        let page = FilePage { bytes: bytes.to_vec(), is_cut, size: 9 };
+    fn check(bytes: &[u8], is_truncated: bool, expected: (&str, &str, usize)) {
+        let page = FilePage { bytes: bytes.to_vec(), is_truncated, size: 9 };
         let (encoding, content, shown) = encode_content(&page);
         assert_eq!((encoding, content.as_str(), shown), expected);
     }
@@ -407,9 +407,9 @@ mod tests {
 
     #[test]
     fn a_cut_file_has_the_next_offset() {
-        let page = FilePage { bytes: b"ab".to_vec(), is_cut: true, size: 9 };
+        let page = FilePage { bytes: b"ab".to_vec(), is_truncated: true, size: 9 };
         assert_eq!(read_file_fields("f".to_owned(), 5, &page)["next_offset"], 7);
-        let last = FilePage { is_cut: false, ..page };
+        let last = FilePage { is_truncated: false, ..page };
         assert!(!read_file_fields("f".to_owned(), 5, &last).contains_key("next_offset"));
     }
 }

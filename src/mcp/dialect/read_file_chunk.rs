@@ -82,7 +82,7 @@ async fn read_file_chunk(
     let job = call.client.find_by_ticket(&spill_uri.ticket).await.ok_or_else(unknown)?;
     let start = match cursor {
         Some(cursor)
-            if cursor.given.job.is_some_and(|named| call.client.job(named) != job.id()) =>
+            if cursor.given.job.is_some_and(|named| call.client.job_id(named) != job.id()) =>
         {
             return Err(ExecError::OtherCommand(cursor.given));
         }

@@ -277,7 +277,7 @@ async fn find_earlier_run(
             latest => Ok(latest),
         },
         Some(number) => {
-            let id = call.client.job(number);
+            let id = call.client.job_id(number);
             match same.find(|job| job.id() == id) {
                 Some(job) => Ok(Some(job)),
                 None if call.client.find(id).await.is_ok() => Err(ExecError::OtherCommand(given)),

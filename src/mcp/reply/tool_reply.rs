@@ -542,7 +542,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::allocation_tests::{Allocated, allocated};
+    use crate::allocation_tests::{ThreadAllocations, count_allocations};
     use crate::confinement::GrantedConfinement;
     use crate::ids::JobId;
     use crate::mcp::reply::excerpt::{read_base64, read_from, read_hexdump, read_text_page};
@@ -767,7 +767,7 @@ mod tests {
 
     /// Measures the memory of one page, from the log to the result, on the second request: the
     /// first one compiles patterns.
-    fn cost(line: &str, show: Show, format: ResultFormat) -> Allocated {
+    fn cost(line: &str, show: Show, format: ResultFormat) -> ThreadAllocations {
         let log = log_of(line.repeat(2 * PAGE / line.len()).as_bytes());
         let job = job_of(&log);
         let log = log.blocking();
@@ -789,7 +789,7 @@ mod tests {
             reply.unwrap().masked(&redactor()).into_result(format)
         };
         build();
-        allocated(build).0
+        count_allocations(build).0
     }
 
     #[track_caller]

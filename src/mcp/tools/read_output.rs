@@ -53,7 +53,7 @@ pub(in crate::mcp) async fn call(
     mut args: Args,
 ) -> Result<ToolReply, ToolError> {
     let Some((id, stream)) = target(&mut args)? else { return search_all(call, args).await };
-    let job = call.client.find(call.client.job(id)).await?;
+    let job = call.client.find(call.client.job_id(id)).await?;
     let args = ReadOutputArgs::read(args, &job, stream, call.settings).await?;
     let log = job.output().clone();
     log.check_files().await.map_err(|source| ToolError::Read { job: job.id(), source })?;

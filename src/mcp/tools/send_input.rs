@@ -48,7 +48,7 @@ pub(in crate::mcp) async fn call(
 ) -> Result<ToolReply, ToolError> {
     let id = args.job("job")?.ok_or(ArgError::Conflict("`job` is needed"))?;
     let input = parse_input(args)?;
-    let job = call.client.find(call.client.job(id)).await?;
+    let job = call.client.find(call.client.job_id(id)).await?;
     let before = job.output().progress().total_bytes;
     job.send_input(input).await?;
     wait_for(call, REACTION, job.output().wait_past(before), || ready(String::new())).await;

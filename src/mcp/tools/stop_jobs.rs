@@ -45,7 +45,7 @@ pub(in crate::mcp) async fn call(
     let mut stopped = Vec::new();
     let mut missing = Vec::new();
     for job in jobs {
-        match stop(call, call.client.job(job), stop_request).await {
+        match stop(call, call.client.job_id(job), stop_request).await {
             Ok(job) => stopped.push(job),
             Err(unknown) => missing.push(ReplyPart::for_missing(&unknown)),
         }

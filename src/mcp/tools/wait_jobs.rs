@@ -139,7 +139,7 @@ async fn find(call: ToolCall<'_>, jobs: &[JobNumber]) -> (Vec<JobHandle>, Vec<Re
     let mut known = Vec::new();
     let mut missing = Vec::new();
     for job in jobs {
-        match call.client.find(call.client.job(*job)).await {
+        match call.client.find(call.client.job_id(*job)).await {
             Ok(job) => known.push(job),
             Err(unknown) => missing.push(ReplyPart::for_missing(&unknown)),
         }

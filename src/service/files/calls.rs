@@ -1,4 +1,4 @@
-//! The file calls of the service.
+//! The file calls of the service: reading, writing and listing.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,68 +18,71 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::super::{AdmissionError, AdmissionRules, CallerContext, DEFAULT_LANE, TenantClient};
-use super::place::Place;
+use super::rooted_path::RootedPath;
 use crate::confinement::{GrantedConfinement, SandboxProfile};
 use crate::outcome::StartError;
 use crate::policy::{Policy, PolicyEvaluation, PolicyRequest, RequestedCommand};
 use crate::process::OpenedDir;
-use crate::service::admission::{Gate, Note, check_link, decide, opened, resolve, roots};
+use crate::service::admission::{
+    AdmissionControl, AuditedRequest, allowed_roots, check_link, decide, open_allowed_dir,
+    resolve_links,
+};
 
-/// How long a file system may take to answer; a dead network drive never does.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit of a file call: a dead network file system never answers.
+const FILE_CALL_TIME: Duration = Duration::from_secs(30);
 
 impl TenantClient {
-    /// At most `most` bytes of a file beneath the working directory, from `from` on.
+    /// Reads at most `most` bytes of a file below the working directory, starting at offset `from`.
     ///
     /// # Errors
-    /// When a rule says no, or there is no such file beneath the working directory.
+    /// If a rule forbids it, or there is no such file below the working directory.
     pub async fn read_file(
         &self,
         path: &str,
         from: u64,
         most: usize,
     ) -> Result<FilePage, FileError> {
-        let act = move |place: &Place| page(place, from, most);
-        self.with_file(["read_file", path], |_, _, _| Ok(()), act).await
+        let act = move |path: &RootedPath| read_page(path, from, most);
+        self.with_file("read_file", path, |_, _, _| Ok(()), act).await
     }
 
-    /// Gives a file beneath the working directory this content, in one step. Its directory must
-    /// be there.
+    /// Replaces the content of a file below the working directory atomically. The file's directory must
+    /// exist.
     ///
     /// # Errors
-    /// When a rule says no, or no regular file can be at this path.
+    /// If a rule forbids it, or the path cannot be that of a regular file.
     pub async fn write_file(&self, path: &str, content: String) -> Result<WriteOutcome, FileError> {
-        let act = move |place: &Place| replace(place, content.as_bytes());
-        self.with_file([WRITE_FILE, path], Self::may_write, act).await
+        let act = move |path: &RootedPath| replace_file(path, content.as_bytes());
+        self.with_file(WRITE_FILE, path, Self::check_writable, act).await
     }
 
-    /// At most `most` things in a directory: the working directory, or one beneath it.
+    /// Lists at most `most` entries of the working directory or of a directory below it.
     ///
     /// # Errors
-    /// When a rule says no, or there is no such directory beneath the working directory.
+    /// If a rule forbids it, or there is no such directory below the working directory.
     pub async fn list_directory(
         &self,
         path: &str,
         most: usize,
     ) -> Result<DirectoryListing, FileError> {
-        let act = move |place: &Place| list(place, most);
-        self.with_file(["list_directory", path], |_, _, _| Ok(()), act).await
+        let act = move |path: &RootedPath| list_entries(path, most);
+        self.with_file("list_directory", path, |_, _, _| Ok(()), act).await
     }
 
     /// Refuses to write a file that a job of this caller may not write.
-    fn may_write(&self, root: &Path, path: &str) -> Result<(), AdmissionError> {
+    fn check_writable(&self, root: &Path, path: &str) -> Result<(), AdmissionError> {
         let tenant = self.caller.tenant;
         let profile = self.service.defaults().confining.confinement(tenant, DEFAULT_LANE).profile;
         let workspace = &self.service.places.workspace;
         let is_protected = || {
-            let file = resolve(&root.join(path));
-            let is_here = |place: &Path| self.service.places.protects(place, &file);
-            is_here(root) || workspace.iter().any(|place| is_here(place))
+            let file = resolve_links(&root.join(path));
+            let protects = |dir: &Path| self.service.places.protects(dir, &file);
+            protects(root) || workspace.iter().any(|dir| protects(dir))
         };
         let refused = match profile {
             SandboxProfile::None | SandboxProfile::Default => None,
             SandboxProfile::WorkspaceWrite => {
-                let is_inside = workspace.iter().any(|place| root.starts_with(place));
+                let is_inside = workspace.iter().any(|dir| root.starts_with(dir));
                 if !workspace.is_empty() && !is_inside {
                     Some(root.to_owned())
                 } else {
@@ -91,162 +94,166 @@ impl TenantClient {
         refused.map_or(Ok(()), |path| Err(AdmissionError::Confined { tenant, profile, path }))
     }
 
-    /// Passes the gate and acts, on a thread that may block.
+    /// Admits a file call and runs it, on a thread that may block. `check` is an extra check of the
+    /// working directory and the path.
     async fn with_file<T: Send + 'static>(
         &self,
-        [tool, path]: [&str; 2],
-        confined: fn(&Self, &Path, &str) -> Result<(), AdmissionError>,
-        act: impl FnOnce(&Place) -> Result<T, FileError> + Send + 'static,
+        tool: &str,
+        path: &str,
+        check: fn(&Self, &Path, &str) -> Result<(), AdmissionError>,
+        act: impl FnOnce(&RootedPath) -> Result<T, FileError> + Send + 'static,
     ) -> Result<T, FileError> {
         let client = self.clone();
         let tool = tool.to_owned();
         let given = path.to_owned();
         let work = move || {
             let cwd = &client.service.defaults().cwd;
-            let confined = |root: &Path| confined(&client, root, &given);
-            let root = pass(&client.service.gate, [&tool, &given], cwd, &client.caller, confined)?;
-            act(&Place::new(root, cwd, &given)?)
+            let check = |root: &Path| check(&client, root, &given);
+            let call = FileCall { tool: &tool, path: &given };
+            let root = admit_call(&client.service.admission, call, cwd, &client.caller, check)?;
+            act(&RootedPath::new(root, cwd, &given)?)
         };
         let path = path.to_owned();
-        match timeout(PATIENCE, spawn_blocking(work)).await {
+        match timeout(FILE_CALL_TIME, spawn_blocking(work)).await {
             Ok(Ok(done)) => done,
             Ok(Err(panic)) => Err(FileError::System { path, source: panic.into() }),
-            Err(_) => Err(FileError::Slow { path, patience: PATIENCE }),
+            Err(_) => Err(FileError::Slow { path, patience: FILE_CALL_TIME }),
         }
     }
 }
 
-// Admission of a file call.
+/// The name of the tool that writes.
+const WRITE_FILE: &str = "write_file";
 
-/// The tool that writes.
-pub(super) const WRITE_FILE: &str = "write_file";
+/// A file call as the policy sees it: the command `TOOL PATH`.
+#[derive(Clone, Copy)]
+struct FileCall<'a> {
+    tool: &'a str,
+    path: &'a str,
+}
 
-/// Lets a file call pass as the command `TOOL PATH`, or says why not; either way it is written
-/// down first. An allow list speaks of commands, and none is run: what is denied, or must be asked
-/// for, holds here, and what `confined` says of that directory. A file that a line beside an allow
-/// list may not write is not written by this tool either. Gives the working directory that was
-/// judged. For a thread of the runtime that may block.
-pub(super) fn pass(
-    gate: &Gate,
-    [tool, path]: [&str; 2],
+/// Admits a file call or refuses it; either way the decision is written to the audit log first.
+///
+/// Deny and ask rules apply, and so does `check`. The allow list does not: it is about commands, and no
+/// command is run. But a file that commands may not write under the allow list is not written by this
+/// tool either. Returns the working directory that was checked, opened. Call it on a thread of the
+/// runtime that may block.
+fn admit_call(
+    admission: &AdmissionControl,
+    FileCall { tool, path }: FileCall<'_>,
     cwd: &Path,
     caller: &CallerContext,
-    confined: impl FnOnce(&Path) -> Result<(), AdmissionError>,
+    check: impl FnOnce(&Path) -> Result<(), AdmissionError>,
 ) -> Result<OpenedDir, AdmissionError> {
-    let all_rules = gate.rules();
+    let all_rules = admission.rules();
     let policy = Policy { allow: None, ..all_rules.policy.clone() };
     let rules = AdmissionRules { policy, ..(*all_rules).clone() };
-    let decided = opened(&gate.host, &rules, cwd).and_then(|root| {
-        confined(root.path())?;
+    let decided = open_allowed_dir(&admission.host, &rules, cwd).and_then(|root| {
+        check(root.path())?;
         let request = PolicyRequest {
             command: RequestedCommand::Direct { program: tool, args: &[path.to_owned()] },
             environment: &[],
             cwd: &root.path().to_string_lossy(),
-            writable: &roots(&rules),
+            writable: &allowed_roots(&rules),
             tenant: caller.tenant.name(),
             lane: DEFAULT_LANE,
             shell: None,
         };
         let reading = PolicyEvaluation::new(&rules.policy, &request);
-        let passed = decide(&reading, rules.policy.uncertain, None)?;
+        let grant = decide(&reading, rules.policy.uncertain, None)?;
         if tool == WRITE_FILE {
             let reading = PolicyEvaluation::new(&all_rules.policy, &request);
             check_link(&reading, &root.path().join(path))?;
         }
-        Ok((root, passed))
+        Ok((root, grant))
     });
     let command = format!("{tool} {path}");
     let cwd = cwd.to_string_lossy();
-    let note = Note {
+    let audited = AuditedRequest {
         caller,
         job: None,
         command: &rules.redactor.mask_text(&command),
         cwd: &rules.redactor.mask_text(&cwd),
-        // The server does it itself.
+        // The server itself reads or writes the file.
         confinement: GrantedConfinement::NOTHING,
     };
-    let writing = gate.write_decision(&note, decided.as_ref().map(|(_, passed)| passed));
+    let writing = admission.write_decision(&audited, decided.as_ref().map(|(_, grant)| grant));
     let written = Handle::current().block_on(writing);
     let (root, _) = decided?;
     written.map(|()| root)
 }
 
-// A part of a file.
-
 /// A part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePage {
-    /// Its bytes.
     pub bytes: Vec<u8>,
-    /// Whether the file goes on behind them.
-    pub is_cut: bool,
-    /// The size of the file.
+    /// `true` if the file has more bytes after these.
+    pub is_truncated: bool,
+    /// The size of the whole file, in bytes.
     pub size: u64,
 }
 
-/// At most `most` bytes from `from` on; none beyond the end.
-pub(super) fn page(place: &Place, from: u64, most: usize) -> Result<FilePage, FileError> {
-    let (file, stat) = place.file()?;
-    let mut bytes = part(file, from, most).map_err(|error| place.io_error(error))?;
-    let is_cut = bytes.len() > most;
+/// Reads at most `most` bytes, starting at offset `from`; none beyond the end.
+pub(super) fn read_page(path: &RootedPath, from: u64, most: usize) -> Result<FilePage, FileError> {
+    let (file, stat) = path.open_file()?;
+    let mut bytes = read_from(file, from, most).map_err(|error| path.io_error(error))?;
+    let is_truncated = bytes.len() > most;
     bytes.truncate(most);
     let size = u64::try_from(stat.st_size).unwrap_or_default();
-    Ok(FilePage { bytes, is_cut, size })
+    Ok(FilePage { bytes, is_truncated, size })
 }
 
-/// One byte more than wanted tells whether anything is cut.
-fn part(mut file: impl Read + Seek, from: u64, most: usize) -> io::Result<Vec<u8>> {
+/// Reads one byte more than wanted, which shows whether the file goes on.
+fn read_from(mut file: impl Read + Seek, from: u64, most: usize) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-// A file, replaced as a whole or not at all.
-
-/// What became of a file.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// There was none before.
     Created,
-    /// It has new content, and its mode.
+    /// The file has new content and its old permissions.
     Replaced,
 }
 
-/// Permissions that stay; whoever changes a program's text takes its set-user-id bit from it.
+/// The permission bits that a replaced file keeps. The set-user-id bit is not among them: a program
+/// with new content must not keep it.
 const KEPT_MODE: u32 = 0o777;
 
-/// Writes a file of this content. Whoever reads it meanwhile sees the old content or the new one.
-/// A link is never written through, and never replaced.
-pub(super) fn replace(place: &Place, content: &[u8]) -> Result<WriteOutcome, FileError> {
-    let (parent, name) = place.parent()?;
+/// Writes a file atomically: a reader sees the old content or the new one. A symbolic link is neither
+/// followed nor replaced.
+pub(super) fn replace_file(path: &RootedPath, content: &[u8]) -> Result<WriteOutcome, FileError> {
+    let (parent, name) = path.open_parent()?;
     let before = match statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => None,
-        Err(errno) => return Err(place.error(errno)),
+        Err(errno) => return Err(path.error(errno)),
         Ok(stat) => {
-            place.expect(&stat, FileType::RegularFile)?;
-            // The new file takes the name of the old one: nobody else would ask.
+            path.check_kind(&stat, FileType::RegularFile)?;
+            // A rename does not check whether the old file is writable.
             accessat(&parent, name, Access::WRITE_OK, AtFlags::empty())
-                .map_err(|errno| place.error(errno))?;
+                .map_err(|errno| path.error(errno))?;
             Some(Mode::from_raw_mode(stat.st_mode & KEPT_MODE))
         }
     };
-    let draft = Draft::create(&parent).map_err(|errno| place.error(errno))?;
-    draft.fill(content, before).map_err(|error| place.io_error(error))?;
-    draft.become_file(name).map_err(|errno| place.error(errno))?;
+    let temp = TempFile::create(&parent).map_err(|errno| path.error(errno))?;
+    temp.fill(content, before).map_err(|error| path.io_error(error))?;
+    temp.rename_to(name).map_err(|errno| path.error(errno))?;
     Ok(if before.is_some() { WriteOutcome::Replaced } else { WriteOutcome::Created })
 }
 
-/// The new content under a name of its own; gone when it is dropped before it became the file.
-struct Draft<'p> {
+/// The new content under a temporary name; dropping it removes the temporary file.
+struct TempFile<'p> {
     parent: &'p OwnedFd,
     name: String,
     file: File,
 }
 
-impl<'p> Draft<'p> {
+impl<'p> TempFile<'p> {
     fn create(parent: &'p OwnedFd) -> Result<Self, Errno> {
-        // Nobody can be there already, by chance or on purpose.
+        // Random, so that no other file has this name, by chance or on purpose.
         let number = getrandom::u64().map_err(|_| Errno::IO)?;
         let name = format!(".shellyard-{number:016x}.tmp");
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -260,50 +267,44 @@ impl<'p> Draft<'p> {
         }
         let mut file = &self.file;
         file.write_all(content)?;
-        // Else a crash could leave an empty file in the place of a full one.
+        // Otherwise a crash could leave an empty file after the rename.
         file.sync_data()
     }
 
-    fn become_file(self, name: &OsStr) -> Result<(), Errno> {
+    fn rename_to(self, name: &OsStr) -> Result<(), Errno> {
         renameat(self.parent, &self.name, self.parent, name)
     }
 }
 
-impl Drop for Draft<'_> {
+impl Drop for TempFile<'_> {
     fn drop(&mut self) {
-        // Once it became the file there is nothing of this name.
+        // After the rename there is no file of this name.
         unlinkat(self.parent, &self.name, AtFlags::empty()).ok();
     }
 }
 
-// What is in a directory.
-
-/// What is in a directory, in the order of names.
+/// The entries of a directory, sorted by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectoryListing {
-    /// What is in it.
     pub entries: Vec<DirectoryEntry>,
-    /// Whether there is more in it.
-    pub is_cut: bool,
+    /// `true` if the directory has more entries.
+    pub is_truncated: bool,
 }
 
-/// One thing in a directory. Links are not followed.
+/// An entry of a directory. Links are not followed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DirectoryEntry {
-    /// Its name; what is no UTF-8 reads as `�`.
+    /// The name; bytes that are not UTF-8 are shown as `�`.
     pub name: String,
-    /// What it is.
     pub kind: FileKind,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
 }
 
-/// What something in a directory is.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileKind {
-    /// A regular file.
     File,
-    /// A directory.
     Directory,
     /// A symbolic link.
     Link,
@@ -312,7 +313,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// The stable word for it.
+    /// The wire name.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -323,7 +324,7 @@ impl FileKind {
         }
     }
 
-    /// The same in a sentence.
+    /// The kind in an error text, with its article.
     pub(super) const fn phrase(self) -> &'static str {
         match self {
             Self::File => "a regular file",
@@ -333,7 +334,7 @@ impl FileKind {
         }
     }
 
-    pub(super) const fn of(kind: FileType) -> Self {
+    pub(super) const fn from_file_type(kind: FileType) -> Self {
         match kind {
             FileType::RegularFile => Self::File,
             FileType::Directory => Self::Directory,
@@ -347,13 +348,13 @@ impl FileKind {
     }
 }
 
-/// At most `most` things; of a larger directory, any.
-pub(super) fn list(place: &Place, most: usize) -> Result<DirectoryListing, FileError> {
-    let directory = place.directory()?;
-    entries(&directory, most).map_err(|errno| place.error(errno))
+/// Lists at most `most` entries; of a larger directory, an arbitrary selection.
+pub(super) fn list_entries(path: &RootedPath, most: usize) -> Result<DirectoryListing, FileError> {
+    let directory = path.open_dir()?;
+    read_entries(&directory, most).map_err(|errno| path.error(errno))
 }
 
-fn entries(directory: impl AsFd, most: usize) -> Result<DirectoryListing, Errno> {
+fn read_entries(directory: impl AsFd, most: usize) -> Result<DirectoryListing, Errno> {
     let mut entries = Vec::new();
     for entry in Dir::read_from(&directory)? {
         let entry = entry?;
@@ -363,90 +364,59 @@ fn entries(directory: impl AsFd, most: usize) -> Result<DirectoryListing, Errno>
         }
         if entries.len() == most {
             entries.sort();
-            return Ok(DirectoryListing { entries, is_cut: true });
+            return Ok(DirectoryListing { entries, is_truncated: true });
         }
         match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => entries.push(DirectoryEntry {
                 name: name.to_string_lossy().into_owned(),
-                kind: FileKind::of(FileType::from_raw_mode(stat.st_mode)),
+                kind: FileKind::from_file_type(FileType::from_raw_mode(stat.st_mode)),
                 size: u64::try_from(stat.st_size).unwrap_or_default(),
             }),
-            // Removed since it was named.
+            // Removed since the directory was read.
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
     }
     entries.sort();
-    Ok(DirectoryListing { entries, is_cut: false })
+    Ok(DirectoryListing { entries, is_truncated: false })
 }
 
-// Why a file was not read, written or listed.
-
-/// Why a file was not read, written or listed. Nothing was changed.
+/// The reason why a file was not read, written or listed. Nothing was changed.
+///
+/// `path` is the path as the caller gave it.
 #[derive(Debug, Error)]
 pub enum FileError {
-    /// A rule says no.
     #[error("denied by security policy: {0}")]
     Rules(AdmissionError),
     /// The working directory itself cannot be used.
     #[error("the working directory cannot be used: {0}")]
     Root(StartError),
-    /// Something that is no path.
     #[error("`{path}` is no path of a file; give one such as \"src/main.rs\"")]
-    BadPath {
-        /// As it was given.
-        path: String,
-    },
-    /// It is outside, by itself, by `..` or by a link.
+    BadPath { path: String },
+    /// The path leads out of the working directory: by itself, by `..` or by a link.
     #[error("`{path}` leads out of the working directory `{}`; give a path below it", .root.display())]
-    Outside {
-        /// As it was given.
-        path: String,
-        /// The working directory.
-        root: PathBuf,
-    },
-    /// There is nothing.
+    Outside { path: String, root: PathBuf },
     #[error("there is no `{path}`; list_directory shows what there is")]
-    Missing {
-        /// As it was given.
-        path: String,
-    },
-    /// It is not of the kind that the call is for.
+    Missing { path: String },
+    /// The path leads to the wrong kind of file for this call.
     #[error("`{path}` is {found}, not {wanted}")]
-    WrongKind {
-        /// As it was given.
-        path: String,
-        /// What it is.
-        found: &'static str,
-        /// What it would have to be.
-        wanted: &'static str,
-    },
-    /// The system's permissions say no.
+    WrongKind { path: String, found: &'static str, wanted: &'static str },
     #[error("permission denied for `{path}`; the server's user may not do that")]
-    Permission {
-        /// As it was given.
-        path: String,
-    },
-    /// The system does not answer.
+    Permission { path: String },
+    /// The file system does not answer.
     #[error("`{path}` did not answer within {}s; try again, or another file", .patience.as_secs())]
     Slow {
-        /// As it was given.
         path: String,
-        /// How long it was waited for.
+        /// The time limit.
         patience: Duration,
     },
-    /// Anything else that the system said.
+    /// Any other error of the system.
     #[error("`{path}` cannot be used: {source}")]
-    System {
-        /// As it was given.
-        path: String,
-        /// What the system said.
-        source: io::Error,
-    },
+    System { path: String, source: io::Error },
 }
 
 impl FileError {
-    /// The stable word that clients may match on.
+    /// The stable code that clients may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Where a call's path leads: a directory that is open, and a way down from it.
+//! Paths below an open directory, which the kernel resolves without leaving it.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,19 +12,19 @@ use rustix::io::Errno;
 use super::calls::{FileError, FileKind};
 use crate::process::OpenedDir;
 
-/// A path beneath the working directory, not followed yet.
+/// A path below the working directory that is not resolved yet.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct RootedPath {
     root: OpenedDir,
-    /// Relative to the root.
+    /// The path relative to `root`.
     below: PathBuf,
-    /// As it was given, for messages.
+    /// The path as the caller gave it, for error texts.
     given: String,
 }
 
-impl Place {
-    /// The place that `given` means. An absolute path must begin with the working directory, in
-    /// the words of its configuration or with all links resolved.
+impl RootedPath {
+    /// Takes a path of a caller. An absolute path must start with the working directory, as it is
+    /// configured or with all links resolved.
     pub(super) fn new(root: OpenedDir, configured: &Path, given: &str) -> Result<Self, FileError> {
         if given.trim().is_empty() || given.contains('\0') {
             return Err(FileError::BadPath { path: given.escape_debug().to_string() });
@@ -43,54 +43,54 @@ impl Place {
         Ok(Self { root, below, given: given.to_owned() })
     }
 
-    /// A regular file, open for reading, and what the system says about it.
-    pub(super) fn file(&self) -> Result<(File, Stat), FileError> {
-        let (found, stat) = self.find(&self.below)?;
-        self.expect(&stat, FileType::RegularFile)?;
+    /// Opens a regular file for reading.
+    pub(super) fn open_file(&self) -> Result<(File, Stat), FileError> {
+        let (found, stat) = self.resolve(&self.below)?;
+        self.check_kind(&stat, FileType::RegularFile)?;
         let file = reopen(&found, OFlags::empty()).map_err(|errno| self.error(errno))?;
         Ok((file.into(), stat))
     }
 
-    /// A directory, open for reading.
-    pub(super) fn directory(&self) -> Result<OwnedFd, FileError> {
-        let (found, stat) = self.find(&self.below)?;
-        self.expect(&stat, FileType::Directory)?;
+    /// Opens a directory for reading.
+    pub(super) fn open_dir(&self) -> Result<OwnedFd, FileError> {
+        let (found, stat) = self.resolve(&self.below)?;
+        self.check_kind(&stat, FileType::Directory)?;
         reopen(&found, OFlags::DIRECTORY).map_err(|errno| self.error(errno))
     }
 
-    /// The directory that holds the last part of the path, and that part.
-    pub(super) fn parent(&self) -> Result<(OwnedFd, &OsStr), FileError> {
+    /// Opens the parent directory of the path, and returns it with the last component.
+    pub(super) fn open_parent(&self) -> Result<(OwnedFd, &OsStr), FileError> {
         let is_directory = self.given.ends_with('/') || self.given.ends_with("/.");
         let Some(name) = self.below.file_name().filter(|_| !is_directory) else {
             return Err(FileError::BadPath { path: self.given.clone() });
         };
         let parent = self.below.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let (found, stat) = self.find(parent.unwrap_or(Path::new(".")))?;
-        self.expect(&stat, FileType::Directory)?;
+        let (found, stat) = self.resolve(parent.unwrap_or(Path::new(".")))?;
+        self.check_kind(&stat, FileType::Directory)?;
         Ok((found, name))
     }
 
-    /// An error where something is not of the kind that is wanted.
-    pub(super) fn expect(&self, stat: &Stat, wanted: FileType) -> Result<(), FileError> {
+    /// Fails if a file is not of the wanted kind.
+    pub(super) fn check_kind(&self, stat: &Stat, wanted: FileType) -> Result<(), FileError> {
         let found = FileType::from_raw_mode(stat.st_mode);
         if found == wanted {
             return Ok(());
         }
-        let found = FileKind::of(found).phrase();
-        let wanted = FileKind::of(wanted).phrase();
+        let found = FileKind::from_file_type(found).phrase();
+        let wanted = FileKind::from_file_type(wanted).phrase();
         Err(FileError::WrongKind { path: self.given.clone(), found, wanted })
     }
 
-    fn find(&self, path: &Path) -> Result<(OwnedFd, Stat), FileError> {
-        let find = || {
-            let found = find(&self.root, path)?;
+    fn resolve(&self, path: &Path) -> Result<(OwnedFd, Stat), FileError> {
+        let resolve = || {
+            let found = resolve_beneath(&self.root, path)?;
             let stat = fstat(&found)?;
             Ok((found, stat))
         };
-        find().map_err(|errno| self.error(errno))
+        resolve().map_err(|errno| self.error(errno))
     }
 
-    /// What the system said, in our words.
+    /// Converts a system error.
     pub(super) fn error(&self, errno: Errno) -> FileError {
         let path = self.given.clone();
         match errno {
@@ -101,34 +101,33 @@ impl Place {
         }
     }
 
-    /// The same for an error of the standard library.
+    /// Converts an error of the standard library.
     pub(super) fn io_error(&self, source: io::Error) -> FileError {
         FileError::System { path: self.given.clone(), source }
     }
 }
 
-// Paths that the kernel resolves beneath a directory.
+/// The number of attempts to resolve a path that another process keeps changing.
+const MAX_TRIES: usize = 32;
 
-/// How often a path is tried again that somebody changed while it was resolved.
-const TRIES: usize = 32;
-
-/// Finds what a relative path leads to, without opening it. Links are followed as long as they
-/// stay beneath the directory; where they do not, and for `..` out of it, the error is `XDEV`.
-pub(super) fn find(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+/// Resolves a relative path without opening its target (`O_PATH`). Links are followed as long as they
+/// stay below the directory; a link or `..` that leads out of it fails with `XDEV`.
+fn resolve_beneath(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_TRIES {
         match openat2(&directory, path, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN) => {}
-            Err(Errno::NOSYS) => return walk(directory, path),
+            Err(Errno::NOSYS) => return resolve_stepwise(directory, path),
             found => return found,
         }
     }
     Err(Errno::AGAIN)
 }
 
-/// The same for kernels before 5.6: one part after the other, following no link at all.
-pub(super) fn walk(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+/// Resolves a path on kernels before 5.6, which lack `openat2`: one component after the other, and
+/// without following any link.
+pub(super) fn resolve_stepwise(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut found = openat(directory, ".", flags | OFlags::DIRECTORY, Mode::empty())?;
     for part in path.components() {
@@ -143,10 +142,10 @@ pub(super) fn walk(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> 
     Ok(found)
 }
 
-/// Opens what was found, for reading: this very thing, whatever its path leads to by now.
-pub(super) fn reopen(found: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+/// Opens a resolved file for reading: the same file, wherever its path leads by now.
+fn reopen(found: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     let link = format!("/proc/self/fd/{}", found.as_raw_fd());
-    // Some files of the kernel's own would make a reader wait.
+    // Non-blocking: some files of the kernel make a reader wait.
     let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     open(link, flags, Mode::empty())
 }
