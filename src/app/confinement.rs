@@ -1,4 +1,4 @@
-//! From settings to the confinement of jobs.
+//! Converts the settings into the confinement of jobs.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::ids::TenantId;
 use crate::process::Host;
 use crate::service::{ConfinementRules, ConfinementTerms};
 
-/// Where users keep what gives access to something, below their home directory.
+/// Files and directories with credentials, below the user's home directory.
 const CREDENTIALS: [&str; 17] = [
     ".ssh",
     ".aws",
@@ -31,8 +31,8 @@ const CREDENTIALS: [&str; 17] = [
     ".m2/settings-security.xml",
 ];
 
-/// Where services listen that act for whoever connects: a socket takes connections although its
-/// place is read-only. Jobs with namespaces have a `/run` of their own, and see none of those there.
+/// Sockets of services that act on behalf of any client: a socket accepts connections even if its
+/// directory is read-only. Jobs in namespaces have their own `/run`, and do not see those below it.
 const SERVICES: [&str; 9] = [
     "/run/docker.sock",
     "/var/run/docker.sock",
@@ -45,24 +45,27 @@ const SERVICES: [&str; 9] = [
     "/mnt/wslg",
 ];
 
-/// What is said about the confinement of jobs, once it is known that this host can give it.
-pub(super) fn confining(loaded: &Loaded, host: &Host) -> Result<ConfinementRules, AppError> {
-    let confining = wished(&loaded.settings, host)?;
+/// Returns the configured confinement, and fails if the host does not support it.
+pub(super) fn supported_rules(loaded: &Loaded, host: &Host) -> Result<ConfinementRules, AppError> {
+    let confining = configured_rules(&loaded.settings, host)?;
     let keys = std::iter::once(("confinement.profile".to_owned(), ConfinementTerms::NOTHING));
     let tenants = confining.tenants.iter();
-    let tenants = tenants.map(|(name, said)| (format!("tenants.{name}.confinement"), *said));
+    let tenants = tenants.map(|(name, terms)| (format!("tenants.{name}.confinement"), *terms));
     let lanes = confining.lanes.iter();
-    let lanes = lanes.map(|(name, said)| (format!("queue.lanes.{name}.confinement"), *said));
-    for (key, said) in keys.chain(tenants).chain(lanes) {
-        if let Err(source) = confining.grant_terms(said) {
+    let lanes = lanes.map(|(name, terms)| (format!("queue.lanes.{name}.confinement"), *terms));
+    for (key, terms) in keys.chain(tenants).chain(lanes) {
+        if let Err(source) = confining.grant_terms(terms) {
             return Err(AppError::Confinement { origin: rules::origin(loaded, &key), key, source });
         }
     }
     Ok(confining)
 }
 
-/// What is said, whether this host can give it or not: that is not tried out here.
-pub(super) fn wished(settings: &Settings, host: &Host) -> Result<ConfinementRules, AppError> {
+/// Returns the configured confinement without checking whether the host supports it.
+pub(super) fn configured_rules(
+    settings: &Settings,
+    host: &Host,
+) -> Result<ConfinementRules, AppError> {
     let general = &settings.confinement;
     let tenants = settings.tenants.iter();
     let tenants = tenants.map(|(name, own)| Ok((TenantId::parse(name)?, own.confining)));
@@ -80,19 +83,20 @@ pub(super) fn wished(settings: &Settings, host: &Host) -> Result<ConfinementRule
     })
 }
 
-/// Where confined jobs may write, and what is hidden from them.
-pub(super) fn places(
+/// Returns the paths that confined jobs may write, and those that are hidden from them.
+pub(super) fn confined_places(
     settings: &Settings,
     environment: &Environment,
     scratch: &Path,
 ) -> SandboxPaths {
     let home = environment.home();
-    let usual = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
+    let credentials = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
     let own = [&settings.http.token_file, &settings.http.tls_key, &settings.audit.file];
     let own = own.into_iter().flatten().chain([&settings.server.data_dir]).cloned();
-    let of_session = format!("/run/user/{}", environment.user()).into();
-    let services = SERVICES.map(PathBuf::from).into_iter().chain([of_session]);
-    let hidden = usual.chain(own).chain(services).chain(settings.confinement.hide.iter().cloned());
+    let session_dir = format!("/run/user/{}", environment.user()).into();
+    let services = SERVICES.map(PathBuf::from).into_iter().chain([session_dir]);
+    let hidden =
+        credentials.chain(own).chain(services).chain(settings.confinement.hide.iter().cloned());
     let shown = settings.confinement.show.iter();
     let shown = shown.filter_map(|path| match (path.strip_prefix("~"), &home) {
         (Err(_), _) => Some(path.clone()),
@@ -114,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_and_doors_of_services_are_hidden() {
+    fn credentials_and_sockets_of_services_are_hidden() {
         let environment = Environment::from_pairs([("HOME", "/home/me")]);
         let file = Some("/dev/null".into());
         let sources = crate::config::ConfigSources {
@@ -123,7 +127,7 @@ mod tests {
             flags: Vec::new(),
         };
         let loaded = crate::config::load(sources).unwrap();
-        let places = places(&loaded.settings, &environment, Path::new("/tmp/s"));
+        let places = confined_places(&loaded.settings, &environment, Path::new("/tmp/s"));
         for path in ["/home/me/.ssh", "/run/user/0", "/run/docker.sock", "/run/podman"] {
             assert!(places.hidden.contains(&path.into()), "{path} in {places:?}");
         }

@@ -1,4 +1,5 @@
-//! From `--connect` and `--token` to the server that is meant, and how it is started.
+//! Converts `--connect`, `--token` and `--ensure-server` into a client of a server, and the command to
+//! start that server.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,13 +20,13 @@ use crate::private_files::Symlinks;
 use crate::process::DetachedSpawner;
 use crate::proxy::{ServerLaunch, Upstream};
 
-/// The server that `--connect` means.
+/// Returns the server of `--connect`.
 pub(super) fn upstream(
     flags: &StdioFlags,
     settings: &Settings,
     environment: &Environment,
 ) -> Result<Upstream, AppError> {
-    refuse_settings_of_the_server(flags)?;
+    refuse_server_flags(flags)?;
     let wanted = flags.connect.as_ref().and_then(Option::as_deref);
     let client = client(wanted, flags.token.as_deref(), settings, environment)?;
     let launch = if flags.ensure_server {
@@ -33,19 +34,19 @@ pub(super) fn upstream(
     } else {
         None
     };
-    Ok(Upstream { client: in_our_directory(client)?, launch })
+    Ok(Upstream { client: with_current_directory(client)?, launch })
 }
 
-/// Jobs of this client run where the client was started, unless they say otherwise.
-fn in_our_directory(client: ServerClient) -> Result<ServerClient, AppError> {
+/// Adds the header with the current directory: jobs of this client run there by default.
+fn with_current_directory(client: ServerClient) -> Result<ServerClient, AppError> {
     let cwd = std::env::current_dir().map_err(AppError::Cwd)?;
     let encoded = STANDARD.encode(cwd.as_os_str().as_encoded_bytes());
-    // Base64 has no character that a header cannot have.
+    // Every character of base64 is valid in a header.
     let value = HeaderValue::try_from(encoded).map_err(io::Error::other).map_err(AppError::Cwd)?;
     Ok(client.with_header(DIRECTORY_HEADER, value))
 }
 
-/// A client of the server that is wanted: that of these settings where none is named.
+/// Creates a client of the server at `wanted`; `None` = the server of these settings.
 pub(super) fn client(
     wanted: Option<&str>,
     token_file: Option<&Path>,
@@ -56,8 +57,8 @@ pub(super) fn client(
     Ok(ServerClient::new(target, token(token_file, environment)?)?)
 }
 
-/// What the server decides cannot be decided here: silence would let one believe otherwise.
-fn refuse_settings_of_the_server(flags: &StdioFlags) -> Result<(), AppError> {
+/// Refuses flags that only a server can use: ignoring them silently would mislead the user.
+fn refuse_server_flags(flags: &StdioFlags) -> Result<(), AppError> {
     let server = &flags.server;
     let given = [
         ("--dialect", !server.dialect.is_empty()),
@@ -89,7 +90,7 @@ fn token(file: Option<&Path>, environment: &Environment) -> Result<Option<Bearer
     Ok(Some(BearerToken::new(text.trim()).map_err(|_| AppError::UnusableToken { origin })?))
 }
 
-/// The first line that is neither empty nor a comment nor the hash of a token.
+/// Returns the first line that is neither empty nor a comment nor the hash of a token.
 fn read_token(path: &Path) -> Result<String, AppError> {
     let text = read_text(path, Symlinks::Follow)
         .map_err(|source| AppError::TokenFile { path: path.into(), source })?;
@@ -112,20 +113,20 @@ fn launch(
     if let Some(data_dir) = &flags.server.data_dir {
         args.extend(["--data-dir".into(), data_dir.into()]);
     }
-    args.extend(listening(target)?);
-    let is_ours = |(name, _): &(OsString, OsString)| name != TOKEN_VARIABLE;
+    args.extend(listen_args(target)?);
+    let is_inherited = |(name, _): &(OsString, OsString)| name != TOKEN_VARIABLE;
     Ok(ServerLaunch {
         program: program()?,
         args,
-        // The token is the client's alone.
-        env: environment.pairs().into_iter().filter(is_ours).collect(),
+        // The token belongs to the client, and the server does not get it.
+        env: environment.pairs().into_iter().filter(is_inherited).collect(),
         data_dir: settings.server.data_dir.clone(),
         starter: DetachedSpawner::default(),
     })
 }
 
-/// How a server is told to listen where it is looked for.
-fn listening(target: &ServerTarget) -> Result<Vec<OsString>, AppError> {
+/// Returns the arguments that make a server listen at `target`.
+fn listen_args(target: &ServerTarget) -> Result<Vec<OsString>, AppError> {
     match target.endpoint() {
         Endpoint::Socket(path) => {
             Ok(vec!["--bind".into(), "none".into(), "--socket".into(), path.into()])
@@ -143,7 +144,7 @@ fn listening(target: &ServerTarget) -> Result<Vec<OsString>, AppError> {
     }
 }
 
-/// This program; by its open file where an update has replaced it since.
+/// Returns the path of this program; if an update has replaced the file, its open file in `/proc`.
 fn program() -> Result<PathBuf, AppError> {
     let path = std::env::current_exe().map_err(AppError::Program)?;
     Ok(if path.exists() { path } else { "/proc/self/exe".into() })
@@ -157,12 +158,12 @@ mod tests {
 
     fn words(target: &str) -> Result<String, String> {
         let target = ServerTarget::parse(target, "/mcp").unwrap();
-        let words = listening(&target).map_err(|error| error.to_string())?;
+        let words = listen_args(&target).map_err(|error| error.to_string())?;
         Ok(words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "))
     }
 
     #[test]
-    fn a_server_is_started_where_it_is_looked_for_and_nowhere_else() {
+    fn a_server_is_started_only_at_addresses_of_this_machine() {
         assert_eq!(words("/s").unwrap(), "--bind none --socket /s");
         assert_eq!(words("http://localhost:7/x").unwrap(), "--bind 127.0.0.1:7 --path /x");
         for elsewhere in ["http://10.0.0.1:7", "http://example.org", "https://localhost:7"] {

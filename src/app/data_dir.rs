@@ -1,9 +1,9 @@
-//! The lock by which one server that many clients share uses a data directory.
+//! The lock on the data directory of a `serve` process.
 //!
-//! One `serve` at a time uses a data directory: two would hand out the same job numbers. It holds
-//! a lock on `server.pid`, which names it to the next one. The lock ends with its process, however
-//! that ends. A server of one client (`stdio`) or of one command (`run`) hands out no such numbers:
-//! it needs no lock, and keeps its spill files apart from those of others (`crates/output/src/spill.rs`).
+//! Only one `serve` at a time uses a data directory: two would use the same job numbers. It holds a lock
+//! on `server.pid`, which also describes it to the next server. The lock ends with its process, however
+//! that ends. A server of one client (`stdio`) or of one command (`run`) stores no job numbers: it needs
+//! no lock, and has a spill directory of its own (`crates/output/src/spill.rs`).
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
@@ -18,33 +18,33 @@ use crate::bounded_read::read_text;
 use crate::private_files::{Symlinks, explain_symlink_error};
 use crate::telemetry::events;
 
-/// The file that names the server of a data directory, and its lock.
+/// The file that describes the server of a data directory, and that is locked.
 const PID_FILE: &str = "server.pid";
 
-/// The time that a server waits for the lock: a process that a killed server was just creating holds
-/// it until it is its own program.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest wait for the lock: a process that a killed server was just creating holds it until it
+/// executes its program.
+const LOCK_TIME: Duration = Duration::from_secs(2);
 
-/// The time between two tries.
+/// The time between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The lock of the server that many clients share.
+/// The lock of a `serve` process.
 #[derive(Debug)]
 pub(super) struct ServerLock {
-    /// `None` where there is no file to lock, which was told.
+    /// `None` if there is no file to lock; a log line has said so.
     file: Option<File>,
 }
 
 impl ServerLock {
-    /// Takes the data directory for this server.
+    /// Locks the data directory for this server.
     ///
     /// # Errors
-    /// When another server has it, or something else than a file stands for the lock.
+    /// If another server holds the lock, or the lock file is not a regular file.
     pub(super) fn take(data_dir: &Path) -> Result<Self, AppError> {
         let path = data_dir.join(PID_FILE);
         let file = match open(&path) {
             Ok(file) => file,
-            // Such a directory keeps no job numbers either, so that two servers share nothing.
+            // Job numbers cannot be stored there either, so two servers would share nothing.
             Err(error) if cannot_be_written(&error) => {
                 events::data_dir_not_locked(&path, &error);
                 return Ok(Self { file: None });
@@ -70,15 +70,15 @@ impl ServerLock {
         Ok(lock)
     }
 
-    /// Writes down where this server listens, for whoever wants the directory next.
-    pub(super) fn show_listeners(&self, socket: Option<&Path>, address: Option<SocketAddr>) {
+    /// Writes the addresses of this server into the lock file, for the error text of the next server.
+    pub(super) fn write_listeners(&self, socket: Option<&Path>, address: Option<SocketAddr>) {
         let socket = socket.map(|path| format!("socket {}", path.display()));
         let address = address.map(|address| format!("address {address}"));
         let lines: Vec<String> = socket.into_iter().chain(address).collect();
         self.write(&lines);
     }
 
-    /// Writes the number of the process as the first line, as in any such file, and then these.
+    /// Writes the process id as the first line, as pid files do, and then these lines.
     fn write(&self, lines: &[String]) {
         let Some(mut file) = self.file.as_ref() else { return };
         let mut text = format!("{}\n", std::process::id());
@@ -86,7 +86,7 @@ impl ServerLock {
             text.push_str(line);
             text.push('\n');
         }
-        // Without it the lock holds all the same, and the next server hears less.
+        // If this fails, the lock still holds; only the error text of the next server says less.
         file.set_len(0).and_then(|()| file.write_all(text.as_bytes())).ok();
     }
 }
@@ -101,9 +101,9 @@ fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; remove it"))
 }
 
-/// Locks the file, and waits a little for a server that has just ended.
+/// Locks the file, and waits a little for a server that is just ending.
 fn lock_in_time(file: &File) -> Result<(), TryLockError> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + LOCK_TIME;
     loop {
         match file.try_lock() {
             Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(PAUSE),
@@ -112,7 +112,7 @@ fn lock_in_time(file: &File) -> Result<(), TryLockError> {
     }
 }
 
-/// `true` if nothing can be made in the directory, or there is none.
+/// `true` if the directory cannot be written or does not exist.
 fn cannot_be_written(error: &io::Error) -> bool {
     use io::ErrorKind::{
         NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull,
@@ -121,7 +121,7 @@ fn cannot_be_written(error: &io::Error) -> bool {
     kinds.contains(&error.kind())
 }
 
-/// Words for the server that the text of a lock file names.
+/// Describes the server that the text of a lock file names.
 fn describe(text: &str) -> String {
     let mut lines = text.lines();
     let pid = lines.next().filter(|pid| !pid.is_empty());
@@ -140,22 +140,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_server_is_refused_and_hears_of_the_first() {
+    fn the_second_server_is_refused_and_its_error_describes_the_first() {
         let folder = tempfile::tempdir().unwrap();
         let first = ServerLock::take(folder.path()).unwrap();
-        first.show_listeners(Some(Path::new("/run/a.sock")), "127.0.0.1:7".parse().ok());
+        first.write_listeners(Some(Path::new("/run/a.sock")), "127.0.0.1:7".parse().ok());
         let refused = ServerLock::take(folder.path()).unwrap_err().to_string();
         for word in [&std::process::id().to_string(), "/run/a.sock", "127.0.0.1:7", "--data-dir"] {
             assert!(refused.contains(word), "{word}: {refused}");
         }
         drop(first);
         let text = fs::read_to_string(folder.path().join(PID_FILE)).unwrap();
-        assert!(text.contains("/run/a.sock"), "what a dead server wrote stays: {text}");
+        assert!(text.contains("/run/a.sock"), "the text of an ended server stays: {text}");
         ServerLock::take(folder.path()).unwrap();
     }
 
     #[test]
-    fn only_a_file_of_ours_is_the_lock() {
+    fn only_a_regular_file_can_be_the_lock() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(PID_FILE);
         let refused = || ServerLock::take(folder.path()).unwrap_err();
@@ -164,7 +164,7 @@ mod tests {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         assert!(matches!(refused(), AppError::ServerLock { .. }));
-        // A directory that is not there holds nothing that two servers could share.
+        // Two servers share nothing in a directory that does not exist.
         assert!(ServerLock::take(&folder.path().join("none")).unwrap().file.is_none());
     }
 

@@ -1,4 +1,4 @@
-//! Why the program could not start.
+//! The errors that keep the program from starting.
 
 use std::io;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use crate::telemetry::audit::AuditError;
 use crate::telemetry::exporter::ExporterError;
 use crate::telemetry::logging::LoggingError;
 
-/// Why the program could not start. Each text says what to do about it.
+/// The reason why the program could not start. Each text says what to do about it.
 #[derive(Debug, Error)]
 pub(super) enum AppError {
     #[error(transparent)]
@@ -137,7 +137,7 @@ pub(super) enum AppError {
 }
 
 impl AppError {
-    /// The reason for which the system gave no thread.
+    /// Converts the error of a thread that could not be created.
     pub(super) fn no_thread(error: io::Error) -> Self {
         TaskLimit::reached(&error).map_or(Self::Runtime(error), Self::TaskLimit)
     }

@@ -1,7 +1,7 @@
-//! Wiring: what is started in which order, and how everything comes to an end.
+//! Wiring: the order in which the parts of the program start and end.
 //!
-//! Start: settings → log → host → yard → transport, and beside them guardian and spawner. End: no new work → running jobs get
-//! their time → every tree is ended → the transport says its last words → exit.
+//! Start: settings → log → host → service → transport; the guardian and the spawner start in parallel. End: no new jobs →
+//! running jobs get their time → every process tree is ended → the transport sends its last replies → exit.
 
 mod children;
 mod confinement;

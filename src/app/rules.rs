@@ -1,4 +1,4 @@
-//! From settings to rules: what may run, where, with which variables, and what is masked.
+//! Converts the settings into admission rules, environment rules, the audit log and authentication.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -23,30 +23,34 @@ use crate::telemetry::events;
 
 const SHELL_TOOL_DIRECTORIES: &str = "shell_tool.allowed_directories";
 
-/// All rules of a configuration, or the first mistake in them, with its place.
-pub(super) fn rules(loaded: &Loaded, shell: &ShellChoice) -> Result<AdmissionRules, AppError> {
+/// Builds the admission rules. An error names the setting with the mistake.
+pub(super) fn admission_rules(
+    loaded: &Loaded,
+    shell: &ShellChoice,
+) -> Result<AdmissionRules, AppError> {
     let settings = &loaded.settings;
     Ok(AdmissionRules {
-        policy: checked_policy(settings, shell).map_err(|error| AppError::Rule {
+        policy: policy_with_tool_rules(settings, shell).map_err(|error| AppError::Rule {
             origin: origin(loaded, error.location()),
             source: error,
         })?,
-        directories: directories(loaded)?,
+        directories: allowed_directories(loaded)?,
         redactor: Arc::new(redactor(loaded)?),
     })
 }
 
-fn checked_policy(settings: &Settings, shell: &ShellChoice) -> Result<Policy, RuleError> {
+fn policy_with_tool_rules(settings: &Settings, shell: &ShellChoice) -> Result<Policy, RuleError> {
     let mut policy = policy(&settings.policy, shell)?;
-    policy
-        .deny
-        .extend(blocked("shell_tool.blocked_commands", &settings.shell_tool.blocked_commands)?);
+    policy.deny.extend(blocked_commands(
+        "shell_tool.blocked_commands",
+        &settings.shell_tool.blocked_commands,
+    )?);
     check_lanes(&policy, &settings.queue)?;
     Ok(policy)
 }
 
 fn policy(settings: &config::PolicySection, shell: &ShellChoice) -> Result<Policy, RuleError> {
-    let mut allow = list("policy.allow", &settings.allow)?;
+    let mut allow = parse_rules("policy.allow", &settings.allow)?;
     let mut allows_all = settings.allow.is_empty();
     if !settings.core_tools.is_empty() {
         match rules::parse_core_tools(settings.core_tools.iter().map(String::as_str))? {
@@ -57,13 +61,13 @@ fn policy(settings: &config::PolicySection, shell: &ShellChoice) -> Result<Polic
             }
         }
     }
-    let mut deny = list("policy.deny", &settings.deny)?;
+    let mut deny = parse_rules("policy.deny", &settings.deny)?;
     deny.extend(rules::parse_exclude_tools(settings.exclude_tools.iter().map(String::as_str))?);
-    deny.extend(blocked("policy.blocked_commands", &settings.blocked_commands)?);
+    deny.extend(blocked_commands("policy.blocked_commands", &settings.blocked_commands)?);
     Ok(Policy {
         allow: (!allows_all).then_some(allow),
         deny,
-        ask: list("policy.ask", &settings.ask)?,
+        ask: parse_rules("policy.ask", &settings.ask)?,
         uncertain: match settings.uncertain {
             config::UncertainPolicy::Refuse => OnUncertain::Refuse,
             config::UncertainPolicy::Confine => OnUncertain::Confine,
@@ -77,16 +81,16 @@ fn policy(settings: &config::PolicySection, shell: &ShellChoice) -> Result<Polic
     })
 }
 
-fn list(key: &str, texts: &[String]) -> Result<Vec<PolicyRule>, RuleError> {
+fn parse_rules(key: &str, texts: &[String]) -> Result<Vec<PolicyRule>, RuleError> {
     let rule = |(index, text): (usize, &String)| PolicyRule::parse(text, format!("{key}[{index}]"));
     texts.iter().enumerate().map(rule).collect()
 }
 
-fn blocked(key: &str, texts: &[String]) -> Result<Vec<PolicyRule>, RuleError> {
+fn blocked_commands(key: &str, texts: &[String]) -> Result<Vec<PolicyRule>, RuleError> {
     rules::parse_patterns(key, texts.iter().map(String::as_str))
 }
 
-/// A rule for a lane that there is not would never hold.
+/// Refuses a rule for an unknown lane: it would never match.
 fn check_lanes(policy: &Policy, queue: &config::QueueSection) -> Result<(), RuleError> {
     let known = || std::iter::once(DEFAULT_LANE).chain(queue.lanes.keys().map(String::as_str));
     let rules = policy.allow.iter().flatten().chain(&policy.deny).chain(&policy.ask);
@@ -101,14 +105,14 @@ fn check_lanes(policy: &Policy, queue: &config::QueueSection) -> Result<(), Rule
     Ok(())
 }
 
-/// Where the key of a place such as `policy.deny[2]` was set.
+/// Returns the origin of the setting at a place such as `policy.deny[2]`.
 pub(super) fn origin(loaded: &Loaded, place: &str) -> String {
     let key = place.split('[').next().unwrap_or(place);
     loaded.origin(key).map_or_else(|| "settings".to_owned(), ToString::to_string)
 }
 
-/// Links in the list itself are followed once, now.
-fn directories(loaded: &Loaded) -> Result<Option<AllowedDirectories>, AppError> {
+/// Returns the allowed directories. Links in their paths are resolved once, now.
+fn allowed_directories(loaded: &Loaded) -> Result<Option<AllowedDirectories>, AppError> {
     let settings = &loaded.settings;
     let lists = [
         ("policy.allowed_directories", &settings.policy.allowed_directories),
@@ -118,8 +122,8 @@ fn directories(loaded: &Loaded) -> Result<Option<AllowedDirectories>, AppError> 
     for (key, path) in lists.iter().flat_map(|(key, list)| list.iter().map(move |it| (*key, it))) {
         resolved.push(match path.canonicalize() {
             Ok(path) => path,
-            // The document's own example names directories that few hosts have. One that is not
-            // there lets nothing in.
+            // The example in the documentation of this tool names directories that few hosts have. A
+            // directory that does not exist allows nothing.
             Err(error) if key == SHELL_TOOL_DIRECTORIES && error.kind() == ErrorKind::NotFound => {
                 events::allowed_directory_missing(path);
                 path.clone()
@@ -148,22 +152,22 @@ fn redactor(loaded: &Loaded) -> Result<Redactor, AppError> {
         .map_err(|source| AppError::Redact { origin: origin(loaded, "redact.patterns"), source })
 }
 
-/// What masks output before it is stored, where that is wished.
-pub(super) fn at_write(loaded: &Loaded) -> Result<Option<Arc<Redactor>>, AppError> {
-    let is_wished = loaded.settings.redact.at_write;
-    is_wished.then(|| redactor(loaded).map(Arc::new)).transpose()
+/// Returns the redactor that masks output before it is stored, if `redact.at_write` is on.
+pub(super) fn write_redactor(loaded: &Loaded) -> Result<Option<Arc<Redactor>>, AppError> {
+    let is_enabled = loaded.settings.redact.at_write;
+    is_enabled.then(|| redactor(loaded).map(Arc::new)).transpose()
 }
 
-/// What jobs find in their environment, and what was left out of it.
-pub(super) fn environment(
+/// Returns the environment of jobs, and the variables that were left out.
+pub(super) fn job_environment(
     loaded: &Loaded,
     environment: &Environment,
 ) -> Result<JobEnvironment, AppError> {
     Ok(select_variables(&environment.pairs(), &environment_rules(loaded)?))
 }
 
-/// What jobs find in their environment, made out when there is one; the rules are checked now.
-pub(super) fn variables(
+/// Returns the environment of jobs. The rules are checked now, and applied when the first job starts.
+pub(super) fn job_variables(
     loaded: &Loaded,
     environment: &Environment,
 ) -> Result<JobVariables, AppError> {
@@ -191,8 +195,8 @@ fn environment_rules(loaded: &Loaded) -> Result<EnvironmentRules, AppError> {
     })
 }
 
-/// Where decisions are written down, if anywhere.
-pub(super) fn audit(settings: &Settings) -> Result<Option<AuditTrail>, AppError> {
+/// Opens the audit log, if it is enabled.
+pub(super) fn open_audit(settings: &Settings) -> Result<Option<AuditTrail>, AppError> {
     let audit = &settings.audit;
     if !audit.enabled {
         return Ok(None);
@@ -212,9 +216,7 @@ pub(super) fn audit(settings: &Settings) -> Result<Option<AuditTrail>, AppError>
     Ok(Some(AuditTrail { log, on_failure: audit.on_failure }))
 }
 
-// Authentication from settings.
-
-/// Who may come in, or what is wrong with the tokens.
+/// Builds the authentication of HTTP callers.
 pub(super) fn auth(settings: &Settings) -> Result<Authenticator, AppError> {
     Ok(Authenticator::open(AuthSettings {
         token_file: token_file(settings),
@@ -222,7 +224,7 @@ pub(super) fn auth(settings: &Settings) -> Result<Authenticator, AppError> {
     })?)
 }
 
-/// Where tokens are kept.
+/// Returns the place of the token file.
 pub(super) fn token_file(settings: &Settings) -> TokenFilePath {
     match &settings.http.token_file {
         Some(path) => TokenFilePath::Configured(path.clone()),
@@ -232,17 +234,17 @@ pub(super) fn token_file(settings: &Settings) -> TokenFilePath {
 
 fn oauth(settings: &Settings) -> Result<Option<OauthConfig>, AppError> {
     let oauth = &settings.oauth;
-    let Some(issuer) = given(&oauth.issuer) else { return without_issuer(oauth) };
-    let resource = given(&oauth.resource);
-    let audience = given(&oauth.audience).or_else(|| resource.clone());
+    let Some(issuer) = non_empty(&oauth.issuer) else { return without_issuer(oauth) };
+    let resource = non_empty(&oauth.resource);
+    let audience = non_empty(&oauth.audience).or_else(|| resource.clone());
     Ok(Some(OauthConfig {
         issuer,
         audience: audience.ok_or(AppError::NoAudience)?,
         resource,
-        keys: keys(&oauth.jwks),
+        keys: key_source(&oauth.jwks),
         refresh: oauth.jwks_refresh,
         tenant_claim: oauth.tenant_claim.clone(),
-        tenants: tenants(oauth)?,
+        tenants: tenant_map(oauth)?,
         scopes: OauthScopes {
             read: oauth.read_scope.clone(),
             run: oauth.run_scope.clone(),
@@ -254,25 +256,25 @@ fn oauth(settings: &Settings) -> Result<Option<OauthConfig>, AppError> {
     }))
 }
 
-/// No OAuth, unless somebody seems to believe that there is.
+/// Returns no OAuth settings. Fails if other OAuth settings show that the user expects OAuth.
 fn without_issuer(oauth: &config::OauthSection) -> Result<Option<OauthConfig>, AppError> {
-    let meant = [
+    let dependent = [
         ("resource", !oauth.resource.is_empty()),
         ("audience", !oauth.audience.is_empty()),
         ("jwks", !oauth.jwks.is_empty()),
         ("tenants", !oauth.tenants.is_empty()),
     ];
-    match meant.into_iter().find(|(_, is_set)| *is_set) {
+    match dependent.into_iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => Err(AppError::NoIssuer { key }),
         None => Ok(None),
     }
 }
 
-fn given(text: &str) -> Option<String> {
+fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn keys(jwks: &str) -> OauthKeySource {
+fn key_source(jwks: &str) -> OauthKeySource {
     if jwks.is_empty() {
         OauthKeySource::Issuer
     } else if jwks.contains("://") {
@@ -282,8 +284,8 @@ fn keys(jwks: &str) -> OauthKeySource {
     }
 }
 
-/// A value may hold `=`, a tenant's name cannot.
-fn tenants(oauth: &config::OauthSection) -> Result<HashMap<String, TenantId>, AppError> {
+/// Parses the entries `VALUE=TENANT`. A value may contain `=`, the name of a tenant cannot.
+fn tenant_map(oauth: &config::OauthSection) -> Result<HashMap<String, TenantId>, AppError> {
     let tenant = |entry: &String| {
         let (value, name) = entry.rsplit_once('=').unwrap_or((entry, ""));
         let tenant = TenantId::parse(name);

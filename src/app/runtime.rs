@@ -1,5 +1,5 @@
-//! The threads that the server works with. They are made at its start and stay, so that a limit on
-//! processes that is reached later ends neither calls nor the server.
+//! The threads of the server. They are created at the start and kept, so that a limit on processes that
+//! is reached later breaks neither calls nor the server.
 
 use std::num::NonZero;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,12 +15,13 @@ use crate::config::Environment;
 use crate::process::{Host, limit_retained_memory};
 use crate::telemetry::events;
 
-/// Threads of the runtime that may block. Work that finds no other thread waits for one of these.
+/// The number of blocking threads that always exist. Blocking work waits for one of them if no more
+/// threads can be created.
 const RESERVED: usize = 4;
-/// The most of them. They stay once they were needed, and jobs need threads too; work beyond that waits.
+/// The most blocking threads. They stay once created, and jobs need threads too; more work waits.
 const MAX_BLOCKING: usize = 128;
-/// The threads beside the runtime's own that a server starts sooner or later and that stay.
-const BESIDE: [&str; 14] = [
+/// The threads besides the runtime's own that a server starts sooner or later, and that stay.
+const OTHER_THREADS: [&str; 14] = [
     "log",
     "spans",
     "children",
@@ -34,34 +35,34 @@ const BESIDE: [&str; 14] = [
     "cgroups",
     "token file",
     "OAuth key file",
-    // Queries, compression and reads of settings have one while they last.
+    // Queries, compression and reads of settings use one for a short time.
     "short work",
 ];
 
-/// Threads that have ended are counted by the kernel for a moment longer.
-const END_PATIENCE: Duration = Duration::from_secs(1);
-const END_PAUSE: Duration = Duration::from_micros(200);
+/// The longest wait for ended threads: the kernel counts them for a moment longer.
+const THREAD_END_TIME: Duration = Duration::from_secs(1);
+const THREAD_END_PAUSE: Duration = Duration::from_micros(200);
 
-/// Checks that the system gives this process all threads that a server needs: those who make them
-/// later panic where there are none.
+/// Checks that this process can create all threads that a server needs: the code that creates them
+/// later panics on a failure.
 ///
 /// # Errors
 /// Names the limit that is reached.
 pub(super) fn check_threads(environment: &Environment) -> Result<(), AppError> {
-    try_threads(worker_threads(environment) + RESERVED + BESIDE.len())
+    try_threads(worker_threads(environment) + RESERVED + OTHER_THREADS.len())
 }
 
-/// The same for a program that only talks to a server, and has a thread for its log.
+/// Checks that a client program can create the thread for its log.
 pub(super) fn check_log_thread() -> Result<(), AppError> {
     try_threads(1)
 }
 
-/// The runtime of a server, after [`check_threads`].
+/// Creates the runtime of a server. Call [`check_threads`] first.
 pub(super) fn server_runtime(environment: &Environment) -> Result<Runtime, AppError> {
     limit_retained_memory();
     let mut builder = Builder::new_multi_thread();
-    // tokio panics when it has no thread that may block and gets none. Threads that stay are
-    // always there: work waits for them.
+    // tokio panics if it has no blocking thread and cannot create one. With threads that never end,
+    // work waits for one of them instead.
     builder.worker_threads(worker_threads(environment)).thread_keep_alive(Duration::MAX);
     builder.max_blocking_threads(MAX_BLOCKING);
     let runtime = builder.enable_all().build().map_err(AppError::Runtime)?;
@@ -69,13 +70,13 @@ pub(super) fn server_runtime(environment: &Environment) -> Result<Runtime, AppEr
     Ok(runtime)
 }
 
-/// The runtime of a program that only talks to a server.
+/// Creates the runtime of a program that only talks to a server.
 pub(super) fn client_runtime() -> Result<Runtime, AppError> {
     Builder::new_current_thread().enable_all().build().map_err(AppError::Runtime)
 }
 
-/// Half of the processors are for the server's own threads: jobs need them too, and each thread more
-/// costs every call some waking and waiting. Whoever sets tokio's own variable wants another number.
+/// Returns the number of worker threads: half of the processors, since jobs need processors too and
+/// each additional thread adds wake-ups to every call. `TOKIO_WORKER_THREADS` overrides it.
 fn worker_threads(environment: &Environment) -> usize {
     environment.worker_threads().map_or_else(
         || {
@@ -86,7 +87,7 @@ fn worker_threads(environment: &Environment) -> usize {
     )
 }
 
-/// Has the runtime make its reserved threads: each task keeps its own until all are there.
+/// Makes the runtime create its reserved threads: each task occupies one until all exist.
 fn reserve_threads(runtime: &Runtime) {
     let gate = Arc::new(RwLock::new(()));
     let closed = gate.write().unwrap_or_else(PoisonError::into_inner);
@@ -97,32 +98,30 @@ fn reserve_threads(runtime: &Runtime) {
     drop(closed);
 }
 
-/// Has so many threads at one time, and none of them when it returns. The limit that is reached is
-/// looked for while they exist: without them there may be room again.
+/// Creates this many threads at the same time, and ends them again. If one cannot be created, the
+/// reached limit is determined while the others exist: after their end it may not be reached any more.
 fn try_threads(count: usize) -> Result<(), AppError> {
     let before = count_threads();
     let gate = RwLock::new(());
-    let made = thread::scope(|scope| {
+    let result = thread::scope(|scope| {
         let _closed = gate.write().unwrap_or_else(PoisonError::into_inner);
-        let made = (0..count).try_for_each(|_| {
+        let created = (0..count).try_for_each(|_| {
             thread::Builder::new().spawn_scoped(scope, || drop(gate.read())).map(drop)
         });
-        made.map_err(AppError::no_thread)
+        created.map_err(AppError::no_thread)
     });
-    let deadline = Instant::now() + END_PATIENCE;
+    let deadline = Instant::now() + THREAD_END_TIME;
     while count_threads() > before && Instant::now() < deadline {
-        thread::sleep(END_PAUSE);
+        thread::sleep(THREAD_END_PAUSE);
     }
-    made
+    result
 }
 
 fn count_threads() -> usize {
     fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
-// The signals that a server listens to.
-
-/// The system's and the terminal's wish that we end.
+/// The signals that ask the program to end: SIGTERM and SIGINT.
 #[derive(Debug)]
 pub(super) struct Signals {
     terminate: Signal,
@@ -130,7 +129,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Starts to listen.
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -138,8 +137,8 @@ impl Signals {
         })
     }
 
-    /// Returns at the next wish to end.
-    pub(super) async fn wish_to_end(&mut self) {
+    /// Waits for the next of these signals.
+    pub(super) async fn wait_for_end(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -147,7 +146,7 @@ impl Signals {
     }
 }
 
-/// Does this, for ever, whenever SIGHUP arrives.
+/// Returns a future that runs `act` at each SIGHUP, and never ends.
 pub(super) fn on_hangup<F: Future<Output = ()> + Send>(
     act: impl Fn() -> F + Send,
 ) -> io::Result<impl Future<Output = ()> + Send> {
@@ -159,65 +158,63 @@ pub(super) fn on_hangup<F: Future<Output = ()> + Send>(
     })
 }
 
-// A thread that ends the process when its orderly end hangs.
-//
-// The orderly end needs the runtime's threads, and any of them can be stuck in a system call: a
-// file system that does not answer is enough. So one thread, with a runtime of its own, listens
-// to the same signals and does nothing else.
-
-/// The time, beyond what jobs get, in which an orderly end is over: it verifies that every tree is
-/// gone and says its last words to clients.
+/// The time that an orderly shutdown may take beyond the time for jobs: to verify that every process
+/// tree has ended, and to send the last replies.
 const LAST_STEPS: Duration = Duration::from_secs(10);
 
-/// The time in which the last log line is written.
+/// The time for the last log line to be written.
 const LAST_LINE: Duration = Duration::from_millis(200);
 
-/// Exit code of a server whose end was forced.
+/// The exit code of a server that did not shut down in time.
 const FORCED: i32 = 1;
 
-/// The handle of the thread. Ending the process otherwise ends it too.
+/// The handle of a thread that exits the process if an orderly shutdown hangs.
+///
+/// An orderly shutdown needs the runtime's threads, and any of them can be stuck in a system call, for
+/// example because a file system does not answer. So one thread with a runtime of its own listens to the
+/// same signals, and does nothing else.
 #[derive(Debug)]
-pub(super) struct EndWatchdog {
-    begun: Arc<Notify>,
+pub(super) struct ShutdownWatchdog {
+    shutdown_begun: Arc<Notify>,
 }
 
-impl EndWatchdog {
-    /// Starts the thread. It lets an end in which jobs get `jobs` take a little longer than that.
-    pub(super) fn start(host: Arc<Host>, jobs: Duration) -> io::Result<Self> {
+impl ShutdownWatchdog {
+    /// Starts the thread. The shutdown may take `job_time`, which is the time for jobs, and a little more.
+    pub(super) fn start(host: Arc<Host>, job_time: Duration) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let signals = {
             let _inside = runtime.enter();
             Signals::listen()?
         };
-        let begun = Arc::new(Notify::new());
-        let limit = jobs + LAST_STEPS;
-        let begins = Arc::clone(&begun);
+        let shutdown_begun = Arc::new(Notify::new());
+        let limit = job_time + LAST_STEPS;
+        let begun = Arc::clone(&shutdown_begun);
         let watch = move || {
-            runtime.block_on(outlast(signals, begins, limit));
-            force_end(&host, limit);
+            runtime.block_on(wait_for_timeout(signals, begun, limit));
+            force_exit(&host, limit);
         };
         thread::Builder::new().name("end-watchdog".to_owned()).spawn(watch)?;
-        Ok(Self { begun })
+        Ok(Self { shutdown_begun })
     }
 
-    /// Tells the thread of an end that no signal asked for.
+    /// Tells the thread that a shutdown without a signal has begun.
     pub(super) fn begin(&self) {
-        self.begun.notify_one();
+        self.shutdown_begun.notify_one();
     }
 }
 
-/// Returns when an end has begun and the process is still there after `limit`.
-async fn outlast(mut signals: Signals, begins: Arc<Notify>, limit: Duration) {
+/// Waits for the beginning of a shutdown, and then for `limit`.
+async fn wait_for_timeout(mut signals: Signals, begun: Arc<Notify>, limit: Duration) {
     tokio::select! {
-        () = signals.wish_to_end() => {}
-        () = begins.notified() => {}
+        () = signals.wait_for_end() => {}
+        () = begun.notified() => {}
     }
     tokio::time::sleep(limit).await;
 }
 
-fn force_end(host: &Host, limit: Duration) {
+fn force_exit(host: &Host, limit: Duration) {
     events::shutdown_forced(limit);
-    // A thread in a system call that nothing interrupts keeps our files open after the exit.
+    // A thread in an uninterruptible system call keeps the process's files open after the exit.
     host.guardian().trigger();
     thread::sleep(LAST_LINE);
     process::exit(FORCED);

@@ -1,4 +1,4 @@
-//! From a command line to an exit code.
+//! Runs a command line, and returns its exit code.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::data_dir::ServerLock;
 use super::error::AppError;
 use super::runtime::{Signals, check_log_thread, check_threads, client_runtime, server_runtime};
-use super::serve::{App, Ending};
+use super::serve::{App, ShutdownTrigger};
 use super::{confinement, connect, rules, traces, values};
 use crate::bounded_read::{FILE_READ_TIMEOUT, run_with_timeout};
 use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, terminal};
@@ -19,12 +19,12 @@ use crate::process::{Host, block_child_signals};
 use crate::proxy;
 use crate::telemetry::{Exporter, logging};
 
-/// Exit code of a server that could not start or go on.
+/// The exit code of a program that could not start or go on.
 const FAILURE: u8 = 1;
-/// Exit code of `run` when the failure is ours and not the command's.
+/// The exit code of `run` if shellyard failed, and not the command.
 const RUN_FAILURE: u8 = 125;
 
-/// The time that tasks of the runtime's own threads get at the end.
+/// The time that blocking tasks of the runtime get at the end.
 const LAST_TASKS: Duration = Duration::from_secs(1);
 
 /// Runs the program to its end.
@@ -36,28 +36,29 @@ pub fn run(cli: Cli) -> ExitCode {
             (Ok(cli::config::run(&verb, environment)), FAILURE)
         }
         Command::Config(cli::ConfigCommand { verb: ConfigVerb::Reload(flags) }) => {
-            (ask(&OperatorVerb::Reload(flags), environment), FAILURE)
+            (ask_server(&OperatorVerb::Reload(flags), environment), FAILURE)
         }
-        Command::Operator(verb) => (ask(&verb, environment), FAILURE),
+        Command::Operator(verb) => (ask_server(&verb, environment), FAILURE),
         Command::Audit(command) => (Ok(cli::audit::run(&command)), FAILURE),
         Command::Token(command) => {
-            let start = Start::new(command.config.clone(), command.values(), environment);
+            let start = Startup::new(command.config.clone(), command.values(), environment);
             (start.token(&command), FAILURE)
         }
         Command::Policy(command) => {
-            let start = Start::new(command.config.clone(), Vec::new(), environment);
+            let start = Startup::new(command.config.clone(), Vec::new(), environment);
             (start.policy(&command), FAILURE)
         }
         Command::Doctor(flags) => {
-            let start = Start::new(flags.config.clone(), Vec::new(), environment);
+            let start = Startup::new(flags.config.clone(), Vec::new(), environment);
             (start.doctor(&flags), FAILURE)
         }
         Command::Serve(flags) => {
-            let start = Start::new(flags.server.config.clone(), flags.values(), environment);
+            let start = Startup::new(flags.server.config.clone(), flags.values(), environment);
             (start.serve(), FAILURE)
         }
         Command::Stdio(flags) => {
-            let start = Start::new(flags.server.config.clone(), flags.server.values(), environment);
+            let start =
+                Startup::new(flags.server.config.clone(), flags.server.values(), environment);
             let result = match flags.connect {
                 Some(_) => start.proxy(&flags),
                 None => start.stdio(),
@@ -65,11 +66,11 @@ pub fn run(cli: Cli) -> ExitCode {
             (result, FAILURE)
         }
         Command::Server(cli::ServerCommand { verb: cli::ServerVerb::Shell(flags) }) => {
-            let start = Start::new(flags.config.clone(), flags.values(), environment);
+            let start = Startup::new(flags.config.clone(), flags.values(), environment);
             (start.shell_server(&flags), FAILURE)
         }
         Command::Run(flags) => {
-            let start = Start::new(flags.config.clone(), flags.values(), environment);
+            let start = Startup::new(flags.config.clone(), flags.values(), environment);
             (start.run(flags), RUN_FAILURE)
         }
     };
@@ -79,10 +80,10 @@ pub fn run(cli: Cli) -> ExitCode {
     }))
 }
 
-/// Asks a running server, and needs no more of the settings than where it is.
-fn ask(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppError> {
+/// Runs a verb that asks a running server. Only the server's address is used of the settings.
+fn ask_server(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppError> {
     let flags = verb.server();
-    let start = Start::new(flags.config.clone(), flags.values(), environment);
+    let start = Startup::new(flags.config.clone(), flags.values(), environment);
     let settings = start.load()?.settings;
     let wanted = flags.connect.as_ref().and_then(Option::as_deref);
     let environment = &start.sources.environment;
@@ -90,12 +91,12 @@ fn ask(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppError> {
     Ok(client_runtime()?.block_on(verb.run(&client)))
 }
 
-/// Everything that settings come from.
-struct Start {
+/// The start of a command with its sources of settings.
+struct Startup {
     sources: ConfigSources,
 }
 
-impl Start {
+impl Startup {
     fn new(file: Option<PathBuf>, flags: Vec<FlagValue>, environment: Environment) -> Self {
         Self { sources: ConfigSources { file, environment, flags } }
     }
@@ -103,27 +104,28 @@ impl Start {
     fn serve(self) -> Result<u8, AppError> {
         block_child_signals();
         let loaded = self.load()?;
-        close_data_dir(&loaded.settings)?;
+        secure_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
         let (_guard, log) = logging::start(&self.logging(&loaded))?;
-        // Before anything of another server is touched.
+        // Before this process touches any file of another server.
         let lock = ServerLock::take(&loaded.settings.server.data_dir)?;
         let runtime = server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
-            // Before the yard, which tells its limits once.
+            // Before the service, which reports its limits only once.
             let exporter = Exporter::install()?;
-            // A mistake in them ends the server before anybody can connect.
-            rules::rules(&loaded, &loaded.settings.job.shell)?;
+            // A mistake in the rules must end the server before a client can connect.
+            rules::admission_rules(&loaded, &loaded.settings.job.shell)?;
             let host = new_host()?;
             let http = values::http(&loaded.settings, Arc::clone(&host))?;
             let server = Server::bind(http).await?;
-            lock.show_listeners(server.socket_path(), server.local_addr());
+            lock.write_listeners(server.socket_path(), server.local_addr());
             let drain = loaded.settings.server.drain;
-            let mut ending = Ending::listen(&loaded.settings, Arc::clone(&host), drain)?;
+            let mut shutdown_trigger =
+                ShutdownTrigger::listen(&loaded.settings, Arc::clone(&host), drain)?;
             let numbers = Some(values::numbers_file(&loaded.settings));
             let app = App::start(host, loaded, self.sources, numbers, log).await?;
-            app.serve_http(server, exporter, &mut ending, lock).await?;
+            app.serve_http(server, exporter, &mut shutdown_trigger, lock).await?;
             Ok(0)
         });
         drop(traces);
@@ -135,17 +137,18 @@ impl Start {
     fn stdio(self) -> Result<u8, AppError> {
         block_child_signals();
         let loaded = self.load()?;
-        close_data_dir(&loaded.settings)?;
+        secure_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
         let (_guard, log) = logging::start(&self.logging(&loaded))?;
         let runtime = server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             let host = new_host()?;
-            let mut ending = Ending::listen(&loaded.settings, Arc::clone(&host), Duration::ZERO)?;
-            // Job numbers of one client or one command begin anew.
+            let mut shutdown_trigger =
+                ShutdownTrigger::listen(&loaded.settings, Arc::clone(&host), Duration::ZERO)?;
+            // A server of one client or one command numbers its jobs from 1.
             let app = App::start(host, loaded, self.sources, None, log).await?;
-            app.serve_stdio(&mut ending).await?;
+            app.serve_stdio(&mut shutdown_trigger).await?;
             Ok(0)
         });
         drop(traces);
@@ -154,7 +157,7 @@ impl Start {
         result
     }
 
-    /// Runs no job, and so needs neither a yard nor what keeps one in order.
+    /// Connects to a running server. A proxy runs no jobs, so it needs no job service.
     fn proxy(self, flags: &cli::StdioFlags) -> Result<u8, AppError> {
         let loaded = self.load()?;
         check_log_thread()?;
@@ -165,7 +168,7 @@ impl Start {
             let mut signals = Signals::listen()?;
             tokio::select! {
                 () = proxy::serve(upstream) => {}
-                () = signals.wish_to_end() => {}
+                () = signals.wait_for_end() => {}
             }
             Ok(0)
         });
@@ -174,7 +177,7 @@ impl Start {
         result
     }
 
-    /// What is wrong with its working directory is told now, and not by every call.
+    /// Starts `server shell`. A bad working directory is reported now, and not by every call.
     fn shell_server(self, flags: &cli::ShellServerFlags) -> Result<u8, AppError> {
         if let Some(dir) = &flags.working_dir {
             let usable = std::fs::read_dir(dir);
@@ -187,8 +190,8 @@ impl Start {
     fn run(self, flags: RunFlags) -> Result<u8, AppError> {
         block_child_signals();
         let loaded = self.load()?;
-        close_data_dir(&loaded.settings)?;
-        // The command's own output is what the caller wants to see.
+        secure_data_dir(&loaded.settings)?;
+        // The user wants to see the output of the command, not the log.
         let logging =
             logging::LoggingSettings { filter: "warn".to_owned(), ..self.logging(&loaded) };
         check_threads(&self.sources.environment)?;
@@ -197,7 +200,7 @@ impl Start {
         let runtime = server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
-            // Job numbers of one client or one command begin anew.
+            // A server of one client or one command numbers its jobs from 1.
             let app = App::start(new_host()?, loaded, self.sources, None, log).await?;
             let result = cli::run::run(app.service(), flags).await.map_err(AppError::Signals)?;
             app.service().drain(Duration::ZERO, grace).await;
@@ -215,7 +218,7 @@ impl Start {
 
     fn policy(&self, command: &cli::PolicyCommand) -> Result<u8, AppError> {
         let loaded = self.load()?;
-        let policy = rules::rules(&loaded, &loaded.settings.job.shell)?.policy;
+        let policy = rules::admission_rules(&loaded, &loaded.settings.job.shell)?.policy;
         Ok(cli::policy::run(command, &policy))
     }
 
@@ -225,18 +228,18 @@ impl Start {
 
     fn doctor(&self, flags: &cli::DoctorFlags) -> Result<u8, AppError> {
         let loaded = self.load()?;
-        // A host raises the limits of its process.
+        // Read before `Host::new`, which raises the limits of this process.
         let limits = cli::doctor::read_rlimits();
         let host = new_host()?;
         let input = cli::doctor::DoctorInput {
-            environment: &rules::environment(&loaded, &self.sources.environment)?,
+            environment: &rules::job_environment(&loaded, &self.sources.environment)?,
             levels: loaded.settings.pressure.levels,
             spill_dir: &values::spill_dir(&loaded.settings),
             collector: loaded.settings.trace.otlp_endpoint.as_deref(),
             shell: loaded.settings.job.shell.clone(),
             login_shell: self.sources.environment.login_shell(),
             temp_dir: self.sources.environment.temp_dir(),
-            confining: confinement::wished(&loaded.settings, &host)?,
+            confining: confinement::configured_rules(&loaded.settings, &host)?,
             host: &host,
             limits,
         };
@@ -252,9 +255,9 @@ impl Start {
     }
 }
 
-/// Refuses a data directory in which other users could put or read files. One that cannot be made
-/// at all holds nothing of ours, and what cannot be kept then is told later.
-fn close_data_dir(settings: &Settings) -> Result<(), AppError> {
+/// Creates the data directory, and refuses one in which other users could read or create files. A
+/// directory that cannot be created is not an error here: what needs it reports that later.
+fn secure_data_dir(settings: &Settings) -> Result<(), AppError> {
     let path = settings.server.data_dir.clone();
     let silent = settings.server.data_dir.clone();
     let made = run_with_timeout(FILE_READ_TIMEOUT, move || ensure_private_dir(&path));

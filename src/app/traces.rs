@@ -1,4 +1,4 @@
-//! Where spans go.
+//! The export of spans to a collector.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,68 +16,70 @@ use crate::client::{ServerClient, ServerTarget};
 use crate::config::{Loaded, ValueOrigin};
 use crate::telemetry::{events, otlp, spans};
 
-/// Spans that are handed over as long as this lives; what is left is when it ends, within a bound.
+/// The running export of spans. Dropping it sends the remaining spans, within a time limit.
 #[derive(Debug, Default)]
 #[must_use = "dropping it ends the export"]
-pub(super) struct Traces {
+pub(super) struct TraceExport {
     #[cfg(feature = "otlp")]
     _export: Option<otlp::SpanExport>,
 }
 
-/// Begins to export, where the settings say so. Drop what it returns before `runtime`, which
-/// carries the last spans.
-pub(super) fn start(loaded: &Loaded, runtime: &Handle) -> Result<Traces, AppError> {
+/// Starts the export, if the settings name a collector. Drop the result before `runtime`, which sends
+/// the last spans.
+pub(super) fn start(loaded: &Loaded, runtime: &Handle) -> Result<TraceExport, AppError> {
     let settings = &loaded.settings.trace;
     spans::set_sample_ratio(settings.sample);
     match (&settings.otlp_endpoint, loaded.origin("trace.otlp_endpoint")) {
-        // It may well be meant for other programs.
-        (Some(endpoint), Some(ValueOrigin::Variable(name))) if !CAN_EXPORT && name == STANDARD => {
+        // The standard variable may be meant for other programs.
+        (Some(endpoint), Some(ValueOrigin::Variable(name)))
+            if !CAN_EXPORT && name == STANDARD_VARIABLE =>
+        {
             events::span_export_not_built(endpoint);
-            Ok(Traces::default())
+            Ok(TraceExport::default())
         }
         (Some(endpoint), _) => export(endpoint, runtime),
-        (None, _) => Ok(Traces::default()),
+        (None, _) => Ok(TraceExport::default()),
     }
 }
 
 const CAN_EXPORT: bool = cfg!(feature = "otlp");
 
-/// The variable by which all programs are told where a collector is.
-const STANDARD: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// The standard variable with the address of a collector, which many programs read.
+const STANDARD_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 #[cfg(feature = "otlp")]
-fn export(endpoint: &str, runtime: &Handle) -> Result<Traces, AppError> {
-    Ok(Traces { _export: Some(export_to(endpoint, runtime)?) })
+fn export(endpoint: &str, runtime: &Handle) -> Result<TraceExport, AppError> {
+    Ok(TraceExport { _export: Some(export_to(endpoint, runtime)?) })
 }
 
 #[cfg(not(feature = "otlp"))]
-fn export(endpoint: &str, _: &Handle) -> Result<Traces, AppError> {
+fn export(endpoint: &str, _: &Handle) -> Result<TraceExport, AppError> {
     Err(AppError::NoOtlp { endpoint: endpoint.to_owned() })
 }
 
-// The transport of spans to a collector: our own client, on the server's runtime.
-
-/// What a collector gets to take one batch.
+/// The time limit for sending one batch to a collector.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Carries batches to a collector, and tells once that it does not take them.
+/// Sends batches to a collector with the product's own HTTP client, on the server's runtime. Logs once
+/// when the collector starts to refuse them, and once when it takes them again.
 #[derive(Debug)]
-struct Courier {
+struct SpanSender {
     client: ServerClient,
     runtime: Handle,
     is_failing: AtomicBool,
 }
 
-/// From now on every sampled span that ends is handed to the collector there.
+/// Starts to send every sampled span that ends to the collector at `endpoint`.
 pub(super) fn export_to(endpoint: &str, runtime: &Handle) -> Result<otlp::SpanExport, AppError> {
     let target = ServerTarget::parse(&otlp::traces_url(endpoint), "/")?;
     let client = ServerClient::new(target, None)?;
-    let courier = Courier { client, runtime: runtime.clone(), is_failing: AtomicBool::new(false) };
-    Ok(otlp::start(endpoint, courier)?)
+    let sender =
+        SpanSender { client, runtime: runtime.clone(), is_failing: AtomicBool::new(false) };
+    Ok(otlp::start(endpoint, sender)?)
 }
 
-impl HttpClient for Courier {
-    // As the trait's macro spells an asynchronous function.
+impl HttpClient for SpanSender {
+    // The signature that the trait's `async_trait` macro generates.
     fn send_bytes<'life0, 'async_trait>(
         &'life0 self,
         request: Request<Bytes>,
@@ -87,20 +89,20 @@ impl HttpClient for Courier {
         Self: 'async_trait,
     {
         Box::pin(async {
-            // The exporter's thread has no runtime, and sockets need one.
+            // The exporter's thread has no runtime, which sockets need.
             let sending = self.runtime.spawn(send(self.client.clone(), request));
-            let answer = sending.await.unwrap_or_else(|stopped| Err(stopped.into()));
-            self.tell(&answer);
-            answer
+            let result = sending.await.unwrap_or_else(|stopped| Err(stopped.into()));
+            self.log_change(&result);
+            result
         })
     }
 }
 
-impl Courier {
-    fn tell(&self, answer: &Result<Response<Bytes>, HttpError>) {
-        let failure = match answer {
-            Ok(answer) if answer.status().is_success() => None,
-            Ok(answer) => Some(format!("it answered {}", answer.status())),
+impl SpanSender {
+    fn log_change(&self, result: &Result<Response<Bytes>, HttpError>) {
+        let failure = match result {
+            Ok(response) if response.status().is_success() => None,
+            Ok(response) => Some(format!("it answered {}", response.status())),
             Err(error) => Some(terminal::root_cause(error.as_ref())),
         };
         let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
@@ -155,11 +157,11 @@ mod tests {
         (listener, endpoint)
     }
 
-    /// A log that can be looked into.
+    /// A log in memory.
     #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
+    struct SpanLog(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Log {
+    impl Write for SpanLog {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
         }
@@ -170,11 +172,11 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_that_does_not_take_spans_is_told_of_once() {
+    fn a_failing_collector_is_logged_once() {
         let (listener, endpoint) = listener();
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let target = ServerTarget::parse(&otlp::traces_url(&endpoint), "/").unwrap();
-        let courier = Courier {
+        let sender = SpanSender {
             client: ServerClient::new(target, None).unwrap(),
             runtime: runtime.handle().clone(),
             is_failing: AtomicBool::new(false),
@@ -184,20 +186,20 @@ mod tests {
             for status in answers {
                 receive(&listener, status);
             }
-            // A child of another test that is being born may hold a copy.
+            // A process that another test is just creating may hold a copy of the socket.
             rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
         });
-        let log = Log::default();
+        let log = SpanLog::default();
         let lines = log.clone();
         let subscriber = tracing_subscriber::fmt().with_writer(move || lines.clone()).finish();
         tracing::subscriber::with_default(subscriber, || {
-            let send = || runtime.block_on(courier.send_bytes(Request::new(Bytes::from("batch"))));
+            let send = || runtime.block_on(sender.send_bytes(Request::new(Bytes::from("batch"))));
             for status in answers {
                 assert!(status.starts_with(send().unwrap().status().as_str()));
             }
             receiving.join().unwrap();
             for _ in 0..2 {
-                assert!(send().is_err(), "nobody listens any more");
+                assert!(send().is_err(), "the listener is closed");
             }
         });
         let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();

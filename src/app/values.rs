@@ -1,4 +1,4 @@
-//! From settings to the values that each room is given: rooms do not read the configuration.
+//! Converts the settings into the values for each module: no other module reads the configuration.
 
 use std::io::IsTerminal;
 use std::num::NonZeroU32;
@@ -78,7 +78,7 @@ fn socket(settings: &Settings) -> Option<SocketPath> {
     })
 }
 
-/// Where the unix socket is, if there is one.
+/// Returns the path of the unix socket, if there is one.
 pub(super) fn socket_path(settings: &Settings) -> Option<PathBuf> {
     match &settings.http.socket {
         config::SocketSetting::Usual => Some(settings.server.data_dir.join(DEFAULT_SOCKET_NAME)),
@@ -114,7 +114,7 @@ fn dialects(all: &Settings) -> DialectSettings {
     }
 }
 
-pub(super) fn service(
+pub(super) fn service_settings(
     loaded: &Loaded,
     host: &Arc<Host>,
     environment: &Environment,
@@ -122,29 +122,34 @@ pub(super) fn service(
 ) -> Result<ServiceSettings, AppError> {
     let settings = &loaded.settings;
     Ok(ServiceSettings {
-        defaults: defaults(loaded, host)?,
+        defaults: submission_defaults(loaded, host)?,
         queue: queue_limits(settings)?,
         retention: retention(&settings.retention),
         compress_from: settings.output.compress_from,
-        job: job(loaded, host, confinement::places(settings, environment, scratch), environment)?,
-        rules: rules::rules(loaded, &settings.job.shell)?,
-        audit: rules::audit(settings)?,
+        job: job_settings(
+            loaded,
+            host,
+            confinement::confined_places(settings, environment, scratch),
+            environment,
+        )?,
+        rules: rules::admission_rules(loaded, &settings.job.shell)?,
+        audit: rules::open_audit(settings)?,
         numbers: None,
     })
 }
 
-/// What a running yard can take over.
-pub(super) fn tuning(loaded: &Loaded, host: &Host) -> Result<LiveSettings, AppError> {
+/// Returns the settings that a running service can take over.
+pub(super) fn live_settings(loaded: &Loaded, host: &Host) -> Result<LiveSettings, AppError> {
     let settings = &loaded.settings;
     Ok(LiveSettings {
-        rules: rules::rules(loaded, &settings.job.shell)?,
-        defaults: defaults(loaded, host)?,
+        rules: rules::admission_rules(loaded, &settings.job.shell)?,
+        defaults: submission_defaults(loaded, host)?,
         queue: queue_limits(settings)?,
         quota: quota(settings),
     })
 }
 
-fn defaults(loaded: &Loaded, host: &Host) -> Result<SubmissionDefaults, AppError> {
+fn submission_defaults(loaded: &Loaded, host: &Host) -> Result<SubmissionDefaults, AppError> {
     let settings = &loaded.settings;
     let lanes = settings.queue.lanes.iter();
     let environment = settings.tenants.iter();
@@ -154,17 +159,17 @@ fn defaults(loaded: &Loaded, host: &Host) -> Result<SubmissionDefaults, AppError
         Ok((TenantId::parse(name)?, pairs.collect()))
     });
     Ok(SubmissionDefaults {
-        cwd: cwd(settings)?,
-        limits: limits(settings),
+        cwd: default_cwd(settings)?,
+        limits: run_limits(settings),
         on_large_output: settings.output.on_large_output,
         max_timeout: settings.job.max_timeout,
         lanes: lanes.map(|(name, lane)| (name.clone(), lane_defaults(lane, settings))).collect(),
         environment: environment.collect::<Result<_, AppError>>()?,
-        confining: confinement::confining(loaded, host)?,
+        confining: confinement::supported_rules(loaded, host)?,
     })
 }
 
-fn job(
+fn job_settings(
     loaded: &Loaded,
     host: &Arc<Host>,
     places: SandboxPaths,
@@ -174,14 +179,14 @@ fn job(
     let counters = Arc::new(Counters::default());
     Ok(SharedJobSettings {
         shell: settings.job.shell.clone(),
-        environment: Arc::new(rules::variables(loaded, environment)?),
+        environment: Arc::new(rules::job_variables(loaded, environment)?),
         host: Arc::clone(host),
         log: LogStorage {
             memory_bytes: settings.output.memory,
             spill_dir: SpillDir::new(spill_dir(settings), Arc::clone(&counters)),
         },
         quota: Quota::new(quota(settings), settings.output.read_memory, counters),
-        mask: rules::at_write(loaded)?,
+        mask: rules::write_redactor(loaded)?,
         drain_quiet: settings.job.drain_quiet,
         drain_max: settings.job.drain_max,
         places: Arc::new(places),
@@ -195,7 +200,7 @@ fn lane_defaults(lane: &config::LaneSection, settings: &Settings) -> LaneDefault
     }
 }
 
-/// What output may be kept.
+/// Returns the limits on stored output.
 pub(super) fn quota(settings: &Settings) -> QuotaLimits {
     let own = settings.tenants.iter();
     QuotaLimits {
@@ -207,7 +212,7 @@ pub(super) fn quota(settings: &Settings) -> QuotaLimits {
     }
 }
 
-/// Lanes and tenants that metrics name.
+/// Returns the lanes and tenants that have metric series of their own.
 pub(super) fn known_names(settings: &Settings) -> SeriesNames {
     let lanes = settings.queue.lanes.keys().cloned();
     let tenants = settings.tenants.keys().cloned();
@@ -233,17 +238,17 @@ fn retention(settings: &config::RetentionSection) -> Retention {
     }
 }
 
-/// Where output goes that is too much for memory.
+/// Returns the directory for output that does not fit into memory.
 pub(super) fn spill_dir(settings: &Settings) -> PathBuf {
     settings.server.data_dir.join("spill")
 }
 
-/// Where job numbers are kept.
+/// Returns the file that keeps job numbers across restarts.
 pub(super) fn numbers_file(settings: &Settings) -> PathBuf {
     settings.server.data_dir.join("numbers")
 }
 
-fn limits(settings: &Settings) -> RunLimits {
+fn run_limits(settings: &Settings) -> RunLimits {
     let job = &settings.job;
     RunLimits {
         timeout: job.timeout,
@@ -254,16 +259,14 @@ fn limits(settings: &Settings) -> RunLimits {
     }
 }
 
-fn cwd(settings: &Settings) -> Result<PathBuf, AppError> {
+fn default_cwd(settings: &Settings) -> Result<PathBuf, AppError> {
     match &settings.job.cwd {
         Some(cwd) => Ok(cwd.clone()),
         None => std::env::current_dir().map_err(AppError::Cwd),
     }
 }
 
-// The bounds of the queue, lanes and tenants, from settings: at start, and again at a reload.
-
-/// The bounds that these settings ask for.
+/// Returns the limits of the queue, its lanes and the tenants.
 pub(super) fn queue_limits(settings: &Settings) -> Result<QueueLimits, AppError> {
     let queue = &settings.queue;
     let cores = available_parallelism().map_or(1, usize::from);
@@ -272,7 +275,8 @@ pub(super) fn queue_limits(settings: &Settings) -> Result<QueueLimits, AppError>
     });
     let quota = settings.quota;
     let tenants = settings.tenants.iter();
-    let tenants = tenants.map(|(name, own)| Ok((TenantId::parse(name)?, tenant(own, &quota))));
+    let tenants =
+        tenants.map(|(name, own)| Ok((TenantId::parse(name)?, tenant_limits(own, &quota))));
     Ok(QueueLimits {
         slots: queue.slots_for(cores),
         max_queued: queue.max_queued,
@@ -282,27 +286,28 @@ pub(super) fn queue_limits(settings: &Settings) -> Result<QueueLimits, AppError>
     })
 }
 
-/// What the tenant's own section does not say is as for every tenant.
-fn tenant(own: &TenantSection, quota: &TenantLimits) -> TenantLimits {
+/// Returns the limits of a tenant: its own section first, then the quota of every tenant.
+fn tenant_limits(own: &TenantSection, quota: &TenantLimits) -> TenantLimits {
     TenantLimits {
         weight: own.weight.and_then(NonZeroU32::new).unwrap_or(quota.weight),
-        max_running: own.max_running.map_or(quota.max_running, jobs),
-        max_queued: own.max_queued.map_or(quota.max_queued, jobs),
-        starts_per_minute: own.starts_per_minute.map_or(quota.starts_per_minute, starts),
-        cpu_per_hour: own.cpu_s_per_hour.map_or(quota.cpu_per_hour, cpu),
+        max_running: own.max_running.map_or(quota.max_running, job_bound),
+        max_queued: own.max_queued.map_or(quota.max_queued, job_bound),
+        starts_per_minute: own.starts_per_minute.map_or(quota.starts_per_minute, start_bound),
+        cpu_per_hour: own.cpu_s_per_hour.map_or(quota.cpu_per_hour, cpu_bound),
     }
 }
 
-/// Each: 0 = no bound.
-fn jobs(most: u64) -> Option<usize> {
+// In the next three functions, 0 means no bound.
+
+fn job_bound(most: u64) -> Option<usize> {
     (most > 0).then(|| usize::try_from(most).unwrap_or(usize::MAX))
 }
 
-fn starts(most: u64) -> Option<NonZeroU32> {
+fn start_bound(most: u64) -> Option<NonZeroU32> {
     NonZeroU32::new(u32::try_from(most).unwrap_or(u32::MAX))
 }
 
-fn cpu(seconds: u64) -> Option<Duration> {
+fn cpu_bound(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
@@ -311,7 +316,7 @@ mod tests {
     use super::*;
     use crate::service::ConfinementTerms;
 
-    const NONE: TenantSection = TenantSection {
+    const UNSET: TenantSection = TenantSection {
         weight: None,
         max_running: None,
         max_queued: None,
@@ -323,20 +328,20 @@ mod tests {
     };
 
     #[test]
-    fn a_tenant_has_what_it_says_and_else_what_everybody_has() {
-        let everybody = TenantLimits {
+    fn a_tenants_own_limits_replace_the_quota_of_every_tenant() {
+        let quota = TenantLimits {
             max_running: Some(4),
             max_queued: Some(10),
             starts_per_minute: NonZeroU32::new(60),
             ..TenantLimits::default()
         };
-        assert_eq!(tenant(&NONE, &everybody), everybody);
+        assert_eq!(tenant_limits(&UNSET, &quota), quota);
         let own = TenantSection {
             weight: Some(3),
             max_queued: Some(0),
             starts_per_minute: Some(5),
             cpu_s_per_hour: Some(7),
-            ..NONE
+            ..UNSET
         };
         let expected = TenantLimits {
             weight: NonZeroU32::new(3).unwrap(),
@@ -345,6 +350,6 @@ mod tests {
             starts_per_minute: NonZeroU32::new(5),
             cpu_per_hour: Some(Duration::from_secs(7)),
         };
-        assert_eq!(tenant(&own, &everybody), expected);
+        assert_eq!(tenant_limits(&own, &quota), expected);
     }
 }

@@ -108,7 +108,7 @@ impl AdmissionControl {
         next_id: impl FnOnce() -> JobId,
     ) -> Result<(JobId, Option<OpenedDir>), AdmissionError> {
         let rules = self.rules();
-        let agreed = |subject: &ApprovalSubject| {
+        let find_approval = |subject: &ApprovalSubject| {
             self.find_approval(subject, request.caller, request.approval)
         };
         // Only an admitted job gets a number.
@@ -149,12 +149,12 @@ impl AdmissionControl {
     ) -> Option<String> {
         match approval.filter(|approval| approval.subject == *subject) {
             Some(Approval { consent, .. }) => {
-                let how = consent.words();
+                let how = consent.audit_text();
                 Some(format!("{}: {how}, asked through {}", subject.rule, caller.client))
             }
             None => {
-                let holds = self.approvals.holds(caller.tenant, subject);
-                holds.then(|| format!("{}: approved for the tenant earlier", subject.rule))
+                let is_approved = self.approvals.is_approved(caller.tenant, subject);
+                is_approved.then(|| format!("{}: approved for the tenant earlier", subject.rule))
             }
         }
     }

@@ -183,7 +183,7 @@ impl TenantClient {
     /// Parks a submission until its question is answered.
     #[must_use]
     pub fn park(&self, submission: Submission, question: ApprovalQuestion) -> ParkedSubmission {
-        let job = self.service.tenancy.next_job(self.caller.tenant);
+        let job = self.service.job_numbers.next_job(self.caller.tenant);
         let since = Instant::now();
         // Resolved now: the answer may come from a caller with another directory.
         let submission = self.resolve_directory(submission);
