@@ -1,7 +1,7 @@
 //! Shellyard runs shell commands for AI agents, as jobs.
 //!
-//! The modules are rooms, in the order in which data flows; a room uses only those below it.
-//! `docs/architecture.md` has the picture and the invariants.
+//! The modules form layers, and each layer uses only those below it. `docs/architecture.md` has the
+//! picture and the invariants.
 
 pub mod app;
 pub mod bounded_read;

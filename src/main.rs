@@ -1,4 +1,4 @@
-//! The `shellyard` program: flags in, exit code out.
+//! The `shellyard` program: parses the command line, and returns the exit code.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use shellyard::cli::Cli;
 use shellyard::process::run_helper;
 
 fn main() -> ExitCode {
-    // Before anything else: guardian and spawner are this program too, and must stay small.
+    // Before anything else: the guardian and the spawner are this program too, and must stay small.
     if let Some(code) = run_helper(std::env::args_os) {
         return code;
     }

@@ -48,10 +48,10 @@ pub struct JobSpec {
 /// The way in which the shell is started for shell text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShellUse {
-    /// With the shell's own defaults.
+    /// The shell runs with its own defaults.
     Configured,
-    /// Without start-up files and in the syntax that the policy assumed, so that the shell reads the
-    /// text exactly as the policy judged it.
+    /// The shell runs without start-up files and in the syntax that the policy assumed, so that it reads
+    /// the text exactly as the policy judged it.
     AsJudged,
 }
 
@@ -122,7 +122,7 @@ pub enum LargeOutput {
     Spill,
     /// The beginning and the end of the output are stored, and the job runs on.
     Truncate,
-    /// The job is ended.
+    /// The job is ended at once.
     Error,
 }
 

@@ -49,7 +49,6 @@ impl TraceContext {
         Some(Self { trace_id, span_id, is_sampled: flags & SAMPLED != 0, state })
     }
 
-    /// Starts a new trace.
     #[must_use]
     pub fn root() -> Self {
         let trace_id = TraceId(random());

@@ -129,7 +129,6 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Starts to listen.
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

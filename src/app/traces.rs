@@ -157,7 +157,6 @@ mod tests {
         (listener, endpoint)
     }
 
-    /// A log in memory.
     #[derive(Clone, Default)]
     struct SpanLog(Arc<Mutex<Vec<u8>>>);
 

@@ -73,7 +73,7 @@ fn job_detection(host: Arc<Host>) -> JobDetection {
 fn socket(settings: &Settings) -> Option<SocketPath> {
     let path = socket_path(settings)?;
     Some(match &settings.http.socket {
-        config::SocketSetting::Usual | config::SocketSetting::Off => SocketPath::Default(path),
+        config::SocketSetting::Default | config::SocketSetting::Off => SocketPath::Default(path),
         config::SocketSetting::At(_) => SocketPath::Configured(path),
     })
 }
@@ -81,7 +81,7 @@ fn socket(settings: &Settings) -> Option<SocketPath> {
 /// Returns the path of the unix socket, if there is one.
 pub(super) fn socket_path(settings: &Settings) -> Option<PathBuf> {
     match &settings.http.socket {
-        config::SocketSetting::Usual => Some(settings.server.data_dir.join(DEFAULT_SOCKET_NAME)),
+        config::SocketSetting::Default => Some(settings.server.data_dir.join(DEFAULT_SOCKET_NAME)),
         config::SocketSetting::At(path) => Some(path.clone()),
         config::SocketSetting::Off => None,
     }

@@ -139,7 +139,7 @@ fn load_settings(
 }
 
 fn problems_json(error: &ConfigError) -> Vec<Value> {
-    let one = |problem: &Problem| json!({ "origin": problem.origin.to_string(), "message": problem.trouble.to_string() });
+    let one = |problem: &Problem| json!({ "origin": problem.origin.to_string(), "message": problem.kind.to_string() });
     match error {
         ConfigError::Invalid { problems } => problems.iter().map(one).collect(),
         ConfigError::Unreadable { path, source } => {

@@ -1,4 +1,4 @@
-//! Rules: what a value may be, in words and in code.
+//! The rules for values of settings: checks, and the texts that describe them.
 
 use std::net::SocketAddr;
 
@@ -7,106 +7,110 @@ use toml::Value;
 use super::error;
 use crate::{filter, size};
 
-/// What a value may be.
+/// The rule for the value of a setting.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ValueRule {
     /// An IP address (or `localhost`) and a port.
     Address,
     /// The path of the MCP endpoint.
     Route,
-    /// Text in one line.
     Text,
-    /// An http or https URL, or empty for none.
+    /// An http or https URL, or empty.
     Url,
     /// A list of host names, each with or without a port.
     Hosts,
     /// A list of web origins.
     Origins,
-    /// A list of texts, none of them empty.
+    /// A list of non-empty texts.
     Texts,
     /// A list of absolute directories.
     Directories,
-    /// A list of absolute paths, or of such below the home directory (`~/`).
+    /// A list of absolute paths, or of paths below the home directory (`~/`).
     HomePaths,
-    /// A list of names below a workspace, or below the home directory (`~/`).
+    /// A list of paths below a workspace, or below the home directory (`~/`).
     Names,
     /// A list of variables, `NAME=VALUE`.
     Variables,
-    /// A path, or empty for none.
+    /// A path, or empty.
     Path,
     /// `auto` or the full path of a shell.
     Shell,
-    /// Bytes.
-    Size { min: u64, max: u64 },
-    /// Seconds, fractions allowed.
-    Seconds { min: f64, max: f64 },
-    /// A whole number.
-    Count { min: u64, max: u64 },
-    /// One of these words.
+    /// A number of bytes.
+    Size {
+        min: u64,
+        max: u64,
+    },
+    /// A number of seconds; fractions are allowed.
+    Seconds {
+        min: f64,
+        max: f64,
+    },
+    Count {
+        min: u64,
+        max: u64,
+    },
     Word(&'static [&'static str]),
-    /// One of these words, or what keeps the other rule.
+    /// One of these words, or a value of the other rule.
     Or(&'static [&'static str], &'static Self),
     /// A list of at least one of these words.
     Words(&'static [&'static str]),
-    /// The name of a variable, or empty for none.
+    /// The name of an environment variable, or empty.
     Name,
-    /// True or false.
     Switch,
-    /// A filter for log lines.
     Filter,
-    /// A part of a whole.
+    /// A number from 0 to 1.
     Share,
 }
 
-/// Routes of the server that MCP cannot be served on.
-const TAKEN_ROUTES: [&str; 5] = ["/metrics", "/healthz", "/readyz", "/api", "/.well-known"];
+/// The server's own routes, which cannot be the path of the MCP endpoint.
+const RESERVED_ROUTES: [&str; 5] = ["/metrics", "/healthz", "/readyz", "/api", "/.well-known"];
 
 impl ValueRule {
-    /// The value in its one canonical form (sizes as integers, seconds as floats), or
-    /// `None` when it breaks the rule.
+    /// Returns the value in its canonical form (sizes as integers, seconds as floats), or `None` if it
+    /// breaks the rule.
     pub(super) fn check(self, value: &Value) -> Option<Value> {
         match self {
-            Self::Address => address(value.as_str()?).map(Value::String),
-            Self::Text => text_that(value, |text| !text.contains(['\0', '\n'])),
-            Self::Url => text_that(value, |text| text.is_empty() || is_url(text)),
-            Self::Route => text_that(value, is_route),
-            Self::Hosts => texts_that(value, is_host),
-            Self::Origins => texts_that(value, is_origin),
-            Self::Texts => texts_that(value, |text| !text.trim().is_empty()),
-            Self::Directories => texts_that(value, |text| text.starts_with('/')),
-            Self::HomePaths => texts_that(value, is_home_path),
-            Self::Names => texts_that(value, is_name_below),
-            Self::Variables => texts_that(value, is_variable),
-            Self::Path => text_that(value, |text| !text.starts_with('~') && !text.contains('\0')),
-            Self::Shell => text_that(value, |text| text == "auto" || text.starts_with('/')),
-            Self::Size { min, max } => whole(size_of(value)?, min, max),
+            Self::Address => parse_address(value.as_str()?).map(Value::String),
+            Self::Text => check_text(value, |text| !text.contains(['\0', '\n'])),
+            Self::Url => check_text(value, |text| text.is_empty() || is_url(text)),
+            Self::Route => check_text(value, is_route),
+            Self::Hosts => check_texts(value, is_host),
+            Self::Origins => check_texts(value, is_origin),
+            Self::Texts => check_texts(value, |text| !text.trim().is_empty()),
+            Self::Directories => check_texts(value, |text| text.starts_with('/')),
+            Self::HomePaths => check_texts(value, is_home_path),
+            Self::Names => check_texts(value, is_name_below),
+            Self::Variables => check_texts(value, is_variable),
+            Self::Path => check_text(value, |text| !text.starts_with('~') && !text.contains('\0')),
+            Self::Shell => check_text(value, |text| text == "auto" || text.starts_with('/')),
+            Self::Size { min, max } => check_range(parse_size(value)?, min, max),
             Self::Seconds { min, max } => {
-                number(value).filter(|n| (min..=max).contains(n)).map(Value::Float)
+                parse_number(value).filter(|n| (min..=max).contains(n)).map(Value::Float)
             }
-            Self::Count { min, max } => whole(value.as_integer()?.try_into().ok()?, min, max),
-            Self::Word(words) => text_that(value, |text| words.contains(&text)),
+            Self::Count { min, max } => check_range(value.as_integer()?.try_into().ok()?, min, max),
+            Self::Word(words) => check_text(value, |text| words.contains(&text)),
             Self::Or(words, other) => {
-                text_that(value, |text| words.contains(&text)).or_else(|| other.check(value))
+                check_text(value, |text| words.contains(&text)).or_else(|| other.check(value))
             }
-            Self::Words(words) => texts_that(value, |text| words.contains(&text))
+            Self::Words(words) => check_texts(value, |text| words.contains(&text))
                 .filter(|list| list.as_array().is_some_and(|list| !list.is_empty())),
-            Self::Name => text_that(value, |text| text.is_empty() || is_name(text)),
+            Self::Name => check_text(value, |text| text.is_empty() || is_name(text)),
             Self::Switch => value.as_bool().map(Value::Boolean),
-            Self::Filter => text_that(value, |text| filter::parse(text).is_ok()),
+            Self::Filter => check_text(value, |text| filter::parse(text).is_ok()),
             Self::Share => {
-                number(value).filter(|part| (0.0..=1.0).contains(part)).map(Value::Float)
+                parse_number(value).filter(|part| (0.0..=1.0).contains(part)).map(Value::Float)
             }
         }
     }
 
-    /// The text of a variable or flag as the TOML value that it stands for. Text that
-    /// does not fit stays text, which the check then refuses.
-    pub(super) fn value_of_text(self, text: &str) -> Value {
+    /// Converts the text of a variable or flag into a TOML value. Text of the wrong form stays text,
+    /// which the check then refuses.
+    pub(super) fn parse_text(self, text: &str) -> Value {
         let parsed = match self {
             Self::Count { .. } => text.trim().parse().ok().map(Value::Integer),
             Self::Seconds { .. } | Self::Share => text.trim().parse().ok().map(Value::Float),
-            Self::Switch => switch(text).map(Value::Boolean),
-            Self::Or(_, other) => Some(other.value_of_text(text)),
+            Self::Switch => parse_switch(text).map(Value::Boolean),
+            Self::Or(_, other) => Some(other.parse_text(text)),
             Self::Hosts
             | Self::Origins
             | Self::Texts
@@ -114,7 +118,7 @@ impl ValueRule {
             | Self::HomePaths
             | Self::Names
             | Self::Variables
-            | Self::Words(_) => Some(list_of(text)),
+            | Self::Words(_) => Some(parse_list(text)),
             Self::Address
             | Self::Text
             | Self::Url
@@ -129,11 +133,11 @@ impl ValueRule {
         parsed.unwrap_or_else(|| Value::String(text.to_owned()))
     }
 
-    /// What a value that breaks the rule was most likely meant to say.
-    pub(super) fn meant(self, value: &Value) -> Option<&'static str> {
+    /// Suggests a value in place of one that breaks the rule.
+    pub(super) fn suggest(self, value: &Value) -> Option<&'static str> {
         match self {
             Self::Filter => filter::parse(value.as_str()?).err()?.suggested_level(),
-            Self::Word(words) | Self::Or(words, _) => error::for_word(value.as_str()?, words),
+            Self::Word(words) | Self::Or(words, _) => error::suggest_word(value.as_str()?, words),
             Self::Address
             | Self::Route
             | Self::Text
@@ -157,8 +161,8 @@ impl ValueRule {
         }
     }
 
-    /// What is allowed, as the end of the sentence "it must be …".
-    pub(super) fn allowed(self) -> String {
+    /// Describes the allowed values, as the end of the sentence "it must be …".
+    pub(super) fn describe(self) -> String {
         match self {
             Self::Address => {
                 "an address and port such as \"127.0.0.1:8000\" or \"[::1]:8000\", or \"none\""
@@ -168,7 +172,7 @@ impl ValueRule {
             Self::Url => "a URL such as \"https://id.example.org\", or \"\"".into(),
             Self::Route => format!(
                 "a path such as \"/mcp\": segments of letters, digits, `-`, `_` and `.`, none of {}",
-                TAKEN_ROUTES.join(", ")
+                RESERVED_ROUTES.join(", ")
             ),
             Self::Hosts => "a list of host names such as [\"build.example.org\"]".into(),
             Self::Origins => "a list of origins such as [\"https://app.example.org\"]".into(),
@@ -192,7 +196,7 @@ impl ValueRule {
             Self::Count { min, max } => format!("a whole number from {min} to {max}"),
             Self::Word(words) => format!("one of \"{}\"", words.join("\", \"")),
             Self::Or(words, other) => {
-                format!("{}, or \"{}\"", other.allowed(), words.join("\" or \""))
+                format!("{}, or \"{}\"", other.describe(), words.join("\" or \""))
             }
             Self::Words(words) => format!("a list of some of \"{}\"", words.join("\", \"")),
             Self::Name => "the name of a variable such as \"CI\", or \"\"".into(),
@@ -203,8 +207,8 @@ impl ValueRule {
     }
 }
 
-/// Variables are set to 1 as often as to true.
-fn switch(text: &str) -> Option<bool> {
+/// Parses a switch; 1 and 0 are common in environment variables.
+fn parse_switch(text: &str) -> Option<bool> {
     match text.trim() {
         "1" | "true" => Some(true),
         "0" | "false" => Some(false),
@@ -212,8 +216,8 @@ fn switch(text: &str) -> Option<bool> {
     }
 }
 
-/// `localhost` is taken for the IPv4 loopback, which is what it nearly always means.
-fn address(text: &str) -> Option<String> {
+/// Parses an address. `localhost` means the IPv4 loopback, as it nearly always does.
+fn parse_address(text: &str) -> Option<String> {
     if text == "none" {
         return Some(String::new());
     }
@@ -224,14 +228,14 @@ fn address(text: &str) -> Option<String> {
     numeric.parse::<SocketAddr>().ok().map(|address| address.to_string())
 }
 
-fn text_that(value: &Value, keeps_rule: impl Fn(&str) -> bool) -> Option<Value> {
-    value.as_str().filter(|text| keeps_rule(text)).map(Value::from)
+fn check_text(value: &Value, is_valid: impl Fn(&str) -> bool) -> Option<Value> {
+    value.as_str().filter(|text| is_valid(text)).map(Value::from)
 }
 
-fn texts_that(value: &Value, keeps_rule: impl Fn(&str) -> bool) -> Option<Value> {
+fn check_texts(value: &Value, is_valid: impl Fn(&str) -> bool) -> Option<Value> {
     let texts = value.as_array()?;
-    let good = texts.iter().all(|text| text.as_str().is_some_and(&keeps_rule));
-    good.then(|| value.clone())
+    let all_valid = texts.iter().all(|text| text.as_str().is_some_and(&is_valid));
+    all_valid.then(|| value.clone())
 }
 
 fn is_route(text: &str) -> bool {
@@ -243,7 +247,7 @@ fn is_route(text: &str) -> bool {
         text.strip_prefix(*route).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     text.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment))
-        && !TAKEN_ROUTES.iter().any(within)
+        && !RESERVED_ROUTES.iter().any(within)
 }
 
 fn is_host(text: &str) -> bool {
@@ -264,16 +268,16 @@ fn is_url(text: &str) -> bool {
 }
 
 fn is_home_path(text: &str) -> bool {
-    (text.starts_with('/') || text.starts_with("~/")) && !climbs(text)
+    (text.starts_with('/') || text.starts_with("~/")) && !has_parent_component(text)
 }
 
-/// Only a `*` alone, for a whole directory, has a meaning in a pattern.
+/// `true` for a relative path without `..`. `*` can only stand for a whole component.
 fn is_name_below(text: &str) -> bool {
     let has_pattern = text.split('/').any(|part| part != "*" && part.contains('*'));
-    !text.is_empty() && !text.starts_with('/') && !climbs(text) && !has_pattern
+    !text.is_empty() && !text.starts_with('/') && !has_parent_component(text) && !has_pattern
 }
 
-fn climbs(text: &str) -> bool {
+fn has_parent_component(text: &str) -> bool {
     text.split('/').any(|part| part == "..") || text.contains('\0')
 }
 
@@ -285,24 +289,24 @@ fn is_name(text: &str) -> bool {
     !text.contains(['=', '\0'])
 }
 
-fn size_of(value: &Value) -> Option<u64> {
+fn parse_size(value: &Value) -> Option<u64> {
     match value.as_str() {
         Some(text) => size::parse(text),
         None => value.as_integer()?.try_into().ok(),
     }
 }
 
-fn whole(number: u64, min: u64, max: u64) -> Option<Value> {
+fn check_range(number: u64, min: u64, max: u64) -> Option<Value> {
     let number = Some(number).filter(|n| (min..=max).contains(n))?;
     i64::try_from(number).ok().map(Value::Integer)
 }
 
-/// The value as a number. Those of settings are far below 2^53, so that the cast is exact.
-pub(super) fn number(value: &Value) -> Option<f64> {
+/// Returns the value as a number. Numbers of settings are far below 2^53, so the cast is exact.
+pub(super) fn parse_number(value: &Value) -> Option<f64> {
     value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
 }
 
-fn list_of(text: &str) -> Value {
+fn parse_list(text: &str) -> Value {
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
     Value::Array(words.map(Value::from).collect())
 }
@@ -323,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_keep_their_rule_come_back_canonical() {
+    fn valid_values_are_returned_in_canonical_form() {
         check(ValueRule::Address, r#""localhost:80""#, Some(r#""127.0.0.1:80""#));
         check(ValueRule::Address, r#""[::1]:80""#, Some(r#""[::1]:80""#));
         check(ValueRule::Route, r#""/v1/mcp""#, Some(r#""/v1/mcp""#));
@@ -343,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_break_their_rule_are_refused() {
+    fn invalid_values_are_refused() {
         check(ValueRule::Address, r#""8000""#, None);
         check(ValueRule::Address, r#""example.org:80""#, None);
         for route in ["mcp", "/", "/mcp/", "/a b", "/{id}", "/metrics", "/api/v1"] {
@@ -374,20 +378,20 @@ mod tests {
     }
 
     #[test]
-    fn a_route_may_only_look_like_a_taken_one() {
+    fn a_route_may_start_with_the_text_of_a_reserved_one() {
         check(ValueRule::Route, r#""/apiary""#, Some(r#""/apiary""#));
     }
 
     #[test]
-    fn text_becomes_the_type_that_its_rule_wants() {
+    fn text_is_parsed_by_the_rule_of_its_setting() {
         let count = ValueRule::Count { min: 0, max: 9 };
-        assert_eq!(count.value_of_text("8"), Value::Integer(8));
-        assert_eq!(count.value_of_text("many"), Value::from("many"));
-        assert_eq!(ValueRule::Switch.value_of_text("true"), Value::Boolean(true));
+        assert_eq!(count.parse_text("8"), Value::Integer(8));
+        assert_eq!(count.parse_text("many"), Value::from("many"));
+        assert_eq!(ValueRule::Switch.parse_text("true"), Value::Boolean(true));
         let bound = ValueRule::Or(&["none"], &ValueRule::Count { min: 0, max: 9 });
-        assert_eq!(bound.value_of_text("8"), Value::Integer(8));
-        assert_eq!(bound.value_of_text("none"), Value::from("none"));
-        let hosts = ValueRule::Hosts.value_of_text("a, b,");
+        assert_eq!(bound.parse_text("8"), Value::Integer(8));
+        assert_eq!(bound.parse_text("none"), Value::from("none"));
+        let hosts = ValueRule::Hosts.parse_text("a, b,");
         assert_eq!(hosts, Value::Array(vec![Value::from("a"), Value::from("b")]));
     }
 }

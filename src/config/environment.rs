@@ -1,14 +1,14 @@
-//! A snapshot of the process environment, so that everything else is a pure function.
+//! A snapshot of the process environment. All other code in this module is a pure function of it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-/// The bearer token that clients of a server show. It is no setting.
+/// The variable with the bearer token that clients send to a server. It is not a setting.
 pub const TOKEN_VARIABLE: &str = "SHELLYARD_TOKEN";
 
-/// The environment variables and the user, as they were at one moment.
+/// The environment variables and the user id at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     variables: BTreeMap<String, OsString>,
@@ -16,9 +16,9 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The environment of this process. The one place that reads it.
+    /// Reads the environment of this process. No other code reads it.
     ///
-    /// A variable whose name is not UTF-8 is left out: it cannot be one of ours.
+    /// A variable whose name is not UTF-8 is left out: it cannot be a setting.
     #[must_use]
     pub fn from_process() -> Self {
         let variables = std::env::vars_os()
@@ -27,7 +27,7 @@ impl Environment {
         Self { variables, user: rustix::process::getuid().as_raw() }
     }
 
-    /// An environment of these variables only, for user 0.
+    /// Creates an environment of these variables, with the user id 0.
     pub fn from_pairs<N: Into<String>, V: Into<OsString>>(
         pairs: impl IntoIterator<Item = (N, V)>,
     ) -> Self {
@@ -35,31 +35,31 @@ impl Environment {
         Self { variables: variables.collect(), user: 0 }
     }
 
-    /// All variables, for a child to inherit.
+    /// Returns all variables, for a child process to inherit.
     #[must_use]
     pub fn pairs(&self) -> Vec<(OsString, OsString)> {
         self.variables.iter().map(|(name, value)| (name.into(), value.clone())).collect()
     }
 
-    /// The token that clients of a server show ([`TOKEN_VARIABLE`]), where it is set.
+    /// The value of [`TOKEN_VARIABLE`], if it is set.
     #[must_use]
     pub fn token(&self) -> Option<&str> {
         self.non_empty(TOKEN_VARIABLE).and_then(|token| token.to_str())
     }
 
-    /// Whether the user asked for output without colours (`NO_COLOR`, any value but empty).
+    /// `true` if the user asked for output without colours (`NO_COLOR` is not empty).
     #[must_use]
     pub fn refuses_color(&self) -> bool {
         self.variables.get("NO_COLOR").is_some_and(|value| !value.is_empty())
     }
 
-    /// The number of threads that the runtime is to have (`TOKIO_WORKER_THREADS`), where it says so.
+    /// The number of worker threads of the runtime, if `TOKIO_WORKER_THREADS` sets it.
     #[must_use]
     pub fn worker_threads(&self) -> Option<NonZero<usize>> {
         self.non_empty("TOKIO_WORKER_THREADS")?.to_str()?.trim().parse().ok()
     }
 
-    /// The home directory of the user, where it is a full path.
+    /// The home directory of the user, if `HOME` is a full path.
     #[must_use]
     pub fn home(&self) -> Option<PathBuf> {
         self.absolute_path("HOME")
@@ -71,7 +71,7 @@ impl Environment {
         self.absolute_path("SHELL")
     }
 
-    /// Where temporary files go (`TMPDIR`).
+    /// The directory for temporary files (`TMPDIR`).
     #[must_use]
     pub fn temp_dir(&self) -> PathBuf {
         self.absolute_path("TMPDIR").unwrap_or_else(|| "/tmp".into())
@@ -83,18 +83,18 @@ impl Environment {
         self.user
     }
 
-    /// The variable as an absolute path. Relative paths count as unset, as the XDG
-    /// base directory specification demands.
+    /// Returns a variable as an absolute path. Relative paths count as unset, as the XDG base directory
+    /// specification demands.
     pub(super) fn absolute_path(&self, name: &str) -> Option<PathBuf> {
         self.variables.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 
-    /// The variable, when it is set and not empty.
+    /// Returns a variable if it is set and not empty.
     pub(super) fn non_empty(&self, name: &str) -> Option<&OsString> {
         self.variables.get(name).filter(|value| !value.is_empty())
     }
 
-    /// Every variable whose name starts with `prefix`, sorted by name.
+    /// Returns the variables whose names start with `prefix`, sorted by name.
     pub(super) fn with_prefix<'a>(
         &'a self,
         prefix: &'a str,
@@ -104,31 +104,29 @@ impl Environment {
     }
 }
 
-// Paths of files: pure functions of the environment.
-
 const FILE: &str = "shellyard/config.toml";
 const SYSTEM_FILE: &str = "/etc/shellyard/config.toml";
 
-/// The files that are tried when none is named, the first that exists wins.
+/// Returns the files that are tried if none is named. The first one that exists is read.
 pub(super) fn config_files(environment: &Environment) -> Vec<PathBuf> {
     let named = environment.absolute_path("XDG_CONFIG_HOME").map(|home| home.join(FILE));
     let usual = environment.absolute_path("HOME").map(|home| home.join(".config").join(FILE));
     named.into_iter().chain(usual).chain([PathBuf::from(SYSTEM_FILE)]).collect()
 }
 
-/// The user's own configuration file: where `config init` writes. `None` without a home.
+/// Returns the user's own configuration file, which `config init` writes; `None` without a home.
 #[must_use]
 pub fn user_file(environment: &Environment) -> Option<PathBuf> {
     config_files(environment).into_iter().find(|path| path != Path::new(SYSTEM_FILE))
 }
 
-/// The data directory when none is configured.
+/// Returns the data directory if none is configured.
 pub(super) fn data_dir(environment: &Environment) -> PathBuf {
     let named = environment.absolute_path("XDG_STATE_HOME").map(|home| home.join("shellyard"));
     let usual = || Some(environment.absolute_path("HOME")?.join(".local/state/shellyard"));
     named.or_else(usual).unwrap_or_else(|| {
         let temporary = environment.absolute_path("TMPDIR").unwrap_or_else(|| "/tmp".into());
-        // The temporary directory is shared, so that every user needs a name of its own.
+        // Users share the temporary directory, so each needs a name of its own.
         temporary.join(format!("shellyard-{}", environment.user()))
     })
 }
@@ -138,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_places_are_tried_in_order() {
+    fn the_default_files_are_tried_in_order() {
         let environment = Environment::from_pairs([("HOME", "/h"), ("XDG_CONFIG_HOME", "/x")]);
         let expected =
             ["/x/shellyard/config.toml", "/h/.config/shellyard/config.toml", SYSTEM_FILE];
@@ -147,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_home_only_the_system_file_is_left() {
+    fn without_a_home_only_the_system_file_is_tried() {
         let environment = Environment::from_pairs([("XDG_CONFIG_HOME", "relative")]);
         assert_eq!(config_files(&environment), [PathBuf::from(SYSTEM_FILE)]);
         assert_eq!(user_file(&environment), None);

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration.
+//! Errors of the configuration, and suggestions for misspelled keys.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,18 +9,12 @@ use super::{ValueOrigin, schema};
 use crate::bounded_read::BoundedReadError;
 use crate::did_you_mean::closest;
 
-/// Why there are no settings.
+/// The reason why the settings could not be loaded.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// The file could not be read.
     #[error("cannot read the configuration file `{}`; check its path, kind and permissions", path.display())]
-    Unreadable {
-        /// Which file.
-        path: PathBuf,
-        /// The reason.
-        source: BoundedReadError,
-    },
-    /// Something in a layer is wrong; every problem is listed.
+    Unreadable { path: PathBuf, source: BoundedReadError },
+    /// The configuration has mistakes; all of them are listed.
     #[error("{}", list(problems))]
     Invalid {
         /// All problems of all layers, in the order of the layers.
@@ -29,7 +23,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// The stable word that scripts may match on.
+    /// The stable code that scripts may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -47,69 +41,48 @@ fn list(problems: &[Problem]) -> String {
     text
 }
 
-/// One thing that is wrong, and where.
+/// A mistake in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{origin}: {trouble}")]
+#[error("{origin}: {kind}")]
 pub struct Problem {
-    /// Where it was found.
     pub origin: ValueOrigin,
-    /// What is wrong.
-    pub trouble: ProblemKind,
+    pub kind: ProblemKind,
 }
 
-/// What is wrong.
+/// The kind of a mistake.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProblemKind {
-    /// The file is not TOML.
     #[error("not valid TOML: {0}")]
     Syntax(String),
-    /// There is no such key or section.
-    #[error("unknown key `{key}`{}", did_you_mean(suggestion.as_deref()))]
+    #[error("unknown key `{key}`{}", format_suggestion(suggestion.as_deref()))]
     UnknownKey {
         /// The key as it was written, with its section.
         key: String,
-        /// What it was most likely meant to be.
         suggestion: Option<String>,
     },
-    /// There is no such environment variable.
     #[error(
         "no setting has this variable{}",
-        did_you_mean(suggestion.as_deref())
+        format_suggestion(suggestion.as_deref())
     )]
-    UnknownVariable {
-        /// What it was most likely meant to be.
-        suggestion: Option<String>,
-    },
-    /// The value is not UTF-8.
+    UnknownVariable { suggestion: Option<String> },
     #[error("the value for `{key}` is not UTF-8 text")]
-    NotText {
-        /// Which setting.
-        key: String,
-    },
-    /// A section was given a value.
+    NotText { key: String },
+    /// A section has a value instead of keys.
     #[error("`{section}` is a section, not a value; write [{section}] and its keys below")]
-    SectionExpected {
-        /// The section.
-        section: String,
-    },
-    /// A lane or a tenant has a name that cannot be used.
+    SectionExpected { section: String },
+    /// The name of a lane or a tenant is not valid.
     #[error(
         "`{key}`: a lane's name is 1 to 32 of a-z, 0-9, `_` and `-`; a tenant's 1 to 64 of those and A-Z"
     )]
-    FreeName {
-        /// The key as it was written.
-        key: String,
-    },
-    /// The value has the wrong type, or is out of its range.
-    #[error("`{key}` cannot be {given}; it must be {allowed}{}", or_rather(*meant))]
+    FreeName { key: String },
+    /// The value has the wrong type, or is out of range.
+    #[error("`{key}` cannot be {given}; it must be {allowed}{}", format_meant(*meant))]
     NotAllowed {
-        /// Which setting.
         key: String,
         /// The value as it was written.
         given: String,
-        /// What it may be.
+        /// The description of the allowed values.
         allowed: String,
-        /// The word that was most likely meant.
         meant: Option<&'static str>,
     },
     /// Two settings contradict each other.
@@ -117,65 +90,59 @@ pub enum ProblemKind {
     OutOfOrder {
         /// The setting that is too large.
         key: &'static str,
-        /// Its value.
         value: String,
-        /// The setting that bounds it.
+        /// The setting that limits it.
         bound: &'static str,
-        /// The bound's value.
         bound_value: String,
-        /// Where the bound came from.
         bound_origin: Box<ValueOrigin>,
     },
 }
 
-fn or_rather(meant: Option<&str>) -> String {
+fn format_meant(meant: Option<&str>) -> String {
     meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default()
 }
 
-fn did_you_mean(suggestion: Option<&str>) -> impl fmt::Display {
+fn format_suggestion(suggestion: Option<&str>) -> impl fmt::Display {
     match suggestion {
         Some(suggestion) => format!("; did you mean `{suggestion}`?"),
         None => "; `shellyard config init --stdout` lists all that exist".to_owned(),
     }
 }
 
-// "Did you mean …?"
+/// The least similarity of a suggestion; below it, it would be a guess.
+const MIN_SIMILARITY: f64 = 0.65;
 
-/// Below this likeness a suggestion would be a guess.
-const ALIKE: f64 = 0.65;
-
-/// The known key or section that `key` was most likely meant to be.
-pub(super) fn for_key(key: &str) -> Option<String> {
+/// Suggests a known key or section in place of `key`.
+pub(super) fn suggest_key(key: &str) -> Option<String> {
     let last = |key: &str| key.rsplit('.').next().map(str::to_owned);
     let keys = || schema::SETTINGS.iter().map(|setting| setting.key);
-    // The right name in the wrong section is the surest sign.
+    // The right name in the wrong section is the most likely mistake.
     let moved = keys().find(|known| last(known) == last(key));
-    moved
-        .map(str::to_owned)
-        .or_else(|| in_named(key))
-        .or_else(|| closest(key, keys().chain(schema::sections()), ALIKE).map(str::to_owned))
+    moved.map(str::to_owned).or_else(|| suggest_key_of_named(key)).or_else(|| {
+        closest(key, keys().chain(schema::sections()), MIN_SIMILARITY).map(str::to_owned)
+    })
 }
 
-/// The same of a key of a lane or a tenant, whose name must not count as likeness.
-fn in_named(key: &str) -> Option<String> {
-    let (inner, known) = schema::in_named(key)?;
-    let meant = closest(inner, known, ALIKE)?;
+/// Suggests a key of a lane or a tenant. The name of the lane or tenant does not count as similarity.
+fn suggest_key_of_named(key: &str) -> Option<String> {
+    let (inner, known) = schema::keys_of_named(key)?;
+    let meant = closest(inner, known, MIN_SIMILARITY)?;
     Some(format!("{}{meant}", key.strip_suffix(inner)?))
 }
 
-/// The variable that `name` was most likely meant to be.
-pub(super) fn for_variable(name: &str) -> Option<String> {
-    // The prefix is always right, so it must not count as likeness.
+/// Suggests a known variable in place of `name`.
+pub(super) fn suggest_variable(name: &str) -> Option<String> {
+    // The prefix is always right, so it does not count as similarity.
     let bare = |name: &str| name.trim_start_matches(schema::VARIABLE_PREFIX).to_owned();
     let known: Vec<_> =
-        schema::SETTINGS.iter().map(|setting| bare(&schema::variable(setting.key))).collect();
-    let found = closest(&bare(name), known.iter().map(String::as_str), ALIKE)?;
+        schema::SETTINGS.iter().map(|setting| bare(&schema::variable_name(setting.key))).collect();
+    let found = closest(&bare(name), known.iter().map(String::as_str), MIN_SIMILARITY)?;
     Some(format!("{}{found}", schema::VARIABLE_PREFIX))
 }
 
-/// The word that `given` was most likely meant to be.
-pub(super) fn for_word(given: &str, words: &[&'static str]) -> Option<&'static str> {
-    closest(&given.to_lowercase(), words.iter().copied(), ALIKE)
+/// Suggests one of `words` in place of `given`.
+pub(super) fn suggest_word(given: &str, words: &[&'static str]) -> Option<&'static str> {
+    closest(&given.to_lowercase(), words.iter().copied(), MIN_SIMILARITY)
 }
 
 #[cfg(test)]
@@ -183,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_misses_find_what_was_meant() {
+    fn typos_in_keys_and_variables_get_a_suggestion() {
         let cases = [
             ("http.bnid", Some("http.bind")),
             ("htpp", Some("http")),
@@ -197,21 +164,24 @@ mod tests {
             ("colour.scheme", None),
         ];
         for (given, expected) in cases {
-            assert_eq!(for_key(given).as_deref(), expected, "{given}");
+            assert_eq!(suggest_key(given).as_deref(), expected, "{given}");
         }
-        assert_eq!(for_variable("SHELLYARD_QUEUE_SLOT").as_deref(), Some("SHELLYARD_QUEUE_SLOTS"));
-        assert_eq!(for_variable("SHELLYARD_XYZZY"), None);
+        assert_eq!(
+            suggest_variable("SHELLYARD_QUEUE_SLOT").as_deref(),
+            Some("SHELLYARD_QUEUE_SLOTS")
+        );
+        assert_eq!(suggest_variable("SHELLYARD_XYZZY"), None);
     }
 
     #[test]
-    fn near_misses_of_a_word_find_it() {
+    fn typos_in_words_get_a_suggestion() {
         let words = ["none", "default", "workspace-write", "read-only"];
         for (given, expected) in [
             ("readonly", Some("read-only")),
             ("Workspace_Write", Some("workspace-write")),
             ("sandbox", None),
         ] {
-            assert_eq!(for_word(given, &words), expected, "{given}");
+            assert_eq!(suggest_word(given, &words), expected, "{given}");
         }
     }
 }

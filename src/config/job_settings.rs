@@ -1,4 +1,5 @@
-//! Settings of jobs: how many run, within which bounds, what may run, and what is kept.
+//! The typed settings of jobs: queue, limits, policy, sandbox, output and retention.
+//! `config/default.toml` documents each key.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,40 +16,39 @@ use crate::setting_values::{
 };
 use crate::spec::{LargeOutput, Priority};
 
-/// `[queue]`
+/// The section `[queue]` of the settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueSection {
-    /// Jobs that run at one time; 0 = by the number of cores, see [`QueueSection::slots_for`].
+    /// The number of jobs that run at one time; 0 = by the number of cores, see
+    /// [`QueueSection::slots_for`].
     pub slots: usize,
-    /// Jobs that may wait for a slot.
     pub max_queued: usize,
-    /// Lanes by name.
     pub lanes: BTreeMap<String, LaneSection>,
 }
 
-/// `[queue.lanes.NAME]`
-// Unknown keys were refused before, and serde cannot do that beside a flattened field.
+/// The section `[queue.lanes.NAME]` of the settings.
+// Without `deny_unknown_fields`, which serde does not support next to a flattened field. The schema
+// refuses unknown keys before.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct LaneSection {
-    /// Its jobs that run at one time; `None` = as many as there are slots.
+    /// `None` = all slots of the queue.
     pub slots: Option<usize>,
-    /// Its jobs that may wait; `None` = as many as the queue takes.
+    /// `None` = the limit of the queue.
     pub max_queued: Option<usize>,
-    /// The deadline of its jobs when the caller does not say.
+    /// The timeout of its jobs, if the caller does not set one.
     #[serde(rename = "timeout_s", deserialize_with = "some_seconds")]
     pub timeout: Option<Duration>,
-    /// The priority of its jobs when the caller does not say.
+    /// The priority of its jobs, if the caller does not set one.
     #[serde(deserialize_with = "priority")]
     pub priority: Option<Priority>,
-    /// How its jobs are confined.
     #[serde(flatten)]
     pub confining: ConfinementTerms,
 }
 
 impl QueueSection {
-    /// The slots on a machine with this many cores.
+    /// Returns the number of slots on a machine with this many cores.
     #[must_use]
     pub const fn slots_for(&self, cores: usize) -> usize {
         match self.slots {
@@ -58,47 +58,46 @@ impl QueueSection {
     }
 }
 
-/// `[job]`
+/// The section `[job]` of the settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobSection {
-    /// The shell for command text.
     #[serde(deserialize_with = "shell")]
     pub shell: ShellChoice,
-    /// The deadline when the caller does not say.
+    /// The timeout, if the caller does not set one.
     #[serde(rename = "timeout_s", deserialize_with = "seconds")]
     pub timeout: Duration,
-    /// The longest deadline that a caller may ask for.
+    /// The longest timeout that a caller may ask for.
     #[serde(rename = "max_timeout_s", deserialize_with = "seconds")]
     pub max_timeout: Duration,
-    /// From SIGTERM to SIGKILL.
+    /// The time between SIGTERM and SIGKILL.
     #[serde(rename = "grace_s", deserialize_with = "seconds")]
     pub grace: Duration,
-    /// Bytes that a job may write.
+    /// The most bytes that a job may write.
     pub max_output: u64,
-    /// Lines that a job may write; `None` = no bound.
+    /// The most lines that a job may write; `None` = no limit.
     #[serde(deserialize_with = "zero_is_none")]
     pub max_lines: Option<u64>,
-    /// Draining ends after this long without a byte.
+    /// The time without output after which draining ends.
     #[serde(rename = "drain_quiet_ms", deserialize_with = "milliseconds")]
     pub drain_quiet: Duration,
-    /// Draining ends after this long in any case.
+    /// The time after which draining ends in any case.
     #[serde(rename = "drain_max_ms", deserialize_with = "milliseconds")]
     pub drain_max: Duration,
-    /// Where jobs run when the caller does not say; `None` = the server's own directory.
+    /// The default directory of jobs; `None` = the server's working directory.
     #[serde(deserialize_with = "path_or_none")]
     pub cwd: Option<PathBuf>,
 }
 
-/// `[policy]`
+/// The section `[policy]` of the settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicySection {
-    /// Nothing else may run, where there is any.
+    /// Commands that may run; if the list is not empty, no others may.
     pub allow: Vec<String>,
-    /// These may never run.
+    /// Commands that never run.
     pub deny: Vec<String>,
-    /// These need somebody's yes.
+    /// Commands that need the user's approval.
     pub ask: Vec<String>,
     /// Allowed command prefixes in the form of the `run_shell_command` tool.
     #[serde(rename = "coreTools")]
@@ -108,163 +107,152 @@ pub struct PolicySection {
     pub exclude_tools: Vec<String>,
     /// Denied commands in the form of the `shell` tool.
     pub blocked_commands: Vec<String>,
-    /// Directories that jobs may run in, where there is any.
+    /// Directories in which jobs may run; empty = any.
     pub allowed_directories: Vec<PathBuf>,
-    /// What becomes of text that cannot be judged.
     pub uncertain: UncertainPolicy,
 }
 
-/// What becomes of text that cannot be judged while any list is set.
+/// The treatment of text that the policy cannot judge, if any list is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UncertainPolicy {
-    /// It is refused.
     Refuse,
-    /// It runs in the `read-only` sandbox without network.
+    /// The text runs in the `read-only` sandbox without network.
     Confine,
-    /// It runs, and the audit says so.
+    /// The text runs, and the audit log notes that.
     Allow,
 }
 
-/// `[tenants.NAME]`: what is not given is as for every tenant; 0 = no bound.
-// Unknown keys were refused before, and serde cannot do that beside a flattened field.
+/// The section `[tenants.NAME]` of the settings. `None` = the value for every tenant, 0 = no limit.
+// Without `deny_unknown_fields`, which serde does not support next to a flattened field. The schema
+// refuses unknown keys before.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct TenantSection {
-    /// Its share of the slots beside others that wait.
+    /// The share of the slots while other tenants wait too.
     pub weight: Option<u32>,
-    /// Jobs that run at one time.
     pub max_running: Option<u64>,
-    /// Jobs that wait.
     pub max_queued: Option<u64>,
-    /// Jobs that start in a minute.
     pub starts_per_minute: Option<u64>,
-    /// CPU seconds in an hour.
     pub cpu_s_per_hour: Option<u64>,
-    /// Bytes of output that are kept.
+    /// The most bytes of stored output.
     pub max_stored: Option<u64>,
-    /// Variables of its jobs, `NAME=VALUE`.
+    /// Variables of the tenant's jobs, as `NAME=VALUE`.
     pub environment: Vec<String>,
-    /// How its jobs are confined.
     #[serde(flatten)]
     pub confining: ConfinementTerms,
 }
 
-/// `[confinement]`
+/// The section `[confinement]` of the settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfinementSection {
-    /// What a job may do to its surroundings.
     #[serde(deserialize_with = "profile")]
     pub profile: SandboxProfile,
-    /// Whether it has a network.
     pub network: NetworkRule,
-    /// What becomes of a job that this host cannot confine as asked.
+    /// The treatment of a job whose confinement the host does not support.
     #[serde(deserialize_with = "on_unavailable")]
     pub on_unavailable: OnUnavailable,
-    /// The strongest means that is used.
+    /// The strongest mechanism that is used.
     #[serde(deserialize_with = "backend")]
     pub backend: Backend,
-    /// Where jobs may write; empty = the directory in which a job runs.
+    /// The directories that jobs may write; empty = the directory in which a job runs.
     pub workspace: Vec<PathBuf>,
-    /// What they shall not read, beside the usual places.
+    /// Paths that jobs cannot read, in addition to the usual places of credentials.
     pub hide: Vec<PathBuf>,
-    /// The part of the home directory that they see, as names below it or full paths.
+    /// The paths of the home directory, `/tmp` and `/run` that jobs can read.
     pub show: Vec<PathBuf>,
-    /// The files that they must not write in a workspace, as names below it, or below the home directory
-    /// where they begin with `~/`.
+    /// The files that jobs cannot write in a workspace: paths below it, or below the home directory if
+    /// they start with `~/`.
     pub protect: Vec<PathBuf>,
 }
 
-/// `[environment]`
+/// The section `[environment]` of the settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentSection {
-    /// What is taken over from the server's own environment.
+    /// The set of the server's variables that jobs inherit.
     pub inherit: Inherit,
     /// Names and patterns that are passed on as well.
     pub pass: Vec<String>,
     /// Names and patterns that are never passed on.
     pub drop: Vec<String>,
-    /// Variables that every job gets, `NAME=VALUE`.
+    /// Variables that every job gets, as `NAME=VALUE`.
     pub set: Vec<String>,
 }
 
-/// `[redact]`
+/// The section `[redact]` of the settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedactSection {
-    /// Whether well-known forms of secrets are masked.
+    /// `true` if known kinds of secrets are masked.
     pub builtin: bool,
-    /// Further patterns.
+    /// Regular expressions for further secrets.
     pub patterns: Vec<String>,
-    /// Whether output is masked before it is stored.
+    /// `true` if output is masked before it is stored.
     pub at_write: bool,
 }
 
-/// `[audit]`
+/// The section `[audit]` of the settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuditSection {
-    /// Whether an audit log is written.
     pub enabled: bool,
-    /// Where; `None` = `audit.jsonl` in the data directory.
+    /// `None` = `audit.jsonl` in the data directory.
     #[serde(deserialize_with = "path_or_none")]
     pub file: Option<PathBuf>,
-    /// A file larger than this is rotated.
+    /// The size at which the file is rotated.
     pub max_bytes: u64,
-    /// Rotated files that are kept.
+    /// The number of rotated files that are kept.
     pub keep: usize,
-    /// Bytes of lines that may wait in memory while the log does not answer.
+    /// The most bytes of lines that wait in memory while the log cannot be written.
     pub max_queued: u64,
-    /// What a failed write leads to.
     pub on_failure: OnAuditFailure,
 }
 
-/// `[output]`
+/// The section `[output]` of the settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutputSection {
-    /// Bytes of a job's output that are kept in memory.
+    /// The bytes of a job's output that are kept in memory.
     pub memory: usize,
-    /// From here on the output of a job is large.
+    /// The size from which the output of a job is large.
     pub large: u64,
-    /// What becomes of a job that writes that much.
     #[serde(deserialize_with = "large_output")]
     pub on_large_output: LargeOutput,
-    /// Bytes of output that are kept of all jobs together.
+    /// The most bytes of stored output of all jobs together.
     pub max_store: u64,
-    /// Bytes of output that are kept of the jobs of one tenant.
+    /// The most bytes of stored output of one tenant's jobs.
     pub max_tenant: u64,
-    /// Finished output of so many bytes is compressed; `None` = never.
+    /// The size from which finished output is compressed; `None` = never.
     #[serde(deserialize_with = "zero_is_none")]
     pub compress_from: Option<u64>,
-    /// Bytes of memory that all reads of output may take at one time.
+    /// The most bytes of memory for all reads of output at one time.
     pub read_memory: usize,
-    /// How long one search or query may take.
+    /// The time limit of one search or query.
     #[serde(rename = "search_s", deserialize_with = "seconds")]
     pub search: Duration,
 }
 
-/// `[retention]`
+/// The section `[retention]` of the settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetentionSection {
-    /// Finished jobs that stay readable.
+    /// The number of finished jobs that are kept.
     pub max_finished: usize,
-    /// How long they do; `None` = no bound.
+    /// The time for which they are kept; `None` = no limit.
     #[serde(rename = "max_age_s", deserialize_with = "zero_seconds_is_none")]
     pub max_age: Option<Duration>,
-    /// What they may store; `None` = no bound.
+    /// The most bytes of their output; `None` = no limit.
     #[serde(deserialize_with = "zero_is_none")]
     pub max_bytes: Option<u64>,
-    /// Finished jobs of each tenant that stay readable; `None` = no bound of its own.
+    /// The number of finished jobs of each tenant that are kept; `None` = no limit for single tenants.
     #[serde(deserialize_with = "zero_is_none")]
     pub tenant_max_finished: Option<u64>,
-    /// How long they do; `None` = no bound of its own.
+    /// The time for which they are kept; `None` = no limit for single tenants.
     #[serde(rename = "tenant_max_age_s", deserialize_with = "zero_seconds_is_none")]
     pub tenant_max_age: Option<Duration>,
-    /// What those of each tenant may store; `None` = no bound of its own.
+    /// The most bytes of their output; `None` = no limit for single tenants.
     #[serde(deserialize_with = "zero_is_none")]
     pub tenant_max_bytes: Option<u64>,
 }
@@ -290,7 +278,7 @@ fn on_unavailable<'de, D: Deserializer<'de>>(input: D) -> Result<OnUnavailable, 
     word(input, &[("refuse", OnUnavailable::Refuse), ("degrade", OnUnavailable::Degrade)])
 }
 
-/// `auto` is the strongest that the host has.
+/// Reads the strongest backend; `auto` allows all.
 fn backend<'de, D: Deserializer<'de>>(input: D) -> Result<Backend, D::Error> {
     let words = [
         ("auto", Backend::Namespaces),

@@ -1,4 +1,4 @@
-//! Layers of values: the later wins, and each value remembers where it came from.
+//! Layers of values: later layers override earlier ones, and each value remembers its origin.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,18 +13,17 @@ use super::check::{self, ValueRule};
 use super::error::{self, Problem, ProblemKind};
 use super::schema::{self, KeyMeaning};
 
-/// A value in force.
+/// The current value of a setting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfigEntry {
     /// The value as it was written.
     pub given: Value,
-    /// Where it came from.
     pub origin: ValueOrigin,
-    /// The value in the form that [`super::Settings`] is read from.
+    /// The value in canonical form, from which [`super::Settings`] is read.
     pub(super) canonical: Value,
 }
 
-/// All layers laid so far, and every problem met on the way.
+/// The layers so far, and all problems in them.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     entries: BTreeMap<String, ConfigEntry>,
@@ -32,10 +31,10 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    /// Lays one value over what was there, if it keeps its rule.
+    /// Sets a value, if it is valid; it overrides the value of an earlier layer.
     pub(super) fn set(&mut self, key: &str, given: Value, origin: ValueOrigin) {
-        let key = &schema::spelled_out(key);
-        match schema::meaning(key) {
+        let key = &schema::expand_short_key(key);
+        match schema::look_up(key) {
             KeyMeaning::Value(rule) => self.set_checked(key, *rule, given, origin),
             KeyMeaning::Section => {
                 self.report(origin, ProblemKind::SectionExpected { section: key.to_owned() });
@@ -44,27 +43,27 @@ impl Layers {
                 self.report(origin, ProblemKind::FreeName { key: key.to_owned() })
             }
             KeyMeaning::Unknown => {
-                let suggestion = error::for_key(key);
+                let suggestion = error::suggest_key(key);
                 self.report(origin, ProblemKind::UnknownKey { key: key.to_owned(), suggestion });
             }
         }
     }
 
-    /// As [`Layers::set`], for a value that was given as text.
+    /// Sets a value that was given as text, see [`Layers::set`].
     pub(super) fn set_text(&mut self, key: &str, text: &str, origin: ValueOrigin) {
-        let given = match schema::meaning(&schema::spelled_out(key)) {
-            KeyMeaning::Value(rule) => rule.value_of_text(text),
+        let given = match schema::look_up(&schema::expand_short_key(key)) {
+            KeyMeaning::Value(rule) => rule.parse_text(text),
             KeyMeaning::Section | KeyMeaning::BadName | KeyMeaning::Unknown => Value::from(text),
         };
         self.set(key, given, origin);
     }
 
-    /// Notes a problem; loading goes on, so that all are found.
-    pub(super) fn report(&mut self, origin: ValueOrigin, trouble: ProblemKind) {
-        self.problems.push(Problem { origin, trouble });
+    /// Records a problem. Loading goes on, so that all problems are found.
+    pub(super) fn report(&mut self, origin: ValueOrigin, kind: ProblemKind) {
+        self.problems.push(Problem { origin, kind });
     }
 
-    /// The values in force, or every problem there is.
+    /// Returns the current values, or all problems.
     pub(super) fn finish(mut self) -> Result<BTreeMap<String, ConfigEntry>, Vec<Problem>> {
         for &(key, bound) in schema::ORDERED {
             self.check_order(key, bound);
@@ -78,8 +77,8 @@ impl Layers {
                 self.entries.insert(key.to_owned(), ConfigEntry { given, origin, canonical });
             }
             None => {
-                let allowed = rule.allowed();
-                let meant = rule.meant(&given);
+                let allowed = rule.describe();
+                let meant = rule.suggest(&given);
                 let key = key.to_owned();
                 let given = given.to_string();
                 self.report(origin, ProblemKind::NotAllowed { key, given, allowed, meant });
@@ -91,25 +90,25 @@ impl Layers {
         let (Some(low), Some(high)) = (self.entries.get(key), self.entries.get(bound)) else {
             return;
         };
-        // Both keep the same kind of rule, so that their numbers compare.
-        if check::number(&low.canonical) <= check::number(&high.canonical) {
+        // Both have the same kind of rule, so their numbers can be compared.
+        if check::parse_number(&low.canonical) <= check::parse_number(&high.canonical) {
             return;
         }
-        // Blame the one that somebody wrote: a default cannot be corrected.
+        // Blames the value that the user has set: a default cannot be corrected.
         let origin = if low.origin == ValueOrigin::Default { &high.origin } else { &low.origin };
-        let trouble = ProblemKind::OutOfOrder {
+        let kind = ProblemKind::OutOfOrder {
             key,
             value: low.given.to_string(),
             bound,
             bound_value: high.given.to_string(),
             bound_origin: Box::new(high.origin.clone()),
         };
-        self.report(origin.clone(), trouble);
+        self.report(origin.clone(), kind);
     }
 }
 
-/// The canonical values as one nested table.
-pub(super) fn table_of(entries: &BTreeMap<String, ConfigEntry>) -> Table {
+/// Returns the canonical values as one nested table.
+pub(super) fn to_table(entries: &BTreeMap<String, ConfigEntry>) -> Table {
     let mut root = Table::new();
     for (key, entry) in entries {
         insert(&mut root, key, entry.canonical.clone());
@@ -131,20 +130,13 @@ fn insert(table: &mut Table, key: &str, value: Value) {
     }
 }
 
-// The origin of a value.
-
-/// Where a value came from, precise enough to go and change it.
+/// The origin of a value, precise enough to find and change it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueOrigin {
     /// `config/default.toml`, compiled in.
     Default,
-    /// A line of a configuration file.
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-    },
+    /// A line of a configuration file, counted from 1.
+    File { path: PathBuf, line: usize },
     /// An environment variable.
     Variable(String),
     /// A flag, such as `--bind`.
@@ -162,14 +154,12 @@ impl fmt::Display for ValueOrigin {
     }
 }
 
-// Reads TOML text into layers, each value with its line.
-
-/// Lays every value of `text` over `layers`. `origin_of` makes an origin from a line number.
-pub(super) fn lay(layers: &mut Layers, text: &str, origin_of: &dyn Fn(usize) -> ValueOrigin) {
+/// Adds every value of the TOML `text` to `layers`. `origin_of` makes an origin from a line number.
+pub(super) fn add_toml(layers: &mut Layers, text: &str, origin_of: &dyn Fn(usize) -> ValueOrigin) {
     let (root, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(|error| error.span().map(|span| span.start));
-    let lines = LineEnds::of(text);
-    let origin_at = |span: Range<usize>| origin_of(lines.at(span.start));
+    let lines = LineEnds::find(text);
+    let origin_at = |span: Range<usize>| origin_of(lines.line_at(span.start));
     if errors.is_empty() {
         TableWalk { layers, origin_at: &origin_at }.table("", root.into_inner());
     }
@@ -186,7 +176,7 @@ struct TableWalk<'a> {
 
 impl TableWalk<'_> {
     fn table(&mut self, prefix: &str, table: DeTable<'_>) {
-        // By position, so that problems come in the order of the lines.
+        // Sorted by position, so that problems are in the order of the lines.
         let mut pairs: Vec<_> = table.into_iter().collect();
         pairs.sort_by_key(|(name, _)| name.span().start);
         for (name, value) in pairs {
@@ -198,7 +188,7 @@ impl TableWalk<'_> {
     }
 
     fn pair(&mut self, key: &str, value: Spanned<DeValue<'_>>, origin: ValueOrigin) {
-        if matches!(schema::meaning(key), KeyMeaning::Section) && value.get_ref().is_table() {
+        if matches!(schema::look_up(key), KeyMeaning::Section) && value.get_ref().is_table() {
             if let DeValue::Table(inner) = value.into_inner() {
                 self.table(key, inner);
             }
@@ -213,18 +203,18 @@ impl TableWalk<'_> {
     }
 }
 
-/// Where the lines of a text end: found once, and not again for each value.
+/// The offsets of the line ends of a text: found once, and not again for each value.
 struct LineEnds {
     ends: Vec<usize>,
 }
 
 impl LineEnds {
-    fn of(text: &str) -> Self {
+    fn find(text: &str) -> Self {
         Self { ends: memchr::memchr_iter(b'\n', text.as_bytes()).collect() }
     }
 
-    /// The line of a byte, counted from 1.
-    fn at(&self, byte: usize) -> usize {
+    /// Returns the line of a byte offset, counted from 1.
+    fn line_at(&self, byte: usize) -> usize {
         1 + self.ends.partition_point(|end| *end < byte)
     }
 }

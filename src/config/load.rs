@@ -1,4 +1,4 @@
-//! Lays the layers and reads the settings from them.
+//! Reads all layers, and the settings from them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,10 +16,10 @@ use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::Symlinks;
 use crate::spec::JOB_VARIABLE;
 
-/// Every setting with its default and a comment: what `config init` writes.
+/// The file with every setting, its default and a comment. `config init` writes it.
 pub const DEFAULT_FILE: &str = include_str!("../../config/default.toml");
 
-/// The names that documents and standards give to some of our settings.
+/// Other names of variables for some settings, from standards and from other tools' documentation.
 const ALIASES: [(&str, &str); 6] = [
     ("MCP_HTTP_BIND", "http.bind"),
     ("MCP_HTTP_PATH", "http.path"),
@@ -29,40 +29,37 @@ const ALIASES: [(&str, &str); 6] = [
     ("OTEL_EXPORTER_OTLP_ENDPOINT", "trace.otlp_endpoint"),
 ];
 
-/// What is laid over the defaults.
+/// The sources of settings besides the defaults.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigSources {
-    /// The file to read; `None` = the first of the usual places that exists.
+    /// The file to read; `None` = the first default file that exists.
     pub file: Option<PathBuf>,
-    /// The environment.
     pub environment: Environment,
-    /// What the command line sets.
     pub flags: Vec<FlagValue>,
 }
 
-/// One setting that was given as a flag.
+/// A setting that was given as a flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlagValue {
-    /// The dotted key that it sets.
+    /// The dotted key of the setting.
     pub key: &'static str,
-    /// Its value as it was typed.
+    /// The value as it was typed.
     pub value: String,
-    /// The flag, such as `--bind`.
+    /// The name of the flag, such as `--bind`.
     pub flag: &'static str,
 }
 
-/// The settings, and where each came from.
+/// The settings with the origin of each value.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// The checked values.
     pub settings: Settings,
-    /// The file that was read, where there was one.
+    /// The file that was read, if any.
     pub file: Option<PathBuf>,
     entries: BTreeMap<String, ConfigEntry>,
 }
 
 impl Loaded {
-    /// Every key with the value in force and its origin, in the order of `config/default.toml`.
+    /// Returns every key with its current value, in the order of `config/default.toml`.
     #[must_use]
     pub fn entries(&self) -> Vec<(&str, &ConfigEntry)> {
         let mut entries: Vec<_> =
@@ -71,23 +68,23 @@ impl Loaded {
         entries
     }
 
-    /// Where the value of a key came from.
+    /// Returns the origin of the value of a key.
     #[must_use]
     pub fn origin(&self, key: &str) -> Option<&ValueOrigin> {
         self.entries.get(key).map(|entry| &entry.origin)
     }
 }
 
-/// Reads all layers. Either every value is good, or every problem is told.
+/// Loads all layers. Either every value is valid, or the error lists every problem.
 ///
 /// # Errors
-/// When a file cannot be read, or when anything in any layer is wrong.
+/// If a file cannot be read, or a value of any layer is not valid.
 pub fn load(sources: ConfigSources) -> Result<Loaded, ConfigError> {
     let ConfigSources { file, environment, flags } = sources;
     let mut layers = Layers::default();
-    layers::lay(&mut layers, DEFAULT_FILE, &|_| ValueOrigin::Default);
-    let file = lay_file(&mut layers, file, &environment)?;
-    lay_environment(&mut layers, &environment);
+    layers::add_toml(&mut layers, DEFAULT_FILE, &|_| ValueOrigin::Default);
+    let file = add_file(&mut layers, file, &environment)?;
+    add_environment(&mut layers, &environment);
     for FlagValue { key, value, flag } in flags {
         layers.set_text(key, &value, ValueOrigin::Flag(flag));
     }
@@ -96,17 +93,17 @@ pub fn load(sources: ConfigSources) -> Result<Loaded, ConfigError> {
     Ok(Loaded { settings, file, entries })
 }
 
-fn lay_file(
+fn add_file(
     layers: &mut Layers,
     named: Option<PathBuf>,
     environment: &Environment,
 ) -> Result<Option<PathBuf>, ConfigError> {
     let Some((path, text)) = find_file(named, environment)? else { return Ok(None) };
-    layers::lay(layers, &text, &|line| ValueOrigin::File { path: path.clone(), line });
+    layers::add_toml(layers, &text, &|line| ValueOrigin::File { path: path.clone(), line });
     Ok(Some(path))
 }
 
-/// A file that was named must be there; of the usual places the first that is there counts.
+/// Reads the named file, which must exist, or the first default file that exists.
 fn find_file(
     named: Option<PathBuf>,
     environment: &Environment,
@@ -122,7 +119,7 @@ fn find_file(
             Err(BoundedReadError::Io(error))
                 if matches!(
                     error.kind(),
-                    // A home that is not ours is no reason not to start.
+                    // The home directory of another user must not keep the program from starting.
                     ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied
                 ) => {}
             Err(source) => return Err(unreadable(&path, source)),
@@ -135,19 +132,19 @@ fn unreadable(path: &Path, source: BoundedReadError) -> ConfigError {
     ConfigError::Unreadable { path: path.to_owned(), source }
 }
 
-/// Aliases first: our own names win over them.
-fn lay_environment(layers: &mut Layers, environment: &Environment) {
+/// Adds the variables. Aliases come first, so that the product's own names override them.
+fn add_environment(layers: &mut Layers, environment: &Environment) {
     for (name, key) in ALIASES {
         if let Some(value) = environment.non_empty(name) {
-            lay_variable(layers, key, name, value);
+            add_variable(layers, key, name, value);
         }
     }
-    let ours = environment.with_prefix(schema::VARIABLE_PREFIX);
-    for (name, value) in ours.filter(|(name, _)| ![JOB_VARIABLE, TOKEN_VARIABLE].contains(name)) {
+    let own = environment.with_prefix(schema::VARIABLE_PREFIX);
+    for (name, value) in own.filter(|(name, _)| ![JOB_VARIABLE, TOKEN_VARIABLE].contains(name)) {
         match schema::key_of_variable(name) {
-            Some(key) => lay_variable(layers, &key, name, value),
+            Some(key) => add_variable(layers, &key, name, value),
             None => {
-                let suggestion = error::for_variable(name);
+                let suggestion = error::suggest_variable(name);
                 let origin = ValueOrigin::Variable(name.to_owned());
                 layers.report(origin, ProblemKind::UnknownVariable { suggestion });
             }
@@ -155,7 +152,7 @@ fn lay_environment(layers: &mut Layers, environment: &Environment) {
     }
 }
 
-fn lay_variable(layers: &mut Layers, key: &str, name: &str, value: &OsStr) {
+fn add_variable(layers: &mut Layers, key: &str, name: &str, value: &OsStr) {
     let origin = ValueOrigin::Variable(name.to_owned());
     match value.to_str() {
         Some(text) => layers.set_text(key, text, origin),
@@ -167,23 +164,21 @@ fn read_settings(
     entries: &BTreeMap<String, ConfigEntry>,
     environment: &Environment,
 ) -> Result<Settings, ConfigError> {
-    let mut settings = Settings::deserialize(layers::table_of(entries)).map_err(mismatch)?;
+    let mut settings = Settings::deserialize(layers::to_table(entries)).map_err(schema_mismatch)?;
     if settings.server.data_dir.as_os_str().is_empty() {
         settings.server.data_dir = environment::data_dir(environment);
     }
     Ok(settings)
 }
 
-/// The schema let something pass that the settings do not take: a fault of ours, which
-/// the tests of this room rule out for every rule.
-fn mismatch(error: toml::de::Error) -> ConfigError {
-    let trouble = ProblemKind::Syntax(error.message().to_owned());
-    ConfigError::Invalid { problems: vec![Problem { origin: ValueOrigin::Default, trouble }] }
+/// Converts the error of a value that the schema accepts and the settings do not: a bug in the program,
+/// which the tests of this module exclude for every rule.
+fn schema_mismatch(error: toml::de::Error) -> ConfigError {
+    let kind = ProblemKind::Syntax(error.message().to_owned());
+    ConfigError::Invalid { problems: vec![Problem { origin: ValueOrigin::Default, kind }] }
 }
 
-// Differences between two loads, and which of them a running server takes over.
-
-/// Keys, and beginnings of keys, that a running server takes over. All others take a restart.
+/// The keys, and prefixes of keys, that a running server can take over. All others need a restart.
 const LIVE: [&str; 25] = [
     "confinement.backend",
     "confinement.network",
@@ -212,17 +207,16 @@ const LIVE: [&str; 25] = [
     "tenants.",
 ];
 
-/// Keys whose values differ.
+/// The keys whose values differ between two loads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Those that a running server takes over.
+    /// The keys that a running server can take over.
     pub live: Vec<String>,
-    /// Those that take a restart.
+    /// The keys that need a restart.
     pub restart: Vec<String>,
 }
 
 impl Changes {
-    /// What differs between two loads.
     #[must_use]
     pub fn between(old: &Loaded, new: &Loaded) -> Self {
         let values = |loaded: &Loaded| -> Vec<(String, toml::Value)> {
@@ -259,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_told_by_what_it_takes() {
+    fn changes_are_sorted_into_live_and_restart() {
         let old = loaded(&[("SHELLYARD_TENANTS_CI_WEIGHT", "2"), ("SHELLYARD_QUEUE_SLOTS", "4")]);
         let new = loaded(&[("SHELLYARD_QUEUE_SLOTS", "5"), ("SHELLYARD_HTTP_PATH", "/other")]);
         let changes = Changes::between(&old, &new);

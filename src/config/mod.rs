@@ -1,12 +1,12 @@
-//! Configuration: what may be set, where it may be set, and the checked result.
+//! Configuration: the keys, the layers that can set them, and the checked result.
 //!
-//! Four layers, the later wins: `config/default.toml` (compiled in), one file, the
-//! environment, flags. Every value is checked in the layer that gave it, so that a
-//! problem names its line, variable or flag; all problems are told at once. What
-//! comes out is [`Settings`], typed and complete, and for every key its [`ValueOrigin`].
+//! There are four layers, and later ones override earlier ones: `config/default.toml` (compiled in), one
+//! file, the environment, flags. Every value is checked in its own layer, so that a problem names its
+//! line, variable or flag; all problems are reported at once. The result is [`Settings`], typed and
+//! complete, and the [`ValueOrigin`] of every key.
 //!
-//! No other module reads configuration or the environment: `app` hands each module the values that
-//! it needs. Settings structs of modules are filled here, so `config` stands above them.
+//! No other module reads the configuration or the environment: `app` passes to each module the values
+//! that it needs. This module fills the settings structs of other modules, so it imports them.
 
 mod check;
 mod environment;

@@ -1,8 +1,8 @@
-//! Every key there is, and the rule that its value keeps.
+//! The schema: all keys with the rules for their values.
 
 use super::check::ValueRule;
 
-/// One setting: its dotted key and its rule.
+/// A setting: its dotted key and its rule.
 #[derive(Debug)]
 pub(super) struct SettingSchema {
     pub(super) key: &'static str,
@@ -20,7 +20,7 @@ const PIB: u64 = 1 << 50;
 const DAY: f64 = 86_400.0;
 const YEAR: f64 = 365.0 * DAY;
 
-/// The words for `mcp.dialects`.
+/// The values of `mcp.dialects`.
 const DIALECTS: &[&str] = &[
     "native",
     "shell",
@@ -32,24 +32,24 @@ const DIALECTS: &[&str] = &[
     "conformance",
 ];
 
-/// The most jobs of anything.
-const MANY: u64 = 10_000_000;
+/// The largest number of jobs in any setting.
+const MAX_JOBS: u64 = 10_000_000;
 
-/// A section of sections with free names, such as `[queue.lanes.build]`.
+/// A section that contains sections with names chosen by the user, such as `[queue.lanes.build]`.
 #[derive(Debug)]
 struct NamedSection {
     section: &'static str,
-    /// The last keys before it in `config show` start with this.
+    /// The prefix of the keys after which this section is listed in `config show`.
     after: &'static str,
-    is_name: fn(&str) -> bool,
-    /// Its own, beside those of [`CONFINING`].
+    is_valid_name: fn(&str) -> bool,
+    /// The keys of each named section, besides those of [`CONFINEMENT_KEYS`].
     keys: &'static [SettingSchema],
-    /// The key that a name stands for where it has a plain value.
-    short: Option<&'static str>,
+    /// The key that is set if a name has a plain value instead of a section.
+    short_key: Option<&'static str>,
 }
 
-/// What lanes and tenants may say about the confinement of their jobs.
-const CONFINING: [SettingSchema; 8] = [
+/// The keys for the confinement of jobs in the sections of lanes and tenants.
+const CONFINEMENT_KEYS: [SettingSchema; 8] = [
     setting("confinement", PROFILE),
     setting("network", NETWORK),
     setting("memory", MEMORY),
@@ -69,33 +69,33 @@ const OPEN_FILES: ValueRule = ValueRule::Or(&["none"], &ValueRule::Count { min: 
 const FILE_SIZE: ValueRule = ValueRule::Or(&["none"], &ValueRule::Size { min: KIB, max: PIB });
 const NICE: ValueRule = ValueRule::Count { min: 0, max: 19 };
 
-const NAMED: [NamedSection; 2] = [
+const NAMED_SECTIONS: [NamedSection; 2] = [
     NamedSection {
         section: "queue.lanes",
         after: "queue.",
-        is_name: is_lane_name,
+        is_valid_name: is_lane_name,
         keys: &[
             setting("slots", ValueRule::Count { min: 1, max: 100_000 }),
-            setting("max_queued", ValueRule::Count { min: 0, max: MANY }),
+            setting("max_queued", ValueRule::Count { min: 0, max: MAX_JOBS }),
             setting("timeout_s", ValueRule::Seconds { min: 0.001, max: YEAR }),
             setting("priority", ValueRule::Word(&["low", "normal", "high"])),
         ],
-        short: Some("slots"),
+        short_key: Some("slots"),
     },
     NamedSection {
         section: "tenants",
         after: "quota.",
-        is_name: is_tenant_name,
+        is_valid_name: is_tenant_name,
         keys: &[
             setting("weight", ValueRule::Count { min: 1, max: 1000 }),
-            setting("max_running", ValueRule::Count { min: 0, max: MANY }),
-            setting("max_queued", ValueRule::Count { min: 0, max: MANY }),
+            setting("max_running", ValueRule::Count { min: 0, max: MAX_JOBS }),
+            setting("max_queued", ValueRule::Count { min: 0, max: MAX_JOBS }),
             setting("starts_per_minute", ValueRule::Count { min: 0, max: 1_000_000 }),
             setting("cpu_s_per_hour", ValueRule::Count { min: 0, max: 1_000_000_000 }),
             setting("max_stored", ValueRule::Size { min: KIB, max: PIB }),
             setting("environment", ValueRule::Variables),
         ],
-        short: None,
+        short_key: None,
     },
 ];
 
@@ -143,9 +143,9 @@ pub(super) const SETTINGS: &[SettingSchema] = &[
     setting("mcp.task_grace_s", ValueRule::Seconds { min: 0.0, max: DAY }),
     setting("mcp.cancel_stops_job", ValueRule::Switch),
     setting("queue.slots", ValueRule::Count { min: 0, max: 100_000 }),
-    setting("queue.max_queued", ValueRule::Count { min: 1, max: MANY }),
-    setting("quota.max_running", ValueRule::Count { min: 0, max: MANY }),
-    setting("quota.max_queued", ValueRule::Count { min: 0, max: MANY }),
+    setting("queue.max_queued", ValueRule::Count { min: 1, max: MAX_JOBS }),
+    setting("quota.max_running", ValueRule::Count { min: 0, max: MAX_JOBS }),
+    setting("quota.max_queued", ValueRule::Count { min: 0, max: MAX_JOBS }),
     setting("quota.starts_per_minute", ValueRule::Count { min: 0, max: 1_000_000 }),
     setting("quota.cpu_s_per_hour", ValueRule::Count { min: 0, max: 1_000_000_000 }),
     setting("pressure.cpu", ValueRule::Count { min: 0, max: 100 }),
@@ -237,7 +237,7 @@ pub(super) const SETTINGS: &[SettingSchema] = &[
     setting("trace.sample", ValueRule::Share),
 ];
 
-/// Pairs of keys of which the first must not be larger than the second.
+/// Pairs of keys; the value of the first must not be larger than that of the second.
 pub(super) const ORDERED: &[(&str, &str)] = &[
     ("mcp.wait_s", "mcp.max_wait_s"),
     ("mcp.max_wait_s", "mcp.max_wait_with_progress_s"),
@@ -247,62 +247,61 @@ pub(super) const ORDERED: &[(&str, &str)] = &[
     ("job.drain_quiet_ms", "job.drain_max_ms"),
 ];
 
-/// What a dotted key stands for.
+/// The meaning of a dotted key.
 #[derive(Debug)]
 pub(super) enum KeyMeaning {
     /// A table of further keys.
     Section,
-    /// A value that keeps this rule.
+    /// A value with this rule.
     Value(&'static ValueRule),
-    /// A name under `queue.lanes` or `tenants` that cannot be one.
+    /// An invalid name below `queue.lanes` or `tenants`.
     BadName,
-    /// Nothing that we know.
     Unknown,
 }
 
-/// What `key` stands for.
-pub(super) fn meaning(key: &str) -> KeyMeaning {
+/// Returns the meaning of a dotted key.
+pub(super) fn look_up(key: &str) -> KeyMeaning {
     if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) {
         return KeyMeaning::Value(&setting.rule);
     }
     if sections().any(|section| section == key) {
         return KeyMeaning::Section;
     }
-    NAMED.iter().find_map(|named| named.meaning(key)).unwrap_or(KeyMeaning::Unknown)
+    NAMED_SECTIONS.iter().find_map(|named| named.look_up(key)).unwrap_or(KeyMeaning::Unknown)
 }
 
-/// The key that a value at `key` is for: a lane's plain number is the number of its slots.
-pub(super) fn spelled_out(key: &str) -> String {
-    let short = NAMED.iter().find_map(|named| {
-        let name = named.rest(key)?;
-        named.short.filter(|_| (named.is_name)(name))
+/// Expands the short form of a key: a plain number for a lane sets its slots.
+pub(super) fn expand_short_key(key: &str) -> String {
+    let short = NAMED_SECTIONS.iter().find_map(|named| {
+        let name = named.strip_section(key)?;
+        named.short_key.filter(|_| (named.is_valid_name)(name))
     });
     short.map_or_else(|| key.to_owned(), |short| format!("{key}.{short}"))
 }
 
 impl NamedSection {
-    /// What comes after the section.
-    fn rest<'a>(&self, key: &'a str) -> Option<&'a str> {
+    /// Returns the part of a key after the name of this section.
+    fn strip_section<'a>(&self, key: &'a str) -> Option<&'a str> {
         key.strip_prefix(self.section)?.strip_prefix('.')
     }
 
     fn settings(&self) -> impl Iterator<Item = &'static SettingSchema> {
-        self.keys.iter().chain(&CONFINING)
+        self.keys.iter().chain(&CONFINEMENT_KEYS)
     }
 
-    fn meaning(&'static self, key: &str) -> Option<KeyMeaning> {
-        let rest = self.rest(key)?;
+    fn look_up(&'static self, key: &str) -> Option<KeyMeaning> {
+        let rest = self.strip_section(key)?;
         let (name, inner) = rest.split_once('.').unwrap_or((rest, ""));
         Some(match self.settings().find(|setting| setting.key == inner) {
-            _ if !(self.is_name)(name) => KeyMeaning::BadName,
+            _ if !(self.is_valid_name)(name) => KeyMeaning::BadName,
             _ if inner.is_empty() => KeyMeaning::Section,
             Some(setting) => KeyMeaning::Value(&setting.rule),
             None => KeyMeaning::Unknown,
         })
     }
 
-    /// The key that a variable sets whose name goes on like this after the section's.
-    fn key_of(&self, rest: &str) -> Option<String> {
+    /// Returns the key for a variable; `rest` is the variable's name after that of the section.
+    fn key_for_variable(&self, rest: &str) -> Option<String> {
         let inner = self.settings().find_map(|setting| {
             let name = rest.strip_suffix(&setting.key.to_uppercase())?.strip_suffix('_')?;
             Some((name, setting.key))
@@ -310,53 +309,53 @@ impl NamedSection {
         let key = |name: &str, inner| format!("{}.{}.{inner}", self.section, name.to_lowercase());
         match inner {
             Some((name, inner)) if !name.is_empty() => Some(key(name, inner)),
-            Some(_) | None => self.short.map(|short| key(rest, short)),
+            Some(_) | None => self.short_key.map(|short| key(rest, short)),
         }
     }
 }
 
-/// Of a key of a lane or a tenant: its last part, and those that there are instead.
-pub(super) fn in_named(key: &str) -> Option<(&str, impl Iterator<Item = &'static str>)> {
-    NAMED.iter().find_map(|named| {
-        let (_, inner) = named.rest(key)?.split_once('.')?;
+/// Splits off the last part of a key of a lane or a tenant, and returns it with the valid ones.
+pub(super) fn keys_of_named(key: &str) -> Option<(&str, impl Iterator<Item = &'static str>)> {
+    NAMED_SECTIONS.iter().find_map(|named| {
+        let (_, inner) = named.strip_section(key)?.split_once('.')?;
         Some((inner, named.settings().map(|setting| setting.key)))
     })
 }
 
-/// Every section, some more than once.
+/// Returns the names of all sections, some more than once.
 pub(super) fn sections() -> impl Iterator<Item = &'static str> {
     let named = SETTINGS.iter().filter_map(|setting| Some(setting.key.rsplit_once('.')?.0));
-    named.chain(NAMED.iter().map(|named| named.section))
+    named.chain(NAMED_SECTIONS.iter().map(|named| named.section))
 }
 
-/// Where a key stands in `config show`: free names come after the rest of their section.
+/// Returns the position of a key in `config show`. Keys of named sections come after their section.
 pub(super) fn rank(key: &str) -> usize {
-    // Doubled, so that free names fit in between.
+    // Doubled, so that keys of named sections fit in between.
     if let Some(position) = SETTINGS.iter().position(|setting| setting.key == key) {
         return 2 * position;
     }
-    let named = NAMED.iter().find(|named| named.rest(key).is_some());
+    let named = NAMED_SECTIONS.iter().find(|named| named.strip_section(key).is_some());
     let last = named.and_then(|named| {
         SETTINGS.iter().rposition(|setting| setting.key.starts_with(named.after))
     });
     last.map_or(0, |position| 2 * position + 1)
 }
 
-/// The environment variable that sets `key`.
-pub(super) fn variable(key: &str) -> String {
+/// Returns the environment variable that sets `key`.
+pub(super) fn variable_name(key: &str) -> String {
     format!("{VARIABLE_PREFIX}{}", key.replace('.', "_").to_uppercase())
 }
 
-/// What the names of our environment variables start with.
+/// The prefix of the product's environment variables.
 pub(super) const VARIABLE_PREFIX: &str = "SHELLYARD_";
 
-/// The key that an environment variable of ours sets.
+/// Returns the key that an environment variable sets.
 pub(super) fn key_of_variable(name: &str) -> Option<String> {
-    if let Some(setting) = SETTINGS.iter().find(|setting| variable(setting.key) == name) {
+    if let Some(setting) = SETTINGS.iter().find(|setting| variable_name(setting.key) == name) {
         return Some(setting.key.to_owned());
     }
-    NAMED.iter().find_map(|named| {
-        named.key_of(name.strip_prefix(&variable(named.section))?.strip_prefix('_')?)
+    NAMED_SECTIONS.iter().find_map(|named| {
+        named.key_for_variable(name.strip_prefix(&variable_name(named.section))?.strip_prefix('_')?)
     })
 }
 
@@ -376,7 +375,7 @@ mod tests {
 
     #[test]
     fn no_two_settings_share_a_variable() {
-        let mut names: Vec<_> = SETTINGS.iter().map(|setting| variable(setting.key)).collect();
+        let mut names: Vec<_> = SETTINGS.iter().map(|setting| variable_name(setting.key)).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), SETTINGS.len());
@@ -385,7 +384,7 @@ mod tests {
     #[test]
     fn a_variable_leads_back_to_its_key() {
         for setting in SETTINGS {
-            assert_eq!(key_of_variable(&variable(setting.key)).as_deref(), Some(setting.key));
+            assert_eq!(key_of_variable(&variable_name(setting.key)).as_deref(), Some(setting.key));
         }
         for (name, key) in [
             ("SHELLYARD_QUEUE_LANES_GPU", "queue.lanes.gpu.slots"),
@@ -400,25 +399,25 @@ mod tests {
     }
 
     #[test]
-    fn free_names_are_short_words() {
+    fn names_of_lanes_and_tenants_are_short_words() {
         for good in ["queue.lanes.a", "queue.lanes.gpu-0_x", "tenants.Team-7"] {
-            assert!(matches!(meaning(good), KeyMeaning::Section), "{good}");
+            assert!(matches!(look_up(good), KeyMeaning::Section), "{good}");
             assert!(
-                matches!(meaning(&format!("{good}.max_queued")), KeyMeaning::Value(_)),
+                matches!(look_up(&format!("{good}.max_queued")), KeyMeaning::Value(_)),
                 "{good}"
             );
-            assert!(matches!(meaning(&format!("{good}.max")), KeyMeaning::Unknown), "{good}");
+            assert!(matches!(look_up(&format!("{good}.max")), KeyMeaning::Unknown), "{good}");
         }
-        assert_eq!(spelled_out("queue.lanes.a"), "queue.lanes.a.slots");
-        assert_eq!(spelled_out("tenants.a"), "tenants.a");
+        assert_eq!(expand_short_key("queue.lanes.a"), "queue.lanes.a.slots");
+        assert_eq!(expand_short_key("tenants.a"), "tenants.a");
         let long = format!("queue.lanes.{}", "a".repeat(33));
         for bad in ["queue.lanes.", "queue.lanes.GPU", "queue.lanes.a b", long.as_str()] {
-            assert!(matches!(meaning(bad), KeyMeaning::BadName), "{bad}");
+            assert!(matches!(look_up(bad), KeyMeaning::BadName), "{bad}");
         }
     }
 
     #[test]
-    fn free_names_are_shown_right_after_their_section() {
+    fn lanes_and_tenants_are_listed_right_after_their_section() {
         assert!(rank("queue.max_queued") < rank("queue.lanes.build.slots"));
         assert!(rank("queue.lanes.build.slots") < rank("quota.max_running"));
         assert!(rank("quota.cpu_s_per_hour") < rank("tenants.ci.weight"));

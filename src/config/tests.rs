@@ -1,4 +1,4 @@
-//! The room as seen from its door: layers, origins, problems.
+//! Tests of the public interface: layers, origins, problems.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -12,8 +12,8 @@ use crate::mcp::ResultFormat;
 use crate::process::shell::ShellChoice;
 use crate::spec::Priority;
 
-/// A configuration file of this text, in a folder of its own.
-fn file_of(text: &str) -> tempfile::NamedTempFile {
+/// Creates a configuration file with this text.
+fn file_with(text: &str) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
     file
@@ -24,7 +24,7 @@ fn load_with(
     variables: &[(&str, &str)],
     flags: &[(&'static str, &str)],
 ) -> Result<Loaded, ConfigError> {
-    let file = file_of(text);
+    let file = file_with(text);
     let flag = |&(key, value): &(&'static str, &str)| FlagValue {
         key,
         value: value.to_owned(),
@@ -46,13 +46,13 @@ fn slots(lanes: &BTreeMap<String, LaneSection>) -> Vec<(&str, Option<usize>)> {
     lanes.iter().map(|(name, lane)| (name.as_str(), lane.slots)).collect()
 }
 
-/// Line and trouble of every problem in a file.
-fn troubles(text: &str) -> Vec<(usize, ProblemKind)> {
+/// Returns the line and the kind of every problem in a file.
+fn problems_in(text: &str) -> Vec<(usize, ProblemKind)> {
     let Err(ConfigError::Invalid { problems }) = load_with(text, &[], &[]) else {
         panic!("{text:?} was accepted");
     };
     let line = |problem: Problem| match problem.origin {
-        ValueOrigin::File { line, .. } => (line, problem.trouble),
+        ValueOrigin::File { line, .. } => (line, problem.kind),
         ValueOrigin::Default | ValueOrigin::Variable(_) | ValueOrigin::Flag(_) => {
             panic!("{problem}")
         }
@@ -61,7 +61,7 @@ fn troubles(text: &str) -> Vec<(usize, ProblemKind)> {
 }
 
 fn messages(text: &str) -> Vec<String> {
-    troubles(text).into_iter().map(|(line, trouble)| format!("{line}: {trouble}")).collect()
+    problems_in(text).into_iter().map(|(line, kind)| format!("{line}: {kind}")).collect()
 }
 
 #[test]
@@ -91,11 +91,11 @@ fn settings_are_shown_in_the_order_of_the_default_file() {
 
 #[test]
 fn every_default_has_a_comment() {
-    let mut explained = false;
+    let mut has_comment = false;
     for line in DEFAULT_FILE.lines() {
         let lane = line.starts_with("slots = 2") || line.starts_with("slots = 4");
-        assert!(!line.contains(" = ") || line.starts_with('#') || explained || lane, "{line}");
-        explained = line.starts_with("# ");
+        assert!(!line.contains(" = ") || line.starts_with('#') || has_comment || lane, "{line}");
+        has_comment = line.starts_with("# ");
     }
 }
 
@@ -148,7 +148,7 @@ fn the_later_layer_wins_and_the_origin_says_which() {
 }
 
 #[test]
-fn the_aliases_of_the_requirement_documents_stand_below_our_own_names() {
+fn aliases_of_variables_are_overridden_by_the_products_own_names() {
     let alias = [("MCP_HTTP_BIND", "127.0.0.2:1"), ("MCP_HTTP_PATH", "/alias")];
     let loaded = load_with("[http]\npath = \"/file\"\n", &alias, &[]).unwrap();
     assert_eq!(loaded.settings.http.bind, "127.0.0.2:1".parse().ok());
@@ -164,7 +164,7 @@ fn the_aliases_of_the_requirement_documents_stand_below_our_own_names() {
 }
 
 #[test]
-fn variables_carry_lists_switches_sizes_seconds_and_lanes() {
+fn variables_can_set_lists_switches_sizes_seconds_and_lanes() {
     let variables = [
         ("SHELLYARD_HTTP_ALLOWED_HOSTS", "a.example, b.example:80"),
         ("SHELLYARD_MCP_CANCEL_STOPS_JOB", "false"),
@@ -182,7 +182,7 @@ fn variables_carry_lists_switches_sizes_seconds_and_lanes() {
 }
 
 #[test]
-fn a_lane_of_a_file_joins_the_default_ones() {
+fn a_lane_in_a_file_is_added_to_the_default_lanes() {
     let lanes =
         load_with("[queue.lanes]\ngpu = 1\nbuild = 8\n", &[], &[]).unwrap().settings.queue.lanes;
     assert_eq!(slots(&lanes), [("build", Some(8)), ("gpu", Some(1)), ("net", Some(4))]);
@@ -208,7 +208,7 @@ fn a_lane_and_a_tenant_may_have_a_section_of_their_own() {
 }
 
 #[test]
-fn unknown_keys_name_their_line_and_what_was_meant() {
+fn unknown_keys_are_reported_with_line_and_suggestion() {
     let text = "slots = 1\n[http]\n\nbnid = \"x\"\n[qeue]\nslots = 1\n[queue]\nbind = 1\n[xyzzy]\n";
     assert_eq!(
         messages(text),
@@ -223,7 +223,7 @@ fn unknown_keys_name_their_line_and_what_was_meant() {
 }
 
 #[test]
-fn unknown_variables_are_problems_too() {
+fn unknown_variables_are_reported_with_a_suggestion() {
     let error = load_with("", &[("SHELLYARD_QUEUE_SLOT", "1")], &[]).unwrap_err().to_string();
     let expected =
         "SHELLYARD_QUEUE_SLOT: no setting has this variable; did you mean `SHELLYARD_QUEUE_SLOTS`?";
@@ -231,7 +231,7 @@ fn unknown_variables_are_problems_too() {
 }
 
 #[test]
-fn wrong_values_name_the_key_the_line_and_what_is_allowed() {
+fn invalid_values_are_reported_with_key_line_and_allowed_values() {
     let text = "[queue]\nslots = \"many\"\nlanes.GPU = 1\nlanes.net = 0\n\
                 [mcp]\nresult_format = \"yaml\"\nwait_s = -1\n[http]\nbind = 8000\n[log]\nformat = 1\n";
     assert_eq!(
@@ -249,22 +249,22 @@ fn wrong_values_name_the_key_the_line_and_what_is_allowed() {
 }
 
 #[test]
-fn sections_and_values_cannot_trade_places() {
+fn a_section_cannot_be_a_value_nor_a_value_a_section() {
     let section = ProblemKind::SectionExpected { section: "http".into() };
-    assert_eq!(troubles("http = 3\n"), [(1, section)]);
-    let problems = troubles("[queue.slots]\nx = 1\n");
+    assert_eq!(problems_in("http = 3\n"), [(1, section)]);
+    let problems = problems_in("[queue.slots]\nx = 1\n");
     assert!(matches!(&problems[..], [(1, ProblemKind::NotAllowed { .. })]), "{problems:?}");
 }
 
 #[test]
-fn broken_toml_names_its_line() {
-    let problems = troubles("[http]\nbind = \n[queue\n");
-    assert!(problems.iter().all(|(_, trouble)| matches!(trouble, ProblemKind::Syntax(_))));
+fn invalid_toml_is_reported_with_its_line() {
+    let problems = problems_in("[http]\nbind = \n[queue\n");
+    assert!(problems.iter().all(|(_, kind)| matches!(kind, ProblemKind::Syntax(_))));
     assert_eq!(problems[0].0, 2, "{problems:?}");
 }
 
 #[test]
-fn problems_of_all_layers_are_told_at_once() {
+fn problems_of_all_layers_are_reported_at_once() {
     let variables = [("SHELLYARD_QUEUE_SLOTS", "many")];
     let error = load_with("x = 1\n", &variables, &[("http.bind", "here")]).unwrap_err();
     let ConfigError::Invalid { problems } = &error else { panic!("{error}") };
@@ -275,7 +275,7 @@ fn problems_of_all_layers_are_told_at_once() {
 }
 
 #[test]
-fn a_value_beyond_its_bound_is_a_problem_of_the_layer_that_set_it() {
+fn a_value_above_its_limit_is_reported_for_the_layer_that_set_it() {
     let error = load_with("[mcp]\nwait_s = 60\n", &[], &[]).unwrap_err().to_string();
     let expected = ":2: `mcp.wait_s` (60) must not be larger than `mcp.max_wait_s` (50, default)";
     assert!(error.contains(expected), "{error}");
@@ -286,7 +286,7 @@ fn a_value_beyond_its_bound_is_a_problem_of_the_layer_that_set_it() {
 }
 
 #[test]
-fn a_variable_that_is_not_text_is_a_problem() {
+fn a_variable_that_is_not_utf8_is_reported() {
     let bytes = std::ffi::OsString::from_vec(vec![0xff]);
     let environment = Environment::from_pairs([("SHELLYARD_JOB_CWD", bytes)]);
     let sources = ConfigSources { file: Some("/dev/null".into()), environment, flags: Vec::new() };
@@ -294,7 +294,7 @@ fn a_variable_that_is_not_text_is_a_problem() {
 }
 
 #[test]
-fn the_first_usual_place_that_exists_is_read() {
+fn the_first_default_file_that_exists_is_read() {
     let home = tempfile::tempdir().unwrap();
     let environment = Environment::from_pairs([("HOME", home.path())]);
     let path = user_file(&environment).unwrap();
@@ -314,7 +314,7 @@ fn a_named_file_must_exist() {
 }
 
 #[test]
-fn only_loopback_goes_without_tokens() {
+fn only_loopback_needs_no_tokens() {
     let open = |bind: &str, token_file: &str| {
         let flags = [("http.bind", bind), ("http.token_file", token_file)];
         load_with("", &[], &flags).unwrap().settings.address_open_to_anyone().is_some()

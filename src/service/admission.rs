@@ -76,7 +76,7 @@ pub(super) struct AdmissionControl {
 pub(super) struct AdmissionRequest<'a> {
     pub(super) spec: &'a mut JobSpec,
     pub(super) caller: &'a CallerContext,
-    /// If set, the job's directory must lie below this one.
+    /// The directory below which the job must run, if the tool is bound to one.
     pub(super) root: Option<&'a Path>,
     /// The sandboxes of this host, for text that the policy cannot judge.
     pub(super) confining: &'a ConfinementRules,
@@ -90,7 +90,6 @@ impl AdmissionControl {
         Self { host, rules, audit, approvals: Approvals::default() }
     }
 
-    /// The current rules.
     pub(super) fn rules(&self) -> Arc<AdmissionRules> {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -31,7 +31,6 @@ pub struct JobOutput {
 /// The kind of content of an output, by its first 8 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentKind {
-    /// UTF-8.
     Text,
     /// A known binary format; the value is its media type.
     Known(&'static str),
@@ -52,7 +51,6 @@ impl TenantClient {
 }
 
 impl JobOutput {
-    /// The number of bytes.
     #[must_use]
     pub const fn length(&self) -> u64 {
         self.progress.bytes_of(self.stream)

@@ -286,8 +286,8 @@ impl TenantClient {
         }
     }
 
-    /// If a job ended because a command was not found, returns the installed commands with similar
-    /// names.
+    /// Returns the installed commands with names similar to the one that a job did not find; empty if
+    /// that is not why the job ended.
     pub async fn similar_commands(&self, ending: &JobEnding, output: &str) -> Vec<String> {
         let Some(name) = missing_command(&ending.outcome, output) else { return Vec::new() };
         let name = name.to_owned();

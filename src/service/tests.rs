@@ -360,7 +360,7 @@ async fn a_running_job_gets_input_and_end_of_file() {
     let job = client(&service).submit(open).await.unwrap();
     wait_until("the wait for input", || job.liveness().is_some_and(|look| look.waiting_for_input))
         .await;
-    let input = Input { bytes: b"hello\n".to_vec(), key: None, end: InputEnd::Closed };
+    let input = JobInput { bytes: b"hello\n".to_vec(), key: None, end: StdinEnd::Close };
     job.send_input(input).await.unwrap();
     wait_for_end(&job).await;
     assert_eq!(text(&job), "hello\nend\n");
@@ -374,7 +374,7 @@ async fn a_terminal_job_has_a_terminal_and_takes_keys() {
     let terminal = Submission { stdin: Stdin::Terminal, ..shell("test -t 0 && echo tty; cat") };
     let job = client(&service).submit(terminal).await.unwrap();
     wait_until("the terminal", || text(&job).contains("tty")).await;
-    job.send_input(Input { key: Some(Key::CtrlC), ..Input::default() }).await.unwrap();
+    job.send_input(JobInput { key: Some(KeyPress::CtrlC), ..JobInput::default() }).await.unwrap();
     let ending = wait_for_end(&job).await;
     assert!(
         matches!(

@@ -183,7 +183,6 @@ fn admit_call(
     written.map(|()| root)
 }
 
-/// A part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePage {
     pub bytes: Vec<u8>,
@@ -297,7 +296,6 @@ pub struct DirectoryEntry {
     /// The name; bytes that are not UTF-8 are shown as `�`.
     pub name: String,
     pub kind: FileKind,
-    /// The size in bytes.
     pub size: u64,
 }
 
@@ -306,14 +304,12 @@ pub struct DirectoryEntry {
 pub enum FileKind {
     File,
     Directory,
-    /// A symbolic link.
     Link,
     /// A FIFO, a socket or a device.
     Special,
 }
 
 impl FileKind {
-    /// The wire name.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -405,11 +401,7 @@ pub enum FileError {
     Permission { path: String },
     /// The file system does not answer.
     #[error("`{path}` did not answer within {}s; try again, or another file", .patience.as_secs())]
-    Slow {
-        path: String,
-        /// The time limit.
-        patience: Duration,
-    },
+    Slow { path: String, patience: Duration },
     /// Any other error of the system.
     #[error("`{path}` cannot be used: {source}")]
     System { path: String, source: io::Error },
