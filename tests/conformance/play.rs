@@ -29,14 +29,14 @@ pub(super) async fn tool(
 ) -> Result<CallToolResponse, ErrorData> {
     let capabilities = context.client_capabilities().unwrap_or_default();
     require(&act.requires, &capabilities)?;
-    let given = Given {
+    let given = RequestInput {
         responses: request.input_responses.as_ref(),
         state: request.request_state.as_deref(),
         capabilities: &capabilities,
     };
     let answered = match step(act, given)? {
-        Step::Ask(asked) => return Ok(asked.into()),
-        Step::Answered(answered) => answered,
+        FixtureStep::Ask(asked) => return Ok(asked.into()),
+        FixtureStep::Answered(answered) => answered,
     };
     if let Some(words) = &act.panics {
         resume_unwind(Box::new(words.clone()));
@@ -65,14 +65,14 @@ pub(super) fn prompt(
     request: GetPromptRequestParams,
     context: &RequestContext<RoleServer>,
 ) -> Result<GetPromptResponse, ErrorData> {
-    let given = Given {
+    let given = RequestInput {
         responses: request.input_responses.as_ref(),
         state: request.request_state.as_deref(),
         capabilities: &context.client_capabilities().unwrap_or_default(),
     };
     let answered = match step(act, given)? {
-        Step::Ask(asked) => return Ok(asked.into()),
-        Step::Answered(answered) => answered,
+        FixtureStep::Ask(asked) => return Ok(asked.into()),
+        FixtureStep::Answered(answered) => answered,
     };
     let mut values = request.arguments.unwrap_or_default();
     values.insert("answer".to_owned(), answered);
@@ -127,7 +127,7 @@ async fn ask(
 
 /// The parts of a request that a fixture uses.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Given<'a> {
+pub(super) struct RequestInput<'a> {
     pub(super) responses: Option<&'a InputResponses>,
     pub(super) state: Option<&'a str>,
     pub(super) capabilities: &'a ClientCapabilities,
@@ -135,7 +135,7 @@ pub(super) struct Given<'a> {
 
 /// The next step of a fixture.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum FixtureStep {
     /// The client is asked.
     Ask(InputRequiredResult),
     /// All was answered, with this.
@@ -143,10 +143,10 @@ pub(super) enum Step {
 }
 
 /// The next step of an act. A state that is not ours is an error.
-pub(super) fn step<T>(act: &Act<T>, given: Given<'_>) -> Result<Step, ErrorData> {
+pub(super) fn step<T>(act: &Act<T>, given: RequestInput<'_>) -> Result<FixtureStep, ErrorData> {
     let rounds: Vec<InputRequests> =
         act.rounds.iter().map(|round| within(round, given.capabilities)).collect();
-    let asked = asked(act, given)?;
+    let asked = count_questions(act, given)?;
     let is_answered = asked.checked_sub(1).and_then(|last| rounds.get(last)).is_some_and(|round| {
         round.keys().all(|key| {
             given.responses.and_then(|responses| responses.get(key)).is_some_and(Value::is_object)
@@ -156,14 +156,14 @@ pub(super) fn step<T>(act: &Act<T>, given: Given<'_>) -> Result<Step, ErrorData>
     Ok(match rounds.into_iter().nth(next) {
         Some(round) => {
             let state = act.sealed.then(|| seal(next + 1));
-            Step::Ask(InputRequiredResult::new(Some(round), state))
+            FixtureStep::Ask(InputRequiredResult::new(Some(round), state))
         }
-        None => Step::Answered(serde_json::to_value(given.responses).unwrap_or_default()),
+        None => FixtureStep::Answered(serde_json::to_value(given.responses).unwrap_or_default()),
     })
 }
 
 /// Returns the number of questions that were asked, if their answers are present.
-fn asked<T>(act: &Act<T>, given: Given<'_>) -> Result<usize, ErrorData> {
+fn count_questions<T>(act: &Act<T>, given: RequestInput<'_>) -> Result<usize, ErrorData> {
     match given.state {
         Some(state) if act.sealed => open(state)
             .ok_or_else(|| ErrorData::invalid_params("the requestState is not ours", None)),
@@ -253,12 +253,12 @@ mod tests {
         let responses: InputResponses =
             answers.iter().map(|key| ((*key).to_owned(), json!({}))).collect();
         let responses = (!answers.is_empty()).then_some(&responses);
-        match step(act, Given { responses, state, capabilities: &capabilities }).unwrap() {
-            Step::Ask(asked) => {
+        match step(act, RequestInput { responses, state, capabilities: &capabilities }).unwrap() {
+            FixtureStep::Ask(asked) => {
                 let keys: Vec<String> = asked.input_requests.unwrap().into_keys().collect();
                 Some((keys.join(" "), asked.request_state.unwrap_or_default()))
             }
-            Step::Answered(_) => None,
+            FixtureStep::Answered(_) => None,
         }
     }
 
@@ -284,7 +284,8 @@ mod tests {
     #[test]
     fn a_state_that_is_not_ours_is_refused() {
         let capabilities = ClientCapabilities::default();
-        let given = Given { responses: None, state: Some("1.forged"), capabilities: &capabilities };
+        let given =
+            RequestInput { responses: None, state: Some("1.forged"), capabilities: &capabilities };
         assert!(step(&act(true), given).is_err());
     }
 

@@ -19,7 +19,7 @@ fn start(compress_from: &str) -> TestServer {
 }
 
 /// Returns the part of the log that a reply shows.
-fn shown(reply: &Value) -> Vec<Value> {
+fn shown_part(reply: &Value) -> Vec<Value> {
     let fields = ["output", "stdout", "stderr", "bytes_start", "bytes_end", "lines", "matches"];
     fields.iter().map(|field| reply[field].clone()).collect()
 }
@@ -38,7 +38,7 @@ fn everything(yard: &mut TestServer, job: u64) -> Vec<Vec<Value>> {
     let mut ask = |mut question: Value| {
         // Else the page has the room that the rest of the reply leaves, which is another by then.
         question["max_bytes"] = json!(16_384);
-        shown(yard.call("read_output", question).ok().structured())
+        shown_part(yard.call("read_output", question).ok().structured())
     };
     questions.into_iter().map(&mut ask).collect()
 }

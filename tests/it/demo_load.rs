@@ -15,7 +15,7 @@ fn script() -> Command {
 
 /// Runs a command on this server, through its socket, to its good end.
 #[track_caller]
-fn told(yard: &TestServer, mut command: Command, arguments: &[&str]) -> Value {
+fn run_demo_load(yard: &TestServer, mut command: Command, arguments: &[&str]) -> Value {
     command.args(arguments).arg("--data-dir").arg(yard.sandbox().data());
     let output = output_of(command, "");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -24,13 +24,13 @@ fn told(yard: &TestServer, mut command: Command, arguments: &[&str]) -> Value {
 
 #[track_caller]
 fn load(yard: &TestServer, arguments: &[&str]) -> Value {
-    told(yard, script(), &[&["--pause", "0", "--json"], arguments].concat())
+    run_demo_load(yard, script(), &[&["--pause", "0", "--json"], arguments].concat())
 }
 
 #[track_caller]
 fn assert_idle_in_the_end(yard: &TestServer) {
     eventually("nothing is left behind", || {
-        let queue = told(yard, yard.sandbox().command(), &["queue", "--json"]);
+        let queue = run_demo_load(yard, yard.sandbox().command(), &["queue", "--json"]);
         queue["running"] == 0 && queue["queued"] == 0
     });
 }
@@ -77,7 +77,7 @@ fn agents_take_turns_as_the_tenants_whose_tokens_are_given() {
     };
     let (alice, ci) = (token("alice"), token("ci"));
     load(&yard, &["--deeds", "20", "--as", &alice, "--as", &ci]);
-    let jobs = told(&yard, yard.sandbox().command(), &["jobs", "--all", "--json"]);
+    let jobs = run_demo_load(&yard, yard.sandbox().command(), &["jobs", "--all", "--json"]);
     let jobs = jobs["jobs"].as_array().expect("a list");
     for tenant in ["alice", "ci"] {
         assert!(jobs.iter().any(|job| job["tenant"] == tenant), "{jobs:?}");

@@ -220,14 +220,15 @@ impl Cell {
             let noted = recorded(self.temporary.path());
             let is_noted = |pid: &i32| noted.contains(pid);
             let is_there = |marker: &Marker| {
-                !settled(marker).is_empty() && marker.alive().iter().all(is_noted)
+                !final_programs(marker).is_empty() && marker.alive().iter().all(is_noted)
             };
             if markers.iter().all(is_there) {
                 return Some((job, markers));
             }
             thread::sleep(Duration::from_millis(20));
         }
-        let missing = ways.iter().zip(&markers).filter(|(_, marker)| settled(marker).is_empty());
+        let missing =
+            ways.iter().zip(&markers).filter(|(_, marker)| final_programs(marker).is_empty());
         let missing: Vec<&str> = missing.map(|(way, _)| way.text).collect();
         assert!(timeout_s < DEADLINE.as_secs(), "not there in {self:?}: {missing:?}");
         yard.wait_finished(job);
@@ -242,7 +243,7 @@ fn is_found(program: &str) -> bool {
 }
 
 /// The processes of this marker that are their last program: `sleep`, or the one that is traced.
-fn settled(marker: &Marker) -> Vec<i32> {
+fn final_programs(marker: &Marker) -> Vec<i32> {
     let alive = marker.alive();
     let name = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let is_traced = |pid: &i32| {
@@ -492,7 +493,7 @@ fn a_process_of_unknown_origin_ends_with_the_last_job_that_may_own_it_and_is_nam
     let mut tries = (0..20).map(|_| {
         let own = Marker::new();
         let first = yard.start(&shed(&own));
-        let pid = eventually_some("it is left behind", || settled(&own).first().copied());
+        let pid = eventually_some("it is left behind", || final_programs(&own).first().copied());
         let stopped = yard.call("stop_jobs", json!({"jobs": [first], "grace_s": 1})).ok();
         let stopped = stopped.only_job().clone();
         assert_eq!(stopped["outcome"], "stopped", "{stopped}");

@@ -11,10 +11,10 @@ const KEY_BY_VALUE: &str = "AKIAIOSFODNN7EXAMPLE";
 
 /// A server that has secrets, dangers and harmless things around it.
 fn surrounded(launch: Launch) -> Launch {
-    surroundings().into_iter().fold(launch, |launch, (name, value)| launch.env(name, value))
+    server_variables().into_iter().fold(launch, |launch, (name, value)| launch.env(name, value))
 }
 
-const fn surroundings() -> [(&'static str, &'static str); 10] {
+const fn server_variables() -> [(&'static str, &'static str); 10] {
     [
         ("GITHUB_TOKEN", "value-of-a-token"),
         ("MY_API_KEY", "value-of-a-key"),
@@ -31,7 +31,7 @@ const fn surroundings() -> [(&'static str, &'static str); 10] {
 
 /// The variables that a job of this server sees, as `env` prints them.
 #[track_caller]
-fn seen(yard: &mut TestServer) -> Vec<String> {
+fn job_variables(yard: &mut TestServer) -> Vec<String> {
     let reply = yard.call("run_command", json!({"command": "env", "args": ["-0"]})).ok();
     let job = reply.job();
     let page = yard.read_raw(job, "bytes:0", 1 << 20);
@@ -51,7 +51,7 @@ fn check(seen: &[String], name: &str, expected: Option<&str>) {
 fn secrets_and_dangers_do_not_reach_jobs() {
     for launch in Launch::both() {
         let mut yard = surrounded(launch.structured()).start();
-        let seen = seen(&mut yard);
+        let seen = job_variables(&mut yard);
         for name in ["GITHUB_TOKEN", "MY_API_KEY", "AWS_REGION", "HARMLESS_NAME"] {
             check(&seen, name, None);
         }
@@ -68,7 +68,7 @@ fn secrets_and_dangers_do_not_reach_jobs() {
 fn everything_else_can_be_inherited_secrets_still_not() {
     let config = "[environment]\ninherit = \"all\"\ndrop = [\"LC_*\"]\n";
     let mut yard = surrounded(Launch::stdio().structured()).config(config).start();
-    let seen = seen(&mut yard);
+    let seen = job_variables(&mut yard);
     check(&seen, "SOMETHING_ELSE", Some("value-of-something"));
     for name in ["GITHUB_TOKEN", "HARMLESS_NAME", "LD_PRELOAD", "BASH_ENV", "LC_TIME"] {
         check(&seen, name, None);
@@ -80,7 +80,7 @@ fn what_is_named_passes_and_what_is_dangerous_never_does() {
     let config = "[environment]\npass = [\"GITHUB_TOKEN\", \"MY_*\", \"SOMETHING_*\", \
                   \"LD_PRELOAD\", \"BASH_ENV\"]\nset = [\"CI=1\"]\n";
     let mut yard = surrounded(Launch::stdio().structured()).config(config).start();
-    let seen = seen(&mut yard);
+    let seen = job_variables(&mut yard);
     check(&seen, "GITHUB_TOKEN", Some("value-of-a-token"));
     check(&seen, "SOMETHING_ELSE", Some("value-of-something"));
     check(&seen, "CI", Some("1"));
@@ -95,11 +95,11 @@ fn doctor_lists_names_and_never_a_value() {
     let sandbox = Sandbox::new();
     let ask = |arguments: &[&str]| {
         let mut command = sandbox.command();
-        command.arg("doctor").args(arguments).envs(surroundings());
+        command.arg("doctor").args(arguments).envs(server_variables());
         let output = output_of(command, "");
         assert!(output.status.success(), "{output:?}");
         let told = text(&output.stdout);
-        for (name, value) in surroundings() {
+        for (name, value) in server_variables() {
             assert!(value.len() < 4 || !told.contains(value), "the value of {name}: {told}");
         }
         told

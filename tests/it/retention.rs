@@ -83,7 +83,7 @@ fn who_gets_too_old_is_freed_although_nothing_else_happens() {
 }
 
 #[test]
-fn every_door_tells_freed_from_unknown() {
+fn every_tool_and_route_tells_freed_from_unknown() {
     let mut yard = start("max_finished = 1");
     yard.run("echo one");
     yard.run("echo two");

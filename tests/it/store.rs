@@ -25,16 +25,16 @@ fn start_writer(yard: &mut TestServer) -> u64 {
 /// Has it write, and waits until all of that was kept or dropped; what is said of the job then.
 #[track_caller]
 fn write(yard: &mut TestServer, job: u64, bytes: u64) -> Value {
-    let before = amount(&look(yard, job));
+    let before = amount(&read_tail(yard, job));
     yard.call("send_input", json!({"job": job, "text": format!("{bytes}\n")})).ok();
     eventually_some("it has written", || {
-        let now = look(yard, job);
+        let now = read_tail(yard, job);
         (amount(&now) == before + bytes + 2).then_some(now)
     })
 }
 
 #[track_caller]
-fn look(yard: &mut TestServer, job: u64) -> Value {
+fn read_tail(yard: &mut TestServer, job: u64) -> Value {
     let arguments = json!({"job": job, "view": "tail", "max_bytes": 4});
     yard.call("read_output", arguments).ok().structured().clone()
 }
@@ -168,7 +168,7 @@ fn what_comes_after_a_loss_is_a_line_of_its_own() {
     set_limit(&yard, Resource::Fsize, Some(150_000));
     yard.call("send_input", json!({"job": job, "text": "400000\n"})).ok();
     eventually_some("it has written", || {
-        let now = look(&mut yard, job);
+        let now = read_tail(&mut yard, job);
         (amount(&now) == 400_000).then_some(now)
     });
     set_limit(&yard, Resource::Fsize, None);
@@ -331,7 +331,7 @@ fn spill_files(yard: &TestServer) -> Vec<PathBuf> {
     paths(spill_dir(yard)).flat_map(paths).collect()
 }
 
-/// How many of them it holds open, and its other descriptors.
+/// Returns the number of stored files that the server holds open, and its other descriptors.
 fn open_files(yard: &TestServer) -> (usize, usize) {
     let spill = spill_dir(yard);
     let fds = fs::read_dir(format!("/proc/{}/fd", yard.pid())).expect("it is alive");

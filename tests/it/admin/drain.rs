@@ -22,18 +22,18 @@ fn a_draining_server_takes_nothing_new_and_finishes_what_it_has() {
         let mut hosted = Hosted::start(ONE_SLOT);
         let (running, _marker) = hosted.holder();
         let waiting = hosted.submit("echo queued", "default");
-        let (stdout, log_text) = hosted.told(who, &["drain"]);
+        let (stdout, log_text) = hosted.ask_for_text(who, &["drain"]);
         assert_eq!(stdout, "");
         assert!(log_text.contains("new jobs are refused (1 running, 1 queued)"), "{log_text}");
         assert!(log_text.contains("`shellyard drain --undo`"), "{log_text}");
         assert_refused(&mut hosted);
-        assert_eq!(hosted.look(&running)["state"], "running");
+        assert_eq!(hosted.job_status(&running)["state"], "running");
         hosted.stop(&running);
         let emptied = hosted.json(who, &["drain", "--wait"]);
         assert_eq!((&emptied["running"], &emptied["queued"]), (&json!(0), &json!(0)));
-        assert_eq!(hosted.look(&waiting)["exit_code"], 0, "what waited ran");
-        assert!(hosted.told(who, &["queue"]).0.contains("draining"));
-        let (_, log_text) = hosted.told(who, &["drain", "--undo"]);
+        assert_eq!(hosted.job_status(&waiting)["exit_code"], 0, "what waited ran");
+        assert!(hosted.ask_for_text(who, &["queue"]).0.contains("draining"));
+        let (_, log_text) = hosted.ask_for_text(who, &["drain", "--undo"]);
         assert!(log_text.contains("new jobs are accepted again"), "{log_text}");
         hosted.yard.assert_alive();
         assert!(!hosted.yard.work().join("never").exists());
@@ -50,7 +50,7 @@ fn a_drained_server_ends_after_its_last_job_where_that_is_wished() {
         let done = hosted.yard.work().join("done");
         hosted.submit("while ! test -e go; do sleep 0.05; done", "default");
         hosted.submit("touch done", "default");
-        let (_, log_text) = hosted.told(who, &["drain", "--exit"]);
+        let (_, log_text) = hosted.ask_for_text(who, &["drain", "--exit"]);
         assert!(
             log_text.contains("the server ends when no job is queued or running"),
             "{log_text}"
@@ -91,15 +91,15 @@ fn waiting_for_the_end_returns_when_the_server_is_gone() {
 fn an_end_that_was_taken_back_does_not_come_with_the_next_drain() {
     let mut hosted = Hosted::start("");
     let (running, _marker) = hosted.holder();
-    hosted.told(Who::Socket, &["drain", "--exit"]);
-    hosted.told(Who::Socket, &["drain", "--undo"]);
+    hosted.ask_for_text(Who::Socket, &["drain", "--exit"]);
+    hosted.ask_for_text(Who::Socket, &["drain", "--undo"]);
     hosted.stop(&running);
-    hosted.told(Who::Socket, &["drain", "--wait"]);
+    hosted.ask_for_text(Who::Socket, &["drain", "--wait"]);
     // Many looks of the server at its own queue go by.
     for _ in 0..20 {
         assert_eq!(hosted.json(Who::Socket, &["queue"])["draining"], true);
     }
-    hosted.told(Who::Socket, &["drain", "--undo"]);
+    hosted.ask_for_text(Who::Socket, &["drain", "--undo"]);
     hosted.yard.assert_alive();
 }
 
@@ -111,7 +111,7 @@ fn whoever_waits_hears_that_the_drain_was_undone() {
     command.args(["drain", "--wait", "--json", "--data-dir"]).arg(hosted.yard.sandbox().data());
     let waiting = std::thread::spawn(move || output_of(command, ""));
     eventually("it drains", || hosted.json(Who::Socket, &["queue"])["draining"] == true);
-    hosted.told(Who::Admin, &["drain", "--undo"]);
+    hosted.ask_for_text(Who::Admin, &["drain", "--undo"]);
     let output = waiting.join().expect("it ends");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(text(&output.stdout).contains("drain_undone"), "{output:?}");

@@ -36,7 +36,7 @@ fn rows(table: &str) -> Vec<Vec<String>> {
 fn an_operator_sees_the_jobs_of_all_tenants_with_their_numbers() {
     let mut hosted = with_jobs();
     for who in OPERATORS {
-        let (table, headline) = hosted.told(who, &["jobs", "--all"]);
+        let (table, headline) = hosted.ask_for_text(who, &["jobs", "--all"]);
         let rows = rows(&table);
         assert_eq!(rows[0], ["TENANT", "JOB", "STATE", "ELAPSED", "WAITS FOR", "LINES", "COMMAND"]);
         let found: Vec<[&str; 5]> = rows[1..]
@@ -53,7 +53,7 @@ fn an_operator_sees_the_jobs_of_all_tenants_with_their_numbers() {
         let told = hosted.json(who, &["jobs", "--all"]);
         let expected = [("bob", 1), ("alice", 2), ("alice", 1)];
         assert_eq!(listed(&told), expected.map(|(tenant, job)| (json!(tenant), json!(job))));
-        let one = hosted.told(who, &["jobs", "--tenant", "bob"]).0;
+        let one = hosted.ask_for_text(who, &["jobs", "--tenant", "bob"]).0;
         assert!(one.contains("bob") && !one.contains("alice"), "{one}");
     }
 }
@@ -62,7 +62,7 @@ fn an_operator_sees_the_jobs_of_all_tenants_with_their_numbers() {
 fn everybody_else_sees_the_own_jobs_alone() {
     let mut hosted = with_jobs();
     for who in [Who::Alice, Who::Reader] {
-        let (table, _) = hosted.told(who, &["jobs"]);
+        let (table, _) = hosted.ask_for_text(who, &["jobs"]);
         let rows = rows(&table);
         assert_eq!(rows[0][0], "JOB");
         assert_eq!((rows.len(), &*rows[1][0], &*rows[2][0]), (3, "2", "1"), "{table}");
@@ -76,7 +76,7 @@ fn everybody_else_sees_the_own_jobs_alone() {
             assert!(text(&refused.stderr).contains("the role admin"), "{refused:?}");
         }
     }
-    let (nothing, log_text) = hosted.told(Who::Admin, &["jobs"]);
+    let (nothing, log_text) = hosted.ask_for_text(Who::Admin, &["jobs"]);
     assert_eq!((&*nothing, &*log_text), ("", "no jobs\n"), "the operator's own tenant has none");
 }
 
@@ -86,7 +86,7 @@ fn a_list_is_narrowed_by_state_and_number() {
     let (running, _marker) = hosted.holder();
     let found = hosted.json(Who::Alice, &["jobs", "--state", "running"]);
     assert_eq!(listed(&found), [(Value::Null, running["job"].clone())]);
-    let (table, log_text) = hosted.told(Who::Alice, &["jobs", "--limit", "1"]);
+    let (table, log_text) = hosted.ask_for_text(Who::Alice, &["jobs", "--limit", "1"]);
     assert_eq!(rows(&table).len(), 2, "{table}");
     assert!(log_text.contains("newest 1; --limit N"), "{log_text}");
     for odd in [
@@ -106,7 +106,7 @@ fn a_list_is_narrowed_by_state_and_number() {
 fn a_command_cannot_write_on_the_operators_terminal() {
     let mut hosted = Hosted::start("");
     hosted.yard.run(&format!("true '\u{1b}[2J\r\n\u{202e}' {}", "x".repeat(300)));
-    let (table, _) = hosted.told(Who::Socket, &["jobs", "--all"]);
+    let (table, _) = hosted.ask_for_text(Who::Socket, &["jobs", "--all"]);
     assert!(table.contains("\\u{1b}[2J\\r\\n\\u{202e}"), "{table}");
     assert!(!table.contains(['\u{1b}', '\r', '\u{202e}']), "{table}");
     assert_eq!(table.lines().count(), 2, "{table}");
@@ -121,7 +121,7 @@ fn an_overview_of_the_queue_tells_use_and_limits() {
     let (_, _marker) = hosted.holder();
     hosted.submit("echo later", "build");
     for who in OPERATORS {
-        let (told, _) = hosted.told(who, &["queue"]);
+        let (told, _) = hosted.ask_for_text(who, &["queue"]);
         let rows = rows(&told);
         assert!(rows.contains(&vec!["starts".into(), "open".into()]), "{told}");
         assert!(rows.contains(&vec!["running".into(), "1 of 1".into()]), "{told}");

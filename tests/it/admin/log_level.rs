@@ -21,11 +21,11 @@ fn put(hosted: &mut Hosted, body: &str) -> (u16, Value) {
 fn the_level_changes_at_once_and_is_taken_back() {
     for who in OPERATORS {
         let mut hosted = Hosted::start("");
-        assert_eq!(hosted.told(who, &["log-level"]), ("info\n".to_owned(), String::new()));
+        assert_eq!(hosted.ask_for_text(who, &["log-level"]), ("info\n".to_owned(), String::new()));
         hosted.yard.run("true");
         assert!(!hosted.yard.log_text().contains("DEBUG"), "{}", hosted.yard.log_text());
 
-        let (filter, log_text) = hosted.told(who, &["log-level", "warn,shellyard=debug"]);
+        let (filter, log_text) = hosted.ask_for_text(who, &["log-level", "warn,shellyard=debug"]);
         assert_eq!(filter, "warn,shellyard=debug\n");
         assert!(log_text.contains("`shellyard log-level --reset` restores info"), "{log_text}");
         hosted.yard.run("true");
@@ -69,7 +69,7 @@ fn a_level_for_a_time_ends_with_it() {
 #[test]
 fn what_is_no_filter_or_no_time_changes_nothing() {
     let mut hosted = Hosted::start("");
-    hosted.told(Who::Admin, &["log-level", "debug"]);
+    hosted.ask_for_text(Who::Admin, &["log-level", "debug"]);
     for who in OPERATORS {
         let refused = hosted.ask(who, &["log-level", "shellyard=loud"]);
         assert_eq!(refused.status.code(), Some(1), "{refused:?}");

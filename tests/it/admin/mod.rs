@@ -82,7 +82,7 @@ impl Hosted {
 
     /// The same, done: what it says to people.
     #[track_caller]
-    fn told(&mut self, who: Who, arguments: &[&str]) -> (String, String) {
+    fn ask_for_text(&mut self, who: Who, arguments: &[&str]) -> (String, String) {
         let output = self.ask(who, arguments);
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {stdout}{stderr}");
@@ -92,7 +92,7 @@ impl Hosted {
     /// The same, in JSON.
     #[track_caller]
     fn json(&mut self, who: Who, arguments: &[&str]) -> Value {
-        let (stdout, stderr) = self.told(who, &[arguments, &["--json"]].concat());
+        let (stdout, stderr) = self.ask_for_text(who, &[arguments, &["--json"]].concat());
         assert_eq!(stderr, "", "{arguments:?}");
         serde_json::from_str(&stdout).expect("JSON")
     }
@@ -106,7 +106,7 @@ impl Hosted {
 
     /// Returns the status of a job of the current tenant.
     #[track_caller]
-    fn look(&mut self, job: &Value) -> Value {
+    fn job_status(&mut self, job: &Value) -> Value {
         let arguments = json!({"jobs": [job["job"]], "wait_s": 0});
         self.yard.call("wait_jobs", arguments).ok().only_job().clone()
     }
@@ -127,7 +127,7 @@ impl Hosted {
 
     #[track_caller]
     fn await_state(&mut self, job: &Value, state: &str) {
-        eventually(&format!("{job} is {state}"), || self.look(job)["state"] == state);
+        eventually(&format!("{job} is {state}"), || self.job_status(job)["state"] == state);
     }
 
     /// The notes of the audit log, `what: detail`; the log must hold together.

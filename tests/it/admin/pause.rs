@@ -10,7 +10,7 @@ fn a_paused_queue_starts_nothing_until_it_is_resumed() {
     for who in OPERATORS {
         let mut hosted = Hosted::start("");
         let (running, marker) = hosted.holder();
-        let (stdout, log_text) = hosted.told(who, &["pause"]);
+        let (stdout, log_text) = hosted.ask_for_text(who, &["pause"]);
         assert_eq!(stdout, "");
         assert!(log_text.contains("the queue is paused (1 running, 0 queued)"), "{log_text}");
         assert!(log_text.contains("`shellyard resume`"), "{log_text}");
@@ -19,11 +19,11 @@ fn a_paused_queue_starts_nothing_until_it_is_resumed() {
             (&waiting["state"], &waiting["waits_for"]),
             (&json!("queued"), &json!("the queue is paused"))
         );
-        let (table, _) = hosted.told(who, &["jobs", "--all"]);
+        let (table, _) = hosted.ask_for_text(who, &["jobs", "--all"]);
         assert!(table.contains("1 of 1: the queue is paused"), "{table}");
-        assert_eq!(hosted.look(&running)["state"], "running");
+        assert_eq!(hosted.job_status(&running)["state"], "running");
         assert!(!marker.alive().is_empty(), "what runs goes on");
-        assert!(hosted.told(who, &["queue"]).0.contains("paused"));
+        assert!(hosted.ask_for_text(who, &["queue"]).0.contains("paused"));
         let queue = hosted.json(who, &["resume"]);
         assert_eq!(queue["paused"], false);
         hosted.await_state(&waiting, "finished");
@@ -44,17 +44,17 @@ fn a_paused_lane_holds_its_own_jobs_alone() {
         let waiting = hosted.submit("echo built", "build");
         assert_eq!(waiting["waits_for"], "lane build is paused");
         assert_eq!(hosted.yard.run("echo free")["output"], "free\n");
-        hosted.told(who, &["pause"]);
-        let (_, log_text) = hosted.told(who, &["resume", "--lane", "build"]);
+        hosted.ask_for_text(who, &["pause"]);
+        let (_, log_text) = hosted.ask_for_text(who, &["resume", "--lane", "build"]);
         assert!(log_text.contains("the queue is still paused: `shellyard resume`"), "{log_text}");
-        assert_eq!(hosted.look(&waiting)["state"], "queued");
-        hosted.told(who, &["pause", "--lane", "build"]);
+        assert_eq!(hosted.job_status(&waiting)["state"], "queued");
+        hosted.ask_for_text(who, &["pause", "--lane", "build"]);
         let resumed = hosted.json(who, &["resume"]);
         assert_eq!(resumed["lanes"]["build"]["paused"], false, "all lanes are resumed");
         hosted.await_state(&waiting, "finished");
-        hosted.told(who, &["pause", "--lane", "build"]);
+        hosted.ask_for_text(who, &["pause", "--lane", "build"]);
         let waiting = hosted.submit("echo again", "build");
-        let (_, log_text) = hosted.told(who, &["resume", "--lane", "build"]);
+        let (_, log_text) = hosted.ask_for_text(who, &["resume", "--lane", "build"]);
         assert!(log_text.contains("lane build is resumed"), "{log_text}");
         hosted.await_state(&waiting, "finished");
         let unknown = hosted.ask(who, &["pause", "--lane", "biuld"]);

@@ -26,7 +26,7 @@ fn reload(hosted: &mut Hosted, by: By, config: &str, changed: &str) {
             format!("settings_reloaded: {changed} (by local)")
         }
         By::Verb(who) => {
-            let (stdout, _) = hosted.told(who, &["config", "reload"]);
+            let (stdout, _) = hosted.ask_for_text(who, &["config", "reload"]);
             for key in changed.split(", ").filter(|key| key.contains('.')) {
                 let row = stdout.lines().find(|line| line.starts_with(key));
                 assert!(row.is_some_and(|row| row.ends_with("  applied")), "{key}: {stdout}");
@@ -47,7 +47,7 @@ fn more_slots_start_jobs_that_wait() {
         assert_eq!(waiting["waits_for"], "1/1 slots busy");
         reload(&mut hosted, by, "[queue]\nslots = 2\n", "queue.slots");
         hosted.await_state(&waiting, "finished");
-        assert_eq!(hosted.look(&running)["state"], "running");
+        assert_eq!(hosted.job_status(&running)["state"], "running");
     }
 }
 
@@ -65,7 +65,7 @@ fn limits_of_a_tenant_change() {
         let refused = hosted.yard.call("run_command", json!({"command": "true", "wait_s": 0}));
         assert!(refused.is_error(), "{}", refused.0);
         assert_eq!(refused.0["result"]["structuredContent"]["error_code"], "tenant_limit");
-        assert_eq!(hosted.look(&waiting)["state"], "queued", "what was accepted stays");
+        assert_eq!(hosted.job_status(&waiting)["state"], "queued", "what was accepted stays");
         reload(&mut hosted, by, &config(2, 1), "tenants.alice.max_running");
         hosted.await_state(&waiting, "finished");
     }
@@ -80,13 +80,17 @@ fn a_new_lane_can_be_used_and_paused() {
         let lane = "[queue.lanes.deploy]\nslots = 1\n";
         reload(&mut hosted, by, lane, "queue.lanes.deploy.slots");
         assert_eq!(hosted.yard.call("run_command", wish).ok()["output"], "deployed\n");
-        hosted.told(Who::Admin, &["pause", "--lane", "deploy"]);
+        hosted.ask_for_text(Who::Admin, &["pause", "--lane", "deploy"]);
         let waiting = hosted.submit("echo later", "deploy");
         assert_eq!(waiting["waits_for"], "lane deploy is paused");
         let wider = "[queue.lanes.deploy]\nslots = 2\n";
         reload(&mut hosted, by, wider, "queue.lanes.deploy.slots");
-        assert_eq!(hosted.look(&waiting)["waits_for"], "lane deploy is paused", "a pause stays");
-        hosted.told(Who::Admin, &["resume", "--lane", "deploy"]);
+        assert_eq!(
+            hosted.job_status(&waiting)["waits_for"],
+            "lane deploy is paused",
+            "a pause stays"
+        );
+        hosted.ask_for_text(Who::Admin, &["resume", "--lane", "deploy"]);
         hosted.await_state(&waiting, "finished");
     }
 }
@@ -96,14 +100,14 @@ fn what_a_change_takes_is_told_until_it_is_done() {
     let mut hosted = Hosted::start("");
     let config = "[http]\npath = \"/other\"\n[pressure]\ncpu = 90\nio = 70\n";
     hosted.yard.sandbox().write("config.toml", config);
-    let (stdout, log_text) = hosted.told(Who::Admin, &["config", "reload"]);
+    let (stdout, log_text) = hosted.ask_for_text(Who::Admin, &["config", "reload"]);
     let expected = "pressure.cpu  applied\npressure.io   applied\nhttp.path     needs a restart\n";
     assert_eq!((&*stdout, &*log_text), (expected, ""));
     let again = hosted.json(Who::Socket, &["config", "reload"]);
     assert_eq!(again, json!({"applied": [], "needs_restart": ["http.path"]}), "it still does");
     hosted.yard.assert_alive();
     hosted.yard.sandbox().write("config.toml", "[pressure]\ncpu = 90\nio = 70\n");
-    let (stdout, log_text) = hosted.told(Who::Admin, &["config", "reload"]);
+    let (stdout, log_text) = hosted.ask_for_text(Who::Admin, &["config", "reload"]);
     assert_eq!((&*stdout, &*log_text), ("", "nothing changed\n"), "taken back");
 }
 

@@ -136,7 +136,7 @@ impl Yard {
 
     /// Waits until nothing is left of any job, reaping what is to be reaped. Says how many orphans
     /// of jobs there were.
-    pub(super) fn settle(&self) -> usize {
+    pub(super) fn wait_until_settled(&self) -> usize {
         let mut orphans = 0;
         wait_until(|| {
             orphans += host().reap_orphans();
@@ -170,34 +170,34 @@ pub(super) fn wait_until(mut holds: impl FnMut() -> bool) {
 
 /// A process as /proc shows it.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct ProcessState {
     pub(super) pid: u32,
     pub(super) name: String,
     pub(super) state: char,
     pub(super) parent: u32,
 }
 
-pub(super) fn processes() -> impl Iterator<Item = Shown> {
+pub(super) fn processes() -> impl Iterator<Item = ProcessState> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    entries.filter_map(|entry| shown(entry.file_name().to_str()?.parse().ok()?))
+    entries.filter_map(|entry| read_process_state(entry.file_name().to_str()?.parse().ok()?))
 }
 
 /// The children of this process, dead ones included.
-pub(super) fn children_of_ours() -> impl Iterator<Item = Shown> {
+pub(super) fn children_of_ours() -> impl Iterator<Item = ProcessState> {
     processes().filter(|process| process.parent == std::process::id())
 }
 
 /// Returns the state of a process, if there is one with this pid.
-pub(super) fn shown(pid: u32) -> Option<Shown> {
+pub(super) fn read_process_state(pid: u32) -> Option<ProcessState> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (start, rest) = stat.rsplit_once(") ")?;
     let name = start.split_once(" (")?.1.to_owned();
     let mut fields = rest.split(' ');
     let state = fields.next()?.chars().next()?;
-    Some(Shown { pid, name, state, parent: fields.next()?.parse().ok()? })
+    Some(ProcessState { pid, name, state, parent: fields.next()?.parse().ok()? })
 }
 
 /// `true` if a process is alive.
 pub(super) fn lives(pid: u32) -> bool {
-    shown(pid).is_some_and(|process| process.state != 'Z')
+    read_process_state(pid).is_some_and(|process| process.state != 'Z')
 }

@@ -28,7 +28,7 @@ fn exit_codes_and_signals_are_told() {
                 assert_eq!(ended, expected, "{text}, {}", granted.backend.word());
             }
         }
-        assert_eq!(yard.settle(), 0, "what we made ourselves is no orphan");
+        assert_eq!(yard.wait_until_settled(), 0, "what we made ourselves is no orphan");
     });
 }
 

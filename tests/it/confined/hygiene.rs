@@ -34,7 +34,7 @@ async fn run(yard: &Yard, granted: GrantedConfinement, jobs: usize) {
         assert_eq!(process.leader.wait().await.unwrap().status, ExitKind::Code(0));
         assert_eq!(process.tree.kill(), [0; 0]);
     }
-    yard.settle();
+    yard.wait_until_settled();
 }
 
 fn leaves_nothing(name: &str, granted: GrantedConfinement) {

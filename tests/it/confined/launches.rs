@@ -26,7 +26,7 @@ async fn hundred(yard: &Yard) {
             yard.run(&yard.launch(granted, "true", &[])).await;
         }
     }
-    yard.settle();
+    yard.wait_until_settled();
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Jobs that are shut in or limited, started through the process room's door, with the real spawner.
+//! Sandboxed and limited jobs, started through the interface of `crates/process`, with the real spawner.
 //!
 //! The process that runs these tests holds jobs as a server does: it adopts orphans and reaps every
 //! child. So each has a process of its own ([`alone`]), once as the user that runs them and, where

@@ -53,6 +53,6 @@ fn start_errors_are_the_same_for_all() {
                 );
             }
         }
-        yard.settle();
+        yard.wait_until_settled();
     });
 }

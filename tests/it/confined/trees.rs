@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use shellyard::process::{KillMethod, Process};
 
-use super::alone::{BOTH, WORKSPACE, alone, host, lives, shown, wait_until};
+use super::alone::{BOTH, WORKSPACE, alone, host, lives, read_process_state, wait_until};
 
 /// Four sleepers in four sessions, two of them without a parent, beneath a shell that waits.
 const WILD: &str = "(setsid sh -c '(setsid sleep 1000 &); sleep 1000' &); \
@@ -13,7 +13,11 @@ const WILD: &str = "(setsid sh -c '(setsid sleep 1000 &); sleep 1000' &); \
 
 fn wild(process: &Process) -> Vec<u32> {
     wait_until(|| {
-        let names = process.tree.living_pids().into_iter().filter_map(|pid| Some(shown(pid)?.name));
+        let names = process
+            .tree
+            .living_pids()
+            .into_iter()
+            .filter_map(|pid| Some(read_process_state(pid)?.name));
         names.filter(|name| name == "sleep").count() == 4
     });
     process.tree.living_pids()
@@ -29,7 +33,7 @@ fn whoever_left_the_session_ends_too() {
             wait_until(|| !all.iter().any(|pid| lives(*pid)));
             process.leader.wait().await.unwrap();
             assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
-            yard.settle();
+            yard.wait_until_settled();
         }
     });
 }
@@ -48,7 +52,7 @@ fn a_namespace_is_the_means_where_there_is_one() {
         process.leader.wait().await.unwrap();
         assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
         wait_until(|| !lives(init));
-        assert_eq!(yard.settle(), 0, "orphans fell to the namespace, not to us");
+        assert_eq!(yard.wait_until_settled(), 0, "orphans fell to the namespace, not to us");
     });
 }
 
@@ -65,7 +69,7 @@ fn survivors_are_known_and_live_on() {
             assert_eq!(process.tree.read_activity().processes, 2);
             assert_eq!(process.tree.kill(), [0; 0]);
             assert_eq!(process.tree.living_pids(), [0; 0]);
-            yard.settle();
+            yard.wait_until_settled();
         }
     });
 }
@@ -79,7 +83,7 @@ fn a_namespace_goes_with_its_last_process() {
         assert_eq!(process.tree.survivors_after_exit().len(), 1);
         std::fs::write(yard.place.path().join("go"), "x\n").unwrap();
         wait_until(|| process.tree.living_pids().is_empty());
-        yard.settle();
+        yard.wait_until_settled();
     });
 }
 

@@ -24,7 +24,7 @@ fn ran(yard: &mut TestServer, arguments: Value) -> Reply {
 }
 
 /// Returns the sandbox that a job asked for in the end.
-fn asked(reply: &Reply) -> (Value, Value) {
+fn requested_sandbox(reply: &Reply) -> (Value, Value) {
     let confinement = &reply["confinement"];
     let asked = confinement.get("asked").unwrap_or(confinement);
     (asked["profile"].clone(), asked["network"].clone())
@@ -49,7 +49,7 @@ fn a_call_that_would_loosen_is_refused_and_told_what_its_tenant_has() {
         }
         let tighter = json!({"command": "true", "confinement": "read-only", "limits":
             {"processes": 50, "memory": "1 GB", "cpu_s": 60, "file_size": 4096, "nice": 5}});
-        assert_eq!(asked(&ran(&mut yard, tighter)), ("read-only".into(), "off".into()));
+        assert_eq!(requested_sandbox(&ran(&mut yard, tighter)), ("read-only".into(), "off".into()));
     }
 }
 
@@ -59,9 +59,9 @@ fn what_a_tenant_or_a_lane_says_replaces_what_holds_for_all() {
                [queue.lanes.net]\nnetwork = \"off\"\n";
     let mut yard = Launch::stdio().structured().config(&format!("{TIGHT}{own}")).start();
     let plain = ran(&mut yard, json!({"command": "true"}));
-    assert_eq!(asked(&plain), ("none".into(), "on".into()));
+    assert_eq!(requested_sandbox(&plain), ("none".into(), "on".into()));
     let in_lane = ran(&mut yard, json!({"command": "true", "lane": "net"}));
-    assert_eq!(asked(&in_lane), ("none".into(), "off".into()));
+    assert_eq!(requested_sandbox(&in_lane), ("none".into(), "off".into()));
     let more = json!({"command": "true", "limits": {"processes": 5000}});
     ran(&mut yard, more);
     let online = json!({"command": "touch made", "lane": "net", "network": "on"});
@@ -113,7 +113,8 @@ fn files_are_not_written_for_callers_whose_jobs_may_not() {
 fn a_reload_takes_a_new_profile_over_or_keeps_the_old_one() {
     let mut yard =
         Launch::http().structured().config("[confinement]\nprofile = \"none\"\n").start();
-    let profile = |yard: &mut TestServer| asked(&ran(yard, json!({"command": "true"}))).0;
+    let profile =
+        |yard: &mut TestServer| requested_sandbox(&ran(yard, json!({"command": "true"}))).0;
     assert_eq!(profile(&mut yard), "none");
     let file = yard.sandbox().path().join("config.toml");
     let rewrite = |text: &str| std::fs::write(&file, text).expect("a file of ours");

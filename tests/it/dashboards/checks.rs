@@ -86,7 +86,7 @@ fn target(target: &Target, known: &Known) -> Vec<String> {
     let legend = promql::labels_of_legend(&target.legend_format);
     let lost = legend.iter().filter(|label| !query.kept.iter().any(|kept| kept == *label));
     let lost = lost.map(|label| format!("its legend shows {label}, which the query does not keep"));
-    let wrong = [selectors(&query, known), kept(&query, known), filtered(&query)];
+    let wrong = [selectors(&query, known), unknown_kept_labels(&query, known), filtered(&query)];
     wrong.into_iter().flatten().chain(lost).collect()
 }
 
@@ -123,7 +123,7 @@ fn matcher(matcher: &Matcher, series: &Series) -> Vec<String> {
 }
 
 /// Labels that a query keeps and that none of its metrics has.
-fn kept(query: &Query, known: &Known) -> Vec<String> {
+fn unknown_kept_labels(query: &Query, known: &Known) -> Vec<String> {
     let series = query.selectors.iter().filter_map(|selector| known.get(&selector.metric));
     let labels: BTreeSet<&str> = series.flat_map(|series| series.labels.keys().copied()).collect();
     let unknown = query.kept.iter().filter(|label| !labels.contains(&***label));

@@ -16,7 +16,7 @@ const FOLDERS: [(&str, &str); 4] = [
 ];
 
 /// The commands that a text names: in backticks, or on a line of their own, with a comment behind.
-fn named(text: &str) -> impl Iterator<Item = &str> {
+fn commands_in(text: &str) -> impl Iterator<Item = &str> {
     let in_ticks = text.split('`').skip(1).step_by(2);
     let alone = text.lines().map(|line| line.split(" #").next().unwrap_or_default());
     in_ticks.chain(alone).filter(|command| command.starts_with("shellyard "))
@@ -25,7 +25,9 @@ fn named(text: &str) -> impl Iterator<Item = &str> {
 /// Returns the program's error about a command that it does not accept.
 fn refused(text: &str) -> Vec<String> {
     let parse = |command: &str| Cli::try_parse_from(command.split_whitespace()).err();
-    named(text).filter_map(|command| Some(format!("{command}: {}", parse(command)?))).collect()
+    commands_in(text)
+        .filter_map(|command| Some(format!("{command}: {}", parse(command)?)))
+        .collect()
 }
 
 #[test]
@@ -36,7 +38,10 @@ fn every_command_that_is_named_exists() {
         files.map(|file| file.path()).filter(move |path| path.extension() == Some(ending.as_ref()))
     });
     let texts: Vec<String> = files.map(|file| fs::read_to_string(file).expect("text")).collect();
-    assert!(texts.iter().map(|text| named(text).count()).sum::<usize>() > 20, "few are found");
+    assert!(
+        texts.iter().map(|text| commands_in(text).count()).sum::<usize>() > 20,
+        "few are found"
+    );
     let found: Vec<String> = texts.iter().flat_map(|text| refused(text)).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
@@ -45,7 +50,7 @@ fn every_command_that_is_named_exists() {
 fn a_command_that_does_not_exist_is_found() {
     let text = "See `shellyard jobs --all --tenant NAME` and `shellyard queue`.\n\n```sh\n\
         shellyard jobs --all       # fine\nshellyard no-such --thing   # not\n```\n";
-    assert_eq!(named(text).count(), 4);
+    assert_eq!(commands_in(text).count(), 4);
     let found = refused(text);
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].contains("cannot be used with") && found[1].contains("no-such"), "{found:?}");

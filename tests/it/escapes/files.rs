@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::world::{Means, Shut, World};
+use super::world::{EscapeWorld, Means, SandboxCase};
 
 /// A victim beside the workspace. Made by the server's own user, to whom nothing else forbids it.
 const RESET: &str = "rm -rf ../outside mine way; mkdir ../outside; echo intact >../outside/victim";
@@ -30,7 +30,7 @@ const WRITES: [&str; 15] = [
 ];
 
 /// Names, and what is in those that are files.
-fn seen(directory: &Path) -> BTreeMap<String, String> {
+fn read_files(directory: &Path) -> BTreeMap<String, String> {
     let entries = fs::read_dir(directory).expect("it is there").flatten();
     let paths = entries.map(|entry| entry.path());
     let text = |path: &Path| path.is_file().then(|| fs::read_to_string(path).unwrap());
@@ -40,18 +40,18 @@ fn seen(directory: &Path) -> BTreeMap<String, String> {
 
 #[test]
 fn nothing_is_written_outside_of_the_workspace() {
-    for mut world in World::all() {
+    for mut world in EscapeWorld::all() {
         let outside = world.yard.sandbox().path().join("outside");
         let intact = BTreeMap::from([("victim".to_owned(), "intact\n".to_owned())]);
         for write in WRITES {
             world.prepare(RESET);
-            world.attempt(Shut::Open, write);
-            assert_ne!(seen(&outside), intact, "{write} proves nothing");
-            for shut in Shut::FILES {
+            world.attempt(SandboxCase::Open, write);
+            assert_ne!(read_files(&outside), intact, "{write} proves nothing");
+            for shut in SandboxCase::FILES {
                 world.prepare(RESET);
                 let attempt = world.attempt(shut, write);
                 let name = world.name(shut);
-                assert_eq!(seen(&outside), intact, "{write}, {name}: {attempt:?}");
+                assert_eq!(read_files(&outside), intact, "{write}, {name}: {attempt:?}");
                 assert!(!attempt.worked(), "{write}, {name}: {attempt:?}");
             }
         }
@@ -60,14 +60,18 @@ fn nothing_is_written_outside_of_the_workspace() {
 
 #[test]
 fn a_workspace_is_written_where_it_may_be_and_the_temporary_directory_always() {
-    for mut world in World::all() {
+    for mut world in EscapeWorld::all() {
         world.prepare("echo intact >kept");
         let writes = "echo new >>kept";
-        assert!(!world.attempt(Shut::ReadOnly, writes).worked(), "{}", world.name(Shut::ReadOnly));
+        assert!(
+            !world.attempt(SandboxCase::ReadOnly, writes).worked(),
+            "{}",
+            world.name(SandboxCase::ReadOnly)
+        );
         assert_eq!(fs::read_to_string(world.yard.work().join("kept")).unwrap(), "intact\n");
-        assert!(world.attempt(Shut::Workspace, writes).worked());
+        assert!(world.attempt(SandboxCase::Workspace, writes).worked());
         assert_eq!(fs::read_to_string(world.yard.work().join("kept")).unwrap(), "intact\nnew\n");
-        for shut in Shut::FILES {
+        for shut in SandboxCase::FILES {
             let own = world.attempt(shut, "echo new >$TMPDIR/x && cat $TMPDIR/x");
             assert_eq!(own.output, "new\n", "{}", world.name(shut));
             // With namespaces that is its own, and nothing of it is seen outside.
@@ -83,9 +87,9 @@ fn a_workspace_is_written_where_it_may_be_and_the_temporary_directory_always() {
 /// Landlock knows no right for it: on hosts without namespaces this is open, and documented.
 #[test]
 fn modes_and_times_outside_are_kept_by_namespaces_and_not_by_landlock() {
-    for mut world in World::all() {
+    for mut world in EscapeWorld::all() {
         let victim = world.yard.sandbox().path().join("outside/victim");
-        for shut in Shut::FILES {
+        for shut in SandboxCase::FILES {
             world.prepare(&format!("{RESET}; chmod 600 ../outside/victim"));
             let facts = || {
                 let found = fs::metadata(&victim).unwrap();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::world::{Means, Shut, World};
+use super::world::{EscapeWorld, Means, SandboxCase};
 use crate::harness::{Marker, eventually};
 
 const RESET: &str = "rm -rf .git old .mcp.json; mkdir -p .git/objects";
@@ -40,7 +40,7 @@ fn all(place: &Path) -> BTreeSet<PathBuf> {
     found
 }
 
-fn is_planted(world: &World) -> bool {
+fn is_planted(world: &EscapeWorld) -> bool {
     [".git/hooks/pre-commit", ".mcp.json"].iter().any(|name| {
         fs::read_to_string(world.yard.work().join(name)).is_ok_and(|text| text == "evil\n")
     })
@@ -49,18 +49,18 @@ fn is_planted(world: &World) -> bool {
 /// With Landlock nothing within a workspace can be left out: documented.
 #[test]
 fn nothing_that_runs_later_is_planted_where_there_are_namespaces() {
-    for mut world in World::all() {
+    for mut world in EscapeWorld::all() {
         for (there, make) in [("missing", ""), ("there", "; mkdir .git/hooks; echo {} >.mcp.json")]
         {
             for plant in PLANTS {
                 let reset = format!("rm -rf own mine; {RESET}{make}");
                 world.prepare(&reset);
-                world.attempt(Shut::Open, plant);
+                world.attempt(SandboxCase::Open, plant);
                 assert!(is_planted(&world), "{plant} proves nothing");
                 world.prepare(&reset);
-                let attempt = world.attempt(Shut::Workspace, plant);
+                let attempt = world.attempt(SandboxCase::Workspace, plant);
                 let expected = world.means == Means::Landlock;
-                let name = world.name(Shut::Workspace);
+                let name = world.name(SandboxCase::Workspace);
                 assert_eq!(is_planted(&world), expected, "{plant}, {there}, {name}: {attempt:?}");
             }
         }
@@ -69,10 +69,10 @@ fn nothing_that_runs_later_is_planted_where_there_are_namespaces() {
 
 #[test]
 fn what_was_missing_is_missing_again_and_the_rest_of_a_repository_can_be_written() {
-    for mut world in World::each_user(Means::Namespaces, "") {
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         world.prepare(RESET);
         let before = all(&world.yard.work());
-        let work = world.attempt(Shut::Workspace, "echo x >.git/objects/one");
+        let work = world.attempt(SandboxCase::Workspace, "echo x >.git/objects/one");
         assert!(work.worked(), "{work:?}");
         let place = world.yard.work();
         fs::remove_file(place.join(".git/objects/one")).unwrap();
@@ -127,7 +127,7 @@ fn is_evil(path: &Path) -> bool {
 /// On B nothing within a workspace can be left out: documented.
 #[test]
 fn nothing_that_other_programs_execute_is_changed_in_a_workspace() {
-    for mut world in World::each_user(Means::Namespaces, "") {
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         for file in EXECUTED {
             let path = world.yard.work().join(file);
             let make = format!("mkdir -p $(dirname {file}); test -e {file} || echo old >{file}");
@@ -135,13 +135,13 @@ fn nothing_that_other_programs_execute_is_changed_in_a_workspace() {
                 for trick in TRICKS {
                     let text = trick.replace("FILE", file);
                     world.prepare(&format!("{REPOSITORY}; {make}"));
-                    let attempt = world.attempt(Shut::Workspace, &text);
-                    let name = world.name(Shut::Workspace);
+                    let attempt = world.attempt(SandboxCase::Workspace, &text);
+                    let name = world.name(SandboxCase::Workspace);
                     assert!(!is_evil(&path), "{text}, {there}, {name}: {attempt:?}");
                 }
             }
             world.prepare(REPOSITORY);
-            world.attempt(Shut::Open, &TRICKS[0].replace("FILE", file));
+            world.attempt(SandboxCase::Open, &TRICKS[0].replace("FILE", file));
             assert!(is_evil(&path), "{file} proves nothing");
         }
     }
@@ -153,9 +153,9 @@ fn a_job_still_adds_commits_stashes_and_cleans() {
         git checkout -qb branch; echo three >>file; git stash -q; git stash pop -q
         touch junk; git clean -qfdx; test ! -e junk; git commit -qam three; git gc -q
         git status --porcelain; git ls-files; git log --format=%s";
-    for mut world in World::each_user(Means::Namespaces, "") {
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         world.prepare(REPOSITORY);
-        let attempt = world.attempt(Shut::Workspace, work);
+        let attempt = world.attempt(SandboxCase::Workspace, work);
         assert_eq!(attempt.output, "file\nother\nthree\ntwo\none\n", "{attempt:?}");
         assert!(attempt.worked(), "{attempt:?}");
         world.prepare("git fsck && git status && git log");
@@ -165,22 +165,22 @@ fn a_job_still_adds_commits_stashes_and_cleans() {
 #[test]
 fn the_list_is_a_setting() {
     let settings = "protect = [\"only-this\"]\n";
-    for mut world in World::each_user(Means::Namespaces, settings) {
-        let attempt = world.attempt(Shut::Workspace, "echo x >.envrc && cat .envrc");
+    for mut world in EscapeWorld::each_user(Means::Namespaces, settings) {
+        let attempt = world.attempt(SandboxCase::Workspace, "echo x >.envrc && cat .envrc");
         assert_eq!(attempt.output, "x\n", "{attempt:?}");
-        let attempt = world.attempt(Shut::Workspace, "echo x >only-this");
+        let attempt = world.attempt(SandboxCase::Workspace, "echo x >only-this");
         assert!(!attempt.worked(), "{attempt:?}");
     }
 }
 
 #[test]
 fn after_a_server_that_was_killed_nothing_is_left_in_the_workspace() {
-    for mut world in World::each_user(Means::Namespaces, "") {
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         world.prepare(REPOSITORY);
         let place = world.yard.work();
         let before = all(&place);
         let marker = Marker::new();
-        world.call(Shut::Workspace, &format!("sleep {marker}"), json!({"wait_s": 0})).ok();
+        world.call(SandboxCase::Workspace, &format!("sleep {marker}"), json!({"wait_s": 0})).ok();
         marker.wait_alive();
         let envrc = place.join(".envrc").symlink_metadata().expect("a placeholder").file_type();
         assert!(envrc.is_socket());
@@ -192,12 +192,15 @@ fn after_a_server_that_was_killed_nothing_is_left_in_the_workspace() {
 
 #[test]
 fn jobs_that_start_and_end_side_by_side_do_not_disturb_each_other() {
-    for mut world in World::each_user(Means::Namespaces, "") {
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         world.prepare(REPOSITORY);
         let before = all(&world.yard.work());
         let jobs: Vec<u64> = (0..40)
             .map(|_| {
-                world.call(Shut::Workspace, "echo evil >.envrc", json!({"wait_s": 0})).ok().job()
+                world
+                    .call(SandboxCase::Workspace, "echo evil >.envrc", json!({"wait_s": 0}))
+                    .ok()
+                    .job()
             })
             .collect();
         for job in jobs {

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::world::{Means, Shut, World, python};
+use super::world::{EscapeWorld, Means, SandboxCase, python};
 
 /// A system call that the kernel does not have.
 const UNKNOWN: i64 = 38;
@@ -11,9 +11,13 @@ const NOT_PERMITTED: i64 = 1;
 #[test]
 fn there_are_no_rings_that_take_calls_past_the_filter() {
     let text = python("check(libc.syscall(425, 1, ctypes.create_string_buffer(120)))");
-    for mut world in World::all() {
-        assert_ne!(world.attempt(Shut::Open, &text).code, Some(UNKNOWN), "it proves nothing");
-        for shut in Shut::GUARDED {
+    for mut world in EscapeWorld::all() {
+        assert_ne!(
+            world.attempt(SandboxCase::Open, &text).code,
+            Some(UNKNOWN),
+            "it proves nothing"
+        );
+        for shut in SandboxCase::GUARDED {
             assert_eq!(world.attempt(shut, &text).code, Some(UNKNOWN), "{}", world.name(shut));
         }
     }
@@ -24,22 +28,22 @@ fn no_namespaces_are_made_within_the_file_profiles_and_nothing_is_mounted() {
     const OWN: &str = "unshare --user --map-root-user --mount --propagation unchanged";
     let namespaces = ["unshare --user true".to_owned(), format!("{OWN} true")];
     let mount = format!("{OWN} mount -t tmpfs none /mnt");
-    for mut world in World::all() {
+    for mut world in EscapeWorld::all() {
         for text in &namespaces {
-            for shut in [Shut::Open, Shut::Default] {
+            for shut in [SandboxCase::Open, SandboxCase::Default] {
                 let attempt = world.attempt(shut, text);
                 assert!(attempt.worked(), "{text}, {}: {attempt:?}", world.name(shut));
             }
         }
-        assert!(world.attempt(Shut::Open, &mount).worked(), "it proves nothing");
+        assert!(world.attempt(SandboxCase::Open, &mount).worked(), "it proves nothing");
         for text in namespaces.iter().chain([&mount]) {
-            for shut in Shut::FILES {
+            for shut in SandboxCase::FILES {
                 let attempt = world.attempt(shut, text);
                 assert!(!attempt.worked(), "{text}, {}: {attempt:?}", world.name(shut));
             }
         }
-        let attempt = world.attempt(Shut::Default, &mount);
-        assert!(!attempt.worked(), "{}: {attempt:?}", world.name(Shut::Default));
+        let attempt = world.attempt(SandboxCase::Default, &mount);
+        assert!(!attempt.worked(), "{}: {attempt:?}", world.name(SandboxCase::Default));
     }
 }
 
@@ -48,7 +52,7 @@ fn a_set_user_id_program_gains_nothing() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let place = tempfile::tempdir_in(World::place()).unwrap();
+    let place = tempfile::tempdir_in(EscapeWorld::place()).unwrap();
     let program = place.path().join("id");
     // By another process: what this one writes, a child of another test may hold as it is born.
     let copied = std::process::Command::new("cp").arg("/usr/bin/id").arg(&program).status();
@@ -58,9 +62,9 @@ fn a_set_user_id_program_gains_nothing() {
     }
     let text = format!("{} -u", program.display());
     for means in Means::BOTH {
-        let mut world = World::each_user(means, "").last().expect("an ordinary user");
-        assert_eq!(world.attempt(Shut::Open, &text).output, "0\n", "it proves nothing");
-        for shut in Shut::GUARDED {
+        let mut world = EscapeWorld::each_user(means, "").last().expect("an ordinary user");
+        assert_eq!(world.attempt(SandboxCase::Open, &text).output, "0\n", "it proves nothing");
+        for shut in SandboxCase::GUARDED {
             assert_eq!(world.attempt(shut, &text).output, "65534\n", "{}", world.name(shut));
         }
     }
@@ -77,10 +81,14 @@ if child == 0:
     os._exit(0)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))",
     );
-    for mut world in World::all() {
+    for mut world in EscapeWorld::all() {
         // Newer kernels refuse it by themselves, with another error.
-        assert_ne!(world.attempt(Shut::Open, &text).code, Some(NOT_PERMITTED), "it proves nothing");
-        for shut in Shut::GUARDED {
+        assert_ne!(
+            world.attempt(SandboxCase::Open, &text).code,
+            Some(NOT_PERMITTED),
+            "it proves nothing"
+        );
+        for shut in SandboxCase::GUARDED {
             let attempt = world.attempt(shut, &text);
             assert_eq!(attempt.code, Some(NOT_PERMITTED), "{}: {attempt:?}", world.name(shut));
         }

@@ -2,14 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::world::{Means, Shut, World, python};
+use super::world::{EscapeWorld, Means, SandboxCase, python};
 use crate::harness::{Launch, Marker};
 
-const ALL: [Shut; 4] = [Shut::Open, Shut::Default, Shut::Workspace, Shut::ReadOnly];
+const ALL: [SandboxCase; 4] =
+    [SandboxCase::Open, SandboxCase::Default, SandboxCase::Workspace, SandboxCase::ReadOnly];
 
 /// Runs it beside a bystander, in each world and profile; gives each answer.
 fn each(command: &str, limits: &Value, check: impl Fn(&str, &Value)) {
-    for mut world in World::all() {
+    for mut world in EscapeWorld::all() {
         let bystander = Marker::new();
         let job = world.yard.start(&format!("sleep {bystander}"));
         for shut in ALL {
@@ -21,7 +22,7 @@ fn each(command: &str, limits: &Value, check: impl Fn(&str, &Value)) {
 }
 
 /// Both the server and this job go on.
-fn unharmed(world: &mut World, job: u64) {
+fn unharmed(world: &mut EscapeWorld, job: u64) {
     world.yard.assert_alive();
     let state = world.yard.call("wait_jobs", json!({"jobs": [job], "wait_s": 0})).ok();
     assert_eq!(state.only_job()["state"], "running", "{}", state.0);
@@ -59,7 +60,7 @@ const BOMB: &str =
 
 #[test]
 fn a_fork_bomb_is_held_and_nothing_of_it_is_left() {
-    for mut world in World::all() {
+    for mut world in EscapeWorld::all() {
         let bystander = Marker::new();
         let other = world.yard.start(&format!("sleep {bystander}"));
         for shut in ALL {
@@ -83,10 +84,10 @@ const SPINNING_BOMB: &str = "exec bash -c 'b() { echo started; if [ $1 -gt 0 ]; 
 #[test]
 fn a_spinning_fork_bomb_is_ended_for_its_processes_whatever_memory_it_may_have() {
     const PROCESSES: u64 = 100;
-    for mut world in World::each_user(Means::Namespaces, "") {
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         let bystander = Marker::new();
         let other = world.yard.start(&format!("sleep {bystander}"));
-        for shut in [Shut::Open, Shut::Default, Shut::Workspace] {
+        for shut in [SandboxCase::Open, SandboxCase::Default, SandboxCase::Workspace] {
             let marker = Marker::new();
             let bomb = SPINNING_BOMB.replace("MARKER", &marker.to_string());
             let limits = json!({"processes": PROCESSES, "memory": "100 MB"});
@@ -96,7 +97,7 @@ fn a_spinning_fork_bomb_is_ended_for_its_processes_whatever_memory_it_may_have()
             assert_eq!(ended["limit"], "processes", "{name}: {}", ended.0);
             let started = ended["lines"].as_u64().unwrap();
             // Elsewhere no kernel limit holds it: how many start depends on the load of the machine.
-            if shut == Shut::Workspace && name.ends_with("nobody") {
+            if shut == SandboxCase::Workspace && name.ends_with("nobody") {
                 assert!(started <= 2 * PROCESSES, "{name}: {started}");
             }
             marker.wait_gone();
@@ -115,15 +116,15 @@ const LEAVING_BOMB: &str = "exec bash -c 'b() { echo started; if [ $1 -gt 0 ]; t
 /// such a process belongs to.
 #[test]
 fn a_fork_bomb_that_leaves_its_session_is_ended_for_its_processes() {
-    for mut world in World::each_user(Means::Namespaces, "") {
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         let bystander = Marker::new();
         let other = world.yard.start(&format!("sleep {bystander}"));
         let marker = Marker::new();
         let bomb = LEAVING_BOMB.replace("MARKER", &marker.to_string());
         let limits = json!({"limits": {"processes": 100}, "wait_s": 60});
-        let ended = world.call(Shut::Open, &bomb, limits);
-        assert_eq!(ended["outcome"], "limit", "{}: {}", world.name(Shut::Open), ended.0);
-        assert_eq!(ended["limit"], "processes", "{}: {}", world.name(Shut::Open), ended.0);
+        let ended = world.call(SandboxCase::Open, &bomb, limits);
+        assert_eq!(ended["outcome"], "limit", "{}: {}", world.name(SandboxCase::Open), ended.0);
+        assert_eq!(ended["limit"], "processes", "{}: {}", world.name(SandboxCase::Open), ended.0);
         marker.wait_gone();
         unharmed(&mut world, other);
     }

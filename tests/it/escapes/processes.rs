@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::world::{Means, Shut, World, python};
+use super::world::{EscapeWorld, Means, SandboxCase, python};
 use crate::harness::eventually_some;
 
 /// The server, its guardian and its spawner; for a moment also what the spawner is making.
@@ -42,7 +42,7 @@ fn send(way: &str, server: u32, pid: u32, signal: i32) -> String {
 
 /// Returns the threads of the server that a job can signal. A thread that has ended is left out,
 /// since its number may be reused.
-fn reached(world: &mut World, shut: Shut) -> Vec<u32> {
+fn reached(world: &mut EscapeWorld, shut: SandboxCase) -> Vec<u32> {
     let server = world.yard.pid();
     let them = threads(server);
     let signal =
@@ -56,25 +56,25 @@ fn reached(world: &mut World, shut: Shut) -> Vec<u32> {
 
 #[test]
 fn nothing_of_the_server_is_signalled_not_even_by_the_number_of_a_thread() {
-    for mut world in World::all() {
+    for mut world in EscapeWorld::all() {
         world.prepare("true");
         let server = world.yard.pid();
         // The first job that is shut in has the spawner started.
-        drop(world.attempt(Shut::GUARDED[0], &send(WAYS[0], server, server, 0)));
+        drop(world.attempt(SandboxCase::GUARDED[0], &send(WAYS[0], server, server, 0)));
         let staff_of = |server| Some(staff(server)).filter(|staff| staff.len() == 3);
         let before = eventually_some("server, guardian and spawner", || staff_of(server));
         for pid in &before {
-            let open = world.attempt(Shut::Open, &send(WAYS[0], server, *pid, 0));
+            let open = world.attempt(SandboxCase::Open, &send(WAYS[0], server, *pid, 0));
             assert!(open.worked(), "{pid} proves nothing: {open:?}");
-            for shut in Shut::GUARDED {
+            for shut in SandboxCase::GUARDED {
                 for way in WAYS {
                     let attempt = world.attempt(shut, &send(way, server, *pid, 9));
                     assert!(!attempt.worked(), "{way}, {}: {attempt:?}", world.name(shut));
                 }
             }
         }
-        assert!(reached(&mut world, Shut::Open).len() > 1, "threads prove nothing");
-        for shut in Shut::GUARDED {
+        assert!(reached(&mut world, SandboxCase::Open).len() > 1, "threads prove nothing");
+        for shut in SandboxCase::GUARDED {
             assert_eq!(reached(&mut world, shut), [0; 0], "{}", world.name(shut));
         }
         let after = eventually_some("the same as before", || staff_of(server));
@@ -86,14 +86,14 @@ fn nothing_of_the_server_is_signalled_not_even_by_the_number_of_a_thread() {
 /// By signals that do nothing: were they sent, they would reach everything on this machine.
 #[test]
 fn signals_to_everybody_or_to_the_group_of_the_server_are_not_sent() {
-    for mut world in World::all() {
+    for mut world in EscapeWorld::all() {
         let server = world.yard.pid();
         let pid = rustix::process::Pid::from_raw(server.cast_signed());
         let group = rustix::process::getpgid(pid).unwrap().as_raw_nonzero();
         for target in ["-1".to_owned(), format!("-{group}")] {
             let signal = python(&format!("check(libc.kill({target}, 0))"));
-            assert!(world.attempt(Shut::Open, &signal).worked(), "{target} proves nothing");
-            for shut in Shut::GUARDED {
+            assert!(world.attempt(SandboxCase::Open, &signal).worked(), "{target} proves nothing");
+            for shut in SandboxCase::GUARDED {
                 let attempt = world.attempt(shut, &signal);
                 assert!(!attempt.worked(), "{target}, {}: {attempt:?}", world.name(shut));
             }
@@ -112,14 +112,14 @@ source = ctypes.create_string_buffer(8)
 target = ctypes.create_string_buffer(8)
 pieces = [ctypes.byref(Piece(ctypes.addressof(it), 8)) for it in (target, source)]
 result = libc.process_vm_readv(child, pieces[0], 1, pieces[1], 1, 0)";
-    for mut world in World::all() {
+    for mut world in EscapeWorld::all() {
         for deed in [trace, read] {
             let text = python(&format!(
                 "{child}{deed}\nerror = ctypes.get_errno(){end}\nif result < 0: sys.exit(error)"
             ));
-            let open = world.attempt(Shut::Open, &text);
+            let open = world.attempt(SandboxCase::Open, &text);
             assert!(open.worked(), "it proves nothing: {open:?}");
-            for shut in Shut::GUARDED {
+            for shut in SandboxCase::GUARDED {
                 let attempt = world.attempt(shut, &text);
                 assert_eq!(attempt.code, Some(1), "{}: {attempt:?}", world.name(shut));
             }
@@ -130,11 +130,11 @@ result = libc.process_vm_readv(child, pieces[0], 1, pieces[1], 1, 0)";
 /// With Landlock other processes are seen: documented.
 #[test]
 fn with_namespaces_a_job_sees_its_own_processes_alone() {
-    for mut world in World::each_user(Means::Namespaces, "") {
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         let server = world.yard.pid();
         let look = format!("test -e /proc/{server}");
-        assert!(world.attempt(Shut::Open, &look).worked());
-        for shut in Shut::FILES {
+        assert!(world.attempt(SandboxCase::Open, &look).worked());
+        for shut in SandboxCase::FILES {
             assert!(!world.attempt(shut, &look).worked(), "{}", world.name(shut));
             let all = world.attempt(shut, "ls /proc | grep -c \"^[0-9]\"");
             let count: u32 = all.output.trim().parse().unwrap();

@@ -3,12 +3,12 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
-use super::world::{Means, Shut, World, python};
+use super::world::{EscapeWorld, Means, SandboxCase, python};
 
 /// With Landlock all can be read: documented.
 #[test]
 fn credentials_and_the_data_of_the_server_are_hidden_by_namespaces() {
-    for mut world in World::all() {
+    for mut world in EscapeWorld::all() {
         world.prepare("mkdir -p ~/.ssh ~/.aws; echo secret >~/.ssh/id; echo secret >~/.aws/keys");
         world.prepare("echo secret >../data/tokens; echo secret >~/.netrc");
         for read in [
@@ -19,8 +19,8 @@ fn credentials_and_the_data_of_the_server_are_hidden_by_namespaces() {
             "grep secret /proc/self/root$HOME/.ssh/id",
             "test -s ../data/audit.jsonl",
         ] {
-            assert!(world.attempt(Shut::Open, read).worked(), "{read} proves nothing");
-            for shut in Shut::FILES {
+            assert!(world.attempt(SandboxCase::Open, read).worked(), "{read} proves nothing");
+            for shut in SandboxCase::FILES {
                 let attempt = world.attempt(shut, read);
                 let expected = world.means == Means::Landlock;
                 assert_eq!(attempt.worked(), expected, "{read}, {}: {attempt:?}", world.name(shut));
@@ -42,9 +42,9 @@ fn a_service_whose_socket_is_hidden_is_not_reached() {
     let settings = format!("hide = [\"{}\"]\n", path.display());
     let connect = python(&format!("socket.socket(socket.AF_UNIX).connect(\"{}\")", path.display()));
     for means in Means::BOTH {
-        for mut world in World::each_user(means, &settings) {
-            assert!(world.attempt(Shut::Open, &connect).worked(), "it proves nothing");
-            for shut in Shut::FILES {
+        for mut world in EscapeWorld::each_user(means, &settings) {
+            assert!(world.attempt(SandboxCase::Open, &connect).worked(), "it proves nothing");
+            for shut in SandboxCase::FILES {
                 let attempt = world.attempt(shut, &connect);
                 assert!(!attempt.worked(), "{}: {attempt:?}", world.name(shut));
             }
@@ -55,7 +55,7 @@ fn a_service_whose_socket_is_hidden_is_not_reached() {
 #[test]
 fn the_server_cannot_be_looked_into() {
     let is_root = rustix::process::geteuid().is_root();
-    for (number, mut world) in World::all().enumerate() {
+    for (number, mut world) in EscapeWorld::all().enumerate() {
         // Even without confinement an ordinary user cannot.
         let can_without = is_root && number % 2 == 0;
         let server = world.yard.pid();
@@ -67,9 +67,9 @@ fn the_server_cannot_be_looked_into() {
             format!("exec 3</proc/{server}/mem"),
             format!("grep . /proc/{server}/maps"),
         ] {
-            let open = world.attempt(Shut::Open, &look);
+            let open = world.attempt(SandboxCase::Open, &look);
             assert_eq!(open.worked(), can_without, "{look}: {open:?}");
-            for shut in Shut::GUARDED {
+            for shut in SandboxCase::GUARDED {
                 let attempt = world.attempt(shut, &look);
                 assert!(!attempt.worked(), "{look}, {}: {attempt:?}", world.name(shut));
             }

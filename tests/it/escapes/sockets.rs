@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 
 use serde_json::json;
 
-use super::world::{Means, Shut, World, python};
+use super::world::{EscapeWorld, Means, SandboxCase, python};
 
 /// Ends well if something outside was reached: a server of TCP, one of UDP that answers, the routes
 /// of this host.
@@ -32,9 +32,14 @@ fn without_network_no_socket_leads_out() {
         }
     });
     let has_interfaces = std::fs::read_dir("/sys/class/net").unwrap().count() > 1;
-    for mut world in World::all() {
+    for mut world in EscapeWorld::all() {
         for (number, text) in ways_out(port).iter().enumerate() {
-            for shut in [Shut::Open, Shut::Default, Shut::Workspace, Shut::ReadOnly] {
+            for shut in [
+                SandboxCase::Open,
+                SandboxCase::Default,
+                SandboxCase::Workspace,
+                SandboxCase::ReadOnly,
+            ] {
                 let name = world.name(shut);
                 let online = world.attempt_with(shut, text, json!({"network": "on"}));
                 let proves = online.worked() || (number == 2 && !has_interfaces);
@@ -63,13 +68,13 @@ print(\"all\")";
 
 #[test]
 fn a_job_without_network_reaches_its_own_servers() {
-    for mut world in World::each_user(Means::Namespaces, "") {
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         world.prepare("rm -f here.sock");
-        let attempt = world.attempt(Shut::Workspace, &python(OWN_SERVERS));
-        assert_eq!(attempt.output, "all\n", "{}: {attempt:?}", world.name(Shut::Workspace));
+        let attempt = world.attempt(SandboxCase::Workspace, &python(OWN_SERVERS));
+        assert_eq!(attempt.output, "all\n", "{}: {attempt:?}", world.name(SandboxCase::Workspace));
         let elsewhere = OWN_SERVERS.replace("here.sock", "");
-        let attempt = world.attempt(Shut::ReadOnly, &python(&elsewhere));
-        assert_eq!(attempt.output, "all\n", "{}: {attempt:?}", world.name(Shut::ReadOnly));
+        let attempt = world.attempt(SandboxCase::ReadOnly, &python(&elsewhere));
+        assert_eq!(attempt.output, "all\n", "{}: {attempt:?}", world.name(SandboxCase::ReadOnly));
     }
 }
 
@@ -77,8 +82,8 @@ fn a_job_without_network_reaches_its_own_servers() {
 #[test]
 fn without_namespaces_connected_pairs_still_work() {
     let pair = python("one, other = socket.socketpair(); one.send(b\"x\"); assert other.recv(1)");
-    for mut world in World::all() {
-        for shut in Shut::FILES {
+    for mut world in EscapeWorld::all() {
+        for shut in SandboxCase::FILES {
             let attempt = world.attempt(shut, &pair);
             assert!(attempt.worked(), "{}: {attempt:?}", world.name(shut));
         }
@@ -92,12 +97,12 @@ fn nameless_services_are_out_of_reach_of_the_file_profiles() {
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let _listener = UnixListener::bind_addr(&address).unwrap();
     let connect = python(&format!("socket.socket(socket.AF_UNIX).connect(\"\\0{name}\")"));
-    for mut world in World::all() {
-        for shut in [Shut::Open, Shut::Default] {
+    for mut world in EscapeWorld::all() {
+        for shut in [SandboxCase::Open, SandboxCase::Default] {
             let attempt = world.attempt_with(shut, &connect, json!({"network": "off"}));
             assert!(attempt.worked(), "{}: {attempt:?}", world.name(shut));
         }
-        for shut in Shut::FILES {
+        for shut in SandboxCase::FILES {
             let attempt = world.attempt(shut, &connect);
             assert!(!attempt.worked(), "{}: {attempt:?}", world.name(shut));
         }

@@ -14,7 +14,7 @@ use std::process::{Child, Command};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::world::{Means, Shut, World, python};
+use super::world::{EscapeWorld, Means, SandboxCase, python};
 use crate::harness::eventually;
 
 /// Something that a job must not do, in words, and how it tries.
@@ -63,10 +63,11 @@ const SERVICES: [(&str, &str); 14] = [
 
 impl Outside {
     /// Starts everything that can be reached from outside of a sandbox, for this world's user.
-    fn start(world: &World) -> Self {
+    fn start(world: &EscapeWorld) -> Self {
         let sandbox = world.yard.sandbox().path();
-        let places = [runtime_directory(), "/dev/shm".into(), "/tmp".into(), World::place().into()]
-            .map(|place| shared_directory(&place));
+        let places =
+            [runtime_directory(), "/dev/shm".into(), "/tmp".into(), EscapeWorld::place().into()]
+                .map(|place| shared_directory(&place));
         let [run, shm, tmp, srv] = [0, 1, 2, 3].map(|at| places[at].path().to_owned());
         let (home, data) = (sandbox.join("home"), sandbox.join("data"));
         let below = |text: &str| {
@@ -114,7 +115,7 @@ impl Outside {
     }
 
     /// A terminal multiplexer executes commands for its clients.
-    fn add_tmux(&mut self, world: &World, place: &Path) {
+    fn add_tmux(&mut self, world: &EscapeWorld, place: &Path) {
         let socket = place.join("tmux");
         let mut command = world.outside("tmux");
         command.arg("-S").arg(&socket).args(["-f", "/dev/null", "-D"]);
@@ -129,7 +130,7 @@ impl Outside {
     }
 
     /// An agent signs whatever its clients want, by a path or by a variable.
-    fn add_agent(&mut self, world: &World, place: &Path) {
+    fn add_agent(&mut self, world: &EscapeWorld, place: &Path) {
         let socket = place.join("agent");
         let mut command = world.outside("ssh-agent");
         command.arg("-D").arg("-a").arg(&socket).stdout(std::process::Stdio::null());
@@ -143,7 +144,7 @@ impl Outside {
     }
 
     /// A process of the same user, in which one could look around.
-    fn add_process(&mut self, world: &World) {
+    fn add_process(&mut self, world: &EscapeWorld) {
         let process = world.outside("sleep").arg("1000").spawn().unwrap();
         let number = process.id();
         self.processes.push(process);
@@ -212,16 +213,16 @@ const AGENTS: [(&str, &str); 4] = [
 ];
 
 /// The ways that lead out of a world's file profiles.
-fn ways_that_lead_out(world: &mut World) -> Vec<String> {
+fn ways_that_lead_out(world: &mut EscapeWorld) -> Vec<String> {
     let outside = Outside::start(world);
     assert!(outside.ways.len() >= 22, "{}", outside.ways.len());
     let mut found = Vec::new();
     for way in &outside.ways {
         let variables = json!({"env": BTreeMap::from(AGENTS)});
-        let open = world.attempt_with(Shut::Open, &way.command, variables.clone());
+        let open = world.attempt_with(SandboxCase::Open, &way.command, variables.clone());
         assert!(open.worked(), "{} proves nothing: {open:?}", way.name);
         fs::remove_file(&outside.evidence).ok();
-        for shut in Shut::FILES {
+        for shut in SandboxCase::FILES {
             let attempt = world.attempt_with(shut, &way.command, variables.clone());
             if attempt.worked() || outside.evidence.exists() {
                 found.push(format!("{}, {}: {attempt:?}", way.name, world.name(shut)));
@@ -234,7 +235,7 @@ fn ways_that_lead_out(world: &mut World) -> Vec<String> {
 
 #[test]
 fn no_known_way_leads_out_of_the_file_profiles() {
-    for mut world in World::all() {
+    for mut world in EscapeWorld::all() {
         let found = ways_that_lead_out(&mut world);
         assert!(found.is_empty(), "{} ways out: {found:#?}", found.len());
     }
@@ -243,12 +244,12 @@ fn no_known_way_leads_out_of_the_file_profiles() {
 /// A socket that is made after the job has started.
 #[test]
 fn a_service_that_starts_later_is_not_reached_where_services_listen() {
-    for mut world in World::each_user(Means::Namespaces, "") {
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         let home = world.yard.sandbox().path().join("home");
         let places =
             [runtime_directory(), "/dev/shm".into(), "/tmp".into(), "/var/tmp".into(), home]
                 .map(|place| shared_directory(&place));
-        for shut in Shut::FILES {
+        for shut in SandboxCase::FILES {
             let go = world.yard.work().join("go");
             fs::remove_file(&go).ok();
             let sockets = places.each_ref().map(|place| place.path().join("late.sock"));
@@ -287,9 +288,9 @@ fn tools_in_the_home_directory_work_and_what_is_written_there_goes() {
         test ! -s ~/.cargo/credentials.toml; test ! -e ~/private
         mkdir -p ~/.cache/some; echo x >~/.cache/some/file; cat ~/.cache/some/file
         ! touch ~/.cargo/new 2>/dev/null; ls -A /tmp /run | grep -c evil || true";
-    for mut world in World::each_user(Means::Namespaces, "") {
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         world.prepare(set_up);
-        for shut in Shut::FILES {
+        for shut in SandboxCase::FILES {
             let attempt = world.attempt(shut, look);
             assert_eq!(attempt.output, "tool\nme\nx\n0\n", "{}: {attempt:?}", world.name(shut));
         }
@@ -316,8 +317,8 @@ fn programs_of_the_path_are_seen_wherever_they_are() {
     install.args(["-m", "755"]).arg(place.path().join("text")).arg(&tool);
     assert!(install.status().unwrap().success());
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", directory.display());
-    for mut world in World::each_user(Means::Namespaces, "") {
-        for shut in Shut::FILES {
+    for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
+        for shut in SandboxCase::FILES {
             let attempt = world.attempt_with(shut, "tool", json!({"env": {"PATH": path}}));
             assert_eq!(attempt.output, "found\n", "{}: {attempt:?}", world.name(shut));
         }

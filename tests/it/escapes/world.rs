@@ -9,14 +9,14 @@ use crate::harness::{Launch, Reply, TestServer};
 
 /// The sandbox of one job. The server itself asks for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shut {
+pub(super) enum SandboxCase {
     Open,
     Default,
     Workspace,
     ReadOnly,
 }
 
-impl Shut {
+impl SandboxCase {
     /// All that keep jobs from the server and from other processes.
     pub(super) const GUARDED: [Self; 3] = [Self::Default, Self::Workspace, Self::ReadOnly];
     /// The profiles that limit files.
@@ -54,7 +54,7 @@ impl Means {
 const NOBODY: &str = "nobody";
 
 /// A server, and by what it limits files.
-pub(super) struct World {
+pub(super) struct EscapeWorld {
     pub(super) yard: TestServer,
     pub(super) means: Means,
     /// For messages of failed tests.
@@ -74,7 +74,7 @@ impl Attempt {
     }
 }
 
-impl World {
+impl EscapeWorld {
     /// One for each user and each means.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         Means::BOTH.into_iter().flat_map(|means| Self::each_user(means, ""))
@@ -119,19 +119,24 @@ impl World {
         command
     }
 
-    pub(super) fn name(&self, shut: Shut) -> String {
+    pub(super) fn name(&self, shut: SandboxCase) -> String {
         format!("{} by {}, {}", shut.word(), self.means.word(), self.user)
     }
 
     /// Runs it to its end.
     #[track_caller]
-    pub(super) fn attempt(&mut self, shut: Shut, command: &str) -> Attempt {
+    pub(super) fn attempt(&mut self, shut: SandboxCase, command: &str) -> Attempt {
         self.attempt_with(shut, command, json!({}))
     }
 
     /// Runs it to its end, with these arguments as well.
     #[track_caller]
-    pub(super) fn attempt_with(&mut self, shut: Shut, command: &str, more: Value) -> Attempt {
+    pub(super) fn attempt_with(
+        &mut self,
+        shut: SandboxCase,
+        command: &str,
+        more: Value,
+    ) -> Attempt {
         let reply = self.call(shut, command, more);
         assert_eq!(reply["confinement"]["degraded"], false, "{}", reply.0);
         let output = reply["output"].as_str().unwrap_or_default().to_owned();
@@ -140,7 +145,7 @@ impl World {
 
     /// The same; the whole answer.
     #[track_caller]
-    pub(super) fn call(&mut self, shut: Shut, command: &str, more: Value) -> Reply {
+    pub(super) fn call(&mut self, shut: SandboxCase, command: &str, more: Value) -> Reply {
         let mut arguments = more;
         arguments["command"] = command.into();
         arguments["confinement"] = shut.word().into();
@@ -150,7 +155,7 @@ impl World {
     /// Does what an attempt needs, without confinement.
     #[track_caller]
     pub(super) fn prepare(&mut self, command: &str) {
-        let done = self.attempt(Shut::Open, command);
+        let done = self.attempt(SandboxCase::Open, command);
         assert!(done.worked(), "{command}: {done:?}");
     }
 }

@@ -31,7 +31,7 @@ fn call(yard: &mut TestServer, command: &str, retry: Value) -> Value {
 
 /// Calls, and gives back the state of the question that comes.
 #[track_caller]
-fn asked(yard: &mut TestServer, command: &str) -> String {
+fn submit_question(yard: &mut TestServer, command: &str) -> String {
     let result = call(yard, command, json!({}));
     assert_eq!(result["resultType"], "input_required", "{result}");
     let form = &result["inputRequests"]["approval"];
@@ -65,25 +65,25 @@ fn assert_refused(yard: &TestServer, result: &Value, code: &str) {
 #[test]
 fn a_yes_is_good_for_one_run() {
     for mut yard in modern() {
-        let state = asked(&mut yard, "touch made");
+        let state = submit_question(&mut yard, "touch made");
         assert!(!yard.work().join("made").exists(), "nothing runs before the yes");
         let result = answer(&mut yard, "touch made", &state, accepted("once"));
         assert_ran(&yard, &result);
         let again = answer(&mut yard, "touch made", &state, accepted("once"));
         assert_refused(&yard, &again, "not_approved");
-        asked(&mut yard, "touch made");
+        submit_question(&mut yard, "touch made");
     }
 }
 
 #[test]
 fn a_yes_for_the_tenant_holds_for_that_very_command() {
     for mut yard in modern() {
-        let state = asked(&mut yard, "touch made");
+        let state = submit_question(&mut yard, "touch made");
         let result = answer(&mut yard, "touch made", &state, accepted("tenant"));
         assert_ran(&yard, &result);
         let again = call(&mut yard, "touch made", json!({}));
         assert_ran(&yard, &again);
-        asked(&mut yard, "touch made made");
+        submit_question(&mut yard, "touch made made");
         let elsewhere =
             json!({"name": "run_command", "arguments": {"command": "touch made", "cwd": "/tmp"}});
         let result = yard.rpc("tools/call", declaring(asks(), elsewhere))["result"].clone();
@@ -95,7 +95,7 @@ fn a_yes_for_the_tenant_holds_for_that_very_command() {
 fn whatever_is_no_yes_runs_nothing() {
     for mut yard in modern() {
         for said in [accepted("no"), json!({"action": "decline"}), json!({"action": "cancel"})] {
-            let state = asked(&mut yard, "touch made");
+            let state = submit_question(&mut yard, "touch made");
             let result = answer(&mut yard, "touch made", &state, said);
             assert_refused(&yard, &result, "not_approved");
             let later = answer(&mut yard, "touch made", &state, accepted("once"));
@@ -107,7 +107,7 @@ fn whatever_is_no_yes_runs_nothing() {
 #[test]
 fn a_yes_is_for_what_was_asked_and_for_nothing_else() {
     for mut yard in modern() {
-        let state = asked(&mut yard, "touch other");
+        let state = submit_question(&mut yard, "touch other");
         let result = answer(&mut yard, "touch made", &state, accepted("once"));
         assert_refused(&yard, &result, "not_approved");
         let made_up = answer(&mut yard, "touch made", "0123456789abcdef", accepted("once"));
@@ -241,7 +241,7 @@ fn a_client_that_fails_to_ask_is_quoted() {
 fn each_step_of_an_approval_is_counted() {
     let mut yard = Launch::http().era(Era::Modern).structured().config(ASK).start();
     for said in [accepted("once"), json!({"action": "decline"}), accepted("tenant")] {
-        let state = asked(&mut yard, "touch made");
+        let state = submit_question(&mut yard, "touch made");
         answer(&mut yard, "touch made", &state, said);
     }
     answer(&mut yard, "touch made", "0123456789abcdef", accepted("once"));
@@ -268,9 +268,9 @@ fn audit(yard: &TestServer) -> String {
 #[test]
 fn the_audit_log_says_who_agreed_to_what_and_how() {
     for mut yard in modern() {
-        let state = asked(&mut yard, "touch made");
+        let state = submit_question(&mut yard, "touch made");
         answer(&mut yard, "touch made", &state, accepted("once"));
-        let state = asked(&mut yard, "touch made");
+        let state = submit_question(&mut yard, "touch made");
         answer(&mut yard, "touch made", &state, json!({"action": "decline"}));
         for words in ["approved once, asked through it", "it was declined (local through it)"] {
             eventually(words, || audit(&yard).contains(words));

@@ -20,7 +20,7 @@ fn yards() -> [TestServer; 2] {
 
 /// The task that asks whether this may run.
 #[track_caller]
-fn asked(yard: &mut TestServer) -> String {
+fn ask_for_task(yard: &mut TestServer) -> String {
     let arguments = json!({"command": "touch made; echo ran"});
     let answer = rpc(yard, "tools/call", json!({"name": "run_command", "arguments": arguments}));
     let created = &answer["result"];
@@ -43,7 +43,7 @@ fn say(yard: &mut TestServer, task: &str, said: Value) {
 #[test]
 fn a_task_runs_once_somebody_agrees() {
     for mut yard in yards() {
-        let task = asked(&mut yard);
+        let task = ask_for_task(&mut yard);
         say(&mut yard, &task, json!({"action": "accept", "content": {"approval": "once"}}));
         let over = get_when(&mut yard, &task, "completed");
         assert!(text_of(&over["result"]).contains("\nran"), "{over}");
@@ -54,7 +54,7 @@ fn a_task_runs_once_somebody_agrees() {
 #[test]
 fn a_task_has_one_age_before_and_after_the_yes() {
     for mut yard in yards() {
-        let task = asked(&mut yard);
+        let task = ask_for_task(&mut yard);
         let before = get_when(&mut yard, &task, "input_required");
         // So the job begins later than the task.
         yard.run("true");
@@ -69,7 +69,7 @@ fn a_task_has_one_age_before_and_after_the_yes() {
 #[test]
 fn a_task_that_nobody_agrees_to_is_refused() {
     for mut yard in yards() {
-        let task = asked(&mut yard);
+        let task = ask_for_task(&mut yard);
         say(&mut yard, &task, json!({"action": "decline"}));
         let over = get_when(&mut yard, &task, "completed");
         assert_eq!(over["result"]["isError"], true, "{over}");
@@ -83,7 +83,7 @@ fn a_task_that_nobody_agrees_to_is_refused() {
 #[test]
 fn a_task_that_is_cancelled_asks_nobody_any_more() {
     for mut yard in yards() {
-        let task = asked(&mut yard);
+        let task = ask_for_task(&mut yard);
         rpc(&mut yard, "tasks/cancel", json!({"taskId": task}));
         get_when(&mut yard, &task, "cancelled");
         say(&mut yard, &task, json!({"action": "accept", "content": {"approval": "once"}}));

@@ -27,7 +27,7 @@ fn a_task_tells_its_last_line_and_at_the_end_what_the_call_would_have_answered()
         assert!(over.get("pollIntervalMs").is_none(), "nothing more comes: {over}");
         // Now it ends at once. Whoever knows no tasks gets the whole answer, however late.
         let direct = yard.call("run_command", json!({"command": UNTIL_TOLD})).0["result"].clone();
-        assert_eq!(told(&over["result"]), told(&direct));
+        assert_eq!(verdict_and_body(&over["result"]), verdict_and_body(&direct));
         assert_eq!(over["result"]["isError"], direct["isError"]);
         assert_eq!(get(&mut yard, &task)["result"], over["result"], "it stays the same");
     }
@@ -35,7 +35,7 @@ fn a_task_tells_its_last_line_and_at_the_end_what_the_call_would_have_answered()
 
 /// A result's text without the time and the number in it.
 #[track_caller]
-fn told(result: &Value) -> (String, String) {
+fn verdict_and_body(result: &Value) -> (String, String) {
     let text = text_of(result);
     let (verdict, body) = text.split_once('\n').expect("a body");
     assert!(body.contains("first\nlast line\nover"), "{text}");

@@ -79,7 +79,7 @@ fn objection(room: &str, own_row: usize, import: &str) -> Option<&'static str> {
     } else if row == own_row && !are_neighbours_fine {
         Some("it stands beside")
     } else if CLOSED.iter().any(|(closed, rooms)| *closed == room && rooms.contains(&import)) {
-        Some("it is behind another door")
+        Some("it belongs to another module")
     } else {
         None
     }
@@ -160,8 +160,8 @@ fn imports_from_above_are_caught() {
 }
 
 #[test]
-fn side_doors_are_caught() {
-    check("http/mod.rs", "use crate::output::LogReader;", &["another door"]);
+fn imports_past_a_public_handle_are_caught() {
+    check("http/mod.rs", "use crate::output::LogReader;", &["another module"]);
     check("stdio.rs", "use crate::http::serve;", &["stands beside"]);
     check("job/actor.rs", "use crate::config::Settings;", &["given values"]);
     check("job/actor.rs", "use super::super::service::Yard;", &["by `super`"]);

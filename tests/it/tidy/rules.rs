@@ -40,7 +40,7 @@ pub(super) fn violations(file: &SourceFile) -> Vec<String> {
 
 /// Everything that is wrong with the shape of a file, in any crate.
 pub(super) fn shape(file: &SourceFile) -> Vec<String> {
-    let rules = [size, sign_on_the_door, documented, vague_name];
+    let rules = [size, logic_in_mod_file, documented, vague_name];
     rules.iter().flat_map(|rule| rule(file)).map(|why| format!("{}: {why}", file.path)).collect()
 }
 
@@ -84,7 +84,7 @@ fn size(file: &SourceFile) -> Vec<String> {
 }
 
 /// A `mod.rs` has docs, modules and re-exports: nothing that does something.
-fn sign_on_the_door(file: &SourceFile) -> Vec<String> {
+fn logic_in_mod_file(file: &SourceFile) -> Vec<String> {
     if !file.path.ends_with("mod.rs") {
         return Vec::new();
     }
@@ -147,9 +147,9 @@ fn check(path: &str, text: &str, expected: &[&str]) {
 #[test]
 fn a_good_file_has_no_violation() {
     check("mcp/run.rs", "//! Docs about ractor and Mutex.\nfn f() { log(\"Mutex\"); }\n", &[]);
-    let door =
+    let text =
         "//! Docs.\n\nmod a;\n#[cfg(unix)]\nmod b;\npub(crate) use a::{A,\n  B};\npub use b::C;\n";
-    check("job/mod.rs", door, &[]);
+    check("job/mod.rs", text, &[]);
     check("job/state.rs", "//! Docs.\n#[cfg(test)]\nmod tests { unsafe {} }\n", &[]);
 }
 

@@ -38,7 +38,7 @@ fn counted(rest: &str) -> Value {
     json!(["-c", format!("echo run >> runs; {rest}")])
 }
 
-/// How often a [`counted`] command ran.
+/// Returns the number of runs of a [`counted`] command.
 fn runs(yard: &TestServer) -> usize {
     fs::read_to_string(yard.work().join("runs")).unwrap_or_default().lines().count()
 }
@@ -74,7 +74,7 @@ fn chunk(yard: &mut TestServer, arguments: Value) -> Value {
     fields(yard.call("read_file_chunk", arguments))
 }
 
-/// What a page or chunk holds, as bytes.
+/// Returns the content of a page or chunk, as bytes.
 #[track_caller]
 fn bytes(page: &Value, field: &str, encoding: &str) -> Vec<u8> {
     let text = page[field].as_str().expect("a chunk is a text");

@@ -37,7 +37,7 @@ fn a_tenant_gets_no_notification_about_anothers_jobs() {
     let [first, second] = [bob.start(command()), bob.start(command())];
     assert_eq!(alice.start(command()), first, "both have a job of that number");
 
-    // Bob listens through every door, to both of his outputs and to the list.
+    // Bob listens over every connection, to both of his outputs and to the list.
     let mut legacy = bob.link.open_stream();
     let mut legacy = legacy.answer();
     bob.rpc("resources/list", json!({}));
