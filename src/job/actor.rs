@@ -17,7 +17,7 @@ use super::job_guard::JobGuard;
 use super::messages::{Address, JobMsg, Probe, Reaped};
 use super::output_pump::{Bounds, Pump};
 use super::start::{self, JobVariables, OwnShell, Presence, launch};
-use super::state::{self, Effect, Event, Grace, Pace, Rest, State};
+use super::state::{self, Effect, Event, Grace, Pace, State, TreeRemains};
 use super::stdin_writer::{Feed, FeedError, InputError, JobInput, KeyPress, PlainKey, StdinEnd};
 use super::timers::{Outflow, Timer, Timers};
 use super::watchdog::Watch;
@@ -51,14 +51,14 @@ pub struct SharedJobSettings {
     pub drain_quiet: Duration,
     /// The longest wait for last bytes.
     pub drain_max: Duration,
-    /// Where confined jobs may write, and what is hidden from them.
+    /// The paths that confined jobs may write, and those that are hidden from them.
     pub places: Arc<SandboxPaths>,
 }
 
 #[derive(Debug)]
 pub(super) struct JobActor;
 
-/// What the actor holds. Dropping it unfinished makes the job `lost` (see [`JobGuard`]).
+/// The state of the actor. Dropping it unfinished makes the job `lost` (see [`JobGuard`]).
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) seat: JobGuard,
@@ -103,7 +103,7 @@ impl Actor for JobActor {
         myself: ActorRef<CountedMessage<JobMsg>>,
         seat: JobGuard,
     ) -> Result<Job, ActorProcessingErr> {
-        seat.set_actor(Address::of(myself));
+        seat.set_actor(Address::new(myself));
         Ok(Job::new(seat))
     }
 
@@ -112,7 +112,7 @@ impl Actor for JobActor {
         myself: ActorRef<CountedMessage<JobMsg>>,
         job: &mut Job,
     ) -> Result<(), ActorProcessingErr> {
-        job.start(&Address::of(myself));
+        job.start(&Address::new(myself));
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl Actor for JobActor {
         message: CountedMessage<JobMsg>,
         job: &mut Job,
     ) -> Result<(), ActorProcessingErr> {
-        let myself = Address::of(myself);
+        let myself = Address::new(myself);
         let event = match message.into_inner() {
             JobMsg::Started(started) => {
                 job.starting = None;
@@ -139,7 +139,7 @@ impl Actor for JobActor {
             JobMsg::LeaderExited(reaped) => job.leader_exited(reaped),
             JobMsg::StreamsClosed => Event::StreamsClosed,
             JobMsg::LimitHit(limit) => Event::LimitHit(limit),
-            JobMsg::Stop(wish) => job.stop_wish(wish),
+            JobMsg::Stop(request) => job.request_stop(request),
             JobMsg::Input(input, reply) if job.state == State::Starting => {
                 job.early_input.push((input, reply));
                 return Ok(());
@@ -169,8 +169,8 @@ impl Actor for JobActor {
     }
 }
 
-const fn rest(alive: &[u32]) -> Rest {
-    if alive.is_empty() { Rest::Nobody } else { Rest::Somebody }
+const fn rest(alive: &[u32]) -> TreeRemains {
+    if alive.is_empty() { TreeRemains::Nobody } else { TreeRemains::Somebody }
 }
 
 impl Job {
@@ -204,7 +204,7 @@ impl Job {
         let host = Arc::clone(&self.seat.settings.host);
         let presence = self.presence.insert(Presence::begin());
         if presence.is_alone()
-            && OwnShell::of(self.seat.spec()) == OwnShell::Yes
+            && OwnShell::from_spec(self.seat.spec()) == OwnShell::Yes
             && host.is_quick_to_start(&launch)
         {
             return self.go_on(start::start_here(&host, &launch), myself);
@@ -255,7 +255,7 @@ impl Job {
         self.report = report;
         self.feed = stdin.map(Feed::start);
         self.send_first_input();
-        let bounds = Bounds::of(self.seat.id(), self.seat.spec());
+        let bounds = Bounds::new(self.seat.id(), self.seat.spec());
         let pump = Pump::new(stdout, stderr, writer, bounds, myself.clone());
         self.probe = Some(pump.probe());
         let pumping = pump.with_masks(self.seat.settings.mask.as_ref()).run();
@@ -294,11 +294,11 @@ impl Job {
         Event::LeaderExited(outcome, rest)
     }
 
-    fn stop_wish(&self, wish: StopRequest) -> Event {
+    fn request_stop(&self, request: StopRequest) -> Event {
         Event::StopRequested {
-            by: wish.by,
-            signal: wish.signal.unwrap_or(SIGTERM),
-            grace: wish.grace.unwrap_or(self.seat.spec().limits.grace),
+            by: request.by,
+            signal: request.signal.unwrap_or(SIGTERM),
+            grace: request.grace.unwrap_or(self.seat.spec().limits.grace),
         }
     }
 
@@ -363,12 +363,14 @@ impl Job {
     }
 
     /// With nobody left the pipes end by themselves. Where somebody holds them, quiet is enough.
-    fn await_drain(&mut self, rest: Rest, myself: &Address) {
+    fn await_drain(&mut self, rest: TreeRemains, myself: &Address) {
         let settings = &self.seat.settings;
         let wished = self.seat.spec().drain_max;
         let (quiet, max) = match rest {
-            Rest::Nobody => (None, settings.drain_max),
-            Rest::Somebody => (Some(settings.drain_quiet), wished.unwrap_or(settings.drain_max)),
+            TreeRemains::Nobody => (None, settings.drain_max),
+            TreeRemains::Somebody => {
+                (Some(settings.drain_quiet), wished.unwrap_or(settings.drain_max))
+            }
         };
         let output = Outflow { log: self.seat.output().clone(), pump: self.probe.clone() };
         self.timers.arm_drain(output, quiet, max, myself);

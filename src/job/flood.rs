@@ -19,8 +19,8 @@ static SEATS: Semaphore = Semaphore::const_new(4);
 
 /// The bytes of one turn from which on it is part of a flood.
 const FLOOD_TURN: u64 = 16 * 1024;
-/// What may gather in a pipe before it is looked at again: a part of what it takes, since a pause may
-/// last longer than was asked for.
+/// The bytes that may gather in a pipe before the next read: a part of its capacity, since a pause
+/// may last longer than requested.
 const GATHERED: u64 = 64 * 1024;
 /// Pauses that are worth to be made, and that nobody notices.
 const PAUSES: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_millis(1);
@@ -100,8 +100,8 @@ fn work(pump: &mut Pump) -> Shift {
     }
 }
 
-/// How long pipes can be left alone that were emptied of so many bytes, which came in such a time;
-/// nothing where they would be full too soon, or where it is not known when something comes.
+/// Returns the pause before the next read of pipes that held so many bytes, which arrived in such a
+/// time; none if they would be full too soon, or if the rate is not known.
 fn pause(gathered: u64, came_in: Duration) -> Option<Duration> {
     let nanos = u64::try_from(came_in.as_nanos()).unwrap_or(u64::MAX);
     let time = Duration::from_nanos(nanos.saturating_mul(GATHERED).checked_div(gathered)?);

@@ -19,7 +19,8 @@ pub struct JobHandle {
     shared: Arc<Shared>,
 }
 
-/// What handle and seat share. Set once each: the actor when it runs, the tree when it lives.
+/// The state that the handle and the guard share. Each field is set once: the actor when it runs,
+/// the tree when it lives.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) id: JobId,
@@ -210,7 +211,7 @@ impl JobHandle {
 /// A snapshot of a job, taken without asking its actor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobStatus {
-    /// Where it stands.
+    /// The phase of the job.
     pub phase: JobPhase,
     /// When it was accepted.
     pub submitted: Instant,
@@ -281,13 +282,13 @@ pub struct Liveness {
 /// them in a second.
 const MAX_AGE: Duration = Duration::from_millis(100);
 
-/// What was last seen, and when that look began.
+/// The last measurement, and the time at which it began.
 #[derive(Debug, Default)]
 pub(super) struct LastLook(Mutex<Option<(Instant, Option<Liveness>)>>);
 
 impl LastLook {
-    /// What was seen a moment ago, else what `look` sees now. While somebody looks, others get what was
-    /// seen before that, and do not wait.
+    /// Returns a recent measurement, or measures now with `look`. While one caller measures, others
+    /// get the previous result and do not wait.
     pub(super) fn or_look(&self, look: impl FnOnce() -> Option<Liveness>) -> Option<Liveness> {
         self.or_look_at(Instant::now(), look)
     }
@@ -316,7 +317,7 @@ impl LastLook {
 mod tests {
     use super::*;
 
-    fn seen(processes: usize) -> Option<Liveness> {
+    fn liveness(processes: usize) -> Option<Liveness> {
         let (cpu, rss_bytes, waiting_for_input) = (Duration::ZERO, 0, false);
         Some(Liveness { processes, cpu, rss_bytes, waiting_for_input })
     }
@@ -325,12 +326,12 @@ mod tests {
     fn while_somebody_looks_others_get_what_was_seen_before() {
         let now = Instant::now();
         let old = now.checked_sub(2 * MAX_AGE).unwrap();
-        let last = LastLook(Mutex::new(Some((old, seen(1)))));
+        let last = LastLook(Mutex::new(Some((old, liveness(1)))));
         let looked = last.or_look_at(now, || {
-            assert_eq!(last.or_look_at(now, || panic!("a second look")), seen(1));
-            seen(2)
+            assert_eq!(last.or_look_at(now, || panic!("a second look")), liveness(1));
+            liveness(2)
         });
-        assert_eq!(looked, seen(2));
+        assert_eq!(looked, liveness(2));
     }
 
     #[test]
@@ -338,7 +339,7 @@ mod tests {
         let last = LastLook::default();
         assert_eq!(last.or_look(|| None), None);
         let old = Instant::now().checked_sub(2 * MAX_AGE).unwrap();
-        *last.0.lock().unwrap() = Some((old, seen(1)));
-        assert_eq!(last.or_look(|| seen(2)), seen(2));
+        *last.0.lock().unwrap() = Some((old, liveness(1)));
+        assert_eq!(last.or_look(|| liveness(2)), liveness(2));
     }
 }

@@ -214,7 +214,7 @@ impl Drop for JobGuard {
 pub(super) struct JobSpan {
     /// Gone once the job has ended.
     span: Option<TraceSpan>,
-    /// What lines about the job are written in, also after its end.
+    /// The span of all log lines about the job, also after its end.
     log: tracing::Span,
     /// The trace context that the job's processes get.
     handed_on: Option<TraceContext>,
@@ -240,7 +240,8 @@ impl JobSpan {
         &self.log
     }
 
-    /// What its processes are told: only a caller that keeps a trace has a use for theirs.
+    /// Returns the trace context for the job's processes, if the caller has one: without one they
+    /// have no use for it.
     pub(super) const fn handed_on(&self) -> Option<&TraceContext> {
         self.handed_on.as_ref()
     }
@@ -274,7 +275,7 @@ mod tests {
     use crate::telemetry::spans::recorded;
     use crate::trace::CallTrace;
 
-    /// What is exported of a job that ends so, and the call that it belongs to.
+    /// Returns the exported span of a job that ends so, and the call that it belongs to.
     fn exported(outcome: Outcome) -> (crate::telemetry::spans::FinishedSpan, TraceContext) {
         recorded::start();
         let call = CallTrace::start();

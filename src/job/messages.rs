@@ -85,7 +85,7 @@ impl Drop for UnownedProcess {
 pub(super) struct Address(ActorRef<CountedMessage<JobMsg>>);
 
 impl Address {
-    pub(super) const fn of(actor: ActorRef<CountedMessage<JobMsg>>) -> Self {
+    pub(super) const fn new(actor: ActorRef<CountedMessage<JobMsg>>) -> Self {
         Self(actor)
     }
 
@@ -123,10 +123,10 @@ impl Address {
 /// That a log has been quiet does not say so: on a busy host, bytes may lie in a pipe for longer
 /// than that. A cheap clone, one with whoever asks and one with the pump.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Probe(Arc<Parts>);
+pub(super) struct Probe(Arc<ProbeEnds>);
 
 #[derive(Debug, Default)]
-struct Parts {
+struct ProbeEnds {
     asked: Notify,
     /// To whoever asked last; others have gone.
     asker: Mutex<Option<oneshot::Sender<()>>>,
@@ -144,7 +144,7 @@ impl Probe {
     }
 
     /// For the pump: returns when it was asked. To drop what it returns is the answer. Cancel-safe.
-    pub(super) async fn asked(&self) -> oneshot::Sender<()> {
+    pub(super) async fn next_request(&self) -> oneshot::Sender<()> {
         loop {
             self.0.asked.notified().await;
             if let Some(asker) = self.take_asker() {

@@ -28,8 +28,8 @@ use crate::telemetry::events;
 const FLOOD_BYTES: u64 = 64 * 1024;
 /// Reads from one stream before the other gets its turn, and before other jobs get theirs.
 const READS_PER_TURN: usize = 16;
-/// How long the beginning of a line waits for its end, where secrets are hidden in whole lines.
-/// Less than the quiet after which a job without its leader is over.
+/// The time that the start of a line waits for its end, where secrets are hidden in whole lines. It
+/// is shorter than the quiet time after which a job without its leader is over.
 const HELD_FOR: Duration = Duration::from_millis(100);
 
 fn held_from_now() -> Instant {
@@ -39,8 +39,8 @@ fn held_from_now() -> Instant {
 /// Both pipes of one job, and the log they flow into.
 #[derive(Debug)]
 pub(super) struct Pump {
-    stdout: Tap,
-    stderr: Tap,
+    stdout: PipeReader,
+    stderr: PipeReader,
     masks: Option<Masks>,
     writer: LogWriter,
     bounds: Bounds,
@@ -80,14 +80,14 @@ enum Wake {
 pub(super) struct Bounds {
     job: JobId,
     bytes: u64,
-    /// What a job that writes more bytes has run into.
+    /// Returns the limit that a job exceeds by writing more bytes.
     past_bytes: LimitKind,
     lines: u64,
 }
 
 impl Bounds {
     /// The bounds of this job.
-    pub(super) const fn of(job: JobId, spec: &JobSpec) -> Self {
+    pub(super) const fn new(job: JobId, spec: &JobSpec) -> Self {
         let limits = &spec.limits;
         let (bytes, past_bytes) = match spec.on_large_output {
             LargeOutput::Error if limits.large_bytes < limits.output_bytes => {
@@ -120,7 +120,7 @@ impl Masks {
         self.stdout.is_holding() || self.stderr.is_holding()
     }
 
-    const fn of(&mut self, stream: Stream) -> &mut LineMasker {
+    const fn masker(&mut self, stream: Stream) -> &mut LineMasker {
         match stream {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
@@ -147,9 +147,9 @@ impl Pump {
         bounds: Bounds,
         actor: Address,
     ) -> Self {
-        let stderr = stderr.map_or(Tap::Closed, Tap::Open);
+        let stderr = stderr.map_or(PipeReader::Closed, PipeReader::Open);
         Self {
-            stdout: Tap::Open(stdout),
+            stdout: PipeReader::Open(stdout),
             stderr,
             masks: None,
             writer,
@@ -234,19 +234,19 @@ impl Pump {
             () = self.stdout.ready(), if self.stdout.is_open() => Some(Wake::Readable(Stream::Stdout)),
             () = self.stderr.ready(), if self.stderr.is_open() => Some(Wake::Readable(Stream::Stderr)),
             () = sleep_until(held_until), if self.is_holding() => Some(Wake::Held),
-            now = self.probe.asked(), if self.is_open() => Some(Wake::Asked(now)),
+            now = self.probe.next_request(), if self.is_open() => Some(Wake::Asked(now)),
             else => None,
         }
     }
 
     fn settle_both(&mut self) {
-        self.settle(Stream::Stdout);
-        self.settle(Stream::Stderr);
+        self.flush_held(Stream::Stdout);
+        self.flush_held(Stream::Stderr);
     }
 
     fn look_at_both(&mut self) {
-        self.look(Stream::Stdout);
-        self.look(Stream::Stderr);
+        self.read_unannounced(Stream::Stdout);
+        self.read_unannounced(Stream::Stderr);
     }
 
     /// Does some work here while memory takes what it brings, else on a thread that may block.
@@ -302,17 +302,21 @@ impl Pump {
 
     /// Moves what is there, within bounds: what the last read brought, and how many bytes were kept.
     pub(super) fn turn(&mut self, stream: Stream) -> (Read, u64) {
-        self.turn_by(stream, Tap::read)
+        self.turn_by(stream, PipeReader::read)
     }
 
     /// The same, whatever the runtime has told so far.
-    fn look(&mut self, stream: Stream) {
-        self.turn_by(stream, Tap::read_untold);
+    fn read_unannounced(&mut self, stream: Stream) {
+        self.turn_by(stream, PipeReader::read_untold);
     }
 
     /// Each read is written before the next: meanwhile the job fills its pipe, so that reads are few
     /// and large.
-    fn turn_by(&mut self, stream: Stream, read: fn(&mut Tap, &mut Vec<u8>) -> Read) -> (Read, u64) {
+    fn turn_by(
+        &mut self,
+        stream: Stream,
+        read: fn(&mut PipeReader, &mut Vec<u8>) -> Read,
+    ) -> (Read, u64) {
         let before = self.taken;
         let read = with_block(|block| {
             for _ in 0..READS_PER_TURN {
@@ -343,10 +347,10 @@ impl Pump {
     /// and says so; or until this time has passed.
     pub(super) fn wait(&self, time: Duration) -> bool {
         let taps = [&self.stdout, &self.stderr];
-        wait_until_readable(taps.into_iter().filter_map(Tap::unwatched), time)
+        wait_until_readable(taps.into_iter().filter_map(PipeReader::unwatched), time)
     }
 
-    pub(super) const fn tap(&mut self, stream: Stream) -> &mut Tap {
+    pub(super) const fn tap(&mut self, stream: Stream) -> &mut PipeReader {
         match stream {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
@@ -357,7 +361,7 @@ impl Pump {
         match &mut self.masks {
             None => self.keep(stream, bytes),
             Some(masks) => {
-                let masked = masks.of(stream).push(bytes);
+                let masked = masks.masker(stream).push(bytes);
                 self.keep(stream, &masked);
             }
         }
@@ -368,7 +372,7 @@ impl Pump {
     }
 
     /// Shows what is held back, with all that has come meanwhile.
-    fn settle(&mut self, stream: Stream) {
+    fn flush_held(&mut self, stream: Stream) {
         self.turn(stream);
         self.show_held(stream);
     }
@@ -377,7 +381,7 @@ impl Pump {
     /// given out once the job is quiet, or its pipe ends.
     fn show_held(&mut self, stream: Stream) {
         if let Some(masks) = &mut self.masks {
-            let held = masks.of(stream).flush();
+            let held = masks.masker(stream).flush();
             self.keep(stream, &held);
         }
     }
@@ -431,7 +435,7 @@ impl Pump {
 
 // One pipe of a job, until its end, and the memory that pipes are read through.
 
-/// What one read takes at the most: no more than a core keeps at hand until it is written.
+/// The size of one read: no more than fits into a core's cache until it is written.
 const BLOCK_BYTES: usize = 64 * 1024;
 /// Between two looks at a pipe that the runtime could not be told of.
 const SOON: Duration = Duration::from_millis(10);
@@ -454,7 +458,7 @@ pub(super) fn with_block<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 
 /// One pipe, until its end.
 #[derive(Debug)]
-pub(super) enum Tap {
+pub(super) enum PipeReader {
     Open(OutputPipe),
     Closed,
 }
@@ -472,7 +476,7 @@ pub(super) enum Read {
     End,
 }
 
-impl Tap {
+impl PipeReader {
     pub(super) const fn is_open(&self) -> bool {
         match self {
             Self::Open(_) => true,
@@ -522,8 +526,8 @@ impl Tap {
         Read::End
     }
 
-    /// Whether a read that brought this has left nothing. The runtime has to see a read that brings
-    /// nothing before it tells of the next bytes.
+    /// `true` if a read with this result has emptied the pipe. The runtime must see a read that
+    /// returns nothing before it reports further bytes.
     fn has_emptied(&self, block: &Vec<u8>) -> bool {
         self.unwatched().is_some() && block.len() < block.capacity()
     }
@@ -561,7 +565,7 @@ impl Tap {
 
 #[cfg(test)]
 mod tests {
-    //! What a pump answers when it is asked.
+    //! The reply of a pump to a request.
 
     use std::os::fd::OwnedFd;
     use std::pin::Pin;
@@ -608,9 +612,10 @@ mod tests {
         let (end, pipe) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).unwrap();
         let (writer, log) = output::open_log(&settings().log);
         let (actor, _) = Actor::spawn(None, Deaf, ()).await.unwrap();
-        let bounds = Bounds::of(JobId::local(1), &spec("true"));
+        let bounds = Bounds::new(JobId::local(1), &spec("true"));
         let stdout = OutputPipe::new(end).unwrap();
-        let pump = Pump::new(stdout, None, writer, bounds, Address::of(actor)).with_masks(redactor);
+        let pump =
+            Pump::new(stdout, None, writer, bounds, Address::new(actor)).with_masks(redactor);
         let probe = pump.probe();
         let mut pump: Pin<Box<dyn Future<Output = ()>>> = Box::pin(pump.run());
         assert!(poll!(&mut pump).is_pending());

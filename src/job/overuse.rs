@@ -31,7 +31,8 @@ const SHORTEST_COUNT_PAUSE: Duration = Duration::from_millis(10);
 /// Tasks that a loop of forks starts in a second on one processor, rounded up.
 const FORKS_PER_SECOND: u64 = 5000;
 
-/// What is taken for growth between two glances: one part in so many of what is left to a job.
+/// The share of what is left to a job that counts as growth between two checks: one part in this
+/// many.
 const STIR_SHARE: u64 = 64;
 
 /// Looking takes at most one part in so many of the time of one processor: calm, and in a hurry.
@@ -48,7 +49,7 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// What it had at the most.
+    /// The most that the job had.
     pub(super) fn most(self, other: Self) -> Self {
         Self {
             memory: self.memory.max(other.memory),
@@ -60,14 +61,14 @@ impl Used {
 
 /// The resources left before a job passes a limit; the maximum if there is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct Headroom {
     memory: u64,
     tasks: u64,
     cpu: Duration,
 }
 
-impl Room {
-    /// Of a job that used nothing yet.
+impl Headroom {
+    /// The room of a job that has used nothing yet.
     pub(super) fn at_first(limits: &ResourceLimits) -> Self {
         Self::left(limits, &Used::default())
     }
@@ -128,9 +129,13 @@ impl ProcessCount {
     }
 }
 
-/// What is left to a job that uses so much and had so much at the most, or the limit that it
-/// passed. Tasks come first: the memory of a fork bomb is a consequence of their number.
-pub(super) fn judge(limits: &ResourceLimits, now: &Used, most: &Used) -> Result<Room, LimitKind> {
+/// Returns what is left to a job with this usage and these peaks, or the limit that it exceeded.
+/// Tasks come first: the memory of a fork bomb is a consequence of their number.
+pub(super) fn judge(
+    limits: &ResourceLimits,
+    now: &Used,
+    most: &Used,
+) -> Result<Headroom, LimitKind> {
     if let Some(which) = too_many(limits.processes, now.tasks) {
         return Err(which);
     }
@@ -140,7 +145,7 @@ pub(super) fn judge(limits: &ResourceLimits, now: &Used, most: &Used) -> Result<
         }
         // Time that was used stays used, although who used it may be gone.
         (_, Some(limit)) if most.cpu >= limit => Err(LimitKind::Cpu(limit)),
-        _ => Ok(Room::left(limits, &Used { cpu: most.cpu, ..*now })),
+        _ => Ok(Headroom::left(limits, &Used { cpu: most.cpu, ..*now })),
     }
 }
 
@@ -171,7 +176,7 @@ impl LastSurvey {
         since: Duration,
         unseen: Duration,
         now: Option<HostLoad>,
-        room: &Room,
+        room: &Headroom,
     ) -> bool {
         let soonest = self.took * HURRIED_SHARE;
         if since < soonest {
@@ -203,10 +208,10 @@ impl LastSurvey {
         }
     }
 
-    /// How long to wait before the next glance, by the last two and the pause between them: longer
+    /// Returns the wait before the next check, from the last two and the pause between them: longer
     /// each time that nothing grew, and never past the moment at which all processors together
     /// could have used up the CPU time that is left to a job.
-    pub(super) fn pause(&self, last: Duration, glances: Glances, room: &Room) -> Duration {
+    pub(super) fn pause(&self, last: Duration, glances: Glances, room: &Headroom) -> Duration {
         let quiet = if glances.have_stirred(room) { GLANCE_PAUSE } else { last * 2 };
         quiet.min(LONGEST_PAUSE).min(room.cpu / self.processors).max(GLANCE_PAUSE)
     }
@@ -216,15 +221,15 @@ impl LastSurvey {
         self.jobs_cpu.is_some() && self.jobs_cpu == now.and_then(|now| now.jobs_cpu)
     }
 
-    fn has_grown(&self, now: Option<HostLoad>, room: &Room) -> bool {
+    fn has_grown(&self, now: Option<HostLoad>, room: &Headroom) -> bool {
         let (Some(then), Some(now)) = (self.glance, now) else { return true };
         let memory = then.available_bytes.saturating_sub(now.available_bytes);
         self.count(room).has_grown(Some(now.tasks)) || memory > room.memory / 2
     }
 
-    /// How often to count the host's tasks until the next glance, and from which number on some job
-    /// may be about to pass its limit: half of what is left to it.
-    pub(super) fn count(&self, room: &Room) -> TaskCount {
+    /// Returns the interval of counting the host's tasks until the next check, and the number from
+    /// which on a job may exceed its limit: half of what is left to it.
+    pub(super) fn count(&self, room: &Headroom) -> TaskCount {
         let most_growth = room.tasks / 2;
         let forks = FORKS_PER_SECOND * u64::from(self.processors);
         let millis = Duration::from_millis(most_growth.saturating_mul(1000) / forks);
@@ -278,7 +283,7 @@ pub(super) struct Glances {
 
 impl Glances {
     /// `true` if tasks or memory use of the host grew between the two glances.
-    pub(super) fn have_stirred(&self, room: &Room) -> bool {
+    pub(super) fn have_stirred(&self, room: &Headroom) -> bool {
         let (Some(before), Some(now)) = (self.before, self.now) else { return true };
         let memory = before.available_bytes.saturating_sub(now.available_bytes);
         now.tasks > before.tasks || memory > room.memory / STIR_SHARE
@@ -328,7 +333,7 @@ mod tests {
     #[test]
     fn the_limit_itself_may_be_reached_and_not_passed() {
         let room = judge(&LIMITS, &AT_LIMIT, &AT_LIMIT).unwrap();
-        assert_eq!(room, Room { memory: 0, tasks: 0, cpu: Duration::from_secs(1) });
+        assert_eq!(room, Headroom { memory: 0, tasks: 0, cpu: Duration::from_secs(1) });
         let over = |used: Used| judge(&LIMITS, &used, &used).unwrap_err();
         let memory = Used { memory: 1001, ..AT_LIMIT };
         assert_eq!(over(memory), LimitKind::Memory { limit: 1000, peak: 1001 });
@@ -348,7 +353,7 @@ mod tests {
 
     #[test]
     fn tasks_are_counted_before_forks_could_use_up_what_is_left() {
-        let room = |tasks| Room { tasks, ..Room::at_first(&LIMITS) };
+        let room = |tasks| Headroom { tasks, ..Headroom::at_first(&LIMITS) };
         for (tasks, millis) in [(0, 10), (100, 10), (1000, 50), (8000, 400), (u64::MAX, 800)] {
             let count = SURVEY.count(&room(tasks));
             assert_eq!(count.pause, Duration::from_millis(millis), "{tasks}");
@@ -368,17 +373,17 @@ mod tests {
         let now = Used::default();
         assert_eq!(judge(&LIMITS, &now, &most), Err(LimitKind::Cpu(Duration::from_secs(60))));
         let most = Used { cpu: Duration::ZERO, ..most };
-        assert_eq!(judge(&LIMITS, &now, &most), Ok(Room::at_first(&LIMITS)));
+        assert_eq!(judge(&LIMITS, &now, &most), Ok(Headroom::at_first(&LIMITS)));
     }
 
-    fn is_due(since_ms: u64, now: Option<HostLoad>, room: &Room) -> bool {
+    fn is_due(since_ms: u64, now: Option<HostLoad>, room: &Headroom) -> bool {
         let since = Duration::from_millis(since_ms);
         SURVEY.is_over(since, since, now, room)
     }
 
     #[test]
     fn jobs_that_have_just_begun_are_not_surveyed_unless_something_grows() {
-        let (room, unseen) = (Room::at_first(&LIMITS), Duration::from_millis(10));
+        let (room, unseen) = (Headroom::at_first(&LIMITS), Duration::from_millis(10));
         let is_due = |now| SURVEY.is_over(2 * CALM, unseen, now, &room);
         assert!(!is_due(Some(HOST)));
         assert!(is_due(Some(HostLoad { tasks: 506, ..HOST })));
@@ -386,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_quiet_host_is_surveyed_slowly_and_a_growing_one_at_once() {
-        let room = Room::at_first(&LIMITS);
+        let room = Headroom::at_first(&LIMITS);
         assert!(!is_due(100, Some(HOST), &room) && is_due(1000, Some(HOST), &room));
         let few = HostLoad { tasks: 505, ..HOST };
         let many = HostLoad { tasks: 506, ..HOST };
@@ -398,7 +403,7 @@ mod tests {
 
     #[test]
     fn what_others_gave_back_hides_no_growth() {
-        let (room, unseen) = (Room::at_first(&LIMITS), Duration::from_millis(10));
+        let (room, unseen) = (Headroom::at_first(&LIMITS), Duration::from_millis(10));
         let mut survey = SURVEY;
         let grown = HostLoad { available_bytes: 11_900, ..HOST };
         assert!(!survey.is_over(CALM, unseen, Some(grown), &room), "by what was seen so far");
@@ -411,18 +416,18 @@ mod tests {
 
     #[test]
     fn two_processors_use_up_a_second_in_half_of_one() {
-        let room = Room { cpu: Duration::from_secs(1), ..Room::at_first(&LIMITS) };
+        let room = Headroom { cpu: Duration::from_secs(1), ..Headroom::at_first(&LIMITS) };
         assert!(!is_due(400, Some(HOST), &room) && is_due(500, Some(HOST), &room));
     }
 
-    fn pause_after(last_ms: u64, now: Option<HostLoad>, room: &Room) -> u128 {
+    fn pause_after(last_ms: u64, now: Option<HostLoad>, room: &Headroom) -> u128 {
         let glances = Glances { before: Some(HOST), now };
         SURVEY.pause(Duration::from_millis(last_ms), glances, room).as_millis()
     }
 
     #[test]
     fn glances_become_rare_while_nothing_grows_and_frequent_when_something_does() {
-        let room = Room::at_first(&LIMITS);
+        let room = Headroom::at_first(&LIMITS);
         let shrunk = HostLoad { tasks: 400, available_bytes: 11_000, ..HOST };
         for quiet in [HOST, shrunk] {
             assert_eq!(pause_after(100, Some(quiet), &room), 200);
@@ -433,14 +438,14 @@ mod tests {
         for grown in [Some(one_more), Some(less), None] {
             assert_eq!(pause_after(800, grown, &room), 100, "{grown:?}");
         }
-        let room = Room { cpu: Duration::from_secs(1), ..room };
+        let room = Headroom { cpu: Duration::from_secs(1), ..room };
         assert_eq!(pause_after(800, Some(HOST), &room), 500, "two processors");
-        assert_eq!(pause_after(800, Some(HOST), &Room { cpu: Duration::ZERO, ..room }), 100);
+        assert_eq!(pause_after(800, Some(HOST), &Headroom { cpu: Duration::ZERO, ..room }), 100);
     }
 
     #[test]
     fn jobs_that_use_no_cpu_time_are_left_alone_unless_much_is_taken_elsewhere() {
-        let room = Room::at_first(&LIMITS);
+        let room = Headroom::at_first(&LIMITS);
         let cpu = |millis| Some(Duration::from_millis(millis));
         let survey = LastSurvey { jobs_cpu: cpu(7), ..SURVEY };
         let is_over = |now, since| {
@@ -461,7 +466,7 @@ mod tests {
             survey.calm = survey.next_calm(Work::None);
             assert_eq!(survey.calm, Duration::from_secs(seconds));
         }
-        let room = Room::at_first(&LIMITS);
+        let room = Headroom::at_first(&LIMITS);
         for (seconds, expected) in [(15, false), (16, true)] {
             let since = Duration::from_secs(seconds);
             assert_eq!(survey.is_over(since, since, Some(HOST), &room), expected);
@@ -481,7 +486,7 @@ mod tests {
         ) {
             let survey = LastSurvey { took: Duration::from_millis(took_ms), ..SURVEY };
             let now = Some(HostLoad { tasks, ..HOST });
-            let nothing = Room { memory: 0, tasks: 0, cpu: Duration::ZERO };
+            let nothing = Headroom { memory: 0, tasks: 0, cpu: Duration::ZERO };
             let since = Duration::from_millis(since_ms);
             let due = survey.is_over(since, since, now, &nothing);
             prop_assert_eq!(due, since_ms >= took_ms * 4);

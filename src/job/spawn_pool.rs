@@ -31,12 +31,12 @@ struct SpawnQueue {
 }
 
 impl SpawnQueue {
-    /// Whether there is a thread for everybody who waits.
+    /// `true` if there is a thread for every waiting start.
     fn has_enough(&self) -> bool {
         self.waiting.len() <= self.begun.iter().filter(|begun| begun.is_none()).count()
     }
 
-    /// Whether one more would find something to do.
+    /// `true` if one more thread would find work.
     fn wants_another(&self, now: Instant, processors: usize) -> bool {
         let is_held_up = |begun: &&Instant| now.saturating_duration_since(**begun) >= PATIENCE;
         let held_up = self.begun.iter().flatten().filter(is_held_up).count();
@@ -66,7 +66,7 @@ fn lock_spawn_queue() -> MutexGuard<'static, SpawnQueue> {
     SPAWN_QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether somebody waits for a thread.
+/// The demand for threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line {
     Empty,

@@ -27,7 +27,7 @@ use crate::process::{
 use crate::spec::{JobProgram, JobSpec, ShellUse, Stdin};
 use crate::trace::TraceContext;
 
-/// How long a job counts as one that has just begun: it is at work then, whatever it does later.
+/// The time during which a job counts as just started: it is busy then, whatever it does later.
 const YOUTH: Duration = Duration::from_millis(50);
 /// A birth that took so long had to wait for a processor.
 const SOON: Duration = Duration::from_millis(2);
@@ -81,7 +81,7 @@ pub(super) enum OwnShell {
 }
 
 impl OwnShell {
-    pub(super) const fn of(spec: &JobSpec) -> Self {
+    pub(super) const fn from_spec(spec: &JobSpec) -> Self {
         match (&spec.program, &spec.shell_path) {
             (JobProgram::Shell(_), None) => Self::Yes,
             (JobProgram::Shell(_) | JobProgram::Direct { .. }, _) => Self::No,
@@ -93,7 +93,7 @@ impl OwnShell {
 #[derive(Debug)]
 pub(super) struct Presence {
     number: u64,
-    /// Whether nobody else had just begun when it came.
+    /// `true` if no other job had just started when this one came.
     is_alone: bool,
 }
 
@@ -159,7 +159,7 @@ pub(super) async fn start_elsewhere(
 
 // The program and environment of a spec.
 
-/// Where programs look for the trace that they are a part of, as OpenTelemetry has it.
+/// The variable in which programs look for their trace context, as OpenTelemetry defines it.
 const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
 
 /// Everything that the process room needs to start this job.
@@ -250,7 +250,7 @@ type Pairs = Vec<(OsString, OsString)>;
 pub struct JobVariables(LazyLock<Vec<EnvVariable>, Box<dyn FnOnce() -> Vec<EnvVariable> + Send>>);
 
 impl JobVariables {
-    /// Those that this gives; it is called once, or never.
+    /// Creates variables from this function, which is called at most once.
     #[must_use]
     pub fn lazy(make: impl FnOnce() -> Pairs + Send + 'static) -> Self {
         // No process has a variable with a NUL byte in it, ours neither.

@@ -27,7 +27,7 @@ pub(super) enum State {
     /// SIGKILL is on its way to everything that is left.
     Killing { cause: Outcome, streams: Streams, leader: Leader },
     /// The leader is gone; its last bytes may still be in the pipes.
-    Draining { outcome: Outcome, rest: Rest },
+    Draining { outcome: Outcome, rest: TreeRemains },
     /// The outcome is known and will not change. Survivors may hold the streams open.
     Finished { streams: Streams },
 }
@@ -39,7 +39,7 @@ pub(super) enum Streams {
     Closed,
 }
 
-/// What is known of the leader while its tree is being ended.
+/// The state of the leader while its tree is being ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leader {
     Alive,
@@ -48,7 +48,7 @@ pub(super) enum Leader {
 
 /// States if any process of the tree outlived the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum TreeRemains {
     Nobody,
     Somebody,
 }
@@ -61,7 +61,7 @@ pub(super) enum Event {
     /// It could not be.
     FailedToStart(StartError),
     /// The leader was reaped; this is how it ended by itself.
-    LeaderExited(Outcome, Rest),
+    LeaderExited(Outcome, TreeRemains),
     /// Both pipes reached their end.
     StreamsClosed,
     /// The deadline passed.
@@ -73,9 +73,9 @@ pub(super) enum Event {
     /// The time between the first signal and SIGKILL is over.
     GraceExpired,
     /// A look at the tree while it is ending, or while survivors linger.
-    TreeChecked(Rest),
+    TreeChecked(TreeRemains),
     /// SIGKILL was sent to everything and the result was verified.
-    Killed(Rest),
+    Killed(TreeRemains),
     /// The wait for last bytes is over.
     DrainExpired,
 }
@@ -90,14 +90,14 @@ pub(super) enum Effect {
     /// Send SIGKILL to everything and verify.
     Kill,
     /// Wait for last bytes.
-    AwaitDrain(Rest),
+    AwaitDrain(TreeRemains),
     /// Tell the world.
     Finish(Outcome),
     /// Nothing of the job is left: the actor can go.
     Leave,
 }
 
-/// How soon to look at a tree again.
+/// The delay before the tree is checked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
     /// It is about to end.
@@ -106,7 +106,7 @@ pub(super) enum Pace {
     Slow,
 }
 
-/// How long a tree gets to end by itself.
+/// The time that a tree gets to end by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Grace {
     /// As the job's limits say.
@@ -133,10 +133,10 @@ fn starting(event: Event) -> (State, Vec<Effect>) {
     match event {
         Event::Started => (State::Running { streams: Streams::Open }, Vec::new()),
         Event::FailedToStart(why) => {
-            finish(Streams::Closed, Rest::Nobody, Outcome::FailedToStart(why))
+            finish(Streams::Closed, TreeRemains::Nobody, Outcome::FailedToStart(why))
         }
         Event::StopRequested { by, .. } => {
-            finish(Streams::Closed, Rest::Nobody, Outcome::Stopped { by })
+            finish(Streams::Closed, TreeRemains::Nobody, Outcome::Stopped { by })
         }
         Event::LeaderExited(..)
         | Event::StreamsClosed
@@ -181,17 +181,17 @@ fn stopping(
     event: Event,
 ) -> (State, Vec<Effect>) {
     match event {
-        Event::LeaderExited(_, Rest::Nobody) => drain(streams, Rest::Nobody, cause),
+        Event::LeaderExited(_, TreeRemains::Nobody) => drain(streams, TreeRemains::Nobody, cause),
         // The leader obeyed. Its descendants get the rest of the grace period.
-        Event::LeaderExited(_, Rest::Somebody) => (
+        Event::LeaderExited(_, TreeRemains::Somebody) => (
             State::Stopping { cause, streams, leader: Leader::Reaped },
             vec![Effect::CheckTree(Pace::Soon)],
         ),
-        Event::TreeChecked(Rest::Somebody) if leader == Leader::Reaped => {
+        Event::TreeChecked(TreeRemains::Somebody) if leader == Leader::Reaped => {
             (State::Stopping { cause, streams, leader }, vec![Effect::CheckTree(Pace::Soon)])
         }
-        Event::TreeChecked(Rest::Nobody) if leader == Leader::Reaped => {
-            drain(streams, Rest::Nobody, cause)
+        Event::TreeChecked(TreeRemains::Nobody) if leader == Leader::Reaped => {
+            drain(streams, TreeRemains::Nobody, cause)
         }
         Event::GraceExpired => (State::Killing { cause, streams, leader }, vec![Effect::Kill]),
         // No grace for what harms others meanwhile.
@@ -219,12 +219,14 @@ fn stopping(
 fn killing(cause: Outcome, streams: Streams, leader: Leader, event: Event) -> (State, Vec<Effect>) {
     match event {
         // What even SIGKILL did not end is named in the ending; there is nothing to wait for.
-        Event::Killed(Rest::Somebody) => finish(streams, Rest::Somebody, cause),
-        Event::Killed(Rest::Nobody) if leader == Leader::Reaped => {
-            drain(streams, Rest::Nobody, cause)
+        Event::Killed(TreeRemains::Somebody) => finish(streams, TreeRemains::Somebody, cause),
+        Event::Killed(TreeRemains::Nobody) if leader == Leader::Reaped => {
+            drain(streams, TreeRemains::Nobody, cause)
         }
         // Everything is dead, but what the leader used is not known yet.
-        Event::Killed(Rest::Nobody) => (State::Stopping { cause, streams, leader }, Vec::new()),
+        Event::Killed(TreeRemains::Nobody) => {
+            (State::Stopping { cause, streams, leader }, Vec::new())
+        }
         Event::LeaderExited(..) => {
             (State::Killing { cause, streams, leader: Leader::Reaped }, Vec::new())
         }
@@ -242,7 +244,7 @@ fn killing(cause: Outcome, streams: Streams, leader: Leader, event: Event) -> (S
     }
 }
 
-fn draining(outcome: Outcome, rest: Rest, event: Event) -> (State, Vec<Effect>) {
+fn draining(outcome: Outcome, rest: TreeRemains, event: Event) -> (State, Vec<Effect>) {
     match event {
         Event::StreamsClosed => finish(Streams::Closed, rest, outcome),
         Event::DrainExpired => finish(Streams::Open, rest, outcome),
@@ -252,7 +254,7 @@ fn draining(outcome: Outcome, rest: Rest, event: Event) -> (State, Vec<Effect>) 
             (State::Draining { outcome, rest }, vec![Effect::Kill])
         }
         // It had written that before it ended by itself, of which we heard first.
-        Event::LimitHit(which) if rest == Rest::Nobody && ended_by_itself(&outcome) => {
+        Event::LimitHit(which) if rest == TreeRemains::Nobody && ended_by_itself(&outcome) => {
             (State::Draining { outcome: Outcome::Limit { which }, rest }, Vec::new())
         }
         Event::Killed(rest) => (State::Draining { outcome, rest }, Vec::new()),
@@ -274,7 +276,7 @@ const fn ended_by_itself(outcome: &Outcome) -> bool {
 fn finished(streams: Streams, event: Event) -> (State, Vec<Effect>) {
     let (streams, effects) = match event {
         Event::StreamsClosed => (Streams::Closed, vec![Effect::CheckTree(Pace::Soon)]),
-        Event::TreeChecked(Rest::Nobody) | Event::Killed(Rest::Nobody)
+        Event::TreeChecked(TreeRemains::Nobody) | Event::Killed(TreeRemains::Nobody)
             if streams == Streams::Closed =>
         {
             (streams, vec![Effect::Leave])
@@ -294,8 +296,8 @@ fn finished(streams: Streams, event: Event) -> (State, Vec<Effect>) {
     (State::Finished { streams }, effects)
 }
 
-/// Whether a job that passed this bound gets no time to end by itself: it would go on to take from
-/// the host what others need.
+/// `true` if a job that exceeded this limit gets no time to end by itself: it would go on to take
+/// from the host what others need.
 pub(super) const fn is_urgent(which: LimitKind) -> bool {
     match which {
         LimitKind::Memory { .. } | LimitKind::Processes(_) => true,
@@ -312,29 +314,31 @@ fn stop(streams: Streams, cause: Outcome, signal: i32, grace: Grace) -> (State, 
     (state, vec![Effect::Terminate { signal, grace }])
 }
 
-fn drain(streams: Streams, rest: Rest, outcome: Outcome) -> (State, Vec<Effect>) {
+fn drain(streams: Streams, rest: TreeRemains, outcome: Outcome) -> (State, Vec<Effect>) {
     match streams {
         Streams::Closed => finish(streams, rest, outcome),
         Streams::Open => (State::Draining { outcome, rest }, vec![Effect::AwaitDrain(rest)]),
     }
 }
 
-fn finish(streams: Streams, rest: Rest, outcome: Outcome) -> (State, Vec<Effect>) {
+fn finish(streams: Streams, rest: TreeRemains, outcome: Outcome) -> (State, Vec<Effect>) {
     let next = match (streams, rest) {
-        (Streams::Closed, Rest::Nobody) => Effect::Leave,
-        (Streams::Closed, Rest::Somebody) | (Streams::Open, _) => Effect::CheckTree(Pace::Slow),
+        (Streams::Closed, TreeRemains::Nobody) => Effect::Leave,
+        (Streams::Closed, TreeRemains::Somebody) | (Streams::Open, _) => {
+            Effect::CheckTree(Pace::Slow)
+        }
     };
     (State::Finished { streams }, vec![Effect::Finish(outcome), next])
 }
 
 // The outcome that follows from the exit of a leader. Pure.
 
-/// What a shell adds to the number of the signal that ended its last command.
+/// The number that a shell adds to the signal that ended its last command.
 const BY_SIGNAL: i32 = 128;
 
-/// How the end of a leader reads: as the limit that the kernel ended it for, if it did. Given is
-/// the most memory that the job had, where it was ended for want of more, and whether the kernel
-/// refused it a process: a job that fails after that failed because of it.
+/// Returns the outcome for the end of a leader: the limit for which the kernel ended it, if it did.
+/// The arguments are the job's peak memory, if it was ended for lack of memory, and whether the
+/// kernel refused it a process: a job that fails after that failed because of it.
 pub(super) fn outcome(
     exit: ExitKind,
     spec: &JobSpec,
@@ -393,11 +397,11 @@ mod tests {
     const TERM: Effect = Effect::Terminate { signal: SIGTERM, grace: Grace::Default };
     const WISHED: Effect = Effect::Terminate { signal: SIGTERM, grace: Grace::Wished(GRACE) };
 
-    fn stop_wish() -> Event {
+    fn stop_requested() -> Event {
         Event::StopRequested { by: StopBy::Client, signal: SIGTERM, grace: GRACE }
     }
 
-    fn exited(rest: Rest) -> Event {
+    fn exited(rest: TreeRemains) -> Event {
         Event::LeaderExited(OK, rest)
     }
 
@@ -412,7 +416,7 @@ mod tests {
         (state, effects)
     }
 
-    /// What a started job does after these events; the start itself asks for nothing.
+    /// Returns the effects of a started job after these events; the start itself has none.
     #[track_caller]
     fn check(events: &[Event], expected: &[Effect]) {
         let all: Vec<Event> =
@@ -424,18 +428,18 @@ mod tests {
     fn a_plain_command_finishes_once_the_leader_and_the_pipes_are_done() {
         use Effect::{AwaitDrain, Finish, Leave};
         check(
-            &[exited(Rest::Nobody), Event::StreamsClosed],
-            &[AwaitDrain(Rest::Nobody), Finish(OK), Leave],
+            &[exited(TreeRemains::Nobody), Event::StreamsClosed],
+            &[AwaitDrain(TreeRemains::Nobody), Finish(OK), Leave],
         );
-        check(&[Event::StreamsClosed, exited(Rest::Nobody)], &[Finish(OK), Leave]);
+        check(&[Event::StreamsClosed, exited(TreeRemains::Nobody)], &[Finish(OK), Leave]);
     }
 
     #[test]
     fn a_grandchild_that_keeps_the_pipe_cannot_hang_the_job() {
         check(
-            &[exited(Rest::Somebody), Event::DrainExpired],
+            &[exited(TreeRemains::Somebody), Event::DrainExpired],
             &[
-                Effect::AwaitDrain(Rest::Somebody),
+                Effect::AwaitDrain(TreeRemains::Somebody),
                 Effect::Finish(OK),
                 Effect::CheckTree(Pace::Slow),
             ],
@@ -446,14 +450,14 @@ mod tests {
     fn survivors_are_followed_until_they_and_their_bytes_are_gone() {
         check(
             &[
-                exited(Rest::Somebody),
+                exited(TreeRemains::Somebody),
                 Event::DrainExpired,
-                Event::TreeChecked(Rest::Somebody),
+                Event::TreeChecked(TreeRemains::Somebody),
                 Event::StreamsClosed,
-                Event::TreeChecked(Rest::Nobody),
+                Event::TreeChecked(TreeRemains::Nobody),
             ],
             &[
-                Effect::AwaitDrain(Rest::Somebody),
+                Effect::AwaitDrain(TreeRemains::Somebody),
                 Effect::Finish(OK),
                 Effect::CheckTree(Pace::Slow),
                 Effect::CheckTree(Pace::Slow),
@@ -466,9 +470,14 @@ mod tests {
     #[test]
     fn a_stop_after_the_end_kills_what_survived_and_keeps_the_outcome() {
         check(
-            &[exited(Rest::Somebody), Event::DrainExpired, stop_wish(), Event::StreamsClosed],
             &[
-                Effect::AwaitDrain(Rest::Somebody),
+                exited(TreeRemains::Somebody),
+                Event::DrainExpired,
+                stop_requested(),
+                Event::StreamsClosed,
+            ],
+            &[
+                Effect::AwaitDrain(TreeRemains::Somebody),
                 Effect::Finish(OK),
                 Effect::CheckTree(Pace::Slow),
                 Effect::Kill,
@@ -484,9 +493,9 @@ mod tests {
             &[
                 Event::DeadlinePassed(TIMEOUT),
                 Event::GraceExpired,
-                exited(Rest::Nobody),
+                exited(TreeRemains::Nobody),
                 Event::StreamsClosed,
-                Event::Killed(Rest::Nobody),
+                Event::Killed(TreeRemains::Nobody),
             ],
             &[TERM, Effect::Kill, Effect::Finish(outcome), Effect::Leave],
         );
@@ -495,8 +504,13 @@ mod tests {
     #[test]
     fn a_leader_that_obeys_the_first_signal_ends_the_job_without_a_kill() {
         check(
-            &[stop_wish(), exited(Rest::Nobody), Event::StreamsClosed],
-            &[WISHED, Effect::AwaitDrain(Rest::Nobody), Effect::Finish(BY_CLIENT), Effect::Leave],
+            &[stop_requested(), exited(TreeRemains::Nobody), Event::StreamsClosed],
+            &[
+                WISHED,
+                Effect::AwaitDrain(TreeRemains::Nobody),
+                Effect::Finish(BY_CLIENT),
+                Effect::Leave,
+            ],
         );
     }
 
@@ -505,12 +519,12 @@ mod tests {
         let soon = Effect::CheckTree(Pace::Soon);
         check(
             &[
-                stop_wish(),
-                exited(Rest::Somebody),
-                Event::TreeChecked(Rest::Somebody),
+                stop_requested(),
+                exited(TreeRemains::Somebody),
+                Event::TreeChecked(TreeRemains::Somebody),
                 Event::GraceExpired,
                 Event::StreamsClosed,
-                Event::Killed(Rest::Nobody),
+                Event::Killed(TreeRemains::Nobody),
             ],
             &[WISHED, soon.clone(), soon, Effect::Kill, Effect::Finish(BY_CLIENT), Effect::Leave],
         );
@@ -519,7 +533,7 @@ mod tests {
     #[test]
     fn what_even_a_kill_does_not_end_is_reported_instead_of_waited_for() {
         check(
-            &[stop_wish(), Event::GraceExpired, Event::Killed(Rest::Somebody)],
+            &[stop_requested(), Event::GraceExpired, Event::Killed(TreeRemains::Somebody)],
             &[WISHED, Effect::Kill, Effect::Finish(BY_CLIENT), Effect::CheckTree(Pace::Slow)],
         );
     }
@@ -528,16 +542,16 @@ mod tests {
     fn a_kill_that_is_verified_before_the_leader_is_reaped_still_waits_for_it() {
         check(
             &[
-                stop_wish(),
+                stop_requested(),
                 Event::GraceExpired,
-                Event::Killed(Rest::Nobody),
-                exited(Rest::Nobody),
+                Event::Killed(TreeRemains::Nobody),
+                exited(TreeRemains::Nobody),
                 Event::StreamsClosed,
             ],
             &[
                 WISHED,
                 Effect::Kill,
-                Effect::AwaitDrain(Rest::Nobody),
+                Effect::AwaitDrain(TreeRemains::Nobody),
                 Effect::Finish(BY_CLIENT),
                 Effect::Leave,
             ],
@@ -559,9 +573,9 @@ mod tests {
         for which in [MEMORY, LimitKind::Processes(7)] {
             let events = [
                 Event::LimitHit(which),
-                exited(Rest::Nobody),
+                exited(TreeRemains::Nobody),
                 Event::StreamsClosed,
-                Event::Killed(Rest::Nobody),
+                Event::Killed(TreeRemains::Nobody),
             ];
             check(
                 &events,
@@ -574,8 +588,8 @@ mod tests {
     fn used_up_cpu_time_ends_a_job_as_its_deadline_does() {
         let finish = Effect::Finish(Outcome::Limit { which: CPU });
         check(
-            &[Event::LimitHit(CPU), exited(Rest::Nobody), Event::StreamsClosed],
-            &[TERM, Effect::AwaitDrain(Rest::Nobody), finish, Effect::Leave],
+            &[Event::LimitHit(CPU), exited(TreeRemains::Nobody), Event::StreamsClosed],
+            &[TERM, Effect::AwaitDrain(TreeRemains::Nobody), finish, Effect::Leave],
         );
     }
 
@@ -583,12 +597,12 @@ mod tests {
     fn a_job_that_is_ending_keeps_its_reason_and_loses_its_grace() {
         check(
             &[
-                stop_wish(),
+                stop_requested(),
                 Event::LimitHit(CPU),
                 Event::LimitHit(MEMORY),
-                exited(Rest::Nobody),
+                exited(TreeRemains::Nobody),
                 Event::StreamsClosed,
-                Event::Killed(Rest::Nobody),
+                Event::Killed(TreeRemains::Nobody),
             ],
             &[WISHED, Effect::Kill, Effect::Finish(BY_CLIENT), Effect::Leave],
         );
@@ -599,14 +613,14 @@ mod tests {
         for which in [MEMORY, CPU] {
             check(
                 &[
-                    exited(Rest::Somebody),
+                    exited(TreeRemains::Somebody),
                     Event::LimitHit(which),
                     Event::DrainExpired,
                     Event::LimitHit(LimitKind::OutputBytes(1)),
                     Event::LimitHit(which),
                 ],
                 &[
-                    Effect::AwaitDrain(Rest::Somebody),
+                    Effect::AwaitDrain(TreeRemains::Somebody),
                     Effect::Kill,
                     Effect::Finish(OK),
                     Effect::CheckTree(Pace::Slow),
@@ -619,16 +633,18 @@ mod tests {
     #[test]
     fn a_bound_on_output_that_is_passed_counts_also_when_the_end_is_heard_of_first() {
         let which = LimitKind::OutputBytes(1);
-        for (first, outcome) in [(None, Outcome::Limit { which }), (Some(stop_wish()), BY_CLIENT)] {
-            let rest = [exited(Rest::Nobody), Event::LimitHit(which), Event::StreamsClosed];
+        for (first, outcome) in
+            [(None, Outcome::Limit { which }), (Some(stop_requested()), BY_CLIENT)]
+        {
+            let rest = [exited(TreeRemains::Nobody), Event::LimitHit(which), Event::StreamsClosed];
             let all: Vec<Event> = [Event::Started].into_iter().chain(first).chain(rest).collect();
             let (_, effects) = play(&all);
             assert_eq!(outcomes(&effects), [&outcome]);
         }
     }
 
-    fn any_rest() -> impl Strategy<Value = Rest> {
-        prop_oneof![Just(Rest::Nobody), Just(Rest::Somebody)]
+    fn any_rest() -> impl Strategy<Value = TreeRemains> {
+        prop_oneof![Just(TreeRemains::Nobody), Just(TreeRemains::Somebody)]
     }
 
     fn any_event() -> impl Strategy<Value = Event> {
@@ -640,7 +656,7 @@ mod tests {
             Just(Event::LimitHit(LimitKind::OutputBytes(1))),
             Just(Event::LimitHit(MEMORY)),
             Just(Event::LimitHit(CPU)),
-            Just(stop_wish()),
+            Just(stop_requested()),
             Just(Event::GraceExpired),
             any_rest().prop_map(Event::TreeChecked),
             any_rest().prop_map(Event::Killed),
@@ -671,7 +687,7 @@ mod tests {
         ) {
             let started: Vec<Event> = std::iter::once(Event::Started).chain(before).collect();
             let told = matches!(play(&started).0, State::Running { .. });
-            let all: Vec<Event> = started.into_iter().chain([stop_wish()]).chain(after).collect();
+            let all: Vec<Event> = started.into_iter().chain([stop_requested()]).chain(after).collect();
             let (_, effects) = play(&all);
             prop_assert!(!told || outcomes(&effects).iter().all(|outcome| **outcome != OK));
         }
@@ -681,9 +697,9 @@ mod tests {
             events in prop::collection::vec(any_event(), 0..40),
         ) {
             let ending = [
-                Event::Started, stop_wish(), Event::GraceExpired, exited(Rest::Nobody),
-                Event::StreamsClosed, Event::Killed(Rest::Nobody), exited(Rest::Nobody),
-                Event::TreeChecked(Rest::Nobody),
+                Event::Started, stop_requested(), Event::GraceExpired, exited(TreeRemains::Nobody),
+                Event::StreamsClosed, Event::Killed(TreeRemains::Nobody), exited(TreeRemains::Nobody),
+                Event::TreeChecked(TreeRemains::Nobody),
             ];
             let all: Vec<Event> = events.into_iter().chain(ending).collect();
             let (state, effects) = play(&all);

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use crate::ids::JobId;
 use crate::process::InputPipe;
 
-/// How many pieces of input may wait for a job that does not read.
+/// The number of pieces of input that may wait for a job that does not read.
 const BACKLOG: usize = 64;
 
 /// The writing side of a job's standard input. Dropping it is the end of input.
@@ -58,15 +58,15 @@ async fn feed(mut pipe: InputPipe, mut queue: mpsc::Receiver<Vec<u8>>) {
 /// Input for a running job: the bytes first, then the key, then the end of input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobInput {
-    /// Sent as they are.
+    /// The bytes, sent unchanged.
     pub bytes: Vec<u8>,
     /// A key press.
     pub key: Option<KeyPress>,
-    /// Whether no more input will follow.
+    /// The state of the input after this piece.
     pub end: StdinEnd,
 }
 
-/// Whether more input can follow.
+/// The state of the input after a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StdinEnd {
     #[default]
@@ -79,29 +79,17 @@ pub enum StdinEnd {
 /// control keys act as the terminal would: they signal the job, or end its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyPress {
-    /// Interrupt.
     CtrlC,
-    /// End of input.
     CtrlD,
-    /// Suspend.
     CtrlZ,
-    /// Quit.
     CtrlBackslash,
-    /// Return.
     Enter,
-    /// Tab.
     Tab,
-    /// Escape.
     Escape,
-    /// Arrow up.
     Up,
-    /// Arrow down.
     Down,
-    /// Arrow left.
     Left,
-    /// Arrow right.
     Right,
-    /// Delete to the left.
     Backspace,
 }
 

@@ -117,7 +117,7 @@ pub(super) fn page(job: &JobHandle) -> crate::output::LogPage {
     job.output().blocking().read_page(&request).unwrap()
 }
 
-async fn is_lost_with_its_output(job: &JobHandle, pid: u32) {
+async fn assert_lost_with_its_output(job: &JobHandle, pid: u32) {
     let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
     assert!(matches!(ending.outcome, Outcome::Lost { .. }), "{ending:?}");
     let gone = async {
@@ -135,11 +135,11 @@ async fn a_job_whose_actor_is_killed_is_lost_and_its_tree_ends() {
     for child in parent.get_cell().get_children() {
         child.kill();
     }
-    is_lost_with_its_output(&job, pid).await;
+    assert_lost_with_its_output(&job, pid).await;
     assert_eq!(parent.get_status(), ractor::ActorStatus::Running);
 }
 
-/// What a mistake in the actor does.
+/// Effects of a bug in the actor.
 pub(super) fn fail() -> state::Event {
     panic!("on purpose")
 }
@@ -148,7 +148,7 @@ pub(super) fn fail() -> state::Event {
 async fn a_job_whose_actor_panics_is_lost_and_its_tree_ends() {
     let (job, pid, parent) = running().await;
     job.fail();
-    is_lost_with_its_output(&job, pid).await;
+    assert_lost_with_its_output(&job, pid).await;
     assert_eq!(parent.get_status(), ractor::ActorStatus::Running);
 }
 
@@ -166,7 +166,7 @@ async fn survivors_of_a_job_whose_actor_panics_end_with_it() {
     assert_eq!(job.finished().await, ending, "it had ended before");
 }
 
-/// What a job wrote to one of its streams.
+/// Returns the output of a job on one of its streams.
 fn written(job: &JobHandle, stream: Stream) -> Vec<u8> {
     let request = PageRequest { from: 0, stream: Some(stream), max_bytes: 1 << 20, max_lines: 0 };
     job.output().blocking().read_page(&request).unwrap().bytes

@@ -7,7 +7,7 @@ use tokio::task::AbortHandle;
 use super::messages::{Address, JobMsg, Probe};
 use crate::output::LogReader;
 
-/// What a pump gets to read what is there by then.
+/// The time for a pump to read what is there.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// The purpose of a timer.
@@ -80,7 +80,7 @@ impl Drop for Timers {
     }
 }
 
-/// What a job writes, on its way into the log and there.
+/// The output of a job, on its way into the log and there.
 #[derive(Debug)]
 pub(super) struct Outflow {
     pub(super) log: LogReader,
@@ -120,8 +120,8 @@ mod tests {
 
     const MOMENT: Duration = Duration::from_millis(1);
 
-    async fn asked(pump: &Probe) -> oneshot::Sender<()> {
-        tokio::time::timeout(LONG, pump.asked()).await.expect("the pump is asked")
+    async fn next_request(pump: &Probe) -> oneshot::Sender<()> {
+        tokio::time::timeout(LONG, pump.next_request()).await.expect("the pump is asked")
     }
 
     #[tokio::test]
@@ -132,11 +132,11 @@ mod tests {
         let output = Outflow { log, pump: Some(pump.clone()) };
         let quiet = tokio::spawn(async move { output.until_quiet(Some(MOMENT)).await });
         // A pump that gets its turn late, and finds something.
-        let asker = asked(&pump).await;
+        let asker = next_request(&pump).await;
         assert!(!quiet.is_finished());
         writer.append(Stream::Stdout, b"late");
         drop(asker);
-        let asker = asked(&pump).await;
+        let asker = next_request(&pump).await;
         assert!(!quiet.is_finished(), "it begins to be quiet anew");
         drop(asker);
         quiet.await.unwrap();

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::messages::{Address, JobMsg};
 use super::overuse::{
-    self, CALM, GLANCE_PAUSE, Glances, LastSurvey, ProcessCount, Room, TaskCount, Used, Work,
+    self, CALM, GLANCE_PAUSE, Glances, Headroom, LastSurvey, ProcessCount, TaskCount, Used, Work,
 };
 use super::state::is_urgent;
 use crate::confinement::ResourceLimits;
@@ -35,7 +35,7 @@ static SOMEBODY: Condvar = Condvar::new();
 
 #[derive(Debug)]
 struct Registry {
-    jobs: BTreeMap<u64, Watched>,
+    jobs: BTreeMap<u64, WatchedJob>,
     last: u64,
     thread: Thread,
     /// The time that the thread sleeps before the next glance.
@@ -53,7 +53,7 @@ enum Thread {
 
 /// A job that is watched.
 #[derive(Debug, Clone)]
-struct Watched {
+struct WatchedJob {
     tree: Arc<ProcessTree>,
     /// The limits that the kernel does not hold for it.
     limits: ResourceLimits,
@@ -64,13 +64,13 @@ struct Watched {
     most: Used,
     /// Its processes by quick counts, where it has no cgroup.
     quick_count: ProcessCount,
-    standing: Standing,
+    standing: WatchState,
 }
 
 /// The standing of a job to its limits, by the last survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Within(Room),
+enum WatchState {
+    Within(Headroom),
     /// It passed one, and was told.
     Over,
 }
@@ -94,14 +94,14 @@ impl Watch {
         if (limits.memory, limits.cpu, processes) == (None, None, None) {
             return None;
         }
-        let standing = Standing::Within(Room::at_first(&limits));
+        let standing = WatchState::Within(Headroom::at_first(&limits));
         let most = Used::default();
         let mut registry = registry();
         registry.last += 1;
         let number = registry.last;
         let since = Instant::now();
         let quick_count = ProcessCount::default();
-        let job = Watched { tree, limits, processes, actor, since, most, quick_count, standing };
+        let job = WatchedJob { tree, limits, processes, actor, since, most, quick_count, standing };
         registry.jobs.insert(number, job);
         registry.wake();
         Some(Self { number })
@@ -114,7 +114,7 @@ impl Drop for Watch {
     }
 }
 
-impl Watched {
+impl WatchedJob {
     /// `true` if it has a limit for which all processes of the host have to be surveyed.
     fn needs_survey(&self) -> bool {
         let ResourceLimits { memory, cpu, processes, .. } = self.limits;
@@ -146,12 +146,12 @@ impl Registry {
 
     /// The least that is left to any job. A job that has passed a limit is being ended, and needs no
     /// survey.
-    fn least_room(&self) -> Room {
+    fn least_room(&self) -> Headroom {
         let rooms = self.jobs.values().filter_map(|job| match job.standing {
-            Standing::Within(room) => Some(room),
-            Standing::Over => None,
+            WatchState::Within(room) => Some(room),
+            WatchState::Over => None,
         });
-        rooms.fold(Room::at_first(&ResourceLimits::NONE), Room::least)
+        rooms.fold(Headroom::at_first(&ResourceLimits::NONE), Headroom::least)
     }
 }
 
@@ -267,16 +267,16 @@ fn wait_for_the_next_glance(count: TaskCount) -> (Duration, u64) {
 }
 
 /// The jobs that are watched, by their numbers.
-fn jobs() -> Vec<(u64, Watched)> {
+fn jobs() -> Vec<(u64, WatchedJob)> {
     registry().jobs.iter().map(|(number, job)| (*number, job.clone())).collect()
 }
 
 /// Ends the jobs with too many tasks. In a cgroup they are counted by a short read; elsewhere in the
 /// leader's session, by one pass over the numbers of all processes, and from parent to child, by a
 /// short read for each. A job that has passed a limit is being ended already.
-fn count_tasks(jobs: &[(u64, Watched)]) {
+fn count_tasks(jobs: &[(u64, WatchedJob)]) {
     let sessions = LazyCell::new(process::count_processes_by_session);
-    for (number, job) in jobs.iter().filter(|(_, job)| job.standing != Standing::Over) {
+    for (number, job) in jobs.iter().filter(|(_, job)| job.standing != WatchState::Over) {
         let Some(limit) = job.processes else { continue };
         match job.tree.tasks_in_cgroup() {
             Some(tasks) => {
@@ -296,7 +296,7 @@ fn count_tasks(jobs: &[(u64, Watched)]) {
 
 /// Ends a job with too many tasks, given a quick count of its processes. The job is stopped for a
 /// moment only if more than its limit of those may be alive.
-fn judge_quick_count(number: u64, job: &Watched, limit: u64, processes: u64) {
+fn judge_quick_count(number: u64, job: &WatchedJob, limit: u64, processes: u64) {
     if with_job(number, |job| job.quick_count.record(limit, processes)) == Some(true) {
         count_stopped(number, job);
     }
@@ -304,7 +304,7 @@ fn judge_quick_count(number: u64, job: &Watched, limit: u64, processes: u64) {
 
 /// Counts the living tasks of a job while it is stopped: the group of its leader first, which takes
 /// one call, and then those that left it.
-fn count_stopped(number: u64, job: &Watched) {
+fn count_stopped(number: u64, job: &WatchedJob) {
     job.tree.pause_group();
     let stopped = job.tree.stop_descendants();
     let loads = process::measure_trees(&[Arc::clone(&job.tree)]);
@@ -323,7 +323,7 @@ fn count_stopped(number: u64, job: &Watched) {
 }
 
 /// Does something with what is known of a job, while it is watched.
-fn with_job<T>(number: u64, act: impl FnOnce(&mut Watched) -> T) -> Option<T> {
+fn with_job<T>(number: u64, act: impl FnOnce(&mut WatchedJob) -> T) -> Option<T> {
     registry().jobs.get_mut(&number).map(act)
 }
 
@@ -358,7 +358,7 @@ fn survey_jobs(count: TaskCount, before: Work) -> Work {
         let found = overuse::judge(&job.limits, &used, &most);
         with_job(*number, |job| {
             job.most = most;
-            if let (Standing::Within(room), Ok(left)) = (&mut job.standing, found) {
+            if let (WatchState::Within(room), Ok(left)) = (&mut job.standing, found) {
                 *room = left;
             }
         });
@@ -371,8 +371,8 @@ fn survey_jobs(count: TaskCount, before: Work) -> Work {
 
 /// Tells a job that it has passed this limit. What harms others is kept from growing here already:
 /// beside a fork bomb it may take long until the job's actor gets a processor, or a thread to end it on.
-fn end(number: u64, job: &Watched, which: LimitKind, load: &TreeLoad) {
-    with_job(number, |job| job.standing = Standing::Over);
+fn end(number: u64, job: &WatchedJob, which: LimitKind, load: &TreeLoad) {
+    with_job(number, |job| job.standing = WatchState::Over);
     // The actor hears of the limit before it hears of the leader's end, so the limit is the outcome.
     job.actor.tell(JobMsg::LimitHit(which));
     if is_urgent(which) {
@@ -381,7 +381,7 @@ fn end(number: u64, job: &Watched, which: LimitKind, load: &TreeLoad) {
 }
 
 /// Measures what counts against a job's limits; nothing where there was no time to measure its memory.
-fn used(job: &Watched, load: &TreeLoad, has_time: impl Fn() -> bool) -> Option<Used> {
+fn used(job: &WatchedJob, load: &TreeLoad, has_time: impl Fn() -> bool) -> Option<Used> {
     // Shared pages are counted in each process, which can only be too much.
     let is_enough = job.limits.memory.is_none_or(|limit| load.rss_bytes <= limit);
     let memory = if is_enough { load.rss_bytes } else { load.proportional_bytes(has_time)? };
@@ -483,7 +483,7 @@ mod tests {
     }
 
     /// The number and a copy of a job as it is watched.
-    fn watched(job: &JobHandle) -> (u64, Watched) {
+    fn watched(job: &JobHandle) -> (u64, WatchedJob) {
         let pid = job.pids().first().copied();
         let registry = registry();
         let mut jobs = registry.jobs.iter();
@@ -498,7 +498,10 @@ mod tests {
         let job = start("sleep 300 & sleep 300 & echo ready; wait", limits).await;
         tokio::time::timeout(LONG, job.output().wait_past(5)).await.expect("it runs");
         let (number, copy) = watched(&job);
-        count_tasks(&[(number, Watched { processes: Some(1), standing: Standing::Over, ..copy })]);
+        count_tasks(&[(
+            number,
+            WatchedJob { processes: Some(1), standing: WatchState::Over, ..copy },
+        )]);
         job.stop(crate::job::tests::now());
         let ending = ended(&job).await;
         assert!(matches!(ending.outcome, Outcome::Stopped { .. }), "{ending:?}");
@@ -541,7 +544,12 @@ while True: signal.pause()'";
             // Where it has a cgroup, that would be asked instead.
             let size = copy.tree.tasks_in_session(&process::count_processes_by_session());
             assert_eq!(size, 31);
-            judge_quick_count(number, &Watched { processes: Some(20), ..copy.clone() }, 20, size);
+            judge_quick_count(
+                number,
+                &WatchedJob { processes: Some(20), ..copy.clone() },
+                20,
+                size,
+            );
         };
         count();
         let once = times_continued(&job, 1).await;

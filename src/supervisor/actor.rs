@@ -33,11 +33,11 @@ const FREED_PER_TURN: usize = 256;
 pub struct SupervisorSettings {
     /// Bounds of the queue.
     pub queue: QueueLimits,
-    /// What stays of finished jobs.
+    /// The retention of finished jobs.
     pub retention: Retention,
     /// Finished logs of so many bytes are compressed; `None` = none are.
     pub compress_from: Option<u64>,
-    /// What all jobs have in common.
+    /// The settings that all jobs share.
     pub job: SharedJobSettings,
 }
 
@@ -87,11 +87,11 @@ pub(super) struct SupervisorActor;
 pub(super) struct Duty {
     pub(super) job: Arc<SharedJobSettings>,
     pub(super) packer: Option<LogCompressor>,
-    /// What is known already.
+    /// The state that a predecessor left.
     pub(super) handover: Handover,
-    /// Where watching tasks reach whoever supervises.
+    /// The address by which watching tasks reach the current supervisor.
     pub(super) post: Post,
-    /// Where what is known goes when the actor goes.
+    /// The channel for the state when the actor ends.
     pub(super) handover_sender: mpsc::Sender<Handover>,
 }
 
@@ -124,7 +124,7 @@ impl Actor for SupervisorActor {
         duty: Duty,
     ) -> Result<Supervision, ActorProcessingErr> {
         let mut supervision = Supervision::new(duty);
-        supervision.begin(&Address::of(myself));
+        supervision.begin(&Address::new(myself));
         Ok(supervision)
     }
 
@@ -135,7 +135,7 @@ impl Actor for SupervisorActor {
         message: CountedMessage<SupervisorMsg>,
         supervision: &mut Supervision,
     ) -> Result<(), ActorProcessingErr> {
-        let myself = Address::of(myself);
+        let myself = Address::new(myself);
         match message.into_inner() {
             SupervisorMsg::Submit(admission, reply) => {
                 let accepted = supervision.submit(admission);
@@ -150,7 +150,8 @@ impl Actor for SupervisorActor {
             }
             SupervisorMsg::List(tenant, reply) => {
                 let registry = &supervision.registry;
-                let jobs = tenant.map_or_else(|| registry.all(), |tenant| registry.of(tenant));
+                let jobs =
+                    tenant.map_or_else(|| registry.all(), |tenant| registry.jobs_of_tenant(tenant));
                 reply.send(jobs).ok();
             }
             SupervisorMsg::Stop(id, wish, reply) => {
@@ -166,9 +167,9 @@ impl Actor for SupervisorActor {
                 supervision.control(control, &myself);
                 supervision.dispatch(&myself).await;
             }
-            SupervisorMsg::Look => supervision.look(&myself),
+            SupervisorMsg::Look => supervision.measure_usage(&myself),
             SupervisorMsg::Seen(used) => {
-                supervision.seen(&used, &myself);
+                supervision.record_usage(&used, &myself);
                 supervision.dispatch(&myself).await;
             }
             SupervisorMsg::Ended(id) => {
@@ -421,7 +422,7 @@ impl Supervision {
     }
 
     /// Looks at jobs of tenants that have a bound on CPU time, away from the actor.
-    pub(super) fn look(&mut self, myself: &Address) {
+    pub(super) fn measure_usage(&mut self, myself: &Address) {
         match self.looks {
             Looks::At(due) if due <= Instant::now() => self.looks = Looks::Now,
             // An earlier one took its place.
@@ -440,10 +441,10 @@ impl Supervision {
         });
     }
 
-    /// What a look has found.
-    pub(super) fn seen(&mut self, used: &[(JobId, Duration)], myself: &Address) {
+    /// Handles the result of a measurement.
+    pub(super) fn record_usage(&mut self, used: &[(JobId, Duration)], myself: &Address) {
         for (id, cpu) in used {
-            self.spending.seen(*id, *cpu);
+            self.spending.record_cpu(*id, *cpu);
         }
         self.see_who_is_spent();
         self.looks = Looks::Off;
@@ -501,7 +502,7 @@ impl Supervision {
         // The end of a job may be known to its caller before it is told here.
         self.note_ends(tenant);
         // What is still counted and no longer known is being given back.
-        let known = self.registry.of(tenant);
+        let known = self.registry.jobs_of_tenant(tenant);
         let held = known.iter().map(|job| job.output().stored_bytes()).sum();
         if self.registry.could_free(tenant.name())
             || !(TenantUsage { used: held, ..stored }).is_full()
@@ -517,14 +518,14 @@ impl Supervision {
     }
 
     fn note_ends(&mut self, tenant: TenantId) {
-        for job in self.registry.of(tenant) {
+        for job in self.registry.jobs_of_tenant(tenant) {
             if job.is_complete() {
                 self.note_end(job.id());
             }
         }
     }
 
-    /// What this job stores can be freed from now on, if it is over.
+    /// Marks the stored output of this job as reclaimable, if the job is over.
     pub(super) fn note_end(&mut self, id: JobId) {
         self.registry.ended(id);
         self.job.quota.note_reclaimable(id.tenant().name());
@@ -534,7 +535,7 @@ impl Supervision {
 // Figures of the queue for metrics.
 
 /// The lanes, the tenants, and what those who wait are waiting for.
-pub(super) fn of(overview: QueueOverview, oldest: Option<Duration>) -> QueueStats {
+pub(super) fn queue_stats(overview: QueueOverview, oldest: Option<Duration>) -> QueueStats {
     let waiting = overview.waiting.into_iter();
     QueueStats {
         slots: overview.slots as u64,
@@ -608,7 +609,7 @@ mod tests {
             tenants: BTreeMap::from([(TenantId::parse("figures-ci").unwrap(), ci)]),
             ..QueueOverview::default()
         };
-        let figures = of(overview, None);
+        let figures = queue_stats(overview, None);
         assert!(figures.is_draining && !figures.is_paused);
         assert_eq!((figures.slots, figures.waiting), (2, [(WaitReason::Lane, 2)].into()));
         let lane = &figures.lanes[0];

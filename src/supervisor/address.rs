@@ -1,4 +1,4 @@
-//! Where messages for the supervisor go: the one way to send it any.
+//! The addresses of the supervisor: the only way to send it messages.
 //!
 //! An [`Address`] is that of one actor, and dies with it. The [`Post`] is that of the supervisor,
 //! whichever actor holds it: when one fails, those who ask or tell reach the next.
@@ -29,7 +29,7 @@ pub(super) struct Address(ActorRef<CountedMessage<SupervisorMsg>>);
 pub(super) struct Gone;
 
 impl Address {
-    pub(super) const fn of(actor: ActorRef<CountedMessage<SupervisorMsg>>) -> Self {
+    pub(super) const fn new(actor: ActorRef<CountedMessage<SupervisorMsg>>) -> Self {
         Self(actor)
     }
 
@@ -132,7 +132,7 @@ impl Post {
         holder.wait_for(|holder| matches!(holder, Holder::GivenUp)).await.ok();
     }
 
-    /// Who supervises, once somebody does.
+    /// Waits for the first supervisor.
     async fn holder(&self) -> Option<Address> {
         if let Holder::Held(address) = &*self.holder.borrow() {
             return Some(address.clone());
@@ -141,7 +141,7 @@ impl Post {
         Box::pin(self.next(|_| true)).await
     }
 
-    /// Who supervises after this one.
+    /// Waits for the successor of this supervisor.
     async fn successor(&self, failed: &Address) -> Option<Address> {
         Box::pin(self.next(|address| !address.is(failed))).await
     }
@@ -162,7 +162,7 @@ impl Post {
 
 // Tasks that wait for something and tell the supervisor, whichever actor that is by then.
 
-/// How long after a wish for room that could not be met the next one comes.
+/// The pause after a request for room that could not be met.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Asks for room whenever a cap on stored output is near: for what is short by then, once what was
@@ -187,7 +187,8 @@ pub(super) async fn watch_for_shortages(quota: Arc<Quota>, supervisor: Post) {
     }
 }
 
-/// What is still to be done at the end of a job: done when this is dropped, also with the runtime.
+/// The work that is left at the end of a job. Dropping it does that work, also when the runtime
+/// ends.
 #[derive(Debug)]
 struct Due {
     on_end: Option<OnJobEnd>,
@@ -235,11 +236,11 @@ pub(super) async fn watch_for_the_end(
 
 // Looks at the system's pressure, and tells the supervisor when it holds starts back.
 
-/// What is watched, and what was told of it so far: only changes are logged.
+/// The watched resources and the last logged state: only changes are logged.
 #[derive(Debug)]
 pub(super) struct Sampler {
     supervisor: Supervisor,
-    wishes: watch::Receiver<PressureWatch>,
+    settings: watch::Receiver<PressureWatch>,
     watched: PressureWatch,
     held: Option<Pressure>,
     unknown: Option<PressureError>,
@@ -247,9 +248,9 @@ pub(super) struct Sampler {
 
 impl Sampler {
     /// Has looked once already, so that no job slips in before.
-    pub(super) fn new(supervisor: Supervisor, wishes: watch::Receiver<PressureWatch>) -> Self {
-        let watched = *wishes.borrow();
-        let mut sampler = Self { supervisor, wishes, watched, held: None, unknown: None };
+    pub(super) fn new(supervisor: Supervisor, settings: watch::Receiver<PressureWatch>) -> Self {
+        let watched = *settings.borrow();
+        let mut sampler = Self { supervisor, settings, watched, held: None, unknown: None };
         sampler.begin();
         sampler
     }
@@ -258,26 +259,26 @@ impl Sampler {
     pub(super) async fn run(mut self) {
         loop {
             tokio::select! {
-                changed = self.wishes.changed() => match changed {
+                changed = self.settings.changed() => match changed {
                     Ok(()) => self.begin(),
                     Err(_) => return,
                 },
-                () = sleep(self.watched.every), if self.watched.levels.is_any() => self.look(),
+                () = sleep(self.watched.every), if self.watched.levels.is_any() => self.take_sample(),
             }
         }
     }
 
     fn begin(&mut self) {
-        self.watched = *self.wishes.borrow_and_update();
+        self.watched = *self.settings.borrow_and_update();
         for resource in HostResource::ALL {
             events::pressure_limit_set(resource, self.watched.levels.level(resource));
             // What is no longer read must not stand there as if it were.
             events::pressure_measured(resource, 0);
         }
-        self.look();
+        self.take_sample();
     }
 
-    fn look(&mut self) {
+    fn take_sample(&mut self) {
         let levels = self.watched.levels;
         let readings = if levels.is_any() { self.read() } else { Vec::new() };
         let held = levels.hold(self.held, &readings);
@@ -379,7 +380,7 @@ mod tests {
         let (told, mut heard) = mpsc::unbounded_channel();
         let (actor, ending) = Actor::spawn(None, Settling, (Some(writer), told)).await.unwrap();
         let (appoint, post) = Post::open();
-        appoint.send(Holder::Held(Address::of(actor.clone()))).unwrap();
+        appoint.send(Holder::Held(Address::new(actor.clone()))).unwrap();
         watch_for_the_end(job, None, None, post).await;
         actor.drain().unwrap();
         ending.await.unwrap();

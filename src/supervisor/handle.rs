@@ -35,7 +35,7 @@ pub struct Supervisor {
 pub struct SubmitRequest {
     /// The number that it shall have.
     pub id: JobId,
-    /// What to run.
+    /// The job to run.
     pub spec: JobSpec,
     /// The directory to run it in, where that is open already.
     pub cwd: Option<OpenedDir>,
@@ -43,11 +43,11 @@ pub struct SubmitRequest {
     pub key: Option<String>,
     /// The command as it may be logged.
     pub logged: String,
-    /// What is to be done when it has ended.
+    /// The action when the job has ended.
     pub on_end: Option<OnJobEnd>,
 }
 
-/// What is to be done when a job has ended, by whoever wanted it to run. It takes but a moment.
+/// An action of the submitter when a job has ended. It must be short.
 pub struct OnJobEnd(Box<Act>);
 
 type Act = dyn FnOnce(&JobHandle, &JobEnding) + Send;
@@ -162,7 +162,7 @@ impl Supervisor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doors {
     Open,
-    /// Those that wait and run go on; it can be undone.
+    /// New jobs are refused; queued and running ones go on. It can be undone.
     Draining,
     /// At shutdown, for good.
     Closed,
@@ -260,7 +260,7 @@ impl Supervision {
     fn figures(&self) -> QueueStats {
         let oldest = self.queue.oldest().and_then(|id| self.registry.find(id).ok());
         let oldest = oldest.map(|job| job.status().queued_for());
-        actor::of(self.overview(), oldest)
+        actor::queue_stats(self.overview(), oldest)
     }
 }
 

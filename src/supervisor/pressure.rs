@@ -9,7 +9,7 @@ use crate::setting_values::{seconds, zero_is_none};
 
 pub use crate::telemetry::HostResource;
 
-/// How much the system stalls for want of something.
+/// The share of time in which the system stalls for a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
     /// For want of what.
@@ -24,11 +24,11 @@ impl fmt::Display for Pressure {
     }
 }
 
-/// What is watched, and how often: `[pressure]`.
+/// The watched resources and the interval: `[pressure]`.
 // Unknown keys were refused before, and serde cannot do that beside a flattened field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct PressureWatch {
-    /// What holds starts back.
+    /// The levels that hold starts back.
     #[serde(flatten)]
     pub levels: PressureLevels,
     /// The time between two looks.
@@ -39,13 +39,13 @@ pub struct PressureWatch {
 /// From these shares on, in percent, starts are held back; `None` = whatever it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct PressureLevels {
-    /// Of processors.
+    /// The level for processors.
     #[serde(deserialize_with = "zero_is_none")]
     pub cpu: Option<u8>,
-    /// Of memory.
+    /// The level for memory.
     #[serde(deserialize_with = "zero_is_none")]
     pub memory: Option<u8>,
-    /// Of disks.
+    /// The level for disks.
     #[serde(deserialize_with = "zero_is_none")]
     pub io: Option<u8>,
 }
@@ -61,15 +61,15 @@ impl PressureLevels {
         }
     }
 
-    /// Whether there is any level.
+    /// `true` if any level is set.
     #[must_use]
     pub fn is_any(&self) -> bool {
         HostResource::ALL.into_iter().any(|resource| self.level(resource).is_some())
     }
 
-    /// What holds starts back after these readings, if anything does: the resource that is
-    /// furthest above its level. It takes a whole level to begin, and three quarters of it to go
-    /// on, so that a pressure around a level does not stop and start the queue again and again.
+    /// Returns the resource that holds starts back after these readings, if any: the one that is
+    /// furthest above its level. Pressure begins at a whole level and ends below three quarters of
+    /// it, so that a value around a level does not stop and start the queue again and again.
     ///
     /// A resource without a reading holds nothing back.
     #[must_use]
@@ -101,7 +101,7 @@ mod tests {
         Pressure { resource, percent }
     }
 
-    /// What holds after each of these readings of memory.
+    /// Returns what holds starts back after each of these readings of memory.
     fn memory(percents: &[u8]) -> Vec<Option<u8>> {
         let mut held = None;
         let look = |percent: &u8| {

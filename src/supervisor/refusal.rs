@@ -14,7 +14,7 @@ pub enum SubmitRefusal {
     /// As many jobs wait as may.
     #[error("{full}; {retry} [queue_full]")]
     QueueFull {
-        /// Where.
+        /// The scope of the bound.
         full: FullQueue,
         /// When there may be room.
         retry: Retry,
@@ -22,7 +22,7 @@ pub enum SubmitRefusal {
     /// The tenant has all that it may have.
     #[error("{bound}; {retry} [tenant_limit]")]
     TenantLimit {
-        /// Of what.
+        /// The exhausted quota.
         bound: TenantBound,
         /// When it may have more.
         retry: Retry,
@@ -33,7 +33,7 @@ pub enum SubmitRefusal {
         Retry::In(*retry_after)
     )]
     RateLimited {
-        /// How many it may start.
+        /// The number of starts that the tenant may have.
         per_minute: NonZeroU32,
         /// When the next one is accepted.
         retry_after: Duration,
@@ -49,36 +49,36 @@ pub enum SubmitRefusal {
     Interrupted,
 }
 
-/// Where too many wait. Not how many: most of them may be others'.
+/// The queue that is full. It does not say how many jobs wait: most of them may belong to others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FullQueue {
     /// In all lanes together.
     All,
     /// In one lane.
     Lane {
-        /// Which.
+        /// The lane's name.
         lane: String,
     },
 }
 
-/// What a tenant has used up.
+/// The quota that a tenant has used up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TenantBound {
     /// Its places in the queue.
     Queued {
-        /// How many of its jobs may wait.
+        /// The number of jobs that may wait.
         limit: usize,
     },
     /// Its CPU time.
     Cpu {
-        /// What its jobs used within an hour.
+        /// CPU time that the tenant's jobs used within an hour.
         used: Duration,
-        /// What they may use.
+        /// CPU time that the tenant's jobs may use.
         limit: Duration,
     },
     /// The room for its output, by jobs that still run.
     Stored {
-        /// How many bytes may be kept.
+        /// The number of bytes that may be kept.
         limit: u64,
         /// The setting that says so.
         setting: String,

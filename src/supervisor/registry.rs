@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use thiserror::Error;
 
-use super::retention::{FinishedJob, FinishedJobs, Rest, Retention};
+use super::retention::{FinishedJob, FinishedJobs, JobRemains, Retention};
 use crate::ids::{JobId, JobNumber, TenantId};
 use crate::job::JobHandle;
 use crate::telemetry::FreedReason;
@@ -83,20 +83,20 @@ impl Registry {
         self.find(*self.keys.get(&(tenant, key.to_owned()))?).ok()
     }
 
-    /// Those of a tenant, newest first.
-    pub(super) fn of(&self, tenant: TenantId) -> Vec<JobHandle> {
+    /// Returns the jobs of a tenant, newest first.
+    pub(super) fn jobs_of_tenant(&self, tenant: TenantId) -> Vec<JobHandle> {
         let [first, last] = [0, u64::MAX].map(|number| JobNumber::new(number).for_tenant(tenant));
         self.jobs.range(first..=last).rev().map(|(_, known)| known.job.clone()).collect()
     }
 
-    /// Those of all tenants, newest first.
+    /// Returns the jobs of all tenants, newest first.
     pub(super) fn all(&self) -> Vec<JobHandle> {
         let mut jobs: Vec<_> = self.jobs.values().map(|known| known.job.clone()).collect();
         jobs.sort_by_key(|job| Reverse(job.status().submitted));
         jobs
     }
 
-    /// What may stay of finished jobs.
+    /// The bounds of finished jobs.
     pub(super) const fn limits(&self) -> &Retention {
         self.ledger.limits()
     }
@@ -105,7 +105,7 @@ impl Registry {
         self.ledger.len()
     }
 
-    /// What finished jobs store.
+    /// The bytes that finished jobs store.
     pub(super) const fn finished_bytes(&self) -> u64 {
         self.ledger.bytes()
     }
@@ -119,7 +119,7 @@ impl Registry {
             tenant: id.tenant().name().to_owned(),
             finished,
             bytes: job.output().stored_bytes(),
-            rest: if job.is_complete() { Rest::Over } else { Rest::Alive },
+            rest: if job.is_complete() { JobRemains::Over } else { JobRemains::Alive },
         });
     }
 
@@ -164,7 +164,7 @@ pub enum FindError {
     /// There never was such a job, or it was freed so long ago that nobody remembers.
     #[error("there is no job {id}; list_jobs shows the jobs there are")]
     Unknown {
-        /// What was asked for.
+        /// The requested job.
         id: JobId,
     },
     /// It had finished and is gone, with its output.
@@ -174,11 +174,11 @@ pub enum FindError {
         rfc3339(*at)
     )]
     Freed {
-        /// What was asked for.
+        /// The requested job.
         id: JobId,
         /// When it was freed.
         at: SystemTime,
-        /// How long ago that is.
+        /// The time since the job was freed.
         ago: Duration,
         /// Why.
         why: FreedCause,
@@ -186,7 +186,7 @@ pub enum FindError {
     /// The supervisor fails, so that nobody can tell.
     #[error("nobody can tell about job {id}: the server's supervisor failed; restart the server")]
     Unavailable {
-        /// What was asked for.
+        /// The requested job.
         id: JobId,
     },
 }
@@ -221,23 +221,23 @@ const REMEMBERED: usize = 10_000;
 pub enum FreedCause {
     /// It had ended longer ago than jobs stay.
     Age {
-        /// How long they stay.
+        /// The time that finished jobs are kept.
         limit: Duration,
-        /// Whose bound it is.
+        /// The scope of the bound.
         scope: RetentionScope,
     },
     /// More had finished than stay.
     Count {
-        /// How many stay.
+        /// The number of finished jobs that are kept.
         limit: usize,
-        /// Whose bound it is.
+        /// The scope of the bound.
         scope: RetentionScope,
     },
     /// Finished jobs stored more than they may.
     Bytes {
-        /// What they may store.
+        /// The bytes that finished jobs may store.
         limit: u64,
-        /// Whose bound it is.
+        /// The scope of the bound.
         scope: RetentionScope,
     },
     /// The store was full, and running jobs needed room.

@@ -11,9 +11,9 @@ use crate::ids::JobId;
 /// The limits on finished jobs: for all together, and for each tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retention {
-    /// Of all tenants together.
+    /// The bounds of all tenants together.
     pub all: RetentionBounds,
-    /// Of each tenant.
+    /// The bounds of each tenant.
     pub tenant: RetentionBounds,
 }
 
@@ -24,7 +24,7 @@ pub struct RetentionBounds {
     pub finished: Option<usize>,
     /// For how long each of them does.
     pub age: Option<Duration>,
-    /// What they may store.
+    /// The bytes that finished jobs may store.
     pub bytes: Option<u64>,
 }
 
@@ -34,14 +34,14 @@ pub(super) struct FinishedJob {
     pub(super) id: JobId,
     pub(super) tenant: String,
     pub(super) finished: Instant,
-    /// What it stores.
+    /// The bytes that the job stores.
     pub(super) bytes: u64,
-    pub(super) rest: Rest,
+    pub(super) rest: JobRemains,
 }
 
 /// States if anything of a finished job still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum JobRemains {
     /// Nothing: it may be freed.
     Over,
     /// Survivors live or hold its output open. Who is freed can no longer be stopped, so it
@@ -83,17 +83,17 @@ impl FinishedJobs {
         }
     }
 
-    /// How many finished jobs there are.
+    /// Returns the number of finished jobs.
     pub(super) fn len(&self) -> usize {
         self.jobs.len()
     }
 
-    /// What they store.
+    /// Returns the bytes that finished jobs store.
     pub(super) const fn bytes(&self) -> u64 {
         self.all.bytes
     }
 
-    /// Whether anything that this tenant stores could be freed.
+    /// `true` if anything that this tenant stores could be freed.
     pub(super) fn could_free(&self, tenant: &str) -> bool {
         self.tenants.get(tenant).is_some_and(|shelf| !shelf.with_bytes.is_empty())
     }
@@ -222,7 +222,7 @@ struct JobTotals {
     count: usize,
     bytes: u64,
     oldest: BTreeSet<(Instant, JobId)>,
-    /// Those that store anything: freeing the others would give no byte back.
+    /// The jobs that store anything: freeing the others would give no byte back.
     with_bytes: BTreeSet<(Instant, JobId)>,
 }
 
@@ -231,8 +231,8 @@ impl JobTotals {
         self.count += 1;
         self.bytes += job.bytes;
         match job.rest {
-            Rest::Alive => {}
-            Rest::Over => {
+            JobRemains::Alive => {}
+            JobRemains::Over => {
                 self.oldest.insert((job.finished, job.id));
                 if job.bytes > 0 {
                     self.with_bytes.insert((job.finished, job.id));
@@ -248,7 +248,7 @@ impl JobTotals {
         self.with_bytes.remove(&(job.finished, job.id));
     }
 
-    /// Who has to go because there are too many, or too many bytes.
+    /// Returns the job to free because there are too many jobs or bytes.
     fn excess(
         &self,
         bounds: &RetentionBounds,
@@ -268,7 +268,7 @@ impl JobTotals {
 
 #[cfg(test)]
 mod tests {
-    //! Who is freed: by table, and against a naive model.
+    //! The choice of freed jobs: by table, and against a naive model.
 
     use proptest::prelude::*;
 
@@ -278,14 +278,14 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Finished `age` seconds before the moment of the sweep, which is second 1,000.
-    fn kept(start: Instant, id: u64, tenant: &str, age: u32, bytes: u64) -> FinishedJob {
+    fn finished_job(start: Instant, id: u64, tenant: &str, age: u32, bytes: u64) -> FinishedJob {
         let finished = start + SECOND * (1000 - age);
         FinishedJob {
             id: JobId::local(id),
             tenant: tenant.to_owned(),
             finished,
             bytes,
-            rest: Rest::Over,
+            rest: JobRemains::Over,
         }
     }
 
@@ -329,11 +329,11 @@ mod tests {
     ) {
         let start = Instant::now();
         let mut ledger = FinishedJobs::new(Retention { all, tenant });
-        ledger.put(kept(start, 5, "a", 10, 100));
-        ledger.put(kept(start, 4, "b", 20, 0));
-        ledger.put(FinishedJob { rest: Rest::Alive, ..kept(start, 3, "a", 30, 100) });
-        ledger.put(kept(start, 2, "b", 40, 100));
-        ledger.put(kept(start, 1, "a", 50, 100));
+        ledger.put(finished_job(start, 5, "a", 10, 100));
+        ledger.put(finished_job(start, 4, "b", 20, 0));
+        ledger.put(FinishedJob { rest: JobRemains::Alive, ..finished_job(start, 3, "a", 30, 100) });
+        ledger.put(finished_job(start, 2, "b", 40, 100));
+        ledger.put(finished_job(start, 1, "a", 50, 100));
         ledger.want_room(None, room);
         assert_eq!(freed(&mut ledger, start + SECOND * 1000), expected);
     }
@@ -383,8 +383,8 @@ mod tests {
         let mut ledger = FinishedJobs::new(Retention::default());
         ledger.want_room(None, 1000);
         assert_eq!(freed(&mut ledger, now), []);
-        ledger.put(kept(start, 1, "a", 10, 100));
-        ledger.put(kept(start, 2, "a", 5, 100));
+        ledger.put(finished_job(start, 1, "a", 10, 100));
+        ledger.put(finished_job(start, 2, "a", 5, 100));
         assert_eq!(freed(&mut ledger, now), [], "later jobs do not pay");
         ledger.want_room(None, 100);
         ledger.want_room(None, 50);
@@ -395,14 +395,14 @@ mod tests {
     fn a_tenant_makes_its_own_room() {
         let start = Instant::now();
         let mut ledger = FinishedJobs::new(Retention::default());
-        ledger.put(kept(start, 1, "a", 30, 100));
-        ledger.put(kept(start, 2, "b", 20, 100));
-        ledger.put(kept(start, 3, "b", 10, 100));
+        ledger.put(finished_job(start, 1, "a", 30, 100));
+        ledger.put(finished_job(start, 2, "b", 20, 100));
+        ledger.put(finished_job(start, 3, "b", 10, 100));
         ledger.want_room(Some("b"), 150);
         ledger.want_room(Some("nobody"), 150);
         let now = start + SECOND * 1000;
         assert_eq!(freed(&mut ledger, now), [(2, Room, None), (3, Room, None)]);
-        ledger.put(kept(start, 4, "b", 5, 100));
+        ledger.put(finished_job(start, 4, "b", 5, 100));
         assert_eq!(freed(&mut ledger, now), [], "the wish is over");
     }
 
@@ -412,24 +412,24 @@ mod tests {
         let now = start + SECOND * 1000;
         let limits = Retention { all: bounds(0, 0, 100), tenant: bounds(0, 30, 0) };
         let mut ledger = FinishedJobs::new(limits);
-        let job = FinishedJob { rest: Rest::Alive, ..kept(start, 1, "a", 50, 500) };
+        let job = FinishedJob { rest: JobRemains::Alive, ..finished_job(start, 1, "a", 50, 500) };
         ledger.put(job.clone());
         assert_eq!((freed(&mut ledger, now), ledger.due()), (vec![], None));
         // It was compressed, and its survivors are gone.
-        ledger.put(FinishedJob { rest: Rest::Over, bytes: 40, ..job });
+        ledger.put(FinishedJob { rest: JobRemains::Over, bytes: 40, ..job });
         assert_eq!((ledger.len(), ledger.all.bytes), (1, 40));
         assert_eq!(ledger.due(), Some(start + SECOND * 980));
         assert_eq!(freed(&mut ledger, now), [(1, Age, Some(RetentionScope::Tenant))]);
         assert_eq!((ledger.len(), ledger.all.bytes, ledger.tenants.len()), (0, 0, 0));
     }
 
-    /// What happens to a ledger.
+    /// An event for the finished jobs.
     #[derive(Debug, Clone)]
     enum Step {
         Put {
             tenant: usize,
             bytes: u64,
-            rest: Rest,
+            rest: JobRemains,
         },
         /// The so-manieth job that is kept is settled, with this size.
         Settle(prop::sample::Index, u64),
@@ -438,7 +438,7 @@ mod tests {
     }
 
     fn any_step() -> impl Strategy<Value = Step> {
-        let rest = prop_oneof![4 => Just(Rest::Over), 1 => Just(Rest::Alive)];
+        let rest = prop_oneof![4 => Just(JobRemains::Over), 1 => Just(JobRemains::Alive)];
         prop_oneof![
             6 => (0..3_usize, 0..50_u64, rest)
                 .prop_map(|(tenant, bytes, rest)| Step::Put { tenant, bytes, rest }),
@@ -454,22 +454,23 @@ mod tests {
     }
 
     /// The jobs of one tenant, or all.
-    fn of<'a>(
+    fn jobs_of<'a>(
         jobs: &'a [FinishedJob],
         tenant: Option<&'a str>,
     ) -> impl DoubleEndedIterator<Item = &'a FinishedJob> + Clone {
         jobs.iter().filter(move |job| tenant.is_none_or(|tenant| tenant == job.tenant))
     }
 
-    /// Which bounds these jobs break, so that one of `jobs` that can be freed has to go.
+    /// Returns the bounds that these jobs exceed, so that one of `jobs` that can be freed has to
+    /// go.
     fn breaks(
         jobs: &[FinishedJob],
         tenant: Option<&str>,
         bounds: &RetentionBounds,
         now: Instant,
     ) -> Vec<FreedReason> {
-        let mine = of(jobs, tenant);
-        let free = mine.clone().filter(|job| job.rest == Rest::Over);
+        let mine = jobs_of(jobs, tenant);
+        let free = mine.clone().filter(|job| job.rest == JobRemains::Over);
         let over_count = bounds.finished.is_some_and(|most| free.clone().count() > most);
         let over_bytes =
             bounds.bytes.is_some_and(|most| mine.map(|job| job.bytes).sum::<u64>() > most);
@@ -502,7 +503,7 @@ mod tests {
                     }
                     Step::Settle(at, bytes) if !jobs.is_empty() => {
                         let at = at.index(jobs.len());
-                        jobs[at] = FinishedJob { bytes, rest: Rest::Over, ..jobs[at].clone() };
+                        jobs[at] = FinishedJob { bytes, rest: JobRemains::Over, ..jobs[at].clone() };
                         ledger.put(jobs[at].clone());
                     }
                     Step::Settle(..) => {}
@@ -513,7 +514,7 @@ mod tests {
                     Step::Pass(seconds) => now += SECOND * seconds,
                 }
                 while let Some((job, why)) = ledger.free_next(now) {
-                    prop_assert_eq!(job.rest, Rest::Over);
+                    prop_assert_eq!(job.rest, JobRemains::Over);
                     let (mine, limits) = match scope(why) {
                         Some(RetentionScope::Tenant) => (Some(job.tenant.as_str()), tenant),
                         Some(RetentionScope::All) | None => (None, all),
@@ -528,7 +529,7 @@ mod tests {
                         }
                     }
                     let gives = |other: &&FinishedJob| matches!(reason, Age | Count) || other.bytes > 0;
-                    let free = of(&jobs, mine).filter(|other| other.rest == Rest::Over);
+                    let free = jobs_of(&jobs, mine).filter(|other| other.rest == JobRemains::Over);
                     prop_assert_eq!(free.clone().find(gives), Some(&job), "the oldest comes first");
                     drop(free);
                     wanted = wanted.saturating_sub(job.bytes);
@@ -538,7 +539,7 @@ mod tests {
                 for name in ["t0", "t1", "t2"] {
                     prop_assert_eq!(breaks(&jobs, Some(name), &tenant, now), [], "{}", name);
                 }
-                let room_left = jobs.iter().any(|job| job.rest == Rest::Over && job.bytes > 0);
+                let room_left = jobs.iter().any(|job| job.rest == JobRemains::Over && job.bytes > 0);
                 prop_assert!(wanted == 0 || !room_left);
                 wanted = 0;
                 prop_assert_eq!(ledger.len(), jobs.len());

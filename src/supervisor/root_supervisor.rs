@@ -3,7 +3,7 @@
 //! What is known of jobs is handed on from one supervisor to the next: finished jobs stay
 //! readable, keys name the runs that they named. Jobs that waited or ran are lost, since ractor
 //! ends the actors below one that fails, and the seats end their trees. Bounds, pauses and a drain
-//! that were wished while the server runs hold on. The turns of tenants, and what they have spent
+//! that were set at run time stay in force. The turns of tenants, and what they have spent
 //! of CPU time and starts, begin anew.
 //!
 //! A supervisor that fails again and again has a mistake that no restart mends: it is given up,
@@ -26,7 +26,7 @@ use crate::job::SharedJobSettings;
 use crate::output::LogCompressor;
 use crate::telemetry::{ActorKind, events};
 
-/// How many failures within [`SHORT_TIME`] are borne.
+/// The number of failures within [`SHORT_TIME`] after which the root supervisor gives up.
 const BORNE: usize = 5;
 const SHORT_TIME: Duration = Duration::from_secs(60);
 
@@ -107,7 +107,7 @@ impl RootState {
             handover_sender: self.handover_sender.clone(),
         };
         let (actor, _) = Actor::spawn_linked(None, SupervisorActor, duty, root_cell).await?;
-        self.appoint.send_replace(Holder::Held(Address::of(actor)));
+        self.appoint.send_replace(Holder::Held(Address::new(actor)));
         Ok(())
     }
 
@@ -153,7 +153,7 @@ enum Next {
 }
 
 impl Failures {
-    /// What follows from one more at this time.
+    /// Returns the reaction to one more failure at this time.
     fn next(&mut self, now: Instant) -> Next {
         self.recent.retain(|at| now.duration_since(*at) < SHORT_TIME);
         self.recent.push_back(now);
@@ -163,13 +163,13 @@ impl Failures {
 
 // State that is handed over to a restarted supervisor.
 
-/// What one supervisor hands on to the next. It has one owner at a time: the actor, then the
+/// The state that one supervisor hands to the next. It has one owner at a time: the actor, then the
 /// root supervisor, then the next actor.
 ///
 /// Only what cannot be in disorder is handed on: an actor fails in the middle of a change.
 #[derive(Debug)]
 pub(super) struct Handover {
-    /// Who is known. Who of them has ended is to be seen again.
+    /// The known jobs. The next supervisor checks again which of them have ended.
     pub(super) registry: Registry,
     /// Bounds and pauses, without any job.
     pub(super) queue: Queue,
@@ -177,7 +177,7 @@ pub(super) struct Handover {
 }
 
 impl Handover {
-    /// What the first supervisor begins with.
+    /// The state with which the first supervisor begins.
     pub(super) fn new(queue: QueueLimits, retention: Retention) -> Self {
         Self { registry: Registry::new(retention), queue: Queue::new(queue), doors: Doors::Open }
     }

@@ -57,8 +57,8 @@ impl Spending {
     }
 
     /// A running job has used so much CPU time so far.
-    pub(in crate::supervisor) fn seen(&mut self, id: JobId, cpu: Duration) {
-        self.cpu.seen(id, cpu, self.opened.elapsed());
+    pub(in crate::supervisor) fn record_cpu(&mut self, id: JobId, cpu: Duration) {
+        self.cpu.record_cpu(id, cpu, self.opened.elapsed());
     }
 
     /// A job has ended and used so much CPU time in all.
@@ -66,12 +66,12 @@ impl Spending {
         self.cpu.ended(id, cpu, self.opened.elapsed());
     }
 
-    /// Whose jobs run: each tenant once for each of its jobs.
+    /// The tenants with running jobs, once for each job.
     pub(in crate::supervisor) fn running(&self) -> impl Iterator<Item = TenantId> {
         self.cpu.running()
     }
 
-    /// Who used CPU time within the last hour, or a little longer ago.
+    /// The tenants that used CPU time within the last hour, or a little longer ago.
     pub(in crate::supervisor) fn tenants(&self) -> impl Iterator<Item = TenantId> {
         self.cpu.tenants()
     }
@@ -124,7 +124,7 @@ impl CpuBook {
     }
 
     /// A running job has used so much since it started. One that ended meanwhile was charged.
-    fn seen(&mut self, id: JobId, cpu: Duration, now: Duration) {
+    fn record_cpu(&mut self, id: JobId, cpu: Duration, now: Duration) {
         let Some(charged) = self.running.get_mut(&id) else { return };
         // A child that ended takes its time out of what can be seen, until its parent ends.
         let more = cpu.saturating_sub(charged.cpu);
@@ -135,28 +135,28 @@ impl CpuBook {
         }
     }
 
-    /// Whose jobs run: each tenant once for each of its jobs.
+    /// Returns the tenants with running jobs, once for each job.
     fn running(&self) -> impl Iterator<Item = TenantId> {
         self.running.values().map(|charged| charged.tenant)
     }
 
-    /// Who has used anything and is not [forgotten](Self::forget).
+    /// Returns the tenants that have used anything and are not [forgotten](Self::forget).
     fn tenants(&self) -> impl Iterator<Item = TenantId> {
         self.windows.keys().copied()
     }
 
     /// A job has ended and used so much in all.
     fn ended(&mut self, id: JobId, cpu: Duration, now: Duration) {
-        self.seen(id, cpu, now);
+        self.record_cpu(id, cpu, now);
         self.running.remove(&id);
     }
 
-    /// What this tenant used within the last hour.
+    /// Returns the CPU time that this tenant used within the last hour.
     fn used(&self, tenant: TenantId, now: Duration) -> Duration {
         self.windows.get(&tenant).map_or(Duration::ZERO, |window| window.used(now))
     }
 
-    /// How long it takes until this tenant is below its bound.
+    /// Returns the time until this tenant is below its bound.
     fn free_in(&self, tenant: TenantId, limit: Duration, now: Duration) -> Duration {
         self.windows.get(&tenant).map_or(Duration::ZERO, |window| window.free_in(now, limit))
     }
@@ -195,7 +195,7 @@ impl Window {
         self.buckets[slot(minute)] += used;
     }
 
-    /// What was used within the hour before `now`.
+    /// Returns the CPU time used within the hour before `now`.
     fn used(&self, now: Duration) -> Duration {
         self.used_at(minute(now))
     }
@@ -229,7 +229,7 @@ const fn slot(minute: u64) -> usize {
 /// After this long without a start a tenant has its whole allowance again.
 const FULL_AGAIN: Duration = Duration::from_secs(60);
 
-/// How many jobs each tenant started of late, for those that have a bound on it.
+/// The recent starts of each tenant that has a bound on them.
 #[derive(Debug)]
 struct Starts {
     clock: Stopwatch,
@@ -324,12 +324,12 @@ mod tests {
         let mut book = CpuBook::default();
         book.started(id, tenant, seconds(0));
         for (cpu, used) in [(4, 4), (7, 7), (6, 7)] {
-            book.seen(id, seconds(cpu), seconds(10));
+            book.record_cpu(id, seconds(cpu), seconds(10));
             assert_eq!(book.used(tenant, seconds(10)), seconds(used), "after {cpu}");
         }
         assert_eq!(book.running().collect::<Vec<_>>(), [tenant]);
         book.ended(id, seconds(9), seconds(20));
-        book.seen(id, seconds(20), seconds(30));
+        book.record_cpu(id, seconds(20), seconds(30));
         assert_eq!(book.used(tenant, seconds(30)), seconds(9));
         assert_eq!(book.free_in(tenant, seconds(9), seconds(30)), seconds(3570));
         assert_eq!((book.least_seen().count(), book.tenants().count()), (0, 1));

@@ -17,7 +17,7 @@ use crate::telemetry::{ActorKind, events};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// What a mistake does.
+/// Effects of a bug in the supervisor.
 pub(super) fn fail() {
     panic!("on purpose")
 }
@@ -159,7 +159,7 @@ fn no_message_waits() -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_wished_while_it_runs_holds_after_a_failure() {
+async fn settings_that_were_changed_at_run_time_hold_after_a_failure() {
     let supervisor = supervisor(1, Retention::default()).await;
     supervisor.change_limits(QueueLimits { max_queued: 7, ..limits(3) }).await;
     supervisor.pause(Some("build".to_owned())).await.unwrap();

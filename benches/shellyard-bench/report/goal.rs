@@ -16,7 +16,7 @@ pub(crate) enum Goal {
 }
 
 impl Goal {
-    /// `true` if a figure meets the goal.
+    /// Returns the word of the report: `ok` or `miss`.
     pub(super) fn verdict(self, row: &Row) -> &'static str {
         // What cannot be compared, for want of a floor, meets nothing.
         let ratio = row.ratio().unwrap_or(f64::NAN);

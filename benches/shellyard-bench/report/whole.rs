@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Machine, Table, docs, text};
 
-/// `true` if times are compared with their goals.
+/// The judgement of times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mode {
     /// They are.

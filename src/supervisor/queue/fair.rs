@@ -116,7 +116,7 @@ impl Queue {
         self.by_arrival.values().next().copied()
     }
 
-    /// Whose job it is, while it waits or runs.
+    /// Returns the tenant of a job, while the job waits or runs.
     #[must_use]
     pub fn tenant_of(&self, id: JobId) -> Option<TenantId> {
         self.jobs.get(&id).map(|entry| entry.tenant)
@@ -327,7 +327,7 @@ impl Queue {
         }
     }
 
-    /// Whoever is idle and had no more than its share is like one that never came.
+    /// Forgets a tenant that is idle and had no more than its share: it is treated like a new one.
     fn forget_idle(&mut self) {
         while let Some((_, tenant)) = self.idle.first().copied()
             && self.members.get(&tenant).is_none_or(|member| !self.time.is_behind(member.turn))
@@ -349,12 +349,12 @@ pub(super) struct Member {
     pub(super) lanes: BTreeMap<Arc<str>, Share>,
 }
 
-/// What a tenant has in one lane.
+/// The jobs of a tenant in one lane.
 #[derive(Debug, Default)]
 pub(super) struct Share {
     pub(super) line: Line,
     pub(super) running: BTreeSet<JobId>,
-    /// How long its jobs ran.
+    /// The durations of the tenant's jobs.
     pub(super) ran: Mean,
 }
 
@@ -399,7 +399,7 @@ impl Lane {
         self.limits.slots.is_some_and(|slots| self.running >= slots)
     }
 
-    /// Whether a job of it may start, as far as the lane is concerned.
+    /// `true` if the lane lets one more of its jobs start.
     pub(super) fn has_room(&self) -> bool {
         match self.flow {
             Flow::Open => !self.is_full(),
@@ -407,7 +407,7 @@ impl Lane {
         }
     }
 
-    /// Whose turn it is among those that could start here.
+    /// Returns the tenant whose turn it is among those that could start in this lane.
     pub(super) fn first_ready(&self) -> Option<(Turn, TenantId)> {
         self.ready.first().copied()
     }
@@ -419,13 +419,13 @@ impl Lane {
 
 // Admission of one more waiting job.
 
-/// How long to stay away where it is not known how long jobs take.
+/// The retry delay when the duration of jobs is not known.
 const UNKNOWN: Duration = Duration::from_secs(5);
 
 impl Queue {
-    /// Whether a job of this tenant may be put in this lane: first by the tenant's own bound, then
-    /// by those of all. A job that can start at once is never refused. `ages` tells for how long
-    /// jobs have run.
+    /// Checks whether a job of this tenant may join this lane: first against the tenant's own
+    /// bound, then against the common ones. A job that can start at once is never refused. `ages`
+    /// are the ages of running jobs.
     ///
     /// # Errors
     /// When too many wait already.
@@ -454,7 +454,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Whether it would start at once: there is room for it, and nobody else is waiting for that.
+    /// `true` if the job would start at once: there is room for it, and no other job waits for that
+    /// room.
     fn could_start(&self, tenant: TenantId, lane: &str) -> bool {
         self.hold().is_none()
             && self.running < self.limits.slots

@@ -49,7 +49,8 @@ pub struct LaneLimits {
     pub max_queued: Option<usize>,
 }
 
-/// What one tenant may have; `None` = no bound. `[quota]` says it of a tenant that has no own.
+/// The limits of one tenant; `None` = no limit. `[quota]` holds for tenants without limits of their
+/// own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TenantLimits {

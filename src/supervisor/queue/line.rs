@@ -137,12 +137,12 @@ const SCALE: u64 = 720_720 * 128;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Turn {
     tag: u64,
-    standing: Standing,
+    standing: TieBreak,
 }
 
 /// The order of tenants with equal tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum TieBreak {
     /// It came from idleness, as the so-manieth arrival.
     New(u64),
     /// Its last start was the so-manieth of all.
@@ -165,7 +165,7 @@ impl PartialOrd for Turn {
 
 impl Turn {
     /// That of a tenant that was never served.
-    pub(super) const UNSERVED: Self = Self { tag: 0, standing: Standing::Served(0) };
+    pub(super) const UNSERVED: Self = Self { tag: 0, standing: TieBreak::Served(0) };
 
     /// The tenant's position in virtual time.
     pub(super) const fn tag(self) -> u64 {
@@ -199,7 +199,7 @@ impl VirtualTime {
             return own;
         }
         let tag = first.map_or(self.now, |first| first.tag.min(self.now));
-        Turn { tag, standing: Standing::New(arrival) }
+        Turn { tag, standing: TieBreak::New(arrival) }
     }
 
     /// A tenant of this weight is served: its next turn.
@@ -207,7 +207,7 @@ impl VirtualTime {
         self.now = turn.at(self).tag;
         self.starts += 1;
         let cost = (SCALE / u64::from(weight.get())).max(1);
-        Turn { tag: self.now + cost, standing: Standing::Served(self.starts) }
+        Turn { tag: self.now + cost, standing: TieBreak::Served(self.starts) }
     }
 }
 
@@ -225,7 +225,7 @@ pub(super) mod steps {
         STEPS.set(STEPS.get() + steps);
     }
 
-    /// What was counted on this thread since the last call.
+    /// Returns the operations that were counted on this thread since the last call.
     pub(in crate::supervisor::queue) fn take() -> usize {
         STEPS.take()
     }

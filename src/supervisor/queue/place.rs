@@ -19,36 +19,36 @@ pub struct QueuePosition {
     pub length: usize,
     /// The lane.
     pub lane: String,
-    /// What it waits for.
+    /// The reason why the job waits.
     pub waits_for: WaitsFor,
     /// The expected wait, estimated from how long the tenant's jobs ran.
     pub estimate: Option<Duration>,
 }
 
-/// What a job waits for; displays as "8/8 slots busy". That all are busy is all that is told: after
-/// a bound was lowered more may run, and by how many could count others' jobs.
+/// The reason why a job waits; displays as "8/8 slots busy". It says only that all are busy: after
+/// a limit was lowered more jobs may run, and their number could reveal others' jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WaitsFor {
     /// One of the queue's slots.
     Slots {
-        /// How many there are.
+        /// The number of slots.
         slots: usize,
     },
     /// One of its lane's slots.
     Lane {
-        /// Which lane.
+        /// The lane's name.
         lane: String,
-        /// How many there are.
+        /// The number of slots.
         slots: usize,
     },
     /// The end of one of its tenant's jobs.
     TenantLimit {
-        /// How many may run.
+        /// The number of jobs that may run.
         limit: usize,
     },
     /// That its tenant's CPU time of an hour is not used up any more.
     CpuLimit {
-        /// What its jobs may use.
+        /// The CPU time that the tenant's jobs may use.
         limit: Duration,
     },
     /// The host, which is short of something.
@@ -57,7 +57,7 @@ pub enum WaitsFor {
     Paused,
     /// That its lane is resumed.
     LanePaused {
-        /// Which lane.
+        /// The lane's name.
         lane: String,
     },
     /// Others that come before it.
@@ -95,7 +95,7 @@ impl fmt::Display for WaitsFor {
 }
 
 impl Queue {
-    /// Where a waiting job stands; `ages` tells for how long others have run.
+    /// Returns the position of a waiting job; `ages` are the ages of running jobs.
     #[must_use]
     pub fn place(&self, id: JobId, ages: Ages<'_>) -> Option<QueuePosition> {
         let Entry { tenant, lane, stage } = self.jobs.get(&id)?;
@@ -111,7 +111,8 @@ impl Queue {
         })
     }
 
-    /// What a job of this tenant waits for in this lane: a wish first, then what is narrowest.
+    /// Returns the reason why a job of this tenant waits in this lane: an operator's pause first,
+    /// then the narrowest limit.
     pub(super) fn waits_for(&self, tenant: TenantId, name: &str) -> WaitsFor {
         let hold = self.hold();
         let lane = self.lanes.get(name);
@@ -166,10 +167,10 @@ impl Mean {
 }
 
 impl Queue {
-    /// How long it will take until this position of a tenant's line comes up: by how long its own
-    /// jobs in that lane ran, or by how long those that run have run already, where that is more.
-    /// Nothing where none of its own is before it, for how long others' jobs run is not for this
-    /// tenant to know; and nothing while something else than those ends has to come first.
+    /// Estimates the wait for this position of a tenant's line: from the durations of its own jobs
+    /// in that lane, or from the ages of those that run, if that is more. There is no estimate when
+    /// none of its own jobs is before it, since the durations of others' jobs must not be revealed,
+    /// nor while something other than the end of such jobs has to come first.
     pub(super) fn estimate(
         &self,
         tenant: TenantId,
@@ -205,7 +206,7 @@ pub struct QueueOverview {
     pub queued: usize,
     /// Jobs that wait, by what they wait for.
     pub waiting: BTreeMap<WaitReason, usize>,
-    /// How long a new job would wait, by how long jobs ran of late.
+    /// The wait of a new job, estimated from recent durations.
     pub estimate: Option<Duration>,
     /// `true` if the whole queue is paused.
     pub paused: bool,

@@ -34,12 +34,16 @@ pub(super) fn tenant(name: &str) -> TenantId {
     TenantId::parse(name).unwrap()
 }
 
-pub(super) fn wish<'a>(name: &str, lane: &'a str, priority: Priority) -> EnqueueRequest<'a> {
+pub(super) fn enqueue_request<'a>(
+    name: &str,
+    lane: &'a str,
+    priority: Priority,
+) -> EnqueueRequest<'a> {
     EnqueueRequest { tenant: tenant(name), lane, priority }
 }
 
 fn push(queue: &mut Queue, number: u64, name: &str) {
-    queue.push(id(number), wish(name, "default", Normal));
+    queue.push(id(number), enqueue_request(name, "default", Normal));
 }
 
 /// Starts until nothing more may.
@@ -55,7 +59,7 @@ fn words(queue: &Queue, number: u64) -> String {
 fn a_tenants_jobs_start_by_priority_and_then_in_the_order_in_which_they_came() {
     let mut queue = Queue::new(limits(1));
     for (number, priority) in [(1, Low), (2, Normal), (3, High), (4, Normal), (5, High)] {
-        queue.push(id(number), wish("a", "default", priority));
+        queue.push(id(number), enqueue_request("a", "default", priority));
     }
     let mut order = Vec::new();
     while let Some(started) = queue.next() {
@@ -70,7 +74,7 @@ fn a_tenants_jobs_start_by_priority_and_then_in_the_order_in_which_they_came() {
 fn a_full_lane_lets_others_pass() {
     let mut queue = Queue::new(limits(3));
     for (number, lane) in [(1, "build"), (2, "build"), (3, "default")] {
-        queue.push(id(number), wish("a", lane, Normal));
+        queue.push(id(number), enqueue_request("a", lane, Normal));
     }
     assert_eq!(starts(&mut queue), [1, 3]);
     let expected = QueuePosition {
@@ -119,7 +123,7 @@ fn what_a_job_waits_for_is_told_in_words() {
     push(&mut queue, 4, "a");
     assert_eq!(starts(&mut queue), [3]);
     assert_eq!(words(&queue, 4), "2/2 slots busy");
-    queue.push(id(5), wish("a", "build", Normal));
+    queue.push(id(5), enqueue_request("a", "build", Normal));
     queue.pause(Some("build")).unwrap();
     assert_eq!(words(&queue, 5), "lane build is paused");
     queue.pause(None).unwrap();
@@ -149,7 +153,7 @@ fn a_pause_lets_running_jobs_go_on_and_is_undone_for_one_lane_or_for_all() {
     queue.pause(None).unwrap();
     queue.pause(Some("build")).unwrap();
     push(&mut queue, 2, "a");
-    queue.push(id(3), wish("a", "build", High));
+    queue.push(id(3), enqueue_request("a", "build", High));
     assert!(starts(&mut queue).is_empty());
     assert_eq!(queue.release(id(1), SECOND), Some(tenant("a")));
     queue.resume(Some("build")).unwrap();
@@ -176,7 +180,7 @@ fn bounds_count_those_who_wait_and_not_those_who_can_start() {
     let mut queue = Queue::new(limits);
     for number in 1..=3 {
         queue.check(tenant("few"), "build", AGELESS).unwrap();
-        queue.push(id(number), wish("few", "build", Normal));
+        queue.push(id(number), enqueue_request("few", "build", Normal));
         starts(&mut queue);
         if number == 2 {
             break;
@@ -189,7 +193,7 @@ fn bounds_count_those_who_wait_and_not_those_who_can_start() {
     queue.release(id(4), 6 * SECOND);
     push(&mut queue, 5, "a");
     assert_eq!(starts(&mut queue), [5]);
-    queue.push(id(6), wish("a", "build", Normal));
+    queue.push(id(6), enqueue_request("a", "build", Normal));
     assert_eq!(refused(&queue, "a", "build"), ("queue_full", Some(5 * SECOND)));
     queue.check(tenant("a"), "default", AGELESS).unwrap();
     push(&mut queue, 7, "a");
@@ -209,10 +213,10 @@ fn an_estimate_comes_from_the_tenants_own_jobs_in_the_lane() {
     push(&mut queue, 1, "a");
     assert_eq!(starts(&mut queue), [1]);
     queue.release(id(1), 10 * SECOND);
-    queue.push(id(2), wish("a", "build", Normal));
+    queue.push(id(2), enqueue_request("a", "build", Normal));
     assert_eq!(starts(&mut queue), [2]);
-    queue.push(id(3), wish("a", "build", Normal));
-    queue.push(id(4), wish("b", "build", Normal));
+    queue.push(id(3), enqueue_request("a", "build", Normal));
+    queue.push(id(4), enqueue_request("b", "build", Normal));
     assert_eq!(estimate(&queue, 3, SECOND), None, "other lanes tell nothing");
     queue.release(id(2), 40 * SECOND);
     assert_eq!(starts(&mut queue), [4]);
@@ -270,7 +274,7 @@ fn whoever_has_used_up_its_time_starts_nothing_and_others_pass() {
 fn a_lane_that_is_gone_keeps_its_bounds_until_it_is_empty() {
     let mut queue = Queue::new(limits(4));
     for number in 1..=3 {
-        queue.push(id(number), wish("a", "build", Normal));
+        queue.push(id(number), enqueue_request("a", "build", Normal));
     }
     assert_eq!(starts(&mut queue), [1]);
     let mut without = limits(4);
@@ -291,7 +295,7 @@ fn other_bounds_hold_at_once_and_lose_nobody() {
     for number in 1..=6 {
         push(&mut queue, number, "a");
     }
-    queue.push(id(7), wish("a", "build", Normal));
+    queue.push(id(7), enqueue_request("a", "build", Normal));
     assert_eq!(starts(&mut queue), [1, 2, 3, 4]);
     let mut smaller = limits(2);
     smaller.max_queued = 1;
@@ -315,7 +319,7 @@ fn an_overview_counts_lanes_and_tenants() {
     limits.tenants.insert(tenant("quiet"), quiet);
     let mut queue = Queue::new(limits);
     push(&mut queue, 1, "a");
-    queue.push(id(2), wish("b", "build", Normal));
+    queue.push(id(2), enqueue_request("b", "build", Normal));
     assert_eq!(starts(&mut queue), [1]);
     queue.pause(Some("build")).unwrap();
     let overview = queue.overview();
@@ -333,7 +337,7 @@ fn an_overview_counts_lanes_and_tenants() {
 }
 
 mod fairness {
-    //! What every tenant is promised.
+    //! The guarantees for every tenant.
 
     use std::collections::BTreeMap;
     use std::num::NonZeroU32;
@@ -342,7 +346,7 @@ mod fairness {
     use proptest::prelude::*;
 
     use super::super::*;
-    use super::{id, limits, tenant, wish};
+    use super::{enqueue_request, id, limits, tenant};
     use crate::ids::{JobId, TenantId};
     use crate::spec::Priority::Normal;
 
@@ -388,7 +392,7 @@ mod fairness {
 
         fn push(&mut self, name: &str) -> JobId {
             self.last += 1;
-            self.queue.push(id(self.last), wish(name, "default", Normal));
+            self.queue.push(id(self.last), enqueue_request(name, "default", Normal));
             id(self.last)
         }
 
@@ -451,7 +455,7 @@ mod fairness {
             starts in 6..50_usize,
         ) {
             let mut queue = Queue::new(limits(2));
-            queue.push(id(9000), wish("fair-holder", "build", Normal));
+            queue.push(id(9000), enqueue_request("fair-holder", "build", Normal));
             prop_assert_eq!(queue.next(), Some(id(9000)));
             let mut backlog = Backlog::new(queue, 2);
             for number in 1..=blocked {
@@ -460,12 +464,12 @@ mod fairness {
                 while backlog.start(0).0 != first {}
                 backlog.queue.withdraw(id(backlog.last));
                 // From now on it waits in a lane that is full, while time goes on in the other.
-                backlog.queue.push(id(9000 + number), wish(&name, "build", Normal));
+                backlog.queue.push(id(9000 + number), enqueue_request(&name, "build", Normal));
             }
             for _ in 0..starts {
                 backlog.start(0);
             }
-            backlog.queue.push(id(9900), wish("fair-late", "build", Normal));
+            backlog.queue.push(id(9900), enqueue_request("fair-late", "build", Normal));
             let newcomer = backlog.push("fair-new");
             backlog.queue.release(id(9000), Duration::ZERO);
             for expected in [id(9900), newcomer, id(9001)] {
@@ -506,13 +510,15 @@ mod fairness {
     fn one_job_at_a_time_gains_nothing() {
         let mut backlog = Backlog::new(queue_of(1, &[1, 1]), 2);
         let mut sly = 0;
-        backlog.queue.push(id(1_000_000), wish("fair-sly", "default", Normal));
+        backlog.queue.push(id(1_000_000), enqueue_request("fair-sly", "default", Normal));
         for number in 1..300 {
             let started = backlog.queue.next().expect("there is always one");
             if backlog.queue.tenant_of(started) == Some(tenant("fair-sly")) {
                 // It submits the next one only when the last has ended.
                 backlog.queue.release(started, Duration::ZERO);
-                backlog.queue.push(id(1_000_000 + number), wish("fair-sly", "default", Normal));
+                backlog
+                    .queue
+                    .push(id(1_000_000 + number), enqueue_request("fair-sly", "default", Normal));
                 sly += 1;
             } else {
                 let owner = backlog.queue.tenant_of(started).unwrap();
@@ -599,7 +605,7 @@ mod model {
                         weight,
                         ..TenantLimits::default()
                     };
-                    (named(index), quota)
+                    (tenant_at(index), quota)
                 });
             QueueLimits {
                 slots,
@@ -611,7 +617,7 @@ mod model {
         })
     }
 
-    fn named(index: usize) -> TenantId {
+    fn tenant_at(index: usize) -> TenantId {
         tenant(&format!("model-{index}"))
     }
 
@@ -636,7 +642,7 @@ mod model {
             self.jobs.iter().filter(|job| job.runs == runs && is_counted(job)).count()
         }
 
-        /// Whether there is room for this job to run.
+        /// `true` if there is room for this job to run.
         fn has_room(&self, tenant: TenantId, lane: &'static str) -> bool {
             let is_below = |limit: Option<usize>, count| limit.is_none_or(|limit| count < limit);
             let of_lane = self.limits.lanes.get(lane).and_then(|limits| limits.slots);
@@ -707,7 +713,7 @@ mod model {
     ) -> Result<(), TestCaseError> {
         match step {
             Step::Submit { tenant, lane, priority } => {
-                let (tenant, lane) = (named(tenant), LANES[lane]);
+                let (tenant, lane) = (tenant_at(tenant), LANES[lane]);
                 let refusal =
                     queue.check(tenant, lane, AGELESS).err().map(|refusal| refusal.code());
                 prop_assert_eq!(refusal, model.refusal(tenant, lane));
@@ -805,7 +811,7 @@ mod model {
 }
 
 mod cost {
-    //! What the queue costs, in comparisons and counted blocks: it must not grow with the backlog.
+    //! The cost of the queue, in comparisons and counted blocks: it must not grow with the backlog.
 
     use std::collections::BTreeMap;
     use std::time::Duration;
