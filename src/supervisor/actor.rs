@@ -149,10 +149,7 @@ impl Actor for SupervisorActor {
                 reply.send(supervision.registry.find_key(tenant, &key).cloned()).ok();
             }
             SupervisorMsg::List(tenant, reply) => {
-                let registry = &supervision.registry;
-                let jobs =
-                    tenant.map_or_else(|| registry.all(), |tenant| registry.jobs_of_tenant(tenant));
-                reply.send(jobs).ok();
+                reply.send(supervision.registry.list(tenant)).ok();
             }
             SupervisorMsg::Stop(id, wish, reply) => {
                 reply.send(supervision.stop(id, wish)).ok();

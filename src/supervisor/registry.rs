@@ -83,6 +83,11 @@ impl Registry {
         self.find(*self.keys.get(&(tenant, key.to_owned()))?).ok()
     }
 
+    /// Returns the jobs of a tenant, or of all tenants, newest first.
+    pub(super) fn list(&self, tenant: Option<TenantId>) -> Vec<JobHandle> {
+        tenant.map_or_else(|| self.all(), |tenant| self.jobs_of_tenant(tenant))
+    }
+
     /// Returns the jobs of a tenant, newest first.
     pub(super) fn jobs_of_tenant(&self, tenant: TenantId) -> Vec<JobHandle> {
         let [first, last] = [0, u64::MAX].map(|number| JobNumber::new(number).for_tenant(tenant));

@@ -206,7 +206,7 @@ impl ToolReply {
     }
 
     /// Marks the reply as a failure of the server.
-    pub(crate) const fn as_failure(mut self) -> Self {
+    pub(crate) const fn with_failure(mut self) -> Self {
         self.success = Success::Failed;
         self
     }

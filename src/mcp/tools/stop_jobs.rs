@@ -51,7 +51,7 @@ pub(in crate::mcp) async fn call(
         }
     }
     if stopped.is_empty() {
-        return Ok(ToolReply::for_jobs(None, missing).as_failure());
+        return Ok(ToolReply::for_jobs(None, missing).with_failure());
     }
     let grace =
         stopped.iter().map(|it| stop_request.grace.unwrap_or(it.job.spec().limits.grace)).max();

@@ -63,7 +63,7 @@ pub(in crate::mcp) async fn call(call: ToolCall<'_>, args: Args) -> Result<ToolR
     let args = WaitJobsArgs::read(args)?;
     let (known, missing) = find(call, &args.jobs).await;
     if known.is_empty() {
-        return Ok(ToolReply::for_jobs(None, missing).as_failure());
+        return Ok(ToolReply::for_jobs(None, missing).with_failure());
     }
     let mut waits = Vec::with_capacity(known.len());
     for job in &known {

@@ -504,7 +504,7 @@ mod detect_tests {
             &[0x80; 40],
         ] {
             assert_eq!(
-                Charset::detect(&bytes),
+                Charset::detect(bytes),
                 Charset::Utf8,
                 "{:?}",
                 &bytes[..bytes.len().min(40)]
