@@ -59,7 +59,6 @@ pub(super) async fn carry(mut pump: Pump) -> Option<Pump> {
 enum Shift {
     /// There was no more to do.
     Idle,
-    /// There is.
     Over,
 }
 

@@ -62,7 +62,6 @@ impl JobHandle {
         Self { shared }
     }
 
-    /// Its number.
     #[must_use]
     pub fn id(&self) -> JobId {
         self.shared.id
@@ -74,7 +73,6 @@ impl JobHandle {
         &self.shared.spec
     }
 
-    /// The current status.
     #[must_use]
     pub fn status(&self) -> JobStatus {
         self.shared.status.borrow().clone()
@@ -222,13 +220,10 @@ pub struct JobStatus {
 /// The phase of a job, as its users see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobPhase {
-    /// Waiting for a slot.
     Queued,
-    /// Its process runs.
     Running,
     /// Its tree is being ended.
     Stopping,
-    /// It ended.
     Finished(JobEnding),
 }
 

@@ -77,7 +77,6 @@ fn log_bounds(spec: &JobSpec, settings: &SharedJobSettings) -> LogBounds {
 }
 
 impl JobGuard {
-    /// The job's number.
     #[must_use]
     pub fn id(&self) -> JobId {
         self.shared.id
@@ -221,7 +220,6 @@ pub(super) struct JobSpan {
 }
 
 impl JobSpan {
-    /// Begins with the job.
     pub(super) fn begin(id: JobId, spec: &JobSpec) -> Self {
         let mut span =
             TraceSpan::start(SpanKind::Internal, "job".to_owned(), Some(&spec.trace.context));

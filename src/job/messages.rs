@@ -32,7 +32,6 @@ pub(super) enum JobMsg {
     Input(JobInput, RpcReplyPort<Result<(), InputError>>),
     /// From the waiter task: the run has taken as long as it may.
     DeadlinePassed,
-    /// From our own timers.
     Timer(Timer),
     /// From a look at the tree: these are alive.
     TreeChecked(Vec<u32>),

@@ -60,7 +60,6 @@ pub(super) struct Pump {
 enum Thread {
     /// One of the runtime, which must not wait for a disk.
     Runtime,
-    /// One that may block.
     Blocking,
 }
 
@@ -470,9 +469,7 @@ pub(super) enum Read {
     Bytes,
     /// Bytes, and no more for now.
     Last,
-    /// Nothing for now.
     Nothing,
-    /// Nothing, for ever.
     End,
 }
 

@@ -44,7 +44,6 @@ const HURRIED_SHARE: u32 = 4;
 pub(super) struct Used {
     pub(super) memory: u64,
     pub(super) tasks: u64,
-    /// Since its beginning.
     pub(super) cpu: Duration,
 }
 
@@ -82,7 +81,6 @@ impl Headroom {
         }
     }
 
-    /// The lesser of each.
     pub(super) fn least(self, other: Self) -> Self {
         Self {
             memory: self.memory.min(other.memory),

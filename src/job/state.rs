@@ -20,16 +20,30 @@ use crate::spec::{JobProgram, JobSpec};
 pub(super) enum State {
     /// Admitted; no process yet.
     Starting,
-    /// The leader lives.
-    Running { streams: Streams },
+    Running {
+        streams: Streams,
+    },
     /// The tree was asked to end; the grace period runs.
-    Stopping { cause: Outcome, streams: Streams, leader: Leader },
+    Stopping {
+        cause: Outcome,
+        streams: Streams,
+        leader: Leader,
+    },
     /// SIGKILL is on its way to everything that is left.
-    Killing { cause: Outcome, streams: Streams, leader: Leader },
+    Killing {
+        cause: Outcome,
+        streams: Streams,
+        leader: Leader,
+    },
     /// The leader is gone; its last bytes may still be in the pipes.
-    Draining { outcome: Outcome, rest: TreeRemains },
+    Draining {
+        outcome: Outcome,
+        rest: TreeRemains,
+    },
     /// The outcome is known and will not change. Survivors may hold the streams open.
-    Finished { streams: Streams },
+    Finished {
+        streams: Streams,
+    },
 }
 
 /// States if the job's pipes can still bring bytes.
@@ -58,18 +72,20 @@ pub(super) enum TreeRemains {
 pub(super) enum Event {
     /// The leader was spawned.
     Started,
-    /// It could not be.
     FailedToStart(StartError),
     /// The leader was reaped; this is how it ended by itself.
     LeaderExited(Outcome, TreeRemains),
     /// Both pipes reached their end.
     StreamsClosed,
-    /// The deadline passed.
     DeadlinePassed(Duration),
     /// A bound on output, or on what it takes from the host, was passed.
     LimitHit(LimitKind),
     /// Somebody wants it to end.
-    StopRequested { by: StopBy, signal: i32, grace: Duration },
+    StopRequested {
+        by: StopBy,
+        signal: i32,
+        grace: Duration,
+    },
     /// The time between the first signal and SIGKILL is over.
     GraceExpired,
     /// A look at the tree while it is ending, or while survivors linger.
@@ -84,14 +100,15 @@ pub(super) enum Event {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Send this signal to the tree and start the grace period.
-    Terminate { signal: i32, grace: Grace },
+    Terminate {
+        signal: i32,
+        grace: Grace,
+    },
     /// Look at the tree again.
     CheckTree(Pace),
     /// Send SIGKILL to everything and verify.
     Kill,
-    /// Wait for last bytes.
     AwaitDrain(TreeRemains),
-    /// Tell the world.
     Finish(Outcome),
     /// Nothing of the job is left: the actor can go.
     Leave,
@@ -100,7 +117,6 @@ pub(super) enum Effect {
 /// The delay before the tree is checked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// It is about to end.
     Soon,
     /// It may live for hours.
     Slow,

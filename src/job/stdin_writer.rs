@@ -60,7 +60,6 @@ async fn feed(mut pipe: InputPipe, mut queue: mpsc::Receiver<Vec<u8>>) {
 pub struct JobInput {
     /// The bytes, sent unchanged.
     pub bytes: Vec<u8>,
-    /// A key press.
     pub key: Option<KeyPress>,
     /// The state of the input after this piece.
     pub end: StdinEnd,
@@ -169,10 +168,8 @@ impl KeyPress {
 /// Why input was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InputError {
-    /// Too late.
     #[error("job {0} has finished and takes no more input")]
     Finished(JobId),
-    /// Too early.
     #[error("job {0} is still queued; send input once it runs")]
     NotStarted(JobId),
     /// It was started without an open standard input.

@@ -31,7 +31,6 @@ const FREED_PER_TURN: usize = 256;
 /// The settings of the supervisor.
 #[derive(Debug, Clone)]
 pub struct SupervisorSettings {
-    /// Bounds of the queue.
     pub queue: QueueLimits,
     /// The retention of finished jobs.
     pub retention: Retention,
@@ -46,15 +45,12 @@ pub struct SupervisorSettings {
 pub(super) enum SupervisorMsg {
     /// From the yard. Replies once the job can be found.
     Submit(Box<SubmitRequest>, RpcReplyPort<Result<JobHandle, SubmitRefusal>>),
-    /// From the yard.
     Find(JobId, RpcReplyPort<Result<JobHandle, FindError>>),
-    /// From the yard.
     FindKey(TenantId, String, RpcReplyPort<Option<JobHandle>>),
     /// From the yard: those of one tenant, or of all. Newest first.
     List(Option<TenantId>, RpcReplyPort<Vec<JobHandle>>),
     /// From the yard. Replies once the stop has begun.
     Stop(JobId, StopRequest, RpcReplyPort<Result<JobHandle, FindError>>),
-    /// From the yard.
     Place(JobId, RpcReplyPort<Option<QueuePosition>>),
     /// From the yard, at shutdown.
     Close(RpcReplyPort<Vec<JobHandle>>),
@@ -390,9 +386,7 @@ const JOBS_PER_LOOK: usize = 16;
 pub(super) enum Looks {
     /// Nobody has spent anything.
     Off,
-    /// At this time.
     At(Instant),
-    /// One is under way.
     Now,
 }
 

@@ -65,9 +65,7 @@ impl Address {
 pub(super) enum Holder {
     /// Nobody yet; somebody will.
     Vacant,
-    /// This actor.
     Held(Address),
-    /// Nobody ever again.
     GivenUp,
 }
 

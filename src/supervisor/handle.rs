@@ -35,7 +35,6 @@ pub struct Supervisor {
 pub struct SubmitRequest {
     /// The number that it shall have.
     pub id: JobId,
-    /// The job to run.
     pub spec: JobSpec,
     /// The directory to run it in, where that is open already.
     pub cwd: Option<OpenedDir>,
@@ -53,7 +52,6 @@ pub struct OnJobEnd(Box<Act>);
 type Act = dyn FnOnce(&JobHandle, &JobEnding) + Send;
 
 impl OnJobEnd {
-    /// This.
     #[must_use]
     pub fn new(act: impl FnOnce(&JobHandle, &JobEnding) + Send + 'static) -> Self {
         Self(Box::new(act))
@@ -196,7 +194,6 @@ pub(super) enum Control {
     /// From the watch on the host: nobody waits for it.
     Press(Option<Pressure>),
     Overview(RpcReplyPort<QueueOverview>),
-    /// For a scrape.
     Figures(RpcReplyPort<QueueStats>),
 }
 

@@ -12,7 +12,6 @@ pub use crate::telemetry::HostResource;
 /// The share of time in which the system stalls for a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
-    /// For want of what.
     pub resource: HostResource,
     /// For how much of the time.
     pub percent: u8,
@@ -45,7 +44,6 @@ pub struct PressureLevels {
     /// The level for memory.
     #[serde(deserialize_with = "zero_is_none")]
     pub memory: Option<u8>,
-    /// The level for disks.
     #[serde(deserialize_with = "zero_is_none")]
     pub io: Option<u8>,
 }

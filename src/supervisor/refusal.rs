@@ -22,7 +22,6 @@ pub enum SubmitRefusal {
     /// The tenant has all that it may have.
     #[error("{bound}; {retry} [tenant_limit]")]
     TenantLimit {
-        /// The exhausted quota.
         bound: TenantBound,
         /// When it may have more.
         retry: Retry,
@@ -54,9 +53,7 @@ pub enum SubmitRefusal {
 pub enum FullQueue {
     /// In all lanes together.
     All,
-    /// In one lane.
     Lane {
-        /// The lane's name.
         lane: String,
     },
 }
@@ -69,7 +66,6 @@ pub enum TenantBound {
         /// The number of jobs that may wait.
         limit: usize,
     },
-    /// Its CPU time.
     Cpu {
         /// CPU time that the tenant's jobs used within an hour.
         used: Duration,
@@ -85,10 +81,8 @@ pub enum TenantBound {
     },
 }
 
-/// When to try again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// In about so long.
     In(Duration),
     /// Once somebody has resumed the queue, or the lane.
     Resumed,

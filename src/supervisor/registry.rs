@@ -168,10 +168,7 @@ impl Registry {
 pub enum FindError {
     /// There never was such a job, or it was freed so long ago that nobody remembers.
     #[error("there is no job {id}; list_jobs shows the jobs there are")]
-    Unknown {
-        /// The requested job.
-        id: JobId,
-    },
+    Unknown { id: JobId },
     /// It had finished and is gone, with its output.
     #[error(
         "job {id} was freed {} ago ({}): {why}; run it again if it is still needed",
@@ -179,21 +176,15 @@ pub enum FindError {
         rfc3339(*at)
     )]
     Freed {
-        /// The requested job.
         id: JobId,
-        /// When it was freed.
         at: SystemTime,
         /// The time since the job was freed.
         ago: Duration,
-        /// Why.
         why: FreedCause,
     },
     /// The supervisor fails, so that nobody can tell.
     #[error("nobody can tell about job {id}: the server's supervisor failed; restart the server")]
-    Unavailable {
-        /// The requested job.
-        id: JobId,
-    },
+    Unavailable { id: JobId },
 }
 
 impl FindError {
@@ -254,7 +245,6 @@ pub enum FreedCause {
 pub enum RetentionScope {
     /// That of all jobs together.
     All,
-    /// That of each tenant.
     Tenant,
 }
 

@@ -111,7 +111,6 @@ impl FinishedJobs {
         self.jobs.insert(job.id, job);
     }
 
-    /// Takes a job out.
     pub(super) fn remove(&mut self, id: JobId) -> Option<FinishedJob> {
         let job = self.jobs.remove(&id)?;
         self.all.remove(&job);
@@ -377,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_for_room_is_over_when_it_was_met_or_cannot_be() {
+    fn a_request_for_room_is_over_when_it_was_met_or_cannot_be() {
         let start = Instant::now();
         let now = start + SECOND * 1000;
         let mut ledger = FinishedJobs::new(Retention::default());

@@ -20,7 +20,6 @@ use tempfile::TempDir;
 
 use crate::harness::{DEADLINE, Launch, Marker, TestServer, eventually, eventually_some, signal};
 
-/// A way out of a job.
 struct Way {
     program: &'static str,
     needs: Needs,
@@ -30,7 +29,6 @@ struct Way {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Needs {
-    /// The program.
     Nothing,
     /// The right to become another user.
     Root,

@@ -30,7 +30,6 @@ impl Call {
         Self::new("run_command", &json!({"command": "echo hi"}))
     }
 
-    /// As one JSON object.
     pub(crate) fn body(&self, id: u64) -> String {
         format!(r#"{{"jsonrpc":"2.0","id":{id}{}"#, self.rest)
     }

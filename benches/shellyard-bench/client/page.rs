@@ -8,7 +8,6 @@ use super::Call;
 /// A page in the view `raw`, as a structured answer has it.
 #[derive(Debug)]
 pub(crate) struct Page<'a> {
-    /// Its bytes as base64.
     pub(crate) encoded: &'a [u8],
     /// The offset at which the page ends in the log.
     pub(crate) end: u64,

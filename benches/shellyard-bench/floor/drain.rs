@@ -16,7 +16,6 @@ pub(crate) fn run(command: &str, file: &Path) -> FloorFigures {
     FloorFigures::by(&["drain", command, &file.to_string_lossy()])
 }
 
-/// That process.
 pub(crate) fn play(command: &str, file: &Path) -> io::Result<()> {
     let start = Instant::now();
     let mut child = shell(command).stdout(Stdio::piped()).spawn()?;

@@ -26,7 +26,6 @@ pub(crate) fn run(threads: usize, calls: usize) -> FloorFigures {
     FloorFigures::by(&["spawn", &threads.to_string(), &calls.to_string()])
 }
 
-/// That process.
 pub(crate) fn play(threads: usize, calls: usize) -> io::Result<()> {
     let left = AtomicUsize::new(calls);
     let take = |count: usize| count.checked_sub(1);

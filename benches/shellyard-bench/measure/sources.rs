@@ -11,10 +11,8 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// All sources.
     pub(crate) const ALL: [Self; 3] = [Self::Yes, Self::Tr, Self::Seq];
 
-    /// Its program.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Yes => "yes",

@@ -27,7 +27,6 @@ impl Curve {
         Row::new(what, "exponent", exponent(&self.points)).goal(STEEPEST)
     }
 
-    /// For programs.
     pub(super) fn json(&self) -> Value {
         json!({
             "name": self.name,

@@ -36,7 +36,6 @@ impl Machine {
         }
     }
 
-    /// For people.
     pub(crate) fn sentence(&self) -> String {
         let Self { cores, cpu, kernel, memory_gb, load, profile } = self;
         format!(

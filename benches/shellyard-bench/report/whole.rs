@@ -9,7 +9,6 @@ use super::{Machine, Table, docs, text};
 /// The judgement of times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mode {
-    /// They are.
     Full,
     /// The loads are too small for that.
     Quick,
@@ -24,7 +23,6 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// For people.
     pub(crate) fn text(&self) -> String {
         let columns = match self.mode {
             Mode::Full => 5,
@@ -34,7 +32,6 @@ impl Report {
         format!("{}\n{}", self.machine.sentence(), tables.collect::<String>())
     }
 
-    /// For programs.
     pub(crate) fn json(&self) -> String {
         let mode = match self.mode {
             Mode::Full => "full",

@@ -42,7 +42,6 @@ impl HttpServer {
         HttpClient::connect(self.address)
     }
 
-    /// So many of them.
     pub(crate) fn clients(&self, count: usize) -> Vec<HttpClient> {
         (0..count).map(|_| self.client()).collect()
     }

@@ -77,7 +77,6 @@ impl Usage {
         self.entries("fd").count() as f64
     }
 
-    /// Number of threads.
     pub(crate) fn threads(&self) -> f64 {
         self.entries("task").count() as f64
     }

@@ -38,7 +38,6 @@ pub struct Queue {
     pub(super) ran: Mean,
 }
 
-/// A job in the queue.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) tenant: TenantId,
@@ -57,14 +56,12 @@ pub(super) enum Stage {
 pub struct EnqueueRequest<'a> {
     /// The tenant that owns the job.
     pub tenant: TenantId,
-    /// The lane.
     pub lane: &'a str,
     /// Its priority among the tenant's own jobs.
     pub priority: Priority,
 }
 
 impl Queue {
-    /// An empty queue.
     #[must_use]
     pub fn new(limits: QueueLimits) -> Self {
         let mut queue = Self {
@@ -98,7 +95,6 @@ impl Queue {
         queue
     }
 
-    /// Its bounds.
     #[must_use]
     pub const fn limits(&self) -> &QueueLimits {
         &self.limits

@@ -18,7 +18,6 @@ use crate::supervisor::pressure::Pressure;
 pub struct QueueLimits {
     /// Jobs that may run at once.
     pub slots: usize,
-    /// Jobs that may wait.
     pub max_queued: usize,
     /// Lanes beside the default one, by name.
     pub lanes: BTreeMap<String, LaneLimits>,
@@ -109,7 +108,6 @@ pub enum Hold {
 pub struct UnknownLane {
     /// The name that the caller gave.
     pub given: String,
-    /// The lanes there are.
     pub known: Vec<String>,
 }
 

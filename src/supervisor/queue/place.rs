@@ -17,7 +17,6 @@ pub struct QueuePosition {
     pub position: usize,
     /// The length of that line.
     pub length: usize,
-    /// The lane.
     pub lane: String,
     /// The reason why the job waits.
     pub waits_for: WaitsFor,
@@ -30,17 +29,9 @@ pub struct QueuePosition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WaitsFor {
     /// One of the queue's slots.
-    Slots {
-        /// The number of slots.
-        slots: usize,
-    },
+    Slots { slots: usize },
     /// One of its lane's slots.
-    Lane {
-        /// The lane's name.
-        lane: String,
-        /// The number of slots.
-        slots: usize,
-    },
+    Lane { lane: String, slots: usize },
     /// The end of one of its tenant's jobs.
     TenantLimit {
         /// The number of jobs that may run.
@@ -56,10 +47,7 @@ pub enum WaitsFor {
     /// That the queue is resumed.
     Paused,
     /// That its lane is resumed.
-    LanePaused {
-        /// The lane's name.
-        lane: String,
-    },
+    LanePaused { lane: String },
     /// Others that come before it.
     Turn,
 }
@@ -198,11 +186,8 @@ impl Queue {
 pub struct QueueOverview {
     /// Jobs that may run at once.
     pub slots: usize,
-    /// Jobs that run.
     pub running: usize,
-    /// Jobs that may wait.
     pub max_queued: usize,
-    /// Jobs that wait.
     pub queued: usize,
     /// Jobs that wait, by what they wait for.
     pub waiting: BTreeMap<WaitReason, usize>,
@@ -223,11 +208,8 @@ pub struct QueueOverview {
 /// The figures of one lane, over all tenants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneOverview {
-    /// Its jobs that run.
     pub running: usize,
-    /// Its jobs that wait.
     pub queued: usize,
-    /// Its bounds.
     pub limits: LaneLimits,
     /// `true` if this lane alone is paused.
     pub paused: bool,
@@ -236,11 +218,8 @@ pub struct LaneOverview {
 /// The figures of one tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantOverview {
-    /// Its jobs that run.
     pub running: usize,
-    /// Its jobs that wait.
     pub queued: usize,
-    /// Its bounds.
     pub limits: TenantLimits,
     /// CPU time that its jobs used in the last hour.
     pub cpu_used: Duration,

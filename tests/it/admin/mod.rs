@@ -89,7 +89,6 @@ impl Hosted {
         (stdout, stderr)
     }
 
-    /// The same, in JSON.
     #[track_caller]
     fn json(&mut self, who: Who, arguments: &[&str]) -> Value {
         let (stdout, stderr) = self.ask_for_text(who, &[arguments, &["--json"]].concat());

@@ -80,7 +80,7 @@ fn what_this_host_cannot_give_is_refused() {
 }
 
 #[test]
-fn a_wish_that_is_none_is_refused_by_name() {
+fn an_invalid_request_is_refused_by_name() {
     let mut yard = Launch::stdio().structured().start();
     for (asked, word) in [
         (json!({"confinement": "jail"}), "read-only"),

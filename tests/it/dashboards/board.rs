@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// One dashboard.
 #[derive(Debug, Deserialize)]
 pub(super) struct Board {
     pub(super) uid: String,

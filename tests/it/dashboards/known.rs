@@ -18,7 +18,6 @@ type Values = Option<&'static [&'static str]>;
 pub(super) struct Series {
     /// The metric it belongs to; `None` where it is Prometheus's own.
     pub(super) metric: Option<&'static str>,
-    /// Its labels.
     pub(super) labels: BTreeMap<&'static str, Values>,
 }
 

@@ -21,7 +21,6 @@ pub(super) struct Selector {
 /// A label and the values that it must have.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Matcher {
-    /// The label.
     pub(super) label: String,
     /// `=`, `!=`, `=~` or `!~`.
     pub(super) operator: String,

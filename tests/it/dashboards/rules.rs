@@ -12,13 +12,10 @@ use super::promql::{self, Query, Selector};
 /// The product of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Makes {
-    /// An alert.
     Alert,
-    /// A series.
     Record,
 }
 
-/// One rule.
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) makes: Makes,

@@ -64,7 +64,7 @@ fn it_is_listed_as_documented() {
 }
 
 #[test]
-fn the_reply_reads_to_the_letter_as_in_the_document() {
+fn the_reply_reads_word_for_word_as_in_the_document() {
     each("", |yard| {
         let reply = yard.call("execute_command", json!({"command": "echo hello"})).ok();
         let expected = "{\n  \"command\": \"echo hello\",\n  \"output\": \"hello\\n\",\n  \"return_code\": 0\n}";

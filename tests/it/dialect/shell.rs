@@ -174,7 +174,6 @@ fn the_configuration_of_the_document_holds() {
     });
 }
 
-/// As it is printed.
 const PRINTED: &str = r#"
 [shell_tool]
 default_timeout = 300  # seconds

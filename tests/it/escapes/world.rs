@@ -61,7 +61,6 @@ pub(super) struct EscapeWorld {
     user: &'static str,
 }
 
-/// The result of a job.
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) code: Option<i64>,
@@ -123,7 +122,6 @@ impl EscapeWorld {
         format!("{} by {}, {}", shut.word(), self.means.word(), self.user)
     }
 
-    /// Runs it to its end.
     #[track_caller]
     pub(super) fn attempt(&mut self, shut: SandboxCase, command: &str) -> Attempt {
         self.attempt_with(shut, command, json!({}))

@@ -94,7 +94,6 @@ impl JobCall {
     }
 }
 
-/// Encodes a request.
 fn bytes_of(request: &HttpRequest) -> Vec<u8> {
     let mut head = format!("{} {} HTTP/1.1\r\n", request.method, request.path);
     for (name, value) in &request.headers {

@@ -43,7 +43,7 @@ fn a_job_leaves_its_output_its_cpu_time_its_memory_and_whose_fault_it_was() {
 }
 
 #[test]
-fn a_job_that_ignores_the_wish_to_stop_is_stopping_until_it_is_killed() {
+fn a_job_that_ignores_a_stop_is_stopping_until_it_is_killed() {
     let marker = Marker::new();
     let mut yard = Launch::http().structured().start();
     let job = yard.start(&format!("trap '' TERM; sleep {marker} & while :; do wait; done"));

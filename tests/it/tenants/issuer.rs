@@ -56,7 +56,6 @@ impl Issuer {
         &self.url
     }
 
-    /// The URL of its keys.
     pub(super) fn keys_url(&self) -> String {
         let host = self.url.split('/').nth(2).expect("a host");
         format!("http://{host}/keys")

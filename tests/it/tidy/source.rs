@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One source file.
 #[derive(Debug, Clone)]
 pub(super) struct SourceFile {
     /// Its path below `src/`, such as `job/actor.rs`.
@@ -16,7 +15,6 @@ pub(super) struct SourceFile {
 }
 
 impl SourceFile {
-    /// A file of this text.
     pub(super) fn new(path: &str, text: &str) -> Self {
         let text = without_tests(text);
         Self { path: path.to_owned(), text: text.to_owned(), code: blank(text) }
