@@ -230,7 +230,7 @@ impl Job {
         }
     }
 
-    /// Nothing starts that would outlive a server that is killed.
+    /// Refuses to start a job without the guardian: its processes would outlive a killed server.
     fn guarded(&self) -> Result<(), StartError> {
         self.seat.settings.host.guardian().ensure_running().map_err(|error| {
             let program = self.seat.spec().program.display();
@@ -362,7 +362,8 @@ impl Job {
         tokio::task::spawn_blocking(move || actor.tell(report(act(&tree))));
     }
 
-    /// With nobody left the pipes end by themselves. Where somebody holds them, quiet is enough.
+    /// Without survivors the pipes close by themselves. Survivors may hold them open, so then it is
+    /// enough that the output is quiet.
     fn await_drain(&mut self, rest: TreeRemains, myself: &Address) {
         let settings = &self.seat.settings;
         let wished = self.seat.spec().drain_max;

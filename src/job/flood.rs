@@ -22,12 +22,12 @@ const FLOOD_TURN: u64 = 16 * 1024;
 /// The bytes that may gather in a pipe before the next read: a part of its capacity, since a pause
 /// may last longer than requested.
 const GATHERED: u64 = 64 * 1024;
-/// Pauses that are worth to be made, and that nobody notices.
+/// The range of useful pauses: a shorter one saves nothing, a longer one would be noticed.
 const PAUSES: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_millis(1);
 /// A flood is over when nothing has come for so long.
 const QUIET: Duration = Duration::from_millis(20);
-/// After so long the thread is given back, and asked for again: who waits for room, or for the
-/// runtime to end, does so in between.
+/// After this time the thread is returned and requested again; in between the pump can wait for
+/// room, and the runtime can shut down.
 const SHIFT: Duration = Duration::from_millis(250);
 
 const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
@@ -37,8 +37,8 @@ pub(super) const fn is_flood(brought: u64) -> bool {
     brought >= FLOOD_TURN
 }
 
-/// Carries a flood until it is over, if there is a thread for it. Nothing comes back from a runtime
-/// that ends.
+/// Carries a flood until it is over, if there is a thread for it. Returns `None` if the runtime is
+/// shutting down.
 pub(super) async fn carry(mut pump: Pump) -> Option<Pump> {
     loop {
         pump.make_room().await;

@@ -19,8 +19,8 @@ pub struct JobHandle {
     shared: Arc<Shared>,
 }
 
-/// The state that the handle and the guard share. Each field is set once: the actor when it runs,
-/// the tree when it lives.
+/// The state that the handle and the guard share. The two `OnceLock`s are set once: `actor` when
+/// the actor runs, `tree` when the process has started.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) id: JobId,
@@ -96,7 +96,8 @@ impl JobHandle {
         let mut status = self.shared.status.clone();
         let ended = status.wait_for(|status| status.ending().is_some()).await;
         let ending = ended.ok().and_then(|status| status.ending().cloned());
-        // A seat never goes without an ending; should it ever, waiting for ever would be the lie.
+        // A guard is never dropped without an ending; if it were, report the job as lost rather
+        // than wait for ever.
         ending.unwrap_or_else(|| {
             let why = "the job's actor went away without an outcome".to_owned();
             JobEnding::unmeasured(Outcome::Lost { why })

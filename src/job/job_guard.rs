@@ -1,4 +1,4 @@
-//! A job before its actor runs, and the guard that makes every way out tell an outcome.
+//! A job before its actor runs, and the guard that ensures that every job gets an outcome.
 
 use std::sync::Arc;
 use std::thread;
@@ -164,7 +164,7 @@ impl JobGuard {
         self.status.send_modify(|status| status.phase = JobPhase::Stopping);
     }
 
-    /// Tells the world, once. Output that never began is closed here.
+    /// Publishes the ending, once. Closes the log if no pump took its writer.
     pub(super) fn finish(&mut self, ending: JobEnding) {
         self.writer = None;
         let active = self.active.take();
@@ -244,8 +244,8 @@ impl JobSpan {
         self.handed_on.as_ref()
     }
 
-    /// Ends with the job, which waited for so long. Only what is our fault is an error: a command
-    /// that fails is what somebody wanted to see.
+    /// Ends the span; `queued` is the time that the job waited. Only a fault of the server marks it
+    /// as an error: a failing command is a normal result.
     pub(super) fn end(&mut self, ending: &JobEnding, queued: Duration) {
         let Some(mut span) = self.span.take() else { return };
         span.set_attribute("shellyard.outcome", ending.outcome.word());

@@ -152,8 +152,8 @@ impl Probe {
         }
     }
 
-    /// Returns whoever has asked and waits, as [`Probe::asked`] does, without waiting for it: for a
-    /// thread that is not the runtime's.
+    /// Takes the pending request, if there is one, without waiting: [`Probe::next_request`] for a
+    /// thread outside the runtime.
     pub(super) fn take_asker(&self) -> Option<oneshot::Sender<()>> {
         self.asker().take()
     }

@@ -29,7 +29,7 @@ const FLOOD_BYTES: u64 = 64 * 1024;
 /// Reads from one stream before the other gets its turn, and before other jobs get theirs.
 const READS_PER_TURN: usize = 16;
 /// The time that the start of a line waits for its end, where secrets are hidden in whole lines. It
-/// is shorter than the quiet time after which a job without its leader is over.
+/// is shorter than the default of `job.drain_quiet_ms`.
 const HELD_FOR: Duration = Duration::from_millis(100);
 
 fn held_from_now() -> Instant {
@@ -79,7 +79,7 @@ enum Wake {
 pub(super) struct Bounds {
     job: JobId,
     bytes: u64,
-    /// Returns the limit that a job exceeds by writing more bytes.
+    /// The limit that a job exceeds when it writes more than `bytes`.
     past_bytes: LimitKind,
     lines: u64,
 }
@@ -169,7 +169,7 @@ impl Pump {
         self
     }
 
-    /// Returns a probe that asks the pump if everything read so far is in the log.
+    /// Returns a probe that waits until everything that is in the pipes now is in the log.
     pub(super) fn probe(&self) -> Probe {
         self.probe.clone()
     }
@@ -223,7 +223,7 @@ impl Pump {
         }
         let Some((pump, ())) = self.work(|pump| pump.writer.close()).await else { return };
         pump.actor.tell(JobMsg::StreamsClosed);
-        // After the end was told, which says more.
+        // Only after `StreamsClosed` was sent: it says more than the answer to the probe.
         drop(asker);
     }
 
@@ -248,8 +248,8 @@ impl Pump {
         self.read_unannounced(Stream::Stderr);
     }
 
-    /// Does some work here while memory takes what it brings, else on a thread that may block.
-    /// Nothing comes back from a runtime that ends.
+    /// Runs `work` on this thread while its output fits in memory, otherwise on a blocking thread.
+    /// Returns `None` if the runtime is shutting down.
     async fn work<T: Send + 'static>(
         mut self,
         work: impl FnOnce(&mut Self) -> T + Send + 'static,
@@ -287,7 +287,8 @@ impl Pump {
         spawn_blocking(move || log.in_scope(act)).await.ok()
     }
 
-    /// While the job waits for its reader, finished ones make room for it.
+    /// Waits, if the quota is nearly used up, until finished jobs were freed; meanwhile the job
+    /// blocks on its full pipe.
     pub(super) async fn make_room(&self) {
         if self.wants_room() {
             self.writer.wait_for_room().await;
@@ -299,12 +300,13 @@ impl Pump {
         self.flow != Flow::Discarded && self.writer.should_wait_for_room()
     }
 
-    /// Moves what is there, within bounds: what the last read brought, and how many bytes were kept.
+    /// Moves what is in the pipe, at most `READS_PER_TURN` reads. Returns the result of the last
+    /// read and the number of bytes kept.
     pub(super) fn turn(&mut self, stream: Stream) -> (Read, u64) {
         self.turn_by(stream, PipeReader::read)
     }
 
-    /// The same, whatever the runtime has told so far.
+    /// The same, without waiting for the runtime to report the pipe as readable.
     fn read_unannounced(&mut self, stream: Stream) {
         self.turn_by(stream, PipeReader::read_untold);
     }
@@ -523,8 +525,9 @@ impl PipeReader {
         Read::End
     }
 
-    /// `true` if a read with this result has emptied the pipe. The runtime must see a read that
-    /// returns nothing before it reports further bytes.
+    /// `true` if a read with this result has emptied the pipe. Never true for a pipe that the
+    /// runtime watches: the runtime must see a read that would block before it reports further
+    /// bytes.
     fn has_emptied(&self, block: &Vec<u8>) -> bool {
         self.unwatched().is_some() && block.len() < block.capacity()
     }

@@ -15,14 +15,14 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(800);
 /// The time between two surveys when nothing grows.
 pub(super) const CALM: Duration = Duration::from_secs(1);
 
-/// The time between two surveys where they take long.
+/// The longest that the calm interval is stretched because surveys are expensive.
 const CALMEST: Duration = Duration::from_secs(5);
 
 /// The time between two surveys while no job works and nothing on the host grows.
 const STILL: Duration = Duration::from_secs(16);
 
-/// The same while none has used any CPU time: who does nothing passes no limit. Some may have left the
-/// place where that is counted.
+/// The same while no job has used any CPU time: an idle job exceeds no limit. Surveys do not end,
+/// because a process may have left the cgroup in which CPU time is counted.
 const STILLEST: Duration = Duration::from_secs(64);
 
 /// The shortest time between two counts of the host's tasks.
@@ -35,7 +35,8 @@ const FORKS_PER_SECOND: u64 = 5000;
 /// many.
 const STIR_SHARE: u64 = 64;
 
-/// Looking takes at most one part in so many of the time of one processor: calm, and in a hurry.
+/// Surveys take at most one part in this many of one processor's time: while nothing grows, and
+/// while something does.
 const CALM_SHARE: u32 = 20;
 const HURRIED_SHARE: u32 = 4;
 
@@ -188,8 +189,8 @@ impl LastSurvey {
         unseen >= calm || unseen >= room.cpu / self.processors || self.has_grown(now, room)
     }
 
-    /// Counts growth from the least that the host had since: what others gave back meanwhile hides
-    /// nobody's.
+    /// Measures growth from the lowest load seen since the survey, so that memory or tasks released
+    /// by others hide no job's growth.
     pub(super) fn rebase(&mut self, now: Option<HostLoad>) {
         if let (Some(then), Some(now)) = (&mut self.glance, now) {
             then.tasks = then.tasks.min(now.tasks);
@@ -197,8 +198,8 @@ impl LastSurvey {
         }
     }
 
-    /// The time for which the next survey is good, by what this one found: longer each time that no job had
-    /// worked since the one before.
+    /// The calm interval after a survey with this result: doubled, up to [`STILL`], each time that
+    /// no job used CPU time since the survey before.
     pub(super) fn next_calm(&self, work: Work) -> Duration {
         match work {
             Work::Done | Work::BrokenOff => CALM,

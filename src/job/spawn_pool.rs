@@ -1,10 +1,11 @@
 //! Threads that wait for the creation of processes, and for nothing else.
 //!
-//! As many births go on as there are processors: more at one time are not sooner over. One that takes
-//! long, as from a disk that does not answer, does not count: another thread stands in.
+//! At most one spawn per processor runs at a time; more would not finish sooner. A spawn that is
+//! held up, for example by a disk that does not answer, is not counted, and another thread takes
+//! its place.
 //!
-//! They stay: the kernel would hand the children of one that ends to the main thread, among those that
-//! we adopt, and whoever looks for orphans would have to look at every job.
+//! The threads never end: the kernel would reparent the children of an ended thread to the main
+//! thread, among the adopted orphans, and every search for orphans would have to look at every job.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -52,7 +53,8 @@ impl SpawnQueue {
         Ok(())
     }
 
-    /// The next birth for this thread, which has none from now on if there is none.
+    /// Takes the next spawn for this thread and records its start; marks the thread free if nothing
+    /// waits.
     fn take(&mut self, number: usize) -> Option<SpawnTask> {
         let birth = self.waiting.pop_front();
         if let Some(begun) = self.begun.get_mut(number) {
@@ -73,7 +75,8 @@ pub(super) enum Line {
     Waiting,
 }
 
-/// Has one of them do this, in turn. Who still waits for it after [`PATIENCE`] is to [`relieve`] them.
+/// Queues a spawn for a pool thread. A caller that still waits after [`PATIENCE`] is to [`relieve`]
+/// them.
 ///
 /// # Errors
 /// When the system gives us no thread at all.

@@ -93,7 +93,8 @@ impl OwnShell {
 #[derive(Debug)]
 pub(super) struct Presence {
     number: u64,
-    /// `true` if no other job had just started when this one came.
+    /// `true` if no other job had just started, and the host did not count as busy, when this job
+    /// came.
     is_alone: bool,
 }
 
@@ -122,7 +123,8 @@ pub(super) fn start_here(host: &Host, launch: &ProcessLaunch) -> Result<Process,
     started
 }
 
-/// Starts a process on a thread of the spawn pool. When this future is dropped, there is none.
+/// Starts a process on a thread of the spawn pool. If this future is dropped, the process is not
+/// started, or is ended.
 pub(super) async fn start_elsewhere(
     host: Arc<Host>,
     launch: ProcessLaunch,
@@ -149,7 +151,7 @@ pub(super) async fn start_elsewhere(
         host.restore_oom_score();
         patience = match spawn_pool::relieve() {
             Line::Waiting => spawn_pool::PATIENCE,
-            // Its own takes long, and nobody else needs to be asked for.
+            // Nothing else waits for a thread: our own spawn is slow, so check less often.
             Line::Empty => 2 * patience,
         };
     };
@@ -159,10 +161,10 @@ pub(super) async fn start_elsewhere(
 
 // The program and environment of a spec.
 
-/// The variable in which programs look for their trace context, as OpenTelemetry defines it.
+/// The variables in which programs look for their trace context, as OpenTelemetry defines them.
 const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
 
-/// Everything that the process room needs to start this job.
+/// Everything that `crates/process` needs to start this job.
 ///
 /// # Errors
 /// When a variable cannot be given to a program.
@@ -211,7 +213,8 @@ fn command(spec: &JobSpec, settings: &SharedJobSettings) -> Words {
     }
 }
 
-/// The server's own variables, then the caller's over them, then the marker over all.
+/// The server's own variables, then the caller's, then the trace context unless the caller set one,
+/// then the marker; later ones win.
 fn environment(seat: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
     let given = &seat.spec().env;
     let settings = &seat.settings;

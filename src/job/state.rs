@@ -264,7 +264,7 @@ fn draining(outcome: Outcome, rest: TreeRemains, event: Event) -> (State, Vec<Ef
     match event {
         Event::StreamsClosed => finish(Streams::Closed, rest, outcome),
         Event::DrainExpired => finish(Streams::Open, rest, outcome),
-        // The leader ended by itself; only what it left behind is to be ended.
+        // The leader is gone and the outcome stands; only the survivors are killed.
         Event::StopRequested { .. } => (State::Draining { outcome, rest }, vec![Effect::Kill]),
         Event::LimitHit(which) if !which.is_output_limit() => {
             (State::Draining { outcome, rest }, vec![Effect::Kill])

@@ -172,7 +172,7 @@ pub enum InputError {
     Finished(JobId),
     #[error("job {0} is still queued; send input once it runs")]
     NotStarted(JobId),
-    /// It was started without an open standard input.
+    /// Its standard input was never open, or is closed by now.
     #[error(
         "job {0} has no open standard input; start the command in the background (wait_s=0, no stdin) or with tty=true to send input later"
     )]

@@ -7,7 +7,7 @@ use tokio::task::AbortHandle;
 use super::messages::{Address, JobMsg, Probe};
 use crate::output::LogReader;
 
-/// The time for a pump to read what is there.
+/// The extra time that the pump gets to empty the pipes once `max` has passed.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// The purpose of a timer.
@@ -47,7 +47,7 @@ impl Timers {
     ) {
         let actor = actor.clone();
         self.start(Timer::Drain, async move {
-            // Late is fine: the bound only has to hold.
+            // After `max`, the pump gets a little more time to empty the pipes.
             if tokio::time::timeout(max, output.until_quiet(quiet)).await.is_err() {
                 drop(tokio::time::timeout(LAST_LOOK, output.all_is_read()).await);
             }
@@ -88,7 +88,7 @@ pub(super) struct Outflow {
 }
 
 impl Outflow {
-    /// Returns once it has been quiet for so long; never where that is no time.
+    /// Returns once the output has been quiet for `quiet`; never returns if that is `None`.
     async fn until_quiet(&self, quiet: Option<Duration>) {
         let Some(quiet) = quiet else { return std::future::pending().await };
         let mut since = Instant::now();

@@ -57,7 +57,8 @@ struct WatchedJob {
     tree: Arc<ProcessTree>,
     /// The limits that the kernel does not hold for it.
     limits: ResourceLimits,
-    /// The limit on its tasks. Where the kernel holds it, a job that was refused one is ended.
+    /// The limit on its tasks. It is watched even where the kernel enforces it: a job that was
+    /// refused a task is ended.
     processes: Option<u64>,
     actor: Address,
     since: Instant,
@@ -131,7 +132,8 @@ impl Registry {
                 Err(error) => events::watchdog_not_started(&error),
             }
         }
-        // Of many that come one after the other few wake it: to wake it costs each of them time.
+        // Of many jobs that start in a row only the first wakes the thread, since each wake-up
+        // costs the starting job time.
         if self.thread == Thread::Idle || self.pause > GLANCE_PAUSE {
             self.pause = GLANCE_PAUSE;
             SOMEBODY.notify_all();
@@ -192,7 +194,7 @@ fn run() {
             last.calm = CALM;
         }
         if newest != latest {
-            // It may be where its CPU time is not counted.
+            // The new job may run outside the cgroups in which CPU time is counted.
             last.jobs_cpu = None;
         }
         let since = surveyed.elapsed();
@@ -382,7 +384,8 @@ fn end(number: u64, job: &WatchedJob, which: LimitKind, load: &TreeLoad) {
 
 /// Measures what counts against a job's limits; nothing where there was no time to measure its memory.
 fn used(job: &WatchedJob, load: &TreeLoad, has_time: impl Fn() -> bool) -> Option<Used> {
-    // Shared pages are counted in each process, which can only be too much.
+    // The sum counts shared pages once per process, so it is never too low: if it is within the
+    // limit, no exact measurement is needed.
     let is_enough = job.limits.memory.is_none_or(|limit| load.rss_bytes <= limit);
     let memory = if is_enough { load.rss_bytes } else { load.proportional_bytes(has_time)? };
     let in_all = job.limits.cpu.and_then(|_| job.tree.total_cpu());

@@ -497,7 +497,7 @@ pub(super) enum PrivilegedCall {
 }
 
 impl PrivilegedCall {
-    /// Parses a message as rmcp does: of two equal keys the last one counts.
+    /// Parses a message as rmcp does: if a key occurs twice, the last one wins.
     pub(super) fn parse(message: &[u8]) -> Option<Self> {
         let message: Value = serde_json::from_slice(message).ok()?;
         match message.get("method")?.as_str()? {

@@ -8,8 +8,9 @@
 //!
 //! **Invariant:** a tool decides nothing about processes and touches no file: it reads its
 //! arguments, asks the service, and passes facts to `reply`, which writes the text of every tool
-//! reply; `approvals` and `resources` write the text of questions and resources.
-//! **Invariant:** a call ends when the job ends, when its wait is over, or when it is cancelled.
+//! reply; `approvals` and `resources` write the text of questions and resources. **Invariant:** no
+//! call waits without a bound: a wait ends with its event, at its time limit, or when the client
+//! cancels the call.
 
 mod approvals;
 mod args;

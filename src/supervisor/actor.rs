@@ -43,13 +43,13 @@ pub struct SupervisorSettings {
 /// Each message is answered at once; none waits for a job.
 #[derive(Debug)]
 pub(super) enum SupervisorMsg {
-    /// From the yard. Replies once the job can be found.
+    /// From the handle. Replies once the job can be found.
     Submit(Box<SubmitRequest>, RpcReplyPort<Result<JobHandle, SubmitRefusal>>),
     Find(JobId, RpcReplyPort<Result<JobHandle, FindError>>),
     FindKey(TenantId, String, RpcReplyPort<Option<JobHandle>>),
-    /// From the yard: those of one tenant, or of all. Newest first.
+    /// From the handle: those of one tenant, or of all. Newest first.
     List(Option<TenantId>, RpcReplyPort<Vec<JobHandle>>),
-    /// From the yard. Replies once the stop has begun.
+    /// From the handle. Replies once the stop has begun.
     Stop(JobId, StopRequest, RpcReplyPort<Result<JobHandle, FindError>>),
     Place(JobId, RpcReplyPort<Option<QueuePosition>>),
     /// From the yard, at shutdown.
@@ -516,7 +516,7 @@ impl Supervision {
         }
     }
 
-    /// Marks the stored output of this job as reclaimable, if the job is over.
+    /// Tells retention about this job, if it has ended, and lets jobs wait for room again.
     pub(super) fn note_end(&mut self, id: JobId) {
         self.registry.ended(id);
         self.job.quota.note_reclaimable(id.tenant().name());

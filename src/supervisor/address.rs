@@ -116,7 +116,7 @@ impl Post {
         }
     }
 
-    /// Tells what will be told again: it may be lost.
+    /// Sends a message that may be lost, because it is repeated.
     pub(super) fn mention(&self, message: SupervisorMsg) {
         if let Holder::Held(address) = &*self.holder.borrow() {
             address.tell(message).ok();
@@ -130,7 +130,7 @@ impl Post {
         holder.wait_for(|holder| matches!(holder, Holder::GivenUp)).await.ok();
     }
 
-    /// Waits for the first supervisor.
+    /// Returns the current supervisor; waits while there is none. `None` once it is given up.
     async fn holder(&self) -> Option<Address> {
         if let Holder::Held(address) = &*self.holder.borrow() {
             return Some(address.clone());

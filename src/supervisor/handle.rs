@@ -184,7 +184,8 @@ impl Doors {
     }
 }
 
-/// A wish of whoever runs the server. Each replies once it holds.
+/// A control request, mostly from an operator. All but `Press` are answered once they are in
+/// effect.
 #[derive(Debug)]
 pub(super) enum Control {
     Pause(Option<String>, RpcReplyPort<Result<(), UnknownLane>>),

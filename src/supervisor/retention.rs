@@ -44,8 +44,9 @@ pub(super) struct FinishedJob {
 pub(super) enum JobRemains {
     /// Nothing: it may be freed.
     Over,
-    /// Survivors live or hold its output open. Who is freed can no longer be stopped, so it
-    /// stays. What it stores counts; it itself does not, or those that end later would go at once.
+    /// Survivors live or hold its output open. A freed job could no longer be stopped, so it is
+    /// kept. Its bytes count towards the limits, but not the job itself, or jobs that end later
+    /// would be freed at once.
     Alive,
 }
 

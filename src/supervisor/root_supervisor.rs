@@ -26,7 +26,8 @@ use crate::job::SharedJobSettings;
 use crate::output::LogCompressor;
 use crate::telemetry::{ActorKind, events};
 
-/// The number of failures within [`SHORT_TIME`] after which the root supervisor gives up.
+/// The number of failures within [`SHORT_TIME`] that are tolerated; one more, and the root
+/// supervisor gives up.
 const BORNE: usize = 5;
 const SHORT_TIME: Duration = Duration::from_secs(60);
 

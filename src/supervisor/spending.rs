@@ -265,7 +265,7 @@ impl Allowance {
         Self { per_minute, limiter, asked: Duration::ZERO }
     }
 
-    /// One of so many a minute, of which as many are used as of this one.
+    /// Returns an allowance of `per_minute` starts, with as many of them used as in this one.
     fn changed(&self, per_minute: NonZeroU32, clock: Stopwatch) -> Self {
         // To ask takes one, from an allowance that is no longer needed.
         let left = self.limiter.check().map_or(0, |then| then.remaining_burst_capacity() + 1);

@@ -192,7 +192,7 @@ impl ToolReply {
         self.changed()
     }
 
-    /// Notes that new content may hold secrets.
+    /// Marks the content as unmasked, because new content was added. `Exact` stays `Exact`.
     fn changed(mut self) -> Self {
         if self.secrets == SecretState::Masked {
             self.secrets = SecretState::Possible;
@@ -205,7 +205,7 @@ impl ToolReply {
         self.with_field("hint", verdict.as_str()).with_verdict(verdict)
     }
 
-    /// Marks the reply as a failure of the server.
+    /// Marks the reply as a failed call (`isError`).
     pub(crate) const fn with_failure(mut self) -> Self {
         self.success = Success::Failed;
         self
@@ -233,7 +233,8 @@ impl ToolReply {
         if self.size(format) <= limit {
             return self;
         }
-        // Even if JSON needs six bytes for each of its characters, the rest has room.
+        // An eighth for the hint: even if JSON escapes each of its bytes as six, a quarter is left
+        // for the rest.
         self.hint = self.hint.map(|hint| trim_text(&hint, limit / 8));
         let mut room = usize::MAX;
         if self.text_size(format) > limit {
@@ -267,7 +268,8 @@ impl ToolReply {
         self.hint().map_or(0, |hint| escaped_len(hint) + r#","hint":"""#.len())
     }
 
-    /// Masks every secret, unless the caller asked for the exact bytes.
+    /// Masks secrets in the verdict, the body, the output and the fields, but not in the hint,
+    /// which holds no text of jobs. Does nothing if the caller asked for the exact bytes.
     pub(crate) fn masked(mut self, redactor: &Redactor) -> Self {
         if self.secrets != SecretState::Possible {
             return self;

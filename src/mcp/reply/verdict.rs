@@ -9,7 +9,8 @@ use crate::output::DropReason;
 use crate::output::excerpt::{Budget, tail};
 use crate::service::{DEFAULT_LANE, JobHandle, QueuePosition};
 
-/// Returns the state or outcome of a job in one line, and the shown part of its output.
+/// Formats the state or outcome of a job in one line, with the line ranges of its output that are
+/// shown.
 pub(crate) fn verdict(job: &JobSnapshot, shown: Option<&ShownOutput>) -> String {
     let mut parts = match &job.state {
         State::Queued(_) => queued_parts(job),

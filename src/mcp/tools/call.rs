@@ -64,8 +64,8 @@ impl ToolCall<'_> {
         ReplyFitter::new(self.budget, self.settings.result_format, self.client.redactor(), bare)
     }
 
-    /// Reserves memory for a read of a log. Waits until the call is cancelled, or until only the
-    /// time for the read itself is left.
+    /// Reserves memory for a read of a log. If none is free, waits for it, but leaves time for the
+    /// read itself; after a cancellation it tries once more without waiting.
     pub(crate) async fn reserve(
         &self,
         log: &LogReader,
@@ -105,9 +105,10 @@ impl ToolCall<'_> {
         scan_until(self.settings.search_time, &self.request.ct, logs, scan).await
     }
 
-    /// Records which output a reply shows, so that the next wait looks for newer output. The reply
-    /// that starts a job does not record it: what it shows depends on how fast the job began, and
-    /// the next wait would miss it.
+    /// Records which output a reply shows, so that the next wait looks for newer output. Only
+    /// `wait_jobs` and `read_output` record it. `run_command` does not: how much its reply shows is
+    /// a matter of timing, and a wait with `until` that follows would skip a line that it happened
+    /// to show.
     pub(crate) fn mark_shown(&self, job: &JobHandle, seen: Option<Range<u64>>) {
         if let Some(bytes) = seen {
             self.client.mark_shown(job.id(), bytes);
@@ -243,12 +244,13 @@ impl<'a> ProgressSender<'a> {
         Some(Self { peer: &call.request.peer, token, since: Instant::now() })
     }
 
-    /// Sends the seconds since the start of the wait, which always increase.
+    /// Sends the message; the progress value is the seconds since the start of the wait, because
+    /// MCP requires a value that increases.
     async fn send(&self, message: String) {
         let seconds = self.since.elapsed().as_secs_f64();
         let params =
             ProgressNotificationParam::new(self.token.clone(), seconds).with_message(message);
-        // The transport notices a client that is gone.
+        // Not an error here: the transport detects a closed connection itself.
         if let Err(error) = self.peer.notify_progress(params).await {
             tracing::debug!(%error, "progress not sent");
         }

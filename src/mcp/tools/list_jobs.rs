@@ -113,7 +113,7 @@ pub(in crate::mcp) async fn call(
     }
 }
 
-/// Returns how many of the first sizes fit together.
+/// Returns how many sizes, from the first on, add up to at most `room`.
 fn fitting_count(sizes: impl Iterator<Item = usize>, room: usize) -> usize {
     let mut left = room;
     sizes.take_while(|size| left.checked_sub(*size).map(|rest| left = rest).is_some()).count()

@@ -1,4 +1,5 @@
-//! The six native tools, one file each: arguments in, facts for a reply out.
+//! The six native tools, one file each; `call` and `search` hold what they share: arguments in,
+//! facts for a reply out.
 
 mod call;
 pub(super) mod list_jobs;

@@ -1,4 +1,5 @@
-//! `read_output`: reads any part of a job's output, at any time. Never blocks, never consumes.
+//! `read_output`: reads any part of a job's output, at any time. Never waits for the job to write
+//! more; reading consumes nothing.
 
 use super::call::ToolCall;
 use super::search;

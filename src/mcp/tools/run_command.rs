@@ -200,7 +200,7 @@ fn stdin(text: Option<String>, tty: bool, wait: Option<Duration>) -> (Stdin, Opt
     }
 }
 
-/// Waits for the start of a job that need not queue, or for its failure.
+/// If the job is not in the queue, waits at most `START_WAIT` until it runs or has ended.
 async fn wait_for_start(client: &TenantClient, job: &JobHandle) {
     if client.queue_position(job.id()).await.is_none() {
         // If the host is too slow, the reply says that the job is starting.

@@ -1,4 +1,4 @@
-//! `wait_jobs`: the only call that blocks on running jobs.
+//! `wait_jobs`: waits until jobs end, a line appears, a port listens, or a job is quiet.
 
 use std::future::pending;
 use std::io;
@@ -46,7 +46,8 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     ],
 };
 
-/// The smallest useful share of the room, in bytes: less output is not worth its position fields.
+/// The smallest useful share of the room, in bytes: a smaller excerpt costs more in position fields
+/// than it shows.
 const MIN_SHARE: usize = 200;
 
 /// The valid port numbers.
@@ -120,7 +121,8 @@ async fn wait(
     wait_for(call, limit, event, || progress_line(waits.iter().map(|wait| wait.job))).await
 }
 
-/// Returns the offset from which the only job was searched, if that is not its start.
+/// Returns the offset from which `until` was searched, if there is one job, the call gave no
+/// cursor, and earlier output was skipped.
 fn searched_from(args: &WaitJobsArgs, waits: &[JobWait<'_>]) -> Option<u64> {
     match waits {
         [wait] if args.conditions.until.is_some() && wait.since.is_none() => {
@@ -242,7 +244,7 @@ impl WaitedJob<'_> {
         }
     }
 
-    /// Returns the size of this job's whole output in the reply, in bytes.
+    /// Estimates the bytes that the reply needs to show all output of this job; 0 if it shows none.
     fn wanted_bytes(&self) -> usize {
         let total = self.now.output.total_bytes;
         let from = match self.wait.since {
@@ -305,7 +307,7 @@ pub(super) enum WaitMode {
     All,
 }
 
-/// The events to wait for in a job, beside its end.
+/// The events to wait for in a job, besides its end.
 #[derive(Debug, Default)]
 pub(super) struct WaitConditions {
     /// A matching line of output.
@@ -382,7 +384,8 @@ impl<'a> JobWait<'a> {
         }
     }
 
-    /// Reads the output to show: for a job without an event, only what the caller has not seen.
+    /// Reads the output to show: with a cursor, everything from it on; without one, the usual
+    /// excerpt if the job has ended or had an event, else nothing.
     pub(super) async fn read_shown(
         &self,
         now: &JobSnapshot,
@@ -399,7 +402,8 @@ impl<'a> JobWait<'a> {
     }
 }
 
-/// Returns once the job has written nothing for so long, since its last output or since its start.
+/// Returns once the job has written nothing for `quiet`, counted from its last output, or from its
+/// start; never returns without `quiet`.
 async fn wait_until_quiet(job: &JobHandle, quiet: Option<Duration>) {
     let Some(quiet) = quiet else { return pending().await };
     job.started().await;

@@ -83,8 +83,8 @@ impl Queue {
         queue
     }
 
-    /// One with the same bounds and the same pauses, and without any job. What presses on the
-    /// host is not known to it.
+    /// Returns a queue with the same limits and pauses but without jobs; it does not know the
+    /// pressure on the host.
     #[must_use]
     pub fn emptied(&self) -> Self {
         let mut queue = Self::new(self.limits.clone());
@@ -118,8 +118,8 @@ impl Queue {
         self.jobs.get(&id).map(|entry| entry.tenant)
     }
 
-    /// From now on these bounds hold. Whoever runs or waits stays, over a bound as well; then
-    /// nobody follows until there is room.
+    /// From now on these bounds hold. Running and waiting jobs stay even above a new limit; no
+    /// further job starts or joins until there is room.
     pub fn change(&mut self, limits: QueueLimits) {
         let names = limits.lanes.keys().map(String::as_str).chain([DEFAULT_LANE]);
         for name in names {
@@ -204,7 +204,7 @@ impl Queue {
         if let Some(member) = self.members.get_mut(&tenant) {
             member.running -= 1;
             if is_back {
-                // What it missed while it had all that it may have is nobody's debt.
+                // Turns that the tenant missed while it was at its limit are not made up for.
                 member.turn = member.turn.at(&self.time);
             }
             let share = member.lanes.entry(Arc::clone(&name)).or_default();

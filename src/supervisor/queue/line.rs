@@ -143,9 +143,9 @@ pub(super) struct Turn {
 /// The order of tenants with equal tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum TieBreak {
-    /// It came from idleness, as the so-manieth arrival.
+    /// It became active again with this arrival number.
     New(u64),
-    /// Its last start was the so-manieth of all.
+    /// The sequence number of its last start.
     Served(u64),
 }
 

@@ -37,7 +37,7 @@ pub enum WaitsFor {
         /// The number of jobs that may run.
         limit: usize,
     },
-    /// That its tenant's CPU time of an hour is not used up any more.
+    /// CPU time: its tenant has used up that of the last hour.
     CpuLimit {
         /// The CPU time that the tenant's jobs may use.
         limit: Duration,
