@@ -202,8 +202,8 @@ mod tests {
             }
         });
         let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-        assert_eq!(log.matches("spans are lost").count(), 2, "{log}");
-        assert_eq!(log.matches("takes spans again").count(), 1, "{log}");
+        assert_eq!(log.matches("spans lost").count(), 2, "{log}");
+        assert_eq!(log.matches("accepts spans again").count(), 1, "{log}");
         assert!(log.contains("it answered 503") && log.contains("Connection refused"), "{log}");
     }
 }

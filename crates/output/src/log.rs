@@ -26,10 +26,10 @@ const WRITE_BYTES: usize = 1024 * 1024;
 /// The storage of a log.
 #[derive(Debug, Clone)]
 pub struct LogStorage {
-    /// Bytes that stay in memory at most.
+    /// The most bytes of each segment that stay in memory.
     pub memory_bytes: usize,
-    /// The directory for the file that holds all bytes of a larger log. It is created (mode 0700)
-    /// if it is missing.
+    /// The directory for the spill files: one for each segment that outgrows memory, and one for
+    /// its index if that grows too large. It is created (mode 0700) if it is missing.
     pub spill_dir: SpillDir,
 }
 

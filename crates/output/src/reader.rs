@@ -171,8 +171,8 @@ pub async fn scan_with<T: Send + 'static>(
 
 /// Reads one log on a thread that may block: every method may wait for as long as the disk takes.
 ///
-/// Other crates get one from [`LogReader::read_with`], so that no thread of the runtime waits for
-/// the disk. For the same reason it cannot be cloned.
+/// Code on the runtime gets one from [`LogReader::read_with`], `read_if_idle_with` or `scan_with`,
+/// so that no thread of the runtime waits for the disk. For the same reason it cannot be cloned.
 ///
 /// [`LogReader::read_with`]: super::LogReader::read_with
 #[derive(Debug)]

@@ -72,7 +72,8 @@ pub struct SearchResult {
     pub searched_to: u64,
     /// `true` if the search ran out of time before the end of the log.
     pub time_over: bool,
-    /// Bytes in the searched range that are missing.
+    /// Bytes that are missing between the start of the search and the end of the log, searched or
+    /// not.
     pub missing_bytes: u64,
     /// The offset for a search that finds the lines that are not listed or not searched; `None` if
     /// there are none.

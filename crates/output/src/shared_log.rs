@@ -153,7 +153,7 @@ impl SharedLog {
         self.lock().gaps.record(at, bytes)
     }
 
-    /// The number of bytes that were lost before any of these offsets.
+    /// The number of bytes that were lost directly before one of these offsets.
     pub(crate) fn lost_bytes_in(&self, offsets: RangeInclusive<u64>) -> u64 {
         self.lock().gaps.lost_bytes_in(offsets)
     }
@@ -351,7 +351,7 @@ impl LogSnapshot {
 }
 
 impl LogExtent {
-    /// Newlines in the log before an offset in this extent, or at its end.
+    /// Finished lines in the log before an offset in this extent, or at its end.
     fn lines_before(&self, offset: u64) -> io::Result<u64> {
         let Some((_, run)) = self.segment.find_run(|run| run.offset < offset)? else {
             return Ok(self.lines);

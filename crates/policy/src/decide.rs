@@ -152,7 +152,7 @@ pub enum PolicyRefusal {
 }
 
 impl PolicyRefusal {
-    /// Returns the doubt without the advice that goes with a refusal.
+    /// Returns the message of the refusal without the advice at its end.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {
@@ -226,7 +226,7 @@ pub fn decide(policy: &Policy, request: &PolicyRequest<'_>) -> PolicyDecision {
     PolicyEvaluation::new(policy, request).decision()
 }
 
-/// Decides on a request and rules the rule that each of its commands matches.
+/// Decides on a request and reports the rule that each of its commands matches.
 #[must_use]
 pub fn explain(policy: &Policy, request: &PolicyRequest<'_>) -> Explanation {
     let evaluation = PolicyEvaluation::new(policy, request);

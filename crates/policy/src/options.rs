@@ -83,7 +83,7 @@ impl OptionSet {
         set
     }
 
-    /// `true` for a token as the list of options is written in.
+    /// `true` if the text is a valid token of an option list.
     pub(crate) fn is_token(text: &str) -> bool {
         let name = MARKS.iter().find_map(|(mark, _)| text.strip_suffix(mark)).unwrap_or(text);
         text.starts_with('-') && (text.ends_with('*') || text == "-#" || !name.contains('='))

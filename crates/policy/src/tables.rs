@@ -38,7 +38,8 @@ impl Block {
         self.fields.iter().any(|(name, _)| *name == key)
     }
 
-    /// Adds the fields and subcommands of a template that the block does not have itself.
+    /// Adds the fields of a template that the block lacks, and the template's subcommands if the
+    /// block has none.
     fn extend(&mut self, template: &Self) {
         for field in &template.fields {
             if !self.has(field.0) {

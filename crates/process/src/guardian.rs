@@ -72,7 +72,7 @@ impl Guardian {
         }
     }
 
-    /// Returns the pid of the guardian process, if there is one.
+    /// Returns the pid of the guardian that was started last, dead or not; `None` before the first.
     pub(crate) fn pid(&self) -> Option<Pid> {
         Pid::from_raw(self.latest.load(Ordering::Relaxed))
     }
@@ -225,7 +225,8 @@ pub(crate) fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<
     let children = Children::default();
     let mut sweeps = (0..SWEEPS).map(|_| args.left.end(&children));
     let is_anybody_left = !sweeps.any(|left| left.is_empty());
-    // While one of them is alive, the files that keep it from writing must stay.
+    // If a process is still alive, keep the files: some are placeholders that protect workspace
+    // paths from it.
     if let Some(scratch) = args.scratch.as_deref().filter(|_| !is_anybody_left) {
         // The next server tries again.
         scratch::clean_up_after(scratch).ok();

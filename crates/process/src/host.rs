@@ -217,7 +217,7 @@ impl Host {
             }
             Backend::Seccomp | Backend::Nothing => None,
         };
-        // In its own pid namespace a job has no pid for any of us.
+        // A job in its own pid namespace cannot address the server or its helpers by pid.
         let protected_pids = match spec.granted.backend {
             Backend::Landlock | Backend::Seccomp => self.protected_pids(),
             Backend::Namespaces | Backend::Nothing => Vec::new(),
@@ -225,12 +225,14 @@ impl Host {
         resources.sandbox_rules(spec, landlock, protected_pids)
     }
 
-    /// Returns the processes that no job may signal: this server with its group, its guardian and
-    /// its spawner.
+    /// Returns the numbers that no job may pass to `kill`: pids, thread ids and negated process
+    /// groups of this server and its helpers; starts the spawner if it does not run: this server
+    /// with its group, its guardian and its spawner.
     fn protected_pids(&self) -> Vec<i32> {
         if self.spawner.pid().is_none() {
-            // A filter lasts as long as its job, and must know a spawner that is needed only later.
-            // If none can be started now, there is nothing to protect.
+            // A filter cannot be changed after its job has started, so the spawner's pid must be
+            // known now, even if the spawner is first needed later. If it cannot be started, the
+            // filter does without it.
             self.spawner.start().ok();
         }
         protected_pids(&[self.guardian.pid(), self.spawner.pid()])

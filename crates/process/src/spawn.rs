@@ -431,8 +431,8 @@ pub struct DetachedSpawner {
 }
 
 impl DetachedSpawner {
-    /// Starts a process in the current directory, with an empty standard input. Of the files that
-    /// are open here it gets only its output.
+    /// Starts a process in the current directory, with an empty standard input. It inherits no open
+    /// file except its output.
     ///
     /// # Errors
     /// If the system does not start it.

@@ -5,7 +5,7 @@
 use super::matching::matches_wildcard;
 use crate::tables::has_word;
 
-/// Variables that change only the output of the programs that read them, not their actions.
+/// Variables whose values make no program start another one.
 const HARMLESS: &str = "CI DEBUG VERBOSE NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE COLUMNS COLORTERM RUST_LOG \
     RUST_LOG_STYLE RUST_BACKTRACE RUST_TEST_THREADS LOG_LEVEL LOGLEVEL NODE_ENV RAILS_ENV \
     RACK_ENV APP_ENV BUILD_ENV PORT SOURCE_DATE_EPOCH QWEN_CODE OMP_NUM_THREADS";

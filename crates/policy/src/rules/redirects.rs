@@ -213,7 +213,8 @@ fn is_network(word: &Word) -> bool {
     text.starts_with("/dev/tcp") || text.starts_with("/dev/udp")
 }
 
-/// `true` if a command changes to a directory that may not be below the current one.
+/// `true` if a command changes to a protected directory, or to one that may lie outside the current
+/// one.
 pub(crate) fn leaves_workspace(command: &SimpleCommand) -> bool {
     if !matches!(command.name(), Some("cd" | "pushd" | "popd")) {
         return false;

@@ -13,7 +13,7 @@ const REFUSED: &str = ". alias bind builtin caller chdir compgen complete compop
 /// The effect of a builtin and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Builtin {
-    /// Nothing that matters: no program, no variable.
+    /// Starts no program and exports nothing. The recogniser notes the variables that it assigns.
     Harmless,
     /// Exports these variables, each with its value if that is known, to programs that start later.
     Exports(Vec<(String, Option<String>)>),
@@ -182,7 +182,7 @@ fn set(args: &[Word]) -> Result<Builtin, String> {
         is_cluster || matches!(text, "pipefail" | "errexit" | "nounset" | "xtrace")
     };
     let odd = args.iter().find(|word| !is_known(word));
-    // Positional parameters, which other words would set, are refused where they are used.
+    // Any other word would set positional parameters, and is refused here.
     odd.map_or(Ok(Builtin::Harmless), |word| Err(format!("the word {word} of `set`")))
 }
 

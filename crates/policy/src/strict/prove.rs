@@ -418,8 +418,8 @@ pub(super) fn is_interpreter(program: &str) -> bool {
         .any(|known| program.strip_prefix(known).is_some_and(is_version))
 }
 
-/// `true` for a program that starts a shell on this host for text in its arguments. Shells read it
-/// themselves, and `ssh` has it read on another host.
+/// For a program that runs shell text in its arguments: `true` if it starts a local shell for it.
+/// Shells read it themselves, and `ssh` has it read on another host.
 pub(super) fn starts_shell(program: &str) -> bool {
     !SHELLS.contains(&program) && program != "ssh"
 }

@@ -8,7 +8,7 @@ use super::word::{Facts, ValueFacts};
 use super::words::Quotes;
 use crate::command::{CommandContext, ShellSyntax, UncertainReason, Uncertainty};
 
-/// A refusal, or the value.
+/// The value, or the refusal of the construct that is not certain.
 pub(super) type Proven<T> = Result<T, Uncertainty>;
 
 /// The depth to which substitutions and compound commands may be nested.
@@ -131,7 +131,7 @@ impl<'t> ShellReader<'t> {
         }
     }
 
-    /// Reads something that lies in something else; its depth is bounded.
+    /// Reads a nested construct; refuses it beyond `MAX_DEPTH`.
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Proven<T>) -> Proven<T> {
         if self.depth == MAX_DEPTH {
             let reason = UncertainReason::TooDeep { limit: MAX_DEPTH };

@@ -47,7 +47,7 @@ impl ShellReader<'_> {
         if self.documents.is_empty() { Ok(()) } else { self.refuse("a here-document without text") }
     }
 
-    /// Reads the commands of a substitution or a subshell, and what closes it.
+    /// Reads the commands of a command or process substitution, and its closing character.
     pub(super) fn list_until(&mut self, close: char) -> Proven<()> {
         let outside = std::mem::take(&mut self.documents);
         self.path.push(if close == '`' {
@@ -374,7 +374,7 @@ impl ShellReader<'_> {
     }
 
     /// `[[ … ]]`: tests of files and comparisons of text. `-v` evaluates its operand and is
-    /// refused; so do the comparisons of numbers, whose operands must be numbers.
+    /// refused. Comparisons of numbers evaluate theirs, too, so these must be numbers.
     fn condition(&mut self) -> Proven<()> {
         const UNARY: [&str; 13] =
             ["-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-p", "-S", "-z", "-n"];

@@ -46,7 +46,7 @@ impl ShellReader<'_> {
         }
     }
 
-    /// Reads a word that stays one.
+    /// Reads a word; refuses braces that make several words of it.
     pub(super) fn word(&mut self) -> Proven<RawWord> {
         let mut words = self.words()?;
         match (words.pop(), words.is_empty()) {

@@ -207,7 +207,7 @@ impl<T: fmt::Debug> fmt::Debug for FeatureProbe<T> {
 const UNTRIED: &str =
     "no process could be created to try it out; raise the limit on processes, or try again later";
 
-/// Starts a process in the way of a job with limited files.
+/// Starts a process the same way as a job whose file access is restricted.
 fn try_namespaces(spawner: &Spawner) -> Result<(), ProbeError> {
     let no_directory = |error| ProbeError::Missing(format!("no temporary directory: {error}"));
     let place = tempfile::tempdir().map_err(no_directory)?;

@@ -96,8 +96,8 @@ impl ProcessTree {
         reached
     }
 
-    /// Ends every process, including those that they start meanwhile. Blocks, for up to 1.5 s after
-    /// the last one that ended.
+    /// Ends every process, including those that they start meanwhile. Blocks while processes keep
+    /// ending, and then for up to three times `KILL_LIMIT`.
     ///
     /// Returns the processes that are still alive, by a last scan and by the list of the cgroup:
     /// none, unless a process is stuck in the kernel or belongs to another user.

@@ -431,7 +431,8 @@ impl ProcessTree {
 
 /// Stops a process if it is a child of this parent and runs. Returns it if it was stopped.
 fn stop_child(pid: Pid, parent: Pid) -> Option<ProcStat> {
-    // The descriptor holds on to one process: the one that is then seen below that parent.
+    // Opened before the check, so that the signal goes to the process that was checked, even if the
+    // pid is reused.
     let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     let stat = processes::stat(pid)?;
     let is_running = match stat.state {

@@ -104,8 +104,9 @@ impl OrphanTable {
         })
     }
 
-    /// Returns the adopted orphans without an open owner for which `select` is true. `select` gets
-    /// all possible owners and those that are not over.
+    /// Returns the adopted orphans that no open tree is known to own, and for which `select` is
+    /// true. `select` gets all possible owners, and those of them that are still open. `select`
+    /// gets all possible owners and those that are not over.
     fn without_owner(
         &self,
         select: impl Fn(&HashSet<TreeId>, &[TreeId]) -> bool,
@@ -152,8 +153,9 @@ impl OrphanTable {
 }
 
 /// The children of the server's main thread, among which the kernel puts orphans. One list serves a
-/// whole scan, since reading it for each of a thousand orphans would take long. It is read when it
-/// is first needed, after the orphans that are looked up in it.
+/// whole scan, since reading it for each of a thousand orphans would take long. It is read on first
+/// use, which is after the processes to be looked up were seen; so an orphan among them that is
+/// still there is in the list.
 #[derive(Debug)]
 pub(crate) struct AdoptedChildren<'a> {
     children: &'a Children,

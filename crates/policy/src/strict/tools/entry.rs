@@ -1,4 +1,4 @@
-//! ProgramEntries of programs: the options, subcommands and operands that are known to be harmless.
+//! The entries of programs: the options, subcommands and operands that are known to be harmless.
 //!
 //! The keys of a block in a table:
 //!
@@ -79,11 +79,11 @@ enum Operands {
     Judged(OperandJudge),
 }
 
-/// Keys that `arguments` may use.
+/// All keys of a block, including those that only functions named by `arguments` use.
 const KEYS: &str = "options shared order tolerant undashed operands opaque code writes directories \
     files inline arguments before assigns inspects bare_shell actions repository merges";
 
-/// ProgramEntries by their names.
+/// Program entries by name.
 #[derive(Debug, Default)]
 pub(super) struct ProgramEntries {
     all: Vec<ProgramEntry>,
@@ -304,7 +304,7 @@ fn judge_subcommand<'e>(
     }
 }
 
-/// Refuses every operand: for a block that names a function which is not there.
+/// Refuses all arguments: for a block whose `arguments` names no such function.
 fn refuse_all(_: &ProgramEntry, program: &str, _: &[Word]) -> Judged {
     Err(format!("the arguments of {program}"))
 }

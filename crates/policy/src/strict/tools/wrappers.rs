@@ -177,7 +177,7 @@ pub(super) fn run_on_change(found: &Arguments) -> Judged {
             _ => Err(arguments_of("entr")),
         };
     }
-    // The absolute path of the file that changed stands for `/_`.
+    // `/_` stands for the absolute path of the file that changed.
     let change = |word: Word| if word.is("/_") { Word::unknown("/", Shape::One) } else { word };
     Ok(vec![Consequence::Runs(found.operands.iter().cloned().map(change).collect())])
 }
