@@ -203,7 +203,7 @@ impl App {
         self,
         shutdown_trigger: &mut ShutdownTrigger,
     ) -> Result<(), AppError> {
-        let patience = match self.settings.mcp.server_name {
+        let grace = match self.settings.mcp.server_name {
             ServerName::Shellyard => lines::INPUT_END_GRACE,
             ServerName::McpzShell => {
                 events::shell_server_started();
@@ -215,7 +215,7 @@ impl App {
         };
         let shutdown = CancellationToken::new();
         let result = tokio::select! {
-            () = stdio::serve(self.handler().for_caller(CallerIdentity::LOCAL), shutdown.clone(), patience) => Ok(()),
+            () = stdio::serve(self.handler().for_caller(CallerIdentity::LOCAL), shutdown.clone(), grace) => Ok(()),
             () = shutdown_trigger.signals.wait_for_end() => Ok(()),
             () = self.service.wait_until_failed() => Err(AppError::SupervisorFails),
         };
@@ -227,10 +227,10 @@ impl App {
     }
 
     /// Ends all jobs. A second signal cuts the wait short.
-    async fn drain(&self, patience: Duration, shutdown_trigger: &mut ShutdownTrigger) {
-        let grace = shutdown_grace(self.settings.job.grace, patience);
+    async fn drain(&self, grace: Duration, shutdown_trigger: &mut ShutdownTrigger) {
+        let grace = shutdown_grace(self.settings.job.grace, grace);
         tokio::select! {
-            () = self.service.drain(patience, grace) => {}
+            () = self.service.drain(grace, grace) => {}
             () = shutdown_trigger.signals.wait_for_end() => self.service.drain(Duration::ZERO, Duration::ZERO).await,
         }
         self.end_everything().await;

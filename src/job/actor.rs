@@ -61,7 +61,7 @@ pub(super) struct JobActor;
 /// The state of the actor. Dropping it unfinished makes the job `lost` (see [`JobGuard`]).
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) seat: JobGuard,
+    pub(super) guard: JobGuard,
     pub(super) state: State,
     timers: Timers,
     /// The probe of the output pump, once there is one.
@@ -101,10 +101,10 @@ impl Actor for JobActor {
     async fn pre_start(
         &self,
         myself: ActorRef<CountedMessage<JobMsg>>,
-        seat: JobGuard,
+        guard: JobGuard,
     ) -> Result<Job, ActorProcessingErr> {
-        seat.set_actor(Address::new(myself));
-        Ok(Job::new(seat))
+        guard.set_actor(Address::new(myself));
+        Ok(Job::new(guard))
     }
 
     async fn post_start(
@@ -131,7 +131,7 @@ impl Actor for JobActor {
                 if job.state != State::Starting {
                     return Ok(());
                 }
-                let program = || job.seat.spec().program.display();
+                let program = || job.guard.spec().program.display();
                 let started = started.and_then(|process| process.into_owned(program()));
                 job.go_on(started, &myself);
                 return Ok(());
@@ -149,7 +149,7 @@ impl Actor for JobActor {
                 reply.send(job.input(input)).ok();
                 return Ok(());
             }
-            JobMsg::DeadlinePassed => Event::DeadlinePassed(job.seat.spec().limits.timeout),
+            JobMsg::DeadlinePassed => Event::DeadlinePassed(job.guard.spec().limits.timeout),
             JobMsg::Timer(Timer::Grace) => Event::GraceExpired,
             JobMsg::Timer(Timer::Drain) => Event::DrainExpired,
             JobMsg::Timer(Timer::CheckTree) => {
@@ -174,9 +174,9 @@ const fn rest(alive: &[u32]) -> TreeRemains {
 }
 
 impl Job {
-    fn new(seat: JobGuard) -> Self {
+    fn new(guard: JobGuard) -> Self {
         Self {
-            seat,
+            guard,
             state: State::Starting,
             timers: Timers::default(),
             probe: None,
@@ -196,15 +196,15 @@ impl Job {
     /// Starts the process, in a task of its own where that may take a while: a stop reaches a job
     /// whose start hangs.
     fn start(&mut self, myself: &Address) {
-        let cwd = self.seat.take_cwd();
-        let launch = match self.guarded().and_then(|()| launch(&self.seat, cwd)) {
+        let cwd = self.guard.take_cwd();
+        let launch = match self.guarded().and_then(|()| launch(&self.guard, cwd)) {
             Ok(launch) => launch,
             Err(why) => return self.go_on(Err(why), myself),
         };
-        let host = Arc::clone(&self.seat.settings.host);
+        let host = Arc::clone(&self.guard.settings.host);
         let presence = self.presence.insert(Presence::begin());
         if presence.is_alone()
-            && OwnShell::from_spec(self.seat.spec()) == OwnShell::Yes
+            && OwnShell::from_spec(self.guard.spec()) == OwnShell::Yes
             && host.is_quick_to_start(&launch)
         {
             return self.go_on(start::start_here(&host, &launch), myself);
@@ -214,7 +214,7 @@ impl Job {
             let started = start::start_elsewhere(host, launch).await;
             actor.tell(JobMsg::Started(started.map(Box::new)));
         };
-        let task = tokio::spawn(starting.instrument(self.seat.log().clone()));
+        let task = tokio::spawn(starting.instrument(self.guard.log().clone()));
         self.starting = Some(task.abort_handle());
     }
 
@@ -232,8 +232,8 @@ impl Job {
 
     /// Refuses to start a job without the guardian: its processes would outlive a killed server.
     fn guarded(&self) -> Result<(), StartError> {
-        self.seat.settings.host.guardian().ensure_running().map_err(|error| {
-            let program = self.seat.spec().program.display();
+        self.guard.settings.host.guardian().ensure_running().map_err(|error| {
+            let program = self.guard.spec().program.display();
             let mut failed = StartError::from_system(program, &error);
             if let StartError::System { why, .. } = &mut failed {
                 *why = format!("there is no guardian process for it: {why}");
@@ -244,31 +244,31 @@ impl Job {
 
     fn started(&mut self, process: Process, myself: &Address) -> Event {
         let Process { leader, tree, stdout, stderr, stdin, report } = process;
-        let Some(writer) = self.seat.take_writer() else {
-            let program = self.seat.spec().program.display();
+        let Some(writer) = self.guard.take_writer() else {
+            let program = self.guard.spec().program.display();
             let why = "its log was closed before it began".to_owned();
             return Event::FailedToStart(StartError::System { program, why });
         };
-        let tree = self.seat.set_tree(tree);
-        self._watch = Watch::over(Arc::clone(&tree), &self.seat.spec().resources, myself.clone());
-        self.seat.running();
+        let tree = self.guard.set_tree(tree);
+        self._watch = Watch::over(Arc::clone(&tree), &self.guard.spec().resources, myself.clone());
+        self.guard.running();
         self.report = report;
         self.feed = stdin.map(Feed::start);
         self.send_first_input();
-        let bounds = Bounds::new(self.seat.id(), self.seat.spec());
+        let bounds = Bounds::new(self.guard.id(), self.guard.spec());
         let pump = Pump::new(stdout, stderr, writer, bounds, myself.clone());
         self.probe = Some(pump.probe());
-        let pumping = pump.with_masks(self.seat.settings.mask.as_ref()).run();
-        let deadline = self.seat.spec().limits.timeout;
+        let pumping = pump.with_masks(self.guard.settings.mask.as_ref()).run();
+        let deadline = self.guard.spec().limits.timeout;
         let following = follow(leader, tree, Box::pin(pumping), deadline, myself.clone());
-        tokio::spawn(following.instrument(self.seat.log().clone()));
+        tokio::spawn(following.instrument(self.guard.log().clone()));
         Event::Started
     }
 
     /// Text that was given with the command, then the end of input.
     fn send_first_input(&mut self) {
-        let text = self.seat.take_first_input();
-        if let (Stdin::Text(_), Some(feed)) = (&self.seat.spec().stdin, self.feed.as_ref()) {
+        let text = self.guard.take_first_input();
+        if let (Stdin::Text(_), Some(feed)) = (&self.guard.spec().stdin, self.feed.as_ref()) {
             // The first piece always has room.
             feed.push(text.into_bytes()).ok();
             self.feed = None;
@@ -282,7 +282,7 @@ impl Job {
         let outcome = match exit {
             Ok(exit) => {
                 self.usage = exit.usage;
-                let spec = self.seat.spec();
+                let spec = self.guard.spec();
                 let was_refused =
                     was_refused_tasks || state::survivors_reach_limit(spec, &self.survivors);
                 state::outcome(exit.status, spec, out_of_memory, was_refused)
@@ -298,7 +298,7 @@ impl Job {
         Event::StopRequested {
             by: request.by,
             signal: request.signal.unwrap_or(SIGTERM),
-            grace: request.grace.unwrap_or(self.seat.spec().limits.grace),
+            grace: request.grace.unwrap_or(self.guard.spec().limits.grace),
         }
     }
 
@@ -329,16 +329,16 @@ impl Job {
     }
 
     fn terminate(&mut self, signal: i32, grace: Grace, myself: &Address) {
-        self.seat.stopping();
+        self.guard.stopping();
         let note = KillNote { first: signal, killed_after: None };
         self.kill.get_or_insert(KillClock { since: Instant::now(), note });
         let grace = match grace {
-            Grace::Default => self.seat.spec().limits.grace,
-            Grace::Wished(grace) => grace,
+            Grace::Default => self.guard.spec().limits.grace,
+            Grace::Requested(grace) => grace,
         };
         self.timers.arm(Timer::Grace, grace, myself);
         // The result comes back as the leader's exit; a scan of /proc may take a while.
-        if let Some(tree) = self.seat.tree() {
+        if let Some(tree) = self.guard.tree() {
             tokio::task::spawn_blocking(move || tree.signal(signal));
         }
     }
@@ -357,7 +357,7 @@ impl Job {
         act: fn(&ProcessTree) -> Vec<u32>,
         report: fn(Vec<u32>) -> JobMsg,
     ) {
-        let Some(tree) = self.seat.tree() else { return };
+        let Some(tree) = self.guard.tree() else { return };
         let actor = myself.clone();
         tokio::task::spawn_blocking(move || actor.tell(report(act(&tree))));
     }
@@ -365,15 +365,15 @@ impl Job {
     /// Without survivors the pipes close by themselves. Survivors may hold them open, so then it is
     /// enough that the output is quiet.
     fn await_drain(&mut self, rest: TreeRemains, myself: &Address) {
-        let settings = &self.seat.settings;
-        let wished = self.seat.spec().drain_max;
+        let settings = &self.guard.settings;
+        let requested = self.guard.spec().drain_max;
         let (quiet, max) = match rest {
             TreeRemains::Nobody => (None, settings.drain_max),
             TreeRemains::Somebody => {
-                (Some(settings.drain_quiet), wished.unwrap_or(settings.drain_max))
+                (Some(settings.drain_quiet), requested.unwrap_or(settings.drain_max))
             }
         };
-        let output = Outflow { log: self.seat.output().clone(), pump: self.probe.clone() };
+        let output = Outflow { log: self.guard.output().clone(), pump: self.probe.clone() };
         self.timers.arm_drain(output, quiet, max, myself);
     }
 
@@ -383,12 +383,12 @@ impl Job {
             starting.abort();
         }
         for (_, reply) in self.early_input.drain(..) {
-            reply.send(Err(InputError::Finished(self.seat.id()))).ok();
+            reply.send(Err(InputError::Finished(self.guard.id()))).ok();
         }
         self.presence = None;
         self.feed = None;
         if !self.survivors.is_empty() {
-            let tree = self.seat.tree();
+            let tree = self.guard.tree();
             self.survivors =
                 tree.map_or_else(Vec::new, |tree| block_in_place(|| tree.living_pids()));
         }
@@ -400,14 +400,14 @@ impl Job {
             survivors: std::mem::take(&mut self.survivors),
             kill: self.kill.take().map(|clock| clock.note),
         };
-        self.seat.finish(ending);
+        self.guard.finish(ending);
     }
 }
 
 impl Job {
     /// Takes input for the job: bytes, then a key, then the end.
     pub(super) fn input(&mut self, input: JobInput) -> Result<(), InputError> {
-        let id = self.seat.id();
+        let id = self.guard.id();
         if matches!(self.state, State::Finished { .. } | State::Draining { .. }) {
             return Err(InputError::Finished(id));
         }
@@ -424,7 +424,7 @@ impl Job {
     }
 
     fn has_terminal(&self) -> bool {
-        self.seat.spec().stdin == Stdin::Terminal
+        self.guard.spec().stdin == Stdin::Terminal
     }
 
     fn press(&mut self, key: KeyPress) -> Result<(), InputError> {
@@ -433,7 +433,7 @@ impl Job {
         }
         match key.plain() {
             PlainKey::Signal(signal) => {
-                if let Some(tree) = self.seat.tree() {
+                if let Some(tree) = self.guard.tree() {
                     tokio::task::spawn_blocking(move || tree.signal(signal));
                 }
                 Ok(())
@@ -450,12 +450,12 @@ impl Job {
         }
         match self.feed.take() {
             Some(_) => Ok(()),
-            None => Err(InputError::Closed(self.seat.id())),
+            None => Err(InputError::Closed(self.guard.id())),
         }
     }
 
     fn push(&self, piece: Vec<u8>) -> Result<(), InputError> {
-        let id = self.seat.id();
+        let id = self.guard.id();
         let feed = self.feed.as_ref().ok_or(InputError::Closed(id))?;
         feed.push(piece).map_err(|refused| match refused {
             FeedError::Full => InputError::Full(id),

@@ -15,7 +15,7 @@ use super::output_pump::{Pump, Read};
 use crate::spec::Stream;
 
 /// So many floods have a thread at once. More would not be faster; others stay with the runtime.
-static SEATS: Semaphore = Semaphore::const_new(4);
+static PERMITS: Semaphore = Semaphore::const_new(4);
 
 /// The bytes of one turn from which on it is part of a flood.
 const FLOOD_TURN: u64 = 16 * 1024;
@@ -42,15 +42,15 @@ pub(super) const fn is_flood(brought: u64) -> bool {
 pub(super) async fn carry(mut pump: Pump) -> Option<Pump> {
     loop {
         pump.make_room().await;
-        let Ok(seat) = SEATS.try_acquire() else { break };
+        let Ok(permit) = PERMITS.try_acquire() else { break };
         let shift;
         (pump, shift) = pump.on_blocking_thread(work).await?;
-        drop(seat);
+        drop(permit);
         if shift == Shift::Idle {
             break;
         }
     }
-    STREAMS.into_iter().for_each(|stream| pump.tap(stream).watch());
+    STREAMS.into_iter().for_each(|stream| pump.reader(stream).watch());
     Some(pump)
 }
 
@@ -63,7 +63,7 @@ enum Shift {
 }
 
 fn work(pump: &mut Pump) -> Shift {
-    STREAMS.into_iter().for_each(|stream| pump.tap(stream).unwatch());
+    STREAMS.into_iter().for_each(|stream| pump.reader(stream).unwatch());
     let started = Instant::now();
     let mut emptied = started;
     let mut gathered = 0;
@@ -72,7 +72,7 @@ fn work(pump: &mut Pump) -> Shift {
         let asker = pump.take_asker();
         let mut is_empty = true;
         for stream in STREAMS {
-            if pump.tap(stream).is_open() {
+            if pump.reader(stream).is_open() {
                 let (read, brought) = pump.turn(stream);
                 is_empty &= read != Read::Bytes;
                 gathered += brought;

@@ -87,7 +87,7 @@ impl JobHandle {
     /// Returns once the job has left the queue: it runs, or it has ended.
     pub async fn started(&self) {
         let mut status = self.shared.status.clone();
-        // An error means that the seat is gone, and with it the wait.
+        // An error means that the guard is gone, and with it the wait.
         status.wait_for(|status| status.phase != JobPhase::Queued).await.ok();
     }
 
@@ -174,10 +174,10 @@ impl JobHandle {
 
     /// Begins the end of the job; does not wait for it. Of a job that has finished, what
     /// survived is ended.
-    pub fn stop(&self, wish: StopRequest) {
+    pub fn stop(&self, request: StopRequest) {
         if let Some(actor) = self.shared.actor.get() {
             // An actor that is gone has nothing left to end.
-            actor.tell(JobMsg::Stop(wish));
+            actor.tell(JobMsg::Stop(request));
         }
     }
 

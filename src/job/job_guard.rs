@@ -21,7 +21,7 @@ use crate::trace::{BegunBy, TraceContext};
 
 /// The writing side of a job: whoever holds it owes the world an outcome.
 ///
-/// Invariant: dropping a seat ends what is left of the process tree, and a job that has not
+/// Invariant: dropping a guard ends what is left of the process tree, and a job that has not
 /// finished reads as `lost`. A panic of the actor, or a queue that is thrown away, therefore never
 /// leaves a job that runs for ever.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub fn create_job(
     let (status, watching) = watch::channel(JobStatus::queued_now());
     let span = JobSpan::begin(id, &spec);
     let shared = Arc::new(Shared::new(id, spec, watching, output));
-    let seat = JobGuard {
+    let guard = JobGuard {
         shared: Arc::clone(&shared),
         settings: Arc::clone(settings),
         writer: Some(writer),
@@ -64,7 +64,7 @@ pub fn create_job(
         span,
         status,
     };
-    (seat, JobHandle::new(shared))
+    (guard, JobHandle::new(shared))
 }
 
 /// Returns how much of the job's output is kept, and the quota that is charged for it.
@@ -138,7 +138,7 @@ impl JobGuard {
 
     /// From here on wishes reach the job.
     pub(super) fn set_actor(&self, actor: Address) {
-        // A seat runs once, so the place is free.
+        // A guard runs once, so the place is free.
         self.shared.actor.set(actor).ok();
     }
 
@@ -183,7 +183,7 @@ impl Drop for JobGuard {
     fn drop(&mut self) {
         let is_finished = match self.status.borrow().ending() {
             Some(ending) if ending.survivors.is_empty() => return,
-            // Nobody follows those that survived any more, so that no wish could end them.
+            // Nobody follows those that survived any more, so that no request could end them.
             Some(_) => true,
             None => false,
         };

@@ -321,7 +321,7 @@ impl Pump {
         let before = self.taken;
         let read = with_block(|block| {
             for _ in 0..READS_PER_TURN {
-                let read = read(self.tap(stream), block);
+                let read = read(self.reader(stream), block);
                 match read {
                     Read::Bytes | Read::Last => self.take(stream, block),
                     Read::Nothing => {}
@@ -347,11 +347,11 @@ impl Pump {
     /// Blocks until there is something to read in a pipe that the runtime does not watch, or its end,
     /// and says so; or until this time has passed.
     pub(super) fn wait(&self, time: Duration) -> bool {
-        let taps = [&self.stdout, &self.stderr];
-        wait_until_readable(taps.into_iter().filter_map(PipeReader::unwatched), time)
+        let readers = [&self.stdout, &self.stderr];
+        wait_until_readable(readers.into_iter().filter_map(PipeReader::unwatched), time)
     }
 
-    pub(super) const fn tap(&mut self, stream: Stream) -> &mut PipeReader {
+    pub(super) const fn reader(&mut self, stream: Stream) -> &mut PipeReader {
         match stream {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,

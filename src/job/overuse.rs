@@ -13,17 +13,17 @@ pub(super) const GLANCE_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(800);
 
 /// The time between two surveys when nothing grows.
-pub(super) const CALM: Duration = Duration::from_secs(1);
+pub(super) const SURVEY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The longest that the calm interval is stretched because surveys are expensive.
-const CALMEST: Duration = Duration::from_secs(5);
+const MAX_INTERVAL_FOR_COST: Duration = Duration::from_secs(5);
 
 /// The time between two surveys while no job works and nothing on the host grows.
-const STILL: Duration = Duration::from_secs(16);
+const MAX_INTERVAL_WITHOUT_WORK: Duration = Duration::from_secs(16);
 
 /// The same while no job has used any CPU time: an idle job exceeds no limit. Surveys do not end,
 /// because a process may have left the cgroup in which CPU time is counted.
-const STILLEST: Duration = Duration::from_secs(64);
+const MAX_INTERVAL_WITHOUT_CPU: Duration = Duration::from_secs(64);
 
 /// The shortest time between two counts of the host's tasks.
 const SHORTEST_COUNT_PAUSE: Duration = Duration::from_millis(10);
@@ -183,9 +183,9 @@ impl LastSurvey {
         }
         if self.is_still(now) {
             // Who left the place where CPU time is counted shows by what it takes.
-            return unseen >= STILLEST || self.has_grown(now, room);
+            return unseen >= MAX_INTERVAL_WITHOUT_CPU || self.has_grown(now, room);
         }
-        let calm = self.calm.max((self.took * CALM_SHARE).min(CALMEST));
+        let calm = self.calm.max((self.took * CALM_SHARE).min(MAX_INTERVAL_FOR_COST));
         unseen >= calm || unseen >= room.cpu / self.processors || self.has_grown(now, room)
     }
 
@@ -198,12 +198,12 @@ impl LastSurvey {
         }
     }
 
-    /// The calm interval after a survey with this result: doubled, up to [`STILL`], each time that
+    /// The calm interval after a survey with this result: doubled, up to [`MAX_INTERVAL_WITHOUT_WORK`], each time that
     /// no job used CPU time since the survey before.
     pub(super) fn next_calm(&self, work: Work) -> Duration {
         match work {
-            Work::Done | Work::BrokenOff => CALM,
-            Work::None => (self.calm * 2).min(STILL),
+            Work::Done | Work::BrokenOff => SURVEY_INTERVAL,
+            Work::None => (self.calm * 2).min(MAX_INTERVAL_WITHOUT_WORK),
         }
     }
 
@@ -307,7 +307,7 @@ mod tests {
         glance: Some(HOST),
         jobs_cpu: None,
         took: Duration::from_millis(1),
-        calm: CALM,
+        calm: SURVEY_INTERVAL,
         processors: 2,
     };
 
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn jobs_that_have_just_begun_are_not_surveyed_unless_something_grows() {
         let (room, unseen) = (Headroom::at_first(&LIMITS), Duration::from_millis(10));
-        let is_due = |now| SURVEY.is_over(2 * CALM, unseen, now, &room);
+        let is_due = |now| SURVEY.is_over(2 * SURVEY_INTERVAL, unseen, now, &room);
         assert!(!is_due(Some(HOST)));
         assert!(is_due(Some(HostLoad { tasks: 506, ..HOST })));
     }
@@ -405,9 +405,12 @@ mod tests {
         let (room, unseen) = (Headroom::at_first(&LIMITS), Duration::from_millis(10));
         let mut survey = SURVEY;
         let grown = HostLoad { available_bytes: 11_900, ..HOST };
-        assert!(!survey.is_over(CALM, unseen, Some(grown), &room), "by what was seen so far");
+        assert!(
+            !survey.is_over(SURVEY_INTERVAL, unseen, Some(grown), &room),
+            "by what was seen so far"
+        );
         survey.rebase(Some(HostLoad { tasks: 400, available_bytes: 12_500, ..HOST }));
-        assert!(survey.is_over(CALM, unseen, Some(grown), &room));
+        assert!(survey.is_over(SURVEY_INTERVAL, unseen, Some(grown), &room));
         survey.rebase(Some(HostLoad { tasks: 600, available_bytes: 1, ..HOST }));
         let least = survey.glance.unwrap();
         assert_eq!((least.tasks, least.available_bytes), (400, 12_500), "growth is not forgotten");
@@ -475,7 +478,7 @@ mod tests {
             survey.is_over(GLANCE_PAUSE, GLANCE_PAUSE, Some(many), &room),
             "growth brings a survey at once"
         );
-        assert_eq!(survey.next_calm(Work::Done), CALM);
+        assert_eq!(survey.next_calm(Work::Done), SURVEY_INTERVAL);
     }
 
     proptest! {

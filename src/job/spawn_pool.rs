@@ -15,7 +15,7 @@ use std::{io, thread};
 
 type SpawnTask = Box<dyn FnOnce() + Send>;
 
-/// A birth that takes longer is held up by something.
+/// A spawn that takes longer is held up by something.
 pub(super) const PATIENCE: Duration = Duration::from_millis(20);
 
 static PROCESSORS: LazyLock<usize> =
@@ -23,7 +23,7 @@ static PROCESSORS: LazyLock<usize> =
 static SPAWN_QUEUE: Mutex<SpawnQueue> =
     Mutex::new(SpawnQueue { waiting: VecDeque::new(), begun: Vec::new() });
 /// That there is something to do.
-static BELL: Condvar = Condvar::new();
+static WORK_AVAILABLE: Condvar = Condvar::new();
 
 struct SpawnQueue {
     waiting: VecDeque<SpawnTask>,
@@ -44,10 +44,10 @@ impl SpawnQueue {
         !self.has_enough() && self.begun.len() - held_up < processors
     }
 
-    fn hire_where_wanted(&mut self) -> io::Result<()> {
+    fn add_thread_if_needed(&mut self) -> io::Result<()> {
         if self.wants_another(Instant::now(), *PROCESSORS) {
             let number = self.begun.len();
-            thread::Builder::new().name("births".to_owned()).spawn(move || work(number))?;
+            thread::Builder::new().name("spawn-pool".to_owned()).spawn(move || work(number))?;
             self.begun.push(None);
         }
         Ok(())
@@ -56,11 +56,11 @@ impl SpawnQueue {
     /// Takes the next spawn for this thread and records its start; marks the thread free if nothing
     /// waits.
     fn take(&mut self, number: usize) -> Option<SpawnTask> {
-        let birth = self.waiting.pop_front();
+        let task = self.waiting.pop_front();
         if let Some(begun) = self.begun.get_mut(number) {
-            *begun = birth.as_ref().map(|_| Instant::now());
+            *begun = task.as_ref().map(|_| Instant::now());
         }
-        birth
+        task
     }
 }
 
@@ -70,49 +70,49 @@ fn lock_spawn_queue() -> MutexGuard<'static, SpawnQueue> {
 
 /// The demand for threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum Backlog {
     Empty,
     Waiting,
 }
 
-/// Queues a spawn for a pool thread. A caller that still waits after [`PATIENCE`] is to [`relieve`]
+/// Queues a spawn for a pool thread. A caller that still waits after [`PATIENCE`] is to [`replace_stuck_thread`]
 /// them.
 ///
 /// # Errors
 /// When the system gives us no thread at all.
-pub(super) fn call(birth: SpawnTask) -> io::Result<()> {
-    let mut desk = lock_spawn_queue();
-    desk.waiting.push_back(birth);
-    if desk.has_enough() {
-        BELL.notify_one();
+pub(super) fn call(task: SpawnTask) -> io::Result<()> {
+    let mut queue = lock_spawn_queue();
+    queue.waiting.push_back(task);
+    if queue.has_enough() {
+        WORK_AVAILABLE.notify_one();
         return Ok(());
     }
-    let hired = desk.hire_where_wanted();
-    if desk.begun.is_empty() {
-        desk.waiting.pop_back();
-        return hired;
+    let added = queue.add_thread_if_needed();
+    if queue.begun.is_empty() {
+        queue.waiting.pop_back();
+        return added;
     }
     // Where there are some, they come to it.
     Ok(())
 }
 
 /// Has another thread stand in where one is held up while somebody waits.
-pub(super) fn relieve() -> Line {
-    let mut desk = lock_spawn_queue();
+pub(super) fn replace_stuck_thread() -> Backlog {
+    let mut queue = lock_spawn_queue();
     // Where the system gives none, whoever waits asks again.
-    desk.hire_where_wanted().ok();
-    if desk.waiting.is_empty() { Line::Empty } else { Line::Waiting }
+    queue.add_thread_if_needed().ok();
+    if queue.waiting.is_empty() { Backlog::Empty } else { Backlog::Waiting }
 }
 
 fn work(number: usize) {
-    let mut desk = lock_spawn_queue();
+    let mut queue = lock_spawn_queue();
     loop {
-        if let Some(birth) = desk.take(number) {
-            drop(desk);
-            birth();
-            desk = lock_spawn_queue();
+        if let Some(task) = queue.take(number) {
+            drop(queue);
+            task();
+            queue = lock_spawn_queue();
         } else {
-            desk = BELL.wait(desk).unwrap_or_else(PoisonError::into_inner);
+            queue = WORK_AVAILABLE.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -139,11 +139,11 @@ mod tests {
         let name = loop {
             match told.recv_timeout(PATIENCE) {
                 Ok(name) => break name,
-                Err(_) => relieve(),
+                Err(_) => replace_stuck_thread(),
             };
             assert!(Instant::now() < deadline, "nobody came");
         };
-        assert_eq!(name.as_deref(), Some("births"));
+        assert_eq!(name.as_deref(), Some("spawn-pool"));
         drop(stuck);
     }
 
@@ -168,16 +168,16 @@ mod tests {
     #[test]
     fn each_is_taken_in_turn() {
         let (tell, told) = channel();
-        let birth = |number| -> SpawnTask {
+        let task = |number| -> SpawnTask {
             let tell = tell.clone();
             Box::new(move || tell.send(number).unwrap())
         };
-        let mut desk =
-            SpawnQueue { waiting: VecDeque::from([birth(1), birth(2)]), begun: vec![None] };
-        while let Some(birth) = desk.take(0) {
-            assert!(desk.begun[0].is_some());
-            birth();
+        let mut queue =
+            SpawnQueue { waiting: VecDeque::from([task(1), task(2)]), begun: vec![None] };
+        while let Some(task) = queue.take(0) {
+            assert!(queue.begun[0].is_some());
+            task();
         }
-        assert_eq!((told.try_iter().collect::<Vec<_>>(), desk.begun[0]), (vec![1, 2], None));
+        assert_eq!((told.try_iter().collect::<Vec<_>>(), queue.begun[0]), (vec![1, 2], None));
     }
 }

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::actor::SharedJobSettings;
 use super::job_guard::JobGuard;
 use super::messages::UnownedProcess;
-use super::spawn_pool::{self, Line};
+use super::spawn_pool::{self, Backlog};
 use crate::outcome::StartError;
 use crate::process::shell::{self, ShellChoice, ShellInvocation};
 use crate::process::{
@@ -29,7 +29,7 @@ use crate::trace::TraceContext;
 
 /// The time during which a job counts as just started: it is busy then, whatever it does later.
 const YOUTH: Duration = Duration::from_millis(50);
-/// A birth that took so long had to wait for a processor.
+/// A spawn that took so long had to wait for a processor.
 const SOON: Duration = Duration::from_millis(2);
 /// For how long the host counts as busy then.
 const BUSY: Duration = Duration::from_millis(500);
@@ -61,7 +61,7 @@ impl RecentStarts {
         self.young.retain(|(young, _)| *young != number);
     }
 
-    /// Notes how long a birth took that was waited for on the runtime.
+    /// Notes the duration of a spawn that a runtime thread waited for.
     fn note(&mut self, now: Instant, took: Duration) {
         if took > SOON {
             self.busy_until = Some(now + BUSY);
@@ -143,16 +143,16 @@ pub(super) async fn start_elsewhere(
     };
     spawn_pool::call(Box::new(spawn))
         .map_err(|error| StartError::from_system(program.clone(), &error))?;
-    let mut patience = spawn_pool::PATIENCE;
+    let mut pause = spawn_pool::PATIENCE;
     let told = loop {
-        if let Ok(told) = timeout(patience, &mut told).await {
+        if let Ok(told) = timeout(pause, &mut told).await {
             break told;
         }
         host.restore_oom_score();
-        patience = match spawn_pool::relieve() {
-            Line::Waiting => spawn_pool::PATIENCE,
+        pause = match spawn_pool::replace_stuck_thread() {
+            Backlog::Waiting => spawn_pool::PATIENCE,
             // Nothing else waits for a thread: our own spawn is slow, so check less often.
-            Line::Empty => 2 * patience,
+            Backlog::Empty => 2 * pause,
         };
     };
     let why = "its start broke off".to_owned();
@@ -168,15 +168,15 @@ const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
 ///
 /// # Errors
 /// When a variable cannot be given to a program.
-pub(super) fn launch(seat: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, StartError> {
-    let spec = seat.spec();
-    let settings = &seat.settings;
+pub(super) fn launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, StartError> {
+    let spec = guard.spec();
+    let settings = &guard.settings;
     let (program, arg0, args, report) = command(spec, settings);
     Ok(ProcessLaunch {
         program,
         args,
         arg0,
-        env: environment(seat)?,
+        env: environment(guard)?,
         cwd,
         stdin: match spec.stdin {
             Stdin::Closed => LaunchStdin::Null,
@@ -215,13 +215,13 @@ fn command(spec: &JobSpec, settings: &SharedJobSettings) -> Words {
 
 /// The server's own variables, then the caller's, then the trace context unless the caller set one,
 /// then the marker; later ones win.
-fn environment(seat: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
-    let given = &seat.spec().env;
-    let settings = &seat.settings;
-    let marker = settings.host.tag().new_marker(seat.id().number());
+fn environment(guard: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
+    let given = &guard.spec().env;
+    let settings = &guard.settings;
+    let marker = settings.host.tag().new_marker(guard.id().number());
     let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
     let is_told = TRACE_VARIABLES.into_iter().any(is_given);
-    let trace = seat.trace().filter(|_| !is_told);
+    let trace = guard.trace().filter(|_| !is_told);
     // Of two traces one would be wrong.
     let is_traced = |name: &OsStr| trace.is_some() && TRACE_VARIABLES.iter().any(|it| name == *it);
     let is_set = |name: &OsStr| is_traced(name) || name.to_str().is_some_and(is_given);

@@ -128,7 +128,7 @@ pub(super) enum Grace {
     /// As the job's limits say.
     Default,
     /// As the caller wished.
-    Wished(Duration),
+    Requested(Duration),
 }
 
 impl State {
@@ -179,7 +179,7 @@ fn running(streams: Streams, event: Event) -> (State, Vec<Effect>) {
         }
         Event::LimitHit(which) => stop(streams, Outcome::Limit { which }, SIGTERM, Grace::Default),
         Event::StopRequested { by, signal, grace } => {
-            stop(streams, Outcome::Stopped { by }, signal, Grace::Wished(grace))
+            stop(streams, Outcome::Stopped { by }, signal, Grace::Requested(grace))
         }
         Event::Started
         | Event::FailedToStart(_)
@@ -216,7 +216,7 @@ fn stopping(
         }
         // A second wish may be harder than the first: its signal goes out, its grace counts.
         Event::StopRequested { signal, grace, .. } => {
-            let again = Effect::Terminate { signal, grace: Grace::Wished(grace) };
+            let again = Effect::Terminate { signal, grace: Grace::Requested(grace) };
             (State::Stopping { cause, streams, leader }, vec![again])
         }
         Event::StreamsClosed => {
@@ -411,7 +411,7 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(300);
     const GRACE: Duration = Duration::from_secs(5);
     const TERM: Effect = Effect::Terminate { signal: SIGTERM, grace: Grace::Default };
-    const WISHED: Effect = Effect::Terminate { signal: SIGTERM, grace: Grace::Wished(GRACE) };
+    const REQUESTED: Effect = Effect::Terminate { signal: SIGTERM, grace: Grace::Requested(GRACE) };
 
     fn stop_requested() -> Event {
         Event::StopRequested { by: StopBy::Client, signal: SIGTERM, grace: GRACE }
@@ -522,7 +522,7 @@ mod tests {
         check(
             &[stop_requested(), exited(TreeRemains::Nobody), Event::StreamsClosed],
             &[
-                WISHED,
+                REQUESTED,
                 Effect::AwaitDrain(TreeRemains::Nobody),
                 Effect::Finish(BY_CLIENT),
                 Effect::Leave,
@@ -542,7 +542,14 @@ mod tests {
                 Event::StreamsClosed,
                 Event::Killed(TreeRemains::Nobody),
             ],
-            &[WISHED, soon.clone(), soon, Effect::Kill, Effect::Finish(BY_CLIENT), Effect::Leave],
+            &[
+                REQUESTED,
+                soon.clone(),
+                soon,
+                Effect::Kill,
+                Effect::Finish(BY_CLIENT),
+                Effect::Leave,
+            ],
         );
     }
 
@@ -550,7 +557,7 @@ mod tests {
     fn what_even_a_kill_does_not_end_is_reported_instead_of_waited_for() {
         check(
             &[stop_requested(), Event::GraceExpired, Event::Killed(TreeRemains::Somebody)],
-            &[WISHED, Effect::Kill, Effect::Finish(BY_CLIENT), Effect::CheckTree(Pace::Slow)],
+            &[REQUESTED, Effect::Kill, Effect::Finish(BY_CLIENT), Effect::CheckTree(Pace::Slow)],
         );
     }
 
@@ -565,7 +572,7 @@ mod tests {
                 Event::StreamsClosed,
             ],
             &[
-                WISHED,
+                REQUESTED,
                 Effect::Kill,
                 Effect::AwaitDrain(TreeRemains::Nobody),
                 Effect::Finish(BY_CLIENT),
@@ -620,7 +627,7 @@ mod tests {
                 Event::StreamsClosed,
                 Event::Killed(TreeRemains::Nobody),
             ],
-            &[WISHED, Effect::Kill, Effect::Finish(BY_CLIENT), Effect::Leave],
+            &[REQUESTED, Effect::Kill, Effect::Finish(BY_CLIENT), Effect::Leave],
         );
     }
 

@@ -95,18 +95,18 @@ pub(super) fn now() -> StopRequest {
 
 /// A job that has ended, and its log, which somebody writes on.
 pub(crate) fn ended_with_an_open_log() -> (JobHandle, LogWriter) {
-    let (mut seat, job) = create_job(JobId::local(1), spec("true"), None, &settings());
-    let writer = seat.take_writer().expect("nobody has it yet");
-    seat.stop_unstarted(crate::outcome::StopBy::Client);
+    let (mut guard, job) = create_job(JobId::local(1), spec("true"), None, &settings());
+    let writer = guard.take_writer().expect("nobody has it yet");
+    guard.stop_unstarted(crate::outcome::StopBy::Client);
     (job, writer)
 }
 
 /// A job that runs `sleep` in a session of its own and has said so, under a parent.
 async fn running() -> (JobHandle, u32, ActorRef<()>) {
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
-    let (seat, job) =
+    let (guard, job) =
         create_job(JobId::local(1), spec("setsid sleep 300 & echo $!; wait"), None, &settings());
-    seat.run(parent.get_cell()).await.unwrap();
+    guard.run(parent.get_cell()).await.unwrap();
     tokio::time::timeout(LONG, job.output().wait_past(0)).await.unwrap();
     let pid = String::from_utf8(page(&job).bytes).unwrap().trim().parse().unwrap();
     (job, pid, parent)
@@ -155,9 +155,9 @@ async fn a_job_whose_actor_panics_is_lost_and_its_tree_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn survivors_of_a_job_whose_actor_panics_end_with_it() {
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
-    let (seat, job) =
+    let (guard, job) =
         create_job(JobId::local(1), spec("setsid sleep 300 & true"), None, &settings());
-    seat.run(parent.get_cell()).await.unwrap();
+    guard.run(parent.get_cell()).await.unwrap();
     let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
     assert_eq!(ending.outcome, Outcome::Exited { code: 0 });
     assert!(!ending.survivors.is_empty() && job.liveness().is_some());
@@ -179,8 +179,8 @@ async fn floods_that_pause_and_come_again_are_kept_to_the_last_byte_by_however_m
     let mut jobs = Vec::new();
     // More than there are threads for.
     for number in 1..=8 {
-        let (seat, job) = create_job(JobId::local(number), spec(command), None, &settings());
-        seat.run(parent.get_cell()).await.unwrap();
+        let (guard, job) = create_job(JobId::local(number), spec(command), None, &settings());
+        guard.run(parent.get_cell()).await.unwrap();
         jobs.push(job);
     }
     let seq = |last: u32| (1..=last).map(|number| format!("{number}\n")).collect::<String>();
@@ -194,8 +194,8 @@ async fn floods_that_pause_and_come_again_are_kept_to_the_last_byte_by_however_m
 
 async fn outcome_of(spec: JobSpec) -> Outcome {
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
-    let (seat, job) = create_job(JobId::local(1), spec, None, &settings());
-    seat.run(parent.get_cell()).await.unwrap();
+    let (guard, job) = create_job(JobId::local(1), spec, None, &settings());
+    guard.run(parent.get_cell()).await.unwrap();
     let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
     parent.stop(None);
     ending.outcome
@@ -235,8 +235,8 @@ async fn a_job_whose_pipes_others_hold_is_over_when_its_pump_has_found_them_empt
     });
     let text = "for i in $(seq 1000); do echo line; done; sleep 300 & exit 0";
     for number in 1..=10 {
-        let (seat, job) = create_job(JobId::local(number), spec(text), None, &settings);
-        seat.run(parent.get_cell()).await.unwrap();
+        let (guard, job) = create_job(JobId::local(number), spec(text), None, &settings);
+        guard.run(parent.get_cell()).await.unwrap();
         let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
         assert!(!ending.survivors.is_empty());
         assert_eq!(job.output().progress().written_bytes(), 5000);

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use super::messages::{Address, JobMsg};
 use super::overuse::{
-    self, CALM, GLANCE_PAUSE, Glances, Headroom, LastSurvey, ProcessCount, TaskCount, Used, Work,
+    self, GLANCE_PAUSE, Glances, Headroom, LastSurvey, ProcessCount, SURVEY_INTERVAL, TaskCount,
+    Used, Work,
 };
 use super::state::is_urgent;
 use crate::confinement::ResourceLimits;
@@ -31,7 +32,7 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     thread: Thread::Missing,
     pause: GLANCE_PAUSE,
 });
-static SOMEBODY: Condvar = Condvar::new();
+static WAKE: Condvar = Condvar::new();
 
 #[derive(Debug)]
 struct Registry {
@@ -136,7 +137,7 @@ impl Registry {
         // costs the starting job time.
         if self.thread == Thread::Idle || self.pause > GLANCE_PAUSE {
             self.pause = GLANCE_PAUSE;
-            SOMEBODY.notify_all();
+            WAKE.notify_all();
         }
     }
 
@@ -176,12 +177,12 @@ fn run() {
     let glance = None;
     let jobs_cpu = None;
     let took = Duration::ZERO;
-    let mut last = LastSurvey { glance, jobs_cpu, took, calm: CALM, processors };
+    let mut last = LastSurvey { glance, jobs_cpu, took, calm: SURVEY_INTERVAL, processors };
     let mut before = None;
     let mut newest = 0;
     let mut work = Work::Done;
     loop {
-        if wait_for_somebody() == Slept::Yes {
+        if wait_for_jobs() == WasIdle::Yes {
             last.rebase(take_glance());
         }
         let room = registry().least_room();
@@ -191,7 +192,7 @@ fn run() {
         let has_grown = last.count(&room).has_grown(now.map(|now| now.tasks));
         let glances = Glances { before, now };
         if newest != latest || glances.have_stirred(&room) {
-            last.calm = CALM;
+            last.calm = SURVEY_INTERVAL;
         }
         if newest != latest {
             // The new job may run outside the cgroups in which CPU time is counted.
@@ -226,23 +227,23 @@ fn run() {
 
 /// Says whether there was nobody to watch over for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Slept {
+enum WasIdle {
     Yes,
     No,
 }
 
 /// Sleeps while there is no job.
-fn wait_for_somebody() -> Slept {
-    let mut slept = Slept::No;
+fn wait_for_jobs() -> WasIdle {
+    let mut slept = WasIdle::No;
     let nobody = |registry: &mut Registry| {
         let is_nobody = registry.jobs.is_empty();
         if is_nobody {
-            slept = Slept::Yes;
+            slept = WasIdle::Yes;
         }
         registry.thread = if is_nobody { Thread::Idle } else { Thread::Runs };
         is_nobody
     };
-    drop(SOMEBODY.wait_while(registry(), nobody));
+    drop(WAKE.wait_while(registry(), nobody));
     slept
 }
 
@@ -255,7 +256,7 @@ fn wait_for_the_next_glance(count: TaskCount) -> (Duration, u64) {
     let end = Instant::now() + pause;
     loop {
         let rest = end.saturating_duration_since(Instant::now());
-        let waited = SOMEBODY.wait_timeout_while(registry, rest.min(count.pause), is_quiet);
+        let waited = WAKE.wait_timeout_while(registry, rest.min(count.pause), is_quiet);
         let (awake, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         let found = (awake.pause, awake.last);
         drop(awake);
@@ -412,8 +413,8 @@ mod tests {
     async fn start(text: &str, resources: ResourceLimits) -> JobHandle {
         let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
         let spec = JobSpec { resources, ..spec(text) };
-        let (seat, job) = create_job(JobId::local(1), spec, None, &settings());
-        seat.run(parent.get_cell()).await.unwrap();
+        let (guard, job) = create_job(JobId::local(1), spec, None, &settings());
+        guard.run(parent.get_cell()).await.unwrap();
         job
     }
 

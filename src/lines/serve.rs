@@ -342,7 +342,9 @@ pub struct StopConditions {
 
 impl fmt::Debug for StopConditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ends").field("patience", &self.input_end_grace).finish_non_exhaustive()
+        f.debug_struct("StopConditions")
+            .field("input_end_grace", &self.input_end_grace)
+            .finish_non_exhaustive()
     }
 }
 

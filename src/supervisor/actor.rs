@@ -97,8 +97,8 @@ pub(super) struct Supervision {
     pub(super) spending: Spending,
     pub(super) registry: Registry,
     pub(super) job: Arc<SharedJobSettings>,
-    /// Invariant: one seat for each job that waits in `queue`.
-    seats: HashMap<JobId, JobGuard>,
+    /// Invariant: one guard for each job that waits in `queue`.
+    guards: HashMap<JobId, JobGuard>,
     pub(super) doors: Doors,
     pub(super) looks: Looks,
     packer: Option<LogCompressor>,
@@ -147,8 +147,8 @@ impl Actor for SupervisorActor {
             SupervisorMsg::List(tenant, reply) => {
                 reply.send(supervision.registry.list(tenant)).ok();
             }
-            SupervisorMsg::Stop(id, wish, reply) => {
-                reply.send(supervision.stop(id, wish)).ok();
+            SupervisorMsg::Stop(id, request, reply) => {
+                reply.send(supervision.stop(id, request)).ok();
             }
             SupervisorMsg::Place(id, reply) => {
                 reply.send(supervision.place(id)).ok();
@@ -197,7 +197,7 @@ impl Actor for SupervisorActor {
         _supervision: &mut Supervision,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            // The seat that the actor held has ended its tree and made the job read as lost.
+            // The guard that the actor held has ended its tree and made the job read as lost.
             SupervisionEvent::ActorFailed(_, error) => events::actor_failed(ActorKind::Job, &error),
             // The normal end of a job is not this event: its outcome is known, and its slot free,
             // while its actor stays for as long as processes that outlived the leader. The task
@@ -224,7 +224,7 @@ impl Supervision {
             spending: Spending::new(),
             registry,
             job,
-            seats: HashMap::new(),
+            guards: HashMap::new(),
             doors,
             looks: Looks::Off,
             packer,
@@ -258,9 +258,9 @@ impl Supervision {
         self.check_room(tenant)?;
         self.spending.take_start(tenant, self.queue.limits().tenant(tenant))?;
         self.queue.push(id, EnqueueRequest { tenant, lane: &spec.lane, priority: spec.priority });
-        let (seat, handle) = job::create_job(id, spec, cwd, &self.job);
-        seat.log().in_scope(|| events::job_submitted(id, &logged));
-        self.seats.insert(id, seat);
+        let (guard, handle) = job::create_job(id, spec, cwd, &self.job);
+        guard.log().in_scope(|| events::job_submitted(id, &logged));
+        self.guards.insert(id, guard);
         self.registry.insert(handle.clone(), key);
         let packer = self.packer.clone();
         let post = self.post.clone();
@@ -280,12 +280,12 @@ impl Supervision {
     /// Starts everyone whose turn it is.
     async fn dispatch(&mut self, myself: &Address) {
         while let Some(id) = self.queue.next() {
-            let Some(seat) = self.seats.remove(&id) else { continue };
+            let Some(guard) = self.guards.remove(&id) else { continue };
             if let Some(tenant) = self.queue.tenant_of(id) {
                 self.spending.started(id, tenant);
             }
             // Boxed: the handling of every message would else be as large.
-            if let Err(error) = Box::pin(seat.run(myself.cell())).await {
+            if let Err(error) = Box::pin(guard.run(myself.cell())).await {
                 events::actor_failed(ActorKind::Job, &error);
             }
         }
@@ -293,25 +293,25 @@ impl Supervision {
         events::queue_length_changed(self.queue.waiting());
     }
 
-    fn stop(&mut self, id: JobId, wish: StopRequest) -> Result<JobHandle, FindError> {
+    fn stop(&mut self, id: JobId, request: StopRequest) -> Result<JobHandle, FindError> {
         let job = self.registry.find(id)?.clone();
         if self.queue.withdraw(id) {
-            self.end_waiting(id, wish.by);
+            self.end_waiting(id, request.by);
         } else {
-            job.stop(wish);
+            job.stop(request);
         }
         Ok(job)
     }
 
     fn end_waiting(&mut self, id: JobId, by: StopBy) {
-        if let Some(seat) = self.seats.remove(&id) {
-            seat.stop_unstarted(by);
+        if let Some(guard) = self.guards.remove(&id) {
+            guard.stop_unstarted(by);
         }
     }
 
     fn close(&mut self) -> Vec<JobHandle> {
         self.doors = Doors::Closed;
-        let waiting: Vec<JobId> = self.seats.keys().copied().collect();
+        let waiting: Vec<JobId> = self.guards.keys().copied().collect();
         for id in waiting {
             self.queue.withdraw(id);
             self.end_waiting(id, StopBy::Shutdown);

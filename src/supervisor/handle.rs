@@ -38,7 +38,7 @@ pub struct SubmitRequest {
     pub spec: JobSpec,
     /// The directory to run it in, where that is open already.
     pub cwd: Option<OpenedDir>,
-    /// A name for this wish: the same key never runs twice.
+    /// A name for this request: the same key never runs twice.
     pub key: Option<String>,
     /// The command as it may be logged.
     pub logged: String,
@@ -123,8 +123,8 @@ impl Supervisor {
     ///
     /// # Errors
     /// When there is no such job, or no longer.
-    pub async fn stop(&self, id: JobId, wish: StopRequest) -> Result<JobHandle, FindError> {
-        let stopped = self.post.ask(|reply| SupervisorMsg::Stop(id, wish, reply)).await;
+    pub async fn stop(&self, id: JobId, request: StopRequest) -> Result<JobHandle, FindError> {
+        let stopped = self.post.ask(|reply| SupervisorMsg::Stop(id, request, reply)).await;
         stopped.unwrap_or(Err(FindError::Unavailable { id }))
     }
 
@@ -143,8 +143,8 @@ impl Supervisor {
     }
 
     /// Watches the system's pressure from now on, and holds starts back by it.
-    pub fn watch_pressure(&self, wishes: watch::Receiver<PressureWatch>) {
-        tokio::spawn(Sampler::new(self.clone(), wishes).run());
+    pub fn watch_pressure(&self, settings: watch::Receiver<PressureWatch>) {
+        tokio::spawn(Sampler::new(self.clone(), settings).run());
     }
 
     /// From now on nothing is accepted, and what waits is ended. Gives the jobs that run, or
@@ -175,10 +175,10 @@ impl Doors {
         }
     }
 
-    /// The same after a wish; what is closed stays so.
-    const fn wished(self, wish: Self) -> Self {
+    /// The same after a request; what is closed stays so.
+    const fn requested(self, request: Self) -> Self {
         match self {
-            Self::Open | Self::Draining => wish,
+            Self::Open | Self::Draining => request,
             Self::Closed => Self::Closed,
         }
     }
@@ -213,8 +213,8 @@ impl Supervision {
                 self.limits_changed(myself);
                 reply.send(()).ok();
             }
-            Control::Doors(wish, reply) => {
-                self.doors = self.doors.wished(wish);
+            Control::Doors(request, reply) => {
+                self.doors = self.doors.requested(request);
                 reply.send(()).ok();
             }
             Control::Press(pressure) => self.queue.press(pressure),

@@ -15,13 +15,13 @@ use crate::telemetry::audit::rfc3339;
 
 /// Every job that can be found.
 ///
-/// Invariant: `ledger` speaks only of jobs in `jobs`, and `keys` names only those, each by the
+/// Invariant: `finished` speaks only of jobs in `jobs`, and `keys` names only those, each by the
 /// key that is kept beside it.
 #[derive(Debug)]
 pub(super) struct Registry {
     jobs: BTreeMap<JobId, Known>,
     keys: HashMap<(TenantId, String), JobId>,
-    ledger: FinishedJobs,
+    finished: FinishedJobs,
     freed: FreedJobs,
 }
 
@@ -45,19 +45,19 @@ impl Registry {
         Self {
             jobs: BTreeMap::new(),
             keys: HashMap::new(),
-            ledger: FinishedJobs::new(retention),
+            finished: FinishedJobs::new(retention),
             freed: FreedJobs::default(),
         }
     }
 
     /// Everything that is known, for whoever comes after. Who has ended is to be told anew.
     pub(super) fn hand_on(&mut self) -> Self {
-        let mut heir = Self::new(*self.ledger.limits());
-        heir.freed = std::mem::take(&mut self.freed);
+        let mut successor = Self::new(*self.finished.limits());
+        successor.freed = std::mem::take(&mut self.freed);
         for Known { job, key } in std::mem::take(&mut self.jobs).into_values() {
-            heir.insert(job, key);
+            successor.insert(job, key);
         }
-        heir
+        successor
     }
 
     pub(super) fn insert(&mut self, job: JobHandle, key: Option<String>) {
@@ -103,23 +103,23 @@ impl Registry {
 
     /// The bounds of finished jobs.
     pub(super) const fn limits(&self) -> &Retention {
-        self.ledger.limits()
+        self.finished.limits()
     }
 
     pub(super) fn finished(&self) -> usize {
-        self.ledger.len()
+        self.finished.len()
     }
 
     /// The bytes that finished jobs store.
     pub(super) const fn finished_bytes(&self) -> u64 {
-        self.ledger.bytes()
+        self.finished.bytes()
     }
 
     /// The job has ended, or what is left of it has changed since.
     pub(super) fn ended(&mut self, id: JobId) {
         let Some(Known { job, .. }) = self.jobs.get(&id) else { return };
         let Some(finished) = job.status().ending().map(|ending| ending.at) else { return };
-        self.ledger.put(FinishedJob {
+        self.finished.put(FinishedJob {
             id,
             tenant: id.tenant().name().to_owned(),
             finished,
@@ -130,13 +130,13 @@ impl Registry {
 
     /// `true` if freeing a finished job of this tenant would give bytes back.
     pub(super) fn could_free(&self, tenant: &str) -> bool {
-        self.ledger.could_free(tenant)
+        self.finished.could_free(tenant)
     }
 
     /// At least so many bytes of finished jobs have to go, if there are as many: of this tenant,
     /// or of any.
     pub(super) fn want_room(&mut self, tenant: Option<&str>, bytes: u64) {
-        self.ledger.want_room(tenant, bytes);
+        self.finished.want_room(tenant, bytes);
     }
 
     /// Frees those who have to go, `most` at the most.
@@ -144,7 +144,7 @@ impl Registry {
         let (now, clock) = (Instant::now(), SystemTime::now());
         let mut forgotten = Vec::new();
         while forgotten.len() < most
-            && let Some((kept, why)) = self.ledger.free_next(now)
+            && let Some((kept, why)) = self.finished.free_next(now)
         {
             self.freed.note(kept.id, clock, why);
             let Some(Known { job, key }) = self.jobs.remove(&kept.id) else { continue };
@@ -159,7 +159,7 @@ impl Registry {
 
     /// When somebody gets too old.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.ledger.due()
+        self.finished.due()
     }
 }
 

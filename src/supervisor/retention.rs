@@ -96,15 +96,15 @@ impl FinishedJobs {
 
     /// `true` if anything that this tenant stores could be freed.
     pub(super) fn could_free(&self, tenant: &str) -> bool {
-        self.tenants.get(tenant).is_some_and(|shelf| !shelf.with_bytes.is_empty())
+        self.tenants.get(tenant).is_some_and(|totals| !totals.with_bytes.is_empty())
     }
 
     /// Takes a finished job in, or what has changed of one.
     pub(super) fn put(&mut self, job: FinishedJob) {
         self.remove(job.id);
-        let shelf = self.tenants.entry(job.tenant.clone()).or_default();
-        for shelf in [&mut self.all, shelf] {
-            shelf.put(&job);
+        let totals = self.tenants.entry(job.tenant.clone()).or_default();
+        for totals in [&mut self.all, totals] {
+            totals.put(&job);
         }
         if shelf_excess(&self.tenants, &self.limits, &job.tenant).is_some() {
             self.crowded.insert(job.tenant.clone());
@@ -115,9 +115,9 @@ impl FinishedJobs {
     pub(super) fn remove(&mut self, id: JobId) -> Option<FinishedJob> {
         let job = self.jobs.remove(&id)?;
         self.all.remove(&job);
-        if let Some(shelf) = self.tenants.get_mut(&job.tenant) {
-            shelf.remove(&job);
-            if shelf.count == 0 {
+        if let Some(totals) = self.tenants.get_mut(&job.tenant) {
+            totals.remove(&job);
+            if totals.count == 0 {
                 self.tenants.remove(&job.tenant);
             }
         }
@@ -183,13 +183,13 @@ impl FinishedJobs {
     }
 
     fn for_room_of_a_tenant(&mut self) -> Option<(JobId, FreedCause)> {
-        while let Some(wish) = self.wanted_of.first_entry() {
-            let shelf = self.tenants.get(wish.key()).filter(|_| *wish.get() > 0);
-            if let Some((_, id)) = shelf.and_then(|shelf| shelf.with_bytes.first()) {
+        while let Some(request) = self.wanted_of.first_entry() {
+            let totals = self.tenants.get(request.key()).filter(|_| *request.get() > 0);
+            if let Some((_, id)) = totals.and_then(|totals| totals.with_bytes.first()) {
                 return Some((*id, FreedCause::Room));
             }
             // Met, or there is no more to be had.
-            wish.remove();
+            request.remove();
         }
         None
     }
@@ -199,7 +199,7 @@ impl FinishedJobs {
             return None;
         }
         let Some((_, id)) = self.all.with_bytes.first() else {
-            // There is no more to be had. Later jobs are not to pay for this wish.
+            // There is no more to be had. Later jobs are not to pay for this request.
             self.wanted = 0;
             return None;
         };
@@ -300,11 +300,11 @@ mod tests {
     }
 
     fn freed(
-        ledger: &mut FinishedJobs,
+        finished: &mut FinishedJobs,
         now: Instant,
     ) -> Vec<(u64, FreedReason, Option<RetentionScope>)> {
         let mut freed = Vec::new();
-        while let Some((job, why)) = ledger.free_next(now) {
+        while let Some((job, why)) = finished.free_next(now) {
             freed.push((job.id.number(), why.reason(), scope(why)));
         }
         freed
@@ -328,14 +328,15 @@ mod tests {
         expected: &[(u64, FreedReason, Option<RetentionScope>)],
     ) {
         let start = Instant::now();
-        let mut ledger = FinishedJobs::new(Retention { all, tenant });
-        ledger.put(finished_job(start, 5, "a", 10, 100));
-        ledger.put(finished_job(start, 4, "b", 20, 0));
-        ledger.put(FinishedJob { rest: JobRemains::Alive, ..finished_job(start, 3, "a", 30, 100) });
-        ledger.put(finished_job(start, 2, "b", 40, 100));
-        ledger.put(finished_job(start, 1, "a", 50, 100));
-        ledger.want_room(None, room);
-        assert_eq!(freed(&mut ledger, start + SECOND * 1000), expected);
+        let mut finished = FinishedJobs::new(Retention { all, tenant });
+        finished.put(finished_job(start, 5, "a", 10, 100));
+        finished.put(finished_job(start, 4, "b", 20, 0));
+        finished
+            .put(FinishedJob { rest: JobRemains::Alive, ..finished_job(start, 3, "a", 30, 100) });
+        finished.put(finished_job(start, 2, "b", 40, 100));
+        finished.put(finished_job(start, 1, "a", 50, 100));
+        finished.want_room(None, room);
+        assert_eq!(freed(&mut finished, start + SECOND * 1000), expected);
     }
 
     use FreedReason::{Age, Bytes, Count, Room};
@@ -380,30 +381,30 @@ mod tests {
     fn a_request_for_room_is_over_when_it_was_met_or_cannot_be() {
         let start = Instant::now();
         let now = start + SECOND * 1000;
-        let mut ledger = FinishedJobs::new(Retention::default());
-        ledger.want_room(None, 1000);
-        assert_eq!(freed(&mut ledger, now), []);
-        ledger.put(finished_job(start, 1, "a", 10, 100));
-        ledger.put(finished_job(start, 2, "a", 5, 100));
-        assert_eq!(freed(&mut ledger, now), [], "later jobs do not pay");
-        ledger.want_room(None, 100);
-        ledger.want_room(None, 50);
-        assert_eq!(freed(&mut ledger, now), [(1, Room, None)], "wishes are one, not a sum");
+        let mut finished = FinishedJobs::new(Retention::default());
+        finished.want_room(None, 1000);
+        assert_eq!(freed(&mut finished, now), []);
+        finished.put(finished_job(start, 1, "a", 10, 100));
+        finished.put(finished_job(start, 2, "a", 5, 100));
+        assert_eq!(freed(&mut finished, now), [], "later jobs do not pay");
+        finished.want_room(None, 100);
+        finished.want_room(None, 50);
+        assert_eq!(freed(&mut finished, now), [(1, Room, None)], "requests are not summed up");
     }
 
     #[test]
     fn a_tenant_makes_its_own_room() {
         let start = Instant::now();
-        let mut ledger = FinishedJobs::new(Retention::default());
-        ledger.put(finished_job(start, 1, "a", 30, 100));
-        ledger.put(finished_job(start, 2, "b", 20, 100));
-        ledger.put(finished_job(start, 3, "b", 10, 100));
-        ledger.want_room(Some("b"), 150);
-        ledger.want_room(Some("nobody"), 150);
+        let mut finished = FinishedJobs::new(Retention::default());
+        finished.put(finished_job(start, 1, "a", 30, 100));
+        finished.put(finished_job(start, 2, "b", 20, 100));
+        finished.put(finished_job(start, 3, "b", 10, 100));
+        finished.want_room(Some("b"), 150);
+        finished.want_room(Some("nobody"), 150);
         let now = start + SECOND * 1000;
-        assert_eq!(freed(&mut ledger, now), [(2, Room, None), (3, Room, None)]);
-        ledger.put(finished_job(start, 4, "b", 5, 100));
-        assert_eq!(freed(&mut ledger, now), [], "the wish is over");
+        assert_eq!(freed(&mut finished, now), [(2, Room, None), (3, Room, None)]);
+        finished.put(finished_job(start, 4, "b", 5, 100));
+        assert_eq!(freed(&mut finished, now), [], "the request is over");
     }
 
     #[test]
@@ -411,16 +412,16 @@ mod tests {
         let start = Instant::now();
         let now = start + SECOND * 1000;
         let limits = Retention { all: bounds(0, 0, 100), tenant: bounds(0, 30, 0) };
-        let mut ledger = FinishedJobs::new(limits);
+        let mut finished = FinishedJobs::new(limits);
         let job = FinishedJob { rest: JobRemains::Alive, ..finished_job(start, 1, "a", 50, 500) };
-        ledger.put(job.clone());
-        assert_eq!((freed(&mut ledger, now), ledger.due()), (vec![], None));
+        finished.put(job.clone());
+        assert_eq!((freed(&mut finished, now), finished.due()), (vec![], None));
         // It was compressed, and its survivors are gone.
-        ledger.put(FinishedJob { rest: JobRemains::Over, bytes: 40, ..job });
-        assert_eq!((ledger.len(), ledger.all.bytes), (1, 40));
-        assert_eq!(ledger.due(), Some(start + SECOND * 980));
-        assert_eq!(freed(&mut ledger, now), [(1, Age, Some(RetentionScope::Tenant))]);
-        assert_eq!((ledger.len(), ledger.all.bytes, ledger.tenants.len()), (0, 0, 0));
+        finished.put(FinishedJob { rest: JobRemains::Over, bytes: 40, ..job });
+        assert_eq!((finished.len(), finished.all.bytes), (1, 40));
+        assert_eq!(finished.due(), Some(start + SECOND * 980));
+        assert_eq!(freed(&mut finished, now), [(1, Age, Some(RetentionScope::Tenant))]);
+        assert_eq!((finished.len(), finished.all.bytes, finished.tenants.len()), (0, 0, 0));
     }
 
     /// An event for the finished jobs.
@@ -490,7 +491,7 @@ mod tests {
             tenant in any_bounds(),
             steps in prop::collection::vec(any_step(), 0..60),
         ) {
-            let mut ledger = FinishedJobs::new(Retention { all, tenant });
+            let mut finished = FinishedJobs::new(Retention { all, tenant });
             let mut now = Instant::now();
             let mut jobs: Vec<FinishedJob> = Vec::new();
             let mut wanted = 0;
@@ -499,21 +500,21 @@ mod tests {
                     Step::Put { tenant, bytes, rest } => {
                         let (id, tenant) = (JobId::local(number as u64), format!("t{tenant}"));
                         jobs.push(FinishedJob { id, tenant, finished: now, bytes, rest });
-                        ledger.put(jobs[jobs.len() - 1].clone());
+                        finished.put(jobs[jobs.len() - 1].clone());
                     }
                     Step::Settle(at, bytes) if !jobs.is_empty() => {
                         let at = at.index(jobs.len());
                         jobs[at] = FinishedJob { bytes, rest: JobRemains::Over, ..jobs[at].clone() };
-                        ledger.put(jobs[at].clone());
+                        finished.put(jobs[at].clone());
                     }
                     Step::Settle(..) => {}
                     Step::WantRoom(bytes) => {
                         wanted = bytes;
-                        ledger.want_room(None, bytes);
+                        finished.want_room(None, bytes);
                     }
                     Step::Pass(seconds) => now += SECOND * seconds,
                 }
-                while let Some((job, why)) = ledger.free_next(now) {
+                while let Some((job, why)) = finished.free_next(now) {
                     prop_assert_eq!(job.rest, JobRemains::Over);
                     let (mine, limits) = match scope(why) {
                         Some(RetentionScope::Tenant) => (Some(job.tenant.as_str()), tenant),
@@ -542,8 +543,8 @@ mod tests {
                 let room_left = jobs.iter().any(|job| job.rest == JobRemains::Over && job.bytes > 0);
                 prop_assert!(wanted == 0 || !room_left);
                 wanted = 0;
-                prop_assert_eq!(ledger.len(), jobs.len());
-                prop_assert_eq!(ledger.all.bytes, jobs.iter().map(|job| job.bytes).sum::<u64>());
+                prop_assert_eq!(finished.len(), jobs.len());
+                prop_assert_eq!(finished.all.bytes, jobs.iter().map(|job| job.bytes).sum::<u64>());
             }
         }
     }

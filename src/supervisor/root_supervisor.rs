@@ -2,7 +2,7 @@
 //!
 //! What is known of jobs is handed on from one supervisor to the next: finished jobs stay
 //! readable, keys name the runs that they named. Jobs that waited or ran are lost, since ractor
-//! ends the actors below one that fails, and the seats end their trees. Bounds, pauses and a drain
+//! ends the actors below one that fails, and the guards end their trees. Bounds, pauses and a drain
 //! that were set at run time stay in force. The turns of tenants, and what they have spent
 //! of CPU time and starts, begin anew.
 //!

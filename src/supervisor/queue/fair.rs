@@ -140,8 +140,8 @@ impl Queue {
     }
 
     /// Puts a job in line, within bounds or not: see [`Queue::check`].
-    pub fn push(&mut self, id: JobId, wish: EnqueueRequest<'_>) {
-        let EnqueueRequest { tenant, lane, priority } = wish;
+    pub fn push(&mut self, id: JobId, request: EnqueueRequest<'_>) {
+        let EnqueueRequest { tenant, lane, priority } = request;
         self.leave(tenant);
         self.arrivals += 1;
         let ticket = Ticket::new(priority, self.arrivals);

@@ -856,8 +856,8 @@ mod cost {
         for number in 0..jobs {
             let tenant = names[(number % tenants) as usize];
             let lane = LANES[(number / tenants % 4) as usize];
-            let wish = EnqueueRequest { tenant, lane, priority: Normal };
-            steps(&mut worst.push, || queue.push(id(number), wish));
+            let request = EnqueueRequest { tenant, lane, priority: Normal };
+            steps(&mut worst.push, || queue.push(id(number), request));
         }
         for number in (0..jobs).step_by(97) {
             steps(&mut worst.place, || queue.place(id(number), AGELESS));
