@@ -98,7 +98,7 @@ fn tokens_stay_valid_while_a_fifo_replaces_their_file() {
         assert_eq!(status(&mut yard, "/metrics", "another"), 401);
     }
     assert_eq!(status(&mut yard, "/healthz", "none"), 200);
-    let told = "the tokens that were read before hold";
+    let told = "the tokens read before stay valid";
     yard.expect_log(told);
     assert_eq!(yard.log_text().matches(told).count(), 1, "it is told once: {}", yard.log_text());
     let next = yard.sandbox().write("next", "it-token-next-0f6a1b7c8d9e\n");

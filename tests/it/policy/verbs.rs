@@ -61,7 +61,7 @@ fn cases_that_cannot_be_read_are_no_success() {
     let file = file.to_str().expect("a path of ours");
     let output = run_program(&sandbox, &["policy", "test", "--cases", file]);
     let lines = lines(&output, 1);
-    assert!(lines[0].starts_with("2: no case: "), "{lines:?}");
+    assert!(lines[0].starts_with("2: not a recorded decision: "), "{lines:?}");
     assert_eq!(lines.last().map(String::as_str), Some("1 passed, 1 failed"));
     let missing = run_program(&sandbox, &["policy", "test", "--cases", "/no/such/cases"]);
     assert_eq!(missing.status.code(), Some(2), "{missing:?}");
