@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::sync::mpsc;
 
-use super::address::{Address, Post, watch_for_the_end};
-use super::handle::{Control, Doors, SubmitRequest};
+use super::address::{Address, SupervisorAddress, watch_for_the_end};
+use super::handle::{Acceptance, Control, SubmitRequest};
 use super::queue::{
     EnqueueRequest, LaneOverview, Queue, QueueLimits, QueueOverview, QueuePosition, TenantOverview,
 };
@@ -57,9 +57,9 @@ pub(super) enum SupervisorMsg {
     /// From whoever runs the server.
     Control(Control),
     /// From ourselves: see what jobs have used so far.
-    Look,
+    MeasureUsage,
     /// From a looking task: CPU time of running jobs.
-    Seen(Vec<(JobId, Duration)>),
+    UsageMeasured(Vec<(JobId, Duration)>),
     /// From a watching task: this job has its outcome.
     Ended(JobId),
     /// From a watching task: nothing of this finished job runs any more, or its log now takes
@@ -80,13 +80,13 @@ pub(super) struct SupervisorActor;
 
 /// The arguments of a new supervising actor.
 #[derive(Debug)]
-pub(super) struct Duty {
+pub(super) struct SupervisorArgs {
     pub(super) job: Arc<SharedJobSettings>,
     pub(super) packer: Option<LogCompressor>,
     /// The state that a predecessor left.
     pub(super) handover: Handover,
     /// The address by which watching tasks reach the current supervisor.
-    pub(super) post: Post,
+    pub(super) supervisor_address: SupervisorAddress,
     /// The channel for the state when the actor ends.
     pub(super) handover_sender: mpsc::Sender<Handover>,
 }
@@ -99,12 +99,12 @@ pub(super) struct Supervision {
     pub(super) job: Arc<SharedJobSettings>,
     /// Invariant: one guard for each job that waits in `queue`.
     guards: HashMap<JobId, JobGuard>,
-    pub(super) doors: Doors,
-    pub(super) looks: Looks,
+    pub(super) acceptance: Acceptance,
+    pub(super) measurement: Measurement,
     packer: Option<LogCompressor>,
     /// When a sweep comes by itself.
     next_sweep: Option<Instant>,
-    post: Post,
+    supervisor_address: SupervisorAddress,
     pub(super) handover_sender: mpsc::Sender<Handover>,
     _alive: LiveActor,
 }
@@ -112,14 +112,14 @@ pub(super) struct Supervision {
 impl Actor for SupervisorActor {
     type Msg = CountedMessage<SupervisorMsg>;
     type State = Supervision;
-    type Arguments = Duty;
+    type Arguments = SupervisorArgs;
 
     async fn pre_start(
         &self,
         myself: ActorRef<CountedMessage<SupervisorMsg>>,
-        duty: Duty,
+        args: SupervisorArgs,
     ) -> Result<Supervision, ActorProcessingErr> {
-        let mut supervision = Supervision::new(duty);
+        let mut supervision = Supervision::new(args);
         supervision.begin(&Address::new(myself));
         Ok(supervision)
     }
@@ -160,8 +160,8 @@ impl Actor for SupervisorActor {
                 supervision.control(control, &myself);
                 supervision.dispatch(&myself).await;
             }
-            SupervisorMsg::Look => supervision.measure_usage(&myself),
-            SupervisorMsg::Seen(used) => {
+            SupervisorMsg::MeasureUsage => supervision.measure_usage(&myself),
+            SupervisorMsg::UsageMeasured(used) => {
                 supervision.record_usage(&used, &myself);
                 supervision.dispatch(&myself).await;
             }
@@ -211,25 +211,25 @@ impl Actor for SupervisorActor {
 }
 
 impl Supervision {
-    fn new(duty: Duty) -> Self {
-        let Duty {
+    fn new(args: SupervisorArgs) -> Self {
+        let SupervisorArgs {
             job,
             packer,
-            handover: Handover { registry, queue, doors },
-            post,
+            handover: Handover { registry, queue, acceptance },
+            supervisor_address,
             handover_sender,
-        } = duty;
+        } = args;
         Self {
             queue,
             spending: Spending::new(),
             registry,
             job,
             guards: HashMap::new(),
-            doors,
-            looks: Looks::Off,
+            acceptance,
+            measurement: Measurement::Off,
             packer,
             next_sweep: None,
-            post,
+            supervisor_address,
             handover_sender,
             _alive: events::actor_started(ActorKind::Supervisor),
         }
@@ -252,7 +252,7 @@ impl Supervision {
         {
             return Ok(known.clone());
         }
-        self.doors.check()?;
+        self.acceptance.check()?;
         let tenant = id.tenant();
         self.queue.check(tenant, &spec.lane, &|id| self.age(id))?;
         self.check_room(tenant)?;
@@ -263,8 +263,8 @@ impl Supervision {
         self.guards.insert(id, guard);
         self.registry.insert(handle.clone(), key);
         let packer = self.packer.clone();
-        let post = self.post.clone();
-        tokio::spawn(watch_for_the_end(handle.clone(), on_end, packer, post));
+        let supervisor_address = self.supervisor_address.clone();
+        tokio::spawn(watch_for_the_end(handle.clone(), on_end, packer, supervisor_address));
         Ok(handle)
     }
 
@@ -310,7 +310,7 @@ impl Supervision {
     }
 
     fn close(&mut self) -> Vec<JobHandle> {
-        self.doors = Doors::Closed;
+        self.acceptance = Acceptance::Closed;
         let waiting: Vec<JobId> = self.guards.keys().copied().collect();
         for id in waiting {
             self.queue.withdraw(id);
@@ -371,27 +371,27 @@ impl Supervision {
 
 // Charging of CPU time, and the consequences of the end of a job.
 
-/// The time between two looks while a tenant with a bound on CPU time runs something, or has used
+/// The time between two measurement while a tenant with a bound on CPU time runs something, or has used
 /// it up.
 const CLOSE: Duration = Duration::from_secs(2);
 
-/// The time between two looks at what can be forgotten.
+/// The time between two measurement at what can be forgotten.
 const SPARSE: Duration = Duration::from_secs(60);
 
-/// Jobs that are looked at in one go: each look reads what the system says of every process.
+/// Jobs that are measured in one pass: each pass reads the state of every process.
 const JOBS_PER_LOOK: usize = 16;
 
-/// When there will be a look.
+/// The next measurement of the CPU time of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Looks {
-    /// Nobody has spent anything.
+pub(super) enum Measurement {
+    /// No measurement is planned.
     Off,
     At(Instant),
-    Now,
+    Running,
 }
 
 impl Supervision {
-    /// Has the next look come in time, if there is anything to be seen.
+    /// Plans the next measurement, if there is anything to measure.
     pub(super) fn begin_looks(&mut self, myself: &Address) {
         let pause = if self.has_to_watch() {
             CLOSE
@@ -401,23 +401,25 @@ impl Supervision {
             SPARSE
         };
         let due = Instant::now() + pause;
-        let is_in_time = match self.looks {
-            Looks::Off => false,
-            Looks::At(next) => next <= due,
-            Looks::Now => true,
+        let is_in_time = match self.measurement {
+            Measurement::Off => false,
+            Measurement::At(next) => next <= due,
+            Measurement::Running => true,
         };
         if !is_in_time {
-            self.looks = Looks::At(due);
-            myself.tell_after(pause, || SupervisorMsg::Look);
+            self.measurement = Measurement::At(due);
+            myself.tell_after(pause, || SupervisorMsg::MeasureUsage);
         }
     }
 
-    /// Looks at jobs of tenants that have a bound on CPU time, away from the actor.
+    /// Measurement at jobs of tenants that have a bound on CPU time, away from the actor.
     pub(super) fn measure_usage(&mut self, myself: &Address) {
-        match self.looks {
-            Looks::At(due) if due <= Instant::now() => self.looks = Looks::Now,
+        match self.measurement {
+            Measurement::At(due) if due <= Instant::now() => {
+                self.measurement = Measurement::Running
+            }
             // An earlier one took its place.
-            Looks::At(_) | Looks::Off | Looks::Now => return,
+            Measurement::At(_) | Measurement::Off | Measurement::Running => return,
         }
         self.spending.forget();
         let bounded = self.spending.least_seen().filter(|(_, tenant)| self.bounds_cpu(*tenant));
@@ -428,7 +430,7 @@ impl Supervision {
             let look = move || jobs.iter().map(used).collect();
             let used = tokio::task::spawn_blocking(look).await.unwrap_or_default();
             // A supervisor that is gone needs no figures.
-            supervisor.tell(SupervisorMsg::Seen(used)).ok();
+            supervisor.tell(SupervisorMsg::UsageMeasured(used)).ok();
         });
     }
 
@@ -438,7 +440,7 @@ impl Supervision {
             self.spending.record_cpu(*id, *cpu);
         }
         self.see_who_is_spent();
-        self.looks = Looks::Off;
+        self.measurement = Measurement::Off;
         self.begin_looks(myself);
     }
 

@@ -1,6 +1,6 @@
 //! The addresses of the supervisor: the only way to send it messages.
 //!
-//! An [`Address`] is that of one actor, and dies with it. The [`Post`] is that of the supervisor,
+//! An [`Address`] is that of one actor, and dies with it. The [`SupervisorAddress`] is that of the supervisor,
 //! whichever actor holds it: when one fails, those who ask or tell reach the next.
 
 use std::sync::Arc;
@@ -62,24 +62,24 @@ impl Address {
 
 /// The actor that supervises now, if any.
 #[derive(Debug)]
-pub(super) enum Holder {
-    /// Nobody yet; somebody will.
-    Vacant,
-    Held(Address),
+pub(super) enum CurrentSupervisor {
+    /// There is none at the moment; a new one is being started.
+    Restarting,
+    Running(Address),
     GivenUp,
 }
 
-/// The address of whoever supervises. A cheap clone.
+/// The address of the current supervisor. Clones are cheap.
 #[derive(Debug, Clone)]
-pub(super) struct Post {
-    holder: watch::Receiver<Holder>,
+pub(super) struct SupervisorAddress {
+    current: watch::Receiver<CurrentSupervisor>,
 }
 
-impl Post {
-    /// A post without a holder, and the right to say who holds it.
-    pub(super) fn open() -> (watch::Sender<Holder>, Self) {
-        let (appoint, holder) = watch::channel(Holder::Vacant);
-        (appoint, Self { holder })
+impl SupervisorAddress {
+    /// Creates an address without a supervisor, and the sender that names the current one.
+    pub(super) fn new() -> (watch::Sender<CurrentSupervisor>, Self) {
+        let (set_current, current) = watch::channel(CurrentSupervisor::Restarting);
+        (set_current, Self { current })
     }
 
     /// The reply to a message that may be asked twice: where an actor fails over it, the next one
@@ -88,7 +88,7 @@ impl Post {
         &self,
         message: impl Fn(RpcReplyPort<T>) -> SupervisorMsg,
     ) -> Option<T> {
-        let first = self.holder().await?;
+        let first = self.current().await?;
         if let Some(reply) = first.ask(&message).await {
             return Some(reply);
         }
@@ -101,38 +101,38 @@ impl Post {
         &self,
         message: impl FnOnce(RpcReplyPort<T>) -> SupervisorMsg,
     ) -> Option<T> {
-        self.holder().await?.ask(message).await
+        self.current().await?.ask(message).await
     }
 
     /// Tells what has become of a job. Nothing of that is lost: what a failing actor had taken
     /// already, the next one sees by itself when it begins.
     pub(super) async fn report(&self, message: impl Fn() -> SupervisorMsg) {
-        let mut holder = self.holder().await;
-        while let Some(address) = holder {
+        let mut current = self.current().await;
+        while let Some(address) = current {
             if address.tell(message()).is_ok() {
                 return;
             }
-            holder = self.successor(&address).await;
+            current = self.successor(&address).await;
         }
     }
 
     /// Sends a message that may be lost, because it is repeated.
-    pub(super) fn mention(&self, message: SupervisorMsg) {
-        if let Holder::Held(address) = &*self.holder.borrow() {
+    pub(super) fn tell_lossy(&self, message: SupervisorMsg) {
+        if let CurrentSupervisor::Running(address) = &*self.current.borrow() {
             address.tell(message).ok();
         }
     }
 
     /// Returns once nobody will supervise any more.
     pub(super) async fn given_up(&self) {
-        let mut holder = self.holder.clone();
+        let mut current = self.current.clone();
         // An error means that all of it is gone, which is the same.
-        holder.wait_for(|holder| matches!(holder, Holder::GivenUp)).await.ok();
+        current.wait_for(|current| matches!(current, CurrentSupervisor::GivenUp)).await.ok();
     }
 
     /// Returns the current supervisor; waits while there is none. `None` once it is given up.
-    async fn holder(&self) -> Option<Address> {
-        if let Holder::Held(address) = &*self.holder.borrow() {
+    async fn current(&self) -> Option<Address> {
+        if let CurrentSupervisor::Running(address) = &*self.current.borrow() {
             return Some(address.clone());
         }
         // Boxed: it is rare, and each job has a task that may have to.
@@ -145,15 +145,15 @@ impl Post {
     }
 
     async fn next(&self, is_meant: impl Fn(&Address) -> bool) -> Option<Address> {
-        let mut holder = self.holder.clone();
-        let found = holder.wait_for(|holder| match holder {
-            Holder::Vacant => false,
-            Holder::Held(address) => is_meant(address),
-            Holder::GivenUp => true,
+        let mut current = self.current.clone();
+        let found = current.wait_for(|current| match current {
+            CurrentSupervisor::Restarting => false,
+            CurrentSupervisor::Running(address) => is_meant(address),
+            CurrentSupervisor::GivenUp => true,
         });
         match &*found.await.ok()? {
-            Holder::Held(address) => Some(address.clone()),
-            Holder::Vacant | Holder::GivenUp => None,
+            CurrentSupervisor::Running(address) => Some(address.clone()),
+            CurrentSupervisor::Restarting | CurrentSupervisor::GivenUp => None,
         }
     }
 }
@@ -165,7 +165,7 @@ const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Asks for room whenever a cap on stored output is near: for what is short by then, once what was
 /// freed before has been given back.
-pub(super) async fn watch_for_shortages(quota: Arc<Quota>, supervisor: Post) {
+pub(super) async fn watch_for_shortages(quota: Arc<Quota>, supervisor: SupervisorAddress) {
     loop {
         quota.wait_for_room_request().await;
         let shortages = quota.shortages();
@@ -208,7 +208,7 @@ pub(super) async fn watch_for_the_end(
     job: JobHandle,
     on_end: Option<OnJobEnd>,
     packer: Option<LogCompressor>,
-    supervisor: Post,
+    supervisor: SupervisorAddress,
 ) {
     let id = job.id();
     let ending = job.finished().await;
@@ -232,7 +232,7 @@ pub(super) async fn watch_for_the_end(
     supervisor.report(|| SupervisorMsg::Completed(id)).await;
 }
 
-// Looks at the system's pressure, and tells the supervisor when it holds starts back.
+// Measurement at the system's pressure, and tells the supervisor when it holds starts back.
 
 /// The watched resources and the last logged state: only changes are logged.
 #[derive(Debug)]
@@ -334,12 +334,12 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use super::{Address, Holder};
+    use super::{Address, CurrentSupervisor};
     use crate::job;
     use crate::output::LogWriter;
     use crate::telemetry::events::CountedMessage;
 
-    /// Hears of an end, and sees to it that the job is settled before anybody looks again.
+    /// Hears of an end, and sees to it that the job is settled before anybody measurement again.
     struct Settling;
 
     impl Actor for Settling {
@@ -377,9 +377,9 @@ mod tests {
         let (job, writer) = job::tests::ended_with_an_open_log();
         let (told, mut heard) = mpsc::unbounded_channel();
         let (actor, ending) = Actor::spawn(None, Settling, (Some(writer), told)).await.unwrap();
-        let (appoint, post) = Post::open();
-        appoint.send(Holder::Held(Address::new(actor.clone()))).unwrap();
-        watch_for_the_end(job, None, None, post).await;
+        let (set_current, supervisor_address) = SupervisorAddress::new();
+        set_current.send(CurrentSupervisor::Running(Address::new(actor.clone()))).unwrap();
+        watch_for_the_end(job, None, None, supervisor_address).await;
         actor.drain().unwrap();
         ending.await.unwrap();
         assert_eq!((heard.recv().await, heard.recv().await), (Some("ended"), Some("settled")));

@@ -6,7 +6,7 @@ use ractor::{Actor, RpcReplyPort, SpawnErr};
 use tokio::sync::watch;
 
 use super::actor::{self, Supervision, SupervisorMsg, SupervisorSettings};
-use super::address::{Address, Post, Sampler};
+use super::address::{Address, Sampler, SupervisorAddress};
 use super::pressure::{Pressure, PressureWatch};
 use super::queue::{QueueLimits, QueueOverview, QueuePosition, UnknownLane};
 use super::refusal::SubmitRefusal;
@@ -27,7 +27,7 @@ use crate::output::Shortage;
 /// A handle on the supervisor. A cheap clone.
 #[derive(Debug, Clone)]
 pub struct Supervisor {
-    pub(super) post: Post,
+    pub(super) supervisor_address: SupervisorAddress,
 }
 
 /// A job that asks to be accepted.
@@ -74,14 +74,15 @@ impl Supervisor {
     /// # Errors
     /// When the actor could not be made.
     pub async fn start(settings: SupervisorSettings) -> Result<Self, SpawnErr> {
-        let (appoint, post) = Post::open();
-        Actor::spawn(None, RootSupervisor, (settings, appoint, post.clone())).await?;
-        Ok(Self { post })
+        let (set_current, supervisor_address) = SupervisorAddress::new();
+        Actor::spawn(None, RootSupervisor, (settings, set_current, supervisor_address.clone()))
+            .await?;
+        Ok(Self { supervisor_address })
     }
 
     /// Returns once the supervisor has failed so often that it is not started any more.
     pub async fn given_up(&self) {
-        self.post.given_up().await;
+        self.supervisor_address.given_up().await;
     }
 
     /// Accepts a job, or says why not.
@@ -91,7 +92,8 @@ impl Supervisor {
     pub async fn submit(&self, admission: SubmitRequest) -> Result<JobHandle, SubmitRefusal> {
         let id = admission.id;
         let admission = Box::new(admission);
-        let accepted = self.post.ask_once(|reply| SupervisorMsg::Submit(admission, reply)).await;
+        let accepted =
+            self.supervisor_address.ask_once(|reply| SupervisorMsg::Submit(admission, reply)).await;
         match accepted {
             Some(accepted) => accepted,
             // Where it was accepted before the failure, it is known, as lost.
@@ -104,19 +106,22 @@ impl Supervisor {
     /// # Errors
     /// When there is none, or no longer.
     pub async fn find(&self, id: JobId) -> Result<JobHandle, FindError> {
-        let found = self.post.ask(|reply| SupervisorMsg::Find(id, reply)).await;
+        let found = self.supervisor_address.ask(|reply| SupervisorMsg::Find(id, reply)).await;
         found.unwrap_or(Err(FindError::Unavailable { id }))
     }
 
     /// The tenant's job that was submitted under this key.
     pub async fn find_key(&self, tenant: TenantId, key: String) -> Option<JobHandle> {
         let find = |reply| SupervisorMsg::FindKey(tenant, key.clone(), reply);
-        self.post.ask(find).await.flatten()
+        self.supervisor_address.ask(find).await.flatten()
     }
 
     /// The jobs of a tenant that are known, or those of all, newest first.
     pub async fn list(&self, tenant: Option<TenantId>) -> Vec<JobHandle> {
-        self.post.ask(|reply| SupervisorMsg::List(tenant, reply)).await.unwrap_or_default()
+        self.supervisor_address
+            .ask(|reply| SupervisorMsg::List(tenant, reply))
+            .await
+            .unwrap_or_default()
     }
 
     /// Begins the end of a job, waiting or running.
@@ -124,13 +129,14 @@ impl Supervisor {
     /// # Errors
     /// When there is no such job, or no longer.
     pub async fn stop(&self, id: JobId, request: StopRequest) -> Result<JobHandle, FindError> {
-        let stopped = self.post.ask(|reply| SupervisorMsg::Stop(id, request, reply)).await;
+        let stopped =
+            self.supervisor_address.ask(|reply| SupervisorMsg::Stop(id, request, reply)).await;
         stopped.unwrap_or(Err(FindError::Unavailable { id }))
     }
 
     /// Returns the position of a waiting job; `None` once it has started.
     pub async fn queue_position(&self, id: JobId) -> Option<QueuePosition> {
-        self.post.ask(|reply| SupervisorMsg::Place(id, reply)).await.flatten()
+        self.supervisor_address.ask(|reply| SupervisorMsg::Place(id, reply)).await.flatten()
     }
 
     /// Frees the oldest finished jobs that store anything, until they have given back so many
@@ -139,7 +145,7 @@ impl Supervisor {
     pub(crate) fn sweep_for(&self, bytes: u64) {
         let (reply, _) = ractor::concurrency::oneshot();
         let shortages = vec![Shortage { tenant: None, bytes }];
-        self.post.mention(SupervisorMsg::MakeRoom(shortages, reply.into()));
+        self.supervisor_address.tell_lossy(SupervisorMsg::MakeRoom(shortages, reply.into()));
     }
 
     /// Watches the system's pressure from now on, and holds starts back by it.
@@ -150,7 +156,7 @@ impl Supervisor {
     /// From now on nothing is accepted, and what waits is ended. Gives the jobs that run, or
     /// left survivors.
     pub async fn close(&self) -> Vec<JobHandle> {
-        self.post.ask(SupervisorMsg::Close).await.unwrap_or_default()
+        self.supervisor_address.ask(SupervisorMsg::Close).await.unwrap_or_default()
     }
 }
 
@@ -158,7 +164,7 @@ impl Supervisor {
 
 /// States if new jobs are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doors {
+pub(super) enum Acceptance {
     Open,
     /// New jobs are refused; queued and running ones go on. It can be undone.
     Draining,
@@ -166,7 +172,7 @@ pub(super) enum Doors {
     Closed,
 }
 
-impl Doors {
+impl Acceptance {
     pub(super) const fn check(self) -> Result<(), SubmitRefusal> {
         match self {
             Self::Open => Ok(()),
@@ -191,7 +197,7 @@ pub(super) enum Control {
     Pause(Option<String>, RpcReplyPort<Result<(), UnknownLane>>),
     Resume(Option<String>, RpcReplyPort<Result<(), UnknownLane>>),
     Change(Box<QueueLimits>, RpcReplyPort<()>),
-    Doors(Doors, RpcReplyPort<()>),
+    Acceptance(Acceptance, RpcReplyPort<()>),
     /// From the watch on the host: nobody waits for it.
     Press(Option<Pressure>),
     Overview(RpcReplyPort<QueueOverview>),
@@ -213,8 +219,8 @@ impl Supervision {
                 self.limits_changed(myself);
                 reply.send(()).ok();
             }
-            Control::Doors(request, reply) => {
-                self.doors = self.doors.requested(request);
+            Control::Acceptance(request, reply) => {
+                self.acceptance = self.acceptance.requested(request);
                 reply.send(()).ok();
             }
             Control::Press(pressure) => self.queue.press(pressure),
@@ -227,7 +233,7 @@ impl Supervision {
         }
     }
 
-    /// Tells the bounds that hold from now on, and sees to those that need looks.
+    /// Tells the bounds that hold from now on, and sees to those that need measurement.
     pub(super) fn limits_changed(&mut self, myself: &Address) {
         let QueueLimits { slots, max_queued, .. } = *self.queue.limits();
         let RetentionBounds { finished, bytes: retained_bytes, .. } = self.registry.limits().all;
@@ -238,7 +244,7 @@ impl Supervision {
 
     fn overview(&self) -> QueueOverview {
         let mut overview = self.queue.overview();
-        overview.draining = self.doors != Doors::Open;
+        overview.draining = self.acceptance != Acceptance::Open;
         // Whoever has used something counts as well, and the tenant that needs no settings.
         let stored = self.job.quota.usage_by_tenant().into_keys();
         let stored = stored.filter_map(|name| TenantId::parse(&name).ok());
@@ -286,18 +292,18 @@ impl Supervisor {
 
     /// From now on no new job is taken; those that wait and run go on to their ends.
     pub async fn begin_drain(&self) {
-        self.ask(|reply| Control::Doors(Doors::Draining, reply)).await;
+        self.ask(|reply| Control::Acceptance(Acceptance::Draining, reply)).await;
     }
 
     /// New jobs are taken again, unless the server is shutting down.
     pub async fn end_drain(&self) {
-        self.ask(|reply| Control::Doors(Doors::Open, reply)).await;
+        self.ask(|reply| Control::Acceptance(Acceptance::Open, reply)).await;
     }
 
     /// From now on the host is short of this, or of nothing: while one job runs, no other starts.
     /// To be told again now and then: a supervisor that takes over from another does not know it.
     pub fn set_pressure(&self, pressure: Option<Pressure>) {
-        self.post.mention(SupervisorMsg::Control(Control::Press(pressure)));
+        self.supervisor_address.tell_lossy(SupervisorMsg::Control(Control::Press(pressure)));
     }
 
     /// All figures of the queue.
@@ -315,6 +321,6 @@ impl Supervisor {
         &self,
         control: impl Fn(RpcReplyPort<T>) -> Control,
     ) -> Option<T> {
-        self.post.ask(|reply| SupervisorMsg::Control(control(reply))).await
+        self.supervisor_address.ask(|reply| SupervisorMsg::Control(control(reply))).await
     }
 }

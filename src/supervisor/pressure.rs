@@ -30,7 +30,7 @@ pub struct PressureWatch {
     /// The levels that hold starts back.
     #[serde(flatten)]
     pub levels: PressureLevels,
-    /// The time between two looks.
+    /// The time between two measurement.
     #[serde(rename = "check_s", deserialize_with = "seconds")]
     pub every: Duration,
 }
@@ -160,10 +160,10 @@ mod tests {
         #[test]
         fn it_begins_at_a_level_ends_below_all_bands_and_never_changes_between(
             levels in any_levels(),
-            looks in prop::collection::vec(any_readings(), 1..50),
+            measurement in prop::collection::vec(any_readings(), 1..50),
         ) {
             let mut held = None;
-            for readings in looks {
+            for readings in measurement {
                 let before = held;
                 held = levels.hold(held, &readings);
                 let reaches = |share: u32| readings.iter().any(|reading| {

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use tokio::sync::{mpsc, watch};
 
-use super::actor::{Duty, Supervision, SupervisorActor, SupervisorSettings};
-use super::address::{Address, Holder, Post, watch_for_shortages};
-use super::handle::Doors;
+use super::actor::{Supervision, SupervisorActor, SupervisorArgs, SupervisorSettings};
+use super::address::{Address, CurrentSupervisor, SupervisorAddress, watch_for_shortages};
+use super::handle::Acceptance;
 use super::queue::{Queue, QueueLimits};
 use super::registry::Registry;
 use super::retention::Retention;
@@ -42,20 +42,20 @@ pub(super) struct RootState {
     /// Invariant: the supervisor that is there, and no other, will send its handover.
     handovers: mpsc::Receiver<Handover>,
     handover_sender: mpsc::Sender<Handover>,
-    appoint: watch::Sender<Holder>,
-    post: Post,
+    set_current: watch::Sender<CurrentSupervisor>,
+    supervisor_address: SupervisorAddress,
     failures: Failures,
 }
 
 impl Actor for RootSupervisor {
     type Msg = ();
     type State = RootState;
-    type Arguments = (SupervisorSettings, watch::Sender<Holder>, Post);
+    type Arguments = (SupervisorSettings, watch::Sender<CurrentSupervisor>, SupervisorAddress);
 
     async fn pre_start(
         &self,
         myself: ActorRef<()>,
-        (settings, appoint, post): Self::Arguments,
+        (settings, set_current, supervisor_address): Self::Arguments,
     ) -> Result<RootState, ActorProcessingErr> {
         let SupervisorSettings { queue, retention, compress_from, job } = settings;
         let (handover_sender, handovers) = mpsc::channel(1);
@@ -65,12 +65,15 @@ impl Actor for RootSupervisor {
             job: Arc::new(job),
             handovers,
             handover_sender,
-            appoint,
-            post,
+            set_current,
+            supervisor_address,
             failures: Failures::default(),
         };
-        root.appoint(Handover::new(queue, retention), myself.get_cell()).await?;
-        tokio::spawn(watch_for_shortages(Arc::clone(&root.job.quota), root.post.clone()));
+        root.set_current(Handover::new(queue, retention), myself.get_cell()).await?;
+        tokio::spawn(watch_for_shortages(
+            Arc::clone(&root.job.quota),
+            root.supervisor_address.clone(),
+        ));
         Ok(root)
     }
 
@@ -99,22 +102,26 @@ impl Actor for RootSupervisor {
 
 impl RootState {
     /// Starts a supervisor that takes over this handover.
-    async fn appoint(&mut self, handover: Handover, root_cell: ActorCell) -> Result<(), SpawnErr> {
-        let duty = Duty {
+    async fn set_current(
+        &mut self,
+        handover: Handover,
+        root_cell: ActorCell,
+    ) -> Result<(), SpawnErr> {
+        let args = SupervisorArgs {
             job: Arc::clone(&self.job),
             packer: self.packer.clone(),
             handover,
-            post: self.post.clone(),
+            supervisor_address: self.supervisor_address.clone(),
             handover_sender: self.handover_sender.clone(),
         };
-        let (actor, _) = Actor::spawn_linked(None, SupervisorActor, duty, root_cell).await?;
-        self.appoint.send_replace(Holder::Held(Address::new(actor)));
+        let (actor, _) = Actor::spawn_linked(None, SupervisorActor, args, root_cell).await?;
+        self.set_current.send_replace(CurrentSupervisor::Running(Address::new(actor)));
         Ok(())
     }
 
     /// The supervisor has failed: somebody else takes over, unless it fails too often.
     async fn replace(&mut self, root_cell: ActorCell) {
-        self.appoint.send_replace(Holder::Vacant);
+        self.set_current.send_replace(CurrentSupervisor::Restarting);
         let next = self.failures.next(Instant::now());
         // It comes as soon as ractor lets go of the one that failed.
         match (next, self.handovers.recv().await) {
@@ -124,7 +131,7 @@ impl RootState {
     }
 
     async fn hand_on(&mut self, handover: Handover, root_cell: ActorCell) {
-        match self.appoint(handover, root_cell).await {
+        match self.set_current(handover, root_cell).await {
             Ok(()) => events::supervisor_restarted(),
             // Starting up is deterministic, so a retry would fail the same way.
             Err(error) => {
@@ -136,7 +143,7 @@ impl RootState {
 
     fn give_up(&self) {
         events::supervisor_abandoned();
-        self.appoint.send_replace(Holder::GivenUp);
+        self.set_current.send_replace(CurrentSupervisor::GivenUp);
     }
 }
 
@@ -174,13 +181,17 @@ pub(super) struct Handover {
     pub(super) registry: Registry,
     /// Bounds and pauses, without any job.
     pub(super) queue: Queue,
-    pub(super) doors: Doors,
+    pub(super) acceptance: Acceptance,
 }
 
 impl Handover {
     /// The state with which the first supervisor begins.
     pub(super) fn new(queue: QueueLimits, retention: Retention) -> Self {
-        Self { registry: Registry::new(retention), queue: Queue::new(queue), doors: Doors::Open }
+        Self {
+            registry: Registry::new(retention),
+            queue: Queue::new(queue),
+            acceptance: Acceptance::Open,
+        }
     }
 }
 
@@ -190,7 +201,7 @@ impl Drop for Supervision {
         let handover = Handover {
             registry: self.registry.hand_on(),
             queue: self.queue.emptied(),
-            doors: self.doors,
+            acceptance: self.acceptance,
         };
         // Without a root supervisor the whole program ends, and nobody inherits.
         self.handover_sender.try_send(handover).ok();

@@ -46,7 +46,7 @@ fn admission(number: u64, text: &str) -> SubmitRequest {
 
 impl Supervisor {
     fn fail(&self) {
-        self.post.mention(SupervisorMsg::Fail);
+        self.supervisor_address.tell_lossy(SupervisorMsg::Fail);
     }
 }
 

@@ -12,7 +12,7 @@
 //! **Cost.** Each lane keeps the tenants that could start something there in the order of their
 //! turns (`fair.rs`). Whatever happens touches one tenant in each lane, so that it costs
 //! O(lanes · log n), and no job or tenant is ever searched for. Only `place` counts blocks of a
-//! line, one for some hundred jobs. A change of limits looks at every tenant.
+//! line, one for some hundred jobs. A change of limits measurement at every tenant.
 
 mod fair;
 mod limits;

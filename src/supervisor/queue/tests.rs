@@ -455,7 +455,7 @@ mod fairness {
             starts in 6..50_usize,
         ) {
             let mut queue = Queue::new(limits(2));
-            queue.push(id(9000), enqueue_request("fair-holder", "build", Normal));
+            queue.push(id(9000), enqueue_request("fair-current", "build", Normal));
             prop_assert_eq!(queue.next(), Some(id(9000)));
             let mut backlog = Backlog::new(queue, 2);
             for number in 1..=blocked {
