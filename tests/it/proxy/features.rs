@@ -171,6 +171,6 @@ fn an_upgraded_connection_ends_with_the_server() {
     server.signal(rustix::process::Signal::TERM);
     assert!(server.wait_exit().success());
     eventually_some("the proxy notices", || {
-        proxy.log_text().contains("server was lost").then_some(())
+        proxy.log_text().contains("connection to the server lost").then_some(())
     });
 }

@@ -102,7 +102,7 @@ fn a_stopped_server_is_started_only_for_a_request() {
     signal(yard.server(), Signal::TERM);
     eventually("it looked for another", || {
         let log_text = proxy.log_text();
-        let after = log_text.split("server was lost").nth(1).unwrap_or_default();
+        let after = log_text.split("connection to the server lost").nth(1).unwrap_or_default();
         after.contains("the next call starts one")
     });
     assert_eq!(listener_of(&socket_in(yard.data())), None, "nobody asked");
