@@ -82,7 +82,7 @@ pub struct QueueStats {
 /// The gauges of the queue, its lanes and its tenants.
 ///
 /// Invariant: the name of each series was [added](QueueGauges::add_names), or is `other`. At most
-/// [`MAX_NAMES`] of each kind are added.
+/// `MAX_NAMES` of each kind are added.
 #[derive(Debug)]
 pub struct QueueGauges {
     names: SharedNames,
@@ -214,7 +214,7 @@ impl SeriesNames {
         Self { lanes: other(), tenants: other() }
     }
 
-    /// Adds names, up to [`MAX_NAMES`] of each kind. Earlier names stay.
+    /// Adds names, up to `MAX_NAMES` of each kind. Earlier names stay.
     fn add(&mut self, new: Self) {
         for (known, new) in [(&mut self.lanes, new.lanes), (&mut self.tenants, new.tenants)] {
             let free = (MAX_NAMES + 1).saturating_sub(known.len());

@@ -369,7 +369,7 @@ fn parse_time(text: &str) -> Result<UnixTime, TokenLineError> {
 /// The last second of the year 9999, the latest time that RFC 3339 can express.
 const MAX_SECONDS: i64 = 253_402_300_799;
 
-/// A whole number of seconds since 1970, at most [`MAX_SECONDS`].
+/// A whole number of seconds since 1970, at most `MAX_SECONDS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnixTime(i64);
 

@@ -1,9 +1,9 @@
 //! JMESPath queries on output that is JSON or JSON lines, in bounded memory.
 //!
 //! A JMESPath interpreter that allocates each value separately needs about 30 times the size of the
-//! text. Here a [`JsonDocument`] is one array with 16 bytes for each value and each key, strings
+//! text. Here a `JsonDocument` is one array with 16 bytes for each value and each key, strings
 //! stay in the text, and the values that a query computes refer to the document. `jmespath` parses
-//! the expressions. Everything that a query holds is charged to a [`Meter`].
+//! the expressions. Everything that a query holds is charged to a `Meter`.
 
 mod arguments;
 mod document;
