@@ -14,18 +14,18 @@ use crate::config::FlagValue;
 
 const EXAMPLES: &str = "\
 Examples:
-    shellyard serve                         serve MCP at http://127.0.0.1:8000/mcp
-    shellyard stdio                         serve MCP on stdin and stdout, started by a client
-    shellyard stdio --connect --ensure-server
-                                            the same, with one shared server for all clients
-    shellyard server shell -w /srv/app      serve MCP with the tool execute_command and file tools
-    shellyard run -- cargo test             run one command as a job and return its exit code
+  shellyard serve                         serve MCP at http://127.0.0.1:8000/mcp
+  shellyard stdio                         serve MCP on stdin and stdout, started by a client
+  shellyard stdio --connect --ensure-server
+                                          the same, with one shared server for all clients
+  shellyard server shell -w /srv/app      serve MCP with the tool execute_command and file tools
+  shellyard run -- cargo test             run one command as a job and return its exit code
   shellyard run --shell -- 'make | tee log'
-    shellyard config show                   print every setting and its origin
-    shellyard jobs --all                    list the jobs of all tenants of a running server
-    shellyard pause --lane build            hold the queued jobs of a lane until `resume`
-    shellyard drain --exit --wait           end the server after its last job
-    shellyard config reload                 apply changed settings without a restart
+  shellyard config show                   print every setting and its origin
+  shellyard jobs --all                    list the jobs of all tenants of a running server
+  shellyard pause --lane build            hold the queued jobs of a lane until `resume`
+  shellyard drain --exit --wait           end the server after its last job
+  shellyard config reload                 apply changed settings without a restart
 
 Flags override SHELLYARD_* variables, which override the configuration file, which overrides the
 defaults; `shellyard config init` writes a file with all settings to start from.
