@@ -58,8 +58,20 @@ const STREAM_TOOL_CALLS_AFTER: Duration = Duration::from_millis(20);
 /// The time after which the response to any other request is started as an event stream.
 const STREAM_OTHERS_AFTER: Duration = Duration::from_secs(2);
 
+type McpService = StreamableHttpService<InstrumentedHandler, BoundedSessions>;
+
+/// The header with the protocol version of a session. Clients before 2025-06-18 do not send it.
+const VERSION_HEADER: &str = "mcp-protocol-version";
+
+/// The first version whose clients expect streams to begin with an empty event, by which they can
+/// reconnect. Older clients may take its empty data for a message and give up.
+const FIRST_PRIMED_VERSION: &str = "2025-11-25";
+
 pub(super) struct McpEndpoint {
-    service: StreamableHttpService<InstrumentedHandler, BoundedSessions>,
+    /// Starts streams with an empty event.
+    service: McpService,
+    /// The same sessions for older clients: streams start with the first message.
+    unprimed_service: McpService,
     sessions: Arc<BoundedSessions>,
     handler: Handler,
     between_comments: Duration,
@@ -82,14 +94,18 @@ impl McpEndpoint {
             BoundedSessions::close_idle_sessions(Arc::downgrade(&sessions), settings.session_idle);
         tokio::spawn(streams.clone().run_until_cancelled_owned(reaping));
         let config = service_config(settings, bound, streams.clone());
-        let fresh = handler.clone();
-        let service = StreamableHttpService::new(
-            move || Ok(fresh.for_connection().instrumented(NetworkTransport::Tcp)),
-            Arc::clone(&sessions),
-            config,
-        );
+        let new_service = |config| {
+            let fresh = handler.clone();
+            McpService::new(
+                move || Ok(fresh.for_connection().instrumented(NetworkTransport::Tcp)),
+                Arc::clone(&sessions),
+                config,
+            )
+        };
+        let unprimed_service = new_service(config.clone().with_sse_retry(None));
+        let service = new_service(config);
         let between_comments = settings.keep_alive_every;
-        Self { service, sessions, handler, between_comments, streams, readiness }
+        Self { service, unprimed_service, sessions, handler, between_comments, streams, readiness }
     }
 
     /// Returns the keep-alive times for a request. A tool call may be quiet for long, so its
@@ -129,9 +145,10 @@ impl McpEndpoint {
         let timing = self.keep_alive_timing(&parts);
         let request = Request::from_parts(parts, Body::from(body.clone()));
         let answer = Box::pin(async move {
+            let service =
+                if is_primed(request.headers()) { &self.service } else { &self.unprimed_service };
             let answer =
-                BoundedSessions::run_as_tenant(tenant, Box::pin(self.service.handle(request)))
-                    .await;
+                BoundedSessions::run_as_tenant(tenant, Box::pin(service.handle(request))).await;
             let response =
                 answer.map_or_else(sessions_full_response, |response| response.map(Body::new));
             to_json_rpc_error(response, id).await
@@ -154,6 +171,13 @@ impl McpEndpoint {
             Some(_) | None => Ok(()),
         }
     }
+}
+
+/// `true` if streams to this client begin with an empty event. Versions are dates, so their order
+/// is that of their text.
+fn is_primed(headers: &HeaderMap) -> bool {
+    let version = headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
+    version.is_some_and(|version| version >= FIRST_PRIMED_VERSION)
 }
 
 fn service_config(
