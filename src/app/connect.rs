@@ -17,7 +17,7 @@ use crate::client::{BearerToken, Endpoint, ServerClient, ServerTarget};
 use crate::config::{Environment, Settings, TOKEN_VARIABLE};
 use crate::lines::DIRECTORY_HEADER;
 use crate::private_files::Symlinks;
-use crate::process::DetachedSpawner;
+use crate::process::DetachedProcesses;
 use crate::proxy::{ServerLaunch, Upstream};
 
 /// Returns the server of `--connect`.
@@ -121,7 +121,7 @@ fn launch(
         // The token belongs to the client, and the server does not get it.
         env: environment.pairs().into_iter().filter(is_inherited).collect(),
         data_dir: settings.server.data_dir.clone(),
-        starter: DetachedSpawner::default(),
+        starter: DetachedProcesses::default(),
     })
 }
 

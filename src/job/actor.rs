@@ -16,7 +16,7 @@ use super::handle::StopRequest;
 use super::job_guard::JobGuard;
 use super::messages::{Address, JobMsg, Probe, Reaped};
 use super::output_pump::{Bounds, Pump};
-use super::start::{self, JobVariables, OwnShell, Presence, launch};
+use super::start::{self, JobVariables, OwnShell, RecentStart, launch};
 use super::state::{self, Effect, Event, Grace, Pace, State, TreeRemains};
 use super::stdin_writer::{Feed, FeedError, InputError, JobInput, KeyPress, PlainKey, StdinEnd};
 use super::timers::{Outflow, Timer, Timers};
@@ -72,7 +72,7 @@ pub(super) struct Job {
     survivors: Vec<u32>,
     kill: Option<KillClock>,
     /// While it may use a processor.
-    presence: Option<Presence>,
+    recent_start: Option<RecentStart>,
     /// The task that starts the process, while it does.
     starting: Option<AbortHandle>,
     /// Input that came before the process ran.
@@ -185,7 +185,7 @@ impl Job {
             usage: ResourceUsage::default(),
             survivors: Vec::new(),
             kill: None,
-            presence: None,
+            recent_start: None,
             starting: None,
             early_input: Vec::new(),
             _watch: None,
@@ -197,13 +197,13 @@ impl Job {
     /// whose start hangs.
     fn start(&mut self, myself: &Address) {
         let cwd = self.guard.take_cwd();
-        let launch = match self.guarded().and_then(|()| launch(&self.guard, cwd)) {
+        let launch = match self.require_guardian().and_then(|()| launch(&self.guard, cwd)) {
             Ok(launch) => launch,
             Err(why) => return self.go_on(Err(why), myself),
         };
         let host = Arc::clone(&self.guard.settings.host);
-        let presence = self.presence.insert(Presence::begin());
-        if presence.is_alone()
+        let recent_start = self.recent_start.insert(RecentStart::begin());
+        if recent_start.is_alone()
             && OwnShell::from_spec(self.guard.spec()) == OwnShell::Yes
             && host.is_quick_to_start(&launch)
         {
@@ -231,7 +231,7 @@ impl Job {
     }
 
     /// Refuses to start a job without the guardian: its processes would outlive a killed server.
-    fn guarded(&self) -> Result<(), StartError> {
+    fn require_guardian(&self) -> Result<(), StartError> {
         self.guard.settings.host.guardian().ensure_running().map_err(|error| {
             let program = self.guard.spec().program.display();
             let mut failed = StartError::from_system(program, &error);
@@ -385,7 +385,7 @@ impl Job {
         for (_, reply) in self.early_input.drain(..) {
             reply.send(Err(InputError::Finished(self.guard.id()))).ok();
         }
-        self.presence = None;
+        self.recent_start = None;
         self.feed = None;
         if !self.survivors.is_empty() {
             let tree = self.guard.tree();

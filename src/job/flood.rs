@@ -1,9 +1,9 @@
-//! A job that writes much has a thread for as long as it does: the runtime would take longer to see
-//! that its pipe is full than the job takes to fill it, and others would wait for its writes to the
-//! disk.
+//! A job that writes much gets a thread for as long as it does so. The runtime would take longer to
+//! see that the pipe is full than the job takes to fill it, and other jobs would wait for its
+//! writes to the disk.
 //!
-//! The thread is one of those that may block. It reads at once what comes fast, and leaves what
-//! comes slowly alone for a moment, so that few wake-ups carry much.
+//! The thread is one of the runtime's blocking threads. It reads fast output at once, and waits a
+//! moment for slow output, so that each wake-up carries much.
 
 use std::ops::RangeInclusive;
 use std::thread::sleep;
@@ -14,7 +14,8 @@ use tokio::sync::Semaphore;
 use super::output_pump::{Pump, Read};
 use crate::spec::Stream;
 
-/// So many floods have a thread at once. More would not be faster; others stay with the runtime.
+/// The number of floods that have a thread at the same time. More would not be faster; other floods
+/// stay with the runtime.
 static PERMITS: Semaphore = Semaphore::const_new(4);
 
 /// The bytes of one turn from which on it is part of a flood.
@@ -28,7 +29,7 @@ const PAUSES: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::
 const QUIET: Duration = Duration::from_millis(20);
 /// After this time the thread is returned and requested again; in between the pump can wait for
 /// room, and the runtime can shut down.
-const SHIFT: Duration = Duration::from_millis(250);
+const MAX_THREAD_TIME: Duration = Duration::from_millis(250);
 
 const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
@@ -43,10 +44,10 @@ pub(super) async fn carry(mut pump: Pump) -> Option<Pump> {
     loop {
         pump.make_room().await;
         let Ok(permit) = PERMITS.try_acquire() else { break };
-        let shift;
-        (pump, shift) = pump.on_blocking_thread(work).await?;
+        let reason;
+        (pump, reason) = pump.on_blocking_thread(work).await?;
         drop(permit);
-        if shift == Shift::Idle {
+        if reason == ThreadReturn::FloodEnded {
             break;
         }
     }
@@ -56,13 +57,13 @@ pub(super) async fn carry(mut pump: Pump) -> Option<Pump> {
 
 /// The reason why the thread was given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shift {
-    /// There was no more to do.
-    Idle,
-    Over,
+enum ThreadReturn {
+    /// Nothing more came.
+    FloodEnded,
+    TimeOver,
 }
 
-fn work(pump: &mut Pump) -> Shift {
+fn work(pump: &mut Pump) -> ThreadReturn {
     STREAMS.into_iter().for_each(|stream| pump.reader(stream).unwatch());
     let started = Instant::now();
     let mut emptied = started;
@@ -82,10 +83,10 @@ fn work(pump: &mut Pump) -> Shift {
         // in the log by now. More comes for as long as the flood lasts, and is not waited for.
         drop(asker);
         if !pump.is_open() {
-            return Shift::Idle;
+            return ThreadReturn::FloodEnded;
         }
-        if pump.wants_room() || started.elapsed() > SHIFT {
-            return Shift::Over;
+        if pump.wants_room() || started.elapsed() > MAX_THREAD_TIME {
+            return ThreadReturn::TimeOver;
         }
         if is_empty {
             let pause = pause(gathered, emptied.elapsed());
@@ -93,7 +94,7 @@ fn work(pump: &mut Pump) -> Shift {
             match pause {
                 Some(time) => sleep(time),
                 None if pump.wait(QUIET) => {}
-                None => return Shift::Idle,
+                None => return ThreadReturn::FloodEnded,
             }
         }
     }

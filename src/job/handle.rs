@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) tree: OnceLock<Arc<ProcessTree>>,
     status: watch::Receiver<JobStatus>,
     pub(super) output: LogReader,
-    last_look: LastLook,
+    last_measurement: LastMeasurement,
 }
 
 impl Shared {
@@ -41,8 +41,8 @@ impl Shared {
     ) -> Self {
         let actor = OnceLock::new();
         let tree = OnceLock::new();
-        let last_look = LastLook::default();
-        Self { id, spec, actor, tree, status, output, last_look }
+        let last_measurement = LastMeasurement::default();
+        Self { id, spec, actor, tree, status, output, last_measurement }
     }
 }
 
@@ -140,7 +140,7 @@ impl JobHandle {
     /// The same, or what was seen a moment ago: for whoever asks often.
     #[must_use]
     pub fn cached_liveness(&self) -> Option<Liveness> {
-        self.shared.last_look.or_look(|| self.liveness())
+        self.shared.last_measurement.get_or_measure(|| self.liveness())
     }
 
     /// Processes that outlived the leader and are alive right now.
@@ -259,7 +259,7 @@ impl JobStatus {
     }
 }
 
-/// A look at a running job's processes, so that quiet is not taken for dead.
+/// A measurement of a running job's processes, so that a quiet job is not taken for a dead one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Liveness {
     /// The number of living processes.
@@ -272,27 +272,30 @@ pub struct Liveness {
     pub waiting_for_input: bool,
 }
 
-// A cached look at a job's processes.
+// A cached measurement of a job's processes.
 
-/// A look takes a walk over the host's processes. However many ask, there are not more than ten of
-/// them in a second.
+/// The age up to which a measurement is used again. Each one walks over the host's processes, so
+/// there are at most ten per second, however many callers ask.
 const MAX_AGE: Duration = Duration::from_millis(100);
 
 /// The last measurement, and the time at which it began.
 #[derive(Debug, Default)]
-pub(super) struct LastLook(Mutex<Option<(Instant, Option<Liveness>)>>);
+pub(super) struct LastMeasurement(Mutex<Option<(Instant, Option<Liveness>)>>);
 
-impl LastLook {
-    /// Returns a recent measurement, or measures now with `look`. While one caller measures, others
+impl LastMeasurement {
+    /// Returns a recent measurement, or measures now with `measure`. While one caller measures, others
     /// get the previous result and do not wait.
-    pub(super) fn or_look(&self, look: impl FnOnce() -> Option<Liveness>) -> Option<Liveness> {
-        self.or_look_at(Instant::now(), look)
+    pub(super) fn get_or_measure(
+        &self,
+        measure: impl FnOnce() -> Option<Liveness>,
+    ) -> Option<Liveness> {
+        self.get_or_measure_at(Instant::now(), measure)
     }
 
-    fn or_look_at(
+    fn get_or_measure_at(
         &self,
         now: Instant,
-        look: impl FnOnce() -> Option<Liveness>,
+        measure: impl FnOnce() -> Option<Liveness>,
     ) -> Option<Liveness> {
         {
             let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -303,7 +306,7 @@ impl LastLook {
                 *began = now;
             }
         }
-        let seen = look();
+        let seen = measure();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, seen.clone()));
         seen
     }
@@ -319,23 +322,23 @@ mod tests {
     }
 
     #[test]
-    fn while_somebody_looks_others_get_what_was_seen_before() {
+    fn callers_get_the_previous_measurement_while_one_is_taken() {
         let now = Instant::now();
         let old = now.checked_sub(2 * MAX_AGE).unwrap();
-        let last = LastLook(Mutex::new(Some((old, liveness(1)))));
-        let looked = last.or_look_at(now, || {
-            assert_eq!(last.or_look_at(now, || panic!("a second look")), liveness(1));
+        let last = LastMeasurement(Mutex::new(Some((old, liveness(1)))));
+        let looked = last.get_or_measure_at(now, || {
+            assert_eq!(last.get_or_measure_at(now, || panic!("a second measurement")), liveness(1));
             liveness(2)
         });
         assert_eq!(looked, liveness(2));
     }
 
     #[test]
-    fn an_old_look_is_followed_by_a_new_one() {
-        let last = LastLook::default();
-        assert_eq!(last.or_look(|| None), None);
+    fn an_old_measurement_is_replaced() {
+        let last = LastMeasurement::default();
+        assert_eq!(last.get_or_measure(|| None), None);
         let old = Instant::now().checked_sub(2 * MAX_AGE).unwrap();
         *last.0.lock().unwrap() = Some((old, liveness(1)));
-        assert_eq!(last.or_look(|| liveness(2)), liveness(2));
+        assert_eq!(last.get_or_measure(|| liveness(2)), liveness(2));
     }
 }

@@ -6,16 +6,16 @@ use crate::confinement::ResourceLimits;
 use crate::outcome::LimitKind;
 use crate::process::HostLoad;
 
-/// The time between two glances at the host while jobs are watched.
-pub(super) const GLANCE_PAUSE: Duration = Duration::from_millis(100);
+/// The time between two samples at the host while jobs are watched.
+pub(super) const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The same while nothing on the host grows.
-const LONGEST_PAUSE: Duration = Duration::from_millis(800);
+const MAX_SAMPLE_INTERVAL: Duration = Duration::from_millis(800);
 
 /// The time between two surveys when nothing grows.
 pub(super) const SURVEY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The longest that the calm interval is stretched because surveys are expensive.
+/// The longest that the interval between surveys is stretched because surveys are expensive.
 const MAX_INTERVAL_FOR_COST: Duration = Duration::from_secs(5);
 
 /// The time between two surveys while no job works and nothing on the host grows.
@@ -33,12 +33,12 @@ const FORKS_PER_SECOND: u64 = 5000;
 
 /// The share of what is left to a job that counts as growth between two checks: one part in this
 /// many.
-const STIR_SHARE: u64 = 64;
+const GROWTH_SHARE: u64 = 64;
 
 /// Surveys take at most one part in this many of one processor's time: while nothing grows, and
 /// while something does.
-const CALM_SHARE: u32 = 20;
-const HURRIED_SHARE: u32 = 4;
+const REGULAR_COST_SHARE: u32 = 20;
+const GROWING_COST_SHARE: u32 = 4;
 
 /// The resources that a job uses at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -152,13 +152,13 @@ pub(super) fn judge(
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastSurvey {
     /// The host at that moment, where it could be told.
-    pub(super) glance: Option<HostLoad>,
+    pub(super) host_load: Option<HostLoad>,
     /// CPU time of all jobs at that moment, where it could be told and none came since.
     pub(super) jobs_cpu: Option<Duration>,
     /// The CPU time that the survey took.
     pub(super) took: Duration,
     /// The time until the next survey if nothing grows.
-    pub(super) calm: Duration,
+    pub(super) interval: Duration,
     /// The number of processors that can be busy at one time.
     pub(super) processors: u32,
 }
@@ -169,7 +169,7 @@ impl LastSurvey {
     ///
     /// No job can have passed its limit while all processes together have grown by less than what
     /// is left to it, unless others shrank meanwhile: half of it is waited for, and never longer
-    /// than the calm pace.
+    /// than the regular interval.
     pub(super) fn is_over(
         &self,
         since: Duration,
@@ -177,42 +177,44 @@ impl LastSurvey {
         now: Option<HostLoad>,
         room: &Headroom,
     ) -> bool {
-        let soonest = self.took * HURRIED_SHARE;
+        let soonest = self.took * GROWING_COST_SHARE;
         if since < soonest {
             return false;
         }
         if self.is_still(now) {
-            // Who left the place where CPU time is counted shows by what it takes.
+            // A process that left the cgroup in which CPU time is counted shows by its tasks and
+            // memory.
             return unseen >= MAX_INTERVAL_WITHOUT_CPU || self.has_grown(now, room);
         }
-        let calm = self.calm.max((self.took * CALM_SHARE).min(MAX_INTERVAL_FOR_COST));
-        unseen >= calm || unseen >= room.cpu / self.processors || self.has_grown(now, room)
+        let interval =
+            self.interval.max((self.took * REGULAR_COST_SHARE).min(MAX_INTERVAL_FOR_COST));
+        unseen >= interval || unseen >= room.cpu / self.processors || self.has_grown(now, room)
     }
 
     /// Measures growth from the lowest load seen since the survey, so that memory or tasks released
     /// by others hide no job's growth.
     pub(super) fn rebase(&mut self, now: Option<HostLoad>) {
-        if let (Some(then), Some(now)) = (&mut self.glance, now) {
+        if let (Some(then), Some(now)) = (&mut self.host_load, now) {
             then.tasks = then.tasks.min(now.tasks);
             then.available_bytes = then.available_bytes.max(now.available_bytes);
         }
     }
 
-    /// The calm interval after a survey with this result: doubled, up to [`MAX_INTERVAL_WITHOUT_WORK`], each time that
-    /// no job used CPU time since the survey before.
-    pub(super) fn next_calm(&self, work: Work) -> Duration {
-        match work {
-            Work::Done | Work::BrokenOff => SURVEY_INTERVAL,
-            Work::None => (self.calm * 2).min(MAX_INTERVAL_WITHOUT_WORK),
+    /// Returns the regular interval after a survey with this result. It doubles, up to
+    /// [`MAX_INTERVAL_WITHOUT_WORK`], each time that no job used CPU time since the survey before.
+    pub(super) fn next_interval(&self, cpu_use: CpuUse) -> Duration {
+        match cpu_use {
+            CpuUse::Some | CpuUse::Unknown => SURVEY_INTERVAL,
+            CpuUse::None => (self.interval * 2).min(MAX_INTERVAL_WITHOUT_WORK),
         }
     }
 
     /// Returns the wait before the next check, from the last two and the pause between them: longer
     /// each time that nothing grew, and never past the moment at which all processors together
     /// could have used up the CPU time that is left to a job.
-    pub(super) fn pause(&self, last: Duration, glances: Glances, room: &Headroom) -> Duration {
-        let quiet = if glances.have_stirred(room) { GLANCE_PAUSE } else { last * 2 };
-        quiet.min(LONGEST_PAUSE).min(room.cpu / self.processors).max(GLANCE_PAUSE)
+    pub(super) fn pause(&self, last: Duration, samples: LoadSamples, room: &Headroom) -> Duration {
+        let quiet = if samples.has_grown(room) { SAMPLE_INTERVAL } else { last * 2 };
+        quiet.min(MAX_SAMPLE_INTERVAL).min(room.cpu / self.processors).max(SAMPLE_INTERVAL)
     }
 
     /// `true` if it is known that no job has used CPU time since the survey.
@@ -221,7 +223,7 @@ impl LastSurvey {
     }
 
     fn has_grown(&self, now: Option<HostLoad>, room: &Headroom) -> bool {
-        let (Some(then), Some(now)) = (self.glance, now) else { return true };
+        let (Some(then), Some(now)) = (self.host_load, now) else { return true };
         let memory = then.available_bytes.saturating_sub(now.available_bytes);
         self.count(room).has_grown(Some(now.tasks)) || memory > room.memory / 2
     }
@@ -233,8 +235,8 @@ impl LastSurvey {
         let forks = FORKS_PER_SECOND * u64::from(self.processors);
         let millis = Duration::from_millis(most_growth.saturating_mul(1000) / forks);
         TaskCount {
-            pause: millis.clamp(SHORTEST_COUNT_PAUSE, LONGEST_PAUSE),
-            most: self.glance.map(|then| then.tasks.saturating_add(most_growth)),
+            pause: millis.clamp(SHORTEST_COUNT_PAUSE, MAX_SAMPLE_INTERVAL),
+            most: self.host_load.map(|then| then.tasks.saturating_add(most_growth)),
         }
     }
 }
@@ -259,33 +261,33 @@ impl TaskCount {
 
     /// `true` if there is time to measure memory at this number of tasks. That takes long, so it is
     /// broken off while they grow, but never twice in a row: a host may be busy for hours.
-    pub(super) fn has_time(&self, now: Option<u64>, before: Work) -> bool {
-        before == Work::BrokenOff || now.is_none() || !self.has_grown(now)
+    pub(super) fn has_time(&self, now: Option<u64>, before: CpuUse) -> bool {
+        before == CpuUse::Unknown || now.is_none() || !self.has_grown(now)
     }
 }
 
-/// Says whether any job used CPU time between two surveys.
+/// The CPU use of all jobs between two surveys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
-    Done,
+pub(super) enum CpuUse {
+    Some,
     None,
-    /// It is not known: tasks grew too fast for the survey to be finished.
-    BrokenOff,
+    /// Not known: tasks grew too fast for the survey to be finished.
+    Unknown,
 }
 
-/// Two glances, one after the other, each where the host could be glanced at.
+/// Two samples, one after the other, each where the host load could be read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Glances {
+pub(super) struct LoadSamples {
     pub(super) before: Option<HostLoad>,
     pub(super) now: Option<HostLoad>,
 }
 
-impl Glances {
-    /// `true` if tasks or memory use of the host grew between the two glances.
-    pub(super) fn have_stirred(&self, room: &Headroom) -> bool {
+impl LoadSamples {
+    /// `true` if tasks or memory use of the host grew between the two samples.
+    pub(super) fn has_grown(&self, room: &Headroom) -> bool {
         let (Some(before), Some(now)) = (self.before, self.now) else { return true };
         let memory = before.available_bytes.saturating_sub(now.available_bytes);
-        now.tasks > before.tasks || memory > room.memory / STIR_SHARE
+        now.tasks > before.tasks || memory > room.memory / GROWTH_SHARE
     }
 }
 
@@ -304,10 +306,10 @@ mod tests {
     const AT_LIMIT: Used = Used { memory: 1000, tasks: 10, cpu: Duration::from_secs(59) };
     const HOST: HostLoad = HostLoad { tasks: 500, available_bytes: 10_000, jobs_cpu: None };
     const SURVEY: LastSurvey = LastSurvey {
-        glance: Some(HOST),
+        host_load: Some(HOST),
         jobs_cpu: None,
         took: Duration::from_millis(1),
-        calm: SURVEY_INTERVAL,
+        interval: SURVEY_INTERVAL,
         processors: 2,
     };
 
@@ -360,9 +362,9 @@ mod tests {
         let count = SURVEY.count(&room(100));
         assert!(!count.has_grown(Some(550)) && count.has_grown(Some(551)));
         assert!(count.has_grown(None), "nobody can tell");
-        assert!(count.has_time(Some(550), Work::Done) && count.has_time(None, Work::Done));
-        assert!(!count.has_time(Some(551), Work::Done));
-        assert!(count.has_time(Some(551), Work::BrokenOff), "not twice in a row");
+        assert!(count.has_time(Some(550), CpuUse::Some) && count.has_time(None, CpuUse::Some));
+        assert!(!count.has_time(Some(551), CpuUse::Some));
+        assert!(count.has_time(Some(551), CpuUse::Unknown), "not twice in a row");
         assert!(!SURVEY.count(&room(u64::MAX)).has_grown(Some(1 << 40)), "nobody has a limit");
     }
 
@@ -397,7 +399,7 @@ mod tests {
         assert!(!is_due(100, Some(few), &room) && is_due(100, Some(many), &room));
         let less = HostLoad { available_bytes: 9_400, ..HOST };
         assert!(is_due(100, Some(less), &room));
-        assert!(is_due(100, None, &room), "a survey is due where a glance tells nothing");
+        assert!(is_due(100, None, &room), "a survey is due where a host_load tells nothing");
     }
 
     #[test]
@@ -412,7 +414,7 @@ mod tests {
         survey.rebase(Some(HostLoad { tasks: 400, available_bytes: 12_500, ..HOST }));
         assert!(survey.is_over(SURVEY_INTERVAL, unseen, Some(grown), &room));
         survey.rebase(Some(HostLoad { tasks: 600, available_bytes: 1, ..HOST }));
-        let least = survey.glance.unwrap();
+        let least = survey.host_load.unwrap();
         assert_eq!((least.tasks, least.available_bytes), (400, 12_500), "growth is not forgotten");
     }
 
@@ -423,12 +425,12 @@ mod tests {
     }
 
     fn pause_after(last_ms: u64, now: Option<HostLoad>, room: &Headroom) -> u128 {
-        let glances = Glances { before: Some(HOST), now };
-        SURVEY.pause(Duration::from_millis(last_ms), glances, room).as_millis()
+        let samples = LoadSamples { before: Some(HOST), now };
+        SURVEY.pause(Duration::from_millis(last_ms), samples, room).as_millis()
     }
 
     #[test]
-    fn glances_become_rare_while_nothing_grows_and_frequent_when_something_does() {
+    fn samples_become_rare_while_nothing_grows_and_frequent_when_something_does() {
         let room = Headroom::at_first(&LIMITS);
         let shrunk = HostLoad { tasks: 400, available_bytes: 11_000, ..HOST };
         for quiet in [HOST, shrunk] {
@@ -465,8 +467,8 @@ mod tests {
     fn surveys_become_rare_while_no_job_works() {
         let mut survey = SURVEY;
         for seconds in [2, 4, 8, 16, 16] {
-            survey.calm = survey.next_calm(Work::None);
-            assert_eq!(survey.calm, Duration::from_secs(seconds));
+            survey.interval = survey.next_interval(CpuUse::None);
+            assert_eq!(survey.interval, Duration::from_secs(seconds));
         }
         let room = Headroom::at_first(&LIMITS);
         for (seconds, expected) in [(15, false), (16, true)] {
@@ -475,10 +477,10 @@ mod tests {
         }
         let many = HostLoad { tasks: 506, ..HOST };
         assert!(
-            survey.is_over(GLANCE_PAUSE, GLANCE_PAUSE, Some(many), &room),
+            survey.is_over(SAMPLE_INTERVAL, SAMPLE_INTERVAL, Some(many), &room),
             "growth brings a survey at once"
         );
-        assert_eq!(survey.next_calm(Work::Done), SURVEY_INTERVAL);
+        assert_eq!(survey.next_interval(CpuUse::Some), SURVEY_INTERVAL);
     }
 
     proptest! {

@@ -47,14 +47,14 @@ struct RecentStarts {
 }
 
 impl RecentStarts {
-    /// Lets one more in, and says whether there is a processor for it.
-    fn enter(&mut self, now: Instant) -> Presence {
+    /// Adds a start. The result says whether there is a processor for it.
+    fn enter(&mut self, now: Instant) -> RecentStart {
         self.young.retain(|(_, since)| now.saturating_duration_since(*since) < YOUTH);
         let is_busy = self.busy_until.is_some_and(|until| now < until);
         let is_alone = self.young.is_empty() && !is_busy;
         self.last += 1;
         self.young.push((self.last, now));
-        Presence { number: self.last, is_alone }
+        RecentStart { number: self.last, is_alone }
     }
 
     fn leave(&mut self, number: u64) {
@@ -89,16 +89,17 @@ impl OwnShell {
     }
 }
 
-/// Held by a job from before its process is created until its end.
+/// The entry of one job among the recent starts: held from before its process is created until its
+/// end.
 #[derive(Debug)]
-pub(super) struct Presence {
+pub(super) struct RecentStart {
     number: u64,
     /// `true` if no other job had just started, and the host did not count as busy, when this job
     /// came.
     is_alone: bool,
 }
 
-impl Presence {
+impl RecentStart {
     pub(super) fn begin() -> Self {
         lock_recent_starts().enter(Instant::now())
     }
@@ -108,7 +109,7 @@ impl Presence {
     }
 }
 
-impl Drop for Presence {
+impl Drop for RecentStart {
     fn drop(&mut self) {
         lock_recent_starts().leave(self.number);
     }
@@ -313,27 +314,27 @@ mod tests {
 
     #[test]
     fn who_comes_beside_one_that_has_just_begun_is_not_alone() {
-        let mut crowd = RecentStarts { young: Vec::new(), last: 0, busy_until: None };
+        let mut starts = RecentStarts { young: Vec::new(), last: 0, busy_until: None };
         let start = Instant::now();
-        let enter = |crowd: &mut RecentStarts, millis| {
-            let presence = crowd.enter(start + Duration::from_millis(millis));
-            let (number, is_alone) = (presence.number, presence.is_alone);
-            // It is of this crowd, not of that of the program.
-            std::mem::forget(presence);
+        let enter = |starts: &mut RecentStarts, millis| {
+            let recent_start = starts.enter(start + Duration::from_millis(millis));
+            let (number, is_alone) = (recent_start.number, recent_start.is_alone);
+            // It is of this starts, not of that of the program.
+            std::mem::forget(recent_start);
             (number, is_alone)
         };
-        let (first, alone) = enter(&mut crowd, 0);
-        assert!(alone && !enter(&mut crowd, 49).1);
-        assert!(enter(&mut crowd, 200).1, "those before are no longer young");
-        let (last, _) = enter(&mut crowd, 210);
+        let (first, alone) = enter(&mut starts, 0);
+        assert!(alone && !enter(&mut starts, 49).1);
+        assert!(enter(&mut starts, 200).1, "those before are no longer young");
+        let (last, _) = enter(&mut starts, 210);
         for number in [first, last - 1, last] {
-            crowd.leave(number);
+            starts.leave(number);
         }
-        assert!(enter(&mut crowd, 211).1, "they have ended");
-        crowd.note(start + Duration::from_millis(300), SOON);
-        assert!(enter(&mut crowd, 400).1);
-        crowd.note(start + Duration::from_millis(500), SOON * 2);
-        assert!(!enter(&mut crowd, 999).1 && enter(&mut crowd, 1050).1, "the host was busy");
+        assert!(enter(&mut starts, 211).1, "they have ended");
+        starts.note(start + Duration::from_millis(300), SOON);
+        assert!(enter(&mut starts, 400).1);
+        starts.note(start + Duration::from_millis(500), SOON * 2);
+        assert!(!enter(&mut starts, 999).1 && enter(&mut starts, 1050).1, "the host was busy");
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ use super::messages::{Address, JobMsg, Probe};
 use crate::output::LogReader;
 
 /// The extra time that the pump gets to empty the pipes once `max` has passed.
-const LAST_LOOK: Duration = Duration::from_secs(1);
+const EXTRA_DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// The purpose of a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Timers {
         self.start(Timer::Drain, async move {
             // After `max`, the pump gets a little more time to empty the pipes.
             if tokio::time::timeout(max, output.until_quiet(quiet)).await.is_err() {
-                drop(tokio::time::timeout(LAST_LOOK, output.all_is_read()).await);
+                drop(tokio::time::timeout(EXTRA_DRAIN_TIME, output.all_is_read()).await);
             }
             actor.tell(JobMsg::Timer(Timer::Drain));
         });

@@ -1,12 +1,12 @@
 //! The thread that watches over the limits that no kernel holds for a job as a whole: memory, CPU time, processes.
 //!
-//! One thread for all jobs of the process. While none is watched it sleeps; else it glances at the
+//! One thread for all jobs of the process. While none is watched it sleeps; else it samples at the
 //! host ten times in a second, which costs three short reads, and surveys all processes, once for
-//! all jobs, when something has grown or a while has passed. While nothing grows glances become
+//! all jobs, when something has grown or a while has passed. While nothing grows samples become
 //! rare, and while no job works either, surveys do (`overuse.rs`); a new job ends that.
 //!
 //! Tasks come first, because a fork bomb grows while others are measured. The number of the host's
-//! tasks is read between glances, before forks could use up what is left to any job. Once it has
+//! tasks is read between samples, before forks could use up what is left to any job. Once it has
 //! grown, the tasks of each job are counted, and memory is measured only after that.
 
 use std::cell::LazyCell;
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use super::messages::{Address, JobMsg};
 use super::overuse::{
-    self, GLANCE_PAUSE, Glances, Headroom, LastSurvey, ProcessCount, SURVEY_INTERVAL, TaskCount,
-    Used, Work,
+    self, CpuUse, Headroom, LastSurvey, LoadSamples, ProcessCount, SAMPLE_INTERVAL,
+    SURVEY_INTERVAL, TaskCount, Used,
 };
 use super::state::is_urgent;
 use crate::confinement::ResourceLimits;
@@ -30,7 +30,7 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     jobs: BTreeMap::new(),
     last: 0,
     thread: Thread::Missing,
-    pause: GLANCE_PAUSE,
+    pause: SAMPLE_INTERVAL,
 });
 static WAKE: Condvar = Condvar::new();
 
@@ -39,7 +39,7 @@ struct Registry {
     jobs: BTreeMap<u64, WatchedJob>,
     last: u64,
     thread: Thread,
-    /// The time that the thread sleeps before the next glance.
+    /// The time that the thread sleeps before the next sample of the host load.
     pause: Duration,
 }
 
@@ -73,8 +73,8 @@ struct WatchedJob {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WatchState {
     Within(Headroom),
-    /// It passed one, and was told.
-    Over,
+    /// The job passed one, and is being ended.
+    Ending,
 }
 
 /// A job is watched for as long as this is held.
@@ -135,8 +135,8 @@ impl Registry {
         }
         // Of many jobs that start in a row only the first wakes the thread, since each wake-up
         // costs the starting job time.
-        if self.thread == Thread::Idle || self.pause > GLANCE_PAUSE {
-            self.pause = GLANCE_PAUSE;
+        if self.thread == Thread::Idle || self.pause > SAMPLE_INTERVAL {
+            self.pause = SAMPLE_INTERVAL;
             WAKE.notify_all();
         }
     }
@@ -152,7 +152,7 @@ impl Registry {
     fn least_room(&self) -> Headroom {
         let rooms = self.jobs.values().filter_map(|job| match job.standing {
             WatchState::Within(room) => Some(room),
-            WatchState::Over => None,
+            WatchState::Ending => None,
         });
         rooms.fold(Headroom::at_first(&ResourceLimits::NONE), Headroom::least)
     }
@@ -162,9 +162,9 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A glance at the host of the jobs that are watched; `None` where there are none, or where the kernel does
-/// not tell.
-fn take_glance() -> Option<HostLoad> {
+/// Reads the load of the host on which the watched jobs run; `None` if there are no jobs, or if the
+/// kernel does not report it.
+fn sample_host_load() -> Option<HostLoad> {
     let tree = registry().jobs.values().next().map(|job| Arc::clone(&job.tree))?;
     tree.read_host_load()
 }
@@ -174,25 +174,25 @@ fn run() {
     process::raise_thread_priority();
     let processors = thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let mut surveyed = Instant::now();
-    let glance = None;
+    let host_load = None;
     let jobs_cpu = None;
     let took = Duration::ZERO;
-    let mut last = LastSurvey { glance, jobs_cpu, took, calm: SURVEY_INTERVAL, processors };
+    let mut last = LastSurvey { host_load, jobs_cpu, took, interval: SURVEY_INTERVAL, processors };
     let mut before = None;
     let mut newest = 0;
-    let mut work = Work::Done;
+    let mut cpu_use = CpuUse::Some;
     loop {
         if wait_for_jobs() == WasIdle::Yes {
-            last.rebase(take_glance());
+            last.rebase(sample_host_load());
         }
         let room = registry().least_room();
-        let (pause, latest) = wait_for_the_next_glance(last.count(&room));
+        let (pause, latest) = wait_for_next_sample(last.count(&room));
         let room = registry().least_room();
-        let now = take_glance();
+        let now = sample_host_load();
         let has_grown = last.count(&room).has_grown(now.map(|now| now.tasks));
-        let glances = Glances { before, now };
-        if newest != latest || glances.have_stirred(&room) {
-            last.calm = SURVEY_INTERVAL;
+        let samples = LoadSamples { before, now };
+        if newest != latest || samples.has_grown(&room) {
+            last.interval = SURVEY_INTERVAL;
         }
         if newest != latest {
             // The new job may run outside the cgroups in which CPU time is counted.
@@ -203,12 +203,12 @@ fn run() {
         if last.is_over(since, unseen, now, &room) {
             // By CPU time: beside a fork bomb it takes long until this thread gets a processor.
             let begun = process::thread_cpu_time();
-            let count = LastSurvey { glance: now, ..last }.count(&room);
-            work = survey_jobs(count, work);
-            let calm = last.next_calm(work);
+            let count = LastSurvey { host_load: now, ..last }.count(&room);
+            cpu_use = survey_jobs(count, cpu_use);
+            let interval = last.next_interval(cpu_use);
             let jobs_cpu = now.and_then(|now| now.jobs_cpu);
             let took = process::thread_cpu_time().saturating_sub(begun);
-            last = LastSurvey { glance: now, jobs_cpu, took, calm, processors };
+            last = LastSurvey { host_load: now, jobs_cpu, took, interval, processors };
             surveyed = Instant::now();
         } else {
             if has_grown {
@@ -216,10 +216,10 @@ fn run() {
             }
             last.rebase(now);
         }
-        let pause = last.pause(pause, glances, &room);
+        let pause = last.pause(pause, samples, &room);
         let mut registry = registry();
-        // Who came meanwhile wants a glance soon.
-        registry.pause = if registry.last == latest { pause } else { GLANCE_PAUSE };
+        // A job that came meanwhile is sampled soon.
+        registry.pause = if registry.last == latest { pause } else { SAMPLE_INTERVAL };
         drop(registry);
         (before, newest) = (now, latest);
     }
@@ -249,7 +249,7 @@ fn wait_for_jobs() -> WasIdle {
 
 /// Sleeps for the pause; less when a job comes, or when the host has more tasks than `count` allows.
 /// Gives the pause, and the number of the job that came last.
-fn wait_for_the_next_glance(count: TaskCount) -> (Duration, u64) {
+fn wait_for_next_sample(count: TaskCount) -> (Duration, u64) {
     let mut registry = registry();
     let pause = registry.pause;
     let is_quiet = |registry: &mut Registry| registry.pause == pause;
@@ -260,7 +260,7 @@ fn wait_for_the_next_glance(count: TaskCount) -> (Duration, u64) {
         let (awake, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         let found = (awake.pause, awake.last);
         drop(awake);
-        // At the end of the pause the glance tells the same.
+        // At the end of the pause the host_load tells the same.
         let is_over = rest <= count.pause || !timeout.timed_out();
         if is_over || count.has_grown(process::host_tasks()) {
             return found;
@@ -279,7 +279,7 @@ fn jobs() -> Vec<(u64, WatchedJob)> {
 /// short read for each. A job that has passed a limit is being ended already.
 fn count_tasks(jobs: &[(u64, WatchedJob)]) {
     let sessions = LazyCell::new(process::count_processes_by_session);
-    for (number, job) in jobs.iter().filter(|(_, job)| job.standing != WatchState::Over) {
+    for (number, job) in jobs.iter().filter(|(_, job)| job.standing != WatchState::Ending) {
         let Some(limit) = job.processes else { continue };
         match job.tree.tasks_in_cgroup() {
             Some(tasks) => {
@@ -290,7 +290,7 @@ fn count_tasks(jobs: &[(u64, WatchedJob)]) {
             None => {
                 let in_session = job.tree.tasks_in_session(&sessions);
                 let most = job.quick_count.most_expected(limit);
-                let processes = in_session.max(job.tree.count_descendants(most));
+                let processes = in_session.max(job.tree.count_members(most));
                 judge_quick_count(*number, job, limit, processes);
             }
         }
@@ -318,7 +318,7 @@ fn count_stopped(number: u64, job: &WatchedJob) {
                 stopped.resume();
                 job.tree.resume_group();
                 let in_session = job.tree.tasks_in_session(&process::count_processes_by_session());
-                let all = in_session.max(job.tree.count_descendants(u64::MAX));
+                let all = in_session.max(job.tree.count_members(u64::MAX));
                 with_job(number, |job| job.quick_count.found_alive(all, load.tasks));
             }
         }
@@ -332,13 +332,13 @@ fn with_job<T>(number: u64, act: impl FnOnce(&mut WatchedJob) -> T) -> Option<T>
 
 /// Surveys all processes of the host, once for all jobs, and says whether any job used CPU time
 /// since the last survey, which gave `before`. Memory is measured last, while `count` leaves time for it.
-fn survey_jobs(count: TaskCount, before: Work) -> Work {
+fn survey_jobs(count: TaskCount, before: CpuUse) -> CpuUse {
     let mut jobs = jobs();
     count_tasks(&jobs);
     jobs.retain(|(_, job)| job.needs_survey());
     if jobs.is_empty() {
         // The kernel holds all limits, and nobody asked it about CPU time.
-        return Work::Done;
+        return CpuUse::Some;
     }
     let trees: Vec<_> = jobs.iter().map(|(_, job)| Arc::clone(&job.tree)).collect();
     let loads = process::measure_trees(&trees);
@@ -350,13 +350,13 @@ fn survey_jobs(count: TaskCount, before: Work) -> Work {
             end(*number, job, which, load);
         }
     }
-    let mut work = Work::None;
+    let mut cpu_use = CpuUse::None;
     let has_time = || count.has_time(process::host_tasks(), before);
     for ((number, job), load) in rest {
-        let Some(used) = used(job, load, has_time) else { return Work::BrokenOff };
+        let Some(used) = used(job, load, has_time) else { return CpuUse::Unknown };
         let most = job.most.most(used);
         if most.cpu > job.most.cpu {
-            work = Work::Done;
+            cpu_use = CpuUse::Some;
         }
         let found = overuse::judge(&job.limits, &used, &most);
         with_job(*number, |job| {
@@ -369,13 +369,13 @@ fn survey_jobs(count: TaskCount, before: Work) -> Work {
             end(*number, job, which, load);
         }
     }
-    work
+    cpu_use
 }
 
 /// Tells a job that it has passed this limit. What harms others is kept from growing here already:
 /// beside a fork bomb it may take long until the job's actor gets a processor, or a thread to end it on.
 fn end(number: u64, job: &WatchedJob, which: LimitKind, load: &TreeLoad) {
-    with_job(number, |job| job.standing = WatchState::Over);
+    with_job(number, |job| job.standing = WatchState::Ending);
     // The actor hears of the limit before it hears of the leader's end, so the limit is the outcome.
     job.actor.tell(JobMsg::LimitHit(which));
     if is_urgent(which) {
@@ -504,7 +504,7 @@ mod tests {
         let (number, copy) = watched(&job);
         count_tasks(&[(
             number,
-            WatchedJob { processes: Some(1), standing: WatchState::Over, ..copy },
+            WatchedJob { processes: Some(1), standing: WatchState::Ending, ..copy },
         )]);
         job.stop(crate::job::tests::now());
         let ending = ended(&job).await;

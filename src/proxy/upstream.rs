@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use crate::client::{ClientError, ServerClient, UpgradedStream};
 use crate::lines::UPGRADE_PROTOCOL;
 use crate::private_files::{PrivateDirError, Symlinks, ensure_private_dir, explain_symlink_error};
-use crate::process::{DetachedLaunch, DetachedSpawner};
+use crate::process::{DetachedLaunch, DetachedProcesses};
 use crate::telemetry::events;
 
 /// The time that requests wait for a server after it is lost. A restart takes less.
@@ -148,7 +148,7 @@ pub struct ServerLaunch {
     pub env: Vec<(OsString, OsString)>,
     /// The directory of its log, and of the lock that lets only one proxy start it.
     pub data_dir: PathBuf,
-    pub starter: DetachedSpawner,
+    pub starter: DetachedProcesses,
 }
 
 /// The reason why a server could not be started on demand.

@@ -223,7 +223,7 @@ impl Supervision {
                 self.acceptance = self.acceptance.requested(request);
                 reply.send(()).ok();
             }
-            Control::Press(pressure) => self.queue.press(pressure),
+            Control::Press(pressure) => self.queue.set_pressure(pressure),
             Control::Overview(reply) => {
                 reply.send(self.overview()).ok();
             }
@@ -272,7 +272,7 @@ impl Supervisor {
     /// Nothing starts any more, in this lane or at all; what runs goes on.
     ///
     /// # Errors
-    /// When there is no such lane.
+    /// If there is no such lane.
     pub async fn pause(&self, lane: Option<String>) -> Result<(), UnknownLane> {
         self.ask(|reply| Control::Pause(lane.clone(), reply)).await.unwrap_or(Ok(()))
     }
@@ -280,7 +280,7 @@ impl Supervisor {
     /// Jobs start again, in this lane or in all of them.
     ///
     /// # Errors
-    /// When there is no such lane.
+    /// If there is no such lane.
     pub async fn resume(&self, lane: Option<String>) -> Result<(), UnknownLane> {
         self.ask(|reply| Control::Resume(lane.clone(), reply)).await.unwrap_or(Ok(()))
     }

@@ -53,14 +53,14 @@ pub(super) enum JobRemains {
 /// All finished jobs, and what they add up to.
 ///
 /// Invariant: `all` and `tenants` are the sums and orders of exactly the jobs in `jobs`;
-/// `crowded` names every tenant that is over a bound and has a job that can be freed.
+/// `over_bound` names every tenant that is over a bound and has a job that can be freed.
 #[derive(Debug)]
 pub(super) struct FinishedJobs {
     limits: Retention,
     jobs: BTreeMap<JobId, FinishedJob>,
     all: JobTotals,
     tenants: HashMap<String, JobTotals>,
-    crowded: BTreeSet<String>,
+    over_bound: BTreeSet<String>,
     /// Bytes that shall be freed whatever the bounds say …
     wanted: u64,
     /// … and those of single tenants, who make that room themselves.
@@ -78,7 +78,7 @@ impl FinishedJobs {
             jobs: BTreeMap::new(),
             all: JobTotals::default(),
             tenants: HashMap::new(),
-            crowded: BTreeSet::new(),
+            over_bound: BTreeSet::new(),
             wanted: 0,
             wanted_of: BTreeMap::new(),
         }
@@ -107,7 +107,7 @@ impl FinishedJobs {
             totals.put(&job);
         }
         if shelf_excess(&self.tenants, &self.limits, &job.tenant).is_some() {
-            self.crowded.insert(job.tenant.clone());
+            self.over_bound.insert(job.tenant.clone());
         }
         self.jobs.insert(job.id, job);
     }
@@ -140,7 +140,7 @@ impl FinishedJobs {
     pub(super) fn free_next(&mut self, now: Instant) -> Option<(FinishedJob, FreedCause)> {
         let (id, why) = self
             .too_old(now)
-            .or_else(|| self.of_crowded_tenant())
+            .or_else(|| self.next_of_tenant_over_bound())
             .or_else(|| self.all.excess(&self.limits.all, RetentionScope::All))
             .or_else(|| self.for_room_of_a_tenant())
             .or_else(|| self.for_room())?;
@@ -172,12 +172,12 @@ impl FinishedJobs {
         all.into_iter().chain(tenant).min_by_key(|(age, _)| *age)
     }
 
-    fn of_crowded_tenant(&mut self) -> Option<(JobId, FreedCause)> {
-        while let Some(tenant) = self.crowded.first() {
+    fn next_of_tenant_over_bound(&mut self) -> Option<(JobId, FreedCause)> {
+        while let Some(tenant) = self.over_bound.first() {
             if let Some(found) = shelf_excess(&self.tenants, &self.limits, tenant) {
                 return Some(found);
             }
-            self.crowded.pop_first();
+            self.over_bound.pop_first();
         }
         None
     }

@@ -18,7 +18,7 @@ use thiserror::Error;
 use super::chunks::{Direction, LogChunks};
 use super::shared_log::{LogProgress, LogSnapshot};
 use crate::Stream;
-use crate::page::{AfterPage, PageEnd, PageRequest, cut_page};
+use crate::page::{BytesAfterPage, PageEnd, PageRequest, cut_page};
 use crate::reader::{BlockingReader, LogReader, log_offset};
 use crate::redaction::{LineMasker, Redactor};
 use crate::spill::SpillDir;
@@ -188,11 +188,11 @@ impl BlockingReader {
         let solid = log.first_hole(request.stream, start..end)?.map_or(end, |hole| hole.start);
         let limit = (request.max_bytes as u64).max(MIN_RANGE).min(solid.saturating_sub(start));
         let rest = if end.saturating_sub(start) > limit {
-            AfterPage::Bytes
+            BytesAfterPage::Bytes
         } else if progress.closed || request.end == Some(end) {
-            AfterPage::Closed
+            BytesAfterPage::Closed
         } else {
-            AfterPage::Open
+            BytesAfterPage::Open
         };
         let range = start..start.saturating_add(limit);
         let mut bytes = log.raw_blocks(request.stream, range)?.read_all()?;
@@ -200,7 +200,7 @@ impl BlockingReader {
         bytes.truncate(kept);
         let end = start + kept as u64;
         let lost = match request.stream {
-            None => log.lost_bytes(asked, end, end_kind),
+            None => log.missing_bytes_between(asked, end, end_kind),
             Some(_) => 0,
         };
         let gap_bytes = start - asked + lost;

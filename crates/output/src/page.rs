@@ -71,7 +71,7 @@ pub enum PageEnd {
 
 /// The known continuation of the bytes that a page is cut from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AfterPage {
+pub(crate) enum BytesAfterPage {
     Bytes,
     /// No bytes yet, but the log is open.
     Open,
@@ -85,18 +85,18 @@ pub(crate) fn cut_page(
     bytes: &[u8],
     charset: Charset,
     max_lines: usize,
-    rest: AfterPage,
+    rest: BytesAfterPage,
 ) -> (usize, PageEnd) {
     if let Some(length) = line_limit(bytes, charset, max_lines)
-        && (length < bytes.len() || rest == AfterPage::Bytes)
+        && (length < bytes.len() || rest == BytesAfterPage::Bytes)
     {
         return (length, PageEnd::More);
     }
     match rest {
-        AfterPage::Closed => (bytes.len(), PageEnd::Complete),
-        AfterPage::Hole => (bytes.len(), PageEnd::More),
-        AfterPage::Open => (charset.whole_characters(bytes), PageEnd::CaughtUp),
-        AfterPage::Bytes => {
+        BytesAfterPage::Closed => (bytes.len(), PageEnd::Complete),
+        BytesAfterPage::Hole => (bytes.len(), PageEnd::More),
+        BytesAfterPage::Open => (charset.whole_characters(bytes), PageEnd::CaughtUp),
+        BytesAfterPage::Bytes => {
             let lines = charset.last_line_end(bytes);
             (lines.unwrap_or_else(|| whole_text_length(bytes, charset)), PageEnd::More)
         }
@@ -226,7 +226,7 @@ mod tests {
     use crate::views::Wide;
 
     #[track_caller]
-    fn check(bytes: &[u8], max_lines: usize, rest: AfterPage, expected: (usize, PageEnd)) {
+    fn check(bytes: &[u8], max_lines: usize, rest: BytesAfterPage, expected: (usize, PageEnd)) {
         assert_eq!(
             cut_page(bytes, Charset::Utf8, max_lines, rest),
             expected,
@@ -236,64 +236,64 @@ mod tests {
 
     #[test]
     fn a_page_ends_on_a_whole_line_if_one_fits() {
-        check(b"one\ntwo\nthr", 0, AfterPage::Bytes, (8, PageEnd::More));
-        check(b"endless", 0, AfterPage::Bytes, (7, PageEnd::More));
+        check(b"one\ntwo\nthr", 0, BytesAfterPage::Bytes, (8, PageEnd::More));
+        check(b"endless", 0, BytesAfterPage::Bytes, (7, PageEnd::More));
     }
 
     #[test]
     fn a_line_longer_than_the_page_is_split_between_characters() {
-        check("ab€".as_bytes(), 0, AfterPage::Bytes, (5, PageEnd::More));
-        check(&"ab€".as_bytes()[..4], 0, AfterPage::Bytes, (2, PageEnd::More));
-        check(&"😀😀".as_bytes()[..7], 0, AfterPage::Bytes, (4, PageEnd::More));
+        check("ab€".as_bytes(), 0, BytesAfterPage::Bytes, (5, PageEnd::More));
+        check(&"ab€".as_bytes()[..4], 0, BytesAfterPage::Bytes, (2, PageEnd::More));
+        check(&"😀😀".as_bytes()[..7], 0, BytesAfterPage::Bytes, (4, PageEnd::More));
     }
 
     #[test]
     fn a_line_longer_than_the_page_is_split_between_escape_codes() {
         for begun in ["\x1b", "\x1b[", "\x1b[3", "\x1b[38;5;1", "\x1b]0;title"] {
             let page = format!("red{begun}");
-            check(page.as_bytes(), 0, AfterPage::Bytes, (3, PageEnd::More));
-            check(begun.as_bytes(), 0, AfterPage::Bytes, (begun.len(), PageEnd::More));
+            check(page.as_bytes(), 0, BytesAfterPage::Bytes, (3, PageEnd::More));
+            check(begun.as_bytes(), 0, BytesAfterPage::Bytes, (begun.len(), PageEnd::More));
         }
         for whole in ["a\x1b[31m", "a\x1b[31mb", "a\x1bM", "a\x1b]0;t\x07", "a\x1b]0;t\x1b\\"] {
-            check(whole.as_bytes(), 0, AfterPage::Bytes, (whole.len(), PageEnd::More));
+            check(whole.as_bytes(), 0, BytesAfterPage::Bytes, (whole.len(), PageEnd::More));
         }
         let endless = format!("a\x1b[{}", "1".repeat(MAX_ESCAPE));
-        check(endless.as_bytes(), 0, AfterPage::Bytes, (endless.len(), PageEnd::More));
+        check(endless.as_bytes(), 0, BytesAfterPage::Bytes, (endless.len(), PageEnd::More));
     }
 
     #[test]
     fn the_line_limit_ends_a_page_and_the_last_line_is_not_more() {
-        check(b"1\n2\n3", 2, AfterPage::Closed, (4, PageEnd::More));
-        check(b"1\n2\n", 2, AfterPage::Bytes, (4, PageEnd::More));
-        check(b"1\n2\n", 2, AfterPage::Closed, (4, PageEnd::Complete));
-        check(b"1\n2\n", 2, AfterPage::Open, (4, PageEnd::CaughtUp));
+        check(b"1\n2\n3", 2, BytesAfterPage::Closed, (4, PageEnd::More));
+        check(b"1\n2\n", 2, BytesAfterPage::Bytes, (4, PageEnd::More));
+        check(b"1\n2\n", 2, BytesAfterPage::Closed, (4, PageEnd::Complete));
+        check(b"1\n2\n", 2, BytesAfterPage::Open, (4, PageEnd::CaughtUp));
     }
 
     #[test]
     fn an_unfinished_character_is_held_back_only_while_the_log_is_open() {
         let begun = &"é".as_bytes()[..1];
-        check(begun, 0, AfterPage::Open, (0, PageEnd::CaughtUp));
-        check(begun, 0, AfterPage::Closed, (1, PageEnd::Complete));
+        check(begun, 0, BytesAfterPage::Open, (0, PageEnd::CaughtUp));
+        check(begun, 0, BytesAfterPage::Closed, (1, PageEnd::Complete));
     }
 
     #[test]
     fn a_page_of_another_charset_ends_on_its_lines_and_characters() {
         let charset = Charset::Legacy(encoding_rs::SHIFT_JIS);
         let (bytes, _, _) = encoding_rs::SHIFT_JIS.encode("日本語");
-        assert_eq!(cut_page(&bytes[..5], charset, 0, AfterPage::Bytes), (4, PageEnd::More));
-        assert_eq!(cut_page(&bytes[..5], charset, 0, AfterPage::Open), (4, PageEnd::CaughtUp));
+        assert_eq!(cut_page(&bytes[..5], charset, 0, BytesAfterPage::Bytes), (4, PageEnd::More));
+        assert_eq!(cut_page(&bytes[..5], charset, 0, BytesAfterPage::Open), (4, PageEnd::CaughtUp));
         let wide: Vec<u8> = "ab\ncd".encode_utf16().flat_map(u16::to_le_bytes).collect();
         let charset = Charset::Wide(Wide::Utf16Le);
-        assert_eq!(cut_page(&wide, charset, 0, AfterPage::Bytes), (6, PageEnd::More));
-        assert_eq!(cut_page(&wide, charset, 1, AfterPage::Closed), (6, PageEnd::More));
-        assert_eq!(cut_page(&wide[..5], charset, 0, AfterPage::Bytes), (4, PageEnd::More));
+        assert_eq!(cut_page(&wide, charset, 0, BytesAfterPage::Bytes), (6, PageEnd::More));
+        assert_eq!(cut_page(&wide, charset, 1, BytesAfterPage::Closed), (6, PageEnd::More));
+        assert_eq!(cut_page(&wide[..5], charset, 0, BytesAfterPage::Bytes), (4, PageEnd::More));
     }
 
     #[test]
     fn bytes_that_are_no_text_are_never_held_back() {
-        check(&[0xff], 0, AfterPage::Open, (1, PageEnd::CaughtUp));
-        check(&[0x80; 9], 0, AfterPage::Bytes, (9, PageEnd::More));
-        check(&[0xf5, 0x80], 0, AfterPage::Open, (2, PageEnd::CaughtUp));
-        check(&[0xc3, 0x28], 0, AfterPage::Open, (2, PageEnd::CaughtUp));
+        check(&[0xff], 0, BytesAfterPage::Open, (1, PageEnd::CaughtUp));
+        check(&[0x80; 9], 0, BytesAfterPage::Bytes, (9, PageEnd::More));
+        check(&[0xf5, 0x80], 0, BytesAfterPage::Open, (2, PageEnd::CaughtUp));
+        check(&[0xc3, 0x28], 0, BytesAfterPage::Open, (2, PageEnd::CaughtUp));
     }
 }

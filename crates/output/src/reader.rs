@@ -13,7 +13,9 @@ use super::segment::LogExtent;
 use super::shared_log::{LogProgress, LogSnapshot, SharedLog};
 use crate::Stream;
 use crate::compression::{CompressionTask, LogCompressor};
-use crate::page::{AfterPage, LogPage, PageEnd, PageRequest, TailLimits, cut_page, tail_start};
+use crate::page::{
+    BytesAfterPage, LogPage, PageEnd, PageRequest, TailLimits, cut_page, tail_start,
+};
 use crate::read_memory::{ReadBusy, ReadFrom, ReadPermit};
 use crate::views::{Charset, SAMPLE_BYTES};
 
@@ -232,17 +234,17 @@ impl BlockingReader {
         let limit = request.byte_limit();
         let mut bytes = contiguous.read_up_to(limit.saturating_add(1))?;
         let rest = if bytes.len() > limit {
-            AfterPage::Bytes
+            BytesAfterPage::Bytes
         } else if contiguous.range.end < total_bytes {
-            AfterPage::Hole
+            BytesAfterPage::Hole
         } else if snapshot.progress.closed {
-            AfterPage::Closed
+            BytesAfterPage::Closed
         } else {
-            AfterPage::Open
+            BytesAfterPage::Open
         };
         bytes.truncate(limit);
         let (length, end_kind) = cut_page(&bytes, charset, request.max_lines, rest);
-        let everything = length == bytes.len() && rest != AfterPage::Bytes;
+        let everything = length == bytes.len() && rest != BytesAfterPage::Bytes;
         bytes.truncate(length);
         let end = if everything {
             contiguous.range.end
@@ -250,7 +252,7 @@ impl BlockingReader {
             contiguous.offset_after(length as u64)?
         };
         let gap_bytes = snapshot.missing_bytes(request.from..end)
-            + self.lost_bytes(request.from, end, end_kind);
+            + self.missing_bytes_between(request.from, end, end_kind);
         Ok(LogPage { bytes, start, end, end_kind, gap_bytes, total_bytes })
     }
 
@@ -312,7 +314,7 @@ impl BlockingReader {
         else {
             return Ok(None);
         };
-        let offset = snapshot.offset_after_newlines(newlines)?;
+        let offset = snapshot.offset_of_line_after(newlines)?;
         Ok(Some(offset).filter(|offset| *offset < snapshot.total_bytes()))
     }
 
@@ -368,7 +370,7 @@ impl BlockingReader {
     }
 
     /// Bytes that were lost in the range that a page covers.
-    pub(crate) fn lost_bytes(&self, start: u64, end: u64, end_kind: PageEnd) -> u64 {
+    pub(crate) fn missing_bytes_between(&self, start: u64, end: u64, end_kind: PageEnd) -> u64 {
         match end_kind {
             // Bytes that were lost at the very end belong to the next page, unless there is none.
             PageEnd::Complete => self.log.lost_bytes_in(start..=end),

@@ -343,10 +343,10 @@ impl LogSnapshot {
 
     /// The offset after this many newlines. If that newline is inside a hole, the start of the
     /// hole; if there are fewer newlines, the end.
-    pub(crate) fn offset_after_newlines(&self, newlines: u64) -> io::Result<u64> {
+    pub(crate) fn offset_of_line_after(&self, newlines: u64) -> io::Result<u64> {
         let is_before = |extent: &&LogExtent| extent.lines < newlines;
         let Some(extent) = self.extents.iter().rev().find(is_before) else { return Ok(0) };
-        extent.offset_after_newlines(newlines)
+        extent.offset_of_line_after(newlines)
     }
 }
 
@@ -365,7 +365,7 @@ impl LogExtent {
 
     /// The offset after this many newlines of the log, which must be more than come before this
     /// extent. The end of the extent if there are fewer.
-    fn offset_after_newlines(&self, newlines: u64) -> io::Result<u64> {
+    fn offset_of_line_after(&self, newlines: u64) -> io::Result<u64> {
         // The wanted newline is in the last run that begins before it.
         let found = self.segment.find_run(|run| run.line < newlines)?;
         let Some((_, run)) = found.filter(|(_, run)| run.offset < self.range.end) else {

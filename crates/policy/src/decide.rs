@@ -145,7 +145,7 @@ pub enum PolicyRefusal {
     },
     /// A redirection or an argument could write a file that it must not, or open a connection.
     #[error("writing to `{target}` is not allowed beside an allow list")]
-    Redirect {
+    ForbiddenFile {
         /// The file, as written.
         target: String,
     },
@@ -161,7 +161,7 @@ impl PolicyRefusal {
             | Self::NotAllowed { .. }
             | Self::MayBeDenied { .. }
             | Self::Variable { .. }
-            | Self::Redirect { .. } => self.to_string(),
+            | Self::ForbiddenFile { .. } => self.to_string(),
         }
     }
 
@@ -174,7 +174,7 @@ impl PolicyRefusal {
             Self::Uncertain { .. } => "uncertain",
             Self::MayBeDenied { .. } => "may_be_denied",
             Self::Variable { .. } => "variable",
-            Self::Redirect { .. } => "redirect",
+            Self::ForbiddenFile { .. } => "redirect",
         }
     }
 }
@@ -285,8 +285,8 @@ impl<'r> PolicyEvaluation<'r> {
             return BTreeSet::new();
         }
         let commands = self.extraction().commands.iter();
-        let is_not_denied = |command: &&SimpleCommand| self.rules.denies(command).is_none();
-        let location = |command: &SimpleCommand| match self.rules.allows(command) {
+        let is_not_denied = |command: &&SimpleCommand| self.rules.find_deny(command).is_none();
+        let location = |command: &SimpleCommand| match self.rules.find_allow(command) {
             AllowListMatch::By(rule) => Some(rule.location()),
             AllowListMatch::NotNeeded | AllowListMatch::NotListed => None,
         };
@@ -322,7 +322,7 @@ impl<'r> PolicyEvaluation<'r> {
         }
         let write_check = write_check(&self.rules, self.request, &Extraction::default());
         let may_write = write_check.may_write(&Word::literal(path));
-        (!may_write).then(|| PolicyRefusal::Redirect { target: path.to_owned() })
+        (!may_write).then(|| PolicyRefusal::ForbiddenFile { target: path.to_owned() })
     }
 }
 
@@ -352,12 +352,13 @@ fn find_unknown_program(
     let is_unknown = |command: &&SimpleCommand| {
         command.program.value().is_some_and(|name| unknown.iter().any(|it| it == name))
     };
-    let has_argument_limit = |command: &&SimpleCommand| match rules.allows(command) {
+    let is_limited_to_arguments = |command: &&SimpleCommand| match rules.find_allow(command) {
         AllowListMatch::By(rule) => !rule.text().ends_with('*'),
         // A command that is not listed is refused for that reason.
         AllowListMatch::NotNeeded | AllowListMatch::NotListed => false,
     };
-    let program = commands.iter().filter(is_unknown).find(has_argument_limit)?.program.text.clone();
+    let program =
+        commands.iter().filter(is_unknown).find(is_limited_to_arguments)?.program.text.clone();
     Some(Uncertainty { reason: UncertainReason::UnknownProgram { program }, at: 0 })
 }
 
@@ -424,7 +425,7 @@ impl<'p> ApplicableRules<'p> {
     }
 
     /// Returns the first deny rule that certainly matches, or else the first that may match.
-    fn denies(&self, command: &SimpleCommand) -> Option<(&'p PolicyRule, RuleMatch)> {
+    fn find_deny(&self, command: &SimpleCommand) -> Option<(&'p PolicyRule, RuleMatch)> {
         let matches = |rule: &&'p PolicyRule| (*rule, rule.matches(command, ListKind::Deny));
         let mut found = self.deny.iter().map(matches).filter(|(_, it)| *it != RuleMatch::No);
         let first = found.next()?;
@@ -434,7 +435,7 @@ impl<'p> ApplicableRules<'p> {
         found.find(|(_, it)| *it == RuleMatch::Yes).or(Some(first))
     }
 
-    fn allows(&self, command: &SimpleCommand) -> AllowListMatch<'p> {
+    fn find_allow(&self, command: &SimpleCommand) -> AllowListMatch<'p> {
         let Some(allow) = &self.allow else {
             return AllowListMatch::NotNeeded;
         };
@@ -449,20 +450,20 @@ impl<'p> ApplicableRules<'p> {
         }
     }
 
-    fn asks(&self, command: &SimpleCommand) -> Option<&'p PolicyRule> {
+    fn find_ask(&self, command: &SimpleCommand) -> Option<&'p PolicyRule> {
         let matches = |rule: &&&PolicyRule| rule.matches(command, ListKind::Deny) != RuleMatch::No;
         self.ask.iter().find(matches).copied()
     }
 
     fn outcome(&self, command: &SimpleCommand) -> RuleOutcome {
-        match self.denies(command) {
+        match self.find_deny(command) {
             Some((rule, RuleMatch::Yes)) => return RuleOutcome::Denied(rule.into()),
             Some((rule, RuleMatch::Maybe | RuleMatch::No)) => {
                 return RuleOutcome::MayBeDenied(rule.into());
             }
             None => {}
         }
-        match (self.allows(command), self.asks(command)) {
+        match (self.find_allow(command), self.find_ask(command)) {
             (AllowListMatch::By(rule), _) => RuleOutcome::Allowed(rule.into()),
             (AllowListMatch::NotNeeded | AllowListMatch::NotListed, Some(rule)) => {
                 RuleOutcome::Asks(rule.into())
@@ -508,7 +509,7 @@ fn apply_rules(
     let mut asking = Vec::new();
     for command in &extraction.commands {
         let program = || command.program.to_string();
-        let rule = match (rules.allows(command), rules.asks(command)) {
+        let rule = match (rules.find_allow(command), rules.find_ask(command)) {
             (AllowListMatch::By(_), _) | (AllowListMatch::NotNeeded, None) => continue,
             (AllowListMatch::NotNeeded | AllowListMatch::NotListed, Some(rule)) => rule,
             (AllowListMatch::NotListed, None) => {
@@ -537,7 +538,7 @@ enum Denial {
 fn check_denied(rules: &ApplicableRules<'_>, extraction: &Extraction) -> Denial {
     let mut may_be = None;
     for command in &extraction.commands {
-        let Some((rule, rule_match)) = rules.denies(command) else { continue };
+        let Some((rule, rule_match)) = rules.find_deny(command) else { continue };
         let command = command.program.to_string();
         let rule = RuleReference::from(rule);
         if rule_match == RuleMatch::Yes {
@@ -569,7 +570,7 @@ fn check_variables_and_writes(
     let redirect = redirects(extraction).find_map(|it| write_check.forbidden_target(it));
     let target =
         redirect.or_else(|| extraction.writes.iter().find(|it| !write_check.may_write(it)))?;
-    Some(PolicyRefusal::Redirect { target: target.to_string() })
+    Some(PolicyRefusal::ForbiddenFile { target: target.to_string() })
 }
 
 fn redirects(extraction: &Extraction) -> impl Iterator<Item = &Redirect> {

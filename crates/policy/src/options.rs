@@ -95,8 +95,8 @@ impl OptionSet {
     /// # Errors
     /// The first word that is not a known option and may become one when the command runs.
     pub(crate) fn read(&self, args: &[Word], order: OptionOrder) -> Result<Arguments, Doubt> {
-        let habits = OptionStyle { order, ..OptionStyle::default() };
-        OptionReader { sets: &[self], habits }.read(args)
+        let style = OptionStyle { order, ..OptionStyle::default() };
+        OptionReader { sets: &[self], style }.read(args)
     }
 
     fn find(&self, name: &str) -> Option<Takes> {
@@ -176,7 +176,7 @@ impl Arguments {
 /// The reader of arguments, with the options of a program and of the commands around it.
 pub(crate) struct OptionReader<'s> {
     pub(crate) sets: &'s [&'s OptionSet],
-    pub(crate) habits: OptionStyle,
+    pub(crate) style: OptionStyle,
 }
 
 /// An option whose value is the next word.
@@ -198,13 +198,13 @@ impl OptionReader<'_> {
                 found.operands.extend(words.cloned());
                 break;
             }
-            let is_operand = match is_operand(word) {
-                Err(_) if self.habits.is_tolerant => true,
+            let is_operand = match check_operand(word) {
+                Err(_) if self.style.is_tolerant => true,
                 other => other?,
             };
             if is_operand {
                 found.operands.push(word.clone());
-                if self.habits.order == OptionOrder::First {
+                if self.style.order == OptionOrder::First {
                     found.operands.extend(words.cloned());
                     break;
                 }
@@ -318,7 +318,7 @@ impl OptionReader<'_> {
 
     fn find(&self, name: &str) -> Option<Takes> {
         self.sets.iter().find_map(|set| set.find(name)).or_else(|| {
-            let positive = name.strip_prefix("--no-").filter(|_| self.habits.is_negated)?;
+            let positive = name.strip_prefix("--no-").filter(|_| self.style.is_negated)?;
             self.find(&format!("--{positive}")).map(|_| Takes::Nothing)
         })
     }
@@ -330,11 +330,11 @@ impl OptionReader<'_> {
 
     /// `true` if the word can be the value of an option that takes its value like this.
     fn is_value(&self, word: &Word, takes: Takes) -> bool {
-        let is_dashed = self.habits.is_undashed && word.text.starts_with('-');
+        let is_dashed = self.style.is_undashed && word.text.starts_with('-');
         match takes {
             // A word that may become empty or split would make the next word an option or operand.
             Takes::AnyWord | Takes::Rest => stays_one_word(word) && !is_dashed,
-            Takes::Word => stays_one_word(word) && is_operand(word) == Ok(true),
+            Takes::Word => stays_one_word(word) && check_operand(word) == Ok(true),
             Takes::Nothing | Takes::Attached | Takes::End => false,
         }
     }
@@ -352,7 +352,7 @@ pub(crate) fn require_known(word: &Word) -> Result<&str, Doubt> {
 ///
 /// # Errors
 /// The word may be an option or an operand.
-pub(crate) fn is_operand(word: &Word) -> Result<bool, Doubt> {
+pub(crate) fn check_operand(word: &Word) -> Result<bool, Doubt> {
     let is_plain = !word.text.starts_with('-');
     match word.shape {
         Shape::Literal => Ok(is_plain || word.text == "-"),
@@ -401,9 +401,9 @@ mod tests {
         }
     }
 
-    fn read(tokens: &'static str, habits: OptionStyle, line: &str) -> Result<Vec<String>, Doubt> {
+    fn read(tokens: &'static str, style: OptionStyle, line: &str) -> Result<Vec<String>, Doubt> {
         let set = OptionSet::parse(tokens);
-        let found = OptionReader { sets: &[&set], habits }.read(&words(line))?;
+        let found = OptionReader { sets: &[&set], style }.read(&words(line))?;
         Ok(found.operands.iter().map(ToString::to_string).collect())
     }
 
@@ -464,10 +464,10 @@ mod tests {
 
     #[test]
     fn a_value_may_be_required_to_start_without_a_dash() {
-        let habits = OptionStyle { is_undashed: true, ..OptionStyle::default() };
-        assert_eq!(read("-o==", habits, "-o -- a"), Err("the word --".to_owned()));
-        assert_eq!(read("-o==", habits, "-o x a"), Ok(vec!["a".to_owned()]));
-        assert_eq!(read("-o==", habits, "-o $x a"), Ok(vec!["a".to_owned()]));
+        let style = OptionStyle { is_undashed: true, ..OptionStyle::default() };
+        assert_eq!(read("-o==", style, "-o -- a"), Err("the word --".to_owned()));
+        assert_eq!(read("-o==", style, "-o x a"), Ok(vec!["a".to_owned()]));
+        assert_eq!(read("-o==", style, "-o $x a"), Ok(vec!["a".to_owned()]));
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl SandboxProfile {
 
     /// `true` if the profile limits where a job may write.
     #[must_use]
-    pub const fn limits_files(self) -> bool {
+    pub const fn restricts_files(self) -> bool {
         match self {
             Self::None | Self::Default => false,
             Self::WorkspaceWrite | Self::ReadOnly => true,
@@ -51,7 +51,7 @@ impl SandboxProfile {
     /// Returns the network access of jobs with this profile if no setting says otherwise.
     #[must_use]
     pub const fn default_network(self) -> NetworkAccess {
-        if self.limits_files() { NetworkAccess::Off } else { NetworkAccess::On }
+        if self.restricts_files() { NetworkAccess::Off } else { NetworkAccess::On }
     }
 }
 

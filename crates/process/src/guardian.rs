@@ -132,7 +132,7 @@ impl Guardian {
     /// # Errors
     /// If the kernel does not show this process.
     pub(crate) fn end_everything(&self, other: Option<Pid>) -> io::Result<Vec<u32>> {
-        let left = ServerProcesses::new(&self.defaults.tag())?;
+        let processes = ServerProcessFilter::new(&self.defaults.tag())?;
         // Held so that no guardian is started meanwhile: it would be ended with the rest.
         let state = self.lock_state();
         let guardian = match &*state {
@@ -140,7 +140,7 @@ impl Guardian {
             GuardianState::Disabled | GuardianState::NotRunning(_) => None,
         };
         let kept: Vec<Pid> = guardian.into_iter().chain(other).collect();
-        Ok(left.end_own(&self.children, &kept))
+        Ok(processes.end_own(&self.children, &kept))
     }
 
     fn start_if_needed(&self, state: &mut GuardianState) -> io::Result<()> {
@@ -169,7 +169,7 @@ impl Guardian {
 /// jobs' files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct GuardianArgs {
-    left: ServerProcesses,
+    processes: ServerProcessFilter,
     scratch: Option<PathBuf>,
 }
 
@@ -199,14 +199,15 @@ impl GuardianArgs {
         // Without the final colon a short prefix would match markers of others.
         let marker_prefix = word().filter(|prefix| prefix.ends_with(':'))?;
         let server = (Pid::from_raw(word()?.parse().ok()?)?, word()?.parse().ok()?);
-        let left = ServerProcesses { tag, marker_prefix, server, recorded: HashSet::new() };
-        Some(Self { left, scratch: args.next().map(PathBuf::from) })
+        let processes =
+            ServerProcessFilter { tag, marker_prefix, server, recorded: HashSet::new() };
+        Some(Self { processes, scratch: args.next().map(PathBuf::from) })
     }
 
     /// Adds the processes that the server has recorded. Call it once the server is dead.
     fn read_record(&mut self) {
         let record = self.scratch.as_deref().and_then(read_record);
-        self.left.recorded = record.map(|left| left.recorded).unwrap_or_default();
+        self.processes.recorded = record.map(|processes| processes.recorded).unwrap_or_default();
     }
 }
 
@@ -223,8 +224,8 @@ pub(crate) fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<
     args.read_record();
     // A guardian has no children.
     let children = Children::default();
-    let mut sweeps = (0..SWEEPS).map(|_| args.left.end(&children));
-    let is_anybody_left = !sweeps.any(|left| left.is_empty());
+    let mut sweeps = (0..SWEEPS).map(|_| args.processes.end(&children));
+    let is_anybody_left = !sweeps.any(|alive| alive.is_empty());
     // If a process is still alive, keep the files: some are placeholders that protect workspace
     // paths from it.
     if let Some(scratch) = args.scratch.as_deref().filter(|_| !is_anybody_left) {
@@ -254,7 +255,7 @@ const SWEEP_LIMIT: Duration = Duration::from_secs(10);
 
 /// The criteria by which the processes of one server are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServerProcesses {
+pub(crate) struct ServerProcessFilter {
     pub(crate) tag: Option<ProcessTag>,
     pub(crate) marker_prefix: String,
     /// The server itself, which is not one of them.
@@ -263,7 +264,7 @@ pub(crate) struct ServerProcesses {
     pub(crate) recorded: HashSet<ProcessKey>,
 }
 
-impl ServerProcesses {
+impl ServerProcessFilter {
     /// Describes the processes of this process as the server.
     pub(crate) fn new(host: &HostTag) -> io::Result<Self> {
         let (marker_prefix, recorded) = (host.marker_prefix(), HashSet::new());
@@ -326,7 +327,7 @@ const fn number(pid: Pid) -> i32 {
 pub struct ProcessRecord {
     dir: PathBuf,
     boot: String,
-    written: ServerProcesses,
+    written: ServerProcessFilter,
 }
 
 impl ProcessRecord {
@@ -335,7 +336,7 @@ impl ProcessRecord {
     /// # Errors
     /// If it cannot be written.
     pub fn begin(dir: &Path, host: &HostTag) -> io::Result<Self> {
-        let written = ServerProcesses::new(host)?;
+        let written = ServerProcessFilter::new(host)?;
         let record = Self { dir: dir.to_owned(), boot: boot_id()?, written };
         record.write(&record.written)?;
         Ok(record)
@@ -349,48 +350,48 @@ impl ProcessRecord {
         if self.written.recorded == scan.processes {
             return Ok(());
         }
-        let found = ServerProcesses { recorded: scan.processes, ..self.written.clone() };
+        let found = ServerProcessFilter { recorded: scan.processes, ..self.written.clone() };
         self.write(&found)?;
         self.written = found;
         Ok(())
     }
 
     /// Replaces the file atomically: the server may be killed at any moment.
-    fn write(&self, left: &ServerProcesses) -> io::Result<()> {
+    fn write(&self, processes: &ServerProcessFilter) -> io::Result<()> {
         let new = self.dir.join(NEW_FILE);
-        fs::write(&new, render_record(&self.boot, left))?;
+        fs::write(&new, render_record(&self.boot, processes))?;
         fs::rename(new, self.dir.join(FILE))
     }
 }
 
 /// Reads the record of the server that used this directory; `None` if there is none, or if the
 /// system was rebooted since, because the pids then belong to other processes.
-pub(crate) fn read_record(dir: &Path) -> Option<ServerProcesses> {
+pub(crate) fn read_record(dir: &Path) -> Option<ServerProcessFilter> {
     parse_record(&fs::read_to_string(dir.join(FILE)).ok()?, &boot_id().ok()?)
 }
 
 /// Ends the processes of the dead server that used this directory. Blocks; returns the processes
 /// that are still alive.
 pub(crate) fn end_recorded(dir: &Path, children: &Children) -> Vec<u32> {
-    read_record(dir).map(|left| left.end(children)).unwrap_or_default()
+    read_record(dir).map(|processes| processes.end(children)).unwrap_or_default()
 }
 
 fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-fn render_record(boot: &str, left: &ServerProcesses) -> String {
-    let tag = left.tag.map_or(0, ProcessTag::to_number);
-    let (server, started) = left.server;
-    let mut text = format!("{boot}\n{server} {started} {tag} {}\n", left.marker_prefix);
-    for (pid, started) in &left.recorded {
+fn render_record(boot: &str, processes: &ServerProcessFilter) -> String {
+    let tag = processes.tag.map_or(0, ProcessTag::to_number);
+    let (server, started) = processes.server;
+    let mut text = format!("{boot}\n{server} {started} {tag} {}\n", processes.marker_prefix);
+    for (pid, started) in &processes.recorded {
         // Writing to a string does not fail.
         writeln!(text, "{pid} {started}").ok();
     }
     text
 }
 
-fn parse_record(text: &str, boot: &str) -> Option<ServerProcesses> {
+fn parse_record(text: &str, boot: &str) -> Option<ServerProcessFilter> {
     let mut lines = text.lines();
     lines.next().filter(|found| *found == boot)?;
     let mut words = lines.next()?.split(' ');
@@ -399,7 +400,7 @@ fn parse_record(text: &str, boot: &str) -> Option<ServerProcesses> {
     // Without the final colon a short prefix would match markers of others.
     let marker_prefix = words.next().filter(|prefix| prefix.ends_with(':'))?.to_owned();
     let recorded = lines.map(process_key).collect::<Option<_>>()?;
-    Some(ServerProcesses { tag, marker_prefix, server, recorded })
+    Some(ServerProcessFilter { tag, marker_prefix, server, recorded })
 }
 
 fn process_key(line: &str) -> Option<ProcessKey> {
@@ -432,10 +433,10 @@ mod tests {
     }
 
     /// Criteria of another server: in this test process all children have the same one.
-    fn left(tag: Option<ProcessTag>, marker_prefix: &str) -> ServerProcesses {
+    fn filter(tag: Option<ProcessTag>, marker_prefix: &str) -> ServerProcessFilter {
         let server = (Pid::from_raw(i32::MAX).unwrap(), 0);
         let recorded = HashSet::new();
-        ServerProcesses { tag, marker_prefix: marker_prefix.into(), server, recorded }
+        ServerProcessFilter { tag, marker_prefix: marker_prefix.into(), server, recorded }
     }
 
     /// The number of processes that already run their program: before that, their environment
@@ -455,10 +456,11 @@ mod tests {
         }
     }
 
-    async fn check_swept(process: Process, left: ServerProcesses) {
+    async fn check_swept(process: Process, processes: ServerProcessFilter) {
         wait_for(&process, 3);
-        let alive =
-            tokio::task::spawn_blocking(move || left.end(&host().trees().children)).await.unwrap();
+        let alive = tokio::task::spawn_blocking(move || processes.end(&host().trees().children))
+            .await
+            .unwrap();
         assert_eq!(alive, [0; 0]);
         // On a busy host a killed process takes a while to end.
         let deadline = std::time::Instant::now() + Duration::from_secs(30);
@@ -475,7 +477,7 @@ mod tests {
         let marked = sleeper(vec![EnvVariable::new("SHELLYARD_JOB", "swept:1").unwrap()]);
         let other = sleeper(vec![EnvVariable::new("SHELLYARD_JOB", "swept2:1").unwrap()]);
         wait_for(&other, 3);
-        check_swept(marked, left(None, "SHELLYARD_JOB=swept:")).await;
+        check_swept(marked, filter(None, "SHELLYARD_JOB=swept:")).await;
         assert_eq!(other.tree.read_activity().processes, 3);
         assert_eq!(other.tree.kill(), [0; 0]);
     }
@@ -486,8 +488,8 @@ mod tests {
         wait_for(&process, 3);
         let leader = Pid::from_raw(process.tree.leader_pid().cast_signed()).unwrap();
         let key = processes::stat(leader).unwrap().key();
-        let nobody = left(None, "SHELLYARD_JOB=nobody:");
-        check_swept(process, ServerProcesses { recorded: [key].into(), ..nobody }).await;
+        let nobody = filter(None, "SHELLYARD_JOB=nobody:");
+        check_swept(process, ServerProcessFilter { recorded: [key].into(), ..nobody }).await;
     }
 
     #[tokio::test]
@@ -499,7 +501,7 @@ mod tests {
             let pid = Pid::from_raw(pid.cast_signed());
             assert!(foreign.for_child(serial).put_on(pid));
         }
-        check_swept(process, left(Some(foreign), "SHELLYARD_JOB=nobody:")).await;
+        check_swept(process, filter(Some(foreign), "SHELLYARD_JOB=nobody:")).await;
     }
 
     #[test]
@@ -510,7 +512,7 @@ mod tests {
             let args = args.map(|arg| OsString::from(arg.into_string().unwrap()));
             assert_eq!(
                 GuardianArgs::parse(args),
-                Some(GuardianArgs { left: ServerProcesses::new(&tag).unwrap(), scratch })
+                Some(GuardianArgs { processes: ServerProcessFilter::new(&tag).unwrap(), scratch })
             );
         }
     }
@@ -536,9 +538,9 @@ mod left_behind_tests {
     use super::*;
     use crate::host::tests::host;
 
-    fn left() -> ServerProcesses {
+    fn filter() -> ServerProcessFilter {
         let recorded = [(Pid::from_raw(7).unwrap(), 70), (Pid::from_raw(8).unwrap(), 80)];
-        ServerProcesses {
+        ServerProcessFilter {
             tag: Some(ProcessTag::for_server(5)),
             marker_prefix: "SHELLYARD_JOB=a:".into(),
             server: (Pid::from_raw(6).unwrap(), 60),
@@ -548,9 +550,11 @@ mod left_behind_tests {
 
     #[test]
     fn a_record_is_read_as_it_was_written_until_a_reboot() {
-        for left in [left(), ServerProcesses { tag: None, recorded: HashSet::new(), ..left() }] {
-            let text = render_record("boot-1", &left);
-            assert_eq!(parse_record(&text, "boot-1"), Some(left), "{text}");
+        for filter in
+            [filter(), ServerProcessFilter { tag: None, recorded: HashSet::new(), ..filter() }]
+        {
+            let text = render_record("boot-1", &filter);
+            assert_eq!(parse_record(&text, "boot-1"), Some(filter), "{text}");
             assert_eq!(parse_record(&text, "boot-2"), None);
         }
     }
@@ -574,17 +578,21 @@ mod left_behind_tests {
     #[test]
     fn another_process_with_a_recorded_pid_is_not_included() {
         let own = processes::stat(getpid()).unwrap();
-        let left = |started| ServerProcesses { recorded: [(own.pid, started)].into(), ..left() };
-        assert!(left(own.started).includes(&own));
-        assert!(!left(own.started + 1).includes(&own));
+        let recorded =
+            |started| ServerProcessFilter { recorded: [(own.pid, started)].into(), ..filter() };
+        assert!(recorded(own.started).includes(&own));
+        assert!(!recorded(own.started + 1).includes(&own));
     }
 
     #[test]
     fn each_scan_that_found_a_difference_replaces_the_record() {
         let dir = tempfile::tempdir().unwrap();
         let mut record = ProcessRecord::begin(dir.path(), &host().tag()).unwrap();
-        assert_eq!(read_record(dir.path()).unwrap(), ServerProcesses::new(&host().tag()).unwrap());
-        let processes = left().recorded;
+        assert_eq!(
+            read_record(dir.path()).unwrap(),
+            ServerProcessFilter::new(&host().tag()).unwrap()
+        );
+        let processes = filter().recorded;
         let scan = TreeScan { processes: processes.clone(), ..TreeScan::default() };
         record.update(scan).unwrap();
         assert_eq!(read_record(dir.path()).unwrap().recorded, processes);

@@ -80,7 +80,7 @@ impl Host {
         let (children, defaults) = shared();
         let vfork_spawner = VforkSpawner::new(children, defaults);
         Self {
-            sandbox_support: SandboxSupport::probe_host(Arc::clone(&spawner)),
+            sandbox_support: SandboxSupport::lazy_probes(Arc::clone(&spawner)),
             spawner,
             guardian,
             vfork_spawner,

@@ -45,7 +45,7 @@ pub use load::{HostLoad, host_tasks, newest_task_id};
 pub use processes::TreeScan;
 pub use sandbox::job_resources::KillMethod;
 pub use sockets::JobConnectionDetector;
-pub use spawn::{DetachedLaunch, DetachedProcess, DetachedSpawner, Process, run_helper};
+pub use spawn::{DetachedLaunch, DetachedProcess, DetachedProcesses, Process, run_helper};
 pub use spawner::Spawner;
 pub use start_error::{StartError, TaskLimit};
 pub use stdio::{

@@ -426,11 +426,11 @@ pub struct DetachedProcess {
 
 /// Starts detached processes. A clone is the same spawner.
 #[derive(Debug, Clone, Default)]
-pub struct DetachedSpawner {
+pub struct DetachedProcesses {
     children: Arc<Children>,
 }
 
-impl DetachedSpawner {
+impl DetachedProcesses {
     /// Starts a process in the current directory, with an empty standard input. It inherits no open
     /// file except its output.
     ///
@@ -513,7 +513,7 @@ mod detached_tests {
             env: &[("A".into(), "b".into()), ("PATH".into(), "/usr/bin:/bin".into())],
             output: output.as_file(),
         };
-        let mut process = DetachedSpawner::default().start(&launch).unwrap();
+        let mut process = DetachedProcesses::default().start(&launch).unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
         while !process.try_reap().unwrap() {
             assert!(Instant::now() < deadline, "it does not end");

@@ -180,12 +180,12 @@ fn sandbox_hint(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Option<String
         return None;
     }
     let Confinement { profile, network } = job.confinement.effective;
-    if !profile.limits_files() && network != NetworkAccess::Off {
+    if !profile.restricts_files() && network != NetworkAccess::Off {
         return None;
     }
     let text = shown?.text().to_lowercase();
     let says = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
-    if profile.limits_files() && says(&NO_WRITE) {
+    if profile.restricts_files() && says(&NO_WRITE) {
         let places = job.writable.iter().map(|path| path.display().to_string());
         let places: Vec<String> = places.chain(["$TMPDIR".to_owned()]).collect();
         let places = places.join(" and ");

@@ -128,15 +128,15 @@ impl Queue {
         [Some(self.flow), lane].contains(&Some(Flow::Paused))
     }
 
-    /// From now on the host is short of this, or of nothing.
-    pub const fn press(&mut self, pressure: Option<Pressure>) {
+    /// Records which resource the host is short of, if any.
+    pub const fn set_pressure(&mut self, pressure: Option<Pressure>) {
         self.pressure = pressure;
     }
 
-    /// Nothing starts any more, in this lane or at all. What runs goes on.
+    /// Starts no more jobs, in this lane or at all. Running jobs continue.
     ///
     /// # Errors
-    /// When there is no such lane.
+    /// If there is no such lane.
     pub fn pause(&mut self, lane: Option<&str>) -> Result<(), UnknownLane> {
         *self.flow_of(lane)? = Flow::Paused;
         Ok(())
@@ -145,7 +145,7 @@ impl Queue {
     /// Jobs start again, in this lane or in all of them.
     ///
     /// # Errors
-    /// When there is no such lane.
+    /// If there is no such lane.
     pub fn resume(&mut self, lane: Option<&str>) -> Result<(), UnknownLane> {
         *self.flow_of(lane)? = Flow::Open;
         if lane.is_none() {

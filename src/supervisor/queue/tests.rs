@@ -117,9 +117,9 @@ fn what_a_job_waits_for_is_told_in_words() {
     assert_eq!(words(&queue, 2), "tenant limit 1");
     push(&mut queue, 3, "a");
     assert_eq!(words(&queue, 3), "its turn");
-    queue.press(Some(Pressure { resource: HostResource::Memory, percent: 38 }));
+    queue.set_pressure(Some(Pressure { resource: HostResource::Memory, percent: 38 }));
     assert_eq!((starts(&mut queue), words(&queue, 3).as_str()), (vec![], "memory pressure 38 %"));
-    queue.press(None);
+    queue.set_pressure(None);
     push(&mut queue, 4, "a");
     assert_eq!(starts(&mut queue), [3]);
     assert_eq!(words(&queue, 4), "2/2 slots busy");
@@ -134,13 +134,13 @@ fn what_a_job_waits_for_is_told_in_words() {
 #[test]
 fn pressure_never_stops_the_only_job() {
     let mut queue = Queue::new(limits(3));
-    queue.press(Some(Pressure { resource: HostResource::Io, percent: 90 }));
+    queue.set_pressure(Some(Pressure { resource: HostResource::Io, percent: 90 }));
     push(&mut queue, 1, "a");
     push(&mut queue, 2, "b");
     assert_eq!(starts(&mut queue), [1]);
     queue.release(id(1), SECOND);
     assert_eq!(starts(&mut queue), [2]);
-    queue.press(None);
+    queue.set_pressure(None);
     push(&mut queue, 3, "a");
     assert_eq!(starts(&mut queue), [3]);
 }

@@ -15,7 +15,7 @@ use crate::strict::builtins;
 use crate::strict::builtins::Builtin;
 use crate::strict::reader::{Proven, ShellReader};
 use crate::strict::recognise::RawCommand;
-use crate::strict::tools::{Consequence, consequences, is_known, is_standard_input};
+use crate::strict::tools::{ArgumentEffect, consequences, is_known, is_standard_input};
 use crate::tables::has_word;
 
 /// The longest text that is read.
@@ -278,15 +278,15 @@ impl<'c> Prover<'c> {
         &mut self,
         number: usize,
         name: &str,
-        consequence: Consequence,
+        consequence: ArgumentEffect,
         path: &[CommandContext],
     ) -> Proven<()> {
         match consequence {
-            Consequence::Runs(words) => self.nested(|prover| {
+            ArgumentEffect::Runs(words) => self.nested(|prover| {
                 let path = with(path, CommandContext::Wrapper(name.to_owned()));
                 prover.run(words, &path, CommandLookup::Path)
             }),
-            Consequence::Script { text, shell } => self.nested(|prover| {
+            ArgumentEffect::Script { text, shell } => self.nested(|prover| {
                 let path = with(path, CommandContext::Script(name.to_owned()));
                 if starts_shell(name) {
                     // The program starts a shell for the text, which must be listed as well.
@@ -296,40 +296,42 @@ impl<'c> Prover<'c> {
                 }
                 prover.script(&text, shell, &path, prover.facts.clone())
             }),
-            Consequence::Sets { name, value } => {
+            ArgumentEffect::Sets { name, value } => {
                 self.facts.assign(&name, ValueFacts::UNKNOWN);
                 self.check_environment(&name, value.as_deref())
             }
-            Consequence::Writes(word) => {
+            ArgumentEffect::Writes(word) => {
                 self.made.push((number, word.clone()));
                 self.proof.writes.push(word);
                 Ok(())
             }
-            Consequence::WritesBeneath(word) => {
+            ArgumentEffect::WritesBeneath(word) => {
                 self.beneath.push((number, word.clone()));
                 self.proof.writes.push(word);
                 Ok(())
             }
-            Consequence::ReadsCode(word) if is_standard_input(&word) && !is_interpreter(name) => {
+            ArgumentEffect::ReadsCode(word)
+                if is_standard_input(&word) && !is_interpreter(name) =>
+            {
                 Err(refusal(format!("{word}, which `{name}` runs as code,")))
             }
-            Consequence::ReadsCode(word) if is_configured_by_argument(name) => {
+            ArgumentEffect::ReadsCode(word) if is_configured_by_argument(name) => {
                 Err(refusal(format!("the file {word}, which may name programs for `{name}`,")))
             }
-            Consequence::ReadsCode(word) => {
+            ArgumentEffect::ReadsCode(word) => {
                 self.code.push((number, Code::File(word)));
                 Ok(())
             }
             // The same code could be handed over as an argument.
-            Consequence::ReadsCodeFromInput if is_interpreter(name) => Ok(()),
-            Consequence::ReadsCodeFromInput => {
+            ArgumentEffect::ReadsCodeFromInput if is_interpreter(name) => Ok(()),
+            ArgumentEffect::ReadsCodeFromInput => {
                 Err(refusal(format!("the input of `{name}`, which it runs as code,")))
             }
-            Consequence::ChecksOut(word) => {
+            ArgumentEffect::ChecksOut(word) => {
                 self.proof.writes.push(word);
                 Ok(())
             }
-            Consequence::Opaque => {
+            ArgumentEffect::Opaque => {
                 let code = conventional_code(name);
                 self.code.extend(code.map(|code| (number, code)));
                 Ok(())

@@ -254,8 +254,10 @@ impl ShellReader<'_> {
         if digits > 1 && operator.starts_with(['<', '>']) {
             return self.refuse("a descriptor beyond 9");
         }
-        let is_pipe = digits == 0 && (operator.starts_with("<(") || operator.starts_with(">("));
-        if is_pipe || !(operator.starts_with(['<', '>']) || rest.starts_with("&>")) {
+        let is_process_substitution =
+            digits == 0 && (operator.starts_with("<(") || operator.starts_with(">("));
+        if is_process_substitution || !(operator.starts_with(['<', '>']) || rest.starts_with("&>"))
+        {
             return Ok(false);
         }
         self.pos += digits;

@@ -18,8 +18,10 @@ impl ShellReader<'_> {
         let mut braces = None;
         while let Some(c) = self.peek() {
             match c {
-                '<' | '>' if self.pos == start && self.is_pipe() => self.pipe(&mut word)?,
-                '<' | '>' if self.is_pipe() => {
+                '<' | '>' if self.pos == start && self.is_process_substitution() => {
+                    self.process_substitution(&mut word)?
+                }
+                '<' | '>' if self.is_process_substitution() => {
                     return self.refuse("a process substitution behind text");
                 }
                 c if ends_word(c) || (c == '`' && self.in_backticks) => break,
@@ -240,12 +242,12 @@ impl ShellReader<'_> {
         }
     }
 
-    fn is_pipe(&self) -> bool {
+    fn is_process_substitution(&self) -> bool {
         self.starts_with("<(") || self.starts_with(">(")
     }
 
     /// `<(…)`, `>(…)`: the commands inside are read like all others; the word is a path.
-    fn pipe(&mut self, word: &mut RawWord) -> Proven<()> {
+    fn process_substitution(&mut self, word: &mut RawWord) -> Proven<()> {
         self.bash_only("a process substitution")?;
         self.pos += 2;
         self.nested(|reader| reader.list_until(')'))?;

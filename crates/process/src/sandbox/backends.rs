@@ -131,7 +131,7 @@ fn strongest_backend(requested: Confinement, support: &SandboxSupport) -> Result
     if let Err(why) = support.seccomp.check() {
         return Err(format!("no filter of system calls ({why})"));
     }
-    if !requested.profile.limits_files() {
+    if !requested.profile.restricts_files() {
         return Ok(Backend::Seccomp);
     }
     let Err(namespaces) = support.namespaces.check() else { return Ok(Backend::Namespaces) };
@@ -159,7 +159,7 @@ fn degrade(requested: Confinement, support: &SandboxSupport) -> GrantedConfineme
 impl SandboxSupport {
     /// Describes the features of this host: each one is probed by its first query. Namespaces are
     /// probed by starting a process with this spawner and waiting for its end.
-    pub(crate) fn probe_host(spawner: Arc<Spawner>) -> Self {
+    pub(crate) fn lazy_probes(spawner: Arc<Spawner>) -> Self {
         fn tried<T>(
             try_out: impl Fn() -> Result<T, ProbeError> + Send + Sync + 'static,
         ) -> KernelFeature<T> {

@@ -65,7 +65,7 @@ impl SandboxResources {
         if spec.is_none() {
             return Ok(Self::default());
         }
-        let files = if spec.granted.effective.profile.limits_files() {
+        let files = if spec.granted.effective.profile.restricts_files() {
             Some(SandboxFiles::create(launch, reaper)?)
         } else {
             None

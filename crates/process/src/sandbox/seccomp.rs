@@ -308,7 +308,7 @@ impl SocketRules {
         let are_paths_held = has_namespaces || landlock >= Some(LANDLOCK_PATHS);
         let are_names_held = network_sockets == NetworkSockets::OwnNamespace
             || landlock >= Some(LANDLOCK_ABSTRACT_NAMES);
-        let is_held = !profile.limits_files() || (are_paths_held && are_names_held);
+        let is_held = !profile.restricts_files() || (are_paths_held && are_names_held);
         let unix = if is_held { UnixSockets::Any } else { UnixSockets::PairsOnly };
         Self { network: network_sockets, unix }
     }
@@ -479,7 +479,7 @@ fn refused_calls(rules: &SeccompRules) -> Vec<RefusedCall> {
         all.push(refuse_when(libc::SYS_ioctl, vec![vec![one_of(1, &REFUSED_IOCTLS)]]));
         all.extend(refuse_signals_to(&rules.protected_pids));
     }
-    if profile.limits_files() {
+    if profile.restricts_files() {
         all.extend(refuse_namespaces());
     }
     all.extend(socket_calls(sockets));
@@ -731,7 +731,7 @@ mod tests {
     /// The rules of a job without namespaces and Landlock, unless its profile limits files.
     fn rules(confinement: Confinement) -> SeccompRules {
         let Confinement { profile, .. } = confinement;
-        let backend = if profile.limits_files() { Backend::Landlock } else { Backend::Seccomp };
+        let backend = if profile.restricts_files() { Backend::Landlock } else { Backend::Seccomp };
         let sockets = SocketRules::new(confinement, backend, Some(9));
         SeccompRules { profile, sockets, protected_pids: Vec::new() }
     }

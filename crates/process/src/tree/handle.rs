@@ -87,7 +87,7 @@ impl ProcessTree {
             members.iter().partition(|stat| self.is_in_leaders_group(stat));
         let reached = self.signal_group(&group, signal)
             + others.iter().filter(|stat| processes::send_signal(stat, signal).is_ok()).count();
-        if !keeps_stopped(signal) {
+        if !needs_no_resume(signal) {
             for stat in &members {
                 // Most likely the signal has already ended it.
                 processes::send_signal(stat, Signal::CONT).ok();
@@ -327,7 +327,7 @@ enum AdoptedMembers {
 }
 
 /// `true` for signals after which a stopped process must stay stopped, or that need no waking.
-fn keeps_stopped(signal: Signal) -> bool {
+fn needs_no_resume(signal: Signal) -> bool {
     [Signal::STOP, Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::CONT, Signal::KILL]
         .contains(&signal)
 }

@@ -382,7 +382,7 @@ impl ProcessTree {
     /// process's other threads are not included. Stops counting above `most`: beside a fork bomb
     /// each process costs time.
     #[must_use]
-    pub fn count_descendants(&self, most: u64) -> u64 {
+    pub fn count_members(&self, most: u64) -> u64 {
         let mut found = HashSet::new();
         let mut todo = self.topmost_pids();
         while let Some(pid) = todo.pop().filter(|_| found.len() as u64 <= most) {
@@ -572,8 +572,8 @@ mod tests {
         let tree = &process.tree;
         // The shell, a child, and an orphan with a child.
         eventually("all are there", || names(&process) == ["sh", "sh", "sleep", "sleep"]);
-        assert_eq!(tree.count_descendants(10), 4);
-        assert_eq!(tree.count_descendants(2), 3, "the first above two");
+        assert_eq!(tree.count_members(10), 4);
+        assert_eq!(tree.count_members(2), 3, "the first above two");
         let are_all = |state| states(&process).iter().all(|found| *found == state);
         let stopped = tree.stop_descendants();
         assert_eq!(stopped.0.len(), 4);

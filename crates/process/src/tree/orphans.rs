@@ -107,7 +107,7 @@ impl OrphanTable {
     /// Returns the adopted orphans that no open tree is known to own, and for which `select` is
     /// true. `select` gets all possible owners, and those of them that are still open. `select`
     /// gets all possible owners and those that are not over.
-    fn without_owner(
+    fn adopted_without_owner(
         &self,
         select: impl Fn(&HashSet<TreeId>, &[TreeId]) -> bool,
     ) -> HashSet<ProcessKey> {
@@ -148,7 +148,7 @@ impl OrphanTable {
 
     /// Returns the orphans whose possible owners are all over.
     fn unowned(&self) -> HashSet<ProcessKey> {
-        self.without_owner(|_, open| open.is_empty())
+        self.adopted_without_owner(|_, open| open.is_empty())
     }
 }
 
@@ -283,7 +283,7 @@ impl TreeRegistry {
 
     /// Returns the living orphans that may belong to this tree or to others.
     pub(crate) fn possible_orphans_of(&self, tree: TreeId) -> Vec<Pid> {
-        let keys = self.orphans().without_owner(|possible, _| possible.contains(&tree));
+        let keys = self.orphans().adopted_without_owner(|possible, _| possible.contains(&tree));
         keys.into_iter().filter(|key| processes::is_alive(*key)).map(|(pid, _)| pid).collect()
     }
 
@@ -295,7 +295,7 @@ impl TreeRegistry {
         snapshot: &ProcessSnapshot,
     ) -> Vec<ProcStat> {
         let mut orphans = self.orphans();
-        let keys = orphans.without_owner(|_, open| open == [tree]);
+        let keys = orphans.adopted_without_owner(|_, open| open == [tree]);
         orphans.begin_to_end(&keys);
         drop(orphans);
         if keys.is_empty() {
@@ -354,7 +354,7 @@ impl TreeRegistry {
             .collect();
         let mut orphans = self.orphans();
         orphans.forget(&gone);
-        processes.extend(orphans.without_owner(|_, _| true));
+        processes.extend(orphans.adopted_without_owner(|_, _| true));
         let ended_orphans = std::mem::take(&mut orphans.ended);
         let is_conclusive = orphans.inconclusive_orphans().next().is_none();
         Some(TreeScan { processes, ended_orphans, is_conclusive })
@@ -394,10 +394,10 @@ mod tests {
         assert_eq!(orphans.unowned().len(), 0);
         orphans.trees.remove(&1);
         assert_eq!(orphans.unowned().len(), 0);
-        assert_eq!(orphans.without_owner(|_, open| open == [2]), HashSet::from([key]));
+        assert_eq!(orphans.adopted_without_owner(|_, open| open == [2]), HashSet::from([key]));
         orphans.trees.remove(&2);
         assert_eq!(orphans.unowned(), HashSet::from([key]));
-        assert_eq!(orphans.without_owner(|all, _| all.contains(&1)), HashSet::from([key]));
+        assert_eq!(orphans.adopted_without_owner(|all, _| all.contains(&1)), HashSet::from([key]));
     }
 
     #[test]

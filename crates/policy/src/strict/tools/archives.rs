@@ -4,9 +4,9 @@
 //! xz 5.4.1, zstd 1.5.4, 7-Zip 25.01, GNU binutils 2.40.
 
 use super::entry::ProgramEntry;
-use super::entry::{Consequence, Judged, download_into, is_standard_input, written};
+use super::entry::{ArgumentEffect, Judged, download_into, is_standard_input, written};
 use crate::command::{Shape, Word};
-use crate::options::{Arguments, Doubt, is_operand, require_known, stays_one_word};
+use crate::options::{Arguments, Doubt, check_operand, require_known, stays_one_word};
 
 /// The commands of 7z that change or read archives, with what they write. `rn` is left out: it
 /// gives packed data another name, such as that of a makefile.
@@ -69,11 +69,11 @@ pub(super) fn tar(entry: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
 
 /// Files of an archive appear in a directory. An archive that comes from the input may be made by
 /// the same line, so that its files are new content like that of a download.
-fn unpack(directory: Word, is_from_input: bool) -> Vec<Consequence> {
+fn unpack(directory: Word, is_from_input: bool) -> Vec<ArgumentEffect> {
     if is_from_input {
         return download_into(directory).to_vec();
     }
-    vec![Consequence::WritesBeneath(directory)]
+    vec![ArgumentEffect::WritesBeneath(directory)]
 }
 
 /// Rewrites the old form of options, `tar cfb x.tar 20`, as `tar -c -f x.tar -b 20`.
@@ -128,7 +128,7 @@ pub(super) fn zip(entry: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
     let Some(archive) = found.operands.first() else { return Ok(Vec::new()) };
     let mut all = written(std::iter::once(archive));
     if let Some(name) = archive.value().filter(|name| *name != "-") {
-        all.push(Consequence::Writes(Word::literal(format!("{name}.zip"))));
+        all.push(ArgumentEffect::Writes(Word::literal(format!("{name}.zip"))));
     }
     Ok(all)
 }
@@ -194,13 +194,13 @@ fn recompress(program: &str, found: &Arguments, unpacks: bool) -> Judged {
     let is_deep = found.has(&["-r", "--recursive"]);
     for file in found.operands.iter().filter(|word| !word.is("-")) {
         let unpacked = match (file.value(), file.value().and_then(|name| name.rsplit_once('.'))) {
-            (Some(_), _) if is_deep => Consequence::WritesBeneath(file.clone()),
-            (Some(_), Some((name, _))) => Consequence::Writes(Word::literal(name)),
-            _ => Consequence::Writes(file.clone()),
+            (Some(_), _) if is_deep => ArgumentEffect::WritesBeneath(file.clone()),
+            (Some(_), Some((name, _))) => ArgumentEffect::Writes(Word::literal(name)),
+            _ => ArgumentEffect::Writes(file.clone()),
         };
         all.push(unpacked);
         // A name without a usual ending means the file with one: `gunzip x.mk` unpacks x.mk.gz.
-        all.push(Consequence::Writes(file.clone()));
+        all.push(ArgumentEffect::Writes(file.clone()));
     }
     Ok(all)
 }
@@ -213,7 +213,7 @@ pub(super) fn seven_zip(_: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
     let mut directory = Word::literal(".");
     let mut names = Vec::new();
     for word in rest {
-        if is_operand(word)? {
+        if check_operand(word)? {
             names.push(word);
             continue;
         }
@@ -248,7 +248,7 @@ fn check_object_words(args: &[Word]) -> Result<(), Doubt> {
         if word.text.starts_with('@') || word.text.is_empty() || word.text.contains("plugin") {
             return Err(format!("the word {word}"));
         }
-        if !is_operand(word)? {
+        if !check_operand(word)? {
             require_known(word)?;
         }
     }

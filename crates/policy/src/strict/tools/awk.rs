@@ -5,7 +5,7 @@
 //! tokens of a program are told apart with certainty, or it is in doubt: the one ambiguity is `/`,
 //! which divides after an operand and begins a regular expression elsewhere.
 
-use super::entry::{Consequence, Judged};
+use super::entry::{ArgumentEffect, Judged};
 use crate::command::{ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, require_known};
 
@@ -47,7 +47,7 @@ struct AwkReader<'p> {
     parentheses: Vec<Before>,
     /// The number of parentheses that were open at the `print` of this statement.
     printing: Option<usize>,
-    found: Vec<Consequence>,
+    found: Vec<ArgumentEffect>,
 }
 
 impl<'p> AwkReader<'p> {
@@ -232,7 +232,7 @@ impl<'p> AwkReader<'p> {
         self.skip(usize::from(self.rest.starts_with('>')));
         let file = self.target().ok_or("the file that awk writes")?;
         if !matches!(file, "/dev/stdout" | "/dev/stderr") {
-            self.found.push(Consequence::Writes(Word::literal(file)));
+            self.found.push(ArgumentEffect::Writes(Word::literal(file)));
         }
         Ok(())
     }
@@ -241,7 +241,7 @@ impl<'p> AwkReader<'p> {
     fn pipe(&mut self) -> Result<(), Doubt> {
         let text = Some(self.is_printing()).filter(|is_printing| *is_printing);
         let text = text.and_then(|_| self.target()).ok_or("the awk token |")?;
-        let script = Consequence::Script { text: text.to_owned(), shell: ShellSyntax::Posix };
+        let script = ArgumentEffect::Script { text: text.to_owned(), shell: ShellSyntax::Posix };
         self.found.push(script);
         Ok(())
     }
@@ -306,7 +306,8 @@ mod tests {
 
     #[test]
     fn a_pipe_to_a_literal_text_is_reported() {
-        let script = Consequence::Script { text: "sort -u".to_owned(), shell: ShellSyntax::Posix };
+        let script =
+            ArgumentEffect::Script { text: "sort -u".to_owned(), shell: ShellSyntax::Posix };
         assert_eq!(read_program("{ print $1 / 2 | \"sort -u\" }"), Ok(vec![script]));
     }
 
@@ -318,7 +319,7 @@ mod tests {
             ("{ printf(\"%s\", $1) > \"f\" }", "f"),
             ("{ print a,\n b > \"f\" }", "f"),
         ] {
-            let expected = Consequence::Writes(Word::literal(file));
+            let expected = ArgumentEffect::Writes(Word::literal(file));
             assert_eq!(read_program(program), Ok(vec![expected]), "{program}");
         }
     }

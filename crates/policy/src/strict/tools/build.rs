@@ -1,7 +1,7 @@
 //! Build tools, compilers, test runners and linters: operands that a table cannot describe.
 
 use super::entry::ProgramEntry;
-use super::entry::{Consequence, Judged, is_plain_text, refuse, refuse_argument_files};
+use super::entry::{ArgumentEffect, Judged, is_plain_text, refuse, refuse_argument_files};
 use crate::command::Word;
 use crate::options::Arguments;
 use crate::tables::has_word;
@@ -65,7 +65,7 @@ pub(super) fn cmake(found: &Arguments) -> Judged {
     }
     let mut effects = Vec::new();
     if !found.has(&["--build", "--install", "-P"]) {
-        effects.extend(found.operands.iter().cloned().map(Consequence::ReadsCode));
+        effects.extend(found.operands.iter().cloned().map(ArgumentEffect::ReadsCode));
     }
     Ok(effects)
 }
@@ -95,10 +95,10 @@ fn cmake_command(command: &Word, operands: &[Word]) -> Judged {
         }
         "copy" | "copy_directory" | "copy_if_different" | "rename" => {
             let target = operands.last().cloned();
-            Ok(target.map(Consequence::WritesBeneath).into_iter().collect())
+            Ok(target.map(ArgumentEffect::WritesBeneath).into_iter().collect())
         }
         "touch" | "touch_nocreate" | "remove" | "rm" | "remove_directory" => {
-            Ok(operands.iter().cloned().map(Consequence::Writes).collect())
+            Ok(operands.iter().cloned().map(ArgumentEffect::Writes).collect())
         }
         _ => Err(format!("the command {command}")),
     }
@@ -220,7 +220,7 @@ pub(super) fn rustc(found: &Arguments) -> Judged {
     for word in found.values(&["--emit", "--print"]) {
         let kinds = word.value().ok_or_else(|| format!("the word {word}"))?;
         let files = kinds.split(',').filter_map(|kind| kind.split_once('=').map(|(_, file)| file));
-        effects.extend(files.map(Word::literal).map(Consequence::Writes));
+        effects.extend(files.map(Word::literal).map(ArgumentEffect::Writes));
     }
     Ok(effects)
 }
@@ -264,7 +264,7 @@ pub(super) fn pytest(found: &Arguments) -> Judged {
     let files = plugins.map(|word| match word.value() {
         Some(name) => {
             let file = format!("{}.py", name.replace('.', "/"));
-            Ok(Consequence::ReadsCode(Word::literal(file)))
+            Ok(ArgumentEffect::ReadsCode(Word::literal(file)))
         }
         None => Err(format!("the word {word}")),
     });
@@ -277,7 +277,7 @@ pub(super) fn eslint(found: &Arguments) -> Judged {
     Ok(formats
         .filter(|word| word.text.contains('/'))
         .cloned()
-        .map(Consequence::ReadsCode)
+        .map(ArgumentEffect::ReadsCode)
         .collect())
 }
 
@@ -307,7 +307,7 @@ pub(super) fn js_tool(found: &Arguments) -> Judged {
     Ok(reporters
         .filter(|word| word.text.contains('/'))
         .cloned()
-        .map(Consequence::ReadsCode)
+        .map(ArgumentEffect::ReadsCode)
         .collect())
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::entry::{Consequence, Judged, behind, command_of, download_into, is_plain_text, refuse};
+use super::entry::{
+    ArgumentEffect, Judged, behind, command_of, download_into, is_plain_text, refuse,
+};
 use crate::command::{ShellSyntax, Word};
 use crate::options::{Arguments, OptionOrder, OptionSet};
 
@@ -39,7 +41,7 @@ pub(super) fn playbook(found: &Arguments) -> Judged {
             return Err(format!("the word {word}"));
         }
     }
-    Ok(found.operands.iter().cloned().map(Consequence::ReadsCode).collect())
+    Ok(found.operands.iter().cloned().map(ArgumentEffect::ReadsCode).collect())
 }
 
 /// Modules that only ask; the default module runs a command.
@@ -62,9 +64,9 @@ pub(super) fn vagrant_ssh(found: &Arguments) -> Judged {
     match found.values(&["-c", "--command"]).last() {
         Some(word) => {
             let text = word.value().ok_or_else(|| format!("the word {word}"))?.to_owned();
-            Ok(vec![Consequence::Script { text, shell: ShellSyntax::Posix }])
+            Ok(vec![ArgumentEffect::Script { text, shell: ShellSyntax::Posix }])
         }
-        None => Ok(vec![Consequence::ReadsCodeFromInput]),
+        None => Ok(vec![ArgumentEffect::ReadsCodeFromInput]),
     }
 }
 
@@ -136,7 +138,7 @@ pub(super) fn only_shows(found: &Arguments) -> Judged {
 /// A unit by path is linked into the system.
 pub(super) fn units(found: &Arguments) -> Judged {
     let paths = found.operands.iter().filter(|word| word.text.contains('/'));
-    Ok(paths.cloned().map(Consequence::ReadsCode).collect())
+    Ok(paths.cloned().map(ArgumentEffect::ReadsCode).collect())
 }
 
 pub(super) fn services(found: &Arguments) -> Judged {
@@ -169,10 +171,10 @@ fn command_inside(found: &Arguments, command: Vec<Word>) -> Judged {
         return Err("the option --env-file".to_owned());
     }
     let names = found.values(&["-e", "--env"]).map(|word| match word.text.split_once('=') {
-        Some((name, _)) => Ok(Consequence::Sets { name: name.to_owned(), value: None }),
+        Some((name, _)) => Ok(ArgumentEffect::Sets { name: name.to_owned(), value: None }),
         // `-e NAME` hands on a variable that is already set.
         None if word.value().is_some() => {
-            Ok(Consequence::Sets { name: word.text.clone(), value: None })
+            Ok(ArgumentEffect::Sets { name: word.text.clone(), value: None })
         }
         None => Err(format!("the word {word}")),
     });

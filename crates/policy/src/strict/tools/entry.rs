@@ -45,7 +45,7 @@ pub(super) enum Judge {
 pub(super) struct ProgramEntry {
     options: OptionSet,
     shared: OptionSet,
-    habits: OptionStyle,
+    style: OptionStyle,
     /// `true` if no option matters, so none is checked.
     takes_any_option: bool,
     operands: Operands,
@@ -143,7 +143,7 @@ impl ProgramEntry {
         Self {
             options: reader.option_set("options"),
             shared: reader.option_set("shared"),
-            habits: OptionStyle {
+            style: OptionStyle {
                 order,
                 is_tolerant: block.has("tolerant"),
                 is_undashed: block.has("undashed"),
@@ -158,7 +158,7 @@ impl ProgramEntry {
 
     /// The options, and how they are read.
     pub(super) fn options(&self) -> (&OptionSet, OptionStyle) {
-        (&self.options, self.habits)
+        (&self.options, self.style)
     }
 
     /// Returns the words of a key.
@@ -211,7 +211,7 @@ impl ProgramEntry {
     /// # Errors
     /// Names the first word that is not a known option and may be one when it runs.
     pub(super) fn read(&self, args: &[Word]) -> Result<Arguments, Doubt> {
-        OptionReader { sets: &[&self.options], habits: self.habits }.read(args)
+        OptionReader { sets: &[&self.options], style: self.style }.read(args)
     }
 
     fn judge_within<'e>(&'e self, args: &[Word], outer: &mut Outer<'e>) -> Judged {
@@ -231,20 +231,20 @@ impl ProgramEntry {
         if !matches!(self.operands, Operands::Subcommands(_)) {
             sets.push(&self.shared);
         }
-        OptionReader { sets: &sets, habits: self.habits }.read(args)
+        OptionReader { sets: &sets, style: self.style }.read(args)
     }
 
-    fn effects_of_options(&self, found: &Arguments) -> Vec<Consequence> {
+    fn effects_of_options(&self, found: &Arguments) -> Vec<ArgumentEffect> {
         let mut effects = Vec::new();
         if self.has("opaque") {
-            effects.push(Consequence::Opaque);
+            effects.push(ArgumentEffect::Opaque);
         }
         let files = self.words("files").iter().copied().map(Word::literal);
-        effects.extend(files.map(Consequence::ReadsCode));
-        effects.extend(found.values(self.words("code")).cloned().map(Consequence::ReadsCode));
+        effects.extend(files.map(ArgumentEffect::ReadsCode));
+        effects.extend(found.values(self.words("code")).cloned().map(ArgumentEffect::ReadsCode));
         effects.extend(written(found.values(self.words("writes"))));
         let directories = found.values(self.words("directories")).cloned();
-        effects.extend(directories.map(Consequence::WritesBeneath));
+        effects.extend(directories.map(ArgumentEffect::WritesBeneath));
         effects
     }
 
@@ -257,9 +257,9 @@ impl ProgramEntry {
                 None => Vec::new(),
             },
             Operands::Script => self.script(found).into_iter().collect(),
-            Operands::Code => operands.iter().cloned().map(Consequence::ReadsCode).collect(),
+            Operands::Code => operands.iter().cloned().map(ArgumentEffect::ReadsCode).collect(),
             Operands::Formatted => {
-                operands.iter().cloned().map(Consequence::WritesBeneath).collect()
+                operands.iter().cloned().map(ArgumentEffect::WritesBeneath).collect()
             }
             Operands::Written => written(operands),
             // A word that becomes several shifts the others.
@@ -276,13 +276,13 @@ impl ProgramEntry {
     }
 
     /// The script of an interpreter.
-    fn script(&self, found: &Arguments) -> Option<Consequence> {
+    fn script(&self, found: &Arguments) -> Option<ArgumentEffect> {
         if found.has(self.words("inline")) {
             return None;
         }
         match found.operands.first() {
-            Some(word) if !word.is("-") => Some(Consequence::ReadsCode(word.clone())),
-            Some(_) | None => Some(Consequence::ReadsCodeFromInput),
+            Some(word) if !word.is("-") => Some(ArgumentEffect::ReadsCode(word.clone())),
+            Some(_) | None => Some(ArgumentEffect::ReadsCodeFromInput),
         }
     }
 }
@@ -390,7 +390,7 @@ impl BlockReader<'_> {
 
 /// One effect of a command's arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Consequence {
+pub(crate) enum ArgumentEffect {
     /// The command starts another one: its program and arguments.
     Runs(Vec<Word>),
     /// A shell reads this text as commands.
@@ -418,12 +418,12 @@ pub(crate) enum Consequence {
 }
 
 /// The effects of a command's arguments, or the argument that is in doubt.
-pub(super) type Judged = Result<Vec<Consequence>, Doubt>;
+pub(super) type Judged = Result<Vec<ArgumentEffect>, Doubt>;
 
 /// Reports files as written. `-` is the standard output; a process substitution is a pipe.
-pub(super) fn written<'w>(words: impl IntoIterator<Item = &'w Word>) -> Vec<Consequence> {
+pub(super) fn written<'w>(words: impl IntoIterator<Item = &'w Word>) -> Vec<ArgumentEffect> {
     let files = words.into_iter().filter(|word| !word.is("-") && word.shape != Shape::Process);
-    files.cloned().map(Consequence::Writes).collect()
+    files.cloned().map(ArgumentEffect::Writes).collect()
 }
 
 /// Returns the path of a file in a directory.
@@ -442,17 +442,17 @@ pub(super) fn behind(words: &[Word], count: usize) -> Result<&[Word], Doubt> {
 
 /// Reports files with unknown names and new content in a directory, or as this file. Unlike files
 /// that are only moved or formatted, they may be code that the same line runs.
-pub(super) fn download_into(target: Word) -> [Consequence; 2] {
-    [Consequence::WritesBeneath(target.clone()), Consequence::Writes(target)]
+pub(super) fn download_into(target: Word) -> [ArgumentEffect; 2] {
+    [ArgumentEffect::WritesBeneath(target.clone()), ArgumentEffect::Writes(target)]
 }
 
 /// Returns the command that the words form, without a leading `--`.
-pub(super) fn command_of(words: &[Word]) -> Option<Consequence> {
+pub(super) fn command_of(words: &[Word]) -> Option<ArgumentEffect> {
     let words = match words.split_first() {
         Some((first, rest)) if first.is("--") => rest,
         Some(_) | None => words,
     };
-    (!words.is_empty()).then(|| Consequence::Runs(words.to_vec()))
+    (!words.is_empty()).then(|| ArgumentEffect::Runs(words.to_vec()))
 }
 
 /// `true` for a text of letters, digits and `_ . / : + , @ % -`, which has no special meaning to a

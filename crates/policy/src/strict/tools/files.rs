@@ -6,7 +6,7 @@
 //! Versions: GNU coreutils 9.1, diffutils 3.8, patch 2.7.6, xxd 2022-01-14, moreutils 0.67.
 
 use super::entry::ProgramEntry;
-use super::entry::{Consequence, Judged, join, written};
+use super::entry::{ArgumentEffect, Judged, join, written};
 use crate::command::{Shape, Word, base_name};
 use crate::options::{Arguments, stays_one_word};
 use crate::tables::has_word;
@@ -52,7 +52,7 @@ fn copied(found: &Arguments, how: Copying) -> Judged {
         Some(target) => (target, true),
         // A word that becomes several words, or none, may leave any operand in the last place.
         None if sources.last().is_some_and(|last| !stays_one_word(last)) => {
-            return Ok(sources.iter().cloned().map(Consequence::WritesBeneath).collect());
+            return Ok(sources.iter().cloned().map(ArgumentEffect::WritesBeneath).collect());
         }
         None if sources.len() < 2 => (Word::literal("."), true),
         None => {
@@ -64,12 +64,14 @@ fn copied(found: &Arguments, how: Copying) -> Judged {
         }
     };
     let target = CopyTarget { word: target, is_directory, is_deep };
-    let mut all: Vec<Consequence> = sources.iter().flat_map(|it| target.written(it)).collect();
+    let mut all: Vec<ArgumentEffect> = sources.iter().flat_map(|it| target.written(it)).collect();
     if links {
         all.extend(sources.iter().map(|source| target.linked(source)));
     }
     if how == Copying::Move {
-        all.extend(sources.iter().filter(|it| may_be_hidden(it)).cloned().map(Consequence::Writes));
+        all.extend(
+            sources.iter().filter(|it| may_be_hidden(it)).cloned().map(ArgumentEffect::Writes),
+        );
     }
     Ok(all)
 }
@@ -95,13 +97,14 @@ struct CopyTarget {
 }
 
 impl CopyTarget {
-    fn written(&self, source: &Word) -> Vec<Consequence> {
-        let write = if self.is_deep { Consequence::WritesBeneath } else { Consequence::Writes };
+    fn written(&self, source: &Word) -> Vec<ArgumentEffect> {
+        let write =
+            if self.is_deep { ArgumentEffect::WritesBeneath } else { ArgumentEffect::Writes };
         let inner = match (self.word.value(), source.value().map(base_name)) {
             (Some(directory), Some(name)) if !matches!(name, "" | "." | "..") => {
                 join(directory, name)
             }
-            _ => return vec![Consequence::WritesBeneath(self.word.clone())],
+            _ => return vec![ArgumentEffect::WritesBeneath(self.word.clone())],
         };
         match (self.is_directory, self.is_deep) {
             (true, _) => vec![write(inner)],
@@ -111,7 +114,7 @@ impl CopyTarget {
     }
 
     /// The file that a link gives another name, through which it may be written later.
-    fn linked(&self, source: &Word) -> Consequence {
+    fn linked(&self, source: &Word) -> ArgumentEffect {
         let path = match (self.word.value(), source.value()) {
             (Some(target), Some(file)) if !file.starts_with('/') => {
                 let directory = match (self.is_directory, target.rsplit_once('/')) {
@@ -124,7 +127,7 @@ impl CopyTarget {
             }
             _ => source.clone(),
         };
-        Consequence::WritesBeneath(path)
+        ArgumentEffect::WritesBeneath(path)
     }
 }
 
@@ -168,17 +171,17 @@ pub(super) fn split_by_context(found: &Arguments) -> Judged {
 
 /// One of the files that a file is split into, for all of them. After `_` or `-` no letters make
 /// the name of a file that another program runs or reads as its settings.
-fn piece(prefix: &str, number: &str, ending: &str) -> Consequence {
+fn piece(prefix: &str, number: &str, ending: &str) -> ArgumentEffect {
     let name = base_name(prefix);
     let is_default = matches!(prefix, "x" | "xx");
     if is_default || (prefix.ends_with(['_', '-']) && !name.starts_with('.')) {
-        return Consequence::Writes(Word::literal(format!("{prefix}{number}{ending}")));
+        return ArgumentEffect::Writes(Word::literal(format!("{prefix}{number}{ending}")));
     }
     unknown_piece(prefix)
 }
 
-fn unknown_piece(prefix: &str) -> Consequence {
-    Consequence::Writes(Word::unknown(prefix, Shape::One))
+fn unknown_piece(prefix: &str) -> ArgumentEffect {
+    ArgumentEffect::Writes(Word::unknown(prefix, Shape::One))
 }
 
 pub(super) fn patch(found: &Arguments) -> Judged {

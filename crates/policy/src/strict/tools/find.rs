@@ -4,7 +4,7 @@
 //! gets words that are known only when it runs.
 
 use super::entry::ProgramEntry;
-use super::entry::{Consequence, Judged, written};
+use super::entry::{ArgumentEffect, Judged, written};
 use crate::command::{Shape, Word};
 use crate::options::{Arguments, Doubt, require_known, stays_one_word};
 use crate::strict::builtins::{self, Builtin};
@@ -45,7 +45,7 @@ pub(super) fn find(_: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
     while let Some(word) = rest.next() {
         let text = require_known(word)?;
         match text {
-            "-exec" | "-ok" => all.push(Consequence::Runs(rest.command()?)),
+            "-exec" | "-ok" => all.push(ArgumentEffect::Runs(rest.command()?)),
             _ if WRITING.contains(&text) => {
                 let file = rest.argument(text)?;
                 all.extend(written(std::iter::once(file)));
@@ -194,13 +194,14 @@ pub(super) fn fd(entry: &ProgramEntry, _: &str, args: &[Word]) -> Judged {
     if words == command {
         words.push(Word::unknown("", Shape::Many));
     }
-    Ok(vec![Consequence::Runs(words)])
+    Ok(vec![ArgumentEffect::Runs(words)])
 }
 
 pub(super) fn xargs(found: &Arguments) -> Judged {
     let slots = found.values(&["--process-slot-var"]);
-    let slots = slots
-        .map(|name| Ok(Consequence::Sets { name: require_known(name)?.to_owned(), value: None }));
+    let slots = slots.map(|name| {
+        Ok(ArgumentEffect::Sets { name: require_known(name)?.to_owned(), value: None })
+    });
     let mut all = slots.collect::<Judged>()?;
     let marks = ["-I", "-i", "--replace"];
     if found.options.iter().filter(|given| marks.contains(&given.name.as_str())).count() > 1 {
@@ -222,7 +223,7 @@ pub(super) fn xargs(found: &Arguments) -> Judged {
     if replaced.is_none() || appends {
         words.push(Word::unknown("", Shape::Many));
     }
-    all.push(Consequence::Runs(words));
+    all.push(ArgumentEffect::Runs(words));
     Ok(all)
 }
 
@@ -252,7 +253,7 @@ pub(super) fn parallel(found: &Arguments) -> Judged {
     }
     if command.is_empty() {
         return if sources.is_empty() {
-            all.push(Consequence::ReadsCodeFromInput);
+            all.push(ArgumentEffect::ReadsCodeFromInput);
             Ok(all)
         } else {
             Err("the commands that parallel is given".to_owned())
@@ -263,7 +264,7 @@ pub(super) fn parallel(found: &Arguments) -> Judged {
         words.push(Word::unknown("", Shape::Many));
     }
     check_builtin(&words)?;
-    all.push(Consequence::Runs(words));
+    all.push(ArgumentEffect::Runs(words));
     Ok(all)
 }
 

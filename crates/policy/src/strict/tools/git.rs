@@ -1,7 +1,7 @@
 //! git: its own options, settings given on the command line, and subcommands.
 
 use super::entry::ProgramEntry;
-use super::entry::{Consequence, Judged, is_standard_input, join, written};
+use super::entry::{ArgumentEffect, Judged, is_standard_input, join, written};
 use crate::command::{Shape, Word};
 use crate::options::{Arguments, Doubt, OptionReader, OptionStyle, require_known, stays_one_word};
 use crate::tables::has_word;
@@ -61,7 +61,7 @@ fn judge(entry: &ProgramEntry, args: &[Word]) -> Judged {
 }
 
 /// A consequence of a command that runs in another directory.
-fn moved(consequence: Consequence, directory: Option<&Word>) -> Consequence {
+fn moved(consequence: ArgumentEffect, directory: Option<&Word>) -> ArgumentEffect {
     let Some(directory) = directory else { return consequence };
     let path = |word: Word| match (directory.value(), word.value()) {
         (_, Some(file)) if file.starts_with('/') => word,
@@ -69,15 +69,15 @@ fn moved(consequence: Consequence, directory: Option<&Word>) -> Consequence {
         _ => Word::unknown(directory.text.clone(), Shape::One),
     };
     match consequence {
-        Consequence::Writes(word) => Consequence::Writes(path(word)),
-        Consequence::WritesBeneath(word) => Consequence::WritesBeneath(path(word)),
-        Consequence::ChecksOut(word) => Consequence::ChecksOut(path(word)),
-        Consequence::ReadsCode(word) => Consequence::ReadsCode(path(word)),
-        other @ (Consequence::Runs(_)
-        | Consequence::Script { .. }
-        | Consequence::Sets { .. }
-        | Consequence::ReadsCodeFromInput
-        | Consequence::Opaque) => other,
+        ArgumentEffect::Writes(word) => ArgumentEffect::Writes(path(word)),
+        ArgumentEffect::WritesBeneath(word) => ArgumentEffect::WritesBeneath(path(word)),
+        ArgumentEffect::ChecksOut(word) => ArgumentEffect::ChecksOut(path(word)),
+        ArgumentEffect::ReadsCode(word) => ArgumentEffect::ReadsCode(path(word)),
+        other @ (ArgumentEffect::Runs(_)
+        | ArgumentEffect::Script { .. }
+        | ArgumentEffect::Sets { .. }
+        | ArgumentEffect::ReadsCodeFromInput
+        | ArgumentEffect::Opaque) => other,
     }
 }
 
@@ -98,7 +98,7 @@ fn judge_subcommand(git: &ProgramEntry, name: &str, args: &[Word]) -> Judged {
             all.extend(judge_setting(setting)?);
         }
     }
-    all.extend(subcommand.local_repositories(&found).map(Consequence::ReadsCode));
+    all.extend(subcommand.local_repositories(&found).map(ArgumentEffect::ReadsCode));
     all.extend(files_of_work_tree(name, &found)?);
     Ok(all)
 }
@@ -124,14 +124,14 @@ fn files_of_work_tree(name: &str, found: &Arguments) -> Judged {
             if is_from_input || found.operands.iter().any(is_standard_input) {
                 return Err("a patch from the input".to_owned());
             }
-            vec![Consequence::WritesBeneath(here())]
+            vec![ArgumentEffect::WritesBeneath(here())]
         }
         "mv" => {
-            found.operands.last().cloned().map(Consequence::WritesBeneath).into_iter().collect()
+            found.operands.last().cloned().map(ArgumentEffect::WritesBeneath).into_iter().collect()
         }
-        "clone" => clone_target(found).map(Consequence::ChecksOut).into_iter().collect(),
+        "clone" => clone_target(found).map(ArgumentEffect::ChecksOut).into_iter().collect(),
         "worktree" if is_add => {
-            found.operands.get(1).cloned().map(Consequence::ChecksOut).into_iter().collect()
+            found.operands.get(1).cloned().map(ArgumentEffect::ChecksOut).into_iter().collect()
         }
         _ => Vec::new(),
     })
@@ -168,17 +168,17 @@ struct Subcommand<'e> {
 impl Subcommand<'_> {
     /// Sorts the arguments into options and operands.
     fn read(&self, args: &[Word]) -> Result<Arguments, Doubt> {
-        let (options, habits) = self.entry.options();
-        let habits = OptionStyle { is_negated: true, ..habits };
-        let found = OptionReader { sets: &[options], habits }.read(args)?;
+        let (options, style) = self.entry.options();
+        let style = OptionStyle { is_negated: true, ..style };
+        let found = OptionReader { sets: &[options], style }.read(args)?;
         if !EDITING.contains(&self.name) || keeps_editor_out(self.name, &found) {
             return Ok(found);
         }
         let takes_patterns = self.name == "add" || self.name == "reset";
         let is_pattern = |word: &&Word| takes_patterns && is_pattern_with_ending(word);
         let others: Vec<Word> = args.iter().filter(|word| !is_pattern(word)).cloned().collect();
-        let habits = OptionStyle { is_tolerant: false, ..habits };
-        OptionReader { sets: &[options], habits }.read(&others)?;
+        let style = OptionStyle { is_tolerant: false, ..style };
+        OptionReader { sets: &[options], style }.read(&others)?;
         Ok(found)
     }
 
@@ -448,7 +448,7 @@ const EDITORS: [&str; 2] = ["core.editor", "sequence.editor"];
 ///
 /// # Errors
 /// Names the setting.
-fn judge_setting(word: &Word) -> Result<Option<Consequence>, Doubt> {
+fn judge_setting(word: &Word) -> Result<Option<ArgumentEffect>, Doubt> {
     match word.text.split_once('=') {
         Some((name, value)) if stays_one_word(word) => {
             judge_pair(name, (word.shape == Shape::Literal).then_some(value))
@@ -462,7 +462,7 @@ fn judge_setting(word: &Word) -> Result<Option<Consequence>, Doubt> {
 ///
 /// # Errors
 /// Names the setting.
-fn judge_pair(name: &str, value: Option<&str>) -> Result<Option<Consequence>, Doubt> {
+fn judge_pair(name: &str, value: Option<&str>) -> Result<Option<ArgumentEffect>, Doubt> {
     let lower = name.to_ascii_lowercase();
     let is_off = |(known, values): &(&str, &[&str])| {
         *known == lower && value.is_some_and(|value| values.contains(&value))
@@ -471,7 +471,7 @@ fn judge_pair(name: &str, value: Option<&str>) -> Result<Option<Consequence>, Do
         return Ok(None);
     }
     if EDITORS.contains(&lower.as_str()) && value == Some("true") {
-        return Ok(Some(Consequence::Runs(vec![Word::literal("true")])));
+        return Ok(Some(ArgumentEffect::Runs(vec![Word::literal("true")])));
     }
     Err(format!("the setting {name}"))
 }

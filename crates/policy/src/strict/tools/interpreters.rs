@@ -1,6 +1,6 @@
 //! Interpreters, debuggers and clients of databases, whose languages can start programs.
 
-use super::entry::{Consequence, Judged, behind, is_plain_text, refuse};
+use super::entry::{ArgumentEffect, Judged, behind, is_plain_text, refuse};
 use crate::command::Word;
 use crate::options::{Arguments, Doubt};
 use crate::tables::has_word;
@@ -14,7 +14,7 @@ pub(super) fn python(found: &Arguments) -> Judged {
     if let Some(module) = found.values(&["-m"]).last() {
         let name = module.value().ok_or_else(|| format!("the word {module}"))?.replace('.', "/");
         let files = [format!("{name}.py"), format!("{name}/__main__.py")];
-        return Ok(files.map(|file| Consequence::ReadsCode(Word::literal(file))).to_vec());
+        return Ok(files.map(|file| ArgumentEffect::ReadsCode(Word::literal(file))).to_vec());
     }
     Ok(vec![script_of(&found.operands)])
 }
@@ -28,15 +28,15 @@ pub(super) fn perl(found: &Arguments) -> Judged {
         operands = operands.get(1..).unwrap_or_default();
     }
     if found.has(&["-i"]) {
-        effects.extend(operands.iter().cloned().map(Consequence::Writes));
+        effects.extend(operands.iter().cloned().map(ArgumentEffect::Writes));
     }
     Ok(effects)
 }
 
-fn script_of(operands: &[Word]) -> Consequence {
+fn script_of(operands: &[Word]) -> ArgumentEffect {
     match operands.first() {
-        Some(word) if !word.is("-") => Consequence::ReadsCode(word.clone()),
-        Some(_) | None => Consequence::ReadsCodeFromInput,
+        Some(word) if !word.is("-") => ArgumentEffect::ReadsCode(word.clone()),
+        Some(_) | None => ArgumentEffect::ReadsCodeFromInput,
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) fn java(found: &Arguments) -> Judged {
     match found.operands.first() {
         Some(word) if !has_main && word.text.starts_with('@') => Err(format!("the word {word}")),
         Some(word) if !has_main && word.text.ends_with(".java") => {
-            Ok(vec![Consequence::ReadsCode(word.clone())])
+            Ok(vec![ArgumentEffect::ReadsCode(word.clone())])
         }
         Some(_) | None => match found.values(&["-jar", "-m", "--module"]).next() {
             Some(word) if word.text.starts_with('@') => Err(format!("the word {word}")),
@@ -105,12 +105,12 @@ pub(super) fn gdb(found: &Arguments) -> Judged {
     let is_batch = found.has(&["--batch", "-batch", "--batch-silent", "-b"]);
     let mut effects = Vec::new();
     if !is_batch && !found.has(&["--version", "-v", "--help", "-h", "--configuration"]) {
-        effects.push(Consequence::ReadsCodeFromInput);
+        effects.push(ArgumentEffect::ReadsCodeFromInput);
     }
     let starts = commands.iter().copied().any(|word| is_run(&word));
     let has_program = found.has(&["--args", "-args"]) || starts;
     if has_program && !found.operands.is_empty() {
-        effects.push(Consequence::Runs(found.operands.clone()));
+        effects.push(ArgumentEffect::Runs(found.operands.clone()));
     } else if let Some(word) = found.operands.iter().find(|word| word.text.starts_with('-')) {
         return Err(format!("the word {word}"));
     }
@@ -160,15 +160,15 @@ pub(super) fn sqlite(found: &Arguments) -> Judged {
         return Ok(Vec::new());
     }
     let Some(file) = found.operands.first() else {
-        return Ok(vec![Consequence::ReadsCodeFromInput]);
+        return Ok(vec![ArgumentEffect::ReadsCodeFromInput]);
     };
     let statements = behind(&found.operands, 1)?;
-    let mut effects = vec![Consequence::Writes(file.clone())];
+    let mut effects = vec![ArgumentEffect::Writes(file.clone())];
     if found.has(&["-readonly", "--readonly"]) || file.is(":memory:") {
         effects.clear();
     }
     if statements.is_empty() {
-        effects.push(Consequence::ReadsCodeFromInput);
+        effects.push(ArgumentEffect::ReadsCodeFromInput);
     }
     for statement in statements {
         check_sql(statement, &REFUSED)?;
@@ -214,7 +214,7 @@ pub(super) fn psql(found: &Arguments) -> Judged {
     let is_told = found.has(&["-f", "--file", "-l", "--list", "-V", "--version", "-?", "--help"]);
     let from_input = found.values(&["-f", "--file"]).any(|word| word.is("-"));
     let reads_input = from_input || (commands.is_empty() && !is_told);
-    Ok(reads_input.then_some(Consequence::ReadsCodeFromInput).into_iter().collect())
+    Ok(reads_input.then_some(ArgumentEffect::ReadsCodeFromInput).into_iter().collect())
 }
 
 /// `\dt`, `\d+ table`, `\l`: commands of psql that only list.
@@ -252,7 +252,7 @@ pub(super) fn mysql(found: &Arguments) -> Judged {
     commands.iter().try_for_each(|command| check_sql(command, &REFUSED))?;
     let is_told = found.has(&["-V", "--version", "-?", "--help"]);
     let reads_input = commands.is_empty() && !is_told;
-    Ok(reads_input.then_some(Consequence::ReadsCodeFromInput).into_iter().collect())
+    Ok(reads_input.then_some(ArgumentEffect::ReadsCodeFromInput).into_iter().collect())
 }
 
 /// Commands of Redis that read or change keys, not the server.
@@ -278,7 +278,7 @@ pub(super) fn redis(found: &Arguments) -> Judged {
     ];
     let Some(first) = found.operands.first() else {
         let reads_input = !found.has(&MODES);
-        return Ok(reads_input.then_some(Consequence::ReadsCodeFromInput).into_iter().collect());
+        return Ok(reads_input.then_some(ArgumentEffect::ReadsCodeFromInput).into_iter().collect());
     };
     let name = first.value().unwrap_or_default().to_ascii_lowercase();
     let is_config_get = name == "config"
@@ -289,10 +289,10 @@ pub(super) fn redis(found: &Arguments) -> Judged {
 
 pub(super) fn mongo(found: &Arguments) -> Judged {
     let scripts = found.operands.iter().filter(|word| word.text.ends_with(".js"));
-    let mut effects: Vec<_> = scripts.cloned().map(Consequence::ReadsCode).collect();
+    let mut effects: Vec<_> = scripts.cloned().map(ArgumentEffect::ReadsCode).collect();
     let is_told = found.has(&["--eval", "-f", "--file", "--version", "-h", "--help"]);
     if effects.is_empty() && !is_told {
-        effects.push(Consequence::ReadsCodeFromInput);
+        effects.push(ArgumentEffect::ReadsCodeFromInput);
     }
     Ok(effects)
 }

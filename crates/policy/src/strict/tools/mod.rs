@@ -28,5 +28,5 @@ mod sed;
 mod tests;
 mod wrappers;
 
-pub(crate) use entry::{Consequence, is_standard_input};
+pub(crate) use entry::{ArgumentEffect, is_standard_input};
 pub(crate) use programs::{consequences, is_known};

@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use super::entry::{
-    Consequence, Judged, behind, command_of, download_into, is_plain_text, join, refuse, written,
+    ArgumentEffect, Judged, behind, command_of, download_into, is_plain_text, join, refuse, written,
 };
 use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, OptionOrder, OptionSet, require_known};
@@ -65,11 +65,11 @@ pub(super) fn remote_command(found: &Arguments) -> Judged {
         return Err(format!("the option {first}"));
     }
     if words.is_empty() {
-        return Ok(vec![Consequence::ReadsCodeFromInput]);
+        return Ok(vec![ArgumentEffect::ReadsCodeFromInput]);
     }
     refuse(words, |word| word.value().is_none())?;
     let text = words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
-    Ok(vec![Consequence::Script { text, shell: ShellSyntax::Posix }])
+    Ok(vec![ArgumentEffect::Script { text, shell: ShellSyntax::Posix }])
 }
 
 pub(super) fn plain_hosts(found: &Arguments) -> Judged {
@@ -77,11 +77,11 @@ pub(super) fn plain_hosts(found: &Arguments) -> Judged {
 }
 
 /// The file that a download is stored in if no other name is given.
-fn file_of_url(url: &Word) -> Result<Consequence, Doubt> {
+fn file_of_url(url: &Word) -> Result<ArgumentEffect, Doubt> {
     let text = url.value().ok_or_else(|| format!("the word {url}"))?;
     let path = text.split(['?', '#']).next().unwrap_or(text);
     let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("index.html");
-    Ok(Consequence::Writes(Word::literal(name)))
+    Ok(ArgumentEffect::Writes(Word::literal(name)))
 }
 
 pub(super) fn curl(found: &Arguments) -> Judged {
@@ -96,7 +96,7 @@ pub(super) fn curl(found: &Arguments) -> Judged {
     for directory in found.values(&["--output-dir"]) {
         effects.extend(download_into(directory.clone()));
         let files = found.values(&outputs).map(|file| inside(directory, file));
-        effects.extend(files.map(Consequence::Writes));
+        effects.extend(files.map(ArgumentEffect::Writes));
     }
     if !found.has(&["-g", "--globoff"]) && found.has(&["-O", "--remote-name", "--remote-name-all"])
     {
@@ -194,13 +194,13 @@ pub(super) fn openssl(found: &Arguments) -> Judged {
         enc base64 pkcs12 pkcs8 pkcs7 verify ciphers list passwd ecparam ec genpkey pkey pkeyutl crl \
         asn1parse speed prime errstr dhparam help";
     let Some((name, args)) = found.operands.split_first() else {
-        return Ok(vec![Consequence::ReadsCodeFromInput]);
+        return Ok(vec![ArgumentEffect::ReadsCodeFromInput]);
     };
     if !COMMANDS.split_ascii_whitespace().any(|known| name.is(known)) {
         return Err(format!("the subcommand {name}"));
     }
     let found = SSL.read(args, OptionOrder::Anywhere)?;
-    let settings = found.values(&["-config"]).cloned().map(Consequence::ReadsCode);
+    let settings = found.values(&["-config"]).cloned().map(ArgumentEffect::ReadsCode);
     let mut effects: Vec<_> = settings.collect();
     effects.extend(written(found.values(&["-out", "-keyout"])));
     Ok(effects)
@@ -231,7 +231,7 @@ pub(super) fn command_client(found: &Arguments) -> Judged {
     if found.has(&["--version", "--help"]) {
         return Ok(Vec::new());
     }
-    Ok(vec![Consequence::ReadsCodeFromInput])
+    Ok(vec![ArgumentEffect::ReadsCodeFromInput])
 }
 
 /// ssh_config(5): settings that name no program, no library and no file of settings.
@@ -243,7 +243,7 @@ pub(super) fn rsync(found: &Arguments) -> Judged {
     found.values(&["-e", "--rsh"]).try_for_each(check_shell)?;
     let mut all = written(found.values(&["--log-file"]));
     let places = ["--partial-dir", "-T", "--temp-dir"];
-    all.extend(found.values(&places).cloned().map(Consequence::WritesBeneath));
+    all.extend(found.values(&places).cloned().map(ArgumentEffect::WritesBeneath));
     all.extend(copied(found)?);
     Ok(all)
 }
@@ -259,8 +259,8 @@ pub(super) fn secure_transfer(found: &Arguments) -> Judged {
     found.values(&["-J"]).try_for_each(check_jump)?;
     // Commands of sftp may begin with `!`, which starts a program.
     match found.values(&["-b"]).last() {
-        Some(batch) if !batch.is("-") => Ok(vec![Consequence::ReadsCode(batch.clone())]),
-        _ => Ok(vec![Consequence::ReadsCodeFromInput]),
+        Some(batch) if !batch.is("-") => Ok(vec![ArgumentEffect::ReadsCode(batch.clone())]),
+        _ => Ok(vec![ArgumentEffect::ReadsCodeFromInput]),
     }
 }
 
@@ -305,7 +305,7 @@ fn copied(found: &Arguments) -> Judged {
     match found.operands.as_slice() {
         [] | [_] => Ok(Vec::new()),
         [.., target] if is_remote(target) => Ok(Vec::new()),
-        [.., target] => Ok(vec![Consequence::WritesBeneath(target.clone())]),
+        [.., target] => Ok(vec![ArgumentEffect::WritesBeneath(target.clone())]),
     }
 }
 

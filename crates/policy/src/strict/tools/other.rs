@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::entry::ProgramEntry;
-use super::entry::{Consequence, Judged, behind, command_of, refuse, refuse_argument_files};
+use super::entry::{ArgumentEffect, Judged, behind, command_of, refuse, refuse_argument_files};
 use crate::command::{ShellSyntax, Word};
 use crate::options::{Arguments, OptionOrder, OptionSet};
 use crate::tables::has_word;
@@ -36,8 +36,8 @@ pub(super) fn editor(found: &Arguments) -> Judged {
     // `ed '!command'` reads the output of a command.
     refuse(&found.operands, |word| word.text.starts_with('!'))?;
     let files = found.operands.iter().filter(|word| !word.text.starts_with('+'));
-    let mut effects: Vec<_> = files.cloned().map(Consequence::Writes).collect();
-    effects.push(Consequence::ReadsCodeFromInput);
+    let mut effects: Vec<_> = files.cloned().map(ArgumentEffect::Writes).collect();
+    effects.push(ArgumentEffect::ReadsCodeFromInput);
     Ok(effects)
 }
 
@@ -79,7 +79,7 @@ pub(super) fn dumped_page(found: &Arguments) -> Judged {
             || word.text.starts_with("https://")
     };
     refuse(&found.operands, |word| !is_page(word))?;
-    Ok((!is_dump).then_some(Consequence::ReadsCodeFromInput).into_iter().collect())
+    Ok((!is_dump).then_some(ArgumentEffect::ReadsCodeFromInput).into_iter().collect())
 }
 
 /// Options of the commands of tmux that start another command.
@@ -97,7 +97,7 @@ pub(super) fn tmux(found: &Arguments) -> Judged {
         word.value().is_none_or(|text| text.contains("#(") || text.ends_with(';'))
     })?;
     let Some((name, args)) = found.operands.split_first() else {
-        return Ok(vec![Consequence::ReadsCodeFromInput]);
+        return Ok(vec![ArgumentEffect::ReadsCodeFromInput]);
     };
     if QUERIES.split_ascii_whitespace().any(|known| name.is(known)) {
         return Ok(Vec::new());
@@ -113,9 +113,9 @@ fn tmux_command(found: &Arguments) -> Judged {
     match found.operands.as_slice() {
         [] => Err("tmux without a command, which starts a shell".to_owned()),
         [text] => {
-            Ok(vec![Consequence::Script { text: text.text.clone(), shell: ShellSyntax::Posix }])
+            Ok(vec![ArgumentEffect::Script { text: text.text.clone(), shell: ShellSyntax::Posix }])
         }
-        words => Ok(vec![Consequence::Runs(words.to_vec())]),
+        words => Ok(vec![ArgumentEffect::Runs(words.to_vec())]),
     }
 }
 
@@ -124,7 +124,7 @@ pub(super) fn screen(found: &Arguments) -> Judged {
         return Ok(Vec::new());
     }
     let command = command_of(&found.operands);
-    Ok(vec![command.unwrap_or(Consequence::ReadsCodeFromInput)])
+    Ok(vec![command.unwrap_or(ArgumentEffect::ReadsCodeFromInput)])
 }
 
 /// An address that is a program or a file is not one of a person.
@@ -148,24 +148,25 @@ pub(super) fn project(found: &Arguments) -> Judged {
     {
         return Err("the subcommand run".to_owned());
     }
-    Ok(found.operands.iter().filter(is_code).cloned().map(Consequence::ReadsCode).collect())
+    Ok(found.operands.iter().filter(is_code).cloned().map(ArgumentEffect::ReadsCode).collect())
 }
 
 /// `R CMD name` starts another program.
 pub(super) fn no_batch(found: &Arguments) -> Judged {
     refuse(&found.operands, |_| true)?;
     let is_told = found.has(&["-e", "-f", "--file", "--version", "--help"]);
-    Ok((!is_told).then_some(Consequence::ReadsCodeFromInput).into_iter().collect())
+    Ok((!is_told).then_some(ArgumentEffect::ReadsCodeFromInput).into_iter().collect())
 }
 
 pub(super) fn dc(found: &Arguments) -> Judged {
     let has_command = |word: &Word| word.value().is_none_or(|text| text.contains('!'));
     refuse(found.values(&["-e", "--expression"]), has_command)?;
-    let mut effects: Vec<_> = found.operands.iter().cloned().map(Consequence::ReadsCode).collect();
+    let mut effects: Vec<_> =
+        found.operands.iter().cloned().map(ArgumentEffect::ReadsCode).collect();
     // `?` in an expression reads the input as well.
     let asks = found.values(&["-e", "--expression"]).any(|word| word.text.contains('?'));
     if asks || (effects.is_empty() && found.options.is_empty()) {
-        effects.push(Consequence::ReadsCodeFromInput);
+        effects.push(ArgumentEffect::ReadsCodeFromInput);
     }
     Ok(effects)
 }
@@ -178,7 +179,7 @@ pub(super) fn logsave(found: &Arguments) -> Judged {
     let command = behind(&found.operands, 1)?;
     // Options are read only before the file.
     OptionSet::default().read(command, OptionOrder::First)?;
-    Ok(vec![Consequence::Writes(file.clone()), Consequence::Runs(command.to_vec())])
+    Ok(vec![ArgumentEffect::Writes(file.clone()), ArgumentEffect::Runs(command.to_vec())])
 }
 
 /// A file; `\input` gives code, and `&name` a format.
@@ -186,9 +187,9 @@ pub(super) fn tex(found: &Arguments) -> Judged {
     refuse(&found.operands, |word| word.text.starts_with(['\\', '&', '|', '"', '*']))?;
     if found.operands.is_empty() && !found.has(&["-version", "--version", "-help", "--help", "-v"])
     {
-        return Ok(vec![Consequence::ReadsCodeFromInput]);
+        return Ok(vec![ArgumentEffect::ReadsCodeFromInput]);
     }
-    Ok(found.operands.iter().cloned().map(Consequence::ReadsCode).collect())
+    Ok(found.operands.iter().cloned().map(ArgumentEffect::ReadsCode).collect())
 }
 
 /// A format that is a file is a program in Lua. PDF is made by another program.
@@ -220,19 +221,19 @@ pub(super) fn needs_list(found: &Arguments) -> Judged {
     if found.has(&["-l", "--list", "-V", "--version", "-h"]) {
         return Ok(Vec::new());
     }
-    Ok(vec![Consequence::ReadsCodeFromInput])
+    Ok(vec![ArgumentEffect::ReadsCodeFromInput])
 }
 
 /// Files that are read or written; an address with a colon may be more than a file.
 pub(super) fn plain_files(found: &Arguments) -> Judged {
     refuse(&found.operands, |word| word.text.contains(':') || word.text.starts_with('@'))?;
-    Ok(found.operands.iter().cloned().map(Consequence::Writes).collect())
+    Ok(found.operands.iter().cloned().map(ArgumentEffect::Writes).collect())
 }
 
 /// Files appear beneath a directory.
 pub(super) fn unpack(found: &Arguments) -> Judged {
     let directory = found.values(&["-d", "-o"]).last().cloned();
-    Ok(vec![Consequence::WritesBeneath(directory.unwrap_or_else(|| Word::literal(".")))])
+    Ok(vec![ArgumentEffect::WritesBeneath(directory.unwrap_or_else(|| Word::literal(".")))])
 }
 
 pub(super) fn pg_ctl(found: &Arguments) -> Judged {
@@ -267,7 +268,7 @@ pub(super) fn uudecode(found: &Arguments) -> Judged {
 }
 
 pub(super) fn all_written(found: &Arguments) -> Judged {
-    Ok(found.operands.iter().cloned().map(Consequence::Writes).collect())
+    Ok(found.operands.iter().cloned().map(ArgumentEffect::Writes).collect())
 }
 
 /// Only the version and the help of such a program are known to be harmless. Many of them read

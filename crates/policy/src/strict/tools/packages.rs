@@ -2,10 +2,10 @@
 
 use std::sync::LazyLock;
 
-use super::entry::{Consequence, Judged, command_of, refuse};
+use super::entry::{ArgumentEffect, Judged, command_of, refuse};
 use super::programs;
 use crate::command::{Shape, ShellSyntax, Word};
-use crate::options::{Arguments, OptionOrder, OptionSet, is_operand};
+use crate::options::{Arguments, OptionOrder, OptionSet, check_operand};
 use crate::tables::has_word;
 
 /// `npx -c TEXT` hands the text to a shell.
@@ -14,7 +14,7 @@ pub(super) fn npx(found: &Arguments) -> Judged {
     if let Some(call) = found.values(&["-c", "--call"]).next() {
         refuse(found.values(&PACKAGES), |word| !is_index_package(word))?;
         let text = call.value().ok_or_else(|| format!("the word {call}"))?.to_owned();
-        return Ok(vec![Consequence::Script { text, shell: ShellSyntax::Posix }]);
+        return Ok(vec![ArgumentEffect::Script { text, shell: ShellSyntax::Posix }]);
     }
     tool_beside(&PACKAGES, found, project_tool)
 }
@@ -28,7 +28,7 @@ pub(super) fn npm_pkg(found: &Arguments) -> Judged {
     match found.operands.first() {
         Some(word) if word.is("get") => Ok(Vec::new()),
         Some(word) if word.is("set") || word.is("delete") || word.is("fix") => {
-            Ok(vec![Consequence::Writes(Word::literal("package.json"))])
+            Ok(vec![ArgumentEffect::Writes(Word::literal("package.json"))])
         }
         Some(word) => Err(format!("the subcommand {word}")),
         None => Ok(Vec::new()),
@@ -58,7 +58,7 @@ pub(super) fn yarn(found: &Arguments) -> Judged {
         return programs::judge(&tool.text, args).unwrap_or_else(|| Ok(Vec::new()));
     }
     if name == "run" {
-        refuse(args.first(), |word| is_operand(word) != Ok(true))?;
+        refuse(args.first(), |word| check_operand(word) != Ok(true))?;
     }
     if has_word(YARN_COMMANDS, name) {
         let found = programs::pnpm_options().read(args, OptionOrder::Anywhere)?;
@@ -100,8 +100,9 @@ pub(super) fn bun(found: &Arguments) -> Judged {
         "run" => run_by_bun(&inner.operands),
         _ if has_word(OWN, name) => {
             let read = BUN.read(args, OptionOrder::Anywhere)?;
-            let outputs = read.values(&["--outfile"]).cloned().map(Consequence::Writes);
-            let directories = read.values(&["--outdir"]).cloned().map(Consequence::WritesBeneath);
+            let outputs = read.values(&["--outfile"]).cloned().map(ArgumentEffect::Writes);
+            let directories =
+                read.values(&["--outdir"]).cloned().map(ArgumentEffect::WritesBeneath);
             let mut all: Vec<_> = outputs.chain(directories).collect();
             if has_word("install i add a link", name) {
                 all.extend(installed_packages(&read)?);
@@ -121,7 +122,7 @@ fn run_by_bun(command: &[Word]) -> Judged {
         return Ok(Vec::new());
     };
     if CODE.iter().any(|ending| first.text.ends_with(ending)) {
-        return Ok(vec![Consequence::ReadsCode(first.clone())]);
+        return Ok(vec![ArgumentEffect::ReadsCode(first.clone())]);
     }
     if first.value().is_some_and(|name| has_word(SCRIPTS, name)) {
         return Ok(Vec::new());
@@ -149,8 +150,8 @@ pub(super) fn uv_run(found: &Arguments) -> Judged {
         return Ok(all);
     }
     all.extend(match found.operands.first() {
-        Some(word) if word.text.ends_with(".py") => vec![Consequence::ReadsCode(word.clone())],
-        Some(word) if word.is("-") => vec![Consequence::ReadsCodeFromInput],
+        Some(word) if word.text.ends_with(".py") => vec![ArgumentEffect::ReadsCode(word.clone())],
+        Some(word) if word.is("-") => vec![ArgumentEffect::ReadsCodeFromInput],
         Some(_) | None => tool_beside(&PACKAGES, found, project_tool)?,
     });
     Ok(all)
@@ -172,7 +173,7 @@ pub(super) fn project_tool(found: &Arguments) -> Judged {
     // `prettier@3`; a scoped package starts with `@`.
     let (name, version) = text.split_once('@').unwrap_or((text, ""));
     if !has_word(PROJECT_TOOLS, name) {
-        return Ok(vec![Consequence::Runs(found.operands.clone())]);
+        return Ok(vec![ArgumentEffect::Runs(found.operands.clone())]);
     }
     // After `@`, an address, a file or `npm:other` would be another package.
     let is_version = |letter: char| letter.is_ascii_alphanumeric() || ".-+^~".contains(letter);
@@ -195,7 +196,7 @@ fn tool_beside(options: &[&str], found: &Arguments, judge: fn(&Arguments) -> Jud
     refuse(found.values(options), |word| !is_index_package(word))?;
     Ok(match found.operands.as_slice() {
         [] => Vec::new(),
-        [..] => vec![Consequence::Runs(found.operands.clone())],
+        [..] => vec![ArgumentEffect::Runs(found.operands.clone())],
     })
 }
 
@@ -219,14 +220,14 @@ pub(super) fn local_packages(found: &Arguments) -> Judged {
     refuse(&found.operands, |word| word.text.contains("ext::"))?;
     let is_local = |word: &&Word| word.text.starts_with(['.', '/', '~']) || word.text.contains('/');
     let local = found.operands.iter().filter(is_local);
-    Ok(local.cloned().map(Consequence::ReadsCode).collect())
+    Ok(local.cloned().map(ArgumentEffect::ReadsCode).collect())
 }
 
 /// Packages that are installed, each of which may be a file, whatever its name is: its code runs.
 pub(super) fn installed_packages(found: &Arguments) -> Judged {
     refuse(&found.operands, |word| word.text.contains("ext::"))?;
     let files = found.operands.iter().flat_map(|word| [Some(word.clone()), file_of(word)]);
-    Ok(files.flatten().map(Consequence::ReadsCode).collect())
+    Ok(files.flatten().map(ArgumentEffect::ReadsCode).collect())
 }
 
 /// The file of a package that is written with a name or extras: `x@file:y.tgz`, `y.zip[extra]`.
@@ -242,7 +243,7 @@ pub(super) fn indexed_packages(found: &Arguments) -> Judged {
     let mut all = installed_packages(found)?;
     let indexes = ["-i", "--index-url", "--extra-index-url", "-f", "--find-links"];
     if found.values(&indexes).any(|word| !word.text.starts_with("http")) {
-        all.push(Consequence::ReadsCode(Word::unknown("", Shape::Many)));
+        all.push(ArgumentEffect::ReadsCode(Word::unknown("", Shape::Many)));
     }
     Ok(all)
 }
@@ -253,7 +254,7 @@ pub(super) fn package_files(found: &Arguments) -> Judged {
         let endings = [".deb", ".rpm", ".gem", ".apk", ".rb"];
         word.text.contains('/') || endings.iter().any(|ending| word.text.ends_with(ending))
     };
-    Ok(found.operands.iter().filter(is_file).cloned().map(Consequence::ReadsCode).collect())
+    Ok(found.operands.iter().filter(is_file).cloned().map(ArgumentEffect::ReadsCode).collect())
 }
 
 /// `dpkg -i` takes files of any name.
@@ -284,16 +285,16 @@ pub(super) fn behind_command(found: &Arguments) -> Judged {
         end.map(|index| index + 1)
     };
     let command = start.and_then(|start| command_of(found.operands.get(start..)?));
-    Ok(vec![command.unwrap_or(Consequence::ReadsCodeFromInput)])
+    Ok(vec![command.unwrap_or(ArgumentEffect::ReadsCodeFromInput)])
 }
 
 pub(super) fn nix_shell(found: &Arguments) -> Judged {
     match found.values(&["--run", "--command"]).next() {
         Some(word) => {
             let text = word.value().ok_or_else(|| format!("the word {word}"))?.to_owned();
-            Ok(vec![Consequence::Script { text, shell: ShellSyntax::Bash }])
+            Ok(vec![ArgumentEffect::Script { text, shell: ShellSyntax::Bash }])
         }
-        None => Ok(vec![Consequence::ReadsCodeFromInput]),
+        None => Ok(vec![ArgumentEffect::ReadsCodeFromInput]),
     }
 }
 

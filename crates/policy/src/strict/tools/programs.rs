@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use super::entry::{Consequence, Judged};
+use super::entry::{ArgumentEffect, Judged};
 use super::entry::{Judge, ProgramEntries, ProgramEntry};
 use super::{
     archives, awk, build, cloud, files, find, git, interpreters, network, other, packages, sed,
@@ -151,7 +151,7 @@ fn without_version(name: &str) -> &str {
 ///
 /// # Errors
 /// Names the argument that is not known to be harmless.
-pub(crate) fn consequences(program: &str, args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+pub(crate) fn consequences(program: &str, args: &[Word]) -> Result<Vec<ArgumentEffect>, Doubt> {
     judge(program, args).unwrap_or_else(|| Ok(Vec::new()))
 }
 

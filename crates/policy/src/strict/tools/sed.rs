@@ -4,7 +4,7 @@
 //! hands text to a shell: both are reported. `e` alone and the flag `e` of `s` run what they read,
 //! so they are not known. Where GNU sed and others read a script differently, it is in doubt.
 
-use super::entry::{Consequence, Judged};
+use super::entry::{ArgumentEffect, Judged};
 use crate::command::{Shape, ShellSyntax, Word};
 use crate::options::{Arguments, Doubt, require_known};
 
@@ -27,7 +27,7 @@ struct SedReader<'s> {
     rest: &'s str,
     /// The number of open braces.
     depth: usize,
-    found: Vec<Consequence>,
+    found: Vec<ArgumentEffect>,
 }
 
 impl<'s> SedReader<'s> {
@@ -287,7 +287,8 @@ impl<'s> SedReader<'s> {
         if text.is_empty() || text.contains('\\') || text.starts_with(['#', ';', '}']) {
             return Err("the sed command e".to_owned());
         }
-        self.found.push(Consequence::Script { text: text.to_owned(), shell: ShellSyntax::Posix });
+        self.found
+            .push(ArgumentEffect::Script { text: text.to_owned(), shell: ShellSyntax::Posix });
         Ok(())
     }
 
@@ -299,7 +300,7 @@ impl<'s> SedReader<'s> {
             return Err("the sed command w without a file".to_owned());
         }
         if !matches!(name, "/dev/stdout" | "/dev/stderr") {
-            self.found.push(Consequence::Writes(Word::literal(name)));
+            self.found.push(ArgumentEffect::Writes(Word::literal(name)));
         }
         Ok(())
     }
@@ -325,7 +326,7 @@ pub(super) fn edit(found: &Arguments) -> Judged {
     };
     let mut all = read_script(&script)?;
     if found.has(&["-i", "--in-place"]) {
-        all.extend(files.iter().cloned().map(Consequence::Writes));
+        all.extend(files.iter().cloned().map(ArgumentEffect::Writes));
         all.extend(backups(found, files)?);
     }
     Ok(all)
@@ -343,7 +344,7 @@ fn backups(found: &Arguments, files: &[Word]) -> Judged {
         Shape::Literal => Word::literal(format!("{}{suffix}", file.text)),
         Shape::One | Shape::Many | Shape::Glob | Shape::Process => file.clone(),
     };
-    Ok(files.iter().map(copy).map(Consequence::Writes).collect())
+    Ok(files.iter().map(copy).map(ArgumentEffect::Writes).collect())
 }
 
 #[cfg(test)]
@@ -409,7 +410,7 @@ mod tests {
             ("s/a/b/gw out", "out"),
             ("W x;p", "x;p"),
         ] {
-            let expected = Consequence::Writes(Word::literal(file));
+            let expected = ArgumentEffect::Writes(Word::literal(file));
             assert_eq!(read_script(script), Ok(vec![expected]), "{script:?}");
         }
     }
@@ -426,11 +427,11 @@ mod tests {
             ("r x\n1e touch x", vec!["touch x"]),
             ("s/[[:space:]/\"]/x/;e touch x", vec![]),
         ] {
-            let script_of = |text: &str| Consequence::Script {
+            let script_of = |text: &str| ArgumentEffect::Script {
                 text: text.to_owned(),
                 shell: ShellSyntax::Posix,
             };
-            let expected: Vec<Consequence> = texts.into_iter().map(script_of).collect();
+            let expected: Vec<ArgumentEffect> = texts.into_iter().map(script_of).collect();
             let found = read_script(script).unwrap_or_default();
             assert_eq!(found, expected, "{script:?}");
         }

@@ -1,6 +1,6 @@
 //! Shared by the tests of the entries: commands as text, and consequences as text.
 
-use super::entry::Consequence;
+use super::entry::ArgumentEffect;
 use super::programs;
 use crate::command::{Shape, Word};
 use crate::options::Doubt;
@@ -51,7 +51,7 @@ fn word(text: &str, quoted: bool) -> Word {
     }
 }
 
-fn judge(line: &str) -> Result<Vec<Consequence>, Doubt> {
+fn judge(line: &str) -> Result<Vec<ArgumentEffect>, Doubt> {
     let words = words(line);
     let (program, args) = words.split_first().expect("a program");
     programs::judge(&program.text, args).unwrap_or_else(|| Err("no entry".to_owned()))
@@ -62,20 +62,20 @@ pub(super) fn judged(line: &str) -> Result<String, Doubt> {
     Ok(judge(line)?.iter().map(format_consequence).collect::<Vec<_>>().join(", "))
 }
 
-fn format_consequence(consequence: &Consequence) -> String {
+fn format_consequence(consequence: &ArgumentEffect) -> String {
     match consequence {
-        Consequence::Runs(words) => {
+        ArgumentEffect::Runs(words) => {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
             format!("runs {}", words.join(" "))
         }
-        Consequence::Script { text, shell } => format!("{shell:?} script {text}"),
-        Consequence::Sets { name, .. } => format!("sets {name}"),
-        Consequence::Writes(word) => format!("writes {word}"),
-        Consequence::ChecksOut(word) => format!("checks out {word}"),
-        Consequence::WritesBeneath(word) => format!("writes beneath {word}"),
-        Consequence::ReadsCode(word) => format!("code {word}"),
-        Consequence::ReadsCodeFromInput => "code from input".to_owned(),
-        Consequence::Opaque => "opaque".to_owned(),
+        ArgumentEffect::Script { text, shell } => format!("{shell:?} script {text}"),
+        ArgumentEffect::Sets { name, .. } => format!("sets {name}"),
+        ArgumentEffect::Writes(word) => format!("writes {word}"),
+        ArgumentEffect::ChecksOut(word) => format!("checks out {word}"),
+        ArgumentEffect::WritesBeneath(word) => format!("writes beneath {word}"),
+        ArgumentEffect::ReadsCode(word) => format!("code {word}"),
+        ArgumentEffect::ReadsCodeFromInput => "code from input".to_owned(),
+        ArgumentEffect::Opaque => "opaque".to_owned(),
     }
 }
 
@@ -104,13 +104,13 @@ pub(super) fn harmless(lines: &str) {
 }
 
 fn why_not_harmless(line: &str) -> Option<String> {
-    let is_other = |effect: &&Consequence| {
+    let is_other = |effect: &&ArgumentEffect| {
         matches!(
             effect,
-            Consequence::Runs(_)
-                | Consequence::Script { .. }
-                | Consequence::Sets { .. }
-                | Consequence::ReadsCodeFromInput
+            ArgumentEffect::Runs(_)
+                | ArgumentEffect::Script { .. }
+                | ArgumentEffect::Sets { .. }
+                | ArgumentEffect::ReadsCodeFromInput
         )
     };
     match judge(line) {

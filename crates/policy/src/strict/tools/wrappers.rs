@@ -3,9 +3,9 @@
 //! The text of a shell is read by the recogniser; script files count as code.
 
 use super::entry::ProgramEntry;
-use super::entry::{Consequence, Judged, behind, written};
+use super::entry::{ArgumentEffect, Judged, behind, written};
 use crate::command::{Shape, ShellSyntax, Word};
-use crate::options::{Arguments, Doubt, OptionOrder, is_operand, require_known, stays_one_word};
+use crate::options::{Arguments, Doubt, OptionOrder, check_operand, require_known, stays_one_word};
 
 /// Judges a program that starts the command in its operands. Keys of its own:
 ///
@@ -26,7 +26,7 @@ pub(super) fn wrap(entry: &ProgramEntry, program: &str, args: &[Word]) -> Judged
     while entry.has("assigns")
         && let Some((name, value, rest)) = read_assignment(words)?
     {
-        all.push(Consequence::Sets { name, value });
+        all.push(ArgumentEffect::Sets { name, value });
         words = rest;
     }
     let before = usize::from(entry.words("before") == ["1"]);
@@ -34,7 +34,7 @@ pub(super) fn wrap(entry: &ProgramEntry, program: &str, args: &[Word]) -> Judged
     let is_bare_harmless =
         !entry.has("bare_shell") || found.has(&["-h", "-V", "--help", "--version"]);
     match command.first() {
-        Some(_) => all.push(Consequence::Runs(command.to_vec())),
+        Some(_) => all.push(ArgumentEffect::Runs(command.to_vec())),
         None if is_bare_harmless => {}
         None => return Err(format!("{program} without a command, which starts a shell")),
     }
@@ -78,9 +78,9 @@ fn arguments_of(program: &str) -> Doubt {
 }
 
 /// Variables without which programs are found or text is read in another way.
-fn unset(name: &str) -> Option<Consequence> {
+fn unset(name: &str) -> Option<ArgumentEffect> {
     let matters = matches!(name, "PATH" | "HOME" | "IFS" | "LANG") || name.starts_with("LC_");
-    matters.then(|| Consequence::Sets { name: name.to_owned(), value: None })
+    matters.then(|| ArgumentEffect::Sets { name: name.to_owned(), value: None })
 }
 
 /// A variable, its value where that is known, and the words after it.
@@ -104,8 +104,8 @@ fn read_assignment(words: &[Word]) -> Result<Option<AssignedFirst<'_>>, Doubt> {
 }
 
 /// Shell text that a program hands to `sh -c`.
-fn script(text: &Word) -> Result<Consequence, Doubt> {
-    Ok(Consequence::Script { text: require_known(text)?.to_owned(), shell: ShellSyntax::Posix })
+fn script(text: &Word) -> Result<ArgumentEffect, Doubt> {
+    Ok(ArgumentEffect::Script { text: require_known(text)?.to_owned(), shell: ShellSyntax::Posix })
 }
 
 pub(super) fn watch(found: &Arguments) -> Judged {
@@ -113,7 +113,7 @@ pub(super) fn watch(found: &Arguments) -> Judged {
         return Ok(Vec::new());
     }
     if found.has(&["-x", "--exec"]) {
-        return Ok(vec![Consequence::Runs(found.operands.clone())]);
+        return Ok(vec![ArgumentEffect::Runs(found.operands.clone())]);
     }
     let words = found.operands.iter().map(require_known).collect::<Result<Vec<&str>, Doubt>>()?;
     Ok(vec![script(&Word::literal(words.join(" ")))?])
@@ -125,7 +125,7 @@ pub(super) fn lock(found: &Arguments) -> Judged {
         [file, ..] if !stays_one_word(file) => Err(format!("the word {file}")),
         [_, option, text] if option.is("-c") || option.is("--command") => Ok(vec![script(text)?]),
         [_, option, ..] if option.text.starts_with('-') => Err(format!("the option {option}")),
-        [_, command @ ..] => Ok(vec![Consequence::Runs(command.to_vec())]),
+        [_, command @ ..] => Ok(vec![ArgumentEffect::Runs(command.to_vec())]),
     }
 }
 
@@ -164,7 +164,7 @@ pub(super) fn run_as_user(entry: &ProgramEntry, _: &str, args: &[Word]) -> Judge
             if found.has(&["-u", "--user"])
                 && !found.has(&["-c", "--command", "-l", "--login"]) =>
         {
-            Ok(vec![Consequence::Runs(found.operands)])
+            Ok(vec![ArgumentEffect::Runs(found.operands)])
         }
         _ => switch_user(&options.read(args, OptionOrder::Anywhere)?),
     }
@@ -179,7 +179,7 @@ pub(super) fn run_on_change(found: &Arguments) -> Judged {
     }
     // `/_` stands for the absolute path of the file that changed.
     let change = |word: Word| if word.is("/_") { Word::unknown("/", Shape::One) } else { word };
-    Ok(vec![Consequence::Runs(found.operands.iter().cloned().map(change).collect())])
+    Ok(vec![ArgumentEffect::Runs(found.operands.iter().cloned().map(change).collect())])
 }
 
 /// Options that change neither the files that a shell reads first nor how it reads text: `-e`,
@@ -208,7 +208,7 @@ pub(super) fn shell(_: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
         if word.text.starts_with('+') || word.text.is_empty() {
             return Err(format!("the word {word}"));
         }
-        if is_operand(word)? {
+        if check_operand(word)? {
             return finish(Some(word), takes_text, shell);
         }
         let text = require_known(word)?;
@@ -243,28 +243,28 @@ pub(super) fn shell(_: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
 fn finish(operand: Option<&Word>, takes_text: bool, shell: ShellSyntax) -> Judged {
     match operand {
         Some(text) if takes_text => {
-            Ok(vec![Consequence::Script { text: require_known(text)?.to_owned(), shell }])
+            Ok(vec![ArgumentEffect::Script { text: require_known(text)?.to_owned(), shell }])
         }
         None if takes_text => Err("the option -c without a value".to_owned()),
         Some(file) => {
             require_known(file)?;
-            Ok(vec![Consequence::ReadsCode(file.clone())])
+            Ok(vec![ArgumentEffect::ReadsCode(file.clone())])
         }
-        None => Ok(vec![Consequence::ReadsCodeFromInput]),
+        None => Ok(vec![ArgumentEffect::ReadsCodeFromInput]),
     }
 }
 
 /// A shell whose text is not read: only a script file without options is accepted.
 pub(super) fn foreign_shell(_: &ProgramEntry, program: &str, args: &[Word]) -> Judged {
     match args.first() {
-        None => Ok(vec![Consequence::ReadsCodeFromInput]),
+        None => Ok(vec![ArgumentEffect::ReadsCodeFromInput]),
         Some(word) if word.is("--version") => Ok(Vec::new()),
         Some(word) if word.text.starts_with(['-', '+']) => {
             Err(format!("the option {word} of {program}"))
         }
         Some(file) => {
             require_known(file)?;
-            Ok(vec![Consequence::ReadsCode(file.clone())])
+            Ok(vec![ArgumentEffect::ReadsCode(file.clone())])
         }
     }
 }
