@@ -34,7 +34,7 @@ pub struct SupervisorSettings {
     pub queue: QueueLimits,
     /// The retention of finished jobs.
     pub retention: Retention,
-    /// Finished logs of so many bytes are compressed; `None` = none are.
+    /// Finished logs of at least this many bytes are compressed; `None` compresses none.
     pub compress_from: Option<u64>,
     /// The settings that all jobs share.
     pub job: SharedJobSettings,
@@ -43,34 +43,35 @@ pub struct SupervisorSettings {
 /// Each message is answered at once; none waits for a job.
 #[derive(Debug)]
 pub(super) enum SupervisorMsg {
-    /// From the handle. Replies once the job can be found.
+    /// Sent by the handle. The reply comes once the job can be found.
     Submit(Box<SubmitRequest>, RpcReplyPort<Result<JobHandle, SubmitRefusal>>),
     Find(JobId, RpcReplyPort<Result<JobHandle, FindError>>),
     FindKey(TenantId, String, RpcReplyPort<Option<JobHandle>>),
-    /// From the handle: those of one tenant, or of all. Newest first.
+    /// Sent by the handle: the jobs of one tenant, or of all, newest first.
     List(Option<TenantId>, RpcReplyPort<Vec<JobHandle>>),
-    /// From the handle. Replies once the stop has begun.
+    /// Sent by the handle. The reply comes once the stop has begun.
     Stop(JobId, StopRequest, RpcReplyPort<Result<JobHandle, FindError>>),
     Place(JobId, RpcReplyPort<Option<QueuePosition>>),
-    /// From the yard, at shutdown.
+    /// Sent by the service at shutdown.
     Close(RpcReplyPort<Vec<JobHandle>>),
-    /// From whoever runs the server.
+    /// Sent by an operator.
     Control(Control),
-    /// From ourselves: see what jobs have used so far.
+    /// Sent by the supervisor to itself: measure the CPU time of running jobs.
     MeasureUsage,
-    /// From a looking task: CPU time of running jobs.
+    /// Sent by the measuring task: CPU time of running jobs.
     UsageMeasured(Vec<(JobId, Duration)>),
-    /// From a watching task: this job has its outcome.
+    /// Sent by the task that watches the job: it has its outcome.
     Ended(JobId),
-    /// From a watching task: nothing of this finished job runs any more, or its log now takes
-    /// less room.
+    /// Sent by the task that watches the job: no process of this finished job runs any more, or its
+    /// log was compressed.
     Completed(JobId),
-    /// From ourselves: a job gets too old, or the last sweep left some for another turn.
+    /// Sent by the supervisor to itself: a job has become too old, or the last sweep left some jobs
+    /// for another turn.
     Sweep,
-    /// From a watching task: caps on stored output are near. Replies with how many jobs were
-    /// freed for it, once what they stored is given back.
+    /// Sent by the task that watches the quota: caps on stored output are near. The reply is the
+    /// number of jobs that were freed, once their bytes are given back.
     MakeRoom(Vec<Shortage>, RpcReplyPort<usize>),
-    /// From a test: fail, as only a mistake in here could.
+    /// Sent by a test: panic, as only a bug in the supervisor would.
     #[cfg(test)]
     Fail,
 }
@@ -102,7 +103,7 @@ pub(super) struct Supervision {
     pub(super) acceptance: Acceptance,
     pub(super) measurement: Measurement,
     packer: Option<LogCompressor>,
-    /// When a sweep comes by itself.
+    /// The time of the next sweep that is already scheduled.
     next_sweep: Option<Instant>,
     supervisor_address: SupervisorAddress,
     pub(super) handover_sender: mpsc::Sender<Handover>,
@@ -124,7 +125,7 @@ impl Actor for SupervisorActor {
         Ok(supervision)
     }
 
-    /// Never fails. A caller that has given up waiting for its reply is no concern of ours.
+    /// Never fails. Replies to callers that have given up waiting are dropped.
     async fn handle(
         &self,
         myself: ActorRef<CountedMessage<SupervisorMsg>>,
@@ -199,9 +200,9 @@ impl Actor for SupervisorActor {
         match event {
             // The guard that the actor held has ended its tree and made the job read as lost.
             SupervisionEvent::ActorFailed(_, error) => events::actor_failed(ActorKind::Job, &error),
-            // The normal end of a job is not this event: its outcome is known, and its slot free,
-            // while its actor stays for as long as processes that outlived the leader. The task
-            // that watches the job's status reports it (`SupervisorMsg::Ended`).
+            // A job's normal end is not this event. Its actor stays as long as processes that
+            // outlived the leader, while its outcome is known and its slot is free. The task that
+            // watches the job's status reports the end (`SupervisorMsg::Ended`).
             SupervisionEvent::ActorStarted(_)
             | SupervisionEvent::ActorTerminated(..)
             | SupervisionEvent::ProcessGroupChanged(_) => {}
@@ -239,7 +240,7 @@ impl Supervision {
         events::store_limit_set(self.job.quota.limit());
         self.limits_changed(myself);
         events::queue_length_changed(self.queue.waiting());
-        // Ends of which the supervisor before may have been told: nobody tells them again.
+        // Ends that were reported to the previous supervisor are not reported again.
         for job in self.registry.all() {
             self.note_end(job.id());
         }
@@ -272,24 +273,24 @@ impl Supervision {
         self.queue.place(id, &|id| self.age(id))
     }
 
-    /// For how long a job has run.
+    /// Returns how long a job has run.
     fn age(&self, id: JobId) -> Duration {
         self.registry.find(id).map(|job| job.status().elapsed()).unwrap_or_default()
     }
 
-    /// Starts everyone whose turn it is.
+    /// Starts every job whose turn it is.
     async fn dispatch(&mut self, myself: &Address) {
         while let Some(id) = self.queue.next() {
             let Some(guard) = self.guards.remove(&id) else { continue };
             if let Some(tenant) = self.queue.tenant_of(id) {
                 self.spending.started(id, tenant);
             }
-            // Boxed: the handling of every message would else be as large.
+            // Boxed: otherwise the future of every message would be as large.
             if let Err(error) = Box::pin(guard.run(myself.cell())).await {
                 events::actor_failed(ActorKind::Job, &error);
             }
         }
-        self.begin_looks(myself);
+        self.plan_measurement(myself);
         events::queue_length_changed(self.queue.waiting());
     }
 
@@ -328,12 +329,12 @@ impl Supervision {
         self.sweep(myself);
     }
 
-    /// Frees who has to go, some now and the rest in another turn.
+    /// Frees the jobs that exceed a retention limit: some now, the rest in another turn.
     fn sweep(&mut self, myself: &Address) {
         self.sweep_and(myself, |_| {});
     }
 
-    /// The same; then tells how many went, once nothing of them is left.
+    /// Sweeps, then calls `tell` with the number of freed jobs once their files are closed.
     fn sweep_and(&mut self, myself: &Address, tell: impl FnOnce(usize) + Send + 'static) {
         let forgotten = self.registry.sweep(FREED_PER_TURN);
         events::retained_changed(self.registry.finished(), self.registry.finished_bytes());
@@ -346,7 +347,7 @@ impl Supervision {
         let freed = forgotten.len();
         let in_memory = self.job.log.memory_bytes as u64;
         if forgotten.iter().any(|job| job.bytes > in_memory) {
-            // Closing files may take a while: not while others wait for an answer.
+            // Closing files may take a while, and other callers wait for this actor.
             tokio::task::spawn_blocking(move || {
                 drop(forgotten);
                 tell(freed);
@@ -358,7 +359,7 @@ impl Supervision {
         self.sweep_at(due, myself);
     }
 
-    /// Sets the clock, unless it rings before that anyway.
+    /// Schedules a sweep, unless an earlier one is scheduled.
     fn sweep_at(&mut self, due: Option<Instant>, myself: &Address) {
         let Some(due) = due else { return };
         if self.next_sweep.is_none_or(|next| due < next) {
@@ -371,15 +372,15 @@ impl Supervision {
 
 // Charging of CPU time, and the consequences of the end of a job.
 
-/// The time between two measurement while a tenant with a bound on CPU time runs something, or has used
+/// The time between two measurements while a tenant with a limit on CPU time runs jobs, or has used
 /// it up.
-const CLOSE: Duration = Duration::from_secs(2);
+const MEASUREMENT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The time between two measurement at what can be forgotten.
-const SPARSE: Duration = Duration::from_secs(60);
+/// The time between two checks for records that can be forgotten.
+const FORGET_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Jobs that are measured in one pass: each pass reads the state of every process.
-const JOBS_PER_LOOK: usize = 16;
+const JOBS_PER_MEASUREMENT: usize = 16;
 
 /// The next measurement of the CPU time of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -392,13 +393,13 @@ pub(super) enum Measurement {
 
 impl Supervision {
     /// Plans the next measurement, if there is anything to measure.
-    pub(super) fn begin_looks(&mut self, myself: &Address) {
+    pub(super) fn plan_measurement(&mut self, myself: &Address) {
         let pause = if self.has_to_watch() {
-            CLOSE
+            MEASUREMENT_INTERVAL
         } else if self.spending.is_empty() {
             return;
         } else {
-            SPARSE
+            FORGET_INTERVAL
         };
         let due = Instant::now() + pause;
         let is_in_time = match self.measurement {
@@ -412,24 +413,24 @@ impl Supervision {
         }
     }
 
-    /// Measurement at jobs of tenants that have a bound on CPU time, away from the actor.
+    /// Measures the jobs of tenants that have a limit on CPU time, in a task of its own.
     pub(super) fn measure_usage(&mut self, myself: &Address) {
         match self.measurement {
             Measurement::At(due) if due <= Instant::now() => {
                 self.measurement = Measurement::Running
             }
-            // An earlier one took its place.
+            // An earlier measurement took its place.
             Measurement::At(_) | Measurement::Off | Measurement::Running => return,
         }
         self.spending.forget();
         let bounded = self.spending.least_seen().filter(|(_, tenant)| self.bounds_cpu(*tenant));
         let jobs = bounded.filter_map(|(id, _)| self.registry.find(id).ok().cloned());
-        let jobs: Vec<JobHandle> = jobs.take(JOBS_PER_LOOK).collect();
+        let jobs: Vec<JobHandle> = jobs.take(JOBS_PER_MEASUREMENT).collect();
         let supervisor = myself.clone();
         tokio::spawn(async move {
             let look = move || jobs.iter().map(used).collect();
             let used = tokio::task::spawn_blocking(look).await.unwrap_or_default();
-            // A supervisor that is gone needs no figures.
+            // A supervisor that has ended needs no figures.
             supervisor.tell(SupervisorMsg::UsageMeasured(used)).ok();
         });
     }
@@ -439,12 +440,12 @@ impl Supervision {
         for (id, cpu) in used {
             self.spending.record_cpu(*id, *cpu);
         }
-        self.see_who_is_spent();
+        self.update_spent_tenants();
         self.measurement = Measurement::Off;
-        self.begin_looks(myself);
+        self.plan_measurement(myself);
     }
 
-    /// A job has ended: its slot is free, and the rest of its CPU time is charged.
+    /// Frees the slot of a job that has ended, and charges the rest of its CPU time.
     pub(super) fn free_slot(&mut self, id: JobId, status: Option<&JobStatus>) {
         let ran_for = status.map(JobStatus::elapsed).unwrap_or_default();
         if self.queue.release(id, ran_for).is_none() {
@@ -452,11 +453,11 @@ impl Supervision {
         }
         let ending = status.and_then(JobStatus::ending);
         self.spending.ended(id, ending.map(|ending| ending.usage.cpu).unwrap_or_default());
-        self.see_who_is_spent();
+        self.update_spent_tenants();
     }
 
-    /// Holds back whoever has used up its CPU time, and nobody else.
-    pub(super) fn see_who_is_spent(&mut self) {
+    /// Holds back exactly the tenants that have used up their CPU time.
+    pub(super) fn update_spent_tenants(&mut self) {
         let limits = self.queue.limits();
         let is_spent = |tenant: &TenantId| {
             let limit = limits.tenant(*tenant).cpu_per_hour;
@@ -486,15 +487,15 @@ fn used(job: &JobHandle) -> (JobId, Duration) {
 // Room for what a new job will write.
 
 impl Supervision {
-    /// A job whose output could not be kept is not begun, unless finished ones can make room.
+    /// Refuses a job whose output could not be kept, unless finished jobs can make room.
     pub(super) fn check_room(&mut self, tenant: TenantId) -> Result<(), SubmitRefusal> {
         let stored = self.job.quota.tenant_usage(tenant.name());
         if !stored.is_full() || self.registry.could_free(tenant.name()) {
             return Ok(());
         }
-        // The end of a job may be known to its caller before it is told here.
+        // The end of a job may be known to its caller before it is reported here.
         self.note_ends(tenant);
-        // What is still counted and no longer known is being given back.
+        // Bytes that are counted for no known job are being given back.
         let known = self.registry.jobs_of_tenant(tenant);
         let held = known.iter().map(|job| job.output().stored_bytes()).sum();
         if self.registry.could_free(tenant.name())
@@ -527,7 +528,7 @@ impl Supervision {
 
 // Figures of the queue for metrics.
 
-/// The lanes, the tenants, and what those who wait are waiting for.
+/// Returns the figures of lanes and tenants, and the reasons why jobs wait.
 pub(super) fn queue_stats(overview: QueueOverview, oldest: Option<Duration>) -> QueueStats {
     let waiting = overview.waiting.into_iter();
     QueueStats {

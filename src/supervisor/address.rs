@@ -1,7 +1,7 @@
 //! The addresses of the supervisor: the only way to send it messages.
 //!
-//! An [`Address`] is that of one actor, and dies with it. The [`SupervisorAddress`] is that of the supervisor,
-//! whichever actor holds it: when one fails, those who ask or tell reach the next.
+//! An [`Address`] reaches one actor and is useless after its end. A [`SupervisorAddress`] reaches
+//! the current supervisor: when an actor fails, messages go to its successor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl Address {
         Self(actor)
     }
 
-    /// The actor, as the parent of others.
+    /// Returns the actor as a parent for other actors.
     pub(super) fn cell(&self) -> ActorCell {
         self.0.get_cell()
     }
@@ -42,12 +42,13 @@ impl Address {
         self.0.cast(CountedMessage::new(ActorKind::Supervisor, message)).map_err(|_| Gone)
     }
 
-    /// Sends a message when this time is over, if the actor is still there then.
+    /// Sends a message after this time, if the actor still exists then.
     pub(super) fn tell_after(&self, pause: Duration, message: fn() -> SupervisorMsg) {
         self.0.send_after(pause, move || CountedMessage::new(ActorKind::Supervisor, message()));
     }
 
-    /// The reply to a message; nothing where the actor is gone or fails before it replies.
+    /// Sends a message and waits for the reply; `None` if the actor is gone or fails before it
+    /// replies.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         message: impl FnOnce(RpcReplyPort<T>) -> SupervisorMsg,
@@ -82,8 +83,9 @@ impl SupervisorAddress {
         (set_current, Self { current })
     }
 
-    /// The reply to a message that may be asked twice: where an actor fails over it, the next one
-    /// is asked again, and no other after that. Nothing where both fail, or there is no next.
+    /// Sends a message that may be handled twice, and waits for the reply. If the actor fails while
+    /// it handles the message, its successor is asked once. `None` if both fail, or if there is no
+    /// successor.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         message: impl Fn(RpcReplyPort<T>) -> SupervisorMsg,
@@ -92,11 +94,11 @@ impl SupervisorAddress {
         if let Some(reply) = first.ask(&message).await {
             return Some(reply);
         }
-        // Every message is answered: who did not has failed, and will be replaced.
+        // Every message is answered: an actor that did not answer has failed and will be replaced.
         self.successor(&first).await?.ask(message).await
     }
 
-    /// The reply to a message that must not be asked twice.
+    /// Sends a message that must not be handled twice, and waits for the reply.
     pub(super) async fn ask_once<T: Send + 'static>(
         &self,
         message: impl FnOnce(RpcReplyPort<T>) -> SupervisorMsg,
@@ -104,8 +106,8 @@ impl SupervisorAddress {
         self.current().await?.ask(message).await
     }
 
-    /// Tells what has become of a job. Nothing of that is lost: what a failing actor had taken
-    /// already, the next one sees by itself when it begins.
+    /// Reports a change of a job. No report is lost: a message that a failing actor had already
+    /// taken is made up for by its successor, which checks all jobs when it starts.
     pub(super) async fn report(&self, message: impl Fn() -> SupervisorMsg) {
         let mut current = self.current().await;
         while let Some(address) = current {
@@ -123,10 +125,10 @@ impl SupervisorAddress {
         }
     }
 
-    /// Returns once nobody will supervise any more.
+    /// Returns once no supervisor will be started any more.
     pub(super) async fn given_up(&self) {
         let mut current = self.current.clone();
-        // An error means that all of it is gone, which is the same.
+        // An error means that the root supervisor is gone, which has the same effect.
         current.wait_for(|current| matches!(current, CurrentSupervisor::GivenUp)).await.ok();
     }
 
@@ -135,7 +137,7 @@ impl SupervisorAddress {
         if let CurrentSupervisor::Running(address) = &*self.current.borrow() {
             return Some(address.clone());
         }
-        // Boxed: it is rare, and each job has a task that may have to.
+        // Boxed: this is rare, and each job has a task whose size would grow.
         Box::pin(self.next(|_| true)).await
     }
 
@@ -158,13 +160,13 @@ impl SupervisorAddress {
     }
 }
 
-// Tasks that wait for something and tell the supervisor, whichever actor that is by then.
+// Tasks that wait for an event and report it to the current supervisor.
 
 /// The pause after a request for room that could not be met.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
 
-/// Asks for room whenever a cap on stored output is near: for what is short by then, once what was
-/// freed before has been given back.
+/// Asks the supervisor for room whenever a cap on stored output is near. The request covers what is
+/// short at that moment, after earlier frees have been given back.
 pub(super) async fn watch_for_shortages(quota: Arc<Quota>, supervisor: SupervisorAddress) {
     loop {
         quota.wait_for_room_request().await;
@@ -174,12 +176,12 @@ pub(super) async fn watch_for_shortages(quota: Arc<Quota>, supervisor: Superviso
             continue;
         }
         let make_room = |reply| SupervisorMsg::MakeRoom(shortages.clone(), reply);
-        // Nobody who supervises frees nothing: whoever waits for room is not to wait for that.
+        // Without a supervisor nothing is freed, and writers must not wait for it.
         if supervisor.ask(make_room).await.unwrap_or(0) > 0 {
             quota.report_reclaim(ReclaimOutcome::Room);
         } else {
             quota.report_reclaim(ReclaimOutcome::NoRoom);
-            // Only running jobs hold the room: not to be asked in a hurry.
+            // Only running jobs hold the room, so a quick retry would not help.
             sleep(SHORTAGE_PAUSE).await;
         }
     }
@@ -202,8 +204,8 @@ impl Drop for Due {
     }
 }
 
-/// The end of a job frees its slot, however it ended: its status says so even when its actor
-/// failed. Then it is followed until nothing of it runs, and its log is compressed.
+/// Reports the end of a job, which frees its slot. The job's status shows the end even if its actor
+/// failed. Then waits until no process of the job runs, and compresses its log.
 pub(super) async fn watch_for_the_end(
     job: JobHandle,
     on_end: Option<OnJobEnd>,
@@ -212,11 +214,11 @@ pub(super) async fn watch_for_the_end(
 ) {
     let id = job.id();
     let ending = job.finished().await;
-    // Before the end is told: whoever is told may look before we look again.
+    // Read before the end is reported: afterwards the report's receiver may have changed it.
     let was_complete = job.is_complete();
     supervisor.report(|| SupervisorMsg::Ended(id)).await;
     let due = on_end.map(|on_end| Due { on_end: Some(on_end), job: job.clone(), ending });
-    // Whoever waits for the job gets its answer first.
+    // Callers that wait for the job get their answers first.
     tokio::task::yield_now().await;
     drop(due);
     if !was_complete {
@@ -226,13 +228,13 @@ pub(super) async fn watch_for_the_end(
     let Some(packing) = packer.and_then(|packer| job.output().compression_task(&packer)) else {
         return;
     };
-    // Whoever waits for its turn keeps nothing that could be freed.
+    // A log that waits for its compression must not keep the job from being freed.
     drop(job);
     packing.run().await;
     supervisor.report(|| SupervisorMsg::Completed(id)).await;
 }
 
-// Measurement at the system's pressure, and tells the supervisor when it holds starts back.
+// Samples the host's pressure, and tells the supervisor when to hold starts back.
 
 /// The watched resources and the last logged state: only changes are logged.
 #[derive(Debug)]
@@ -245,7 +247,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Has looked once already, so that no job slips in before.
+    /// Creates a sampler that has taken its first sample, so that no job starts before it.
     pub(super) fn new(supervisor: Supervisor, settings: watch::Receiver<PressureWatch>) -> Self {
         let watched = *settings.borrow();
         let mut sampler = Self { supervisor, settings, watched, held: None, unknown: None };
@@ -253,7 +255,7 @@ impl Sampler {
         sampler
     }
 
-    /// Watches until nobody can change any more what is watched. Without a level nothing is read.
+    /// Samples until the sender of the settings is dropped. Reads nothing while no level is set.
     pub(super) async fn run(mut self) {
         loop {
             tokio::select! {
@@ -270,7 +272,7 @@ impl Sampler {
         self.watched = *self.settings.borrow_and_update();
         for resource in HostResource::ALL {
             events::pressure_limit_set(resource, self.watched.levels.level(resource));
-            // What is no longer read must not stand there as if it were.
+            // A gauge that is no longer read must not keep its last value.
             events::pressure_measured(resource, 0);
         }
         self.take_sample();
@@ -292,9 +294,9 @@ impl Sampler {
         self.held = held;
     }
 
-    /// All that can be known: what has no level is still worth a gauge.
+    /// Reads every resource that the kernel reports: those without a level still have a gauge.
     ///
-    /// Blocks where it stands: the kernel prints these lines from memory, in microseconds.
+    /// Blocks for microseconds: the kernel prints these lines from memory.
     fn read(&mut self) -> Vec<Pressure> {
         let mut readings = Vec::new();
         let mut unknown = None;
@@ -318,8 +320,7 @@ impl Sampler {
 
 /// Reads the pressure on one resource of this host, in percent.
 ///
-/// # Errors
-/// When the kernel does not tell.
+/// # Errors If the kernel does not report it.
 pub fn read_pressure(resource: HostResource) -> Result<u8, PressureError> {
     load::read_pressure(match resource {
         HostResource::Cpu => load::PressureResource::Cpu,
@@ -339,7 +340,7 @@ mod tests {
     use crate::output::LogWriter;
     use crate::telemetry::events::CountedMessage;
 
-    /// Hears of an end, and sees to it that the job is settled before anybody measurement again.
+    /// An actor that completes the job as soon as its end is reported.
     struct Settling;
 
     impl Actor for Settling {

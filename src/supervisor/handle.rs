@@ -24,23 +24,23 @@ use crate::telemetry::events::{self, ServerLimits};
 #[cfg(test)]
 use crate::output::Shortage;
 
-/// A handle on the supervisor. A cheap clone.
+/// A handle on the supervisor. Clones are cheap.
 #[derive(Debug, Clone)]
 pub struct Supervisor {
     pub(super) supervisor_address: SupervisorAddress,
 }
 
-/// A job that asks to be accepted.
+/// A request to accept a job.
 #[derive(Debug)]
 pub struct SubmitRequest {
-    /// The number that it shall have.
+    /// The job's number.
     pub id: JobId,
     pub spec: JobSpec,
-    /// The directory to run it in, where that is open already.
+    /// The directory to run the job in, if it is already open.
     pub cwd: Option<OpenedDir>,
-    /// A name for this request: the same key never runs twice.
+    /// A name for this request: a second request with the same key gets the same job.
     pub key: Option<String>,
-    /// The command as it may be logged.
+    /// The command with secrets masked, for the log.
     pub logged: String,
     /// The action when the job has ended.
     pub on_end: Option<OnJobEnd>,
@@ -69,10 +69,9 @@ impl fmt::Debug for OnJobEnd {
 }
 
 impl Supervisor {
-    /// Starts the supervisor. Should it fail, it is started again, a few times.
+    /// Starts the supervisor. If it fails, it is restarted a few times.
     ///
-    /// # Errors
-    /// When the actor could not be made.
+    /// # Errors If the actor could not be started.
     pub async fn start(settings: SupervisorSettings) -> Result<Self, SpawnErr> {
         let (set_current, supervisor_address) = SupervisorAddress::new();
         Actor::spawn(None, RootSupervisor, (settings, set_current, supervisor_address.clone()))
@@ -80,15 +79,14 @@ impl Supervisor {
         Ok(Self { supervisor_address })
     }
 
-    /// Returns once the supervisor has failed so often that it is not started any more.
+    /// Returns once the supervisor has failed so often that it is not restarted.
     pub async fn given_up(&self) {
         self.supervisor_address.given_up().await;
     }
 
     /// Accepts a job, or says why not.
     ///
-    /// # Errors
-    /// When a bound is reached or the server takes no new jobs.
+    /// # Errors If a limit is reached or the server accepts no new jobs.
     pub async fn submit(&self, admission: SubmitRequest) -> Result<JobHandle, SubmitRefusal> {
         let id = admission.id;
         let admission = Box::new(admission);
@@ -96,27 +94,26 @@ impl Supervisor {
             self.supervisor_address.ask_once(|reply| SupervisorMsg::Submit(admission, reply)).await;
         match accepted {
             Some(accepted) => accepted,
-            // Where it was accepted before the failure, it is known, as lost.
+            // A job that was accepted before the failure can be found; its outcome is "lost".
             None => self.find(id).await.map_err(|_| SubmitRefusal::Interrupted),
         }
     }
 
-    /// The job with this number.
+    /// Finds the job with this number.
     ///
-    /// # Errors
-    /// When there is none, or no longer.
+    /// # Errors If there is no such job, or it was freed.
     pub async fn find(&self, id: JobId) -> Result<JobHandle, FindError> {
         let found = self.supervisor_address.ask(|reply| SupervisorMsg::Find(id, reply)).await;
         found.unwrap_or(Err(FindError::Unavailable { id }))
     }
 
-    /// The tenant's job that was submitted under this key.
+    /// Finds the tenant's job that was submitted with this key.
     pub async fn find_key(&self, tenant: TenantId, key: String) -> Option<JobHandle> {
         let find = |reply| SupervisorMsg::FindKey(tenant, key.clone(), reply);
         self.supervisor_address.ask(find).await.flatten()
     }
 
-    /// The jobs of a tenant that are known, or those of all, newest first.
+    /// Lists the jobs of one tenant, or of all, newest first.
     pub async fn list(&self, tenant: Option<TenantId>) -> Vec<JobHandle> {
         self.supervisor_address
             .ask(|reply| SupervisorMsg::List(tenant, reply))
@@ -124,10 +121,9 @@ impl Supervisor {
             .unwrap_or_default()
     }
 
-    /// Begins the end of a job, waiting or running.
+    /// Begins to stop a waiting or running job.
     ///
-    /// # Errors
-    /// When there is no such job, or no longer.
+    /// # Errors If there is no such job, or it was freed.
     pub async fn stop(&self, id: JobId, request: StopRequest) -> Result<JobHandle, FindError> {
         let stopped =
             self.supervisor_address.ask(|reply| SupervisorMsg::Stop(id, request, reply)).await;
@@ -139,8 +135,8 @@ impl Supervisor {
         self.supervisor_address.ask(|reply| SupervisorMsg::Place(id, reply)).await.flatten()
     }
 
-    /// Frees the oldest finished jobs that store anything, until they have given back so many
-    /// bytes or there are none left. Does not wait for it.
+    /// Frees the oldest finished jobs until this many bytes are given back or none are left. Does
+    /// not wait for the result.
     #[cfg(test)]
     pub(crate) fn sweep_for(&self, bytes: u64) {
         let (reply, _) = ractor::concurrency::oneshot();
@@ -148,13 +144,13 @@ impl Supervisor {
         self.supervisor_address.tell_lossy(SupervisorMsg::MakeRoom(shortages, reply.into()));
     }
 
-    /// Watches the system's pressure from now on, and holds starts back by it.
+    /// Begins to watch the host's pressure, which may hold starts back.
     pub fn watch_pressure(&self, settings: watch::Receiver<PressureWatch>) {
         tokio::spawn(Sampler::new(self.clone(), settings).run());
     }
 
-    /// From now on nothing is accepted, and what waits is ended. Gives the jobs that run, or
-    /// left survivors.
+    /// Accepts no more jobs and ends those that wait. Returns the jobs that run or have surviving
+    /// processes.
     pub async fn close(&self) -> Vec<JobHandle> {
         self.supervisor_address.ask(SupervisorMsg::Close).await.unwrap_or_default()
     }
@@ -162,13 +158,13 @@ impl Supervisor {
 
 // Control by the operator: pause and resume, drain, other bounds.
 
-/// States if new jobs are accepted.
+/// The server's readiness to accept new jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Acceptance {
     Open,
     /// New jobs are refused; queued and running ones go on. It can be undone.
     Draining,
-    /// At shutdown, for good.
+    /// The server is shutting down; this cannot be undone.
     Closed,
 }
 
@@ -181,7 +177,7 @@ impl Acceptance {
         }
     }
 
-    /// The same after a request; what is closed stays so.
+    /// Returns the state after a request: a closed server stays closed.
     const fn requested(self, request: Self) -> Self {
         match self {
             Self::Open | Self::Draining => request,
@@ -190,7 +186,7 @@ impl Acceptance {
     }
 }
 
-/// A control request, mostly from an operator. All but `Press` are answered once they are in
+/// A control request, mostly from an operator. All but `Press` are answered once they have taken
 /// effect.
 #[derive(Debug)]
 pub(super) enum Control {
@@ -198,7 +194,7 @@ pub(super) enum Control {
     Resume(Option<String>, RpcReplyPort<Result<(), UnknownLane>>),
     Change(Box<QueueLimits>, RpcReplyPort<()>),
     Acceptance(Acceptance, RpcReplyPort<()>),
-    /// From the watch on the host: nobody waits for it.
+    /// Sent by the pressure sampler, without a reply.
     Press(Option<Pressure>),
     Overview(RpcReplyPort<QueueOverview>),
     Figures(RpcReplyPort<QueueStats>),
@@ -215,7 +211,7 @@ impl Supervision {
             }
             Control::Change(limits, reply) => {
                 self.queue.change(*limits);
-                self.see_who_is_spent();
+                self.update_spent_tenants();
                 self.limits_changed(myself);
                 reply.send(()).ok();
             }
@@ -233,19 +229,19 @@ impl Supervision {
         }
     }
 
-    /// Tells the bounds that hold from now on, and sees to those that need measurement.
+    /// Reports the new limits to the metrics, and starts measurements for those that need them.
     pub(super) fn limits_changed(&mut self, myself: &Address) {
         let QueueLimits { slots, max_queued, .. } = *self.queue.limits();
         let RetentionBounds { finished, bytes: retained_bytes, .. } = self.registry.limits().all;
         let retained = finished.unwrap_or_default();
         events::limits_set(ServerLimits { slots, queued: max_queued, retained, retained_bytes });
-        self.begin_looks(myself);
+        self.plan_measurement(myself);
     }
 
     fn overview(&self) -> QueueOverview {
         let mut overview = self.queue.overview();
         overview.draining = self.acceptance != Acceptance::Open;
-        // Whoever has used something counts as well, and the tenant that needs no settings.
+        // Includes tenants that have stored something, and the tenant without settings.
         let stored = self.job.quota.usage_by_tenant().into_keys();
         let stored = stored.filter_map(|name| TenantId::parse(&name).ok());
         for tenant in self.spending.tenants().chain(stored).chain([TenantId::LOCAL]) {
@@ -269,7 +265,7 @@ impl Supervision {
 }
 
 impl Supervisor {
-    /// Nothing starts any more, in this lane or at all; what runs goes on.
+    /// Starts no more jobs, in this lane or at all; running jobs continue.
     ///
     /// # Errors
     /// If there is no such lane.
@@ -277,7 +273,7 @@ impl Supervisor {
         self.ask(|reply| Control::Pause(lane.clone(), reply)).await.unwrap_or(Ok(()))
     }
 
-    /// Jobs start again, in this lane or in all of them.
+    /// Starts jobs again, in this lane or in all of them.
     ///
     /// # Errors
     /// If there is no such lane.
@@ -285,38 +281,38 @@ impl Supervisor {
         self.ask(|reply| Control::Resume(lane.clone(), reply)).await.unwrap_or(Ok(()))
     }
 
-    /// From now on these bounds hold. Nothing that runs or waits is lost.
+    /// Replaces the limits. Running and waiting jobs are kept.
     pub async fn change_limits(&self, limits: QueueLimits) {
         self.ask(|reply| Control::Change(Box::new(limits.clone()), reply)).await;
     }
 
-    /// From now on no new job is taken; those that wait and run go on to their ends.
+    /// Accepts no new jobs; waiting and running ones continue to their ends.
     pub async fn begin_drain(&self) {
         self.ask(|reply| Control::Acceptance(Acceptance::Draining, reply)).await;
     }
 
-    /// New jobs are taken again, unless the server is shutting down.
+    /// Accepts new jobs again, unless the server is shutting down.
     pub async fn end_drain(&self) {
         self.ask(|reply| Control::Acceptance(Acceptance::Open, reply)).await;
     }
 
-    /// From now on the host is short of this, or of nothing: while one job runs, no other starts.
-    /// To be told again now and then: a supervisor that takes over from another does not know it.
+    /// Records which resource the host is short of, if any: then no job starts while another one
+    /// runs. Must be repeated from time to time, because a restarted supervisor does not know it.
     pub fn set_pressure(&self, pressure: Option<Pressure>) {
         self.supervisor_address.tell_lossy(SupervisorMsg::Control(Control::Press(pressure)));
     }
 
-    /// All figures of the queue.
+    /// Returns all figures of the queue.
     pub async fn overview(&self) -> QueueOverview {
         self.ask(Control::Overview).await.unwrap_or_default()
     }
 
-    /// The same for metrics; nothing once the supervisor is gone.
+    /// Returns the figures for metrics; `None` once the supervisor is gone.
     pub async fn figures(&self) -> Option<QueueStats> {
         self.ask(Control::Figures).await
     }
 
-    /// The reply, unless the supervisor is gone.
+    /// Sends a control request and waits for the reply; `None` if the supervisor is gone.
     async fn ask<T: Send + 'static>(
         &self,
         control: impl Fn(RpcReplyPort<T>) -> Control,

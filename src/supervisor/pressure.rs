@@ -1,4 +1,5 @@
-//! When the system stalls too much for another job to start. Pure: no clock, no files.
+//! The decision whether the host stalls too much for another job to start. Pure: no clock, no
+//! files.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +14,7 @@ pub use crate::telemetry::HostResource;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
     pub resource: HostResource,
-    /// For how much of the time.
+    /// The share of time, in percent.
     pub percent: u8,
 }
 
@@ -24,18 +25,18 @@ impl fmt::Display for Pressure {
 }
 
 /// The watched resources and the interval: `[pressure]`.
-// Unknown keys were refused before, and serde cannot do that beside a flattened field.
+// Unknown keys are refused earlier, because serde cannot do that beside a flattened field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct PressureWatch {
     /// The levels that hold starts back.
     #[serde(flatten)]
     pub levels: PressureLevels,
-    /// The time between two measurement.
+    /// The time between two samples.
     #[serde(rename = "check_s", deserialize_with = "seconds")]
     pub every: Duration,
 }
 
-/// From these shares on, in percent, starts are held back; `None` = whatever it is.
+/// The pressure levels, in percent, at which starts are held back; `None` = never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct PressureLevels {
     /// The level for processors.

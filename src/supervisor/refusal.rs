@@ -8,22 +8,22 @@ use thiserror::Error;
 
 use super::registry::size;
 
-/// Why a job was not accepted. Nothing of it is kept.
+/// The reason why a job was not accepted. No trace of the job is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SubmitRefusal {
-    /// As many jobs wait as may.
+    /// The queue is full.
     #[error("{full}; {retry} [queue_full]")]
     QueueFull {
         /// The scope of the bound.
         full: FullQueue,
-        /// When there may be room.
+        /// The time at which there may be room.
         retry: Retry,
     },
-    /// The tenant has all that it may have.
+    /// The tenant has reached one of its limits.
     #[error("{bound}; {retry} [tenant_limit]")]
     TenantLimit {
         bound: TenantBound,
-        /// When it may have more.
+        /// The time at which the tenant may have more.
         retry: Retry,
     },
     /// The tenant started too many jobs in too short a time.
@@ -34,16 +34,16 @@ pub enum SubmitRefusal {
     RateLimited {
         /// The number of starts that the tenant may have.
         per_minute: NonZeroU32,
-        /// When the next one is accepted.
+        /// The time until the next start is accepted.
         retry_after: Duration,
     },
-    /// The server is being emptied.
+    /// The server drains: it accepts no new jobs.
     #[error("the server is draining and takes no new jobs; submit to another or try later")]
     Draining,
-    /// The server is on its way out.
+    /// The server is shutting down.
     #[error("the server is shutting down and takes no new jobs; submit to another or try later")]
     Closed,
-    /// The supervisor failed over it.
+    /// The supervisor failed while it accepted the job.
     #[error("the server failed while it took the job, which does not run; try again [interrupted]")]
     Interrupted,
 }
@@ -51,7 +51,7 @@ pub enum SubmitRefusal {
 /// The queue that is full. It does not say how many jobs wait: most of them may belong to others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FullQueue {
-    /// In all lanes together.
+    /// The whole queue, over all lanes.
     All,
     Lane {
         lane: String,
@@ -61,7 +61,7 @@ pub enum FullQueue {
 /// The quota that a tenant has used up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TenantBound {
-    /// Its places in the queue.
+    /// Waiting jobs of the tenant.
     Queued {
         /// The number of jobs that may wait.
         limit: usize,
@@ -72,11 +72,11 @@ pub enum TenantBound {
         /// CPU time that the tenant's jobs may use.
         limit: Duration,
     },
-    /// The room for its output, by jobs that still run.
+    /// Stored output of the tenant's running jobs.
     Stored {
         /// The number of bytes that may be kept.
         limit: u64,
-        /// The setting that says so.
+        /// The name of the setting with this limit.
         setting: String,
     },
 }
@@ -84,7 +84,7 @@ pub enum TenantBound {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     In(Duration),
-    /// Once somebody has resumed the queue, or the lane.
+    /// Once an operator has resumed the queue or the lane.
     Resumed,
     /// Once a running job of the tenant has ended.
     JobEnded,
@@ -100,7 +100,7 @@ impl Retry {
 }
 
 impl SubmitRefusal {
-    /// The stable word that clients may match on.
+    /// Returns the stable code word that clients may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -112,7 +112,7 @@ impl SubmitRefusal {
         }
     }
 
-    /// When it may be worth trying again, where that is known.
+    /// Returns the time until a retry may succeed, if it is known.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -15,8 +15,8 @@ use crate::telemetry::audit::rfc3339;
 
 /// Every job that can be found.
 ///
-/// Invariant: `finished` speaks only of jobs in `jobs`, and `keys` names only those, each by the
-/// key that is kept beside it.
+/// Invariant: `finished` and `keys` hold only jobs of `jobs`, each with the key that is stored
+/// beside it.
 #[derive(Debug)]
 pub(super) struct Registry {
     jobs: BTreeMap<JobId, Known>,
@@ -31,11 +31,11 @@ struct Known {
     key: Option<String>,
 }
 
-/// A job that nobody can find any more. Dropping it may close files.
+/// A freed job, which can no longer be found. Dropping it may close files.
 #[derive(Debug)]
 pub(super) struct Forgotten {
     pub(super) job: JobHandle,
-    /// The bytes that its log stored.
+    /// The bytes that the job's log stored.
     pub(super) bytes: u64,
     pub(super) why: FreedCause,
 }
@@ -50,7 +50,8 @@ impl Registry {
         }
     }
 
-    /// Everything that is known, for whoever comes after. Who has ended is to be told anew.
+    /// Returns all known jobs for the next supervisor. It must be told again which of them have
+    /// ended.
     pub(super) fn hand_on(&mut self) -> Self {
         let mut successor = Self::new(*self.finished.limits());
         successor.freed = std::mem::take(&mut self.freed);
@@ -115,7 +116,7 @@ impl Registry {
         self.finished.bytes()
     }
 
-    /// The job has ended, or what is left of it has changed since.
+    /// Records that a job has ended, or that its remaining processes or bytes have changed since.
     pub(super) fn ended(&mut self, id: JobId) {
         let Some(Known { job, .. }) = self.jobs.get(&id) else { return };
         let Some(finished) = job.status().ending().map(|ending| ending.at) else { return };
@@ -133,13 +134,13 @@ impl Registry {
         self.finished.could_free(tenant)
     }
 
-    /// At least so many bytes of finished jobs have to go, if there are as many: of this tenant,
-    /// or of any.
+    /// Requests that finished jobs of this tenant, or of any, give back this many bytes, as far as
+    /// possible.
     pub(super) fn want_room(&mut self, tenant: Option<&str>, bytes: u64) {
         self.finished.want_room(tenant, bytes);
     }
 
-    /// Frees those who have to go, `most` at the most.
+    /// Frees the jobs that exceed a limit, at most `most` of them.
     pub(super) fn sweep(&mut self, most: usize) -> Vec<Forgotten> {
         let (now, clock) = (Instant::now(), SystemTime::now());
         let mut forgotten = Vec::new();
@@ -148,7 +149,7 @@ impl Registry {
         {
             self.freed.note(kept.id, clock, why);
             let Some(Known { job, key }) = self.jobs.remove(&kept.id) else { continue };
-            // The key named that run, which can no longer be had: used again, it runs anew.
+            // The key named a run that is no longer available: with the same key it runs again.
             if let Some(key) = key {
                 self.keys.remove(&(kept.id.tenant(), key));
             }
@@ -157,19 +158,19 @@ impl Registry {
         forgotten
     }
 
-    /// When somebody gets too old.
+    /// Returns the time at which the next job becomes too old.
     pub(super) fn due(&self) -> Option<Instant> {
         self.finished.due()
     }
 }
 
-/// Why a job cannot be found.
+/// The reason why a job cannot be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FindError {
-    /// There never was such a job, or it was freed so long ago that nobody remembers.
+    /// There never was such a job, or it was freed too long ago to be remembered.
     #[error("there is no job {id}; list_jobs shows the jobs there are")]
     Unknown { id: JobId },
-    /// It had finished and is gone, with its output.
+    /// The job had finished, and was freed with its output.
     #[error(
         "job {id} was freed {} ago ({}): {why}; run it again if it is still needed",
         InWords(Duration::from_secs(ago.as_secs())),
@@ -182,7 +183,7 @@ pub enum FindError {
         ago: Duration,
         why: FreedCause,
     },
-    /// The supervisor fails, so that nobody can tell.
+    /// The supervisor fails and cannot answer.
     #[error("nobody can tell about job {id}: the server's supervisor failed; restart the server")]
     Unavailable { id: JobId },
 }
@@ -198,7 +199,7 @@ impl FindError {
         }
     }
 
-    /// The job that was asked for.
+    /// Returns the job that was asked for.
     #[must_use]
     pub const fn id(&self) -> JobId {
         match self {
@@ -207,29 +208,30 @@ impl FindError {
     }
 }
 
-// Freed jobs: when, why, and the words for it.
+// Freed jobs: the time, the cause and its text.
 
-/// Freed jobs that are remembered, so that asking for one is told from asking for nothing.
+/// The number of freed jobs that are remembered, so that a query for one can say when and why it
+/// was freed.
 const REMEMBERED: usize = 10_000;
 
-/// Why a finished job was freed. Its text names the setting that asked for it.
+/// The cause for which a finished job was freed. Its text names the setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FreedCause {
-    /// It had ended longer ago than jobs stay.
+    /// The job had ended longer ago than finished jobs are kept.
     Age {
         /// The time that finished jobs are kept.
         limit: Duration,
         /// The scope of the bound.
         scope: RetentionScope,
     },
-    /// More had finished than stay.
+    /// More jobs had finished than are kept.
     Count {
         /// The number of finished jobs that are kept.
         limit: usize,
         /// The scope of the bound.
         scope: RetentionScope,
     },
-    /// Finished jobs stored more than they may.
+    /// Finished jobs stored more bytes than allowed.
     Bytes {
         /// The bytes that finished jobs may store.
         limit: u64,
@@ -243,7 +245,7 @@ pub enum FreedCause {
 /// The owner of the limit that freed a job: all jobs together, or each tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetentionScope {
-    /// That of all jobs together.
+    /// The limit of all jobs together.
     All,
     Tenant,
 }
@@ -286,7 +288,7 @@ impl fmt::Display for RetentionScope {
     }
 }
 
-/// A time in its largest whole unit: `7 days`, `3 minutes`, `0.5 seconds`.
+/// Displays a time in its largest whole unit: `7 days`, `3 minutes`, `0.5 seconds`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InWords(pub(super) Duration);
 
@@ -295,7 +297,7 @@ impl fmt::Display for InWords {
         const UNITS: [(u64, &str); 3] = [(86_400, "day"), (3_600, "hour"), (60, "minute")];
         let seconds = self.0.as_secs();
         let Some((unit, name)) = UNITS.into_iter().find(|(unit, _)| seconds >= *unit) else {
-            // Thousandths, where there are any.
+            // Thousandths, if there are any.
             let seconds = self.0.as_millis() as f64 / 1000.0;
             return write!(f, "{seconds} second{}", if seconds == 1.0 { "" } else { "s" });
         };
@@ -304,7 +306,7 @@ impl fmt::Display for InWords {
     }
 }
 
-/// A bound as it was set: in the largest unit that shows it exactly.
+/// Formats a size limit in the largest unit that shows it exactly.
 pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let mut count = bytes;
@@ -320,9 +322,9 @@ pub(super) fn size(bytes: u64) -> String {
     format!("{count} {unit}")
 }
 
-/// The jobs that were freed last.
+/// The most recently freed jobs.
 ///
-/// Invariant: `order` holds exactly the ids of `notes`, [`REMEMBERED`] at the most.
+/// Invariant: `order` holds exactly the ids of `notes`, at most [`REMEMBERED`].
 #[derive(Debug, Default)]
 pub(super) struct FreedJobs {
     notes: HashMap<JobId, (SystemTime, FreedCause)>,
@@ -330,7 +332,7 @@ pub(super) struct FreedJobs {
 }
 
 impl FreedJobs {
-    /// Remembers that a job was freed, and forgets the first of too many.
+    /// Remembers that a job was freed, and forgets the oldest if there are too many.
     pub(super) fn note(&mut self, id: JobId, at: SystemTime, why: FreedCause) {
         self.notes.insert(id, (at, why));
         self.order.push_back(id);
@@ -341,7 +343,7 @@ impl FreedJobs {
         }
     }
 
-    /// When and why this job was freed.
+    /// Returns when and why this job was freed.
     pub(super) fn get(&self, id: JobId) -> Option<(SystemTime, FreedCause)> {
         self.notes.get(&id).copied()
     }

@@ -1,6 +1,6 @@
 //! Decides which finished jobs are freed, and why. Pure: no clock, no handles.
 //!
-//! Every decision costs O(log n): sums and orders are kept as jobs end and go.
+//! Every decision costs O(log n): sums and orders are updated as jobs end and are freed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ pub struct Retention {
 pub struct RetentionBounds {
     /// The number that stays readable, not counting jobs with survivors.
     pub finished: Option<usize>,
-    /// For how long each of them does.
+    /// The time for which each of them is kept.
     pub age: Option<Duration>,
     /// The bytes that finished jobs may store.
     pub bytes: Option<u64>,
@@ -39,10 +39,10 @@ pub(super) struct FinishedJob {
     pub(super) rest: JobRemains,
 }
 
-/// States if anything of a finished job still runs.
+/// The processes that a finished job still has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JobRemains {
-    /// Nothing: it may be freed.
+    /// None: the job may be freed.
     Over,
     /// Survivors live or hold its output open. A freed job could no longer be stopped, so it is
     /// kept. Its bytes count towards the limits, but not the job itself, or jobs that end later
@@ -50,7 +50,7 @@ pub(super) enum JobRemains {
     Alive,
 }
 
-/// All finished jobs, and what they add up to.
+/// All finished jobs, with their sums.
 ///
 /// Invariant: `all` and `tenants` are the sums and orders of exactly the jobs in `jobs`;
 /// `over_bound` names every tenant that is over a bound and has a job that can be freed.
@@ -61,9 +61,9 @@ pub(super) struct FinishedJobs {
     all: JobTotals,
     tenants: HashMap<String, JobTotals>,
     over_bound: BTreeSet<String>,
-    /// Bytes that shall be freed whatever the bounds say …
+    /// Bytes to free in addition to the limits, from any tenant.
     wanted: u64,
-    /// … and those of single tenants, who make that room themselves.
+    /// Bytes to free in addition to the limits, from each tenant's own jobs.
     wanted_of: BTreeMap<String, u64>,
 }
 
@@ -99,7 +99,7 @@ impl FinishedJobs {
         self.tenants.get(tenant).is_some_and(|totals| !totals.with_bytes.is_empty())
     }
 
-    /// Takes a finished job in, or what has changed of one.
+    /// Inserts or updates a finished job.
     pub(super) fn put(&mut self, job: FinishedJob) {
         self.remove(job.id);
         let totals = self.tenants.entry(job.tenant.clone()).or_default();
@@ -124,8 +124,8 @@ impl FinishedJobs {
         Some(job)
     }
 
-    /// From now on [`FinishedJobs::free_next`] frees at least so many bytes, if there are as many: of
-    /// this tenant, or of any.
+    /// Makes [`FinishedJobs::free_next`] free this many bytes of this tenant's jobs, or of any, as
+    /// far as possible.
     pub(super) fn want_room(&mut self, tenant: Option<&str>, bytes: u64) {
         match tenant {
             None => self.wanted = self.wanted.max(bytes),
@@ -136,7 +136,7 @@ impl FinishedJobs {
         }
     }
 
-    /// Takes out the next job that has to go, the oldest first for each reason.
+    /// Removes and returns the next job to free, the oldest first for each cause.
     pub(super) fn free_next(&mut self, now: Instant) -> Option<(FinishedJob, FreedCause)> {
         let (id, why) = self
             .too_old(now)
@@ -152,7 +152,7 @@ impl FinishedJobs {
         Some((job, why))
     }
 
-    /// When the next job gets too old.
+    /// Returns the time at which the next job becomes too old.
     pub(super) fn due(&self) -> Option<Instant> {
         let (finished, _) = self.all.oldest.first()?;
         finished.checked_add(self.max_age()?.0)
@@ -188,7 +188,7 @@ impl FinishedJobs {
             if let Some((_, id)) = totals.and_then(|totals| totals.with_bytes.first()) {
                 return Some((*id, FreedCause::Room));
             }
-            // Met, or there is no more to be had.
+            // The request is met, or nothing more can be freed.
             request.remove();
         }
         None
@@ -199,7 +199,7 @@ impl FinishedJobs {
             return None;
         }
         let Some((_, id)) = self.all.with_bytes.first() else {
-            // There is no more to be had. Later jobs are not to pay for this request.
+            // Nothing more can be freed. Later jobs must not pay for this request.
             self.wanted = 0;
             return None;
         };
@@ -259,7 +259,7 @@ impl JobTotals {
             return Some((id, FreedCause::Count { limit, scope }));
         }
         let limit = bounds.bytes.filter(|limit| self.bytes > *limit)?;
-        // Somebody has just been told that the newest can be read: however large, it stays.
+        // A caller has just been told that the newest job can be read: it stays, however large.
         let newest = self.oldest.last();
         let (_, id) = *self.with_bytes.first().filter(|job| Some(*job) != newest)?;
         Some((id, FreedCause::Bytes { limit, scope }))
@@ -432,7 +432,7 @@ mod tests {
             bytes: u64,
             rest: JobRemains,
         },
-        /// The so-manieth job that is kept is settled, with this size.
+        /// Completes the job at this index, with this size.
         Settle(prop::sample::Index, u64),
         WantRoom(u64),
         Pass(u32),
@@ -520,7 +520,8 @@ mod tests {
                         Some(RetentionScope::Tenant) => (Some(job.tenant.as_str()), tenant),
                         Some(RetentionScope::All) | None => (None, all),
                     };
-                    // Ages are looked at for all together: the oldest of all is too old for either.
+                    // Ages are checked for all jobs together: the oldest of all is too old for
+                    // either limit.
                     let reason = why.reason();
                     let mine = mine.filter(|_| reason != Age);
                     match reason {

@@ -1,13 +1,13 @@
 //! The root supervisor: an actor above the supervisor that starts a new one when it fails.
 //!
-//! What is known of jobs is handed on from one supervisor to the next: finished jobs stay
-//! readable, keys name the runs that they named. Jobs that waited or ran are lost, since ractor
-//! ends the actors below one that fails, and the guards end their trees. Bounds, pauses and a drain
-//! that were set at run time stay in force. The turns of tenants, and what they have spent
-//! of CPU time and starts, begin anew.
+//! Each supervisor hands the known jobs on to the next one: finished jobs stay readable, and keys
+//! still name their jobs. Jobs that waited or ran are lost, since ractor ends the actors below one
+//! that fails, and the guards end their trees. Bounds, pauses and a drain that were set at run time
+//! stay in force. The turns of tenants, their CPU time and their starts are counted from zero
+//! again.
 //!
-//! A supervisor that fails again and again has a mistake that no restart mends: it is given up,
-//! and the server ends.
+//! A supervisor that fails repeatedly has a bug that a restart does not fix: it is given up, and
+//! the server ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::telemetry::{ActorKind, events};
 
 /// The number of failures within [`SHORT_TIME`] that are tolerated; one more, and the root
 /// supervisor gives up.
-const BORNE: usize = 5;
+const TOLERATED_FAILURES: usize = 5;
 const SHORT_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) struct RootSupervisor;
 pub(super) struct RootState {
     job: Arc<SharedJobSettings>,
     packer: Option<LogCompressor>,
-    /// Invariant: the supervisor that is there, and no other, will send its handover.
+    /// Invariant: only the current supervisor will send its handover.
     handovers: mpsc::Receiver<Handover>,
     handover_sender: mpsc::Sender<Handover>,
     set_current: watch::Sender<CurrentSupervisor>,
@@ -88,7 +88,7 @@ impl Actor for RootSupervisor {
                 events::actor_failed(ActorKind::Supervisor, &error);
                 root.replace(myself.get_cell()).await;
             }
-            // It never leaves by itself.
+            // The supervisor never ends by itself.
             SupervisionEvent::ActorTerminated(_, _, why) => {
                 let why = why.unwrap_or_else(|| "it was stopped".to_owned());
                 events::actor_failed(ActorKind::Supervisor, &why);
@@ -119,11 +119,11 @@ impl RootState {
         Ok(())
     }
 
-    /// The supervisor has failed: somebody else takes over, unless it fails too often.
+    /// Starts a new supervisor after a failure, unless there were too many.
     async fn replace(&mut self, root_cell: ActorCell) {
         self.set_current.send_replace(CurrentSupervisor::Restarting);
         let next = self.failures.next(Instant::now());
-        // It comes as soon as ractor lets go of the one that failed.
+        // The handover arrives as soon as ractor drops the state of the failed actor.
         match (next, self.handovers.recv().await) {
             (Next::Restart, Some(handover)) => self.hand_on(handover, root_cell).await,
             (Next::GiveUp, _) | (Next::Restart, None) => self.give_up(),
@@ -165,7 +165,7 @@ impl Failures {
     fn next(&mut self, now: Instant) -> Next {
         self.recent.retain(|at| now.duration_since(*at) < SHORT_TIME);
         self.recent.push_back(now);
-        if self.recent.len() > BORNE { Next::GiveUp } else { Next::Restart }
+        if self.recent.len() > TOLERATED_FAILURES { Next::GiveUp } else { Next::Restart }
     }
 }
 
@@ -174,18 +174,19 @@ impl Failures {
 /// The state that one supervisor hands to the next. It has one owner at a time: the actor, then the
 /// root supervisor, then the next actor.
 ///
-/// Only what cannot be in disorder is handed on: an actor fails in the middle of a change.
+/// Contains only state that is always consistent, because an actor may fail in the middle of a
+/// change.
 #[derive(Debug)]
 pub(super) struct Handover {
     /// The known jobs. The next supervisor checks again which of them have ended.
     pub(super) registry: Registry,
-    /// Bounds and pauses, without any job.
+    /// Limits and pauses, without jobs.
     pub(super) queue: Queue,
     pub(super) acceptance: Acceptance,
 }
 
 impl Handover {
-    /// The state with which the first supervisor begins.
+    /// Creates the state of the first supervisor.
     pub(super) fn new(queue: QueueLimits, retention: Retention) -> Self {
         Self {
             registry: Registry::new(retention),
@@ -195,7 +196,7 @@ impl Handover {
     }
 }
 
-/// Runs when ractor lets go of the actor's state, also after a panic.
+/// Hands the state over when ractor drops it, also after a panic.
 impl Drop for Supervision {
     fn drop(&mut self) {
         let handover = Handover {
@@ -203,7 +204,7 @@ impl Drop for Supervision {
             queue: self.queue.emptied(),
             acceptance: self.acceptance,
         };
-        // Without a root supervisor the whole program ends, and nobody inherits.
+        // Without a root supervisor the whole program ends, and no successor needs the state.
         self.handover_sender.try_send(handover).ok();
     }
 }

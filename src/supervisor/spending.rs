@@ -1,6 +1,6 @@
-//! The use of tenants beside slots: CPU time per hour, and starts per minute.
+//! The resources that tenants use besides slots: CPU time per hour and starts per minute.
 //!
-//! The public type is [`Spending`], which reads the clock; the books below it are pure.
+//! The public type is [`Spending`], which reads the clock; the types below it are pure.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -28,8 +28,8 @@ impl Spending {
         Self { opened: Instant::now(), cpu: CpuBook::default(), starts: Starts::new() }
     }
 
-    /// Takes one start, unless the tenant has used up its CPU time or its starts. To be asked
-    /// last: whoever is refused for another reason keeps its start.
+    /// Takes one start, unless the tenant has used up its CPU time or its starts. Must be the last
+    /// check, so that a request that is refused for another reason keeps its start.
     pub(in crate::supervisor) fn take_start(
         &mut self,
         tenant: TenantId,
@@ -51,27 +51,27 @@ impl Spending {
         self.cpu.started(id, tenant, self.opened.elapsed());
     }
 
-    /// Jobs that run, and whose they are; first those that were not seen for longest.
+    /// Returns the running jobs and their tenants, the least recently measured first.
     pub(in crate::supervisor) fn least_seen(&self) -> impl Iterator<Item = (JobId, TenantId)> {
         self.cpu.least_seen()
     }
 
-    /// A running job has used so much CPU time so far.
+    /// Records the CPU time that a running job has used so far.
     pub(in crate::supervisor) fn record_cpu(&mut self, id: JobId, cpu: Duration) {
         self.cpu.record_cpu(id, cpu, self.opened.elapsed());
     }
 
-    /// A job has ended and used so much CPU time in all.
+    /// Records the total CPU time of a job that has ended.
     pub(in crate::supervisor) fn ended(&mut self, id: JobId, cpu: Duration) {
         self.cpu.ended(id, cpu, self.opened.elapsed());
     }
 
-    /// The tenants with running jobs, once for each job.
+    /// Returns the tenants with running jobs, once for each job.
     pub(in crate::supervisor) fn running(&self) -> impl Iterator<Item = TenantId> {
         self.cpu.running()
     }
 
-    /// The tenants that used CPU time within the last hour, or a little longer ago.
+    /// Returns the tenants that used CPU time within the last hour, or a little longer ago.
     pub(in crate::supervisor) fn tenants(&self) -> impl Iterator<Item = TenantId> {
         self.cpu.tenants()
     }
@@ -81,12 +81,12 @@ impl Spending {
         self.cpu.tenants().next().is_none() && self.starts.is_empty()
     }
 
-    /// CPU time that this tenant's jobs used within the last hour.
+    /// Returns the CPU time that this tenant's jobs used within the last hour.
     pub(in crate::supervisor) fn cpu_used(&self, tenant: TenantId) -> Duration {
         self.cpu.used(tenant, self.opened.elapsed())
     }
 
-    /// Forgets tenants that have everything again.
+    /// Forgets tenants whose whole allowance is available again.
     pub(in crate::supervisor) fn forget(&mut self) {
         self.cpu.forget(self.opened.elapsed());
         self.starts.forget();
@@ -99,7 +99,7 @@ impl Spending {
 #[derive(Debug, Default)]
 struct CpuBook {
     windows: HashMap<TenantId, Window>,
-    /// Jobs that run, and what was charged for each.
+    /// Running jobs, and the CPU time charged for each.
     running: HashMap<JobId, Charged>,
 }
 
@@ -107,7 +107,7 @@ struct CpuBook {
 struct Charged {
     tenant: TenantId,
     cpu: Duration,
-    /// When it was last seen.
+    /// The time of the last measurement.
     at: Duration,
 }
 
@@ -116,17 +116,18 @@ impl CpuBook {
         self.running.insert(id, Charged { tenant, cpu: Duration::ZERO, at: now });
     }
 
-    /// Jobs that run, and whose they are; first those that were not seen for longest.
+    /// Returns the running jobs and their tenants, the least recently measured first.
     fn least_seen(&self) -> impl Iterator<Item = (JobId, TenantId)> {
         let mut running: Vec<_> = self.running.iter().collect();
         running.sort_unstable_by_key(|(_, charged)| charged.at);
         running.into_iter().map(|(id, charged)| (*id, charged.tenant))
     }
 
-    /// A running job has used so much since it started. One that ended meanwhile was charged.
+    /// Records the CPU time of a running job since its start. A job that ended meanwhile is already
+    /// charged.
     fn record_cpu(&mut self, id: JobId, cpu: Duration, now: Duration) {
         let Some(charged) = self.running.get_mut(&id) else { return };
-        // A child that ended takes its time out of what can be seen, until its parent ends.
+        // The time of an ended child is missing from the measurement until its parent ends.
         let more = cpu.saturating_sub(charged.cpu);
         charged.at = now;
         if !more.is_zero() {
@@ -145,7 +146,7 @@ impl CpuBook {
         self.windows.keys().copied()
     }
 
-    /// A job has ended and used so much in all.
+    /// Records the total CPU time of a job that has ended.
     fn ended(&mut self, id: JobId, cpu: Duration, now: Duration) {
         self.record_cpu(id, cpu, now);
         self.running.remove(&id);
@@ -161,7 +162,7 @@ impl CpuBook {
         self.windows.get(&tenant).map_or(Duration::ZERO, |window| window.free_in(now, limit))
     }
 
-    /// Forgets whoever used nothing within the last hour.
+    /// Forgets tenants that used nothing within the last hour.
     fn forget(&mut self, now: Duration) {
         self.windows.retain(|_, window| !window.used(now).is_zero());
     }
@@ -200,7 +201,8 @@ impl Window {
         self.used_at(minute(now))
     }
 
-    /// From `now` until less than `limit` was used within an hour, if nothing more is.
+    /// Returns the time from `now` until less than `limit` was used within an hour, if no more is
+    /// used.
     fn free_in(&self, now: Duration, limit: Duration) -> Duration {
         let this = minute(now);
         let is_free = |minute: &u64| self.used_at(*minute) < limit;
@@ -242,7 +244,7 @@ type Limiter = RateLimiter<NotKeyed, InMemoryState, Stopwatch, StateInformationM
 struct Allowance {
     per_minute: NonZeroU32,
     limiter: Limiter,
-    /// When it was last asked for.
+    /// The time of the last request.
     asked: Duration,
 }
 
@@ -267,12 +269,12 @@ impl Allowance {
 
     /// Returns an allowance of `per_minute` starts, with as many of them used as in this one.
     fn changed(&self, per_minute: NonZeroU32, clock: Stopwatch) -> Self {
-        // To ask takes one, from an allowance that is no longer needed.
+        // The check takes one start from an allowance that is no longer needed.
         let left = self.limiter.check().map_or(0, |then| then.remaining_burst_capacity() + 1);
         let used = self.per_minute.get().saturating_sub(left).min(per_minute.get());
         let changed = Self::new(per_minute, clock);
         if let Some(used) = NonZeroU32::new(used) {
-            // It is fresh, and never asked for more than it holds.
+            // The new allowance is full, and `used` never exceeds it.
             changed.limiter.check_n(used).ok();
         }
         changed
@@ -284,8 +286,8 @@ impl Starts {
         Self { clock: Stopwatch(Instant::now()), allowances: HashMap::new() }
     }
 
-    /// Takes one start of so many a minute, or says in how long there is one. What a tenant has
-    /// used stays used when its bound has changed since.
+    /// Takes one start of `per_minute`, or returns the time until there is one. Starts that a
+    /// tenant has used stay used when its limit changes.
     fn take(&mut self, tenant: TenantId, per_minute: NonZeroU32) -> Result<(), Duration> {
         let clock = self.clock;
         let fresh = || Allowance::new(per_minute, clock);
@@ -303,7 +305,7 @@ impl Starts {
         self.allowances.is_empty()
     }
 
-    /// Forgets whoever has its whole allowance again.
+    /// Forgets tenants whose whole allowance is available again.
     fn forget(&mut self) {
         let now = self.clock.now();
         self.allowances.retain(|_, allowance| now.saturating_sub(allowance.asked) < FULL_AGAIN);

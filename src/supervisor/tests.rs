@@ -146,7 +146,8 @@ async fn calls_in_flight_are_answered_and_nothing_runs_twice() {
         assert!(matches!(ran.unwrap_or_default().as_str(), "" | "ran\n"), "{:?}", job.id());
         assert_eq!(supervisor.find(job.id()).await.unwrap().id(), job.id());
     }
-    // Other tests send messages as well, and now and then none: one that stays counted never goes.
+    // Other tests send messages as well, but there are moments without any: a message that is
+    // counted forever would never let this pass.
     until("no message waits", async || no_message_waits()).await;
 }
 

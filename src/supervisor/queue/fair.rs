@@ -1,4 +1,4 @@
-//! The queue itself: what changes it, and who is next.
+//! The queue itself: its changes, and the choice of the next job.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::supervisor::refusal::{FullQueue, Retry, SubmitRefusal, TenantBound};
 
 /// Jobs that wait and jobs that run.
 ///
-/// Invariant: what is counted in `lanes` and `members` is what `jobs` holds. Whoever changes a
-/// member takes it out before (`leave`) and puts it back after (`join`), so that the
-/// lanes always know who is ready.
+/// Invariant: the counts in `lanes` and `members` are those of `jobs`. Every change of a member
+/// takes it out before (`leave`) and puts it back after (`join`), so that the lanes always know
+/// which tenants are ready.
 #[derive(Debug)]
 pub struct Queue {
     pub(super) limits: QueueLimits,
@@ -26,7 +26,7 @@ pub struct Queue {
     pub(super) members: HashMap<TenantId, Member>,
     /// Tenants that start nothing because they have used up their CPU time.
     pub(super) spent: HashSet<TenantId>,
-    /// Members without jobs that time has not caught up with, by their tags.
+    /// Members without jobs that virtual time has not reached yet, by their tags.
     idle: BTreeSet<(u64, TenantId)>,
     pub(super) jobs: HashMap<JobId, Entry>,
     pub(super) running: usize,
@@ -106,7 +106,7 @@ impl Queue {
         self.jobs.len() - self.running
     }
 
-    /// The job that has waited longest.
+    /// Returns the job that has waited longest.
     #[must_use]
     pub fn oldest(&self) -> Option<JobId> {
         self.by_arrival.values().next().copied()
@@ -118,15 +118,15 @@ impl Queue {
         self.jobs.get(&id).map(|entry| entry.tenant)
     }
 
-    /// From now on these bounds hold. Running and waiting jobs stay even above a new limit; no
-    /// further job starts or joins until there is room.
+    /// Replaces the limits. Running and waiting jobs stay even above a new limit; no further job
+    /// starts or joins until there is room.
     pub fn change(&mut self, limits: QueueLimits) {
         let names = limits.lanes.keys().map(String::as_str).chain([DEFAULT_LANE]);
         for name in names {
             self.lanes.entry(name.into()).or_default();
         }
         for (name, lane) in &mut self.lanes {
-            // Jobs that were accepted into a lane that is gone keep its bounds to the last.
+            // Jobs that were accepted into a removed lane keep its limits.
             lane.limits = limits.lanes.get(&**name).copied().unwrap_or(lane.limits);
         }
         self.limits = limits;
@@ -139,7 +139,7 @@ impl Queue {
         }
     }
 
-    /// Puts a job in line, within bounds or not: see [`Queue::check`].
+    /// Adds a waiting job without checking limits: see [`Queue::check`].
     pub fn push(&mut self, id: JobId, request: EnqueueRequest<'_>) {
         let EnqueueRequest { tenant, lane, priority } = request;
         self.leave(tenant);
@@ -154,7 +154,7 @@ impl Queue {
             let first = lane.first_ready().map(|(turn, _)| turn);
             member.turn = self.time.begin(member.turn, first, self.arrivals);
         } else if share.line.is_empty() {
-            // It joins those who wait in this lane now, whatever it missed in others.
+            // The tenant joins this lane now; turns that it missed in others are not made up for.
             member.turn = member.turn.at(&self.time);
         }
         share.line.insert(ticket, id);
@@ -165,7 +165,7 @@ impl Queue {
         self.join(tenant);
     }
 
-    /// The job whose turn it is, if one may start; it now runs.
+    /// Returns the job whose turn it is, if one may start, and counts it as running.
     #[expect(clippy::should_implement_trait, reason = "a queue is no iterator: it is asked again")]
     pub fn next(&mut self) -> Option<JobId> {
         let tenant = self.next_tenant()?;
@@ -190,7 +190,7 @@ impl Queue {
         Some(id)
     }
 
-    /// A job that ran has ended, after this long: its slot is free. Gives whose it was.
+    /// Frees the slot of a job that ended after this run time. Returns its tenant.
     pub fn release(&mut self, id: JobId, ran_for: Duration) -> Option<TenantId> {
         let Entry { tenant, lane: name, .. } =
             self.take(id, |stage| matches!(stage, Stage::Running))?;
@@ -216,7 +216,7 @@ impl Queue {
         Some(tenant)
     }
 
-    /// Takes a job out of the line; false when it was not in it.
+    /// Removes a waiting job; `false` if it did not wait.
     pub fn withdraw(&mut self, id: JobId) -> bool {
         let waits = |stage: Stage| matches!(stage, Stage::Waiting(_));
         let Some(Entry { tenant, lane: name, stage }) = self.take(id, waits) else { return false };
@@ -234,7 +234,7 @@ impl Queue {
         true
     }
 
-    /// From now on exactly these tenants have used up their CPU time: nothing of theirs starts.
+    /// Sets the tenants that have used up their CPU time: no job of theirs starts.
     pub fn set_spent(&mut self, spent: HashSet<TenantId>) {
         let changed: Vec<TenantId> = self.spent.symmetric_difference(&spent).copied().collect();
         for tenant in &changed {
@@ -243,7 +243,7 @@ impl Queue {
         self.spent = spent;
         for tenant in changed {
             if let Some(member) = self.members.get_mut(&tenant) {
-                // What it missed meanwhile is nobody's debt.
+                // Turns that it missed meanwhile are not made up for.
                 member.turn = member.turn.at(&self.time);
             }
             self.join(tenant);
@@ -256,7 +256,7 @@ impl Queue {
         !self.spent.is_empty()
     }
 
-    /// A lane that is no longer configured goes with its last job.
+    /// Removes a lane that is no longer configured, with its last job.
     fn leave_lane(&mut self, name: &str) {
         let is_over = self.lanes.get(name).is_some_and(Lane::is_unused);
         if is_over && !self.limits.has_lane(name) {
@@ -269,18 +269,18 @@ impl Queue {
         self.jobs.remove(&id)
     }
 
-    /// The tenant whose turn it is, among those that could start something.
+    /// Returns the tenant whose turn it is, among those that could start a job.
     pub(super) fn next_tenant(&self) -> Option<TenantId> {
         if self.hold().is_some() || self.running >= self.limits.slots {
             return None;
         }
         let lanes = self.lanes.values().filter(|lane| lane.has_room());
         let firsts = lanes.filter_map(Lane::first_ready);
-        // A lane that was full has turns in the past: they are due now, and not before now.
+        // A lane that was full has turns in the past: they are due now, not earlier.
         firsts.map(|(turn, tenant)| (turn.at(&self.time), tenant)).min().map(|(_, tenant)| tenant)
     }
 
-    /// This tenant's best job among the lanes that have room.
+    /// Returns this tenant's best job among the lanes that have room.
     fn best_of(&self, tenant: TenantId) -> Option<(Arc<str>, Ticket)> {
         let lanes = self.members.get(&tenant)?.lanes.iter();
         let open = lanes.filter(|(name, _)| self.lanes.get(*name).is_some_and(Lane::has_room));
@@ -295,7 +295,7 @@ impl Queue {
         most.is_some_and(|most| running >= most) || self.spent.contains(&tenant)
     }
 
-    /// Takes a tenant out of everything that is kept in order.
+    /// Removes a tenant from all ordered sets.
     fn leave(&mut self, tenant: TenantId) {
         let Some(member) = self.members.get(&tenant) else { return };
         self.idle.remove(&(member.turn.tag(), tenant));
@@ -306,7 +306,7 @@ impl Queue {
         }
     }
 
-    /// Puts it back to where it belongs now, or forgets it.
+    /// Inserts a tenant into the sets where it belongs now, or forgets it.
     fn join(&mut self, tenant: TenantId) {
         let is_at_limit = self.is_at_limit(tenant);
         let Some(member) = self.members.get(&tenant) else { return };
@@ -336,7 +336,7 @@ impl Queue {
 
 // One tenant in the queue.
 
-/// A tenant that has jobs in the queue, or had its share just now.
+/// A tenant that has jobs in the queue, or recently had its share.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) turn: Turn,
@@ -363,7 +363,7 @@ impl Member {
         self.running == 0 && self.waiting == 0
     }
 
-    /// The lanes in which it waits.
+    /// Returns the lanes in which the tenant has waiting jobs.
     pub(super) fn lanes_with_line(&self) -> impl Iterator<Item = &Arc<str>> {
         self.lanes.iter().filter(|(_, share)| !share.line.is_empty()).map(|(name, _)| name)
     }
@@ -382,7 +382,7 @@ pub(super) struct Lane {
     pub(super) ready: BTreeSet<(Turn, TenantId)>,
 }
 
-/// States if jobs may start.
+/// The state of starts, in a lane or in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Flow {
     #[default]
@@ -423,8 +423,7 @@ impl Queue {
     /// bound, then against the common ones. A job that can start at once is never refused. `ages`
     /// are the ages of running jobs.
     ///
-    /// # Errors
-    /// When too many wait already.
+    /// # Errors If too many jobs wait already.
     pub fn check(&self, tenant: TenantId, lane: &str, ages: Ages<'_>) -> Result<(), SubmitRefusal> {
         if self.could_start(tenant, lane) {
             return Ok(());
@@ -461,7 +460,7 @@ impl Queue {
     }
 }
 
-/// The bound, where so many have reached it.
+/// Returns the limit if this count has reached it.
 fn reached(limit: Option<usize>, count: usize) -> Option<usize> {
     limit.filter(|limit| count >= *limit)
 }

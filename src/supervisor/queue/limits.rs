@@ -23,12 +23,12 @@ pub struct QueueLimits {
     pub lanes: BTreeMap<String, LaneLimits>,
     /// The limits of a tenant that is not named in `tenants`.
     pub quota: TenantLimits,
-    /// Tenants that differ, each with all of its bounds.
+    /// Tenants with limits of their own; each entry holds all limits.
     pub tenants: BTreeMap<TenantId, TenantLimits>,
 }
 
 impl QueueLimits {
-    /// The bounds of this tenant.
+    /// Returns the limits of this tenant.
     #[must_use]
     pub fn tenant(&self, tenant: TenantId) -> &TenantLimits {
         self.tenants.get(&tenant).unwrap_or(&self.quota)
@@ -142,7 +142,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Jobs start again, in this lane or in all of them.
+    /// Starts jobs again, in this lane or in all of them.
     ///
     /// # Errors
     /// If there is no such lane.

@@ -1,4 +1,4 @@
-//! The line of one tenant in one lane, in which every job knows its place.
+//! The waiting jobs of one tenant in one lane, in order, with a fast lookup of positions.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ impl Ticket {
         Self { priority, arrival }
     }
 
-    /// The number of its arrival.
+    /// Returns the arrival number.
     pub(super) const fn arrival(self) -> u64 {
         self.arrival
     }
@@ -68,7 +68,7 @@ impl Line {
 
     pub(super) fn insert(&mut self, ticket: Ticket, id: JobId) {
         self.len += 1;
-        // Behind all others is in the last block.
+        // A ticket after all others belongs into the last block.
         let at = self.block_of(ticket).min(self.blocks.len().saturating_sub(1));
         let Some(block) = self.blocks.get_mut(at) else {
             self.blocks.push(VecDeque::from([(ticket, id)]));
@@ -108,7 +108,7 @@ impl Line {
         Some((at, place))
     }
 
-    /// The first block that does not end before this ticket.
+    /// Returns the first block that does not end before this ticket.
     fn block_of(&self, ticket: Ticket) -> usize {
         let ends_before = |block: &VecDeque<(Ticket, JobId)>| {
             block.back().is_some_and(|(last, _)| *last < ticket)
@@ -129,11 +129,12 @@ impl Line {
 
 // Turns between tenants: start-time fair queueing in whole numbers.
 
-/// By how much a start moves a tenant of weight 1 on: a multiple of every weight up to 16, and so
-/// large that rounding changes no share of others; a `u64` holds 10¹¹ such starts.
+/// The amount by which a start advances the tag of a tenant of weight 1: a multiple of every weight
+/// up to 16, and large enough that rounding does not change the shares of others. A `u64` holds
+/// 10¹¹ such starts.
 const SCALE: u64 = 720_720 * 128;
 
-/// When a tenant is served next: the smallest turn comes first.
+/// The position of a tenant in the order of service: the smallest turn comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Turn {
     tag: u64,
@@ -143,9 +144,9 @@ pub(super) struct Turn {
 /// The order of tenants with equal tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum TieBreak {
-    /// It became active again with this arrival number.
+    /// The tenant became active again with this arrival number.
     New(u64),
-    /// The sequence number of its last start.
+    /// The sequence number of the tenant's last start.
     Served(u64),
 }
 
@@ -164,22 +165,23 @@ impl PartialOrd for Turn {
 }
 
 impl Turn {
-    /// That of a tenant that was never served.
+    /// The turn of a tenant that was never served.
     pub(super) const UNSERVED: Self = Self { tag: 0, standing: TieBreak::Served(0) };
 
-    /// The tenant's position in virtual time.
+    /// Returns the tenant's position in virtual time.
     pub(super) const fn tag(self) -> u64 {
         self.tag
     }
 
-    /// The same, not in the past: whoever could not be served saves nothing up.
+    /// Returns the turn, moved to the present if it is in the past: a tenant that could not be
+    /// served saves nothing up.
     #[must_use]
     pub(super) fn at(self, time: &VirtualTime) -> Self {
         Self { tag: self.tag.max(time.now), ..self }
     }
 }
 
-/// Virtual time: the tag at which the last start was.
+/// Virtual time: the tag of the last start.
 #[derive(Debug, Default)]
 pub(super) struct VirtualTime {
     now: u64,
@@ -192,8 +194,8 @@ impl VirtualTime {
         turn.tag > self.now
     }
 
-    /// The turn of a tenant that begins to wait as arrival `arrival`, where `first` is the first
-    /// in its lane. That one may stand in the past, if its lane was full for a while.
+    /// Returns the turn of a tenant that begins to wait with this arrival number. `first` is the
+    /// first turn in its lane, which is in the past if the lane was full for a while.
     pub(super) fn begin(&self, own: Turn, first: Option<Turn>, arrival: u64) -> Turn {
         if self.is_behind(own) {
             return own;
@@ -202,7 +204,7 @@ impl VirtualTime {
         Turn { tag, standing: TieBreak::New(arrival) }
     }
 
-    /// A tenant of this weight is served: its next turn.
+    /// Serves a tenant of this weight, and returns its next turn.
     pub(super) fn serve(&mut self, turn: Turn, weight: NonZeroU32) -> Turn {
         self.now = turn.at(self).tag;
         self.starts += 1;
@@ -211,7 +213,7 @@ impl VirtualTime {
     }
 }
 
-/// Counts what the queue does, for the test that holds its cost.
+/// Counts the queue's operations for the test of its cost.
 #[cfg(test)]
 pub(super) mod steps {
     use std::cell::Cell;
@@ -220,7 +222,7 @@ pub(super) mod steps {
         static STEPS: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// So many comparisons were made, or blocks counted.
+    /// Adds this many comparisons or counted blocks.
     pub(in crate::supervisor::queue) fn count(steps: usize) {
         STEPS.set(STEPS.get() + steps);
     }

@@ -1,18 +1,18 @@
 //! The queue, which decides which job starts next. Pure: no clock, no actors.
 //!
 //! **Between tenants** slots are shared by weight, in virtual time (`line.rs`): each tenant has a
-//! tag, the smallest is served, and a start moves it on by the inverse of the tenant's weight.
-//! A tenant that comes back from idleness starts at the present, before those who were served
-//! already, so its first job starts next; whoever just had its share is remembered until time has
-//! caught up with it, so nobody gains by submitting one job at a time.
+//! tag, the smallest is served, and a start moves it on by the inverse of the tenant's weight. A
+//! tenant that was idle starts at the present, before tenants that were served already, so its
+//! first job starts next. A tenant that just had its share is remembered until virtual time has
+//! reached its tag, so submitting one job at a time brings no advantage.
 //!
 //! **Inside a tenant** each lane has a line (`line.rs`): by priority, then by arrival. Between its
 //! lanes the best first job among those that have room comes next.
 //!
 //! **Cost.** Each lane keeps the tenants that could start something there in the order of their
-//! turns (`fair.rs`). Whatever happens touches one tenant in each lane, so that it costs
-//! O(lanes · log n), and no job or tenant is ever searched for. Only `place` counts blocks of a
-//! line, one for some hundred jobs. A change of limits measurement at every tenant.
+//! turns (`fair.rs`). Every operation touches one tenant in each lane, so it costs O(lanes · log
+//! n), and never searches all jobs or tenants. Only `place` counts blocks of a line, one per few
+//! hundred jobs. Only a change of limits visits every tenant.
 
 mod fair;
 mod limits;

@@ -32,28 +32,28 @@ pub enum WaitsFor {
     Slots { slots: usize },
     /// One of its lane's slots.
     Lane { lane: String, slots: usize },
-    /// The end of one of its tenant's jobs.
+    /// The end of one of the tenant's jobs.
     TenantLimit {
         /// The number of jobs that may run.
         limit: usize,
     },
-    /// CPU time: its tenant has used up that of the last hour.
+    /// CPU time: the tenant has used up that of the last hour.
     CpuLimit {
         /// The CPU time that the tenant's jobs may use.
         limit: Duration,
     },
-    /// The host, which is short of something.
+    /// The end of a shortage on the host.
     Pressure(Pressure),
-    /// That the queue is resumed.
+    /// The resumption of the queue.
     Paused,
-    /// That its lane is resumed.
+    /// The resumption of the lane.
     LanePaused { lane: String },
-    /// Others that come before it.
+    /// The jobs before it.
     Turn,
 }
 
 impl WaitsFor {
-    /// The word under which it is counted.
+    /// Returns the label under which the reason is counted.
     #[must_use]
     pub const fn reason(&self) -> WaitReason {
         match self {
@@ -136,10 +136,10 @@ impl Queue {
 /// Returns how long a job has run so far. The queue itself has no clock.
 pub type Ages<'a> = &'a dyn Fn(JobId) -> Duration;
 
-/// The newest job counts for one in this many.
+/// The weight of the newest job is one part in this many.
 const MEMORY: u32 = 8;
 
-/// A mean that forgets: what is recent counts more.
+/// A moving average: recent values count more.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Mean(Option<Duration>);
 
@@ -230,7 +230,7 @@ pub struct TenantOverview {
 }
 
 impl Queue {
-    /// All figures, as far as the queue knows them: CPU time and output are counted elsewhere.
+    /// Returns all figures that the queue knows: CPU time and output are counted elsewhere.
     #[must_use]
     pub fn overview(&self) -> QueueOverview {
         let tenants = self.limits.tenants.keys().chain(self.members.keys());
@@ -253,7 +253,7 @@ impl Queue {
         }
     }
 
-    /// All jobs of a tenant in a lane wait for the same.
+    /// Counts waiting jobs by reason: all jobs of a tenant in a lane have the same one.
     fn reasons(&self) -> BTreeMap<WaitReason, usize> {
         let mut reasons = BTreeMap::new();
         for (tenant, member) in &self.members {
@@ -277,7 +277,7 @@ impl Queue {
         Some(self.ran.get()?.saturating_mul(waiting) / slots)
     }
 
-    /// The figures of one tenant, whether it has jobs or not.
+    /// Returns the figures of one tenant, with or without jobs.
     #[must_use]
     pub fn tenant(&self, tenant: TenantId) -> TenantOverview {
         let member = self.members.get(&tenant);

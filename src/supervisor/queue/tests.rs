@@ -46,7 +46,7 @@ fn push(queue: &mut Queue, number: u64, name: &str) {
     queue.push(id(number), enqueue_request(name, "default", Normal));
 }
 
-/// Starts until nothing more may.
+/// Starts jobs until no more may start.
 fn starts(queue: &mut Queue) -> Vec<u64> {
     std::iter::from_fn(|| queue.next()).map(JobId::number).collect()
 }
@@ -396,7 +396,7 @@ mod fairness {
             id(self.last)
         }
 
-        /// The next start, after the end of some job where there is no slot; whoever is served
+        /// Starts the next job, after ending one if there is no slot; the tenant that is served
         /// submits again.
         fn start(&mut self, end: usize) -> (JobId, TenantId) {
             loop {
@@ -440,7 +440,7 @@ mod fairness {
             ends in prop::collection::vec(0..8_usize, 310),
         ) {
             let mut backlog = Backlog::new(queue_of(slots, &weights), weights.len());
-            // Those who never had a start are newcomers themselves.
+            // Tenants that never had a start are newcomers themselves.
             for end in &ends[..before.max(weights.len())] {
                 backlog.start(*end);
             }
@@ -463,7 +463,7 @@ mod fairness {
                 let first = backlog.push(&name);
                 while backlog.start(0).0 != first {}
                 backlog.queue.withdraw(id(backlog.last));
-                // From now on it waits in a lane that is full, while time goes on in the other.
+                // The tenant waits in a full lane while time goes on in the other.
                 backlog.queue.push(id(9000 + number), enqueue_request(&name, "build", Normal));
             }
             for _ in 0..starts {
@@ -538,7 +538,7 @@ mod fairness {
             while started != Some(guest) {
                 started = Some(backlog.start(0).0);
             }
-            // Whoever submits again waits no more.
+            // The job that was submitted again is withdrawn.
             assert!(backlog.queue.withdraw(id(backlog.last)));
             backlog.start(0);
             backlog.start(0);
@@ -796,7 +796,7 @@ mod model {
                 apply(&mut queue, &mut model, number as u64, step)?;
                 compare(&queue, &model)?;
             }
-            // Nothing is in the way any more: everybody who waits starts.
+            // Without limits every waiting job starts.
             let lanes = LANES.map(|lane| (lane.to_owned(), LaneLimits::default())).into();
             queue.change(QueueLimits { slots: 1000, lanes, ..limits(1) });
             queue.resume(None).unwrap();
@@ -841,7 +841,8 @@ mod cost {
         result
     }
 
-    /// So many jobs of so many tenants, in all lanes, of which a part is served and a part withdrawn.
+    /// Submits this many jobs of this many tenants in all lanes, serves a part and withdraws a
+    /// part.
     fn measure(jobs: u64, tenants: u64) -> Worst {
         let lanes =
             LANES.map(|lane| (lane.to_owned(), LaneLimits { slots: Some(8), max_queued: None }));
