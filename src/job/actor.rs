@@ -1,5 +1,5 @@
-//! The job's actor: a translator with no opinions. Messages become events, effects become acts;
-//! what follows from what is decided in `state.rs`.
+//! The job's actor. It only translates: messages become events, effects become actions. All
+//! decisions are made in `state.rs`.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -47,7 +47,8 @@ pub struct SharedJobSettings {
     pub quota: Arc<Quota>,
     /// Hides secrets in output before it is stored, if that is configured.
     pub mask: Option<Arc<Redactor>>,
-    /// After the leader ended and survivors hold the pipes: how long they must be quiet.
+    /// The time for which output must be quiet after the leader has ended while survivors hold the
+    /// pipes.
     pub drain_quiet: Duration,
     /// The longest wait for last bytes.
     pub drain_max: Duration,
@@ -71,7 +72,7 @@ pub(super) struct Job {
     usage: ResourceUsage,
     survivors: Vec<u32>,
     kill: Option<KillClock>,
-    /// While it may use a processor.
+    /// The job's entry among the recent starts, while the job may use a processor.
     recent_start: Option<RecentStart>,
     /// The task that starts the process, while it does.
     starting: Option<AbortHandle>,
@@ -82,7 +83,7 @@ pub(super) struct Job {
     _alive: LiveActor,
 }
 
-/// Input, and who waits to hear whether it was taken.
+/// Input, and the reply port of its sender.
 type EarlyInput = (JobInput, RpcReplyPort<Result<(), InputError>>);
 
 /// The time and the signal with which the end of the tree began.
@@ -97,7 +98,7 @@ impl Actor for JobActor {
     type State = Job;
     type Arguments = JobGuard;
 
-    /// Trivial on purpose: the supervisor waits for it.
+    /// Short on purpose: the supervisor waits for it.
     async fn pre_start(
         &self,
         myself: ActorRef<CountedMessage<JobMsg>>,
@@ -127,7 +128,7 @@ impl Actor for JobActor {
         let event = match message.into_inner() {
             JobMsg::Started(started) => {
                 job.starting = None;
-                // A job that was stopped meanwhile does not want the process: dropping ends it.
+                // A job that was stopped meanwhile has no use for the process: dropping ends it.
                 if job.state != State::Starting {
                     return Ok(());
                 }
@@ -265,7 +266,7 @@ impl Job {
         Event::Started
     }
 
-    /// Text that was given with the command, then the end of input.
+    /// Sends the text that was given with the command, then the end of input.
     fn send_first_input(&mut self) {
         let text = self.guard.take_first_input();
         if let (Stdin::Text(_), Some(feed)) = (&self.guard.spec().stdin, self.feed.as_ref()) {
@@ -350,7 +351,7 @@ impl Job {
         self.look_at_tree(myself, ProcessTree::kill, JobMsg::Killed);
     }
 
-    /// Does something with the tree on a thread that may block, and reports who is alive.
+    /// Runs an action on the tree on a blocking thread, and reports the living processes.
     fn look_at_tree(
         &self,
         myself: &Address,
@@ -464,10 +465,10 @@ impl Job {
     }
 }
 
-// Follows a process: what it writes, its leader, and the time it has.
+// Follows a process: its output, its leader and its deadline.
 
-/// Follows a process until its leader and its output have come to their ends. One task for all: what a
-/// short job writes and its end mostly come together.
+/// Follows a process until its leader and its output have ended. One task does both, because the
+/// output and the end of a short job mostly come together.
 pub(super) async fn follow(
     leader: LeaderProcess,
     tree: Arc<ProcessTree>,
@@ -475,7 +476,7 @@ pub(super) async fn follow(
     deadline: Duration,
     actor: Address,
 ) {
-    // In a box, or the task would have room for it three times over.
+    // Boxed: otherwise the task would hold space for it three times.
     let waiting = Box::pin(reap(leader, tree));
     let mut both = pin!(to_their_ends(waiting, pumping, &actor));
     if timeout(deadline, &mut both).await.is_err() {
@@ -486,7 +487,7 @@ pub(super) async fn follow(
 
 async fn reap(leader: LeaderProcess, tree: Arc<ProcessTree>) -> Reaped {
     let exit = leader.wait().await;
-    // In this order: where nobody survives, the kernel's books on the tree are closed.
+    // In this order: without survivors the kernel's counters of the tree are removed.
     let out_of_memory = tree.out_of_memory();
     let was_refused_tasks = tree.was_refused_tasks();
     let survivors = tree.survivors_after_exit();
@@ -503,7 +504,7 @@ async fn to_their_ends(
         Either::Right(((), waiting)) => (waiting.await, true),
     };
     if !is_pumped {
-        // The leader wrote before it ended: what the pump has to say of that comes first.
+        // The leader wrote before it ended, so the pump's reports come first.
         is_pumped = poll!(&mut pumping).is_ready();
     }
     actor.tell(JobMsg::LeaderExited(reaped));

@@ -13,7 +13,7 @@ use crate::output::LogReader;
 use crate::process::ProcessTree;
 use crate::spec::JobSpec;
 
-/// A job, as the rest of the service sees it. A cheap clone; it outlives the actor.
+/// A job, as the rest of the service sees it. Clones are cheap, and outlive the actor.
 #[derive(Debug, Clone)]
 pub struct JobHandle {
     shared: Arc<Shared>,
@@ -51,9 +51,9 @@ impl Shared {
 pub struct StopRequest {
     /// The party that asks for it.
     pub by: StopBy,
-    /// The first signal; SIGTERM where none is named.
+    /// The first signal; `None` is SIGTERM.
     pub signal: Option<i32>,
-    /// From that signal to SIGKILL; the job's own grace where none is named.
+    /// The time from that signal to SIGKILL; `None` is the job's own grace period.
     pub grace: Option<Duration>,
 }
 
@@ -67,7 +67,7 @@ impl JobHandle {
         self.shared.id
     }
 
-    /// The specification of the job.
+    /// Returns the specification of the job.
     #[must_use]
     pub fn spec(&self) -> &JobSpec {
         &self.shared.spec
@@ -78,7 +78,7 @@ impl JobHandle {
         self.shared.status.borrow().clone()
     }
 
-    /// Everything that it wrote.
+    /// Returns the reader of the job's output.
     #[must_use]
     pub fn output(&self) -> &LogReader {
         &self.shared.output
@@ -87,11 +87,12 @@ impl JobHandle {
     /// Returns once the job has left the queue: it runs, or it has ended.
     pub async fn started(&self) {
         let mut status = self.shared.status.clone();
-        // An error means that the guard is gone, and with it the wait.
+        // An error means that the guard is gone; then there is nothing to wait for.
         status.wait_for(|status| status.phase != JobPhase::Queued).await.ok();
     }
 
-    /// Returns once the job has ended. Any number may wait; giving up waiting disturbs nobody.
+    /// Returns once the job has ended. Any number of callers may wait, and each may stop waiting at
+    /// any time.
     pub async fn finished(&self) -> JobEnding {
         let mut status = self.shared.status.clone();
         let ended = status.wait_for(|status| status.ending().is_some()).await;
@@ -114,18 +115,18 @@ impl JobHandle {
             && self.shared.output.progress().closed
     }
 
-    /// Returns once the job [is settled](Self::is_complete). Survivors are followed by the job's
-    /// actor, so its end is theirs.
+    /// Returns once the job [is complete](Self::is_complete). The job's actor follows survivors, so
+    /// it ends with the last one.
     pub async fn completed(&self) {
         self.finished().await;
         if let Some(actor) = self.shared.actor.get().filter(|_| !self.is_complete()) {
             actor.gone().await;
         }
-        // An actor that failed leaves before its pipes have ended.
+        // An actor that failed ends before its pipes have ended.
         self.shared.output.wait_past(u64::MAX).await;
     }
 
-    /// A look at its processes; nothing when none was started or none is left.
+    /// Measures the job's processes; `None` if none was started or none is left.
     #[must_use]
     pub fn liveness(&self) -> Option<Liveness> {
         let activity = self.shared.tree.get()?.read_activity();
@@ -137,13 +138,13 @@ impl JobHandle {
         })
     }
 
-    /// The same, or what was seen a moment ago: for whoever asks often.
+    /// Returns a measurement that may be a moment old, for callers that ask often.
     #[must_use]
     pub fn cached_liveness(&self) -> Option<Liveness> {
         self.shared.last_measurement.get_or_measure(|| self.liveness())
     }
 
-    /// Processes that outlived the leader and are alive right now.
+    /// Returns the processes that outlived the leader and are alive now.
     #[must_use]
     pub fn survivors(&self) -> Vec<u32> {
         match (&self.status().phase, self.shared.tree.get()) {
@@ -157,8 +158,8 @@ impl JobHandle {
         }
     }
 
-    /// Living processes that may belong to this job, which was ended, or to another: whoever says
-    /// that its tree has ended must name them.
+    /// Returns living processes that may belong to this ended job or to another. A reply that says
+    /// that the tree has ended must name them.
     #[must_use]
     pub fn unattributed(&self) -> Vec<u32> {
         let was_ended = self.status().ending().is_some_and(|ending| ending.kill.is_some());
@@ -166,22 +167,22 @@ impl JobHandle {
         tree.map(|tree| tree.unattributed_pids()).unwrap_or_default()
     }
 
-    /// Its processes that are alive right now, the leader first.
+    /// Returns the job's living processes, the leader first.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         self.shared.tree.get().map(|tree| tree.living_pids()).unwrap_or_default()
     }
 
-    /// Begins the end of the job; does not wait for it. Of a job that has finished, what
-    /// survived is ended.
+    /// Begins to end the job and does not wait for it. For a finished job, ends the surviving
+    /// processes.
     pub fn stop(&self, request: StopRequest) {
         if let Some(actor) = self.shared.actor.get() {
-            // An actor that is gone has nothing left to end.
+            // An actor that has ended has no processes left to end.
             actor.tell(JobMsg::Stop(request));
         }
     }
 
-    /// Makes the job's actor fail, as only a mistake in it could.
+    /// Makes the job's actor panic, as only a bug in it would.
     #[cfg(test)]
     pub(crate) fn fail(&self) {
         self.shared.actor.get().expect("the job has begun").tell(JobMsg::Fail);
@@ -189,8 +190,7 @@ impl JobHandle {
 
     /// Sends input to the running job.
     ///
-    /// # Errors
-    /// When the job is not running, has no open input, or does not read what it got.
+    /// # Errors If the job is not running, has no open input, or does not read its input.
     pub async fn send_input(&self, input: JobInput) -> Result<(), InputError> {
         let Some(actor) = self.shared.actor.get() else {
             return Err(match self.status().phase {
@@ -212,9 +212,9 @@ impl JobHandle {
 pub struct JobStatus {
     /// The phase of the job.
     pub phase: JobPhase,
-    /// When it was accepted.
+    /// The time at which the job was accepted.
     pub submitted: Instant,
-    /// When its process was started, if it was.
+    /// The time at which the process was started, if it was.
     pub started: Option<Instant>,
 }
 
@@ -223,7 +223,7 @@ pub struct JobStatus {
 pub enum JobPhase {
     Queued,
     Running,
-    /// Its tree is being ended.
+    /// The job's tree is being ended.
     Stopping,
     Finished(JobEnding),
 }
@@ -233,7 +233,7 @@ impl JobStatus {
         Self { phase: JobPhase::Queued, submitted: Instant::now(), started: None }
     }
 
-    /// The ending, once the job has ended.
+    /// Returns the ending, once the job has ended.
     #[must_use]
     pub const fn ending(&self) -> Option<&JobEnding> {
         match &self.phase {
@@ -242,13 +242,14 @@ impl JobStatus {
         }
     }
 
-    /// From the start to the end, or to now; zero when it never started.
+    /// Returns the time from the start to the end, or to now; zero if the job never started.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.started.map_or(Duration::ZERO, |started| self.until().duration_since(started))
     }
 
-    /// From acceptance to the start; to the end, or to now, when it never started.
+    /// Returns the time from acceptance to the start, or to the end or now if the job never
+    /// started.
     #[must_use]
     pub fn queued_for(&self) -> Duration {
         self.started.unwrap_or_else(|| self.until()).duration_since(self.submitted)

@@ -19,11 +19,11 @@ use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::telemetry::{ActiveJob, events};
 use crate::trace::{BegunBy, TraceContext};
 
-/// The writing side of a job: whoever holds it owes the world an outcome.
+/// The owner of a job: it publishes the job's outcome.
 ///
 /// Invariant: dropping a guard ends what is left of the process tree, and a job that has not
-/// finished reads as `lost`. A panic of the actor, or a queue that is thrown away, therefore never
-/// leaves a job that runs for ever.
+/// finished reads as `lost`. So neither a panic of the actor nor a dropped queue leaves a job that
+/// runs forever.
 #[derive(Debug)]
 pub struct JobGuard {
     pub(super) shared: Arc<Shared>,
@@ -45,7 +45,7 @@ pub fn create_job(
     cwd: Option<OpenedDir>,
     settings: &Arc<SharedJobSettings>,
 ) -> (JobGuard, JobHandle) {
-    // The spec stays for as long as the job is known; what it reads once need not.
+    // The spec is kept as long as the job is known; its input is needed only once.
     let first_input = match &mut spec.stdin {
         Stdin::Text(text) => std::mem::take(text),
         Stdin::Closed | Stdin::Open | Stdin::Inherited | Stdin::Terminal => String::new(),
@@ -82,13 +82,13 @@ impl JobGuard {
         self.shared.id
     }
 
-    /// The tracing span of log lines about the job.
+    /// Returns the tracing span of log lines about the job.
     #[must_use]
     pub const fn log(&self) -> &tracing::Span {
         self.span.log()
     }
 
-    /// The place in a trace that the job's processes are told.
+    /// Returns the trace context for the job's processes.
     pub(super) const fn trace(&self) -> Option<&TraceContext> {
         self.span.handed_on()
     }
@@ -109,12 +109,12 @@ impl JobGuard {
         Arc::clone(self.shared.tree.get_or_init(|| Arc::new(tree)))
     }
 
-    /// Takes the text that the job reads at its start; it is there once.
+    /// Takes the text that the job reads at its start. It can be taken once.
     pub(super) fn take_first_input(&mut self) -> String {
         std::mem::take(&mut self.first_input)
     }
 
-    /// Takes the working directory; a directory that was opened for the job is there once.
+    /// Takes the working directory. A directory that was opened for the job can be taken once.
     pub(super) fn take_cwd(&mut self) -> Cwd {
         match self.cwd.take() {
             Some(opened) => Cwd::Opened(Arc::new(opened)),
@@ -122,23 +122,22 @@ impl JobGuard {
         }
     }
 
-    /// The log's writing side; it is there once.
+    /// Takes the writer of the log. It can be taken once.
     pub(super) fn take_writer(&mut self) -> Option<LogWriter> {
         self.writer.take()
     }
 
     /// Runs the job under an actor of its own, linked to its supervisor.
     ///
-    /// # Errors
-    /// When the actor could not be made; the job then reads as `lost`.
+    /// # Errors If the actor could not be started; then the job's outcome is `lost`.
     pub async fn run(self, supervisor: ActorCell) -> Result<(), SpawnErr> {
         Actor::spawn_linked(None, JobActor, self, supervisor).await?;
         Ok(())
     }
 
-    /// From here on wishes reach the job.
+    /// Makes the job reachable for requests.
     pub(super) fn set_actor(&self, actor: Address) {
-        // A guard runs once, so the place is free.
+        // A guard runs once, so the cell is empty.
         self.shared.actor.set(actor).ok();
     }
 
@@ -183,16 +182,16 @@ impl Drop for JobGuard {
     fn drop(&mut self) {
         let is_finished = match self.status.borrow().ending() {
             Some(ending) if ending.survivors.is_empty() => return,
-            // Nobody follows those that survived any more, so that no request could end them.
+            // No actor follows the survivors any more, so no request could end them.
             Some(_) => true,
             None => false,
         };
         let why = if let Some(tree) = self.tree() {
-            // Killing verifies and may take a while: not on the thread that unwinds, unless the
-            // system gives no other.
+            // Killing verifies its result and may take a while, so it runs on another thread than
+            // the one that unwinds, if the system provides one.
             let elsewhere = Arc::clone(&tree);
             if thread::Builder::new().spawn(move || elsewhere.kill()).is_err() {
-                // Who is left even so is ended with the server.
+                // Processes that are left even then are ended with the server.
                 drop(tree.kill());
             }
             "the actor that ran this job failed; its process tree is being killed"
@@ -207,11 +206,11 @@ impl Drop for JobGuard {
 
 // The span of a job in traces, from its acceptance to its end.
 
-/// The span of one job, a part of the call that asked for it. It tells how the job went, and
-/// never what was run, written or set.
+/// The span of one job, a child of the call that submitted it. It records how the job went, never
+/// its command, output or environment.
 #[derive(Debug)]
 pub(super) struct JobSpan {
-    /// Gone once the job has ended.
+    /// `None` once the job has ended.
     span: Option<TraceSpan>,
     /// The span of all log lines about the job, also after its end.
     log: tracing::Span,
@@ -273,7 +272,7 @@ mod tests {
     use crate::telemetry::spans::recorded;
     use crate::trace::CallTrace;
 
-    /// Returns the exported span of a job that ends so, and the call that it belongs to.
+    /// Returns the exported span of a job with this outcome, and the span of its call.
     fn exported(outcome: Outcome) -> (crate::telemetry::spans::FinishedSpan, TraceContext) {
         recorded::start();
         let call = CallTrace::start();

@@ -18,26 +18,26 @@ use crate::telemetry::events::CountedMessage;
 /// unbounded, so bytes would pile up in it without backpressure.
 #[derive(Debug)]
 pub(super) enum JobMsg {
-    /// From the start task: the process runs, or why there is none.
+    /// Sent by the start task: the process, or the reason why there is none.
     Started(Result<Box<UnownedProcess>, StartError>),
-    /// From the waiter task: the leader was reaped.
+    /// Sent by the waiter task: the leader was reaped.
     LeaderExited(Reaped),
-    /// From the pump: both pipes have ended.
+    /// Sent by the pump: the output pipes have ended.
     StreamsClosed,
-    /// From the pump or the watchdog: a bound was passed.
+    /// Sent by the pump or the watchdog: a limit was exceeded.
     LimitHit(LimitKind),
-    /// From a client or the supervisor: end the job.
+    /// Sent by a client or the supervisor: end the job.
     Stop(StopRequest),
-    /// From a client. Replies once the input is on its way, not once it was read.
+    /// Sent by a client. The reply comes once the input is queued, not once it was read.
     Input(JobInput, RpcReplyPort<Result<(), InputError>>),
-    /// From the waiter task: the run has taken as long as it may.
+    /// Sent by the waiter task: the job's timeout is over.
     DeadlinePassed,
     Timer(Timer),
-    /// From a look at the tree: these are alive.
+    /// Sent by a check of the tree: these processes are alive.
     TreeChecked(Vec<u32>),
-    /// From the killer thread: these are alive in spite of SIGKILL.
+    /// Sent by the killer thread: these processes are alive in spite of SIGKILL.
     Killed(Vec<u32>),
-    /// From a test: fail, as only a mistake in here could.
+    /// Sent by a test: panic, as only a bug in the actor would.
     #[cfg(test)]
     Fail,
 }
@@ -46,7 +46,7 @@ pub(super) enum JobMsg {
 #[derive(Debug)]
 pub(super) struct Reaped {
     pub(super) exit: io::Result<Exit>,
-    /// The most memory that the job had, where the kernel ended it for want of more.
+    /// The job's peak memory, if the kernel ended it for lack of memory.
     pub(super) out_of_memory: Option<u64>,
     /// `true` if the kernel refused the job a process because of its limit.
     pub(super) was_refused_tasks: bool,
@@ -54,7 +54,7 @@ pub(super) struct Reaped {
     pub(super) survivors: Vec<u32>,
 }
 
-/// A process that no job owns yet. Dropped, it is ended with all that came out of it.
+/// A process that no job owns yet. Dropping it ends its whole tree.
 #[derive(Debug)]
 pub(super) struct UnownedProcess(Option<Process>);
 
@@ -73,13 +73,13 @@ impl UnownedProcess {
 impl Drop for UnownedProcess {
     fn drop(&mut self) {
         if let Some(process) = self.0.take() {
-            // Who is left even so is ended with the server.
+            // Processes that are left even then are ended with the server.
             drop(process.tree.kill());
         }
     }
 }
 
-/// The address of a job's actor. A cheap clone; it outlives the actor.
+/// The address of a job's actor. Clones are cheap, and outlive the actor.
 #[derive(Debug, Clone)]
 pub(super) struct Address(ActorRef<CountedMessage<JobMsg>>);
 
@@ -88,12 +88,13 @@ impl Address {
         Self(actor)
     }
 
-    /// Sends a message. Where the actor is gone, there is nobody left to tell.
+    /// Sends a message, which is dropped if the actor has ended.
     pub(super) fn tell(&self, message: JobMsg) {
         self.0.cast(CountedMessage::new(ActorKind::Job, message)).ok();
     }
 
-    /// The reply to a message; nothing where the actor is gone or fails before it replies.
+    /// Sends a message and waits for the reply; `None` if the actor is gone or fails before it
+    /// replies.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         message: impl FnOnce(RpcReplyPort<T>) -> JobMsg,
@@ -101,7 +102,7 @@ impl Address {
         call!(self.0, |reply| CountedMessage::new(ActorKind::Job, message(reply))).ok()
     }
 
-    /// The actor ends itself after the message that it handles.
+    /// Ends the actor after the message that it handles now.
     pub(super) fn leave(&self) {
         self.0.stop(None);
     }
@@ -117,32 +118,31 @@ impl Address {
     }
 }
 
-/// A question to a job's pump: is all that was written in the log?
+/// A request to a job's pump to report when everything in the pipes is in the log.
 ///
-/// That a log has been quiet does not say so: on a busy host, bytes may lie in a pipe for longer
-/// than that. A cheap clone, one with whoever asks and one with the pump.
+/// A quiet log is not enough: on a busy host, bytes may stay in a pipe for longer. Clones are
+/// cheap: one for the caller and one for the pump.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Probe(Arc<ProbeEnds>);
 
 #[derive(Debug, Default)]
 struct ProbeEnds {
     asked: Notify,
-    /// To whoever asked last; others have gone.
+    /// The reply channel of the last caller; earlier ones have stopped waiting.
     asker: Mutex<Option<oneshot::Sender<()>>>,
 }
 
 impl Probe {
-    /// Returns once all that is in the pipes by now is in the log. A pump that has come to its end
-    /// answers no more.
+    /// Returns once everything that is in the pipes now is in the log, or the pump has ended.
     pub(super) async fn all_is_read(&self) {
         let (asker, answered) = oneshot::channel();
         *self.asker() = Some(asker);
         self.0.asked.notify_one();
-        // Nothing is sent: that it is dropped is the answer.
+        // Nothing is sent: dropping the sender is the answer.
         answered.await.ok();
     }
 
-    /// For the pump: returns when it was asked. To drop what it returns is the answer. Cancel-safe.
+    /// Waits for a request, on the pump's side. Dropping the result is the answer. Cancel-safe.
     pub(super) async fn next_request(&self) -> oneshot::Sender<()> {
         loop {
             self.0.asked.notified().await;

@@ -1,10 +1,10 @@
-//! One actor per job: it starts the process, follows it, ends it, and tells how it went.
+//! One actor per job: it starts the process, follows it, ends it, and publishes its outcome.
 //!
 //! The public handle is [`JobHandle`]. Status is a `watch` and output is a reader, so both work
 //! while the actor is busy and after it is gone; only requests (stop, input) go through its
 //! mailbox. What a job does next is decided by the pure function in `state.rs`; `actor.rs`
-//! translates messages into events and effects into acts; `output_pump.rs` moves bytes from the
-//! pipes into the log, and `flood.rs` has a thread do so while there are many.
+//! translates messages into events and effects into actions; `output_pump.rs` moves bytes from the
+//! pipes into the log, and `flood.rs` does so on a thread of its own while there are many.
 
 mod actor;
 mod flood;

@@ -6,7 +6,7 @@ use crate::confinement::ResourceLimits;
 use crate::outcome::LimitKind;
 use crate::process::HostLoad;
 
-/// The time between two samples at the host while jobs are watched.
+/// The time between two samples of the host load while jobs are watched.
 pub(super) const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The same while nothing on the host grows.
@@ -49,7 +49,7 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// The most that the job had.
+    /// Returns the maximum of both, field by field.
     pub(super) fn most(self, other: Self) -> Self {
         Self {
             memory: self.memory.max(other.memory),
@@ -68,7 +68,7 @@ pub(super) struct Headroom {
 }
 
 impl Headroom {
-    /// The room of a job that has used nothing yet.
+    /// Returns the headroom of a job that has used nothing yet.
     pub(super) fn at_first(limits: &ResourceLimits) -> Self {
         Self::left(limits, &Used::default())
     }
@@ -91,7 +91,7 @@ impl Headroom {
     }
 }
 
-/// The limit on tasks that this number of them passes, if it does.
+/// Returns the limit on tasks that this number exceeds, if any.
 pub(super) fn too_many(processes: Option<u64>, tasks: u64) -> Option<LimitKind> {
     processes.filter(|limit| tasks > *limit).map(LimitKind::Processes)
 }
@@ -103,19 +103,19 @@ pub(super) fn too_many(processes: Option<u64>, tasks: u64) -> Option<LimitKind> 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ProcessCount {
     all: u64,
-    /// The ones that are known to have ended.
+    /// The processes that are known to have ended.
     ended: u64,
 }
 
 impl ProcessCount {
-    /// The count of a job with this limit above which [`Self::record`] is true.
+    /// Returns the count above which [`Self::record`] is true for this limit.
     pub(super) const fn most_expected(&self, limit: u64) -> u64 {
         limit.saturating_add(self.ended)
     }
 
     /// Takes a new count, and returns `true` if more than `limit` of those processes may be alive.
     pub(super) fn record(&mut self, limit: u64, all: u64) -> bool {
-        // Any that left may have been one of those that had ended.
+        // A process that is gone may be one that had already ended.
         self.ended = self.ended.saturating_sub(self.all.saturating_sub(all));
         self.all = all;
         all.saturating_sub(self.ended) > limit
@@ -142,7 +142,7 @@ pub(super) fn judge(
         (Some(limit), _) if now.memory > limit => {
             Err(LimitKind::Memory { limit, peak: most.memory })
         }
-        // Time that was used stays used, although who used it may be gone.
+        // CPU time stays used even if the processes that used it have ended.
         (_, Some(limit)) if most.cpu >= limit => Err(LimitKind::Cpu(limit)),
         _ => Ok(Headroom::left(limits, &Used { cpu: most.cpu, ..*now })),
     }
@@ -151,9 +151,9 @@ pub(super) fn judge(
 /// The last survey of all processes, which decides when the next one is due.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastSurvey {
-    /// The host at that moment, where it could be told.
+    /// The host load at that moment, if it could be read.
     pub(super) host_load: Option<HostLoad>,
-    /// CPU time of all jobs at that moment, where it could be told and none came since.
+    /// CPU time of all jobs at that moment, if it could be read and no job was added since.
     pub(super) jobs_cpu: Option<Duration>,
     /// The CPU time that the survey took.
     pub(super) took: Duration,
@@ -164,12 +164,13 @@ pub(super) struct LastSurvey {
 }
 
 impl LastSurvey {
-    /// Returns `true` if the next survey is due, given how long ago this one was, for how long some
-    /// job was in none, what the host has now, and the least that is left to any job.
+    /// `true` if the next survey is due. `since` is the time since this survey, `unseen` the
+    /// longest time that any job was in no survey, `now` the current host load, and `room` the
+    /// smallest headroom of any job.
     ///
-    /// No job can have passed its limit while all processes together have grown by less than what
-    /// is left to it, unless others shrank meanwhile: half of it is waited for, and never longer
-    /// than the regular interval.
+    /// No job can have exceeded its limit while all processes together grew by less than its
+    /// headroom, unless others shrank meanwhile. So a survey is due at half the headroom, and at
+    /// the latest after the regular interval.
     pub(super) fn is_over(
         &self,
         since: Duration,
@@ -241,12 +242,12 @@ impl LastSurvey {
     }
 }
 
-/// When the number of the host's tasks is worth a closer survey.
+/// The number of the host's tasks that requires a survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TaskCount {
-    /// The time between two counts, in which no job can use up all that is left to it.
+    /// The time between two counts, in which no job can use up its headroom.
     pub(super) pause: Duration,
-    /// The number up to which no job can have passed its limit, where it is known.
+    /// The number up to which no job can have exceeded its limit, if it is known.
     most: Option<u64>,
 }
 
@@ -275,7 +276,7 @@ pub(super) enum CpuUse {
     Unknown,
 }
 
-/// Two samples, one after the other, each where the host load could be read.
+/// Two consecutive samples; `None` where the host load could not be read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LoadSamples {
     pub(super) before: Option<HostLoad>,
@@ -324,7 +325,7 @@ mod tests {
         assert!(!count.record(10, 36), "ten of them live at most");
         assert!(count.record(10, 37));
         count.found_alive(37, 4);
-        // Where ended ones were reaped, the rest may be alive.
+        // After ended ones were reaped, the rest may be alive.
         assert!(!count.record(10, 14));
         assert!(count.record(10, 21));
         count.found_alive(21, 12);

@@ -22,7 +22,7 @@ static PROCESSORS: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
 static SPAWN_QUEUE: Mutex<SpawnQueue> =
     Mutex::new(SpawnQueue { waiting: VecDeque::new(), begun: Vec::new() });
-/// That there is something to do.
+/// Signals that a spawn is waiting.
 static WORK_AVAILABLE: Condvar = Condvar::new();
 
 struct SpawnQueue {
@@ -75,11 +75,10 @@ pub(super) enum Backlog {
     Waiting,
 }
 
-/// Queues a spawn for a pool thread. A caller that still waits after [`PATIENCE`] is to [`replace_stuck_thread`]
-/// them.
+/// Queues a spawn for a pool thread. A caller that still waits after [`PATIENCE`] must call
+/// [`replace_stuck_thread`].
 ///
-/// # Errors
-/// When the system gives us no thread at all.
+/// # Errors If the system provides no thread at all.
 pub(super) fn call(task: SpawnTask) -> io::Result<()> {
     let mut queue = lock_spawn_queue();
     queue.waiting.push_back(task);
@@ -92,14 +91,14 @@ pub(super) fn call(task: SpawnTask) -> io::Result<()> {
         queue.waiting.pop_back();
         return added;
     }
-    // Where there are some, they come to it.
+    // Existing threads will take the spawn.
     Ok(())
 }
 
-/// Has another thread stand in where one is held up while somebody waits.
+/// Adds a thread if one is held up while another spawn waits.
 pub(super) fn replace_stuck_thread() -> Backlog {
     let mut queue = lock_spawn_queue();
-    // Where the system gives none, whoever waits asks again.
+    // If the system provides no thread, the waiting caller asks again.
     queue.add_thread_if_needed().ok();
     if queue.waiting.is_empty() { Backlog::Empty } else { Backlog::Waiting }
 }

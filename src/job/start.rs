@@ -1,9 +1,9 @@
 //! Starting a job's process without holding up the others.
 //!
-//! Whoever starts a process waits until it has become its program. For the server's own shell, in a
-//! directory of this host that has processors to spare, that is soon, and to wait for it on a thread of
-//! the runtime is the shortest way. Beside others that have just begun it takes as long as it takes the
-//! kernel to give the new one a processor, and what is elsewhere may not answer: then another thread
+//! Starting a process blocks until the child has called `execve`. For the server's own shell in a
+//! local directory, on a host with an idle processor, that is soon, and blocking a runtime thread
+//! is the fastest way. Beside other jobs that have just started, the kernel may take long to give
+//! the child a processor, and a remote file system may not answer: then a thread of the spawn pool
 //! waits.
 
 use std::ffi::{OsStr, OsString};
@@ -29,9 +29,9 @@ use crate::trace::TraceContext;
 
 /// The time during which a job counts as just started: it is busy then, whatever it does later.
 const YOUTH: Duration = Duration::from_millis(50);
-/// A spawn that took so long had to wait for a processor.
+/// A spawn that took longer had to wait for a processor.
 const SOON: Duration = Duration::from_millis(2);
-/// For how long the host counts as busy then.
+/// The time for which the host then counts as busy.
 const BUSY: Duration = Duration::from_millis(500);
 
 static RECENT_STARTS: Mutex<RecentStarts> =
@@ -40,7 +40,7 @@ static RECENT_STARTS: Mutex<RecentStarts> =
 /// The jobs that may need a processor now.
 #[derive(Debug)]
 struct RecentStarts {
-    /// Jobs that have just begun, by a number of their own.
+    /// Jobs that have just started, by a number of their own.
     young: Vec<(u64, Instant)>,
     last: u64,
     busy_until: Option<Instant>,
@@ -73,7 +73,7 @@ fn lock_recent_starts() -> MutexGuard<'static, RecentStarts> {
     RECENT_STARTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// States if a program is the server's own shell.
+/// The answer to the question whether a program is the server's own shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OwnShell {
     Yes,
@@ -139,7 +139,7 @@ pub(super) async fn start_elsewhere(
             return;
         }
         let _inside = runtime.enter();
-        // Where nobody waits any more, it is ended.
+        // If the caller has stopped waiting, the process is ended.
         drop(tell.send(parent.spawn(&launch).map(UnownedProcess::new)));
     };
     spawn_pool::call(Box::new(spawn))
@@ -165,10 +165,9 @@ pub(super) async fn start_elsewhere(
 /// The variables in which programs look for their trace context, as OpenTelemetry defines them.
 const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
 
-/// Everything that `crates/process` needs to start this job.
+/// Builds the launch request for this job's process.
 ///
-/// # Errors
-/// When a variable cannot be given to a program.
+/// # Errors If a variable cannot be passed to a program.
 pub(super) fn launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, StartError> {
     let spec = guard.spec();
     let settings = &guard.settings;
@@ -223,7 +222,7 @@ fn environment(guard: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
     let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
     let is_told = TRACE_VARIABLES.into_iter().any(is_given);
     let trace = guard.trace().filter(|_| !is_told);
-    // Of two traces one would be wrong.
+    // With two trace contexts one would be wrong.
     let is_traced = |name: &OsStr| trace.is_some() && TRACE_VARIABLES.iter().any(|it| name == *it);
     let is_set = |name: &OsStr| is_traced(name) || name.to_str().is_some_and(is_given);
     let base = settings.environment.all().iter().filter(|variable| !is_set(variable.name()));
@@ -249,33 +248,33 @@ fn trace_variables(trace: &TraceContext) -> impl Iterator<Item = (&'static str, 
 
 type Pairs = Vec<(OsString, OsString)>;
 
-/// Variables that are made out when the first job needs them: to see that none holds a secret takes
-/// a while, and a server has to answer before it runs anything.
+/// The variables that every job gets, computed when the first job needs them. Checking them for
+/// secrets takes a while, and the server must answer before it runs its first job.
 pub struct JobVariables(LazyLock<Vec<EnvVariable>, Box<dyn FnOnce() -> Vec<EnvVariable> + Send>>);
 
 impl JobVariables {
     /// Creates variables from this function, which is called at most once.
     #[must_use]
     pub fn lazy(make: impl FnOnce() -> Pairs + Send + 'static) -> Self {
-        // No process has a variable with a NUL byte in it, ours neither.
+        // No process has a variable with a NUL byte.
         let variable = |(name, value): (OsString, OsString)| EnvVariable::new(name, value).ok();
         Self(LazyLock::new(Box::new(move || make().into_iter().filter_map(variable).collect())))
     }
 
-    /// All of them, in their order.
+    /// Returns all variables in order.
     #[must_use]
     pub fn all(&self) -> &[EnvVariable] {
         &self.0
     }
 
-    /// The value of this one, where it is set.
+    /// Returns the value of this variable, if it is set.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.all().iter().find(|variable| variable.name() == name).map(EnvVariable::value)
     }
 }
 
-/// Values are nobody's business.
+/// Prints no values: they may be private.
 impl fmt::Debug for JobVariables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JobVariables").finish_non_exhaustive()
@@ -319,7 +318,7 @@ mod tests {
         let enter = |starts: &mut RecentStarts, millis| {
             let recent_start = starts.enter(start + Duration::from_millis(millis));
             let (number, is_alone) = (recent_start.number, recent_start.is_alone);
-            // It is of this starts, not of that of the program.
+            // The entry belongs to this test's list, not to that of the program.
             std::mem::forget(recent_start);
             (number, is_alone)
         };

@@ -1,13 +1,8 @@
 //! The life of a job as one pure function: `(state, event) → (state, effects)`.
 //!
-//! ```text
-//! Starting ─▶ Running ─▶ Draining ─▶ Finished
-//!                │          ▲
-//!                ▼          │
-//!             Stopping ─▶ Killing
-//! ```
-//! No I/O and no clock here: time enters as events, acts leave as effects. What the
-//! actor does with them is in `actor.rs`.
+//! ```text Starting ─▶ Running ─▶ Draining ─▶ Finished │          ▲ ▼          │ Stopping ─▶
+//! Killing ``` No I/O and no clock here: time enters as events, actions leave as effects.
+//! `actor.rs` carries them out.
 
 use std::time::Duration;
 
@@ -15,7 +10,7 @@ use crate::outcome::{LimitKind, Outcome, SIGKILL, SIGTERM, SIGXCPU, SIGXFSZ, Sta
 use crate::process::ExitKind;
 use crate::spec::{JobProgram, JobSpec};
 
-/// The state of a job that left the queue.
+/// The state of a job that has left the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
     /// Admitted; no process yet.
@@ -46,7 +41,7 @@ pub(super) enum State {
     },
 }
 
-/// States if the job's pipes can still bring bytes.
+/// The state of the job's output pipes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Streams {
     Open,
@@ -60,7 +55,7 @@ pub(super) enum Leader {
     Reaped,
 }
 
-/// States if any process of the tree outlived the leader.
+/// The processes of the tree that outlived the leader: some or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TreeRemains {
     Nobody,
@@ -78,9 +73,9 @@ pub(super) enum Event {
     /// Both pipes reached their end.
     StreamsClosed,
     DeadlinePassed(Duration),
-    /// A bound on output, or on what it takes from the host, was passed.
+    /// A limit on output or on resources of the host was exceeded.
     LimitHit(LimitKind),
-    /// Somebody wants it to end.
+    /// A caller or the server asks to end the job.
     StopRequested {
         by: StopBy,
         signal: i32,
@@ -88,7 +83,7 @@ pub(super) enum Event {
     },
     /// The time between the first signal and SIGKILL is over.
     GraceExpired,
-    /// A look at the tree while it is ending, or while survivors linger.
+    /// The result of a check of the tree while it is ending, or while survivors remain.
     TreeChecked(TreeRemains),
     /// SIGKILL was sent to everything and the result was verified.
     Killed(TreeRemains),
@@ -110,7 +105,7 @@ pub(super) enum Effect {
     Kill,
     AwaitDrain(TreeRemains),
     Finish(Outcome),
-    /// Nothing of the job is left: the actor can go.
+    /// No process of the job is left: the actor can end.
     Leave,
 }
 
@@ -118,16 +113,16 @@ pub(super) enum Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
     Soon,
-    /// It may live for hours.
+    /// The survivors may live for hours.
     Slow,
 }
 
 /// The time that a tree gets to end by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Grace {
-    /// As the job's limits say.
+    /// The grace period of the job's limits.
     Default,
-    /// As the caller wished.
+    /// The time that the caller asked for.
     Requested(Duration),
 }
 
@@ -210,11 +205,12 @@ fn stopping(
             drain(streams, TreeRemains::Nobody, cause)
         }
         Event::GraceExpired => (State::Killing { cause, streams, leader }, vec![Effect::Kill]),
-        // No grace for what harms others meanwhile.
+        // A job that harms others meanwhile gets no grace period.
         Event::LimitHit(which) if is_urgent(which) => {
             (State::Killing { cause, streams, leader }, vec![Effect::Kill])
         }
-        // A second wish may be harder than the first: its signal goes out, its grace counts.
+        // A second request may be stricter than the first: its signal is sent and its grace period
+        // counts.
         Event::StopRequested { signal, grace, .. } => {
             let again = Effect::Terminate { signal, grace: Grace::Requested(grace) };
             (State::Stopping { cause, streams, leader }, vec![again])
@@ -234,12 +230,12 @@ fn stopping(
 
 fn killing(cause: Outcome, streams: Streams, leader: Leader, event: Event) -> (State, Vec<Effect>) {
     match event {
-        // What even SIGKILL did not end is named in the ending; there is nothing to wait for.
+        // Processes that survive SIGKILL are named in the ending; there is nothing to wait for.
         Event::Killed(TreeRemains::Somebody) => finish(streams, TreeRemains::Somebody, cause),
         Event::Killed(TreeRemains::Nobody) if leader == Leader::Reaped => {
             drain(streams, TreeRemains::Nobody, cause)
         }
-        // Everything is dead, but what the leader used is not known yet.
+        // All processes are dead, but the leader's resource use is not known yet.
         Event::Killed(TreeRemains::Nobody) => {
             (State::Stopping { cause, streams, leader }, Vec::new())
         }
@@ -269,7 +265,7 @@ fn draining(outcome: Outcome, rest: TreeRemains, event: Event) -> (State, Vec<Ef
         Event::LimitHit(which) if !which.is_output_limit() => {
             (State::Draining { outcome, rest }, vec![Effect::Kill])
         }
-        // It had written that before it ended by itself, of which we heard first.
+        // The job exceeded the limit before it ended by itself, but the end was reported first.
         Event::LimitHit(which) if rest == TreeRemains::Nobody && ended_by_itself(&outcome) => {
             (State::Draining { outcome: Outcome::Limit { which }, rest }, Vec::new())
         }
@@ -288,7 +284,8 @@ const fn ended_by_itself(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Exited { .. } | Outcome::Signaled { .. })
 }
 
-/// The outcome stands; what is left is to follow the survivors until the last one is gone.
+/// Handles events of a finished job: its outcome is fixed, and its survivors are followed until the
+/// last one ends.
 fn finished(streams: Streams, event: Event) -> (State, Vec<Effect>) {
     let (streams, effects) = match event {
         Event::StreamsClosed => (Streams::Closed, vec![Effect::CheckTree(Pace::Soon)]),
@@ -372,8 +369,8 @@ pub(super) fn outcome(
     }
 }
 
-/// `true` if those who outlived the leader are as many as the job may have: with the leader they
-/// were too many. Not every kernel limit tells that it refused a process.
+/// `true` if the survivors alone reach the job's limit on processes: together with the leader they
+/// exceeded it. Not every kernel limit reports that it refused a process.
 pub(super) fn survivors_reach_limit(spec: &JobSpec, survivors: &[u32]) -> bool {
     spec.resources.processes.is_some_and(|most| survivors.len() as u64 >= most)
 }
@@ -391,7 +388,7 @@ fn limit(exit: ExitKind, spec: &JobSpec, out_of_memory: Option<u64>) -> Option<L
     }
 }
 
-/// The signal that ended the leader or, where that is a shell, its last command.
+/// Returns the signal that ended the leader or, if that is a shell, its last command.
 fn signal(exit: ExitKind, program: &JobProgram) -> Option<i32> {
     match (exit, program) {
         (ExitKind::Signal { signal, .. }, _) => Some(signal),

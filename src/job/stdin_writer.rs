@@ -1,5 +1,5 @@
-//! Feeds a job's standard input from a task of its own, so that a job that does not
-//! read blocks nobody.
+//! Writes a job's standard input from a task of its own, so that a job that does not read blocks no
+//! caller.
 
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
@@ -18,7 +18,7 @@ pub(super) struct Feed {
     pieces: mpsc::Sender<Vec<u8>>,
 }
 
-/// Why a piece was not taken.
+/// The reason why a piece was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FeedError {
     /// Earlier pieces still wait.
@@ -28,14 +28,14 @@ pub(super) enum FeedError {
 }
 
 impl Feed {
-    /// Starts feeding this pipe.
+    /// Starts the task that writes to this pipe.
     pub(super) fn start(pipe: InputPipe) -> Self {
         let (pieces, queue) = mpsc::channel(BACKLOG);
         tokio::spawn(feed(pipe, queue));
         Self { pieces }
     }
 
-    /// Hands over one piece; it is written when the job reads.
+    /// Queues one piece, which is written when the job reads.
     pub(super) fn push(&self, piece: Vec<u8>) -> Result<(), FeedError> {
         self.pieces.try_send(piece).map_err(|refused| match refused {
             TrySendError::Full(_) => FeedError::Full,
@@ -44,7 +44,7 @@ impl Feed {
     }
 }
 
-/// Ends when the last piece is written, or when the job no longer reads.
+/// Writes pieces until the last one is written, or the job no longer reads.
 async fn feed(mut pipe: InputPipe, mut queue: mpsc::Receiver<Vec<u8>>) {
     while let Some(piece) = queue.recv().await {
         if pipe.write_all(&piece).await.is_err() {
@@ -116,19 +116,19 @@ impl KeyPress {
         ("backspace", Self::Backspace),
     ];
 
-    /// The names of all keys, in a fixed order.
+    /// Returns the names of all keys in a fixed order.
     #[must_use]
     pub fn names() -> [&'static str; 12] {
         Self::ALL.map(|(name, _)| name)
     }
 
-    /// The key with this name.
+    /// Returns the key with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, key)| *key)
     }
 
-    /// The bytes that the key sends on a terminal.
+    /// Returns the bytes that the key sends on a terminal.
     pub(super) const fn bytes(self) -> &'static str {
         match self {
             Self::CtrlC => "\x03",
@@ -165,19 +165,19 @@ impl KeyPress {
     }
 }
 
-/// Why input was not taken.
+/// The reason why input was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InputError {
     #[error("job {0} has finished and takes no more input")]
     Finished(JobId),
     #[error("job {0} is still queued; send input once it runs")]
     NotStarted(JobId),
-    /// Its standard input was never open, or is closed by now.
+    /// The job's standard input was never open, or is closed now.
     #[error(
         "job {0} has no open standard input; start the command in the background (wait_s=0, no stdin) or with tty=true to send input later"
     )]
     Closed(JobId),
-    /// It does not read what it already got.
+    /// The job does not read earlier input.
     #[error(
         "job {0} does not read its input: what was sent before still waits; try again when it has read"
     )]
@@ -185,7 +185,7 @@ pub enum InputError {
 }
 
 impl InputError {
-    /// The stable word that clients may match on.
+    /// Returns the stable code word that clients may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

@@ -1,4 +1,5 @@
-//! A job whose actor fails: its tree ends, its output stays, and it reads as lost. And floods.
+//! Tests of a job whose actor fails (its tree ends, its output stays, its outcome is lost), and of
+//! floods.
 
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
@@ -17,7 +18,7 @@ use crate::spec::{JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUs
 
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
-/// Counts what it hears of its children, as the real one does.
+/// A parent actor that receives the events of its children, as the supervisor does.
 pub(super) struct Parent;
 
 impl Actor for Parent {
@@ -88,12 +89,12 @@ pub(crate) fn spec(text: &str) -> JobSpec {
     }
 }
 
-/// The wish to end a job without waiting for it.
+/// Returns a stop request without a grace period.
 pub(super) fn now() -> StopRequest {
     StopRequest { by: crate::outcome::StopBy::Client, signal: None, grace: Some(Duration::ZERO) }
 }
 
-/// A job that has ended, and its log, which somebody writes on.
+/// Returns a job that has ended, and the open writer of its log.
 pub(crate) fn ended_with_an_open_log() -> (JobHandle, LogWriter) {
     let (mut guard, job) = create_job(JobId::local(1), spec("true"), None, &settings());
     let writer = guard.take_writer().expect("nobody has it yet");
@@ -101,7 +102,7 @@ pub(crate) fn ended_with_an_open_log() -> (JobHandle, LogWriter) {
     (job, writer)
 }
 
-/// A job that runs `sleep` in a session of its own and has said so, under a parent.
+/// Starts a job below a parent actor that runs `sleep` in a session of its own and has reported it.
 async fn running() -> (JobHandle, u32, ActorRef<()>) {
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
     let (guard, job) =
@@ -177,7 +178,7 @@ async fn floods_that_pause_and_come_again_are_kept_to_the_last_byte_by_however_m
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
     let command = "for i in 1 2 3; do seq 30000; seq 10000 >&2; sleep 0.05; done; printf end";
     let mut jobs = Vec::new();
-    // More than there are threads for.
+    // More floods than threads.
     for number in 1..=8 {
         let (guard, job) = create_job(JobId::local(number), spec(command), None, &settings());
         guard.run(parent.get_cell()).await.unwrap();
@@ -226,7 +227,7 @@ async fn a_deadline_may_be_as_short_as_one_likes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_whose_pipes_others_hold_is_over_when_its_pump_has_found_them_empty() {
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
-    // Without an answer of the pump it would be over only after all of that.
+    // Without the pump's answer the drain would end only after all of that.
     let (drain_quiet, drain_max) = (Duration::from_micros(1), 10 * LONG);
     let settings = Arc::new(SharedJobSettings {
         drain_quiet,

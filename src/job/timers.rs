@@ -1,4 +1,4 @@
-//! A job's clocks. Each reports to the actor with a message; all stop with the actor.
+//! A job's timers. Each reports to the actor with a message; all stop with the actor.
 
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,15 @@ const EXTRA_DRAIN_TIME: Duration = Duration::from_secs(1);
 /// The purpose of a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
-    /// The tree had its time to end by itself.
+    /// The grace period of the tree is over.
     Grace,
-    /// Last bytes were waited for long enough.
+    /// The wait for last bytes is over.
     Drain,
-    /// It is time to look at the tree.
+    /// The tree is due for another check.
     CheckTree,
 }
 
-/// The clocks that run. A clock that is set again starts anew.
+/// The running timers. Setting a timer again restarts it.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     running: Vec<(Timer, AbortHandle)>,
@@ -36,8 +36,8 @@ impl Timers {
         });
     }
 
-    /// [`Timer::Drain`], at `max`, or once a job's output has been quiet for a while where that is
-    /// enough. What it has written until then is in the log, unless the host is far too busy.
+    /// Sets [`Timer::Drain`]: it fires after `max`, or once the output has been quiet for `quiet`,
+    /// if given. Everything written before is then in the log, unless the host is overloaded.
     pub(super) fn arm_drain(
         &mut self,
         output: Outflow,
@@ -80,7 +80,7 @@ impl Drop for Timers {
     }
 }
 
-/// The output of a job, on its way into the log and there.
+/// The output of a job: its log, and the probe of the pump that fills it.
 #[derive(Debug)]
 pub(super) struct Outflow {
     pub(super) log: LogReader,
@@ -131,7 +131,7 @@ mod tests {
         let pump = Probe::default();
         let output = Outflow { log, pump: Some(pump.clone()) };
         let quiet = tokio::spawn(async move { output.until_quiet(Some(MOMENT)).await });
-        // A pump that gets its turn late, and finds something.
+        // A pump that runs late and then finds bytes.
         let asker = next_request(&pump).await;
         assert!(!quiet.is_finished());
         writer.append(Stream::Stdout, b"late");

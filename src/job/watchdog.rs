@@ -1,9 +1,11 @@
-//! The thread that watches over the limits that no kernel holds for a job as a whole: memory, CPU time, processes.
+//! The thread that watches the limits that the kernel does not enforce for a job as a whole:
+//! memory, CPU time, processes.
 //!
-//! One thread for all jobs of the process. While none is watched it sleeps; else it samples at the
-//! host ten times in a second, which costs three short reads, and surveys all processes, once for
-//! all jobs, when something has grown or a while has passed. While nothing grows samples become
-//! rare, and while no job works either, surveys do (`overuse.rs`); a new job ends that.
+//! One thread serves all jobs of the process. It sleeps while no job is watched. Otherwise it
+//! samples the host load ten times per second, which costs three short reads, and surveys all
+//! processes, once for all jobs, when the load has grown or a while has passed. While nothing
+//! grows, samples become rare; while no job works either, so do surveys (`overuse.rs`). A new job
+//! restores the usual pace.
 //!
 //! Tasks come first, because a fork bomb grows while others are measured. The number of the host's
 //! tasks is read between samples, before forks could use up what is left to any job. Once it has
@@ -46,9 +48,9 @@ struct Registry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Thread {
     Missing,
-    /// It sleeps until somebody comes.
+    /// The thread sleeps until a job is added.
     Idle,
-    /// It sleeps for a while at the most.
+    /// The thread runs, or sleeps for a limited time.
     Runs,
 }
 
@@ -56,7 +58,7 @@ enum Thread {
 #[derive(Debug, Clone)]
 struct WatchedJob {
     tree: Arc<ProcessTree>,
-    /// The limits that the kernel does not hold for it.
+    /// The limits that the kernel does not enforce for the job.
     limits: ResourceLimits,
     /// The limit on its tasks. It is watched even where the kernel enforces it: a job that was
     /// refused a task is ended.
@@ -69,7 +71,7 @@ struct WatchedJob {
     standing: WatchState,
 }
 
-/// The standing of a job to its limits, by the last survey.
+/// The state of a job relative to its limits, by the last survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WatchState {
     Within(Headroom),
@@ -77,15 +79,15 @@ enum WatchState {
     Ending,
 }
 
-/// A job is watched for as long as this is held.
+/// A guard: the job is watched until it is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
     number: u64,
 }
 
 impl Watch {
-    /// Watches over a job, which is told when it has passed a limit. None where there is nothing to
-    /// watch: no such limit, or one for which the kernel ends the job itself.
+    /// Watches a job, whose actor is told when it exceeds a limit. `None` if there is nothing to
+    /// watch: no limit, or only limits for which the kernel ends the job itself.
     pub(super) fn over(
         tree: Arc<ProcessTree>,
         limits: &ResourceLimits,
@@ -117,7 +119,7 @@ impl Drop for Watch {
 }
 
 impl WatchedJob {
-    /// `true` if it has a limit for which all processes of the host have to be surveyed.
+    /// `true` if the job has a limit that requires a survey of all processes.
     fn needs_survey(&self) -> bool {
         let ResourceLimits { memory, cpu, processes, .. } = self.limits;
         memory.is_some() || cpu.is_some() || processes.is_some()
@@ -129,7 +131,7 @@ impl Registry {
         if self.thread == Thread::Missing {
             match thread::Builder::new().name("watchdog".to_owned()).spawn(run) {
                 Ok(_) => self.thread = Thread::Runs,
-                // The next job tries again.
+                // The next job tries to start the thread again.
                 Err(error) => events::watchdog_not_started(&error),
             }
         }
@@ -141,14 +143,15 @@ impl Registry {
         }
     }
 
-    /// The longest time for which a job was in no survey, if the last one was at this moment.
+    /// Returns the longest time for which a job was in no survey; `surveyed` is the time of the
+    /// last one.
     fn longest_unseen(&self, surveyed: Instant) -> Duration {
         let oldest = self.jobs.values().next();
         oldest.map_or(Duration::ZERO, |job| job.since.max(surveyed).elapsed())
     }
 
-    /// The least that is left to any job. A job that has passed a limit is being ended, and needs no
-    /// survey.
+    /// Returns the smallest headroom of any job. A job that has exceeded a limit is being ended and
+    /// is not counted.
     fn least_room(&self) -> Headroom {
         let rooms = self.jobs.values().filter_map(|job| match job.standing {
             WatchState::Within(room) => Some(room),
@@ -170,7 +173,7 @@ fn sample_host_load() -> Option<HostLoad> {
 }
 
 fn run() {
-    // Beside hundreds of busy processes its turn would come late.
+    // Otherwise hundreds of busy processes would delay this thread.
     process::raise_thread_priority();
     let processors = thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let mut surveyed = Instant::now();
@@ -201,7 +204,7 @@ fn run() {
         let since = surveyed.elapsed();
         let unseen = registry().longest_unseen(surveyed);
         if last.is_over(since, unseen, now, &room) {
-            // By CPU time: beside a fork bomb it takes long until this thread gets a processor.
+            // Measured in CPU time: beside a fork bomb this thread waits long for a processor.
             let begun = process::thread_cpu_time();
             let count = LastSurvey { host_load: now, ..last }.count(&room);
             cpu_use = survey_jobs(count, cpu_use);
@@ -225,14 +228,14 @@ fn run() {
     }
 }
 
-/// Says whether there was nobody to watch over for a while.
+/// The answer to the question whether there was a time without watched jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WasIdle {
     Yes,
     No,
 }
 
-/// Sleeps while there is no job.
+/// Sleeps while no job is watched.
 fn wait_for_jobs() -> WasIdle {
     let mut slept = WasIdle::No;
     let nobody = |registry: &mut Registry| {
@@ -247,8 +250,8 @@ fn wait_for_jobs() -> WasIdle {
     slept
 }
 
-/// Sleeps for the pause; less when a job comes, or when the host has more tasks than `count` allows.
-/// Gives the pause, and the number of the job that came last.
+/// Sleeps for the pause, or until a job is added or the host has more tasks than `count` allows.
+/// Returns the pause and the number of the newest job.
 fn wait_for_next_sample(count: TaskCount) -> (Duration, u64) {
     let mut registry = registry();
     let pause = registry.pause;
@@ -260,7 +263,7 @@ fn wait_for_next_sample(count: TaskCount) -> (Duration, u64) {
         let (awake, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         let found = (awake.pause, awake.last);
         drop(awake);
-        // At the end of the pause the host_load tells the same.
+        // At the end of the pause the next sample shows the same.
         let is_over = rest <= count.pause || !timeout.timed_out();
         if is_over || count.has_grown(process::host_tasks()) {
             return found;
@@ -269,7 +272,7 @@ fn wait_for_next_sample(count: TaskCount) -> (Duration, u64) {
     }
 }
 
-/// The jobs that are watched, by their numbers.
+/// Returns the watched jobs with their numbers.
 fn jobs() -> Vec<(u64, WatchedJob)> {
     registry().jobs.iter().map(|(number, job)| (*number, job.clone())).collect()
 }
@@ -325,7 +328,7 @@ fn count_stopped(number: u64, job: &WatchedJob) {
     }
 }
 
-/// Does something with what is known of a job, while it is watched.
+/// Calls `act` with the entry of a job, if it is still watched.
 fn with_job<T>(number: u64, act: impl FnOnce(&mut WatchedJob) -> T) -> Option<T> {
     registry().jobs.get_mut(&number).map(act)
 }
@@ -337,7 +340,7 @@ fn survey_jobs(count: TaskCount, before: CpuUse) -> CpuUse {
     count_tasks(&jobs);
     jobs.retain(|(_, job)| job.needs_survey());
     if jobs.is_empty() {
-        // The kernel holds all limits, and nobody asked it about CPU time.
+        // The kernel enforces all limits, and CPU time was not measured.
         return CpuUse::Some;
     }
     let trees: Vec<_> = jobs.iter().map(|(_, job)| Arc::clone(&job.tree)).collect();
@@ -372,8 +375,9 @@ fn survey_jobs(count: TaskCount, before: CpuUse) -> CpuUse {
     cpu_use
 }
 
-/// Tells a job that it has passed this limit. What harms others is kept from growing here already:
-/// beside a fork bomb it may take long until the job's actor gets a processor, or a thread to end it on.
+/// Tells a job's actor that the job exceeded this limit. A job that harms others is stopped here at
+/// once: beside a fork bomb it may take long until the actor gets a processor, or a thread to end
+/// the job.
 fn end(number: u64, job: &WatchedJob, which: LimitKind, load: &TreeLoad) {
     with_job(number, |job| job.standing = WatchState::Ending);
     // The actor hears of the limit before it hears of the leader's end, so the limit is the outcome.
@@ -383,7 +387,7 @@ fn end(number: u64, job: &WatchedJob, which: LimitKind, load: &TreeLoad) {
     }
 }
 
-/// Measures what counts against a job's limits; nothing where there was no time to measure its memory.
+/// Measures the job's use of limited resources; `None` if there was no time to measure its memory.
 fn used(job: &WatchedJob, load: &TreeLoad, has_time: impl Fn() -> bool) -> Option<Used> {
     // The sum counts shared pages once per process, so it is never too low: if it is within the
     // limit, no exact measurement is needed.
@@ -429,7 +433,7 @@ mod tests {
         registry().jobs.values().any(|job| Some(job.tree.leader_pid()) == pid)
     }
 
-    /// A shell that holds this much memory and then waits, in its own words.
+    /// Returns shell text that holds this much memory and then waits.
     fn holding(megabytes: u64) -> String {
         format!("x=$(head -c {} /dev/zero | tr '\\0' x); echo full; sleep 300", megabytes * MB)
     }
@@ -467,7 +471,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn cpu_time_counts_over_all_processes_and_ends_a_job_politely() {
-        // Together they have used it long before the kernel would end any one of them for it.
+        // Together they use it up long before the kernel would end any single one.
         let cpu = Duration::from_secs(2);
         let limits = ResourceLimits { cpu: Some(cpu), ..ResourceLimits::NONE };
         let text = "for i in 1 2 3 4; do (while :; do :; done) & done; wait";
@@ -486,7 +490,7 @@ mod tests {
         assert_eq!((ending.survivors, job.pids()), (Vec::new(), Vec::new()));
     }
 
-    /// The number and a copy of a job as it is watched.
+    /// Returns the number and a copy of a watched job.
     fn watched(job: &JobHandle) -> (u64, WatchedJob) {
         let pid = job.pids().first().copied();
         let registry = registry();
@@ -522,8 +526,8 @@ for pid in range(30): os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
 os.write(1, b\"ready\\n\")
 while True: signal.pause()'";
 
-    /// Has the job write a mark, after everything that signals made it write before, and returns how
-    /// often it was continued until then.
+    /// Makes the job write a mark after all earlier output, and returns how often it was continued
+    /// until then.
     async fn times_continued(job: &JobHandle, marks: usize) -> usize {
         let leader = Pid::from_raw(job.pids()[0].cast_signed()).unwrap();
         kill_process(leader, Signal::URG).unwrap();
@@ -545,7 +549,7 @@ while True: signal.pause()'";
         tokio::time::timeout(LONG, job.output().wait_past(5)).await.expect("it writes");
         let (number, copy) = watched(&job);
         let count = || {
-            // Where it has a cgroup, that would be asked instead.
+            // With a cgroup, the cgroup would be read instead.
             let size = copy.tree.tasks_in_session(&process::count_processes_by_session());
             assert_eq!(size, 31);
             judge_quick_count(
@@ -570,7 +574,7 @@ while True: signal.pause()'";
     async fn a_fork_bomb_is_ended_and_others_go_on() {
         let limits = ResourceLimits { processes: Some(64), ..ResourceLimits::NONE };
         let other = start("for i in $(seq 40); do sleep 0.05; done; echo fine", limits).await;
-        // It doubles, some of it in sessions of its own, to a thousand at the most.
+        // The bomb doubles, partly in sessions of its own, to at most a thousand processes.
         let bomb = "b() { if [ $1 -gt 0 ]; then b $(($1-1)) & setsid bash -c \"$(declare -f b); b $(($1-1))\" & fi; sleep 300; }; b 8";
         let job = start(bomb, limits).await;
         let ending = ended(&job).await;
