@@ -16,8 +16,9 @@ use crate::telemetry::{Transport, events};
 /// `input_end_grace`, else less than two seconds.
 pub async fn serve(handler: Handler, shutdown: CancellationToken, input_end_grace: Duration) {
     let _session = events::session_opened(Transport::Stdio);
+    let methods = handler.offered_methods();
     let handler = handler.instrumented(NetworkTransport::Pipe);
     // A process that holds our standard input needs no token.
     let ends = StopConditions { shutdown, input_end_grace, is_allowed: Arc::new(|| true) };
-    Box::pin(serve_streams(handler, stdio_pipes(), ends, pending())).await;
+    Box::pin(serve_streams(handler, methods, stdio_pipes(), ends, pending())).await;
 }

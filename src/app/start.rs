@@ -251,7 +251,7 @@ impl Startup {
     }
 
     fn logging(&self, loaded: &Loaded) -> logging::LoggingSettings {
-        values::logging(&loaded.settings.log, &self.sources.environment)
+        values::logging(loaded, &self.sources.environment)
     }
 }
 

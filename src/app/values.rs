@@ -10,11 +10,13 @@ use std::time::Duration;
 use super::error::AppError;
 use super::{confinement, rules};
 use crate::client::DEFAULT_SOCKET_NAME;
-use crate::config::{self, Environment, Loaded, Settings, TenantSection};
+use crate::config::{self, Environment, Loaded, Settings, TenantSection, ValueOrigin};
 use crate::confinement::SandboxPaths;
 use crate::http::{HttpServerSettings, JobDetection, SocketPath};
 use crate::ids::TenantId;
-use crate::mcp::{DialectSettings, ExecuteDialectSettings, McpSettings, ShellDialectSettings};
+use crate::mcp::{
+    DialectSettings, ExecuteDialectSettings, McpSettings, ServerName, ShellDialectSettings,
+};
 use crate::output::{Counters, LogStorage, Quota, QuotaLimits, SpillDir};
 use crate::process::{Host, JobConnectionDetector};
 use crate::service::{
@@ -25,14 +27,23 @@ use crate::spec::RunLimits;
 use crate::telemetry::SeriesNames;
 use crate::telemetry::logging::{LineFormat, LoggingSettings};
 
-pub(super) fn logging(settings: &config::LogSection, environment: &Environment) -> LoggingSettings {
+/// The log filter of `server shell`, whose document prints the lines that it logs: besides those, only
+/// faults of the server are logged.
+const SHELL_SERVER_FILTER: &str = "warn,rmcp=error";
+
+pub(super) fn logging(loaded: &Loaded, environment: &Environment) -> LoggingSettings {
+    let settings = &loaded.settings.log;
+    let filter = match (loaded.settings.mcp.server_name, loaded.origin("log.filter")) {
+        (ServerName::McpzShell, Some(ValueOrigin::Default)) => SHELL_SERVER_FILTER,
+        (ServerName::McpzShell | ServerName::Shellyard, _) => &settings.filter,
+    };
     let coloured = std::io::stderr().is_terminal() && !environment.refuses_color();
     let format = match settings.format {
         config::LogFormat::Json => LineFormat::Json,
         config::LogFormat::Human if coloured => LineFormat::Coloured,
         config::LogFormat::Human => LineFormat::Plain,
     };
-    LoggingSettings { format, filter: settings.filter.clone() }
+    LoggingSettings { format, filter: filter.to_owned() }
 }
 
 pub(super) fn http(settings: &Settings, host: Arc<Host>) -> Result<HttpServerSettings, AppError> {

@@ -319,6 +319,7 @@ fn upgrade_to_lines(
         Some(directory) => handler.for_caller(caller.identity).with_directory(&directory),
         None => handler.for_caller(caller.identity),
     };
+    let methods = handler.offered_methods();
     let handler = handler.instrumented(network(&request));
     let upgrade = hyper::upgrade::on(&mut request);
     upgrade_task.set(Box::pin(async move {
@@ -343,7 +344,7 @@ fn upgrade_to_lines(
                         move || caller.is_valid()
                     }),
                 };
-                let serving = lines::serve_streams(handler, streams, ends, draining);
+                let serving = lines::serve_streams(handler, methods, streams, ends, draining);
                 tokio::join!(closing.run_until_cancelled(revoked), async {
                     serving.await;
                     closing.cancel();

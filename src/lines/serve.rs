@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::in_flight::{InFlightRequests, request_id};
 use super::line::{DecodedMessage, read_line};
-use crate::mcp::CallTurn;
+use crate::mcp::{CallTurn, OfferedMethods};
 
 /// The protocol name in `Upgrade` that turns a connection into JSON lines.
 pub const UPGRADE_PROTOCOL: &str = "shellyard-stdio";
@@ -55,9 +55,11 @@ pub const INPUT_END_GRACE: Duration = CALL_GRACE;
 /// Serves one client on these two streams until it goes away, loses its right to be served, or the
 /// shutdown is cancelled. Calls in flight then have a moment to answer before they are cancelled:
 /// at the end of input `input_end_grace`, else less than two seconds. When `closing` completes, the
-/// client is notified that no further work is taken.
+/// client is notified that no further work is taken. Requests that are not among `methods` are
+/// refused.
 pub async fn serve_streams<H, R, W>(
     handler: H,
+    methods: OfferedMethods,
     (input, output): (R, W),
     ends: StopConditions,
     closing: impl Future<Output = ()> + Send + 'static,
@@ -73,7 +75,7 @@ pub async fn serve_streams<H, R, W>(
     let (messages, received) = mpsc::channel(READ_AHEAD);
     // The tasks end with this function, on every return path.
     let mut tasks = JoinSet::new();
-    tasks.spawn(read_lines(BufReader::new(input), client.clone(), messages));
+    tasks.spawn(read_lines(BufReader::new(input), methods, client.clone(), messages));
     let notified = client.clone();
     tasks.spawn(async move {
         closing.await;
@@ -304,6 +306,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for LineTrans
 /// messages.
 async fn read_lines<R, W>(
     mut input: BufReader<R>,
+    methods: OfferedMethods,
     client: LineClient<W>,
     messages: mpsc::Sender<ClientJsonRpcMessage>,
 ) where
@@ -314,7 +317,8 @@ async fn read_lines<R, W>(
     while let Ok(Some(read)) = read_line(&mut input).await {
         let handed_on = match read.decode() {
             DecodedMessage::Message(message) => {
-                match client.in_flight.admit(&message, MAX_IN_FLIGHT) {
+                let offered = methods.check(&message);
+                match offered.and_then(|()| client.in_flight.admit(&message, MAX_IN_FLIGHT)) {
                     Ok(()) => messages.send(*message).await.is_ok(),
                     Err(error) => client.refuse(error, request_id(&message)).await,
                 }
@@ -364,6 +368,8 @@ mod tests {
 
     /// A generous limit: only a server that hangs takes this long.
     const SOON: Duration = Duration::from_secs(30);
+
+    const ALL: OfferedMethods = OfferedMethods::Protocol;
 
     /// A handler whose only tool waits until it is cancelled.
     #[derive(Clone)]
@@ -417,7 +423,7 @@ mod tests {
             let (server_input, server_output) = tokio::io::split(theirs);
             let streams = (server_input, server_output);
             let ends = ends(CancellationToken::new());
-            let server = tokio::spawn(serve_streams(handler, streams, ends, pending()));
+            let server = tokio::spawn(serve_streams(handler, ALL, streams, ends, pending()));
             let (output, input) = tokio::io::split(ours);
             Self { input, output: BufReader::new(output).lines(), server }
         }
@@ -654,7 +660,8 @@ mod tests {
             is_allowed: Arc::new(move || is_allowed.load(Ordering::SeqCst)),
             ..ends(CancellationToken::new())
         };
-        let server = tokio::spawn(serve_streams(talker.clone(), (input, output), ends, pending()));
+        let serving = serve_streams(talker.clone(), ALL, (input, output), ends, pending());
+        let server = tokio::spawn(serving);
         let (output, input) = tokio::io::split(ours);
         let mut session = TestSession { input, output: BufReader::new(output).lines(), server };
         session.open().await;
@@ -678,7 +685,8 @@ mod tests {
         let (_ours, theirs) = tokio::io::duplex(1024);
         let (input, output) = tokio::io::split(theirs);
         let shutdown = CancellationToken::new();
-        let serving = serve_streams(Waiter, (input, output), ends(shutdown.clone()), pending());
+        let serving =
+            serve_streams(Waiter, ALL, (input, output), ends(shutdown.clone()), pending());
         let server = tokio::spawn(serving);
         shutdown.cancel();
         timeout(SOON, server).await.unwrap().unwrap();

@@ -1,12 +1,13 @@
 //! The rmcp handler: answers protocol requests from one shared server state.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
-    CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetPromptRequestParams,
+    CompleteResult, CustomRequest, CustomResult, DiscoverResult, GetPromptRequestParams,
     GetPromptResponse, GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult,
     ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
     MetaObject, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
@@ -20,8 +21,10 @@ use serde_json::{Value, json};
 use super::approvals::ApprovalRetry;
 use super::instrumented_handler::OperationContext;
 use super::reply::TokenBudget;
-use super::server_info::{Eras, methods, server_config};
-use super::settings::{McpSettings, ServerName};
+use super::server_info::{
+    Eras, OfferedMethods, method_not_found, methods, protocol_versions, server_config,
+};
+use super::settings::McpSettings;
 use super::subscriptions::Subscriptions;
 use super::tool_set::ToolSet;
 use super::tool_set::call_tool;
@@ -82,22 +85,25 @@ impl Handler {
         Self { cwd: Some(cwd.into()), ..self }
     }
 
-    /// The error for a method that does not exist in the era of the request. It says where to look,
-    /// unless the server presents itself as another product; then the text matches that product.
-    pub(super) fn unknown_method(&self, name: &str) -> ErrorData {
-        let given: String = name.chars().take(60).collect();
-        let where_to_look = match self.shared.settings.server_name {
-            ServerName::Shellyard => "; server/discover, or initialize, tells what is offered",
-            ServerName::McpzShell => "",
-        };
-        let message = format!("Method not found: {given}{where_to_look}");
-        ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
+    /// The requests that this server answers on JSON lines.
+    #[must_use]
+    pub fn offered_methods(&self) -> OfferedMethods {
+        self.shared.settings.server_name.into()
     }
+}
+
+/// The error for a method that does not exist in the era of the request.
+fn unknown_method(name: &str) -> ErrorData {
+    method_not_found(name, "; server/discover, or initialize, tells what is offered")
 }
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         self.shared.info.clone()
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(protocol_versions(self.shared.settings.server_name))
     }
 
     /// Like rmcp's default, but without extensions: the legacy era has none.
@@ -203,7 +209,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let era = if is_modern(&context) { Eras::Modern } else { Eras::Legacy };
-        Err(params_error(&request, era).unwrap_or_else(|| self.unknown_method(&request.method)))
+        Err(params_error(&request, era).unwrap_or_else(|| unknown_method(&request.method)))
     }
 
     async fn discover(
@@ -241,10 +247,7 @@ impl ServerHandler for Handler {
         _request: GetPromptRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        Err(match self.shared.info.capabilities.prompts {
-            Some(_) => ErrorData::invalid_params("no such prompt: this server has none", None),
-            None => self.unknown_method("prompts/get"),
-        })
+        Err(ErrorData::invalid_params("no such prompt: this server has none", None))
     }
 
     async fn list_resources(
@@ -472,11 +475,7 @@ impl Handler {
         method: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<TenantClient, ErrorData> {
-        if is_modern(context) {
-            self.tenant_client(context)
-        } else {
-            Err(self.unknown_method(method))
-        }
+        if is_modern(context) { self.tenant_client(context) } else { Err(unknown_method(method)) }
     }
 }
 
@@ -513,6 +512,8 @@ impl PrivilegedCall {
 
 #[cfg(test)]
 mod tests {
+    use rmcp::model::ErrorCode;
+
     use super::*;
 
     #[test]

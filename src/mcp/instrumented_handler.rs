@@ -4,6 +4,7 @@
 //! **Invariant:** every reply passes this layer: a request is counted once, however it ends, and
 //! all log lines about it name its trace. A panic inside becomes an internal error.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
@@ -15,8 +16,9 @@ use rmcp::model::{
     CompleteResult, CustomRequest, CustomResult, DiscoverResult, GetPromptRequestParams,
     GetPromptResponse, GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult,
     ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
-    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -194,6 +196,10 @@ impl ServerHandler for InstrumentedHandler {
 
     fn get_info(&self) -> ServerConfig {
         self.handler.get_info()
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        self.handler.supported_protocol_versions()
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

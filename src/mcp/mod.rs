@@ -37,7 +37,7 @@ pub use cursor::ParsedCursor;
 pub use handler::Handler;
 pub use instrumented_handler::{InstrumentedHandler, NetworkTransport};
 pub use job_status::JobState;
-pub use server_info::{Eras, methods};
+pub use server_info::{Eras, OfferedMethods, methods};
 pub use settings::{
     DialectSettings, ExecuteCommandSettings, ExecuteDialectSettings, McpSettings, ResultFormat,
     RunShellCommandSettings, ServerName, ShellDialectSettings, ToolDialect,

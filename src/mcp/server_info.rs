@@ -1,7 +1,11 @@
 //! The server's description of itself: its name, its icon, how its tools are used, and the methods
 //! that it answers.
 
-use rmcp::model::{Icon, Implementation, ServerCapabilities, ServerConfig};
+use rmcp::ErrorData;
+use rmcp::model::{
+    ClientJsonRpcMessage, ErrorCode, Icon, Implementation, JsonRpcMessage, ProtocolVersion,
+    ServerCapabilities, ServerConfig,
+};
 use serde_json::{Value, json};
 
 use super::settings::{McpSettings, ServerName, ToolDialect};
@@ -73,11 +77,66 @@ pub(super) fn server_config(settings: &McpSettings) -> ServerConfig {
                 .with_server_info(shellyard_implementation())
                 .with_instructions(instructions)
         }
-        ServerName::McpzShell => {
-            ServerConfig::new(tools.build()).with_server_info(implementation("mcpz-shell"))
+        ServerName::McpzShell => ServerConfig::new(tools.build())
+            .with_protocol_version(MCPZ_SHELL_VERSIONS[0].clone())
+            .with_server_info(implementation("mcpz-shell")),
+    }
+}
+
+/// The protocol versions of the server `mcpz server shell`.
+const MCPZ_SHELL_VERSIONS: &[ProtocolVersion] = &[ProtocolVersion::V_2024_11_05];
+
+/// Returns the protocol versions that a server with this name speaks.
+pub(super) const fn protocol_versions(name: ServerName) -> &'static [ProtocolVersion] {
+    match name {
+        ServerName::Shellyard => ProtocolVersion::KNOWN_VERSIONS,
+        ServerName::McpzShell => MCPZ_SHELL_VERSIONS,
+    }
+}
+
+/// The requests that a server answers on JSON lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfferedMethods {
+    /// The methods of the protocol; rmcp and the handler refuse all others.
+    Protocol,
+    /// The methods in the document of `mcpz server shell`. All others are refused before rmcp sees
+    /// them, because rmcp answers some by itself.
+    ToolsOnly,
+}
+
+impl From<ServerName> for OfferedMethods {
+    fn from(name: ServerName) -> Self {
+        match name {
+            ServerName::Shellyard => Self::Protocol,
+            ServerName::McpzShell => Self::ToolsOnly,
         }
     }
 }
+
+impl OfferedMethods {
+    /// Checks the method of a request. Other messages pass.
+    ///
+    /// # Errors
+    /// If the server does not have the method; the text is that of the document.
+    pub(crate) fn check(self, message: &ClientJsonRpcMessage) -> Result<(), ErrorData> {
+        let (Self::ToolsOnly, JsonRpcMessage::Request(request)) = (self, message) else {
+            return Ok(());
+        };
+        match request.request.method() {
+            "initialize" | "tools/list" | "tools/call" => Ok(()),
+            other => Err(method_not_found(other, "")),
+        }
+    }
+}
+
+/// Returns the error for a method that does not exist, with a hint behind its name.
+pub(super) fn method_not_found(name: &str, hint: &str) -> ErrorData {
+    let given: String = name.chars().take(MAX_NAME_CHARS).collect();
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("Method not found: {given}{hint}"), None)
+}
+
+/// The characters of an unknown method's name that an error repeats.
+const MAX_NAME_CHARS: usize = 60;
 
 /// Returns the methods that this server answers, by era; all others are not found. There are no
 /// prompts, but `prompts/list` exists: the protocol's caching tests require it from every server.
@@ -119,6 +178,26 @@ mod tests {
         {
             assert!(INSTRUCTIONS.contains(tool), "{tool}");
         }
+    }
+
+    #[test]
+    fn a_server_of_tools_only_refuses_every_other_request() {
+        let parse = |value: Value| serde_json::from_value::<ClientJsonRpcMessage>(value).unwrap();
+        let request = |method: &str| {
+            parse(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": "x"}}))
+        };
+        for method in ["tools/list", "tools/call"] {
+            assert_eq!(OfferedMethods::ToolsOnly.check(&request(method)), Ok(()), "{method}");
+        }
+        for method in ["ping", "resources/list", "prompts/list", "server/discover", "explode"] {
+            let error = OfferedMethods::ToolsOnly.check(&request(method)).unwrap_err();
+            assert_eq!(error.code, ErrorCode::METHOD_NOT_FOUND);
+            assert_eq!(error.message, format!("Method not found: {method}"));
+            assert_eq!(OfferedMethods::Protocol.check(&request(method)), Ok(()), "{method}");
+        }
+        let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+            "params": {"requestId": 1}});
+        assert_eq!(OfferedMethods::ToolsOnly.check(&parse(cancelled)), Ok(()));
     }
 
     #[test]

@@ -22,6 +22,10 @@ const RESERVED_KEYS: [&str; 3] = ["timestamp", "level", "target"];
 /// Plain lines show the first eight hex digits of a trace id: enough to find its other lines.
 const HIDDEN_TRACE_ID_BITS: u32 = 128 - 8 * 4;
 
+/// The target of lines that another program's document prints. In plain format such a line is its
+/// message alone.
+pub(super) const DOCUMENTED_TARGET: &str = "mcpz";
+
 /// A layer that stores the ids of a span where the log lines inside the span find them.
 #[derive(Debug)]
 pub(super) struct SpanIdLayer;
@@ -99,6 +103,10 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         let metadata = event.metadata();
+        if metadata.target() == DOCUMENTED_TARGET {
+            DefaultFields::new().format_fields(writer.by_ref(), event)?;
+            return writeln!(writer);
+        }
         let (dim, off) = if writer.has_ansi_escapes() { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
         writer.write_str(dim)?;
         SystemTime.format_time(&mut writer)?;

@@ -201,6 +201,9 @@ impl<W: Write> Write for BatchWriter<W> {
 /// is.
 const SPAN_DIRECTIVE: &str = concat!(env!("CARGO_CRATE_NAME"), "::telemetry::spans=error");
 
+/// A directive that keeps the lines of a document enabled: they have switches of their own.
+const DOCUMENTED_DIRECTIVE: &str = "mcpz=info";
+
 /// The layer that applies the filter.
 type FilterLayer = reload::Layer<EnvFilter, Registry>;
 
@@ -336,12 +339,10 @@ impl std::fmt::Debug for LogFilter {
 }
 
 fn parse(filter: &str) -> Result<EnvFilter, FilterError> {
-    let filter = filter::parse(filter)?;
-    Ok(match SPAN_DIRECTIVE.parse() {
-        Ok(spans) => filter.add_directive(spans),
-        // Unreachable: the constant is valid.
-        Err(_) => filter,
-    })
+    let directives = [SPAN_DIRECTIVE, DOCUMENTED_DIRECTIVE];
+    // Both constants are valid.
+    let directives = directives.into_iter().filter_map(|directive| directive.parse().ok());
+    Ok(directives.fold(filter::parse(filter)?, EnvFilter::add_directive))
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@
 //! - [`exporter`]: the metrics in the text format of Prometheus.
 //! - [`audit`]: the tamper-evident record of decisions on commands.
 //!
-//! Commands are logged quoted and truncated. Output bytes and environment values are never logged,
-//! except that the dialect `execute` can log the output of a job. This module calls
+//! Commands are logged quoted and truncated; the dialect `execute_command` prints them whole if
+//! `execute_command.verbose` is set, and otherwise not at all. Output bytes and environment values
+//! are never logged, except that the dialect `execute` can log the output of a job. This module calls
 //! no other module; the others call it.
 
 pub mod audit;

@@ -16,8 +16,8 @@ use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
 use crate::outcome::Outcome;
 use crate::service::{
-    AdmissionError, DirectoryEntry, DirectoryListing, FilePage, JobHandle, Submission, SubmitError,
-    WriteOutcome,
+    AdmissionError, CommandLogging, DirectoryEntry, DirectoryListing, FilePage, JobHandle,
+    Submission, SubmitError, WriteOutcome,
 };
 use crate::spec::{JobProgram, Stream};
 use crate::telemetry::events;
@@ -124,6 +124,7 @@ async fn execute(call: ToolCall<'_>, command: &str) -> Result<CommandResult, Com
         Submission {
             timeout: Some(settings.timeout.min(call.client.max_timeout())),
             shell: Some(settings.shell.clone()),
+            logged: CommandLogging::No,
             ..Submission::new(JobProgram::Shell(command.to_owned()))
         },
     )

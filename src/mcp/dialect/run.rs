@@ -235,7 +235,8 @@ impl DialectReply {
         Self { text: ReplyText::Structured, structured: Some(fields), ..Self::text(String::new()) }
     }
 
-    /// Creates a reply with these fields as indented JSON text only.
+    /// Creates a reply with these fields as indented JSON text only; its result says nothing about
+    /// errors, as the document prints it.
     pub(crate) fn pretty(fields: JsonObject) -> Self {
         Self { text: ReplyText::Pretty(fields), ..Self::text(String::new()) }
     }
@@ -277,6 +278,9 @@ impl DialectReply {
         } else {
             CallToolResult::success(content)
         };
+        if matches!(self.text, ReplyText::Pretty(_)) && !self.is_error {
+            result.is_error = None;
+        }
         result.structured_content = self.structured.map(json);
         result.meta = self.meta.map(MetaObject);
         result

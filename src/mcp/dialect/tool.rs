@@ -81,8 +81,13 @@ impl DialectTool {
         };
         // A test checks that each schema is an object.
         let schema = schema.as_object().cloned().unwrap_or_default();
-        Tool::new(self.name(), about, Arc::new(schema))
-            .with_annotations(self.effect().annotations())
+        let tool = Tool::new(self.name(), about, Arc::new(schema));
+        // The document of `execute_command` prints the whole definition. Without annotations the
+        // defaults of the protocol hold, which are those of a tool that runs commands.
+        if self == Self::ExecuteCommand {
+            return tool;
+        }
+        tool.with_annotations(self.effect().annotations())
     }
 
     pub(crate) async fn call(self, call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {

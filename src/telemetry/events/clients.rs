@@ -11,6 +11,7 @@ use super::super::labels::{
     self, CallClass, ErrorType, HttpRefusalReason, OTHER, TOOL_CALL, Transport, key,
 };
 use super::host::millis;
+use crate::telemetry::log_format::DOCUMENTED_TARGET;
 use crate::telemetry::names::{http, mcp, operation_labels, tool_operations};
 
 /// The server listens on this address and this socket.
@@ -59,7 +60,7 @@ pub fn server_stopped() {
 
 /// A server for the dialect `execute_command` answers on stdin and stdout.
 pub fn shell_server_started() {
-    tracing::info!("mcpz shell server started");
+    tracing::info!(target: DOCUMENTED_TARGET, "mcpz shell server started");
 }
 
 /// A client subscribed to the output of a job.

@@ -10,6 +10,7 @@ use crate::outcome::{JobEnding, JobFault, LimitKind, Outcome, ResourceUsage};
 use crate::output::{Counters, DropReason};
 use crate::spec::Stream;
 use crate::telemetry::labels::{ApprovalStep, FreedReason, RejectionReason, key};
+use crate::telemetry::log_format::DOCUMENTED_TARGET;
 use crate::telemetry::names::{Counter, jobs, output, tenants};
 use crate::telemetry::queue_gauges;
 
@@ -193,17 +194,17 @@ pub fn queue_length_changed(queued: usize) {
 
 /// A command with verbose logging (`server shell --verbose`) is about to run.
 pub fn command_executing(command: &str) {
-    tracing::info!("[mcpz] Executing: {}", escape_controls(&truncate_command(command)));
+    tracing::info!(target: DOCUMENTED_TARGET, "[mcpz] Executing: {}", escape_controls(command));
 }
 
 /// A command with verbose logging ended.
 pub fn command_exited(code: &str) {
-    tracing::info!("[mcpz] Exit code: {code}");
+    tracing::info!(target: DOCUMENTED_TARGET, "[mcpz] Exit code: {code}");
 }
 
 /// A command with verbose logging could not run.
 pub fn command_failed(why: &str) {
-    tracing::info!("[mcpz] Error: {}", escape_controls(why));
+    tracing::info!(target: DOCUMENTED_TARGET, "[mcpz] Error: {}", escape_controls(why));
 }
 
 /// Returns the first characters of a command, with `…` if it is longer.

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::execute_command::execute;
 use super::names;
-use crate::harness::{Launch, Marker, Sandbox, TestServer, output_of, run_program, text};
+use crate::harness::{
+    Era, Launch, Marker, Sandbox, TestServer, eventually, output_of, run_program, text,
+};
 
 /// The document's session, from after the line that starts the server.
 const SESSION: &str = r#"
@@ -43,6 +45,43 @@ Options:
   -h, --help                    Print help
 "#;
 
+/// The line on stderr that the document's server starts with.
+const STARTED: &str = "mcpz shell server started";
+
+/// The result of `initialize` that the document prints, whatever the client asks for.
+fn opened() -> Value {
+    json!({
+        "protocolVersion": "2024-11-05",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "mcpz-shell", "version": env!("CARGO_PKG_VERSION")}
+    })
+}
+
+/// The only tool that the document prints.
+fn documented_tool() -> Value {
+    json!({
+        "name": "execute_command",
+        "description": "Execute a shell command and return its output",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "command": {"type": "string", "description": "Shell command to execute"}
+            },
+            "required": ["command"]
+        }
+    })
+}
+
+/// Ends the session, and compares everything that the server wrote to stderr.
+#[track_caller]
+fn check_stderr(mut yard: TestServer, expected: &[&str]) {
+    yard.stdio().hang_up();
+    assert!(yard.wait_exit().success());
+    eventually(&format!("stderr is exactly {expected:?}"), || {
+        yard.log_text().lines().eq(expected.iter().copied())
+    });
+}
+
 fn server(flags: &[&str]) -> TestServer {
     Launch::server_shell().args(flags).start()
 }
@@ -62,22 +101,61 @@ fn the_documents_session_works_pasted_line_by_line() {
     for line in SESSION.lines() {
         yard.stdio().send_line(line);
     }
-    let opened = yard.stdio().response(1);
-    let expected = json!({
-        "protocolVersion": "2024-11-05",
-        "capabilities": {"tools": {}},
-        "serverInfo": {"name": "mcpz-shell", "version": env!("CARGO_PKG_VERSION")}
-    });
-    assert_eq!(opened, json!({"jsonrpc": "2.0", "id": 1, "result": expected}));
+    let answer = yard.stdio().response(1);
+    assert_eq!(answer, json!({"jsonrpc": "2.0", "id": 1, "result": opened()}));
     let tools = yard.stdio().response(2);
-    assert_eq!(tools["result"]["tools"][0]["name"], "execute_command");
-    let said = yard.stdio().response(3)["result"]["content"][0]["text"].clone();
-    let fields: Value = serde_json::from_str(said.as_str().expect("a text")).expect("JSON");
-    assert_eq!(fields, json!({"command": "echo hello", "output": "hello\n", "return_code": 0}));
-    yard.expect_log("mcpz shell server started");
-    yard.stdio().hang_up();
-    assert!(yard.wait_exit().success());
+    assert_eq!(tools["result"]["tools"][0], documented_tool());
+    let said =
+        "{\n  \"command\": \"echo hello\",\n  \"output\": \"hello\\n\",\n  \"return_code\": 0\n}";
+    let called = json!({"content": [{"type": "text", "text": said}]});
+    let answer = yard.stdio().response(3);
+    assert_eq!(answer, json!({"jsonrpc": "2.0", "id": 3, "result": called}));
     assert_eq!(yard.stdio().take_all(), Vec::<Value>::new(), "nothing else is said");
+    check_stderr(yard, &[STARTED]);
+}
+
+#[test]
+fn whatever_version_a_client_asks_for_the_response_is_the_printed_one() {
+    for version in ["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"] {
+        let mut yard = Launch::server_shell().era(Era::Legacy(version)).start_silent();
+        assert_eq!(yard.handshake()["result"], opened(), "{version}");
+        check(&mut yard, "echo hello", "hello\n", 0);
+    }
+}
+
+#[test]
+fn every_method_that_the_document_does_not_have_is_not_found() {
+    let mut yard = Launch::server_shell().start_silent();
+    let not_found = |id: u64, method: &str| {
+        let error = json!({"code": -32601, "message": format!("Method not found: {method}")});
+        json!({"jsonrpc": "2.0", "id": id, "error": error})
+    };
+    // A modern client looks first, and then falls back to `initialize`.
+    for method in ["server/discover", "ping"] {
+        yard.stdio().send(&Era::Modern.request(100, method, json!({})));
+        assert_eq!(yard.stdio().response(100), not_found(100, method));
+    }
+    assert_eq!(yard.handshake()["result"], opened());
+    for (id, (method, params)) in (200..).zip([
+        ("ping", json!({})),
+        ("resources/list", json!({})),
+        ("resources/templates/list", json!({})),
+        ("resources/read", json!({"uri": "shellyard://jobs/1/output"})),
+        ("resources/subscribe", json!({"uri": "shellyard://jobs/1/output"})),
+        ("prompts/list", json!({})),
+        ("prompts/get", json!({"name": "x"})),
+        ("logging/setLevel", json!({"level": "debug"})),
+        ("completion/complete", json!({})),
+        ("server/discover", json!({})),
+        ("tasks/get", json!({"taskId": "1"})),
+        ("tools/explode", json!({})),
+    ]) {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        yard.stdio().send(&request);
+        assert_eq!(yard.stdio().response(id), not_found(id, method));
+    }
+    check(&mut yard, "echo still here", "still here\n", 0);
+    check_stderr(yard, &[STARTED]);
 }
 
 #[test]
@@ -87,9 +165,6 @@ fn lines_that_are_no_messages_break_nothing() {
         yard.stdio().send_line(line);
     }
     check(&mut yard, "echo hello", "hello\n", 0);
-    let unknown = yard.rpc("tools/explode", json!({}));
-    assert_eq!(unknown["error"]["code"], -32601);
-    assert_eq!(unknown["error"]["message"], "Method not found: tools/explode");
     for (params, said) in [
         (
             json!({"name": "explode", "arguments": {"command": "touch ran"}}),
@@ -171,17 +246,47 @@ fn stderr_is_left_out_where_that_is_wished() {
 
 #[test]
 fn commands_are_told_on_stderr_where_that_is_wished() {
+    let long = format!("true {}", "x".repeat(2000));
     for flag in ["-v", "--verbose"] {
-        let mut yard = server(&[flag]);
+        let mut yard = server(&[flag, "--deny", "rm"]);
         check(&mut yard, "echo 'a\nb'; exit 3", "a\nb\n", 3);
-        yard.expect_log(r"[mcpz] Executing: echo 'a\nb'; exit 3");
-        yard.expect_log("[mcpz] Exit code: 3");
+        check(&mut yard, &long, "", 0);
+        check(&mut yard, "kill -9 $$", "", -1);
+        check(&mut yard, "rm x", "Command denied by security policy", -1);
+        let expected = [
+            STARTED,
+            r"[mcpz] Executing: echo 'a\nb'; exit 3",
+            "[mcpz] Exit code: 3",
+            &format!("[mcpz] Executing: {long}"),
+            "[mcpz] Exit code: 0",
+            "[mcpz] Executing: kill -9 $$",
+            "[mcpz] Exit code: -1",
+        ];
+        check_stderr(yard, &expected);
     }
+}
+
+#[test]
+fn without_verbose_no_command_is_logged() {
     let mut quiet = server(&[]);
-    check(&mut quiet, "exit 3", "", 3);
-    quiet.stdio().hang_up();
-    quiet.wait_exit();
-    assert!(!quiet.log_text().contains("[mcpz]"), "{}", quiet.log_text());
+    check(&mut quiet, "echo quiet-command; exit 3", "quiet-command\n", 3);
+    check_stderr(quiet, &[STARTED]);
+    // Also where the server's own log is asked for.
+    let mut logged = Launch::server_shell().config("[log]\nfilter = \"info\"\n").start();
+    check(&mut logged, "echo quiet-command", "quiet-command\n", 0);
+    logged.expect_log("job finished");
+    assert!(!logged.log_text().contains("quiet-command"), "{}", logged.log_text());
+    assert!(!logged.log_text().contains("[mcpz]"), "{}", logged.log_text());
+}
+
+#[test]
+fn what_cannot_be_executed_is_told_on_stderr_as_well() {
+    let mut yard = server(&["-v", "-s", "/no/such/shell"]);
+    let (output, code) = execute(&mut yard, "echo hi");
+    let why = output.strip_prefix("Failed to execute: ").expect("the document's words");
+    assert_eq!(code, -1);
+    let expected = [STARTED, "[mcpz] Executing: echo hi", &format!("[mcpz] Error: {why}")];
+    check_stderr(yard, &expected);
 }
 
 /// Under these flags each command runs, or is denied in the words of the document.
