@@ -8,7 +8,8 @@
 //! 3. `drop` wins over `pass`.
 //! 4. A name that `pass` lists without a wildcard passes, whatever its value is.
 //! 5. Secrets do not pass, whether the name or the value gives them away.
-//! 6. `inherit` and the wildcards of `pass` decide about the rest.
+//! 6. `inherit` and the wildcards of `pass` decide about the rest. With `auto`, the tool that runs the
+//!    job decides: a tool of a dialect passes on what its document says.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -17,6 +18,7 @@ use thiserror::Error;
 
 use crate::output::secret_detection::{is_secret_name, secret_in_value};
 use crate::policy::rules::matches_wildcard;
+use crate::spec::Inherit;
 
 /// The variables that every program may expect.
 const CORE: &[&str] = &[
@@ -98,7 +100,7 @@ const DESKTOP: &[&str] = &[
     "PAGER",
 ];
 
-/// The names that pass with [`Inherit::Core`], by group; `doctor` and the documents list them.
+/// The names of [`Inherit::Core`], by group; `doctor` and the documents list them.
 pub const CORE_GROUPS: [(&str, &[&str]); 4] =
     [("core", CORE), ("toolchains", TOOLCHAINS), ("network", NETWORK), ("desktop", DESKTOP)];
 
@@ -125,21 +127,34 @@ const DANGEROUS: [&str; 16] = [
 /// The server's own settings and its working directory.
 const SERVERS: [&str; 6] = ["SHELLYARD_*", "MCP_*", "PWD", "OLDPWD", "SHLVL", "_"];
 
-/// The set of variables that a job inherits by default.
+/// The setting `environment.inherit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Inherit {
-    /// The names of [`CORE_GROUPS`].
+pub enum InheritSetting {
+    /// The tool that runs the job decides.
     #[default]
+    Auto,
+    /// The names of [`CORE_GROUPS`], whatever the tool is.
     Core,
-    /// All variables that are neither secrets nor dangerous.
+    /// All variables that are neither secrets nor dangerous, whatever the tool is.
     All,
+}
+
+impl InheritSetting {
+    /// Returns the set for a job whose tool would choose `by_tool`.
+    const fn resolve(self, by_tool: Inherit) -> Inherit {
+        match self {
+            Self::Auto => by_tool,
+            Self::Core => Inherit::Core,
+            Self::All => Inherit::All,
+        }
+    }
 }
 
 /// The administrator's rules for the environment of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EnvironmentRules {
-    pub inherit: Inherit,
+    pub inherit: InheritSetting,
     /// Names that pass as well. A name without a wildcard passes even if it looks like a secret.
     pub pass: Vec<NamePattern>,
     /// Variables that every job gets; they replace the server's variables of the same name.
@@ -237,16 +252,17 @@ impl DropCause {
     }
 }
 
-/// Selects the variables of the server that jobs get.
+/// Selects the variables of the server that a job gets whose tool chooses `by_tool`.
 #[must_use]
 pub fn select_variables(
     server: &[(OsString, OsString)],
     rules: &EnvironmentRules,
+    by_tool: Inherit,
 ) -> JobEnvironment {
     let mut selected = JobEnvironment::default();
     let is_set = |name: &OsStr| rules.set.iter().any(|(set, _)| name == set.as_str());
     for (name, value) in server.iter().filter(|(name, _)| !is_set(name)) {
-        match check_variable(name, value, rules) {
+        match check_variable(name, value, rules, by_tool) {
             Ok(()) => selected.kept.push((name.clone(), value.clone())),
             Err(why) => {
                 let name = name.to_string_lossy().into_owned();
@@ -258,7 +274,12 @@ pub fn select_variables(
     selected
 }
 
-fn check_variable(name: &OsStr, value: &OsStr, rules: &EnvironmentRules) -> Result<(), DropCause> {
+fn check_variable(
+    name: &OsStr,
+    value: &OsStr,
+    rules: &EnvironmentRules,
+    by_tool: Inherit,
+) -> Result<(), DropCause> {
     // No rule can match a name that is not UTF-8.
     let name = name.to_str().ok_or(DropCause::Unlisted)?;
     let any_matches =
@@ -277,7 +298,7 @@ fn check_variable(name: &OsStr, value: &OsStr, rules: &EnvironmentRules) -> Resu
     }
     // Before the lists: that a variable is a secret tells the operator more than that it is unlisted.
     check_secret(name, value)?;
-    if is_inherited(name, rules.inherit) || any_matches(&rules.pass) {
+    if is_inherited(name, rules.inherit.resolve(by_tool)) || any_matches(&rules.pass) {
         Ok(())
     } else {
         Err(DropCause::Unlisted)
@@ -312,14 +333,14 @@ mod tests {
         list.iter().map(|text| NamePattern::parse(text).unwrap()).collect()
     }
 
-    fn rules(inherit: Inherit, pass: &[&str], drop: &[&str]) -> EnvironmentRules {
+    fn rules(inherit: InheritSetting, pass: &[&str], drop: &[&str]) -> EnvironmentRules {
         EnvironmentRules { inherit, pass: patterns(pass), set: Vec::new(), drop: patterns(drop) }
     }
 
     #[track_caller]
     fn check(variable: (&str, &str), rules: &EnvironmentRules, expected: Result<(), DropCause>) {
         let (name, value) = variable;
-        let selected = select_variables(&[(name.into(), value.into())], rules);
+        let selected = select_variables(&[(name.into(), value.into())], rules, Inherit::Core);
         let (kept, dropped) = match expected {
             Ok(()) => (vec![(name.into(), value.into())], Vec::new()),
             Err(why) => (Vec::new(), vec![DroppedVariable { name: name.into(), why }]),
@@ -353,7 +374,8 @@ mod tests {
 
     #[test]
     fn an_exact_name_passes_a_secret_and_a_wildcard_does_not() {
-        let exact = rules(Inherit::Core, &["MY_TOKEN", "https_proxy", "LD_PRELOAD", "MY_*"], &[]);
+        let exact =
+            rules(InheritSetting::Core, &["MY_TOKEN", "https_proxy", "LD_PRELOAD", "MY_*"], &[]);
         check(("MY_TOKEN", "x"), &exact, Ok(()));
         check(("https_proxy", "http://me:pw@p"), &exact, Ok(()));
         check(("MY_FLAG", "x"), &exact, Ok(()));
@@ -365,12 +387,32 @@ mod tests {
 
     #[test]
     fn inherit_all_passes_everything_but_secrets_and_dangerous_variables() {
-        let all = rules(Inherit::All, &["KEPT_TOKEN"], &["INTERNAL_*", "KEPT_TOKEN"]);
+        let all = rules(InheritSetting::All, &["KEPT_TOKEN"], &["INTERNAL_*", "KEPT_TOKEN"]);
         check(("FOO", "x"), &all, Ok(()));
         check(("FOO_TOKEN", "x"), &all, Err(DropCause::SecretName));
         check(("ENV", "x"), &all, Err(DropCause::Dangerous));
         check(("INTERNAL_HOST", "x"), &all, Err(DropCause::ByRule));
         check(("KEPT_TOKEN", "x"), &all, Err(DropCause::ByRule));
+    }
+
+    #[test]
+    fn the_tool_decides_unless_the_setting_does() {
+        let server = [
+            ("FOO".into(), "x".into()),
+            ("MY_KEY".into(), "x".into()),
+            ("HOME".into(), "/".into()),
+        ];
+        for (setting, by_tool, expected) in [
+            (InheritSetting::Auto, Inherit::Core, &["HOME"][..]),
+            (InheritSetting::Auto, Inherit::All, &["FOO", "HOME"]),
+            (InheritSetting::Core, Inherit::All, &["HOME"]),
+            (InheritSetting::All, Inherit::Core, &["FOO", "HOME"]),
+        ] {
+            let selected = select_variables(&server, &rules(setting, &[], &[]), by_tool);
+            let names: Vec<_> =
+                selected.kept.iter().filter_map(|(name, _)| name.to_str()).collect();
+            assert_eq!(names, expected, "{setting:?} {by_tool:?}");
+        }
     }
 
     #[test]
@@ -380,14 +422,18 @@ mod tests {
         let server = [("PATH".into(), "/bin".into()), ("HOME".into(), "/h".into())];
         let expected = [("HOME", "/h"), ("PATH", "/opt/bin"), ("LD_LIBRARY_PATH", "/l")];
         let expected = expected.map(|(name, value)| (name.into(), value.into()));
-        let selected = select_variables(&server, &rules);
+        let selected = select_variables(&server, &rules, Inherit::Core);
         assert_eq!(selected, JobEnvironment { kept: expected.to_vec(), dropped: Vec::new() });
     }
 
     #[test]
     fn a_name_that_is_not_utf8_does_not_pass() {
         let name = OsStr::from_bytes(b"A\xff").to_owned();
-        let selected = select_variables(&[(name, "x".into())], &rules(Inherit::All, &["*"], &[]));
+        let selected = select_variables(
+            &[(name, "x".into())],
+            &rules(InheritSetting::All, &["*"], &[]),
+            Inherit::All,
+        );
         let dropped = vec![DroppedVariable { name: "A\u{fffd}".into(), why: DropCause::Unlisted }];
         assert_eq!(selected, JobEnvironment { kept: Vec::new(), dropped });
     }
@@ -434,10 +480,13 @@ mod tests {
         #[test]
         fn each_variable_is_kept_or_reported_and_no_dangerous_one_is_kept(
             server in variables(),
-            inherit in prop::sample::select(vec![Inherit::Core, Inherit::All]),
+            inherit in prop::sample::select(
+                vec![InheritSetting::Auto, InheritSetting::Core, InheritSetting::All]
+            ),
+            by_tool in prop::sample::select(vec![Inherit::Core, Inherit::All]),
             pass in prop::sample::subsequence(vec!["*", "LD_X", "ENV", "A_TOKEN"], 0..4),
         ) {
-            let selected = select_variables(&server, &rules(inherit, &pass, &[]));
+            let selected = select_variables(&server, &rules(inherit, &pass, &[]), by_tool);
             prop_assert_eq!(selected.kept.len() + selected.dropped.len(), server.len());
             for (name, _) in &selected.kept {
                 let name = name.to_str().unwrap();

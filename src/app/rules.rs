@@ -18,6 +18,7 @@ use crate::policy::rules::{self, CoreTools, PolicyRule, RuleError};
 use crate::policy::{OnUncertain, Policy};
 use crate::process::shell::{ShellChoice, ShellDialect, judged_dialect};
 use crate::service::{AdmissionRules, AuditTrail, DEFAULT_LANE, JobVariables, OnAuditFailure};
+use crate::spec::Inherit;
 use crate::telemetry::audit::{AuditLog, AuditLogSettings};
 use crate::telemetry::events;
 
@@ -158,12 +159,12 @@ pub(super) fn write_redactor(loaded: &Loaded) -> Result<Option<Arc<Redactor>>, A
     is_enabled.then(|| redactor(loaded).map(Arc::new)).transpose()
 }
 
-/// Returns the environment of jobs, and the variables that were left out.
+/// Returns the environment of jobs of the native tools, and the variables that were left out.
 pub(super) fn job_environment(
     loaded: &Loaded,
     environment: &Environment,
 ) -> Result<JobEnvironment, AppError> {
-    Ok(select_variables(&environment.pairs(), &environment_rules(loaded)?))
+    Ok(select_variables(&environment.pairs(), &environment_rules(loaded)?, Inherit::Core))
 }
 
 /// Returns the environment of jobs. The rules are checked now, and applied when the first job starts.
@@ -173,7 +174,7 @@ pub(super) fn job_variables(
 ) -> Result<JobVariables, AppError> {
     let rules = environment_rules(loaded)?;
     let pairs = environment.pairs();
-    Ok(JobVariables::lazy(move || select_variables(&pairs, &rules).kept))
+    Ok(JobVariables::lazy(move |by_tool| select_variables(&pairs, &rules, by_tool).kept))
 }
 
 fn environment_rules(loaded: &Loaded) -> Result<EnvironmentRules, AppError> {

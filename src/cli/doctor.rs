@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::DoctorFlags;
 use super::doctor_checks::{self as checks, DoctorFinding, FindingLevel};
-use crate::environment::{DroppedVariable, JobEnvironment};
+use crate::environment::{DroppedVariable, InheritSetting, JobEnvironment};
 use crate::process::Host;
 use crate::process::shell::ShellChoice;
 use crate::service::{ConfinementRules, PressureLevels};
@@ -17,8 +17,10 @@ pub use super::doctor_checks::{ServerRlimits, read_rlimits};
 /// The configuration and the state of the host that `doctor` checks.
 #[derive(Debug)]
 pub struct DoctorInput<'a> {
-    /// The environment of jobs.
+    /// The environment of the jobs of native tools.
     pub environment: &'a JobEnvironment,
+    /// The setting that decides about variables without a rule of their own.
+    pub inherit: InheritSetting,
     /// The pressure limits that hold starts back.
     pub levels: PressureLevels,
     /// The directory for output that does not fit into memory.
@@ -58,7 +60,7 @@ fn run_checks(input: &DoctorInput<'_>) -> Vec<DoctorFinding> {
     let DoctorInput { environment, levels, spill_dir, collector, confining, .. } = input;
     let login_path = checks::read_login_tools(input.login_shell.as_deref(), environment);
     let mut findings = vec![
-        checks::environment_finding(environment),
+        checks::environment_finding(environment, input.inherit),
         checks::shell_finding(&input.shell),
         checks::path_finding(&login_path),
         checks::store_finding(spill_dir, checks::check_spill_dir(spill_dir)),

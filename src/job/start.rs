@@ -24,7 +24,7 @@ use crate::process::shell::{self, ShellChoice, ShellInvocation};
 use crate::process::{
     Cwd, EnvVariable, Host, LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec,
 };
-use crate::spec::{JobProgram, JobSpec, ShellUse, Stdin};
+use crate::spec::{Inherit, JobProgram, JobSpec, ShellUse, Stdin};
 use crate::trace::TraceContext;
 
 /// The time during which a job counts as just started: it is busy then, whatever it does later.
@@ -225,7 +225,8 @@ fn environment(guard: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
     // With two trace contexts one would be wrong.
     let is_traced = |name: &OsStr| trace.is_some() && TRACE_VARIABLES.iter().any(|it| name == *it);
     let is_set = |name: &OsStr| is_traced(name) || name.to_str().is_some_and(is_given);
-    let base = settings.environment.all().iter().filter(|variable| !is_set(variable.name()));
+    let inherited = settings.environment.inherited(guard.spec().inherit);
+    let base = inherited.iter().filter(|variable| !is_set(variable.name()));
     let mut all: Vec<EnvVariable> = base.cloned().collect();
     for (name, value) in given {
         all.push(EnvVariable::new(name, value)?);
@@ -244,33 +245,49 @@ fn trace_variables(trace: &TraceContext) -> impl Iterator<Item = (&'static str, 
     TRACE_VARIABLES.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)))
 }
 
-// Variables that every job gets.
+// Variables that jobs inherit.
 
 type Pairs = Vec<(OsString, OsString)>;
 
-/// The variables that every job gets, computed when the first job needs them. Checking them for
-/// secrets takes a while, and the server must answer before it runs its first job.
-pub struct JobVariables(LazyLock<Vec<EnvVariable>, Box<dyn FnOnce() -> Vec<EnvVariable> + Send>>);
+/// The variables that jobs inherit, by set. A set is computed when the first job needs it: checking it
+/// for secrets takes a while, and the server must answer before it runs its first job.
+pub struct JobVariables {
+    core: LazyVariables,
+    all: LazyVariables,
+}
+
+type LazyVariables = LazyLock<Vec<EnvVariable>, Box<dyn FnOnce() -> Vec<EnvVariable> + Send>>;
 
 impl JobVariables {
-    /// Creates variables from this function, which is called at most once.
+    /// Creates variables from this function, which is called at most once for each set.
     #[must_use]
-    pub fn lazy(make: impl FnOnce() -> Pairs + Send + 'static) -> Self {
+    pub fn lazy(make: impl Fn(Inherit) -> Pairs + Send + Sync + 'static) -> Self {
         // No process has a variable with a NUL byte.
         let variable = |(name, value): (OsString, OsString)| EnvVariable::new(name, value).ok();
-        Self(LazyLock::new(Box::new(move || make().into_iter().filter_map(variable).collect())))
+        let make = Arc::new(make);
+        let lazy = |inherit| -> LazyVariables {
+            let make = Arc::clone(&make);
+            LazyLock::new(Box::new(move || {
+                make(inherit).into_iter().filter_map(variable).collect()
+            }))
+        };
+        Self { core: lazy(Inherit::Core), all: lazy(Inherit::All) }
     }
 
-    /// Returns all variables in order.
+    /// Returns the variables of one set in order.
     #[must_use]
-    pub fn all(&self) -> &[EnvVariable] {
-        &self.0
+    pub fn inherited(&self, inherit: Inherit) -> &[EnvVariable] {
+        match inherit {
+            Inherit::Core => &self.core,
+            Inherit::All => &self.all,
+        }
     }
 
-    /// Returns the value of this variable, if it is set.
+    /// Returns the search path for programs, which is the same in both sets.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&OsStr> {
-        self.all().iter().find(|variable| variable.name() == name).map(EnvVariable::value)
+    pub fn search_path(&self) -> Option<&OsStr> {
+        let path = self.core.iter().find(|variable| variable.name() == "PATH");
+        path.map(EnvVariable::value)
     }
 }
 

@@ -14,7 +14,9 @@ use crate::outcome::{LimitKind, Outcome};
 use crate::output::{LogStorage, LogWriter, PageEnd, PageRequest, Quota};
 use crate::process::Host;
 use crate::process::shell::ShellChoice;
-use crate::spec::{JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin, Stream};
+use crate::spec::{
+    Inherit, JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin, Stream,
+};
 
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
@@ -49,7 +51,9 @@ pub(crate) fn host() -> Arc<Host> {
 pub(crate) fn settings() -> Arc<SharedJobSettings> {
     Arc::new(SharedJobSettings {
         shell: ShellChoice::Auto,
-        environment: Arc::new(JobVariables::lazy(|| vec![("PATH".into(), "/usr/bin:/bin".into())])),
+        environment: Arc::new(JobVariables::lazy(|_| {
+            vec![("PATH".into(), "/usr/bin:/bin".into())]
+        })),
         host: host(),
         log: LogStorage { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
         quota: Quota::unlimited(),
@@ -71,6 +75,7 @@ pub(crate) fn spec(text: &str) -> JobSpec {
     JobSpec {
         program: JobProgram::Shell(text.to_owned()),
         cwd: PathBuf::from("/"),
+        inherit: Inherit::Core,
         env: Vec::new(),
         stdin: Stdin::Closed,
         limits,

@@ -11,7 +11,7 @@ use super::confinement::{ConfineError, ConfinementRules, ConfinementTerms};
 use super::tenancy::CallerRole;
 use crate::ids::TenantId;
 use crate::spec::{
-    DEFAULT_LANE, JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin,
+    DEFAULT_LANE, Inherit, JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin,
 };
 use crate::supervisor::SubmitRefusal;
 use crate::telemetry::RejectionReason;
@@ -23,6 +23,8 @@ pub struct Submission {
     pub program: JobProgram,
     /// The working directory; a relative path starts at the default directory.
     pub cwd: Option<PathBuf>,
+    /// The server's variables that the job inherits, where the settings leave that to the tool.
+    pub inherit: Inherit,
     /// Variables to add to the job's environment.
     pub env: Vec<(String, String)>,
     pub stdin: Stdin,
@@ -185,6 +187,7 @@ impl Submission {
         Self {
             program,
             cwd: None,
+            inherit: Inherit::Core,
             env: Vec::new(),
             stdin: Stdin::Closed,
             timeout: None,
@@ -221,6 +224,7 @@ impl Submission {
         Ok(JobSpec {
             program: self.program,
             cwd: self.cwd.map_or_else(|| defaults.cwd.clone(), |cwd| defaults.cwd.join(cwd)),
+            inherit: self.inherit,
             env: merge_variables(defaults.environment.get(&caller.tenant), self.env),
             stdin: self.stdin,
             limits: RunLimits { timeout, ..defaults.limits },

@@ -293,7 +293,7 @@ impl TenantClient {
         let name = name.to_owned();
         let environment = Arc::clone(&self.service.environment);
         let search = move || {
-            let path = environment.get("PATH").unwrap_or_default();
+            let path = environment.search_path().unwrap_or_default();
             shell::similar_commands(&name, path, MAX_SIMILAR)
         };
         tokio::task::spawn_blocking(search).await.unwrap_or_default()

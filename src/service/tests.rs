@@ -53,7 +53,7 @@ fn settings(slots: usize) -> ServiceSettings {
         job: SharedJobSettings {
             places: Arc::default(),
             shell: ShellChoice::Auto,
-            environment: Arc::new(JobVariables::lazy(|| vec![("PATH".into(), path)])),
+            environment: Arc::new(JobVariables::lazy(move |_| vec![("PATH".into(), path.clone())])),
             host: crate::job::tests::host(),
             log: LogStorage { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
             quota: Quota::unlimited(),

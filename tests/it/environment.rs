@@ -75,6 +75,57 @@ fn everything_else_can_be_inherited_secrets_still_not() {
     }
 }
 
+/// The variables that a command of this tool sees, as `env` prints them.
+#[track_caller]
+fn tool_variables(yard: &mut TestServer, tool: &str) -> Vec<String> {
+    let arguments = match tool {
+        "shell_exec" => json!({"cmd": "echo; env"}),
+        "run_shell_command" => json!({"command": "echo; env", "is_background": false}),
+        _ => json!({"command": "echo; env"}),
+    };
+    let reply = yard.call(tool, arguments).ok();
+    // The empty line keeps the first variable apart from what stands before it; in JSON text a line
+    // ends in an escaped newline.
+    reply.text().split("\\n").flat_map(str::lines).map(str::to_owned).collect()
+}
+
+#[test]
+fn tools_whose_documents_say_so_get_the_environment_of_the_server_without_secrets() {
+    for tool in ["execute", "execute_command", "run_shell_command", "shell_exec"] {
+        for launch in Launch::both() {
+            let mut yard = surrounded(launch.args(&["--dialect", tool])).start();
+            let seen = tool_variables(&mut yard, tool);
+            check(&seen, "SOMETHING_ELSE", Some("value-of-something"));
+            check(&seen, "JAVA_HOME", Some("/opt/java"));
+            for name in ["GITHUB_TOKEN", "MY_API_KEY", "AWS_REGION", "HARMLESS_NAME"] {
+                check(&seen, name, None);
+            }
+            for name in ["LD_PRELOAD", "BASH_ENV", "SHELLYARD_QUEUE_SLOTS"] {
+                check(&seen, name, None);
+            }
+        }
+    }
+    let mut yard = surrounded(Launch::server_shell()).start();
+    let seen = tool_variables(&mut yard, "execute_command");
+    check(&seen, "SOMETHING_ELSE", Some("value-of-something"));
+    check(&seen, "GITHUB_TOKEN", None);
+}
+
+#[test]
+fn the_setting_wins_over_the_tool() {
+    let dialects = ["--dialect", "shell,execute"];
+    for (config, tool, expected) in [
+        ("", "shell", None),
+        ("[environment]\ninherit = \"all\"\n", "shell", Some("value-of-something")),
+        ("[environment]\ninherit = \"core\"\n", "execute", None),
+        ("[environment]\ndrop = [\"SOMETHING_*\"]\n", "execute", None),
+        ("[environment]\npass = [\"SOMETHING_*\"]\n", "shell", Some("value-of-something")),
+    ] {
+        let mut yard = surrounded(Launch::stdio().args(&dialects)).config(config).start();
+        check(&tool_variables(&mut yard, tool), "SOMETHING_ELSE", expected);
+    }
+}
+
 #[test]
 fn what_is_named_passes_and_what_is_dangerous_never_does() {
     let config = "[environment]\npass = [\"GITHUB_TOKEN\", \"MY_*\", \"SOMETHING_*\", \
@@ -111,6 +162,7 @@ fn doctor_lists_names_and_never_a_value() {
         "HARMLESS_NAME (secret_value)",
         "LD_PRELOAD (dangerous)",
         "SOMETHING_ELSE (not_listed)",
+        "jobs of execute, execute_command, run_shell_command and shell_exec also get",
     ] {
         assert!(told.contains(line), "`{line}` is missing in: {told}");
     }

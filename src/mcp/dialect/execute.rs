@@ -1,5 +1,6 @@
 //! `execute`: runs a command or a program with arguments; the reply has seven fields.
 
+use std::io;
 use std::time::Duration;
 
 use rmcp::model::JsonObject;
@@ -12,7 +13,7 @@ use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
 use crate::outcome::{JobEnding, Outcome};
 use crate::service::{JobHandle, Submission};
-use crate::spec::{JobProgram, Stdin};
+use crate::spec::{Inherit, JobProgram, Stdin};
 use crate::telemetry::events;
 
 /// The shell for calls without `args`: `sh -c`.
@@ -60,22 +61,30 @@ async fn execute(call: ToolCall<'_>, arguments: JsonObject) -> Result<DialectRep
     let submission = submission(arguments, most)?;
     let job = submit(call, submission).await.map_err(|error| failure(&error.to_string()))?;
     let ending = wait_for_end(call, &job).await;
-    match ending.outcome {
-        Outcome::FailedToStart(_) => Err(failure("spawn failed")),
-        Outcome::Lost { .. } => Err(failure("wait failed")),
+    if let Some(why) = missing_result(&ending.outcome) {
+        return Err(failure(why));
+    }
+    let most = call.settings.dialect.execute.max_output;
+    let output = CapturedOutput::read_together(&job, most).await.map_err(read_failure)?;
+    log(call, &job, &output);
+    Ok(DialectReply::fields(fields(&job, &ending, &output)))
+}
+
+/// Returns the document's words for a job that has no result.
+const fn missing_result(outcome: &Outcome) -> Option<&'static str> {
+    match outcome {
+        Outcome::FailedToStart(_) => Some("spawn failed"),
+        Outcome::Lost { .. } => Some("wait failed"),
         Outcome::Exited { .. }
         | Outcome::Signaled { .. }
         | Outcome::TimedOut { .. }
         | Outcome::Stopped { .. }
-        | Outcome::Limit { .. } => {
-            let most = call.settings.dialect.execute.max_output;
-            let output = CapturedOutput::read_together(&job, most)
-                .await
-                .map_err(|_| failure("read failed"))?;
-            log(call, &job, &output);
-            Ok(DialectReply::fields(fields(&job, &ending, &output)))
-        }
+        | Outcome::Limit { .. } => None,
     }
+}
+
+fn read_failure(_: io::Error) -> String {
+    failure("read failed")
 }
 
 fn failure(why: &str) -> String {
@@ -101,6 +110,7 @@ fn submission(arguments: JsonObject, most: u64) -> Result<Submission, String> {
         None => JobProgram::Shell(command),
     };
     Ok(Submission {
+        inherit: Inherit::All,
         stdin: stdin.map_or(Stdin::Closed, Stdin::Text),
         timeout: timeout.map(Duration::from_millis),
         shell: Some(SHELL.to_owned()),
@@ -145,6 +155,19 @@ fn log(call: ToolCall<'_>, job: &JobHandle, output: &CapturedOutput) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::StartError;
+
+    #[test]
+    fn each_failure_has_the_words_of_the_document() {
+        let start = Outcome::FailedToStart(StartError::NotFound { program: "x".to_owned() });
+        let lost = Outcome::Lost { why: "the actor failed".to_owned() };
+        assert_eq!(missing_result(&start).map(failure).unwrap(), "Error: execute: spawn failed");
+        assert_eq!(missing_result(&lost).map(failure).unwrap(), "Error: execute: wait failed");
+        assert_eq!(read_failure(io::ErrorKind::TimedOut.into()), "Error: execute: read failed");
+        for code in [0, 1] {
+            assert_eq!(missing_result(&Outcome::Exited { code }), None);
+        }
+    }
 
     #[test]
     fn without_arguments_a_shell_reads_the_command() {

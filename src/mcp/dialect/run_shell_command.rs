@@ -13,7 +13,7 @@ use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
 use crate::outcome::{JobEnding, Outcome, StartError};
 use crate::service::{AdmissionError, DirectoryScope, JobHandle, Submission, SubmitError};
-use crate::spec::JobProgram;
+use crate::spec::{Inherit, JobProgram};
 
 const SHELL: &str = "bash";
 
@@ -166,6 +166,7 @@ impl RunShellCommandArgs {
         let submission = Submission {
             cwd: args.text("directory")?.map(Into::into),
             description: mark_background(args.text("description")?, mode),
+            inherit: Inherit::All,
             shell: Some(SHELL.to_owned()),
             within: DirectoryScope::DefaultDirectory,
             drain_max: stays.then_some(FIRST_OUTPUT_WAIT),

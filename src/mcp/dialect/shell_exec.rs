@@ -31,7 +31,7 @@ use crate::output::{
     BlockingReader, LogReader, StreamCounts, count_lines, count_lines_and_errors, json,
 };
 use crate::service::{JobHandle, StopRequest, Submission};
-use crate::spec::{JobProgram, Stream};
+use crate::spec::{Inherit, JobProgram, Stream};
 
 pub(super) const ABOUT: &str = "Executes shell commands in a controlled environment. Supports \
     pagination via `limit_bytes` and `next_cursor`: send the same call again with \
@@ -188,7 +188,8 @@ fn submission(args: &mut Args) -> Result<Submission, ArgError> {
     let mut env = args.pairs("env")?;
     // The same variables in another order mean the same run.
     env.sort();
-    Ok(Submission { cwd: args.text("cwd")?.map(Into::into), env, ..Submission::new(program) })
+    let cwd = args.text("cwd")?.map(Into::into);
+    Ok(Submission { cwd, inherit: Inherit::All, env, ..Submission::new(program) })
 }
 
 fn read_page(
