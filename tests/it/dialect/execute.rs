@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{check_listed, speaking};
-use crate::harness::{Launch, Reply, TestServer};
+use super::{check_listed, names, speaking};
+use crate::harness::{
+    Era, HttpConnection, HttpRequest, Launch, Reply, Sandbox, TestServer, output_of,
+};
 
 const FIELDS: [&str; 7] = [
     "stdout",
@@ -38,6 +40,94 @@ fn fields(reply: Reply) -> Value {
 #[test]
 fn it_is_listed_as_documented() {
     check_listed("execute");
+    each(|yard| assert_eq!(names(yard), ["execute"], "a single tool"));
+}
+
+#[test]
+fn the_usage_patterns_of_the_document_work() {
+    each(|yard| {
+        let direct = fields(yard.call("execute", json!({"command": "echo", "args": ["hello"]})));
+        let elapsed = direct["elapsed_ms"].as_u64().expect("a number");
+        let expected = json!({
+            "stdout": "hello\n",
+            "stderr": "",
+            "exit_code": 0,
+            "timed_out": false,
+            "stdout_truncated": false,
+            "stderr_truncated": false,
+            "elapsed_ms": elapsed
+        });
+        assert_eq!(direct, expected);
+        // A host without perl says so, as its shell does.
+        let text = fields(yard.call("execute", json!({"command": "perl -e \"print 1;\""})));
+        let run = (&text["stdout"], &text["exit_code"]);
+        assert!(run == (&json!("1"), &json!(0)) || run == (&json!(""), &json!(127)), "{text}");
+    });
+}
+
+#[test]
+fn both_streams_are_captured() {
+    each(|yard| {
+        let run = json!({"command": "echo out; echo err >&2; exit 7"});
+        let fields = fields(yard.call("execute", run));
+        let streams = (&fields["stdout"], &fields["stderr"], &fields["exit_code"]);
+        assert_eq!(streams, (&json!("out\n"), &json!("err\n"), &json!(7)));
+    });
+}
+
+/// The value of a setting as `config show` prints it, with these variables.
+#[track_caller]
+fn setting(key: &str, variables: &[(&str, &str)]) -> Value {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.command();
+    command.args(["config", "show", "--json"]).envs(variables.iter().copied());
+    let output = output_of(command, "");
+    assert!(output.status.success(), "{output:?}");
+    let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    shown["settings"][key]["value"].clone()
+}
+
+#[test]
+fn the_variables_of_the_document_have_its_defaults() {
+    for (variable, key, default, given) in [
+        ("MCP_EXEC_MAX_OUTPUT_BYTES", "execute.max_output_bytes", json!(40_000), "50000"),
+        ("MCP_EXEC_LOG_OUTPUT_BYTES", "execute.log_output_bytes", json!(2048), "1024"),
+        ("MCP_EXEC_LOG_FULL_OUTPUT", "execute.log_full_output", json!(false), "1"),
+        ("MCP_HTTP_PATH", "http.path", json!("/mcp"), "/exec"),
+        // Closed by default, unlike the document's.
+        ("MCP_HTTP_BIND", "http.bind", json!("127.0.0.1:8000"), "0.0.0.0:8000"),
+    ] {
+        assert_eq!(setting(key, &[]), default, "{key}");
+        let set = setting(key, &[(variable, given)]);
+        assert_ne!(set, default, "{variable} sets {key}");
+    }
+}
+
+#[test]
+fn the_path_of_the_document_moves_the_endpoint() {
+    let launch = Launch::http().args(&["--dialect", "execute"]).env("MCP_HTTP_PATH", "/exec");
+    let mut yard = launch.start_silent();
+    let list = Era::Modern.request(1, "tools/list", json!({}));
+    for (path, expected) in [("/exec", 200), ("/mcp", 404)] {
+        let mut request = HttpRequest::post(path, &list);
+        for (name, value) in Era::Modern.headers(&list) {
+            request = request.header(&name, &value);
+        }
+        let mut connection = HttpConnection::open(yard.http().address());
+        connection.send(&request);
+        assert_eq!(connection.answer().status, expected, "{path}");
+    }
+}
+
+#[test]
+fn two_kilobytes_of_each_stream_are_logged_by_default() {
+    for launch in speaking("execute") {
+        let mut yard = launch.start();
+        let flood = "head -c 5000 /dev/zero | tr '\\0' q; head -c 5000 /dev/zero | tr '\\0' z >&2";
+        yard.call("execute", json!({"command": flood})).ok();
+        let (out, err) = ("q".repeat(2048), "z".repeat(2048));
+        yard.expect_log(&format!("stdout=\"{out}\" stderr=\"{err}\""));
+    }
 }
 
 #[test]
