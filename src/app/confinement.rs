@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::error::AppError;
 use super::rules;
 use crate::config::{Environment, Loaded, Settings};
-use crate::confinement::SandboxPaths;
+use crate::confinement::{SandboxPaths, SandboxProfile};
 use crate::ids::TenantId;
 use crate::process::Host;
 use crate::service::{ConfinementRules, ConfinementTerms};
@@ -48,7 +48,12 @@ const SERVICES: [&str; 9] = [
 /// Returns the configured confinement, and fails if the host does not support it.
 pub(super) fn supported_rules(loaded: &Loaded, host: &Host) -> Result<ConfinementRules, AppError> {
     let confining = configured_rules(&loaded.settings, host)?;
-    let keys = std::iter::once(("confinement.profile".to_owned(), ConfinementTerms::NOTHING));
+    let key = if loaded.settings.shell_tool.confine_directories {
+        "shell_tool.confine_directories"
+    } else {
+        "confinement.profile"
+    };
+    let keys = std::iter::once((key.to_owned(), ConfinementTerms::NOTHING));
     let tenants = confining.tenants.iter();
     let tenants = tenants.map(|(name, terms)| (format!("tenants.{name}.confinement"), *terms));
     let lanes = confining.lanes.iter();
@@ -67,17 +72,26 @@ pub(super) fn configured_rules(
     host: &Host,
 ) -> Result<ConfinementRules, AppError> {
     let general = &settings.confinement;
+    let at_least = if settings.shell_tool.confine_directories {
+        SandboxProfile::WorkspaceWrite
+    } else {
+        SandboxProfile::None
+    };
+    let own_terms = |terms: ConfinementTerms| ConfinementTerms {
+        profile: terms.profile.map(|profile| profile.max(at_least)),
+        ..terms
+    };
     let tenants = settings.tenants.iter();
-    let tenants = tenants.map(|(name, own)| Ok((TenantId::parse(name)?, own.confining)));
+    let tenants = tenants.map(|(name, own)| Ok((TenantId::parse(name)?, own_terms(own.confining))));
     let lanes = settings.queue.lanes.iter();
     Ok(ConfinementRules {
         all: ConfinementTerms {
-            profile: Some(general.profile),
+            profile: Some(general.profile.max(at_least)),
             network: Some(general.network),
             limits: settings.limits,
         },
         tenants: tenants.collect::<Result<_, AppError>>()?,
-        lanes: lanes.map(|(name, lane)| (name.clone(), lane.confining)).collect(),
+        lanes: lanes.map(|(name, lane)| (name.clone(), own_terms(lane.confining))).collect(),
         offer: host.sandbox_support().clone().limited_to(general.backend),
         on_unavailable: general.on_unavailable,
     })
@@ -104,12 +118,23 @@ pub(super) fn confined_places(
         (Ok(_), None) => None,
     });
     SandboxPaths {
-        workspace: settings.confinement.workspace.clone(),
+        workspace: workspace(settings),
         hidden: hidden.filter(|path| path.is_absolute()).collect(),
         shown: shown.collect(),
         protected: settings.confinement.protect.clone(),
         home,
         scratch: scratch.to_owned(),
+    }
+}
+
+/// Returns the directories that confined jobs may write; empty = the directory of the job.
+fn workspace(settings: &Settings) -> Vec<PathBuf> {
+    let allowed = [&settings.policy.allowed_directories, &settings.shell_tool.allowed_directories];
+    let allowed: Vec<PathBuf> = allowed.into_iter().flatten().cloned().collect();
+    if settings.shell_tool.confine_directories && !allowed.is_empty() {
+        allowed
+    } else {
+        settings.confinement.workspace.clone()
     }
 }
 

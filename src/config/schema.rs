@@ -203,6 +203,7 @@ pub(super) const SETTINGS: &[SettingSchema] = &[
     setting("shell_tool.max_timeout", ValueRule::Seconds { min: 1.0, max: DAY }),
     setting("shell_tool.max_output_size", ValueRule::Size { min: 1, max: GIB }),
     setting("shell_tool.allowed_directories", ValueRule::Directories),
+    setting("shell_tool.confine_directories", ValueRule::Switch),
     setting("shell_tool.blocked_commands", ValueRule::Texts),
     setting("shell_tool.log_commands", ValueRule::Switch),
     setting("shell_tool.abort_file", ValueRule::Path),

@@ -195,6 +195,8 @@ pub struct ShellToolSection {
     /// The most bytes of each stream in a reply.
     pub max_output_size: usize,
     pub allowed_directories: Vec<PathBuf>,
+    /// `true` if jobs run in a sandbox whose workspace is the allowed directories.
+    pub confine_directories: bool,
     pub blocked_commands: Vec<String>,
     pub log_commands: bool,
     /// The file that is written when a command fails.
