@@ -20,6 +20,8 @@ pub enum Outcome {
     TimedOut { after: Duration },
     /// A client or the server asked for the job to stop.
     Stopped { by: StopBy },
+    /// The job was stopped while it waited for a slot. No process was started.
+    NotRun { by: StopBy, waited: Duration },
     /// The job reached one of its limits, and was ended.
     Limit { which: LimitKind },
     /// No process was started.
@@ -36,7 +38,7 @@ impl Outcome {
             Self::Exited { .. } => "exited",
             Self::Signaled { .. } => "signaled",
             Self::TimedOut { .. } => "timed_out",
-            Self::Stopped { .. } => "stopped",
+            Self::Stopped { .. } | Self::NotRun { .. } => "stopped",
             Self::Limit { .. } => "limit",
             Self::FailedToStart(_) => "failed_to_start",
             Self::Lost { .. } => "lost",
@@ -51,7 +53,7 @@ impl Outcome {
     #[must_use]
     pub const fn fault(&self) -> Option<JobFault> {
         match self {
-            Self::Exited { code: 0 } | Self::Stopped { .. } => None,
+            Self::Exited { code: 0 } | Self::Stopped { .. } | Self::NotRun { .. } => None,
             Self::FailedToStart(
                 StartError::System { .. }
                 | StartError::OutOfProcesses { .. }
@@ -99,6 +101,8 @@ pub enum StopBy {
     Cancel,
     /// The server is shutting down.
     Shutdown,
+    /// No slot was free for as long as the call may wait for one.
+    NoSlot,
 }
 
 impl StopBy {
@@ -108,8 +112,15 @@ impl StopBy {
             Self::Client => "client",
             Self::Cancel => "cancel",
             Self::Shutdown => "shutdown",
+            Self::NoSlot => "no_slot",
         }
     }
+}
+
+/// Says how long a job waited in vain, such as `waited 12.0s for a slot and was not run`.
+#[must_use]
+pub fn not_run_text(waited: Duration) -> String {
+    format!("waited {:.1}s for a slot and was not run", waited.as_secs_f64())
 }
 
 /// The limit that a job reached. Each value is the limit itself.

@@ -22,6 +22,7 @@ use crate::spec::Inherit;
 use crate::telemetry::audit::{AuditLog, AuditLogSettings};
 use crate::telemetry::events;
 
+const POLICY_DIRECTORIES: &str = "policy.allowed_directories";
 const SHELL_TOOL_DIRECTORIES: &str = "shell_tool.allowed_directories";
 
 /// Builds the admission rules. An error names the setting with the mistake.
@@ -36,6 +37,7 @@ pub(super) fn admission_rules(
             source: error,
         })?,
         directories: allowed_directories(loaded)?,
+        directory_settings: directory_settings(settings),
         redactor: Arc::new(redactor(loaded)?),
     })
 }
@@ -112,11 +114,21 @@ pub(super) fn origin(loaded: &Loaded, place: &str) -> String {
     loaded.origin(key).map_or_else(|| "settings".to_owned(), ToString::to_string)
 }
 
+/// Names the settings that list allowed directories.
+const fn directory_settings(settings: &Settings) -> &'static str {
+    let is_listed_by_policy = !settings.policy.allowed_directories.is_empty();
+    match (is_listed_by_policy, settings.shell_tool.allowed_directories.is_empty()) {
+        (true, false) => "policy.allowed_directories and shell_tool.allowed_directories",
+        (false, false) => SHELL_TOOL_DIRECTORIES,
+        (_, true) => POLICY_DIRECTORIES,
+    }
+}
+
 /// Returns the allowed directories. Links in their paths are resolved once, now.
 fn allowed_directories(loaded: &Loaded) -> Result<Option<AllowedDirectories>, AppError> {
     let settings = &loaded.settings;
     let lists = [
-        ("policy.allowed_directories", &settings.policy.allowed_directories),
+        (POLICY_DIRECTORIES, &settings.policy.allowed_directories),
         (SHELL_TOOL_DIRECTORIES, &settings.shell_tool.allowed_directories),
     ];
     let mut resolved = Vec::new();

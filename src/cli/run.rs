@@ -7,7 +7,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::RunFlags;
-use crate::outcome::{JobEnding, Outcome, StartError, StopBy};
+use crate::outcome::{JobEnding, Outcome, StartError, StopBy, not_run_text};
 use crate::output::{LogReader, PageEnd, PageRequest};
 use crate::service::{CallerIdentity, JobHandle, JobService, StopRequest, Submission, SubmitError};
 use crate::spec::{JobProgram, Stdin, Stream};
@@ -182,6 +182,7 @@ fn ending_result(ending: &JobEnding) -> RunResult {
         Outcome::Stopped { .. } => {
             plain(signal_exit_code(ending.kill.map_or(libc::SIGTERM, |kill| kill.first)))
         }
+        Outcome::NotRun { waited, .. } => with_message(TRY_LATER, not_run_text(*waited)),
         Outcome::Limit { which } => with_message(OUR_FAILURE, format!("ended: {which}")),
         Outcome::FailedToStart(why) => with_message(start_failure_exit_code(why), why.to_string()),
         Outcome::Lost { why } => with_message(OUR_FAILURE, format!("lost: {why}")),

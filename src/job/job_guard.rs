@@ -141,9 +141,10 @@ impl JobGuard {
         self.shared.actor.set(actor).ok();
     }
 
-    /// Ends a job that never started.
+    /// Ends a job that waits for a slot.
     pub fn stop_unstarted(mut self, by: StopBy) {
-        self.finish(JobEnding::unmeasured(Outcome::Stopped { by }));
+        let waited = self.status.borrow().queued_for();
+        self.finish(JobEnding::unmeasured(Outcome::NotRun { by, waited }));
     }
 
     pub(super) fn running(&mut self) {

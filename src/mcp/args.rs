@@ -85,10 +85,14 @@ impl Args {
     pub(crate) fn strict(values: JsonObject, fields: &[ArgSpec]) -> Result<Self, ArgError> {
         let args = Self::new(Some(values), fields)?;
         for field in fields {
-            if let Some(value) = args.values.get(field.name)
-                && !field.kind.accepts(value)
-            {
+            let Some(value) = args.values.get(field.name) else { continue };
+            if !field.kind.accepts(value) {
                 return Err(wrong_type(field.name, field.expected(), value));
+            }
+            let pairs = value.as_object().filter(|_| matches!(field.kind, ArgKind::Pairs));
+            let other = pairs.into_iter().flatten().find(|(_, value)| !value.is_string());
+            if let Some((key, value)) = other {
+                return Err(wrong_type(&format!("{}.{}", field.name, clip(key)), "a text", value));
             }
         }
         Ok(args)
@@ -272,7 +276,6 @@ impl ArgKind {
             Self::Flag => value.is_boolean(),
             Self::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
             Self::Jobs => value.as_array().is_some_and(|items| items.iter().all(Value::is_number)),
-            // The values inside are checked when they are read.
             Self::Pairs | Self::Object => value.is_object(),
         }
     }

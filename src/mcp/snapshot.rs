@@ -51,7 +51,7 @@ impl JobSnapshot {
     pub(crate) fn never_started(&self) -> bool {
         match &self.state {
             State::Finished(ending) => match ending.outcome {
-                Outcome::FailedToStart(_) => true,
+                Outcome::FailedToStart(_) | Outcome::NotRun { .. } => true,
                 // A job that ran has a non-zero run time.
                 Outcome::Stopped { .. } => self.elapsed.is_zero(),
                 Outcome::Exited { .. }

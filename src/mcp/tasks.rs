@@ -211,9 +211,13 @@ impl TaskPhase {
         match state {
             State::Queued(_) | State::Running(_) | State::Stopping => Self::Working,
             State::Finished(ending) => match ending.outcome {
-                Outcome::Stopped { by: StopBy::Cancel } => Self::Cancelled,
+                Outcome::Stopped { by: StopBy::Cancel }
+                | Outcome::NotRun { by: StopBy::Cancel, .. } => Self::Cancelled,
                 Outcome::Lost { .. } => Self::Lost,
-                Outcome::Stopped { by: StopBy::Client | StopBy::Shutdown }
+                Outcome::Stopped { by: StopBy::Client | StopBy::Shutdown | StopBy::NoSlot }
+                | Outcome::NotRun {
+                    by: StopBy::Client | StopBy::Shutdown | StopBy::NoSlot, ..
+                }
                 | Outcome::Exited { .. }
                 | Outcome::Signaled { .. }
                 | Outcome::TimedOut { .. }

@@ -33,6 +33,8 @@ pub struct AdmissionRules {
     pub policy: Policy,
     /// The directories in which jobs may run; `None` = anywhere.
     pub directories: Option<AllowedDirectories>,
+    /// The settings that list these directories, for error messages.
+    pub directory_settings: &'static str,
     /// Masks secrets in text that leaves the service.
     pub redactor: Arc<Redactor>,
 }
@@ -257,6 +259,7 @@ fn mask_outcome(outcome: Outcome, redactor: &Redactor) -> Outcome {
         | Outcome::Signaled { .. }
         | Outcome::TimedOut { .. }
         | Outcome::Stopped { .. }
+        | Outcome::NotRun { .. }
         | Outcome::Limit { .. }
         | Outcome::Lost { .. } => outcome,
     }
@@ -437,6 +440,7 @@ pub(super) fn open_allowed_dir(
         Some(allowed) if !allowed.contains(opened.path()) => Err(AdmissionError::Directory {
             cwd: opened.path().to_owned(),
             allowed: allowed_roots(rules),
+            settings: rules.directory_settings,
         }),
         Some(_) | None => Ok(opened),
     }
@@ -472,11 +476,13 @@ pub enum AdmissionError {
         rule: String,
         why: NoConsent,
     },
-    #[error("`{}` is outside the allowed directories {} (policy.allowed_directories)", .cwd.display(), .allowed.join(", "))]
+    #[error("`{}` is outside the allowed directories {} ({settings})", .cwd.display(), .allowed.join(", "))]
     Directory {
         /// The directory with links followed.
         cwd: PathBuf,
         allowed: Vec<String>,
+        /// The settings that list the allowed ones.
+        settings: &'static str,
     },
     /// The directory is not below the one that the tool is bound to.
     #[error("`{}` is outside the project root `{}`; give a directory below it", .cwd.display(), .root.display())]
@@ -531,7 +537,7 @@ impl AdmissionError {
             }
             Self::NotApproved { rule, .. } => rule.clone(),
             Self::ByPolicy(refusal) => refusal.code().to_owned(),
-            Self::Directory { .. } => "policy.allowed_directories".to_owned(),
+            Self::Directory { settings, .. } => (*settings).to_owned(),
             Self::OutsideRoot { .. } | Self::Confined { .. } => self.code().to_owned(),
             Self::Unreadable(error) => error.code().to_owned(),
             Self::NoAudit { .. } => "audit.on_failure".to_owned(),

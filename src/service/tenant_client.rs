@@ -318,6 +318,7 @@ fn missing_command<'t>(outcome: &'t Outcome, output: &'t str) -> Option<&'t str>
         | Outcome::Signaled { .. }
         | Outcome::TimedOut { .. }
         | Outcome::Stopped { .. }
+        | Outcome::NotRun { .. }
         | Outcome::Limit { .. }
         | Outcome::FailedToStart(_)
         | Outcome::Lost { .. } => None,

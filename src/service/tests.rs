@@ -64,6 +64,7 @@ fn settings(slots: usize) -> ServiceSettings {
         rules: AdmissionRules {
             policy: Policy::default(),
             directories: None,
+            directory_settings: "policy.allowed_directories",
             redactor: Arc::new(Redactor::new(&[]).unwrap()),
         },
         audit: None,

@@ -298,7 +298,8 @@ impl Supervision {
         let job = self.registry.find(id)?.clone();
         if self.queue.withdraw(id) {
             self.end_waiting(id, request.by);
-        } else {
+        } else if request.by != StopBy::NoSlot {
+            // A job that got its slot at the last moment runs.
             job.stop(request);
         }
         Ok(job)

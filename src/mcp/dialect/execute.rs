@@ -11,7 +11,7 @@ use super::run::{CapturedOutput, CapturedStream, submit, wait_for_end};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
-use crate::outcome::{JobEnding, Outcome};
+use crate::outcome::{JobEnding, Outcome, not_run_text};
 use crate::service::{JobHandle, Submission};
 use crate::spec::{Inherit, JobProgram, Stdin};
 use crate::telemetry::events;
@@ -62,7 +62,7 @@ async fn execute(call: ToolCall<'_>, arguments: JsonObject) -> Result<DialectRep
     let job = submit(call, submission).await.map_err(|error| failure(&error.to_string()))?;
     let ending = wait_for_end(call, &job).await;
     if let Some(why) = missing_result(&ending.outcome) {
-        return Err(failure(why));
+        return Err(failure(&why));
     }
     let most = call.settings.dialect.execute.max_output;
     let output = CapturedOutput::read_together(&job, most).await.map_err(read_failure)?;
@@ -70,11 +70,12 @@ async fn execute(call: ToolCall<'_>, arguments: JsonObject) -> Result<DialectRep
     Ok(DialectReply::fields(fields(&job, &ending, &output)))
 }
 
-/// Returns the document's words for a job that has no result.
-const fn missing_result(outcome: &Outcome) -> Option<&'static str> {
+/// Says why a job has no result, in the document's words if it has some.
+fn missing_result(outcome: &Outcome) -> Option<String> {
     match outcome {
-        Outcome::FailedToStart(_) => Some("spawn failed"),
-        Outcome::Lost { .. } => Some("wait failed"),
+        Outcome::FailedToStart(_) => Some("spawn failed".to_owned()),
+        Outcome::Lost { .. } => Some("wait failed".to_owned()),
+        Outcome::NotRun { waited, .. } => Some(not_run_text(*waited)),
         Outcome::Exited { .. }
         | Outcome::Signaled { .. }
         | Outcome::TimedOut { .. }
@@ -124,6 +125,7 @@ fn fields(job: &JobHandle, ending: &JobEnding, output: &CapturedOutput) -> JsonO
         Outcome::Signaled { .. }
         | Outcome::TimedOut { .. }
         | Outcome::Stopped { .. }
+        | Outcome::NotRun { .. }
         | Outcome::Limit { .. }
         | Outcome::FailedToStart(_)
         | Outcome::Lost { .. } => Value::Null,
@@ -161,8 +163,8 @@ mod tests {
     fn each_failure_has_the_words_of_the_document() {
         let start = Outcome::FailedToStart(StartError::NotFound { program: "x".to_owned() });
         let lost = Outcome::Lost { why: "the actor failed".to_owned() };
-        assert_eq!(missing_result(&start).map(failure).unwrap(), "Error: execute: spawn failed");
-        assert_eq!(missing_result(&lost).map(failure).unwrap(), "Error: execute: wait failed");
+        assert_eq!(failure(&missing_result(&start).unwrap()), "Error: execute: spawn failed");
+        assert_eq!(failure(&missing_result(&lost).unwrap()), "Error: execute: wait failed");
         assert_eq!(read_failure(io::ErrorKind::TimedOut.into()), "Error: execute: read failed");
         for code in [0, 1] {
             assert_eq!(missing_result(&Outcome::Exited { code }), None);

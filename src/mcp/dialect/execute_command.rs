@@ -14,7 +14,7 @@ use super::run::{read_stream, reserve_memory, submit, wait_for_end};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, not_run_text};
 use crate::service::{
     AdmissionError, CommandLogging, DirectoryEntry, DirectoryListing, FilePage, JobHandle,
     Submission, SubmitError, WriteOutcome,
@@ -141,6 +141,7 @@ async fn execute(call: ToolCall<'_>, command: &str) -> Result<CommandResult, Com
         }
         Outcome::Stopped { by } => (NO_CODE, Some(format!("Command stopped ({})", by.word()))),
         Outcome::Limit { which } => (NO_CODE, Some(format!("Command stopped: {which}"))),
+        Outcome::NotRun { waited, .. } => return Err(CommandError::Failed(not_run_text(waited))),
         Outcome::FailedToStart(why) => return Err(CommandError::Failed(why.to_string())),
         Outcome::Lost { why } => return Err(CommandError::Failed(why)),
     };

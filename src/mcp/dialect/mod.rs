@@ -7,6 +7,7 @@
 
 mod execute;
 mod execute_command;
+mod line_feed;
 mod read_file_chunk;
 mod run;
 mod run_shell_command;

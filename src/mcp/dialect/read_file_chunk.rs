@@ -18,7 +18,7 @@ use crate::mcp::args::{ArgError, Args};
 use crate::mcp::cursor::{Cursor, CursorError, ParsedCursor};
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
-use crate::outcome::StartError;
+use crate::outcome::{StartError, not_run_text};
 use crate::output::ScanDeadline;
 use crate::output::json::{QueryError, query_json};
 use crate::output::pattern::{LinePattern, PatternError};
@@ -325,6 +325,8 @@ pub(crate) enum ExecError {
         "the output is larger than a page of {} bytes and {} lines (on_large_output is \"error\"); what there is of it is kept: the same call with on_large_output \"spill\" and page.cursor \"bytes:0@{job}\" reads it and runs nothing", .limits.bytes, .limits.lines
     )]
     TooLarge { limits: PageLimits, job: JobId },
+    #[error("the command {}; call again", not_run_text(*.0))]
+    NotRun(Duration),
     #[error("the command was lost: {why}; what it wrote is kept")]
     Lost { why: String },
     #[error("the command still runs after {}s; call again with the same cursor", .0.as_secs())]

@@ -4,13 +4,17 @@
 use std::io;
 use std::time::Duration;
 
+use futures_util::stream;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::line_feed::LineFeed;
 use crate::mcp::reply::{mask, mask_value, progress_line};
-use crate::mcp::tools::{CallTurn, ToolCall, WaitEnd, wait_for};
-use crate::outcome::{JobEnding, Outcome, StopBy};
+use crate::mcp::tools::{
+    CallTurn, ProgressSender, ToolCall, WaitEnd, wait_for, wait_with_progress,
+};
+use crate::outcome::{JobEnding, StopBy};
 use crate::output::redaction::Redactor;
 use crate::output::{BlockingReader, PageEnd, PageRequest, ReadPermit};
 use crate::service::{JobHandle, StopRequest, Submission, SubmitError};
@@ -39,31 +43,66 @@ pub(super) async fn submit(
     Ok(job)
 }
 
-/// Waits until a job has ended. Its deadline bounds the whole wait, including the time in the
-/// queue. If the caller cancels, the job is stopped, unless the settings say otherwise.
+/// Waits until a job has ended. If the caller cancels, the job is stopped, unless the settings say
+/// otherwise.
 pub(super) async fn wait_for_end(call: ToolCall<'_>, job: &JobHandle) -> JobEnding {
-    let deadline = job.spec().limits.timeout;
-    // A single wait for start and end, so that reported progress never goes back.
-    let end = async {
-        timeout(deadline, job.started()).await.ok()?;
-        Some(job.finished().await)
-    };
-    match wait_for(call, NO_LIMIT, end, || progress_line([job])).await {
-        WaitEnd::Done(Some(ending)) => ending,
-        WaitEnd::Done(None) => {
-            let ending = stop_and_wait(call, job).await;
-            JobEnding { outcome: Outcome::TimedOut { after: deadline }, ..ending }
-        }
+    let end = run_to_end(call, job, call.client.max_timeout());
+    let wait_end = wait_for(call, NO_LIMIT, end, || progress_line([job])).await;
+    end_of_wait(call, job, wait_end).await
+}
+
+/// Does the same, sends every new line of output as progress, and waits for a slot at most for
+/// `slot_wait`.
+pub(super) async fn stream_to_end(
+    call: ToolCall<'_>,
+    job: &JobHandle,
+    slot_wait: Duration,
+    max_bytes: usize,
+) -> JobEnding {
+    let progress = ProgressSender::for_call(call);
+    let mut feed = LineFeed::new(job, call.settings.progress_every, max_bytes);
+    let end = run_to_end(call, job, slot_wait);
+    let messages = stream::unfold(&mut feed, |feed| async move {
+        let message = feed.next_message().await;
+        Some((message, feed))
+    });
+    let wait_end = wait_with_progress(call, NO_LIMIT, end, progress.as_ref(), messages).await;
+    if let (WaitEnd::Done(_), Some(progress)) = (&wait_end, &progress)
+        && let Some(lines) = feed.last_lines().await
+    {
+        progress.send(&lines).await;
+    }
+    end_of_wait(call, job, wait_end).await
+}
+
+/// Waits for the start of a job, at most for `slot_wait`, and then for its end. The job's timeout
+/// counts from its start. One future for both, so that reported progress never goes back.
+async fn run_to_end(call: ToolCall<'_>, job: &JobHandle, slot_wait: Duration) -> JobEnding {
+    if timeout(slot_wait, job.started()).await.is_err() {
+        stop(call, job, StopBy::NoSlot).await;
+    }
+    job.finished().await
+}
+
+async fn end_of_wait(
+    call: ToolCall<'_>,
+    job: &JobHandle,
+    wait_end: WaitEnd<JobEnding>,
+) -> JobEnding {
+    match wait_end {
+        WaitEnd::Done(ending) => ending,
         WaitEnd::Cancelled if !call.settings.cancel_stops_job => job.finished().await,
-        WaitEnd::Over | WaitEnd::Cancelled => stop_and_wait(call, job).await,
+        WaitEnd::Over | WaitEnd::Cancelled => {
+            stop(call, job, StopBy::Cancel).await;
+            job.finished().await
+        }
     }
 }
 
-async fn stop_and_wait(call: ToolCall<'_>, job: &JobHandle) -> JobEnding {
-    let stop_request = StopRequest { by: StopBy::Cancel, signal: None, grace: None };
+async fn stop(call: ToolCall<'_>, job: &JobHandle, by: StopBy) {
+    let stop_request = StopRequest { by, signal: None, grace: None };
     // A job that is no longer known has ended.
     call.client.stop(job.id(), stop_request).await.ok();
-    job.finished().await
 }
 
 /// The beginning of one stream, up to a limit.
@@ -72,12 +111,22 @@ pub(super) struct CapturedStream {
     pub(super) bytes: Vec<u8>,
     /// `true` if the stream has more bytes.
     pub(super) is_cut: bool,
+    /// The size of the whole stream.
+    pub(super) total_bytes: u64,
 }
 
 impl CapturedStream {
     /// The bytes as text; invalid UTF-8 becomes `�`.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+
+    /// Cuts the stream so that its text has at most `max` bytes.
+    fn with_text_up_to(mut self, max: usize) -> Self {
+        let fitting = fitting_len(&self.bytes, max);
+        self.is_cut |= fitting < self.bytes.len();
+        self.bytes.truncate(fitting);
+        self
     }
 }
 
@@ -112,16 +161,20 @@ impl CapturedOutput {
         })
     }
 
-    /// Reads at most `most` bytes of both streams together. Each stream is guaranteed half of that
-    /// if it needs it: a flood on one never hides an error on the other.
+    /// Reads at most `most` bytes of both streams together, counted as text. Each stream is
+    /// guaranteed half of that if it needs it: a flood on one never hides an error on the other.
     pub(super) async fn read_together(job: &JobHandle, most: usize) -> io::Result<Self> {
         let progress = job.output().progress();
         let bytes = |stream| usize::try_from(progress.bytes_of(Some(stream))).unwrap_or(usize::MAX);
         let for_stderr = stream_share(most, bytes(Stream::Stderr), bytes(Stream::Stdout));
+        let for_stdout = most - for_stderr;
+        let memory = reserve_memory(job, most).await?;
+        let stdout = read_stream(job, Some(Stream::Stdout), for_stdout).await?;
+        let stderr = read_stream(job, Some(Stream::Stderr), for_stderr).await?;
         Ok(Self {
-            _memory: reserve_memory(job, most).await?,
-            stdout: read_stream(job, Some(Stream::Stdout), most - for_stderr).await?,
-            stderr: read_stream(job, Some(Stream::Stderr), for_stderr).await?,
+            _memory: memory,
+            stdout: stdout.with_text_up_to(for_stdout),
+            stderr: stderr.with_text_up_to(for_stderr),
         })
     }
 }
@@ -146,6 +199,7 @@ fn read_first(
     stream: Option<Stream>,
     max: usize,
 ) -> io::Result<CapturedStream> {
+    let total_bytes = log.progress().bytes_of(stream);
     let mut bytes = Vec::new();
     let mut from = 0;
     loop {
@@ -155,10 +209,11 @@ fn read_first(
         bytes.extend_from_slice(&page.bytes);
         from = page.end;
         if bytes.len() > max || page.end_kind != PageEnd::More {
-            let fitting = fitting_len(&bytes, max);
-            let is_cut = fitting < bytes.len();
-            bytes.truncate(fitting);
-            return Ok(CapturedStream { bytes, is_cut });
+            let is_cut = bytes.len() > max;
+            if is_cut {
+                bytes.truncate(char_boundary(&bytes, max));
+            }
+            return Ok(CapturedStream { bytes, is_cut, total_bytes });
         }
     }
 }
@@ -262,13 +317,8 @@ impl DialectReply {
         [Some(&self.text), self.detail.as_ref()].into_iter().flatten().map(|words| match words {
             ReplyText::Plain(text) => text.clone(),
             ReplyText::Structured => json(self.structured.clone().unwrap_or_default()).to_string(),
-            ReplyText::Pretty(fields) => format!("{:#}", json(fields.clone())),
+            ReplyText::Pretty(fields) => pretty(fields),
         })
-    }
-
-    /// The text of all content blocks.
-    pub(crate) fn whole_text(&self) -> String {
-        self.texts().collect::<Vec<_>>().join("\n")
     }
 
     pub(crate) fn into_result(self) -> CallToolResult {
@@ -285,6 +335,12 @@ impl DialectReply {
         result.meta = self.meta.map(MetaObject);
         result
     }
+}
+
+/// Formats fields as indented JSON.
+pub(super) fn pretty(fields: &JsonObject) -> String {
+    // Texts as keys and values always become JSON.
+    serde_json::to_string_pretty(fields).unwrap_or_default()
 }
 
 const fn json(fields: JsonObject) -> Value {
@@ -334,13 +390,16 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_holds_for_the_decoded_text() {
+    fn a_limit_counts_bytes_as_they_were_written() {
+        let bytes = b"ab\xff\xfe\xfdcd\xe2\x82 x\xff";
         for max in 0..40 {
-            let captured =
-                read_first(&log_of(b"ab\xff\xfe\xfdcd\xe2\x82 x\xff"), None, max).unwrap();
-            assert!(captured.text().len() <= max, "{max}: {captured:?}");
+            let captured = read_first(&log_of(bytes), None, max).unwrap();
+            assert!(captured.bytes.len() <= max && captured.bytes.len() + 3 > max.min(bytes.len()));
+            assert_eq!(captured.is_cut, max < bytes.len(), "{max}");
+            assert_eq!(captured.total_bytes, bytes.len() as u64);
+            assert!(captured.with_text_up_to(max).text().len() <= max, "{max}");
         }
-        let whole = read_first(&log_of(b"a\xffb"), None, 5).unwrap();
+        let whole = read_first(&log_of(b"a\xffb"), None, 5).unwrap().with_text_up_to(5);
         assert_eq!((whole.bytes.as_slice(), whole.is_cut), (&b"a\xffb"[..], false));
     }
 

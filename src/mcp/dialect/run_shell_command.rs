@@ -11,7 +11,7 @@ use super::run::{CapturedOutput, CapturedStream, submit, wait_for_end};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
-use crate::outcome::{JobEnding, Outcome, StartError};
+use crate::outcome::{JobEnding, Outcome, StartError, not_run_text};
 use crate::service::{AdmissionError, DirectoryScope, JobHandle, Submission, SubmitError};
 use crate::spec::{Inherit, JobProgram};
 
@@ -303,6 +303,10 @@ fn exit_fields(ending: &JobEnding) -> (Option<String>, Option<i32>, Option<i32>)
         }
         Outcome::Stopped { by } => {
             (Some(format!("the command was stopped ({})", by.word())), None, None)
+        }
+        Outcome::NotRun { by, waited } => {
+            let error = format!("the command {} ({})", not_run_text(*waited), by.word());
+            (Some(error), None, None)
         }
         Outcome::Limit { which } => (Some(which.to_string()), None, None),
         Outcome::FailedToStart(error) => (Some(error.to_string()), None, None),

@@ -1,4 +1,4 @@
-//! `shell`: runs a shell command with a deadline; the reply is a sentence and metadata.
+//! `shell`: runs a shell command with a timeout; the reply is a sentence and metadata.
 
 use std::time::Duration;
 
@@ -7,23 +7,28 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::run::{CapturedOutput, CapturedStream, submit, wait_for_end};
+use super::run::{CapturedOutput, CapturedStream, pretty, stream_to_end, submit};
 use super::run::{DialectReply, ReplyText};
 use crate::mcp::args::{ArgError, Args};
+use crate::mcp::reply::mask;
 use crate::mcp::schema::{ArgKind, ArgSpec};
-use crate::mcp::settings::ShellDialectSettings;
+use crate::mcp::settings::{ResultFormat, ShellDialectSettings};
 use crate::mcp::tools::ToolCall;
-use crate::outcome::{JobEnding, Outcome, StartError, signal_name};
-use crate::output::views;
+use crate::outcome::{JobEnding, Outcome, StartError, not_run_text, signal_name};
+use crate::output::views::{self, Ansi, Charset, Fold, LongLines, ViewOptions};
+use crate::policy::PolicyRefusal;
 use crate::service::{AdmissionError, CommandLogging, JobHandle, Submission, SubmitError};
 use crate::spec::JobProgram;
 
-const FIELDS: [ArgSpec; 4] = [
+const FIELDS: [ArgSpec; 5] = [
     ArgSpec::required("command", ArgKind::Text, ""),
     ArgSpec::optional("working_directory", ArgKind::Text, ""),
     ArgSpec::optional("timeout", ArgKind::Whole, ""),
     ArgSpec::optional("environment", ArgKind::Pairs, ""),
+    ArgSpec::optional(MAX_OUTPUT_SIZE, ArgKind::Whole, ""),
 ];
+
+const MAX_OUTPUT_SIZE: &str = "max_output_size";
 
 pub(super) const ABOUT: &str = "Execute shell commands with timeout and output capture";
 
@@ -56,66 +61,121 @@ pub(super) fn schema(settings: &ShellDialectSettings) -> Value {
                 "type": "object",
                 "description": "Additional environment variables to set (optional)",
                 "additionalProperties": {"type": "string"}
+            },
+            MAX_OUTPUT_SIZE: {
+                "type": "integer",
+                "description": "Most bytes of stdout, and of stderr, in the result (optional)",
+                "minimum": 1,
+                "maximum": settings.max_output
             }
         },
-        "required": ["command"]
+        "required": ["command"],
+        "additionalProperties": false
     })
 }
 
 pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectReply {
     let settings = &call.settings.dialect.shell;
-    let reply = match submission(arguments, settings) {
-        Ok(submission) => run(call, submission).await,
+    let result = match ShellArgs::read(arguments, settings) {
+        Ok(args) => run(call, args).await,
         // No command ran, so nothing is written to the abort file.
-        Err(text) => return DialectReply::failure(text),
+        Err(error) => return DialectReply::failure(error.to_string()),
     };
-    if let Some(path) = settings.abort_file.as_ref().filter(|_| reply.is_error) {
-        let reply = reply.clone().masked(&call.client.redactor());
-        call.client.write_abort_file(path.clone(), reply.whole_text()).await;
+    if let Some(path) = settings.abort_file.as_ref().filter(|_| result.is_error) {
+        let mut text = format!("{}\n{}", result.text, pretty(&result.fields));
+        mask(&mut text, &call.client.redactor());
+        call.client.write_abort_file(path.clone(), text).await;
     }
-    reply
+    result.into_reply(call.settings.result_format)
 }
 
-fn submission(
-    arguments: JsonObject,
-    settings: &ShellDialectSettings,
-) -> Result<Submission, String> {
-    let read = || {
+struct ShellArgs {
+    submission: Submission,
+    /// The most bytes of each stream in the result.
+    max_output: usize,
+}
+
+impl ShellArgs {
+    fn read(arguments: JsonObject, settings: &ShellDialectSettings) -> Result<Self, ArgError> {
         let mut args = Args::strict(arguments, &FIELDS)?;
         let command = args.text("command")?.unwrap_or_default();
         let timeout = args.whole("timeout", 1..=settings.max_timeout.as_secs())?;
-        Ok(Submission {
+        let max_output = args.whole(MAX_OUTPUT_SIZE, 1..=settings.max_output as u64)?;
+        let submission = Submission {
             cwd: args.text("working_directory")?.map(Into::into),
             env: args.pairs("environment")?,
             timeout: Some(timeout.map_or(settings.default_timeout, Duration::from_secs)),
             logged: if settings.log_commands { CommandLogging::Yes } else { CommandLogging::No },
             ..Submission::new(JobProgram::Shell(command))
-        })
-    };
-    read().map_err(|error: ArgError| error.to_string())
+        };
+        let max_output = max_output.and_then(|bytes| usize::try_from(bytes).ok());
+        Ok(Self { submission, max_output: max_output.unwrap_or(settings.max_output) })
+    }
 }
 
-async fn run(call: ToolCall<'_>, submission: Submission) -> DialectReply {
-    let command = json!(submission.program.display());
-    let job = match submit(call, submission).await {
+async fn run(call: ToolCall<'_>, args: ShellArgs) -> ShellResult {
+    let command = args.submission.program.display();
+    let job = match submit(call, args.submission).await {
         Ok(job) => job,
         Err(error) => return refusal(command, &error),
     };
-    let ending = wait_for_end(call, &job).await;
-    match CapturedOutput::read_each(&job, call.settings.dialect.shell.max_output).await {
+    let slot_wait = call.settings.dialect.shell.max_timeout;
+    let ending = stream_to_end(call, &job, slot_wait, args.max_output).await;
+    match CapturedOutput::read_each(&job, args.max_output).await {
         Ok(output) => {
             let suggestion = suggestion(call, &ending, &output).await;
-            reply(&job, &ending, &output, suggestion)
+            result(&job, &ending, &output, suggestion)
         }
         Err(error) => {
-            DialectReply::failure(format!("The output of the command could not be read: {error}"))
+            let text = format!("The output of the command could not be read: {error}");
+            let mut fields = JsonObject::new();
+            fields.insert("command".into(), command.into());
+            fields.insert("job".into(), job.id().number().into());
+            ShellResult { text, fields, is_error: true }
         }
     }
 }
 
+/// The sentence of a reply, and its metadata.
+struct ShellResult {
+    text: String,
+    fields: JsonObject,
+    is_error: bool,
+}
+
+impl ShellResult {
+    /// Builds the reply. The content block or the structured content, as the format says, has all of
+    /// the metadata; `_meta` has it without the output, so that no byte is sent twice.
+    fn into_reply(self, format: ResultFormat) -> DialectReply {
+        let Self { text, fields, is_error } = self;
+        let mut bare = fields.clone();
+        bare.retain(|name, _| !is_output_field(name));
+        let mut meta = JsonObject::new();
+        meta.insert("metadata".into(), Value::Object(bare));
+        let (detail, structured) = match format {
+            ResultFormat::Text => (Some(fields), None),
+            ResultFormat::Structured => (None, Some(fields)),
+            ResultFormat::Both => (Some(fields.clone()), Some(fields)),
+        };
+        DialectReply {
+            detail: detail.map(ReplyText::Pretty),
+            structured,
+            meta: Some(meta),
+            is_error,
+            ..DialectReply::text(text)
+        }
+    }
+}
+
+/// `true` for a field that carries output, as text or as base64.
+fn is_output_field(name: &str) -> bool {
+    let name = name.strip_suffix("_base64").unwrap_or(name);
+    matches!(name, "stdout" | "stderr" | "partial_stdout" | "partial_stderr")
+}
+
 /// Builds the reply to a refused command; nothing was run.
-fn refusal(command: Value, error: &SubmitError) -> DialectReply {
-    let text = match error {
+fn refusal(command: String, error: &SubmitError) -> ShellResult {
+    let mut text = match error {
         SubmitError::Rules(AdmissionError::Unreadable(error)) => {
             format!("Command refused, nothing was run: {}", start_error_text(error))
         }
@@ -129,10 +189,66 @@ fn refusal(command: Value, error: &SubmitError) -> DialectReply {
         | SubmitError::Refused(_) => format!("Command refused, nothing was run: {error}"),
     };
     let mut fields = JsonObject::new();
-    fields.insert("command".into(), command);
+    fields.insert("command".into(), command.into());
     fields.insert("error".into(), text.as_str().into());
     fields.insert("error_code".into(), error.code().into());
-    DialectReply { is_error: true, ..with_metadata(text, fields) }
+    if let SubmitError::Rules(error) = error
+        && let Some(alternative) = alternative(error)
+    {
+        text = format!("{text}\n{alternative}");
+        fields.insert("suggestion".into(), alternative.into());
+    }
+    ShellResult { text, fields, is_error: true }
+}
+
+/// Suggests what to do instead of something that the rules refuse; `None` if the error says so.
+fn alternative(error: &AdmissionError) -> Option<String> {
+    Some(match error {
+        AdmissionError::Directory { allowed, settings, .. } => format!(
+            "Give one of {}, or a directory below, as working_directory; or ask for another entry \
+             in {settings}",
+            allowed.join(", ")
+        ),
+        AdmissionError::ByPolicy(refusal) => policy_alternative(refusal)?,
+        AdmissionError::NotApproved { .. } => {
+            "Do it without that command, or ask the user first".to_owned()
+        }
+        AdmissionError::OutsideRoot { .. }
+        | AdmissionError::NeedsApproval { .. }
+        | AdmissionError::Confined { .. }
+        | AdmissionError::Unreadable(_)
+        | AdmissionError::NoAudit { .. } => return None,
+    })
+}
+
+fn policy_alternative(refusal: &PolicyRefusal) -> Option<String> {
+    Some(match refusal {
+        PolicyRefusal::Denied { rule, .. } => format!(
+            "Leave that command out, or reach the same by one that is not blocked, such as moving \
+             files away instead of removing them; or ask for a change of {}",
+            setting_name(&rule.location)
+        ),
+        PolicyRefusal::MayBeDenied { .. } => {
+            "Write the value out, so that it can be checked before the command runs".to_owned()
+        }
+        PolicyRefusal::NotAllowed { .. } => {
+            "Use a command that is on the allow list, or ask for another entry in policy.allow"
+                .to_owned()
+        }
+        PolicyRefusal::Variable { name } => {
+            format!("Run the command without {name}, or pass the value as an argument")
+        }
+        PolicyRefusal::ForbiddenFile { .. } => {
+            "Write to a file in the working directory, or leave the redirection out and use stdout"
+                .to_owned()
+        }
+        PolicyRefusal::Uncertain { .. } => return None,
+    })
+}
+
+/// The setting without the index of the rule in it.
+fn setting_name(location: &str) -> &str {
+    location.split('[').next().unwrap_or(location)
 }
 
 /// Suggests what to do about a command that was not found or must not be executed.
@@ -164,55 +280,47 @@ async fn suggestion(
         | Outcome::Signaled { .. }
         | Outcome::TimedOut { .. }
         | Outcome::Stopped { .. }
+        | Outcome::NotRun { .. }
         | Outcome::Limit { .. }
         | Outcome::FailedToStart(_)
         | Outcome::Lost { .. } => None,
     }
 }
 
-fn reply(
+fn result(
     job: &JobHandle,
     ending: &JobEnding,
     output: &CapturedOutput,
     suggestion: Option<String>,
-) -> DialectReply {
+) -> ShellResult {
     let mut fields = JsonObject::new();
     fields.insert("command".into(), job.spec().program.display().into());
     fields.insert("working_directory".into(), job.spec().cwd.display().to_string().into());
-    if let Outcome::TimedOut { after } = ending.outcome {
+    let names = if let Outcome::TimedOut { after } = ending.outcome {
         fields.insert("timeout_seconds".into(), after.as_secs().into());
-        put_stream(&mut fields, "partial_stdout", &output.stdout);
-        put_stream(&mut fields, "partial_stderr", &output.stderr);
+        ["partial_stdout", "partial_stderr"]
     } else {
         put_ending(&mut fields, ending);
         let elapsed = u64::try_from(job.status().elapsed().as_millis()).unwrap_or(u64::MAX);
         fields.insert("execution_time_ms".into(), elapsed.into());
-        put_stream(&mut fields, "stdout", &output.stdout);
-        put_stream(&mut fields, "stderr", &output.stderr);
-    }
-    if output.stdout.is_cut || output.stderr.is_cut {
-        // The job that keeps the rest.
+        ["stdout", "stderr"]
+    };
+    let streams = [&output.stdout, &output.stderr];
+    let forms = streams.map(|stream| StreamForm::new(&stream.bytes));
+    let is_complete = forms.iter().all(StreamForm::is_complete);
+    if !is_complete || streams.iter().any(|stream| stream.is_cut) {
+        // The job that keeps the bytes which are not here.
         fields.insert("job".into(), job.id().number().into());
+    }
+    for ((name, stream), form) in names.into_iter().zip(streams).zip(forms) {
+        put_stream(&mut fields, name, stream, form);
     }
     let mut text = summary(ending);
     if let Some(suggestion) = suggestion {
         text = format!("{text}\n{suggestion}");
         fields.insert("suggestion".into(), suggestion.into());
     }
-    let is_error = !matches!(ending.outcome, Outcome::Exited { code: 0 });
-    DialectReply { is_error, ..with_metadata(text, fields) }
-}
-
-/// Builds a reply with the sentence, and the metadata in each place where a client may look for it.
-fn with_metadata(text: String, fields: JsonObject) -> DialectReply {
-    let mut meta = JsonObject::new();
-    meta.insert("metadata".into(), Value::Object(fields.clone()));
-    DialectReply {
-        detail: Some(ReplyText::Pretty(fields.clone())),
-        structured: Some(fields),
-        meta: Some(meta),
-        ..DialectReply::text(text)
-    }
+    ShellResult { text, fields, is_error: !matches!(ending.outcome, Outcome::Exited { code: 0 }) }
 }
 
 fn summary(ending: &JobEnding) -> String {
@@ -226,6 +334,9 @@ fn summary(ending: &JobEnding) -> String {
             format!("Command timed out after {} seconds", after.as_secs())
         }
         Outcome::Stopped { by } => format!("Command stopped ({})", by.word()),
+        Outcome::NotRun { by, waited } => {
+            format!("Command {} ({})", not_run_text(*waited), by.word())
+        }
         Outcome::Limit { which } => format!("Command ended: {which}"),
         Outcome::FailedToStart(error) => {
             format!("Command could not be started: {}", start_error_text(error))
@@ -259,6 +370,12 @@ fn put_ending(fields: &mut JsonObject, ending: &JobEnding) {
             fields.insert("signal_name".into(), signal_name(*signal).into());
             Value::Null
         }
+        Outcome::NotRun { waited, .. } => {
+            let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+            fields.insert("not_run".into(), true.into());
+            fields.insert("waited_ms".into(), waited.into());
+            Value::Null
+        }
         Outcome::TimedOut { .. }
         | Outcome::Stopped { .. }
         | Outcome::Limit { .. }
@@ -268,22 +385,80 @@ fn put_ending(fields: &mut JsonObject, ending: &JobEnding) {
     fields.insert("exit_code".into(), code);
 }
 
-/// Adds a stream as text; binary data is described instead. Bytes that are not valid UTF-8 are
-/// added as base64 too.
-fn put_stream(fields: &mut JsonObject, name: &str, stream: &CapturedStream) {
-    if views::is_binary(&stream.bytes) {
-        let mime = views::mime(&stream.bytes);
-        let length = stream.bytes.len();
-        let about = format!("[binary output: {mime}, {length} bytes; see {name}_base64]");
-        fields.insert(name.to_owned(), about.into());
-    } else {
-        fields.insert(name.to_owned(), stream.text().into());
+/// The text of a whole stream, with nothing taken out.
+const WHOLE: ViewOptions = ViewOptions { ansi: Ansi::Keep, fold: Fold::Off, long: LongLines::Keep };
+
+/// The form of a stream in the metadata. Each form has the bytes once.
+enum StreamForm {
+    Text(String),
+    /// Text of another character set, which says how to get the bytes back.
+    Decoded {
+        text: String,
+        charset: String,
+    },
+    /// Text with some bytes that are no text, shown as `�`.
+    Damaged {
+        text: String,
+        bad_bytes: usize,
+    },
+    Binary,
+}
+
+impl StreamForm {
+    fn new(bytes: &[u8]) -> Self {
+        let charset = Charset::detect(bytes);
+        if views::is_binary_in(bytes, charset) {
+            return Self::Binary;
+        }
+        if let Ok(text) = str::from_utf8(bytes) {
+            return Self::Text(text.to_owned());
+        }
+        let view = views::render_text_in(bytes, charset, WHOLE);
+        match charset.name() {
+            Some(charset) if view.bad_bytes == 0 => Self::Decoded { text: view.text, charset },
+            Some(_) | None => Self::Damaged { text: view.text, bad_bytes: view.bad_bytes },
+        }
     }
-    if str::from_utf8(&stream.bytes).is_err() || views::is_binary(&stream.bytes) {
-        fields.insert(format!("{name}_base64"), STANDARD.encode(&stream.bytes).into());
+
+    /// `true` if the form has every byte.
+    const fn is_complete(&self) -> bool {
+        match self {
+            Self::Text(_) | Self::Decoded { .. } | Self::Binary => true,
+            Self::Damaged { .. } => false,
+        }
+    }
+}
+
+/// Adds a stream: as text, or for binary data as a description and base64.
+fn put_stream(fields: &mut JsonObject, name: &str, stream: &CapturedStream, form: StreamForm) {
+    let mut put = |suffix: &str, value: Value| fields.insert(format!("{name}{suffix}"), value);
+    match form {
+        StreamForm::Text(text) => {
+            put("", text.into());
+        }
+        StreamForm::Decoded { text, charset } => {
+            put("", text.into());
+            put("_charset", charset.into());
+        }
+        StreamForm::Damaged { text, bad_bytes } => {
+            put("", text.into());
+            put("_invalid_bytes", bad_bytes.into());
+        }
+        StreamForm::Binary => {
+            let mime = views::mime(&stream.bytes);
+            let total = stream.total_bytes;
+            let part = if stream.is_cut {
+                format!("the first {} are in", stream.bytes.len())
+            } else {
+                "see".to_owned()
+            };
+            put("", format!("[binary output: {mime}, {total} bytes; {part} {name}_base64]").into());
+            put("_base64", STANDARD.encode(&stream.bytes).into());
+        }
     }
     if stream.is_cut {
-        fields.insert(format!("{name}_truncated"), true.into());
+        put("_truncated", true.into());
+        put("_bytes", stream.total_bytes.into());
     }
 }
 
@@ -291,28 +466,56 @@ fn put_stream(fields: &mut JsonObject, name: &str, stream: &CapturedStream) {
 mod tests {
     use super::*;
 
-    fn read(given: Value) -> Result<Submission, String> {
-        submission(given.as_object().cloned().unwrap_or_default(), &ShellDialectSettings::default())
+    fn read(given: Value) -> Result<ShellArgs, ArgError> {
+        let given = given.as_object().cloned().unwrap_or_default();
+        ShellArgs::read(given, &ShellDialectSettings::default())
     }
 
     #[test]
-    fn the_deadline_is_the_default_or_within_bounds() {
-        let timeout = |given| read(given).unwrap().timeout.unwrap().as_secs();
+    fn the_timeout_is_the_default_or_within_bounds() {
+        let timeout = |given| read(given).unwrap().submission.timeout.unwrap().as_secs();
         assert_eq!(timeout(json!({"command": "x"})), 300);
         assert_eq!(timeout(json!({"command": "x", "timeout": 1800})), 1800);
         for bad in [json!(0), json!(1801), json!(-1), json!(1.5), json!("soon")] {
-            let error = read(json!({"command": "x", "timeout": bad})).unwrap_err();
-            assert!(error.contains("`timeout`"), "{error}");
+            let error = read(json!({"command": "x", "timeout": bad})).map(|_| ()).unwrap_err();
+            assert!(error.to_string().contains("`timeout`"), "{error}");
         }
     }
 
-    #[test]
-    fn binary_output_is_returned_whole_as_base64() {
+    fn streamed(bytes: &[u8], is_cut: bool, total_bytes: u64) -> JsonObject {
         let mut fields = JsonObject::new();
-        let bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff\xfe".to_vec();
-        put_stream(&mut fields, "stdout", &CapturedStream { bytes: bytes.clone(), is_cut: true });
-        assert!(fields["stdout"].as_str().unwrap().contains("image/png"));
+        let stream = CapturedStream { bytes: bytes.to_vec(), is_cut, total_bytes };
+        put_stream(&mut fields, "stdout", &stream, StreamForm::new(bytes));
+        fields
+    }
+
+    #[test]
+    fn binary_output_is_base64_and_its_size_is_that_of_the_output() {
+        let bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff\xfe";
+        let fields = streamed(bytes, true, 4096);
+        let text = fields["stdout"].as_str().unwrap();
+        assert!(text.contains("image/png, 4096 bytes; the first 18 are in"), "{text}");
         assert_eq!(fields["stdout_base64"], STANDARD.encode(bytes));
-        assert_eq!(fields["stdout_truncated"], true);
+        assert_eq!(
+            (&fields["stdout_truncated"], &fields["stdout_bytes"]),
+            (&true.into(), &4096.into())
+        );
+    }
+
+    #[test]
+    fn text_of_another_character_set_is_decoded_and_not_repeated() {
+        let bytes = b"caf\xe9 \xe0 la cr\xe8me br\xfbl\xe9e\n".repeat(4);
+        let fields = streamed(&bytes, false, bytes.len() as u64);
+        assert!(fields["stdout"].as_str().unwrap().starts_with("café à la crème brûlée\n"));
+        assert_eq!(fields["stdout_charset"], "windows-1252");
+        assert_eq!(fields.len(), 2, "{fields:?}");
+    }
+
+    #[test]
+    fn text_with_a_bad_byte_stays_readable_and_says_so() {
+        let fields = streamed(b"ok \xff ok\n", false, 8);
+        assert_eq!(fields["stdout"], "ok \u{fffd} ok\n");
+        assert_eq!(fields["stdout_invalid_bytes"], 1);
+        assert_eq!(fields.len(), 2, "{fields:?}");
     }
 }

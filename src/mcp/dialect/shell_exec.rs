@@ -292,11 +292,13 @@ async fn find_earlier_run(
 /// cancelled, does not count.
 fn is_readable_run(job: &JobHandle) -> bool {
     job.status().ending().is_none_or(|ending| match ending.outcome {
-        Outcome::FailedToStart(_) | Outcome::Stopped { by: StopBy::Cancel } => false,
+        Outcome::FailedToStart(_)
+        | Outcome::NotRun { .. }
+        | Outcome::Stopped { by: StopBy::Cancel } => false,
         Outcome::Exited { .. }
         | Outcome::Signaled { .. }
         | Outcome::TimedOut { .. }
-        | Outcome::Stopped { by: StopBy::Client | StopBy::Shutdown }
+        | Outcome::Stopped { by: StopBy::Client | StopBy::Shutdown | StopBy::NoSlot }
         | Outcome::Limit { .. }
         | Outcome::Lost { .. } => true,
     })
@@ -472,6 +474,7 @@ impl ExitFields {
             Outcome::Signaled { signal, .. } => format!("killed by {}", signal_name(*signal)),
             Outcome::TimedOut { after } => format!("timed out after {}s", after.as_secs()),
             Outcome::Stopped { by } => format!("stopped ({})", by.word()),
+            Outcome::NotRun { waited, .. } => return Err(ExecError::NotRun(*waited)),
             Outcome::Limit { which } => which.to_string(),
         };
         Ok(Self { exit_code: Value::Null, error: Some(error) })

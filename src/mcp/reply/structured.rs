@@ -85,6 +85,11 @@ fn put_outcome(fields: &mut ReplyFields, ending: &JobEnding, alive: &[u32]) {
         }
         Outcome::Lost { why } => fields.put("error", why.as_str()),
         Outcome::Stopped { by } => fields.put("stopped_by", by.word()),
+        Outcome::NotRun { by, .. } => {
+            fields.put("stopped_by", by.word());
+            fields.put("not_run", true);
+            return;
+        }
         Outcome::Limit { which } => put_limit(fields, *which),
         Outcome::TimedOut { .. } => {}
     }
@@ -96,6 +101,11 @@ fn put_outcome(fields: &mut ReplyFields, ending: &JobEnding, alive: &[u32]) {
     // Every process uses memory: 0 means that it was not measured.
     let max_rss = ending.usage.max_rss_bytes;
     fields.put_if(max_rss > 0, "max_rss_bytes", max_rss);
+}
+
+/// `true` unless the outcome says that no process was started.
+const fn has_run(outcome: &Outcome) -> bool {
+    !matches!(outcome, Outcome::FailedToStart(_) | Outcome::NotRun { .. })
 }
 
 fn put_limit(fields: &mut ReplyFields, which: LimitKind) {
@@ -125,7 +135,7 @@ fn put_times(fields: &mut ReplyFields, job: &JobSnapshot) {
                 fields.put("cpu_ms", millis(liveness.cpu));
             }
         }
-        State::Finished(ending) if matches!(ending.outcome, Outcome::FailedToStart(_)) => {}
+        State::Finished(ending) if !has_run(&ending.outcome) => {}
         State::Stopping | State::Finished(_) => fields.put("elapsed_ms", millis(job.elapsed)),
     }
     if let (None, Some(quiet)) = (job.ending(), job.quiet_for) {
@@ -188,8 +198,7 @@ fn put_hidden_errors(
 
 /// Adds the position of a job's output that is not shown: reading starts at 0.
 fn put_unread_output(fields: &mut ReplyFields, job: &JobSnapshot) {
-    let never_ran =
-        job.ending().is_some_and(|ending| matches!(ending.outcome, Outcome::FailedToStart(_)));
+    let never_ran = job.ending().is_some_and(|ending| !has_run(&ending.outcome));
     let end = match job.output.total_bytes {
         0 if job.output.closed || never_ran => PageEnd::Complete,
         0 => PageEnd::CaughtUp,

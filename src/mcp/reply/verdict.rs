@@ -4,7 +4,7 @@ use super::body::{OutputEncoding, ShownOutput};
 use super::format::{bound, count, exact, kill_note, rough, size, soon, thousands};
 use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
 use crate::mcp::snapshot::{JobSnapshot, State};
-use crate::outcome::{JobEnding, LimitKind, Outcome, StopBy, signal_name};
+use crate::outcome::{JobEnding, LimitKind, Outcome, StopBy, not_run_text, signal_name};
 use crate::output::DropReason;
 use crate::output::excerpt::{Budget, tail};
 use crate::service::{DEFAULT_LANE, JobHandle, QueuePosition};
@@ -57,9 +57,8 @@ pub(super) fn why_queued(place: &QueuePosition) -> impl Iterator<Item = String> 
 fn finished_parts(job: &JobSnapshot, ending: &JobEnding) -> Vec<String> {
     let mut parts = vec![ending_text(job, ending)];
     match ending.outcome {
-        Outcome::Stopped { .. } if job.never_started() => {}
         // The text already has the time, or there was none.
-        Outcome::TimedOut { .. } | Outcome::FailedToStart(_) => {}
+        Outcome::TimedOut { .. } | Outcome::FailedToStart(_) | Outcome::NotRun { .. } => {}
         Outcome::Exited { .. }
         | Outcome::Signaled { .. }
         | Outcome::Stopped { .. }
@@ -72,18 +71,16 @@ fn finished_parts(job: &JobSnapshot, ending: &JobEnding) -> Vec<String> {
 
 pub(super) fn ending_text(job: &JobSnapshot, ending: &JobEnding) -> String {
     let what = match &ending.outcome {
-        Outcome::Stopped { .. } if job.never_started() => {
-            return "stopped while queued, never started".to_owned();
-        }
         Outcome::Exited { code } => return format!("exit {code}{}", pipeline_note(*code, ending)),
         Outcome::Signaled { signal, core } => {
             let core = if *core { " (core dumped)" } else { "" };
             return format!("killed by {}{core}", signal_name(*signal));
         }
         Outcome::TimedOut { after } => format!("timed out after {}", bound(*after)),
-        Outcome::Stopped { by: StopBy::Client } => "stopped on request".to_owned(),
-        Outcome::Stopped { by: StopBy::Cancel } => "stopped: its call was cancelled".to_owned(),
-        Outcome::Stopped { by: StopBy::Shutdown } => "stopped: server shutdown".to_owned(),
+        Outcome::NotRun { by, waited } => {
+            return format!("{} ({})", not_run_text(*waited), stop_text(*by));
+        }
+        Outcome::Stopped { by } => stop_text(*by).to_owned(),
         Outcome::Limit { which: LimitKind::OutputBytes(limit) } => {
             format!("output limit of {} reached", size(*limit))
         }
@@ -111,6 +108,15 @@ pub(super) fn ending_text(job: &JobSnapshot, ending: &JobEnding) -> String {
     match ending.kill {
         Some(note) => format!("{what}, {}", kill_note(note, &job.survivors)),
         None => what,
+    }
+}
+
+const fn stop_text(by: StopBy) -> &'static str {
+    match by {
+        StopBy::Client => "stopped on request",
+        StopBy::Cancel => "stopped: its call was cancelled",
+        StopBy::Shutdown => "stopped: server shutdown",
+        StopBy::NoSlot => "stopped: no slot was free in time",
     }
 }
 
@@ -145,6 +151,7 @@ fn amount(job: &JobSnapshot, shown: Option<&ShownOutput>) -> Option<String> {
             Outcome::Exited { .. }
             | Outcome::Signaled { .. }
             | Outcome::Stopped { .. }
+            | Outcome::NotRun { .. }
             | Outcome::Limit { .. }
             | Outcome::FailedToStart(_)
             | Outcome::Lost { .. } => Some(format!("{lines}, {}", size(job.output.total_bytes))),

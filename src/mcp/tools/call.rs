@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, slice};
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, Stream, StreamExt, stream};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, ProgressNotificationParam, ProgressToken};
-use rmcp::service::{Peer, RequestContext};
+use rmcp::service::RequestContext;
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -207,51 +207,67 @@ pub(crate) async fn wait_for<T, F: Future<Output = String>>(
     event: impl Future<Output = T>,
     message: impl Fn() -> F,
 ) -> WaitEnd<T> {
-    let mut event = pin!(event);
-    let mut over = pin!(sleep(limit));
     let every = call.settings.progress_every;
     let mut ticks = interval_at(tokio::time::Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let messages = stream::unfold((ticks, message), |(mut ticks, message)| async move {
+        ticks.tick().await;
+        Some((message().await, (ticks, message)))
+    });
     let progress = ProgressSender::for_call(call);
+    wait_with_progress(call, limit, event, progress.as_ref(), messages).await
+}
+
+/// Waits for `event`, at most for `limit`, and sends each of `messages` as progress.
+pub(crate) async fn wait_with_progress<T>(
+    call: ToolCall<'_>,
+    limit: Duration,
+    event: impl Future<Output = T>,
+    progress: Option<&ProgressSender<'_>>,
+    messages: impl Stream<Item = String>,
+) -> WaitEnd<T> {
+    let mut event = pin!(event);
+    let mut messages = pin!(messages);
+    let mut over = pin!(sleep(limit));
     loop {
-        tokio::select! {
+        let message = tokio::select! {
             biased;
             outcome = &mut event => return WaitEnd::Done(outcome),
             () = call.request.ct.cancelled() => return WaitEnd::Cancelled,
             () = &mut over => return WaitEnd::Over,
-            _ = ticks.tick(), if progress.is_some() => {}
-        }
+            Some(message) = messages.next(), if progress.is_some() => message,
+        };
         // Sent outside the select: a notification dropped half-way could still be in flight when
         // the result is sent, and arrive after it.
-        if let Some(progress) = &progress {
-            // The text contains the last line of output.
-            let text = call.client.redactor().mask_text(&message().await).into_owned();
-            progress.send(text).await;
+        if let Some(progress) = progress {
+            progress.send(&message).await;
         }
     }
 }
 
 /// Sends progress to a client that asked for it.
-struct ProgressSender<'a> {
-    peer: &'a Peer<RoleServer>,
+pub(crate) struct ProgressSender<'a> {
+    call: ToolCall<'a>,
     token: ProgressToken,
     since: Instant,
 }
 
 impl<'a> ProgressSender<'a> {
-    fn for_call(call: ToolCall<'a>) -> Option<Self> {
+    pub(crate) fn for_call(call: ToolCall<'a>) -> Option<Self> {
         let token = call.request.meta.get_progress_token()?;
-        Some(Self { peer: &call.request.peer, token, since: Instant::now() })
+        Some(Self { call, token, since: Instant::now() })
     }
 
-    /// Sends the message; the progress value is the seconds since the start of the wait, because
-    /// MCP requires a value that increases.
-    async fn send(&self, message: String) {
+    /// Sends the message with secrets masked; the progress value is the seconds since the start of
+    /// the wait, because MCP requires a value that increases.
+    pub(crate) async fn send(&self, message: &str) {
         let seconds = self.since.elapsed().as_secs_f64();
+        // The text contains output.
+        let message = self.call.client.redactor().mask_text(message).into_owned();
         let params =
             ProgressNotificationParam::new(self.token.clone(), seconds).with_message(message);
         // Not an error here: the transport detects a closed connection itself.
-        if let Err(error) = self.peer.notify_progress(params).await {
+        if let Err(error) = self.call.request.peer.notify_progress(params).await {
             tracing::debug!(%error, "progress not sent");
         }
     }

@@ -10,7 +10,9 @@ pub(super) mod send_input;
 pub(super) mod stop_jobs;
 pub(super) mod wait_jobs;
 
-pub(super) use call::{ToolCall, ToolResponse, WaitEnd, reply_or_failure, wait_for};
+pub(super) use call::{
+    ProgressSender, ToolCall, ToolResponse, WaitEnd, reply_or_failure, wait_for, wait_with_progress,
+};
 pub(super) use run_command::reply_about_job;
 
 pub(crate) use call::CallTurn;

@@ -14,7 +14,7 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 
 use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, not_run_text};
 use crate::trace::TraceId;
 
 /// Bytes of a command that are written; a longer command is cut, with its length and hash.
@@ -222,6 +222,7 @@ const fn codes(outcome: &Outcome) -> (Option<i32>, Option<i32>) {
         Outcome::Signaled { signal, .. } => (None, Some(*signal)),
         Outcome::TimedOut { .. }
         | Outcome::Stopped { .. }
+        | Outcome::NotRun { .. }
         | Outcome::Limit { .. }
         | Outcome::FailedToStart(_)
         | Outcome::Lost { .. } => (None, None),
@@ -234,6 +235,7 @@ fn why(outcome: &Outcome) -> Option<String> {
         Outcome::Exited { .. } | Outcome::Signaled { .. } => None,
         Outcome::TimedOut { after } => Some(format!("deadline of {after:?}")),
         Outcome::Stopped { by } => Some(by.word().to_owned()),
+        Outcome::NotRun { by, waited } => Some(format!("{}: {}", by.word(), not_run_text(*waited))),
         Outcome::Limit { which } => Some(which.to_string()),
         Outcome::FailedToStart(error) => Some(error.to_string()),
         Outcome::Lost { why } => Some(why.clone()),

@@ -102,6 +102,7 @@ impl JobEndLabels {
             | Outcome::Signaled { .. }
             | Outcome::TimedOut { .. }
             | Outcome::Stopped { .. }
+            | Outcome::NotRun { .. }
             | Outcome::FailedToStart(_)
             | Outcome::Lost { .. } => None,
         };

@@ -254,15 +254,3 @@ fn the_limit_holds_for_text_that_was_no_text() {
         assert_eq!(fields["stdout_truncated"], true);
     });
 }
-
-#[test]
-fn the_wait_for_a_slot_counts_towards_the_timeout() {
-    for launch in speaking("native,execute") {
-        let mut yard = launch.args(&["--slots", "1"]).start();
-        yard.start("sleep 300");
-        let fields =
-            fields(yard.call("execute", json!({"command": "touch ran", "timeout_ms": 300})));
-        assert_eq!((&fields["timed_out"], &fields["exit_code"]), (&json!(true), &Value::Null));
-        assert!(!yard.work().join("ran").exists());
-    }
-}

@@ -8,6 +8,7 @@ mod run_shell_command;
 mod server_shell;
 mod shell;
 mod shell_exec;
+mod waiting_for_slot;
 
 use std::fs;
 use std::path::Path;
