@@ -9,7 +9,7 @@ use crate::ids::TenantId;
 use crate::trace::CallTrace;
 
 pub use crate::output::Stream;
-pub use shellyard_process::JOB_VARIABLE;
+pub use shellyard_process::{JOB_VARIABLE, StreamMode};
 
 /// The lane of jobs that name no lane. It has no limit of its own, only the server's slots.
 pub const DEFAULT_LANE: &str = "default";
@@ -24,6 +24,8 @@ pub struct JobSpec {
     /// Variables added to the job's environment.
     pub env: Vec<(String, String)>,
     pub stdin: Stdin,
+    /// The pipes of the output; a job in a terminal is always merged.
+    pub streams: StreamMode,
     pub limits: RunLimits,
     pub resources: ResourceLimits,
     /// The sandbox that the job gets.

@@ -172,6 +172,7 @@ fn submission_defaults(loaded: &Loaded, host: &Host) -> Result<SubmissionDefault
     Ok(SubmissionDefaults {
         cwd: default_cwd(settings)?,
         limits: run_limits(settings),
+        streams: settings.job.streams,
         on_large_output: settings.output.on_large_output,
         max_timeout: settings.job.max_timeout,
         lanes: lanes.map(|(name, lane)| (name.clone(), lane_defaults(lane, settings))).collect(),

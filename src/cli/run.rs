@@ -1,8 +1,11 @@
 //! `run -- CMD`: runs one command as a job, forwards its output and returns its exit code.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use rustix::fs::fstat;
+use rustix::stdio::{stderr, stdout};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -10,7 +13,7 @@ use super::RunFlags;
 use crate::outcome::{JobEnding, Outcome, StartError, StopBy, not_run_text};
 use crate::output::{LogReader, PageEnd, PageRequest};
 use crate::service::{CallerIdentity, JobHandle, JobService, StopRequest, Submission, SubmitError};
-use crate::spec::{JobProgram, Stdin, Stream};
+use crate::spec::{JobProgram, Stdin, Stream, StreamMode};
 use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::trace::{BegunBy, CallTrace};
 
@@ -88,9 +91,20 @@ fn submission(flags: RunFlags) -> Submission {
         cwd: flags.cwd,
         env: flags.env,
         stdin: Stdin::Inherited,
+        streams: Some(own_streams()),
         timeout: flags.timeout,
         ..Submission::new(program)
     }
+}
+
+/// Returns how the command writes: to two pipes, because this process prints stdout to stdout and
+/// stderr to stderr. If both of those are the same file, as on a terminal or after `2>&1`, one pipe
+/// keeps the order.
+fn own_streams() -> StreamMode {
+    let identify = |file: BorrowedFd<'_>| fstat(file).map(|stat| (stat.st_dev, stat.st_ino));
+    let is_one_file =
+        identify(stdout()).is_ok_and(|stdout| identify(stderr()).is_ok_and(|it| it == stdout));
+    if is_one_file { StreamMode::Merged } else { StreamMode::Separate }
 }
 
 /// Forwards a stream of the job until the job has ended and everything is written. If that fails,

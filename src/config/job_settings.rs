@@ -14,7 +14,7 @@ use crate::service::{ConfinementTerms, NetworkRule, OnAuditFailure, OnUnavailabl
 use crate::setting_values::{
     milliseconds, path_or_none, seconds, some_seconds, word, zero_is_none, zero_seconds_is_none,
 };
-use crate::spec::{LargeOutput, Priority};
+use crate::spec::{LargeOutput, Priority, StreamMode};
 
 /// The section `[queue]` of the settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -64,6 +64,9 @@ impl QueueSection {
 pub struct JobSection {
     #[serde(deserialize_with = "shell")]
     pub shell: ShellChoice,
+    /// The pipes of a job's output, if the caller does not choose.
+    #[serde(deserialize_with = "stream_mode")]
+    pub streams: StreamMode,
     /// The timeout, if the caller does not set one.
     #[serde(rename = "timeout_s", deserialize_with = "seconds")]
     pub timeout: Duration,
@@ -272,6 +275,10 @@ fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<SandboxProfile, D::Err
 
 fn large_output<'de, D: Deserializer<'de>>(input: D) -> Result<LargeOutput, D::Error> {
     word(input, &LargeOutput::WORDS)
+}
+
+fn stream_mode<'de, D: Deserializer<'de>>(input: D) -> Result<StreamMode, D::Error> {
+    word(input, &StreamMode::WORDS)
 }
 
 fn on_unavailable<'de, D: Deserializer<'de>>(input: D) -> Result<OnUnavailable, D::Error> {

@@ -179,7 +179,7 @@ fn schema_mismatch(error: toml::de::Error) -> ConfigError {
 }
 
 /// The keys, and prefixes of keys, that a running server can take over. All others need a restart.
-const LIVE: [&str; 25] = [
+const LIVE: [&str; 26] = [
     "confinement.backend",
     "confinement.network",
     "confinement.on_unavailable",
@@ -189,6 +189,7 @@ const LIVE: [&str; 25] = [
     "job.max_lines",
     "job.max_output",
     "job.max_timeout_s",
+    "job.streams",
     "job.timeout_s",
     "limits.",
     "log.filter",

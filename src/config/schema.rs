@@ -153,6 +153,7 @@ pub(super) const SETTINGS: &[SettingSchema] = &[
     setting("pressure.io", ValueRule::Count { min: 0, max: 100 }),
     setting("pressure.check_s", ValueRule::Seconds { min: 0.1, max: 3600.0 }),
     setting("job.shell", ValueRule::Shell),
+    setting("job.streams", ValueRule::Word(&["merged", "separate"])),
     setting("job.timeout_s", ValueRule::Seconds { min: 0.001, max: YEAR }),
     setting("job.max_timeout_s", ValueRule::Seconds { min: 0.001, max: YEAR }),
     setting("job.grace_s", ValueRule::Seconds { min: 0.0, max: 3600.0 }),

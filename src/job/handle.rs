@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use thiserror::Error;
 use tokio::sync::watch;
 
 use super::messages::{Address, JobMsg};
@@ -11,7 +12,7 @@ use crate::ids::JobId;
 use crate::outcome::{JobEnding, Outcome, StopBy};
 use crate::output::LogReader;
 use crate::process::ProcessTree;
-use crate::spec::JobSpec;
+use crate::spec::{JobSpec, Stdin, Stream, StreamMode};
 
 /// A job, as the rest of the service sees it. Clones are cheap, and outlive the actor.
 #[derive(Debug, Clone)]
@@ -82,6 +83,14 @@ impl JobHandle {
     #[must_use]
     pub fn output(&self) -> &LogReader {
         &self.shared.output
+    }
+
+    /// Checks that this stream of the job can be read; `None` = all of its output.
+    ///
+    /// # Errors
+    /// If the job's streams are merged.
+    pub fn check_stream(&self, stream: Option<Stream>) -> Result<(), StreamError> {
+        check_stream(self.id(), self.spec(), stream)
     }
 
     /// Returns once the job has left the queue: it runs, or it has ended.
@@ -205,6 +214,43 @@ impl JobHandle {
     }
 }
 
+// The streams of a job.
+
+/// The reason why one stream of a job cannot be read by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum StreamError {
+    #[error(
+        "job {0} has no separate streams: it writes stdout and stderr to one pipe, which keeps their order; read all of its output, or run the command with run_command(…, streams=\"separate\")"
+    )]
+    OnePipe(JobId),
+    #[error(
+        "job {0} has no separate streams: it runs in a terminal, which has only one; read all of its output, or run the command without tty: run_command(…, streams=\"separate\")"
+    )]
+    Terminal(JobId),
+}
+
+impl StreamError {
+    /// The stable code that clients may match on.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::OnePipe(_) | Self::Terminal(_) => "merged_streams",
+        }
+    }
+}
+
+fn check_stream(job: JobId, spec: &JobSpec, stream: Option<Stream>) -> Result<(), StreamError> {
+    match (stream, spec.streams, &spec.stdin) {
+        (None, _, _) | (Some(_), StreamMode::Separate, _) => Ok(()),
+        (Some(_), StreamMode::Merged, Stdin::Terminal) => Err(StreamError::Terminal(job)),
+        (
+            Some(_),
+            StreamMode::Merged,
+            Stdin::Closed | Stdin::Text(_) | Stdin::Open | Stdin::Inherited,
+        ) => Err(StreamError::OnePipe(job)),
+    }
+}
+
 // The status of a job at one moment.
 
 /// A snapshot of a job, taken without asking its actor.
@@ -316,6 +362,24 @@ impl LastMeasurement {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stream_can_be_read_by_itself_only_if_it_is_separate() {
+        use crate::job::tests::spec;
+        let job = JobId::local(1);
+        let separate = spec("true");
+        let merged = JobSpec { streams: StreamMode::Merged, ..separate.clone() };
+        let terminal = JobSpec { stdin: Stdin::Terminal, ..merged.clone() };
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            assert_eq!(check_stream(job, &separate, Some(stream)), Ok(()));
+            let refused = |spec| check_stream(job, spec, Some(stream));
+            assert_eq!(refused(&merged), Err(StreamError::OnePipe(job)));
+            assert_eq!(refused(&terminal), Err(StreamError::Terminal(job)));
+        }
+        for spec in [separate, merged, terminal] {
+            assert_eq!(check_stream(job, &spec, None), Ok(()));
+        }
+    }
 
     fn liveness(processes: usize) -> Option<Liveness> {
         let (cpu, rss_bytes, waiting_for_input) = (Duration::ZERO, 0, false);

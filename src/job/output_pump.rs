@@ -21,7 +21,7 @@ use crate::outcome::LimitKind;
 use crate::output::redaction::{LineMasker, Redactor};
 use crate::output::{LogProgress, LogWriter};
 use crate::process::{OutputPipe, wait_until_readable};
-use crate::spec::{JobSpec, LargeOutput, Stream};
+use crate::spec::{JobSpec, LargeOutput, Stream, StreamMode};
 use crate::telemetry::events;
 
 /// The bytes of output above which a job's output is a flood.
@@ -36,11 +36,14 @@ fn held_from_now() -> Instant {
     Instant::now() + HELD_FOR
 }
 
-/// Both pipes of one job, and the log they flow into.
+/// The pipes of one job, and the log they flow into.
 #[derive(Debug)]
 pub(super) struct Pump {
+    /// The pipe of the standard output; of both streams if they are merged.
     stdout: PipeReader,
+    /// Closed from the start if the streams are merged.
     stderr: PipeReader,
+    streams: StreamMode,
     masks: Option<Masks>,
     writer: LogWriter,
     bounds: Bounds,
@@ -146,10 +149,14 @@ impl Pump {
         bounds: Bounds,
         actor: Address,
     ) -> Self {
-        let stderr = stderr.map_or(PipeReader::Closed, PipeReader::Open);
+        let (stderr, streams) = match stderr {
+            None => (PipeReader::Closed, StreamMode::Merged),
+            Some(pipe) => (PipeReader::Open(pipe), StreamMode::Separate),
+        };
         Self {
             stdout: PipeReader::Open(stdout),
             stderr,
+            streams,
             masks: None,
             writer,
             bounds,
@@ -179,7 +186,7 @@ impl Pump {
         self.probe.take_asker()
     }
 
-    /// Runs until both pipes have ended, then closes the log.
+    /// Runs until all pipes have ended, then closes the log.
     pub(super) async fn run(mut self) {
         // Whoever has asked, and the time of the answer; dropping it is the answer.
         let mut asker: Option<(oneshot::Sender<()>, Instant)> = None;
@@ -227,7 +234,7 @@ impl Pump {
         drop(asker);
     }
 
-    /// Waits for something to do; `None` once both pipes have ended and nothing is held back.
+    /// Waits for something to do; `None` once all pipes have ended and nothing is held back.
     async fn next_wake(&mut self, held_until: Instant) -> Option<Wake> {
         tokio::select! {
             () = self.stdout.ready(), if self.stdout.is_open() => Some(Wake::Readable(Stream::Stdout)),
@@ -420,6 +427,10 @@ impl Pump {
             events::output_dropped(self.bounds.job, why);
         }
         self.dropped = progress.dropped_bytes;
+        let stream = match self.streams {
+            StreamMode::Merged => None,
+            StreamMode::Separate => Some(stream),
+        };
         events::output_written(stream, written);
     }
 

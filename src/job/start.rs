@@ -184,6 +184,7 @@ pub(super) fn launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, StartE
             Stdin::Inherited => LaunchStdin::Inherited,
             Stdin::Terminal => LaunchStdin::Terminal,
         },
+        streams: spec.streams,
         report,
         sandbox: SandboxSpec {
             granted: spec.confinement,
@@ -302,7 +303,7 @@ impl fmt::Debug for JobVariables {
 mod tests {
     use super::*;
     use crate::job::tests::host;
-    use crate::process::{self, Cwd, LaunchStdin, ReportMode, SandboxSpec};
+    use crate::process::{self, Cwd, LaunchStdin, ReportMode, SandboxSpec, StreamMode};
 
     fn launch(text: &str) -> ProcessLaunch {
         ProcessLaunch {
@@ -312,6 +313,7 @@ mod tests {
             env: Vec::new(),
             cwd: Cwd::Path("/".into()),
             stdin: LaunchStdin::Null,
+            streams: StreamMode::Separate,
             report: ReportMode::None,
             sandbox: SandboxSpec::none(),
         }

@@ -70,7 +70,7 @@ pub(super) enum Event {
     FailedToStart(StartError),
     /// The leader was reaped; this is how it ended by itself.
     LeaderExited(Outcome, TreeRemains),
-    /// Both pipes reached their end.
+    /// All pipes reached their end.
     StreamsClosed,
     DeadlinePassed(Duration),
     /// A limit on output or on resources of the host was exceeded.

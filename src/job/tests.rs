@@ -16,6 +16,7 @@ use crate::process::Host;
 use crate::process::shell::ShellChoice;
 use crate::spec::{
     Inherit, JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin, Stream,
+    StreamMode,
 };
 
 pub(super) const LONG: Duration = Duration::from_secs(60);
@@ -78,6 +79,7 @@ pub(crate) fn spec(text: &str) -> JobSpec {
         inherit: Inherit::Core,
         env: Vec::new(),
         stdin: Stdin::Closed,
+        streams: StreamMode::Separate,
         limits,
         resources: ResourceLimits::NONE,
         confinement: GrantedConfinement::NOTHING,

@@ -61,7 +61,7 @@ fn parse_list_cursor(cursor: &str) -> Result<JobNumber, ErrorData> {
 pub(super) fn templates() -> Vec<ResourceTemplate> {
     const ABOUT: [(&str, &str); TEMPLATES.len()] = [
         ("job output", "What a job wrote, both streams in the order in which they came"),
-        ("job stream", "What a job wrote on one stream: stdout or stderr"),
+        ("job stream", "What a job with separate streams wrote on one: stdout or stderr"),
         ("part of a job's output", "Bytes from start, up to end where that is given"),
         ("part of a job's stream", "Bytes from start, counted in that stream"),
     ];
@@ -96,7 +96,7 @@ pub(super) async fn read(
     }
 }
 
-/// Finds the job at a URI.
+/// Finds the job at a URI, and checks that it has the stream that the URI names.
 pub(super) async fn find(
     client: &TenantClient,
     uri: &str,
@@ -119,6 +119,10 @@ pub(super) async fn find(
             ErrorData::resource_not_found(error.to_string(), Some(data))
         }
         FindError::Unavailable { .. } => ErrorData::internal_error(error.to_string(), None),
+    })?;
+    job.check_stream(parsed_uri.stream).map_err(|error| {
+        let data = serde_json::json!({ "uri": uri, "error_code": error.code() });
+        ErrorData::resource_not_found(error.to_string(), Some(data))
     })?;
     Ok((parsed_uri, job))
 }

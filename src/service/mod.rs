@@ -34,7 +34,7 @@ pub use tenant_client::TenantClient;
 
 pub use crate::job::{
     InputError, JobHandle, JobInput, JobPhase, JobStatus, JobVariables, KeyPress, Liveness,
-    SharedJobSettings, StdinEnd, StopRequest,
+    SharedJobSettings, StdinEnd, StopRequest, StreamError,
 };
 pub use crate::output::RawReader;
 pub use crate::process::sandbox::{ConfinementUnavailable, OnUnavailable, SandboxSupport};

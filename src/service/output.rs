@@ -10,16 +10,15 @@ use super::submission::{Submission, SubmitError};
 use super::tenancy::JobTickets;
 use super::tenant_client::TenantClient;
 use crate::ids::JobId;
-use crate::job::JobHandle;
+use crate::job::{JobHandle, StreamError};
 use crate::output::views::{is_binary, mime};
 use crate::output::{GzipError, Gzipped, LogProgress, LogReader, RawReader, SpillDir, gzip};
 use crate::spec::Stream;
-use crate::supervisor::FindError;
 
 /// The bytes that decide the kind of content.
 const SAMPLE: u64 = 8 * 1024;
 
-/// The output of a job up to one moment: both streams in the order of arrival, or one of them. It stays
+/// The output of a job up to one moment: all of it in the order of arrival, or one stream. It stays
 /// readable for as long as this value exists.
 #[derive(Debug, Clone)]
 pub struct JobOutput {
@@ -37,20 +36,19 @@ pub enum ContentKind {
     Bytes,
 }
 
-impl TenantClient {
+impl JobOutput {
     /// Returns the output of a job up to now. The bytes are as stored: only `redact.at_write` masks
     /// anything in them.
     ///
     /// # Errors
-    /// If there is no such job.
-    pub async fn output(&self, id: JobId, stream: Option<Stream>) -> Result<JobOutput, FindError> {
-        let log = self.find(id).await?.output().clone();
+    /// If only one stream is asked for, and the job's streams are merged.
+    pub fn open(job: &JobHandle, stream: Option<Stream>) -> Result<Self, StreamError> {
+        job.check_stream(stream)?;
+        let log = job.output().clone();
         let progress = log.progress();
-        Ok(JobOutput { log, stream, progress })
+        Ok(Self { log, stream, progress })
     }
-}
 
-impl JobOutput {
     #[must_use]
     pub const fn length(&self) -> u64 {
         self.progress.bytes_of(self.stream)

@@ -12,6 +12,7 @@ use super::tenancy::CallerRole;
 use crate::ids::TenantId;
 use crate::spec::{
     DEFAULT_LANE, Inherit, JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin,
+    StreamMode,
 };
 use crate::supervisor::SubmitRefusal;
 use crate::telemetry::RejectionReason;
@@ -28,6 +29,8 @@ pub struct Submission {
     /// Variables to add to the job's environment.
     pub env: Vec<(String, String)>,
     pub stdin: Stdin,
+    /// The pipes of the output. A terminal merges both streams, whatever this says.
+    pub streams: Option<StreamMode>,
     pub timeout: Option<Duration>,
     pub on_large_output: Option<LargeOutput>,
     /// The caller's description of the job, shown in lists.
@@ -82,6 +85,7 @@ pub struct CallerContext {
 pub struct SubmissionDefaults {
     pub cwd: PathBuf,
     pub limits: RunLimits,
+    pub streams: StreamMode,
     pub on_large_output: LargeOutput,
     /// The longest timeout that a caller can ask for.
     pub max_timeout: Duration,
@@ -190,6 +194,7 @@ impl Submission {
             inherit: Inherit::Core,
             env: Vec::new(),
             stdin: Stdin::Closed,
+            streams: None,
             timeout: None,
             on_large_output: None,
             description: None,
@@ -221,12 +226,19 @@ impl Submission {
         };
         let (confinement, resources) =
             defaults.confining.decide(caller.tenant, &lane, &self.confinement)?;
+        let streams = match self.stdin {
+            Stdin::Terminal => StreamMode::Merged,
+            Stdin::Closed | Stdin::Text(_) | Stdin::Open | Stdin::Inherited => {
+                self.streams.unwrap_or(defaults.streams)
+            }
+        };
         Ok(JobSpec {
             program: self.program,
             cwd: self.cwd.map_or_else(|| defaults.cwd.clone(), |cwd| defaults.cwd.join(cwd)),
             inherit: self.inherit,
             env: merge_variables(defaults.environment.get(&caller.tenant), self.env),
             stdin: self.stdin,
+            streams,
             limits: RunLimits { timeout, ..defaults.limits },
             resources,
             confinement,
@@ -328,6 +340,7 @@ mod tests {
         SubmissionDefaults {
             cwd: "/srv".into(),
             limits,
+            streams: StreamMode::Merged,
             on_large_output: LargeOutput::Spill,
             max_timeout: Duration::from_secs(100),
             environment: BTreeMap::new(),
@@ -374,6 +387,19 @@ mod tests {
         assert_eq!((spec.limits.timeout, spec.priority), (asked, Priority::High));
         let spec = shell("ls").complete(&defaults(), &caller()).unwrap();
         assert_eq!(spec.priority, Priority::Normal);
+    }
+
+    #[test]
+    fn a_terminal_merges_the_streams_and_otherwise_the_caller_decides() {
+        let streams_of = |stdin, streams| {
+            let submission = Submission { stdin, streams, ..shell("ls") };
+            submission.complete(&defaults(), &caller()).unwrap().streams
+        };
+        assert_eq!(streams_of(Stdin::Closed, None), defaults().streams);
+        for mode in [StreamMode::Merged, StreamMode::Separate] {
+            assert_eq!(streams_of(Stdin::Open, Some(mode)), mode);
+            assert_eq!(streams_of(Stdin::Terminal, Some(mode)), StreamMode::Merged);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::output::redaction::Redactor;
 use crate::output::{LogStorage, PageEnd, PageRequest, Quota};
 use crate::policy::Policy;
 use crate::process::shell::ShellChoice;
-use crate::spec::{JobProgram, LargeOutput, RunLimits, Stdin, Stream};
+use crate::spec::{JobProgram, LargeOutput, RunLimits, Stdin, Stream, StreamMode};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -29,6 +29,7 @@ fn settings(slots: usize) -> ServiceSettings {
         defaults: SubmissionDefaults {
             cwd: PathBuf::from("/"),
             limits,
+            streams: StreamMode::Merged,
             on_large_output: LargeOutput::Spill,
             max_timeout: LONG,
             environment: BTreeMap::new(),
@@ -129,7 +130,9 @@ async fn a_command_ends_with_its_code_and_its_output() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_streams_are_kept_apart_and_together() {
-    let job = client(&service(1).await).submit(shell("echo out; echo err >&2")).await.unwrap();
+    let separate =
+        Submission { streams: Some(StreamMode::Separate), ..shell("echo out; echo err >&2") };
+    let job = client(&service(1).await).submit(separate).await.unwrap();
     wait_for_end(&job).await;
     assert_eq!(stream_text(&job, Some(Stream::Stdout)), "out\n");
     assert_eq!(stream_text(&job, Some(Stream::Stderr)), "err\n");

@@ -339,7 +339,7 @@ mod tests {
             events::job_rejected(TenantId::LOCAL, RejectionReason::QueueFull);
             events::queue_length_changed(1);
             events::retained_changed(1, 30);
-            events::output_written(Stream::Stderr, 10);
+            events::output_written(Some(Stream::Stderr), 10);
             events::store_limit_set(1000);
             events::output_dropped(JOB, DropReason::StoreFull);
             events::job_freed(JOB, FreedReason::Age, 4);

@@ -317,7 +317,10 @@ words! {
 // Output.
 
 /// Values of [`key::STREAM`].
-pub(super) const STREAMS: [&str; 2] = ["stdout", "stderr"];
+pub(super) const STREAMS: [&str; 3] = ["stdout", "stderr", MERGED];
+
+/// The value of [`key::STREAM`] for both streams of a job in one pipe.
+pub(super) const MERGED: &str = "merged";
 
 words! {
     /// A reason to free a finished job.
@@ -360,6 +363,6 @@ mod tests {
 
     #[test]
     fn the_stream_label_has_a_value_for_each_stream() {
-        assert_eq!([Stream::Stdout, Stream::Stderr].map(Stream::name), STREAMS);
+        assert_eq!([Stream::Stdout.name(), Stream::Stderr.name(), MERGED], STREAMS);
     }
 }

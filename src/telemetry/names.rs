@@ -387,7 +387,7 @@ family! {
     /// Metrics of the output of jobs and its storage.
     mod output = "Output of jobs";
 
-    /// Bytes that jobs wrote, by stream.
+    /// Bytes that jobs wrote, by stream; `merged` is both streams in one pipe.
     Counter BYTES_WRITTEN = "shellyard_output_bytes_total" by STREAM: STREAMS;
     /// Bytes of output that could not be stored, by reason.
     Counter DROPPED = "shellyard_output_dropped_bytes_total" by REASON: DropReason::WORDS;

@@ -58,7 +58,9 @@ fn all_pages(yard: &mut TestServer, job: u64) -> Vec<u8> {
 fn a_log_answers_every_question_after_compression_as_before() {
     let mut yard = start("1 MiB");
     // Its child holds the log open for a while: nothing is compressed under a writer.
-    let job = yard.start(&format!("{LARGE}; while [ ! -e gate ]; do sleep 0.05; done &"));
+    let command = format!("{LARGE}; while [ ! -e gate ]; do sleep 0.05; done &");
+    let arguments = json!({"command": command, "wait_s": 0, "streams": "separate"});
+    let job = yard.call("run_command", arguments).ok().job();
     let total = yard.wait_finished(job)["total_bytes"].as_u64().expect("a number");
     assert!(total > 19_000_000, "{total}");
     assert_eq!(yard.metric(IN_FILES), total as f64);

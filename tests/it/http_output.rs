@@ -70,7 +70,7 @@ fn range(yard: &mut TestServer, path: &str, range: &str) -> Fetched {
 #[test]
 fn the_whole_output_arrives_as_it_was_written() {
     let mut yard = Launch::http().structured().start();
-    yard.run("printf 'one\\n\\033[1mtwo\\033[0m\\r\\n'");
+    yard.run_separate("printf 'one\\n\\033[1mtwo\\033[0m\\r\\n'");
     let whole = get(&mut yard, "/1/output", &[]);
     assert_eq!((whole.status, &whole.body[..]), (200, &b"one\n\x1b[1mtwo\x1b[0m\r\n"[..]));
     assert_eq!(whole.header("content-type"), Some("text/plain; charset=utf-8"));
@@ -117,7 +117,9 @@ fn a_range_is_exact_and_one_outside_reports_the_length() {
 #[test]
 fn a_range_of_one_stream_counts_its_own_bytes() {
     let mut yard = Launch::http().structured().start();
-    yard.run("for i in 1 2 3; do echo out$i; sleep 0.05; echo err$i >&2; sleep 0.05; done");
+    yard.run_separate(
+        "for i in 1 2 3; do echo out$i; sleep 0.05; echo err$i >&2; sleep 0.05; done",
+    );
     let errors = get(&mut yard, "/1/output?stream=stderr", &[]);
     assert_eq!(errors.body, b"err1\nerr2\nerr3\n");
     let part = range(&mut yard, "/1/output?stream=stderr", "bytes=5-11");

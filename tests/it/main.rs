@@ -107,6 +107,8 @@ mod search;
 mod shutdown;
 #[cfg(test)]
 mod store;
+#[cfg(test)]
+mod streams;
 mod stuck_disk;
 #[cfg(test)]
 mod subscriptions;

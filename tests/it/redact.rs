@@ -144,14 +144,17 @@ fn at_write_masks_what_is_stored() {
         &KEY[..8],
         &KEY[8..]
     );
-    // A line is held back for a moment only, in which the job may not get its turn.
-    let stored = eventually_some("a key is stored masked", || {
-        let job = yard.start(&script);
-        eventually("the prompt is shown", || raw(&mut yard, job).ends_with("name? "));
-        yard.call("stop_jobs", json!({"jobs": [job]})).ok();
-        let stored = raw(&mut yard, job);
-        assert!(stored.contains("pin=[redacted]\n"), "{stored}");
-        Some(stored).filter(|stored| stored.contains("key [redacted]\n"))
-    });
-    assert_masked("the stored log", &stored);
+    for streams in ["merged", "separate"] {
+        // A line is held back for a moment only, in which the job may not get its turn.
+        let stored = eventually_some("a key is stored masked", || {
+            let arguments = json!({"command": script, "wait_s": 0, "streams": streams});
+            let job = yard.call("run_command", arguments).ok().job();
+            eventually("the prompt is shown", || raw(&mut yard, job).ends_with("name? "));
+            yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+            let stored = raw(&mut yard, job);
+            assert!(stored.contains("pin=[redacted]\n"), "{stored}");
+            Some(stored).filter(|stored| stored.contains("key [redacted]\n"))
+        });
+        assert_masked("the stored log", &stored);
+    }
 }

@@ -136,7 +136,7 @@ fn a_running_job_says_how_to_wait_for_it() {
 fn nothing_is_null_and_every_field_is_known() {
     let marker = Marker::new();
     let mut yard = Launch::stdio().structured().start();
-    let job = yard.run("echo out; echo err >&2; exit 2").job();
+    let job = yard.run_separate("echo out; echo err >&2; exit 2").job();
     let running = yard.start(&format!("sleep {marker}"));
     let replies = [
         yard.run("true"),

@@ -138,7 +138,7 @@ fn follow(yard: &mut TestServer, first: &str) -> (Vec<u8>, usize) {
 fn following_next_gives_every_byte_of_a_long_output() {
     let mut yard =
         Launch::stdio().config("[mcp]\nmax_page_bytes = 5000\npage_bytes = 5000\n").start();
-    yard.run("seq 1 5000");
+    yard.run_separate("seq 1 5000");
     let text: String = (1..=5000).map(|number| format!("{number}\n")).collect();
     let (bytes, answers) = follow(&mut yard, "shellyard://jobs/1/output/stdout");
     assert!(bytes == text.as_bytes() && answers > 4, "{} bytes, {answers} answers", bytes.len());

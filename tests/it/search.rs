@@ -42,7 +42,8 @@ fn every_match_of_a_large_log_is_found_once_by_going_on() {
 #[test]
 fn lines_that_do_not_match_can_be_asked_for_per_stream() {
     let mut yard = Launch::stdio().structured().start();
-    let job = yard.run("echo ok; echo ERROR >&2; echo noise >&2; echo OK; echo last").job();
+    let job =
+        yard.run_separate("echo ok; echo ERROR >&2; echo noise >&2; echo OK; echo last").job();
     let found = grep(&mut yard, json!({"job": job, "grep": "(?i)^ok$", "invert": true}));
     assert_eq!(found["matches"], 3, "{found}");
     // Which stream's pipe is read first is not ours to say: only the order within one is sure.
@@ -103,7 +104,7 @@ fn output_is_searched_and_queried_as_it_is_shown() {
 #[test]
 fn an_answer_says_what_was_searched_and_how_to_go_on() {
     let mut yard = Launch::stdio().start();
-    let job = yard.run("seq 1 100; seq 1 30 >&2").job();
+    let job = yard.run_separate("seq 1 100; seq 1 30 >&2").job();
     let said = |yard: &mut TestServer, more: Value| {
         let mut arguments = json!({"job": job, "grep": "1"});
         arguments

@@ -68,7 +68,9 @@ fn a_legacy_client_hears_of_growth_and_of_the_end() {
 #[test]
 fn one_stream_is_followed_without_the_other() {
     let mut yard = Launch::stdio().start();
-    yard.start("while read line; do echo $line; echo $line >&2; read line; echo $line; done");
+    let command = "while read line; do echo $line; echo $line >&2; read line; echo $line; done";
+    let arguments = json!({"command": command, "wait_s": 0, "streams": "separate"});
+    yard.call("run_command", arguments).ok();
     let errors = format!("{OUTPUT}/stderr");
     subscribe(&mut yard, &errors);
     tell(&mut yard, json!({"job": 1, "text": "both\n"}));

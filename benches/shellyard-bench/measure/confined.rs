@@ -16,7 +16,8 @@ use shellyard::confinement::{
 };
 use shellyard::process::sandbox::{OnUnavailable, SandboxSupport, grant_confinement};
 use shellyard::process::{
-    EnvVariable, ExitKind, Host, LaunchStdin, ProcessLaunch, ReportMode, SandboxSpec, load,
+    EnvVariable, ExitKind, Host, LaunchStdin, ProcessLaunch, ReportMode, SandboxSpec, StreamMode,
+    load,
 };
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
@@ -179,6 +180,7 @@ impl ConfinedServer {
             env: vec![EnvVariable::new("PATH", PATH).expect("a variable"), marker],
             cwd: self.places.workspace[0].as_path().into(),
             stdin: LaunchStdin::Null,
+            streams: StreamMode::Separate,
             report: ReportMode::None,
             sandbox: SandboxSpec {
                 granted: kind.granted,

@@ -16,7 +16,8 @@ use crate::spill::SpillFile;
 /// One of the two output streams of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stream {
-    /// Standard output, and everything that a program on a terminal writes.
+    /// Standard output; also everything that a program writes to a terminal, or to one pipe for both
+    /// streams.
     Stdout,
     /// Standard error.
     Stderr,

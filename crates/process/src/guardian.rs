@@ -416,6 +416,7 @@ mod tests {
     use crate::host::tests::host;
     use crate::{
         EnvVariable, ExitKind, LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec,
+        StreamMode,
     };
 
     fn sleeper(env: Vec<EnvVariable>) -> Process {
@@ -426,6 +427,7 @@ mod tests {
             env,
             cwd: "/".into(),
             stdin: LaunchStdin::Null,
+            streams: StreamMode::Separate,
             report: ReportMode::None,
             sandbox: SandboxSpec::none(),
         };

@@ -247,7 +247,7 @@ pub(crate) mod tests {
     use tokio::io::AsyncReadExt as _;
 
     use super::*;
-    use crate::{EnvVariable, ExitKind, LaunchStdin, Process, ReportMode, SandboxSpec};
+    use crate::{EnvVariable, ExitKind, LaunchStdin, Process, ReportMode, SandboxSpec, StreamMode};
 
     /// The host of this test process: tests run concurrently in one process, as jobs do.
     pub(crate) fn host() -> &'static Arc<Host> {
@@ -263,6 +263,7 @@ pub(crate) mod tests {
             env: Vec::new(),
             cwd: "/".into(),
             stdin: LaunchStdin::Null,
+            streams: StreamMode::Separate,
             report: ReportMode::None,
             sandbox: SandboxSpec::none(),
         }

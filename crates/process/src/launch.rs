@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::cwd::Cwd;
 use super::start_error::StartError;
-use super::stdio::{LaunchStdin, ReportMode};
+use super::stdio::{LaunchStdin, ReportMode, StreamMode};
 use crate::confinement::{Backend, GrantedConfinement, ResourceLimits, SandboxPaths};
 
 /// A process to start, complete: it inherits nothing from the server but its limits and its user.
@@ -26,6 +26,8 @@ pub struct ProcessLaunch {
     pub cwd: Cwd,
     /// The source of its standard input.
     pub stdin: LaunchStdin,
+    /// The pipes of its output. A terminal merges both streams in any case.
+    pub streams: StreamMode,
     /// The reporting of the exit codes of its last pipeline.
     pub report: ReportMode,
     /// The sandbox and the resource limits.

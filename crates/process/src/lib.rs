@@ -49,7 +49,7 @@ pub use spawn::{DetachedLaunch, DetachedProcess, DetachedProcesses, Process, run
 pub use spawner::Spawner;
 pub use start_error::{StartError, TaskLimit};
 pub use stdio::{
-    InputPipe, LaunchStdin, OutputPipe, PipelineReport, ReportMode, wait_until_readable,
+    InputPipe, LaunchStdin, OutputPipe, PipelineReport, ReportMode, StreamMode, wait_until_readable,
 };
 pub use syscalls::{
     block_child_signals, block_in_place, limit_retained_memory, thread_cpu_time, trim_memory,

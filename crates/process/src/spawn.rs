@@ -88,9 +88,9 @@ pub struct Process {
     pub leader: LeaderProcess,
     /// Everything that the process starts.
     pub tree: ProcessTree,
-    /// The standard output, or the terminal.
+    /// The standard output, both streams if they are merged, or the terminal.
     pub stdout: OutputPipe,
-    /// The standard error. A terminal has no second stream.
+    /// The standard error, if it is a pipe of its own.
     pub stderr: Option<OutputPipe>,
     /// The standard input, if the process reads any.
     pub stdin: Option<InputPipe>,
@@ -133,7 +133,7 @@ impl Host {
             ReportMode::Pipeline => Some(PipelineReport::create().map_err(system)?),
             ReportMode::None => None,
         };
-        let pipes = StdioPipes::open(launch.stdin).map_err(system)?;
+        let pipes = StdioPipes::open(launch.stdin, launch.streams).map_err(system)?;
         let started_after = syscalls::boot_ticks();
         let (child_stdio, report_file) = (&pipes.child_stdio, report.as_ref());
         let context =
@@ -543,7 +543,9 @@ mod tests {
     use super::*;
     use crate::host::tests::host;
     use crate::start_error::StartError;
-    use crate::{ExitKind, LaunchStdin, OpenedDir, SandboxSpec, TreeActivity, cgroup, shell};
+    use crate::{
+        ExitKind, LaunchStdin, OpenedDir, SandboxSpec, StreamMode, TreeActivity, cgroup, shell,
+    };
 
     const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -558,6 +560,7 @@ mod tests {
             env: vec![path, tag.new_marker(JOBS.fetch_add(1, Ordering::Relaxed))],
             cwd: "/".into(),
             stdin: LaunchStdin::Null,
+            streams: StreamMode::Separate,
             report: ReportMode::None,
             sandbox: SandboxSpec::none(),
         }
@@ -642,6 +645,17 @@ mod tests {
         for code in [0, 1, 3, 127, 255] {
             let ended = run(&sh(&format!("echo out; echo err >&2; exit {code}"))).await;
             assert_eq!(ended, (ExitKind::Code(code), "out\n".into(), "err\n".into()));
+        }
+    }
+
+    #[tokio::test]
+    async fn merged_streams_keep_their_order_with_every_kind_of_input() {
+        let text = "for i in 1 2 3; do echo out $i; echo err $i >&2; done";
+        let expected = "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n".to_owned();
+        for stdin in [LaunchStdin::Null, LaunchStdin::Pipe, LaunchStdin::Inherited] {
+            let launch = ProcessLaunch { streams: StreamMode::Merged, stdin, ..sh(text) };
+            let ended = run(&launch).await;
+            assert_eq!(ended, (ExitKind::Code(0), expected.clone(), String::new()), "{stdin:?}");
         }
     }
 

@@ -2,12 +2,12 @@
 #![expect(unsafe_code, reason = "the runtime registers file descriptors that it does not own")]
 
 use std::ffi::CString;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use std::{io, iter};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -261,8 +261,15 @@ pub(crate) struct StdioPipes {
 /// end.
 #[derive(Debug)]
 pub(crate) enum ChildStdio {
-    Pipes { stdin: Option<OwnedFd>, stdout: OwnedFd, stderr: OwnedFd },
-    Terminal { path: CString },
+    Pipes {
+        stdin: Option<OwnedFd>,
+        stdout: OwnedFd,
+        /// `None` if the standard error is the same pipe as the standard output.
+        stderr: Option<OwnedFd>,
+    },
+    Terminal {
+        path: CString,
+    },
 }
 
 /// The names in /proc/PID/fd of the files that connect a process with us.
@@ -275,28 +282,39 @@ pub(crate) struct StdioNames {
 }
 
 impl StdioPipes {
-    pub(crate) fn open(stdin: LaunchStdin) -> io::Result<Self> {
+    pub(crate) fn open(stdin: LaunchStdin, streams: StreamMode) -> io::Result<Self> {
         match stdin {
-            LaunchStdin::Null => Self::pipes(None, None),
+            LaunchStdin::Null => Self::pipes(None, None, streams),
             LaunchStdin::Inherited => {
                 let theirs = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
-                Self::pipes(Some(theirs), None)
+                Self::pipes(Some(theirs), None, streams)
             }
             LaunchStdin::Pipe => {
                 let (theirs, ours) = open_pipe()?;
                 ioctl_fionbio(&ours, true)?;
-                Self::pipes(Some(theirs), Some(InputPipe::new(ours, EndOfInput::Close)?))
+                let ours = InputPipe::new(ours, EndOfInput::Close)?;
+                Self::pipes(Some(theirs), Some(ours), streams)
             }
             LaunchStdin::Terminal => Self::terminal(),
         }
     }
 
-    fn pipes(their_stdin: Option<OwnedFd>, stdin: Option<InputPipe>) -> io::Result<Self> {
+    fn pipes(
+        their_stdin: Option<OwnedFd>,
+        stdin: Option<InputPipe>,
+        streams: StreamMode,
+    ) -> io::Result<Self> {
         let (stdout, their_stdout) = open_output()?;
-        let (stderr, their_stderr) = open_output()?;
+        let (stderr, their_stderr) = match streams {
+            StreamMode::Merged => (None, None),
+            StreamMode::Separate => {
+                let (ours, theirs) = open_output()?;
+                (Some(ours), Some(theirs))
+            }
+        };
         let child_stdio =
             ChildStdio::Pipes { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr };
-        Ok(Self { stdout, stderr: Some(stderr), stdin, child_stdio })
+        Ok(Self { stdout, stderr, stdin, child_stdio })
     }
 
     fn terminal() -> io::Result<Self> {
@@ -319,7 +337,9 @@ impl ChildStdio {
         report: Option<BorrowedFd<'a>>,
     ) -> ChildFiles<'a> {
         let (stdin, stdout, stderr) = match self {
-            Self::Pipes { stdin, stdout, stderr } => (stdin.as_ref(), Some(stdout), Some(stderr)),
+            Self::Pipes { stdin, stdout, stderr } => {
+                (stdin.as_ref(), Some(stdout), stderr.as_ref().or(Some(stdout)))
+            }
             Self::Terminal { .. } => (None, None, None),
         };
         let lend = |file: Option<&'a OwnedFd>| file.map(OwnedFd::as_fd);
@@ -340,7 +360,7 @@ impl ChildStdio {
         match self {
             Self::Pipes { stdin, stdout, stderr } => StdioNames {
                 inputs: stdin.iter().filter_map(pipe_name).collect(),
-                outputs: [stdout, stderr].into_iter().filter_map(pipe_name).collect(),
+                outputs: iter::once(stdout).chain(stderr).filter_map(pipe_name).collect(),
             },
             Self::Terminal { path } => {
                 let path = PathBuf::from(path.to_string_lossy().into_owned());
@@ -425,6 +445,21 @@ pub enum LaunchStdin {
     Inherited,
     /// A new terminal, which is also its output and its controlling terminal.
     Terminal,
+}
+
+/// The pipes of a process's standard output and standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamMode {
+    /// Both are the same pipe: the order in which the process writes to them is kept.
+    Merged,
+    /// Each is a pipe of its own. Bytes that wait in both pipes are read in any order.
+    Separate,
+}
+
+impl StreamMode {
+    /// Each value with its wire name.
+    pub const WORDS: [(&'static str, Self); 2] =
+        [("merged", Self::Merged), ("separate", Self::Separate)];
 }
 
 /// The reporting of the exit codes of a process's last pipeline.

@@ -155,7 +155,7 @@ pub(in crate::http) async fn job_output(
     let params = QueryParams::parse(uri.query(), &["stream", "download", "tenant"])?;
     let client = api.service.tenant_client(identity_for(caller, &params)?, "api");
     let request = OutputRequest::read(&client, &job, &params)?;
-    let output = client.output(request.job, request.stream).await?;
+    let output = JobOutput::open(&client.find(request.job).await?, request.stream)?;
     let tag = request.tag(&output, api.server);
     let plan = plan_response(&method, &headers, output.length(), tag.as_ref());
     let response = OutputResponse { api: &api, request, output, tag };

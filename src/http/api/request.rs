@@ -20,7 +20,9 @@ use tokio::sync::{Semaphore, watch};
 use crate::filter::FilterError;
 use crate::ids::{JobNumberError, TenantError};
 use crate::mcp::Handler;
-use crate::service::{AfterDrain, CallerIdentity, CallerRole, FindError, JobService, UnknownLane};
+use crate::service::{
+    AfterDrain, CallerIdentity, CallerRole, FindError, JobService, StreamError, UnknownLane,
+};
 use crate::telemetry::LogFilter;
 
 /// Checks that the caller may change what concerns all tenants.
@@ -131,6 +133,8 @@ pub(in crate::http) enum ApiError {
     BadQuery { name: String, why: String },
     #[error(transparent)]
     Job(#[from] FindError),
+    #[error(transparent)]
+    Stream(#[from] StreamError),
     #[error(
         "there is nothing here; jobs are at /api/v1/jobs, what one wrote at /api/v1/jobs/12/output"
     )]
@@ -173,6 +177,7 @@ impl ApiError {
             Self::BadJob(_) => "bad_job",
             Self::BadQuery { .. } => "bad_query",
             Self::Job(error) => error.code(),
+            Self::Stream(error) => error.code(),
             Self::NoSuchPath => "no_such_path",
             Self::Method { .. } => "method_not_allowed",
             Self::NotAdmin => "forbidden",
@@ -197,7 +202,9 @@ impl ApiError {
             | Self::Tenant(_) => StatusCode::BAD_REQUEST,
             Self::NotAdmin => StatusCode::FORBIDDEN,
             Self::Reload(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Job(FindError::Unknown { .. }) | Self::NoSuchPath => StatusCode::NOT_FOUND,
+            Self::Job(FindError::Unknown { .. }) | Self::Stream(_) | Self::NoSuchPath => {
+                StatusCode::NOT_FOUND
+            }
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::Outside { .. } => StatusCode::RANGE_NOT_SATISFIABLE,
             Self::Job(FindError::Freed { .. }) | Self::NotKept { .. } => StatusCode::GONE,
@@ -224,6 +231,7 @@ impl IntoResponse for ApiError {
             Self::BadJob(_)
             | Self::BadQuery { .. }
             | Self::Job(_)
+            | Self::Stream(_)
             | Self::NoSuchPath
             | Self::NotAdmin
             | Self::BadBody { .. }

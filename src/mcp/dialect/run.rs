@@ -18,7 +18,7 @@ use crate::outcome::{JobEnding, StopBy};
 use crate::output::redaction::Redactor;
 use crate::output::{BlockingReader, PageEnd, PageRequest, ReadPermit};
 use crate::service::{JobHandle, StopRequest, Submission, SubmitError};
-use crate::spec::Stream;
+use crate::spec::{Stream, StreamMode};
 
 /// A wait limit longer than any deadline; the job's own deadline bounds the wait.
 const NO_LIMIT: Duration = Duration::from_secs(365 * 86_400);
@@ -33,11 +33,13 @@ const MEMORY_PER_BYTE: usize = 4;
 /// The longest wait for memory: the command has already run, and its result is needed.
 const MEMORY_WAIT: Duration = Duration::from_secs(30);
 
-/// Submits a job; from then on later calls of the same client may start.
+/// Submits a job; from then on later calls of the same client may start. Its streams are kept apart,
+/// whatever the settings say: the documents' replies have a field for each.
 pub(super) async fn submit(
     call: ToolCall<'_>,
     submission: Submission,
 ) -> Result<JobHandle, SubmitError> {
+    let submission = Submission { streams: Some(StreamMode::Separate), ..submission };
     let job = call.client.submit(submission).await?;
     CallTurn::end(call.request);
     Ok(job)

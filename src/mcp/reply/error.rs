@@ -13,7 +13,7 @@ use crate::mcp::cursor::CursorError;
 use crate::output::ReadBusy;
 use crate::output::json::QueryError;
 use crate::output::pattern::PatternError;
-use crate::service::{FindError, InputError, SubmitError};
+use crate::service::{FindError, InputError, StreamError, SubmitError};
 
 /// The reason why a tool could not do its work. A failing command is not an error.
 #[derive(Debug, Error)]
@@ -22,6 +22,8 @@ pub(crate) enum ToolError {
     Args(#[from] ArgError),
     #[error(transparent)]
     Find(#[from] FindError),
+    #[error(transparent)]
+    Stream(#[from] StreamError),
     #[error("refused, nothing was run: {0}")]
     Submit(#[from] SubmitError),
     #[error(
@@ -66,6 +68,7 @@ impl ToolError {
         match self {
             Self::Args(error) => error.code(),
             Self::Find(error) => error.code(),
+            Self::Stream(error) => error.code(),
             Self::Submit(error) => error.code(),
             Self::ReadOnly { .. } => "forbidden",
             Self::Input(error) => error.code(),

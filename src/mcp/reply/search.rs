@@ -204,6 +204,8 @@ pub(crate) struct JobMatches {
 pub(crate) struct SearchTotals {
     /// The number of jobs to search.
     pub(crate) jobs: usize,
+    /// Jobs that were not searched: one stream was asked for, and theirs are merged.
+    pub(crate) merged: usize,
     /// Jobs that were searched to their end.
     pub(crate) searched: usize,
     /// The number of jobs with matches.
@@ -217,9 +219,9 @@ pub(crate) struct SearchTotals {
 }
 
 impl SearchTotals {
-    /// Creates the totals before a search of so many jobs.
-    pub(crate) const fn new(jobs: usize) -> Self {
-        Self { jobs, searched: 0, matching: 0, matches: 0, bytes: 0, unshown: Vec::new() }
+    /// Creates the totals before a search of `jobs` jobs, `merged` of which are left out.
+    pub(crate) const fn new(jobs: usize, merged: usize) -> Self {
+        Self { jobs, merged, searched: 0, matching: 0, matches: 0, bytes: 0, unshown: Vec::new() }
     }
 
     /// Adds the result of one more job.
@@ -232,10 +234,23 @@ impl SearchTotals {
 
     /// Says that not all jobs were searched; `None` if all were.
     pub(crate) fn unsearched(&self) -> Option<String> {
-        (self.searched < self.jobs).then(|| {
-            let jobs = count((self.jobs - self.searched) as u64, "job", "jobs");
-            format!("{jobs} not searched to the end, the time was over or they could not be read")
-        })
+        let jobs = |number: usize| count(number as u64, "job", "jobs");
+        let merged = (self.merged > 0).then(|| {
+            format!(
+                "{} not searched: without separate streams; leave `stream` out, or run commands \
+                 with run_command(…, streams=\"separate\")",
+                jobs(self.merged)
+            )
+        });
+        let unread = self.jobs - self.merged - self.searched;
+        let unread = (unread > 0).then(|| {
+            format!(
+                "{} not searched to the end, the time was over or they could not be read",
+                jobs(unread)
+            )
+        });
+        let remarks: Vec<String> = merged.into_iter().chain(unread).collect();
+        (!remarks.is_empty()).then(|| remarks.join(" · "))
     }
 }
 

@@ -42,7 +42,11 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
         ArgSpec::optional("context", ArgKind::Whole, "Lines around each match"),
         ArgSpec::optional("invert", ArgKind::Flag, "Lines that do not match"),
         ArgSpec::optional("query", ArgKind::Text, "JMESPath"),
-        ArgSpec::optional("stream", ArgKind::Choice(&["stdout", "stderr"]), ""),
+        ArgSpec::optional(
+            "stream",
+            ArgKind::Choice(&["stdout", "stderr"]),
+            "Of a job with streams=separate",
+        ),
         ArgSpec::optional("max_bytes", ArgKind::From(1), ""),
         ArgSpec::optional("max_lines", ArgKind::From(1), ""),
         ArgSpec::optional("max_tokens", ArgKind::From(*TokenBudget::BOUNDS.start()), ""),
@@ -244,6 +248,7 @@ impl ReadOutputArgs {
             )
             .into());
         }
+        job.check_stream(stream)?;
         if args.has_any(&["query"]) && args.has_any(&["cursor", "line", "max_lines"]) {
             let message = "a `query` is about all of the output; leave `cursor`, `line` and \
                        `max_lines` out, and select in the query, such as `[-10:]`";

@@ -17,7 +17,7 @@ use crate::service::{
     Bound, ConfinementTerms, JobHandle, JobInput, LimitTerms, NetworkRule, StopRequest, Submission,
     TenantClient,
 };
-use crate::spec::{JobProgram, LargeOutput, Priority, Stdin};
+use crate::spec::{JobProgram, LargeOutput, Priority, Stdin, StreamMode};
 
 /// The wait for a background job to start.
 const START_WAIT: Duration = Duration::from_secs(1);
@@ -53,6 +53,11 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
         ArgSpec::optional("lane", ArgKind::Text, "Queue lane"),
         ArgSpec::optional("priority", ArgKind::Choice(&["low", "normal", "high"]), ""),
         ArgSpec::optional("tty", ArgKind::Flag, "Run in a terminal"),
+        ArgSpec::optional(
+            "streams",
+            ArgKind::Choice(&["merged", "separate"]),
+            "separate: stdout and stderr apart, not in order",
+        ),
         ArgSpec::optional(
             "on_large_output",
             ArgKind::Choice(&["spill", "truncate", "error"]),
@@ -167,6 +172,12 @@ impl RunCommandArgs {
         let command = args.text("command")?.unwrap_or_default();
         let wait = args.seconds("wait_s")?;
         let (stdin, typed) = stdin(args.text("stdin")?, args.flag("tty")?, wait);
+        let streams = args.choice("streams", &StreamMode::WORDS)?;
+        if stdin == Stdin::Terminal && streams == Some(StreamMode::Separate) {
+            return Err(ArgError::Conflict(
+                "a terminal has only one stream; leave `tty` or `streams` out",
+            ));
+        }
         let program = match args.texts("args")? {
             None => JobProgram::Shell(command),
             Some(args) => JobProgram::Direct { program: command, args },
@@ -175,6 +186,7 @@ impl RunCommandArgs {
             cwd: args.text("cwd")?.map(Into::into),
             env: args.pairs("env")?,
             stdin,
+            streams,
             timeout: args.seconds("timeout_s")?,
             on_large_output: args.choice("on_large_output", &LargeOutput::WORDS)?,
             description: args.text("description")?,

@@ -141,15 +141,19 @@ pub(super) async fn count(
     Ok((counted.collect(), totals.unsearched()))
 }
 
-/// Searches jobs; returns those with matches, in the order given, and the totals.
+/// Searches jobs; returns those with matches, in the order given, and the totals. A search of one
+/// stream leaves out the jobs whose streams are merged.
 async fn search_jobs(
     call: ToolCall<'_>,
     jobs: Vec<JobHandle>,
     grep: Grep,
     page: PageRequest,
 ) -> Result<(Vec<(JobHandle, SearchResult)>, SearchTotals), ToolError> {
+    let total = jobs.len();
+    let (jobs, merged): (Vec<_>, Vec<_>) =
+        jobs.into_iter().partition(|job| job.check_stream(page.stream).is_ok());
     let logs: Vec<LogReader> = jobs.iter().map(|job| job.output().clone()).collect();
-    let mut totals = SearchTotals::new(jobs.len());
+    let mut totals = SearchTotals::new(total, merged.len());
     let Some(log) = logs.first() else { return Ok((Vec::new(), totals)) };
     let memory = call.reserve(log, memory_of(page)).await?;
     let scan = move |logs: &[BlockingReader], deadline: &_| {

@@ -9,7 +9,7 @@ use crate::ids::{JobId, TenantId};
 use crate::outcome::{JobEnding, JobFault, LimitKind, Outcome, ResourceUsage};
 use crate::output::{Counters, DropReason};
 use crate::spec::Stream;
-use crate::telemetry::labels::{ApprovalStep, FreedReason, RejectionReason, key};
+use crate::telemetry::labels::{ApprovalStep, FreedReason, MERGED, RejectionReason, key};
 use crate::telemetry::log_format::DOCUMENTED_TARGET;
 use crate::telemetry::names::{Counter, jobs, output, tenants};
 use crate::telemetry::queue_gauges;
@@ -238,9 +238,11 @@ pub fn retained_changed(finished: usize, bytes: u64) {
     output::RETAINED.unlabeled().set(bytes as f64);
 }
 
-/// A job wrote bytes, whether or not they could be stored.
-pub fn output_written(stream: Stream, bytes: u64) {
-    output::BYTES_WRITTEN.with_label((key::STREAM, stream.name())).increment(bytes);
+/// A job wrote bytes to one stream, or to both if they are merged, whether or not the bytes could be
+/// stored.
+pub fn output_written(stream: Option<Stream>, bytes: u64) {
+    let stream = stream.map_or(MERGED, Stream::name);
+    output::BYTES_WRITTEN.with_label((key::STREAM, stream)).increment(bytes);
 }
 
 /// Sets the metrics of the output store to its current counters, for a scrape.

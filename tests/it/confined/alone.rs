@@ -13,7 +13,7 @@ use shellyard::confinement::{
 };
 use shellyard::process::{
     EnvVariable, ExitKind, Host, LaunchStdin, OutputPipe, Process, ProcessLaunch, ReportMode,
-    SandboxSpec,
+    SandboxSpec, StreamMode,
 };
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
@@ -114,6 +114,7 @@ impl Yard {
             env: vec![EnvVariable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap(), marker],
             cwd: self.place.path().into(),
             stdin: LaunchStdin::Null,
+            streams: StreamMode::Separate,
             report: ReportMode::None,
             sandbox: SandboxSpec {
                 granted,

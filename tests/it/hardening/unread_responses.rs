@@ -11,7 +11,7 @@ const CONFIG: &str = "[http]\nwrite_timeout_s = 1\n";
 /// The size of a page, larger than what a socket buffers unread.
 const PAGE_BYTES: u64 = 1024 * 1024;
 
-const OUTPUT_BYTES: &str = "shellyard_output_bytes_total{stream=\"stdout\"}";
+const OUTPUT_BYTES: &str = "shellyard_output_bytes_total{stream=\"merged\"}";
 
 fn over_socket(yard: &TestServer) -> HttpConnection {
     HttpConnection::open_unix(&yard.sandbox().data().join("shellyard.sock"))

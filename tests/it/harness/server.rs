@@ -112,17 +112,24 @@ impl TestServer {
         self.call("run_command", json!({"command": command})).ok()
     }
 
+    /// Runs shell text to its end, with separate streams.
+    #[track_caller]
+    pub(crate) fn run_separate(&mut self, command: &str) -> Reply {
+        self.call("run_command", json!({"command": command, "streams": "separate"})).ok()
+    }
+
     /// Runs shell text in the background and returns the job number.
     #[track_caller]
     pub(crate) fn start(&mut self, command: &str) -> u64 {
         self.call("run_command", json!({"command": command, "wait_s": 0})).ok().job()
     }
 
-    /// Runs shell text to its end in steps, so that its streams come in one order: each `read _`
-    /// in it waits until so many bytes are in the log.
+    /// Runs shell text to its end in steps, so that its separate streams come in one order: each
+    /// `read _` in it waits until so many bytes are in the log.
     #[track_caller]
     pub(crate) fn run_in_steps(&mut self, command: &str, sizes: &[u64]) -> u64 {
-        let job = self.start(command);
+        let arguments = json!({"command": command, "wait_s": 0, "streams": "separate"});
+        let job = self.call("run_command", arguments).ok().job();
         for size in sizes {
             self.wait_written(job, *size);
             self.call("send_input", json!({"job": job, "text": "\n"})).ok();

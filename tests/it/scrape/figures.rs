@@ -96,7 +96,7 @@ fn what_could_not_be_kept_was_written_all_the_same() {
     yard.run("head -c 3000000 /dev/zero");
     let text = scraped(&mut yard);
     for series in [
-        "shellyard_output_bytes_total{stream=\"stdout\"}",
+        "shellyard_output_bytes_total{stream=\"merged\"}",
         "shellyard_tenant_output_bytes_total{tenant=\"local\"}",
         "shellyard_job_output_bytes_sum",
     ] {

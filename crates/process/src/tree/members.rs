@@ -524,7 +524,7 @@ mod tests {
 
     use super::*;
     use crate::host::tests::host;
-    use crate::{LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec};
+    use crate::{LaunchStdin, Process, ProcessLaunch, ReportMode, SandboxSpec, StreamMode};
 
     /// A shell with a child and an orphan in their own sessions; the orphan has a child as well.
     fn scattered() -> Process {
@@ -536,6 +536,7 @@ mod tests {
             env: Vec::new(),
             cwd: "/".into(),
             stdin: LaunchStdin::Null,
+            streams: StreamMode::Separate,
             report: ReportMode::None,
             sandbox: SandboxSpec::none(),
         };

@@ -146,6 +146,7 @@ fn telling() -> Value {
         "description": SECRET,
         "env": {"WORD": SECRET},
         "key": KEY,
+        "streams": "separate",
     })
 }
 
