@@ -1,9 +1,9 @@
-//! Identifiers that every module shares: tenants and jobs.
+//! Identifiers that every module shares: tenants, sessions and jobs.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use thiserror::Error;
 
@@ -136,6 +136,19 @@ impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.number.fmt(f)
     }
+}
+
+/// The conversation in which a caller sends its requests. Callers of one tenant may read each other's
+/// jobs by number; a request without a number is about the jobs of its own session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum CallerSession {
+    /// A session of a legacy HTTP client, by its id.
+    Http(Arc<str>),
+    /// A connection whose requests all come from one caller: stdio, or a proxy.
+    Connection(u64),
+    /// All requests of programs with this name: modern HTTP clients have neither session nor
+    /// connection.
+    Program(Arc<str>),
 }
 
 /// A text that is not a job number.

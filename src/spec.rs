@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::confinement::{GrantedConfinement, ResourceLimits};
-use crate::ids::TenantId;
+use crate::ids::{CallerSession, TenantId};
 use crate::trace::CallTrace;
 
 pub use crate::output::Stream;
@@ -42,6 +42,8 @@ pub struct JobSpec {
     /// The path of the shell; `None` = the configured one.
     pub shell_path: Option<String>,
     pub tenant: TenantId,
+    /// The session of the call that submitted the job.
+    pub session: CallerSession,
     /// The longest wait for the last output after the leader has ended, while its children still
     /// hold the pipes open; `None` = as configured.
     pub drain_max: Option<Duration>,

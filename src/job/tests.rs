@@ -91,6 +91,7 @@ pub(crate) fn spec(text: &str) -> JobSpec {
         shell: ShellUse::Configured,
         shell_path: None,
         tenant: crate::ids::TenantId::LOCAL,
+        session: crate::ids::CallerSession::Connection(1),
         drain_max: None,
         trace: crate::trace::CallTrace::start(),
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::request::Parts;
 use rmcp::model::{
@@ -15,6 +16,7 @@ use rmcp::model::{
     Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
+use rmcp::transport::common::http_header::HEADER_SESSION_ID;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
@@ -30,7 +32,7 @@ use super::tool_set::ToolSet;
 use super::tool_set::call_tool;
 use super::tools::{CallTurn, ToolCall};
 use super::{resources, server_info, tasks};
-use crate::ids::TenantId;
+use crate::ids::{CallerSession, TenantId};
 use crate::service::{CallerIdentity, CallerRole, JobService, TenantClient};
 use crate::telemetry::{events, labels};
 
@@ -53,6 +55,8 @@ pub(super) struct ServerState {
     pub(super) settings: McpSettings,
     pub(super) tool_set: ToolSet,
     pub(super) info: ServerConfig,
+    /// The number of connections with a caller of their own so far.
+    connections: AtomicU64,
 }
 
 impl Handler {
@@ -63,7 +67,13 @@ impl Handler {
         let tool_set = ToolSet::new(&settings.dialects, &settings.dialect);
         events::tools_offered(tool_set.names());
         let info = server_config(&settings);
-        let shared = Arc::new(ServerState { service, settings, tool_set, info });
+        let shared = Arc::new(ServerState {
+            service,
+            settings,
+            tool_set,
+            info,
+            connections: AtomicU64::new(0),
+        });
         Self { shared, subscriptions: Arc::default(), callers: CallerSource::PerRequest, cwd: None }
     }
 
@@ -76,7 +86,9 @@ impl Handler {
     /// Returns a handler for a connection whose requests all come from one caller.
     #[must_use]
     pub fn for_caller(&self, identity: CallerIdentity) -> Self {
-        Self { callers: CallerSource::Fixed(identity), ..self.for_connection() }
+        let connection = self.shared.connections.fetch_add(1, Ordering::Relaxed);
+        let callers = CallerSource::Fixed { identity, connection };
+        Self { callers, ..self.for_connection() }
     }
 
     /// Sets the default directory of jobs.
@@ -342,8 +354,8 @@ fn params_error(request: &CustomRequest, era: Eras) -> Option<ErrorData> {
 /// The source of a caller's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallerSource {
-    /// All requests of the connection come from this caller.
-    Fixed(CallerIdentity),
+    /// All requests of the connection with this number come from this caller.
+    Fixed { identity: CallerIdentity, connection: u64 },
     /// The HTTP guard put the identity into the extensions of each request.
     PerRequest,
 }
@@ -356,13 +368,24 @@ impl CallerSource {
         context: &RequestContext<RoleServer>,
     ) -> Result<CallerIdentity, ErrorData> {
         match self {
-            Self::Fixed(identity) => Ok(identity),
+            Self::Fixed { identity, .. } => Ok(identity),
             Self::PerRequest => {
                 let parts = context.extensions.get::<Parts>();
                 let identity = parts.and_then(|parts| parts.extensions.get::<CallerIdentity>());
                 identity.copied().ok_or_else(|| {
                     ErrorData::internal_error("the caller of this request is not known", None)
                 })
+            }
+        }
+    }
+
+    /// Returns the session of a request; `None` if its transport has none.
+    fn session(self, context: &RequestContext<RoleServer>) -> Option<CallerSession> {
+        match self {
+            Self::Fixed { connection, .. } => Some(CallerSession::Connection(connection)),
+            Self::PerRequest => {
+                let id = context.extensions.get::<Parts>()?.headers.get(HEADER_SESSION_ID)?;
+                Some(CallerSession::Http(id.to_str().ok()?.into()))
             }
         }
     }
@@ -423,6 +446,10 @@ impl Handler {
         let identity = self.callers.identify(context)?;
         let client =
             self.shared.service.tenant_client(identity, client.as_deref().unwrap_or("unknown"));
+        let client = match self.callers.session(context) {
+            Some(session) => client.with_session(session),
+            None => client,
+        };
         let client = match OperationContext::trace(context) {
             Some(trace) => client.with_trace(trace),
             None => client,

@@ -14,6 +14,7 @@ use super::submission::{CallerContext, SubmissionDefaults};
 use super::tenancy::{CallerIdentity, JobNumbers};
 use super::tenant_client::TenantClient;
 use crate::confinement::SandboxPaths;
+use crate::ids::CallerSession;
 use crate::job::{JobHandle, JobVariables, SharedJobSettings, StopRequest};
 use crate::outcome::StopBy;
 use crate::output::redaction::Redactor;
@@ -118,16 +119,17 @@ impl JobService {
     }
 
     /// Returns the view of one caller: the jobs of its tenant, and no others. `client` is the name of
-    /// the calling program.
+    /// the calling program, and stands for its session unless the transport has one.
     #[must_use]
     pub fn tenant_client(&self, identity: CallerIdentity, client: &str) -> TenantClient {
         // The client chooses its own name, so the name is masked and truncated.
         let client: String = client.chars().take(MAX_CLIENT_CHARS).collect();
         let client = self.redactor().mask_text(&client).into_owned();
         let CallerIdentity { tenant, role } = identity;
+        let session = CallerSession::Program(client.as_str().into());
         TenantClient::new(
             self.clone(),
-            CallerContext { tenant, role, client, trace: CallTrace::start() },
+            CallerContext { tenant, role, client, session, trace: CallTrace::start() },
         )
     }
 

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::admission::AdmissionError;
 use super::confinement::{ConfineError, ConfinementRules, ConfinementTerms};
 use super::tenancy::CallerRole;
-use crate::ids::TenantId;
+use crate::ids::{CallerSession, TenantId};
 use crate::spec::{
     DEFAULT_LANE, Inherit, JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin,
     StreamMode,
@@ -76,6 +76,7 @@ pub struct CallerContext {
     pub role: CallerRole,
     /// The name of the calling program, as it names itself.
     pub client: String,
+    pub session: CallerSession,
     /// The trace of the current call.
     pub trace: CallTrace,
 }
@@ -250,6 +251,7 @@ impl Submission {
             shell: ShellUse::Configured,
             shell_path: self.shell,
             tenant: caller.tenant,
+            session: caller.session.clone(),
             drain_max: self.drain_max,
             trace: caller.trace.clone(),
         })
@@ -358,6 +360,7 @@ mod tests {
             tenant: TenantId::LOCAL,
             role: CallerRole::Run,
             client: "test".to_owned(),
+            session: CallerSession::Connection(1),
             trace: CallTrace::start(),
         }
     }

@@ -16,7 +16,7 @@ use super::approval::Approval;
 use super::handle::JobService;
 use super::submission::{CallerContext, CommandLogging, DirectoryScope, Submission, SubmitError};
 use crate::confinement::SandboxProfile;
-use crate::ids::{JobId, JobNumber};
+use crate::ids::{CallerSession, JobId, JobNumber};
 use crate::job::{JobHandle, StopRequest};
 use crate::outcome::{JobEnding, Outcome, StartError};
 use crate::output::redaction::Redactor;
@@ -50,6 +50,13 @@ impl TenantClient {
     #[must_use]
     pub fn with_directory(self, cwd: Arc<Path>) -> Self {
         Self { cwd: Some(cwd), ..self }
+    }
+
+    /// Sets the session of the caller.
+    #[must_use]
+    pub fn with_session(mut self, session: CallerSession) -> Self {
+        self.caller.session = session;
+        self
     }
 
     /// Sets the trace of the current call.

@@ -5,9 +5,11 @@
 //! One file per document. A dialect maps arguments to a submission and a job to a reply, and has no
 //! logic of its own: it uses the jobs, policy and output of the native tools.
 
+mod exec_error;
 mod execute;
 mod execute_command;
 mod line_feed;
+mod output_pages;
 mod read_file_chunk;
 mod run;
 mod run_shell_command;

@@ -1,35 +1,19 @@
-//! `read_file_chunk`: reads spilled output in chunks, every byte as it was written. Also the pages
-//! and previews of output that `shell_exec` returns.
+//! `read_file_chunk`: reads spilled output in chunks, every byte as it was written.
 
-use std::time::Duration;
-use std::{fmt, io};
+use std::fmt;
 
-use anstream::adapter::strip_str;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
-use thiserror::Error;
 
+use super::exec_error::{ExecError, StdoutCursor};
+use super::output_pages::{Chunk, PageLimits, PageSpan, TextStyle, detect_mime, read_stream_page};
 use super::run::DialectReply;
-use crate::TaskLimit;
-use crate::ids::JobId;
-use crate::mcp::args::{ArgError, Args};
-use crate::mcp::cursor::{Cursor, CursorError, ParsedCursor};
+use crate::mcp::args::Args;
+use crate::mcp::cursor::Cursor;
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
-use crate::outcome::{StartError, not_run_text};
-use crate::output::ScanDeadline;
-use crate::output::json::{QueryError, query_json};
-use crate::output::pattern::{LinePattern, PatternError};
-use crate::output::redaction::Redactor;
-use crate::output::search::{SearchRequest, Select, search};
-use crate::output::views;
-use crate::output::views::ViewOptions;
-use crate::output::{
-    BlockingReader, GzipError, PageEnd, PageRequest, ReadBusy, log_offset, stream_offset,
-};
-use crate::service::{JobHandle, SubmitError};
+use crate::output::BlockingReader;
+use crate::service::JobHandle;
 use crate::spec::Stream;
 
 const DEFAULT_BYTES: usize = 65_536;
@@ -74,8 +58,12 @@ async fn read_file_chunk(
     let bytes = args.whole("limit_bytes", 4..=max as u64)?;
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     let bytes = bytes.unwrap_or(DEFAULT_BYTES.min(max));
-    let cursor =
-        args.text_or_number("cursor")?.map(|cursor| parse_stdout_cursor(&cursor)).transpose()?;
+    let cursor = match args.text_or_number("cursor")? {
+        Some(given) if !given.is_empty() => {
+            Some(StdoutCursor::parse(&given).ok_or(ExecError::BadFileCursor { given })?)
+        }
+        Some(_) | None => None,
+    };
     let unknown = || ExecError::UnknownUri { given: uri.chars().take(100).collect() };
     let spill_uri = SpillUri::parse(&uri).ok_or_else(unknown)?;
     // A URI of another tenant counts as unknown.
@@ -84,15 +72,17 @@ async fn read_file_chunk(
         Some(cursor)
             if cursor.given.job.is_some_and(|named| call.client.job_id(named) != job.id()) =>
         {
-            return Err(ExecError::OtherCommand(cursor.given));
+            return Err(ExecError::OtherUri(cursor.given));
         }
         Some(cursor) => cursor.offset,
         None => 0,
     };
-    match spill_uri.format {
-        SpillFormat::Plain => read_plain(call, &job, spill_uri, start, bytes).await,
-        SpillFormat::Gzip => read_gzip(call, &job, spill_uri, start, bytes).await,
-    }
+    let chunk = match spill_uri.format {
+        SpillFormat::Plain => read_plain(call, &job, spill_uri, start, bytes).await?,
+        SpillFormat::Gzip => read_gzip(call, &job, spill_uri, start, bytes).await?,
+    };
+    chunk.span.check_start(cursor)?;
+    Ok(chunk)
 }
 
 /// A chunk of spilled output and its position.
@@ -201,388 +191,9 @@ impl SpillUri {
     }
 }
 
-/// The changes that are made to output text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TextStyle {
-    pub(crate) escapes: Escapes,
-    pub(crate) newline: Newline,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Escapes {
-    Strip,
-    Keep,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Newline {
-    Lf,
-    CrLf,
-    Keep,
-}
-
-impl TextStyle {
-    /// No change: every byte as it was written.
-    pub(crate) const AS_WRITTEN: Self = Self { escapes: Escapes::Keep, newline: Newline::Keep };
-
-    fn apply(self, text: String) -> String {
-        let text = match self.escapes {
-            Escapes::Strip if text.contains('\x1b') => without_escapes(&text),
-            Escapes::Strip | Escapes::Keep => text,
-        };
-        match self.newline {
-            Newline::Lf if text.contains('\r') => text.replace("\r\n", "\n"),
-            Newline::CrLf => text.replace("\r\n", "\n").replace('\n', "\r\n"),
-            Newline::Lf | Newline::Keep => text,
-        }
-    }
-}
-
-/// Output bytes as they appear in a reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Chunk {
-    Text(String),
-    Base64(String),
-}
-
-impl Chunk {
-    /// Encodes bytes as text, or as base64 if they are not UTF-8. Text is masked later, with the
-    /// whole reply; base64 hides secrets from that pass, so its bytes are masked here.
-    pub(crate) fn encode(bytes: Vec<u8>, style: TextStyle, redactor: &Redactor) -> Self {
-        match String::from_utf8(bytes) {
-            Ok(text) => Self::Text(style.apply(text)),
-            Err(error) => Self::base64(&redactor.mask_bytes(error.as_bytes())),
-        }
-    }
-
-    /// Encodes bytes as base64.
-    pub(crate) fn base64(bytes: &[u8]) -> Self {
-        Self::Base64(STANDARD.encode(bytes))
-    }
-
-    /// The value of the `encoding` field; `None` for plain text.
-    pub(crate) const fn encoding(&self) -> Option<&'static str> {
-        match self {
-            Self::Text(_) => None,
-            Self::Base64(_) => Some("base64"),
-        }
-    }
-
-    pub(crate) fn into_text(self) -> String {
-        match self {
-            Self::Text(text) | Self::Base64(text) => text,
-        }
-    }
-}
-
-/// Removes escape codes, line by line: an unterminated code must not hide the following lines.
-fn without_escapes(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        let content = line.trim_end_matches(['\r', '\n']);
-        plain.extend(strip_str(content));
-        plain.push_str(&line[content.len()..]);
-    }
-    plain
-}
-
-/// The reason why a call returned no page. Its text is the reply.
-#[derive(Debug, Error)]
-pub(crate) enum ExecError {
-    #[error(transparent)]
-    Args(#[from] ArgError),
-    #[error(transparent)]
-    Pattern(#[from] PatternError),
-    #[error(transparent)]
-    Query(QueryError),
-    #[error(transparent)]
-    Cursor(#[from] CursorError),
-    #[error(transparent)]
-    Submit(#[from] SubmitError),
-    #[error(transparent)]
-    NotStarted(StartError),
-    #[error(transparent)]
-    Pack(#[from] GzipError),
-    #[error("a cursor here counts bytes; use a next_cursor as it was returned, or `bytes:N`")]
-    CountsLines,
-    #[error(
-        "cursor `{}` has nothing to read: no run of this command is kept; call without page.cursor to run it", .0.with_job_last()
-    )]
-    NeverRan(ParsedCursor),
-    #[error(
-        "cursor `{}` names a run that is not known or no longer kept; nothing was run; call without page.cursor to run the command", .0.with_job_last()
-    )]
-    UnknownRun(ParsedCursor),
-    #[error(
-        "cursor `{}` belongs to another command; nothing was run; send it with the same cmd, args, cwd and env as the call that returned it", .0.with_job_last()
-    )]
-    OtherCommand(ParsedCursor),
-    #[error(
-        "`{given}` is not the address of any kept output; use a spill_uri as it was returned, while its run is kept"
-    )]
-    UnknownUri { given: String },
-    #[error(
-        "the output is larger than a page of {} bytes and {} lines (on_large_output is \"error\"); what there is of it is kept: the same call with on_large_output \"spill\" and page.cursor \"bytes:0@{job}\" reads it and runs nothing", .limits.bytes, .limits.lines
-    )]
-    TooLarge { limits: PageLimits, job: JobId },
-    #[error("the command {}; call again", not_run_text(*.0))]
-    NotRun(Duration),
-    #[error("the command was lost: {why}; what it wrote is kept")]
-    Lost { why: String },
-    #[error("the command still runs after {}s; call again with the same cursor", .0.as_secs())]
-    StillRuns(Duration),
-    #[error("the call was cancelled")]
-    Cancelled,
-    #[error(transparent)]
-    Busy(#[from] ReadBusy),
-    #[error("the output could not be read: {0}; try again")]
-    Read(#[from] io::Error),
-}
-
-impl From<QueryError> for ExecError {
-    fn from(error: QueryError) -> Self {
-        Self::Query(error.explain_no_thread(TaskLimit::explain))
-    }
-}
-
-impl From<ExecError> for DialectReply {
-    fn from(error: ExecError) -> Self {
-        Self::failure(error.to_string())
-    }
-}
-
-/// The size limits of a page; the one that is reached first applies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PageLimits {
-    pub(crate) bytes: usize,
-    /// The value 0 means no limit.
-    pub(crate) lines: usize,
-}
-
-/// The part of stdout that a call asks for.
-#[derive(Debug, Clone)]
-pub(super) enum OutputFilter {
-    None,
-    /// Only lines that match.
-    Grep(LinePattern),
-    /// Only the result of this JMESPath expression.
-    Query(String),
-}
-
-/// A page of a stream's bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OutputPage {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) span: PageSpan,
-    /// Bytes of this page that could not be stored because the disk was full.
-    pub(super) gap_bytes: u64,
-    /// The number of matching lines from the page's start on, if lines were searched.
-    pub(super) matches: Option<u64>,
-}
-
-/// The position of a page in its stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PageSpan {
-    /// The offset that the caller asked for.
-    pub(crate) start: u64,
-    /// The offset at which the next page starts.
-    pub(crate) end: u64,
-    /// The size of the whole stream, in bytes.
-    pub(crate) total: u64,
-    pub(crate) has_more: bool,
-}
-
-impl PageSpan {
-    /// The offset of the last byte; for an empty page, its start.
-    fn last(&self) -> u64 {
-        self.end.saturating_sub(1).max(self.start)
-    }
-
-    /// Adds the position to the fields of a reply.
-    pub(crate) fn write(&self, fields: &mut JsonObject) {
-        fields.insert("bytes_start".into(), self.start.into());
-        fields.insert("bytes_end".into(), self.last().into());
-        fields.insert("total_bytes".into(), self.total.into());
-    }
-}
-
-impl OutputPage {
-    /// The number of lines, including an unfinished last one.
-    pub(super) fn lines(&self) -> usize {
-        self.bytes.split_inclusive(|byte| *byte == b'\n').count()
-    }
-
-    /// Leaves a `\r` at the end to the next page: the line may end in CRLF.
-    pub(super) fn without_trailing_cr(mut self) -> Self {
-        if self.span.has_more && self.bytes.len() > 1 && self.bytes.ends_with(b"\r") {
-            self.bytes.pop();
-            self.span.end -= 1;
-        }
-        self
-    }
-}
-
-/// Reads a page of stdout after the filter.
-pub(super) fn read_filtered_page(
-    log: &BlockingReader,
-    filter: &OutputFilter,
-    start: u64,
-    limits: PageLimits,
-    memory: usize,
-    deadline: &ScanDeadline,
-) -> Result<OutputPage, ExecError> {
-    match filter {
-        OutputFilter::None => Ok(read_stream_page(log, Stream::Stdout, start, limits)?),
-        OutputFilter::Grep(pattern) => Ok(matching_lines(log, pattern, start, limits, deadline)?),
-        OutputFilter::Query(expression) => {
-            let result = query_json(log, Some(Stream::Stdout), expression, memory, deadline)?;
-            Ok(page_of_text(&result.text, start, limits.bytes))
-        }
-    }
-}
-
-/// Reads a page of one stream; offsets count only the bytes of that stream.
-pub(crate) fn read_stream_page(
-    log: &BlockingReader,
-    stream: Stream,
-    start: u64,
-    limits: PageLimits,
-) -> io::Result<OutputPage> {
-    let page = log.read_page(&PageRequest {
-        from: log_offset(log, stream, start)?,
-        stream: Some(stream),
-        max_bytes: limits.bytes,
-        max_lines: limits.lines,
-    })?;
-    let end = start + page.bytes.len() as u64;
-    let has_more = page.end_kind == PageEnd::More;
-    Ok(OutputPage {
-        bytes: page.bytes,
-        span: PageSpan { start, end, total: stream_len(log, stream), has_more },
-        gap_bytes: page.gap_bytes,
-        matches: None,
-    })
-}
-
-/// The size of a stream in bytes.
-pub(super) fn stream_len(log: &BlockingReader, stream: Stream) -> u64 {
-    log.progress().bytes_of(Some(stream))
-}
-
-/// Reads a page of matching lines. Offsets count all bytes of stdout, so a page may skip many of
-/// them.
-fn matching_lines(
-    log: &BlockingReader,
-    pattern: &LinePattern,
-    start: u64,
-    limits: PageLimits,
-    deadline: &ScanDeadline,
-) -> io::Result<OutputPage> {
-    let found = search(
-        log,
-        &SearchRequest {
-            pattern,
-            select: Select::Matching,
-            stream: Some(Stream::Stdout),
-            from: log_offset(log, Stream::Stdout, start)?,
-            context: 0,
-            max_matches: limits.lines,
-            max_bytes: limits.bytes,
-        },
-        deadline,
-    )?;
-    let total = stream_len(log, Stream::Stdout);
-    let end = stream_offset(log, Stream::Stdout, found.resume)?.max(start);
-    let mut bytes = Vec::new();
-    for line in found.lines {
-        bytes.extend(line.text);
-        bytes.push(b'\n');
-    }
-    let span = PageSpan { start, end, total, has_more: found.next.is_some() };
-    Ok(OutputPage { bytes, span, gap_bytes: 0, matches: Some(found.matches) })
-}
-
-/// Returns the part of `text` from `start` on that fits; it ends at a character boundary.
-fn page_of_text(text: &str, start: u64, max: usize) -> OutputPage {
-    let from = usize::try_from(start).unwrap_or(usize::MAX).min(text.len());
-    let end = text.floor_char_boundary(from.saturating_add(max)).max(from);
-    let bytes = text.as_bytes()[from..end].to_vec();
-    let span = PageSpan {
-        start,
-        end: start + bytes.len() as u64,
-        total: text.len() as u64,
-        has_more: end < text.len(),
-    };
-    OutputPage { bytes, span, gap_bytes: 0, matches: None }
-}
-
-/// A position in stdout and the cursor that named it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StdoutCursor {
-    pub(crate) offset: u64,
-    pub(crate) given: ParsedCursor,
-}
-
-/// Parses a cursor; only byte cursors are valid here.
-pub(super) fn parse_stdout_cursor(cursor: &str) -> Result<StdoutCursor, ExecError> {
-    let given: ParsedCursor = cursor.parse()?;
-    match given.cursor {
-        Cursor::Bytes(offset) => Ok(StdoutCursor { offset, given }),
-        Cursor::Line(_) => Err(ExecError::CountsLines),
-    }
-}
-
-/// The media type of larger output is detected from its beginning alone.
-const MIME_WHOLE: u64 = 1024 * 1024;
-const MIME_SAMPLE: PageLimits = PageLimits { bytes: 8 * 1024, lines: 0 };
-
-/// Detects the media type of a stream.
-pub(super) fn detect_mime(log: &BlockingReader, stream: Stream) -> io::Result<&'static str> {
-    let limits = match stream_len(log, stream) {
-        // JSON can only be recognised when its end is read.
-        0..=MIME_WHOLE => PageLimits { bytes: MIME_WHOLE as usize, lines: 0 },
-        _ => MIME_SAMPLE,
-    };
-    Ok(views::mime(&read_stream_page(log, stream, 0, limits)?.bytes))
-}
-
-/// The bytes and lines read for a preview. Secrets are masked before the preview is cut.
-const PREVIEW_READ: PageLimits = PageLimits { bytes: 4096, lines: 10 };
-/// Characters in a preview.
-const PREVIEW_CHARS: usize = 500;
-
-/// Returns the beginning of stdout as readable text.
-pub(super) fn head_preview(log: &BlockingReader, redactor: &Redactor) -> io::Result<String> {
-    let shown = preview(&read_stream_page(log, Stream::Stdout, 0, PREVIEW_READ)?.bytes, redactor);
-    let end = shown.char_indices().nth(PREVIEW_CHARS).map_or(shown.len(), |(at, _)| at);
-    Ok(shown[..end].to_owned())
-}
-
-/// Returns the end of stdout as readable text.
-pub(super) fn tail_preview(log: &BlockingReader, redactor: &Redactor) -> io::Result<String> {
-    let PageLimits { bytes, lines } = PREVIEW_READ;
-    let from = log.tail_start(Some(Stream::Stdout), bytes, lines)?;
-    let start = stream_offset(log, Stream::Stdout, from)?;
-    let shown =
-        preview(&read_stream_page(log, Stream::Stdout, start, PREVIEW_READ)?.bytes, redactor);
-    let from = shown.char_indices().rev().nth(PREVIEW_CHARS - 1).map_or(0, |(at, _)| at);
-    Ok(shown[from..].to_owned())
-}
-
-/// Returns bytes as readable text; empty if they are binary.
-fn preview(bytes: &[u8], redactor: &Redactor) -> String {
-    if views::is_binary(bytes) {
-        return String::new();
-    }
-    views::render_text(&redactor.mask_bytes(bytes), ViewOptions::default()).text
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::output::{LogStorage, open_log};
 
     #[test]
     fn only_a_written_spill_uri_parses() {
@@ -595,112 +206,6 @@ mod tests {
         for uri in ["", "mcp://tmp/exec-7-ab", "mcp://tmp/../etc/passwd", "file:///x.out", "7.out"]
         {
             assert_eq!(SpillUri::parse(uri), None, "{uri}");
-        }
-    }
-
-    #[track_caller]
-    fn check(escapes: Escapes, newline: Newline, given: &str, expected: &str) {
-        assert_eq!(TextStyle { escapes, newline }.apply(given.to_owned()), expected, "{given:?}");
-    }
-
-    #[test]
-    fn text_style_strips_colours_and_converts_newlines() {
-        let given = "\x1b[31mred\x1b[0m\r\nb\tc\rd\0\n";
-        check(Escapes::Strip, Newline::Lf, "a\r\nb\0\rc\n", "a\nb\0\rc\n");
-        check(Escapes::Keep, Newline::Keep, given, given);
-        check(Escapes::Keep, Newline::CrLf, "a\r\nb\n", "a\r\nb\r\n");
-        check(Escapes::Strip, Newline::Keep, "\x1b[31mred\x1b[0m\r\nb\n", "red\r\nb\n");
-        check(Escapes::Strip, Newline::Lf, "a\x1b]0;no end\r\nb\n", "a\nb\n");
-    }
-
-    #[test]
-    fn binary_output_is_base64_with_secrets_masked() {
-        let redactor = Redactor::new(&["hush".to_owned()]).unwrap();
-        let chunk = Chunk::encode(b"\xffhush".to_vec(), TextStyle::AS_WRITTEN, &redactor);
-        assert_eq!(chunk, Chunk::base64(b"\xff[redacted]"));
-        assert_eq!(chunk.encoding(), Some("base64"));
-    }
-
-    fn log_of(writes: &[(Stream, &[u8])]) -> BlockingReader {
-        let settings = LogStorage { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() };
-        let (mut writer, reader) = open_log(&settings);
-        for (stream, bytes) in writes {
-            writer.append(*stream, bytes);
-        }
-        writer.close();
-        reader.blocking()
-    }
-
-    fn read_page(
-        log: &BlockingReader,
-        filter: &OutputFilter,
-        start: u64,
-        limits: PageLimits,
-    ) -> OutputPage {
-        let (deadline, _guard) = ScanDeadline::start(Duration::from_secs(3600));
-        read_filtered_page(log, filter, start, limits, 1 << 20, &deadline).unwrap()
-    }
-
-    /// Returns the bytes of all pages, one after the other.
-    fn all(log: &BlockingReader, filter: &OutputFilter, limits: PageLimits) -> Vec<u8> {
-        let (mut start, mut bytes) = (0, Vec::new());
-        loop {
-            let page = read_page(log, filter, start, limits).without_trailing_cr();
-            assert!(page.span.end > start, "no progress at {start}");
-            start = page.span.end;
-            bytes.extend(&page.bytes);
-            if !page.span.has_more {
-                assert_eq!(start, page.span.total);
-                return bytes;
-            }
-        }
-    }
-
-    #[test]
-    fn pages_have_every_byte_of_stdout_despite_interleaved_stderr() {
-        let (mut stdout, mut writes) = (Vec::<u8>::new(), Vec::new());
-        let lines: Vec<String> = (0..500).map(|line| format!("line {line} é\r\n")).collect();
-        for line in &lines {
-            writes.push((Stream::Stdout, line.as_bytes()));
-            writes.push((Stream::Stderr, &b"noise\n"[..]));
-            stdout.extend(line.as_bytes());
-        }
-        let log = log_of(&writes);
-        for limits in [(4, 2000), (7, 1), (100, 3), (65_536, 2000)] {
-            let limits = PageLimits { bytes: limits.0, lines: limits.1 };
-            assert_eq!(all(&log, &OutputFilter::None, limits), stdout, "{limits:?}");
-        }
-        let grep = OutputFilter::Grep(LinePattern::new("line [0-9]*7 ").unwrap());
-        let found = all(&log, &grep, PageLimits { bytes: 64, lines: 3 });
-        assert_eq!(found.split(|byte| *byte == b'\n').count() - 1, 50);
-    }
-
-    #[test]
-    fn a_query_result_is_paged_at_character_boundaries() {
-        let log = log_of(&[(Stream::Stdout, r#"{"a": ["é", "€", "b"]}"#.as_bytes())]);
-        let query = OutputFilter::Query("a".to_owned());
-        let result = all(&log, &query, PageLimits { bytes: 4, lines: 1 });
-        assert_eq!(result, r#"["é","€","b"]"#.as_bytes());
-    }
-
-    #[test]
-    fn a_page_does_not_end_within_a_newline() {
-        let log = log_of(&[(Stream::Stdout, b"abcdefg\r\nx\n")]);
-        let first = |bytes| {
-            let limits = PageLimits { bytes, lines: 0 };
-            let page = read_page(&log, &OutputFilter::None, 0, limits).without_trailing_cr();
-            (page.span.end, page.bytes.len())
-        };
-        assert_eq!((first(7), first(8), first(9)), ((7, 7), (7, 7), (9, 9)));
-    }
-
-    #[test]
-    fn an_empty_page_ends_where_it_starts() {
-        let log = log_of(&[]);
-        for start in [0, 9] {
-            let limits = PageLimits { bytes: 10, lines: 10 };
-            let span = read_page(&log, &OutputFilter::None, start, limits).span;
-            assert_eq!((span.start, span.last(), span.has_more), (start, start, false));
         }
     }
 }

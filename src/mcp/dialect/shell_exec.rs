@@ -1,9 +1,10 @@
 //! `shell_exec`: runs a command whose output comes in pages; `read_file_chunk` reads what was
 //! spilled.
 //!
-//! A call with a cursor continues reading the output of an earlier run and runs nothing. Offsets
-//! count the bytes of stdout as they were written; the text of a page may be shorter, because
-//! escape codes and `\r` are removed.
+//! A call with a cursor that an earlier reply returned continues reading the output of that run and
+//! runs nothing; `bytes:0` is the beginning, and runs the command. Offsets count the bytes of stdout
+//! as they were written; the text of a page may be shorter, because escape codes and `\r` are
+//! removed.
 
 use std::io;
 use std::sync::Arc;
@@ -11,13 +12,15 @@ use std::sync::Arc;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::read_file_chunk::{
-    Chunk, Escapes, ExecError, Newline, OutputFilter, OutputPage, PageLimits, SpillFormat,
-    SpillUri, StdoutCursor, TextStyle, detect_mime, head_preview, parse_stdout_cursor,
-    read_filtered_page, read_stream_page, stream_len, tail_preview,
+use super::exec_error::{ExecError, StdoutCursor};
+use super::output_pages::{
+    Chunk, Escapes, Newline, OutputFilter, OutputPage, PageLimits, TextStyle, detect_page_mime,
+    head_preview, read_filtered_page, read_stream_page, stream_len, tail_preview,
 };
+use super::read_file_chunk::{SpillFormat, SpillUri};
 use super::run::DialectReply;
 use super::run::{submit, wait_for_end};
+use crate::ids::JobNumber;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::cursor::{Cursor, ParsedCursor};
 use crate::mcp::reply::progress_line;
@@ -31,7 +34,7 @@ use crate::output::{
     BlockingReader, LogReader, StreamCounts, count_lines, count_lines_and_errors, json,
 };
 use crate::service::{JobHandle, StopRequest, Submission};
-use crate::spec::{Inherit, JobProgram, Stream};
+use crate::spec::{Inherit, JobProgram, LargeOutput, Stream};
 
 pub(super) const ABOUT: &str = "Executes shell commands in a controlled environment. Supports \
     pagination via `limit_bytes` and `next_cursor`: send the same call again with \
@@ -72,7 +75,10 @@ pub(crate) fn schema() -> Value {
             "page": {
                 "type": "object",
                 "properties": {
-                    "cursor": {"type": "string", "description": "A next_cursor; opaque"},
+                    "cursor": {
+                        "type": "string",
+                        "description": "A next_cursor as returned; bytes:0 or none runs the command"
+                    },
                     "limit_bytes": {"type": "integer", "minimum": 4, "default": 65536},
                     "limit_lines": {"type": "integer", "minimum": 1, "default": 2000}
                 }
@@ -182,14 +188,20 @@ impl ShellExecArgs {
 fn submission(args: &mut Args) -> Result<Submission, ArgError> {
     let cmd = args.text("cmd")?.unwrap_or_default();
     let program = match args.texts("args")? {
-        Some(args) => JobProgram::Direct { program: cmd, args },
-        None => JobProgram::Shell(cmd),
+        Some(args) if !args.is_empty() => JobProgram::Direct { program: cmd, args },
+        Some(_) | None => JobProgram::Shell(cmd),
     };
     let mut env = args.pairs("env")?;
     // The same variables in another order mean the same run.
     env.sort();
-    let cwd = args.text("cwd")?.map(Into::into);
-    Ok(Submission { cwd, inherit: Inherit::All, env, ..Submission::new(program) })
+    Ok(Submission {
+        cwd: args.text("cwd")?.map(Into::into),
+        inherit: Inherit::All,
+        env,
+        // Every page must be there to be read, whatever the setting for other jobs.
+        on_large_output: Some(LargeOutput::Spill),
+        ..Submission::new(program)
+    })
 }
 
 fn read_page(
@@ -197,8 +209,12 @@ fn read_page(
     max_page: usize,
 ) -> Result<(Option<StdoutCursor>, PageLimits), ExecError> {
     let mut args = Args::strict(page_object(page)?.unwrap_or_default(), &PAGE_FIELDS)?;
-    let cursor =
-        args.text_or_number("cursor")?.map(|cursor| parse_stdout_cursor(&cursor)).transpose()?;
+    let cursor = match args.text_or_number("cursor")? {
+        Some(given) if !given.is_empty() => {
+            Some(StdoutCursor::parse(&given).ok_or(ExecError::BadCursor { given })?)
+        }
+        Some(_) | None => None,
+    };
     let bytes = args.whole("limit_bytes", MIN_BYTES..=max_page as u64)?;
     let lines = args.whole("limit_lines", 1..=u64::MAX)?;
     let size = |number: Option<u64>, default| {
@@ -246,45 +262,69 @@ struct FinishedRun {
     ending: JobEnding,
 }
 
-/// Returns the run that a call is about, after its end. Nothing runs if the call names an earlier
-/// run.
+/// The run whose output a call returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PageSource {
+    /// A new run of the command.
+    NewRun,
+    /// The latest run of the same command in the caller's session.
+    LatestRun(StdoutCursor),
+    /// The run of the same command with this number.
+    NamedRun(JobNumber, StdoutCursor),
+}
+
+impl PageSource {
+    /// Decides by the cursor. Without a job number, the first byte is no position that any reply
+    /// returned: the document's first request has it, and runs the command.
+    const fn from_cursor(cursor: Option<StdoutCursor>) -> Self {
+        match cursor {
+            None => Self::NewRun,
+            Some(cursor) => match cursor.given.job {
+                Some(number) => Self::NamedRun(number, cursor),
+                None if cursor.offset == 0 => Self::NewRun,
+                None => Self::LatestRun(cursor),
+            },
+        }
+    }
+}
+
+/// Returns the run that a call is about, after its end.
 async fn find_or_start_run(
     call: ToolCall<'_>,
     args: &ShellExecArgs,
 ) -> Result<FinishedRun, ExecError> {
-    match args.cursor {
-        None => run(call, args).await,
-        Some(cursor) => match find_earlier_run(call, args, cursor).await? {
-            Some(job) => {
-                CallTurn::end(call.request);
-                wait_for_earlier_run(call, job).await
-            }
-            None => run(call, args).await,
-        },
-    }
+    let job = match PageSource::from_cursor(args.cursor) {
+        PageSource::NewRun => return run(call, args).await,
+        PageSource::LatestRun(cursor) => find_latest_run(call, args, cursor).await?,
+        PageSource::NamedRun(number, cursor) => find_named_run(call, args, number, cursor).await?,
+    };
+    CallTurn::end(call.request);
+    wait_for_earlier_run(call, job).await
 }
 
-/// Finds the run that a cursor belongs to. Offset 0 without a job number matches any run of the
-/// command, or none if it never ran.
-async fn find_earlier_run(
+async fn find_latest_run(
     call: ToolCall<'_>,
     args: &ShellExecArgs,
-    StdoutCursor { offset, given }: StdoutCursor,
-) -> Result<Option<JobHandle>, ExecError> {
+    cursor: StdoutCursor,
+) -> Result<JobHandle, ExecError> {
     let mut same = call.client.list_same_command(&args.submission).await?.into_iter();
-    match given.job {
-        None => match same.find(is_readable_run) {
-            None if offset > 0 => Err(ExecError::NeverRan(given)),
-            latest => Ok(latest),
-        },
-        Some(number) => {
-            let id = call.client.job_id(number);
-            match same.find(|job| job.id() == id) {
-                Some(job) => Ok(Some(job)),
-                None if call.client.find(id).await.is_ok() => Err(ExecError::OtherCommand(given)),
-                None => Err(ExecError::UnknownRun(given)),
-            }
-        }
+    let session = &call.client.caller().session;
+    same.find(|job| job.spec().session == *session && is_readable_run(job))
+        .ok_or(ExecError::NeverRan(cursor.given))
+}
+
+async fn find_named_run(
+    call: ToolCall<'_>,
+    args: &ShellExecArgs,
+    number: JobNumber,
+    cursor: StdoutCursor,
+) -> Result<JobHandle, ExecError> {
+    let id = call.client.job_id(number);
+    let mut same = call.client.list_same_command(&args.submission).await?.into_iter();
+    match same.find(|job| job.id() == id) {
+        Some(job) => Ok(job),
+        None if call.client.find(id).await.is_ok() => Err(ExecError::OtherCommand(cursor.given)),
+        None => Err(ExecError::UnknownRun(cursor.given)),
     }
 }
 
@@ -380,6 +420,8 @@ struct RunOutput {
     summary: Option<(StreamCounts, StreamCounts)>,
     head: String,
     tail: String,
+    /// Bytes that the command wrote and that can no longer be read.
+    lost_bytes: u64,
 }
 
 impl RunOutput {
@@ -412,13 +454,17 @@ impl RunOutput {
             ))
         });
         Ok(Self {
-            page,
             stderr: read_stream_page(log, Stream::Stderr, stderr_from, args.limits)?,
             stderr_lines: count_lines(log, Stream::Stderr)?,
-            mime: args.wants_mime.then(|| detect_mime(log, Stream::Stdout)).transpose()?,
+            mime: args
+                .wants_mime
+                .then(|| detect_page_mime(log, &page, &args.filter))
+                .transpose()?,
             summary: summary.transpose()?,
-            head: head_preview(log, redactor)?,
-            tail: tail_preview(log, redactor)?,
+            head: head_preview(log, args.style, redactor)?,
+            tail: tail_preview(log, args.style, redactor)?,
+            lost_bytes: log.progress().lost_bytes(),
+            page,
         })
     }
 
@@ -441,9 +487,11 @@ async fn shell_exec(call: ToolCall<'_>, arguments: JsonObject) -> Result<JsonObj
     let run = find_or_start_run(call, &args).await?;
     let end = ExitFields::from_outcome(&run.ending.outcome)?;
     let output = read(call, &run, &args).await?;
+    output.page.span.check_start(args.cursor)?;
     let is_large = is_large(run.job.output(), args.limits.bytes as u64);
     if args.large_output == LargeOutputMode::Error && (is_large || output.page.span.has_more) {
-        return Err(ExecError::TooLarge { limits: args.limits, job: run.job.id() });
+        let PageLimits { bytes, lines } = args.limits;
+        return Err(ExecError::TooLarge { bytes, lines, job: run.job.id() });
     }
     let uris = spill_uris(call, &run, &args, &output).await?;
     let mut fields = JsonObject::new();
@@ -557,22 +605,40 @@ fn write_position(
     output: &RunOutput,
 ) {
     let page = &output.page;
-    let is_cut = args.large_output == LargeOutputMode::Truncate && page.span.has_more;
+    let after = PageContinuation::new(args.large_output, page.span.has_more, output.lost_bytes);
     page.span.write(fields);
     fields.insert("line_count".into(), page.lines().into());
     fields.insert("stderr_count".into(), output.stderr_lines.into());
-    fields.insert(
-        "truncated".into(),
-        (is_cut || page.gap_bytes > 0 || output.stderr.span.has_more).into(),
-    );
+    fields.insert("truncated".into(), (after == PageContinuation::Missing).into());
+    insert_some(fields, "dropped_bytes", (page.gap_bytes > 0).then_some(page.gap_bytes));
     insert_some(fields, "matches", page.matches);
-    let next =
-        ParsedCursor { job: Some(run.job.id().job_number()), cursor: Cursor::Bytes(page.span.end) };
-    insert_some(
-        fields,
-        "next_cursor",
-        (page.span.has_more && !is_cut).then(|| next.with_job_last()),
-    );
+    if after == PageContinuation::NextPage {
+        let job = Some(run.job.id().job_number());
+        let next = ParsedCursor { job, cursor: Cursor::Bytes(page.span.end) };
+        fields.insert("next_cursor".into(), next.with_job_last().into());
+    }
+}
+
+/// The output behind a page: a reply has either `next_cursor`, or `truncated`, or neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PageContinuation {
+    /// The next page can be read.
+    NextPage,
+    /// Nothing: every byte was returned.
+    End,
+    /// Output that cannot be read, or that the caller did not want.
+    Missing,
+}
+
+impl PageContinuation {
+    const fn new(mode: LargeOutputMode, has_more: bool, lost_bytes: u64) -> Self {
+        match (mode, has_more) {
+            (LargeOutputMode::Truncate, true) => Self::Missing,
+            (_, true) => Self::NextPage,
+            (_, false) if lost_bytes > 0 => Self::Missing,
+            (_, false) => Self::End,
+        }
+    }
 }
 
 fn write_extras(fields: &mut JsonObject, output: &RunOutput) {
@@ -615,6 +681,32 @@ mod tests {
     }
 
     #[test]
+    fn only_a_returned_cursor_reads_an_earlier_run() {
+        let source = |text: &str| PageSource::from_cursor(StdoutCursor::parse(text));
+        let cursor = |text: &str| StdoutCursor::parse(text).unwrap();
+        let named = |text: &str| PageSource::NamedRun(JobNumber::new(7), cursor(text));
+        assert_eq!(PageSource::from_cursor(None), PageSource::NewRun);
+        assert_eq!((source("bytes:0"), source("0")), (PageSource::NewRun, PageSource::NewRun));
+        assert_eq!(source("bytes:5"), PageSource::LatestRun(cursor("bytes:5")));
+        assert_eq!(source("bytes:0@7"), named("bytes:0@7"));
+        assert_eq!(source("bytes:5@7"), named("bytes:5@7"));
+    }
+
+    #[test]
+    fn a_page_is_followed_by_another_or_is_truncated_but_never_both() {
+        use LargeOutputMode::{Error, Spill, SpillAlways, Truncate};
+        for mode in [Spill, SpillAlways, Error] {
+            assert_eq!(PageContinuation::new(mode, true, 0), PageContinuation::NextPage);
+            assert_eq!(PageContinuation::new(mode, true, 9), PageContinuation::NextPage);
+        }
+        assert_eq!(PageContinuation::new(Truncate, true, 0), PageContinuation::Missing);
+        for mode in [Spill, SpillAlways, Error, Truncate] {
+            assert_eq!(PageContinuation::new(mode, false, 0), PageContinuation::End);
+            assert_eq!(PageContinuation::new(mode, false, 9), PageContinuation::Missing);
+        }
+    }
+
+    #[test]
     fn the_order_of_variables_does_not_matter() {
         let env =
             |text: &str| parse_args(serde_json::from_str(text).unwrap()).unwrap().submission.env;
@@ -628,7 +720,7 @@ mod tests {
             (json!({"page": {}}), "`cmd`"),
             (json!({"cmd": "x", "page": 7}), "`page`"),
             (json!({"cmd": "x", "page": {"curser": "bytes:1"}}), "did you mean `cursor`"),
-            (json!({"cmd": "x", "page": {"cursor": "line:2"}}), "counts bytes"),
+            (json!({"cmd": "x", "page": {"cursor": "line:2"}}), "`line:2` is not a cursor"),
             (json!({"cmd": "x", "page": {"limit_bytes": 3}}), "from 4 to 1048576"),
             (json!({"cmd": "x", "page": {"limit_lines": 0}}), "`limit_lines`"),
             (json!({"cmd": "x", "on_large_output": "explode"}), "spill, truncate, error"),

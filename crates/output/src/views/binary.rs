@@ -47,16 +47,16 @@ const fn is_odd_control(byte: u8) -> bool {
     matches!(byte, 1..=6 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f)
 }
 
-/// The media type of the content: a known binary format, `application/json` (also for JSON lines),
-/// a known text format, `text/plain`, or `application/octet-stream`.
+/// The media type of the content: a known binary format, `application/json`, `application/x-ndjson`
+/// for JSON lines, a known text format, `text/plain`, or `application/octet-stream`.
 #[must_use]
 pub fn mime(content: &[u8]) -> &'static str {
     let kind = infer::get(content);
     if is_binary(content) {
         return kind.map_or("application/octet-stream", |kind| kind.mime_type());
     }
-    if is_json(content) {
-        return "application/json";
+    if let Some(json) = json_mime(content) {
+        return json;
     }
     // Text that merely begins like a binary format ("BM…") is still text.
     kind.filter(|kind| is_text(kind.matcher_type())).map_or("text/plain", |kind| kind.mime_type())
@@ -66,18 +66,27 @@ fn is_text(kind: MatcherType) -> bool {
     kind == MatcherType::Text
 }
 
-fn is_json(content: &[u8]) -> bool {
+/// The media type of JSON that is an object, an array, or lines with one of them each.
+fn json_mime(content: &[u8]) -> Option<&'static str> {
     let content = content.trim_ascii();
-    let closes = match content.first() {
-        Some(b'{') => b'}',
-        Some(b'[') => b']',
-        Some(_) | None => return false,
-    };
-    content.len() <= MAX_JSON
-        && content.last() == Some(&closes)
-        && serde_json::Deserializer::from_slice(content)
-            .into_iter::<IgnoredAny>()
-            .all(|it| it.is_ok())
+    if content.len() > MAX_JSON || !is_json_container(content.first().copied()) {
+        return None;
+    }
+    if is_json_value(content) {
+        return Some("application/json");
+    }
+    let mut lines =
+        content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|it| !it.is_empty());
+    let has_value = |line: &[u8]| is_json_container(line.first().copied()) && is_json_value(line);
+    lines.all(has_value).then_some("application/x-ndjson")
+}
+
+const fn is_json_container(first: Option<u8>) -> bool {
+    matches!(first, Some(b'{' | b'['))
+}
+
+fn is_json_value(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
 /// Bytes in one row of a hexdump.
@@ -140,7 +149,10 @@ mod tests {
         check(b"hello\n", "text/plain");
         check(b"BM is no bitmap\n", "text/plain");
         check(b" {\"a\": [1, 2]}\n", "application/json");
-        check(b"{\"a\":1}\n{\"a\":2}\n", "application/json");
+        check(b"{\"a\":1}\n{\"a\":2}\n", "application/x-ndjson");
+        check(b"{\"a\":1}\r\n\r\n[2]\r\n", "application/x-ndjson");
+        check(b"{\n\"a\":1\n}\n{\n\"a\":2\n}\n", "text/plain");
+        check(b"{\"a\":1}\nand more\n", "text/plain");
         check(b"[INFO] started [pid 1]\n", "text/plain");
         check(PNG, "image/png");
         check(b"\x1f\x8b\x08\0\0\0\0\0\0\x03", "application/gzip");

@@ -91,7 +91,7 @@ fn a_page_of_a_command_that_still_runs_waits_for_it_and_giving_up_does_not_end_i
     let [stdio, _] = speaking("shell_exec");
     let mut yard = stdio.start();
     let cmd = "echo run >> runs; until test -e go; do sleep 0.05; done; echo done";
-    let page = json!({"cmd": cmd, "page": {"cursor": "bytes:0"}});
+    let page = json!({"cmd": cmd, "page": {"cursor": "bytes:0@1"}});
     let first = yard.begin("shell_exec", json!({"cmd": cmd}));
     eventually("the command runs", || runs(&yard) == 1);
     let second = yard.begin("shell_exec", page.clone());

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{each, exec, runs, whole_file};
-use crate::harness::{Marker, Reply, eventually_some};
+use crate::harness::{Launch, Marker, Reply, eventually_some};
 
 #[test]
 fn truncate_gives_one_page_and_says_so() {
@@ -77,4 +77,72 @@ fn error_looks_at_what_was_written_and_not_at_what_a_filter_leaves() {
             assert!(error.contains("larger than"), "{command}: {error}");
         }
     });
+}
+
+#[test]
+fn a_page_has_a_next_cursor_or_is_truncated_or_is_the_last_one() {
+    each(|yard| {
+        let (out, err) = ("seq 1 9", "seq 1 9 >&2");
+        let both = "seq 1 9; seq 1 9 >&2";
+        for mode in [Value::Null, json!("spill"), json!("truncate")] {
+            for (cmd, limit, is_partial) in [
+                (out, json!({"limit_lines": 2}), true),
+                (both, json!({"limit_lines": 2}), true),
+                (both, json!({"limit_bytes": 4}), true),
+                (err, json!({"limit_lines": 2}), false),
+                (both, json!({"limit_lines": 9}), false),
+                (both, json!({"limit_bytes": 18}), false),
+                (out, json!({}), false),
+            ] {
+                let run = json!({"cmd": cmd, "page": limit, "on_large_output": mode});
+                let res = exec(yard, run.clone());
+                let has_next = res.get("next_cursor").is_some();
+                let is_truncated = res["truncated"] == true;
+                let expected = (is_partial && mode != "truncate", is_partial && mode == "truncate");
+                assert_eq!((has_next, is_truncated), expected, "{run}: {res}");
+                let cut = res["stderr_chunk"].as_str().expect("text").lines().count() as u64;
+                let has_rest = Some(cut) < res["stderr_count"].as_u64();
+                assert_eq!(res.get("stderr_spill_uri").is_some(), has_rest, "{run}: {res}");
+            }
+        }
+    });
+}
+
+/// A server that keeps only the beginning and the end of large output, unless a call says otherwise.
+const KEEPS_ENDS: &str = "[mcp]\ndialects = [\"native\", \"shell_exec\"]\n\
+    [output]\nlarge = \"256 KiB\"\non_large_output = \"truncate\"\n[redact]\nbuiltin = false\n";
+
+#[test]
+fn every_byte_is_kept_whatever_other_jobs_keep() {
+    let mut yard = Launch::stdio().config(KEEPS_ENDS).start();
+    let res = exec(&mut yard, json!({"cmd": "seq 1 300000"}));
+    let expected: String = (1..=300_000).map(|line| format!("{line}\n")).collect();
+    assert_eq!(res["total_bytes"], expected.len());
+    assert!(whole_file(&mut yard, &res["spill_uri"], 1 << 20) == expected.as_bytes());
+}
+
+#[test]
+fn pages_go_on_behind_bytes_that_were_not_kept() {
+    let mut yard = Launch::stdio().config(KEEPS_ENDS).start();
+    let cmd = "seq -f %06.0f 1 300000";
+    yard.call("run_command", json!({"command": cmd})).ok();
+    let page =
+        |cursor: &Value| json!({"cmd": cmd, "page": {"cursor": cursor, "limit_lines": 20_000}});
+    let mut res = exec(&mut yard, page(&json!("bytes:0@1")));
+    let (mut last, mut dropped) = (0, 0);
+    loop {
+        let text = res["stdout_chunk"].as_str().expect("text");
+        // A line at the border of what was not kept may be cut.
+        let whole_lines = text.lines().filter(|line| line.len() == 6);
+        for number in whole_lines.filter_map(|line| line.parse::<u64>().ok()) {
+            assert!(number > last, "{number} after {last}");
+            last = number;
+        }
+        dropped += res["dropped_bytes"].as_u64().unwrap_or_default();
+        let Some(next) = res.get("next_cursor").cloned() else { break };
+        assert_eq!(res["truncated"], false, "{next}");
+        res = exec(&mut yard, page(&next));
+    }
+    assert_eq!((last, &res["truncated"]), (300_000, &json!(true)));
+    assert!(dropped > 0);
 }

@@ -18,7 +18,7 @@ fn json_path_gives_the_subset_in_pages() {
             (&json!("[1]"), &json!("application/json"))
         );
         assert_eq!((&res["total_bytes"], &res["bytes_end"]), (&json!(3), &json!(2)));
-        let all = json!({"cmd": "sh", "args": args, "json_path": "items[*].ok", "page": {"cursor": "bytes:0", "limit_bytes": 6}});
+        let all = json!({"cmd": "sh", "args": args, "json_path": "items[*].ok", "page": {"cursor": "bytes:0@1", "limit_bytes": 6}});
         let first = exec(yard, all.clone());
         assert_eq!(first["stdout_chunk"], "[true,");
         let mut next = all;
@@ -78,6 +78,11 @@ fn the_mime_type_is_told_unless_it_is_not_wanted() {
         for (cmd, mime) in [
             ("echo hi", "text/plain"),
             ("echo '[1, 2]'", "application/json"),
+            ("printf '{\n\"a\": 1\n}\n'", "application/json"),
+            (r#"echo '{"a": 1}'; echo '{"a": 2}'"#, "application/x-ndjson"),
+            (r#"yes '{"a": 1}' | head -n 200000"#, "application/x-ndjson"),
+            (r#"echo '{"a": 1}'; echo done"#, "text/plain"),
+            ("printf '\\211PNG\\r\\n\\032\\n\\0\\0\\0\\rIHDR\\0\\0'", "image/png"),
             ("printf '\\037\\213\\010\\000\\000\\000\\000\\000\\000\\003'", "application/gzip"),
         ] {
             assert_eq!(exec(yard, json!({"cmd": cmd}))["mime"], mime, "{cmd}");
@@ -135,5 +140,69 @@ fn no_half_of_an_escape_code_or_of_a_newline_leaks_at_the_end_of_a_page() {
             }
             assert_eq!(all, format!("{}\nend\n", "abcd".repeat(9)), "pages of {limit}");
         }
+    });
+}
+
+#[test]
+fn the_mime_type_is_that_of_the_filtered_text() {
+    each(|yard| {
+        let lines = r#"echo '{"a": 1}'; echo '{"a": 2}'; echo '{"b": 3}'"#;
+        for (filter, mime, text) in [
+            (json!({"json_path": "[*].a"}), "application/json", "[1,2]"),
+            (json!({"grep": "a"}), "application/x-ndjson", "{\"a\": 1}\n{\"a\": 2}\n"),
+            (json!({"grep": "c"}), "text/plain", ""),
+        ] {
+            let mut run = json!({"cmd": lines});
+            extend(&mut run, &filter);
+            let res = exec(yard, run);
+            assert_eq!((&res["mime"], &res["stdout_chunk"]), (&json!(mime), &json!(text)));
+        }
+    });
+}
+
+fn extend(run: &mut Value, options: &Value) {
+    let options = options.as_object().expect("an object").clone();
+    run.as_object_mut().expect("an object").extend(options);
+}
+
+#[test]
+fn previews_show_the_text_of_the_page_with_its_options() {
+    each(|yard| {
+        let small = "printf '\\033[31mred\\033[0m 50%%\\rred 99%%\\r\\na\\0b\\n\\n\\nc'";
+        let large = "for i in $(seq 1 300); do printf '\\033[3%dmé line %d\\033[0m\\r\\n' $((i % 8)) $i; done";
+        for options in [
+            json!({}),
+            json!({"ansi_strip": false}),
+            json!({"newline": "\r\n"}),
+            json!({"newline": "keep"}),
+            json!({"ansi_strip": false, "newline": "keep"}),
+        ] {
+            let mut run = json!({"cmd": small});
+            extend(&mut run, &options);
+            let res = exec(yard, run);
+            assert_eq!(res["head_preview"], res["stdout_chunk"], "{options}");
+            assert_eq!(res["tail_preview"], res["stdout_chunk"], "{options}");
+            let mut run = json!({"cmd": large});
+            extend(&mut run, &options);
+            let res = exec(yard, run);
+            let [chunk, head, tail] = ["stdout_chunk", "head_preview", "tail_preview"]
+                .map(|field| res[field].as_str().expect("text"));
+            assert_eq!(head.lines().count(), 10, "{options}: {head:?}");
+            assert!(chunk.starts_with(head), "{options}: {head:?}");
+            assert_eq!(tail.lines().count(), 10, "{options}: {tail:?}");
+            assert!(chunk.ends_with(tail), "{options}: {tail:?}");
+        }
+    });
+}
+
+#[test]
+fn previews_of_binary_output_are_empty_and_never_show_a_secret() {
+    each(|yard| {
+        let binary = exec(yard, json!({"cmd": "head -c 4000 /dev/zero | tr '\\0' '\\377'"}));
+        assert_eq!((&binary["head_preview"], &binary["tail_preview"]), (&json!(""), &json!("")));
+        let key = "AKIAIOSFODNN7EXAMPLE";
+        let cut = format!("printf '%0490d {key} %0490d' 1 2");
+        let res = exec(yard, json!({"cmd": cut, "ansi_strip": false, "newline": "keep"}));
+        assert!(!res.to_string().contains("AKIA"), "{res}");
     });
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{bytes, chunk, counted, each, exec, runs, whole_file};
 use crate::dialect::speaking;
+use crate::harness::{Era, Launch};
 
 #[test]
 fn small_output_comes_whole() {
@@ -33,6 +34,7 @@ fn large_output_is_paged_and_spilled() {
         assert!(next.starts_with(&format!("bytes:{shown}")), "{next}");
         assert!(shown <= 65_536 && res["line_count"].as_u64() <= Some(2000), "{res}");
         assert_eq!(res["truncated"], false);
+        assert!(res["total_bytes"].as_u64() > Some(65_536), "{res}");
         let uri = res["spill_uri"].clone();
         let first = chunk(yard, json!({"uri": uri, "limit_bytes": 1000}));
         let cursor = &first["next_cursor"];
@@ -61,7 +63,27 @@ fn the_request_of_the_document_runs_as_it_is_written() {
         let spilled = whole_file(yard, &res["spill_uri"], 65_536);
         assert_eq!(spilled, expected.as_bytes(), "asked for, so it is there");
         assert_eq!(exec(yard, request)["stdout_chunk"], expected.as_str());
-        assert_eq!(runs(yard), 1, "a cursor never runs a command again");
+        assert_eq!(runs(yard), 2, "the document's request runs the command, each time");
+    });
+}
+
+#[test]
+fn the_first_position_runs_the_command_every_time() {
+    each(|yard| {
+        let args = counted("wc -l < runs");
+        let pages = [
+            json!({"cursor": "bytes:0"}),
+            json!({"cursor": "bytes:0"}),
+            json!({"cursor": "0"}),
+            json!({"cursor": ""}),
+            json!({"cursor": null}),
+            json!({}),
+        ];
+        for (number, page) in pages.into_iter().enumerate() {
+            let res = exec(yard, json!({"cmd": "sh", "args": args, "page": page}));
+            let printed = res["stdout_chunk"].as_str().expect("text").trim().parse();
+            assert_eq!(printed, Ok(number + 1), "{page}");
+        }
     });
 }
 
@@ -86,16 +108,62 @@ fn a_bare_cursor_reads_the_latest_run_of_the_same_command() {
     each(|yard| {
         let run = |page: Value| json!({"cmd": "sh", "args": counted("wc -l < runs; seq 9"), "page": page});
         exec(yard, run(json!({})));
-        exec(yard, run(json!({})));
-        let res = exec(yard, run(json!({"cursor": "bytes:0"})));
-        assert_eq!(res["head_preview"].as_str().expect("text").lines().next(), Some("2"));
+        exec(yard, run(json!({"cursor": "bytes:0"})));
         let res = exec(yard, run(json!({"cursor": "bytes:2", "limit_lines": 1})));
         assert_eq!(res["stdout_chunk"], "1\n");
-        let res = exec(yard, run(json!({"cursor": "bytes:999"})));
-        assert_eq!((&res["stdout_chunk"], &res["bytes_end"]), (&json!(""), &json!(999)));
-        assert_eq!(res.get("next_cursor"), None);
+        assert_eq!(res["head_preview"].as_str().expect("text").lines().next(), Some("2"));
+        let first = exec(yard, run(json!({"cursor": "bytes:0@1"})));
+        assert_eq!(first["head_preview"].as_str().expect("text").lines().next(), Some("1"));
+        let end = exec(yard, run(json!({"cursor": "bytes:20"})));
+        assert_eq!((&end["stdout_chunk"], &end["truncated"]), (&json!(""), &json!(false)));
+        assert_eq!(end.get("next_cursor"), None);
+        let error = yard.call("shell_exec", run(json!({"cursor": "bytes:21"}))).error_text();
+        assert!(error.contains("past the end of the output, which has 20 bytes"), "{error}");
         assert_eq!(runs(yard), 2);
     });
+}
+
+#[test]
+fn a_bare_cursor_reads_only_runs_of_its_own_session() {
+    let [_, http] = speaking("shell_exec");
+    let mut yard = http.start();
+    let run = |page: Value| json!({"cmd": "sh", "args": counted("seq 9"), "page": page});
+    exec(&mut yard, run(json!({})));
+    yard.http().end_session();
+    yard.handshake();
+    let error = yard.call("shell_exec", run(json!({"cursor": "bytes:2"}))).error_text();
+    assert!(error.contains("no run of this command in this session is kept"), "{error}");
+    assert!(error.contains("without page.cursor"), "{error}");
+    let named = exec(&mut yard, run(json!({"cursor": "bytes:16@1"})));
+    assert_eq!(named["stdout_chunk"], "9\n", "a returned cursor works in any session");
+    assert_eq!(runs(&yard), 1);
+    exec(&mut yard, run(json!({"cursor": "bytes:0"})));
+    assert_eq!(runs(&yard), 2, "another session's run is not this one's");
+    exec(&mut yard, run(json!({"cursor": "bytes:2"})));
+    assert_eq!(runs(&yard), 2);
+}
+
+#[test]
+fn a_client_without_sessions_reads_on_by_its_name() {
+    let [_, http] = speaking("shell_exec");
+    let mut yard = http.era(Era::Modern).start();
+    let run = |page: Value| json!({"cmd": "sh", "args": counted("seq 9"), "page": page});
+    exec(&mut yard, run(json!({"cursor": "bytes:0"})));
+    let rest = exec(&mut yard, run(json!({"cursor": "bytes:14"})));
+    assert_eq!((&rest["stdout_chunk"], runs(&yard)), (&json!("8\n9\n"), 1));
+}
+
+#[test]
+fn each_proxy_is_a_session_of_its_own() {
+    let mut server = Launch::http().args(&["--dialect", "shell_exec"]).start();
+    let url = format!("http://{}", server.http().address());
+    let launch = || Launch::stdio().args(&["--connect", &url]);
+    let run = |page: Value| json!({"cmd": "seq", "args": ["9"], "cwd": "/", "page": page});
+    let (mut one, mut two) = (launch().start(), launch().start());
+    exec(&mut one, run(json!({})));
+    let error = two.call("shell_exec", run(json!({"cursor": "bytes:2"}))).error_text();
+    assert!(error.contains("no run of this command in this session is kept"), "{error}");
+    assert_eq!(exec(&mut one, run(json!({"cursor": "bytes:16"})))["stdout_chunk"], "9\n");
 }
 
 #[test]
@@ -169,14 +237,27 @@ fn what_did_not_exit_by_itself_never_reads_as_a_success() {
 }
 
 #[test]
-fn a_run_that_never_started_is_none_to_read_on_in() {
+fn a_run_that_never_started_has_nothing_to_read() {
     each(|yard| {
-        let request = json!({"cmd": "./later", "args": [], "page": {"cursor": "bytes:0"}});
-        let error = yard.call("shell_exec", request.clone()).error_text();
+        let later = |page: Value| json!({"cmd": "./later", "args": ["x"], "page": page});
+        let shell = |yard: &mut _, cmd: &str| drop(exec(yard, json!({"cmd": cmd})));
+        let error = yard.call("shell_exec", later(json!({"cursor": "bytes:0"}))).error_text();
         assert!(error.contains("later"), "{error}");
+        let error = yard.call("shell_exec", later(json!({"cursor": "bytes:1"}))).error_text();
+        assert!(error.contains("no run of this command"), "{error}");
         // By a job: what this process writes, a child of another test may keep open as it is born.
-        let write = "printf '#!/bin/sh\\necho now\\n' > later; chmod 755 later";
-        exec(yard, json!({"cmd": write}));
-        assert_eq!(exec(yard, request)["stdout_chunk"], "now\n");
+        shell(yard, "printf '#!/bin/sh\\nseq 9\\n' > later; chmod 755 later");
+        exec(yard, later(json!({"cursor": "bytes:0"})));
+        shell(yard, "rm later");
+        assert!(yard.call("shell_exec", later(json!({}))).is_error());
+        assert_eq!(exec(yard, later(json!({"cursor": "bytes:16"})))["stdout_chunk"], "9\n");
+    });
+}
+
+#[test]
+fn an_empty_list_of_arguments_means_none() {
+    each(|yard| {
+        let res = exec(yard, json!({"cmd": "echo a; echo b", "args": []}));
+        assert_eq!(res["stdout_chunk"], "a\nb\n");
     });
 }

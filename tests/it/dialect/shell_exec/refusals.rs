@@ -25,8 +25,8 @@ fn bad_arguments_run_nothing() {
             (json!({"cmd": touch, "page": {"limit_lines": -1}}), "`limit_lines`"),
             (json!({"cmd": touch, "page": {"limit": 1}}), "`limit`"),
             (json!({"cmd": touch, "page": {"cursor": "page:2"}}), "is not a cursor"),
-            (json!({"cmd": touch, "page": {"cursor": "bytes:-1"}}), "before the start"),
-            (json!({"cmd": touch, "page": {"cursor": "line:1"}}), "counts bytes"),
+            (json!({"cmd": touch, "page": {"cursor": "bytes:-1"}}), "is not a cursor"),
+            (json!({"cmd": touch, "page": {"cursor": "line:1"}}), "is not a cursor"),
             (json!({"cmd": touch, "on_large_output": "explode"}), "spill, truncate, error"),
             (json!({"cmd": touch, "timeout": 5}), "unknown argument `timeout`"),
             (json!({"cmd": touch, "json_path": "a["}), "JMESPath"),
@@ -52,7 +52,8 @@ fn a_cursor_that_fits_no_run_of_the_command_runs_nothing() {
         exec(yard, json!({"cmd": "seq 1 9"}));
         let touch = |page: Value| json!({"cmd": "touch ran", "page": page});
         for (cursor, said) in [
-            ("bytes:5", "no run of this command is kept"),
+            ("bytes:5", "no run of this command in this session is kept"),
+            ("5", "no run of this command in this session is kept"),
             ("bytes:5@1", "belongs to another command"),
             ("bytes:0@1", "belongs to another command"),
             ("bytes:5@77", "not known or no longer kept"),
@@ -60,8 +61,9 @@ fn a_cursor_that_fits_no_run_of_the_command_runs_nothing() {
         ] {
             let error = yard.call("shell_exec", touch(json!({"cursor": cursor}))).error_text();
             assert!(error.contains(said), "{cursor}: {error}");
+            assert!(error.contains("nothing was run"), "{cursor}: {error}");
         }
-        for other in [json!({"cwd": "/"}), json!({"env": {"A": "1"}}), json!({"args": []})] {
+        for other in [json!({"cwd": "/"}), json!({"env": {"A": "1"}}), json!({"args": ["1"]})] {
             let mut run = json!({"cmd": "seq 1 9", "page": {"cursor": "bytes:5@1"}});
             run.as_object_mut()
                 .expect("an object")
@@ -100,7 +102,11 @@ fn an_address_that_was_not_given_out_reads_nothing() {
             (json!({}), "missing argument `uri`"),
             (json!({"uri": 7}), "`uri`"),
             (json!({"uri": uri, "cursor": "x"}), "is not a cursor"),
-            (json!({"uri": uri, "cursor": "bytes:1@2"}), "belongs to another command"),
+            (json!({"uri": uri, "cursor": "bytes:1@2"}), "belongs to another output"),
+            (
+                json!({"uri": uri, "cursor": "bytes:19"}),
+                "past the end of the output, which has 18 bytes",
+            ),
             (json!({"uri": uri, "limit_bytes": 3}), "`limit_bytes`"),
             (json!({"uri": uri, "limit_bytes": 1_048_577}), "`limit_bytes`"),
             (json!({"uri": uri, "path": "x"}), "unknown argument `path`"),
@@ -114,7 +120,22 @@ fn an_address_that_was_not_given_out_reads_nothing() {
 #[test]
 fn a_program_that_there_is_not_is_named() {
     each(|yard| {
-        let missing = yard.call("shell_exec", json!({"cmd": "no-such-program", "args": []}));
+        let missing = yard.call("shell_exec", json!({"cmd": "no-such-program", "args": ["x"]}));
         assert!(missing.error_text().contains("`no-such-program` was not found"));
+    });
+}
+
+#[test]
+fn a_cursor_that_no_reply_returned_gets_the_way_to_one() {
+    each(|yard| {
+        for cursor in ["page:2", "bytes:", "bytes:-1", "bytes:1.5", "line:3", "bytes:1@x", "next"] {
+            let run = json!({"cmd": "touch ran", "page": {"cursor": cursor}});
+            let error = yard.call("shell_exec", run).error_text();
+            let start =
+                format!("page.cursor `{cursor}` is not a cursor of shell_exec; nothing was run");
+            assert!(error.starts_with(&start), "{error}");
+            assert!(error.contains("without page.cursor, or with \"bytes:0\""), "{error}");
+        }
+        assert!(!yard.work().join("ran").exists());
     });
 }
