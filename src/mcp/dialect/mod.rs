@@ -15,6 +15,7 @@ mod run;
 mod run_shell_command;
 mod shell;
 mod shell_exec;
+mod shell_exec_args;
 mod tool;
 
 pub(super) use run::DialectReply;

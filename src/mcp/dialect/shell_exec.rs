@@ -14,278 +14,30 @@ use serde_json::{Value, json};
 
 use super::exec_error::{ExecError, StdoutCursor};
 use super::output_pages::{
-    Chunk, Escapes, Newline, OutputFilter, OutputPage, PageLimits, TextStyle, detect_page_mime,
-    head_preview, read_filtered_page, read_stream_page, stream_len, tail_preview,
+    Chunk, OutputFilter, OutputPage, PageLimits, detect_page_mime, head_preview,
+    read_filtered_page, read_stream_page, stream_len, tail_preview,
 };
 use super::read_file_chunk::{SpillFormat, SpillUri};
-use super::run::DialectReply;
-use super::run::{submit, wait_for_end};
+use super::run::{DialectReply, submit, wait_for_end};
+use super::shell_exec_args::{LargeOutputMode, PageSource, ShellExecArgs};
 use crate::ids::JobNumber;
-use crate::mcp::args::{ArgError, Args};
 use crate::mcp::cursor::{Cursor, ParsedCursor};
 use crate::mcp::reply::progress_line;
-use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::{CallTurn, ToolCall, WaitEnd, wait_for};
 use crate::outcome::{JobEnding, Outcome, StopBy, signal_name};
 use crate::output::ScanDeadline;
-use crate::output::pattern::LinePattern;
 use crate::output::redaction::Redactor;
 use crate::output::{
     BlockingReader, LogReader, StreamCounts, count_lines, count_lines_and_errors, json,
 };
-use crate::service::{JobHandle, StopRequest, Submission};
-use crate::spec::{Inherit, JobProgram, LargeOutput, Stream};
-
-pub(super) const ABOUT: &str = "Executes shell commands in a controlled environment. Supports \
-    pagination via `limit_bytes` and `next_cursor`: send the same call again with \
-    page.cursor = next_cursor, nothing is run twice. Automatically spills large outputs to file \
-    with `spill_uri`, to be read with read_file_chunk.";
-
-const FIELDS: [ArgSpec; 13] = [
-    ArgSpec::required("cmd", ArgKind::Text, ""),
-    ArgSpec::optional("args", ArgKind::Texts, ""),
-    ArgSpec::optional("cwd", ArgKind::Text, ""),
-    ArgSpec::optional("env", ArgKind::Pairs, ""),
-    ArgSpec::optional("page", ArgKind::Pairs, ""),
-    ArgSpec::optional("on_large_output", ArgKind::Text, ""),
-    ArgSpec::optional("json_path", ArgKind::Text, ""),
-    ArgSpec::optional("grep", ArgKind::Text, ""),
-    ArgSpec::optional("zip", ArgKind::Flag, ""),
-    ArgSpec::optional("mime", ArgKind::Flag, ""),
-    ArgSpec::optional("summary", ArgKind::Flag, ""),
-    ArgSpec::optional("ansi_strip", ArgKind::Flag, ""),
-    ArgSpec::optional("newline", ArgKind::Text, ""),
-];
-
-/// The arguments inside `page`.
-const PAGE_FIELDS: [ArgSpec; 3] = [
-    ArgSpec::optional("cursor", ArgKind::Text, ""),
-    ArgSpec::optional("limit_bytes", ArgKind::Whole, ""),
-    ArgSpec::optional("limit_lines", ArgKind::Whole, ""),
-];
-
-pub(crate) fn schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "cmd": {"type": "string", "description": "Program; shell text where args is left out"},
-            "args": {"type": "array", "items": {"type": "string"}},
-            "cwd": {"type": "string"},
-            "env": {"type": "object", "additionalProperties": {"type": "string"}},
-            "page": {
-                "type": "object",
-                "properties": {
-                    "cursor": {
-                        "type": "string",
-                        "description": "A next_cursor as returned; bytes:0 or none runs the command"
-                    },
-                    "limit_bytes": {"type": "integer", "minimum": 4, "default": 65536},
-                    "limit_lines": {"type": "integer", "minimum": 1, "default": 2000}
-                }
-            },
-            "on_large_output": {
-                "type": "string", "enum": ["spill", "truncate", "error"], "default": "spill"
-            },
-            "json_path": {"type": "string", "description": "JMESPath on JSON output"},
-            "grep": {"type": "string", "description": "Regex: only lines that match"},
-            "zip": {"type": "boolean", "default": false, "description": "Spill as gzip"},
-            "mime": {"type": "boolean", "default": true, "description": "Detect the MIME type"},
-            "summary": {"type": "boolean", "default": false, "description": "Count lines, errors"},
-            "ansi_strip": {"type": "boolean", "default": true},
-            "newline": {"type": "string", "enum": ["\n", "\r\n", "keep"], "default": "\n"}
-        },
-        "required": ["cmd"]
-    })
-}
-
-/// The page size if the call does not set one.
-const DEFAULT_LIMITS: PageLimits = PageLimits { bytes: 65_536, lines: 2000 };
-/// The smallest page: one character always fits.
-const MIN_BYTES: u64 = 4;
-
-/// The arguments of `shell_exec`. Everything that can be checked without output is checked before
-/// anything runs.
-#[derive(Debug, Clone)]
-struct ShellExecArgs {
-    submission: Submission,
-    /// The position at which to continue in an earlier run.
-    cursor: Option<StdoutCursor>,
-    limits: PageLimits,
-    large_output: LargeOutputMode,
-    filter: OutputFilter,
-    style: TextStyle,
-    format: SpillFormat,
-    wants_mime: bool,
-    wants_summary: bool,
-}
-
-/// The treatment of output that is larger than a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LargeOutputMode {
-    /// Keep it and return its URI.
-    Spill,
-    /// Keep it and return its URI, however small it is.
-    SpillAlways,
-    /// Return one page of it.
-    Truncate,
-    /// Fail and stop the command.
-    Error,
-}
-
-const LARGE_OUTPUT_MODES: [(&str, LargeOutputMode); 3] = [
-    ("spill", LargeOutputMode::SpillAlways),
-    ("truncate", LargeOutputMode::Truncate),
-    ("error", LargeOutputMode::Error),
-];
-const NEWLINES: [(&str, Newline); 3] =
-    [("\n", Newline::Lf), ("\r\n", Newline::CrLf), ("keep", Newline::Keep)];
-
-impl ShellExecArgs {
-    fn read(mut arguments: JsonObject, max_page: usize) -> Result<Self, ExecError> {
-        let page = arguments.remove("page").unwrap_or_default();
-        for on_by_default in ["mime", "ansi_strip"] {
-            let value = arguments.entry(on_by_default).or_insert(Value::Null);
-            if value.is_null() {
-                *value = true.into();
-            }
-        }
-        let mut args = Args::strict(arguments, &FIELDS)?;
-        let (cursor, limits) = read_page(page, max_page)?;
-        let args = Self {
-            submission: submission(&mut args)?,
-            cursor,
-            limits,
-            large_output: args
-                .choice("on_large_output", &LARGE_OUTPUT_MODES)?
-                .unwrap_or(LargeOutputMode::Spill),
-            filter: filter(&mut args)?,
-            style: TextStyle {
-                escapes: if args.flag("ansi_strip")? { Escapes::Strip } else { Escapes::Keep },
-                newline: args.choice("newline", &NEWLINES)?.unwrap_or(Newline::Lf),
-            },
-            format: if args.flag("zip")? { SpillFormat::Gzip } else { SpillFormat::Plain },
-            wants_mime: args.flag("mime")?,
-            wants_summary: args.flag("summary")?,
-        };
-        match (args.format, args.large_output) {
-            (SpillFormat::Gzip, LargeOutputMode::Truncate | LargeOutputMode::Error) => {
-                Err(ArgError::Conflict(
-                    "`zip` packs what is spilled; leave on_large_output out, or say \"spill\"",
-                )
-                .into())
-            }
-            (SpillFormat::Gzip, LargeOutputMode::Spill | LargeOutputMode::SpillAlways)
-            | (SpillFormat::Plain, _) => Ok(args),
-        }
-    }
-
-    /// The offset at which the page starts.
-    fn start(&self) -> u64 {
-        self.cursor.map_or(0, |cursor| cursor.offset)
-    }
-}
-
-fn submission(args: &mut Args) -> Result<Submission, ArgError> {
-    let cmd = args.text("cmd")?.unwrap_or_default();
-    let program = match args.texts("args")? {
-        Some(args) if !args.is_empty() => JobProgram::Direct { program: cmd, args },
-        Some(_) | None => JobProgram::Shell(cmd),
-    };
-    let mut env = args.pairs("env")?;
-    // The same variables in another order mean the same run.
-    env.sort();
-    Ok(Submission {
-        cwd: args.text("cwd")?.map(Into::into),
-        inherit: Inherit::All,
-        env,
-        // Every page must be there to be read, whatever the setting for other jobs.
-        on_large_output: Some(LargeOutput::Spill),
-        ..Submission::new(program)
-    })
-}
-
-fn read_page(
-    page: Value,
-    max_page: usize,
-) -> Result<(Option<StdoutCursor>, PageLimits), ExecError> {
-    let mut args = Args::strict(page_object(page)?.unwrap_or_default(), &PAGE_FIELDS)?;
-    let cursor = match args.text_or_number("cursor")? {
-        Some(given) if !given.is_empty() => {
-            Some(StdoutCursor::parse(&given).ok_or(ExecError::BadCursor { given })?)
-        }
-        Some(_) | None => None,
-    };
-    let bytes = args.whole("limit_bytes", MIN_BYTES..=max_page as u64)?;
-    let lines = args.whole("limit_lines", 1..=u64::MAX)?;
-    let size = |number: Option<u64>, default| {
-        number.map_or(default, |number| usize::try_from(number).unwrap_or(usize::MAX))
-    };
-    let limits = PageLimits {
-        bytes: size(bytes, DEFAULT_LIMITS.bytes.min(max_page)),
-        lines: size(lines, DEFAULT_LIMITS.lines),
-    };
-    Ok((cursor, limits))
-}
-
-fn page_object(page: Value) -> Result<Option<JsonObject>, ArgError> {
-    match page {
-        Value::Null => Ok(None),
-        Value::Object(page) => Ok(Some(page)),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(ArgError::WrongType {
-                name: "page".to_owned(),
-                expected: "an object, such as {\"limit_bytes\": 65536}".to_owned(),
-                given: page.to_string().chars().take(60).collect(),
-            })
-        }
-    }
-}
-
-fn filter(args: &mut Args) -> Result<OutputFilter, ExecError> {
-    match (args.text("grep")?, args.text("json_path")?) {
-        (None, None) => Ok(OutputFilter::None),
-        (Some(pattern), None) => Ok(OutputFilter::Grep(LinePattern::new(&pattern)?)),
-        (None, Some(expression)) => {
-            json::check_expression(&expression)?;
-            Ok(OutputFilter::Query(expression))
-        }
-        (Some(_), Some(_)) => {
-            Err(ArgError::Conflict("give `grep` or `json_path`, not both").into())
-        }
-    }
-}
+use crate::service::{JobHandle, StopRequest};
+use crate::spec::Stream;
 
 /// A run that has ended.
 #[derive(Debug)]
 struct FinishedRun {
     job: JobHandle,
     ending: JobEnding,
-}
-
-/// The run whose output a call returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PageSource {
-    /// A new run of the command.
-    NewRun,
-    /// The latest run of the same command in the caller's session.
-    LatestRun(StdoutCursor),
-    /// The run of the same command with this number.
-    NamedRun(JobNumber, StdoutCursor),
-}
-
-impl PageSource {
-    /// Decides by the cursor. Without a job number, the first byte is no position that any reply
-    /// returned: the document's first request has it, and runs the command.
-    const fn from_cursor(cursor: Option<StdoutCursor>) -> Self {
-        match cursor {
-            None => Self::NewRun,
-            Some(cursor) => match cursor.given.job {
-                Some(number) => Self::NamedRun(number, cursor),
-                None if cursor.offset == 0 => Self::NewRun,
-                None => Self::LatestRun(cursor),
-            },
-        }
-    }
 }
 
 /// Returns the run that a call is about, after its end.
@@ -663,34 +415,7 @@ fn insert_some(fields: &mut JsonObject, name: &str, value: Option<impl Into<Valu
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    fn parse_args(given: Value) -> Result<ShellExecArgs, ExecError> {
-        ShellExecArgs::read(given.as_object().cloned().unwrap_or_default(), 1 << 20)
-    }
-
-    #[test]
-    fn the_defaults_match_the_document() {
-        let args = parse_args(json!({"cmd": "ls", "args": ["-la"], "page": null})).unwrap();
-        assert_eq!(args.limits, PageLimits { bytes: 65_536, lines: 2000 });
-        assert_eq!(args.large_output, LargeOutputMode::Spill);
-        assert_eq!(args.style, TextStyle { escapes: Escapes::Strip, newline: Newline::Lf });
-        assert!(args.cursor.is_none() && args.wants_mime && !args.wants_summary);
-    }
-
-    #[test]
-    fn only_a_returned_cursor_reads_an_earlier_run() {
-        let source = |text: &str| PageSource::from_cursor(StdoutCursor::parse(text));
-        let cursor = |text: &str| StdoutCursor::parse(text).unwrap();
-        let named = |text: &str| PageSource::NamedRun(JobNumber::new(7), cursor(text));
-        assert_eq!(PageSource::from_cursor(None), PageSource::NewRun);
-        assert_eq!((source("bytes:0"), source("0")), (PageSource::NewRun, PageSource::NewRun));
-        assert_eq!(source("bytes:5"), PageSource::LatestRun(cursor("bytes:5")));
-        assert_eq!(source("bytes:0@7"), named("bytes:0@7"));
-        assert_eq!(source("bytes:5@7"), named("bytes:5@7"));
-    }
 
     #[test]
     fn a_page_is_followed_by_another_or_is_truncated_but_never_both() {
@@ -703,35 +428,6 @@ mod tests {
         for mode in [Spill, SpillAlways, Error, Truncate] {
             assert_eq!(PageContinuation::new(mode, false, 0), PageContinuation::End);
             assert_eq!(PageContinuation::new(mode, false, 9), PageContinuation::Missing);
-        }
-    }
-
-    #[test]
-    fn the_order_of_variables_does_not_matter() {
-        let env =
-            |text: &str| parse_args(serde_json::from_str(text).unwrap()).unwrap().submission.env;
-        let one = env(r#"{"cmd": "ls", "env": {"B": "2", "A": "1"}}"#);
-        assert_eq!(one, env(r#"{"cmd": "ls", "env": {"A": "1", "B": "2"}}"#));
-    }
-
-    #[test]
-    fn invalid_arguments_are_refused_before_anything_runs() {
-        for (given, expected) in [
-            (json!({"page": {}}), "`cmd`"),
-            (json!({"cmd": "x", "page": 7}), "`page`"),
-            (json!({"cmd": "x", "page": {"curser": "bytes:1"}}), "did you mean `cursor`"),
-            (json!({"cmd": "x", "page": {"cursor": "line:2"}}), "`line:2` is not a cursor"),
-            (json!({"cmd": "x", "page": {"limit_bytes": 3}}), "from 4 to 1048576"),
-            (json!({"cmd": "x", "page": {"limit_lines": 0}}), "`limit_lines`"),
-            (json!({"cmd": "x", "on_large_output": "explode"}), "spill, truncate, error"),
-            (json!({"cmd": "x", "grep": "("}), "regular expression"),
-            (json!({"cmd": "x", "json_path": "a["}), "JMESPath"),
-            (json!({"cmd": "x", "json_path": "a", "grep": "a"}), "not both"),
-            (json!({"cmd": "x", "zip": true, "on_large_output": "error"}), "`zip`"),
-            (json!({"cmd": "x", "newline": "cr"}), "`newline`"),
-        ] {
-            let error = parse_args(given.clone()).unwrap_err().to_string();
-            assert!(error.contains(expected), "{given}: {error}");
         }
     }
 }

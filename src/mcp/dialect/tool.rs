@@ -5,7 +5,10 @@ use std::sync::Arc;
 use rmcp::model::{JsonObject, Tool};
 
 use super::run::DialectReply;
-use super::{execute, execute_command, read_file_chunk, run_shell_command, shell, shell_exec};
+use super::{
+    execute, execute_command, read_file_chunk, run_shell_command, shell, shell_exec,
+    shell_exec_args,
+};
 use crate::mcp::schema::ToolEffect;
 use crate::mcp::settings::{DialectSettings, ToolDialect};
 use crate::mcp::tools::ToolCall;
@@ -76,7 +79,7 @@ impl DialectTool {
             Self::ListDirectory => {
                 (execute_command::LIST_DIRECTORY_ABOUT, execute_command::list_directory_schema())
             }
-            Self::ShellExec => (shell_exec::ABOUT, shell_exec::schema()),
+            Self::ShellExec => (shell_exec_args::ABOUT, shell_exec_args::schema()),
             Self::ReadFileChunk => (read_file_chunk::ABOUT, read_file_chunk::schema()),
         };
         // A test checks that each schema is an object.

@@ -1,5 +1,6 @@
 //! `shell_exec` and `read_file_chunk`, as their document says.
 
+mod agents_md;
 mod guards;
 mod loops;
 mod modes;

@@ -261,3 +261,25 @@ fn an_empty_list_of_arguments_means_none() {
         assert_eq!(res["stdout_chunk"], "a\nb\n");
     });
 }
+
+#[test]
+fn a_chunk_has_the_documented_size_and_fields() {
+    each(|yard| {
+        let res = exec(yard, json!({"cmd": "head -c 70000 /dev/zero | tr '\\0' x"}));
+        let uri = &res["spill_uri"];
+        for first in [json!({"uri": uri}), json!({"uri": uri, "cursor": "bytes:0"})] {
+            let expected = json!({
+                "data": "x".repeat(65_536),
+                "bytes_start": 0,
+                "bytes_end": 65_535,
+                "total_bytes": 70_000,
+                "next_cursor": "bytes:65536",
+                "mime": "text/plain",
+            });
+            assert!(chunk(yard, first) == expected);
+        }
+        let last = chunk(yard, json!({"uri": uri, "cursor": "bytes:65536", "limit_bytes": 65536}));
+        assert_eq!((&last["bytes_start"], &last["bytes_end"]), (&json!(65_536), &json!(69_999)));
+        assert_eq!(last.get("next_cursor"), None, "omitted at the end");
+    });
+}
