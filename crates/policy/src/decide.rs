@@ -353,7 +353,7 @@ fn find_unknown_program(
         command.program.value().is_some_and(|name| unknown.iter().any(|it| it == name))
     };
     let is_limited_to_arguments = |command: &&SimpleCommand| match rules.find_allow(command) {
-        AllowListMatch::By(rule) => !rule.text().ends_with('*'),
+        AllowListMatch::By(rule) => !rule.text().ends_with('*') && !rule.trusts_arguments(),
         // A command that is not listed is refused for that reason.
         AllowListMatch::NotNeeded | AllowListMatch::NotListed => false,
     };
@@ -363,10 +363,13 @@ fn find_unknown_program(
 }
 
 fn prove(rules: &ApplicableRules<'_>, request: &PolicyRequest<'_>) -> Result<Proof, Uncertainty> {
+    let allow = rules.allow.iter().flatten().copied();
+    let prefixes: Vec<&PolicyRule> = allow.filter(|rule| rule.trusts_arguments()).collect();
     let context = Context {
         shell: request.shell.unwrap_or(rules.policy.shell),
         safe_variables: &rules.policy.safe_variables,
         environment: request.environment,
+        prefixes: &prefixes,
     };
     match request.command {
         RequestedCommand::Shell(text) => prove_text(text, &context),

@@ -1,6 +1,9 @@
 //! Decisions on whole lines: allow list, deny list, command.
 
-use super::rules::{PolicyRule, RuleReference, RuleScope, parse_patterns};
+use super::rules::{
+    CoreTools, PolicyRule, RuleReference, RuleScope, parse_core_tools, parse_exclude_tools,
+    parse_patterns,
+};
 use super::{
     OnUncertain, Policy, PolicyDecision, PolicyRefusal, PolicyRequest, RequestedCommand,
     RuleOutcome, decide, explain,
@@ -974,6 +977,69 @@ fn a_rule_holds_for_its_tenants_and_lanes_only() {
     assert_eq!(decide(&policy, &request), PolicyDecision::Allow);
     request.tenant = "other";
     assert!(matches!(decide(&policy, &request), PolicyDecision::Deny(_)));
+}
+
+/// A policy of `coreTools` and `excludeTools`, each with the prefixes of this list.
+fn tool_policy(core: &[&str], exclude: &[&str]) -> Policy {
+    let entries = |list: &[&str]| -> Vec<String> {
+        list.iter().map(|prefix| format!("run_shell_command({prefix})")).collect()
+    };
+    let core = entries(core);
+    let Ok(CoreTools::Only(allow)) = parse_core_tools(core.iter().map(String::as_str)) else {
+        panic!("not a list of prefixes: {core:?}")
+    };
+    let exclude = entries(exclude);
+    let deny = parse_exclude_tools(exclude.iter().map(String::as_str)).unwrap();
+    Policy { allow: Some(allow), deny, ..Policy::default() }
+}
+
+#[test]
+fn a_core_tool_is_allowed_with_any_arguments_that_start_nothing_else() {
+    let policy = tool_policy(&["git", "npm run", "mytool"], &["git push"]);
+    for text in [
+        "git st",
+        "git subtree add --prefix=x y z",
+        "git log > x",
+        "git log --some-new-option",
+        "git add \"$file\"",
+        "git st && git subtree split; git status || git x",
+        "npm run anything -- --flag",
+        "mytool --whatever=1 a b",
+    ] {
+        assert_eq!(decide_text(&policy, text), PolicyDecision::Allow, "{text}");
+    }
+    for text in [
+        "git x; rm y",
+        "git x && rm y",
+        "git x || rm y",
+        "git x | sh",
+        "git x & rm y",
+        "git x\nrm y",
+        "git log $(rm y)",
+        "git st `rm y`",
+        "git st <(rm y)",
+        "git -c alias.x='!rm y' x",
+        "git config alias.x '!rm y'",
+        "git -c core.sshCommand='rm y' fetch",
+        "git --exec-path=/tmp/evil st",
+        "git bisect run rm y",
+        "git rebase --exec 'rm y' main",
+        "git submodule foreach rm y",
+        "git log > /etc/x",
+        "git log > .git/hooks/pre-commit",
+        "git /../../tmp/evil",
+        "git-st",
+        "gitk",
+        "./git st",
+        "PATH=/tmp/evil git st",
+        "env git st",
+        "npm install",
+        "npm exec rm y",
+        "git push origin main",
+        "git -C sub push",
+    ] {
+        assert!(matches!(decide_text(&policy, text), PolicyDecision::Deny(_)), "{text}");
+    }
 }
 
 #[test]

@@ -109,6 +109,8 @@ pub struct PolicyRule {
     text: String,
     location: String,
     scope: RuleScope,
+    /// `true` if an allow rule accepts arguments whose meaning is not known.
+    trusts_arguments: bool,
 }
 
 impl PolicyRule {
@@ -146,7 +148,22 @@ impl PolicyRule {
             return Err(RuleError::ShellLine { location, found: text.trim().to_owned() });
         }
         let matcher = RuleMatcher::Words { program, args: words.collect() };
-        Ok(Self { matcher, text: text.trim().to_owned(), location, scope: RuleScope::default() })
+        Ok(Self {
+            matcher,
+            text: text.trim().to_owned(),
+            location,
+            scope: RuleScope::default(),
+            trusts_arguments: false,
+        })
+    }
+
+    /// Parses a prefix: a pattern that allows a command with any further arguments, except those
+    /// that are known to start a program that no rule allows.
+    ///
+    /// # Errors
+    /// The prefix is empty, or a shell line.
+    pub fn from_prefix(text: &str, location: impl Into<String>) -> Result<Self, RuleError> {
+        Ok(Self { trusts_arguments: true, ..Self::from_pattern(text, location)? })
     }
 
     /// Compiles a regular expression that is matched against the whole command: the program's name,
@@ -163,6 +180,7 @@ impl PolicyRule {
                 text: text.to_owned(),
                 location,
                 scope: RuleScope::default(),
+                trusts_arguments: false,
             }),
             Err(source) => {
                 let pattern = text.to_owned();
@@ -200,6 +218,11 @@ impl PolicyRule {
     #[must_use]
     pub fn covers(&self, tenant: &str, lane: &str) -> bool {
         self.scope.covers(tenant, lane)
+    }
+
+    /// `true` if an allow rule accepts arguments whose meaning is not known.
+    pub(crate) const fn trusts_arguments(&self) -> bool {
+        self.trusts_arguments
     }
 
     pub(crate) fn matches(&self, command: &SimpleCommand, list: ListKind) -> RuleMatch {
@@ -312,7 +335,7 @@ pub fn parse_core_tools<'p>(
     for entry in parse_tool_entries("policy.coreTools", list) {
         match entry? {
             (_, Some("")) => everything = true,
-            (location, Some(prefix)) => rules.push(PolicyRule::from_pattern(prefix, location)?),
+            (location, Some(prefix)) => rules.push(PolicyRule::from_prefix(prefix, location)?),
             (_, None) => {}
         }
     }

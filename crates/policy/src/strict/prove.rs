@@ -10,13 +10,14 @@ use crate::command::{
     Assignment, AssignmentScope, CommandContext, CommandLookup, Redirect, Shape, ShellSyntax,
     SimpleCommand, UncertainReason, Uncertainty, VariableValue, Word, base_name,
 };
-use crate::rules::SafeVariables;
+use crate::rules::{ListKind, PolicyRule, RuleMatch, SafeVariables};
 use crate::strict::builtins;
 use crate::strict::builtins::Builtin;
 use crate::strict::reader::{Proven, ShellReader};
 use crate::strict::recognise::RawCommand;
 use crate::strict::tools::{ArgumentEffect, consequences, is_known, is_standard_input};
 use crate::tables::has_word;
+use crate::wrappers::{Effect, ScriptReader, command_effects};
 
 /// The longest text that is read.
 const MAX_BYTES: usize = 64 * 1024;
@@ -49,6 +50,8 @@ pub(crate) struct Context<'c> {
     pub(crate) safe_variables: &'c SafeVariables,
     /// Variables that the caller sets.
     pub(crate) environment: &'c [(String, String)],
+    /// Allow rules that accept arguments whose meaning is not known.
+    pub(crate) prefixes: &'c [&'c PolicyRule],
 }
 
 /// Proves which programs a text starts.
@@ -236,7 +239,7 @@ impl<'c> Prover<'c> {
         path.clone_into(&mut command.path);
         command.lookup = lookup;
         let args = command.args.clone();
-        self.proof.commands.push(command);
+        self.proof.commands.push(command.clone());
         let number = self.proof.commands.len();
         let is_builtin = lookup == CommandLookup::Shell && !program.contains('/');
         if is_builtin && let Some(builtin) = builtins::look_up(&program, &args) {
@@ -247,11 +250,23 @@ impl<'c> Prover<'c> {
         if !program.contains('/') && !is_known(&name) {
             self.proof.unknown.push(name.clone());
         }
-        let found = consequences(&name, &args).map_err(|what| {
-            let reason = UncertainReason::Launcher { program: name.clone(), what };
-            Uncertainty { reason, at: 0 }
-        })?;
+        let found = match consequences(&name, &args) {
+            Ok(found) => found,
+            Err(_) if self.has_trusted_prefix(&command) => {
+                known_consequences(&name, &command, self.context.shell)?
+            }
+            Err(what) => {
+                let reason = UncertainReason::Launcher { program: name, what };
+                return Err(Uncertainty { reason, at: 0 });
+            }
+        };
         found.into_iter().try_for_each(|it| self.follow(number, &name, it, path))
+    }
+
+    /// `true` if an allow rule accepts the command with arguments whose meaning is not known.
+    fn has_trusted_prefix(&self, command: &SimpleCommand) -> bool {
+        let matches = |rule: &&PolicyRule| rule.matches(command, ListKind::Allow) == RuleMatch::Yes;
+        self.context.prefixes.iter().any(matches)
     }
 
     fn builtin(&mut self, name: &str, builtin: Builtin, path: &[CommandContext]) -> Proven<()> {
@@ -351,6 +366,50 @@ impl<'c> Prover<'c> {
         self.depth -= 1;
         result
     }
+}
+
+/// Returns what a command with a trusted prefix is known to start. Arguments that are not known to
+/// start anything are accepted: the author of the rule trusts the program with them.
+fn known_consequences(
+    name: &str,
+    command: &SimpleCommand,
+    shell: ShellSyntax,
+) -> Proven<Vec<ArgumentEffect>> {
+    let mut found = Vec::new();
+    for effect in command_effects(command) {
+        match effect {
+            // An alias, or a program of git's own directory.
+            Effect::Runs(inner) if name == "git" && is_git_program(&inner) => {}
+            Effect::Runs(inner) if inner.assignments.is_empty() => {
+                let SimpleCommand { program, args, .. } = *inner;
+                found.push(ArgumentEffect::Runs(std::iter::once(program).chain(args).collect()));
+            }
+            Effect::Script { text, reader } => {
+                let shell = match reader {
+                    ScriptReader::Same => shell,
+                    ScriptReader::Other(other) => other,
+                };
+                found.push(ArgumentEffect::Script { text, shell });
+            }
+            Effect::Unclear(reason) => return Err(Uncertainty { reason, at: 0 }),
+            Effect::Runs(_)
+            | Effect::Assigns { .. }
+            | Effect::Evaluates(_)
+            | Effect::IsArray(_)
+            | Effect::Declares(_)
+            | Effect::ReliesOnOneWord(_)
+            | Effect::RemovesFunctions => {
+                return Err(refusal(format!("a variable that `{name}` sets or evaluates")));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// `true` for the program that git starts for a subcommand that is not its own.
+fn is_git_program(command: &SimpleCommand) -> bool {
+    let is_name = |program: &str| program.starts_with("git-") && !program.contains('/');
+    command.program.value().is_some_and(is_name)
 }
 
 fn with(path: &[CommandContext], via: CommandContext) -> Vec<CommandContext> {

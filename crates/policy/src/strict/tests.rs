@@ -7,7 +7,12 @@ use crate::rules::SafeVariables;
 fn prove(text: &str, shell: ShellSyntax) -> Result<Proof, Uncertainty> {
     prove_text(
         text,
-        &Context { shell, safe_variables: &SafeVariables::default(), environment: &[] },
+        &Context {
+            shell,
+            safe_variables: &SafeVariables::default(),
+            environment: &[],
+            prefixes: &[],
+        },
     )
 }
 
