@@ -80,6 +80,13 @@ impl ShutdownTrigger {
     }
 }
 
+/// Logs the keys of a `settings.json` that have no meaning here.
+fn report_ignored_keys(loaded: &Loaded) {
+    if !loaded.ignored.is_empty() {
+        events::settings_ignored(loaded.file.as_deref(), &loaded.ignored);
+    }
+}
+
 impl App {
     /// Starts everything but the transports. `numbers` is the file that keeps job numbers across
     /// restarts.
@@ -90,6 +97,7 @@ impl App {
         numbers: Option<PathBuf>,
         log: LogFilter,
     ) -> Result<Self, AppError> {
+        report_ignored_keys(&loaded);
         let scratch = host.make_scratch_root(&std::env::temp_dir());
         let scratch = scratch.inspect_err(|error| events::scratch_dir_unusable(error)).ok();
         let record =
@@ -346,6 +354,7 @@ impl Reloader {
         self.targets.pressure.send_replace(loaded.settings.pressure);
         self.targets.gauges.add_names(values::known_names(&loaded.settings));
         self.apply_log_filter(&changes, &loaded);
+        report_ignored_keys(&loaded);
         *last = loaded;
         events::settings_reloaded(&changes.live, &changes.restart);
         Ok(changes)

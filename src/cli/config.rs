@@ -30,13 +30,16 @@ pub fn run(verb: &ConfigFileVerb, environment: Environment) -> u8 {
 fn check(flags: &CheckFlags, environment: Environment) -> VerbOutput {
     match (load_settings(flags.file.clone(), &flags.serve, environment), flags.json) {
         (Ok(loaded), true) => {
-            let answer = json!({ "ok": true, "file": loaded.file, "problems": [] });
+            let answer = json!({
+                "ok": true, "file": loaded.file, "ignored": loaded.ignored, "problems": []
+            });
             VerbOutput { stdout: format!("{answer:#}\n"), ..VerbOutput::default() }
         }
         (Ok(loaded), false) => {
             let file = loaded.file.as_deref().map_or("no file".into(), Path::to_string_lossy);
             let stdout = format!("the configuration is valid ({file})\n");
-            VerbOutput { stdout, stderr: warning(&loaded), code: 0 }
+            let stderr = ignored_note(&loaded) + &warning(&loaded);
+            VerbOutput { stdout, stderr, code: 0 }
         }
         (Err(error), true) => {
             let answer =
@@ -44,6 +47,14 @@ fn check(flags: &CheckFlags, environment: Environment) -> VerbOutput {
             VerbOutput { stdout: format!("{answer:#}\n"), stderr: String::new(), code: 1 }
         }
         (Err(error), false) => config_failure(&error),
+    }
+}
+
+/// Returns a note about the keys of a `settings.json` that have no meaning here.
+fn ignored_note(loaded: &Loaded) -> String {
+    match loaded.ignored.join(", ") {
+        keys if keys.is_empty() => keys,
+        keys => format!("note: only coreTools and excludeTools are read; ignored: {keys}\n"),
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Problem {
 pub enum ProblemKind {
     #[error("not valid TOML: {0}")]
     Syntax(String),
+    #[error("not valid JSON: {0}")]
+    Json(String),
     #[error("unknown key `{key}`{}", format_suggestion(suggestion.as_deref()))]
     UnknownKey {
         /// The key as it was written, with its section.

@@ -11,6 +11,7 @@ use super::environment::{self, TOKEN_VARIABLE};
 use super::error::{self, ConfigError, Problem, ProblemKind};
 use super::layers::{self, ConfigEntry, Layers, ValueOrigin};
 use super::settings::Settings;
+use super::settings_json::{add_settings_json, is_settings_json};
 use super::{Environment, schema};
 use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::Symlinks;
@@ -55,6 +56,8 @@ pub struct Loaded {
     pub settings: Settings,
     /// The file that was read, if any.
     pub file: Option<PathBuf>,
+    /// The keys of a `settings.json` that have no meaning here.
+    pub ignored: Vec<String>,
     entries: BTreeMap<String, ConfigEntry>,
 }
 
@@ -83,24 +86,27 @@ pub fn load(sources: ConfigSources) -> Result<Loaded, ConfigError> {
     let ConfigSources { file, environment, flags } = sources;
     let mut layers = Layers::default();
     layers::add_toml(&mut layers, DEFAULT_FILE, &|_| ValueOrigin::Default);
-    let file = add_file(&mut layers, file, &environment)?;
+    let found = find_file(file, &environment)?;
+    let ignored = match &found {
+        Some((path, text)) => add_file(&mut layers, path, text),
+        None => Vec::new(),
+    };
     add_environment(&mut layers, &environment);
     for FlagValue { key, value, flag } in flags {
         layers.set_text(key, &value, ValueOrigin::Flag(flag));
     }
     let entries = layers.finish().map_err(|problems| ConfigError::Invalid { problems })?;
     let settings = read_settings(&entries, &environment)?;
-    Ok(Loaded { settings, file, entries })
+    Ok(Loaded { settings, file: found.map(|(path, _)| path), ignored, entries })
 }
 
-fn add_file(
-    layers: &mut Layers,
-    named: Option<PathBuf>,
-    environment: &Environment,
-) -> Result<Option<PathBuf>, ConfigError> {
-    let Some((path, text)) = find_file(named, environment)? else { return Ok(None) };
-    layers::add_toml(layers, &text, &|line| ValueOrigin::File { path: path.clone(), line });
-    Ok(Some(path))
+/// Adds the values of a file. Returns the keys that were ignored.
+fn add_file(layers: &mut Layers, path: &Path, text: &str) -> Vec<String> {
+    if is_settings_json(path) {
+        return add_settings_json(layers, text, path);
+    }
+    layers::add_toml(layers, text, &|line| ValueOrigin::File { path: path.to_owned(), line });
+    Vec::new()
 }
 
 /// Reads the named file, which must exist, or the first default file that exists.

@@ -1,7 +1,7 @@
 //! Configuration: the keys, the layers that can set them, and the checked result.
 //!
 //! There are four layers, and later ones override earlier ones: `config/default.toml` (compiled in), one
-//! file, the environment, flags. Every value is checked in its own layer, so that a problem names its
+//! file (TOML, or `settings.json` of another program), the environment, flags. Every value is checked in its own layer, so that a problem names its
 //! line, variable or flag; all problems are reported at once. The result is [`Settings`], typed and
 //! complete, and the [`ValueOrigin`] of every key.
 //!
@@ -16,6 +16,7 @@ mod layers;
 mod load;
 mod schema;
 mod settings;
+mod settings_json;
 #[cfg(test)]
 mod tests;
 

@@ -164,6 +164,16 @@ pub fn allowed_directory_missing(path: &Path) {
     tracing::warn!(?path, "shell_tool.allowed_directories names a missing directory");
 }
 
+/// A `settings.json` has keys that have no meaning here.
+pub fn settings_ignored(file: Option<&Path>, keys: &[String]) {
+    let keys = keys.join(", ");
+    tracing::info!(
+        ?file,
+        ?keys,
+        "ignored keys of settings.json; coreTools and excludeTools are read"
+    );
+}
+
 /// The settings were reloaded: the keys in `live` apply now, those in `restart` after a restart.
 pub fn settings_reloaded(live: &[String], restart: &[String]) {
     let live = live.join(", ");
