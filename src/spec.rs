@@ -38,6 +38,7 @@ pub struct JobSpec {
     pub lane: String,
     /// The priority among the waiting jobs of the same tenant.
     pub priority: Priority,
+    pub kind: JobKind,
     pub shell: ShellUse,
     /// The path of the shell; `None` = the configured one.
     pub shell_path: Option<String>,
@@ -58,6 +59,16 @@ pub enum Inherit {
     Core,
     /// All variables that are neither secrets nor dangerous.
     All,
+}
+
+/// The kind of a job: how long it is expected to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobKind {
+    /// A command that ends by itself. It has a timeout, and holds its slot until it has ended.
+    Command,
+    /// A server, watcher or daemon, which runs until it is stopped. It has no timeout, and holds a
+    /// slot only until it has started.
+    Service,
 }
 
 /// The way in which the shell is started for shell text.
@@ -114,6 +125,9 @@ pub enum Stdin {
     /// A terminal: input, output and errors are one stream.
     Terminal,
 }
+
+/// The timeout of a job that runs until it is stopped: longer than any server runs.
+pub const NO_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Time and output limits of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -193,6 +193,7 @@ pub enum ToolDialect {
     Native,
     Shell,
     Execute,
+    /// `run_shell_command` and `read_shell_output`.
     RunShellCommand,
     /// `execute_command`, `read_file`, `write_file` and `list_directory`.
     ExecuteCommand,

@@ -239,7 +239,12 @@ mod tests {
 
     #[test]
     fn the_read_role_allows_only_tools_that_read_jobs() {
-        let dialects = [ToolDialect::Native, ToolDialect::ExecuteCommand, ToolDialect::ShellExec];
+        let dialects = [
+            ToolDialect::Native,
+            ToolDialect::RunShellCommand,
+            ToolDialect::ExecuteCommand,
+            ToolDialect::ShellExec,
+        ];
         let tool_set = tool_set(&dialects);
         let looking: Vec<&str> = tool_set
             .tools
@@ -247,7 +252,8 @@ mod tests {
             .filter(|tool| tool.is_allowed_for(CallerRole::Read))
             .map(|tool| tool.name())
             .collect();
-        let expected = ["wait_jobs", "read_output", "list_jobs", "read_file_chunk"];
+        let expected =
+            ["wait_jobs", "read_output", "list_jobs", "read_shell_output", "read_file_chunk"];
         assert_eq!(looking, expected);
     }
 

@@ -19,6 +19,7 @@ use crate::job::{JobHandle, JobVariables, SharedJobSettings, StopRequest};
 use crate::outcome::StopBy;
 use crate::output::redaction::Redactor;
 use crate::output::{Quota, QuotaLimits};
+use crate::spec::JobKind;
 use crate::supervisor::{
     PressureWatch, QueueLimits, QueueOverview, Retention, Supervisor, SupervisorSettings,
     UnknownLane,
@@ -176,13 +177,15 @@ impl JobService {
         self.supervisor.figures().await
     }
 
-    /// Accepts no more jobs, lets running jobs go on for `patience`, then ends the rest, survivors
-    /// included. Returns once no process is left, or after a few seconds more.
+    /// Accepts no more jobs, lets running commands go on for `patience`, then ends the rest, services
+    /// and survivors included. Returns once no process is left, or after a few seconds more.
     pub async fn drain(&self, patience: Duration, grace: Duration) {
         let jobs = self.supervisor.close().await;
         self.job_numbers.close();
+        let mut commands = jobs.clone();
+        commands.retain(|job| job.spec().kind == JobKind::Command);
         // Jobs that are still running after that are stopped.
-        drop(tokio::time::timeout(patience, wait_all_finished(&jobs)).await);
+        drop(tokio::time::timeout(patience, wait_all_finished(&commands)).await);
         let wish = StopRequest { by: StopBy::Shutdown, signal: None, grace: Some(grace) };
         for job in &jobs {
             job.stop(wish);

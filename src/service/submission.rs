@@ -11,8 +11,8 @@ use super::confinement::{ConfineError, ConfinementRules, ConfinementTerms};
 use super::tenancy::CallerRole;
 use crate::ids::{CallerSession, TenantId};
 use crate::spec::{
-    DEFAULT_LANE, Inherit, JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin,
-    StreamMode,
+    DEFAULT_LANE, Inherit, JobKind, JobProgram, JobSpec, LargeOutput, NO_TIMEOUT, Priority,
+    RunLimits, ShellUse, Stdin, StreamMode,
 };
 use crate::supervisor::SubmitRefusal;
 use crate::telemetry::RejectionReason;
@@ -38,6 +38,7 @@ pub struct Submission {
     pub lane: Option<String>,
     /// The priority among the waiting jobs of the same tenant.
     pub priority: Option<Priority>,
+    pub kind: JobKind,
     /// The sandbox and the resource limits that the call asks for; they can only be tighter than the
     /// tenant's.
     pub confinement: ConfinementTerms,
@@ -201,6 +202,7 @@ impl Submission {
             description: None,
             lane: None,
             priority: None,
+            kind: JobKind::Command,
             confinement: ConfinementTerms::NOTHING,
             key: None,
             shell: None,
@@ -221,9 +223,10 @@ impl Submission {
         self.check_size()?;
         let lane = check_lane(self.lane, defaults)?;
         let lane_defaults = defaults.lanes.get(&lane).copied().unwrap_or_default();
-        let timeout = match self.timeout {
-            None => lane_defaults.timeout.unwrap_or(defaults.limits.timeout),
-            Some(asked) => check_timeout(asked, defaults)?,
+        let timeout = match (self.timeout, self.kind) {
+            (Some(asked), _) => check_timeout(asked, defaults)?,
+            (None, JobKind::Command) => lane_defaults.timeout.unwrap_or(defaults.limits.timeout),
+            (None, JobKind::Service) => NO_TIMEOUT,
         };
         let (confinement, resources) =
             defaults.confining.decide(caller.tenant, &lane, &self.confinement)?;
@@ -248,6 +251,7 @@ impl Submission {
             description: self.description,
             lane,
             priority: self.priority.unwrap_or(lane_defaults.priority),
+            kind: self.kind,
             shell: ShellUse::Configured,
             shell_path: self.shell,
             tenant: caller.tenant,

@@ -60,6 +60,8 @@ pub(super) enum SupervisorMsg {
     MeasureUsage,
     /// Sent by the measuring task: CPU time of running jobs.
     UsageMeasured(Vec<(JobId, Duration)>),
+    /// Sent by the task that watches the job: it runs until it is stopped, and has started.
+    ServiceStarted(JobId),
     /// Sent by the task that watches the job: it has its outcome.
     Ended(JobId),
     /// Sent by the task that watches the job: no process of this finished job runs any more, or its
@@ -164,6 +166,10 @@ impl Actor for SupervisorActor {
             SupervisorMsg::MeasureUsage => supervision.measure_usage(&myself),
             SupervisorMsg::UsageMeasured(used) => {
                 supervision.record_usage(&used, &myself);
+                supervision.dispatch(&myself).await;
+            }
+            SupervisorMsg::ServiceStarted(id) => {
+                supervision.free_slot(id);
                 supervision.dispatch(&myself).await;
             }
             SupervisorMsg::Ended(id) => {
@@ -324,8 +330,8 @@ impl Supervision {
     }
 
     fn ended(&mut self, id: JobId, myself: &Address) {
-        let status = self.registry.find(id).map(JobHandle::status).ok();
-        self.free_slot(id, status.as_ref());
+        self.free_slot(id);
+        self.charge_rest(id);
         self.note_end(id);
         self.sweep(myself);
     }
@@ -446,13 +452,16 @@ impl Supervision {
         self.plan_measurement(myself);
     }
 
-    /// Frees the slot of a job that has ended, and charges the rest of its CPU time.
-    pub(super) fn free_slot(&mut self, id: JobId, status: Option<&JobStatus>) {
-        let ran_for = status.map(JobStatus::elapsed).unwrap_or_default();
-        if self.queue.release(id, ran_for).is_none() {
-            return;
-        }
-        let ending = status.and_then(JobStatus::ending);
+    /// Frees the slot of a job, if it has one.
+    pub(super) fn free_slot(&mut self, id: JobId) {
+        let ran_for = self.age(id);
+        self.queue.release(id, ran_for);
+    }
+
+    /// Charges the rest of the CPU time of a job that has ended.
+    fn charge_rest(&mut self, id: JobId) {
+        let status = self.registry.find(id).map(JobHandle::status).ok();
+        let ending = status.as_ref().and_then(JobStatus::ending);
         self.spending.ended(id, ending.map(|ending| ending.usage.cpu).unwrap_or_default());
         self.update_spent_tenants();
     }

@@ -17,6 +17,7 @@ use crate::job::JobHandle;
 use crate::outcome::JobEnding;
 use crate::output::{LogCompressor, Quota, ReclaimOutcome};
 use crate::process::load::{self, PressureError};
+use crate::spec::JobKind;
 use crate::telemetry::ActorKind;
 use crate::telemetry::events::{self, CountedMessage};
 
@@ -204,8 +205,9 @@ impl Drop for Due {
     }
 }
 
-/// Reports the end of a job, which frees its slot. The job's status shows the end even if its actor
-/// failed. Then waits until no process of the job runs, and compresses its log.
+/// Reports the start of a service and the end of every job, each of which frees the job's slot. The
+/// job's status shows the end even if its actor failed. Then waits until no process of the job runs,
+/// and compresses its log.
 pub(super) async fn watch_for_the_end(
     job: JobHandle,
     on_end: Option<OnJobEnd>,
@@ -213,6 +215,10 @@ pub(super) async fn watch_for_the_end(
     supervisor: SupervisorAddress,
 ) {
     let id = job.id();
+    if job.spec().kind == JobKind::Service {
+        job.started().await;
+        supervisor.report(|| SupervisorMsg::ServiceStarted(id)).await;
+    }
     let ending = job.finished().await;
     // Read before the end is reported: afterwards the report's receiver may have changed it.
     let was_complete = job.is_complete();

@@ -11,6 +11,7 @@ mod execute_command;
 mod line_feed;
 mod output_pages;
 mod read_file_chunk;
+mod read_shell_output;
 mod run;
 mod run_shell_command;
 mod shell;

@@ -1,19 +1,24 @@
 //! `run_shell_command`: runs a bash command line in the foreground or in the background.
 
+use std::io;
 use std::time::Duration;
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::run::DialectReply;
-use super::run::{CapturedOutput, CapturedStream, submit, wait_for_end};
+use super::output_pages::OutputPage;
+use super::read_shell_output::{format_next_call, read_page};
+use super::run::{DialectReply, reserve_memory, submit, wait_for_end};
+use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::schema::{ArgKind, ArgSpec};
 use crate::mcp::tools::ToolCall;
 use crate::outcome::{JobEnding, Outcome, StartError, not_run_text};
-use crate::service::{AdmissionError, DirectoryScope, JobHandle, Submission, SubmitError};
-use crate::spec::{Inherit, JobProgram};
+use crate::service::{
+    AdmissionError, DirectoryScope, JobHandle, JobPhase, Submission, SubmitError,
+};
+use crate::spec::{Inherit, JobKind, JobProgram, Stream};
 
 const SHELL: &str = "bash";
 
@@ -22,7 +27,7 @@ const START_WAIT: Duration = Duration::from_secs(1);
 /// The wait for a command that has left the queue on a busy host.
 const SLOW_START_WAIT: Duration = Duration::from_secs(10);
 
-/// The wait after the start, for first output or an immediate failure.
+/// The wait after the start of a background command, for first output or an immediate end.
 const FIRST_OUTPUT_WAIT: Duration = Duration::from_millis(150);
 
 const FIELDS: [ArgSpec; 4] = [
@@ -38,7 +43,8 @@ const IS_BACKGROUND: &str = "is_background";
 pub(super) const ABOUT: &str = "Executes a shell command as `bash -c <command>`. Set \
     is_background=true for commands that go on running (servers, watchers, daemons), and false for \
     commands to wait for. Returns Command, Directory, Stdout, Stderr, Error, Exit Code, Signal and \
-    Background PIDs.";
+    Background PIDs; Truncated if output is missing, and Job, with which read_shell_output reads \
+    more.";
 
 pub(super) fn schema() -> Value {
     json!({
@@ -76,20 +82,24 @@ async fn run(call: ToolCall<'_>, arguments: JsonObject) -> Result<DialectReply, 
     let job = submit(call, submission).await.map_err(|error| refusal_text(&error))?;
     let ending = match args.mode {
         RunMode::Foreground => Some(wait_for_end(call, &job).await),
-        RunMode::Background => wait_for_shell(call, &job).await,
+        RunMode::Background => wait_for_first_output(call, &job).await,
     };
-    let output = CapturedOutput::read_each(&job, call.settings.max_page_bytes).await;
-    let output = output.map_err(|error| format!("the output cannot be read: {error}"))?;
+    let most = call.settings.max_page_bytes;
+    // The memory stays reserved until the reply is made.
+    let _memory = reserve_memory(&job, most.saturating_mul(2)).await.map_err(unreadable)?;
     let report = CommandReport {
-        command: args.command,
         mode: args.mode,
-        output,
-        ending,
-        pids: job.survivors(),
+        stdout: read_page(&job, Stream::Stdout, 0, most).await.map_err(unreadable)?,
+        stderr: read_page(&job, Stream::Stderr, 0, most).await.map_err(unreadable)?,
+        state: CommandState::new(&job, ending),
     };
-    let failed =
-        matches!(&report.ending, Some(JobEnding { outcome: Outcome::FailedToStart(_), .. }));
-    Ok(DialectReply { is_error: failed, ..report.reply(&job) })
+    let is_error = report.state.failed_to_start();
+    Ok(DialectReply { is_error, ..row_reply(report.rows(&job)) })
+}
+
+/// The error text if the output of a job cannot be read.
+pub(super) fn unreadable(error: io::Error) -> String {
+    format!("the output cannot be read: {error}")
 }
 
 /// The error text; this tool names the directory argument differently.
@@ -98,8 +108,8 @@ fn refusal_text(error: &SubmitError) -> String {
         SubmitError::Rules(AdmissionError::Unreadable(StartError::BadCwd { cwd, why })) => {
             format!("cannot run in `{cwd}`: {why}; give an existing directory as `directory`")
         }
-        SubmitError::Rules(_)
-        | SubmitError::EmptyCommand
+        SubmitError::Rules(_) => format!("refused, nothing was run: {error}"),
+        SubmitError::EmptyCommand
         | SubmitError::TooLong { .. }
         | SubmitError::Timeout { .. }
         | SubmitError::EnvName { .. }
@@ -109,9 +119,9 @@ fn refusal_text(error: &SubmitError) -> String {
     }
 }
 
-/// Waits for the shell of a background job, which exits at once. Returns `None` if the job is still
-/// queued.
-async fn wait_for_shell(call: ToolCall<'_>, job: &JobHandle) -> Option<JobEnding> {
+/// Gives a background command a moment for its first output. Returns `None` unless the command has
+/// ended by then.
+async fn wait_for_first_output(call: ToolCall<'_>, job: &JobHandle) -> Option<JobEnding> {
     if timeout(START_WAIT, job.started()).await.is_err() {
         if call.client.queue_position(job.id()).await.is_some() {
             return None;
@@ -119,7 +129,7 @@ async fn wait_for_shell(call: ToolCall<'_>, job: &JobHandle) -> Option<JobEnding
         // The job has left the queue and is being started.
         timeout(SLOW_START_WAIT, job.started()).await.ok()?;
     }
-    Some(job.finished().await)
+    timeout(FIRST_OUTPUT_WAIT, job.finished()).await.ok()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +142,6 @@ enum RunMode {
 struct RunShellCommandArgs {
     submission: Submission,
     mode: RunMode,
-    command: String,
 }
 
 impl RunShellCommandArgs {
@@ -145,9 +154,6 @@ impl RunShellCommandArgs {
             ));
         }
         let args = Self::from_args(arguments).map_err(|error| error.to_string())?;
-        if args.command.trim().is_empty() {
-            return Err("`command` is empty; give a command to run".to_owned());
-        }
         match &args.submission.cwd {
             Some(cwd) if cwd.is_absolute() => Err(format!(
                 "`directory` must be relative to the project root, but `{}` is a full path",
@@ -162,31 +168,27 @@ impl RunShellCommandArgs {
         let command = args.text("command")?.unwrap_or_default();
         let mode =
             if args.flag(IS_BACKGROUND)? { RunMode::Background } else { RunMode::Foreground };
-        let (text, stays) = shell_text(&command, mode);
         let submission = Submission {
             cwd: args.text("directory")?.map(Into::into),
             description: mark_background(args.text("description")?, mode),
             inherit: Inherit::All,
             shell: Some(SHELL.to_owned()),
             within: DirectoryScope::DefaultDirectory,
-            drain_max: stays.then_some(FIRST_OUTPUT_WAIT),
-            ..Submission::new(JobProgram::Shell(text))
+            drain_max: leaves_processes(&command).then_some(FIRST_OUTPUT_WAIT),
+            kind: match mode {
+                RunMode::Foreground => JobKind::Command,
+                RunMode::Background => JobKind::Service,
+            },
+            ..Submission::new(JobProgram::Shell(command))
         };
-        Ok(Self { submission, mode, command })
+        Ok(Self { submission, mode })
     }
 }
 
-/// Returns the shell text, and `true` if processes stay behind when the shell exits. A background
-/// command continues without its shell, so it takes no slot from commands that a caller waits for.
-fn shell_text(command: &str, mode: RunMode) -> (String, bool) {
+/// `true` if a command ends with `&`: its shell exits, and its processes go on.
+fn leaves_processes(command: &str) -> bool {
     let text = command.trim_end();
-    let is_left_behind = text.ends_with('&') && !text.ends_with("&&");
-    match mode {
-        RunMode::Foreground => (command.to_owned(), is_left_behind),
-        RunMode::Background if is_left_behind => (command.to_owned(), true),
-        // On lines of its own, because the text may end in a comment or a here-document.
-        RunMode::Background => (format!("(\n{command}\n) &"), true),
-    }
+    text.ends_with('&') && !text.ends_with("&&")
 }
 
 /// Adds `[background]` to the description of a background command.
@@ -201,61 +203,86 @@ fn mark_background(description: Option<String>, mode: RunMode) -> Option<String>
 /// The values of a reply.
 #[derive(Debug)]
 struct CommandReport {
-    command: String,
     mode: RunMode,
-    output: CapturedOutput,
-    /// `None` while the job is queued.
-    ending: Option<JobEnding>,
-    pids: Vec<u32>,
+    stdout: OutputPage,
+    stderr: OutputPage,
+    state: CommandState,
 }
 
 impl CommandReport {
-    fn reply(&self, job: &JobHandle) -> DialectReply {
-        let rows = self.rows(job);
-        let text: Vec<String> = rows.iter().map(|(name, value)| row(name, value)).collect();
-        let fields = rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        DialectReply { structured: Some(fields), ..DialectReply::text(text.join("\n")) }
-    }
-
-    /// The fields of the document, in its order.
+    /// The fields of the document, in its order, and those that it does not have.
     fn rows(&self, job: &JobHandle) -> Vec<(&'static str, Value)> {
         let spec = job.spec();
-        let description =
-            spec.description.as_ref().map(|text| ("Description", json!(one_line(text))));
-        let (error, code, signal) = self.exit_fields(job);
-        let rows = [
-            ("Directory", json!(spec.cwd.display().to_string())),
-            ("Stdout", json!(stream_text(&self.output.stdout, job))),
-            ("Stderr", json!(stream_text(&self.output.stderr, job))),
+        let mut rows = vec![("Command", json!(spec.program.display()))];
+        if let Some(text) = &spec.description {
+            rows.push(("Description", json!(one_line(text))));
+        }
+        rows.push(("Directory", json!(spec.cwd.display().to_string())));
+        rows.push(("Stdout", json!(page_text(&self.stdout))));
+        rows.push(("Stderr", json!(page_text(&self.stderr))));
+        rows.extend(self.state.rows());
+        let cuts: Vec<String> = [(Stream::Stdout, &self.stdout), (Stream::Stderr, &self.stderr)]
+            .into_iter()
+            .filter_map(|(stream, page)| describe_cut(job, stream, page))
+            .collect();
+        let is_cut = !cuts.is_empty();
+        if is_cut {
+            rows.push(("Truncated", json!(cuts.join("; "))));
+        }
+        // With this number a caller can read the output later.
+        if self.mode == RunMode::Background || !self.state.pids.is_empty() || is_cut {
+            rows.push(("Job", json!(job.id().number())));
+        }
+        rows
+    }
+}
+
+/// The state of a command at one moment, as both tools of this dialect show it.
+#[derive(Debug)]
+pub(super) struct CommandState {
+    /// `None` while the command waits in the queue or runs.
+    ending: Option<JobEnding>,
+    /// The number of the job that waits in the queue.
+    queued: Option<JobId>,
+    /// The processes that go on.
+    pids: Vec<u32>,
+}
+
+impl CommandState {
+    /// Reads the state of a job with this ending.
+    pub(super) fn new(job: &JobHandle, ending: Option<JobEnding>) -> Self {
+        let is_queued = job.status().phase == JobPhase::Queued;
+        let pids = if ending.is_some() { job.survivors() } else { job.pids() };
+        Self { ending, queued: is_queued.then(|| job.id()), pids }
+    }
+
+    fn failed_to_start(&self) -> bool {
+        matches!(&self.ending, Some(JobEnding { outcome: Outcome::FailedToStart(_), .. }))
+    }
+
+    /// The last four fields of the document.
+    pub(super) fn rows(&self) -> [(&'static str, Value); 4] {
+        let (error, code, signal) = match (&self.ending, self.queued) {
+            (Some(ending), _) => exit_fields(ending),
+            (None, Some(id)) => {
+                (Some(format!("queued as job {id}: it starts when a slot is free")), None, None)
+            }
+            (None, None) => (None, None, None),
+        };
+        [
             ("Error", json!(error)),
             ("Exit Code", json!(code)),
             ("Signal", json!(signal)),
             ("Background PIDs", json!(self.pids)),
-        ];
-        let command = ("Command", json!(self.command));
-        // With this number a caller can read the output and stop what is left of the job.
-        let number = (self.mode == RunMode::Background || !self.pids.is_empty())
-            .then(|| ("Job", json!(job.id().number())));
-        std::iter::once(command).chain(description).chain(rows).chain(number).collect()
+        ]
     }
+}
 
-    /// Returns error, exit code and signal. For a background command the end of its shell is not
-    /// the end of the command.
-    fn exit_fields(&self, job: &JobHandle) -> (Option<String>, Option<i32>, Option<i32>) {
-        match (self.mode, &self.ending) {
-            (_, None) => {
-                let id = job.id();
-                (Some(format!("queued as job {id}: it starts when a slot is free")), None, None)
-            }
-            (RunMode::Background, Some(ending))
-                if matches!(ending.outcome, Outcome::Exited { code: 0 }) =>
-            {
-                let ended = "the command ended at once; Stdout and Stderr say what it wrote";
-                (self.pids.is_empty().then(|| ended.to_owned()), None, None)
-            }
-            (RunMode::Background | RunMode::Foreground, Some(ending)) => exit_fields(ending),
-        }
-    }
+/// Creates a reply with these fields, and the same as lines of text.
+pub(super) fn row_reply(rows: Vec<(&'static str, Value)>) -> DialectReply {
+    let text: Vec<String> = rows.iter().map(|(name, value)| row(name, value)).collect();
+    let fields = rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    DialectReply { structured: Some(fields), ..DialectReply::text(text.join("\n")) }
 }
 
 /// Removes line breaks, so that the text stays in one row.
@@ -263,16 +290,26 @@ fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
 
-/// Returns the text of a stream, with a note if it is cut.
-fn stream_text(captured: &CapturedStream, job: &JobHandle) -> String {
-    let mut text = captured.text();
-    if captured.is_cut {
-        text.push_str(&format!(
-            "\n[… cut here; all of it is kept as the output of job {}]",
-            job.id()
-        ));
+/// The bytes of a page as text; invalid UTF-8 becomes `�`.
+pub(super) fn page_text(page: &OutputPage) -> String {
+    String::from_utf8_lossy(&page.bytes).into_owned()
+}
+
+/// Says how much of a stream is shown and which call reads on, if the page is not all of it.
+fn describe_cut(job: &JobHandle, stream: Stream, page: &OutputPage) -> Option<String> {
+    let next = format_next_call(job, stream, page)?;
+    let shown = page.span.end;
+    let total = page.span.total;
+    let name = stream_name(stream);
+    Some(format!("{name} shows {shown} of {total} bytes, {next} reads on"))
+}
+
+/// The name of a stream in this dialect's arguments and texts.
+pub(super) const fn stream_name(stream: Stream) -> &'static str {
+    match stream {
+        Stream::Stdout => "stdout",
+        Stream::Stderr => "stderr",
     }
-    text
 }
 
 /// Formats one row; an empty stream reads `Stdout: (empty)`, as in the document's own tool.
@@ -334,15 +371,22 @@ mod tests {
     }
 
     #[test]
-    fn a_background_command_outlives_its_shell() {
-        for (command, mode, text, stays) in [
-            ("ls", RunMode::Foreground, "ls", false),
-            ("a && b", RunMode::Foreground, "a && b", false),
-            ("srv & ", RunMode::Foreground, "srv & ", true),
-            ("srv &", RunMode::Background, "srv &", true),
-            ("srv # now", RunMode::Background, "(\nsrv # now\n) &", true),
-        ] {
-            assert_eq!(shell_text(command, mode), (text.to_owned(), stays), "{command}");
+    fn an_ampersand_at_the_end_leaves_processes() {
+        for (command, expected) in
+            [("ls", false), ("a && b", false), ("a &&", false), ("srv & ", true), ("srv &", true)]
+        {
+            assert_eq!(leaves_processes(command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_background_command_is_a_service_with_the_text_as_given() {
+        for text in ["exit 3", "# comment", "echo a ) ; ( echo b", "srv &"] {
+            let given = json!({"command": text, IS_BACKGROUND: true});
+            let given = given.as_object().cloned().unwrap_or_default();
+            let args = RunShellCommandArgs::read(given).unwrap();
+            assert_eq!(args.submission.kind, JobKind::Service);
+            assert_eq!(args.submission.program, JobProgram::Shell(text.to_owned()));
         }
     }
 

@@ -6,8 +6,8 @@ use rmcp::model::{JsonObject, Tool};
 
 use super::run::DialectReply;
 use super::{
-    execute, execute_command, read_file_chunk, run_shell_command, shell, shell_exec,
-    shell_exec_args,
+    execute, execute_command, read_file_chunk, read_shell_output, run_shell_command, shell,
+    shell_exec, shell_exec_args,
 };
 use crate::mcp::schema::ToolEffect;
 use crate::mcp::settings::{DialectSettings, ToolDialect};
@@ -19,6 +19,7 @@ pub(crate) enum DialectTool {
     Shell,
     Execute,
     RunShellCommand,
+    ReadShellOutput,
     ExecuteCommand,
     ReadFile,
     WriteFile,
@@ -36,7 +37,7 @@ impl DialectTool {
             ToolDialect::Conformance => &[],
             ToolDialect::Shell => &[Self::Shell],
             ToolDialect::Execute => &[Self::Execute],
-            ToolDialect::RunShellCommand => &[Self::RunShellCommand],
+            ToolDialect::RunShellCommand => &[Self::RunShellCommand, Self::ReadShellOutput],
             ToolDialect::ExecuteCommand => {
                 &[Self::ExecuteCommand, Self::ReadFile, Self::WriteFile, Self::ListDirectory]
             }
@@ -49,6 +50,7 @@ impl DialectTool {
             Self::Shell => "shell",
             Self::Execute => "execute",
             Self::RunShellCommand => "run_shell_command",
+            Self::ReadShellOutput => read_shell_output::NAME,
             Self::ExecuteCommand => "execute_command",
             Self::ReadFile => "read_file",
             Self::WriteFile => "write_file",
@@ -69,6 +71,7 @@ impl DialectTool {
             Self::Shell => (shell::ABOUT, shell::schema(&settings.shell)),
             Self::Execute => (execute::ABOUT, execute::schema()),
             Self::RunShellCommand => (run_shell_command::ABOUT, run_shell_command::schema()),
+            Self::ReadShellOutput => (read_shell_output::ABOUT, read_shell_output::schema()),
             Self::ExecuteCommand => (execute_command::ABOUT, execute_command::schema()),
             Self::ReadFile => {
                 (execute_command::READ_FILE_ABOUT, execute_command::read_file_schema())
@@ -98,6 +101,7 @@ impl DialectTool {
             Self::Shell => shell::call(call, arguments).await,
             Self::Execute => execute::call(call, arguments).await,
             Self::RunShellCommand => run_shell_command::call(call, arguments).await,
+            Self::ReadShellOutput => read_shell_output::call(call, arguments).await,
             Self::ExecuteCommand => execute_command::call(call, arguments).await,
             Self::ReadFile => execute_command::read_file(call, arguments).await,
             Self::WriteFile => execute_command::write_file(call, arguments).await,
@@ -116,7 +120,7 @@ impl DialectTool {
             | Self::ShellExec => ToolEffect::Runs,
             Self::WriteFile => ToolEffect::Writes,
             Self::ReadFile | Self::ListDirectory => ToolEffect::ReadsFiles,
-            Self::ReadFileChunk => ToolEffect::Reads,
+            Self::ReadFileChunk | Self::ReadShellOutput => ToolEffect::Reads,
         }
     }
 }

@@ -29,6 +29,7 @@ fn about_jobs(targets: &AttackTargets) -> Vec<(&'static str, Value)> {
             ("read_output", json!({"job": job, "view": "raw"})),
             ("read_output", json!({"job": job, "grep": "."})),
             ("read_output", json!({"job": job, "cursor": format!("bytes:0@{job}")})),
+            ("read_shell_output", json!({"job": job})),
             ("read_output", json!({"uri": uri})),
             ("read_output", json!({"uri": format!("{uri}/stderr")})),
             ("wait_jobs", json!({"jobs": [job], "wait_s": 1})),

@@ -16,6 +16,7 @@ fn reading() -> Vec<(&'static str, Value)> {
         ("wait_jobs", json!({"jobs": [1]})),
         ("read_output", json!({"job": 1})),
         ("list_jobs", json!({})),
+        ("read_shell_output", json!({"job": 1})),
         ("read_file_chunk", json!({"uri": ""})),
     ]
 }

@@ -1,12 +1,18 @@
 //! `run_shell_command`, as its document says.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+mod background;
+mod examples;
+mod lists;
+mod output;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::{check_listed, speaking};
-use crate::harness::{Marker, Reply, TestServer, eventually};
+use crate::harness::{Reply, TestServer};
 
 const NAMES: [&str; 8] =
     ["Command", "Directory", "Stdout", "Stderr", "Error", "Exit Code", "Signal", "Background PIDs"];
@@ -42,6 +48,19 @@ fn pids(fields: &Value) -> Vec<u64> {
     pids.iter().filter_map(Value::as_u64).collect()
 }
 
+/// Reads a stream of a job from its first byte on.
+#[track_caller]
+fn read(yard: &mut TestServer, job: &Value, stream: &str) -> Value {
+    let page = yard.call("read_shell_output", json!({"job": job, "stream": stream})).ok();
+    page.structured().clone()
+}
+
+/// Writes a program that everybody may start.
+fn write_program(path: &Path, text: &str) {
+    fs::write(path, text).expect("a file of ours");
+    fs::set_permissions(path, Permissions::from_mode(0o755)).expect("a file of ours");
+}
+
 #[test]
 fn it_is_listed_as_documented() {
     check_listed("run_shell_command");
@@ -72,10 +91,10 @@ fn a_command_in_the_foreground_tells_all_fields() {
 fn the_directory_starts_at_the_project_root() {
     each(|yard| {
         fs::create_dir(yard.work().join("scripts")).expect("a directory");
-        fs::write(yard.work().join("scripts/my_script.sh"), "pwd\n").expect("a script");
+        write_program(&yard.work().join("scripts/my_script.sh"), "#!/bin/sh\npwd\n");
         let fields = fields(run(
             yard,
-            json!({"command": "bash ./my_script.sh", "directory": "scripts",
+            json!({"command": "./my_script.sh", "directory": "scripts",
                 "description": "Run my custom script", "is_background": false}),
         ));
         let scripts = yard.work().join("scripts").display().to_string();
@@ -115,101 +134,6 @@ fn a_signal_is_told_by_its_number() {
 }
 
 #[test]
-fn a_command_in_the_background_returns_at_once_with_its_real_pids() {
-    each(|yard| {
-        let marker = Marker::new();
-        let command = format!("sleep {marker}");
-        let reply = run(
-            yard,
-            json!({"command": command, "description": "Start development server", "is_background": true}),
-        );
-        let fields = fields(reply);
-        assert_eq!(fields["Description"], "Start development server [background]");
-        assert_eq!(fields["Exit Code"], Value::Null);
-        marker.wait_alive();
-        let alive: Vec<u64> =
-            marker.alive().into_iter().map(|pid| u64::try_from(pid).expect("a pid")).collect();
-        assert!(alive.iter().all(|pid| pids(&fields).contains(pid)), "{fields}");
-        assert_eq!(fields["Command"], format!("sleep {marker}"));
-    });
-}
-
-#[test]
-fn an_ampersand_at_the_end_means_the_background_too() {
-    each(|yard| {
-        let marker = Marker::new();
-        let command = format!("sleep {marker} &");
-        let fields = fields(run(yard, json!({"command": command, "is_background": false})));
-        marker.wait_alive();
-        let alive: Vec<u64> =
-            marker.alive().into_iter().map(|pid| u64::try_from(pid).expect("a pid")).collect();
-        assert!(alive.iter().all(|pid| pids(&fields).contains(pid)), "{fields}");
-        assert_eq!(fields["Exit Code"], 0);
-    });
-}
-
-#[test]
-fn what_runs_in_the_background_blocks_nobody() {
-    for launch in speaking("run_shell_command") {
-        let mut yard = launch.args(&["--slots", "1"]).start();
-        let marker = Marker::new();
-        for _ in 0..3 {
-            // Its first words have a moment only, in which it may not get its turn.
-            eventually("its first words are told", || {
-                let server =
-                    json!({"command": format!("echo up; sleep {marker}"), "is_background": true});
-                let fields = fields(run(&mut yard, server));
-                assert_eq!(fields["Error"], Value::Null, "{fields}");
-                fields["Stdout"] == "up\n"
-            });
-        }
-        let fields =
-            fields(run(&mut yard, json!({"command": "echo next", "is_background": false})));
-        assert_eq!(fields["Stdout"], "next\n");
-    }
-}
-
-#[test]
-fn a_server_that_writes_all_the_time_is_not_waited_for() {
-    let config = "[job]\ndrain_max_ms = 600000\n";
-    for launch in speaking("run_shell_command") {
-        let mut yard = launch.config(config).start();
-        let noisy = "(while :; do echo tick; sleep 0.01; done)";
-        for (command, is_background) in [(format!("{noisy} &"), false), (noisy.to_owned(), true)] {
-            let run = json!({"command": command, "is_background": is_background});
-            let fields = fields(yard.call("run_shell_command", run));
-            assert!(!pids(&fields).is_empty(), "{fields}");
-        }
-    }
-}
-
-#[test]
-fn one_that_waits_for_its_turn_says_so() {
-    let [stdio, _] = speaking("native,run_shell_command");
-    let mut yard = stdio.args(&["--slots", "1"]).start();
-    yard.start("sleep 300");
-    let reply = run(&mut yard, json!({"command": "sleep 300", "is_background": true}));
-    let fields = fields(reply);
-    assert!(
-        fields["Error"].as_str().is_some_and(|said| said.starts_with("queued as job 2")),
-        "{fields}"
-    );
-    assert_eq!(fields["Job"], 2);
-}
-
-#[test]
-fn what_runs_in_the_background_ends_with_the_server() {
-    let marker = Marker::new();
-    let [stdio, _] = speaking("run_shell_command");
-    let mut yard = stdio.start();
-    run(&mut yard, json!({"command": format!("sleep {marker} &"), "is_background": false})).ok();
-    run(&mut yard, json!({"command": format!("sleep {marker}"), "is_background": true})).ok();
-    marker.wait_alive();
-    drop(yard);
-    marker.wait_gone();
-}
-
-#[test]
 fn how_it_runs_must_be_said() {
     each(|yard| {
         let marker = yard.work().join("ran");
@@ -221,39 +145,6 @@ fn how_it_runs_must_be_said() {
         );
         assert!(!marker.exists());
     });
-}
-
-#[test]
-fn the_examples_of_the_lists_hold() {
-    for (policy, allowed, blocked) in [
-        (
-            r#"coreTools = ["run_shell_command(git)", "run_shell_command(npm)"]"#,
-            &["git --version"][..],
-            &["ls -l", "git --version && ls -l", "git --version; ls", "git --version || ls"][..],
-        ),
-        (
-            "coreTools = [\"run_shell_command\"]\nexcludeTools = [\"run_shell_command(rm)\"]",
-            &["git --version", "ls -l"],
-            &["rm -rf /", "true && rm -rf /", "true; rm x", "false || rm x"],
-        ),
-        (
-            "coreTools = [\"run_shell_command(git)\"]\nexcludeTools = [\"run_shell_command(git push)\"]",
-            &["git --version"],
-            &["git push origin main"],
-        ),
-        (r#"excludeTools = ["run_shell_command"]"#, &[], &["ls -l", "any other command"]),
-    ] {
-        for launch in speaking("run_shell_command") {
-            let mut yard = launch.config(&format!("[policy]\n{policy}\n")).start();
-            for command in allowed {
-                run(&mut yard, json!({"command": command, "is_background": false})).ok();
-            }
-            for command in blocked {
-                let said = run(&mut yard, json!({"command": command, "is_background": false}));
-                assert!(said.is_error(), "{policy}: {command} ran");
-            }
-        }
-    }
 }
 
 #[test]
@@ -283,5 +174,37 @@ fn bad_arguments_run_nothing() {
             assert!(error.starts_with("Error: ") && error.contains(said), "{bad}: {error}");
         }
         assert!(!marker.exists());
+    });
+}
+
+#[test]
+fn a_failure_is_told_by_stderr_and_exit_code() {
+    each(|yard| {
+        let failed = fields(run(yard, json!({"command": "ls missing", "is_background": false})));
+        assert!(failed["Stderr"].as_str().is_some_and(|said| said.contains("missing")), "{failed}");
+        assert_eq!((&failed["Exit Code"], &failed["Error"]), (&json!(2), &Value::Null));
+        let unknown = json!({"command": "no-such-program", "is_background": false});
+        let unknown = fields(run(yard, unknown));
+        assert_eq!(unknown["Exit Code"], 127);
+    });
+}
+
+#[test]
+fn a_command_that_runs_too_long_says_so_in_error() {
+    for launch in speaking("run_shell_command") {
+        let mut yard = launch.config("[job]\ntimeout_s = 0.2\n").start();
+        let command = json!({"command": "echo first; sleep 300", "is_background": false});
+        let ended = fields(run(&mut yard, command));
+        assert!(ended["Error"].as_str().is_some_and(|why| why.contains("0.2 seconds")), "{ended}");
+        assert_eq!((&ended["Stdout"], &ended["Exit Code"]), (&json!("first\n"), &Value::Null));
+    }
+}
+
+#[test]
+fn a_question_of_a_command_gets_no_answer_and_hangs_nothing() {
+    each(|yard| {
+        let command = "read -p 'name? ' name || echo nobody; [ -t 0 ] || echo no terminal";
+        let asked = fields(run(yard, json!({"command": command, "is_background": false})));
+        assert_eq!(asked["Stdout"], "nobody\nno terminal\n");
     });
 }
