@@ -12,7 +12,7 @@ use super::{confinement, rules};
 use crate::client::DEFAULT_SOCKET_NAME;
 use crate::config::{self, Environment, Loaded, Settings, TenantSection, ValueOrigin};
 use crate::confinement::SandboxPaths;
-use crate::http::{HttpServerSettings, JobDetection, SocketPath};
+use crate::http::{HttpServerSettings, JobDetection, SessionKey, SocketPath};
 use crate::ids::TenantId;
 use crate::mcp::{
     DialectSettings, ExecuteDialectSettings, McpSettings, ServerName, ShellDialectSettings,
@@ -24,8 +24,8 @@ use crate::service::{
     ServiceSettings, SharedJobSettings, SubmissionDefaults, TenantLimits,
 };
 use crate::spec::RunLimits;
-use crate::telemetry::SeriesNames;
 use crate::telemetry::logging::{LineFormat, LoggingSettings};
+use crate::telemetry::{SeriesNames, events};
 
 /// The log filter of `server shell`, whose document prints the lines that it logs: besides those, only
 /// faults of the server are logged.
@@ -68,8 +68,18 @@ pub(super) fn http(settings: &Settings, host: Arc<Host>) -> Result<HttpServerSet
         max_connections: http.max_connections,
         max_connections_per_address: http.max_connections_per_address,
         session_idle: http.session_idle,
+        session_hang_up: http.session_hang_up,
+        session_key: session_key(settings),
         ..HttpServerSettings::default()
     })
+}
+
+/// Returns the key that signs session ids. Without a usable file, sessions end with the server.
+fn session_key(settings: &Settings) -> Option<SessionKey> {
+    let path = settings.server.data_dir.join("session-key");
+    SessionKey::load_or_create(&path)
+        .inspect_err(|error| events::session_key_unusable(&path, error))
+        .ok()
 }
 
 fn job_detection(host: Arc<Host>) -> JobDetection {

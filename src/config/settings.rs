@@ -103,6 +103,9 @@ pub struct HttpSection {
     /// The time after which idle sessions of legacy clients are ended.
     #[serde(rename = "session_idle_s", deserialize_with = "seconds")]
     pub session_idle: Duration,
+    /// The time after which a legacy client without any open stream counts as gone.
+    #[serde(rename = "session_hang_up_s", deserialize_with = "seconds")]
+    pub session_hang_up: Duration,
 }
 
 /// The unix socket of `serve`.

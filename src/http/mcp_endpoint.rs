@@ -3,8 +3,7 @@
 //! **Legacy clients get sessions.** Only inside a session does rmcp deliver
 //! `notifications/cancelled` (request ids are unique per session, not per server), and only there
 //! do clients find the GET stream that some insist on. The price is state, which
-//! [`BoundedSessions`] limits. It ends only sessions without a call in flight, so a quiet call
-//! survives.
+//! [`BoundedSessions`] limits. A quiet call survives as long as its client has a stream.
 //! **Modern clients are stateless** whatever the setting; hanging up cancels their call.
 
 use std::ffi::OsString;
@@ -27,7 +26,7 @@ use hyper_util::rt::TokioIo;
 use rmcp::model::{ErrorData, RequestId};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::auth::{AccessDenied, Credential};
@@ -38,8 +37,11 @@ use super::keep_alive::{KeepAliveTiming, respond_in_time};
 use super::peer::PeerAddress;
 use super::probes;
 use super::probes::Readiness;
-use super::sessions::{BoundedSessions, SessionsFull};
+use super::sessions::{
+    BoundedSessions, LostSession, SESSION_HEADER, SessionOpener, SessionTimeouts, SessionsFull,
+};
 use super::settings::HttpServerSettings;
+use crate::ids::TenantId;
 use crate::lines;
 use crate::lines::{
     DIRECTORY_HEADER, DecodedMessage, UPGRADE_PROTOCOL, decode_message, id_near_ends,
@@ -58,21 +60,17 @@ const STREAM_TOOL_CALLS_AFTER: Duration = Duration::from_millis(20);
 /// The time after which the response to any other request is started as an event stream.
 const STREAM_OTHERS_AFTER: Duration = Duration::from_secs(2);
 
+/// The headers of a request that the replayed handshake of its session does not have.
+const REQUEST_HEADERS: [&str; 5] =
+    [SESSION_HEADER, "mcp-protocol-version", METHOD_HEADER, "mcp-name", "content-length"];
+
 type McpService = StreamableHttpService<InstrumentedHandler, BoundedSessions>;
 
-/// The header with the protocol version of a session. Clients before 2025-06-18 do not send it.
-const VERSION_HEADER: &str = "mcp-protocol-version";
-
-/// The first version whose clients expect streams to begin with an empty event, by which they can
-/// reconnect. Older clients may take its empty data for a message and give up.
-const FIRST_PRIMED_VERSION: &str = "2025-11-25";
-
 pub(super) struct McpEndpoint {
-    /// Starts streams with an empty event.
     service: McpService,
-    /// The same sessions for older clients: streams start with the first message.
-    unprimed_service: McpService,
     sessions: Arc<BoundedSessions>,
+    /// Held while a session is continued, so that two calls do not do it at once.
+    continuing: Mutex<()>,
     handler: Handler,
     between_comments: Duration,
     streams: CancellationToken,
@@ -89,23 +87,27 @@ impl McpEndpoint {
         streams: CancellationToken,
         readiness: watch::Receiver<Readiness>,
     ) -> Self {
-        let sessions = Arc::new(BoundedSessions::new(settings.max_sessions));
-        let reaping =
-            BoundedSessions::close_idle_sessions(Arc::downgrade(&sessions), settings.session_idle);
+        let sessions =
+            Arc::new(BoundedSessions::new(settings.max_sessions, settings.session_key.clone()));
+        let timeouts =
+            SessionTimeouts { idle: settings.session_idle, hang_up: settings.session_hang_up };
+        let reaping = BoundedSessions::close_unused_sessions(Arc::downgrade(&sessions), timeouts);
         tokio::spawn(streams.clone().run_until_cancelled_owned(reaping));
-        let config = service_config(settings, bound, streams.clone());
-        let new_service = |config| {
-            let fresh = handler.clone();
-            McpService::new(
-                move || Ok(fresh.for_connection().instrumented(NetworkTransport::Tcp)),
-                Arc::clone(&sessions),
-                config,
-            )
-        };
-        let unprimed_service = new_service(config.clone().with_sse_retry(None));
-        let service = new_service(config);
-        let between_comments = settings.keep_alive_every;
-        Self { service, unprimed_service, sessions, handler, between_comments, streams, readiness }
+        let fresh = handler.clone();
+        let service = McpService::new(
+            move || Ok(fresh.for_connection().instrumented(NetworkTransport::Tcp)),
+            Arc::clone(&sessions),
+            service_config(settings, bound, streams.clone()),
+        );
+        Self {
+            service,
+            sessions,
+            continuing: Mutex::default(),
+            handler,
+            between_comments: settings.keep_alive_every,
+            streams,
+            readiness,
+        }
     }
 
     /// Returns the keep-alive times for a request. A tool call may be quiet for long, so its
@@ -136,19 +138,30 @@ impl McpEndpoint {
             return denied_response(denied);
         }
         let tenant = parts.extensions.get::<CallerIdentity>().map(|caller| caller.tenant);
+        let id = id_near_ends(&body);
+        if let Some(lost) = self.sessions.find_lost_session(&parts.headers, tenant, &body) {
+            let handshake = Arc::clone(&self).continue_session(parts.clone(), tenant, lost);
+            // In a task of its own: a client that hangs up must not leave half a handshake.
+            if let Ok(Err(full)) = tokio::spawn(handshake).await {
+                return to_json_rpc_error(sessions_full_response(full), id).await;
+            }
+        }
         self.sessions.hide_foreign_session(&mut parts.headers, tenant);
+        if parts.method == Method::DELETE {
+            self.sessions.record_deletion(&parts.headers);
+        }
         if let Some(network) = parts.extensions.get().map(PeerAddress::network) {
             parts.extensions.insert(network);
         }
         let is_json = is_json(&parts);
-        let id = id_near_ends(&body);
         let timing = self.keep_alive_timing(&parts);
+        let has_session = parts.headers.contains_key(SESSION_HEADER);
+        let new_session = if has_session { None } else { self.sessions.issue_id(tenant, &body) };
+        let caller = SessionOpener::new(tenant, new_session);
         let request = Request::from_parts(parts, Body::from(body.clone()));
         let answer = Box::pin(async move {
-            let service =
-                if is_primed(request.headers()) { &self.service } else { &self.unprimed_service };
             let answer =
-                BoundedSessions::run_as_tenant(tenant, Box::pin(service.handle(request))).await;
+                BoundedSessions::run_as(caller, Box::pin(self.service.handle(request))).await;
             let response =
                 answer.map_or_else(sessions_full_response, |response| response.map(Body::new));
             to_json_rpc_error(response, id).await
@@ -159,6 +172,38 @@ impl McpEndpoint {
             return unreadable_body_response(&body);
         }
         response
+    }
+
+    /// Opens a lost session again by the handshake with which it was opened. Its client does not
+    /// notice: the request that named the session is then served as any other.
+    async fn continue_session(
+        self: Arc<Self>,
+        parts: Parts,
+        tenant: Option<TenantId>,
+        lost: LostSession,
+    ) -> Result<(), SessionsFull> {
+        let _one_at_a_time = self.continuing.lock().await;
+        if self.sessions.is_open(&lost.id) {
+            return Ok(());
+        }
+        let request = |message: Value| {
+            let mut parts = parts.clone();
+            REQUEST_HEADERS.iter().for_each(|name| drop(parts.headers.remove(*name)));
+            Request::from_parts(parts, Body::from(message.to_string()))
+        };
+        let caller = SessionOpener::new(tenant, Some(lost.id.clone()));
+        let initialize = request(json!({
+            "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": lost.handshake,
+        }));
+        BoundedSessions::run_as(caller, Box::pin(self.service.handle(initialize))).await?;
+        let mut initialized =
+            request(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        if let Ok(id) = HeaderValue::from_str(&lost.id) {
+            initialized.headers_mut().insert(SESSION_HEADER, id);
+        }
+        Box::pin(self.service.handle(initialized)).await;
+        tracing::info!("an MCP client continues a session that was not open");
+        Ok(())
     }
 
     /// Tells clients with OAuth scopes at once which scope they need, so that they can request it.
@@ -173,13 +218,6 @@ impl McpEndpoint {
     }
 }
 
-/// `true` if streams to this client begin with an empty event. Versions are dates, so their order
-/// is that of their text.
-fn is_primed(headers: &HeaderMap) -> bool {
-    let version = headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
-    version.is_some_and(|version| version >= FIRST_PRIMED_VERSION)
-}
-
 fn service_config(
     settings: &HttpServerSettings,
     bound: Option<SocketAddr>,
@@ -189,6 +227,8 @@ fn service_config(
         .with_legacy_session_mode(true)
         .with_json_response(true)
         .with_sse_keep_alive(Some(settings.keep_alive_every))
+        // Sessions know which of their streams begin with an empty event.
+        .with_sse_retry(None)
         .with_max_request_body_bytes(settings.max_body_bytes)
         .with_cancellation_token(streams)
         .with_allowed_origins(

@@ -1,17 +1,21 @@
 //! Legacy sessions, limited in number.
 //!
 //! rmcp keeps as many sessions as clients open, some 50 KB each. Here a further session of a tenant
-//! that has used up its share ends the tenant's own session that has been idle longest. Its client
-//! gets 404 and initializes again, as the protocol demands. No job is lost: jobs belong to the job
-//! service. If no session is idle, no further session is opened.
+//! that has used up its share ends the tenant's own session that has been idle longest. No job is
+//! lost: jobs belong to the job service. If no session is idle, no further session is opened.
 //!
 //! A session belongs to the tenant that opened it. For all others it does not exist.
 //!
+//! A client whose session has ended gets 404 and initializes again, as the protocol demands. Some
+//! clients never do, so a call of a tool continues a session that this server or an earlier one on
+//! the same data directory opened for the same tenant ([`SessionKey`]), unless the client ended it.
+//!
 //! rmcp would end a session that is silent for a while together with the calls that wait in it, so
 //! its own timeout is off. Here a session is idle only when it has no call in flight, no response
-//! is being read and no stream is open.
+//! is being read and no stream is open. A session with a call in flight and no stream for a while
+//! has lost its client: it ends, and so does the call.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -19,24 +23,28 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderValue};
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{Stream, StreamExt, future, stream};
 use rmcp::RoleServer;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage, ServerResult};
 use rmcp::transport::Transport;
+use rmcp::transport::common::server_side_http::session_id;
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError,
 };
 use rmcp::transport::streamable_http_server::session::{
-    ServerSseMessage, SessionId, SessionManager,
+    RestoreOutcome, ServerSseMessage, SessionId, SessionManager,
 };
+use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::sleep;
 
+use super::session_ids::SessionKey;
 use crate::ids::TenantId;
 use crate::lines::{InFlightRequests, request_id};
 use crate::telemetry::events::OpenSession;
 use crate::telemetry::{self, events};
 
-const SESSION_HEADER: &str = "mcp-session-id";
+pub(super) const SESSION_HEADER: &str = "mcp-session-id";
 
 /// A value that is never the id of a session.
 const NO_SESSION_ID: HeaderValue = HeaderValue::from_static("none");
@@ -45,8 +53,22 @@ const NO_SESSION_ID: HeaderValue = HeaderValue::from_static("none");
 const SHARE: usize = 4;
 const LEAST_SHARE: usize = 16;
 
-/// Idle sessions are checked this many times per idle timeout.
+/// Sessions are checked this many times per timeout.
 const CHECKS_PER_TIMEOUT: u32 = 4;
+
+/// Sessions that their clients have ended, and that are remembered so that no call continues them.
+const MAX_DELETED: usize = 1024;
+
+/// The methods that continue a session that is not open: a client can use them without any state of
+/// the session.
+const CONTINUING_METHODS: [&str; 2] = ["tools/call", "tools/list"];
+
+/// The first version whose clients expect streams to begin with an empty event, by which they can
+/// reconnect. Older clients may take its empty data for a message and give up.
+const FIRST_PRIMED_VERSION: &str = "2025-11-25";
+
+/// The time after which a client reconnects a stream that has ended.
+const RECONNECT_AFTER: Duration = Duration::from_secs(3);
 
 tokio::task_local! {
     /// The caller of the current request: rmcp opens sessions without naming their owner.
@@ -55,10 +77,44 @@ tokio::task_local! {
 
 /// The caller of a request that may open a session.
 #[derive(Debug, Clone, Default)]
-struct SessionOpener {
+pub(super) struct SessionOpener {
     tenant: Option<TenantId>,
+    /// The id of the session if it is opened; any other one if `None`.
+    id: Option<SessionId>,
     /// Set if the session was refused because the limit is reached.
     refused: Arc<AtomicBool>,
+}
+
+impl SessionOpener {
+    /// Creates the caller of a request; a session that it opens has this id.
+    pub(super) fn new(tenant: Option<TenantId>, id: Option<SessionId>) -> Self {
+        Self { tenant, id, ..Self::default() }
+    }
+}
+
+/// A session that is not open, but was issued to the caller.
+#[derive(Debug, Clone)]
+pub(super) struct LostSession {
+    pub(super) id: SessionId,
+    /// The parameters of `initialize` with which it was opened.
+    pub(super) handshake: Value,
+}
+
+/// The part of a message that decides whether a session is opened or continued.
+#[derive(Debug, Deserialize)]
+struct MessageStart {
+    method: String,
+    #[serde(default)]
+    params: Value,
+}
+
+/// The time limits of sessions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SessionTimeouts {
+    /// For a session that nobody uses.
+    pub(super) idle: Duration,
+    /// For a session with a call in flight and no open stream.
+    pub(super) hang_up: Duration,
 }
 
 /// The error for a session above the limit.
@@ -70,28 +126,67 @@ pub(super) struct SessionsFull;
 pub(super) struct BoundedSessions {
     local: Arc<LocalSessionManager>,
     table: Arc<Mutex<SessionTable>>,
+    /// Signs the ids of sessions. Without it, no session can be continued.
+    key: Option<SessionKey>,
 }
 
 impl BoundedSessions {
     /// Creates a manager of at most `most` sessions.
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize, key: Option<SessionKey>) -> Self {
         let mut local = LocalSessionManager::default();
         local.session_config.keep_alive = None;
+        local.session_config.sse_retry = Some(RECONNECT_AFTER);
         events::session_limit_set(most);
-        Self { local: Arc::new(local), table: Arc::new(Mutex::new(SessionTable::new(most))) }
+        Self { local: Arc::new(local), table: Arc::new(Mutex::new(SessionTable::new(most))), key }
     }
 
-    /// Ends sessions that have been idle for `idle`, until the session manager is dropped.
-    pub(super) async fn close_idle_sessions(sessions: Weak<Self>, idle: Duration) {
+    /// Ends sessions that are idle or have lost their client, until the session manager is dropped.
+    pub(super) async fn close_unused_sessions(sessions: Weak<Self>, timeouts: SessionTimeouts) {
         loop {
-            sleep(idle / CHECKS_PER_TIMEOUT).await;
+            sleep(timeouts.idle.min(timeouts.hang_up) / CHECKS_PER_TIMEOUT).await;
             let Some(sessions) = sessions.upgrade() else { return };
-            let Some(then) = Instant::now().checked_sub(idle) else { continue };
-            for id in sessions.with_table(|table| table.idle_since(then)) {
+            for id in sessions.with_table(|table| table.unused(Instant::now(), timeouts)) {
                 if let Err(error) = sessions.close_session(&id).await {
-                    tracing::debug!(%error, "an idle MCP session is not ended");
+                    tracing::debug!(%error, "an unused MCP session is not ended");
                 }
             }
+        }
+    }
+
+    /// Returns the id for the session that this message opens; `None` if it opens none.
+    pub(super) fn issue_id(&self, tenant: Option<TenantId>, body: &[u8]) -> Option<SessionId> {
+        let key = self.key.as_ref()?;
+        let message = serde_json::from_slice::<MessageStart>(body).ok()?;
+        (message.method == "initialize").then(|| key.issue_id(tenant, &message.params))
+    }
+
+    /// Returns the session that this request continues: one that is not open, was issued to this
+    /// tenant, and was not ended by its client.
+    pub(super) fn find_lost_session(
+        &self,
+        headers: &HeaderMap,
+        tenant: Option<TenantId>,
+        body: &[u8],
+    ) -> Option<LostSession> {
+        let id = headers.get(SESSION_HEADER)?.to_str().ok()?;
+        if self.with_table(|table| table.is_open_or_deleted(id)) {
+            return None;
+        }
+        let handshake = self.key.as_ref()?.read_handshake(tenant, id)?;
+        let message = serde_json::from_slice::<MessageStart>(body).ok()?;
+        let continues = CONTINUING_METHODS.contains(&message.method.as_str());
+        continues.then(|| LostSession { id: id.into(), handshake })
+    }
+
+    /// `true` if a session with this id is open.
+    pub(super) fn is_open(&self, id: &SessionId) -> bool {
+        self.with_table(|table| table.sessions.contains_key(id))
+    }
+
+    /// Records that the client has ended the session in the headers: no call continues it.
+    pub(super) fn record_deletion(&self, headers: &HeaderMap) {
+        if let Some(id) = headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()) {
+            self.with_table(|table| table.record_deletion(id.into()));
         }
     }
 
@@ -105,15 +200,14 @@ impl BoundedSessions {
         }
     }
 
-    /// Runs `answer`; a session that it opens belongs to this tenant.
+    /// Runs `answer`; a session that it opens belongs to this caller.
     ///
     /// # Errors
     /// When the session that it would have opened exceeds the limit.
-    pub(super) async fn run_as_tenant<T>(
-        tenant: Option<TenantId>,
+    pub(super) async fn run_as<T>(
+        caller: SessionOpener,
         answer: impl Future<Output = T>,
     ) -> Result<T, SessionsFull> {
-        let caller = SessionOpener { tenant, ..SessionOpener::default() };
         let answered = SESSION_OPENER.scope(caller.clone(), answer).await;
         if caller.refused.load(Ordering::Relaxed) { Err(SessionsFull) } else { Ok(answered) }
     }
@@ -179,6 +273,8 @@ impl<S: Stream> Stream for StreamInUse<S> {
 struct SessionTable {
     most: usize,
     sessions: HashMap<SessionId, SessionEntry>,
+    /// The last sessions that their clients have ended, oldest first.
+    deleted: VecDeque<SessionId>,
 }
 
 #[derive(Debug)]
@@ -189,12 +285,26 @@ struct SessionEntry {
     /// them.
     in_flight: InFlightRequests,
     owner: Option<TenantId>,
+    /// `true` if streams begin with an empty event.
+    is_primed: bool,
     _open: OpenSession,
+}
+
+impl SessionEntry {
+    /// `true` if nobody has used the session since `then`.
+    fn is_idle_since(&self, then: Instant) -> bool {
+        self.uses == 0 && self.used <= then && self.in_flight.is_idle_since(then)
+    }
+
+    /// `true` if a call is in flight and the client has had no stream since `then`.
+    fn is_left_since(&self, then: Instant) -> bool {
+        self.uses == 0 && self.used <= then && !self.in_flight.is_empty()
+    }
 }
 
 impl SessionTable {
     fn new(most: usize) -> Self {
-        Self { most, sessions: HashMap::new() }
+        Self { most, sessions: HashMap::new(), deleted: VecDeque::new() }
     }
 
     fn add(&mut self, id: &SessionId, owner: Option<TenantId>, now: Instant) -> InFlightRequests {
@@ -204,6 +314,7 @@ impl SessionTable {
             uses: 0,
             in_flight: in_flight.clone(),
             owner,
+            is_primed: false,
             _open: events::session_opened(telemetry::Transport::Http),
         };
         self.sessions.insert(id.clone(), entry);
@@ -215,13 +326,40 @@ impl SessionTable {
         self.sessions.get(id).map(|entry| entry.in_flight.clone()).unwrap_or_default()
     }
 
-    /// Returns the sessions that have not been used since `then`.
-    fn idle_since(&self, then: Instant) -> Vec<SessionId> {
-        let is_idle = |entry: &SessionEntry| {
-            entry.uses == 0 && entry.used <= then && entry.in_flight.is_idle_since(then)
+    /// Returns the sessions that have to end at `now`: idle ones, and those that have lost their
+    /// client.
+    fn unused(&self, now: Instant, timeouts: SessionTimeouts) -> Vec<SessionId> {
+        let (idle, hang_up) = (now.checked_sub(timeouts.idle), now.checked_sub(timeouts.hang_up));
+        let is_unused = |entry: &SessionEntry| {
+            idle.is_some_and(|then| entry.is_idle_since(then))
+                || hang_up.is_some_and(|then| entry.is_left_since(then))
         };
-        let idle = self.sessions.iter().filter(|(_, entry)| is_idle(entry));
-        idle.map(|(id, _)| id.clone()).collect()
+        let unused = self.sessions.iter().filter(|(_, entry)| is_unused(entry));
+        unused.map(|(id, _)| id.clone()).collect()
+    }
+
+    fn is_open_or_deleted(&self, id: &str) -> bool {
+        self.sessions.contains_key(id) || self.deleted.iter().any(|deleted| **deleted == *id)
+    }
+
+    fn record_deletion(&mut self, id: SessionId) {
+        if !self.sessions.contains_key(&id) {
+            return;
+        }
+        if self.deleted.len() == MAX_DELETED {
+            self.deleted.pop_front();
+        }
+        self.deleted.push_back(id);
+    }
+
+    fn set_primed(&mut self, id: &SessionId, is_primed: bool) {
+        if let Some(entry) = self.sessions.get_mut(id) {
+            entry.is_primed = is_primed;
+        }
+    }
+
+    fn is_primed(&self, id: &SessionId) -> bool {
+        self.sessions.get(id).is_some_and(|entry| entry.is_primed)
     }
 
     fn owner(&self, id: &str) -> Option<TenantId> {
@@ -297,7 +435,12 @@ impl SessionManager for BoundedSessions {
     /// leave a session in the table that nobody serves.
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let caller = SESSION_OPENER.try_with(SessionOpener::clone).unwrap_or_default();
-        let (id, transport) = self.local.create_session().await?;
+        let id = caller.id.clone().unwrap_or_else(session_id);
+        // rmcp chooses the id of a new session itself, but not that of a restored one.
+        let RestoreOutcome::Restored(transport) = self.local.restore_session(id.clone()).await?
+        else {
+            return Err(LocalSessionManagerError::SessionNotFound(id));
+        };
         let in_flight = self.with_table(|table| table.add(&id, caller.tenant, Instant::now()));
         loop {
             match self.with_table(|table| table.make_room(&id, caller.tenant)) {
@@ -321,7 +464,10 @@ impl SessionManager for BoundedSessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
-        self.local.initialize_session(id, message).await
+        let answer = self.local.initialize_session(id, message).await?;
+        let is_primed = expects_primed_streams(&answer);
+        self.with_table(|table| table.set_primed(id, is_primed));
+        Ok(answer)
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
@@ -345,7 +491,10 @@ impl SessionManager for BoundedSessions {
             let refusal = ServerSseMessage::from_message(refusal);
             return Ok(StreamInUse::new(stream::iter([refusal]).left_stream(), in_use));
         }
+        let is_primed = self.with_table(|table| table.is_primed(id));
         let answers = self.local.create_stream(id, message).await?;
+        let answers =
+            answers.filter(move |event| future::ready(is_primed || event.message.is_some()));
         Ok(StreamInUse::new(answers.right_stream(), in_use))
     }
 
@@ -365,7 +514,10 @@ impl SessionManager for BoundedSessions {
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let in_use = self.begin_use(id);
-        Ok(StreamInUse::new(self.local.create_standalone_stream(id).await?, in_use))
+        let is_primed = self.with_table(|table| table.is_primed(id));
+        let first = is_primed.then(|| ServerSseMessage::priming("0", RECONNECT_AFTER));
+        let events = self.local.create_standalone_stream(id).await?;
+        Ok(StreamInUse::new(stream::iter(first).chain(events), in_use))
     }
 
     async fn resume(
@@ -376,6 +528,14 @@ impl SessionManager for BoundedSessions {
         let in_use = self.begin_use(id);
         Ok(StreamInUse::new(self.local.resume(id, last_event_id).await?, in_use))
     }
+}
+
+/// `true` if the client that gets this answer to `initialize` expects streams to begin with an empty
+/// event. Versions are dates, so their order is that of their text.
+fn expects_primed_streams(answer: &ServerJsonRpcMessage) -> bool {
+    let ServerJsonRpcMessage::Response(response) = answer else { return false };
+    let ServerResult::InitializeResult(result) = &response.result else { return false };
+    result.protocol_version.as_str() >= FIRST_PRIMED_VERSION
 }
 
 /// The transport of a session, which tracks the replies that it sends.
@@ -465,9 +625,14 @@ mod tests {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         let call = serde_json::from_value(call).unwrap();
         table.in_flight(&SessionId::from("works")).admit(&call, 9).unwrap();
-        assert_eq!(table.idle_since(Instant::now()), [SessionId::from("rests")]);
-        let before = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-        assert!(table.idle_since(before).is_empty(), "it was used after that");
+        let now = Instant::now();
+        let second = Duration::from_secs(1);
+        let timeouts = |idle, hang_up| SessionTimeouts { idle, hang_up };
+        let unused = table.unused(now, timeouts(Duration::ZERO, second));
+        assert_eq!(unused, [SessionId::from("rests")]);
+        assert!(table.unused(now, timeouts(second, second)).is_empty(), "used after that");
+        let left = table.unused(now, timeouts(second, Duration::ZERO));
+        assert_eq!(left, [SessionId::from("works")], "nobody reads the answer");
         assert_eq!(table.idlest(&SessionId::from("new"), None), Some(SessionId::from("rests")));
     }
 
@@ -499,7 +664,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_number_of_sessions_stays_within_its_limit() {
-        let sessions = BoundedSessions::new(2);
+        let sessions = BoundedSessions::new(2, None);
         let mut ids = Vec::new();
         for _ in 0..5 {
             ids.push(sessions.create_session().await.unwrap().0);
@@ -516,7 +681,7 @@ mod tests {
 
     #[tokio::test]
     async fn opening_a_session_does_not_await_once_the_session_exists() {
-        let sessions = BoundedSessions::new(1);
+        let sessions = BoundedSessions::new(1, None);
         let (first, _transport) = sessions.create_session().await.unwrap();
         let reading = sessions.local.sessions.read().await;
         let mut opening = pin!(sessions.create_session());
@@ -536,9 +701,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_exists_only_for_its_own_tenant() {
-        let sessions = BoundedSessions::new(2);
+        let sessions = BoundedSessions::new(2, None);
         let [ours, theirs] = ["sessions-a", "sessions-b"].map(tenant);
-        let opened = BoundedSessions::run_as_tenant(ours, sessions.create_session()).await.unwrap();
+        let opener = SessionOpener::new(ours, None);
+        let opened = BoundedSessions::run_as(opener, sessions.create_session()).await.unwrap();
         let (id, _transport) = opened.unwrap();
         let named =
             || HeaderMap::from_iter([(SESSION_HEADER.parse().unwrap(), id.parse().unwrap())]);
@@ -548,5 +714,21 @@ mod tests {
             headers == named()
         };
         assert!(is_visible_to(ours) && !is_visible_to(theirs) && !is_visible_to(None));
+    }
+
+    #[test]
+    fn an_ended_session_is_remembered_among_the_last_ones() {
+        let mut table = SessionTable::new(4);
+        table.record_deletion("made up".into());
+        assert!(!table.is_open_or_deleted("made up"), "it was never open");
+        for number in 0..=MAX_DELETED {
+            let id = SessionId::from(number.to_string());
+            table.add(&id, None, Instant::now());
+            table.record_deletion(id.clone());
+            table.sessions.remove(&id);
+        }
+        assert!(!table.is_open_or_deleted("0"), "too long ago");
+        assert!(table.is_open_or_deleted("1"));
+        assert_eq!(table.deleted.len(), MAX_DELETED);
     }
 }

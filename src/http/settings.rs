@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::auth::Authenticator;
 use super::peer::JobDetection;
+use super::session_ids::SessionKey;
 
 #[derive(Debug, Clone)]
 pub struct HttpServerSettings {
@@ -48,6 +49,10 @@ pub struct HttpServerSettings {
     /// The idle time after which a legacy session ends. A session with a call in flight or an open
     /// stream is not idle.
     pub session_idle: Duration,
+    /// The time after which a legacy client with a call in flight and no open stream counts as gone.
+    pub session_hang_up: Duration,
+    /// Signs the ids of legacy sessions. Without it, no session is continued after a restart.
+    pub session_key: Option<SessionKey>,
     /// The interval between comments on a silent event stream.
     pub keep_alive_every: Duration,
     /// The time limit for a shutdown.
@@ -77,6 +82,8 @@ impl Default for HttpServerSettings {
             max_connections_per_address: 512,
             max_sessions: 256,
             session_idle: Duration::from_secs(3600),
+            session_hang_up: Duration::from_secs(30),
+            session_key: None,
             keep_alive_every: Duration::from_secs(15),
             shutdown_grace: Duration::from_secs(5),
         }

@@ -179,6 +179,10 @@ async fn run_manager(mut commands: mpsc::Receiver<SubscriptionCommand>) {
 /// The pause between two notifications about the same resource, however often it changes.
 const NOTIFY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The pause between two notifications about the list of jobs. Clients read the whole list again
+/// after each one.
+const LIST_NOTIFY_INTERVAL: Duration = Duration::from_secs(10);
+
 /// The longest time between the acknowledgement to a client and the first observation.
 const RECENT: Duration = Duration::from_secs(2);
 
@@ -212,10 +216,10 @@ impl Notifier {
     }
 }
 
-/// Notifies that jobs have appeared, at most once a second, until the client is gone.
+/// Notifies that jobs have appeared, at most once in ten seconds, until the client is gone.
 pub(super) async fn follow_list(mut new_jobs: watch::Receiver<()>, notifier: Notifier) {
     while new_jobs.changed().await.is_ok() && notifier.notify_list_changed().await.is_ok() {
-        sleep(NOTIFY_INTERVAL).await;
+        sleep(LIST_NOTIFY_INTERVAL).await;
     }
 }
 

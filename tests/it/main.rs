@@ -104,6 +104,8 @@ mod sdk;
 #[cfg(test)]
 mod search;
 #[cfg(test)]
+mod sessions;
+#[cfg(test)]
 mod shutdown;
 #[cfg(test)]
 mod store;

@@ -1,5 +1,7 @@
 //! Notices of change, in both eras and over both transports.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::harness::{
@@ -120,6 +122,19 @@ fn a_legacy_client_that_saw_the_list_hears_when_jobs_appear() {
     yard.run("true");
     let heard = yard.stdio().take_all();
     assert!(heard.is_empty(), "who never looked at it is not bothered: {heard:?}");
+}
+
+#[test]
+fn a_legacy_client_hears_seldom_of_the_list_however_many_jobs_appear() {
+    let mut yard = Launch::stdio().start();
+    yard.rpc("resources/list", json!({}));
+    yard.run("true");
+    await_stdio(&mut yard, LIST_CHANGED);
+    let heard_first = Instant::now();
+    yard.run("true");
+    await_stdio(&mut yard, LIST_CHANGED);
+    let pause = heard_first.elapsed();
+    assert!(pause > Duration::from_secs(5), "{pause:?}");
 }
 
 #[test]

@@ -272,6 +272,16 @@ pub fn job_numbers_not_saved(path: &Path, why: &dyn Display) {
     tracing::warn!(?path, ?why, "job numbers not saved; they may repeat after a restart");
 }
 
+/// The key that signs the ids of MCP sessions cannot be used.
+pub fn session_key_unusable(path: &Path, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::warn!(
+        ?path,
+        ?why,
+        "session key unusable; clients have to initialize again after a restart"
+    );
+}
+
 /// Converts a duration to whole milliseconds.
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

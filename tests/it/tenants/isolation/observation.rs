@@ -25,7 +25,7 @@ static VOLATILE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"(?m)^date: .*$", "date: T"),
         (r"(?m)^content-length: .*$", "content-length: N"),
         (r#"(?m)^etag: (W/)?"[0-9a-f]+-"#, r#"etag: "SERVER-"#),
-        (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "SESSION"),
+        (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.[\w-]+\.[\w-]+)?", "SESSION"),
         (r"-[0-9a-f]{32}\b", "-PROOF"),
         (r#""trace_id": ?"[0-9a-f]{32}""#, r#""trace_id":"TRACE""#),
         (r"127\.0\.0\.1:[0-9]+", "ADDRESS"),
