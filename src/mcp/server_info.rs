@@ -26,6 +26,8 @@ kept and can be read again at any time.
 - run_command answers as soon as the command ends. If it takes longer than wait_s, the answer \
 says `running` and the job goes on by itself: go on with other work, then call wait_jobs once. \
 Do not poll.
+- To run several commands at once, start each with wait_s=0, then call wait_jobs with all their \
+numbers and mode=\"all\".
 - The first line of an answer is the verdict: `exit 0`, `exit 1`, `running`, `timed out`, `killed by`. \
 A non-zero exit is a result, not a tool error.
 - Long output is cut in the middle; error-like lines inside the cut are shown with their line \

@@ -19,6 +19,8 @@ mod child_limits;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod client_settings;
+#[cfg(test)]
 mod compression;
 #[cfg(test)]
 mod confined;
