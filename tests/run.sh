@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tests/run.sh [--quick]
+# tests/run.sh [--quick | --agents]
 #
 # Runs every test on a machine that has Rust: installs the clients that it needs under target/, then
 # runs format, lints, documentation, dependencies, unit and end-to-end tests, the Python and
@@ -10,14 +10,19 @@
 # --quick leaves out what needs another language or server: the clients, the conformance suites and
 # the dashboards.
 #
+# --agents runs only what is too large for every run (1.4 GB of programs): Codex, Claude Code, Gemini
+# CLI, Qwen Code and OpenCode, driven by a scripted model, against the debug binary.
+#
 # Prints the time of each step; the last line is `N passed, N failed`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+quick=false agents=false
 case "${1-}" in
-  "") quick=false ;;
+  "") ;;
   --quick) quick=true ;;
-  *) printf 'usage: tests/run.sh [--quick]\n' >&2; exit 2 ;;
+  --agents) agents=true ;;
+  *) printf 'usage: tests/run.sh [--quick | --agents]\n' >&2; exit 2 ;;
 esac
 
 readonly tools="target/clients"
@@ -27,6 +32,9 @@ readonly conformance="@modelcontextprotocol/conformance@0.2.0-alpha.12"
 readonly conformance_0_1="@modelcontextprotocol/conformance@0.1.16"
 readonly inspector="@modelcontextprotocol/inspector@2.12.0"
 readonly mcp_typescript=("@modelcontextprotocol/client@2.4.0" "@modelcontextprotocol/ext-tasks@0.2.2")
+# The settings in docs/clients.md are tested with these.
+readonly agent_programs=("@openai/codex@0.166.0" "@anthropic-ai/claude-code@2.1.325"
+  "@google/gemini-cli@0.61.0" "@qwen-code/qwen-code@0.24.4" "opencode-ai@1.18.33")
 readonly node_major=22 node_version=24.21.0
 # The version of Grafana in dashboards/compose.yaml.
 readonly grafana_schema="@grafana/schema@12.1.0"
@@ -199,6 +207,29 @@ gather() {
   done
 }
 
+# summary: the last lines of every run; fails if anything did.
+summary() {
+  printf '\n'
+  printf '%s\n' "${times[@]}" | sort -rn
+  ((failed == 0)) || { printf '\nfailed:'; printf ' %s;' "${broken[@]}"; printf '\n'; }
+  printf '\n%d passed, %d failed\n' "$passed" "$failed"
+  ((failed == 0))
+}
+
+# The program that cargo has built for the tests.
+readonly binary="${CARGO_TARGET_DIR:-target}/debug/shellyard"
+
+if $agents; then
+  say "tools"
+  command -v python3 >/dev/null || debian python3
+  node_and_npm
+  npm_packages agents "${agent_programs[@]}"
+  check "build" cargo build --all-features
+  counted "agents" python3 tests/clients/agents/run.py "$tools/agents" "$binary"
+  summary
+  exit
+fi
+
 say "tools"
 system_tools
 $quick || client_tools
@@ -213,8 +244,6 @@ check "benchmarks of pure parts, once" cargo bench --profile dev --all-features 
 
 if ! $quick; then
   python="$tools/python/bin/python"
-  # Built by the tests above.
-  binary="${CARGO_TARGET_DIR:-target}/debug/shellyard"
   check "dashboards, generated" "$python" dashboards/generate.py --check
   beside "dashboards, real Prometheus" "$python" tests/watch/verify.py "$binary"
   beside "conformance suites" "$python" tests/clients/conformance.py "$binary" \
@@ -230,8 +259,4 @@ if ! $quick; then
   gather
 fi
 
-printf '\n'
-printf '%s\n' "${times[@]}" | sort -rn
-((failed == 0)) || { printf '\nfailed:'; printf ' %s;' "${broken[@]}"; printf '\n'; }
-printf '\n%d passed, %d failed\n' "$passed" "$failed"
-((failed == 0))
+summary

@@ -1,10 +1,22 @@
-"""The agent programs, each with the configuration that connects it to the scripted model and to Shellyard."""
+"""The agent programs, each with the configuration that connects it to the scripted model and to Shellyard.
+
+How they find Shellyard is what docs/clients.md tells a user to write; only the program's path and the time limit of a call are replaced.
+"""
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from pathlib import Path
+
+PAGE = Path(__file__).parents[3] / "docs/clients.md"
+
+
+def documented_blocks(client):
+    """The blocks of settings that docs/clients.md has for a client."""
+    section = re.search(rf"^## {re.escape(client)}\n(.*?)(?=^## )", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    return re.findall(r"^```(?:json|toml)\n(.*?)^```", section[1], re.MULTILINE | re.DOTALL)
 
 
 class Client:
@@ -45,15 +57,30 @@ class Client:
     def is_stdio(self):
         return self.connection[0] == "stdio"
 
+    def documented(self, http):
+        """The documented JSON settings, pointed at our server; `http` is what the page has in place of `command` and `args`."""
+        settings = json.loads(documented_blocks(self.name)[0])
+        servers = settings["mcp" if "mcp" in settings else "mcpServers"]
+        server = servers["shellyard"]
+        if not self.is_stdio():
+            for key in ("type", "command", "args"):
+                server.pop(key, None)
+            server.update(http)
+        elif isinstance(server["command"], list):
+            server["command"] = self.connection[1:]
+        else:
+            server["command"], server["args"] = self.connection[1], self.connection[2:]
+        return settings, server
+
 
 class Codex(Client):
     name, program = "Codex", "codex"
-    packages = ["@openai/codex@0.166.0"]
 
     def configure(self):
-        server = (
-            f"command = {json.dumps(self.connection[1])}\nargs = {json.dumps(self.connection[2:])}" if self.is_stdio() else f"url = {json.dumps(self.connection[1])}"
-        )
+        server = documented_blocks(self.name)[0]
+        target = f"command = {json.dumps(self.connection[1])}\nargs = {json.dumps(self.connection[2:])}" if self.is_stdio() else f"url = {json.dumps(self.connection[1])}"
+        server = re.sub(r"^command = .*\nargs = .*$", lambda _: target, server, flags=re.MULTILINE)
+        server = re.sub(r"^tool_timeout_sec = .*$", f"tool_timeout_sec = {self.call_limit_s}", server, flags=re.MULTILINE)
         self.write(
             ".codex/config.toml",
             f"""model = "scripted"
@@ -67,12 +94,7 @@ base_url = "{self.model.url}/v1"
 wire_api = "responses"
 env_key = "OPENAI_API_KEY"
 
-[mcp_servers.shellyard]
-{server}
-tool_timeout_sec = {self.call_limit_s}
-default_tools_approval_mode = "approve"
-supports_parallel_tool_calls = true
-""",
+{server}""",
         )
 
     def environment(self):
@@ -84,11 +106,11 @@ supports_parallel_tool_calls = true
 
 class ClaudeCode(Client):
     name, program = "Claude Code", "claude"
-    packages = ["@anthropic-ai/claude-code@2.1.325"]
 
     def configure(self):
-        server = {"type": "stdio", "command": self.connection[1], "args": self.connection[2:]} if self.is_stdio() else {"type": "http", "url": self.connection[1]}
-        self.settings = self.write("mcp.json", {"mcpServers": {"shellyard": server}})
+        settings, _ = self.documented({"type": "http", "url": self.connection[1]})
+        self.settings = self.write("mcp.json", settings)
+        self.write(".claude/settings.json", documented_blocks(self.name)[1])
 
     def environment(self):
         return {
@@ -100,18 +122,17 @@ class ClaudeCode(Client):
         }
 
     def arguments(self, prompt):
-        return ["-p", prompt, "--mcp-config", self.settings, "--strict-mcp-config", "--allowedTools", "mcp__shellyard"]
+        return ["-p", prompt, "--mcp-config", self.settings, "--strict-mcp-config"]
 
 
 class Gemini(Client):
     name, program = "Gemini CLI", "gemini"
-    packages = ["@google/gemini-cli@0.61.0"]
     folder = ".gemini"
 
     def configure(self):
-        server = {"command": self.connection[1], "args": self.connection[2:]} if self.is_stdio() else {"httpUrl": self.connection[1]}
-        settings = {
-            "mcpServers": {"shellyard": server | {"timeout": self.call_limit_s * 1000, "trust": True}},
+        settings, server = self.documented({"httpUrl": self.connection[1]})
+        server["timeout"] = self.call_limit_s * 1000
+        settings |= {
             "security": {"auth": {"selectedType": self.authentication}, "folderTrust": {"enabled": False}},
             "privacy": {"usageStatisticsEnabled": False},
             "telemetry": {"enabled": False},
@@ -130,7 +151,6 @@ class Gemini(Client):
 
 class Qwen(Gemini):
     name, program = "Qwen Code", "qwen"
-    packages = ["@qwen-code/qwen-code@0.24.4"]
     folder, authentication = ".qwen", "openai"
 
     def environment(self):
@@ -142,14 +162,14 @@ class Qwen(Gemini):
 
 class OpenCode(Client):
     name, program = "OpenCode", "opencode"
-    packages = ["opencode-ai@1.18.33"]
 
     def configure(self):
-        server = {"type": "local", "command": self.connection[1:]} if self.is_stdio() else {"type": "remote", "url": self.connection[1]}
+        settings, server = self.documented({"type": "remote", "url": self.connection[1]})
+        server["timeout"] = self.call_limit_s * 1000
         self.write(
             "work/opencode.json",
-            {
-                "$schema": "https://opencode.ai/config.json",
+            settings
+            | {
                 "autoupdate": False,
                 "share": "disabled",
                 "provider": {
@@ -159,7 +179,6 @@ class OpenCode(Client):
                         "models": {"scripted": {"name": "scripted", "tool_call": True}},
                     }
                 },
-                "mcp": {"shellyard": server | {"enabled": True, "timeout": self.call_limit_s * 1000}},
                 "permission": {"*": "allow"},
             },
         )
