@@ -221,8 +221,14 @@ async fn jobs_wait_their_turn_and_a_waiting_one_can_be_stopped() {
     assert_eq!(place.waits_for, WaitsFor::Slots { slots: 1 });
     let wish = StopRequest { by: StopBy::Client, signal: None, grace: None };
     client(&service).stop(second.id(), wish).await.unwrap();
-    assert_eq!(wait_for_end(&second).await.outcome, Outcome::Stopped { by: StopBy::Client });
+    let outcome = wait_for_end(&second).await.outcome;
+    assert!(matches!(outcome, Outcome::NotRun { by: StopBy::Client, .. }), "{outcome:?}");
+    // The end of a wait for a slot does not end a job that has one.
+    let too_late = StopRequest { by: StopBy::NoSlot, ..wish };
+    client(&service).stop(first.id(), too_late).await.unwrap();
+    assert_eq!(client(&service).queue_position(third.id()).await.unwrap().position, 1);
     client(&service).stop(first.id(), wish).await.unwrap();
+    assert_eq!(wait_for_end(&first).await.outcome, Outcome::Stopped { by: StopBy::Client });
     assert_eq!(wait_for_end(&third).await.outcome, Outcome::Exited { code: 0 });
     assert_eq!(text(&second), "");
 }

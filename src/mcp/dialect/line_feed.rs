@@ -43,7 +43,8 @@ impl<'a> LineFeed<'a> {
             job,
             status_every,
             status_at: now + status_every,
-            lines_at: now,
+            // A command that is over at once needs no progress.
+            lines_at: now + PAUSE,
             next: 0,
             seen: 0,
             end: max_bytes as u64,
@@ -80,12 +81,17 @@ impl<'a> LineFeed<'a> {
         self.read_lines(LinePart::Any).await
     }
 
-    /// Reads the next lines; `None` if there are none, or the log cannot be read now.
+    /// Reads the next lines; `None` if there are none, or the log cannot be read.
     async fn read_lines(&mut self, part: LinePart) -> Option<String> {
         let max_bytes =
             MESSAGE_BYTES.min(usize::try_from(self.end - self.next).unwrap_or(usize::MAX));
         let request = PageRequest { from: self.next, stream: None, max_bytes, max_lines: 0 };
-        let page = self.job.output().read_with(move |log| log.read_page(&request)).await.ok()?;
+        let read = self.job.output().read_with(move |log| log.read_page(&request)).await;
+        let Ok(page) = read else {
+            // The reply will say why; no more lines until then.
+            self.end = self.next;
+            return None;
+        };
         self.seen = page.total_bytes;
         if page.end_kind == PageEnd::More {
             // What is left over is read without waiting for more.

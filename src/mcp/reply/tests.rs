@@ -193,6 +193,10 @@ fn the_structured_form_says_how_a_job_was_ended() {
     assert_eq!((&fields["limit"], &fields["peak_memory_bytes"]), (&json!("memory"), &json!(7)));
     let stopped = Outcome::Stopped { by: StopBy::Cancel };
     assert_eq!(structured(&ended(1, stopped, 0), None)["stopped_by"], "cancel");
+    let not_run = Outcome::NotRun { by: StopBy::Cancel, waited: Duration::from_secs(5) };
+    let fields = structured(&ended(1, not_run, 0), None);
+    assert_eq!((&fields["outcome"], &fields["not_run"]), (&json!("stopped"), &json!(true)));
+    assert_eq!((fields.get("elapsed_ms"), fields.get("cpu_ms")), (None, None));
     let bad = ShownOutput { bad_bytes: 3, ..output("", &[]) };
     assert_eq!(structured(&exited(1, 0, 0), Some(&bad))["bad_bytes"], 3);
 }
@@ -318,6 +322,10 @@ fn every_other_ending_has_its_own_words() {
             "stopped: its call was cancelled · 12.7s · job 19",
         ),
         (Outcome::Stopped { by: StopBy::Shutdown }, "stopped: server shutdown · 12.7s · job 19"),
+        (
+            Outcome::NotRun { by: StopBy::NoSlot, waited: Duration::from_secs(50) },
+            "waited 50.0s for a slot and was not run (stopped: no slot was free in time) · job 19",
+        ),
         (
             limit(LimitKind::OutputBytes(2_000_000_000)),
             "output limit of 2.0 GB reached · 12.7s · job 19",

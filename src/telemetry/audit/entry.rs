@@ -454,6 +454,9 @@ mod tests {
         let after = Duration::from_secs(300);
         assert_eq!(ended(&Outcome::TimedOut { after })["why"], "deadline of 300s");
         assert_eq!(ended(&Outcome::Stopped { by: StopBy::Client })["why"], "client");
+        let not_run = ended(&Outcome::NotRun { by: StopBy::Cancel, waited: after });
+        assert_eq!(not_run["outcome"], "stopped");
+        assert_eq!(not_run["why"], "cancel: waited 300.0s for a slot and was not run");
         let limit = ended(&Outcome::Limit { which: LimitKind::OutputLines(7) });
         assert!(limit["why"].as_str().unwrap().contains("7 lines"), "{limit}");
         let start = Outcome::FailedToStart(StartError::NotFound { program: "carg".into() });
