@@ -196,7 +196,9 @@ fn ending_result(ending: &JobEnding) -> RunResult {
         Outcome::Stopped { .. } => {
             plain(signal_exit_code(ending.kill.map_or(libc::SIGTERM, |kill| kill.first)))
         }
-        Outcome::NotRun { waited, .. } => with_message(TRY_LATER, not_run_text(*waited)),
+        Outcome::NotRun { waited, .. } => {
+            with_message(signal_exit_code(libc::SIGTERM), not_run_text(*waited))
+        }
         Outcome::Limit { which } => with_message(OUR_FAILURE, format!("ended: {which}")),
         Outcome::FailedToStart(why) => with_message(start_failure_exit_code(why), why.to_string()),
         Outcome::Lost { why } => with_message(OUR_FAILURE, format!("lost: {why}")),
