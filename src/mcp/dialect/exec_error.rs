@@ -91,8 +91,6 @@ pub(crate) enum ExecError {
     NotRun(Duration),
     #[error("the command was lost: {why}; what it wrote is kept")]
     Lost { why: String },
-    #[error("the command still runs after {}s; call again with the same cursor", .0.as_secs())]
-    StillRuns(Duration),
     #[error("the call was cancelled")]
     Cancelled,
     #[error(transparent)]

@@ -53,8 +53,23 @@ pub(super) async fn wait_for_end(call: ToolCall<'_>, job: &JobHandle) -> JobEndi
     end_of_wait(call, job, wait_end).await
 }
 
-/// Does the same, sends every new line of output as progress, and waits for a slot at most for
-/// `slot_wait`.
+/// Does the same, at most for `limit`; returns `None` if the job has not ended by then. It goes on.
+pub(super) async fn wait_for_end_within(
+    call: ToolCall<'_>,
+    job: &JobHandle,
+    limit: Duration,
+) -> Option<JobEnding> {
+    let end = run_to_end(call, job, call.client.max_timeout());
+    match wait_for(call, limit, end, || progress_line([job])).await {
+        WaitEnd::Over => None,
+        wait_end @ (WaitEnd::Done(_) | WaitEnd::Cancelled) => {
+            Some(end_of_wait(call, job, wait_end).await)
+        }
+    }
+}
+
+/// Waits until a job has ended, sends every new line of output as progress, and waits for a slot at
+/// most for `slot_wait`.
 pub(super) async fn stream_to_end(
     call: ToolCall<'_>,
     job: &JobHandle,

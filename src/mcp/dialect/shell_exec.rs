@@ -6,6 +6,8 @@
 //! as they were written; the text of a page may be shorter, because escape codes and `\r` are
 //! removed.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::io;
 use std::sync::Arc;
 
@@ -14,11 +16,11 @@ use serde_json::{Value, json};
 
 use super::exec_error::{ExecError, StdoutCursor};
 use super::output_pages::{
-    Chunk, OutputFilter, OutputPage, PageLimits, detect_page_mime, head_preview,
+    Chunk, OutputFilter, OutputPage, PageLimits, PageSpan, detect_page_mime, head_preview,
     read_filtered_page, read_stream_page, stream_len, tail_preview,
 };
 use super::read_file_chunk::{SpillFormat, SpillUri};
-use super::run::{DialectReply, submit, wait_for_end};
+use super::run::{DialectReply, submit, wait_for_end_within};
 use super::shell_exec_args::{LargeOutputMode, PageSource, ShellExecArgs};
 use crate::ids::JobNumber;
 use crate::mcp::cursor::{Cursor, ParsedCursor};
@@ -33,25 +35,23 @@ use crate::output::{
 use crate::service::{JobHandle, StopRequest};
 use crate::spec::Stream;
 
-/// A run that has ended.
+/// The run of a command that a call is about.
 #[derive(Debug)]
-struct FinishedRun {
+struct ExecRun {
     job: JobHandle,
-    ending: JobEnding,
+    /// `None` if the run has not ended in the time that the client waits.
+    ending: Option<JobEnding>,
 }
 
-/// Returns the run that a call is about, after its end.
-async fn find_or_start_run(
-    call: ToolCall<'_>,
-    args: &ShellExecArgs,
-) -> Result<FinishedRun, ExecError> {
+/// Returns the run that a call is about, after its end or the longest wait of a call.
+async fn find_or_start_run(call: ToolCall<'_>, args: &ShellExecArgs) -> Result<ExecRun, ExecError> {
     let job = match PageSource::from_cursor(args.cursor) {
-        PageSource::NewRun => return run(call, args).await,
-        PageSource::LatestRun(cursor) => find_latest_run(call, args, cursor).await?,
-        PageSource::NamedRun(number, cursor) => find_named_run(call, args, number, cursor).await?,
+        PageSource::New => return run(call, args).await,
+        PageSource::Latest(cursor) => find_latest_run(call, args, cursor).await?,
+        PageSource::Named(number, cursor) => find_named_run(call, args, number, cursor).await?,
     };
     CallTurn::end(call.request);
-    wait_for_earlier_run(call, job).await
+    wait_for_earlier_run(call, args, job).await
 }
 
 async fn find_latest_run(
@@ -96,31 +96,44 @@ fn is_readable_run(job: &JobHandle) -> bool {
     })
 }
 
-async fn run(call: ToolCall<'_>, args: &ShellExecArgs) -> Result<FinishedRun, ExecError> {
+async fn run(call: ToolCall<'_>, args: &ShellExecArgs) -> Result<ExecRun, ExecError> {
     let job = submit(call, args.submission.clone()).await?;
-    let ending = match args.large_output {
-        LargeOutputMode::Error => {
-            let guard = stop_when_large(&job, args.limits.bytes as u64);
-            tokio::join!(wait_for_end(call, &job), guard).0
-        }
-        LargeOutputMode::Spill | LargeOutputMode::SpillAlways | LargeOutputMode::Truncate => {
-            wait_for_end(call, &job).await
-        }
-    };
-    Ok(FinishedRun { job, ending })
+    let end = wait_for_end_within(call, &job, call.max_wait());
+    let ending = stop_if_large(&job, args, end).await;
+    Ok(ExecRun { job, ending })
 }
 
 /// Waits for the end of an earlier run. Another call may wait for it too, so giving up does not
 /// stop it.
 async fn wait_for_earlier_run(
     call: ToolCall<'_>,
+    args: &ShellExecArgs,
     job: JobHandle,
-) -> Result<FinishedRun, ExecError> {
-    let limit = call.client.max_timeout();
-    match wait_for(call, limit, job.finished(), || progress_line([&job])).await {
-        WaitEnd::Done(ending) => Ok(FinishedRun { job, ending }),
-        WaitEnd::Over => Err(ExecError::StillRuns(limit)),
+) -> Result<ExecRun, ExecError> {
+    let end = wait_for(call, call.max_wait(), job.finished(), || progress_line([&job]));
+    match stop_if_large(&job, args, end).await {
+        WaitEnd::Done(ending) => Ok(ExecRun { job, ending: Some(ending) }),
+        WaitEnd::Over => Ok(ExecRun { job, ending: None }),
         WaitEnd::Cancelled => Err(ExecError::Cancelled),
+    }
+}
+
+/// Waits for `end`. If large output is an error, a job that writes too much is stopped meanwhile.
+async fn stop_if_large<T>(
+    job: &JobHandle,
+    args: &ShellExecArgs,
+    end: impl Future<Output = T>,
+) -> T {
+    let guard = async {
+        if args.large_output == LargeOutputMode::Error {
+            stop_when_large(job, args.limits.bytes as u64).await;
+        }
+        pending::<Infallible>().await
+    };
+    tokio::select! {
+        biased;
+        ended = end => ended,
+        never = guard => match never {},
     }
 }
 
@@ -149,7 +162,7 @@ async fn wait_until_large(log: &LogReader, limit: u64) {
             return;
         }
         if progress.closed {
-            return std::future::pending().await;
+            return pending().await;
         }
         log.wait_past(progress.total_bytes).await;
     }
@@ -237,7 +250,8 @@ pub(super) async fn call(call: ToolCall<'_>, arguments: JsonObject) -> DialectRe
 async fn shell_exec(call: ToolCall<'_>, arguments: JsonObject) -> Result<JsonObject, ExecError> {
     let args = Arc::new(ShellExecArgs::read(arguments, call.settings.max_page_bytes)?);
     let run = find_or_start_run(call, &args).await?;
-    let end = ExitFields::from_outcome(&run.ending.outcome)?;
+    let Some(ending) = &run.ending else { return unfinished_reply(call, &run.job, &args).await };
+    let end = ExitFields::from_outcome(&ending.outcome)?;
     let output = read(call, &run, &args).await?;
     output.page.span.check_start(args.cursor)?;
     let is_large = is_large(run.job.output(), args.limits.bytes as u64);
@@ -252,6 +266,43 @@ async fn shell_exec(call: ToolCall<'_>, arguments: JsonObject) -> Result<JsonObj
     write_position(&mut fields, &run, &args, &output);
     write_extras(&mut fields, &output);
     uris.write(&mut fields);
+    Ok(fields)
+}
+
+/// Returns the fields for a run that has not ended: no output yet, but its state, both ends of the
+/// output so far, and the cursor that waits for the run.
+async fn unfinished_reply(
+    call: ToolCall<'_>,
+    job: &JobHandle,
+    args: &ShellExecArgs,
+) -> Result<JsonObject, ExecError> {
+    let redactor = call.client.redactor();
+    let (start, style) = (args.start(), args.style);
+    let read = move |log: &BlockingReader| {
+        let total = stream_len(log, Stream::Stdout);
+        let head = head_preview(log, style, &redactor)?;
+        let tail = tail_preview(log, style, &redactor)?;
+        io::Result::Ok((total, count_lines(log, Stream::Stderr)?, head, tail))
+    };
+    let (total, stderr_lines, head, tail) = job.output().read_with(read).await?;
+    let next = ParsedCursor { job: Some(job.id().job_number()), cursor: Cursor::Bytes(start) };
+    let fields = json!({
+        "exit_code": null,
+        "status": progress_line([job]).await,
+        "hint": "not ended yet: send the same call with page.cursor = next_cursor to wait for it",
+        "stdout_chunk": "",
+        "stderr_chunk": "",
+        "truncated": false,
+        "next_cursor": next.with_job_last(),
+        "spill_uri": null,
+        "mime": "text/plain",
+        "line_count": 0,
+        "stderr_count": stderr_lines,
+        "head_preview": head,
+        "tail_preview": tail,
+    });
+    let mut fields = fields.as_object().cloned().unwrap_or_default();
+    PageSpan { start, end: start, total, has_more: true }.write(&mut fields);
     Ok(fields)
 }
 
@@ -288,7 +339,7 @@ impl ExitFields {
 
 async fn read(
     call: ToolCall<'_>,
-    run: &FinishedRun,
+    run: &ExecRun,
     args: &Arc<ShellExecArgs>,
 ) -> Result<RunOutput, ExecError> {
     let log = run.job.output();
@@ -319,7 +370,7 @@ impl SpillUris {
 
 async fn spill_uris(
     call: ToolCall<'_>,
-    run: &FinishedRun,
+    run: &ExecRun,
     args: &ShellExecArgs,
     output: &RunOutput,
 ) -> Result<SpillUris, ExecError> {
@@ -352,7 +403,7 @@ fn write_chunks(fields: &mut JsonObject, (stdout, stderr): (Chunk, Chunk), outpu
 
 fn write_position(
     fields: &mut JsonObject,
-    run: &FinishedRun,
+    run: &ExecRun,
     args: &ShellExecArgs,
     output: &RunOutput,
 ) {

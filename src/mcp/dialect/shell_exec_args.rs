@@ -237,11 +237,11 @@ fn filter(args: &mut Args) -> Result<OutputFilter, ExecError> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageSource {
     /// A new run of the command.
-    NewRun,
+    New,
     /// The latest run of the same command in the caller's session.
-    LatestRun(StdoutCursor),
+    Latest(StdoutCursor),
     /// The run of the same command with this number.
-    NamedRun(JobNumber, StdoutCursor),
+    Named(JobNumber, StdoutCursor),
 }
 
 impl PageSource {
@@ -249,11 +249,11 @@ impl PageSource {
     /// returned: the document's first request has it, and runs the command.
     pub(super) const fn from_cursor(cursor: Option<StdoutCursor>) -> Self {
         match cursor {
-            None => Self::NewRun,
+            None => Self::New,
             Some(cursor) => match cursor.given.job {
-                Some(number) => Self::NamedRun(number, cursor),
-                None if cursor.offset == 0 => Self::NewRun,
-                None => Self::LatestRun(cursor),
+                Some(number) => Self::Named(number, cursor),
+                None if cursor.offset == 0 => Self::New,
+                None => Self::Latest(cursor),
             },
         }
     }
@@ -282,10 +282,10 @@ mod tests {
     fn only_a_returned_cursor_reads_an_earlier_run() {
         let source = |text: &str| PageSource::from_cursor(StdoutCursor::parse(text));
         let cursor = |text: &str| StdoutCursor::parse(text).unwrap();
-        let named = |text: &str| PageSource::NamedRun(JobNumber::new(7), cursor(text));
-        assert_eq!(PageSource::from_cursor(None), PageSource::NewRun);
-        assert_eq!((source("bytes:0"), source("0")), (PageSource::NewRun, PageSource::NewRun));
-        assert_eq!(source("bytes:5"), PageSource::LatestRun(cursor("bytes:5")));
+        let named = |text: &str| PageSource::Named(JobNumber::new(7), cursor(text));
+        assert_eq!(PageSource::from_cursor(None), PageSource::New);
+        assert_eq!((source("bytes:0"), source("0")), (PageSource::New, PageSource::New));
+        assert_eq!(source("bytes:5"), PageSource::Latest(cursor("bytes:5")));
         assert_eq!(source("bytes:0@7"), named("bytes:0@7"));
         assert_eq!(source("bytes:5@7"), named("bytes:5@7"));
     }

@@ -3,11 +3,11 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{bytes, exec, fields, runs, whole_file};
 use crate::dialect::speaking;
-use crate::harness::{Marker, eventually};
+use crate::harness::{Marker, eventually, eventually_some};
 
 const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
 
@@ -102,4 +102,32 @@ fn a_page_of_a_command_that_still_runs_waits_for_it_and_giving_up_does_not_end_i
         assert_eq!(fields(yard.finish(call))["stdout_chunk"], "done\n");
     }
     assert_eq!(runs(&yard), 1);
+}
+
+#[test]
+fn a_command_that_outlasts_a_call_is_waited_for_by_its_cursor() {
+    for launch in speaking("shell_exec") {
+        let mut yard = launch.config("[mcp]\nwait_s = 0.2\nmax_wait_s = 0.2\n").start();
+        let cmd = "echo run >> runs; echo early; echo noise >&2; \
+            until test -e go; do sleep 0.05; done; echo done";
+        let mut res = exec(&mut yard, json!({"cmd": cmd}));
+        assert_eq!(res["next_cursor"], "bytes:0@1");
+        let again = json!({"cmd": cmd, "page": {"cursor": "bytes:0@1"}});
+        eventually("the preview shows the first line", || {
+            assert_eq!((&res["exit_code"], &res["stdout_chunk"]), (&Value::Null, &json!("")));
+            assert_eq!((&res["truncated"], &res["bytes_end"]), (&json!(false), &json!(0)));
+            assert!(res["hint"].as_str().is_some_and(|hint| hint.contains("page.cursor")), "{res}");
+            let is_shown = res["tail_preview"] == "early\n";
+            res = exec(&mut yard, again.clone());
+            is_shown
+        });
+        assert!(res["status"].as_str().is_some_and(|it| it.starts_with("job 1 running")), "{res}");
+        fs::write(yard.work().join("go"), "").expect("a file of ours");
+        let end = eventually_some("the command ends", || {
+            Some(exec(&mut yard, again.clone())).filter(|res| res.get("next_cursor").is_none())
+        });
+        assert_eq!((&end["exit_code"], &end["stdout_chunk"]), (&json!(0), &json!("early\ndone\n")));
+        assert_eq!((&end["stderr_chunk"], end.get("hint")), (&json!("noise\n"), None));
+        assert_eq!(runs(&yard), 1);
+    }
 }
