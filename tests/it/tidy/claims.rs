@@ -1,5 +1,5 @@
-//! Each claim of SECURITY.md and docs/security.md names a test that exists, and what
-//! docs/performance.md claims was measured.
+//! Each claim of SECURITY.md and docs/security.md, and each statement of docs/dialects.md, names a
+//! test that exists, and what docs/performance.md claims was measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,6 +65,59 @@ fn every_claim_names_a_test_that_exists() {
         assert!(bare.is_empty(), "{page}: {bare:#?}");
         assert!(claims.len() >= least, "{page} was really read: {} claims", claims.len());
     }
+}
+
+/// The last cells of all rows below a head that ends in `shown by`, or in `test`.
+fn test_cells(page: &str) -> Vec<&str> {
+    let mut cells = Vec::new();
+    let mut is_shown = false;
+    for line in page.lines() {
+        let last = line.trim_end_matches([' ', '|']).rsplit(" | ").next().unwrap_or_default();
+        if !line.starts_with('|') {
+            is_shown = false;
+        } else if last.starts_with("shown by") || last == "test" {
+            is_shown = true;
+        } else if is_shown && !line.starts_with("|--") {
+            cells.push(last);
+        }
+    }
+    cells
+}
+
+/// The names in a cell that are long enough to be those of tests.
+fn test_names(cell: &str) -> impl Iterator<Item = &str> {
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    quoted(cell).filter(move |name| name.chars().all(is_name) && name.matches('_').count() >= 3)
+}
+
+#[test]
+fn every_test_that_the_page_of_dialects_names_exists() {
+    let page = fs::read_to_string(root().join("docs/dialects.md")).expect("it is there");
+    let sources = ["src", "tests"].map(|folder| rust_sources(&root().join(folder))).concat();
+    let cells = test_cells(&page);
+    assert!(cells.len() > 140, "the page was really read: {} rows", cells.len());
+    let is_missing = |name: &&str| !sources.contains(&format!("fn {name}("));
+    let missing: Vec<&str> = cells.into_iter().flat_map(test_names).filter(is_missing).collect();
+    assert!(missing.is_empty(), "docs/dialects.md: {missing:#?}");
+}
+
+/// The text of all Rust files below this folder.
+fn rust_sources(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).expect("a folder of ours").map(|it| it.expect("an entry"));
+    let text = |path: PathBuf| match path.extension() {
+        _ if path.is_dir() => rust_sources(&path),
+        Some(extension) if extension == "rs" => fs::read_to_string(path).expect("a file of ours"),
+        Some(_) | None => String::new(),
+    };
+    entries.map(|entry| text(entry.path())).collect()
+}
+
+#[test]
+fn a_row_names_its_tests() {
+    let page = "| a | shown by (`x.rs`) |\n|---|---|\n| b | `one_long_test_name`, `fields` |\n\n| c | d |\n";
+    assert_eq!(test_cells(page), ["`one_long_test_name`, `fields`"]);
+    let names: Vec<&str> = test_cells(page).into_iter().flat_map(test_names).collect();
+    assert_eq!(names, ["one_long_test_name"]);
 }
 
 #[test]
