@@ -60,13 +60,12 @@ pub(super) fn add_settings_json(layers: &mut Layers, text: &str, path: &Path) ->
 fn flatten_tools(root: Map<String, Value>) -> Vec<(String, Value)> {
     let mut pairs = Vec::new();
     for (key, value) in root {
-        match value {
-            Value::Object(inner) if key == "tools" => {
-                pairs.extend(
-                    inner.into_iter().map(|(name, value)| (format!("tools.{name}"), value)),
-                );
+        match (key.as_str(), value) {
+            ("tools", Value::Object(inner)) => {
+                let inner = inner.into_iter();
+                pairs.extend(inner.map(|(name, value)| (format!("tools.{name}"), value)));
             }
-            value => pairs.push((key, value)),
+            (_, value) => pairs.push((key, value)),
         }
     }
     pairs

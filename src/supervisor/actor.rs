@@ -185,10 +185,7 @@ impl Actor for SupervisorActor {
                 supervision.sweep(&myself);
             }
             SupervisorMsg::MakeRoom(shortages, reply) => {
-                for Shortage { tenant, bytes } in shortages {
-                    supervision.registry.want_room(tenant.as_deref(), bytes);
-                }
-                supervision.sweep_and(&myself, move |freed| drop(reply.send(freed)));
+                supervision.make_room(shortages, reply, &myself);
             }
             #[cfg(test)]
             SupervisorMsg::Fail => super::tests::fail(),
@@ -339,6 +336,19 @@ impl Supervision {
     /// Frees the jobs that exceed a retention limit: some now, the rest in another turn.
     fn sweep(&mut self, myself: &Address) {
         self.sweep_and(myself, |_| {});
+    }
+
+    /// Frees jobs for the bytes that are short, then replies with the number of freed jobs.
+    fn make_room(
+        &mut self,
+        shortages: Vec<Shortage>,
+        reply: RpcReplyPort<usize>,
+        myself: &Address,
+    ) {
+        for Shortage { tenant, bytes } in shortages {
+            self.registry.want_room(tenant.as_deref(), bytes);
+        }
+        self.sweep_and(myself, move |freed| drop(reply.send(freed)));
     }
 
     /// Sweeps, then calls `tell` with the number of freed jobs once their files are closed.

@@ -40,7 +40,8 @@ fn the_printed_calls_of_one_time_commands_wait_for_the_end() {
 #[test]
 fn the_printed_calls_of_servers_return_while_they_run() {
     for launch in speaking("run_shell_command") {
-        let (sandbox, marker) = (Sandbox::new(), Marker::new());
+        let sandbox = Sandbox::new();
+        let marker = Marker::new();
         let mut yard = with_programs(launch, &sandbox, &format!("exec sleep {marker}")).start();
         for call in [
             json!({"command": "npm run dev", "is_background": true,
