@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use toml::Value;
 
 use super::error;
+use crate::mcp::ClientLimit;
 use crate::{filter, size};
 
 /// The rule for the value of a setting.
@@ -31,6 +32,8 @@ pub(super) enum ValueRule {
     Names,
     /// A list of variables, `NAME=VALUE`.
     Variables,
+    /// A list of clients with the longest call of each, `NAME=SECONDS`.
+    ClientLimits,
     /// A path, or empty.
     Path,
     /// `auto` or the full path of a shell.
@@ -81,6 +84,7 @@ impl ValueRule {
             Self::HomePaths => check_texts(value, is_home_path),
             Self::Names => check_texts(value, is_name_below),
             Self::Variables => check_texts(value, is_variable),
+            Self::ClientLimits => check_texts(value, |text| ClientLimit::parse(text).is_some()),
             Self::Path => check_text(value, |text| !text.starts_with('~') && !text.contains('\0')),
             Self::Shell => check_text(value, |text| text == "auto" || text.starts_with('/')),
             Self::Size { min, max } => check_range(parse_size(value)?, min, max),
@@ -118,6 +122,7 @@ impl ValueRule {
             | Self::HomePaths
             | Self::Names
             | Self::Variables
+            | Self::ClientLimits
             | Self::Words(_) => Some(parse_list(text)),
             Self::Address
             | Self::Text
@@ -149,6 +154,7 @@ impl ValueRule {
             | Self::HomePaths
             | Self::Names
             | Self::Variables
+            | Self::ClientLimits
             | Self::Path
             | Self::Shell
             | Self::Size { .. }
@@ -185,6 +191,9 @@ impl ValueRule {
                 "a list of names below a workspace such as [\".envrc\", \"~/.bashrc\"]".into()
             }
             Self::Variables => "a list of variables such as [\"CI=1\"]".into(),
+            Self::ClientLimits => {
+                "a list of clients and seconds such as [\"codex-mcp-client=300\"]".into()
+            }
             Self::Path => "a path as text, written out (`~` is not expanded), or \"\"".into(),
             Self::Shell => "\"auto\" or the full path of a shell such as \"/bin/bash\"".into(),
             Self::Size { min, max } => format!(

@@ -141,7 +141,7 @@ pub(super) const SETTINGS: &[SettingSchema] = &[
     setting("mcp.max_tokens", ValueRule::Count { min: 500, max: 400_000 }),
     setting("mcp.page_bytes", ValueRule::Size { min: KIB, max: 16 * MIB }),
     setting("mcp.max_page_bytes", ValueRule::Size { min: KIB, max: 16 * MIB }),
-    setting("mcp.task_grace_s", ValueRule::Seconds { min: 0.0, max: DAY }),
+    setting("mcp.client_wait_s", ValueRule::ClientLimits),
     setting("mcp.cancel_stops_job", ValueRule::Switch),
     setting("queue.slots", ValueRule::Count { min: 0, max: 100_000 }),
     setting("queue.max_queued", ValueRule::Count { min: 1, max: MAX_JOBS }),

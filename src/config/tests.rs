@@ -111,7 +111,9 @@ fn the_defaults_are_the_documented_ones() {
         (ResultFormat::Text, Duration::from_secs(30))
     );
     assert_eq!((mcp.max_tokens, mcp.page_bytes, mcp.max_page_bytes), (8000, 16384, 1 << 20));
-    assert_eq!(mcp.task_grace, Duration::from_secs(2));
+    assert_eq!((mcp.wait_max_quiet.as_secs(), mcp.wait_max.as_secs()), (50, 240));
+    assert_eq!(mcp.client_limit("codex-mcp-client"), Some(Duration::from_secs(300)));
+    assert_eq!(mcp.client_limit("nobody"), None);
     assert!(mcp.cancel_stops_job);
     assert_eq!((queue.slots_for(4), queue.max_queued), (8, 10_000));
     assert_eq!(slots(&queue.lanes), [("build", Some(2)), ("net", Some(4))]);

@@ -482,11 +482,11 @@ impl SessionManager for BoundedSessions {
     async fn create_stream(
         &self,
         id: &SessionId,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let in_use = self.begin_use(id);
         let in_flight = self.with_table(|table| table.in_flight(id));
-        if let Err(error) = in_flight.admit(&message, usize::MAX) {
+        if let Err(error) = in_flight.admit(&mut message, usize::MAX) {
             let refusal = ServerJsonRpcMessage::error(error, request_id(&message));
             let refusal = ServerSseMessage::from_message(refusal);
             return Ok(StreamInUse::new(stream::iter([refusal]).left_stream(), in_use));
@@ -501,11 +501,11 @@ impl SessionManager for BoundedSessions {
     async fn accept_message(
         &self,
         id: &SessionId,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
     ) -> Result<(), Self::Error> {
         self.touch(id);
         // Messages on this path are never requests, so there is nothing to refuse.
-        self.with_table(|table| table.in_flight(id)).admit(&message, usize::MAX).ok();
+        self.with_table(|table| table.in_flight(id)).admit(&mut message, usize::MAX).ok();
         self.local.accept_message(id, message).await
     }
 
@@ -623,8 +623,8 @@ mod tests {
         }
         table.begin(&SessionId::from("streams"), Instant::now());
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-        let call = serde_json::from_value(call).unwrap();
-        table.in_flight(&SessionId::from("works")).admit(&call, 9).unwrap();
+        let mut call = serde_json::from_value(call).unwrap();
+        table.in_flight(&SessionId::from("works")).admit(&mut call, 9).unwrap();
         let now = Instant::now();
         let second = Duration::from_secs(1);
         let timeouts = |idle, hang_up| SessionTimeouts { idle, hang_up };

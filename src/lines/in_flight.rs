@@ -1,13 +1,16 @@
 //! The requests of one client that are in flight.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ErrorData, JsonRpcMessage, RequestId,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage,
 };
+
+use crate::mcp::CancelNotice;
 
 /// The requests of one client that are in flight. Clones share their state.
 ///
@@ -19,7 +22,8 @@ pub(crate) struct InFlightRequests(Arc<Mutex<RequestLedger>>);
 
 #[derive(Debug, Default)]
 struct RequestLedger {
-    ids: HashSet<RequestId>,
+    /// The requests without a reply, each with the notice that tells its call why it was cancelled.
+    requests: HashMap<RequestId, CancelNotice>,
     /// The number of replies that are being written. Their ids are free: a client that has read its
     /// reply may reuse the id before the server knows that it was read.
     replies: usize,
@@ -28,26 +32,31 @@ struct RequestLedger {
 }
 
 impl InFlightRequests {
-    /// Records a message of the client.
+    /// Records a message of the client. A call of a tool gets its [`CancelNotice`], which the
+    /// notification that cancels it sets.
     ///
     /// # Errors
     /// When it is a request whose id is in use, or `most` requests are in flight.
     pub(crate) fn admit(
         &self,
-        message: &ClientJsonRpcMessage,
+        message: &mut ClientJsonRpcMessage,
         most: usize,
     ) -> Result<(), ErrorData> {
         match message {
             JsonRpcMessage::Request(request) => self.with(|now| {
-                if now.ids.len() + now.replies >= most {
+                if now.requests.len() + now.replies >= most {
                     let text = format!("{most} requests are in work; wait for an answer");
                     return Err(ErrorData::internal_error(text, None));
                 }
-                if now.ids.insert(request.id.clone()) {
-                    return Ok(());
+                let Entry::Vacant(entry) = now.requests.entry(request.id.clone()) else {
+                    let text = "a request with this id is still in work; use another id";
+                    return Err(ErrorData::invalid_request(text, None));
+                };
+                let notice = entry.insert(CancelNotice::default());
+                if let ClientRequest::CallToolRequest(call) = &mut request.request {
+                    call.extensions.insert(notice.clone());
                 }
-                let text = "a request with this id is still in work; use another id";
-                Err(ErrorData::invalid_request(text, None))
+                Ok(())
             }),
             JsonRpcMessage::Notification(notification) => {
                 // rmcp sends no reply to a cancelled request.
@@ -55,7 +64,10 @@ impl InFlightRequests {
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.with(|now| now.ids.remove(id));
+                    let notice = self.with(|now| now.requests.remove(id));
+                    if let Some(notice) = notice {
+                        notice.set(cancelled.params.reason.clone());
+                    }
                 }
                 Ok(())
             }
@@ -72,7 +84,7 @@ impl InFlightRequests {
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         }?;
         self.with(|now| {
-            now.ids.remove(id);
+            now.requests.remove(id);
             now.replies += 1;
             now.answered = Some(Instant::now());
         });
@@ -81,12 +93,12 @@ impl InFlightRequests {
 
     /// `true` if no request is in flight, and none has been since `then`.
     pub(crate) fn is_idle_since(&self, then: Instant) -> bool {
-        self.with(|now| now.ids.is_empty() && now.answered.is_none_or(|last| last <= then))
+        self.with(|now| now.requests.is_empty() && now.answered.is_none_or(|last| last <= then))
     }
 
     /// `true` if no request is in flight.
     pub(crate) fn is_empty(&self) -> bool {
-        self.with(|now| now.ids.is_empty())
+        self.with(|now| now.requests.is_empty())
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut RequestLedger) -> T) -> T {
@@ -126,13 +138,13 @@ mod tests {
 
     #[test]
     fn an_id_is_in_use_until_its_request_is_answered_or_cancelled() {
-        let ping = message(json!({"jsonrpc": "2.0", "id": 7, "method": "ping"}));
+        let mut ping = message(json!({"jsonrpc": "2.0", "id": 7, "method": "ping"}));
         let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
             "params": {"requestId": 7}});
         let work = InFlightRequests::default();
         let begun = Instant::now();
-        work.admit(&ping, 9).unwrap();
-        assert_eq!(work.admit(&ping, 9).unwrap_err().code.0, -32600);
+        work.admit(&mut ping, 9).unwrap();
+        assert_eq!(work.admit(&mut ping, 9).unwrap_err().code.0, -32600);
         assert_eq!(request_id(&ping), Some(RequestId::Number(7)));
         assert!(!work.is_idle_since(begun));
         let answer = ServerJsonRpcMessage::error(
@@ -141,8 +153,24 @@ mod tests {
         );
         drop(work.begin_reply(&answer));
         assert!(work.is_empty() && !work.is_idle_since(begun), "it was answered after that");
-        work.admit(&ping, 9).unwrap();
-        work.admit(&message(cancel), 9).unwrap();
-        work.admit(&ping, 9).unwrap();
+        work.admit(&mut ping, 9).unwrap();
+        work.admit(&mut message(cancel), 9).unwrap();
+        work.admit(&mut ping, 9).unwrap();
+    }
+    #[test]
+    fn a_cancelled_call_learns_the_reason() {
+        let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
+            "params": {"name": "run_command"}});
+        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+            "params": {"requestId": 7, "reason": "Request timed out"}});
+        let work = InFlightRequests::default();
+        let mut call = message(call);
+        work.admit(&mut call, 9).unwrap();
+        let JsonRpcMessage::Request(request) = call else { panic!("a request") };
+        let ClientRequest::CallToolRequest(call) = request.request else { panic!("a call") };
+        let notice = call.extensions.get::<CancelNotice>().expect("a notice").clone();
+        assert_eq!(notice.reason(), None);
+        work.admit(&mut message(cancel), 9).unwrap();
+        assert_eq!(notice.reason(), Some(Some("Request timed out")));
     }
 }

@@ -316,9 +316,9 @@ async fn read_lines<R, W>(
     let _gone = client.gone.clone().drop_guard();
     while let Ok(Some(read)) = read_line(&mut input).await {
         let handed_on = match read.decode() {
-            DecodedMessage::Message(message) => {
+            DecodedMessage::Message(mut message) => {
                 let offered = methods.check(&message);
-                match offered.and_then(|()| client.in_flight.admit(&message, MAX_IN_FLIGHT)) {
+                match offered.and_then(|()| client.in_flight.admit(&mut message, MAX_IN_FLIGHT)) {
                     Ok(()) => messages.send(*message).await.is_ok(),
                     Err(error) => client.refuse(error, request_id(&message)).await,
                 }
@@ -561,14 +561,14 @@ mod tests {
         for id in 0..MAX_IN_FLIGHT as u64 {
             client
                 .in_flight
-                .admit(&message(request(id, "ping", json!({}))), MAX_IN_FLIGHT)
+                .admit(&mut message(request(id, "ping", json!({}))), MAX_IN_FLIGHT)
                 .unwrap();
         }
-        let one_more = message(request(9999, "ping", json!({})));
-        client.in_flight.admit(&one_more, MAX_IN_FLIGHT).unwrap_err();
+        let mut one_more = message(request(9999, "ping", json!({})));
+        client.in_flight.admit(&mut one_more, MAX_IN_FLIGHT).unwrap_err();
         let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
-        client.in_flight.admit(&message(cancelled), MAX_IN_FLIGHT).unwrap();
-        client.in_flight.admit(&one_more, MAX_IN_FLIGHT).unwrap();
+        client.in_flight.admit(&mut message(cancelled), MAX_IN_FLIGHT).unwrap();
+        client.in_flight.admit(&mut one_more, MAX_IN_FLIGHT).unwrap();
     }
 
     #[tokio::test]
@@ -576,8 +576,8 @@ mod tests {
         let (ours, theirs) = tokio::io::duplex(8);
         let client = LineClient::new(theirs, CancellationToken::new(), Arc::new(|| true));
         let message = |value: Value| serde_json::from_value(value).unwrap();
-        let request_message = message(request(0, "ping", json!({})));
-        client.in_flight.admit(&request_message, MAX_IN_FLIGHT).unwrap();
+        let mut request_message = message(request(0, "ping", json!({})));
+        client.in_flight.admit(&mut request_message, MAX_IN_FLIGHT).unwrap();
         let refused = ErrorData::internal_error("no", None);
         let reply = ServerJsonRpcMessage::error(refused, Some(RequestId::Number(0)));
         let sender = client.clone();
@@ -587,15 +587,15 @@ mod tests {
         for id in 0..MAX_IN_FLIGHT as u64 - 1 {
             client
                 .in_flight
-                .admit(&message(request(id, "ping", json!({}))), MAX_IN_FLIGHT)
+                .admit(&mut message(request(id, "ping", json!({}))), MAX_IN_FLIGHT)
                 .unwrap();
         }
-        let one_more = message(request(9999, "ping", json!({})));
-        client.in_flight.admit(&one_more, MAX_IN_FLIGHT).unwrap_err();
+        let mut one_more = message(request(9999, "ping", json!({})));
+        client.in_flight.admit(&mut one_more, MAX_IN_FLIGHT).unwrap_err();
         let mut line = String::new();
         BufReader::new(ours).read_line(&mut line).await.unwrap();
         timeout(SOON, sent).await.unwrap().unwrap().unwrap();
-        client.in_flight.admit(&one_more, MAX_IN_FLIGHT).unwrap();
+        client.in_flight.admit(&mut one_more, MAX_IN_FLIGHT).unwrap();
     }
 
     /// A handler whose only tool records the order in which its calls start.

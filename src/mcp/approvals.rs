@@ -24,7 +24,7 @@ use rmcp::model::{
 use rmcp::service::{PeerRequestOptions, RequestContext, ServiceError};
 
 use super::reply::thousands;
-use super::tools::{CallTurn, ToolCall, ToolResponse, WaitEnd, wait_for};
+use super::tools::{CallTurn, LongRuns, ToolCall, ToolResponse, WaitEnd, wait_for};
 use crate::service::{
     ApprovalQuestion, Consent, JobHandle, NoConsent, ParkedState, ParkedSubmission, Submission,
     SubmitError, SubmitOutcome,
@@ -111,7 +111,7 @@ pub(crate) async fn submit(
         }
         // Text to type into a terminal cannot be parked with the submission.
         ElicitationMode::InReply
-            if call.task_after.is_some() && submission.stdin != Stdin::Terminal =>
+            if call.long_runs == LongRuns::BecomeTasks && submission.stdin != Stdin::Terminal =>
         {
             let parked = client.park(submission, question);
             Ok(Break(ToolResponse::Parked(Box::new(parked))))
@@ -157,7 +157,7 @@ async fn elicit_consent(
             Err(NoConsent::CannotAsk { why: "its answer is none to this question".to_owned() })
         }
         WaitEnd::Done(Err(_)) | WaitEnd::Over => Err(NoConsent::NoAnswer),
-        WaitEnd::Cancelled => Err(NoConsent::Withdrawn),
+        WaitEnd::Cancelled(_) => Err(NoConsent::Withdrawn),
     }
 }
 

@@ -163,9 +163,9 @@ impl ServerHandler for Handler {
         let client = &self.tenant_client(&context)?;
         let arguments = request.arguments.take();
         let budget = TokenBudget::from_call(arguments.as_ref(), settings.max_tokens);
-        let task_after = tasks::are_supported(&context).then_some(settings.task_grace);
         let approval = ApprovalRetry::from_request(&request);
-        let call = ToolCall { client, settings, request: &context, budget, task_after, approval };
+        let long_runs = tasks::long_runs(&context);
+        let call = ToolCall { client, settings, request: &context, budget, long_runs, approval };
         if !tool.starts_jobs() {
             // Only calls that start jobs must keep their order.
             CallTurn::end(&context);

@@ -14,6 +14,7 @@
 
 mod approvals;
 mod args;
+mod cancellation;
 mod cursor;
 mod dialect;
 #[cfg(feature = "conformance")]
@@ -39,9 +40,10 @@ pub use instrumented_handler::{InstrumentedHandler, NetworkTransport};
 pub use job_status::JobState;
 pub use server_info::{Eras, OfferedMethods, methods};
 pub use settings::{
-    DialectSettings, ExecuteCommandSettings, ExecuteDialectSettings, McpSettings, ResultFormat,
-    RunShellCommandSettings, ServerName, ShellDialectSettings, ToolDialect,
+    ClientLimit, DialectSettings, ExecuteCommandSettings, ExecuteDialectSettings, McpSettings,
+    ResultFormat, RunShellCommandSettings, ServerName, ShellDialectSettings, ToolDialect,
 };
 
+pub(crate) use cancellation::CancelNotice;
 pub(crate) use instrumented_handler::trace_context_from_headers;
 pub(crate) use tools::CallTurn;

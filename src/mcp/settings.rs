@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 use crate::setting_values::{seconds, text_or_none};
 
@@ -41,10 +42,10 @@ pub struct McpSettings {
     /// The time limit of one search or query.
     #[serde(skip)]
     pub search_time: Duration,
-    /// The wait of `run_command` before it returns a task to a client that supports tasks.
-    #[serde(rename = "task_grace_s", deserialize_with = "seconds")]
-    pub task_grace: Duration,
-    /// `true` if cancelling a waiting `run_command` also stops the job that it started.
+    /// The longest calls of known clients.
+    #[serde(rename = "client_wait_s", deserialize_with = "client_limits")]
+    pub client_limits: Vec<ClientLimit>,
+    /// `true` if a user who cancels a waiting `run_command` also stops the job that it started.
     pub cancel_stops_job: bool,
 }
 
@@ -56,17 +57,59 @@ impl Default for McpSettings {
             dialect: DialectSettings::default(),
             result_format: ResultFormat::Text,
             wait_default: Duration::from_secs(30),
-            wait_max: Duration::from_secs(600),
+            wait_max: Duration::from_secs(240),
             wait_max_quiet: Duration::from_secs(50),
             progress_every: Duration::from_secs(5),
             max_tokens: 8000,
             page_bytes: 16 * 1024,
             max_page_bytes: 1024 * 1024,
             search_time: Duration::from_secs(10),
-            task_grace: Duration::from_secs(2),
+            client_limits: Vec::new(),
             cancel_stops_job: true,
         }
     }
+}
+
+impl McpSettings {
+    /// Returns the longest call of this client, if it is a known one.
+    #[must_use]
+    pub fn client_limit(&self, client: &str) -> Option<Duration> {
+        self.client_limits.iter().find(|known| known.is_for(client)).map(|known| known.limit)
+    }
+}
+
+/// The time after which a known client gives up a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientLimit {
+    /// The client's name in MCP (`clientInfo.name`), or the part of it before a `-`.
+    pub name: String,
+    pub limit: Duration,
+}
+
+impl ClientLimit {
+    /// Parses `NAME=SECONDS`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (name, limit) = text.rsplit_once('=')?;
+        let limit = Duration::try_from_secs_f64(limit.trim().parse().ok()?).ok()?;
+        let name = name.trim();
+        (!name.is_empty() && !limit.is_zero()).then(|| Self { name: name.to_owned(), limit })
+    }
+
+    /// `true` if a client has this name, in any case of letters. Some clients append the name that
+    /// the user gave to the server: `gemini-cli-mcp-client-shellyard`.
+    fn is_for(&self, client: &str) -> bool {
+        let Some((start, rest)) = client.split_at_checked(self.name.len()) else { return false };
+        start.eq_ignore_ascii_case(&self.name) && (rest.is_empty() || rest.starts_with('-'))
+    }
+}
+
+fn client_limits<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<ClientLimit>, D::Error> {
+    let texts = Vec::<String>::deserialize(input)?;
+    let parse = |text: &String| {
+        ClientLimit::parse(text).ok_or_else(|| Error::custom(format!("not NAME=SECONDS: {text:?}")))
+    };
+    texts.iter().map(parse).collect()
 }
 
 /// The name under which the server presents itself.
@@ -202,4 +245,35 @@ pub enum ToolDialect {
     /// Fixtures for the conformance suite: tools, prompts and resources.
     #[cfg(feature = "conformance")]
     Conformance,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_a_client_is_found_by_its_name_and_by_its_start() {
+        let limits = ["codex-mcp-client=300", "Zed = 60", "a=b=0.5"].map(ClientLimit::parse);
+        let client_limits = limits.into_iter().flatten().collect();
+        let settings = McpSettings { client_limits, ..McpSettings::default() };
+        for (client, expected) in [
+            ("codex-mcp-client", Some(300.0)),
+            ("Codex-MCP-Client", Some(300.0)),
+            ("codex-mcp-client-yard", Some(300.0)),
+            ("codex-mcp-clients", None),
+            ("codex", None),
+            ("zed", Some(60.0)),
+            ("a=b", Some(0.5)),
+            ("é", None),
+        ] {
+            assert_eq!(
+                settings.client_limit(client).map(|it| it.as_secs_f64()),
+                expected,
+                "{client}"
+            );
+        }
+        for invalid in ["", "codex", "=5", "codex=", "codex=0", "codex=-1", "codex=soon"] {
+            assert_eq!(ClientLimit::parse(invalid), None, "{invalid}");
+        }
+    }
 }

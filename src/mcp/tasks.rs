@@ -1,7 +1,7 @@
 //! Tasks (`io.modelcontextprotocol/tasks`): calls that continue after their reply.
 //!
 //! ```text
-//! tools/call run_command ─ still runs after the grace ─▶ CreateTaskResult (the id is a ticket)
+//! tools/call run_command ─ still runs after wait_s ─▶ CreateTaskResult (the id is a ticket)
 //! tasks/get     ticket → job → status, last line; at the end, the reply that the call would have
 //! tasks/cancel  ticket → job → ends the whole process tree
 //! tasks/update  the answer to an approval question; until then there is no job
@@ -31,7 +31,7 @@ use super::handler::is_modern;
 use super::reply::{TokenBudget, ToolError, status_line};
 use super::settings::McpSettings;
 use super::snapshot::{JobSnapshot, State};
-use super::tools::{ToolCall, reply_about_job, reply_or_failure};
+use super::tools::{LongRuns, ToolCall, reply_about_job, reply_or_failure};
 use crate::ids::JobId;
 use crate::outcome::{Outcome, StopBy};
 use crate::service::{
@@ -39,9 +39,10 @@ use crate::service::{
 };
 use crate::telemetry::audit::rfc3339;
 
-/// `true` if the client of this request supports tasks.
-pub(super) fn are_supported(context: &RequestContext<RoleServer>) -> bool {
-    is_modern(context) && context.client_capabilities().is_some_and(|it| it.supports_tasks())
+/// Returns the reply to long runs that the client of this request supports.
+pub(super) fn long_runs(context: &RequestContext<RoleServer>) -> LongRuns {
+    let has_tasks = context.client_capabilities().is_some_and(|it| it.supports_tasks());
+    if has_tasks && is_modern(context) { LongRuns::BecomeTasks } else { LongRuns::AnswerNow }
 }
 
 /// Returns the state of a task.
@@ -55,7 +56,8 @@ pub(super) async fn get(
     id: &str,
 ) -> Result<GetTaskResult, ErrorData> {
     let (target, TaskKey { budget, created, .. }) = find_task(client, id).await?;
-    let call = ToolCall { client, settings, request, budget, task_after: None, approval: None };
+    let long_runs = LongRuns::AnswerNow;
+    let call = ToolCall { client, settings, request, budget, long_runs, approval: None };
     Ok(match target {
         TaskTarget::Job(job) => job_task_result(call, &job, created).await,
         TaskTarget::Parked(parked) => parked_task_result(call, &parked),
@@ -118,12 +120,18 @@ struct TaskKey {
 }
 
 impl TaskKey {
+    /// The start of each id. The number of the job follows: some clients show their model nothing of
+    /// a task but its id, and the tools take that number.
+    const PREFIX: &str = "job-";
+
     fn to_id(self, client: &TenantClient) -> String {
-        client.ticket_with_numbers(self.job, [self.budget.tokens(), self.created.0])
+        let numbers = [self.budget.tokens(), self.created.0];
+        format!("{}{}", Self::PREFIX, client.ticket_with_numbers(self.job, numbers))
     }
 
     fn parse(client: &TenantClient, id: &str) -> Option<Self> {
-        let (job, [tokens, created]) = client.read_ticket_with_numbers(id)?;
+        let ticket = id.strip_prefix(Self::PREFIX)?;
+        let (job, [tokens, created]) = client.read_ticket_with_numbers(ticket)?;
         Some(Self { job, budget: TokenBudget::from_tokens(tokens), created: TaskTime(created) })
     }
 }

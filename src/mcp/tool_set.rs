@@ -4,12 +4,12 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 use rmcp::ErrorData;
-use rmcp::model::{CallToolResponse, JsonObject, Tool};
+use rmcp::model::{CallToolResponse, ContentBlock, JsonObject, Tool};
 
 use super::approvals::question_result;
 use super::args::Args;
 use super::dialect::{DialectReply, DialectTool};
-use super::reply::{TokenBudget, ToolError};
+use super::reply::{NextCall, TokenBudget, ToolError, unreported_lines};
 use super::schema::{ToolEffect, ToolSpec};
 use super::settings::{DialectSettings, ToolDialect};
 use super::tasks;
@@ -193,7 +193,13 @@ pub(super) async fn call_tool(
         }
         (OfferedTool::Native(tool), None) => {
             match reply_or_failure(tool.name(), tool.call(call, arguments)).await {
-                ToolResponse::Reply(reply) => call.result(reply).into(),
+                ToolResponse::Reply(reply) => {
+                    let reply = match report_unreported(call).await {
+                        Some(notice) => reply.with_notice(&notice),
+                        None => reply,
+                    };
+                    call.result(reply).into()
+                }
                 ToolResponse::Task(job) => tasks::create(call, &job).await.into(),
                 ToolResponse::Ask(question) => question_result(&question).into(),
                 ToolResponse::Parked(parked) => tasks::create_parked(call, &parked).into(),
@@ -202,9 +208,34 @@ pub(super) async fn call_tool(
         (OfferedTool::Dialect(tool), None) => {
             let arguments = arguments.unwrap_or_default();
             let reply = dialect_reply_or_failure(tool.name(), tool.call(call, arguments)).await;
-            reply.masked(&redactor).into_result().into()
+            let mut result = reply.masked(&redactor).into_result();
+            if let Some(notice) = report_unreported(call).await {
+                // A block of its own, after those that the dialect's document describes.
+                result.content.push(ContentBlock::text(redactor.mask_text(&notice)));
+            }
+            result.into()
         }
     }
+}
+
+/// Returns the lines about jobs whose calls this client gave up, unless this call is about that job
+/// or is given up itself.
+async fn report_unreported(call: ToolCall<'_>) -> Option<String> {
+    if call.request.ct.is_cancelled() {
+        return None;
+    }
+    let mut unreported = Vec::new();
+    for job in call.client.take_unreported().await {
+        if call.client.first_job() != Some(job.id()) {
+            unreported.push((call.snapshot(&job).await, job.spec().program.display()));
+        }
+    }
+    let next = if call.settings.dialects.contains(&ToolDialect::Native) {
+        NextCall::Shown
+    } else {
+        NextCall::Hidden
+    };
+    unreported_lines(&unreported, next)
 }
 
 /// Runs a dialect's tool; a panic becomes a failure reply.

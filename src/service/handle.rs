@@ -13,6 +13,7 @@ use super::output::{EmptyWaits, OutputDownloads, ShownOffsets};
 use super::submission::{CallerContext, SubmissionDefaults};
 use super::tenancy::{CallerIdentity, JobNumbers};
 use super::tenant_client::TenantClient;
+use super::unreported_jobs::UnreportedJobs;
 use crate::confinement::SandboxPaths;
 use crate::ids::CallerSession;
 use crate::job::{JobHandle, JobVariables, SharedJobSettings, StopRequest};
@@ -38,6 +39,7 @@ pub struct JobService {
     pub(super) job_numbers: Arc<JobNumbers>,
     pub(super) empty_waits: Arc<EmptyWaits>,
     pub(super) shown: Arc<ShownOffsets>,
+    pub(super) unreported: Arc<UnreportedJobs>,
     /// The environment that jobs inherit.
     pub(super) environment: Arc<JobVariables>,
     pub(super) downloads: Arc<OutputDownloads>,
@@ -109,6 +111,7 @@ impl JobService {
             parked: Arc::default(),
             empty_waits: Arc::default(),
             shown: Arc::default(),
+            unreported: Arc::default(),
             max_finished_age,
         })
     }

@@ -15,6 +15,7 @@ mod tenancy;
 mod tenant_client;
 #[cfg(test)]
 mod tests;
+mod unreported_jobs;
 
 pub use admission::{AdmissionError, AdmissionRules, AuditTrail, OnAuditFailure};
 pub use approval::{ApprovalQuestion, ApprovalSubject, Consent, NoConsent};
@@ -31,6 +32,7 @@ pub use submission::{
 };
 pub use tenancy::{CallerIdentity, CallerRole};
 pub use tenant_client::TenantClient;
+pub use unreported_jobs::ReportTo;
 
 pub use crate::job::{
     InputError, JobHandle, JobInput, JobPhase, JobStatus, JobVariables, KeyPress, Liveness,

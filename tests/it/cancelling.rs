@@ -41,16 +41,6 @@ fn a_cancelled_call_leaves_its_job_where_that_is_set() {
 }
 
 #[test]
-fn hanging_up_on_a_modern_call_leaves_its_job_where_that_is_set() {
-    let marker = Marker::new();
-    let mut yard = Launch::http().structured().era(Era::Modern).config(KEEP).start();
-    let connection = yard.http().post(&Era::Modern.request(7, "tools/call", gated(&marker)));
-    marker.wait_alive();
-    drop(connection);
-    assert_goes_on(&mut yard);
-}
-
-#[test]
 fn hanging_up_on_a_legacy_call_is_no_cancellation() {
     let marker = Marker::new();
     let mut yard = Launch::http().structured().era(LEGACY).start();

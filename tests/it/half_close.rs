@@ -4,9 +4,12 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Era, HttpConnection, HttpRequest, Launch, Marker};
+use crate::harness::{Era, HttpConnection, HttpRequest, Launch, Marker, eventually};
 
 const LEGACY: Era = Era::Legacy("2025-11-25");
+
+/// The number of calls of `run_command` in flight.
+const IN_FLIGHT: &str = "shellyard_mcp_operations_in_flight{class=\"run\"}";
 
 /// A call that goes on until the file `gate` is there.
 fn gated(marker: &Marker) -> Value {
@@ -49,7 +52,7 @@ fn a_client_that_ends_its_side_gets_all_of_what_the_api_has() {
 }
 
 #[test]
-fn a_client_that_is_gone_takes_its_modern_call_along() {
+fn a_client_that_is_gone_ends_its_modern_call_and_not_the_job() {
     for ends_its_side_first in [false, true] {
         let marker = Marker::new();
         let mut yard = Launch::http().structured().era(Era::Modern).start();
@@ -60,7 +63,8 @@ fn a_client_that_is_gone_takes_its_modern_call_along() {
         }
         marker.wait_alive();
         drop(connection);
-        marker.wait_gone();
-        assert_eq!(yard.wait_finished(1)["outcome"], "stopped");
+        eventually("the call is over", || yard.metric(IN_FLIGHT) == 0.0);
+        fs::write(yard.work().join("gate"), "").expect("the gate opens");
+        assert_eq!(yard.wait_finished(1)["outcome"], "exited");
     }
 }

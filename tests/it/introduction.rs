@@ -2,6 +2,7 @@
 //! templates.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use serde_json::{Value, json};
 use shellyard::mcp::{Eras, methods};
@@ -71,9 +72,11 @@ const UNNAMED: [&str; 4] = ["prompts/get", "subscriptions/listen", "tasks/cancel
 #[test]
 fn every_modern_result_names_the_server() {
     for launch in Launch::both() {
-        let mut yard = launch.era(Era::Modern).config("[mcp]\ntask_grace_s = 0\n").start();
+        let mut yard = launch.era(Era::Modern).start();
         yard.run("echo hi");
-        let run = json!({"name": "run_command", "arguments": {"command": "echo hi"}});
+        let command = "until [ -e go ]; do sleep 0.05; done; echo hi";
+        let arguments = json!({"command": command, "wait_s": 0.1});
+        let run = json!({"name": "run_command", "arguments": arguments});
         let knows = json!({"extensions": {TASKS: {}}});
         let created = yard.rpc("tools/call", declaring(knows.clone(), run));
         let task = json!({"taskId": created["result"]["taskId"]});
@@ -97,6 +100,7 @@ fn every_modern_result_names_the_server() {
             let answer = yard.rpc(method, params);
             assert_eq!(answer["result"]["_meta"][STAMP]["name"], "shellyard", "{method}: {answer}");
         }
+        fs::write(yard.work().join("go"), "").expect("a file of ours");
         let over = eventually_some("the task is over", || {
             let looked = yard.rpc("tasks/get", declaring(knows.clone(), task.clone()));
             (looked["result"]["status"] == "completed").then(|| looked["result"].clone())

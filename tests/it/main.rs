@@ -45,6 +45,8 @@ mod escapes;
 #[cfg(test)]
 mod floods;
 #[cfg(test)]
+mod giving_up;
+#[cfg(test)]
 mod half_close;
 #[cfg(test)]
 mod hardening;

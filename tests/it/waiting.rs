@@ -114,22 +114,6 @@ fn cancelling_a_wait_leaves_the_job_alone() {
 }
 
 #[test]
-fn hanging_up_on_a_modern_http_call_ends_the_job_it_started() {
-    let marker = Marker::new();
-    let mut yard = Launch::http().structured().era(Era::Modern).start();
-    let params = json!({
-        "name": "run_command",
-        "arguments": {"command": format!("setsid sleep {marker}")},
-    });
-    let message = Era::Modern.request(7, "tools/call", params);
-    let connection = yard.http().post(&message);
-    marker.wait_alive();
-    drop(connection);
-    marker.wait_gone();
-    yard.assert_alive();
-}
-
-#[test]
 fn hanging_up_on_a_wait_over_http_leaves_the_job_alone() {
     let marker = Marker::new();
     let mut yard = Launch::http().structured().era(Era::Modern).start();

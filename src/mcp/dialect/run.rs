@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::line_feed::LineFeed;
 use crate::mcp::reply::{mask, mask_value, progress_line};
 use crate::mcp::tools::{
-    CallTurn, ProgressSender, ToolCall, WaitEnd, wait_for, wait_with_progress,
+    CallTurn, CancelEffect, ProgressSender, ToolCall, WaitEnd, wait_for, wait_with_progress,
 };
 use crate::outcome::{JobEnding, StopBy};
 use crate::output::redaction::Redactor;
@@ -45,8 +45,8 @@ pub(super) async fn submit(
     Ok(job)
 }
 
-/// Waits until a job has ended. If the caller cancels, the job is stopped, unless the settings say
-/// otherwise.
+/// Waits until a job has ended. If a user cancels the call, the job is stopped, unless the settings
+/// say otherwise; a job whose client only stopped waiting goes on.
 pub(super) async fn wait_for_end(call: ToolCall<'_>, job: &JobHandle) -> JobEnding {
     let end = run_to_end(call, job, call.client.max_timeout());
     let wait_end = wait_for(call, NO_LIMIT, end, || progress_line([job])).await;
@@ -62,7 +62,7 @@ pub(super) async fn wait_for_end_within(
     let end = run_to_end(call, job, call.client.max_timeout());
     match wait_for(call, limit, end, || progress_line([job])).await {
         WaitEnd::Over => None,
-        wait_end @ (WaitEnd::Done(_) | WaitEnd::Cancelled) => {
+        wait_end @ (WaitEnd::Done(_) | WaitEnd::Cancelled(_)) => {
             Some(end_of_wait(call, job, wait_end).await)
         }
     }
@@ -106,14 +106,15 @@ async fn end_of_wait(
     job: &JobHandle,
     wait_end: WaitEnd<JobEnding>,
 ) -> JobEnding {
-    match wait_end {
-        WaitEnd::Done(ending) => ending,
-        WaitEnd::Cancelled if !call.settings.cancel_stops_job => job.finished().await,
-        WaitEnd::Over | WaitEnd::Cancelled => {
-            stop(call, job, StopBy::Cancel).await;
-            job.finished().await
-        }
+    let effect = match wait_end {
+        WaitEnd::Done(ending) => return ending,
+        WaitEnd::Over => CancelEffect::JobEnds,
+        WaitEnd::Cancelled(intent) => call.cancel_effect(intent, job),
+    };
+    if effect == CancelEffect::JobEnds {
+        stop(call, job, StopBy::Cancel).await;
     }
+    job.finished().await
 }
 
 async fn stop(call: ToolCall<'_>, job: &JobHandle, by: StopBy) {

@@ -114,7 +114,7 @@ async fn wait_for_earlier_run(
     match stop_if_large(&job, args, end).await {
         WaitEnd::Done(ending) => Ok(ExecRun { job, ending: Some(ending) }),
         WaitEnd::Over => Ok(ExecRun { job, ending: None }),
-        WaitEnd::Cancelled => Err(ExecError::Cancelled),
+        WaitEnd::Cancelled(_) => Err(ExecError::Cancelled),
     }
 }
 

@@ -15,6 +15,7 @@ mod job_list;
 mod search;
 mod structured;
 mod tool_reply;
+mod unreported;
 mod verdict;
 
 pub(super) use body::ShownOutput;
@@ -34,6 +35,7 @@ pub(super) use search::{
     JobMatches, SearchCall, SearchTotals, fit_listings, jobs_reply, matches_reply, query_reply,
 };
 pub(super) use tool_reply::{PortStatus, ReplyFitter, ToolReply, mask, mask_value};
+pub(super) use unreported::{NextCall, unreported_lines};
 pub(super) use verdict::{progress_line, status_line};
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::hint::{hint_after_page, hint_reused_key};
 use super::job_list::ReplyPart;
 use super::job_list::{JobCounts, list_headline, list_line};
 use super::tool_reply::ToolReply;
+use super::unreported::{NextCall, unreported_lines};
 use super::verdict::verdict;
 use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
 use crate::ids::JobId;
@@ -568,4 +569,48 @@ fn a_list_has_a_summary_and_a_line_for_each_job() {
     }
     let line = list_line(&exited(1, 0, 0), &"x".repeat(500), None);
     assert!(line.ends_with("x…") && line.len() < 200, "{line}");
+}
+
+#[test]
+fn a_job_whose_call_was_given_up_is_named_with_its_state_and_the_next_call() {
+    let line = |job: JobSnapshot| {
+        unreported_lines(&[(job, "cargo build\n--all".to_owned())], NextCall::Shown).unwrap()
+    };
+    for (job, expected) in [
+        (
+            snapshot(3, State::Running(None), 9000),
+            "job 3 (cargo build --all) is still running: wait_jobs(jobs=[3])",
+        ),
+        (
+            snapshot(3, State::Queued(None), 0),
+            "job 3 (cargo build --all) is starting: wait_jobs(jobs=[3])",
+        ),
+        (exited(3, 2, 9000), "job 3 (cargo build --all) has ended, exit 2: read_output(job=3)"),
+    ] {
+        assert_eq!(line(job), expected);
+    }
+}
+
+#[test]
+fn many_jobs_whose_calls_were_given_up_take_few_lines() {
+    let jobs: Vec<(JobSnapshot, String)> =
+        (1..=5).map(|job| (snapshot(job, State::Stopping, 9), "make".to_owned())).collect();
+    assert_eq!(unreported_lines(&[], NextCall::Shown), None);
+    assert_eq!(
+        unreported_lines(&jobs, NextCall::Hidden).unwrap(),
+        "job 1 (make) is being stopped\njob 2 (make) is being stopped\n\
+         job 3 (make) is being stopped\nand 2 more, whose calls were given up too"
+    );
+    let native = unreported_lines(&jobs, NextCall::Shown).unwrap();
+    assert!(native.ends_with("given up too: list_jobs()"), "{native}");
+}
+
+#[test]
+fn a_notice_comes_first_in_both_forms() {
+    let shown = Some(output("hello\n", &[]));
+    let job = wrote(exited(12, 0, 400), 1, 6);
+    let reply = ToolReply::for_job(&job, shown, ResultFormat::Both).with_notice("job 3 runs");
+    assert_eq!(reply.text(), "job 3 runs\nexit 0 · 0.4s · job 12\nhello");
+    let result = reply.into_result(ResultFormat::Both);
+    assert_eq!(result.structured_content.unwrap()["notice"], "job 3 runs");
 }

@@ -157,6 +157,12 @@ impl ToolReply {
         self.with_body(body)
     }
 
+    /// Adds lines before all others, in both forms, about something else than this call.
+    pub(crate) fn with_notice(self, notice: &str) -> Self {
+        let verdict = format!("{notice}\n{}", self.verdict);
+        self.with_field("notice", notice).with_verdict(verdict)
+    }
+
     /// Adds a field to the structured form.
     pub(crate) fn with_field(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.fields.insert(name.to_owned(), value.into());

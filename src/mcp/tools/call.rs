@@ -16,12 +16,13 @@ use tokio::time::{MissedTickBehavior, interval_at, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::mcp::approvals::ApprovalRetry;
+use crate::mcp::cancellation::{CancelIntent, CancelNotice};
 use crate::mcp::reply::{ReplyFitter, ShownOutput, TokenBudget, ToolError, ToolReply};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::JobSnapshot;
 use crate::output::ScanDeadline;
 use crate::output::{BlockingReader, LogReader, ReadBusy, ReadPermit, scan_with};
-use crate::service::{ApprovalQuestion, JobHandle, ParkedSubmission, TenantClient};
+use crate::service::{ApprovalQuestion, JobHandle, ParkedSubmission, ReportTo, TenantClient};
 
 /// The context of one tool call.
 #[derive(Debug, Clone, Copy)]
@@ -33,13 +34,54 @@ pub(crate) struct ToolCall<'a> {
     pub(crate) request: &'a RequestContext<RoleServer>,
     /// The budget of the reply.
     pub(crate) budget: TokenBudget,
-    /// The wait before the call continues as a task; `None` if the client does not support tasks.
-    pub(crate) task_after: Option<Duration>,
+    /// The reply to a run that is not over when its wait is.
+    pub(crate) long_runs: LongRuns,
     /// The answer to an approval question in an earlier reply.
     pub(crate) approval: Option<ApprovalRetry<'a>>,
 }
 
+/// The reply to a run that is not over when its wait is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LongRuns {
+    /// The state of the job so far.
+    AnswerNow,
+    /// A task, which the client follows.
+    BecomeTasks,
+}
+
+/// The effect of a cancelled call on the job that it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CancelEffect {
+    JobEnds,
+    JobGoesOn,
+}
+
+impl CancelEffect {
+    const fn from_intent(intent: CancelIntent, settings: &McpSettings) -> Self {
+        match intent {
+            CancelIntent::UserCancel if settings.cancel_stops_job => Self::JobEnds,
+            CancelIntent::UserCancel | CancelIntent::ClientGaveUp | CancelIntent::ClientHungUp => {
+                Self::JobGoesOn
+            }
+        }
+    }
+}
+
 impl ToolCall<'_> {
+    /// Returns the effect of a cancellation on the job of this call. If the job goes on, the next
+    /// reply to this client says what became of it.
+    pub(crate) fn cancel_effect(&self, intent: CancelIntent, job: &JobHandle) -> CancelEffect {
+        let effect = CancelEffect::from_intent(intent, self.settings);
+        if effect == CancelEffect::JobGoesOn {
+            let to = match intent {
+                CancelIntent::UserCancel | CancelIntent::ClientGaveUp => ReportTo::SameSession,
+                CancelIntent::ClientHungUp => ReportTo::AnySession,
+            };
+            self.client.report_later(job.id(), to);
+        }
+        effect
+    }
+
     /// Returns how long this call waits: as requested, but at most [`ToolCall::max_wait`].
     pub(crate) fn wait_limit(&self, requested: Option<Duration>) -> Duration {
         requested.unwrap_or(self.settings.wait_default).min(self.max_wait())
@@ -51,6 +93,8 @@ impl ToolCall<'_> {
             Some(_) => self.settings.wait_max,
             None => self.settings.wait_max_quiet,
         };
+        let own_limit = self.settings.client_limit(&self.client.caller().client);
+        let most = own_limit.map_or(most, |limit| limit.min(most));
         most.saturating_sub(reply_time(most))
     }
 
@@ -196,7 +240,7 @@ pub(crate) enum WaitEnd<T> {
     /// The time limit was reached.
     Over,
     /// The client cancelled the call.
-    Cancelled,
+    Cancelled(CancelIntent),
 }
 
 /// Waits for `event`, at most for `limit`. A client that asked for progress receives the text of
@@ -233,7 +277,9 @@ pub(crate) async fn wait_with_progress<T>(
         let message = tokio::select! {
             biased;
             outcome = &mut event => return WaitEnd::Done(outcome),
-            () = call.request.ct.cancelled() => return WaitEnd::Cancelled,
+            () = call.request.ct.cancelled() => {
+                return WaitEnd::Cancelled(CancelNotice::intent(call.request));
+            }
             () = &mut over => return WaitEnd::Over,
             Some(message) = messages.next(), if progress.is_some() => message,
         };

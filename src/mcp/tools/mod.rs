@@ -11,7 +11,8 @@ pub(super) mod stop_jobs;
 pub(super) mod wait_jobs;
 
 pub(super) use call::{
-    ProgressSender, ToolCall, ToolResponse, WaitEnd, reply_or_failure, wait_for, wait_with_progress,
+    CancelEffect, LongRuns, ProgressSender, ToolCall, ToolResponse, WaitEnd, reply_or_failure,
+    wait_for, wait_with_progress,
 };
 pub(super) use run_command::reply_about_job;
 

@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use super::call::{CallTurn, ToolCall, ToolResponse, WaitEnd, wait_for};
+use super::call::{CallTurn, CancelEffect, LongRuns, ToolCall, ToolResponse, WaitEnd, wait_for};
 use crate::confinement::SandboxProfile;
 use crate::mcp::approvals::submit;
 use crate::mcp::args::{ArgError, Args};
+use crate::mcp::cancellation::CancelIntent;
 use crate::mcp::reply::{
     ShownOutput, TokenBudget, ToolError, ToolReply, hint_reused_key, progress_line, show,
 };
@@ -90,9 +91,10 @@ pub(in crate::mcp) async fn call(
     let called = Instant::now();
     let RunCommandArgs { submission, typed, wait } = RunCommandArgs::read(args)?;
     let key = submission.key.clone();
-    // A call that waits no longer than the grace period needs no task.
-    let task_after = call.task_after.filter(|grace| *grace < call.wait_limit(wait));
-    let call = ToolCall { task_after, ..call };
+    // A call that does not wait wants to know the number of its job, and nothing more.
+    let waits = !call.wait_limit(wait).is_zero();
+    let long_runs = if waits { call.long_runs } else { LongRuns::AnswerNow };
+    let call = ToolCall { long_runs, ..call };
     let job = match submit(call, submission).await? {
         ControlFlow::Continue(job) => job,
         ControlFlow::Break(response) => return Ok(response),
@@ -103,28 +105,39 @@ pub(in crate::mcp) async fn call(
     if let Some(text) = typed.filter(|_| is_ours) {
         tokio::spawn(type_in(job.clone(), text));
     }
-    if task_after.is_some_and(|grace| grace.is_zero()) {
-        return Ok(ToolResponse::Task(job));
-    }
     // Approval may have used up part of the wait.
     let limit = call.wait_limit(wait).min(call.max_wait().saturating_sub(called.elapsed()));
     if limit.is_zero() {
         wait_for_start(call.client, &job).await;
     } else {
-        let wait_time = task_after.map_or(limit, |grace| grace.min(limit));
-        match wait_for(call, wait_time, job.finished(), || progress_line([&job])).await {
-            WaitEnd::Over if task_after.is_some() => return Ok(ToolResponse::Task(job)),
-            WaitEnd::Cancelled if is_ours && call.settings.cancel_stops_job => {
-                let stop_request = StopRequest { by: StopBy::Cancel, signal: None, grace: None };
-                call.client.stop(job.id(), stop_request).await?;
-                // If the client still reads the reply, it shows the end of the job.
-                tokio::time::timeout(STOP_WAIT, job.finished()).await.ok();
+        match wait_for(call, limit, job.finished(), || progress_line([&job])).await {
+            WaitEnd::Over if call.long_runs == LongRuns::BecomeTasks => {
+                return Ok(ToolResponse::Task(job));
             }
-            WaitEnd::Done(_) | WaitEnd::Over | WaitEnd::Cancelled => {}
+            WaitEnd::Cancelled(intent) if is_ours => end_call(call, &job, intent).await?,
+            WaitEnd::Done(_) | WaitEnd::Over | WaitEnd::Cancelled(_) => {}
         }
     }
     let reused = key.filter(|_| !is_ours);
     reply_about_job(call, &job, reused.as_deref()).await.map(ToolResponse::Reply)
+}
+
+/// Stops the job of a cancelled call, unless the job goes on without the call.
+async fn end_call(
+    call: ToolCall<'_>,
+    job: &JobHandle,
+    intent: CancelIntent,
+) -> Result<(), ToolError> {
+    match call.cancel_effect(intent, job) {
+        CancelEffect::JobGoesOn => {}
+        CancelEffect::JobEnds => {
+            let stop_request = StopRequest { by: StopBy::Cancel, signal: None, grace: None };
+            call.client.stop(job.id(), stop_request).await?;
+            // If the client still reads the reply, it shows the end of the job.
+            tokio::time::timeout(STOP_WAIT, job.finished()).await.ok();
+        }
+    }
+    Ok(())
 }
 
 /// Builds the reply about a job now; `reused` is the key that named a job of an earlier call.

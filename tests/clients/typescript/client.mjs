@@ -60,15 +60,27 @@ async function pagesALargeOutput(client) {
   assert.ok(pages.join("") === expected, pages[0]);
 }
 
-async function cancelsACall(client) {
+async function cancelACall(client, command) {
   const cancel = new AbortController();
   const options = { signal: cancel.signal, onprogress: () => cancel.abort("a test") };
-  const args = { command: "sleep 3144", wait_s: 50 };
+  const args = { command, wait_s: 50 };
   await assert.rejects(call(client, "run_command", args, options));
-  const listed = await call(client, "list_jobs", { text: "sleep 3144" });
-  const [{ job }] = listed.structuredContent.jobs;
+  const listed = await call(client, "list_jobs", { text: command });
+  return listed.structuredContent.jobs[0].job;
+}
+
+async function cancelsACall(client) {
+  const job = await cancelACall(client, "sleep 3144");
   const waited = await call(client, "wait_jobs", { jobs: [job], wait_s: 20 });
   assert.match(textOf(waited), /stopped/);
+}
+
+// Over HTTP a modern client cancels by hanging up, which a broken connection looks like too.
+async function hangsUpOnACall(client) {
+  const job = await cancelACall(client, "sleep 3147");
+  const waited = await call(client, "wait_jobs", { jobs: [job], wait_s: 1 });
+  assert.match(textOf(waited), /running/);
+  await call(client, "stop_jobs", { jobs: [job] });
 }
 
 const CHECKS = [
@@ -79,6 +91,8 @@ const CHECKS = [
   pagesALargeOutput,
   cancelsACall,
 ];
+
+const HANGING_UP = CHECKS.map((check) => (check === cancelsACall ? hangsUpOnACall : check));
 
 async function connected(mode, transport, use) {
   const identity = { name: "typescript-test", version: "1.0.0" };
@@ -101,7 +115,8 @@ for (const [name, mode] of Object.entries(MODES)) {
       return connected(mode, transport, use);
     }),
   );
-  await runChecks(`typescript http, ${name}`, CHECKS, (use) =>
+  const httpChecks = name === "legacy" ? CHECKS : HANGING_UP;
+  await runChecks(`typescript http, ${name}`, httpChecks, (use) =>
     inFolder((folder) =>
       overHttp(binary, folder, (url) =>
         connected(mode, new StreamableHTTPClientTransport(new URL(url)), use),

@@ -27,4 +27,4 @@ pub(crate) use program::{output_of, run_program, text};
 pub(crate) use reply::{Reply, assert_nothing_null, bytes_of};
 pub(crate) use server::TestServer;
 pub(crate) use wait::{DEADLINE, eventually, eventually_some};
-pub(crate) use wire::{ERAS, Era, TASKS, declaring};
+pub(crate) use wire::{ERAS, Era, TASKS, declaring, initialize_params};

@@ -38,10 +38,9 @@ fn a_call_in_flight_at_the_end_of_input_is_answered() {
     marker.wait_alive();
     proxy.stdio().hang_up();
     let reply = proxy.finish(id).ok();
-    let state = reply["state"].as_str().expect("a state");
-    assert!(["finished", "stopping"].contains(&state), "it was stopped with its call: {}", reply.0);
+    assert_eq!(reply["state"], "running", "{}", reply.0);
     assert!(proxy.wait_exit().success());
-    marker.wait_gone();
+    assert!(!marker.alive().is_empty(), "the client hung up, and nobody cancelled: it runs on");
 }
 
 #[test]

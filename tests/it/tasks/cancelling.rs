@@ -25,6 +25,19 @@ fn cancelling_ends_the_whole_tree() {
 }
 
 #[test]
+fn cancelling_a_call_that_would_become_a_task_ends_its_job() {
+    let mut yard = Launch::stdio().era(Era::Modern).start();
+    let marker = Marker::new();
+    let arguments = json!({"command": format!("sleep {marker}"), "wait_s": 45});
+    let call = json!({"name": "run_command", "arguments": arguments});
+    let id = yard.begin_with(declaring(knows_tasks(), call));
+    marker.wait_alive();
+    let reason = "AbortError: This operation was aborted";
+    yard.notify("notifications/cancelled", json!({"requestId": id, "reason": reason}));
+    marker.wait_gone();
+}
+
+#[test]
 fn what_is_over_is_not_cancelled() {
     for mut yard in modern(SOON) {
         let task = task_of(&mut yard, &format!("{UNTIL_GO}; echo kept"));

@@ -26,7 +26,8 @@ fn a_task_tells_its_last_line_and_at_the_end_what_the_call_would_have_answered()
         assert!(message.starts_with("exit 3") && message.ends_with(" · over"), "{over}");
         assert!(over.get("pollIntervalMs").is_none(), "nothing more comes: {over}");
         // Now it ends at once. Whoever knows no tasks gets the whole answer, however late.
-        let direct = yard.call("run_command", json!({"command": UNTIL_TOLD})).0["result"].clone();
+        let arguments = json!({"command": UNTIL_TOLD, "wait_s": 45});
+        let direct = yard.call("run_command", arguments).0["result"].clone();
         assert_eq!(verdict_and_body(&over["result"]), verdict_and_body(&direct));
         assert_eq!(over["result"]["isError"], direct["isError"]);
         assert_eq!(get(&mut yard, &task)["result"], over["result"], "it stays the same");
@@ -75,8 +76,11 @@ fn an_id_that_names_no_task_is_answered_alike_whatever_is_wrong_with_it() {
         let task = task_of(&mut yard, &format!("sleep {marker}"));
         let other = task.replacen('1', "2", 1);
         let cut = &task[..task.len() - 1];
+        let bare = task.strip_prefix("job-").expect("the job comes first");
         for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
-            for id in ["nonsense", "1", "1-8000-00000000000000000000000000000000", &other, cut] {
+            for id in
+                ["nonsense", "1", "job-1-8000-00000000000000000000000000000000", &other, cut, bare]
+            {
                 let answer = rpc(&mut yard, method, json!({"taskId": id, "inputResponses": {}}));
                 assert_eq!(answer["error"]["code"], -32602, "{method} {id}: {answer}");
                 let message = answer["error"]["message"].as_str().expect("words");

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{Era, Launch, TASKS, TestServer, declaring, eventually_some};
 
-/// Tasks come soon, so that a test need not wait for them.
-const SOON: &str = "[mcp]\ntask_grace_s = 0.1\n";
+/// Waits are short, so that tasks come soon.
+const SOON: &str = "[mcp]\nwait_s = 0.1\n";
 
 /// A job goes on until [`go`]: one that ends by the clock might do so before it is a task.
 const UNTIL_GO: &str = "until [ -e go ]; do sleep 0.05; done";

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{SOON, get, get_when, knows_tasks, modern, rpc, run, task_of, text_of};
-use crate::harness::{Era, Launch, Marker, TASKS, TestServer, declaring};
+use super::{SOON, get, knows_tasks, modern, rpc, run, task_of, text_of};
+use crate::harness::{Era, Launch, Marker, TASKS, TestServer, declaring, eventually_some};
 
 /// Longer than any test, and gone with the marker.
 fn sleep(marker: &Marker) -> String {
@@ -16,11 +16,32 @@ fn code(answer: &Value) -> i64 {
 }
 
 #[test]
-fn what_ends_within_the_grace_is_answered_at_once() {
-    for mut yard in modern("[mcp]\ntask_grace_s = 20\n") {
-        let result = run(&mut yard, json!({"command": "echo quick"}));
+fn a_call_becomes_a_task_only_when_its_own_wait_is_over() {
+    for mut yard in modern("") {
+        let command = "echo begun; sleep 3; echo over";
+        let result = run(&mut yard, json!({"command": command, "wait_s": 45}));
         assert_eq!(result["resultType"], "complete", "{result}");
         assert!(text_of(&result).starts_with("exit 0"), "{result}");
+        let marker = Marker::new();
+        let created = run(&mut yard, json!({"command": sleep(&marker), "wait_s": 0.2}));
+        assert_eq!(created["resultType"], "task", "{created}");
+    }
+}
+
+#[test]
+fn the_id_of_a_task_names_its_job_and_its_message_the_last_line() {
+    for mut yard in modern("") {
+        yard.run("true");
+        let marker = Marker::new();
+        let created = run(&mut yard, json!({"command": sleep(&marker), "wait_s": 1}));
+        let id = created["taskId"].as_str().expect("a name");
+        assert!(id.starts_with("job-2-"), "{created}");
+        let looked = eventually_some("the last line is told", || {
+            let looked = get(&mut yard, id);
+            let message = looked["statusMessage"].as_str().expect("a message").to_owned();
+            message.ends_with(" · begun").then_some(looked)
+        });
+        assert_eq!(looked["status"], "working", "{looked}");
     }
 }
 
@@ -42,23 +63,11 @@ fn a_call_that_would_wait_goes_on_as_a_task() {
 }
 
 #[test]
-fn without_a_grace_even_what_cannot_be_started_is_a_task() {
-    for mut yard in modern("[mcp]\ntask_grace_s = 0\n") {
-        let created = run(&mut yard, json!({"command": "/there/is/no/such/program", "args": []}));
-        assert_eq!(created["resultType"], "task", "{created}");
-        let over = get_when(&mut yard, created["taskId"].as_str().expect("a name"), "completed");
-        assert_eq!(over["result"]["isError"], true, "{over}");
-    }
-}
-
-#[test]
 fn a_call_that_does_not_want_to_wait_needs_no_task() {
     for mut yard in modern(SOON) {
         let marker = Marker::new();
-        for wait_s in [0.0, 0.05] {
-            let result = run(&mut yard, json!({"command": sleep(&marker), "wait_s": wait_s}));
-            assert_eq!(result["resultType"], "complete", "{wait_s}: {result}");
-        }
+        let result = run(&mut yard, json!({"command": sleep(&marker), "wait_s": 0}));
+        assert_eq!(result["resultType"], "complete", "{result}");
     }
 }
 
@@ -81,7 +90,7 @@ fn the_extension_is_offered_in_the_modern_era_alone() {
         let mut yard = launch.config(SOON).start_silent();
         let greeted = greet(&mut yard, knows_tasks());
         assert!(greeted["result"]["capabilities"].get("extensions").is_none(), "{greeted}");
-        let arguments = json!({"command": "sleep 0.5; echo done"});
+        let arguments = json!({"command": "sleep 0.5; echo done", "wait_s": 45});
         let answer = yard.call("run_command", arguments).ok();
         assert!(answer.text().contains("done"), "{}", answer.0);
         let marker = Marker::new();
@@ -108,7 +117,8 @@ fn greet(yard: &mut TestServer, capabilities: Value) -> Value {
 #[test]
 fn who_does_not_declare_the_extension_gets_no_task() {
     for mut yard in modern(SOON) {
-        let answer = yard.run("sleep 0.5; echo done");
+        let arguments = json!({"command": "sleep 0.5; echo done", "wait_s": 45});
+        let answer = yard.call("run_command", arguments).ok();
         assert!(answer.text().contains("done"), "{}", answer.0);
         let marker = Marker::new();
         let task = task_of(&mut yard, &sleep(&marker));
