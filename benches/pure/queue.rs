@@ -36,6 +36,8 @@ impl<'a> QueuedJobs<'a> {
         let queue = Queue::new(QueueLimits {
             slots: 8,
             max_queued: usize::MAX,
+            idle_after: None,
+            max_idle: 1000,
             lanes: BTreeMap::new(),
             quota: TenantLimits::default(),
             tenants: BTreeMap::new(),

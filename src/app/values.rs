@@ -302,6 +302,8 @@ pub(super) fn queue_limits(settings: &Settings) -> Result<QueueLimits, AppError>
     Ok(QueueLimits {
         slots: queue.slots_for(cores),
         max_queued: queue.max_queued,
+        idle_after: queue.idle_after,
+        max_idle: queue.max_idle,
         lanes: lanes.collect(),
         quota,
         tenants: tenants.collect::<Result<_, AppError>>()?,

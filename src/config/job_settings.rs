@@ -24,6 +24,11 @@ pub struct QueueSection {
     /// [`QueueSection::slots_for`].
     pub slots: usize,
     pub max_queued: usize,
+    /// The time after which a running job that does not use the machine gives its slot back;
+    /// `None` = never.
+    #[serde(rename = "idle_s", deserialize_with = "zero_seconds_is_none")]
+    pub idle_after: Option<Duration>,
+    pub max_idle: usize,
     pub lanes: BTreeMap<String, LaneSection>,
 }
 

@@ -145,6 +145,8 @@ pub(super) const SETTINGS: &[SettingSchema] = &[
     setting("mcp.cancel_stops_job", ValueRule::Switch),
     setting("queue.slots", ValueRule::Count { min: 0, max: 100_000 }),
     setting("queue.max_queued", ValueRule::Count { min: 1, max: MAX_JOBS }),
+    setting("queue.idle_s", ValueRule::Seconds { min: 0.0, max: 3600.0 }),
+    setting("queue.max_idle", ValueRule::Count { min: 0, max: MAX_JOBS }),
     setting("quota.max_running", ValueRule::Count { min: 0, max: MAX_JOBS }),
     setting("quota.max_queued", ValueRule::Count { min: 0, max: MAX_JOBS }),
     setting("quota.starts_per_minute", ValueRule::Count { min: 0, max: 1_000_000 }),

@@ -11,7 +11,7 @@ use super::stdin_writer::{InputError, JobInput};
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, Outcome, StopBy};
 use crate::output::LogReader;
-use crate::process::ProcessTree;
+use crate::process::{self, ProcessTree};
 use crate::spec::{JobSpec, Stdin, Stream, StreamMode};
 
 /// A job, as the rest of the service sees it. Clones are cheap, and outlive the actor.
@@ -317,6 +317,29 @@ pub struct Liveness {
     pub rss_bytes: u64,
     /// One of them is blocked reading the job's standard input.
     pub waiting_for_input: bool,
+}
+
+/// Measures the CPU time that each of these jobs has used so far, with at most one pass over the
+/// host's processes. Blocks. A job without processes has used nothing.
+#[must_use]
+pub fn measure_cpu(jobs: &[JobHandle]) -> Vec<(JobId, Duration)> {
+    let tree = |job: &JobHandle| job.shared.tree.get().map(Arc::clone);
+    // A cgroup is read without reading other processes.
+    let mut used: Vec<(JobId, Option<Duration>)> = Vec::with_capacity(jobs.len());
+    let mut without_cgroup = Vec::new();
+    for job in jobs {
+        let tree = tree(job);
+        let in_cgroup = tree.as_ref().and_then(|tree| tree.total_cpu());
+        if in_cgroup.is_none() {
+            without_cgroup.extend(tree.map(|tree| (used.len(), tree)));
+        }
+        used.push((job.id(), in_cgroup));
+    }
+    let (places, trees): (Vec<usize>, Vec<_>) = without_cgroup.into_iter().unzip();
+    for (place, load) in places.into_iter().zip(process::measure_trees(&trees)) {
+        used[place].1 = Some(load.cpu);
+    }
+    used.into_iter().map(|(id, cpu)| (id, cpu.unwrap_or_default())).collect()
 }
 
 // A cached measurement of a job's processes.

@@ -39,6 +39,8 @@ fn settings(slots: usize) -> ServiceSettings {
         queue: QueueLimits {
             slots,
             max_queued: 3,
+            idle_after: None,
+            max_idle: 1000,
             lanes: BTreeMap::from([(
                 "build".to_owned(),
                 LaneLimits { slots: Some(1), max_queued: None },

@@ -1,13 +1,14 @@
 //! The supervisor's actor. It never waits for a job: starting one is quick, and its end comes
 //! back as a message.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::sync::mpsc;
 
+use super::activity::{ActivityChange, JobActivity, SlotDemand};
 use super::address::{Address, SupervisorAddress, watch_for_the_end};
 use super::handle::{Acceptance, Control, SubmitRequest};
 use super::queue::{
@@ -22,6 +23,7 @@ use crate::ids::{JobId, TenantId};
 use crate::job::{self, JobGuard, JobHandle, JobStatus, SharedJobSettings, StopRequest};
 use crate::outcome::StopBy;
 use crate::output::{CapSource, LogCompressor, Shortage, TenantUsage};
+use crate::process;
 use crate::telemetry::events::{self, CountedMessage, LiveActor};
 use crate::telemetry::{ActorKind, LaneStats, QueueStats, TenantStats, UsageGauge, spans};
 
@@ -59,7 +61,7 @@ pub(super) enum SupervisorMsg {
     /// Sent by the supervisor to itself: measure the CPU time of running jobs.
     MeasureUsage,
     /// Sent by the measuring task: CPU time of running jobs.
-    UsageMeasured(Vec<(JobId, Duration)>),
+    UsageMeasured(CpuMeasurement),
     /// Sent by the task that watches the job: it runs until it is stopped, and has started.
     ServiceStarted(JobId),
     /// Sent by the task that watches the job: it has its outcome.
@@ -98,6 +100,7 @@ pub(super) struct SupervisorArgs {
 pub(super) struct Supervision {
     pub(super) queue: Queue,
     pub(super) spending: Spending,
+    activity: JobActivity,
     pub(super) registry: Registry,
     pub(super) job: Arc<SharedJobSettings>,
     /// Invariant: one guard for each job that waits in `queue`.
@@ -164,8 +167,8 @@ impl Actor for SupervisorActor {
                 supervision.dispatch(&myself).await;
             }
             SupervisorMsg::MeasureUsage => supervision.measure_usage(&myself),
-            SupervisorMsg::UsageMeasured(used) => {
-                supervision.record_usage(&used, &myself);
+            SupervisorMsg::UsageMeasured(measured) => {
+                supervision.record_usage(&measured, &myself);
                 supervision.dispatch(&myself).await;
             }
             SupervisorMsg::ServiceStarted(id) => {
@@ -226,6 +229,7 @@ impl Supervision {
         Self {
             queue,
             spending: Spending::new(),
+            activity: JobActivity::new(),
             registry,
             job,
             guards: HashMap::new(),
@@ -285,6 +289,7 @@ impl Supervision {
     async fn dispatch(&mut self, myself: &Address) {
         while let Some(id) = self.queue.next() {
             let Some(guard) = self.guards.remove(&id) else { continue };
+            self.activity.started(id, Instant::now());
             if let Some(tenant) = self.queue.tenant_of(id) {
                 self.spending.started(id, tenant);
             }
@@ -396,9 +401,6 @@ const MEASUREMENT_INTERVAL: Duration = Duration::from_secs(2);
 /// The time between two checks for records that can be forgotten.
 const FORGET_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Jobs that are measured in one pass: each pass reads the state of every process.
-const JOBS_PER_MEASUREMENT: usize = 16;
-
 /// The next measurement of the CPU time of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measurement {
@@ -411,13 +413,14 @@ pub(super) enum Measurement {
 impl Supervision {
     /// Plans the next measurement, if there is anything to measure.
     pub(super) fn plan_measurement(&mut self, myself: &Address) {
-        let pause = if self.has_to_watch() {
-            MEASUREMENT_INTERVAL
-        } else if self.spending.is_empty() {
-            return;
+        let spending = if self.has_to_watch() {
+            Some(MEASUREMENT_INTERVAL)
         } else {
-            FORGET_INTERVAL
+            (!self.spending.is_empty()).then_some(FORGET_INTERVAL)
         };
+        let idle_after = self.queue.limits().idle_after;
+        let activity = idle_after.and_then(|time| self.activity.pause(self.slot_demand(), time));
+        let Some(pause) = spending.into_iter().chain(activity).min() else { return };
         let due = Instant::now() + pause;
         let is_in_time = match self.measurement {
             Measurement::Off => false,
@@ -430,7 +433,8 @@ impl Supervision {
         }
     }
 
-    /// Measures the jobs of tenants that have a limit on CPU time, in a task of its own.
+    /// Measures the CPU time of jobs in a task of its own: of tenants that have a limit on it, and of
+    /// jobs that may give their slots back or take them again.
     pub(super) fn measure_usage(&mut self, myself: &Address) {
         match self.measurement {
             Measurement::At(due) if due <= Instant::now() => {
@@ -440,22 +444,37 @@ impl Supervision {
             Measurement::At(_) | Measurement::Off | Measurement::Running => return,
         }
         self.spending.forget();
-        let bounded = self.spending.least_seen().filter(|(_, tenant)| self.bounds_cpu(*tenant));
-        let jobs = bounded.filter_map(|(id, _)| self.registry.find(id).ok().cloned());
-        let jobs: Vec<JobHandle> = jobs.take(JOBS_PER_MEASUREMENT).collect();
+        let bounded = self.spending.running_jobs().filter(|(_, tenant)| self.bounds_cpu(*tenant));
+        let mut ids: HashSet<JobId> = bounded.map(|(id, _)| id).collect();
+        if self.queue.limits().idle_after.is_some() {
+            let covered = self.activity.measured_jobs(Instant::now());
+            ids.extend(self.activity.ids(covered));
+        }
+        let jobs = ids.into_iter().filter_map(|id| self.registry.find(id).ok().cloned());
+        let jobs: Vec<JobHandle> = jobs.collect();
         let supervisor = myself.clone();
         tokio::spawn(async move {
-            let look = move || jobs.iter().map(used).collect();
-            let used = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+            let measure = move || CpuMeasurement::take(&jobs);
+            let measured = tokio::task::spawn_blocking(measure).await.unwrap_or_default();
             // A supervisor that has ended needs no figures.
-            supervisor.tell(SupervisorMsg::UsageMeasured(used)).ok();
+            supervisor.tell(SupervisorMsg::UsageMeasured(measured)).ok();
         });
     }
 
     /// Handles the result of a measurement.
-    pub(super) fn record_usage(&mut self, used: &[(JobId, Duration)], myself: &Address) {
-        for (id, cpu) in used {
+    pub(super) fn record_usage(&mut self, measured: &CpuMeasurement, myself: &Address) {
+        let demand = self.slot_demand();
+        let now = Instant::now();
+        self.activity.record_cost(measured.cost);
+        for (id, cpu) in &measured.used {
             self.spending.record_cpu(*id, *cpu);
+            let Some(idle_time) = self.queue.limits().idle_after else { continue };
+            match self.activity.record(*id, *cpu, now, demand, idle_time) {
+                Some(ActivityChange::BecameIdle) if self.queue.set_idle(*id) => {}
+                Some(ActivityChange::BecameIdle) => self.activity.keep_busy(*id),
+                Some(ActivityChange::BecameBusy) => drop(self.queue.set_busy(*id)),
+                None => {}
+            }
         }
         self.update_spent_tenants();
         self.measurement = Measurement::Off;
@@ -465,6 +484,7 @@ impl Supervision {
     /// Frees the slot of a job, if it has one.
     pub(super) fn free_slot(&mut self, id: JobId) {
         let ran_for = self.age(id);
+        self.activity.ended(id);
         self.queue.release(id, ran_for);
     }
 
@@ -487,12 +507,16 @@ impl Supervision {
         self.queue.set_spent(spent);
     }
 
+    fn slot_demand(&self) -> SlotDemand {
+        if self.queue.waiting() > 0 { SlotDemand::JobsWait } else { SlotDemand::None }
+    }
+
     fn has_to_watch(&self) -> bool {
         let limits = self.queue.limits();
         let mut all = limits.tenants.values().chain([&limits.quota]);
         all.any(|of| of.cpu_per_hour.is_some())
             && (self.queue.is_any_spent()
-                || self.spending.running().any(|tenant| self.bounds_cpu(tenant)))
+                || self.spending.running_jobs().any(|(_, tenant)| self.bounds_cpu(tenant)))
     }
 
     fn bounds_cpu(&self, tenant: TenantId) -> bool {
@@ -500,8 +524,21 @@ impl Supervision {
     }
 }
 
-fn used(job: &JobHandle) -> (JobId, Duration) {
-    (job.id(), job.liveness().map(|liveness| liveness.cpu).unwrap_or_default())
+/// The CPU time of running jobs at one moment.
+#[derive(Debug, Default)]
+pub(super) struct CpuMeasurement {
+    used: Vec<(JobId, Duration)>,
+    /// The CPU time that the measurement took.
+    cost: Duration,
+}
+
+impl CpuMeasurement {
+    /// Measures these jobs. Blocks.
+    fn take(jobs: &[JobHandle]) -> Self {
+        let start = process::thread_cpu_time();
+        let used = job::measure_cpu(jobs);
+        Self { used, cost: process::thread_cpu_time().saturating_sub(start) }
+    }
 }
 
 // Room for what a new job will write.
@@ -553,6 +590,8 @@ pub(super) fn queue_stats(overview: QueueOverview, oldest: Option<Duration>) -> 
     let waiting = overview.waiting.into_iter();
     QueueStats {
         slots: overview.slots as u64,
+        busy: overview.running as u64,
+        idle: overview.idle as u64,
         max_queued: overview.max_queued as u64,
         is_paused: overview.paused,
         is_draining: overview.draining,
@@ -603,12 +642,14 @@ mod tests {
     fn lanes_tenants_and_reasons_are_counted() {
         let build = LaneOverview {
             running: 1,
+            idle: 0,
             queued: 2,
             limits: LaneLimits { slots: Some(1), max_queued: None },
             paused: true,
         };
         let ci = TenantOverview {
             running: 1,
+            idle: 0,
             queued: 2,
             limits: TenantLimits { max_running: Some(4), ..TenantLimits::default() },
             cpu_used: Duration::from_secs(7),

@@ -9,6 +9,7 @@
 //! Should the actor fail after all, the root supervisor (`root_supervisor.rs`) starts a new one,
 //! which takes over what is known. Callers reach the actor that supervises now (`address.rs`).
 
+mod activity;
 mod actor;
 mod address;
 mod handle;

@@ -48,12 +48,12 @@ impl Spending {
     }
 
     pub(in crate::supervisor) fn started(&mut self, id: JobId, tenant: TenantId) {
-        self.cpu.started(id, tenant, self.opened.elapsed());
+        self.cpu.started(id, tenant);
     }
 
-    /// Returns the running jobs and their tenants, the least recently measured first.
-    pub(in crate::supervisor) fn least_seen(&self) -> impl Iterator<Item = (JobId, TenantId)> {
-        self.cpu.least_seen()
+    /// Returns the running jobs and their tenants.
+    pub(in crate::supervisor) fn running_jobs(&self) -> impl Iterator<Item = (JobId, TenantId)> {
+        self.cpu.running_jobs()
     }
 
     /// Records the CPU time that a running job has used so far.
@@ -64,11 +64,6 @@ impl Spending {
     /// Records the total CPU time of a job that has ended.
     pub(in crate::supervisor) fn ended(&mut self, id: JobId, cpu: Duration) {
         self.cpu.ended(id, cpu, self.opened.elapsed());
-    }
-
-    /// Returns the tenants with running jobs, once for each job.
-    pub(in crate::supervisor) fn running(&self) -> impl Iterator<Item = TenantId> {
-        self.cpu.running()
     }
 
     /// Returns the tenants that used CPU time within the last hour, or a little longer ago.
@@ -107,20 +102,15 @@ struct CpuBook {
 struct Charged {
     tenant: TenantId,
     cpu: Duration,
-    /// The time of the last measurement.
-    at: Duration,
 }
 
 impl CpuBook {
-    fn started(&mut self, id: JobId, tenant: TenantId, now: Duration) {
-        self.running.insert(id, Charged { tenant, cpu: Duration::ZERO, at: now });
+    fn started(&mut self, id: JobId, tenant: TenantId) {
+        self.running.insert(id, Charged { tenant, cpu: Duration::ZERO });
     }
 
-    /// Returns the running jobs and their tenants, the least recently measured first.
-    fn least_seen(&self) -> impl Iterator<Item = (JobId, TenantId)> {
-        let mut running: Vec<_> = self.running.iter().collect();
-        running.sort_unstable_by_key(|(_, charged)| charged.at);
-        running.into_iter().map(|(id, charged)| (*id, charged.tenant))
+    fn running_jobs(&self) -> impl Iterator<Item = (JobId, TenantId)> {
+        self.running.iter().map(|(id, charged)| (*id, charged.tenant))
     }
 
     /// Records the CPU time of a running job since its start. A job that ended meanwhile is already
@@ -129,16 +119,10 @@ impl CpuBook {
         let Some(charged) = self.running.get_mut(&id) else { return };
         // The time of an ended child is missing from the measurement until its parent ends.
         let more = cpu.saturating_sub(charged.cpu);
-        charged.at = now;
         if !more.is_zero() {
             charged.cpu = cpu;
             self.windows.entry(charged.tenant).or_insert_with(Window::new).add(now, more);
         }
-    }
-
-    /// Returns the tenants with running jobs, once for each job.
-    fn running(&self) -> impl Iterator<Item = TenantId> {
-        self.running.values().map(|charged| charged.tenant)
     }
 
     /// Returns the tenants that have used anything and are not [forgotten](Self::forget).
@@ -324,17 +308,17 @@ mod tests {
     fn what_was_seen_of_a_job_is_not_charged_again_at_its_end() {
         let (id, tenant) = (JobId::local(1), TenantId::LOCAL);
         let mut book = CpuBook::default();
-        book.started(id, tenant, seconds(0));
+        book.started(id, tenant);
         for (cpu, used) in [(4, 4), (7, 7), (6, 7)] {
             book.record_cpu(id, seconds(cpu), seconds(10));
             assert_eq!(book.used(tenant, seconds(10)), seconds(used), "after {cpu}");
         }
-        assert_eq!(book.running().collect::<Vec<_>>(), [tenant]);
+        assert_eq!(book.running_jobs().collect::<Vec<_>>(), [(id, tenant)]);
         book.ended(id, seconds(9), seconds(20));
         book.record_cpu(id, seconds(20), seconds(30));
         assert_eq!(book.used(tenant, seconds(30)), seconds(9));
         assert_eq!(book.free_in(tenant, seconds(9), seconds(30)), seconds(3570));
-        assert_eq!((book.least_seen().count(), book.tenants().count()), (0, 1));
+        assert_eq!((book.running_jobs().count(), book.tenants().count()), (0, 1));
         book.forget(seconds(3599));
         assert_eq!(book.windows.len(), 1);
         book.forget(seconds(3600));

@@ -26,6 +26,8 @@ fn limits(slots: usize) -> QueueLimits {
     QueueLimits {
         slots,
         max_queued: 1000,
+        idle_after: None,
+        max_idle: 1000,
         lanes: BTreeMap::from([("build".to_owned(), LaneLimits::default())]),
         quota: TenantLimits::default(),
         tenants: BTreeMap::new(),

@@ -291,6 +291,10 @@ family! {
     Counter OVERRAN = "shellyard_jobs_overran_total" by LIMIT: LimitKind::WORDS;
     /// Running jobs, including jobs that are being stopped.
     Gauge RUNNING = "shellyard_jobs_running";
+    /// Running jobs that hold a slot.
+    Gauge BUSY = "shellyard_jobs_busy";
+    /// Running jobs that hold no slot, because they do not use the machine.
+    Gauge IDLE = "shellyard_jobs_idle";
     /// Slots: the number of jobs that may run at once.
     Gauge RUNNING_LIMIT = "shellyard_jobs_running_limit";
     /// Jobs that are being stopped.

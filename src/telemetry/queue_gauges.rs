@@ -62,6 +62,10 @@ pub struct TenantStats {
 pub struct QueueStats {
     /// Jobs that may run at once.
     pub slots: u64,
+    /// Running jobs that hold a slot.
+    pub busy: u64,
+    /// Running jobs that hold no slot, because they do not use the machine.
+    pub idle: u64,
     /// Jobs that may be queued.
     pub max_queued: u64,
     /// `true` if an operator has paused the queue.
@@ -181,6 +185,8 @@ fn set_usage<const N: usize>(
 
 fn update_totals(stats: &QueueStats) {
     jobs::RUNNING_LIMIT.unlabeled().set(stats.slots as f64);
+    jobs::BUSY.unlabeled().set(stats.busy as f64);
+    jobs::IDLE.unlabeled().set(stats.idle as f64);
     jobs::QUEUED_LIMIT.unlabeled().set(stats.max_queued as f64);
     queue::PAUSED.set_flag(stats.is_paused);
     queue::DRAINING.set_flag(stats.is_draining);

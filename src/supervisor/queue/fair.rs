@@ -27,9 +27,12 @@ pub struct Queue {
     /// Tenants that start nothing because they have used up their CPU time.
     pub(super) spent: HashSet<TenantId>,
     /// Members without jobs that virtual time has not reached yet, by their tags.
-    idle: BTreeSet<(u64, TenantId)>,
+    without_jobs: BTreeSet<(u64, TenantId)>,
     pub(super) jobs: HashMap<JobId, Entry>,
+    /// Jobs that run and hold a slot.
     pub(super) running: usize,
+    /// Jobs that run and hold no slot, because they do not use the machine.
+    pub(super) idle: usize,
     time: VirtualTime,
     arrivals: u64,
     /// Jobs that wait, in the order of their arrivals.
@@ -45,10 +48,13 @@ pub(super) struct Entry {
     pub(super) stage: Stage,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Waiting(Ticket),
+    /// Holds a slot.
     Running,
+    /// Runs without a slot.
+    Idle,
 }
 
 /// The tenant, lane and priority of a job that joins the queue.
@@ -71,7 +77,8 @@ impl Queue {
             lanes: BTreeMap::new(),
             members: HashMap::new(),
             spent: HashSet::new(),
-            idle: BTreeSet::new(),
+            without_jobs: BTreeSet::new(),
+            idle: 0,
             jobs: HashMap::new(),
             running: 0,
             time: VirtualTime::default(),
@@ -103,7 +110,7 @@ impl Queue {
     /// The number of waiting jobs.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.jobs.len() - self.running
+        self.jobs.len() - self.running - self.idle
     }
 
     /// Returns the job that has waited longest.
@@ -186,34 +193,92 @@ impl Queue {
         self.running += 1;
         self.jobs.insert(id, Entry { tenant, lane: name, stage: Stage::Running });
         self.join(tenant);
-        self.forget_idle();
+        self.forget_without_jobs();
         Some(id)
     }
 
-    /// Frees the slot of a job that ended after this run time. Returns its tenant.
+    /// Removes a job that ended after this run time, and frees its slot. Returns its tenant.
     pub fn release(&mut self, id: JobId, ran_for: Duration) -> Option<TenantId> {
+        // Afterwards the job holds no slot, so that one place of the code gives slots back.
+        self.give_slot_back(id);
         let Entry { tenant, lane: name, .. } =
-            self.take(id, |stage| matches!(stage, Stage::Running))?;
-        self.running -= 1;
+            self.take(id, |stage| matches!(stage, Stage::Idle))?;
+        self.idle -= 1;
         self.ran.add(ran_for);
-        let is_back = self.is_at_limit(tenant);
         self.leave(tenant);
         if let Some(lane) = self.lanes.get_mut(&name) {
-            lane.running -= 1;
+            lane.idle -= 1;
         }
         if let Some(member) = self.members.get_mut(&tenant) {
-            member.running -= 1;
-            if is_back {
-                // Turns that the tenant missed while it was at its limit are not made up for.
-                member.turn = member.turn.at(&self.time);
-            }
-            let share = member.lanes.entry(Arc::clone(&name)).or_default();
-            share.running.remove(&id);
-            share.ran.add(ran_for);
+            member.idle -= 1;
+            member.lanes.entry(Arc::clone(&name)).or_default().ran.add(ran_for);
         }
         self.join(tenant);
         self.leave_lane(&name);
         Some(tenant)
+    }
+
+    /// Gives the slot of a running job back while it does not use the machine. `false` if the job
+    /// holds no slot, or if its tenant has too many idle jobs already.
+    pub fn set_idle(&mut self, id: JobId) -> bool {
+        let members = &self.members;
+        let idle = |tenant| members.get(tenant).map_or(0, |member: &Member| member.idle);
+        let tenant = self.jobs.get(&id).map(|entry| &entry.tenant);
+        tenant.is_some_and(|tenant| idle(tenant) < self.limits.max_idle) && self.give_slot_back(id)
+    }
+
+    fn give_slot_back(&mut self, id: JobId) -> bool {
+        let Some((tenant, name)) = self.change_stage(id, Stage::Running, Stage::Idle) else {
+            return false;
+        };
+        self.running -= 1;
+        self.idle += 1;
+        let is_back = self.is_at_limit(tenant);
+        self.leave(tenant);
+        if let Some(lane) = self.lanes.get_mut(&name) {
+            lane.running -= 1;
+            lane.idle += 1;
+        }
+        if let Some(member) = self.members.get_mut(&tenant) {
+            member.running -= 1;
+            member.idle += 1;
+            if is_back {
+                // Turns that the tenant missed while it was at its limit are not made up for.
+                member.turn = member.turn.at(&self.time);
+            }
+            member.lanes.entry(name).or_default().running.remove(&id);
+        }
+        self.join(tenant);
+        true
+    }
+
+    /// Gives an idle job that works again a slot, even if there is none: a running job is never
+    /// stopped for others, so more jobs than slots may be busy until some of them end. `false` if
+    /// the job is not idle.
+    pub fn set_busy(&mut self, id: JobId) -> bool {
+        let Some((tenant, name)) = self.change_stage(id, Stage::Idle, Stage::Running) else {
+            return false;
+        };
+        self.running += 1;
+        self.idle -= 1;
+        self.leave(tenant);
+        if let Some(lane) = self.lanes.get_mut(&name) {
+            lane.running += 1;
+            lane.idle -= 1;
+        }
+        if let Some(member) = self.members.get_mut(&tenant) {
+            member.running += 1;
+            member.idle -= 1;
+            member.lanes.entry(name).or_default().running.insert(id);
+        }
+        self.join(tenant);
+        true
+    }
+
+    fn change_stage(&mut self, id: JobId, from: Stage, to: Stage) -> Option<(TenantId, Arc<str>)> {
+        let entry = self.jobs.get_mut(&id).filter(|entry| entry.stage == from)?;
+        entry.stage = to;
+        Some((entry.tenant, Arc::clone(&entry.lane)))
     }
 
     /// Removes a waiting job; `false` if it did not wait.
@@ -298,7 +363,7 @@ impl Queue {
     /// Removes a tenant from all ordered sets.
     fn leave(&mut self, tenant: TenantId) {
         let Some(member) = self.members.get(&tenant) else { return };
-        self.idle.remove(&(member.turn.tag(), tenant));
+        self.without_jobs.remove(&(member.turn.tag(), tenant));
         for name in member.lanes_with_line() {
             if let Some(lane) = self.lanes.get_mut(name) {
                 lane.ready.remove(&(member.turn, tenant));
@@ -310,9 +375,9 @@ impl Queue {
     fn join(&mut self, tenant: TenantId) {
         let is_at_limit = self.is_at_limit(tenant);
         let Some(member) = self.members.get(&tenant) else { return };
-        if member.is_idle() && self.time.is_behind(member.turn) {
-            self.idle.insert((member.turn.tag(), tenant));
-        } else if member.is_idle() {
+        if member.has_no_jobs() && self.time.is_behind(member.turn) {
+            self.without_jobs.insert((member.turn.tag(), tenant));
+        } else if member.has_no_jobs() {
             self.members.remove(&tenant);
         } else if !is_at_limit {
             for name in member.lanes_with_line() {
@@ -323,12 +388,12 @@ impl Queue {
         }
     }
 
-    /// Forgets a tenant that is idle and had no more than its share: it is treated like a new one.
-    fn forget_idle(&mut self) {
-        while let Some((_, tenant)) = self.idle.first().copied()
+    /// Forgets tenants without jobs that had no more than their share: they are treated like new ones.
+    fn forget_without_jobs(&mut self) {
+        while let Some((_, tenant)) = self.without_jobs.first().copied()
             && self.members.get(&tenant).is_none_or(|member| !self.time.is_behind(member.turn))
         {
-            self.idle.pop_first();
+            self.without_jobs.pop_first();
             self.members.remove(&tenant);
         }
     }
@@ -341,6 +406,7 @@ impl Queue {
 pub(super) struct Member {
     pub(super) turn: Turn,
     pub(super) running: usize,
+    pub(super) idle: usize,
     pub(super) waiting: usize,
     pub(super) lanes: BTreeMap<Arc<str>, Share>,
 }
@@ -356,11 +422,11 @@ pub(super) struct Share {
 
 impl Member {
     pub(super) const fn new() -> Self {
-        Self { turn: Turn::UNSERVED, running: 0, waiting: 0, lanes: BTreeMap::new() }
+        Self { turn: Turn::UNSERVED, running: 0, idle: 0, waiting: 0, lanes: BTreeMap::new() }
     }
 
-    pub(super) const fn is_idle(&self) -> bool {
-        self.running == 0 && self.waiting == 0
+    pub(super) const fn has_no_jobs(&self) -> bool {
+        self.running == 0 && self.idle == 0 && self.waiting == 0
     }
 
     /// Returns the lanes in which the tenant has waiting jobs.
@@ -376,6 +442,7 @@ pub(super) struct Lane {
     pub(super) limits: LaneLimits,
     pub(super) flow: Flow,
     pub(super) running: usize,
+    pub(super) idle: usize,
     pub(super) waiting: usize,
     /// Invariant: holds exactly the tenants that have a job waiting here and may run one more, by
     /// their turns.
@@ -409,7 +476,7 @@ impl Lane {
     }
 
     pub(super) const fn is_unused(&self) -> bool {
-        self.running == 0 && self.waiting == 0
+        self.running == 0 && self.idle == 0 && self.waiting == 0
     }
 }
 

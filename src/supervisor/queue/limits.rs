@@ -19,6 +19,11 @@ pub struct QueueLimits {
     /// Jobs that may run at once.
     pub slots: usize,
     pub max_queued: usize,
+    /// The time after which a running job that does not use the machine gives its slot back;
+    /// `None` = never.
+    pub idle_after: Option<Duration>,
+    /// Idle jobs of one tenant that hold no slot; further ones keep theirs.
+    pub max_idle: usize,
     /// Lanes beside the default one, by name.
     pub lanes: BTreeMap<String, LaneLimits>,
     /// The limits of a tenant that is not named in `tenants`.

@@ -186,7 +186,10 @@ impl Queue {
 pub struct QueueOverview {
     /// Jobs that may run at once.
     pub slots: usize,
+    /// Jobs that run and hold a slot.
     pub running: usize,
+    /// Jobs that run without a slot, because they do not use the machine.
+    pub idle: usize,
     pub max_queued: usize,
     pub queued: usize,
     /// Jobs that wait, by what they wait for.
@@ -209,6 +212,7 @@ pub struct QueueOverview {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneOverview {
     pub running: usize,
+    pub idle: usize,
     pub queued: usize,
     pub limits: LaneLimits,
     /// `true` if this lane alone is paused.
@@ -219,6 +223,7 @@ pub struct LaneOverview {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantOverview {
     pub running: usize,
+    pub idle: usize,
     pub queued: usize,
     pub limits: TenantLimits,
     /// CPU time that its jobs used in the last hour.
@@ -237,6 +242,7 @@ impl Queue {
         QueueOverview {
             slots: self.limits.slots,
             running: self.running,
+            idle: self.idle,
             max_queued: self.limits.max_queued,
             queued: self.waiting(),
             waiting: self.reasons(),
@@ -283,6 +289,7 @@ impl Queue {
         let member = self.members.get(&tenant);
         TenantOverview {
             running: member.map_or(0, |member| member.running),
+            idle: member.map_or(0, |member| member.idle),
             queued: member.map_or(0, |member| member.waiting),
             limits: *self.limits.tenant(tenant),
             cpu_used: Duration::ZERO,
@@ -295,6 +302,7 @@ impl Queue {
 fn figures(lane: &Lane) -> LaneOverview {
     LaneOverview {
         running: lane.running,
+        idle: lane.idle,
         queued: lane.waiting,
         limits: lane.limits,
         paused: lane.flow == Flow::Paused,

@@ -17,6 +17,8 @@ pub(super) fn limits(slots: usize) -> QueueLimits {
     QueueLimits {
         slots,
         max_queued: 10,
+        idle_after: None,
+        max_idle: 1000,
         lanes: BTreeMap::from([("build".to_owned(), build)]),
         quota: TenantLimits::default(),
         tenants: BTreeMap::new(),
@@ -371,7 +373,15 @@ mod fairness {
         let tenants =
             tenants.map(|(index, weight)| (tenant(&name(index)), of_weight(*weight))).collect();
         let quota = TenantLimits::default();
-        Queue::new(QueueLimits { slots, max_queued: 0, lanes: BTreeMap::new(), quota, tenants })
+        Queue::new(QueueLimits {
+            slots,
+            max_queued: 0,
+            idle_after: None,
+            max_idle: 1000,
+            lanes: BTreeMap::new(),
+            quota,
+            tenants,
+        })
     }
 
     /// A queue in which every tenant always has a job waiting.
@@ -567,6 +577,8 @@ mod model {
         Submit { tenant: usize, lane: usize, priority: Priority },
         Start,
         End(Index),
+        BecomeIdle(Index),
+        BecomeBusy(Index),
         Withdraw(Index),
         Pause(Option<usize>),
         Resume(Option<usize>),
@@ -581,6 +593,8 @@ mod model {
                 .prop_map(|(tenant, lane, priority)| Step::Submit { tenant, lane, priority }),
             8 => Just(Step::Start),
             5 => any::<Index>().prop_map(Step::End),
+            3 => any::<Index>().prop_map(Step::BecomeIdle),
+            2 => any::<Index>().prop_map(Step::BecomeBusy),
             2 => any::<Index>().prop_map(Step::Withdraw),
             1 => lane().prop_map(Step::Pause),
             2 => lane().prop_map(Step::Resume),
@@ -627,7 +641,14 @@ mod model {
         tenant: TenantId,
         lane: &'static str,
         priority: Priority,
-        runs: bool,
+        stage: ModelStage,
+    }
+
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum ModelStage {
+        Waiting,
+        Busy,
+        Idle,
     }
 
     struct Model {
@@ -638,8 +659,8 @@ mod model {
     }
 
     impl Model {
-        fn count(&self, runs: bool, is_counted: impl Fn(&Job) -> bool) -> usize {
-            self.jobs.iter().filter(|job| job.runs == runs && is_counted(job)).count()
+        fn count(&self, stage: ModelStage, is_counted: impl Fn(&Job) -> bool) -> usize {
+            self.jobs.iter().filter(|job| job.stage == stage && is_counted(job)).count()
         }
 
         /// `true` if there is room for this job to run.
@@ -648,16 +669,16 @@ mod model {
             let of_lane = self.limits.lanes.get(lane).and_then(|limits| limits.slots);
             !self.paused.contains(&None)
                 && !self.paused.contains(&Some(lane))
-                && self.count(true, |_| true) < self.limits.slots
-                && is_below(of_lane, self.count(true, |job| job.lane == lane))
+                && self.count(ModelStage::Busy, |_| true) < self.limits.slots
+                && is_below(of_lane, self.count(ModelStage::Busy, |job| job.lane == lane))
                 && is_below(
                     self.limits.tenant(tenant).max_running,
-                    self.count(true, |job| job.tenant == tenant),
+                    self.count(ModelStage::Busy, |job| job.tenant == tenant),
                 )
         }
 
         fn may_start(&self) -> Vec<Job> {
-            let waiting = self.jobs.iter().filter(|job| !job.runs);
+            let waiting = self.jobs.iter().filter(|job| job.stage == ModelStage::Waiting);
             waiting.filter(|job| self.has_room(job.tenant, job.lane)).copied().collect()
         }
 
@@ -668,10 +689,10 @@ mod model {
             let own = self.limits.tenant(tenant).max_queued;
             if self.has_room(tenant, lane) && self.may_start().is_empty() {
                 None
-            } else if is_reached(own, self.count(false, |job| job.tenant == tenant)) {
+            } else if is_reached(own, self.count(ModelStage::Waiting, |job| job.tenant == tenant)) {
                 Some("tenant_limit")
-            } else if is_reached(of_lane, self.count(false, |job| job.lane == lane))
-                || self.count(false, |_| true) >= self.limits.max_queued
+            } else if is_reached(of_lane, self.count(ModelStage::Waiting, |job| job.lane == lane))
+                || self.count(ModelStage::Waiting, |_| true) >= self.limits.max_queued
             {
                 Some("queue_full")
             } else {
@@ -681,7 +702,9 @@ mod model {
 
         /// The jobs that wait in the same line, in its order.
         fn line(&self, of: &Job) -> Vec<JobId> {
-            let is_same = |job: &&Job| !job.runs && job.tenant == of.tenant && job.lane == of.lane;
+            let is_same = |job: &&Job| {
+                job.stage == ModelStage::Waiting && job.tenant == of.tenant && job.lane == of.lane
+            };
             let mut line: Vec<&Job> = self.jobs.iter().filter(is_same).collect();
             line.sort_by_key(|job| std::cmp::Reverse(job.priority));
             line.into_iter().map(|job| job.id).collect()
@@ -695,9 +718,16 @@ mod model {
             own.first().map(|job| job.id)
         }
 
-        fn at(&self, index: Index, runs: bool) -> Option<JobId> {
-            let jobs: Vec<&Job> = self.jobs.iter().filter(|job| job.runs == runs).collect();
+        fn at(&self, index: Index, stages: &[ModelStage]) -> Option<JobId> {
+            let is_meant = |job: &&Job| stages.contains(&job.stage);
+            let jobs: Vec<&Job> = self.jobs.iter().filter(is_meant).collect();
             (!jobs.is_empty()).then(|| index.get(&jobs).id)
+        }
+
+        fn set_stage(&mut self, id: JobId, stage: ModelStage) {
+            for job in self.jobs.iter_mut().filter(|job| job.id == id) {
+                job.stage = stage;
+            }
         }
 
         fn remove(&mut self, id: JobId) {
@@ -719,7 +749,13 @@ mod model {
                 prop_assert_eq!(refusal, model.refusal(tenant, lane));
                 if refusal.is_none() {
                     queue.push(id(number), EnqueueRequest { tenant, lane, priority });
-                    model.jobs.push(Job { id: id(number), tenant, lane, priority, runs: false });
+                    model.jobs.push(Job {
+                        id: id(number),
+                        tenant,
+                        lane,
+                        priority,
+                        stage: ModelStage::Waiting,
+                    });
                 }
             }
             Step::Start => {
@@ -727,20 +763,35 @@ mod model {
                 let tenant = started.and_then(|id| queue.tenant_of(id));
                 prop_assert_eq!(started.is_none(), model.may_start().is_empty(), "nobody idles");
                 prop_assert_eq!(started, tenant.and_then(|tenant| model.best_of(tenant)));
-                for job in model.jobs.iter_mut().filter(|job| Some(job.id) == started) {
-                    job.runs = true;
+                if let Some(id) = started {
+                    model.set_stage(id, ModelStage::Busy);
                 }
             }
             Step::End(index) => {
-                if let Some(id) = model.at(index, true) {
+                if let Some(id) = model.at(index, &[ModelStage::Busy, ModelStage::Idle]) {
                     prop_assert!(!queue.withdraw(id), "it runs");
                     prop_assert!(queue.release(id, Duration::ZERO).is_some());
                     model.remove(id);
                     prop_assert!(queue.release(id, Duration::ZERO).is_none());
                 }
             }
+            Step::BecomeIdle(index) => {
+                if let Some(id) = model.at(index, &[ModelStage::Busy]) {
+                    prop_assert!(!queue.set_busy(id), "it is busy");
+                    prop_assert!(queue.set_idle(id));
+                    model.set_stage(id, ModelStage::Idle);
+                }
+            }
+            Step::BecomeBusy(index) => {
+                if let Some(id) = model.at(index, &[ModelStage::Idle]) {
+                    prop_assert!(!queue.set_idle(id), "it is idle");
+                    prop_assert!(queue.set_busy(id), "even above a limit");
+                    model.set_stage(id, ModelStage::Busy);
+                }
+            }
             Step::Withdraw(index) => {
-                if let Some(id) = model.at(index, false) {
+                if let Some(id) = model.at(index, &[ModelStage::Waiting]) {
+                    prop_assert!(!queue.set_idle(id) && !queue.set_busy(id), "it waits");
                     prop_assert!(queue.release(id, Duration::ZERO).is_none(), "it waits");
                     prop_assert!(queue.withdraw(id));
                     model.remove(id);
@@ -765,7 +816,7 @@ mod model {
     }
 
     fn compare(queue: &Queue, model: &Model) -> Result<(), TestCaseError> {
-        prop_assert_eq!(queue.waiting(), model.count(false, |_| true));
+        prop_assert_eq!(queue.waiting(), model.count(ModelStage::Waiting, |_| true));
         for job in &model.jobs {
             let line = model.line(job);
             let place = line.iter().position(|id| *id == job.id).map(|at| (at + 1, line.len()));
@@ -773,13 +824,27 @@ mod model {
             prop_assert_eq!(found, place);
         }
         let overview = queue.overview();
+        prop_assert_eq!(overview.running, model.count(ModelStage::Busy, |_| true));
+        prop_assert_eq!(overview.idle, model.count(ModelStage::Idle, |_| true));
         for (lane, figures) in &overview.lanes {
-            prop_assert_eq!(figures.running, model.count(true, |job| job.lane == lane));
-            prop_assert_eq!(figures.queued, model.count(false, |job| job.lane == lane));
+            prop_assert_eq!(figures.running, model.count(ModelStage::Busy, |job| job.lane == lane));
+            prop_assert_eq!(figures.idle, model.count(ModelStage::Idle, |job| job.lane == lane));
+            prop_assert_eq!(
+                figures.queued,
+                model.count(ModelStage::Waiting, |job| job.lane == lane)
+            );
         }
         for (tenant, figures) in &overview.tenants {
-            prop_assert_eq!(figures.running, model.count(true, |job| job.tenant == *tenant));
-            prop_assert_eq!(figures.queued, model.count(false, |job| job.tenant == *tenant));
+            prop_assert_eq!(
+                figures.running,
+                model.count(ModelStage::Busy, |job| job.tenant == *tenant)
+            );
+            let idle = model.count(ModelStage::Idle, |job| job.tenant == *tenant);
+            prop_assert_eq!(figures.idle, idle);
+            prop_assert_eq!(
+                figures.queued,
+                model.count(ModelStage::Waiting, |job| job.tenant == *tenant)
+            );
         }
         Ok(())
     }
@@ -801,7 +866,7 @@ mod model {
             queue.change(QueueLimits { slots: 1000, lanes, ..limits(1) });
             queue.resume(None).unwrap();
             let started = std::iter::from_fn(|| queue.next()).count();
-            prop_assert_eq!(started, model.count(false, |_| true));
+            prop_assert_eq!(started, model.count(ModelStage::Waiting, |_| true));
             for job in &model.jobs {
                 prop_assert_eq!(queue.release(job.id, Duration::ZERO), Some(job.tenant));
             }
@@ -848,8 +913,15 @@ mod cost {
             LANES.map(|lane| (lane.to_owned(), LaneLimits { slots: Some(8), max_queued: None }));
         let quota = TenantLimits::default();
         let lanes = BTreeMap::from(lanes);
-        let limits =
-            QueueLimits { slots: 16, max_queued: 0, lanes, quota, tenants: BTreeMap::new() };
+        let limits = QueueLimits {
+            slots: 16,
+            max_queued: 0,
+            idle_after: None,
+            max_idle: 1000,
+            lanes,
+            quota,
+            tenants: BTreeMap::new(),
+        };
         let names: Vec<TenantId> =
             (0..tenants).map(|number| tenant(&format!("cost-{number}"))).collect();
         let mut queue = Queue::new(limits);
