@@ -58,6 +58,7 @@ mod http;
 mod http_output;
 #[cfg(test)]
 mod hygiene;
+mod idle_jobs;
 #[cfg(test)]
 mod input;
 #[cfg(test)]

@@ -20,9 +20,14 @@ pub struct QueuePosition {
     pub lane: String,
     /// The reason why the job waits.
     pub waits_for: WaitsFor,
+    /// The tenant's own jobs that hold the slots that the job waits for, at most [`MAX_HOLDERS`].
+    pub held_by: Vec<JobId>,
     /// The expected wait, estimated from how long the tenant's jobs ran.
     pub estimate: Option<Duration>,
 }
+
+/// The most jobs that are named as holders of slots.
+pub const MAX_HOLDERS: usize = 3;
 
 /// The reason why a job waits; displays as "8/8 slots busy". It says only that all are busy: after
 /// a limit was lowered more jobs may run, and their number could reveal others' jobs.
@@ -95,8 +100,30 @@ impl Queue {
             length: line.len(),
             lane: lane.to_string(),
             waits_for: self.waits_for(*tenant, lane),
+            held_by: self.holders(*tenant, lane),
             estimate: self.estimate(*tenant, lane, position, ages),
         })
+    }
+
+    /// Returns the oldest jobs of this tenant that hold the slots for which its jobs in this lane
+    /// wait. Jobs of other tenants are not revealed.
+    fn holders(&self, tenant: TenantId, name: &str) -> Vec<JobId> {
+        let Some(member) = self.members.get(&tenant) else { return Vec::new() };
+        let is_meant = |lane: &str| match self.waits_for(tenant, name) {
+            WaitsFor::Slots { .. } | WaitsFor::TenantLimit { .. } => true,
+            WaitsFor::Lane { .. } => lane == name,
+            WaitsFor::CpuLimit { .. }
+            | WaitsFor::Pressure(_)
+            | WaitsFor::Paused
+            | WaitsFor::LanePaused { .. }
+            | WaitsFor::Turn => false,
+        };
+        let lanes = member.lanes.iter().filter(|(lane, _)| is_meant(lane));
+        let mut jobs: Vec<JobId> =
+            lanes.flat_map(|(_, share)| share.running.iter().copied()).collect();
+        jobs.sort_unstable();
+        jobs.truncate(MAX_HOLDERS);
+        jobs
     }
 
     /// Returns the reason why a job of this tenant waits in this lane: an operator's pause first,

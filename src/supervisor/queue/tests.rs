@@ -134,6 +134,38 @@ fn what_a_job_waits_for_is_told_in_words() {
 }
 
 #[test]
+fn an_idle_job_gives_its_slot_to_the_next_one_and_takes_one_again() {
+    let mut queue = Queue::new(limits(1));
+    push(&mut queue, 1, "a");
+    push(&mut queue, 2, "a");
+    push(&mut queue, 3, "a");
+    assert_eq!(starts(&mut queue), [1]);
+    assert_eq!(queue.place(id(2), AGELESS).map(|place| place.held_by), Some(vec![id(1)]));
+    assert!(queue.set_idle(id(1)));
+    assert_eq!(starts(&mut queue), [2]);
+    assert!(queue.set_busy(id(1)), "it is not stopped, although the slot is taken");
+    assert_eq!(queue.place(id(3), AGELESS).map(|place| place.held_by), Some(vec![id(1), id(2)]));
+    queue.release(id(2), SECOND);
+    assert_eq!(starts(&mut queue), [0; 0], "the first job holds the only slot again");
+    queue.release(id(1), SECOND);
+    assert_eq!(starts(&mut queue), [3]);
+}
+
+#[test]
+fn a_tenant_with_too_many_idle_jobs_keeps_the_slots_of_further_ones() {
+    let mut queue = Queue::new(QueueLimits { max_idle: 1, ..limits(2) });
+    push(&mut queue, 1, "a");
+    push(&mut queue, 2, "a");
+    push(&mut queue, 3, "b");
+    assert_eq!(starts(&mut queue).len(), 2);
+    let running: Vec<u64> =
+        (1..=3).filter(|job| queue.place(id(*job), AGELESS).is_none()).collect();
+    let own: Vec<u64> = running.into_iter().filter(|job| *job < 3).collect();
+    let idle: Vec<bool> = own.iter().map(|job| queue.set_idle(id(*job))).collect();
+    assert_eq!(idle.iter().filter(|is_idle| **is_idle).count(), 1);
+}
+
+#[test]
 fn pressure_never_stops_the_only_job() {
     let mut queue = Queue::new(limits(3));
     queue.set_pressure(Some(Pressure { resource: HostResource::Io, percent: 90 }));

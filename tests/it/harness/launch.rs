@@ -100,6 +100,8 @@ impl Sandbox {
         command.env_clear().env("HOME", &home).env("XDG_CONFIG_HOME", home.join("config"));
         command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         command.env("LANG", "C.UTF-8").current_dir(self.work());
+        // Tests hold slots with jobs that sleep.
+        command.env("SHELLYARD_QUEUE_IDLE_S", "0");
         command
     }
 

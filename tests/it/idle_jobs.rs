@@ -1,0 +1,57 @@
+//! Slots count jobs that use the machine: idle jobs give theirs back, and are never stopped for it.
+
+use serde_json::json;
+
+use crate::harness::{Launch, Marker, TestServer, eventually};
+
+fn start(launch: Launch, slots: usize) -> TestServer {
+    launch.config(&format!("[queue]\nslots = {slots}\n")).env("SHELLYARD_QUEUE_IDLE_S", "3").start()
+}
+
+#[test]
+fn a_command_runs_beside_idle_jobs_that_took_every_slot() {
+    let marker = Marker::new();
+    let mut server = start(Launch::stdio().structured(), 2);
+    let idle: Vec<u64> = (0..4).map(|_| server.start(&format!("sleep {marker}"))).collect();
+    let reply = server.call("run_command", json!({"command": "echo through", "wait_s": 40})).ok();
+    assert_eq!(
+        (&reply["state"], &reply["exit_code"]),
+        (&json!("finished"), &json!(0)),
+        "{reply:?}"
+    );
+    for job in idle {
+        let reply = server.call("wait_jobs", json!({"jobs": [job], "wait_s": 40, "port": 1})).ok();
+        assert_eq!(reply["jobs"][0]["state"], "running", "it was not stopped: {reply:?}");
+    }
+}
+
+#[test]
+fn a_job_that_works_keeps_its_slot() {
+    let mut server = start(Launch::stdio().structured(), 1);
+    server.start("while :; do :; done");
+    let reply = server.call("run_command", json!({"command": "echo late", "wait_s": 4})).ok();
+    assert_eq!(reply["state"], "queued", "{reply:?}");
+}
+
+#[test]
+fn a_job_that_works_again_takes_a_slot_again() {
+    let mut server = start(Launch::http().structured(), 1);
+    let first = server.start("until [ -e go ]; do sleep 0.2; done; while :; do :; done");
+    eventually("the job is idle", || server.metric("shellyard_jobs_idle") == 1.0);
+    assert_eq!(server.metric("shellyard_jobs_busy"), 0.0);
+    std::fs::write(server.work().join("go"), "").expect("a file of ours");
+    eventually("the job is busy again", || server.metric("shellyard_jobs_busy") == 1.0);
+    let reply = server.call("run_command", json!({"command": "echo late", "wait_s": 2})).ok();
+    assert_eq!(reply["state"], "queued", "{reply:?}");
+    server.call("stop_jobs", json!({"jobs": [first], "grace_s": 0})).ok();
+}
+
+#[test]
+fn slots_stay_taken_if_the_setting_says_so() {
+    let marker = Marker::new();
+    let mut server =
+        Launch::stdio().structured().config("[queue]\nslots = 1\nidle_s = 0\n").start();
+    server.start(&format!("sleep {marker}"));
+    let reply = server.call("run_command", json!({"command": "echo late", "wait_s": 4})).ok();
+    assert_eq!(reply["state"], "queued", "{reply:?}");
+}
