@@ -295,7 +295,7 @@ family! {
     Gauge BUSY = "shellyard_jobs_busy";
     /// Running jobs that hold no slot, because they do not use the machine.
     Gauge IDLE = "shellyard_jobs_idle";
-    /// Slots: the number of jobs that may run at once.
+    /// Slots: the number of busy jobs at one time.
     Gauge RUNNING_LIMIT = "shellyard_jobs_running_limit";
     /// Jobs that are being stopped.
     Gauge STOPPING = "shellyard_jobs_stopping";
