@@ -23,9 +23,7 @@ mod timers;
 mod watchdog;
 
 pub use actor::SharedJobSettings;
-pub use handle::{
-    JobHandle, JobPhase, JobStatus, Liveness, StopRequest, StreamError, measure_cpu,
-};
+pub use handle::{JobHandle, JobPhase, JobStatus, Liveness, StopRequest, StreamError, measure_cpu};
 pub use job_guard::{JobGuard, create_job};
 pub use start::JobVariables;
 pub use stdin_writer::{InputError, JobInput, KeyPress, StdinEnd};

@@ -20,6 +20,8 @@ pub(crate) struct JobSnapshot {
     pub(crate) elapsed: Duration,
     /// The time that the job has waited for its start, or waited in all.
     pub(crate) queued: Duration,
+    /// The caller's jobs that hold the slots that a queued job waits for.
+    pub(crate) slot_holders: Vec<SlotHolder>,
     pub(crate) output: LogProgress,
     /// Time since the last output; `None` if there was none.
     pub(crate) quiet_for: Option<Duration>,
@@ -33,6 +35,14 @@ pub(crate) struct JobSnapshot {
     pub(crate) writable: Vec<PathBuf>,
     /// The trace of the job, if its caller knows one.
     pub(crate) trace_id: Option<TraceId>,
+}
+
+/// A running job that holds a slot.
+#[derive(Debug, Clone)]
+pub(crate) struct SlotHolder {
+    pub(crate) job: JobId,
+    pub(crate) command: String,
+    pub(crate) elapsed: Duration,
 }
 
 /// The phase of a job's life, with the facts that a reply shows.
@@ -88,12 +98,21 @@ impl JobSnapshot {
             JobPhase::Stopping => State::Stopping,
             JobPhase::Finished(ending) => State::Finished(ending.clone()),
         };
+        let slot_holders = match &state {
+            State::Queued(Some(place)) => {
+                client.slot_holders(place).await.iter().map(SlotHolder::new).collect()
+            }
+            State::Queued(None) | State::Running(_) | State::Stopping | State::Finished(_) => {
+                Vec::new()
+            }
+        };
         let output = job.output().progress();
         Self {
             job: job.id(),
             state,
             elapsed: status.elapsed(),
             queued: status.queued_for(),
+            slot_holders,
             output,
             quiet_for: output.last_output.map(|at| at.elapsed()),
             survivors: job.survivors().into_iter().chain(job.unattributed()).collect(),
@@ -123,5 +142,12 @@ impl JobSnapshot {
             State::Running(Some(liveness)) => liveness.waiting_for_input,
             State::Running(None) | State::Queued(_) | State::Stopping | State::Finished(_) => false,
         }
+    }
+}
+
+impl SlotHolder {
+    fn new(job: &JobHandle) -> Self {
+        let (command, elapsed) = (job.spec().program.display(), job.status().elapsed());
+        Self { job: job.id(), command, elapsed }
     }
 }

@@ -248,6 +248,16 @@ impl TenantClient {
         self.service.supervisor.queue_position(id).await
     }
 
+    /// Returns the jobs of this tenant that hold the slots that a waiting job needs.
+    pub async fn slot_holders(&self, place: &QueuePosition) -> Vec<JobHandle> {
+        let mut holders = Vec::new();
+        for id in place.held_by.iter().filter(|id| self.owns(**id)) {
+            // A job that was freed meanwhile holds no slot.
+            holders.extend(self.service.supervisor.find(*id).await);
+        }
+        holders
+    }
+
     /// Fails if the job belongs to another tenant. Remembers it as the first job otherwise.
     fn check_owner(&self, id: JobId) -> Result<(), FindError> {
         self.owns(id).then(|| self.remember_first_job(id)).ok_or(FindError::Unknown { id })

@@ -83,9 +83,9 @@ impl JobActivity {
     /// Adds a job that starts now. It counts as busy at first.
     pub(super) fn started(&mut self, id: JobId, now: Instant) {
         let window = CpuWindow { activity: Activity::Busy, cpu: Duration::ZERO, since: now };
-        if self.jobs.insert(id, window).is_none() {
-            self.busy += 1;
-        }
+        self.ended(id);
+        self.jobs.insert(id, window);
+        self.busy += 1;
     }
 
     pub(super) fn ended(&mut self, id: JobId) {

@@ -59,6 +59,19 @@ pub(crate) fn soon(time: Duration) -> String {
     rough(Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(SECOND))
 }
 
+/// Characters of a command in a line of text.
+const COMMAND_CHARS: usize = 100;
+/// Puts text on one line and shortens it.
+pub(super) fn one_line(text: &str) -> String {
+    let flat: String = text
+        .trim()
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(COMMAND_CHARS)
+        .collect();
+    if text.trim().chars().nth(COMMAND_CHARS).is_some() { flat + "…" } else { flat }
+}
+
 /// Formats a configured limit, as `300s` or `1.5s`, with at most milliseconds.
 pub(crate) fn bound(time: Duration) -> String {
     let seconds = format!("{:.3}", time.as_secs_f64());

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::body::ShownOutput;
 use super::budget::json_size;
-use super::format::{count, exact, rough, size, thousands};
+use super::format::{count, exact, one_line, rough, size, thousands};
 use super::verdict::{ending_text, position_text, why_queued};
 use super::{structured, verdict};
 use crate::mcp::settings::ResultFormat;
@@ -130,8 +130,6 @@ pub(super) fn block(lines: &str) -> Option<&str> {
     Some(lines.strip_suffix('\n').unwrap_or(lines)).filter(|block| !block.is_empty())
 }
 
-/// Characters of a command in the text form of a list.
-const COMMAND_CHARS: usize = 100;
 /// Characters of a command in the structured form of a list.
 const NAME_CHARS: usize = 500;
 
@@ -214,15 +212,4 @@ pub(crate) fn clipped(name: &str) -> String {
             format!("{}… [+{} chars]", &name[..end], thousands(missing))
         }
     }
-}
-
-/// Puts text on one line and shortens it.
-pub(super) fn one_line(text: &str) -> String {
-    let flat: String = text
-        .trim()
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(COMMAND_CHARS)
-        .collect();
-    if text.trim().chars().nth(COMMAND_CHARS).is_some() { flat + "…" } else { flat }
 }

@@ -6,8 +6,8 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
 use super::body::{OutputEncoding, ShownOutput};
-use super::format::{count, rough, size, thousands};
-use super::job_list::{ReplyPart, one_line};
+use super::format::{count, one_line, rough, size, thousands};
+use super::job_list::ReplyPart;
 use super::tool_reply::ToolReply;
 use super::verdict::{ending_text, verdict};
 use crate::ids::JobId;

@@ -28,6 +28,7 @@ fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
         state,
         elapsed: Duration::from_millis(elapsed_ms),
         queued: Duration::ZERO,
+        slot_holders: Vec::new(),
         output: LogProgress::default(),
         quiet_for: None,
         survivors: Vec::new(),
@@ -273,6 +274,7 @@ fn place() -> QueuePosition {
         length: 12,
         lane: "default".to_owned(),
         waits_for: WaitsFor::Slots { slots: 8 },
+        held_by: Vec::new(),
         estimate: None,
     }
 }

@@ -584,6 +584,7 @@ mod tests {
             state: State::Finished(ending),
             elapsed: Duration::from_secs(1),
             queued: Duration::ZERO,
+            slot_holders: Vec::new(),
             output: log.progress(),
             quiet_for: None,
             survivors: vec![1, 2, 3],

@@ -1,9 +1,9 @@
 //! The verdict: the state of a job in one line, which is the first line of a reply.
 
 use super::body::{OutputEncoding, ShownOutput};
-use super::format::{bound, count, exact, kill_note, rough, size, soon, thousands};
+use super::format::{bound, count, exact, kill_note, one_line, rough, size, soon, thousands};
 use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
-use crate::mcp::snapshot::{JobSnapshot, State};
+use crate::mcp::snapshot::{JobSnapshot, SlotHolder, State};
 use crate::outcome::{JobEnding, LimitKind, Outcome, StopBy, not_run_text, signal_name};
 use crate::output::DropReason;
 use crate::output::excerpt::{Budget, tail};
@@ -33,6 +33,7 @@ fn queued_parts(job: &JobSnapshot) -> Vec<String> {
         State::Queued(Some(place)) => {
             let mut parts = vec!["queued".to_owned(), position_text(place), job_label(job)];
             parts.extend(why_queued(place));
+            parts.extend(held_by(&job.slot_holders));
             parts
         }
         State::Queued(None) | State::Running(_) | State::Stopping | State::Finished(_) => {
@@ -52,6 +53,16 @@ pub(super) fn position_text(place: &QueuePosition) -> String {
 pub(super) fn why_queued(place: &QueuePosition) -> impl Iterator<Item = String> {
     let estimate = place.estimate.map(|time| format!("in about {}", soon(time)));
     std::iter::once(place.waits_for.to_string()).chain(estimate)
+}
+
+/// Names the jobs that hold the slots, as `held by job 1 "npm run dev" (7m)`.
+fn held_by(holders: &[SlotHolder]) -> Option<String> {
+    let holder = |holder: &SlotHolder| {
+        let SlotHolder { job, command, elapsed } = holder;
+        format!("job {job} \"{}\" ({})", one_line(command), rough(*elapsed))
+    };
+    let names: Vec<String> = holders.iter().map(holder).collect();
+    (!names.is_empty()).then(|| format!("held by {}", names.join(", ")))
 }
 
 fn finished_parts(job: &JobSnapshot, ending: &JobEnding) -> Vec<String> {

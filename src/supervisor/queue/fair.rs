@@ -57,6 +57,14 @@ pub(super) enum Stage {
     Idle,
 }
 
+/// The reason why a job holds its slot no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SlotReturn {
+    JobIdle,
+    /// The job ended after this run time.
+    JobEnded(Duration),
+}
+
 /// The tenant, lane and priority of a job that joins the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct EnqueueRequest<'a> {
@@ -199,21 +207,10 @@ impl Queue {
 
     /// Removes a job that ended after this run time, and frees its slot. Returns its tenant.
     pub fn release(&mut self, id: JobId, ran_for: Duration) -> Option<TenantId> {
-        // Afterwards the job holds no slot, so that one place of the code gives slots back.
-        self.give_slot_back(id);
-        let Entry { tenant, lane: name, .. } =
-            self.take(id, |stage| matches!(stage, Stage::Idle))?;
-        self.idle -= 1;
+        let runs = |stage: Stage| matches!(stage, Stage::Running | Stage::Idle);
+        let Entry { tenant, lane: name, stage } = self.take(id, runs)?;
         self.ran.add(ran_for);
-        self.leave(tenant);
-        if let Some(lane) = self.lanes.get_mut(&name) {
-            lane.idle -= 1;
-        }
-        if let Some(member) = self.members.get_mut(&tenant) {
-            member.idle -= 1;
-            member.lanes.entry(Arc::clone(&name)).or_default().ran.add(ran_for);
-        }
-        self.join(tenant);
+        self.return_slot(id, tenant, &name, stage, SlotReturn::JobEnded(ran_for));
         self.leave_lane(&name);
         Some(tenant)
     }
@@ -221,35 +218,52 @@ impl Queue {
     /// Gives the slot of a running job back while it does not use the machine. `false` if the job
     /// holds no slot, or if its tenant has too many idle jobs already.
     pub fn set_idle(&mut self, id: JobId) -> bool {
-        let members = &self.members;
-        let idle = |tenant| members.get(tenant).map_or(0, |member: &Member| member.idle);
-        let tenant = self.jobs.get(&id).map(|entry| &entry.tenant);
-        tenant.is_some_and(|tenant| idle(tenant) < self.limits.max_idle) && self.give_slot_back(id)
-    }
-
-    fn give_slot_back(&mut self, id: JobId) -> bool {
+        let Some(tenant) = self.tenant_of(id) else { return false };
+        let idle = self.members.get(&tenant).map_or(0, |member| member.idle);
+        if idle >= self.limits.max_idle {
+            return false;
+        }
         let Some((tenant, name)) = self.change_stage(id, Stage::Running, Stage::Idle) else {
             return false;
         };
-        self.running -= 1;
-        self.idle += 1;
-        let is_back = self.is_at_limit(tenant);
+        self.return_slot(id, tenant, &name, Stage::Running, SlotReturn::JobIdle);
+        true
+    }
+
+    /// Updates all counts after a job that was in `stage` has ended or become idle.
+    fn return_slot(
+        &mut self,
+        id: JobId,
+        tenant: TenantId,
+        name: &Arc<str>,
+        stage: Stage,
+        reason: SlotReturn,
+    ) {
+        let slots = usize::from(stage == Stage::Running);
+        let (idle_before, idle_after) =
+            (usize::from(stage == Stage::Idle), usize::from(reason == SlotReturn::JobIdle));
+        let is_back = slots > 0 && self.is_at_limit(tenant);
         self.leave(tenant);
-        if let Some(lane) = self.lanes.get_mut(&name) {
-            lane.running -= 1;
-            lane.idle += 1;
+        self.running -= slots;
+        self.idle = self.idle - idle_before + idle_after;
+        if let Some(lane) = self.lanes.get_mut(name) {
+            lane.running -= slots;
+            lane.idle = lane.idle - idle_before + idle_after;
         }
         if let Some(member) = self.members.get_mut(&tenant) {
-            member.running -= 1;
-            member.idle += 1;
+            member.running -= slots;
+            member.idle = member.idle - idle_before + idle_after;
             if is_back {
                 // Turns that the tenant missed while it was at its limit are not made up for.
                 member.turn = member.turn.at(&self.time);
             }
-            member.lanes.entry(name).or_default().running.remove(&id);
+            let share = member.lanes.entry(Arc::clone(name)).or_default();
+            share.running.remove(&id);
+            if let SlotReturn::JobEnded(ran_for) = reason {
+                share.ran.add(ran_for);
+            }
         }
         self.join(tenant);
-        true
     }
 
     /// Gives an idle job that works again a slot, even if there is none: a running job is never

@@ -20,14 +20,14 @@ pub struct QueuePosition {
     pub lane: String,
     /// The reason why the job waits.
     pub waits_for: WaitsFor,
-    /// The tenant's own jobs that hold the slots that the job waits for, at most [`MAX_HOLDERS`].
+    /// The tenant's own jobs that hold the slots that the job waits for, at most three.
     pub held_by: Vec<JobId>,
     /// The expected wait, estimated from how long the tenant's jobs ran.
     pub estimate: Option<Duration>,
 }
 
 /// The most jobs that are named as holders of slots.
-pub const MAX_HOLDERS: usize = 3;
+pub(super) const MAX_HOLDERS: usize = 3;
 
 /// The reason why a job waits; displays as "8/8 slots busy". It says only that all are busy: after
 /// a limit was lowered more jobs may run, and their number could reveal others' jobs.

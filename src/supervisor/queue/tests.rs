@@ -84,6 +84,7 @@ fn a_full_lane_lets_others_pass() {
         length: 1,
         lane: "build".to_owned(),
         waits_for: WaitsFor::Lane { lane: "build".to_owned(), slots: 1 },
+        held_by: vec![id(1)],
         estimate: None,
     };
     assert_eq!(queue.place(id(2), AGELESS), Some(expected));
