@@ -17,13 +17,14 @@ use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequestParams, ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult,
-    ElicitationAction, ElicitationCapability, ElicitationSchema, EnumSchema, InputRequest,
-    InputRequests, InputRequiredResult, InputResponses, ProtocolVersion, ServerRequest,
+    CallToolRequestParams, ClientResult, ConstTitle, ElicitRequest, ElicitRequestParams,
+    ElicitResult, ElicitationAction, ElicitationCapability, ElicitationSchema, EnumSchema,
+    InputRequest, InputRequests, InputRequiredResult, InputResponses, LegacyEnumSchema,
+    ProtocolVersion, ServerRequest, SingleSelectEnumSchema, TitledSingleSelectEnumSchema,
 };
 use rmcp::service::{PeerRequestOptions, RequestContext, ServiceError};
 
-use super::reply::thousands;
+use super::reply::{count, thousands};
 use super::tools::{CallTurn, LongRuns, ToolCall, ToolResponse, WaitEnd, wait_for};
 use crate::service::{
     ApprovalQuestion, Consent, JobHandle, NoConsent, ParkedState, ParkedSubmission, Submission,
@@ -71,15 +72,14 @@ const CANCEL_GRACE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ApprovalRetry<'a> {
     question: &'a str,
-    consent: Option<Consent>,
+    responses: Option<&'a InputResponses>,
 }
 
 impl<'a> ApprovalRetry<'a> {
     /// Returns `None` for a call that is not a repetition.
     pub(crate) fn from_request(request: &'a CallToolRequestParams) -> Option<Self> {
         let question = request.request_state.as_deref()?;
-        let consent = request.input_responses.as_ref().and_then(find_consent);
-        Some(Self { question, consent })
+        Some(Self { question, responses: request.input_responses.as_ref() })
     }
 }
 
@@ -89,8 +89,8 @@ pub(crate) async fn submit(
     submission: Submission,
 ) -> Result<ControlFlow<ToolResponse, JobHandle>, SubmitError> {
     let client = call.client;
-    if let Some(ApprovalRetry { question, consent }) = call.approval {
-        let answer = consent.ok_or(NoConsent::Declined);
+    if let Some(ApprovalRetry { question, responses }) = call.approval {
+        let answer = responses.map_or(Err(NoConsent::Declined), find_answer);
         // Boxed, here and below: otherwise every call would be as large as one that asks.
         return Box::pin(submit_answered(call, submission, question, answer)).await.map(Continue);
     }
@@ -139,7 +139,8 @@ async fn elicit_consent(
     question: &ApprovalQuestion,
 ) -> Result<Consent, NoConsent> {
     let limit = call.max_wait();
-    let request = ServerRequest::ElicitRequest(ElicitRequest::new(question_form(question)));
+    let titles = ChoiceTitles::for_version(call.request.protocol_version().as_ref());
+    let request = ServerRequest::ElicitRequest(ElicitRequest::new(question_form(question, titles)));
     let options = PeerRequestOptions::with_timeout(limit);
     let elicitation = async {
         let sent = call.request.peer.send_request_with_option(request, options).await?;
@@ -147,9 +148,7 @@ async fn elicit_consent(
     };
     let message = || ready(awaiting_approval_line(question));
     match wait_for(call, limit + CANCEL_GRACE, elicitation, message).await {
-        WaitEnd::Done(Ok(ClientResult::ElicitResult(answer))) => {
-            parse_consent(&answer).ok_or(NoConsent::Declined)
-        }
+        WaitEnd::Done(Ok(ClientResult::ElicitResult(answer))) => parse_answer(&answer),
         WaitEnd::Done(Err(ServiceError::McpError(error))) => {
             Err(NoConsent::CannotAsk { why: one_line(&error.message) })
         }
@@ -163,22 +162,78 @@ async fn elicit_consent(
 
 /// The key of the question and the name of the form's only field.
 const APPROVAL: &str = "approval";
-/// The words that the form offers; any other answer is a refusal.
-const CHOICES: [(&str, Option<Consent>); 3] =
-    [("once", Some(Consent::Once)), ("tenant", Some(Consent::Tenant)), ("no", None)];
+/// A choice that the form offers.
+#[derive(Debug)]
+struct ApprovalChoice {
+    /// The word that the answer carries.
+    word: &'static str,
+    /// The text that the user sees.
+    title: &'static str,
+    consent: Option<Consent>,
+}
+
+/// The choices that the form offers; any other answer is a refusal. The first is the default: a
+/// user who accepts the form without a choice wants the command to run now.
+const CHOICES: [ApprovalChoice; 3] = [
+    ApprovalChoice { word: "once", title: "Run it once", consent: Some(Consent::Once) },
+    ApprovalChoice {
+        word: "tenant",
+        title: "Run it, and do not ask again until the server ends",
+        consent: Some(Consent::Tenant),
+    },
+    ApprovalChoice { word: "no", title: "Do not run it", consent: None },
+];
 /// Characters shown of each end of a long command.
 const PREVIEW_CHARS: usize = 1500;
 
-/// Returns the form that asks the user.
-pub(crate) fn question_form(question: &ApprovalQuestion) -> ElicitRequestParams {
+/// The keywords with which a form names its choices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChoiceTitles {
+    /// `enum` and `enumNames`, before 2025-11-25.
+    EnumNames,
+    /// `oneOf` with `const` and `title`.
+    OneOf,
+}
+
+impl ChoiceTitles {
+    fn for_version(version: Option<&ProtocolVersion>) -> Self {
+        match version {
+            Some(version) if *version >= ProtocolVersion::V_2025_11_25 => Self::OneOf,
+            Some(_) | None => Self::EnumNames,
+        }
+    }
+
+    /// Returns the schema of the form's only field.
+    fn schema(self, title: String) -> EnumSchema {
+        let default = CHOICES[0].word.to_owned();
+        match self {
+            Self::EnumNames => {
+                let mut schema =
+                    LegacyEnumSchema::new(CHOICES.iter().map(|it| it.word.to_owned()).collect());
+                schema.enum_names = Some(CHOICES.iter().map(|it| it.title.to_owned()).collect());
+                schema.title = Some(title.into());
+                schema.default = Some(default);
+                EnumSchema::Legacy(schema)
+            }
+            Self::OneOf => {
+                let choices = CHOICES.iter().map(|it| ConstTitle::new(it.word, it.title));
+                let mut schema = TitledSingleSelectEnumSchema::new(choices.collect());
+                schema.title = Some(title.into());
+                schema.default = Some(default);
+                EnumSchema::Single(SingleSelectEnumSchema::Titled(schema))
+            }
+        }
+    }
+}
+
+/// Returns the form that asks the user. The command comes first, because clients cut long texts,
+/// and the number of its lines shows whether the client shows all of them.
+fn question_form(question: &ApprovalQuestion, titles: ChoiceTitles) -> ElicitRequestParams {
     let ApprovalQuestion { command, cwd, rule, .. } = question;
-    let message = format!(
-        "May this command run in {}?\n\n{}\n\nIt matches {rule}. once: run it now. tenant: run it \
-         now, and again without asking until the server ends. no: do not run it.",
-        preview(cwd),
-        preview(command),
-    );
-    let choices = EnumSchema::builder(CHOICES.map(|(word, _)| word.to_owned()).to_vec()).build();
+    let lines = count(command.lines().count().max(1) as u64, "line", "lines");
+    let message =
+        format!("{}\n\n({lines}) to run in {}. It matches {rule}.", preview(command), preview(cwd));
+    let choices = titles.schema(format!("May this command of {lines} run?"));
     let schema = ElicitationSchema::builder().required_enum_schema(APPROVAL, choices);
     ElicitRequestParams::FormElicitationParams {
         meta: None,
@@ -194,7 +249,9 @@ pub(crate) fn question_result(question: &ApprovalQuestion) -> InputRequiredResul
 
 /// Returns the question as the input requests of a task.
 pub(crate) fn question_requests(question: &ApprovalQuestion) -> InputRequests {
-    let request = InputRequest::Elicitation(ElicitRequest::new(question_form(question)));
+    // Only modern clients get input requests.
+    let form = question_form(question, ChoiceTitles::OneOf);
+    let request = InputRequest::Elicitation(ElicitRequest::new(form));
     InputRequests::from([(APPROVAL.to_owned(), request)])
 }
 
@@ -203,17 +260,23 @@ pub(crate) fn has_answer(responses: &InputResponses) -> bool {
     responses.contains_key(APPROVAL)
 }
 
-/// Returns the consent in an elicitation result; `None` unless it is a clear yes.
-pub(crate) fn parse_consent(result: &ElicitResult) -> Option<Consent> {
-    let answer = result.content.as_ref()?.get(APPROVAL)?.as_str()?;
-    let choice = CHOICES.into_iter().find(|(word, _)| *word == answer)?;
-    choice.1.filter(|_| result.action == ElicitationAction::Accept)
+/// Returns the consent in an elicitation result; an error unless it is a clear yes.
+fn parse_answer(result: &ElicitResult) -> Result<Consent, NoConsent> {
+    if result.action != ElicitationAction::Accept {
+        return Err(NoConsent::Dismissed);
+    }
+    let word = result.content.as_ref().and_then(|content| content.get(APPROVAL)?.as_str());
+    let choice = CHOICES.iter().find(|choice| Some(choice.word) == word);
+    choice.and_then(|choice| choice.consent).ok_or(NoConsent::Declined)
 }
 
 /// Returns the consent among the input responses of a call or a task update.
-pub(crate) fn find_consent(responses: &InputResponses) -> Option<Consent> {
-    let result = serde_json::from_value(responses.get(APPROVAL)?.clone()).ok()?;
-    parse_consent(&result)
+pub(crate) fn find_answer(responses: &InputResponses) -> Result<Consent, NoConsent> {
+    let response = responses.get(APPROVAL).ok_or(NoConsent::Declined)?;
+    match serde_json::from_value(response.clone()) {
+        Ok(result) => parse_answer(&result),
+        Err(_) => Err(NoConsent::Declined),
+    }
 }
 
 /// Returns the progress message while the call waits for approval.
@@ -284,27 +347,71 @@ mod tests {
         }
     }
 
-    fn parsed(answer: Value) -> Option<Consent> {
-        find_consent(&[(APPROVAL.to_owned(), answer)].into())
+    fn parsed(answer: Value) -> Result<Consent, NoConsent> {
+        find_answer(&[(APPROVAL.to_owned(), answer)].into())
     }
 
     #[test]
     fn only_a_clear_yes_is_consent() {
         let accepted = |word: &str| json!({"action": "accept", "content": {"approval": word}});
-        assert_eq!(parsed(accepted("once")), Some(Consent::Once));
-        assert_eq!(parsed(accepted("tenant")), Some(Consent::Tenant));
+        assert_eq!(parsed(accepted("once")), Ok(Consent::Once));
+        assert_eq!(parsed(accepted("tenant")), Ok(Consent::Tenant));
         for no in [
             accepted("no"),
             accepted("yes"),
             json!({"action": "accept"}),
             json!({"action": "accept", "content": {"approval": true}}),
-            json!({"action": "decline", "content": {"approval": "once"}}),
-            json!({"action": "cancel"}),
             json!("once"),
         ] {
-            assert_eq!(parsed(no.clone()), None, "{no}");
+            assert_eq!(parsed(no.clone()), Err(NoConsent::Declined), "{no}");
         }
-        assert_eq!(find_consent(&InputResponses::new()), None);
+        for dismissed in [
+            json!({"action": "decline", "content": {"approval": "once"}}),
+            json!({"action": "cancel"}),
+        ] {
+            assert_eq!(parsed(dismissed.clone()), Err(NoConsent::Dismissed), "{dismissed}");
+        }
+        assert_eq!(find_answer(&InputResponses::new()), Err(NoConsent::Declined));
+    }
+
+    fn form(command: &str, titles: ChoiceTitles) -> Value {
+        let question = ApprovalQuestion {
+            id: "1".to_owned(),
+            command: command.to_owned(),
+            cwd: "/srv".to_owned(),
+            rule: "ask rule \"rm\" (policy.ask[0])".to_owned(),
+        };
+        serde_json::to_value(question_form(&question, titles)).unwrap()
+    }
+
+    #[test]
+    fn the_command_comes_first_with_its_number_of_lines() {
+        for (command, lines) in
+            [("rm a", "1 line"), ("rm a\nrm b\nrm c\n", "3 lines"), ("", "1 line")]
+        {
+            let form = form(command, ChoiceTitles::OneOf);
+            let message = form["message"].as_str().unwrap();
+            assert!(
+                message.starts_with(&format!("{command}\n\n({lines}) to run in /srv. ")),
+                "{form}"
+            );
+            let title = &form["requestedSchema"]["properties"][APPROVAL]["title"];
+            assert_eq!(*title, format!("May this command of {lines} run?"));
+        }
+    }
+
+    #[test]
+    fn choices_have_titles_and_a_default_in_the_words_of_the_era() {
+        let words = json!(["once", "tenant", "no"]);
+        let field = |titles| form("rm", titles)["requestedSchema"]["properties"][APPROVAL].clone();
+        let old = field(ChoiceTitles::for_version(Some(&ProtocolVersion::V_2025_06_18)));
+        assert_eq!((&old["enum"], &old["default"]), (&words, &json!("once")));
+        assert_eq!(old["enumNames"][2], "Do not run it");
+        let new = field(ChoiceTitles::for_version(Some(&ProtocolVersion::V_2025_11_25)));
+        let offered: Value =
+            new["oneOf"].as_array().unwrap().iter().map(|it| it["const"].clone()).collect();
+        assert_eq!((&offered, &new["default"]), (&words, &json!("once")));
+        assert_eq!(new["oneOf"][0]["title"], "Run it once");
     }
 
     #[test]

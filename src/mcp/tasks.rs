@@ -26,7 +26,7 @@ use rmcp::{ErrorData, RoleServer};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::approvals::{find_consent, has_answer, parked_status_line, question_requests};
+use super::approvals::{find_answer, has_answer, parked_status_line, question_requests};
 use super::handler::is_modern;
 use super::reply::{TokenBudget, ToolError, status_line};
 use super::settings::McpSettings;
@@ -35,7 +35,7 @@ use super::tools::{LongRuns, ToolCall, reply_about_job, reply_or_failure};
 use crate::ids::JobId;
 use crate::outcome::{Outcome, StopBy};
 use crate::service::{
-    CallerRole, JobHandle, NoConsent, ParkedState, ParkedSubmission, StopRequest, TenantClient,
+    CallerRole, JobHandle, ParkedState, ParkedSubmission, StopRequest, TenantClient,
 };
 use crate::telemetry::audit::rfc3339;
 
@@ -100,8 +100,7 @@ pub(super) async fn update(
         TaskTarget::Parked(parked)
             if parked.state == ParkedState::Open && has_answer(responses) =>
         {
-            let answer = find_consent(responses).ok_or(NoConsent::Declined);
-            client.answer_parked(*parked, answer).await;
+            client.answer_parked(*parked, find_answer(responses)).await;
         }
         TaskTarget::Parked(_) | TaskTarget::Job(_) => {}
     }

@@ -21,6 +21,8 @@ use crate::telemetry::ApprovalStep;
 
 /// The time in which a question can be answered.
 pub(super) const OPEN_FOR: Duration = Duration::from_secs(15 * 60);
+/// The shortest time in which a person can read and dismiss a question.
+const READING_TIME: Duration = Duration::from_millis(100);
 /// The most open questions of one tenant; a new one replaces the oldest.
 const MAX_OPEN: usize = 100;
 /// The most lasting approvals of one tenant; beyond that, an approval holds for one run.
@@ -134,8 +136,18 @@ impl ApprovalSubject {
 /// The reason why a command was not approved.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoConsent {
+    /// The user chose not to run the command.
     #[error("it was declined")]
     Declined,
+    /// The question was declined or cancelled as a whole.
+    #[error("it was declined")]
+    Dismissed,
+    /// The question was dismissed faster than a person can read it.
+    #[error(
+        "nobody was asked: the client dismissed the question within {} ms; use a client that shows such questions, or take the rule out of policy.ask",
+        READING_TIME.as_millis()
+    )]
+    NobodyAsked,
     #[error("nobody answered in time; call again to ask again")]
     NoAnswer,
     /// The caller cancelled the submission.
@@ -151,13 +163,27 @@ pub enum NoConsent {
 }
 
 impl NoConsent {
+    /// Returns the reason, given the time between the question and its answer.
+    pub(super) fn after(self, time: Duration) -> Self {
+        match self {
+            Self::Dismissed if time < READING_TIME => Self::NobodyAsked,
+            Self::Dismissed
+            | Self::Declined
+            | Self::NobodyAsked
+            | Self::NoAnswer
+            | Self::Withdrawn
+            | Self::CannotAsk { .. }
+            | Self::NotAsked => self,
+        }
+    }
+
     /// The label for the metrics.
     pub(super) const fn metric_step(&self) -> ApprovalStep {
         match self {
-            Self::Declined => ApprovalStep::Declined,
+            Self::Declined | Self::Dismissed => ApprovalStep::Declined,
             Self::NoAnswer => ApprovalStep::NoAnswer,
             Self::Withdrawn => ApprovalStep::Withdrawn,
-            Self::CannotAsk { .. } => ApprovalStep::CannotAsk,
+            Self::NobodyAsked | Self::CannotAsk { .. } => ApprovalStep::CannotAsk,
             Self::NotAsked => ApprovalStep::NotAsked,
         }
     }
@@ -192,6 +218,14 @@ struct OpenQuestion {
     since: Instant,
 }
 
+/// A question that was answered.
+#[derive(Debug)]
+pub(super) struct ClosedQuestion {
+    pub(super) subject: ApprovalSubject,
+    /// The time for which the question was open.
+    pub(super) open_for: Duration,
+}
+
 impl Approvals {
     /// Opens a question, and returns its id.
     pub(super) fn open_question(
@@ -212,12 +246,13 @@ impl Approvals {
         Ok(id)
     }
 
-    /// Closes a question, and returns its subject. A question can be closed once, by its own tenant.
-    pub(super) fn close_question(&self, tenant: TenantId, id: &str) -> Option<ApprovalSubject> {
+    /// Closes a question. A question can be closed once, by its own tenant.
+    pub(super) fn close_question(&self, tenant: TenantId, id: &str) -> Option<ClosedQuestion> {
         self.with_tenant(tenant, |approvals| {
             approvals.open.retain(|open| open.since.elapsed() < OPEN_FOR);
             let at = approvals.open.iter().position(|open| open.id == id)?;
-            approvals.open.remove(at).map(|open| open.subject)
+            let OpenQuestion { subject, since, .. } = approvals.open.remove(at)?;
+            Some(ClosedQuestion { subject, open_for: since.elapsed() })
         })
     }
 
@@ -258,10 +293,25 @@ mod tests {
         let approvals = Approvals::default();
         let other = TenantId::parse("approvals-other").unwrap();
         let id = approvals.open_question(TenantId::LOCAL, subject(1)).unwrap();
-        assert_eq!(approvals.close_question(other, &id), None);
-        assert_eq!(approvals.close_question(TenantId::LOCAL, &id[1..]), None);
-        assert_eq!(approvals.close_question(TenantId::LOCAL, &id), Some(subject(1)));
-        assert_eq!(approvals.close_question(TenantId::LOCAL, &id), None);
+        let close = |tenant, id: &str| approvals.close_question(tenant, id).map(|it| it.subject);
+        assert_eq!(close(other, &id), None);
+        assert_eq!(close(TenantId::LOCAL, &id[1..]), None);
+        assert_eq!(close(TenantId::LOCAL, &id), Some(subject(1)));
+        assert_eq!(close(TenantId::LOCAL, &id), None);
+    }
+
+    #[test]
+    fn a_question_dismissed_at_once_was_not_shown() {
+        let soon = Duration::from_millis(99);
+        assert_eq!(NoConsent::Dismissed.after(soon), NoConsent::NobodyAsked);
+        assert_eq!(NoConsent::Dismissed.after(READING_TIME), NoConsent::Dismissed);
+        for chosen in [NoConsent::Declined, NoConsent::Withdrawn] {
+            assert_eq!(chosen.clone().after(soon), chosen);
+        }
+        let text = NoConsent::NobodyAsked.to_string();
+        assert!(
+            text.starts_with("nobody was asked: the client dismissed the question within 100 ms")
+        );
     }
 
     #[test]
@@ -270,7 +320,7 @@ mod tests {
         let ids: Vec<String> = (0..=MAX_OPEN)
             .map(|_| approvals.open_question(TenantId::LOCAL, subject(1)).unwrap())
             .collect();
-        assert_eq!(approvals.close_question(TenantId::LOCAL, &ids[0]), None);
+        assert!(approvals.close_question(TenantId::LOCAL, &ids[0]).is_none());
         assert!(approvals.close_question(TenantId::LOCAL, &ids[1]).is_some());
     }
 

@@ -6,7 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::admission::AdmissionError;
-use super::approval::{Approval, ApprovalQuestion, ApprovalSubject, Consent, NoConsent, OPEN_FOR};
+use super::approval::{
+    Approval, ApprovalQuestion, ApprovalSubject, ClosedQuestion, Consent, NoConsent, OPEN_FOR,
+};
 use super::submission::{Submission, SubmitError};
 use super::tenant_client::TenantClient;
 use crate::ids::{JobId, TenantId};
@@ -78,11 +80,11 @@ impl TenantClient {
         consent: Consent,
     ) -> Result<JobHandle, SubmitError> {
         let approvals = &self.service.admission.approvals;
-        let Some(subject) = approvals.close_question(self.caller.tenant, question) else {
+        let Some(closed) = approvals.close_question(self.caller.tenant, question) else {
             self.count_approval(ApprovalStep::NotAsked);
             return self.record_result(Err(no_open_question("a rule").into()));
         };
-        let approval = Approval { subject, consent, job };
+        let approval = Approval { subject: closed.subject, consent, job };
         let accepted = match self.admit(self.resolve_directory(submission), Some(&approval)).await {
             Err(SubmitError::Rules(AdmissionError::NeedsApproval { .. })) => {
                 self.count_approval(ApprovalStep::NotAsked);
@@ -106,7 +108,8 @@ impl TenantClient {
         let admission = &self.service.admission;
         let caller = &self.caller;
         let (step, refused) = match admission.approvals.close_question(caller.tenant, question) {
-            Some(ApprovalSubject { rule, .. }) => {
+            Some(ClosedQuestion { subject, open_for }) => {
+                let (rule, why) = (subject.rule, why.after(open_for));
                 (why.metric_step(), AdmissionError::NotApproved { rule, why })
             }
             None => (ApprovalStep::NotAsked, no_open_question("a rule")),

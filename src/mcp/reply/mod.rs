@@ -25,7 +25,7 @@ pub(super) use excerpt::{
     ReadPosition, beyond_end_notice, quick_digest, show, show_base64, show_digest, show_from,
     show_hexdump, show_page, with_digest_note,
 };
-pub(super) use format::thousands;
+pub(super) use format::{count, thousands};
 pub(super) use hint::{
     TimedOutWait, hint_after_job, hint_after_page, hint_no_room, hint_reused_key,
     hint_wait_for_jobs,

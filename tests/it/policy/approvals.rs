@@ -1,5 +1,7 @@
 //! Commands that a rule wants somebody's yes for: asked in both eras, over both transports.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::harness::{Era, Launch, TestServer, declaring, eventually};
@@ -38,8 +40,9 @@ fn submit_question(yard: &mut TestServer, command: &str) -> String {
     assert_eq!(form["method"], "elicitation/create", "{result}");
     let message = form["params"]["message"].as_str().expect("words");
     assert!(message.contains(command) && message.contains("policy.ask[0]"), "{message}");
-    let choices = &form["params"]["requestedSchema"]["properties"]["approval"]["enum"];
-    assert_eq!(*choices, json!(["once", "tenant", "no"]), "{result}");
+    let choices = &form["params"]["requestedSchema"]["properties"]["approval"]["oneOf"];
+    let words = choices.as_array().expect("choices").iter().map(|choice| choice["const"].clone());
+    assert_eq!(Value::from_iter(words), json!(["once", "tenant", "no"]), "{result}");
     result["requestState"].as_str().expect("a state").to_owned()
 }
 
@@ -132,10 +135,15 @@ fn legacy(launch: Launch) -> TestServer {
 
 #[track_caller]
 fn legacy_with(launch: Launch, config: &str) -> TestServer {
+    legacy_of("2025-11-25", launch, config)
+}
+
+#[track_caller]
+fn legacy_of(version: &str, launch: Launch, config: &str) -> TestServer {
     let mut yard = launch.structured().config(config).start_silent();
     let client = json!({"name": "it", "version": "1.0.0"});
     let greeting = json!({
-        "protocolVersion": "2025-11-25", "capabilities": asks(), "clientInfo": client,
+        "protocolVersion": version, "capabilities": asks(), "clientInfo": client,
     });
     yard.rpc("initialize", greeting);
     yard.notify("notifications/initialized", json!({}));
@@ -164,6 +172,63 @@ fn a_legacy_session_is_asked_while_the_call_waits() {
     assert_ran(&yard, &result);
     let result = yard.call("run_command", json!({"command": "touch made"})).ok();
     assert_ran(&yard, &result.0["result"]);
+}
+
+#[test]
+fn the_question_shows_the_command_first_and_titles_for_its_choices() {
+    for (version, keyword) in [("2025-06-18", "enumNames"), ("2025-11-25", "oneOf")] {
+        let mut yard = legacy_of(version, Launch::stdio(), ASK);
+        let command = "echo one\ntouch made";
+        let id = yard.begin("run_command", json!({"command": command}));
+        let question =
+            yard.stdio().receive("a question", |it| it["method"] == "elicitation/create");
+        let message = question["params"]["message"].as_str().expect("words");
+        assert!(message.starts_with("echo one\ntouch made\n\n(2 lines) "), "{message}");
+        let field = &question["params"]["requestedSchema"]["properties"]["approval"];
+        assert_eq!(field["title"], "May this command of 2 lines run?", "{field}");
+        assert_eq!(field["default"], "once", "{field}");
+        let last = &field[keyword][2];
+        let title = if last.is_string() { last } else { &last["title"] };
+        assert_eq!(title, "Do not run it", "{field}");
+        let said = json!({"jsonrpc": "2.0", "id": question["id"], "result": accepted("once")});
+        yard.stdio().send(&said);
+        let result = yard.finish(id).0["result"].clone();
+        assert_ran(&yard, &result);
+    }
+}
+
+/// Waits for as long as a person needs at least to read a question.
+fn read_question() {
+    std::thread::sleep(Duration::from_millis(200));
+}
+
+#[test]
+fn a_question_dismissed_at_once_asked_nobody() {
+    let told = "nobody was asked: the client dismissed the question within 100 ms";
+    let mut yard = legacy(Launch::stdio());
+    for action in ["decline", "cancel"] {
+        // On a busy machine some answers take longer.
+        eventually("a dismissal in time", || {
+            let result = call_and_say(&mut yard, json!({"action": action}));
+            assert_refused(&yard, &result, "not_approved");
+            result.to_string().contains(told)
+        });
+    }
+    for mut yard in modern() {
+        eventually("a dismissal in time", || {
+            let state = submit_question(&mut yard, "touch made");
+            let result = answer(&mut yard, "touch made", &state, json!({"action": "decline"}));
+            assert_refused(&yard, &result, "not_approved");
+            result.to_string().contains(told)
+        });
+        let state = submit_question(&mut yard, "touch made");
+        let chosen = answer(&mut yard, "touch made", &state, accepted("no"));
+        assert!(chosen.to_string().contains("it was declined"), "a choice is an answer: {chosen}");
+        let state = submit_question(&mut yard, "touch made");
+        read_question();
+        let slow = answer(&mut yard, "touch made", &state, json!({"action": "cancel"}));
+        assert!(slow.to_string().contains("it was declined"), "{slow}");
+    }
 }
 
 #[test]
@@ -242,6 +307,7 @@ fn each_step_of_an_approval_is_counted() {
     let mut yard = Launch::http().era(Era::Modern).structured().config(ASK).start();
     for said in [accepted("once"), json!({"action": "decline"}), accepted("tenant")] {
         let state = submit_question(&mut yard, "touch made");
+        read_question();
         answer(&mut yard, "touch made", &state, said);
     }
     answer(&mut yard, "touch made", "0123456789abcdef", accepted("once"));
@@ -271,6 +337,7 @@ fn the_audit_log_says_who_agreed_to_what_and_how() {
         let state = submit_question(&mut yard, "touch made");
         answer(&mut yard, "touch made", &state, accepted("once"));
         let state = submit_question(&mut yard, "touch made");
+        read_question();
         answer(&mut yard, "touch made", &state, json!({"action": "decline"}));
         for words in ["approved once, asked through it", "it was declined (local through it)"] {
             eventually(words, || audit(&yard).contains(words));

@@ -1,5 +1,7 @@
 //! Commands that a rule wants somebody's yes for, asked inside a task.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{get_when, text_of};
@@ -70,6 +72,8 @@ fn a_task_has_one_age_before_and_after_the_yes() {
 fn a_task_that_nobody_agrees_to_is_refused() {
     for mut yard in yards() {
         let task = ask_for_task(&mut yard);
+        // A person needs some time to read the question.
+        std::thread::sleep(Duration::from_millis(200));
         say(&mut yard, &task, json!({"action": "decline"}));
         let over = get_when(&mut yard, &task, "completed");
         assert_eq!(over["result"]["isError"], true, "{over}");
