@@ -1,7 +1,7 @@
 //! Reading the arguments of a tool call: tolerant about form, strict about meaning.
 //!
-//! Models write `"30"` for 30, `null` for an absent value and `7` for `[7]`; all of these are
-//! accepted. An argument that the tool does not know is an error, because dropping it would run
+//! Models write `"30"` for 30, `null` or an empty value for an absent one and `7` for `[7]`; all of
+//! these are accepted. An argument that the tool does not know is an error, because dropping it would run
 //! something else than the caller asked for. A number where text is expected is an error too.
 
 use std::ops::RangeInclusive;
@@ -59,11 +59,22 @@ pub(crate) struct Args {
 
 impl Args {
     /// Checks the names of a call's arguments: unknown names and missing required ones are errors.
-    /// A null counts as absent.
+    /// Nulls and empty values of optional arguments count as absent.
     pub(crate) fn new(values: Option<JsonObject>, fields: &[ArgSpec]) -> Result<Self, ArgError> {
-        let mut values = values.unwrap_or_default();
-        values.retain(|_, value| !value.is_null());
-        if let Some(given) = values.keys().find(|name| !fields.iter().any(|f| f.name == **name)) {
+        Self::without_absent(values.unwrap_or_default(), fields, ArgSpec::is_absent)
+    }
+
+    /// Checks the names of the arguments, and removes those whose value counts as absent.
+    fn without_absent(
+        mut values: JsonObject,
+        fields: &[ArgSpec],
+        is_absent: fn(&ArgSpec, &Value) -> bool,
+    ) -> Result<Self, ArgError> {
+        let field = |name: &str| fields.iter().find(|field| field.name == name);
+        values.retain(|name, value| {
+            !field(name).map_or(value.is_null(), |field| is_absent(field, value))
+        });
+        if let Some(given) = values.keys().find(|name| field(name).is_none()) {
             return Err(unknown_arg(given, fields));
         }
         let missing = |field: &&ArgSpec| {
@@ -80,10 +91,11 @@ impl Args {
         names.iter().any(|name| self.values.contains_key(*name))
     }
 
-    /// Like [`Args::new`], but every value must have the type that the schema names. The tools of
-    /// dialects are strict, as their documents are.
+    /// Like [`Args::new`], but every value must have the type that the schema names, and of the
+    /// empty values only texts count as absent. The tools of dialects are strict, as their
+    /// documents are.
     pub(crate) fn strict(values: JsonObject, fields: &[ArgSpec]) -> Result<Self, ArgError> {
-        let args = Self::new(Some(values), fields)?;
+        let args = Self::without_absent(values, fields, ArgSpec::is_absent_text)?;
         for field in fields {
             let Some(value) = args.values.get(field.name) else { continue };
             if !field.kind.accepts(value) {
@@ -252,10 +264,37 @@ impl Args {
 }
 
 impl ArgSpec {
+    /// `true` if a value of this argument counts as absent.
+    fn is_absent(&self, value: &Value) -> bool {
+        match (self.presence, value) {
+            (_, Value::Null) => true,
+            (ArgPresence::Required, _) => false,
+            (ArgPresence::Optional, Value::Array(items)) => items.is_empty(),
+            // An empty text is never a number, not even one that may be zero.
+            (ArgPresence::Optional | ArgPresence::OptionalOrEmpty, Value::String(text))
+                if text.is_empty() =>
+            {
+                self.presence == ArgPresence::Optional || self.kind.is_number()
+            }
+            (ArgPresence::Optional, Value::Number(_) | Value::String(_)) => {
+                self.kind.is_number() && parse_number(value) == Some(0.0)
+            }
+            (ArgPresence::Optional, Value::Bool(_) | Value::Object(_))
+            | (ArgPresence::OptionalOrEmpty, _) => false,
+        }
+    }
+
+    /// `true` if a value is null, or is an empty text for an optional text.
+    fn is_absent_text(&self, value: &Value) -> bool {
+        let is_text = matches!(self.kind, ArgKind::Text | ArgKind::Choice(_));
+        let is_empty = is_text && value.as_str() == Some("");
+        value.is_null() || (is_empty && self.presence == ArgPresence::Optional)
+    }
+
     const fn expected(&self) -> &'static str {
         match self.kind {
             ArgKind::Text | ArgKind::Choice(_) => "a text",
-            ArgKind::Whole | ArgKind::From(_) => "a whole number",
+            ArgKind::Whole => "a whole number",
             ArgKind::Seconds => "a number of seconds",
             ArgKind::Flag => "true or false",
             ArgKind::Texts => "a list of texts",
@@ -267,11 +306,24 @@ impl ArgSpec {
 }
 
 impl ArgKind {
+    const fn is_number(self) -> bool {
+        match self {
+            Self::Whole | Self::Seconds => true,
+            Self::Text
+            | Self::Flag
+            | Self::Texts
+            | Self::Jobs
+            | Self::Pairs
+            | Self::Object
+            | Self::Choice(_) => false,
+        }
+    }
+
     /// `true` if a value already has this kind's JSON type.
     fn accepts(self, value: &Value) -> bool {
         match self {
             Self::Text | Self::Choice(_) => value.is_string(),
-            Self::Whole | Self::From(_) => parse_whole(value).is_some() && value.is_number(),
+            Self::Whole => parse_whole(value).is_some() && value.is_number(),
             Self::Seconds => value.is_number(),
             Self::Flag => value.is_boolean(),
             Self::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
@@ -365,11 +417,14 @@ mod tests {
 
     use super::*;
 
-    const FIELDS: [ArgSpec; 7] = [
+    const FIELDS: [ArgSpec; 10] = [
         ArgSpec::required("command", ArgKind::Text, ""),
         ArgSpec::optional("cwd", ArgKind::Text, ""),
+        ArgSpec::with_empty("stdin", ArgKind::Text, ""),
+        ArgSpec::optional("tty", ArgKind::Flag, ""),
         ArgSpec::optional("jobs", ArgKind::Jobs, ""),
-        ArgSpec::optional("wait_s", ArgKind::Seconds, ""),
+        ArgSpec::with_empty("wait_s", ArgKind::Seconds, ""),
+        ArgSpec::optional("timeout_s", ArgKind::Seconds, ""),
         ArgSpec::optional("args", ArgKind::Texts, ""),
         ArgSpec::optional("env", ArgKind::Pairs, ""),
         ArgSpec::optional("limit", ArgKind::Whole, ""),
@@ -397,6 +452,60 @@ mod tests {
     fn a_missing_or_null_required_argument_is_refused() {
         assert!(refused(json!({})).contains("missing argument `command`"));
         assert!(refused(json!({"command": null})).contains("missing argument `command`"));
+    }
+
+    #[test]
+    fn an_empty_value_counts_as_absent() {
+        for (name, given) in [
+            ("cwd", json!("")),
+            ("args", json!([])),
+            ("args", json!("")),
+            ("limit", json!(0)),
+            ("limit", json!("0")),
+            ("limit", json!("")),
+            ("timeout_s", json!(0.0)),
+            ("tty", json!("")),
+            ("wait_s", json!("")),
+            ("stdin", json!(null)),
+        ] {
+            assert!(!args(json!({name: given})).has_any(&[name]), "{name}: {given}");
+        }
+        assert!(refused(json!({"command": "x", "cwdd": ""})).contains("did you mean `cwd`"));
+    }
+
+    #[test]
+    fn a_value_with_a_meaning_is_not_empty() {
+        for (name, given) in [
+            ("stdin", json!("")),
+            ("wait_s", json!(0)),
+            ("wait_s", json!("0")),
+            ("cwd", json!(" ")),
+            ("cwd", json!("0")),
+            ("args", json!([""])),
+            ("tty", json!(false)),
+        ] {
+            assert!(args(json!({name: given})).has_any(&[name]), "{name}: {given}");
+        }
+        let empty = json!({"command": ""});
+        assert!(Args::new(empty.as_object().cloned(), &FIELDS).unwrap().has_any(&["command"]));
+    }
+
+    #[test]
+    fn a_strict_reader_takes_only_an_empty_text_for_absent() {
+        let strict = |mut given: Value| {
+            given["command"] = "x".into();
+            Args::strict(given.as_object().cloned().unwrap(), &FIELDS)
+        };
+        assert!(!strict(json!({"cwd": ""})).unwrap().has_any(&["cwd"]));
+        for (name, given) in [
+            ("args", json!([])),
+            ("limit", json!(0)),
+            ("timeout_s", json!(0)),
+            ("stdin", json!("")),
+        ] {
+            assert!(strict(json!({name: given})).unwrap().has_any(&[name]), "{name}: {given}");
+        }
+        assert!(strict(json!({"limit": ""})).is_err());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! Schemas are flat on purpose: several clients drop or refuse a tool whose schema has `$ref`,
 //! `oneOf`, null unions or formats. Rules that a flat schema cannot express are checked by the
-//! reader of the arguments ([`Args`](super::args::Args)).
+//! reader of the arguments ([`Args`](super::args::Args)). A schema is never stricter than the
+//! reader: some clients check a call by the schema before they send it.
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
@@ -34,17 +35,31 @@ impl ArgSpec {
         Self { name, kind, about, presence: ArgPresence::Required }
     }
 
-    /// Creates an argument that may be absent.
+    /// Creates an argument that may be absent or empty.
     pub(crate) const fn optional(name: &'static str, kind: ArgKind, about: &'static str) -> Self {
         Self { name, kind, about, presence: ArgPresence::Optional }
     }
+
+    /// Creates an argument that may be absent, and whose empty value has a meaning of its own.
+    pub(crate) const fn with_empty(name: &'static str, kind: ArgKind, about: &'static str) -> Self {
+        Self { name, kind, about, presence: ArgPresence::OptionalOrEmpty }
+    }
 }
 
-/// `Required` if every call must have the argument.
+/// `true` in a schema if the argument may be null, which counts as absent. smolagents omits only
+/// arguments with this keyword.
+const NULLABLE: &str = "nullable";
+
+/// The ways in which an argument may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ArgPresence {
+    /// Every call must have the argument.
     Required,
+    /// The argument may be absent. An empty value (`""`, `[]`, 0) counts as absent, because some
+    /// models fill in every argument.
     Optional,
+    /// The argument may be absent, and an empty value means something else than that.
+    OptionalOrEmpty,
 }
 
 /// The values that an argument accepts.
@@ -53,8 +68,6 @@ pub(crate) enum ArgKind {
     Text,
     /// A whole number, at least 0.
     Whole,
-    /// A whole number, at least this one.
-    From(u64),
     /// A number of seconds, at least 0, with fractions.
     Seconds,
     Flag,
@@ -139,6 +152,9 @@ impl ArgSpec {
         if !self.about.is_empty() {
             schema.insert("description".into(), self.about.into());
         }
+        if self.presence != ArgPresence::Required {
+            schema.insert(NULLABLE.into(), true.into());
+        }
         schema
     }
 }
@@ -151,9 +167,6 @@ impl ArgKind {
             Self::Text | Self::Flag | Self::Object => {}
             Self::Whole | Self::Seconds => {
                 schema.insert("minimum".into(), 0.into());
-            }
-            Self::From(least) => {
-                schema.insert("minimum".into(), least.into());
             }
             Self::Texts => {
                 schema.insert("items".into(), json!({"type": "string"}));
@@ -174,7 +187,7 @@ impl ArgKind {
     const fn json_type(self) -> &'static str {
         match self {
             Self::Text | Self::Choice(_) => "string",
-            Self::Whole | Self::From(_) => "integer",
+            Self::Whole => "integer",
             Self::Seconds => "number",
             Self::Flag => "boolean",
             Self::Texts | Self::Jobs => "array",
@@ -188,12 +201,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schema_of_a_number_has_its_minimum() {
-        for (kind, minimum) in
-            [(ArgKind::Whole, 0), (ArgKind::From(1), 1), (ArgKind::From(500), 500)]
-        {
-            let schema = Value::Object(ArgSpec::optional("number", kind, "").schema());
-            assert_eq!(schema, json!({"type": "integer", "minimum": minimum}));
+    fn an_argument_that_may_be_absent_may_be_null() {
+        let kind = ArgKind::Whole;
+        for optional in [ArgSpec::optional("n", kind, ""), ArgSpec::with_empty("n", kind, "")] {
+            let schema = Value::Object(optional.schema());
+            assert_eq!(schema, json!({"type": "integer", "minimum": 0, "nullable": true}));
         }
+        let schema = Value::Object(ArgSpec::required("n", kind, "").schema());
+        assert_eq!(schema, json!({"type": "integer", "minimum": 0}));
     }
 }

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 use rmcp::ErrorData;
-use rmcp::model::{CallToolResponse, ContentBlock, JsonObject, Tool};
+use rmcp::model::{CallToolResponse, ContentBlock, JsonObject, MetaObject, Tool};
 
 use super::approvals::question_result;
 use super::args::Args;
@@ -115,7 +115,7 @@ impl OfferedTool {
 
     fn definition(self, settings: &DialectSettings) -> Tool {
         match self {
-            Self::Native(tool) => tool.spec().definition(),
+            Self::Native(tool) => tool.definition(),
             Self::Dialect(tool) => tool.definition(settings),
         }
     }
@@ -157,6 +157,14 @@ impl ToolName {
         }
     }
 
+    /// The definition that `tools/list` shows.
+    fn definition(self) -> Tool {
+        let definition = self.spec().definition();
+        let sets_budget =
+            self.spec().fields.iter().any(|field| field.name == TokenBudget::ARGUMENT);
+        if sets_budget { definition.with_meta(result_size_meta()) } else { definition }
+    }
+
     pub(crate) async fn call(
         self,
         call: ToolCall<'_>,
@@ -173,6 +181,19 @@ impl ToolName {
             Self::StopJobs => stop_jobs::call(call, args).await.map(ToolResponse::Reply),
         }
     }
+}
+
+/// The key by which a tool tells Claude Code how many characters its results may have. Without it,
+/// a result above a lower limit becomes a file, of which the model sees a preview.
+const RESULT_SIZE_KEY: &str = "anthropic/maxResultSizeChars";
+/// The largest value of that key.
+const MAX_RESULT_CHARS: usize = 500_000;
+
+/// Returns the metadata of a tool whose calls set the budget of their replies.
+fn result_size_meta() -> MetaObject {
+    let largest = TokenBudget::from_tokens(*TokenBudget::BOUNDS.end()).bytes();
+    let characters = largest.min(MAX_RESULT_CHARS).into();
+    MetaObject(JsonObject::from_iter([(RESULT_SIZE_KEY.to_owned(), characters)]))
 }
 
 /// Calls `tool` and returns its result, with secrets masked and within the call's budget. If the
@@ -297,14 +318,24 @@ mod tests {
     }
 
     fn listed() -> Vec<Value> {
-        let definitions = ToolName::ALL.iter().map(|tool| tool.spec().definition());
+        let definitions = ToolName::ALL.iter().map(|tool| tool.definition());
         definitions.map(|tool| serde_json::to_value(tool).unwrap()).collect()
     }
 
     #[test]
-    fn the_whole_list_fits_in_six_kilobytes() {
+    fn the_whole_list_fits_in_seven_kilobytes() {
         let size = serde_json::to_string(&listed()).unwrap().len();
-        assert!(size <= 6_000, "{size}");
+        assert!(size <= 7_000, "{size}");
+    }
+
+    #[test]
+    fn tools_whose_calls_set_the_budget_name_their_largest_result() {
+        let key = "anthropic/maxResultSizeChars";
+        for tool in listed() {
+            let sets_budget = tool["inputSchema"]["properties"].get("max_tokens").is_some();
+            let expected = if sets_budget { Value::from(500_000) } else { Value::Null };
+            assert_eq!(tool["_meta"][key], expected, "{tool}");
+        }
     }
 
     #[test]

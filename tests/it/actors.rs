@@ -37,7 +37,8 @@ fn actors_and_their_messages_are_counted_and_nothing_stays_behind() {
     for number in 0..150 {
         let stopped = yard.start("sleep 300");
         yard.start("echo hi; setsid true & exit 3");
-        yard.call("run_command", json!({"command": "/no/such/program", "args": [], "wait_s": 0}));
+        let missing = json!({"command": "/no/such/program", "args": ["x"], "wait_s": 0});
+        yard.call("run_command", missing);
         last = yard.start(&format!("echo {number}; kill -9 $$"));
         yard.call("stop_jobs", json!({"jobs": [stopped], "grace_s": 0})).ok();
     }

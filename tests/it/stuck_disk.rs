@@ -311,7 +311,7 @@ fn a_job_whose_program_does_not_load_is_stopped_at_once() {
     fs::create_dir(&disk).expect("the directory is ours");
     let mut yard = Launch::http().structured().start();
     let dead = DeadDisk::over(disk.clone());
-    let run = json!({"command": disk.join("tool"), "args": [], "wait_s": 0});
+    let run = json!({"command": disk.join("tool"), "args": ["x"], "wait_s": 0});
     let job = yard.call("run_command", run).job();
     yard.call("stop_jobs", json!({"jobs": [job]})).ok();
     assert_eq!(yard.wait_finished(job)["outcome"], "stopped");

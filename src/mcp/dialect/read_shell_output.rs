@@ -20,7 +20,7 @@ use crate::spec::Stream;
 pub(super) const NAME: &str = "read_shell_output";
 
 const FIELDS: [ArgSpec; 4] = [
-    ArgSpec::required("job", ArgKind::From(1), ""),
+    ArgSpec::required("job", ArgKind::Whole, ""),
     ArgSpec::optional("stream", ArgKind::Choice(&STREAMS), ""),
     ArgSpec::optional("offset", ArgKind::Whole, ""),
     ArgSpec::optional("max_bytes", ArgKind::Whole, ""),

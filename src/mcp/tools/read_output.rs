@@ -36,7 +36,7 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
         ),
         ArgSpec::optional("uri", ArgKind::Text, ""),
         ArgSpec::optional("cursor", ArgKind::Text, "A next_cursor"),
-        ArgSpec::optional("line", ArgKind::From(1), "First line"),
+        ArgSpec::optional("line", ArgKind::Whole, "First line"),
         ArgSpec::optional("view", ArgKind::Choice(&VIEW_WORDS), ""),
         ArgSpec::optional("grep", ArgKind::Text, "Regex: only lines that match"),
         ArgSpec::optional("context", ArgKind::Whole, "Lines around each match"),
@@ -47,9 +47,9 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
             ArgKind::Choice(&["stdout", "stderr"]),
             "Of a job with streams=separate",
         ),
-        ArgSpec::optional("max_bytes", ArgKind::From(1), ""),
-        ArgSpec::optional("max_lines", ArgKind::From(1), ""),
-        ArgSpec::optional("max_tokens", ArgKind::From(*TokenBudget::BOUNDS.start()), ""),
+        ArgSpec::optional("max_bytes", ArgKind::Whole, ""),
+        ArgSpec::optional("max_lines", ArgKind::Whole, ""),
+        ArgSpec::optional(TokenBudget::ARGUMENT, ArgKind::Whole, ""),
     ],
 };
 

@@ -39,8 +39,8 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
         ArgSpec::optional("args", ArgKind::Texts, "Arguments, without a shell"),
         ArgSpec::optional("cwd", ArgKind::Text, "Working directory"),
         ArgSpec::optional("env", ArgKind::Pairs, "Variables"),
-        ArgSpec::optional("stdin", ArgKind::Text, "Text for standard input"),
-        ArgSpec::optional(
+        ArgSpec::with_empty("stdin", ArgKind::Text, "Text for standard input"),
+        ArgSpec::with_empty(
             "wait_s",
             ArgKind::Seconds,
             "Wait at most (default 30); 0: in the background",
@@ -76,11 +76,7 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
             "memory (2 GB), cpu_s, processes, open_files, file_size, nice",
         ),
         ArgSpec::optional("key", ArgKind::Text, "Same key, same job: a retry runs nothing twice"),
-        ArgSpec::optional(
-            "max_tokens",
-            ArgKind::From(*TokenBudget::BOUNDS.start()),
-            "Of the answer",
-        ),
+        ArgSpec::optional(TokenBudget::ARGUMENT, ArgKind::Whole, "Of the answer, from 500"),
     ],
 };
 
@@ -241,14 +237,14 @@ async fn type_in(job: JobHandle, text: String) {
     job.send_input(input).await.ok();
 }
 
-/// The fields of `limits`.
+/// The fields of `limits`. A limit of zero is an error, or the value that was meant (`nice`).
 const LIMITS: [ArgSpec; 6] = [
     ArgSpec::optional("memory", ArgKind::Text, ""),
-    ArgSpec::optional("cpu_s", ArgKind::Seconds, ""),
-    ArgSpec::optional("processes", ArgKind::Whole, ""),
-    ArgSpec::optional("open_files", ArgKind::Whole, ""),
+    ArgSpec::with_empty("cpu_s", ArgKind::Seconds, ""),
+    ArgSpec::with_empty("processes", ArgKind::Whole, ""),
+    ArgSpec::with_empty("open_files", ArgKind::Whole, ""),
     ArgSpec::optional("file_size", ArgKind::Text, ""),
-    ArgSpec::optional("nice", ArgKind::Whole, ""),
+    ArgSpec::with_empty("nice", ArgKind::Whole, ""),
 ];
 
 /// Reads the arguments about the sandbox.
@@ -311,9 +307,21 @@ mod tests {
             JobProgram::Shell("ls -l".into())
         );
         assert_eq!(
-            parse_args(json!({"command": "ls", "args": []})).submission.program,
-            JobProgram::Direct { program: "ls".into(), args: vec![] }
+            parse_args(json!({"command": "ls", "args": ["-l"]})).submission.program,
+            JobProgram::Direct { program: "ls".into(), args: vec!["-l".into()] }
         );
+    }
+
+    #[test]
+    fn empty_arguments_change_nothing() {
+        let plain = parse_args(json!({"command": "echo a; echo b"}));
+        let filled = parse_args(json!({
+            "command": "echo a; echo b", "args": [], "cwd": "", "env": {}, "timeout_s": 0,
+            "description": "", "lane": "", "priority": "", "tty": false, "on_large_output": "",
+            "confinement": "", "network": "", "limits": {}, "key": "", "max_tokens": 0,
+        }));
+        assert_eq!(format!("{:?}", filled.submission), format!("{:?}", plain.submission));
+        assert_eq!((filled.typed, filled.wait), (plain.typed, plain.wait));
     }
 
     const FIELDS: [ArgSpec; 3] = [

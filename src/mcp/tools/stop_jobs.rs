@@ -28,7 +28,7 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     fields: &[
         ArgSpec::required("jobs", ArgKind::Jobs, ""),
         ArgSpec::optional("signal", ArgKind::Text, "First signal (default SIGTERM)"),
-        ArgSpec::optional("grace_s", ArgKind::Seconds, ""),
+        ArgSpec::with_empty("grace_s", ArgKind::Seconds, ""),
     ],
 };
 

@@ -38,11 +38,11 @@ pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
             ArgKind::Text,
             "Regex for a line not yet shown by a wait or read, or from cursor",
         ),
-        ArgSpec::optional("port", ArgKind::From(*PORTS.start()), "On this host"),
+        ArgSpec::optional("port", ArgKind::Whole, "On this host"),
         ArgSpec::optional("quiet_s", ArgKind::Seconds, "No output for so long"),
-        ArgSpec::optional("wait_s", ArgKind::Seconds, "Default 30"),
+        ArgSpec::with_empty("wait_s", ArgKind::Seconds, "Default 30"),
         ArgSpec::optional("cursor", ArgKind::Text, "Output is new from here (one job only)"),
-        ArgSpec::optional("max_tokens", ArgKind::From(*TokenBudget::BOUNDS.start()), ""),
+        ArgSpec::optional(TokenBudget::ARGUMENT, ArgKind::Whole, ""),
     ],
 };
 
@@ -541,7 +541,7 @@ mod tests {
         assert!(refused(json!({"jobs": [1, 2], "cursor": "bytes:0"})).contains("one job"));
         assert!(refused(json!({"jobs": [1], "mode": "some"})).contains("one of any, all"));
         assert!(refused(json!({"jobs": [1], "until": "("})).contains("unclosed group"));
-        for port in [json!(0), json!(65_536), json!(-1), json!("http")] {
+        for port in [json!(65_536), json!(-1), json!("http")] {
             assert!(refused(json!({"jobs": [1], "port": port})).contains("port"), "{port}");
         }
         assert!(refused(json!({"jobs": [1], "quiet_s": -1})).contains("quiet_s"));

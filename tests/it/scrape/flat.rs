@@ -19,7 +19,7 @@ const CONFIG: &str = "[retention]\nmax_finished = 100\n[log]\nfilter = \"warn,sh
 
 /// Runs one job after the other, on one connection.
 fn run_jobs(address: &str) {
-    let request = call("run_command", json!({"command": "true", "args": []}));
+    let request = call("run_command", json!({"command": "true", "args": ["x"]}));
     let mut connection = HttpConnection::open(address);
     for _ in 0..JOBS_PER_CONNECTION {
         connection.send(&request);

@@ -29,7 +29,7 @@ fn answered(yard: &mut TestServer, request: HttpRequest, token: &str) -> String 
 fn oddities() -> Vec<HttpRequest> {
     vec![
         call("run_command", json!({"command": format!("echo {ODD}\"}} 1\n{ODD}")})),
-        call("run_command", json!({"command": format!("/{ODD}/{ODD}"), "args": []})),
+        call("run_command", json!({"command": format!("/{ODD}/{ODD}"), "args": ["x"]})),
         call("run_command", json!({"command": "exit 77", "cwd": "/tmp", "key": ODD})),
         call("run_command", json!({"command": "true", "cwd": format!("/{ODD}")})),
         call("run_command", json!({"command": "true", "lane": ODD})),
