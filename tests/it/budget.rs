@@ -1,4 +1,5 @@
-//! No reply takes more of its reader's context than its budget, whatever a job wrote.
+//! No reply takes more of its reader's context than its budget, or has more than 1,900 lines,
+//! whatever a job wrote.
 
 use serde_json::{Value, json};
 
@@ -110,7 +111,7 @@ fn a_program_gets_the_page_that_it_asks_for_and_no_more_than_the_tokens_it_names
 #[test]
 fn a_call_and_the_configuration_set_the_budget() {
     let mut yard = Launch::stdio().config("[mcp]\nmax_tokens = 600\n").start();
-    let command = "seq 1 100000";
+    let command = "seq -f '%.0f of a hundred thousand lines' 1 100000";
     let reply = yard.run(command);
     check(&reply, 1500, "as configured");
     assert!(reply.text().contains("hidden"), "the cut is named: {}", reply.text());
@@ -119,6 +120,16 @@ fn a_call_and_the_configuration_set_the_budget() {
     assert!(more.text().len() > 30_000, "what is asked for is used: {}", more.text().len());
     let refused = yard.call("run_command", json!({"command": command, "max_tokens": 7}));
     assert!(refused.error_text().contains("from 500 to 400000"), "{}", refused.error_text());
+}
+
+#[test]
+fn tools_that_take_a_budget_name_their_largest_result() {
+    const KEY: &str = "anthropic/maxResultSizeChars";
+    let listed = Launch::stdio().start().rpc("tools/list", json!({}));
+    let tools = listed["result"]["tools"].as_array().expect("tools");
+    let named = tools.iter().filter(|tool| tool["_meta"][KEY] == 500_000);
+    let named: Vec<&str> = named.filter_map(|tool| tool["name"].as_str()).collect();
+    assert_eq!(named, ["run_command", "wait_jobs", "read_output"]);
 }
 
 #[test]
@@ -168,4 +179,86 @@ fn errors_and_echoes_keep_the_budget() {
         check(reply, 1250, &reply.text().chars().take(200).collect::<String>());
     }
     yard.assert_alive();
+}
+
+/// The most lines of a reply.
+const MAX_LINES: usize = 1900;
+
+/// The largest budget, in which the lines are the limit.
+fn with_budget(mut arguments: Value) -> Value {
+    arguments["max_tokens"] = 400_000.into();
+    arguments
+}
+
+#[track_caller]
+fn check_lines(reply: &Reply, least: usize, what: &str) {
+    let lines = reply.text().lines().count();
+    assert!((least..=MAX_LINES).contains(&lines), "{lines} lines: {what}");
+}
+
+#[test]
+fn no_reply_has_more_lines_than_clients_show() {
+    for launch in Launch::both() {
+        let mut yard = launch.start();
+        let command = "for i in $(seq 1 50000); do echo \"[$i]\"; done";
+        let run = yard.call("run_command", with_budget(json!({"command": command}))).ok();
+        check_lines(&run, MAX_LINES - 100, "run_command");
+        assert!(run.text().ends_with("\n[50000]") || run.text().contains("\n[50000]\n→ "), "tail");
+        assert!(run.text().contains("hidden"), "the cut is named");
+        let job = run.job();
+        for (what, least, options) in [
+            ("a page", MAX_LINES - 100, json!({})),
+            ("the tail", MAX_LINES - 100, json!({"view": "tail"})),
+            ("more lines than that", MAX_LINES - 100, json!({"max_lines": 5000})),
+            ("fewer lines", 100, json!({"max_lines": 100})),
+            ("a hexdump", MAX_LINES - 200, json!({"view": "hexdump"})),
+            ("matches", MAX_LINES - 100, json!({"grep": "."})),
+            ("matches in groups", MAX_LINES - 100, json!({"grep": "[05]]"})),
+            ("matches with context", MAX_LINES - 100, json!({"grep": "[05]]", "context": 1})),
+        ] {
+            let mut arguments = with_budget(json!({"job": job, "max_bytes": 1 << 20}));
+            for (name, value) in options.as_object().into_iter().flatten() {
+                arguments[name] = value.clone();
+            }
+            check_lines(&yard.call("read_output", arguments).ok(), least, what);
+        }
+        let everywhere = with_budget(json!({"grep": ".", "max_bytes": 1 << 20}));
+        check_lines(&yard.call("read_output", everywhere).ok(), MAX_LINES - 100, "all jobs");
+        let whole = yard.run("seq 1 1800").ok();
+        check_lines(&whole, 1801, "what fits is shown whole");
+        let jobs = json!({"jobs": [job, whole.job(), whole.job() + 1], "mode": "all"});
+        check_lines(&yard.call("wait_jobs", with_budget(jobs)).ok(), MAX_LINES - 200, "wait_jobs");
+        let many: Vec<u64> = (job..job + 3000).collect();
+        let many = yard.call("wait_jobs", with_budget(json!({"jobs": many, "mode": "all"}))).ok();
+        check_lines(&many, MAX_LINES - 10, "many jobs");
+        assert!(many.text().contains("lines cut: a reply has at most 1,900"), "the cut is named");
+    }
+}
+
+#[test]
+fn a_page_of_equal_lines_counts_as_the_lines_that_it_shows() {
+    let mut yard = Launch::stdio().start();
+    let job = yard.run("yes same | head -n 50000").job();
+    let page = yard.call("read_output", with_budget(json!({"job": job, "max_bytes": 1 << 20})));
+    assert!(page.ok().text().contains("same (×50,000)"), "nothing is cut");
+}
+
+#[test]
+fn pages_cut_by_lines_show_every_line_once() {
+    let mut yard = Launch::stdio().args(&["--result-format", "both"]).start();
+    let job = yard.run("seq 1 10000").job();
+    let mut cursor = "bytes:0".to_owned();
+    let mut all = String::new();
+    for _ in 0..10 {
+        let arguments = json!({"job": job, "cursor": cursor, "max_bytes": 1 << 20});
+        let page = yard.call("read_output", with_budget(arguments)).ok();
+        check_lines(&page, 100, "a page");
+        all.push_str(page["output"].as_str().expect("output"));
+        match page["next_cursor"].as_str() {
+            Some(next) => next.clone_into(&mut cursor),
+            None => break,
+        }
+    }
+    let expected: String = (1..=10_000).map(|number| format!("{number}\n")).collect();
+    assert!(all == expected, "{} lines", all.lines().count());
 }

@@ -1,4 +1,4 @@
-//! The token budget of a reply, and the cutting of replies that exceed it.
+//! The token budget of a reply, its number of lines, and the cutting of replies that exceed them.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -6,12 +6,15 @@ use std::ops::RangeInclusive;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::format::{count, size};
+use super::format::{count, size, thousands};
 
 /// Bytes per two tokens: a token is estimated as two and a half bytes.
 const BYTES_OF_TWO_TOKENS: u64 = 5;
 /// The longest JSON escape of one byte, `\u0000`.
 const WORST_ESCAPE: u64 = 6;
+
+/// The most lines of a reply, whatever its budget: some clients show only the first 2,000.
+pub(crate) const MAX_LINES: usize = 1900;
 
 /// The size limit of a reply in its reader's context, in estimated tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +142,19 @@ pub(super) fn trim_text(text: &str, limit: usize) -> String {
     let end = text[..end].rfind('\n').unwrap_or(end);
     let whole = format!("{}{}", &text[..end], mark(end));
     whole[..whole.floor_char_boundary(limit)].to_owned()
+}
+
+/// Returns at most `limit` lines of a text, with a note of how many are missing.
+pub(super) fn trim_lines(text: &str, limit: usize) -> String {
+    let lines = text.lines().count();
+    if lines <= limit {
+        return text.to_owned();
+    }
+    let kept: Vec<&str> = text.lines().take(limit.saturating_sub(1)).collect();
+    let cut = thousands((lines - kept.len()) as u64);
+    let most = thousands(MAX_LINES as u64);
+    let mark = format!("[… {cut} lines cut: a reply has at most {most}]");
+    kept.into_iter().chain([mark.as_str()]).collect::<Vec<_>>().join("\n")
 }
 
 /// Cuts the structured form until it takes at most `limit` bytes. The endings of tools go first;
@@ -330,6 +346,13 @@ mod tests {
             "{cut}"
         );
         assert_eq!(trim_text("short", 5), "short");
+    }
+
+    #[test]
+    fn lines_that_are_cut_are_counted() {
+        let text = "line\n".repeat(5);
+        assert_eq!(trim_lines(&text, 5), text);
+        assert_eq!(trim_lines(&text, 3), "line\nline\n[… 3 lines cut: a reply has at most 1,900]");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod excerpt;
 mod format;
 mod hint;
 mod job_list;
+mod reply_fitter;
 mod search;
 mod structured;
 mod tool_reply;
@@ -19,7 +20,7 @@ mod unreported;
 mod verdict;
 
 pub(super) use body::ShownOutput;
-pub(super) use budget::{TokenBudget, fair_shares};
+pub(super) use budget::TokenBudget;
 pub(super) use error::ToolError;
 pub(super) use excerpt::{
     ReadPosition, beyond_end_notice, quick_digest, show, show_base64, show_digest, show_from,
@@ -31,10 +32,11 @@ pub(super) use hint::{
     hint_wait_for_jobs,
 };
 pub(super) use job_list::{JobCounts, ReplyPart, clipped, list_headline, list_line};
+pub(super) use reply_fitter::ReplyFitter;
 pub(super) use search::{
     JobMatches, SearchCall, SearchTotals, fit_listings, jobs_reply, matches_reply, query_reply,
 };
-pub(super) use tool_reply::{PortStatus, ReplyFitter, ToolReply, mask, mask_value};
+pub(super) use tool_reply::{PortStatus, ToolReply, mask, mask_value};
 pub(super) use unreported::{NextCall, unreported_lines};
 pub(super) use verdict::{progress_line, status_line};
 

@@ -1,6 +1,7 @@
 //! Replies to `grep` over one job or all jobs, and to `query`.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
@@ -186,6 +187,8 @@ fn plain_output(text: String, request: PageRequest) -> ShownOutput {
 
 /// The estimated size of a job's heading line, in bytes.
 const HEADING_BYTES: usize = 120;
+/// The lines that a job's heading takes: itself, and an empty one before it.
+const HEADING_ROWS: usize = 2;
 /// The estimated size of a line number, in bytes.
 const NUMBER_BYTES: usize = 8;
 /// The most jobs without room that are named.
@@ -254,19 +257,22 @@ impl SearchTotals {
     }
 }
 
-/// Cuts listings so that together they fit on a page: first one match of each job while there is
-/// room, then the jobs take turns, line by line. Returns how many jobs have room.
+/// Cuts listings so that together they fit on a page, with at most so many rows of text: first one
+/// match of each job while there is room, then the jobs take turns, line by line. Returns how many
+/// jobs have room.
 pub(crate) fn fit_listings<'f>(
     found: impl Iterator<Item = &'f mut SearchResult>,
     page: PageRequest,
+    rows: usize,
 ) -> usize {
     let mut found: Vec<&mut SearchResult> = found.collect();
     let lines = if page.max_lines == 0 { usize::MAX } else { page.max_lines };
-    let mut room = PageRoom { bytes: page.max_bytes, lines };
+    let mut room = PageRoom { bytes: page.max_bytes, lines, rows };
     let mut taken: Vec<usize> = Vec::new();
     for found in &found {
         let first = to_first_match(found);
-        let fits = room.take(HEADING_BYTES, 0) && room.take(cost(&found.lines[..first]), first);
+        let heading = PageRoom { bytes: HEADING_BYTES, lines: 0, rows: HEADING_ROWS };
+        let fits = room.take(heading) && room.take(PageRoom::for_lines(&found.lines, 0..first));
         if !fits && !taken.is_empty() {
             break;
         }
@@ -277,20 +283,35 @@ pub(crate) fn fit_listings<'f>(
     taken.len()
 }
 
-/// The free room on a page.
+/// Room on a page.
 #[derive(Debug)]
 struct PageRoom {
     bytes: usize,
+    /// Lines of output.
     lines: usize,
+    /// Lines of the reply: those of output, headings, and the marks between groups.
+    rows: usize,
 }
 
 impl PageRoom {
+    /// Returns the room that these lines of a listing need.
+    fn for_lines(listed: &[FoundLine], range: Range<usize>) -> Self {
+        let has_mark = |index: &usize| {
+            let before = index.checked_sub(1).map(|before| listed[before].number);
+            before.is_some_and(|before| listed[*index].number > before + 1)
+        };
+        let marks = range.clone().filter(has_mark).count();
+        let bytes = listed[range.clone()].iter().map(|line| NUMBER_BYTES + line.text.len()).sum();
+        Self { bytes, lines: range.len(), rows: range.len() + marks }
+    }
+
     /// Takes room if there is enough; returns `true` if it did.
-    fn take(&mut self, bytes: usize, lines: usize) -> bool {
-        let fits = bytes <= self.bytes && lines <= self.lines;
+    fn take(&mut self, part: Self) -> bool {
+        let fits = part.bytes <= self.bytes && part.lines <= self.lines && part.rows <= self.rows;
         if fits {
-            self.bytes -= bytes;
-            self.lines -= lines;
+            self.bytes -= part.bytes;
+            self.lines -= part.lines;
+            self.rows -= part.rows;
         }
         fits
     }
@@ -301,8 +322,8 @@ fn take_turns(found: &[&mut SearchResult], taken: &mut [usize], room: &mut PageR
     while took {
         took = false;
         for (found, taken) in found.iter().zip(taken.iter_mut()) {
-            let Some(line) = found.lines.get(*taken) else { continue };
-            if room.take(cost(std::slice::from_ref(line)), 1) {
+            let is_listed = *taken < found.lines.len();
+            if is_listed && room.take(PageRoom::for_lines(&found.lines, *taken..*taken + 1)) {
                 *taken += 1;
                 took = true;
             }
@@ -314,10 +335,6 @@ fn take_turns(found: &[&mut SearchResult], taken: &mut [usize], room: &mut PageR
 fn to_first_match(found: &SearchResult) -> usize {
     let before = found.lines.iter().take_while(|line| !line.is_match).count();
     found.lines.len().min(before + 1)
-}
-
-fn cost(lines: &[FoundLine]) -> usize {
-    lines.iter().map(|line| NUMBER_BYTES + line.text.len()).sum()
 }
 
 /// Cuts a listing to so many lines; the cursor then points to the rest.
@@ -555,7 +572,7 @@ mod found_jobs_tests {
     #[track_caller]
     fn check(mut jobs: Vec<SearchResult>, max_bytes: usize, max_lines: usize, expected: &[usize]) {
         let page = PageRequest { from: 0, stream: None, max_bytes, max_lines };
-        let room = fit_listings(jobs.iter_mut(), page);
+        let room = fit_listings(jobs.iter_mut(), page, usize::MAX);
         let lines: Vec<usize> = jobs[..room].iter().map(|found| found.lines.len()).collect();
         assert_eq!(lines, expected);
         for (found, lines) in jobs.iter().zip(lines) {

@@ -1,26 +1,20 @@
 //! A whole reply, cut to its budget, and its result on the wire.
 
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::Value;
 
 use super::body::{OutputEncoding, ShownOutput};
-use super::budget::{TokenBudget, escaped_len, next_size};
-use super::budget::{json_size, trim_fields, trim_text};
+use super::budget::{MAX_LINES, TokenBudget, escaped_len};
+use super::budget::{json_size, trim_fields, trim_lines, trim_text};
 use super::job_list::{ReplyPart, block};
 use super::{hint, structured, verdict};
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::JobSnapshot;
 use crate::outcome::Outcome;
-use crate::output::excerpt::Budget;
 use crate::output::redaction::Redactor;
-
-/// The estimated size of fields and hints about shown output: its position, and how to continue.
-const ABOUT_OUTPUT: usize = 400;
-/// The number of attempts with less and less output before a reply gets none.
-const TRIES: usize = 8;
 
 /// The reply of a tool: the verdict, the body, at most one `→` line, and the same in structured
 /// form.
@@ -233,10 +227,15 @@ impl ToolReply {
         }
     }
 
-    /// Cuts the reply to its own budget, or else to this one.
+    /// `true` if the reply has at most so many bytes, and at most [`MAX_LINES`] lines.
+    pub(super) fn fits(&self, bytes: usize, format: ResultFormat) -> bool {
+        self.size(format) <= bytes && self.text_lines(format) <= MAX_LINES
+    }
+
+    /// Cuts the reply to its own budget, or else to this one, and to [`MAX_LINES`].
     pub(crate) fn cut_to_budget(mut self, budget: TokenBudget, format: ResultFormat) -> Self {
         let limit = self.budget.unwrap_or(budget).bytes();
-        if self.size(format) <= limit {
+        if self.fits(limit, format) {
             return self;
         }
         // An eighth for the hint: even if JSON escapes each of its bytes as six, a quarter is left
@@ -249,7 +248,12 @@ impl ToolReply {
             room = limit.saturating_sub(self.verdict.len() + hint + 1);
         }
         // Only the text; the structured form is cut differently.
-        let body = trim_text(self.body(), room);
+        let mut body = trim_text(self.body(), room);
+        let lines = self.text_lines(format);
+        if lines > MAX_LINES {
+            let others = lines.saturating_sub(self.body().lines().count());
+            body = trim_lines(&body, MAX_LINES.saturating_sub(others));
+        }
         let hint = self.json_hint_size();
         let mut reply = self.with_body(body).with_output_as_field();
         trim_fields(&mut reply.fields, limit.saturating_sub(hint));
@@ -346,6 +350,16 @@ impl ToolReply {
         }
     }
 
+    /// The number of lines of the text.
+    pub(super) fn text_lines(&self, format: ResultFormat) -> usize {
+        if self.is_short_in(format) {
+            self.verdict.lines().count()
+        } else {
+            let newlines = |piece: &str| piece.bytes().filter(|byte| *byte == b'\n').count();
+            self.pieces().map(newlines).sum::<usize>() + 1
+        }
+    }
+
     fn structured(self) -> JsonObject {
         let Self { mut fields, hint, .. } = self.with_output_as_field();
         if let Some(hint) = hint {
@@ -426,86 +440,6 @@ impl ReplyOutput {
     }
 }
 
-/// Fits a reply into its budget: the caller rebuilds it with less and less output until it fits.
-#[derive(Debug)]
-pub(crate) struct ReplyFitter {
-    budget: TokenBudget,
-    format: ResultFormat,
-    redactor: Arc<Redactor>,
-    /// The size of the reply without output.
-    bare: usize,
-    /// The amount of output for the next attempt, in bytes.
-    size: usize,
-    tries: usize,
-}
-
-impl ReplyFitter {
-    /// Creates a fitter for replies that consist of `bare` and output.
-    pub(crate) fn new(
-        budget: TokenBudget,
-        format: ResultFormat,
-        redactor: Arc<Redactor>,
-        bare: &ToolReply,
-    ) -> Self {
-        let bare = bare.size(format) + ABOUT_OUTPUT;
-        Self { budget, format, redactor, bare, size: budget.bytes().saturating_sub(bare), tries: 0 }
-    }
-
-    /// Sets the size of a page in log bytes. A program that reads structured replies gets the page
-    /// that it asks for.
-    pub(crate) fn for_page(mut self, requested: Option<usize>, default: usize) -> Self {
-        if let (Some(bytes), ResultFormat::Structured) = (requested, self.format) {
-            self.budget = self.budget.with_page(bytes);
-        }
-        self.size = requested.unwrap_or(default);
-        self
-    }
-
-    /// The amount of output for the next attempt, in bytes.
-    pub(crate) const fn size(&self) -> usize {
-        self.size
-    }
-
-    /// The budget of one excerpt that gets all the room.
-    pub(crate) fn excerpt_budget(&self) -> Budget {
-        self.excerpt_budget_of(self.size)
-    }
-
-    /// The budget of one of several excerpts.
-    pub(crate) fn excerpt_budget_of(&self, share: usize) -> Budget {
-        let cost = match self.format {
-            ResultFormat::Text => str::len,
-            ResultFormat::Structured | ResultFormat::Both => escaped_len,
-        };
-        Budget { cost, ..Budget::of_bytes(share) }
-    }
-
-    /// Masks a reply and sets its budget, whether it fits or not.
-    pub(crate) fn prepare(&self, reply: ToolReply) -> ToolReply {
-        reply.masked(&self.redactor).with_budget(self.budget)
-    }
-
-    /// `true` if a reply fits.
-    pub(crate) fn fits(&self, reply: &ToolReply) -> bool {
-        reply.size(self.format) <= self.budget.bytes()
-    }
-
-    /// Returns the masked reply if it fits, or if it already shows no output; else shrinks the size
-    /// for the next attempt.
-    pub(crate) fn accept(&mut self, reply: ToolReply) -> Option<ToolReply> {
-        let reply = reply.masked(&self.redactor);
-        let limit = self.budget.bytes();
-        let takes = reply.size(self.format);
-        if takes <= limit || self.size == 0 {
-            return Some(reply.with_budget(self.budget));
-        }
-        self.tries += 1;
-        self.size =
-            if self.tries < TRIES { next_size(self.size, limit, takes, self.bare) } else { 0 };
-        None
-    }
-}
-
 /// The state of a port that a call waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PortStatus {
@@ -542,7 +476,7 @@ impl ToolReply {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::LazyLock;
+    use std::sync::{Arc, LazyLock};
     use std::time::{Duration, Instant};
 
     use proptest::collection::vec;
@@ -553,6 +487,7 @@ mod tests {
     use crate::allocation_tests::{ThreadAllocations, count_allocations};
     use crate::confinement::GrantedConfinement;
     use crate::ids::JobId;
+    use crate::mcp::reply::ReplyFitter;
     use crate::mcp::reply::excerpt::{read_base64, read_from, read_hexdump, read_text_page};
     use crate::mcp::reply::hint::hint_after_page;
     use crate::mcp::snapshot::State;
@@ -650,7 +585,11 @@ mod tests {
     }
 
     fn read_shown(log: &LogReader, from: u64, kind: ReadKind, fitter: &ReplyFitter) -> ShownOutput {
-        let request = PageRequest { from, stream: None, max_bytes: fitter.size(), max_lines: 0 };
+        let max_lines = match kind {
+            ReadKind::Page => fitter.page_lines(0),
+            ReadKind::Excerpt | ReadKind::Raw | ReadKind::Hexdump => 0,
+        };
+        let request = PageRequest { from, stream: None, max_bytes: fitter.size(), max_lines };
         match kind {
             ReadKind::Excerpt => read_from(&log.blocking(), from, fitter.excerpt_budget()).unwrap(),
             ReadKind::Page => read_text_page(&log.blocking(), &request).unwrap(),
@@ -686,7 +625,9 @@ mod tests {
     fn check_size(result: &CallToolResult, budget: TokenBudget) -> Result<(), TestCaseError> {
         let value = serde_json::to_value(result).unwrap();
         for block in value["content"].as_array().unwrap() {
-            prop_assert!(block["text"].as_str().unwrap().len() <= budget.bytes(), "{block}");
+            let text = block["text"].as_str().unwrap();
+            prop_assert!(text.len() <= budget.bytes(), "{block}");
+            prop_assert!(text.lines().count() <= MAX_LINES, "{block}");
         }
         let structured =
             value.get("structuredContent").map_or(0, |fields| fields.to_string().len());
@@ -812,8 +753,9 @@ mod tests {
     #[test]
     fn a_page_of_text_is_copied_once() {
         check("one line and\nanother\n", read_text_page, ResultFormat::Structured, 1.0);
-        // Copied once more, below the verdict.
-        check("one line and\nanother\n", read_text_page, ResultFormat::Text, 2.0);
+        // Copied once more, below the verdict. Its lines are long, because a text has few of them.
+        let lines = format!("{}\n{}\n", "one line ".repeat(90), "and another ".repeat(70));
+        check(&lines, read_text_page, ResultFormat::Text, 2.0);
     }
 
     #[test]

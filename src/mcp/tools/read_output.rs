@@ -8,7 +8,7 @@ use crate::ids::JobNumber;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::cursor::{Cursor, ParsedCursor};
 use crate::mcp::reply::{
-    ReadPosition, ShownOutput, TokenBudget, ToolError, ToolReply, beyond_end_notice,
+    ReadPosition, ReplyFitter, ShownOutput, TokenBudget, ToolError, ToolReply, beyond_end_notice,
     hint_after_page, query_reply, quick_digest, show_base64, show_digest, show_hexdump, show_page,
     with_digest_note,
 };
@@ -67,13 +67,13 @@ pub(in crate::mcp) async fn call(
     let mut fitter = bare.for_page(args.max_bytes, call.settings.page_bytes);
     match &args.mode {
         ReadMode::Grep(grep) => {
-            let page = args.request(&job, fitter.size()).await?;
-            let position = args.position(&job, fitter.size()).await?;
+            let page = args.request(&job, &fitter).await?;
+            let position = args.position(&job, &fitter).await?;
             let reply = search::in_job(call, &now, log, grep.clone(), page, fitter).await?;
             Ok(with_notice(reply, &now, position))
         }
         ReadMode::Query(expression) => {
-            let page = args.request(&job, fitter.size()).await?;
+            let page = args.request(&job, &fitter).await?;
             let expression = expression.clone();
             let memory = call.reserve(&log, query_memory(&log, page.stream)).await?;
             let most = memory.bytes();
@@ -92,19 +92,22 @@ pub(in crate::mcp) async fn call(
             }
         }
         ReadMode::Digest => {
-            let request = args.request(&job, fitter.size()).await?;
+            let request = args.request(&job, &fitter).await?;
             show_digest(&now, &log, request, &fitter).await
         }
         ReadMode::Page(format) => {
+            if *format == PageFormat::Hexdump {
+                fitter.limit_size(fitter.max_lines().saturating_mul(HEXDUMP_ROW_BYTES));
+            }
             let mut digest = None;
             loop {
-                let request = args.request(&job, fitter.size()).await?;
+                let request = args.request(&job, &fitter).await?;
                 let shown = format.show(&now, &log, request).await?;
                 if digest.is_none() && args.start.is_first_read() && shown.is_part_of_text() {
                     digest = Some(quick_digest(&now, &log, request).await?);
                 }
                 let seen = shown.seen_range();
-                let reply = page(call, &now, shown, args.position(&job, fitter.size()).await?);
+                let reply = page(call, &now, shown, args.position(&job, &fitter).await?);
                 let reply = digest.iter().fold(reply, with_digest_note);
                 if let Some(reply) = fitter.accept(reply) {
                     call.mark_shown(&job, seen);
@@ -164,6 +167,9 @@ fn target(args: &mut Args) -> Result<Option<(JobNumber, Option<Stream>)>, ToolEr
         (None, None) => Ok(None),
     }
 }
+
+/// The bytes in one line of a hexdump.
+const HEXDUMP_ROW_BYTES: usize = 16;
 
 struct ReadOutputArgs {
     start: ReadStart,
@@ -264,19 +270,29 @@ impl ReadOutputArgs {
         })
     }
 
-    /// Returns the page to read, with at most `max_bytes`.
-    async fn request(&self, job: &JobHandle, max_bytes: usize) -> Result<PageRequest, ToolError> {
-        let from = start_offset(self.position(job, max_bytes).await?, job.output());
-        Ok(PageRequest { from, stream: self.stream, max_bytes, max_lines: self.max_lines })
+    /// Returns the page to read in the next attempt to fit the reply.
+    async fn request(
+        &self,
+        job: &JobHandle,
+        fitter: &ReplyFitter,
+    ) -> Result<PageRequest, ToolError> {
+        let from = start_offset(self.position(job, fitter).await?, job.output());
+        let max_lines = fitter.page_lines(self.max_lines);
+        Ok(PageRequest { from, stream: self.stream, max_bytes: fitter.size(), max_lines })
     }
 
-    async fn position(&self, job: &JobHandle, max_bytes: usize) -> Result<ReadPosition, ToolError> {
+    async fn position(
+        &self,
+        job: &JobHandle,
+        fitter: &ReplyFitter,
+    ) -> Result<ReadPosition, ToolError> {
         match self.start {
             ReadStart::Beginning => Ok(ReadPosition::Offset(0)),
             ReadStart::At(position) => Ok(position),
             ReadStart::Tail => {
                 let stream = self.stream;
-                let max_lines = self.max_lines;
+                let max_bytes = fitter.size();
+                let max_lines = fitter.page_lines(self.max_lines);
                 let find = move |log: &BlockingReader| log.tail_start(stream, max_bytes, max_lines);
                 let start = job.output().read_with(find).await;
                 start

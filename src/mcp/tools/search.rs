@@ -93,7 +93,8 @@ pub(super) async fn in_job(
     // The output is searched once; lines without room are left out, and the cursor points to them.
     loop {
         let mut found = found.clone();
-        fit_listings(std::iter::once(&mut found), PageRequest { max_bytes: fitter.size(), ..page });
+        let page = PageRequest { max_bytes: fitter.size(), ..page };
+        fit_listings(std::iter::once(&mut found), page, fitter.max_lines());
         if let Some(reply) = fitter.accept(matches_reply(now, &found, &search_call, page)) {
             return Ok(reply);
         }
@@ -119,7 +120,8 @@ pub(super) async fn in_all_jobs(
         let mut shown = all.clone();
         let mut totals = totals.clone();
         let page = PageRequest { max_bytes: fitter.size(), ..page };
-        let room = fit_listings(shown.iter_mut().map(|job| &mut job.found), page);
+        let found = shown.iter_mut().map(|job| &mut job.found);
+        let room = fit_listings(found, page, fitter.max_lines());
         let unshown = shown.split_off(room);
         totals.unshown = unshown.iter().map(|job| (job.job.job, job.found.matches)).collect();
         if let Some(reply) = fitter.accept(jobs_reply(&shown, &totals, &search_call, page)) {

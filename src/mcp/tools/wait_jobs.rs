@@ -15,7 +15,7 @@ use crate::ids::{JobId, JobNumber};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
     PortStatus, ReplyPart, ShownOutput, TimedOutWait, TokenBudget, ToolError, ToolReply,
-    fair_shares, hint_after_job, hint_no_room, hint_wait_for_jobs, progress_line, show, show_from,
+    hint_after_job, hint_no_room, hint_wait_for_jobs, progress_line, show, show_from,
 };
 use crate::mcp::schema::{ArgKind, ArgSpec, ToolEffect, ToolSpec};
 use crate::mcp::snapshot::JobSnapshot;
@@ -164,21 +164,19 @@ async fn build_reply(
     let bare = jobs.iter().map(|waited| waited.part(None)).chain(missing.iter().cloned()).collect();
     let mut fitter =
         call.fitter(&ToolReply::for_jobs(None, bare).with_hint(hint(&jobs, &[], None, timed_out)));
-    let wanted: Vec<usize> = jobs.iter().map(WaitedJob::wanted_bytes).collect();
+    let bytes: Vec<usize> = jobs.iter().map(WaitedJob::wanted_bytes).collect();
+    let lines: Vec<usize> = jobs.iter().map(WaitedJob::wanted_lines).collect();
     loop {
         let mut parts = Vec::new();
         let mut unshown = Vec::new();
         let mut next = None;
         let mut shown_outputs = Vec::new();
-        for (waited, share) in jobs.iter().zip(fair_shares(&wanted, fitter.size())) {
-            let shown = if share < waited.wanted_bytes().min(MIN_SHARE) {
+        for (waited, share) in jobs.iter().zip(fitter.excerpt_budgets(&bytes, &lines)) {
+            let shown = if share.max_bytes < waited.wanted_bytes().min(MIN_SHARE) {
                 unshown.push(waited.now.job);
                 None
             } else {
-                waited
-                    .wait
-                    .read_shown(&waited.now, waited.event, fitter.excerpt_budget_of(share))
-                    .await?
+                waited.wait.read_shown(&waited.now, waited.event, share).await?
             };
             next = hint_after_job(&waited.now, shown.as_ref());
             parts.push(waited.part(shown.as_ref()));
@@ -255,6 +253,14 @@ impl WaitedJob<'_> {
         // JSON escapes may double it, and so may decoding from another character set.
         let most = total.saturating_sub(from).saturating_mul(2);
         usize::try_from(most).unwrap_or(usize::MAX)
+    }
+
+    /// The most lines that the reply needs to show all output of this job; 0 if it shows none.
+    fn wanted_lines(&self) -> usize {
+        match self.wanted_bytes() {
+            0 => 0,
+            _ => usize::try_from(self.now.lines()).unwrap_or(usize::MAX),
+        }
     }
 }
 
