@@ -164,10 +164,8 @@ impl ArgKind {
         let mut schema = Map::new();
         schema.insert("type".into(), self.json_type().into());
         match self {
-            Self::Text | Self::Flag | Self::Object => {}
-            Self::Whole | Self::Seconds => {
-                schema.insert("minimum".into(), 0.into());
-            }
+            // That numbers are not negative goes without saying.
+            Self::Text | Self::Whole | Self::Seconds | Self::Flag | Self::Object => {}
             Self::Texts => {
                 schema.insert("items".into(), json!({"type": "string"}));
             }
@@ -205,9 +203,9 @@ mod tests {
         let kind = ArgKind::Whole;
         for optional in [ArgSpec::optional("n", kind, ""), ArgSpec::with_empty("n", kind, "")] {
             let schema = Value::Object(optional.schema());
-            assert_eq!(schema, json!({"type": "integer", "minimum": 0, "nullable": true}));
+            assert_eq!(schema, json!({"type": "integer", "nullable": true}));
         }
         let schema = Value::Object(ArgSpec::required("n", kind, "").schema());
-        assert_eq!(schema, json!({"type": "integer", "minimum": 0}));
+        assert_eq!(schema, json!({"type": "integer"}));
     }
 }
