@@ -97,11 +97,15 @@ impl JobActivity {
     /// Returns the time until the next measurement; `None` if there is nothing to measure.
     /// `idle_time` is the time for which a job must be idle before it gives its slot back.
     pub(super) fn pause(&self, demand: SlotDemand, idle_time: Duration) -> Option<Duration> {
-        let (pause, share) = match demand {
-            SlotDemand::JobsWait if self.busy > 0 => (SHORTEST_PAUSE, SHARE_IF_OTHERS_WAIT),
-            _ if self.busy > 0 => (SHORTEST_PAUSE.max(idle_time / 2), COST_SHARE),
-            _ if self.jobs.is_empty() => return None,
-            _ => (IDLE_JOBS_PAUSE, COST_SHARE),
+        let (pause, share) = if self.jobs.is_empty() {
+            return None;
+        } else if self.busy == 0 {
+            (IDLE_JOBS_PAUSE, COST_SHARE)
+        } else {
+            match demand {
+                SlotDemand::None => (SHORTEST_PAUSE.max(idle_time / 2), COST_SHARE),
+                SlotDemand::JobsWait => (SHORTEST_PAUSE, SHARE_IF_OTHERS_WAIT),
+            }
         };
         Some(pause.max(self.cost * share))
     }

@@ -56,9 +56,10 @@ fn parse(block: &SettingsBlock) -> Value {
 fn server_command(settings: &Value) -> Option<Vec<String>> {
     let names = ["mcpServers", "mcp_servers", "context_servers", "servers", "mcp"];
     let server = names.iter().find_map(|name| settings.get(*name))?.get("shellyard")?;
-    let words = match &server["command"] {
-        Value::Array(words) => words.clone(),
-        program => [vec![program.clone()], server["args"].as_array()?.clone()].concat(),
+    let command = &server["command"];
+    let words = match command.as_array() {
+        Some(words) => words.clone(),
+        None => [vec![command.clone()], server["args"].as_array()?.clone()].concat(),
     };
     words.iter().map(|word| word.as_str().map(str::to_owned)).collect()
 }

@@ -1,6 +1,6 @@
 //! The lines about jobs whose calls their client gave up, with which its next reply begins.
 
-use super::job_list::one_line;
+use super::format::one_line;
 use super::verdict::ending_text;
 use crate::ids::JobId;
 use crate::mcp::snapshot::{JobSnapshot, State};

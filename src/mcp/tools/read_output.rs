@@ -74,22 +74,7 @@ pub(in crate::mcp) async fn call(
         }
         ReadMode::Query(expression) => {
             let page = args.request(&job, &fitter).await?;
-            let expression = expression.clone();
-            let memory = call.reserve(&log, query_memory(&log, page.stream)).await?;
-            let most = memory.bytes();
-            let scan = move |log: &BlockingReader, deadline: &_| {
-                query_json(log, page.stream, &expression, most, deadline)
-            };
-            let scanned = call.scan(&log, memory, scan).await;
-            let (result, _memory) =
-                scanned.map_err(|source| ToolError::Read { job: job.id(), source })?;
-            let result = result?;
-            loop {
-                let page = PageRequest { max_bytes: fitter.size(), ..page };
-                if let Some(reply) = fitter.accept(query_reply(&now, &result, page)) {
-                    return Ok(reply);
-                }
-            }
+            show_query(call, &now, &log, expression, page, fitter).await
         }
         ReadMode::Digest => {
             let request = args.request(&job, &fitter).await?;
@@ -114,6 +99,32 @@ pub(in crate::mcp) async fn call(
                     return Ok(reply);
                 }
             }
+        }
+    }
+}
+
+/// Evaluates a query over the output as JSON, and shows as much of the result as fits.
+async fn show_query(
+    call: ToolCall<'_>,
+    now: &JobSnapshot,
+    log: &LogReader,
+    expression: &str,
+    page: PageRequest,
+    mut fitter: ReplyFitter,
+) -> Result<ToolReply, ToolError> {
+    let expression = expression.to_owned();
+    let memory = call.reserve(log, query_memory(log, page.stream)).await?;
+    let most = memory.bytes();
+    let scan = move |log: &BlockingReader, deadline: &_| {
+        query_json(log, page.stream, &expression, most, deadline)
+    };
+    let scanned = call.scan(log, memory, scan).await;
+    let (result, _memory) = scanned.map_err(|source| ToolError::Read { job: now.job, source })?;
+    let result = result?;
+    loop {
+        let page = PageRequest { max_bytes: fitter.size(), ..page };
+        if let Some(reply) = fitter.accept(query_reply(now, &result, page)) {
+            return Ok(reply);
         }
     }
 }

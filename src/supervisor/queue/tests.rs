@@ -609,26 +609,32 @@ mod model {
     enum Step {
         Submit { tenant: usize, lane: usize, priority: Priority },
         Start,
-        End(Index),
-        BecomeIdle(Index),
-        BecomeBusy(Index),
-        Withdraw(Index),
+        Job(JobStep, Index),
         Pause(Option<usize>),
         Resume(Option<usize>),
         Change(QueueLimits),
     }
 
+    #[derive(Debug, Clone, Copy)]
+    enum JobStep {
+        End,
+        BecomeIdle,
+        BecomeBusy,
+        Withdraw,
+    }
+
     fn any_step() -> impl Strategy<Value = Step> {
+        let of_job = |step| any::<Index>().prop_map(move |index| Step::Job(step, index));
         let priority = prop::sample::select(Priority::WORDS.map(|(_, priority)| priority).to_vec());
         let lane = || prop_oneof![1 => Just(None), 3 => (0..3_usize).prop_map(Some)];
         prop_oneof![
             12 => (0..4_usize, 0..3_usize, priority)
                 .prop_map(|(tenant, lane, priority)| Step::Submit { tenant, lane, priority }),
             8 => Just(Step::Start),
-            5 => any::<Index>().prop_map(Step::End),
-            3 => any::<Index>().prop_map(Step::BecomeIdle),
-            2 => any::<Index>().prop_map(Step::BecomeBusy),
-            2 => any::<Index>().prop_map(Step::Withdraw),
+            5 => of_job(JobStep::End),
+            3 => of_job(JobStep::BecomeIdle),
+            2 => of_job(JobStep::BecomeBusy),
+            2 => of_job(JobStep::Withdraw),
             1 => lane().prop_map(Step::Pause),
             2 => lane().prop_map(Step::Resume),
             1 => any_limits().prop_map(Step::Change),
@@ -800,36 +806,7 @@ mod model {
                     model.set_stage(id, ModelStage::Busy);
                 }
             }
-            Step::End(index) => {
-                if let Some(id) = model.at(index, &[ModelStage::Busy, ModelStage::Idle]) {
-                    prop_assert!(!queue.withdraw(id), "it runs");
-                    prop_assert!(queue.release(id, Duration::ZERO).is_some());
-                    model.remove(id);
-                    prop_assert!(queue.release(id, Duration::ZERO).is_none());
-                }
-            }
-            Step::BecomeIdle(index) => {
-                if let Some(id) = model.at(index, &[ModelStage::Busy]) {
-                    prop_assert!(!queue.set_busy(id), "it is busy");
-                    prop_assert!(queue.set_idle(id));
-                    model.set_stage(id, ModelStage::Idle);
-                }
-            }
-            Step::BecomeBusy(index) => {
-                if let Some(id) = model.at(index, &[ModelStage::Idle]) {
-                    prop_assert!(!queue.set_idle(id), "it is idle");
-                    prop_assert!(queue.set_busy(id), "even above a limit");
-                    model.set_stage(id, ModelStage::Busy);
-                }
-            }
-            Step::Withdraw(index) => {
-                if let Some(id) = model.at(index, &[ModelStage::Waiting]) {
-                    prop_assert!(!queue.set_idle(id) && !queue.set_busy(id), "it waits");
-                    prop_assert!(queue.release(id, Duration::ZERO).is_none(), "it waits");
-                    prop_assert!(queue.withdraw(id));
-                    model.remove(id);
-                }
-            }
+            Step::Job(step, index) => apply_to_job(queue, model, step, index)?,
             Step::Pause(lane) => {
                 let lane = lane.map(|lane| LANES[lane]);
                 queue.pause(lane).unwrap();
@@ -843,6 +820,47 @@ mod model {
             Step::Change(limits) => {
                 queue.change(limits.clone());
                 model.limits = limits;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_to_job(
+        queue: &mut Queue,
+        model: &mut Model,
+        step: JobStep,
+        index: Index,
+    ) -> Result<(), TestCaseError> {
+        match step {
+            JobStep::End => {
+                if let Some(id) = model.at(index, &[ModelStage::Busy, ModelStage::Idle]) {
+                    prop_assert!(!queue.withdraw(id), "it runs");
+                    prop_assert!(queue.release(id, Duration::ZERO).is_some());
+                    model.remove(id);
+                    prop_assert!(queue.release(id, Duration::ZERO).is_none());
+                }
+            }
+            JobStep::BecomeIdle => {
+                if let Some(id) = model.at(index, &[ModelStage::Busy]) {
+                    prop_assert!(!queue.set_busy(id), "it is busy");
+                    prop_assert!(queue.set_idle(id));
+                    model.set_stage(id, ModelStage::Idle);
+                }
+            }
+            JobStep::BecomeBusy => {
+                if let Some(id) = model.at(index, &[ModelStage::Idle]) {
+                    prop_assert!(!queue.set_idle(id), "it is idle");
+                    prop_assert!(queue.set_busy(id), "even above a limit");
+                    model.set_stage(id, ModelStage::Busy);
+                }
+            }
+            JobStep::Withdraw => {
+                if let Some(id) = model.at(index, &[ModelStage::Waiting]) {
+                    prop_assert!(!queue.set_idle(id) && !queue.set_busy(id), "it waits");
+                    prop_assert!(queue.release(id, Duration::ZERO).is_none(), "it waits");
+                    prop_assert!(queue.withdraw(id));
+                    model.remove(id);
+                }
             }
         }
         Ok(())
