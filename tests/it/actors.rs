@@ -27,26 +27,26 @@ fn of_both(text: &str, name: &str) -> [f64; 2] {
 #[test]
 fn actors_and_their_messages_are_counted_and_nothing_stays_behind() {
     let config = "[queue]\nslots = 8\nmax_queued = 2000\n";
-    let mut yard = Launch::http().structured().config(config).start();
-    assert_eq!(of_both(&yard.metrics(), ALIVE), [1.0, 0.0]);
+    let mut server = Launch::http().structured().config(config).start();
+    assert_eq!(of_both(&server.metrics(), ALIVE), [1.0, 0.0]);
     let marker = Marker::new();
-    let held: Vec<u64> = (0..4).map(|_| yard.start(&format!("sleep {marker}"))).collect();
-    eventually("each job has its actor", || of_both(&yard.metrics(), ALIVE) == [1.0, 4.0]);
+    let held: Vec<u64> = (0..4).map(|_| server.start(&format!("sleep {marker}"))).collect();
+    eventually("each job has its actor", || of_both(&server.metrics(), ALIVE) == [1.0, 4.0]);
 
     let mut last = 0;
     for number in 0..150 {
-        let stopped = yard.start("sleep 300");
-        yard.start("echo hi; setsid true & exit 3");
+        let stopped = server.start("sleep 300");
+        server.start("echo hi; setsid true & exit 3");
         let missing = json!({"command": "/no/such/program", "args": ["x"], "wait_s": 0});
-        yard.call("run_command", missing);
-        last = yard.start(&format!("echo {number}; kill -9 $$"));
-        yard.call("stop_jobs", json!({"jobs": [stopped], "grace_s": 0})).ok();
+        server.call("run_command", missing);
+        last = server.start(&format!("echo {number}; kill -9 $$"));
+        server.call("stop_jobs", json!({"jobs": [stopped], "grace_s": 0})).ok();
     }
-    yard.wait_finished(last);
-    yard.call("stop_jobs", json!({"jobs": held, "grace_s": 0})).ok();
-    eventually("no actor of a job is left", || of_both(&yard.metrics(), ALIVE) == [1.0, 0.0]);
-    eventually("no message waits", || of_both(&yard.metrics(), MAILBOX) == [0.0, 0.0]);
-    let text = yard.metrics();
+    server.wait_finished(last);
+    server.call("stop_jobs", json!({"jobs": held, "grace_s": 0})).ok();
+    eventually("no actor of a job is left", || of_both(&server.metrics(), ALIVE) == [1.0, 0.0]);
+    eventually("no message waits", || of_both(&server.metrics(), MAILBOX) == [0.0, 0.0]);
+    let text = server.metrics();
     assert_eq!(sample(&text, "shellyard_jobs_submitted_total"), 604.0, "{text}");
     for counter in ["shellyard_actor_failures_total", "shellyard_actor_restarts_total"] {
         assert_eq!(of_both(&text, counter), [0.0, 0.0]);
@@ -54,8 +54,8 @@ fn actors_and_their_messages_are_counted_and_nothing_stays_behind() {
 }
 
 /// The guardian of this server: its command line ends with the server's number.
-fn guardian(yard: &TestServer) -> Option<i32> {
-    let end = format!("\0{}\0", yard.pid());
+fn guardian(server: &TestServer) -> Option<i32> {
+    let end = format!("\0{}\0", server.pid());
     let is_guardian = |pid: &i32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words = String::from_utf8_lossy(&words);
@@ -68,13 +68,13 @@ fn guardian(yard: &TestServer) -> Option<i32> {
 
 #[test]
 fn a_guardian_that_dies_is_renewed_and_counted() {
-    let mut yard = Launch::http().structured().start();
+    let mut server = Launch::http().structured().start();
     let restarts = "shellyard_guardian_restarts_total";
-    assert_eq!(yard.metric(restarts), 0.0);
-    let first = eventually_some("it has a guardian", || guardian(&yard));
+    assert_eq!(server.metric(restarts), 0.0);
+    let first = eventually_some("it has a guardian", || guardian(&server));
     signal(first, Signal::KILL);
-    eventually("the restart is counted", || yard.metric(restarts) == 1.0);
+    eventually("the restart is counted", || server.metric(restarts) == 1.0);
     // While it is being born it has no command line.
-    eventually("it has a new guardian", || guardian(&yard).is_some_and(|pid| pid != first));
-    assert_eq!(yard.run("echo still here")["output"], "still here\n");
+    eventually("it has a new guardian", || guardian(&server).is_some_and(|pid| pid != first));
+    assert_eq!(server.run("echo still here")["output"], "still here\n");
 }

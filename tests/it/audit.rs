@@ -13,8 +13,8 @@ use crate::harness::{
     HttpConnection, HttpRequest, Launch, Marker, Sandbox, TestServer, eventually, run_program, text,
 };
 
-fn log_of(yard: &TestServer) -> PathBuf {
-    yard.sandbox().data().join("audit.jsonl")
+fn log_of(server: &TestServer) -> PathBuf {
+    server.sandbox().data().join("audit.jsonl")
 }
 
 fn entries(log: &Path) -> Vec<Value> {
@@ -28,9 +28,9 @@ fn of_event(log: &Path, event: &str) -> Vec<Value> {
 
 /// The decisions, once there are so many: a call goes on when its line takes long.
 #[track_caller]
-fn decisions(yard: &TestServer, count: usize) -> Vec<Value> {
-    eventually("each decision is written", || of_event(&log_of(yard), "decision").len() >= count);
-    of_event(&log_of(yard), "decision")
+fn decisions(server: &TestServer, count: usize) -> Vec<Value> {
+    eventually("each decision is written", || of_event(&log_of(server), "decision").len() >= count);
+    of_event(&log_of(server), "decision")
 }
 
 #[track_caller]
@@ -59,14 +59,14 @@ fn assert_broken(log: &Path, line: u64, word: &str) {
 fn each_decision_and_each_ending_is_one_line() {
     let config = "[policy]\ndeny = [\"rm*\"]\nask = [\"touch\"]\n";
     for launch in Launch::both() {
-        let mut yard = launch.structured().config(config).start();
-        let log = log_of(&yard);
-        let job = yard.run("echo hi; exit 3").job();
-        yard.call("run_command", json!({"command": "ls; rm x"}));
-        yard.call("run_command", json!({"command": "touch x"}));
+        let mut server = launch.structured().config(config).start();
+        let log = log_of(&server);
+        let job = server.run("echo hi; exit 3").job();
+        server.call("run_command", json!({"command": "ls; rm x"}));
+        server.call("run_command", json!({"command": "touch x"}));
         eventually("the ending is written", || of_event(&log, "ending").len() == 1);
         eventually("each decision is written", || of_event(&log, "decision").len() == 3);
-        let work = fs::canonicalize(yard.work()).expect("it is there");
+        let work = fs::canonicalize(server.work()).expect("it is there");
         let decisions = of_event(&log, "decision");
         assert_eq!(decisions.len(), 3, "{decisions:?}");
         for (decision, expected) in decisions.iter().zip([
@@ -95,10 +95,10 @@ fn each_decision_and_each_ending_is_one_line() {
 #[test]
 fn what_was_let_pass_in_doubt_is_noted() {
     let config = "[policy]\ndeny = [\"rm*\"]\nuncertain = \"allow\"\n";
-    let mut yard = Launch::stdio().structured().config(config).start();
-    yard.run("C=true; $C");
-    yard.run("true");
-    let decisions = decisions(&yard, 2);
+    let mut server = Launch::stdio().structured().config(config).start();
+    server.run("C=true; $C");
+    server.run("true");
+    let decisions = decisions(&server, 2);
     assert_eq!(decisions[0]["verdict"], "allowed");
     assert!(decisions[0]["uncertain"].is_string(), "{decisions:?}");
     assert!(decisions[1].get("uncertain").is_none(), "{decisions:?}");
@@ -106,12 +106,12 @@ fn what_was_let_pass_in_doubt_is_noted() {
 
 #[test]
 fn a_command_cannot_write_lines_of_its_own_and_is_cut() {
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let forged = "true # \n{\"seq\":9,\"event\":\"decision\"}\r\u{1b}[2J\u{7f}\u{85}\u{202e}";
-    yard.run(forged);
-    yard.run(&format!("true {}", "x".repeat(100_000)));
-    let log = log_of(&yard);
-    let decisions = decisions(&yard, 2);
+    server.run(forged);
+    server.run(&format!("true {}", "x".repeat(100_000)));
+    let log = log_of(&server);
+    let decisions = decisions(&server, 2);
     let bytes = fs::read_to_string(&log).expect("there is an audit log");
     let is_plain = |letter: char| !letter.is_control() || letter == '\n';
     assert!(bytes.chars().all(is_plain), "control characters are escaped: {bytes:?}");
@@ -126,12 +126,12 @@ fn a_command_cannot_write_lines_of_its_own_and_is_cut() {
 fn a_job_that_the_end_of_the_server_ends_is_written_down() {
     for launch in Launch::both() {
         let marker = Marker::new();
-        let mut yard = launch.structured().config("[server]\ndrain_s = 0\n").start();
-        let job = yard.start(&format!("sleep {marker}"));
+        let mut server = launch.structured().config("[server]\ndrain_s = 0\n").start();
+        let job = server.start(&format!("sleep {marker}"));
         marker.wait_alive();
-        yard.signal(Signal::TERM);
-        yard.wait_exit();
-        let endings = of_event(&log_of(&yard), "ending");
+        server.signal(Signal::TERM);
+        server.wait_exit();
+        let endings = of_event(&log_of(&server), "ending");
         assert_eq!(endings.len(), 1, "{endings:?}");
         assert_eq!(endings[0]["job"], job);
         assert_eq!(endings[0]["outcome"], "stopped", "{endings:?}");
@@ -152,18 +152,18 @@ fn a_run_from_the_command_line_is_written_down_to_its_end() {
 
 /// A log of a few decisions and endings, whole and at rest.
 fn whole_log() -> (tempfile::TempDir, PathBuf) {
-    let mut yard = Launch::stdio().structured().start();
-    let log = log_of(&yard);
+    let mut server = Launch::stdio().structured().start();
+    let log = log_of(&server);
     for number in 0..4 {
-        yard.run(&format!("echo {number}"));
+        server.run(&format!("echo {number}"));
     }
     eventually("all endings are written", || of_event(&log, "ending").len() == 4);
     // The log and its head are written one after the other: only at rest can both be copied.
-    yard.signal(Signal::TERM);
-    yard.wait_exit();
+    server.signal(Signal::TERM);
+    server.wait_exit();
     let folder = tempfile::TempDir::new().expect("a temporary directory");
     for name in ["audit.jsonl", "audit.jsonl.head"] {
-        let source = yard.sandbox().data().join(name);
+        let source = server.sandbox().data().join(name);
         fs::copy(source, folder.path().join(name)).expect("the log and its head");
     }
     let log = folder.path().join("audit.jsonl");
@@ -235,11 +235,11 @@ fn two_servers_may_write_one_log() {
     let long = format!(": {}", "x".repeat(4_000));
     for _ in 0..10 {
         let mut begun = Vec::new();
-        for yard in &mut yards {
-            begun.push(yard.begin("run_command", json!({"command": long})));
+        for server in &mut yards {
+            begun.push(server.begin("run_command", json!({"command": long})));
         }
-        for (yard, id) in yards.iter_mut().zip(begun) {
-            yard.finish(id).ok();
+        for (server, id) in yards.iter_mut().zip(begun) {
+            server.finish(id).ok();
         }
     }
     let all = || -> Vec<Value> {
@@ -258,16 +258,16 @@ fn two_servers_may_write_one_log() {
 
 /// Puts something else where the log's folder was, once the ending of its only job is in it: it
 /// would make the folder anew.
-fn break_audit(yard: &TestServer) {
-    let log = yard.work().join("trail/audit.jsonl");
+fn break_audit(server: &TestServer) {
+    let log = server.work().join("trail/audit.jsonl");
     eventually("the ending is written", || of_event(&log, "ending").len() == 1);
-    fs::rename(yard.work().join("trail"), yard.work().join("away")).expect("ours to move");
-    fs::write(yard.work().join("trail"), "no folder").expect("ours to write");
+    fs::rename(server.work().join("trail"), server.work().join("away")).expect("ours to move");
+    fs::write(server.work().join("trail"), "no folder").expect("ours to write");
 }
 
-fn mend_audit(yard: &TestServer) {
-    fs::remove_file(yard.work().join("trail")).expect("ours to remove");
-    fs::rename(yard.work().join("away"), yard.work().join("trail")).expect("ours to move");
+fn mend_audit(server: &TestServer) {
+    fs::remove_file(server.work().join("trail")).expect("ours to remove");
+    fs::rename(server.work().join("away"), server.work().join("trail")).expect("ours to move");
 }
 
 const IN_TRAIL: &str = "[audit]\nfile = \"trail/audit.jsonl\"\n";
@@ -276,33 +276,33 @@ const IN_TRAIL: &str = "[audit]\nfile = \"trail/audit.jsonl\"\n";
 fn nothing_runs_unwritten_where_a_setting_says_so() {
     let config = format!("{IN_TRAIL}on_failure = \"refuse\"\n");
     for launch in Launch::both() {
-        let mut yard = launch.structured().config(&config).start();
-        yard.run("true");
-        break_audit(&yard);
-        let refused = yard.call("run_command", json!({"command": "touch made"}));
+        let mut server = launch.structured().config(&config).start();
+        server.run("true");
+        break_audit(&server);
+        let refused = server.call("run_command", json!({"command": "touch made"}));
         assert_eq!(refused["outcome"], "refused", "{}", refused.0);
         assert_eq!(refused["error_code"], "no_audit", "{}", refused.0);
         assert!(refused.error_text().contains("audit.on_failure"), "{}", refused.0);
-        assert!(!yard.work().join("made").exists());
-        mend_audit(&yard);
-        yard.run("touch made");
-        assert!(yard.work().join("made").exists(), "it goes on once writing works again");
-        assert_holds(&yard.work().join("trail/audit.jsonl"));
+        assert!(!server.work().join("made").exists());
+        mend_audit(&server);
+        server.run("touch made");
+        assert!(server.work().join("made").exists(), "it goes on once writing works again");
+        assert_holds(&server.work().join("trail/audit.jsonl"));
     }
 }
 
 #[test]
 fn a_full_disk_is_a_failed_write() {
     let config = format!("{IN_TRAIL}on_failure = \"refuse\"\n");
-    let mut yard = Launch::stdio().structured().config(&config).start();
-    yard.run("true");
-    let log = yard.work().join("trail/audit.jsonl");
+    let mut server = Launch::stdio().structured().config(&config).start();
+    server.run("true");
+    let log = server.work().join("trail/audit.jsonl");
     eventually("the ending is written", || of_event(&log, "ending").len() == 1);
     fs::remove_file(&log).expect("ours to remove");
     symlink("/dev/full", &log).expect("a link of ours");
-    let refused = yard.call("run_command", json!({"command": "touch made"}));
+    let refused = server.call("run_command", json!({"command": "touch made"}));
     assert_eq!(refused["error_code"], "no_audit", "{}", refused.0);
-    assert!(!yard.work().join("made").exists());
+    assert!(!server.work().join("made").exists());
 }
 
 /// A process that holds both kinds of lock on the log and its head until it ends.
@@ -343,16 +343,16 @@ impl Drop for Locker {
 fn a_foreign_lock_delays_no_call_and_what_waited_is_written_in_order() {
     for setting in ["count", "refuse"] {
         let config = format!("[audit]\non_failure = {setting:?}\n");
-        let mut yard = Launch::http().structured().config(&config).start();
-        yard.run("true");
-        let log = log_of(&yard);
+        let mut server = Launch::http().structured().config(&config).start();
+        server.run("true");
+        let log = log_of(&server);
         eventually("the ending is written", || of_event(&log, "ending").len() == 1);
         let locker = Locker::hold(&log);
         for number in 0..20 {
-            yard.run(&format!("true {number}"));
+            server.run(&format!("true {number}"));
         }
         assert_eq!(entries(&log).len(), 2, "nobody writes without the lock");
-        assert!(yard.metric("shellyard_audit_queued_lines") >= 20.0);
+        assert!(server.metric("shellyard_audit_queued_lines") >= 20.0);
         drop(locker);
         eventually("all is written", || of_event(&log, "ending").len() == 21);
         let decisions = of_event(&log, "decision");
@@ -360,8 +360,8 @@ fn a_foreign_lock_delays_no_call_and_what_waited_is_written_in_order() {
         let expected: Vec<String> = (0..20).map(|number| format!("true {number}")).collect();
         assert_eq!(commands.collect::<Vec<_>>(), expected);
         assert_holds(&log);
-        assert_eq!(failures(&mut yard), 0);
-        eventually("none waits", || yard.metric("shellyard_audit_queued_lines") == 0.0);
+        assert_eq!(failures(&mut server), 0);
+        eventually("none waits", || server.metric("shellyard_audit_queued_lines") == 0.0);
     }
 }
 
@@ -383,27 +383,27 @@ fn lines_that_wait_are_bounded_and_the_setting_says_what_follows() {
     eventually("it goes on", || {
         refusing.call("run_command", json!({"command": long}))["error_code"] != "no_audit"
     });
-    for yard in [&counting, &refusing] {
-        assert_holds(&log_of(yard));
+    for server in [&counting, &refusing] {
+        assert_holds(&log_of(server));
     }
 }
 
 #[test]
 fn what_waits_for_a_lock_is_written_at_the_end() {
-    let mut yard = Launch::http().structured().start();
-    let locker = Locker::hold(&log_of(&yard));
-    yard.run("true");
-    yard.signal(Signal::TERM);
-    yard.expect_log("another process holds its lock");
+    let mut server = Launch::http().structured().start();
+    let locker = Locker::hold(&log_of(&server));
+    server.run("true");
+    server.signal(Signal::TERM);
+    server.expect_log("another process holds its lock");
     drop(locker);
-    yard.wait_exit();
-    let log = log_of(&yard);
+    server.wait_exit();
+    let log = log_of(&server);
     assert_eq!((of_event(&log, "decision").len(), of_event(&log, "ending").len()), (1, 1));
     assert_holds(&log);
 }
 
-fn failures(yard: &mut TestServer) -> u64 {
-    let mut connection = HttpConnection::open(yard.http().address());
+fn failures(server: &mut TestServer) -> u64 {
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&HttpRequest::get("/metrics"));
     let metrics = connection.answer().text();
     let line =
@@ -413,37 +413,37 @@ fn failures(yard: &mut TestServer) -> u64 {
 
 #[test]
 fn lines_that_could_not_be_written_are_counted() {
-    let mut yard = Launch::http().structured().config(IN_TRAIL).start();
-    yard.run("true");
-    assert_eq!(failures(&mut yard), 0);
-    break_audit(&yard);
-    yard.run("touch made");
-    assert!(yard.work().join("made").exists(), "work goes on");
-    eventually("the decision and the ending are counted", || failures(&mut yard) >= 2);
-    eventually("it is said", || yard.log_text().contains("audit log not written"));
+    let mut server = Launch::http().structured().config(IN_TRAIL).start();
+    server.run("true");
+    assert_eq!(failures(&mut server), 0);
+    break_audit(&server);
+    server.run("touch made");
+    assert!(server.work().join("made").exists(), "work goes on");
+    eventually("the decision and the ending are counted", || failures(&mut server) >= 2);
+    eventually("it is said", || server.log_text().contains("audit log not written"));
 }
 
 #[test]
 fn no_log_is_written_where_none_is_wanted() {
-    let mut yard = Launch::stdio().structured().config("[audit]\nenabled = false\n").start();
-    yard.run("true");
-    assert!(!log_of(&yard).exists());
+    let mut server = Launch::stdio().structured().config("[audit]\nenabled = false\n").start();
+    server.run("true");
+    assert!(!log_of(&server).exists());
 }
 
 #[test]
 fn what_was_allowed_names_the_rule_that_allowed_it() {
-    let mut yard = Launch::stdio().config("[policy]\nallow = [\"ls\", \"echo\"]\n").start();
-    yard.run("echo a; ls");
-    let decisions = decisions(&yard, 1);
+    let mut server = Launch::stdio().config("[policy]\nallow = [\"ls\", \"echo\"]\n").start();
+    server.run("echo a; ls");
+    let decisions = decisions(&server, 1);
     assert_eq!(decisions[0]["rule"], "policy.allow[0], policy.allow[1]", "{decisions:?}");
 }
 
 #[test]
 fn a_secret_in_the_name_of_a_directory_is_masked() {
     let secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
-    let mut yard = Launch::stdio().start();
-    yard.call("run_command", json!({"command": "true", "cwd": format!("/nope/{secret}")}));
-    decisions(&yard, 1);
-    let log = fs::read_to_string(log_of(&yard)).expect("there is an audit log");
+    let mut server = Launch::stdio().start();
+    server.call("run_command", json!({"command": "true", "cwd": format!("/nope/{secret}")}));
+    decisions(&server, 1);
+    let log = fs::read_to_string(log_of(&server)).expect("there is an audit log");
     assert!(log.contains("[redacted]") && !log.contains(secret), "{log}");
 }

@@ -17,8 +17,8 @@ const fn case(tool: &'static str, arguments: Value, words: &'static [&'static st
 }
 
 #[track_caller]
-fn check(yard: &mut TestServer, case: &Case) {
-    let reply = yard.call(case.tool, case.arguments.clone());
+fn check(server: &mut TestServer, case: &Case) {
+    let reply = server.call(case.tool, case.arguments.clone());
     let text = reply.error_text();
     let sent: String = case.arguments.to_string().chars().take(200).collect();
     for word in case.words {
@@ -35,16 +35,16 @@ fn check(yard: &mut TestServer, case: &Case) {
 #[track_caller]
 fn check_all(cases: &[Case]) {
     for launch in Launch::both() {
-        let mut yard = launch.structured().start();
+        let mut server = launch.structured().start();
         let marker = Marker::new();
-        let bystander = yard.start(&format!("read line; echo heard $line; : {marker}"));
+        let bystander = server.start(&format!("read line; echo heard $line; : {marker}"));
         for case in cases {
-            check(&mut yard, case);
-            yard.assert_alive();
+            check(&mut server, case);
+            server.assert_alive();
         }
-        yard.call("send_input", json!({"job": bystander, "text": "you\n"})).ok();
-        assert_eq!(yard.wait_finished(bystander)["exit_code"], 0);
-        let page = yard.call("read_output", json!({"job": bystander})).ok();
+        server.call("send_input", json!({"job": bystander, "text": "you\n"})).ok();
+        assert_eq!(server.wait_finished(bystander)["exit_code"], 0);
+        let page = server.call("read_output", json!({"job": bystander})).ok();
         assert_eq!(page["output"], "heard you\n");
     }
 }
@@ -89,9 +89,9 @@ fn bad_cursors_are_named() {
 
 #[test]
 fn a_cursor_beyond_the_end_is_told_apart_from_an_empty_page() {
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.run("echo hi").job();
-    let reply = yard.call("read_output", json!({"job": job, "cursor": "bytes:1000000"}));
+    let mut server = Launch::stdio().structured().start();
+    let job = server.run("echo hi").job();
+    let reply = server.call("read_output", json!({"job": job, "cursor": "bytes:1000000"}));
     if reply.is_error() {
         assert!(reply.error_text().contains('3'), "the end is named: {}", reply.0);
     } else {
@@ -99,7 +99,7 @@ fn a_cursor_beyond_the_end_is_told_apart_from_an_empty_page() {
         assert_eq!(reply["total_bytes"], 3);
         assert_eq!(reply["output"], "");
     }
-    yard.assert_alive();
+    server.assert_alive();
 }
 
 #[test]
@@ -171,55 +171,55 @@ fn bad_patterns_and_queries_are_named() {
 
 #[test]
 fn a_query_on_output_that_is_no_json_says_so() {
-    let mut yard = Launch::stdio().start();
-    let job = yard.run("echo this is prose").job();
-    let reply = yard.call("read_output", json!({"job": job, "query": "a"}));
+    let mut server = Launch::stdio().start();
+    let job = server.run("echo this is prose").job();
+    let reply = server.call("read_output", json!({"job": job, "query": "a"}));
     assert!(reply.error_text().contains("JSON"), "{}", reply.0);
 }
 
 #[test]
 fn twenty_megabytes_of_arguments_over_stdio_get_an_error() {
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let huge = "x".repeat(20 << 20);
-    let id = yard.begin("run_command", json!({"command": "true", "args": [huge]}));
+    let id = server.begin("run_command", json!({"command": "true", "args": [huge]}));
     // Only an answer with the request's own id ends the caller's wait.
-    let reply = yard.finish(id);
+    let reply = server.finish(id);
     assert!(reply.error_text().contains("bytes"), "it says what is allowed: {}", reply.0);
-    yard.assert_alive();
+    server.assert_alive();
 }
 
 #[test]
 fn twenty_megabytes_of_arguments_over_http_get_an_error() {
-    let mut yard = Launch::http().structured().start();
+    let mut server = Launch::http().structured().start();
     let huge = "x".repeat(20 << 20);
     let params = json!({"name": "run_command", "arguments": {"command": "true", "args": [huge]}});
     let message = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params});
-    let mut connection = HttpConnection::open(yard.http().address());
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&HttpRequest::post("/mcp", &message));
     let answer = connection.answer();
     assert_eq!(answer.status, 413);
     assert!(answer.text().contains('4'), "it says what is allowed");
-    yard.assert_alive();
+    server.assert_alive();
 }
 
 #[test]
 fn three_megabytes_of_stdin_are_fine() {
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let text = "0123456789abcde\n".repeat(3 << 16);
-    let reply = yard.call("run_command", json!({"command": "wc -c", "stdin": text})).ok();
+    let reply = server.call("run_command", json!({"command": "wc -c", "stdin": text})).ok();
     assert_eq!(reply["output"].as_str().map(str::trim), Some("3145728"));
 }
 
 #[test]
 fn the_same_request_id_twice_is_answered_twice() {
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let call = |command: &str| {
         let params = json!({"name": "run_command", "arguments": {"command": command}});
         json!({"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": params})
     };
-    yard.stdio().send(&call("sleep 0.3; echo one"));
-    yard.stdio().send(&call("sleep 0.3; echo two"));
-    let answers = [yard.stdio().response(77), yard.stdio().response(77)];
+    server.stdio().send(&call("sleep 0.3; echo one"));
+    server.stdio().send(&call("sleep 0.3; echo two"));
+    let answers = [server.stdio().response(77), server.stdio().response(77)];
     assert!(answers.iter().any(|answer| answer.get("result").is_some()), "{answers:?}");
-    yard.assert_alive();
+    server.assert_alive();
 }

@@ -40,13 +40,13 @@ fn check(reply: &Reply, bytes: usize, what: &str) {
 
 /// All text pages of a job lie one behind the other, each within the budget.
 #[track_caller]
-fn check_pages(yard: &mut TestServer, job: u64, view: &str, total: u64) {
+fn check_pages(server: &mut TestServer, job: u64, view: &str, total: u64) {
     let mut cursor = "bytes:0".to_owned();
     let mut at = 0;
     // A page of a view that takes many characters for a byte is small: some are enough.
     for _ in 0..12 {
         let arguments = json!({"job": job, "cursor": cursor, "view": view});
-        let page = yard.call("read_output", arguments).ok();
+        let page = server.call("read_output", arguments).ok();
         check(&page, DEFAULT_BYTES, view);
         assert_eq!(page["bytes_start"], at, "{view}");
         at = page["bytes_end"].as_u64().expect("an end");
@@ -60,65 +60,65 @@ fn check_pages(yard: &mut TestServer, job: u64, view: &str, total: u64) {
 
 #[test]
 fn no_flood_is_answered_with_one_in_text_form() {
-    let mut yard = Launch::stdio().start();
+    let mut server = Launch::stdio().start();
     for (what, command) in FLOODS {
-        let reply = yard.run(command);
+        let reply = server.run(command);
         check(&reply, DEFAULT_BYTES, what);
         let job = reply.job();
         for view in ["next", "head", "tail", "raw", "hexdump", "base64", "text"] {
             let arguments = json!({"job": job, "view": view, "max_bytes": 1 << 20});
-            check(&yard.call("read_output", arguments).ok(), DEFAULT_BYTES, what);
+            check(&server.call("read_output", arguments).ok(), DEFAULT_BYTES, what);
         }
         let arguments = json!({"job": job, "grep": ".", "max_bytes": 1 << 20, "context": 3});
-        check(&yard.call("read_output", arguments).ok(), DEFAULT_BYTES, what);
+        check(&server.call("read_output", arguments).ok(), DEFAULT_BYTES, what);
         let small = json!({"jobs": [job], "max_tokens": 500});
-        check(&yard.call("wait_jobs", small).ok(), 1250, what);
+        check(&server.call("wait_jobs", small).ok(), 1250, what);
         let small = json!({"job": job, "max_tokens": 500});
-        check(&yard.call("read_output", small).ok(), 1250, what);
+        check(&server.call("read_output", small).ok(), 1250, what);
     }
 }
 
 #[test]
 fn no_flood_is_answered_with_one_in_structured_form_and_each_byte_can_be_had() {
-    let mut yard = Launch::stdio().args(&["--result-format", "both"]).start();
+    let mut server = Launch::stdio().args(&["--result-format", "both"]).start();
     for (what, command) in FLOODS {
-        let reply = yard.run(command);
+        let reply = server.run(command);
         check(&reply, DEFAULT_BYTES, what);
         let (job, total) = (reply.job(), reply["total_bytes"].as_u64().expect("a total"));
         for view in ["next", "raw", "hexdump"] {
-            check_pages(&mut yard, job, view, total);
+            check_pages(&mut server, job, view, total);
         }
         let grep = json!({"job": job, "grep": "."});
-        check(&yard.call("read_output", grep).ok(), DEFAULT_BYTES, what);
+        check(&server.call("read_output", grep).ok(), DEFAULT_BYTES, what);
         let small = json!({"jobs": [job], "max_tokens": 500});
-        check(&yard.call("wait_jobs", small).ok(), 1250, what);
+        check(&server.call("wait_jobs", small).ok(), 1250, what);
     }
 }
 
 #[test]
 fn a_program_gets_the_page_that_it_asks_for_and_no_more_than_the_tokens_it_names() {
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.run("seq 1 200000").job();
+    let mut server = Launch::stdio().structured().start();
+    let job = server.run("seq 1 200000").job();
     let asked = json!({"job": job, "max_bytes": 1_000_000});
-    let page = yard.call("read_output", asked).ok();
+    let page = server.call("read_output", asked).ok();
     assert!(page["bytes_end"].as_u64() > Some(990_000), "{}", page["bytes_end"]);
     let named = json!({"job": job, "max_bytes": 1_000_000, "max_tokens": 1000});
-    let page = yard.call("read_output", named).ok();
+    let page = server.call("read_output", named).ok();
     check(&page, 2500, "max_tokens wins");
     assert!(page["bytes_end"].as_u64() > Some(1000), "and is used: {}", page["bytes_end"]);
 }
 
 #[test]
 fn a_call_and_the_configuration_set_the_budget() {
-    let mut yard = Launch::stdio().config("[mcp]\nmax_tokens = 600\n").start();
+    let mut server = Launch::stdio().config("[mcp]\nmax_tokens = 600\n").start();
     let command = "seq -f '%.0f of a hundred thousand lines' 1 100000";
-    let reply = yard.run(command);
+    let reply = server.run(command);
     check(&reply, 1500, "as configured");
     assert!(reply.text().contains("hidden"), "the cut is named: {}", reply.text());
-    let more = yard.call("run_command", json!({"command": command, "max_tokens": 20_000})).ok();
+    let more = server.call("run_command", json!({"command": command, "max_tokens": 20_000})).ok();
     check(&more, 50_000, "as asked");
     assert!(more.text().len() > 30_000, "what is asked for is used: {}", more.text().len());
-    let refused = yard.call("run_command", json!({"command": command, "max_tokens": 7}));
+    let refused = server.call("run_command", json!({"command": command, "max_tokens": 7}));
     assert!(refused.error_text().contains("from 500 to 400000"), "{}", refused.error_text());
 }
 
@@ -134,33 +134,34 @@ fn tools_that_take_a_budget_name_their_largest_result() {
 
 #[test]
 fn many_jobs_share_one_budget_and_what_has_no_room_is_named() {
-    let mut yard = Launch::stdio().args(&["--result-format", "both"]).start();
+    let mut server = Launch::stdio().args(&["--result-format", "both"]).start();
     let note = "x".repeat(3000);
-    let small = yard.run("echo a small output").job();
-    let jobs: Vec<u64> = (0..60).map(|_| yard.run(&format!("seq 1 2000 # {note}")).job()).collect();
+    let small = server.run("echo a small output").job();
+    let jobs: Vec<u64> =
+        (0..60).map(|_| server.run(&format!("seq 1 2000 # {note}")).job()).collect();
     let few: Vec<u64> = jobs[..3].iter().copied().chain([small]).collect();
-    let reply = yard.call("wait_jobs", json!({"jobs": few, "mode": "all"})).ok();
+    let reply = server.call("wait_jobs", json!({"jobs": few, "mode": "all"})).ok();
     check(&reply, DEFAULT_BYTES, "a few jobs");
     let shown = reply["jobs"].as_array().expect("a list").clone();
     assert_eq!(shown[3]["output"], "a small output\n", "a small one is shown whole");
     for job in &shown[..3] {
         assert!(job["tail"].as_str().is_some_and(|tail| tail.len() > 1000), "{job}");
     }
-    let reply = yard.call("wait_jobs", json!({"jobs": jobs, "mode": "all"})).ok();
+    let reply = server.call("wait_jobs", json!({"jobs": jobs, "mode": "all"})).ok();
     check(&reply, DEFAULT_BYTES, "many jobs");
     assert!(reply.text().contains("no room for the output of jobs"), "{}", reply.text());
     for (limit, name) in [(200, "list_jobs"), (10, "list_jobs")] {
-        check(&yard.call(name, json!({"limit": limit})).ok(), DEFAULT_BYTES, name);
+        check(&server.call(name, json!({"limit": limit})).ok(), DEFAULT_BYTES, name);
     }
-    let listed = yard.call("list_jobs", json!({"limit": 200})).ok();
+    let listed = server.call("list_jobs", json!({"limit": 200})).ok();
     assert!(listed.text().contains("no room for more"), "{}", listed.text());
     assert!(listed.verdict().contains("showing the newest"), "{}", listed.verdict());
-    check(&yard.call("stop_jobs", json!({"jobs": jobs})).ok(), DEFAULT_BYTES, "stop_jobs");
+    check(&server.call("stop_jobs", json!({"jobs": jobs})).ok(), DEFAULT_BYTES, "stop_jobs");
 }
 
 #[test]
 fn errors_and_echoes_keep_the_budget() {
-    let mut yard = Launch::stdio().args(&["--result-format", "both"]).start();
+    let mut server = Launch::stdio().args(&["--result-format", "both"]).start();
     let long = "\u{1}\"long".repeat(20_000);
     let marker: Vec<Reply> = [
         ("run_command", json!({"command": long.clone(), "args": ["x"], "max_tokens": 500})),
@@ -173,12 +174,12 @@ fn errors_and_echoes_keep_the_budget() {
         ("wait_jobs", json!({"jobs": [1], "until": format!("({long}"), "max_tokens": 500})),
     ]
     .into_iter()
-    .map(|(tool, arguments): (&str, Value)| yard.call(tool, arguments))
+    .map(|(tool, arguments): (&str, Value)| server.call(tool, arguments))
     .collect();
     for reply in &marker {
         check(reply, 1250, &reply.text().chars().take(200).collect::<String>());
     }
-    yard.assert_alive();
+    server.assert_alive();
 }
 
 /// The most lines of a reply.
@@ -199,9 +200,9 @@ fn check_lines(reply: &Reply, least: usize, what: &str) {
 #[test]
 fn no_reply_has_more_lines_than_clients_show() {
     for launch in Launch::both() {
-        let mut yard = launch.start();
+        let mut server = launch.start();
         let command = "for i in $(seq 1 50000); do echo \"[$i]\"; done";
-        let run = yard.call("run_command", with_budget(json!({"command": command}))).ok();
+        let run = server.call("run_command", with_budget(json!({"command": command}))).ok();
         check_lines(&run, MAX_LINES - 100, "run_command");
         assert!(run.text().ends_with("\n[50000]") || run.text().contains("\n[50000]\n→ "), "tail");
         assert!(run.text().contains("hidden"), "the cut is named");
@@ -220,16 +221,20 @@ fn no_reply_has_more_lines_than_clients_show() {
             for (name, value) in options.as_object().into_iter().flatten() {
                 arguments[name] = value.clone();
             }
-            check_lines(&yard.call("read_output", arguments).ok(), least, what);
+            check_lines(&server.call("read_output", arguments).ok(), least, what);
         }
         let everywhere = with_budget(json!({"grep": ".", "max_bytes": 1 << 20}));
-        check_lines(&yard.call("read_output", everywhere).ok(), MAX_LINES - 100, "all jobs");
-        let whole = yard.run("seq 1 1800").ok();
+        check_lines(&server.call("read_output", everywhere).ok(), MAX_LINES - 100, "all jobs");
+        let whole = server.run("seq 1 1800").ok();
         check_lines(&whole, 1801, "what fits is shown whole");
         let jobs = json!({"jobs": [job, whole.job(), whole.job() + 1], "mode": "all"});
-        check_lines(&yard.call("wait_jobs", with_budget(jobs)).ok(), MAX_LINES - 200, "wait_jobs");
+        check_lines(
+            &server.call("wait_jobs", with_budget(jobs)).ok(),
+            MAX_LINES - 200,
+            "wait_jobs",
+        );
         let many: Vec<u64> = (job..job + 3000).collect();
-        let many = yard.call("wait_jobs", with_budget(json!({"jobs": many, "mode": "all"}))).ok();
+        let many = server.call("wait_jobs", with_budget(json!({"jobs": many, "mode": "all"}))).ok();
         check_lines(&many, MAX_LINES - 10, "many jobs");
         assert!(many.text().contains("lines cut: a reply has at most 1,900"), "the cut is named");
     }
@@ -237,21 +242,21 @@ fn no_reply_has_more_lines_than_clients_show() {
 
 #[test]
 fn a_page_of_equal_lines_counts_as_the_lines_that_it_shows() {
-    let mut yard = Launch::stdio().start();
-    let job = yard.run("yes same | head -n 50000").job();
-    let page = yard.call("read_output", with_budget(json!({"job": job, "max_bytes": 1 << 20})));
+    let mut server = Launch::stdio().start();
+    let job = server.run("yes same | head -n 50000").job();
+    let page = server.call("read_output", with_budget(json!({"job": job, "max_bytes": 1 << 20})));
     assert!(page.ok().text().contains("same (×50,000)"), "nothing is cut");
 }
 
 #[test]
 fn pages_cut_by_lines_show_every_line_once() {
-    let mut yard = Launch::stdio().args(&["--result-format", "both"]).start();
-    let job = yard.run("seq 1 10000").job();
+    let mut server = Launch::stdio().args(&["--result-format", "both"]).start();
+    let job = server.run("seq 1 10000").job();
     let mut cursor = "bytes:0".to_owned();
     let mut all = String::new();
     for _ in 0..10 {
         let arguments = json!({"job": job, "cursor": cursor, "max_bytes": 1 << 20});
-        let page = yard.call("read_output", with_budget(arguments)).ok();
+        let page = server.call("read_output", with_budget(arguments)).ok();
         check_lines(&page, 100, "a page");
         all.push_str(page["output"].as_str().expect("output"));
         match page["next_cursor"].as_str() {

@@ -33,20 +33,20 @@ fn every_job_has_a_higher_score_than_its_server_when_memory_is_short() {
     const FAILURES: &str = "shellyard_oom_score_failures_total";
     let expected = expected_score();
     for launch in [Launch::http(), Launch::http().unprivileged()] {
-        let mut yard = launch.structured().config(UNCONFINED).start();
+        let mut server = launch.structured().config(UNCONFINED).start();
         for profile in ["none", "default", "workspace-write"] {
             let marker = Marker::new();
             let command = format!("exec sleep {marker}");
             let arguments = json!({"command": command, "confinement": profile, "wait_s": 0});
-            let mut start = || yard.call("run_command", arguments.clone()).ok().job();
+            let mut start = || server.call("run_command", arguments.clone()).ok().job();
             let jobs: Vec<u64> = (0..JOBS).map(|_| start()).collect();
             eventually("every job sleeps", || marker.sleeping() == JOBS);
             let scores: Vec<_> = marker.alive().into_iter().map(score_of).collect();
             assert_eq!(scores, [Some(expected); JOBS], "{profile}");
-            yard.call("stop_jobs", json!({"jobs": jobs, "grace_s": 0})).ok();
+            server.call("stop_jobs", json!({"jobs": jobs, "grace_s": 0})).ok();
             marker.wait_gone();
         }
-        assert!(yard.metric(FAILURES) < 1.0, "{}", yard.metrics());
+        assert!(server.metric(FAILURES) < 1.0, "{}", server.metrics());
     }
 }
 
@@ -61,14 +61,14 @@ fn every_job_has_its_score_from_its_first_instruction_on() {
     ];
     let expected = format!("{}\n", expected_score());
     for launch in [Launch::stdio(), Launch::stdio().unprivileged()] {
-        let mut yard = launch.structured().config(UNCONFINED).start();
-        let server = i32::try_from(yard.pid()).expect("it fits");
+        let mut shellyard = launch.structured().config(UNCONFINED).start();
+        let server = i32::try_from(shellyard.pid()).expect("it fits");
         let own = score_of(server);
         for profile in ["none", "default", "workspace-write"] {
             for (command, calls) in commands.into_iter().flat_map(|it| [(it, 1), (it, PARALLEL)]) {
                 let arguments = json!({"command": command, "confinement": profile});
                 for _ in 0..ROUNDS {
-                    let outputs = outputs_of(&mut yard, &arguments, calls);
+                    let outputs = outputs_of(&mut shellyard, &arguments, calls);
                     assert_eq!(outputs, vec![expected.clone(); calls], "{profile}: {command}");
                     assert_eq!(score_of(server), own, "that of the server is as before");
                 }
@@ -78,10 +78,10 @@ fn every_job_has_its_score_from_its_first_instruction_on() {
 }
 
 /// The outputs of so many jobs that are started at one time.
-fn outputs_of(yard: &mut TestServer, arguments: &Value, calls: usize) -> Vec<String> {
-    let begin = |_| yard.begin("run_command", arguments.clone());
+fn outputs_of(server: &mut TestServer, arguments: &Value, calls: usize) -> Vec<String> {
+    let begin = |_| server.begin("run_command", arguments.clone());
     let calls: Vec<u64> = (0..calls).map(begin).collect();
-    let output = |call| yard.finish(call).ok()["output"].as_str().unwrap_or_default().to_owned();
+    let output = |call| server.finish(call).ok()["output"].as_str().unwrap_or_default().to_owned();
     calls.into_iter().map(output).collect()
 }
 
@@ -91,16 +91,16 @@ fn a_hard_limit_that_is_lowered_while_the_server_runs_holds_for_its_jobs() {
     let same_user: &[&str] = if geteuid().is_root() { &nobody } else { &[] };
     for (launch, user) in [(Launch::stdio(), &[][..]), (Launch::stdio().unprivileged(), same_user)]
     {
-        let mut yard = launch.structured().config(UNCONFINED).start();
+        let mut shellyard = launch.structured().config(UNCONFINED).start();
         for most in ["200", "150"] {
-            let (limit, server) = (format!("--nofile={most}:{most}"), yard.pid().to_string());
+            let (limit, server) = (format!("--nofile={most}:{most}"), shellyard.pid().to_string());
             let words = user.iter().copied().chain(["prlimit", &limit, "--pid", &server]);
             let lowered = Command::new("env").args(words).status().expect("env runs");
             assert!(lowered.success());
             for profile in ["none", "default", "workspace-write"] {
                 let command = "ulimit -Sn; ulimit -Hn";
                 let arguments = json!({"command": command, "confinement": profile});
-                let reply = yard.call("run_command", arguments).ok();
+                let reply = shellyard.call("run_command", arguments).ok();
                 let output = reply["output"].as_str().unwrap_or_default();
                 assert_eq!(output, format!("{most}\n{most}\n"), "{profile}: {}", reply.0);
             }

@@ -87,8 +87,8 @@ fn the_block_of_each_client_starts_the_server() {
         assert_eq!(words, ["shellyard", "stdio"], "{client}");
     }
     // The harness starts the program with the same words.
-    let mut yard = Launch::stdio().start();
-    assert!(yard.rpc("tools/list", json!({}))["result"]["tools"].is_array());
+    let mut server = Launch::stdio().start();
+    assert!(server.rpc("tools/list", json!({}))["result"]["tools"].is_array());
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn every_block_of_settings_parses() {
 fn the_lines_for_agents_name_only_tools_and_arguments_that_exist() {
     let blocks = blocks(&page());
     let lines = blocks.iter().find(|block| block.language == "markdown").expect("the lines");
-    let mut yard = Launch::stdio().start();
-    let listed = yard.rpc("tools/list", json!({}))["result"]["tools"].to_string();
+    let mut server = Launch::stdio().start();
+    let listed = server.rpc("tools/list", json!({}))["result"]["tools"].to_string();
     let quoted = lines.text.split('`').skip(1).step_by(2);
     let names = quoted.map(|quoted| quoted.split('=').next().unwrap_or_default());
     let commands_and_states = ["running", "head", "tail"];
@@ -125,17 +125,17 @@ fn the_lines_for_agents_name_only_tools_and_arguments_that_exist() {
 
 #[test]
 fn clients_learn_how_to_run_several_commands_at_once() {
-    let mut yard = Launch::stdio().start_silent();
-    let instructions = yard.handshake()["result"]["instructions"].clone();
+    let mut server = Launch::stdio().start_silent();
+    let instructions = server.handshake()["result"]["instructions"].clone();
     let instructions = instructions.as_str().expect("a text");
     for words in ["several", "wait_s=0", "wait_jobs", "mode=\"all\""] {
         assert!(instructions.contains(words), "{words}: {instructions}");
     }
-    let started = |yard: &mut crate::harness::TestServer, word: &str| {
-        yard.call("run_command", json!({"command": format!("echo {word}"), "wait_s": 0})).ok();
+    let started = |server: &mut crate::harness::TestServer, word: &str| {
+        server.call("run_command", json!({"command": format!("echo {word}"), "wait_s": 0})).ok();
     };
-    started(&mut yard, "one");
-    started(&mut yard, "two");
-    let both = yard.call("wait_jobs", json!({"jobs": [1, 2], "mode": "all"})).ok().text();
+    started(&mut server, "one");
+    started(&mut server, "two");
+    let both = server.call("wait_jobs", json!({"jobs": [1, 2], "mode": "all"})).ok().text();
     assert!(both.contains("one") && both.contains("two"), "{both}");
 }

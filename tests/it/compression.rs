@@ -25,7 +25,7 @@ fn shown_part(reply: &Value) -> Vec<Value> {
 }
 
 /// All that can be asked of a log.
-fn everything(yard: &mut TestServer, job: u64) -> Vec<Vec<Value>> {
+fn everything(server: &mut TestServer, job: u64) -> Vec<Vec<Value>> {
     let questions = [
         json!({"job": job, "view": "head"}),
         json!({"job": job, "view": "tail"}),
@@ -38,15 +38,15 @@ fn everything(yard: &mut TestServer, job: u64) -> Vec<Vec<Value>> {
     let mut ask = |mut question: Value| {
         // Else the page has the room that the rest of the reply leaves, which is another by then.
         question["max_bytes"] = json!(16_384);
-        shown_part(yard.call("read_output", question).ok().structured())
+        shown_part(server.call("read_output", question).ok().structured())
     };
     questions.into_iter().map(&mut ask).collect()
 }
 
-fn all_pages(yard: &mut TestServer, job: u64) -> Vec<u8> {
+fn all_pages(server: &mut TestServer, job: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
-        let page = yard.read_raw(job, &format!("bytes:{}", bytes.len()), 1 << 20);
+        let page = server.read_raw(job, &format!("bytes:{}", bytes.len()), 1 << 20);
         bytes.extend(bytes_of(&page));
         if page["end"] != "more" {
             return bytes;
@@ -56,44 +56,44 @@ fn all_pages(yard: &mut TestServer, job: u64) -> Vec<u8> {
 
 #[test]
 fn a_log_answers_every_question_after_compression_as_before() {
-    let mut yard = start("1 MiB");
+    let mut server = start("1 MiB");
     // Its child holds the log open for a while: nothing is compressed under a writer.
     let command = format!("{LARGE}; while [ ! -e gate ]; do sleep 0.05; done &");
     let arguments = json!({"command": command, "wait_s": 0, "streams": "separate"});
-    let job = yard.call("run_command", arguments).ok().job();
-    let total = yard.wait_finished(job)["total_bytes"].as_u64().expect("a number");
+    let job = server.call("run_command", arguments).ok().job();
+    let total = server.wait_finished(job)["total_bytes"].as_u64().expect("a number");
     assert!(total > 19_000_000, "{total}");
-    assert_eq!(yard.metric(IN_FILES), total as f64);
-    let (before, raw) = (everything(&mut yard, job), all_pages(&mut yard, job));
-    assert_eq!(yard.metric(COMPRESSED), 0.0);
-    fs::write(yard.work().join("gate"), "").expect("the gate opens");
-    eventually("it is compressed", || yard.metric(COMPRESSED) == total as f64);
-    let stored = yard.metric(IN_LESS_ROOM);
-    assert_eq!(yard.metric(IN_FILES), 0.0);
+    assert_eq!(server.metric(IN_FILES), total as f64);
+    let (before, raw) = (everything(&mut server, job), all_pages(&mut server, job));
+    assert_eq!(server.metric(COMPRESSED), 0.0);
+    fs::write(server.work().join("gate"), "").expect("the gate opens");
+    eventually("it is compressed", || server.metric(COMPRESSED) == total as f64);
+    let stored = server.metric(IN_LESS_ROOM);
+    assert_eq!(server.metric(IN_FILES), 0.0);
     assert!(stored > 0.0 && stored * 3.0 < total as f64, "{stored} of {total}");
-    assert!(everything(&mut yard, job) == before);
-    assert!(raw.len() as u64 == total && all_pages(&mut yard, job) == raw);
+    assert!(everything(&mut server, job) == before);
+    assert!(raw.len() as u64 == total && all_pages(&mut server, job) == raw);
 }
 
 #[test]
 fn small_and_incompressible_logs_stay_as_they_are() {
-    let mut yard = start("100 KiB");
-    let random = yard.run("head -c 300000 /dev/urandom").job();
-    let small = yard.run("seq 1 10000").job();
+    let mut server = start("100 KiB");
+    let random = server.run("head -c 300000 /dev/urandom").job();
+    let small = server.run("seq 1 10000").job();
     // Logs take turns, so this one is compressed after the random one was tried.
-    let large = yard.run("seq 1 200000").job();
-    let total = yard.wait_finished(large)["total_bytes"].as_u64().expect("a number");
-    eventually("the large one is compressed", || yard.metric(COMPRESSED) > 0.0);
-    assert_eq!(yard.metric(COMPRESSED), total as f64);
-    assert_eq!(all_pages(&mut yard, random).len(), 300_000);
-    assert!(all_pages(&mut yard, small).ends_with(b"\n10000\n"));
+    let large = server.run("seq 1 200000").job();
+    let total = server.wait_finished(large)["total_bytes"].as_u64().expect("a number");
+    eventually("the large one is compressed", || server.metric(COMPRESSED) > 0.0);
+    assert_eq!(server.metric(COMPRESSED), total as f64);
+    assert_eq!(all_pages(&mut server, random).len(), 300_000);
+    assert!(all_pages(&mut server, small).ends_with(b"\n10000\n"));
 }
 
 #[test]
 fn compression_can_be_switched_off() {
-    let mut yard = start("0");
-    let job = yard.run("seq 1 300000").job();
-    let total = yard.wait_finished(job)["total_bytes"].as_u64().expect("a number");
-    assert_eq!(all_pages(&mut yard, job).len() as u64, total);
-    assert_eq!((yard.metric(IN_FILES), yard.metric(COMPRESSED)), (total as f64, 0.0));
+    let mut server = start("0");
+    let job = server.run("seq 1 300000").job();
+    let total = server.wait_finished(job)["total_bytes"].as_u64().expect("a number");
+    assert_eq!(all_pages(&mut server, job).len() as u64, total);
+    assert_eq!((server.metric(IN_FILES), server.metric(COMPRESSED)), (total as f64, 0.0));
 }

@@ -15,22 +15,22 @@ fn script() -> Command {
 
 /// Runs a command on this server, through its socket, to its good end.
 #[track_caller]
-fn run_demo_load(yard: &TestServer, mut command: Command, arguments: &[&str]) -> Value {
-    command.args(arguments).arg("--data-dir").arg(yard.sandbox().data());
+fn run_demo_load(server: &TestServer, mut command: Command, arguments: &[&str]) -> Value {
+    command.args(arguments).arg("--data-dir").arg(server.sandbox().data());
     let output = output_of(command, "");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 #[track_caller]
-fn load(yard: &TestServer, arguments: &[&str]) -> Value {
-    run_demo_load(yard, script(), &[&["--pause", "0", "--json"], arguments].concat())
+fn load(server: &TestServer, arguments: &[&str]) -> Value {
+    run_demo_load(server, script(), &[&["--pause", "0", "--json"], arguments].concat())
 }
 
 #[track_caller]
-fn assert_idle_in_the_end(yard: &TestServer) {
+fn assert_idle_in_the_end(server: &TestServer) {
     eventually("nothing is left behind", || {
-        let queue = run_demo_load(yard, yard.sandbox().command(), &["queue", "--json"]);
+        let queue = run_demo_load(server, server.sandbox().command(), &["queue", "--json"]);
         queue["running"] == 0 && queue["queued"] == 0
     });
 }
@@ -39,10 +39,10 @@ fn assert_idle_in_the_end(yard: &TestServer) {
 fn a_load_is_mixed_and_told_in_full_whatever_form_answers_have() {
     for format in ["text", "structured"] {
         let flags = ["--result-format", format, "--slots", "32"];
-        let yard = Launch::http().args(&flags).start_silent();
-        eventually("it listens", || yard.sandbox().data().join("shellyard.sock").exists());
+        let server = Launch::http().args(&flags).start_silent();
+        eventually("it listens", || server.sandbox().data().join("shellyard.sock").exists());
         // Enough for nearly every kind of deed.
-        let load = load(&yard, &["--deeds", "120", "--agents", "12"]);
+        let load = load(&server, &["--deeds", "120", "--agents", "12"]);
         let deeds = load["deeds"].as_object().expect("by kind");
         assert_eq!(deeds.values().filter_map(Value::as_u64).sum::<u64>(), 120, "{load}");
         assert!(deeds.len() >= 9, "{load}");
@@ -50,34 +50,34 @@ fn a_load_is_mixed_and_told_in_full_whatever_form_answers_have() {
             assert!(load["came_back"][came].as_u64() > Some(0), "{came}: {load}");
         }
         assert_eq!(load["errors"].as_array().map(Vec::len), Some(0), "{load}");
-        assert_idle_in_the_end(&yard);
+        assert_idle_in_the_end(&server);
     }
 }
 
 #[test]
 fn a_full_queue_refuses_and_that_is_no_error_of_ours() {
     let small = "[queue]\nslots = 1\nmax_queued = 2\n[queue.lanes.narrow]\nslots = 1\n";
-    let yard = Launch::http().config(small).start_silent();
-    eventually("it listens", || yard.sandbox().data().join("shellyard.sock").exists());
-    let load = load(&yard, &["--deeds", "40", "--agents", "8"]);
+    let server = Launch::http().config(small).start_silent();
+    eventually("it listens", || server.sandbox().data().join("shellyard.sock").exists());
+    let load = load(&server, &["--deeds", "40", "--agents", "8"]);
     assert!(load["came_back"]["refused"].as_u64() > Some(0), "{load}");
     assert_eq!(load["came_back"].get("errors_of_ours"), None, "{load}");
-    assert_idle_in_the_end(&yard);
+    assert_idle_in_the_end(&server);
 }
 
 #[test]
 fn agents_take_turns_as_the_tenants_whose_tokens_are_given() {
-    let yard = Launch::http().start_silent();
-    eventually("it listens", || yard.sandbox().data().join("shellyard.sock").exists());
+    let server = Launch::http().start_silent();
+    eventually("it listens", || server.sandbox().data().join("shellyard.sock").exists());
     let token = |tenant: &str| {
-        let mut command = yard.sandbox().command();
-        command.args(["token", "new", tenant, "--data-dir"]).arg(yard.sandbox().data());
+        let mut command = server.sandbox().command();
+        command.args(["token", "new", tenant, "--data-dir"]).arg(server.sandbox().data());
         let secret = text(&output_of(command, "").stdout);
-        yard.sandbox().write(&format!("{tenant}.token"), &secret).display().to_string()
+        server.sandbox().write(&format!("{tenant}.token"), &secret).display().to_string()
     };
     let (alice, ci) = (token("alice"), token("ci"));
-    load(&yard, &["--deeds", "20", "--as", &alice, "--as", &ci]);
-    let jobs = run_demo_load(&yard, yard.sandbox().command(), &["jobs", "--all", "--json"]);
+    load(&server, &["--deeds", "20", "--as", &alice, "--as", &ci]);
+    let jobs = run_demo_load(&server, server.sandbox().command(), &["jobs", "--all", "--json"]);
     let jobs = jobs["jobs"].as_array().expect("a list");
     for tenant in ["alice", "ci"] {
         assert!(jobs.iter().any(|job| job["tenant"] == tenant), "{jobs:?}");
@@ -87,11 +87,11 @@ fn agents_take_turns_as_the_tenants_whose_tokens_are_given() {
 
 #[test]
 fn where_a_token_is_wanted_it_says_how_to_give_one() {
-    let mut yard = Launch::http().start();
-    let mut command = yard.sandbox().command();
-    command.args(["token", "new", "alice", "--data-dir"]).arg(yard.sandbox().data());
+    let mut server = Launch::http().start();
+    let mut command = server.sandbox().command();
+    command.args(["token", "new", "alice", "--data-dir"]).arg(server.sandbox().data());
     assert!(output_of(command, "").status.success());
-    let url = format!("http://{}/mcp", yard.http().address());
+    let url = format!("http://{}/mcp", server.http().address());
     let mut command = script();
     command.args(["--deeds", "1", "--connect", &url]);
     let output = output_of(command, "");

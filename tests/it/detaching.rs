@@ -189,20 +189,21 @@ impl Cell {
     /// Starts a job that leaves a process behind in each way, and waits until all are there and the
     /// server has seen them.
     #[track_caller]
-    fn start_job(&self, yard: &mut TestServer) -> (u64, Vec<Marker>) {
-        self.try_job(yard, 600).expect("it runs for longer than the test waits")
+    fn start_job(&self, server: &mut TestServer) -> (u64, Vec<Marker>) {
+        self.try_job(server, 600).expect("it runs for longer than the test waits")
     }
 
     /// The same, with a job that is timed out by the time it is waited for.
     #[track_caller]
-    fn start_short_job(&self, yard: &mut TestServer) -> (u64, Vec<Marker>) {
+    fn start_short_job(&self, server: &mut TestServer) -> (u64, Vec<Marker>) {
         // On a busy machine not all of them are there in so short a time.
-        let tried = [2, 8, 32, 64].into_iter().find_map(|timeout_s| self.try_job(yard, timeout_s));
+        let tried =
+            [2, 8, 32, 64].into_iter().find_map(|timeout_s| self.try_job(server, timeout_s));
         tried.expect("a job that starts in time")
     }
 
     #[track_caller]
-    fn try_job(&self, yard: &mut TestServer, timeout_s: u64) -> Option<(u64, Vec<Marker>)> {
+    fn try_job(&self, server: &mut TestServer, timeout_s: u64) -> Option<(u64, Vec<Marker>)> {
         let ways: Vec<&Way> = WAYS.iter().filter(|way| self.has(way)).collect();
         let markers: Vec<Marker> = ways.iter().map(|_| Marker::new()).collect();
         let lines: Vec<String> = ways
@@ -212,7 +213,7 @@ impl Cell {
             .collect();
         let command = format!("{}\nsleep 3000", lines.join("\n"));
         let arguments = json!({"command": command, "wait_s": 0, "timeout_s": timeout_s});
-        let job = yard.call("run_command", arguments).ok().job();
+        let job = server.call("run_command", arguments).ok().job();
         let limit = Instant::now() + Duration::from_secs(timeout_s).min(DEADLINE);
         while Instant::now() < limit {
             let noted = recorded(self.temporary.path());
@@ -229,7 +230,7 @@ impl Cell {
             ways.iter().zip(&markers).filter(|(_, marker)| final_programs(marker).is_empty());
         let missing: Vec<&str> = missing.map(|(way, _)| way.text).collect();
         assert!(timeout_s < DEADLINE.as_secs(), "not there in {self:?}: {missing:?}");
-        yard.wait_finished(job);
+        server.wait_finished(job);
         None
     }
 }
@@ -281,20 +282,20 @@ fn assert_tree_ended(job: &Value, outcome: &str) {
 #[test]
 fn whatever_left_its_job_ends_by_stop_by_timeout_and_with_the_input() {
     Cell::for_all(|cell| {
-        let mut yard = cell.start(Launch::stdio());
-        let (job, markers) = cell.start_job(&mut yard);
-        let stopped = yard.call("stop_jobs", json!({"jobs": [job], "grace_s": 1})).ok();
+        let mut server = cell.start(Launch::stdio());
+        let (job, markers) = cell.start_job(&mut server);
+        let stopped = server.call("stop_jobs", json!({"jobs": [job], "grace_s": 1})).ok();
         assert_gone(&markers, &format!("stopped in {cell:?}"));
         assert_tree_ended(stopped.only_job(), "stopped");
 
-        let (job, markers) = cell.start_short_job(&mut yard);
-        let ended = yard.wait_finished(job);
+        let (job, markers) = cell.start_short_job(&mut server);
+        let ended = server.wait_finished(job);
         assert_gone(&markers, &format!("timed out in {cell:?}"));
         assert_tree_ended(&ended, "timed_out");
 
-        let (_, markers) = cell.start_job(&mut yard);
-        yard.stdio().hang_up();
-        assert!(yard.wait_exit().success());
+        let (_, markers) = cell.start_job(&mut server);
+        server.stdio().hang_up();
+        assert!(server.wait_exit().success());
         assert_gone(&markers, &format!("end of input in {cell:?}"));
     });
 }
@@ -302,10 +303,10 @@ fn whatever_left_its_job_ends_by_stop_by_timeout_and_with_the_input() {
 #[test]
 fn whatever_left_its_job_ends_with_the_server_by_sigterm() {
     Cell::for_all(|cell| {
-        let mut yard = cell.start(Launch::http());
-        let (_, markers) = cell.start_job(&mut yard);
-        yard.signal(Signal::TERM);
-        yard.wait_exit();
+        let mut server = cell.start(Launch::http());
+        let (_, markers) = cell.start_job(&mut server);
+        server.signal(Signal::TERM);
+        server.wait_exit();
         assert_gone(&markers, &format!("SIGTERM in {cell:?}"));
     });
 }
@@ -313,10 +314,10 @@ fn whatever_left_its_job_ends_with_the_server_by_sigterm() {
 #[test]
 fn whatever_left_its_job_ends_after_a_server_that_was_killed() {
     Cell::for_all(|cell| {
-        let mut yard = cell.start(Launch::http());
-        let (_, markers) = cell.start_job(&mut yard);
-        yard.signal(Signal::KILL);
-        yard.wait_exit();
+        let mut server = cell.start(Launch::http());
+        let (_, markers) = cell.start_job(&mut server);
+        server.signal(Signal::KILL);
+        server.wait_exit();
         for marker in &markers {
             marker.wait_gone();
         }
@@ -336,13 +337,13 @@ while time.monotonic() < end:
 
 /// Starts a job with such a process in it, and waits until that has left the session.
 #[track_caller]
-fn start_relay(yard: &mut TestServer) -> (u64, Marker) {
+fn start_relay(server: &mut TestServer) -> (u64, Marker) {
     let marker = Marker::new();
     let command =
         format!("python3 -c '{RELAY}' {marker} </dev/null >/dev/null 2>&1 & echo $!; sleep 3000");
-    let job = yard.start(&command);
+    let job = server.start(&command);
     let first = eventually_some("it says its number", || {
-        let page = yard.call("read_output", json!({"job": job})).ok();
+        let page = server.call("read_output", json!({"job": job})).ok();
         page["output"].as_str()?.strip_suffix('\n')?.parse::<i32>().ok()
     });
     eventually("it has handed over", || marker.alive().iter().any(|pid| *pid != first));
@@ -357,10 +358,10 @@ fn a_process_that_keeps_handing_over_is_gone_when_the_reply_says_so() {
         Cell::new(User::Nobody, "default", Limits::Default),
     ];
     for cell in &cells {
-        let mut yard = cell.start(Launch::stdio());
+        let mut server = cell.start(Launch::stdio());
         for _ in 0..4 {
-            let (job, marker) = start_relay(&mut yard);
-            let stopped = yard.call("stop_jobs", json!({"jobs": [job], "grace_s": 1})).ok();
+            let (job, marker) = start_relay(&mut server);
+            let stopped = server.call("stop_jobs", json!({"jobs": [job], "grace_s": 1})).ok();
             // One scan could miss it, as those of the server can.
             for _ in 0..30 {
                 assert_gone(slice::from_ref(&marker), &format!("stopped in {cell:?}"));
@@ -381,14 +382,14 @@ struct Headless([i32; 2]);
 
 impl Headless {
     #[track_caller]
-    fn start(yard: &mut TestServer) -> (u64, Self) {
+    fn start(server: &mut TestServer) -> (u64, Self) {
         let command = format!(
             "(setsid python3 -c '{WITHOUT_MAIN_THREAD}' </dev/null >/dev/null 2>&1 & echo $!)\n\
              echo $$\nexec python3 -c '{WITHOUT_MAIN_THREAD}'"
         );
-        let job = yard.start(&command);
+        let job = server.start(&command);
         let headless = eventually_some("both say their numbers", || {
-            let page = yard.call("read_output", json!({"job": job})).ok();
+            let page = server.call("read_output", json!({"job": job})).ok();
             let lines: Vec<&str> = page["output"].as_str()?.split_inclusive('\n').collect();
             // A line that is not complete is not a whole number.
             let whole = lines.iter().filter_map(|line| line.strip_suffix('\n')?.parse().ok());
@@ -425,22 +426,22 @@ fn processes_whose_main_thread_has_ended_end_by_stop_and_after_a_server_that_was
         [Cell::without_cgroup(user), Cell::new(user, "none", Limits::Default)]
     });
     for cell in cells {
-        let mut yard = cell.start(Launch::http());
-        let (job, headless) = Headless::start(&mut yard);
-        let stopped = yard.call("stop_jobs", json!({"jobs": [job], "grace_s": 1})).ok();
+        let mut server = cell.start(Launch::http());
+        let (job, headless) = Headless::start(&mut server);
+        let stopped = server.call("stop_jobs", json!({"jobs": [job], "grace_s": 1})).ok();
         assert_eq!(headless.alive(), Vec::<i32>::new(), "stopped in {cell:?}");
         assert_tree_ended(stopped.only_job(), "stopped");
 
-        let (_, headless) = Headless::start(&mut yard);
-        yard.signal(Signal::KILL);
-        yard.wait_exit();
+        let (_, headless) = Headless::start(&mut server);
+        server.signal(Signal::KILL);
+        server.wait_exit();
         eventually("nobody outlives the server", || headless.alive().is_empty());
     }
 }
 
 /// The guardian of this server: its command line has the server's number.
-fn guardian(yard: &TestServer) -> Option<i32> {
-    let end = format!("\0{}\0", yard.pid());
+fn guardian(server: &TestServer) -> Option<i32> {
+    let end = format!("\0{}\0", server.pid());
     let is_guardian = |pid: &i32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words = String::from_utf8_lossy(&words);
@@ -457,13 +458,13 @@ fn the_next_server_ends_what_was_left_by_one_that_was_killed_with_its_guardian()
         [(User::Same, Launch::stdio as fn() -> Launch), (User::Nobody, Launch::http)]
     {
         let cell = Cell::without_cgroup(user);
-        let mut yard = cell.start(launch());
-        let (_, markers) = cell.start_job(&mut yard);
-        let guardian = eventually_some("it has a guardian", || guardian(&yard));
+        let mut server = cell.start(launch());
+        let (_, markers) = cell.start_job(&mut server);
+        let guardian = eventually_some("it has a guardian", || guardian(&server));
         // Stopped first, so that it does not see the server's end.
         signal(guardian, Signal::STOP);
-        yard.signal(Signal::KILL);
-        yard.wait_exit();
+        server.signal(Signal::KILL);
+        server.wait_exit();
         signal(guardian, Signal::KILL);
         assert!(markers.iter().all(|marker| !marker.alive().is_empty()), "nobody ended them");
         let mut next = cell.start(launch());
@@ -483,16 +484,16 @@ fn shed(marker: &Marker) -> String {
 #[test]
 fn a_process_of_unknown_origin_ends_with_the_last_job_that_may_own_it_and_is_named_until_then() {
     let cell = Cell::without_cgroup(User::Same);
-    let mut yard = cell.start(Launch::http());
+    let mut server = cell.start(Launch::http());
     let unattributed = "shellyard_unattributed_processes_ended_total";
     let other = Marker::new();
-    let second = yard.start(&format!("sleep {other}"));
+    let second = server.start(&format!("sleep {other}"));
     other.wait_alive();
     let mut tries = (0..20).map(|_| {
         let own = Marker::new();
-        let first = yard.start(&shed(&own));
+        let first = server.start(&shed(&own));
         let pid = eventually_some("it is left behind", || final_programs(&own).first().copied());
-        let stopped = yard.call("stop_jobs", json!({"jobs": [first], "grace_s": 1})).ok();
+        let stopped = server.call("stop_jobs", json!({"jobs": [first], "grace_s": 1})).ok();
         let stopped = stopped.only_job().clone();
         assert_eq!(stopped["outcome"], "stopped", "{stopped}");
         (own, pid, stopped)
@@ -505,29 +506,29 @@ fn a_process_of_unknown_origin_ends_with_the_last_job_that_may_own_it_and_is_nam
         })
     };
     let (own, pid, stopped) = tries.find(|(own, _, _)| stays(own)).expect("one of unknown origin");
-    let before = yard.metric(unattributed);
+    let before = server.metric(unattributed);
     assert_eq!(stopped["background_pids"], json!([pid]), "{stopped}");
     assert_eq!(stopped["killed"], "sent SIGTERM", "not seen to be empty: {stopped}");
     assert_eq!(own.alive(), [pid], "the second job may own it");
-    let stopped = yard.call("stop_jobs", json!({"jobs": [second], "grace_s": 1})).ok();
+    let stopped = server.call("stop_jobs", json!({"jobs": [second], "grace_s": 1})).ok();
     let stopped = stopped.only_job().clone();
     assert_eq!(stopped["killed"], "tree ended (SIGTERM)", "{stopped}");
     assert_eq!(own.alive(), Vec::<i32>::new());
-    eventually("it is counted", || yard.metric(unattributed) > before);
-    yard.expect_log("processes of unknown origin were ended");
+    eventually("it is counted", || server.metric(unattributed) > before);
+    server.expect_log("processes of unknown origin were ended");
 }
 
 #[test]
 fn a_survivor_without_any_sign_of_its_job_is_listed_and_can_be_stopped() {
     for user in [User::Same, User::Nobody] {
         let cell = Cell::without_cgroup(user);
-        let mut yard = cell.start(Launch::stdio());
+        let mut server = cell.start(Launch::stdio());
         let marker = Marker::new();
         let text = shed(&marker).replace("sleep 3000", "echo done");
-        let ended = yard.run(&text);
+        let ended = server.run(&text);
         marker.wait_alive();
         assert_eq!(ended["background_pids"], json!(marker.alive()), "{}", ended.0);
-        yard.call("stop_jobs", json!({"jobs": [ended.job()], "grace_s": 1})).ok();
+        server.call("stop_jobs", json!({"jobs": [ended.job()], "grace_s": 1})).ok();
         assert_eq!(marker.alive(), Vec::<i32>::new());
     }
 }

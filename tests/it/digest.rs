@@ -19,10 +19,10 @@ fn buried(name: &str) -> String {
 }
 
 #[track_caller]
-fn digest(yard: &mut TestServer, arguments: Value) -> Value {
+fn digest(server: &mut TestServer, arguments: Value) -> Value {
     let mut wanted = json!({"view": "digest"});
     wanted.as_object_mut().unwrap().extend(arguments.as_object().unwrap().clone());
-    let reply = yard.call("read_output", wanted).ok();
+    let reply = server.call("read_output", wanted).ok();
     assert_nothing_null(reply.structured());
     reply["digest"].clone()
 }
@@ -30,9 +30,9 @@ fn digest(yard: &mut TestServer, arguments: Value) -> Value {
 #[test]
 fn a_digest_tells_what_failed_and_where() {
     for launch in Launch::both() {
-        let mut yard = launch.start();
-        let job = yard.run(&format!("cat {}; exit 101", log("cargo-test.log"))).job();
-        let reply = yard.call("read_output", json!({"job": job, "view": "digest"})).ok();
+        let mut server = launch.start();
+        let job = server.run(&format!("cat {}; exit 101", log("cargo-test.log"))).job();
+        let reply = server.call("read_output", json!({"job": job, "view": "digest"})).ok();
         let text = reply.text();
         assert!(reply.verdict().starts_with("digest of 63 lines · exit 101 · "), "{text}");
         let failed = "cargo test: 4 passed, 3 failed, 1 skipped: tests::error_is_shown, tests::adds_wrongly, broken";
@@ -46,9 +46,9 @@ fn a_digest_tells_what_failed_and_where() {
 
 #[test]
 fn the_structured_form_of_a_digest_is_complete() {
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.run(&format!("cat {}", log("pytest.log"))).job();
-    let digest = digest(&mut yard, json!({"job": job}));
+    let mut server = Launch::stdio().structured().start();
+    let job = server.run(&format!("cat {}", log("pytest.log"))).job();
+    let digest = digest(&mut server, json!({"job": job}));
     assert_eq!(digest["lines"], 53);
     assert_eq!(digest["complete"], true);
     let size = std::fs::metadata(log("pytest.log")).unwrap().len();
@@ -72,40 +72,40 @@ fn the_structured_form_of_a_digest_is_complete() {
 
 #[test]
 fn a_digest_is_of_one_stream_or_from_a_place_on_where_that_is_asked() {
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let command = "echo error: out; echo warning: err >&2; read _; echo fine; echo error: late";
-    let job = yard.run_in_steps(command, &[24]);
-    let both = digest(&mut yard, json!({"job": job}));
+    let job = server.run_in_steps(command, &[24]);
+    let both = digest(&mut server, json!({"job": job}));
     assert_eq!(
         (&both["errors"], &both["warnings"], &both["lines"]),
         (&json!(2), &json!(1), &json!(4))
     );
-    let err = digest(&mut yard, json!({"job": job, "stream": "stderr"}));
+    let err = digest(&mut server, json!({"job": job, "stream": "stderr"}));
     assert_eq!(
         (&err["errors"], &err["warnings"], &err["lines"]),
         (&json!(0), &json!(1), &json!(1))
     );
     assert!(err.get("first_error").is_none(), "{err}");
-    let late = digest(&mut yard, json!({"job": job, "line": 4}));
+    let late = digest(&mut server, json!({"job": job, "line": 4}));
     assert_eq!((&late["errors"], &late["error_lines"][0]["line"]), (&json!(1), &json!(4)));
 }
 
 #[test]
 fn a_running_job_has_a_digest() {
     let marker = Marker::new();
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.start(&format!("echo 'fatal: no'; sleep {marker}"));
+    let mut server = Launch::stdio().structured().start();
+    let job = server.start(&format!("echo 'fatal: no'; sleep {marker}"));
     eventually("the error is in the digest", || {
-        let digest = digest(&mut yard, json!({"job": job}));
+        let digest = digest(&mut server, json!({"job": job}));
         digest["endings"][0]["tool"] == "git" && digest["errors"] == 1
     });
 }
 
 #[test]
 fn a_cut_lists_its_errors_and_tells_the_digest_in_short() {
-    let mut yard = Launch::stdio().start();
+    let mut server = Launch::stdio().start();
     let command = buried("make.log");
-    let reply = yard.run(&command);
+    let reply = server.run(&command);
     let text = reply.text();
     assert!(
         text.contains(" hidden; 4 look like errors:\n  3006: main.c:6:14: error: format"),
@@ -118,23 +118,23 @@ fn a_cut_lists_its_errors_and_tells_the_digest_in_short() {
         ),
         "{text}"
     );
-    let waited = yard.call("wait_jobs", json!({"jobs": [reply.job()]})).ok().text();
+    let waited = server.call("wait_jobs", json!({"jobs": [reply.job()]})).ok().text();
     assert!(waited.contains("\n  digest: 4 errors"), "{waited}");
 }
 
 #[test]
 fn a_cut_without_errors_still_tells_how_its_tools_ended() {
-    let mut yard = Launch::stdio().start();
-    let text = yard.run(&buried("cargo-build.log")).text();
+    let mut server = Launch::stdio().start();
+    let text = server.run(&buried("cargo-build.log")).text();
     assert!(text.contains(" hidden:\n  digest: cargo: Finished `dev` profile"), "{text}");
-    let quiet = yard.run("seq 1 20000").text();
+    let quiet = server.run("seq 1 20000").text();
     assert!(quiet.contains(" hidden]\n") && !quiet.contains("digest"), "{quiet}");
 }
 
 #[test]
 fn the_structured_form_of_a_cut_has_the_digest() {
-    let mut yard = Launch::stdio().structured().start();
-    let reply = yard.run(&buried("java-stack.log"));
+    let mut server = Launch::stdio().structured().start();
+    let reply = server.run(&buried("java-stack.log"));
     assert_nothing_null(reply.structured());
     let digest = &reply["digest"];
     assert_eq!(
@@ -144,20 +144,20 @@ fn the_structured_form_of_a_cut_has_the_digest() {
     assert_eq!(digest["endings"][0]["tool"], "java");
     let text = digest["endings"][0]["text"].as_str().unwrap();
     assert!(text.contains("(App.java:8), caused by java.lang.NumberFormatException"), "{text}");
-    let whole = yard.run("echo error: shown whole");
+    let whole = server.run("echo error: shown whole");
     assert!(whole.structured().get("digest").is_none(), "nothing was cut");
 }
 
 #[test]
 fn progress_that_is_drawn_again_counts_once() {
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let draw = r"printf '\033[1A\033[2Kstep %s failed, retrying\n' $i";
     let bar = r"printf '\rerror rate %s%%' $i";
     let command = format!(
         "echo start; echo; for i in $(seq 1 50); do {draw}; done; for i in $(seq 1 50); do {bar}; done; echo"
     );
-    let job = yard.run(&command).job();
-    let digest = digest(&mut yard, json!({"job": job}));
+    let job = server.run(&command).job();
+    let digest = digest(&mut server, json!({"job": job}));
     assert_eq!(digest["errors"], 2, "{digest}");
     assert_eq!(digest["error_lines"][0]["text"], "step 50 failed, retrying");
     assert_eq!(digest["error_lines"][1]["text"], "error rate 50%");
@@ -165,14 +165,14 @@ fn progress_that_is_drawn_again_counts_once() {
 
 #[test]
 fn a_digest_goes_with_no_search() {
-    let mut yard = Launch::stdio().start();
-    let job = yard.run("echo hi").job();
+    let mut server = Launch::stdio().start();
+    let job = server.run("echo hi").job();
     for other in ["grep", "query"] {
         let arguments = json!({"job": job, "view": "digest", other: "x"});
-        let error = yard.call("read_output", arguments).error_text();
+        let error = server.call("read_output", arguments).error_text();
         assert!(error.contains("leave `view` out"), "{error}");
     }
-    let text = yard.call("read_output", json!({"job": job, "view": "digest"})).ok().text();
+    let text = server.call("read_output", json!({"job": job, "view": "digest"})).ok().text();
     assert!(text.ends_with("\nno errors; no warnings"), "{text}");
 }
 
@@ -182,13 +182,13 @@ fn a_running_job_tells_of_the_errors_before_its_last_lines() {
     let command = format!("{}; echo the end; sleep {marker}", buried("cargo-errors.log"));
     // The same key gives back the same job, as it is by then.
     let run = json!({"command": command, "key": "one", "wait_s": 0});
-    let mut yard = Launch::stdio().args(&["--result-format", "both"]).start();
-    let job = yard.call("run_command", run.clone()).ok().job();
+    let mut server = Launch::stdio().args(&["--result-format", "both"]).start();
+    let job = server.call("run_command", run.clone()).ok().job();
     eventually("all is in the log", || {
         let tail = json!({"job": job, "view": "tail", "max_lines": 1});
-        yard.call("read_output", tail).ok().text().contains("the end")
+        server.call("read_output", tail).ok().text().contains("the end")
     });
-    let reply = yard.call("run_command", run).ok();
+    let reply = server.call("run_command", run).ok();
     let text = reply.text();
     assert!(text.starts_with("running "), "{text}");
     assert!(text.contains("hidden; 4 look like errors:\n  3002: error[E0425]"), "{text}");
@@ -205,12 +205,12 @@ const WIDE: &str = "wide=$(printf '漢%.0s' $(seq 5000)); \
 #[test]
 fn a_digest_keeps_its_budget_and_tells_no_less_with_more_of_it() {
     for format in ["text", "structured", "both"] {
-        let mut yard = Launch::stdio().args(&["--result-format", format]).start();
-        let job = yard.run(WIDE).job();
+        let mut server = Launch::stdio().args(&["--result-format", format]).start();
+        let job = server.run(WIDE).job();
         let mut told = 0;
         for tokens in [500, 600, 800, 1000, 1500, 2000, 8000] {
             let wanted = json!({"job": job, "view": "digest", "max_tokens": tokens});
-            let reply = yard.call("read_output", wanted).ok();
+            let reply = server.call("read_output", wanted).ok();
             let text = reply.text();
             let structured = &reply.0["result"]["structuredContent"];
             let json = if structured.is_null() { 0 } else { structured.to_string().len() };
@@ -233,23 +233,23 @@ fn a_digest_keeps_its_budget_and_tells_no_less_with_more_of_it() {
 #[test]
 fn a_digest_says_which_bytes_it_is_about() {
     let marker = Marker::new();
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.run("echo one; echo two").job();
-    let reply = yard.call("read_output", json!({"job": job, "view": "digest", "line": 2})).ok();
+    let mut server = Launch::stdio().structured().start();
+    let job = server.run("echo one; echo two").job();
+    let reply = server.call("read_output", json!({"job": job, "view": "digest", "line": 2})).ok();
     assert_eq!((&reply["bytes_start"], &reply["bytes_end"]), (&json!(4), &json!(8)));
     assert_eq!(reply["end"], "complete");
     assert!(reply.structured().get("next_cursor").is_none(), "there is nothing more to come");
-    let running = yard.start(&format!("echo one; sleep {marker}"));
-    yard.wait_written(running, 4);
-    let reply = yard.call("read_output", json!({"job": running, "view": "digest"})).ok();
+    let running = server.start(&format!("echo one; sleep {marker}"));
+    server.wait_written(running, 4);
+    let reply = server.call("read_output", json!({"job": running, "view": "digest"})).ok();
     assert_eq!((&reply["end"], &reply["next_cursor"]), (&json!("caught_up"), &json!("bytes:4")));
 }
 
 #[test]
 fn errors_in_a_cut_are_listed_however_long_they_are() {
     for format in ["text", "both"] {
-        let mut yard = Launch::stdio().args(&["--result-format", format]).start();
-        let reply = yard.call("run_command", json!({"command": WIDE, "max_tokens": 500})).ok();
+        let mut server = Launch::stdio().args(&["--result-format", format]).start();
+        let reply = server.call("run_command", json!({"command": WIDE, "max_tokens": 500})).ok();
         let text = reply.text();
         assert!(text.len() <= 1250, "{} bytes: {text}", text.len());
         assert!(text.contains(" look like errors:\n  2: error: number 2 漢"), "{format}: {text}");
@@ -258,13 +258,13 @@ fn errors_in_a_cut_are_listed_however_long_they_are() {
             assert_eq!(reply["hidden_errors"][0]["line"], 2);
         }
     }
-    let mut yard = Launch::stdio().start();
+    let mut server = Launch::stdio().start();
     let deep = "head -c 50000 /dev/zero | tr '\\0' x; printf ' error: hidden '; \
                 head -c 50000 /dev/zero | tr '\\0' y; echo; seq 3000";
-    let text = yard.call("run_command", json!({"command": deep, "max_tokens": 1000})).ok().text();
+    let text = server.call("run_command", json!({"command": deep, "max_tokens": 1000})).ok().text();
     assert!(text.contains("\n  1: …xxx") && text.contains("x error: hidden y"), "{text}");
     let many = "for i in $(seq 800); do echo \"error: number $i of many of that kind\"; done";
-    let text = yard.call("run_command", json!({"command": many, "max_tokens": 500})).ok().text();
+    let text = server.call("run_command", json!({"command": many, "max_tokens": 500})).ok().text();
     let numbers: Vec<u64> = text
         .lines()
         .filter_map(|line| line.strip_prefix("  ")?.split_once(": error: number")?.0.parse().ok())
@@ -281,12 +281,12 @@ fn where_a_read_cuts_it_tells_what_matters_in_all_of_it() {
     let command = format!("{padding}; echo error: in the middle; {padding}");
     let said = "\n[digest of all 6,001 lines: 1 error (3001)]";
     for format in ["text", "both"] {
-        let mut yard = Launch::stdio().args(&["--result-format", format]).start();
-        let job = yard.run(&command).job();
+        let mut server = Launch::stdio().args(&["--result-format", format]).start();
+        let job = server.run(&command).job();
         for view in ["head", "tail", "next"] {
             for tokens in [500, 8000] {
                 let wanted = json!({"job": job, "view": view, "max_tokens": tokens});
-                let reply = yard.call("read_output", wanted).ok();
+                let reply = server.call("read_output", wanted).ok();
                 let text = reply.text();
                 assert!(text.contains(said) && text.len() <= tokens * 5 / 2, "{view}: {text}");
                 if format == "both" {
@@ -297,27 +297,27 @@ fn where_a_read_cuts_it_tells_what_matters_in_all_of_it() {
         for place in [json!({"cursor": "bytes:0"}), json!({"line": 1}), json!({"view": "raw"})] {
             let mut wanted = json!({"job": job});
             wanted.as_object_mut().unwrap().extend(place.as_object().unwrap().clone());
-            let text = yard.call("read_output", wanted).ok().text();
+            let text = server.call("read_output", wanted).ok().text();
             assert!(!text.contains("[digest of"), "{place}: {text}");
         }
-        let quiet = yard.run("seq 1 20000").job();
-        let head = yard.call("read_output", json!({"job": quiet, "view": "head"})).ok().text();
+        let quiet = server.run("seq 1 20000").job();
+        let head = server.call("read_output", json!({"job": quiet, "view": "head"})).ok().text();
         assert!(!head.contains("digest"), "nothing matters in it: {head}");
-        let short = yard.run("echo error: all is shown").job();
-        let all = yard.call("read_output", json!({"job": short, "view": "head"})).ok().text();
+        let short = server.run("echo error: all is shown").job();
+        let all = server.call("read_output", json!({"job": short, "view": "head"})).ok().text();
         assert!(!all.contains("digest"), "{all}");
     }
 }
 
 #[test]
 fn a_digest_reads_what_is_shown() {
-    let mut yard = Launch::stdio().start();
+    let mut server = Launch::stdio().start();
     let wide = r"printf 'fine\nerror: broken\nlast\n' | iconv -t UTF-16";
-    let job = yard.run(wide).job();
-    let text = yard.call("read_output", json!({"job": job, "view": "digest"})).ok().text();
+    let job = server.run(wide).job();
+    let text = server.call("read_output", json!({"job": job, "view": "digest"})).ok().text();
     assert!(text.starts_with("digest of 3 lines"), "{text}");
     assert!(text.contains("\n1 error: line 2;") && text.contains("2: error: broken"), "{text}");
-    let over = yard.run(r"printf 'error: disk exploded\rall good\n'").job();
-    let text = yard.call("read_output", json!({"job": over, "view": "digest"})).ok().text();
+    let over = server.run(r"printf 'error: disk exploded\rall good\n'").job();
+    let text = server.call("read_output", json!({"job": over, "view": "digest"})).ok().text();
     assert!(text.contains("\n1: error: disk exploded"), "{text}");
 }

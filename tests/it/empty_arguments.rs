@@ -26,43 +26,43 @@ fn filled(tool: &str) -> Value {
 }
 
 #[track_caller]
-fn call_filled(yard: &mut TestServer, tool: &str, given: Value) -> String {
+fn call_filled(server: &mut TestServer, tool: &str, given: Value) -> String {
     let mut arguments = filled(tool);
     for (name, value) in given.as_object().into_iter().flatten() {
         arguments[name] = value.clone();
     }
-    yard.call(tool, arguments).ok().text()
+    server.call(tool, arguments).ok().text()
 }
 
 #[test]
 fn every_tool_takes_empty_values_for_absent_ones() {
     for launch in Launch::both() {
-        let mut yard = launch.start();
+        let mut server = launch.start();
         // Two commands: without a shell there would be no program of that name.
-        let ran = call_filled(&mut yard, "run_command", json!({"command": "echo a; echo b"}));
+        let ran = call_filled(&mut server, "run_command", json!({"command": "echo a; echo b"}));
         assert!(ran.starts_with("exit 0") && ran.ends_with("\na\nb"), "{ran}");
-        let read = call_filled(&mut yard, "read_output", json!({"job": 1}));
+        let read = call_filled(&mut server, "read_output", json!({"job": 1}));
         assert!(read.starts_with("exit 0") && read.ends_with("\na\nb"), "{read}");
         let named = json!({"job": 0, "uri": "shellyard://jobs/1/output"});
-        assert_eq!(call_filled(&mut yard, "read_output", named), read);
-        let found = call_filled(&mut yard, "read_output", json!({"job": 0, "grep": "^b$"}));
+        assert_eq!(call_filled(&mut server, "read_output", named), read);
+        let found = call_filled(&mut server, "read_output", json!({"job": 0, "grep": "^b$"}));
         assert!(found.contains("2: b"), "{found}");
-        let waited = call_filled(&mut yard, "wait_jobs", json!({"jobs": [1]}));
+        let waited = call_filled(&mut server, "wait_jobs", json!({"jobs": [1]}));
         assert!(waited.starts_with("exit 0") && waited.ends_with("\na\nb"), "{waited}");
-        let listed = call_filled(&mut yard, "list_jobs", json!({}));
+        let listed = call_filled(&mut server, "list_jobs", json!({}));
         assert!(listed.contains("echo a; echo b"), "{listed}");
-        let job = yard.start("exec sleep 600");
-        let stopped = call_filled(&mut yard, "stop_jobs", json!({"jobs": [job]}));
+        let job = server.start("exec sleep 600");
+        let stopped = call_filled(&mut server, "stop_jobs", json!({"jobs": [job]}));
         assert!(stopped.contains("SIGTERM"), "{stopped}");
     }
 }
 
 #[test]
 fn every_optional_argument_is_nullable_and_may_be_null() {
-    let mut yard = Launch::stdio().start();
-    yard.run("echo hi");
-    let job = yard.start("cat");
-    let listed = yard.rpc("tools/list", json!({}));
+    let mut server = Launch::stdio().start();
+    server.run("echo hi");
+    let job = server.start("cat");
+    let listed = server.rpc("tools/list", json!({}));
     for tool in listed["result"]["tools"].as_array().expect("tools") {
         let schema = &tool["inputSchema"];
         let is_required = |name: &str| {
@@ -84,37 +84,39 @@ fn every_optional_argument_is_nullable_and_may_be_null() {
         for (name, value) in given.as_object().into_iter().flatten() {
             arguments[name] = value.clone();
         }
-        yard.call(tool["name"].as_str().expect("a name"), arguments).ok();
+        server.call(tool["name"].as_str().expect("a name"), arguments).ok();
     }
 }
 
 #[test]
 fn a_timeout_of_zero_ends_no_job() {
-    let mut yard = Launch::stdio().structured().start();
-    let ran = yard.call("run_command", json!({"command": "sleep 0.3; echo done", "timeout_s": 0}));
+    let mut server = Launch::stdio().structured().start();
+    let ran =
+        server.call("run_command", json!({"command": "sleep 0.3; echo done", "timeout_s": 0}));
     assert_eq!(ran.ok()["output"], "done\n");
 }
 
 #[test]
 fn quiet_for_no_time_is_no_condition() {
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.start("read -r _");
-    let waiting = yard.begin("wait_jobs", json!({"jobs": [job], "quiet_s": 0, "port": 0}));
-    yard.call("send_input", json!({"job": job, "text": "go\n", "key": ""})).ok();
-    let over = yard.finish(waiting).ok();
+    let mut server = Launch::stdio().structured().start();
+    let job = server.start("read -r _");
+    let waiting = server.begin("wait_jobs", json!({"jobs": [job], "quiet_s": 0, "port": 0}));
+    server.call("send_input", json!({"job": job, "text": "go\n", "key": ""})).ok();
+    let over = server.finish(waiting).ok();
     assert_eq!(over.only_job()["state"], "finished", "{}", over.0);
 }
 
 #[test]
 fn an_empty_value_with_a_meaning_keeps_it() {
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     // In the background the input stays open, unless there is an empty one.
     let run = json!({"command": "cat; echo end", "stdin": "", "wait_s": 0});
-    let job = yard.call("run_command", run).ok().job();
-    assert_eq!(yard.wait_finished(job)["outcome"], "exited");
-    let given = yard.call("run_command", json!({"command": "printf", "args": ["<%s>", ""]}));
+    let job = server.call("run_command", run).ok().job();
+    assert_eq!(server.wait_finished(job)["outcome"], "exited");
+    let given = server.call("run_command", json!({"command": "printf", "args": ["<%s>", ""]}));
     assert_eq!(given.ok()["output"], "<>", "an empty argument of a program");
-    let refused = yard.call("run_command", json!({"command": "true", "limits": {"processes": 0}}));
+    let refused =
+        server.call("run_command", json!({"command": "true", "limits": {"processes": 0}}));
     assert!(refused.error_text().contains("at least 1"), "{}", refused.error_text());
 }
 
@@ -134,8 +136,8 @@ fn a_dialect_takes_an_empty_text_for_an_absent_one() {
         ),
         ("execute_command", "list_directory", json!({"path": ""})),
     ] {
-        let mut yard = Launch::stdio().args(&["--dialect", dialect]).start();
-        let reply = yard.call(tool, arguments);
+        let mut server = Launch::stdio().args(&["--dialect", dialect]).start();
+        let reply = server.call(tool, arguments);
         assert!(!reply.is_error(), "{tool}: {}", reply.0);
     }
 }

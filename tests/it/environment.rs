@@ -31,10 +31,10 @@ const fn server_variables() -> [(&'static str, &'static str); 10] {
 
 /// The variables that a job of this server sees, as `env` prints them.
 #[track_caller]
-fn job_variables(yard: &mut TestServer) -> Vec<String> {
-    let reply = yard.call("run_command", json!({"command": "env", "args": ["-0"]})).ok();
+fn job_variables(server: &mut TestServer) -> Vec<String> {
+    let reply = server.call("run_command", json!({"command": "env", "args": ["-0"]})).ok();
     let job = reply.job();
-    let page = yard.read_raw(job, "bytes:0", 1 << 20);
+    let page = server.read_raw(job, "bytes:0", 1 << 20);
     let bytes = crate::harness::bytes_of(&page);
     let names = bytes.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
     names.map(text).collect()
@@ -50,8 +50,8 @@ fn check(seen: &[String], name: &str, expected: Option<&str>) {
 #[test]
 fn secrets_and_dangers_do_not_reach_jobs() {
     for launch in Launch::both() {
-        let mut yard = surrounded(launch.structured()).start();
-        let seen = job_variables(&mut yard);
+        let mut server = surrounded(launch.structured()).start();
+        let seen = job_variables(&mut server);
         for name in ["GITHUB_TOKEN", "MY_API_KEY", "AWS_REGION", "HARMLESS_NAME"] {
             check(&seen, name, None);
         }
@@ -67,8 +67,8 @@ fn secrets_and_dangers_do_not_reach_jobs() {
 #[test]
 fn everything_else_can_be_inherited_secrets_still_not() {
     let config = "[environment]\ninherit = \"all\"\ndrop = [\"LC_*\"]\n";
-    let mut yard = surrounded(Launch::stdio().structured()).config(config).start();
-    let seen = job_variables(&mut yard);
+    let mut server = surrounded(Launch::stdio().structured()).config(config).start();
+    let seen = job_variables(&mut server);
     check(&seen, "SOMETHING_ELSE", Some("value-of-something"));
     for name in ["GITHUB_TOKEN", "HARMLESS_NAME", "LD_PRELOAD", "BASH_ENV", "LC_TIME"] {
         check(&seen, name, None);
@@ -77,13 +77,13 @@ fn everything_else_can_be_inherited_secrets_still_not() {
 
 /// The variables that a command of this tool sees, as `env` prints them.
 #[track_caller]
-fn tool_variables(yard: &mut TestServer, tool: &str) -> Vec<String> {
+fn tool_variables(server: &mut TestServer, tool: &str) -> Vec<String> {
     let arguments = match tool {
         "shell_exec" => json!({"cmd": "echo; env"}),
         "run_shell_command" => json!({"command": "echo; env", "is_background": false}),
         _ => json!({"command": "echo; env"}),
     };
-    let reply = yard.call(tool, arguments).ok();
+    let reply = server.call(tool, arguments).ok();
     // The empty line keeps the first variable apart from what stands before it; in JSON text a line
     // ends in an escaped newline.
     reply.text().split("\\n").flat_map(str::lines).map(str::to_owned).collect()
@@ -93,8 +93,8 @@ fn tool_variables(yard: &mut TestServer, tool: &str) -> Vec<String> {
 fn tools_whose_documents_say_so_get_the_environment_of_the_server_without_secrets() {
     for tool in ["execute", "execute_command", "run_shell_command", "shell_exec"] {
         for launch in Launch::both() {
-            let mut yard = surrounded(launch.args(&["--dialect", tool])).start();
-            let seen = tool_variables(&mut yard, tool);
+            let mut server = surrounded(launch.args(&["--dialect", tool])).start();
+            let seen = tool_variables(&mut server, tool);
             check(&seen, "SOMETHING_ELSE", Some("value-of-something"));
             check(&seen, "JAVA_HOME", Some("/opt/java"));
             for name in ["GITHUB_TOKEN", "MY_API_KEY", "AWS_REGION", "HARMLESS_NAME"] {
@@ -105,8 +105,8 @@ fn tools_whose_documents_say_so_get_the_environment_of_the_server_without_secret
             }
         }
     }
-    let mut yard = surrounded(Launch::server_shell()).start();
-    let seen = tool_variables(&mut yard, "execute_command");
+    let mut server = surrounded(Launch::server_shell()).start();
+    let seen = tool_variables(&mut server, "execute_command");
     check(&seen, "SOMETHING_ELSE", Some("value-of-something"));
     check(&seen, "GITHUB_TOKEN", None);
 }
@@ -121,8 +121,8 @@ fn the_setting_wins_over_the_tool() {
         ("[environment]\ndrop = [\"SOMETHING_*\"]\n", "execute", None),
         ("[environment]\npass = [\"SOMETHING_*\"]\n", "shell", Some("value-of-something")),
     ] {
-        let mut yard = surrounded(Launch::stdio().args(&dialects)).config(config).start();
-        check(&tool_variables(&mut yard, tool), "SOMETHING_ELSE", expected);
+        let mut server = surrounded(Launch::stdio().args(&dialects)).config(config).start();
+        check(&tool_variables(&mut server, tool), "SOMETHING_ELSE", expected);
     }
 }
 
@@ -130,8 +130,8 @@ fn the_setting_wins_over_the_tool() {
 fn what_is_named_passes_and_what_is_dangerous_never_does() {
     let config = "[environment]\npass = [\"GITHUB_TOKEN\", \"MY_*\", \"SOMETHING_*\", \
                   \"LD_PRELOAD\", \"BASH_ENV\"]\nset = [\"CI=1\"]\n";
-    let mut yard = surrounded(Launch::stdio().structured()).config(config).start();
-    let seen = job_variables(&mut yard);
+    let mut server = surrounded(Launch::stdio().structured()).config(config).start();
+    let seen = job_variables(&mut server);
     check(&seen, "GITHUB_TOKEN", Some("value-of-a-token"));
     check(&seen, "SOMETHING_ELSE", Some("value-of-something"));
     check(&seen, "CI", Some("1"));
@@ -187,18 +187,18 @@ fn with_cargo(launch: Launch) -> (TestServer, tempfile::TempDir) {
 #[test]
 fn a_command_that_does_not_exist_gets_the_name_that_does() {
     for launch in Launch::both() {
-        let (mut yard, _folder) = with_cargo(launch);
+        let (mut server, _folder) = with_cargo(launch);
         for arguments in [
             json!({"command": "carg build"}),
             json!({"command": "true; carg build"}),
             json!({"command": "carg", "args": ["build"]}),
         ] {
-            let text = yard.call("run_command", arguments.clone()).text();
+            let text = server.call("run_command", arguments.clone()).text();
             let hint = text.lines().find(|line| line.starts_with("→ did you mean ")).unwrap_or("");
             let names = hint.trim_start_matches("→ did you mean ").trim_end_matches('?');
             assert_eq!(names.split(", ").next(), Some("cargo"), "{arguments}: {text}");
         }
-        let text = yard.run("xqzzyqx").text();
+        let text = server.run("xqzzyqx").text();
         assert!(!text.contains("did you mean"), "nothing is like it: {text}");
     }
 }

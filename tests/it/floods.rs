@@ -12,15 +12,15 @@ const ALLOWED_GROWTH_KIB: u64 = 64 * 1024;
 
 /// Runs one small job, so that what a server needs anyway is not counted as growth.
 fn warmed_up() -> TestServer {
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.run("seq 1 100000").job();
-    yard.read_raw(job, "bytes:0", 1 << 20);
-    yard
+    let mut server = Launch::stdio().structured().start();
+    let job = server.run("seq 1 100000").job();
+    server.read_raw(job, "bytes:0", 1 << 20);
+    server
 }
 
 #[track_caller]
-fn assert_flat(yard: &TestServer, before: u64) {
-    let (now, peak) = (rss_kib(yard.pid()), peak_rss_kib(yard.pid()));
+fn assert_flat(server: &TestServer, before: u64) {
+    let (now, peak) = (rss_kib(server.pid()), peak_rss_kib(server.pid()));
     assert!(
         peak <= before + ALLOWED_GROWTH_KIB,
         "memory grew from {before} KiB to a peak of {peak} KiB ({now} KiB now)"
@@ -30,10 +30,10 @@ fn assert_flat(yard: &TestServer, before: u64) {
 #[test]
 fn a_300_mb_line_without_a_newline_does_not_grow_memory() {
     const LINE: u64 = 300_000_000;
-    let mut yard = warmed_up();
-    let before = rss_kib(yard.pid());
-    let job = yard.start(&format!("head -c {LINE} /dev/zero | tr '\\0' x"));
-    let status = yard.wait_finished(job);
+    let mut server = warmed_up();
+    let before = rss_kib(server.pid());
+    let job = server.start(&format!("head -c {LINE} /dev/zero | tr '\\0' x"));
+    let status = server.wait_finished(job);
     assert_eq!(status["exit_code"], 0, "{status}");
     assert_eq!(status["total_bytes"], LINE);
     for arguments in [
@@ -44,35 +44,35 @@ fn a_300_mb_line_without_a_newline_does_not_grow_memory() {
         json!({"job": job, "grep": "y"}),
         json!({"job": job, "view": "raw", "cursor": "bytes:150000000", "max_bytes": 1 << 20}),
     ] {
-        yard.call("read_output", arguments);
+        server.call("read_output", arguments);
     }
-    let page = yard.read_raw(job, "bytes:299999990", 1 << 20);
+    let page = server.read_raw(job, "bytes:299999990", 1 << 20);
     assert_eq!(bytes_of(&page), b"xxxxxxxxxx");
-    assert_flat(&yard, before);
+    assert_flat(&server, before);
 }
 
 #[test]
 fn a_flood_leaves_memory_flat_and_every_byte_readable() {
     const FLOOD: &str = "seq 1 30000000 | head -c 256000000";
-    let mut yard = warmed_up();
-    let before = rss_kib(yard.pid());
-    let job = yard.start(FLOOD);
-    let status = yard.wait_finished(job);
+    let mut server = warmed_up();
+    let before = rss_kib(server.pid());
+    let job = server.start(FLOOD);
+    let status = server.wait_finished(job);
     assert_eq!(status["total_bytes"], 256_000_000, "{status}");
-    assert_same_bytes(&mut yard, job, FLOOD);
-    assert_flat(&yard, before);
+    assert_same_bytes(&mut server, job, FLOOD);
+    assert_flat(&server, before);
 }
 
 /// Reads the whole job in pages of 1 MiB beside the same command run without the server.
 #[track_caller]
-fn assert_same_bytes(yard: &mut TestServer, job: u64, command: &str) {
+fn assert_same_bytes(server: &mut TestServer, job: u64, command: &str) {
     let mut child =
         Command::new("sh").args(["-c", command]).stdout(Stdio::piped()).spawn().expect("a shell");
     let mut expected = BufReader::new(child.stdout.take().expect("it was piped"));
     let mut next = Some("bytes:0".to_owned());
     let mut offset = 0;
     while let Some(cursor) = next {
-        let page = yard.read_raw(job, &cursor, 1 << 20);
+        let page = server.read_raw(job, &cursor, 1 << 20);
         let bytes = bytes_of(&page);
         let mut wanted = vec![0; bytes.len()];
         expected.read_exact(&mut wanted).expect("as many bytes as the job wrote");
@@ -86,26 +86,26 @@ fn assert_same_bytes(yard: &mut TestServer, job: u64, command: &str) {
 
 #[test]
 fn a_flood_does_not_delay_another_job() {
-    let mut yard = warmed_up();
-    let flood = yard.start("yes | head -c 200000000; sleep 0.1");
+    let mut server = warmed_up();
+    let flood = server.start("yes | head -c 200000000; sleep 0.1");
     for number in 0..10 {
-        let reply = yard.run(&format!("echo small {number}"));
+        let reply = server.run(&format!("echo small {number}"));
         assert_eq!(reply["output"], format!("small {number}\n"));
     }
-    assert_eq!(yard.wait_finished(flood)["total_bytes"], 200_000_000);
+    assert_eq!(server.wait_finished(flood)["total_bytes"], 200_000_000);
 }
 
 #[test]
 fn a_survivor_that_floods_delays_the_reply_no_longer_than_is_set() {
     const DRAIN_MAX_MS: u64 = 300;
     let config = format!("[job]\ndrain_max_ms = {DRAIN_MAX_MS}\n");
-    let mut yard = Launch::stdio().structured().config(&config).start();
+    let mut server = Launch::stdio().structured().config(&config).start();
     // Bounded in time and, since only its ends are kept, in room.
     let flood = json!({"command": "timeout 20 yes &", "on_large_output": "truncate"});
     // The shortest of several: a busy machine delays some of them.
     let elapsed = (0..3).map(|_| {
-        let reply = yard.call("run_command", flood.clone());
-        yard.call("stop_jobs", json!({"jobs": [reply.job()], "grace_s": 0}));
+        let reply = server.call("run_command", flood.clone());
+        server.call("stop_jobs", json!({"jobs": [reply.job()], "grace_s": 0}));
         reply["elapsed_ms"].as_u64().expect("a time")
     });
     let shortest = elapsed.min().expect("three of them");

@@ -33,12 +33,12 @@ fn run_gated() -> Value {
 
 /// Waits until the gated command runs, also as the server sees it.
 #[track_caller]
-fn wait_running(yard: &mut TestServer) {
-    eventually("the command runs", || list(yard).ok().text().starts_with("1 running"));
+fn wait_running(server: &mut TestServer) {
+    eventually("the command runs", || list(server).ok().text().starts_with("1 running"));
 }
 
-fn open_gate(yard: &TestServer) {
-    fs::write(yard.work().join("gate"), "").expect("the gate opens");
+fn open_gate(server: &TestServer) {
+    fs::write(server.work().join("gate"), "").expect("the gate opens");
 }
 
 /// Lists jobs until a reply tells about job 1, and returns that reply: the server may learn of a
@@ -52,25 +52,25 @@ fn list_until_told(mut list: impl FnMut() -> Reply) -> String {
 }
 
 #[track_caller]
-fn list(yard: &mut TestServer) -> Reply {
-    yard.call("list_jobs", json!({}))
+fn list(server: &mut TestServer) -> Reply {
+    server.call("list_jobs", json!({}))
 }
 
 #[test]
 fn a_job_outlives_the_patience_of_its_client_which_is_told_once() {
     for era in [LEGACY, Era::Modern] {
         for reason in TIMED_OUT {
-            let mut yard = Launch::stdio().era(era).start();
-            let id = yard.begin_with(run_gated());
-            wait_running(&mut yard);
-            yard.notify("notifications/cancelled", json!({"requestId": id, "reason": reason}));
-            let told = list_until_told(|| list(&mut yard));
+            let mut server = Launch::stdio().era(era).start();
+            let id = server.begin_with(run_gated());
+            wait_running(&mut server);
+            server.notify("notifications/cancelled", json!({"requestId": id, "reason": reason}));
+            let told = list_until_told(|| list(&mut server));
             assert!(told.starts_with(&still_running(GATED)), "{reason}: {told}");
             assert!(told.contains("\n1 running, 0 queued"), "it is listed: {told}");
-            let again = list(&mut yard).ok().text();
+            let again = list(&mut server).ok().text();
             assert!(again.starts_with("1 running"), "it is told once: {again}");
-            open_gate(&yard);
-            let text = yard.call("wait_jobs", json!({"jobs": [1], "wait_s": 45})).ok().text();
+            open_gate(&server);
+            let text = server.call("wait_jobs", json!({"jobs": [1], "wait_s": 45})).ok().text();
             assert!(text.starts_with("exit 7"), "{reason}: {text}");
         }
     }
@@ -78,32 +78,32 @@ fn a_job_outlives_the_patience_of_its_client_which_is_told_once() {
 
 #[test]
 fn a_reply_about_the_job_itself_needs_no_line_about_it() {
-    let mut yard = Launch::stdio().start();
-    let id = yard.begin_with(run_gated());
-    wait_running(&mut yard);
-    yard.notify("notifications/cancelled", json!({"requestId": id, "reason": TIMED_OUT[0]}));
-    open_gate(&yard);
-    let text = yard.call("wait_jobs", json!({"jobs": [1], "wait_s": 45})).ok().text();
+    let mut server = Launch::stdio().start();
+    let id = server.begin_with(run_gated());
+    wait_running(&mut server);
+    server.notify("notifications/cancelled", json!({"requestId": id, "reason": TIMED_OUT[0]}));
+    open_gate(&server);
+    let text = server.call("wait_jobs", json!({"jobs": [1], "wait_s": 45})).ok().text();
     assert!(text.starts_with("exit 7"), "{text}");
 }
 
 #[test]
 fn the_structured_form_carries_the_line_too() {
-    let mut yard = Launch::stdio().structured().start();
-    let id = yard.begin_with(run_gated());
-    wait_running(&mut yard);
-    yard.notify("notifications/cancelled", json!({"requestId": id, "reason": TIMED_OUT[0]}));
+    let mut server = Launch::stdio().structured().start();
+    let id = server.begin_with(run_gated());
+    wait_running(&mut server);
+    server.notify("notifications/cancelled", json!({"requestId": id, "reason": TIMED_OUT[0]}));
     let notice = eventually_some("the client is told", || {
-        list(&mut yard).ok().structured().get("notice").cloned()
+        list(&mut server).ok().structured().get("notice").cloned()
     });
     assert_eq!(notice, still_running(GATED).trim_end());
 }
 
 /// A second client of the same name, with a session of its own.
 #[track_caller]
-fn second_session(yard: &mut TestServer) -> HttpLink {
+fn second_session(server: &mut TestServer) -> HttpLink {
     let mut link = HttpLink::new(LEGACY);
-    link.connect_to(yard.http().address().to_owned());
+    link.connect_to(server.http().address().to_owned());
     link.exchange(&LEGACY.request(1, "initialize", initialize_params(LEGACY.version())));
     link
 }
@@ -117,53 +117,53 @@ fn call(link: &mut HttpLink, tool: &str, arguments: Value) -> Reply {
 #[test]
 fn a_session_is_told_about_its_own_job_with_the_outcome() {
     const IN_FLIGHT: &str = "shellyard_mcp_operations_in_flight{class=\"run\"}";
-    let mut yard = Launch::http().era(LEGACY).start();
-    let id = yard.fresh_id();
-    let _connection = yard.http().post(&LEGACY.request(id, "tools/call", run_gated()));
-    wait_running(&mut yard);
-    yard.notify("notifications/cancelled", json!({"requestId": id, "reason": TIMED_OUT[0]}));
-    eventually("the call is over", || yard.metric(IN_FLIGHT) == 0.0);
-    let mut other = second_session(&mut yard);
-    open_gate(&yard);
+    let mut server = Launch::http().era(LEGACY).start();
+    let id = server.fresh_id();
+    let _connection = server.http().post(&LEGACY.request(id, "tools/call", run_gated()));
+    wait_running(&mut server);
+    server.notify("notifications/cancelled", json!({"requestId": id, "reason": TIMED_OUT[0]}));
+    eventually("the call is over", || server.metric(IN_FLIGHT) == 0.0);
+    let mut other = second_session(&mut server);
+    open_gate(&server);
     let ended = call(&mut other, "wait_jobs", json!({"jobs": [1], "wait_s": 45})).text();
     assert!(ended.starts_with("exit 7"), "{ended}");
     let unrelated = call(&mut other, "list_jobs", json!({})).text();
     assert!(unrelated.starts_with("0 running"), "another session is not told: {unrelated}");
-    let told = list(&mut yard).ok().text();
+    let told = list(&mut server).ok().text();
     let line = format!("job 1 ({GATED}) has ended, exit 7: read_output(job=1)\n");
     assert!(told.starts_with(&line), "{told}");
 }
 
 #[test]
 fn hanging_up_on_a_modern_call_leaves_its_job_and_the_same_client_is_told() {
-    let mut yard = Launch::http().era(Era::Modern).start();
-    let connection = yard.http().post(&Era::Modern.request(7, "tools/call", run_gated()));
-    wait_running(&mut yard);
+    let mut server = Launch::http().era(Era::Modern).start();
+    let connection = server.http().post(&Era::Modern.request(7, "tools/call", run_gated()));
+    wait_running(&mut server);
     drop(connection);
     let told = list_until_told(|| {
         let params = json!({"name": "list_jobs", "arguments": {}});
         let mut message = Era::Modern.request(8, "tools/call", params);
         message["params"]["_meta"]["io.modelcontextprotocol/clientInfo"]["name"] = json!("other");
-        let unrelated = Reply(yard.http().exchange(&message)).ok().text();
+        let unrelated = Reply(server.http().exchange(&message)).ok().text();
         assert!(unrelated.starts_with("1 running"), "another client is not told: {unrelated}");
-        list(&mut yard)
+        list(&mut server)
     });
     assert!(told.starts_with(&still_running(GATED)), "{told}");
-    open_gate(&yard);
-    let text = yard.call("wait_jobs", json!({"jobs": [1], "wait_s": 45})).ok().text();
+    open_gate(&server);
+    let text = server.call("wait_jobs", json!({"jobs": [1], "wait_s": 45})).ok().text();
     assert!(text.starts_with("exit 7"), "{text}");
 }
 
 #[test]
 fn the_job_of_a_dialect_goes_on_and_its_next_reply_has_a_further_block() {
     for (dialects, next) in [("execute", ""), ("execute,native", ": wait_jobs(jobs=[1])")] {
-        let mut yard = Launch::stdio().args(&["--dialect", dialects]).start();
+        let mut server = Launch::stdio().args(&["--dialect", dialects]).start();
         let command = format!("{GATED} >late");
-        let id = yard.begin("execute", json!({"command": command}));
-        eventually("the command runs", || yard.work().join("begun").exists());
-        yard.notify("notifications/cancelled", json!({"requestId": id, "reason": TIMED_OUT[1]}));
+        let id = server.begin("execute", json!({"command": command}));
+        eventually("the command runs", || server.work().join("begun").exists());
+        server.notify("notifications/cancelled", json!({"requestId": id, "reason": TIMED_OUT[1]}));
         let blocks = eventually_some("the client is told", || {
-            let reply = yard.call("execute", json!({"command": "echo next"})).ok();
+            let reply = server.call("execute", json!({"command": "echo next"})).ok();
             let blocks = reply.0["result"]["content"].as_array().cloned().expect("content");
             (blocks.len() > 1).then_some(blocks)
         });
@@ -172,7 +172,7 @@ fn the_job_of_a_dialect_goes_on_and_its_next_reply_has_a_further_block() {
         let states = ["is starting", "is still running"];
         let lines = states.map(|state| format!("job 1 ({command}) {state}{next}"));
         assert!(lines.iter().any(|line| line == last), "{last}");
-        let reply = yard.call("execute", json!({"command": "echo again"})).ok();
+        let reply = server.call("execute", json!({"command": "echo again"})).ok();
         assert_eq!(reply.0["result"]["content"].as_array().map(Vec::len), Some(1), "{}", reply.0);
     }
 }
@@ -182,12 +182,12 @@ fn a_wait_ends_before_the_known_limit_of_its_client() {
     let marker = Marker::new();
     for meta in [json!({}), json!({"progressToken": "tok"})] {
         let config = "[mcp]\nclient_wait_s = [\"other=1\", \"it=1\"]\n";
-        let mut yard = Launch::stdio().config(config).start();
-        let job = yard.start(&format!("sleep {marker}"));
+        let mut server = Launch::stdio().config(config).start();
+        let job = server.start(&format!("sleep {marker}"));
         let arguments = json!({"jobs": [job], "wait_s": 900});
         let id =
-            yard.begin_with(json!({"name": "wait_jobs", "arguments": arguments, "_meta": meta}));
-        let text = yard.finish(id).ok().text();
+            server.begin_with(json!({"name": "wait_jobs", "arguments": arguments, "_meta": meta}));
+        let text = server.finish(id).ok().text();
         assert!(text.contains("→ 1s is the longest wait of one call"), "{text}");
     }
 }

@@ -23,11 +23,11 @@ fn gated(marker: &Marker) -> Value {
 fn a_client_that_ends_its_side_gets_its_result() {
     for era in [LEGACY, Era::Modern] {
         let marker = Marker::new();
-        let mut yard = Launch::http().structured().era(era).start();
-        let mut connection = yard.http().post(&era.request(7, "tools/call", gated(&marker)));
+        let mut server = Launch::http().structured().era(era).start();
+        let mut connection = server.http().post(&era.request(7, "tools/call", gated(&marker)));
         connection.end_input();
         marker.wait_alive();
-        fs::write(yard.work().join("gate"), "").expect("the gate opens");
+        fs::write(server.work().join("gate"), "").expect("the gate opens");
         let mut answer = connection.answer();
         let messages: Vec<_> = std::iter::from_fn(|| answer.message()).collect();
         let result = messages.iter().find(|message| message["id"] == 7);
@@ -40,9 +40,9 @@ fn a_client_that_ends_its_side_gets_its_result() {
 
 #[test]
 fn a_client_that_ends_its_side_gets_all_of_what_the_api_has() {
-    let mut yard = Launch::http().structured().start();
-    let job = yard.run("seq 1 300000").job();
-    let mut connection = HttpConnection::open(yard.http().address());
+    let mut server = Launch::http().structured().start();
+    let job = server.run("seq 1 300000").job();
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&HttpRequest::get(&format!("/api/v1/jobs/{job}/output")));
     connection.end_input();
     let answer = connection.answer();
@@ -55,16 +55,16 @@ fn a_client_that_ends_its_side_gets_all_of_what_the_api_has() {
 fn a_client_that_is_gone_ends_its_modern_call_and_not_the_job() {
     for ends_its_side_first in [false, true] {
         let marker = Marker::new();
-        let mut yard = Launch::http().structured().era(Era::Modern).start();
+        let mut server = Launch::http().structured().era(Era::Modern).start();
         let call = Era::Modern.request(7, "tools/call", gated(&marker));
-        let mut connection = yard.http().post(&call);
+        let mut connection = server.http().post(&call);
         if ends_its_side_first {
             connection.end_input();
         }
         marker.wait_alive();
         drop(connection);
-        eventually("the call is over", || yard.metric(IN_FLIGHT) == 0.0);
-        fs::write(yard.work().join("gate"), "").expect("the gate opens");
-        assert_eq!(yard.wait_finished(1)["outcome"], "exited");
+        eventually("the call is over", || server.metric(IN_FLIGHT) == 0.0);
+        fs::write(server.work().join("gate"), "").expect("the gate opens");
+        assert_eq!(server.wait_finished(1)["outcome"], "exited");
     }
 }

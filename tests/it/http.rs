@@ -28,15 +28,15 @@ fn friendly(route: &str) -> HttpRequest {
 }
 
 #[track_caller]
-fn status_of(yard: &mut TestServer, request: &HttpRequest) -> u16 {
-    let mut connection = HttpConnection::open(yard.http().address());
+fn status_of(server: &mut TestServer, request: &HttpRequest) -> u16 {
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(request);
     connection.answer().status
 }
 
 #[track_caller]
-fn get(yard: &mut TestServer, path: &str) -> String {
-    let mut connection = HttpConnection::open(yard.http().address());
+fn get(server: &mut TestServer, path: &str) -> String {
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&HttpRequest::get(path));
     let answer = connection.answer();
     assert_eq!(answer.status, 200, "GET {path}");
@@ -45,18 +45,18 @@ fn get(yard: &mut TestServer, path: &str) -> String {
 
 #[test]
 fn every_route_answers_a_friendly_client() {
-    let mut yard = Launch::http().start();
+    let mut server = Launch::http().start();
     for route in ROUTES {
-        assert_eq!(status_of(&mut yard, &friendly(route)), 200, "{route}");
+        assert_eq!(status_of(&mut server, &friendly(route)), 200, "{route}");
     }
 }
 
 #[test]
 fn every_route_refuses_a_foreign_host() {
-    let mut yard = Launch::http().start();
+    let mut server = Launch::http().start();
     for route in ROUTES {
         for host in ["evil.example", "evil.example:8000", "127.0.0.1.evil.example"] {
-            let status = status_of(&mut yard, &friendly(route).header("Host", host));
+            let status = status_of(&mut server, &friendly(route).header("Host", host));
             assert_eq!(status, 403, "{route} for {host}");
         }
     }
@@ -64,9 +64,9 @@ fn every_route_refuses_a_foreign_host() {
 
 #[test]
 fn a_request_without_a_host_is_refused() {
-    let mut yard = Launch::http().start();
+    let mut server = Launch::http().start();
     for head in ["GET /healthz HTTP/1.1\r\n\r\n", "GET /healthz HTTP/1.0\r\n\r\n"] {
-        let mut connection = HttpConnection::open(yard.http().address());
+        let mut connection = HttpConnection::open(server.http().address());
         connection.send_bytes(head.as_bytes());
         let status = connection.answer().status;
         assert!(status == 400 || status == 403, "HTTP {status} for {head:?}");
@@ -75,8 +75,8 @@ fn a_request_without_a_host_is_refused() {
 
 #[test]
 fn every_request_of_a_keep_alive_connection_is_checked() {
-    let mut yard = Launch::http().start();
-    let mut connection = HttpConnection::open(yard.http().address());
+    let mut server = Launch::http().start();
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&HttpRequest::get("/healthz"));
     let first = connection.answer();
     assert_eq!(first.status, 200);
@@ -87,10 +87,10 @@ fn every_request_of_a_keep_alive_connection_is_checked() {
 
 #[test]
 fn every_route_refuses_a_foreign_origin() {
-    let mut yard = Launch::http().start();
+    let mut server = Launch::http().start();
     for route in ROUTES {
         for origin in ["https://evil.example", "null", "http://localhost.evil.example"] {
-            let status = status_of(&mut yard, &friendly(route).header("Origin", origin));
+            let status = status_of(&mut server, &friendly(route).header("Origin", origin));
             assert_eq!(status, 403, "{route} from {origin}");
         }
     }
@@ -98,35 +98,35 @@ fn every_route_refuses_a_foreign_origin() {
 
 #[test]
 fn loopback_names_are_allowed_by_default() {
-    let mut yard = Launch::http().start();
-    let port = yard.http().address().split(':').nth(1).expect("a port").to_owned();
+    let mut server = Launch::http().start();
+    let port = server.http().address().split(':').nth(1).expect("a port").to_owned();
     for host in ["localhost", "127.0.0.1", "[::1]"] {
         let request = HttpRequest::get("/healthz").header("Host", &format!("{host}:{port}"));
-        assert_eq!(status_of(&mut yard, &request), 200, "{host}");
+        assert_eq!(status_of(&mut server, &request), 200, "{host}");
     }
 }
 
 #[test]
 fn a_refusal_runs_nothing() {
-    let mut yard = Launch::http().start();
+    let mut server = Launch::http().start();
     let params = json!({"name": "run_command", "arguments": {"command": "touch broke-in"}});
     let message = Era::Modern.request(1, "tools/call", params);
     let mut request = HttpRequest::post("/mcp", &message).header("Origin", "https://evil.example");
     request.headers.extend(Era::Modern.headers(&message));
-    assert_eq!(status_of(&mut yard, &request), 403);
-    yard.assert_alive();
-    assert!(!yard.work().join("broke-in").exists());
+    assert_eq!(status_of(&mut server, &request), 403);
+    server.assert_alive();
+    assert!(!server.work().join("broke-in").exists());
 }
 
 #[test]
 fn configured_hosts_and_origins_are_allowed() {
     let config = "[http]\nallowed_hosts = [\"build.example.org\"]\nallowed_origins = [\"https://app.example.org\"]\n";
-    let mut yard = Launch::http().config(config).start();
+    let mut server = Launch::http().config(config).start();
     for route in ROUTES {
         let request = friendly(route)
             .header("Host", "build.example.org")
             .header("Origin", "https://app.example.org");
-        assert_eq!(status_of(&mut yard, &request), 200, "{route}");
+        assert_eq!(status_of(&mut server, &request), 200, "{route}");
     }
 }
 
@@ -169,28 +169,28 @@ fn a_public_address_without_a_token_is_refused_at_start() {
 
 #[test]
 fn an_address_in_use_is_refused_at_start() {
-    let mut yard = Launch::http().start();
-    let address = yard.http().address().to_owned();
+    let mut server = Launch::http().start();
+    let address = server.http().address().to_owned();
     let said = refused_start(&["--bind", &address]);
     assert!(said.contains(&address), "{said}");
 }
 
 #[test]
 fn a_token_is_enforced_where_one_is_configured() {
-    let mut yard = Launch::http().era(Era::Modern).guarded().start();
+    let mut server = Launch::http().era(Era::Modern).guarded().start();
     for route in ["/mcp", "/metrics"] {
         let request = friendly(route);
-        assert_eq!(status_of(&mut yard, &request), 401, "{route} without a token");
+        assert_eq!(status_of(&mut server, &request), 401, "{route} without a token");
         let wrong = request.clone().header("Authorization", "Bearer wrong");
-        assert_eq!(status_of(&mut yard, &wrong), 401, "{route} with a wrong token");
+        assert_eq!(status_of(&mut server, &wrong), 401, "{route} with a wrong token");
         let basic = request.clone().header("Authorization", &format!("Basic {}", token()));
-        assert_eq!(status_of(&mut yard, &basic), 401, "{route} with another scheme");
+        assert_eq!(status_of(&mut server, &basic), 401, "{route} with another scheme");
         let right = request.header("Authorization", &format!("Bearer {}", token()));
-        assert_eq!(status_of(&mut yard, &right), 200, "{route} with the token");
+        assert_eq!(status_of(&mut server, &right), 200, "{route} with the token");
     }
-    yard.http().use_token(token());
-    yard.assert_alive();
-    assert!(!yard.log_text().contains(token()), "a token never reaches the log");
+    server.http().use_token(token());
+    server.assert_alive();
+    assert!(!server.log_text().contains(token()), "a token never reaches the log");
 }
 
 #[test]
@@ -205,10 +205,10 @@ fn an_empty_token_file_is_refused_at_start() {
 
 #[test]
 fn a_body_over_the_limit_is_refused_whatever_it_claims() {
-    let mut yard = Launch::http().config("[http]\nmax_body = \"64 KiB\"\n").start();
+    let mut server = Launch::http().config("[http]\nmax_body = \"64 KiB\"\n").start();
     let body = vec![b' '; 100 * 1024];
-    assert_eq!(status_of(&mut yard, &HttpRequest::post_bytes("/mcp", body)), 413);
-    let mut connection = HttpConnection::open(yard.http().address());
+    assert_eq!(status_of(&mut server, &HttpRequest::post_bytes("/mcp", body)), 413);
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send_bytes(
         b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
     );
@@ -217,43 +217,43 @@ fn a_body_over_the_limit_is_refused_whatever_it_claims() {
     }
     connection.send_bytes(b"0\r\n\r\n");
     assert_eq!(connection.answer().status, 413);
-    yard.assert_alive();
+    server.assert_alive();
 }
 
 #[test]
 fn headers_over_the_limit_are_refused() {
-    let mut yard = Launch::http().start();
+    let mut server = Launch::http().start();
     let request = HttpRequest::get("/healthz").header("X-Long", &"x".repeat(40 * 1024));
-    let mut connection = HttpConnection::open(yard.http().address());
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&request);
     assert_eq!(connection.answer().status, 431);
     let mut many = HttpRequest::get("/healthz");
     for number in 0..1000 {
         many = many.header(&format!("X-{number}"), "x");
     }
-    assert_eq!(status_of(&mut yard, &many), 431);
-    yard.assert_alive();
+    assert_eq!(status_of(&mut server, &many), 431);
+    server.assert_alive();
 }
 
 #[test]
 fn a_client_that_sends_its_head_slowly_is_disconnected() {
-    let mut yard = Launch::http().config("[http]\nheader_timeout_s = 0.5\n").start();
-    let mut connection = HttpConnection::open(yard.http().address());
+    let mut server = Launch::http().config("[http]\nheader_timeout_s = 0.5\n").start();
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send_bytes(b"GET /healthz HTTP/1.1\r\nHost: loc");
     let rest = connection.rest();
     assert!(!rest.contains("200"), "{rest}");
-    yard.assert_alive();
+    server.assert_alive();
 }
 
 #[test]
 fn connections_over_the_limit_do_not_break_the_others() {
-    let mut yard = Launch::http().config("[http]\nmax_connections = 4\n").start();
-    let address = yard.http().address().to_owned();
+    let mut server = Launch::http().config("[http]\nmax_connections = 4\n").start();
+    let address = server.http().address().to_owned();
     let held: Vec<HttpConnection> = (0..8).map(|_| HttpConnection::open(&address)).collect();
     thread::sleep(Duration::from_millis(200));
     drop(held);
     eventually("it answers again", || status_of_maybe(&address) == Some(200));
-    yard.assert_alive();
+    server.assert_alive();
 }
 
 fn status_of_maybe(address: &str) -> Option<u16> {
@@ -264,42 +264,42 @@ fn status_of_maybe(address: &str) -> Option<u16> {
 
 #[test]
 fn unknown_routes_and_methods_are_refused() {
-    let mut yard = Launch::http().start();
-    assert_eq!(status_of(&mut yard, &HttpRequest::get("/no/such/page")), 404);
+    let mut server = Launch::http().start();
+    assert_eq!(status_of(&mut server, &HttpRequest::get("/no/such/page")), 404);
     let mut post = HttpRequest::post("/healthz", &json!({}));
-    assert_eq!(status_of(&mut yard, &post), 405);
+    assert_eq!(status_of(&mut server, &post), 405);
     post.method = "BREW";
-    assert!((400..500).contains(&status_of(&mut yard, &post)));
-    yard.assert_alive();
+    assert!((400..500).contains(&status_of(&mut server, &post)));
+    server.assert_alive();
 }
 
 #[test]
 fn sigterm_answers_calls_in_flight_before_the_server_ends() {
-    let mut yard = Launch::http().structured().era(Era::Modern).start();
+    let mut server = Launch::http().structured().era(Era::Modern).start();
     let params = json!({
         "name": "run_command",
         "arguments": {"command": "echo begun; touch begun; sleep 1; echo over"},
     });
-    let mut connection = yard.http().post(&Era::Modern.request(7, "tools/call", params));
-    let begun = yard.work().join("begun");
+    let mut connection = server.http().post(&Era::Modern.request(7, "tools/call", params));
+    let begun = server.work().join("begun");
     eventually("the job runs", || begun.exists());
-    yard.signal(Signal::TERM);
+    server.signal(Signal::TERM);
     let mut answer = connection.answer();
     let message = std::iter::from_fn(|| answer.message()).find(|message| message["id"] == 7);
     let message = message.expect("the call is answered");
     assert!(message.to_string().contains("over"), "{message}");
-    assert!(yard.wait_exit().success());
+    assert!(server.wait_exit().success());
 }
 
 #[test]
 fn an_idle_connection_does_not_delay_the_shutdown() {
     let marker = Marker::new();
-    let mut yard = Launch::http().config("[server]\ndrain_s = 0.2\n").start();
-    yard.start(&format!("sleep {marker}"));
+    let mut server = Launch::http().config("[server]\ndrain_s = 0.2\n").start();
+    server.start(&format!("sleep {marker}"));
     marker.wait_alive();
-    let idle = HttpConnection::open(yard.http().address());
-    yard.signal(Signal::TERM);
-    assert!(yard.wait_exit().success());
+    let idle = HttpConnection::open(server.http().address());
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit().success());
     assert_eq!(marker.alive(), Vec::<i32>::new());
     drop(idle);
 }
@@ -314,16 +314,16 @@ fn metric(text: &str, name: &str) -> f64 {
 
 #[test]
 fn metrics_are_histograms_and_change() {
-    let mut yard = Launch::http().start();
-    let before = get(&mut yard, "/metrics");
+    let mut server = Launch::http().start();
+    let before = get(&mut server, "/metrics");
     assert!(before.contains("shellyard_"), "{before}");
     let finished = "shellyard_jobs_finished_total";
     assert_eq!(metric(&before, finished), 0.0, "{before}");
     assert!(before.contains(&format!("{finished}{{")), "every outcome is there from the start");
     for number in 0..5 {
-        yard.run(&format!("echo {number}"));
+        server.run(&format!("echo {number}"));
     }
-    let after = get(&mut yard, "/metrics");
+    let after = get(&mut server, "/metrics");
     assert_eq!(metric(&after, finished), 5.0, "{after}");
     let histograms = after.lines().filter(|line| line.ends_with(" histogram")).count();
     assert!(histograms > 0, "no histogram in {after}");
@@ -333,10 +333,10 @@ fn metrics_are_histograms_and_change() {
 
 #[test]
 fn metrics_have_no_labels_from_users() {
-    let mut yard = Launch::http().start();
-    yard.run("echo a-secret-word");
-    yard.call("no_such_tool", json!({}));
-    let text = get(&mut yard, "/metrics");
+    let mut server = Launch::http().start();
+    server.run("echo a-secret-word");
+    server.call("no_such_tool", json!({}));
+    let text = get(&mut server, "/metrics");
     for word in ["a-secret-word", "no_such_tool", "echo"] {
         assert!(!text.contains(word), "`{word}` in {text}");
     }
@@ -345,23 +345,25 @@ fn metrics_have_no_labels_from_users() {
 #[test]
 fn the_gauge_of_running_jobs_goes_up_and_down() {
     let marker = Marker::new();
-    let mut yard = Launch::http().structured().start();
-    let job = yard.start(&format!("sleep {marker}"));
-    yard.wait_running(job);
+    let mut server = Launch::http().structured().start();
+    let job = server.start(&format!("sleep {marker}"));
+    server.wait_running(job);
     let running = "shellyard_jobs_running";
-    assert_eq!(metric(&get(&mut yard, "/metrics"), running), 1.0);
-    yard.call("stop_jobs", json!({"jobs": [job]})).ok();
-    yard.wait_finished(job);
-    eventually("the gauge is back at zero", || metric(&get(&mut yard, "/metrics"), running) == 0.0);
+    assert_eq!(metric(&get(&mut server, "/metrics"), running), 1.0);
+    server.call("stop_jobs", json!({"jobs": [job]})).ok();
+    server.wait_finished(job);
+    eventually("the gauge is back at zero", || {
+        metric(&get(&mut server, "/metrics"), running) == 0.0
+    });
 }
 
 #[test]
 fn another_path_can_be_configured() {
-    let mut yard = Launch::http().args(&["--path", "/tools"]).start_silent();
+    let mut server = Launch::http().args(&["--path", "/tools"]).start_silent();
     let message = Era::Modern.request(1, "tools/list", json!({}));
     let mut request = HttpRequest::post("/tools", &message);
     request.headers.extend(Era::Modern.headers(&message));
-    assert_eq!(status_of(&mut yard, &request), 200);
+    assert_eq!(status_of(&mut server, &request), 200);
     request.path = "/mcp".to_owned();
-    assert_eq!(status_of(&mut yard, &request), 404);
+    assert_eq!(status_of(&mut server, &request), 404);
 }

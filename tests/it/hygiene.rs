@@ -8,21 +8,22 @@ use crate::harness::{Launch, Marker, TestServer, eventually};
 
 #[test]
 fn a_job_inherits_no_descriptor_but_its_streams() {
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let marker = Marker::new();
-    yard.start(&format!("sleep {marker}"));
+    server.start(&format!("sleep {marker}"));
     marker.wait_alive();
-    let reply = yard.call("run_command", json!({"command": "ls", "args": ["/proc/self/fd"]})).ok();
+    let reply =
+        server.call("run_command", json!({"command": "ls", "args": ["/proc/self/fd"]})).ok();
     // The fourth is the directory that `ls` reads.
     assert_eq!(reply["output"], "0\n1\n2\n3\n");
 }
 
 #[test]
 fn a_job_starts_with_default_signals() {
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let arguments =
         json!({"command": "grep", "args": ["-E", "^Sig(Blk|Ign)", "/proc/self/status"]});
-    let reply = yard.call("run_command", arguments).ok();
+    let reply = server.call("run_command", arguments).ok();
     let output = reply["output"].as_str().expect("text");
     let sets: Vec<u64> = output
         .lines()
@@ -35,19 +36,19 @@ fn a_job_starts_with_default_signals() {
 
 #[test]
 fn a_job_has_no_terminal_to_prompt_on() {
-    let mut yard = Launch::stdio().structured().start();
-    let reply = yard.run("exec 2>&1; echo prompt > /dev/tty && echo had one");
+    let mut server = Launch::stdio().structured().start();
+    let reply = server.run("exec 2>&1; echo prompt > /dev/tty && echo had one");
     assert_ne!(reply["exit_code"], 0);
     assert!(!reply["output"].to_string().contains("had one"), "{}", reply.0);
 }
 
-fn open_descriptors(yard: &TestServer) -> usize {
-    fs::read_dir(format!("/proc/{}/fd", yard.pid())).expect("the server runs").count()
+fn open_descriptors(server: &TestServer) -> usize {
+    fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("the server runs").count()
 }
 
 /// Children of the server that ended and were not reaped.
-fn zombies(yard: &TestServer) -> usize {
-    let parent = yard.pid().to_string();
+fn zombies(server: &TestServer) -> usize {
+    let parent = server.pid().to_string();
     let stats = fs::read_dir("/proc").expect("/proc is there").flatten();
     stats
         .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
@@ -61,75 +62,75 @@ fn zombies(yard: &TestServer) -> usize {
 
 #[test]
 fn finished_jobs_leave_no_descriptors_and_no_zombies() {
-    let mut yard = Launch::stdio().structured().start();
-    yard.run("echo first");
-    let before = open_descriptors(&yard);
+    let mut server = Launch::stdio().structured().start();
+    server.run("echo first");
+    let before = open_descriptors(&server);
     for number in 0..60 {
-        yard.run(&format!("echo {number}; (true &)"));
+        server.run(&format!("echo {number}; (true &)"));
     }
-    eventually("descriptors are closed", || open_descriptors(&yard) <= before + 5);
-    eventually("every child is reaped", || zombies(&yard) == 0);
+    eventually("descriptors are closed", || open_descriptors(&server) <= before + 5);
+    eventually("every child is reaped", || zombies(&server) == 0);
 }
 
 #[test]
 fn input_that_nobody_reads_hangs_nothing() {
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let text = "x".repeat(3 << 20);
-    let reply = yard.call("run_command", json!({"command": "true", "stdin": text})).ok();
+    let reply = server.call("run_command", json!({"command": "true", "stdin": text})).ok();
     assert_eq!(reply["exit_code"], 0);
     let marker = Marker::new();
-    let job = yard.start(&format!("sleep {marker}"));
+    let job = server.start(&format!("sleep {marker}"));
     marker.wait_alive();
     for _ in 0..3 {
-        yard.call("send_input", json!({"job": job, "text": text}));
+        server.call("send_input", json!({"job": job, "text": text}));
     }
-    yard.assert_alive();
-    yard.call("stop_jobs", json!({"jobs": [job]})).ok();
-    assert_eq!(yard.wait_finished(job)["outcome"], "stopped");
+    server.assert_alive();
+    server.call("stop_jobs", json!({"jobs": [job]})).ok();
+    assert_eq!(server.wait_finished(job)["outcome"], "stopped");
 }
 
 #[test]
 fn stopping_what_has_ended_is_no_error() {
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.run("exit 4").job();
+    let mut server = Launch::stdio().structured().start();
+    let job = server.run("exit 4").job();
     for _ in 0..2 {
-        let reply = yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+        let reply = server.call("stop_jobs", json!({"jobs": [job]})).ok();
         assert_eq!(reply.only_job()["exit_code"], 4, "the outcome stays: {}", reply.0);
     }
 }
 
 #[test]
 fn logs_have_commands_but_no_output_input_or_environment() {
-    let mut yard = Launch::stdio().env("SHELLYARD_LOG_FILTER", "trace").start();
+    let mut server = Launch::stdio().env("SHELLYARD_LOG_FILTER", "trace").start();
     let arguments = json!({
         "command": "cat; echo out-$((40 + 2))-put; echo $SECRET",
         "stdin": "typed-text-it\n",
         "env": {"SECRET": "hunter2-it"},
     });
-    let text = yard.call("run_command", arguments).ok().text();
+    let text = server.call("run_command", arguments).ok().text();
     assert!(text.contains("out-42-put") && text.contains("hunter2-it"), "{text}");
-    eventually("the command is logged", || yard.log_text().contains("$((40 + 2))"));
+    eventually("the command is logged", || server.log_text().contains("$((40 + 2))"));
     for secret in ["out-42-put", "typed-text-it", "hunter2-it"] {
-        assert!(!yard.log_text().contains(secret), "`{secret}` is in the log");
+        assert!(!server.log_text().contains(secret), "`{secret}` is in the log");
     }
 }
 
 #[test]
 fn a_command_cannot_forge_a_log_line() {
-    let mut yard = Launch::stdio().start();
-    yard.run("true\nFORGED line of the log\n\x1b[31mred");
-    eventually("the command is logged", || yard.log_text().contains("FORGED"));
-    let log_text = yard.log_text();
+    let mut server = Launch::stdio().start();
+    server.run("true\nFORGED line of the log\n\x1b[31mred");
+    eventually("the command is logged", || server.log_text().contains("FORGED"));
+    let log_text = server.log_text();
     assert!(!log_text.lines().any(|line| line.starts_with("FORGED")), "{log_text}");
     assert!(!log_text.contains('\x1b'), "{log_text}");
 }
 
 #[test]
 fn json_logs_are_one_object_for_each_line() {
-    let mut yard = Launch::stdio().args(&["--log-format", "json"]).start();
-    yard.run("echo \"a 'quoted' word\"");
-    eventually("the job is logged", || yard.log_text().contains("job finished"));
-    for line in yard.log_text().lines() {
+    let mut server = Launch::stdio().args(&["--log-format", "json"]).start();
+    server.run("echo \"a 'quoted' word\"");
+    eventually("the job is logged", || server.log_text().contains("job finished"));
+    for line in server.log_text().lines() {
         let entry: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
         assert!(entry["level"].is_string(), "{line}");
     }

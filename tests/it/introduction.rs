@@ -21,8 +21,8 @@ fn completion(argument: &str, value: &str) -> Value {
 }
 
 #[track_caller]
-fn completed(yard: &mut TestServer, argument: &str, value: &str) -> Value {
-    let answer = yard.rpc("completion/complete", completion(argument, value));
+fn completed(server: &mut TestServer, argument: &str, value: &str) -> Value {
+    let answer = server.rpc("completion/complete", completion(argument, value));
     answer["result"]["completion"].clone()
 }
 
@@ -30,15 +30,15 @@ fn completed(yard: &mut TestServer, argument: &str, value: &str) -> Value {
 fn job_numbers_and_streams_are_completed_in_both_eras() {
     for era in ERAS {
         for launch in Launch::both() {
-            let mut yard = launch.era(era).start();
+            let mut server = launch.era(era).start();
             for _ in 0..11 {
-                yard.run("true");
+                server.run("true");
             }
-            let jobs = completed(&mut yard, "job", "1");
+            let jobs = completed(&mut server, "job", "1");
             assert_eq!(jobs, json!({"values": ["11", "10", "1"], "total": 3, "hasMore": false}));
-            assert_eq!(completed(&mut yard, "stream", "stde")["values"], json!(["stderr"]));
-            assert_eq!(completed(&mut yard, "start", "")["values"], json!([]));
-            let foreign = yard.rpc("completion/complete", completion("path", ""));
+            assert_eq!(completed(&mut server, "stream", "stde")["values"], json!(["stderr"]));
+            assert_eq!(completed(&mut server, "start", "")["values"], json!([]));
+            let foreign = server.rpc("completion/complete", completion("path", ""));
             assert_eq!(foreign["error"]["code"], -32602, "{foreign}");
         }
     }
@@ -58,10 +58,10 @@ fn the_server_has_a_picture_and_its_results_have_none() {
     let picture = &answer["result"]["serverInfo"]["icons"][0];
     let source = picture["src"].as_str().expect("a picture");
     assert!(source.starts_with("data:image/png;base64,"), "{picture}");
-    let mut yard = Launch::stdio().era(Era::Modern).start();
-    let found = yard.rpc("server/discover", json!({}));
+    let mut server = Launch::stdio().era(Era::Modern).start();
+    let found = server.rpc("server/discover", json!({}));
     assert_eq!(found["result"]["_meta"][STAMP]["icons"][0]["src"], source, "{found}");
-    let listed = yard.rpc("tools/list", json!({}));
+    let listed = server.rpc("tools/list", json!({}));
     assert!(!listed.to_string().contains("data:"), "{listed}");
 }
 
@@ -72,13 +72,13 @@ const UNNAMED: [&str; 4] = ["prompts/get", "subscriptions/listen", "tasks/cancel
 #[test]
 fn every_modern_result_names_the_server() {
     for launch in Launch::both() {
-        let mut yard = launch.era(Era::Modern).start();
-        yard.run("echo hi");
+        let mut server = launch.era(Era::Modern).start();
+        server.run("echo hi");
         let command = "until [ -e go ]; do sleep 0.05; done; echo hi";
         let arguments = json!({"command": command, "wait_s": 0.1});
         let run = json!({"name": "run_command", "arguments": arguments});
         let knows = json!({"extensions": {TASKS: {}}});
-        let created = yard.rpc("tools/call", declaring(knows.clone(), run));
+        let created = server.rpc("tools/call", declaring(knows.clone(), run));
         let task = json!({"taskId": created["result"]["taskId"]});
         assert_eq!(created["result"]["_meta"][STAMP]["name"], "shellyard", "{created}");
         let results = [
@@ -97,15 +97,15 @@ fn every_modern_result_names_the_server() {
         let modern = methods().filter(|(_, eras)| *eras != Eras::Legacy);
         assert_eq!(named, modern.map(|(method, _)| method).collect(), "all are looked at");
         for (method, params) in results {
-            let answer = yard.rpc(method, params);
+            let answer = server.rpc(method, params);
             assert_eq!(answer["result"]["_meta"][STAMP]["name"], "shellyard", "{method}: {answer}");
         }
-        fs::write(yard.work().join("go"), "").expect("a file of ours");
+        fs::write(server.work().join("go"), "").expect("a file of ours");
         let over = eventually_some("the task is over", || {
-            let looked = yard.rpc("tasks/get", declaring(knows.clone(), task.clone()));
+            let looked = server.rpc("tasks/get", declaring(knows.clone(), task.clone()));
             (looked["result"]["status"] == "completed").then(|| looked["result"].clone())
         });
-        let direct = yard.run("echo hi");
+        let direct = server.run("echo hi");
         assert_eq!(over["result"]["_meta"], direct.0["result"]["_meta"], "{over}");
     }
 }
@@ -114,10 +114,10 @@ fn every_modern_result_names_the_server() {
 fn there_is_no_prompt_and_asking_for_one_says_so() {
     for era in ERAS {
         for launch in Launch::both() {
-            let mut yard = launch.era(era).start();
-            let listed = yard.rpc("prompts/list", json!({}));
+            let mut server = launch.era(era).start();
+            let listed = server.rpc("prompts/list", json!({}));
             assert_eq!(listed["result"]["prompts"], json!([]), "{listed}");
-            let answer = yard.rpc("prompts/get", json!({"name": "greet"}));
+            let answer = server.rpc("prompts/get", json!({"name": "greet"}));
             assert_eq!(answer["error"]["code"], -32602, "{answer}");
             let message = answer["error"]["message"].as_str().expect("words");
             assert!(message.starts_with("no such prompt"), "{answer}");
@@ -137,9 +137,9 @@ fn a_method_that_is_not_there_is_named_with_where_to_look() {
 
 #[test]
 fn what_cannot_change_may_be_kept_and_what_can_may_not() {
-    let mut yard = Launch::http().era(Era::Modern).start();
+    let mut server = Launch::http().era(Era::Modern).start();
     let mut hint = |method: &str| {
-        let answer = yard.rpc(method, json!({}));
+        let answer = server.rpc(method, json!({}));
         let result = &answer["result"];
         (result["ttlMs"].as_u64().expect("a time"), result["cacheScope"].clone())
     };
@@ -153,9 +153,9 @@ fn what_cannot_change_may_be_kept_and_what_can_may_not() {
 fn lists_are_the_same_each_time_and_everywhere() {
     for method in ["tools/list", "resources/templates/list", "prompts/list"] {
         let lists = Launch::both().map(|launch| {
-            let mut yard = launch.start();
+            let mut server = launch.start();
             let [first, second] =
-                [(); 2].map(|()| yard.rpc(method, json!({}))["result"].to_string());
+                [(); 2].map(|()| server.rpc(method, json!({}))["result"].to_string());
             assert_eq!(first, second);
             first
         });

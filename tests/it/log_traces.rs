@@ -10,14 +10,14 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 fn lines_of_a_call_and_of_its_job_name_the_callers_trace() {
     for launch in Launch::both() {
         let args = ["--log-format", "json"];
-        let mut yard = launch.args(&args).config("[log]\nfilter = \"debug\"\n").start();
+        let mut server = launch.args(&args).config("[log]\nfilter = \"debug\"\n").start();
         let meta = json!({"traceparent": format!("00-{TRACE}-00f067aa0ba902b7-01")});
         let params =
             json!({"name": "run_command", "arguments": {"command": "true"}, "_meta": meta});
-        yard.rpc("tools/call", params);
+        server.rpc("tools/call", params);
         for message in ["job submitted", "job finished", "request answered"] {
             let line = eventually_some(message, || {
-                let log_text = yard.log_text();
+                let log_text = server.log_text();
                 let mut lines =
                     log_text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
                 lines.find(|line| line["message"] == message && line["method"] != "initialize")

@@ -13,31 +13,31 @@ use crate::harness::{
 
 /// Returns the log filter, as the server reports it.
 #[track_caller]
-fn level(yard: &TestServer) -> String {
-    let data = yard.sandbox().data();
+fn level(server: &TestServer) -> String {
+    let data = server.sandbox().data();
     let data = data.to_str().expect("a path");
-    let told = run_program(yard.sandbox(), &["log-level", "--data-dir", data]);
+    let told = run_program(server.sandbox(), &["log-level", "--data-dir", data]);
     assert_eq!(told.status.code(), Some(0), "{told:?}");
     String::from_utf8(told.stdout).expect("text").trim_end().to_owned()
 }
 
 /// Has this server log that.
 #[track_caller]
-fn choose(yard: &TestServer, filter: &str) {
-    let data = yard.sandbox().data();
+fn choose(server: &TestServer, filter: &str) {
+    let data = server.sandbox().data();
     let data = data.to_str().expect("a path");
-    let told = run_program(yard.sandbox(), &["log-level", filter, "--data-dir", data]);
+    let told = run_program(server.sandbox(), &["log-level", filter, "--data-dir", data]);
     assert_eq!(told.status.code(), Some(0), "{told:?}");
 }
 
 #[test]
 fn json_lines_are_flat_objects_that_no_command_can_forge() {
     for launch in Launch::both() {
-        let mut yard = launch.args(&["--log-format", "json"]).start();
+        let mut server = launch.args(&["--log-format", "json"]).start();
         let forged = "{\\\"level\\\":\\\"ERROR\\\"}";
-        yard.call("run_command", json!({"command": format!("echo 'a\n{forged}\u{1b}[31m'")}));
-        yard.expect_log("job finished");
-        for line in yard.log_text().lines() {
+        server.call("run_command", json!({"command": format!("echo 'a\n{forged}\u{1b}[31m'")}));
+        server.expect_log("job finished");
+        for line in server.log_text().lines() {
             let line: Value = serde_json::from_str(line).unwrap_or_else(|why| {
                 panic!("{why}: {line}");
             });
@@ -53,39 +53,39 @@ fn json_lines_are_flat_objects_that_no_command_can_forge() {
 
 #[test]
 fn a_filter_that_changes_in_the_file_holds_without_a_restart() {
-    let mut yard = Launch::http().config("[log]\nfilter = \"info\"\n").start();
-    choose(&yard, "error");
-    yard.sandbox().write("config.toml", "[log]\nfilter = \"info\"\n[queue]\nslots = 3\n");
-    yard.signal(Signal::HUP);
-    let audit = yard.sandbox().data().join("audit.jsonl");
+    let mut server = Launch::http().config("[log]\nfilter = \"info\"\n").start();
+    choose(&server, "error");
+    server.sandbox().write("config.toml", "[log]\nfilter = \"info\"\n[queue]\nslots = 3\n");
+    server.signal(Signal::HUP);
+    let audit = server.sandbox().data().join("audit.jsonl");
     eventually("the reload is written down", || {
         std::fs::read_to_string(&audit).is_ok_and(|log| log.contains("queue.slots (by local)"))
     });
-    assert_eq!(level(&yard), "error", "what was chosen stays");
+    assert_eq!(level(&server), "error", "what was chosen stays");
 
-    yard.sandbox().write("config.toml", "[log]\nfilter = \"debug\"\n[queue]\nslots = 3\n");
-    yard.signal(Signal::HUP);
-    eventually("the new filter holds", || level(&yard) == "debug");
-    yard.run("true");
-    yard.expect_log("DEBUG shellyard::");
+    server.sandbox().write("config.toml", "[log]\nfilter = \"debug\"\n[queue]\nslots = 3\n");
+    server.signal(Signal::HUP);
+    eventually("the new filter holds", || level(&server) == "debug");
+    server.run("true");
+    server.expect_log("DEBUG shellyard::");
 
-    yard.sandbox().write("config.toml", "[log]\nfilter = \"debgu\"\n");
-    yard.signal(Signal::HUP);
-    yard.expect_log("reload refused, the old settings stay in force");
-    yard.expect_log("did you mean `debug`?");
-    assert_eq!(level(&yard), "debug");
+    server.sandbox().write("config.toml", "[log]\nfilter = \"debgu\"\n");
+    server.signal(Signal::HUP);
+    server.expect_log("reload refused, the old settings stay in force");
+    server.expect_log("did you mean `debug`?");
+    assert_eq!(level(&server), "debug");
 }
 
 #[test]
 fn at_trace_the_libraries_still_print_no_request() {
     const SECRET: &str = "hunter2-in-a-variable";
-    let mut yard = Launch::http().start();
-    choose(&yard, "trace,rmcp=trace,rmcp::service=trace,hyper=trace,hyper_util=trace");
+    let mut server = Launch::http().start();
+    choose(&server, "trace,rmcp=trace,rmcp::service=trace,hyper=trace,hyper_util=trace");
     let wish = json!({"command": "echo hi", "env": {"NAME": SECRET}, "stdin": SECRET});
-    yard.call("run_command", wish);
-    yard.expect_log("job finished");
-    yard.expect_log("DEBUG shellyard::");
-    let log_text = yard.log_text();
+    server.call("run_command", wish);
+    server.expect_log("job finished");
+    server.expect_log("DEBUG shellyard::");
+    let log_text = server.log_text();
     assert!(!log_text.contains(SECRET), "{log_text}");
     for library in ["TRACE rmcp", "DEBUG rmcp", "INFO rmcp", "TRACE hyper", "DEBUG hyper"] {
         assert!(!log_text.contains(library), "{library}: {log_text}");

@@ -45,14 +45,14 @@ fn with_params(params: &str) -> String {
 }
 
 #[track_caller]
-fn check_lines(yard: &mut TestServer) {
+fn check_lines(server: &mut TestServer) {
     for (line, code, id) in cases() {
-        yard.stdio().send_line(&line);
+        server.stdio().send_line(&line);
         let sent: String = line.chars().take(80).collect();
-        let answer = yard.stdio().receive(&sent, |message| message.get("error").is_some());
+        let answer = server.stdio().receive(&sent, |message| message.get("error").is_some());
         assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(code), &id), "{sent}");
     }
-    yard.assert_alive();
+    server.assert_alive();
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn and_so_it_is_through_a_proxy() {
 
 #[test]
 fn every_misshaped_body_is_answered_with_its_code_and_its_id() {
-    let mut yard = Launch::http().start();
+    let mut server = Launch::http().start();
     for (body, code, id) in cases() {
         let sent: String = body.chars().take(80).collect();
         let mut request = HttpRequest::post_bytes("/mcp", body.into_bytes());
@@ -78,28 +78,28 @@ fn every_misshaped_body_is_answered_with_its_code_and_its_id() {
                 .header("MCP-Protocol-Version", "2099-01-01")
                 .header("Mcp-Method", "tools/list");
         } else {
-            let session = yard.http().session().to_owned();
+            let session = server.http().session().to_owned();
             request = request.header("Mcp-Session-Id", &session);
         }
-        let mut connection = HttpConnection::open(yard.http().address());
+        let mut connection = HttpConnection::open(server.http().address());
         connection.send(&request);
         let mut answer = connection.answer();
         let told = answer.message().expect("a message");
         assert_eq!(told["error"]["code"], code, "{sent}: {told}");
         assert_eq!(told.get("id"), Some(&id), "{sent}: {told}");
     }
-    yard.assert_alive();
+    server.assert_alive();
 }
 
 #[test]
 fn a_line_of_a_hundred_megabytes_is_refused_in_little_memory() {
-    let mut yard = Launch::stdio().start();
-    let id = yard.begin("run_command", json!({"command": "x".repeat(100 << 20)}));
-    let reply = yard.finish(id);
+    let mut server = Launch::stdio().start();
+    let id = server.begin("run_command", json!({"command": "x".repeat(100 << 20)}));
+    let reply = server.finish(id);
     assert_eq!(reply.0["error"]["code"], -32600, "{}", reply.0);
-    let peak = peak_rss_kib(yard.pid());
+    let peak = peak_rss_kib(server.pid());
     assert!(peak < 90 << 10, "{peak} KiB for a line that is not taken");
-    yard.assert_alive();
+    server.assert_alive();
 }
 
 /// A call that comes back when the file `gate` is there.
@@ -110,8 +110,8 @@ fn gated(id: u64, marker: &Marker) -> Value {
     LEGACY.request(id, "tools/call", json!({"name": "run_command", "arguments": arguments}))
 }
 
-fn open_gate(yard: &TestServer) {
-    fs::write(yard.work().join("gate"), "").expect("the gate opens");
+fn open_gate(server: &TestServer) {
+    fs::write(server.work().join("gate"), "").expect("the gate opens");
 }
 
 /// The first message that answers a request.
@@ -123,23 +123,23 @@ fn answer_on(connection: &mut HttpConnection) -> Value {
 #[test]
 fn an_id_in_use_in_a_legacy_session_is_refused_and_its_first_call_goes_on() {
     let marker = Marker::new();
-    let mut yard = Launch::http().start();
+    let mut server = Launch::http().start();
     let call = gated(77, &marker);
-    let mut first = yard.http().post(&call);
+    let mut first = server.http().post(&call);
     marker.wait_alive();
-    let refused = answer_on(&mut yard.http().post(&call));
+    let refused = answer_on(&mut server.http().post(&call));
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(77), &json!(-32600)));
-    open_gate(&yard);
+    open_gate(&server);
     let answer = answer_on(&mut first);
     assert!(answer["result"].to_string().contains("through"), "{answer}");
-    let again = answer_on(&mut yard.http().post(&LEGACY.request(77, "ping", json!({}))));
+    let again = answer_on(&mut server.http().post(&LEGACY.request(77, "ping", json!({}))));
     assert!(again["result"].is_object(), "the id is free again: {again}");
 }
 
 /// Legacy sessions that are open.
 #[track_caller]
-fn sessions(yard: &mut TestServer) -> String {
-    let mut connection = HttpConnection::open(yard.http().address());
+fn sessions(server: &mut TestServer) -> String {
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&HttpRequest::get("/metrics"));
     let text = connection.answer().text();
     let name = "shellyard_mcp_sessions{transport=\"http\"} ";
@@ -149,21 +149,21 @@ fn sessions(yard: &mut TestServer) -> String {
 #[test]
 fn an_idle_session_ends_and_one_with_a_call_in_work_does_not() {
     let marker = Marker::new();
-    let mut yard = Launch::http().config("[http]\nsession_idle_s = 4\n").start();
-    let call = yard.http().post(&gated(77, &marker));
+    let mut server = Launch::http().config("[http]\nsession_idle_s = 4\n").start();
+    let call = server.http().post(&gated(77, &marker));
     marker.wait_alive();
     // It hangs up, which in this era is no cancellation: the call goes on.
     drop(call);
     let mut idle = HttpLink::new(LEGACY);
-    idle.connect_to(yard.http().address().to_owned());
+    idle.connect_to(server.http().address().to_owned());
     let info = json!({"name": "it", "version": "1"});
     let params =
         json!({"protocolVersion": LEGACY.version(), "capabilities": {}, "clientInfo": info});
     idle.exchange(&LEGACY.request(1, "initialize", params));
-    eventually("the idle session ends", || sessions(&mut yard) == "1");
+    eventually("the idle session ends", || sessions(&mut server) == "1");
     let ping = LEGACY.request(2, "ping", json!({}));
     assert_eq!(idle.post(&ping).answer().status, 404, "its client is to initialize again");
-    assert!(yard.rpc("ping", json!({}))["result"].is_object(), "the other one is there");
-    open_gate(&yard);
-    eventually("the other one is idle as well, and ends", || sessions(&mut yard) == "0");
+    assert!(server.rpc("ping", json!({}))["result"].is_object(), "the other one is there");
+    open_gate(&server);
+    eventually("the other one is idle as well, and ends", || sessions(&mut server) == "0");
 }

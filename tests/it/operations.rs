@@ -28,14 +28,14 @@ fn counted(text: &str, labels: Labels<'_>) -> f64 {
 }
 
 #[track_caller]
-fn in_flight(yard: &mut TestServer, class: &str) -> f64 {
+fn in_flight(server: &mut TestServer, class: &str) -> f64 {
     let labels = [("class", class)];
-    value(&yard.metrics(), "shellyard_mcp_operations_in_flight", &labels).expect("the gauge")
+    value(&server.metrics(), "shellyard_mcp_operations_in_flight", &labels).expect("the gauge")
 }
 
 #[track_caller]
-fn sessions(yard: &mut TestServer, transport: &str) -> (f64, f64) {
-    let (text, labels) = (yard.metrics(), [("transport", transport)]);
+fn sessions(server: &mut TestServer, transport: &str) -> (f64, f64) {
+    let (text, labels) = (server.metrics(), [("transport", transport)]);
     let read = |name| value(&text, name, &labels).expect("a series");
     (read("shellyard_mcp_sessions"), read("mcp_server_session_duration_seconds_count"))
 }
@@ -52,8 +52,8 @@ fn call<'a>(tool: &'a str, class: &'a str) -> [(&'a str, &'a str); 3] {
 
 #[test]
 fn each_method_is_counted_by_its_name() {
-    let mut yard = Launch::http().start();
-    let output = yard.start("echo hi");
+    let mut server = Launch::http().start();
+    let output = server.start("echo hi");
     let uri = json!({"uri": format!("shellyard://jobs/{output}/output")});
     let legacy = [
         ("ping", json!({})),
@@ -65,29 +65,29 @@ fn each_method_is_counted_by_its_name() {
         ("resources/unsubscribe", uri),
         ("tools/list", json!({})),
     ];
-    let before = yard.metrics();
+    let before = server.metrics();
     assert_eq!(counted(&before, &[(METHOD, "initialize"), ORDINARY]), 1.0);
     for (method, params) in legacy {
         assert_eq!(counted(&before, &[(METHOD, method), ORDINARY]), 0.0, "{method}");
-        let answer = yard.rpc(method, params);
+        let answer = server.rpc(method, params);
         assert!(answer.get("result").is_some(), "{answer}");
-        assert_eq!(counted(&yard.metrics(), &[(METHOD, method), ORDINARY]), 1.0, "{method}");
+        assert_eq!(counted(&server.metrics(), &[(METHOD, method), ORDINARY]), 1.0, "{method}");
     }
     for unknown in ["tools/explode", "logging/setLevel", "tasks/list"] {
-        yard.rpc(unknown, json!({"level": "info"}));
+        server.rpc(unknown, json!({"level": "info"}));
     }
-    let after = yard.metrics();
+    let after = server.metrics();
     assert_eq!(counted(&after, &[(METHOD, "other"), ORDINARY, FAILED]), 3.0);
     assert!(!after.contains("explode"), "{after}");
 }
 
 #[test]
 fn a_modern_client_is_counted_the_same() {
-    let mut yard = Launch::http().era(Era::Modern).start();
-    yard.rpc("server/discover", json!({}));
-    yard.rpc("tools/list", json!({}));
-    yard.run("true");
-    let after = yard.metrics();
+    let mut server = Launch::http().era(Era::Modern).start();
+    server.rpc("server/discover", json!({}));
+    server.rpc("tools/list", json!({}));
+    server.run("true");
+    let after = server.metrics();
     assert_eq!(counted(&after, &[(METHOD, "server/discover"), ORDINARY]), 1.0);
     assert_eq!(counted(&after, &[(METHOD, "tools/list"), ORDINARY]), 1.0);
     assert_eq!(counted(&after, &call("run_command", "run")), 1.0);
@@ -95,14 +95,14 @@ fn a_modern_client_is_counted_the_same() {
 
 #[test]
 fn calls_are_counted_by_tool_class_and_error() {
-    let mut yard = Launch::http().start();
-    let job = yard.run("exit 1").job();
-    yard.call("wait_jobs", json!({"jobs": [job]})).ok();
-    yard.call("read_output", json!({"job": job})).ok();
-    yard.call("read_output", json!({"job": 999})).error_text();
-    yard.call("no_such_tool", json!({})).error_text();
-    yard.rpc("tools/call", json!({"name": 7}));
-    let after = yard.metrics();
+    let mut server = Launch::http().start();
+    let job = server.run("exit 1").job();
+    server.call("wait_jobs", json!({"jobs": [job]})).ok();
+    server.call("read_output", json!({"job": job})).ok();
+    server.call("read_output", json!({"job": 999})).error_text();
+    server.call("no_such_tool", json!({})).error_text();
+    server.rpc("tools/call", json!({"name": 7}));
+    let after = server.metrics();
     assert_eq!(counted(&after, &call("run_command", "run")), 1.0, "exit 1 is no error of ours");
     assert_eq!(counted(&after, &call("wait_jobs", "long_poll")), 1.0);
     let [method, tool, class] = call("read_output", "ordinary");
@@ -124,56 +124,60 @@ fn only_tools_that_are_offered_have_series() {
 
 #[test]
 fn a_call_whose_client_hangs_up_is_in_flight_and_then_counted_as_cut_short() {
-    let mut yard = Launch::http().era(Era::Modern).start();
-    let job = yard.start("sleep 300");
+    let mut server = Launch::http().era(Era::Modern).start();
+    let job = server.start("sleep 300");
     let arguments = json!({"jobs": [job], "wait_s": 40});
     let params = json!({"name": "wait_jobs", "arguments": arguments});
-    let id = yard.fresh_id();
-    let connection = yard.http().post(&Era::Modern.request(id, "tools/call", params));
-    eventually("the call is in flight", || in_flight(&mut yard, "long_poll") == 1.0);
+    let id = server.fresh_id();
+    let connection = server.http().post(&Era::Modern.request(id, "tools/call", params));
+    eventually("the call is in flight", || in_flight(&mut server, "long_poll") == 1.0);
     drop(connection);
     let [method, tool, class] = call("wait_jobs", "long_poll");
-    eventually("it is counted", || counted(&yard.metrics(), &[method, tool, class, FAILED]) == 1.0);
-    assert_eq!(in_flight(&mut yard, "long_poll"), 0.0);
-    assert_eq!(counted(&yard.metrics(), &[method, tool, class]), 0.0);
+    eventually("it is counted", || {
+        counted(&server.metrics(), &[method, tool, class, FAILED]) == 1.0
+    });
+    assert_eq!(in_flight(&mut server, "long_poll"), 0.0);
+    assert_eq!(counted(&server.metrics(), &[method, tool, class]), 0.0);
 }
 
 #[test]
 fn a_call_that_is_cancelled_is_counted_as_cut_short() {
-    let mut yard = Launch::http().start();
-    let id = yard.fresh_id();
+    let mut server = Launch::http().start();
+    let id = server.fresh_id();
     let params = json!({"name": "run_command", "arguments": {"command": "sleep 300"}});
-    let era = yard.http().era();
-    let _connection = yard.http().post(&era.request(id, "tools/call", params));
-    eventually("the call is in flight", || in_flight(&mut yard, "run") == 1.0);
-    yard.notify("notifications/cancelled", json!({"requestId": id}));
+    let era = server.http().era();
+    let _connection = server.http().post(&era.request(id, "tools/call", params));
+    eventually("the call is in flight", || in_flight(&mut server, "run") == 1.0);
+    server.notify("notifications/cancelled", json!({"requestId": id}));
     let [method, tool, class] = call("run_command", "run");
-    eventually("it is counted", || counted(&yard.metrics(), &[method, tool, class, FAILED]) == 1.0);
-    assert_eq!(in_flight(&mut yard, "run"), 0.0);
+    eventually("it is counted", || {
+        counted(&server.metrics(), &[method, tool, class, FAILED]) == 1.0
+    });
+    assert_eq!(in_flight(&mut server, "run"), 0.0);
 }
 
 #[test]
 fn listening_is_a_long_poll_and_its_end_is_no_error() {
-    let mut yard = Launch::http().era(Era::Modern).start();
-    let id = yard.fresh_id();
+    let mut server = Launch::http().era(Era::Modern).start();
+    let id = server.fresh_id();
     let params = json!({"notifications": {"resourcesListChanged": true}});
-    let connection = yard.http().post(&Era::Modern.request(id, "subscriptions/listen", params));
-    eventually("it is in flight", || in_flight(&mut yard, "long_poll") == 1.0);
+    let connection = server.http().post(&Era::Modern.request(id, "subscriptions/listen", params));
+    eventually("it is in flight", || in_flight(&mut server, "long_poll") == 1.0);
     drop(connection);
-    eventually("it is over", || in_flight(&mut yard, "long_poll") == 0.0);
+    eventually("it is over", || in_flight(&mut server, "long_poll") == 0.0);
     let labels = [(METHOD, "subscriptions/listen"), ("class", "long_poll")];
-    eventually("it is counted", || counted(&yard.metrics(), &labels) == 1.0);
+    eventually("it is counted", || counted(&server.metrics(), &labels) == 1.0);
 }
 
 #[test]
 fn sessions_over_http_go_up_and_down_beside_their_limit() {
-    let mut yard = Launch::http().start();
-    assert_eq!(sessions(&mut yard, "http"), (1.0, 0.0));
+    let mut server = Launch::http().start();
+    assert_eq!(sessions(&mut server, "http"), (1.0, 0.0));
     let limit = "shellyard_mcp_sessions_limit 256";
-    assert!(yard.metrics().lines().any(|line| line == limit));
-    yard.http().end_session();
-    eventually("it is over", || sessions(&mut yard, "http") == (0.0, 1.0));
-    assert_eq!(sessions(&mut yard, "stdio"), (0.0, 0.0));
+    assert!(server.metrics().lines().any(|line| line == limit));
+    server.http().end_session();
+    eventually("it is over", || sessions(&mut server, "http") == (0.0, 1.0));
+    assert_eq!(sessions(&mut server, "stdio"), (0.0, 0.0));
 }
 
 #[test]

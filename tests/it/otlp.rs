@@ -51,12 +51,12 @@ fn a_program_that_cannot_export_says_so_before_it_starts() {
 fn a_collector_that_is_away_holds_up_neither_jobs_nor_the_end() {
     let endpoint = format!("http://localhost:{}", free_port());
     for launch in Launch::both() {
-        let mut yard = launch.env("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint).start();
-        yard.assert_alive();
-        yard.signal(Signal::TERM);
-        assert!(yard.wait_exit().success(), "{}", yard.log_text());
-        let complaints = yard.log_text().matches("spans lost").count();
-        assert!(complaints <= 1, "{}", yard.log_text());
+        let mut server = launch.env("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint).start();
+        server.assert_alive();
+        server.signal(Signal::TERM);
+        assert!(server.wait_exit().success(), "{}", server.log_text());
+        let complaints = server.log_text().matches("spans lost").count();
+        assert!(complaints <= 1, "{}", server.log_text());
     }
     let sandbox = Sandbox::new();
     let mut command = sandbox.command();

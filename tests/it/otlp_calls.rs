@@ -82,18 +82,18 @@ fn body_of(reader: &mut BufReader<TcpStream>) -> Vec<u8> {
 }
 
 #[track_caller]
-fn run(yard: &mut TestServer, flags: &str) {
+fn run(server: &mut TestServer, flags: &str) {
     let meta = json!({"traceparent": format!("00-{TRACE:032x}-{CALLER:016x}-{flags}")});
     let arguments = json!({"command": "echo hunter2"});
-    yard.rpc("tools/call", json!({"name": "run_command", "arguments": arguments, "_meta": meta}));
+    server.rpc("tools/call", json!({"name": "run_command", "arguments": arguments, "_meta": meta}));
 }
 
 #[test]
 fn a_call_and_its_job_are_spans_of_the_callers_trace_and_tell_no_command() {
     for launch in Launch::both() {
         let collector = Collector::start();
-        let mut yard = launch.env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint).start();
-        run(&mut yard, "01");
+        let mut server = launch.env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint).start();
+        run(&mut server, "01");
         let spans = eventually_some("a call and a job arrive", || {
             Some(collector.spans()).filter(|spans| spans.len() >= 2)
         });
@@ -110,15 +110,15 @@ fn a_call_and_its_job_are_spans_of_the_callers_trace_and_tell_no_command() {
 fn the_last_spans_are_sent_before_the_end_and_what_the_caller_does_not_sample_never() {
     let collector = Collector::start();
     let launch = Launch::http().env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint);
-    let mut yard = launch.start();
-    run(&mut yard, "00");
-    yard.signal(Signal::TERM);
-    assert!(yard.wait_exit().success());
+    let mut server = launch.start();
+    run(&mut server, "00");
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit().success());
     assert_eq!(collector.spans(), []);
-    let mut yard = Launch::http().env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint).start();
-    run(&mut yard, "01");
-    yard.signal(Signal::TERM);
-    assert!(yard.wait_exit().success());
+    let mut server = Launch::http().env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint).start();
+    run(&mut server, "01");
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit().success());
     assert!(collector.spans().len() >= 2, "{:#?}", collector.spans());
 }
 
@@ -126,10 +126,10 @@ fn the_last_spans_are_sent_before_the_end_and_what_the_caller_does_not_sample_ne
 fn a_list_is_about_no_job() {
     let collector = Collector::start();
     let launch = Launch::stdio().env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint);
-    let mut yard = launch.args(&["--slots", "1"]).start();
-    yard.start("sleep 60");
-    yard.start("sleep 60");
-    yard.call("list_jobs", json!({}));
+    let mut server = launch.args(&["--slots", "1"]).start();
+    server.start("sleep 60");
+    server.start("sleep 60");
+    server.call("list_jobs", json!({}));
     let list = eventually_some("the call arrives", || {
         collector.all_spans().into_iter().find(|span| span.name == "tools/call list_jobs")
     });

@@ -10,27 +10,27 @@ use crate::harness::{Launch, Marker, TestServer, free_port};
 /// A job that ends when the file `gate` is there.
 const GATED: &str = "while [ ! -e gate ]; do sleep 0.05; done; exit 7";
 
-fn open_gate(yard: &TestServer) {
-    fs::write(yard.work().join("gate"), "").expect("the gate opens");
+fn open_gate(server: &TestServer) {
+    fs::write(server.work().join("gate"), "").expect("the gate opens");
 }
 
 #[test]
 fn a_port_that_begins_to_listen_ends_the_wait() {
     let marker = Marker::new();
     let port = free_port();
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.start(&format!("sleep {marker}"));
-    yard.wait_running(job);
+    let mut server = Launch::stdio().structured().start();
+    let job = server.start(&format!("sleep {marker}"));
+    server.wait_running(job);
     let wait = json!({"jobs": [job], "mode": "all", "port": port, "wait_s": 45});
-    let id = yard.begin("wait_jobs", wait.clone());
+    let id = server.begin("wait_jobs", wait.clone());
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
-    let reply = yard.finish(id).ok();
+    let reply = server.finish(id).ok();
     assert_eq!((&reply["port"], &reply["listening"]), (&json!(port), &json!(true)), "{}", reply.0);
     assert_eq!(reply.only_job()["state"], "running");
-    let again = yard.call("wait_jobs", wait).ok();
+    let again = server.call("wait_jobs", wait).ok();
     assert_eq!(again.verdict(), format!("port {port} listens already, whoever holds it"));
     drop(listener);
-    let none = yard.call("wait_jobs", json!({"jobs": [job], "port": port, "wait_s": 0})).ok();
+    let none = server.call("wait_jobs", json!({"jobs": [job], "port": port, "wait_s": 0})).ok();
     assert_eq!(
         (&none["listening"], none.verdict()),
         (&json!(false), format!("port {port} does not listen"))
@@ -39,11 +39,11 @@ fn a_port_that_begins_to_listen_ends_the_wait() {
 
 #[test]
 fn a_job_that_ends_is_not_waited_for_because_of_its_port() {
-    let mut yard = Launch::stdio().start();
+    let mut server = Launch::stdio().start();
     let port = free_port();
-    let job = yard.start("echo no server today; exit 3");
+    let job = server.start("echo no server today; exit 3");
     let text =
-        yard.call("wait_jobs", json!({"jobs": [job], "port": port, "wait_s": 45})).ok().text();
+        server.call("wait_jobs", json!({"jobs": [job], "port": port, "wait_s": 45})).ok().text();
     assert!(text.starts_with(&format!("port {port} does not listen\nexit 3")), "{text}");
     assert!(text.contains("no server today"), "{text}");
 }
@@ -51,10 +51,10 @@ fn a_job_that_ends_is_not_waited_for_because_of_its_port() {
 #[test]
 fn quiet_is_noticed_and_its_output_shown() {
     let marker = Marker::new();
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.start(&format!("echo ready; sleep {marker}"));
-    yard.wait_written(job, 6);
-    let reply = yard.call("wait_jobs", json!({"jobs": [job], "quiet_s": 1, "wait_s": 45})).ok();
+    let mut server = Launch::stdio().structured().start();
+    let job = server.start(&format!("echo ready; sleep {marker}"));
+    server.wait_written(job, 6);
+    let reply = server.call("wait_jobs", json!({"jobs": [job], "quiet_s": 1, "wait_s": 45})).ok();
     let seen = reply.only_job();
     assert_eq!((&seen["quiet"], &seen["state"]), (&json!(true), &json!("running")), "{seen}");
     assert_eq!(seen["output"], "ready\n");
@@ -62,9 +62,9 @@ fn quiet_is_noticed_and_its_output_shown() {
 
 #[test]
 fn a_job_that_goes_on_writing_is_not_quiet() {
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.start("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.2; done; exit 5");
-    let reply = yard.call("wait_jobs", json!({"jobs": [job], "quiet_s": 30, "wait_s": 45})).ok();
+    let mut server = Launch::stdio().structured().start();
+    let job = server.start("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.2; done; exit 5");
+    let reply = server.call("wait_jobs", json!({"jobs": [job], "quiet_s": 30, "wait_s": 45})).ok();
     let seen = reply.only_job();
     assert_eq!((&seen["exit_code"], seen.get("quiet")), (&json!(5), None), "{seen}");
 }
@@ -72,9 +72,9 @@ fn a_job_that_goes_on_writing_is_not_quiet() {
 #[test]
 fn whoever_waits_in_vain_three_times_is_told_so_until_something_comes() {
     for launch in Launch::both() {
-        let mut yard = launch.start();
-        let job = yard.start(GATED);
-        let mut poll = || yard.call("wait_jobs", json!({"jobs": [job], "wait_s": 0})).ok().text();
+        let mut server = launch.start();
+        let job = server.start(GATED);
+        let mut poll = || server.call("wait_jobs", json!({"jobs": [job], "wait_s": 0})).ok().text();
         for _ in 0..2 {
             let text = poll();
             assert!(text.contains(&format!("→ wait_jobs(jobs=[{job}]) returns on exit")), "{text}");
@@ -86,8 +86,8 @@ fn whoever_waits_in_vain_three_times_is_told_so_until_something_comes() {
             let next = format!("read_output(job={job}, view=\"tail\")");
             assert!(text.contains(&next), "{text}");
         }
-        open_gate(&yard);
-        let text = yard.call("wait_jobs", json!({"jobs": [job], "wait_s": 45})).ok().text();
+        open_gate(&server);
+        let text = server.call("wait_jobs", json!({"jobs": [job], "wait_s": 45})).ok().text();
         assert!(text.starts_with("exit 7") && !text.contains("in a row"), "{text}");
     }
 }
@@ -96,9 +96,9 @@ fn whoever_waits_in_vain_three_times_is_told_so_until_something_comes() {
 fn a_wait_that_is_longer_than_the_client_bears_comes_back_and_says_so() {
     let marker = Marker::new();
     let config = "[mcp]\nwait_s = 1\nmax_wait_s = 1\n";
-    let mut yard = Launch::stdio().config(config).start();
-    let job = yard.start(&format!("sleep {marker}"));
-    let text = yard.call("wait_jobs", json!({"jobs": [job], "wait_s": 900})).ok().text();
+    let mut server = Launch::stdio().config(config).start();
+    let job = server.start(&format!("sleep {marker}"));
+    let text = server.call("wait_jobs", json!({"jobs": [job], "wait_s": 900})).ok().text();
     let told = format!("→ 1s is the longest wait of one call; wait_jobs(jobs=[{job}])");
     assert!(text.contains(&told), "{text}");
 }

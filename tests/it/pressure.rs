@@ -31,45 +31,45 @@ fn levels(cpu: u8) -> String {
 
 /// Keeps more loops busy than there are processors, until it is sent a line; then it sleeps.
 #[track_caller]
-fn start_loops(yard: &mut TestServer, marker: &Marker) -> u64 {
+fn start_loops(server: &mut TestServer, marker: &Marker) -> u64 {
     let loops = 2 * available_parallelism().map_or(1, usize::from);
     let command = format!(
         "for n in $(seq {loops}); do while :; do :; done & done; read line; kill $(jobs -p); sleep {marker}"
     );
-    yard.start(&command)
+    server.start(&command)
 }
 
-fn is_held(yard: &mut TestServer) -> bool {
-    yard.metric("shellyard_starts_held") == 1.0
+fn is_held(server: &mut TestServer) -> bool {
+    server.metric("shellyard_starts_held") == 1.0
 }
 
-/// A yard on a host that stalls, by a job of its own. Nothing where this host does not tell whether
+/// A server on a host that stalls, by a job of its own. Nothing where this host does not tell whether
 /// it stalls: then it is checked that the server says so, and holds nothing back.
 #[track_caller]
-fn stalling_yard(cpu: u8, marker: &Marker) -> Option<(TestServer, u64)> {
-    let mut yard = Launch::http().config(&levels(cpu)).start();
-    let loops = start_loops(&mut yard, marker);
+fn stalling_server(cpu: u8, marker: &Marker) -> Option<(TestServer, u64)> {
+    let mut server = Launch::http().config(&levels(cpu)).start();
+    let loops = start_loops(&mut server, marker);
     if host_pressure().is_none() {
         eprintln!("this host has no pressure stall information: that it is missed is checked");
-        yard.expect_log("pressure cannot be measured");
-        assert!(yard.run("echo at once").text().contains("at once"));
+        server.expect_log("pressure cannot be measured");
+        assert!(server.run("echo at once").text().contains("at once"));
         return None;
     }
-    eventually("starts are held back", || is_held(&mut yard));
-    yard.expect_log("starts are held back by pressure resource=\"cpu\"");
-    Some((yard, loops))
+    eventually("starts are held back", || is_held(&mut server));
+    server.expect_log("starts are held back by pressure resource=\"cpu\"");
+    Some((server, loops))
 }
 
 #[test]
 fn a_job_that_waits_for_a_stalling_host_says_so_and_one_always_runs() {
     let marker = Marker::new();
-    let Some((mut yard, loops)) = stalling_yard(5, &marker) else { return };
+    let Some((mut server, loops)) = stalling_server(5, &marker) else { return };
     let asked = json!({"command": "echo second", "wait_s": 0});
-    let verdict = yard.call("run_command", asked).ok().verdict();
+    let verdict = server.call("run_command", asked).ok().verdict();
     assert!(verdict.starts_with("queued · position 1 of 1 · job 2 · cpu pressure "), "{verdict}");
     assert!(verdict.ends_with(" %"), "{verdict}");
-    let third = yard.start("echo third");
-    assert!(yard.metric("shellyard_pressure_ratio{resource=\"cpu\"}") >= 0.0375);
+    let third = server.start("echo third");
+    assert!(server.metric("shellyard_pressure_ratio{resource=\"cpu\"}") >= 0.0375);
     for (series, expected) in [
         ("shellyard_pressure_limit_ratio{resource=\"cpu\"}", 0.05),
         ("shellyard_pressure_limit_ratio{resource=\"memory\"}", 0.0),
@@ -84,14 +84,14 @@ fn a_job_that_waits_for_a_stalling_host_says_so_and_one_always_runs() {
         ("shellyard_jobs_running_limit", 8.0),
         ("shellyard_queue_paused", 0.0),
     ] {
-        assert_eq!(yard.metric(series), expected, "{series}");
+        assert_eq!(server.metric(series), expected, "{series}");
     }
-    assert!(yard.metric("shellyard_queue_oldest_age_seconds") > 0.0);
+    assert!(server.metric("shellyard_queue_oldest_age_seconds") > 0.0);
     // Once nothing runs, one starts whatever the host says; then the next.
-    yard.call("stop_jobs", json!({"jobs": [loops]})).ok();
+    server.call("stop_jobs", json!({"jobs": [loops]})).ok();
     for job in [2, third] {
         eventually("it ran", || {
-            let reply = yard.call("wait_jobs", json!({"jobs": [job], "wait_s": 20})).ok();
+            let reply = server.call("wait_jobs", json!({"jobs": [job], "wait_s": 20})).ok();
             reply.verdict().contains("exit 0")
         });
     }
@@ -103,51 +103,51 @@ const OTHERS: Duration = Duration::from_secs(45);
 #[test]
 fn when_the_host_stalls_no_longer_starts_go_on() {
     let marker = Marker::new();
-    let Some((mut yard, loops)) = stalling_yard(20, &marker) else { return };
-    let waiting = yard.start("echo went on");
-    yard.call("send_input", json!({"job": loops, "text": "enough\n"})).ok();
+    let Some((mut server, loops)) = stalling_server(20, &marker) else { return };
+    let waiting = server.start("echo went on");
+    server.call("send_input", json!({"job": loops, "text": "enough\n"})).ok();
     marker.wait_alive();
     let began = Instant::now();
     let is_quiet = eventually_some("starts go on, or somebody else keeps the host busy", || {
         let is_busy = began.elapsed() > OTHERS && host_pressure().is_some_and(|now| now >= 14.0);
-        if is_held(&mut yard) { is_busy.then_some(false) } else { Some(true) }
+        if is_held(&mut server) { is_busy.then_some(false) } else { Some(true) }
     });
     if is_quiet {
-        yard.expect_log("starts no longer held back by pressure");
+        server.expect_log("starts no longer held back by pressure");
     } else {
         eprintln!("others keep this host busy: only that starts stay held is checked");
-        assert!(is_held(&mut yard));
-        yard.call("stop_jobs", json!({"jobs": [loops]})).ok();
+        assert!(is_held(&mut server));
+        server.call("stop_jobs", json!({"jobs": [loops]})).ok();
     }
-    let done = yard.call("wait_jobs", json!({"jobs": [waiting], "wait_s": 50})).ok();
+    let done = server.call("wait_jobs", json!({"jobs": [waiting], "wait_s": 50})).ok();
     assert!(done.verdict().contains("exit 0"), "{}", done.verdict());
 }
 
 #[test]
 fn a_level_that_is_taken_away_lets_jobs_start_without_a_restart() {
     let marker = Marker::new();
-    let Some((mut yard, _)) = stalling_yard(5, &marker) else { return };
-    let waiting = yard.start("echo went on");
-    yard.sandbox().write("config.toml", &levels(0));
-    yard.signal(Signal::HUP);
-    yard.expect_log("starts no longer held back");
-    let done = yard.call("wait_jobs", json!({"jobs": [waiting], "wait_s": 50})).ok();
+    let Some((mut server, _)) = stalling_server(5, &marker) else { return };
+    let waiting = server.start("echo went on");
+    server.sandbox().write("config.toml", &levels(0));
+    server.signal(Signal::HUP);
+    server.expect_log("starts no longer held back");
+    let done = server.call("wait_jobs", json!({"jobs": [waiting], "wait_s": 50})).ok();
     assert!(done.verdict().contains("exit 0"), "{}", done.verdict());
-    assert_eq!(yard.metric("shellyard_starts_held"), 0.0);
-    assert_eq!(yard.metric("shellyard_pressure_limit_ratio{resource=\"cpu\"}"), 0.0);
-    assert_eq!(yard.metric("shellyard_pressure_ratio{resource=\"cpu\"}"), 0.0);
+    assert_eq!(server.metric("shellyard_starts_held"), 0.0);
+    assert_eq!(server.metric("shellyard_pressure_limit_ratio{resource=\"cpu\"}"), 0.0);
+    assert_eq!(server.metric("shellyard_pressure_ratio{resource=\"cpu\"}"), 0.0);
 }
 
 #[test]
 fn without_levels_nothing_is_held_and_nothing_is_said() {
     let marker = Marker::new();
-    let mut yard = Launch::http().config(&levels(0)).start();
-    start_loops(&mut yard, &marker);
+    let mut server = Launch::http().config(&levels(0)).start();
+    start_loops(&mut server, &marker);
     for _ in 0..5 {
-        assert!(yard.run("echo at once").verdict().starts_with("exit 0"));
+        assert!(server.run("echo at once").verdict().starts_with("exit 0"));
     }
-    assert_eq!(yard.metric("shellyard_starts_held"), 0.0);
-    assert!(!yard.log_text().contains("pressure"), "{}", yard.log_text());
+    assert_eq!(server.metric("shellyard_starts_held"), 0.0);
+    assert!(!server.log_text().contains("pressure"), "{}", server.log_text());
 }
 
 /// The program on a host whose kernel tells no pressure.
@@ -235,21 +235,21 @@ fn doctor_fails_where_output_cannot_be_kept() {
 const STORED: &str = "shellyard_tenant_stored_bytes{tenant=\"local\"}";
 const MIB: f64 = 1_048_576.0;
 
-/// A yard whose tenant may store little, and a running job that holds all of it.
-fn full_yard(marker: &Marker) -> (TestServer, u64) {
+/// A server whose tenant may store little, and a running job that holds all of it.
+fn full_server(marker: &Marker) -> (TestServer, u64) {
     let config = "[tenants.local]\nmax_stored = \"1 MiB\"\n[tenants.ci]\nmax_stored = \"2 MiB\"\n";
-    let mut yard = Launch::http().structured().config(config).start();
-    let holder = yard.start(&format!("head -c 3000000 /dev/zero; sleep {marker}"));
+    let mut server = Launch::http().structured().config(config).start();
+    let holder = server.start(&format!("head -c 3000000 /dev/zero; sleep {marker}"));
     marker.wait_alive();
-    eventually("what can be kept is kept", || yard.metric(STORED) > 0.75 * MIB);
-    (yard, holder)
+    eventually("what can be kept is kept", || server.metric(STORED) > 0.75 * MIB);
+    (server, holder)
 }
 
 #[test]
 fn a_tenant_whose_running_jobs_fill_its_store_starts_nothing_more() {
     let marker = Marker::new();
-    let (mut yard, holder) = full_yard(&marker);
-    let refused = yard.call("run_command", json!({"command": "touch never"}));
+    let (mut server, holder) = full_server(&marker);
+    let refused = server.call("run_command", json!({"command": "touch never"}));
     let said = refused.error_text();
     assert!(said.contains("stored output is at its limit of 1 MiB"), "{said}");
     assert_eq!(refused["error_code"], "tenant_limit");
@@ -259,26 +259,26 @@ fn a_tenant_whose_running_jobs_fill_its_store_starts_nothing_more() {
         ("shellyard_tenant_stored_limit_bytes{tenant=\"ci\"}", 2.0 * MIB),
         ("shellyard_tenant_stored_bytes{tenant=\"ci\"}", 0.0),
     ] {
-        assert_eq!(yard.metric(series), expected, "{series}");
+        assert_eq!(server.metric(series), expected, "{series}");
     }
-    assert!(yard.metric(STORED) <= MIB);
-    yard.call("stop_jobs", json!({"jobs": [holder]})).ok();
-    yard.wait_finished(holder);
+    assert!(server.metric(STORED) <= MIB);
+    server.call("stop_jobs", json!({"jobs": [holder]})).ok();
+    server.wait_finished(holder);
     eventually("what has finished makes room", || {
-        !yard.call("run_command", json!({"command": "echo room"})).is_error()
+        !server.call("run_command", json!({"command": "echo room"})).is_error()
     });
-    assert!(!yard.work().join("never").exists(), "what was refused never ran");
+    assert!(!server.work().join("never").exists(), "what was refused never ran");
 }
 
 #[test]
 fn a_larger_store_is_granted_without_a_restart() {
     let marker = Marker::new();
-    let (mut yard, _) = full_yard(&marker);
-    assert!(yard.call("run_command", json!({"command": "true"})).is_error());
-    yard.sandbox().write("config.toml", "[tenants.local]\nmax_stored = \"8 MiB\"\n");
-    yard.signal(Signal::HUP);
-    yard.expect_log("settings reloaded");
-    assert_eq!(yard.run("echo granted")["output"], "granted\n");
+    let (mut server, _) = full_server(&marker);
+    assert!(server.call("run_command", json!({"command": "true"})).is_error());
+    server.sandbox().write("config.toml", "[tenants.local]\nmax_stored = \"8 MiB\"\n");
+    server.signal(Signal::HUP);
+    server.expect_log("settings reloaded");
+    assert_eq!(server.run("echo granted")["output"], "granted\n");
     let limit = "shellyard_tenant_stored_limit_bytes{tenant=\"local\"}";
-    assert_eq!(yard.metric(limit), 8.0 * MIB);
+    assert_eq!(server.metric(limit), 8.0 * MIB);
 }

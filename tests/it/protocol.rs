@@ -11,8 +11,8 @@ const TOOLS: [&str; 6] =
 fn every_revision_works_on_both_transports() {
     for era in ERAS {
         for launch in Launch::both() {
-            let mut yard = launch.era(era).start();
-            let reply = yard.run("echo hello from $((6 * 7))");
+            let mut server = launch.era(era).start();
+            let reply = server.run("echo hello from $((6 * 7))");
             assert!(reply.text().contains("hello from 42"), "{era:?}: {}", reply.0);
         }
     }
@@ -33,13 +33,13 @@ fn initialize_answers_in_the_revision_that_was_asked_for() {
 
 #[test]
 fn an_unknown_revision_is_answered_with_one_that_is_known() {
-    let mut yard = Launch::stdio().start_silent();
+    let mut server = Launch::stdio().start_silent();
     let params = json!({
         "protocolVersion": "1999-01-01",
         "capabilities": {},
         "clientInfo": {"name": "it", "version": "1"},
     });
-    let answer = yard.rpc("initialize", params);
+    let answer = server.rpc("initialize", params);
     let version = answer["result"]["protocolVersion"].as_str().expect("a revision");
     assert!(ERAS.iter().any(|era| era.version() == version), "{answer}");
 }
@@ -47,8 +47,8 @@ fn an_unknown_revision_is_answered_with_one_that_is_known() {
 #[test]
 fn discover_tells_what_there_is() {
     for launch in Launch::both() {
-        let mut yard = launch.era(Era::Modern).start();
-        let answer = yard.rpc("server/discover", json!({}));
+        let mut server = launch.era(Era::Modern).start();
+        let answer = server.rpc("server/discover", json!({}));
         let versions = answer["result"]["supportedVersions"].to_string();
         assert!(versions.contains("2026-07-28"), "{answer}");
         assert!(answer["result"]["capabilities"]["tools"].is_object(), "{answer}");
@@ -58,12 +58,12 @@ fn discover_tells_what_there_is() {
 
 #[test]
 fn both_eras_work_on_one_stdio_connection() {
-    let mut yard = Launch::stdio().start();
-    yard.assert_alive();
-    let id = yard.fresh_id();
+    let mut server = Launch::stdio().start();
+    server.assert_alive();
+    let id = server.fresh_id();
     let message = Era::Modern.request(id, "tools/list", json!({}));
-    yard.stdio().send(&message);
-    let answer = yard.stdio().response(id);
+    server.stdio().send(&message);
+    let answer = server.stdio().response(id);
     assert_eq!(answer["result"]["tools"].as_array().map(Vec::len), Some(TOOLS.len()), "{answer}");
 }
 
@@ -74,8 +74,8 @@ fn instructions_are_there_and_short() {
     assert!((1..2048).contains(&instructions.len()), "{} bytes", instructions.len());
 }
 
-fn tools(yard: &mut TestServer) -> Vec<Value> {
-    let answer = yard.rpc("tools/list", json!({}));
+fn tools(server: &mut TestServer) -> Vec<Value> {
+    let answer = server.rpc("tools/list", json!({}));
     answer["result"]["tools"].as_array().expect("a list of tools").clone()
 }
 
@@ -83,12 +83,12 @@ fn tools(yard: &mut TestServer) -> Vec<Value> {
 fn the_six_tools_fit_into_6_kb_in_every_era() {
     for era in [Era::Legacy("2025-11-25"), Era::Modern] {
         for launch in Launch::both() {
-            let mut yard = launch.era(era).start();
-            let answer = yard.rpc("tools/list", json!({}));
+            let mut server = launch.era(era).start();
+            let answer = server.rpc("tools/list", json!({}));
             let bytes = answer["result"].to_string().len();
             assert!(bytes <= 6 * 1024, "tools/list takes {bytes} bytes");
             let mut names: Vec<String> =
-                tools(&mut yard).iter().map(|tool| word(&tool["name"])).collect();
+                tools(&mut server).iter().map(|tool| word(&tool["name"])).collect();
             names.sort();
             let mut expected = TOOLS;
             expected.sort_unstable();
@@ -166,20 +166,20 @@ fn required_arguments_are_those_of_the_contract() {
 
 #[test]
 fn numbers_may_come_as_text_and_null_means_absent() {
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let arguments = json!({"command": "echo hi", "wait_s": "20", "cwd": null, "env": null});
-    let reply = yard.call("run_command", arguments).ok();
+    let reply = server.call("run_command", arguments).ok();
     assert_eq!(reply["output"], "hi\n");
     let job = reply.job().to_string();
-    let page = yard.call("read_output", json!({"job": job, "cursor": null})).ok();
+    let page = server.call("read_output", json!({"job": job, "cursor": null})).ok();
     assert_eq!(page["output"], "hi\n");
 }
 
 #[test]
 fn what_is_not_offered_is_method_not_found() {
     for launch in Launch::both() {
-        let mut yard = launch.start_silent();
-        let capabilities = yard.handshake()["result"]["capabilities"].clone();
+        let mut server = launch.start_silent();
+        let capabilities = server.handshake()["result"]["capabilities"].clone();
         let optional = [
             ("prompts", "prompts/list"),
             ("resources", "resources/list"),
@@ -189,11 +189,11 @@ fn what_is_not_offered_is_method_not_found() {
         ];
         for (capability, method) in optional {
             if capabilities.get(capability).is_none() {
-                let answer = yard.rpc(method, optional_params(method));
+                let answer = server.rpc(method, optional_params(method));
                 assert_eq!(answer["error"]["code"], -32601, "{method}: {answer}");
             }
         }
-        assert!(yard.rpc("ping", json!({}))["result"].is_object(), "ping still works");
+        assert!(server.rpc("ping", json!({}))["result"].is_object(), "ping still works");
     }
 }
 
@@ -211,10 +211,10 @@ fn optional_params(method: &str) -> Value {
 #[test]
 fn an_unknown_method_is_method_not_found() {
     for launch in Launch::both() {
-        let mut yard = launch.start();
-        let answer = yard.rpc("no/such/method", json!({}));
+        let mut server = launch.start();
+        let answer = server.rpc("no/such/method", json!({}));
         assert_eq!(answer["error"]["code"], -32601, "{answer}");
-        yard.assert_alive();
+        server.assert_alive();
     }
 }
 
@@ -222,54 +222,54 @@ fn an_unknown_method_is_method_not_found() {
 fn misshaped_params_of_a_known_method_are_invalid_params() {
     for era in [Era::Legacy("2025-11-25"), Era::Modern] {
         for launch in Launch::both() {
-            let mut yard = launch.era(era).start();
-            let answer = yard.rpc("tools/call", json!({"name": 7, "arguments": {}}));
+            let mut server = launch.era(era).start();
+            let answer = server.rpc("tools/call", json!({"name": 7, "arguments": {}}));
             assert_eq!(answer["error"]["code"], -32602, "{era:?}: {answer}");
-            yard.assert_alive();
+            server.assert_alive();
         }
     }
 }
 
 #[test]
 fn a_notification_as_the_first_message_does_not_end_the_server() {
-    let mut yard = Launch::stdio().start_silent();
-    yard.notify("notifications/initialized", json!({}));
-    yard.notify("notifications/cancelled", json!({"requestId": 99}));
-    yard.handshake();
-    yard.assert_alive();
+    let mut server = Launch::stdio().start_silent();
+    server.notify("notifications/initialized", json!({}));
+    server.notify("notifications/cancelled", json!({"requestId": 99}));
+    server.handshake();
+    server.assert_alive();
 }
 
 #[test]
 fn malformed_json_gets_a_parse_error_and_the_server_goes_on() {
-    let mut yard = Launch::stdio().start();
-    yard.stdio().send_line("{\"jsonrpc\": \"2.0\", \"id\": 5, ");
-    let answer = yard.stdio().receive("parse error", |message| message.get("error").is_some());
+    let mut server = Launch::stdio().start();
+    server.stdio().send_line("{\"jsonrpc\": \"2.0\", \"id\": 5, ");
+    let answer = server.stdio().receive("parse error", |message| message.get("error").is_some());
     assert_eq!(answer["error"]["code"], -32700, "{answer}");
-    yard.stdio().send_line("");
-    yard.stdio().send_line("[1, 2, 3]");
-    yard.stdio().send_line("\"text\"");
-    yard.assert_alive();
+    server.stdio().send_line("");
+    server.stdio().send_line("[1, 2, 3]");
+    server.stdio().send_line("\"text\"");
+    server.assert_alive();
 }
 
 #[test]
 fn malformed_json_over_http_is_an_error_too() {
     use crate::harness::{HttpConnection, HttpRequest};
-    let mut yard = Launch::http().start();
-    let mut connection = HttpConnection::open(yard.http().address());
+    let mut server = Launch::http().start();
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&HttpRequest::post_bytes("/mcp", b"{\"jsonrpc\": ".to_vec()));
     let answer = connection.answer();
     assert!((400..500).contains(&answer.status), "HTTP {}", answer.status);
     assert!(!answer.text().is_empty(), "it says what was wrong");
-    yard.assert_alive();
+    server.assert_alive();
 }
 
 #[test]
 fn stdout_carries_nothing_but_messages() {
-    let mut yard = Launch::stdio().args(&["--log-format", "json"]).start();
-    yard.assert_alive();
-    yard.call("no_such_tool", json!({}));
-    for message in yard.stdio().take_all() {
+    let mut server = Launch::stdio().args(&["--log-format", "json"]).start();
+    server.assert_alive();
+    server.call("no_such_tool", json!({}));
+    for message in server.stdio().take_all() {
         assert_eq!(message["jsonrpc"], "2.0", "{message}");
     }
-    eventually("the log is on stderr", || !yard.log_text().is_empty());
+    eventually("the log is on stderr", || !server.log_text().is_empty());
 }

@@ -31,7 +31,7 @@ const QUERIES: [(&str, &str); 12] = [
 ];
 
 /// A job whose output is one JSON array of so many objects of about 210 bytes.
-fn json_job(yard: &mut TestServer, items: u32) -> u64 {
+fn json_job(server: &mut TestServer, items: u32) -> u64 {
     let pad = "x".repeat(130);
     let item = |id| {
         format!(
@@ -39,26 +39,26 @@ fn json_job(yard: &mut TestServer, items: u32) -> u64 {
         )
     };
     let items: Vec<String> = (1..=items).map(item).collect();
-    let file = yard.work().join("items.json");
+    let file = server.work().join("items.json");
     fs::write(&file, format!("[{}]", items.join(","))).expect("a file");
-    let job = yard.start(&format!("cat {}", file.display()));
-    yard.wait_finished(job);
+    let job = server.start(&format!("cat {}", file.display()));
+    server.wait_finished(job);
     job
 }
 
 /// Sends calls without waiting for an answer, and then reads all answers.
-fn call_side_by_side(yard: &mut TestServer, calls: &[Value], is_http: bool) -> Vec<Reply> {
+fn call_side_by_side(server: &mut TestServer, calls: &[Value], is_http: bool) -> Vec<Reply> {
     if !is_http {
         let ids: Vec<u64> =
-            calls.iter().map(|call| yard.begin("read_output", call.clone())).collect();
-        return ids.into_iter().map(|id| yard.finish(id)).collect();
+            calls.iter().map(|call| server.begin("read_output", call.clone())).collect();
+        return ids.into_iter().map(|id| server.finish(id)).collect();
     }
     let mut connections: Vec<HttpConnection> = Vec::new();
     for call in calls {
-        let id = yard.fresh_id();
+        let id = server.fresh_id();
         let params = json!({"name": "read_output", "arguments": call});
-        let message = yard.http().era().request(id, "tools/call", params);
-        connections.push(yard.http().post(&message));
+        let message = server.http().era().request(id, "tools/call", params);
+        connections.push(server.http().post(&message));
     }
     let answer = |connection: &mut HttpConnection| {
         let mut answer = connection.answer();
@@ -73,21 +73,21 @@ fn call_side_by_side(yard: &mut TestServer, calls: &[Value], is_http: bool) -> V
 }
 
 fn twelve_queries_stay_small(launch: Launch, is_http: bool) {
-    let mut yard = launch.structured().config(PATIENT).start();
-    let job = json_job(&mut yard, 74_000);
-    let size = yard.read_raw(job, "bytes:0", 1)["total_bytes"].as_u64().expect("a size");
+    let mut server = launch.structured().config(PATIENT).start();
+    let job = json_job(&mut server, 74_000);
+    let size = server.read_raw(job, "bytes:0", 1)["total_bytes"].as_u64().expect("a size");
     assert!((15_500_000..16_000_000).contains(&size), "{size} bytes");
-    let before = rss_kib(yard.pid());
+    let before = rss_kib(server.pid());
     let calls = QUERIES.map(|(query, _)| json!({"job": job, "query": query, "max_bytes": 1000}));
-    let replies = call_side_by_side(&mut yard, &calls, is_http);
+    let replies = call_side_by_side(&mut server, &calls, is_http);
     for (reply, (query, expected)) in replies.into_iter().zip(QUERIES) {
         let output = reply.ok()["output"].as_str().expect("a result").to_owned();
         assert!(output.starts_with(expected), "{query}: {output}");
     }
-    let peak = peak_rss_kib(yard.pid());
+    let peak = peak_rss_kib(server.pid());
     assert!(peak < MOST_KIB, "a peak of {peak} KiB");
     eventually("most of the memory goes back to the system", || {
-        rss_kib(yard.pid()).saturating_sub(before) < peak.saturating_sub(before) / 2
+        rss_kib(server.pid()).saturating_sub(before) < peak.saturating_sub(before) / 2
     });
 }
 
@@ -103,21 +103,21 @@ fn twelve_queries_side_by_side_over_http_stay_small() {
 
 fn memory_of_large_pages_goes_back(launch: Launch, is_http: bool) {
     const PAGE: usize = 1 << 19;
-    let mut yard = launch.structured().config(PATIENT).start();
-    let job = json_job(&mut yard, 74_000);
+    let mut server = launch.structured().config(PATIENT).start();
+    let job = json_job(&mut server, 74_000);
     let page = json!({
         "job": job, "view": "hexdump", "max_bytes": PAGE, "max_tokens": 400_000
     });
-    let before = rss_kib(yard.pid());
+    let before = rss_kib(server.pid());
     for _ in 0..2 {
         let calls = vec![page.clone(); 12];
-        for reply in call_side_by_side(&mut yard, &calls, is_http) {
+        for reply in call_side_by_side(&mut server, &calls, is_http) {
             let output = reply.ok()["output"].as_str().expect("a page").len();
             assert!(output > PAGE / 2, "{output} bytes");
         }
-        let peak = peak_rss_kib(yard.pid());
+        let peak = peak_rss_kib(server.pid());
         eventually("the memory of pages and replies goes back to the system", || {
-            rss_kib(yard.pid()).saturating_sub(before) < peak.saturating_sub(before) / 3
+            rss_kib(server.pid()).saturating_sub(before) < peak.saturating_sub(before) / 3
         });
     }
 }
@@ -137,12 +137,12 @@ fn hundreds_of_queries_are_all_answered_and_memory_is_given_back() {
     // A call can wait for nothing beside its own search.
     let config =
         "[mcp]\nwait_s = 5\nmax_wait_s = 5\n[output]\nsearch_s = 500\nread_memory = \"32 MiB\"\n";
-    let mut yard = Launch::http().structured().config(config).start();
-    let job = json_job(&mut yard, 8000);
-    assert_eq!(yard.metric("shellyard_read_memory_limit_bytes"), f64::from(32 << 20));
+    let mut server = Launch::http().structured().config(config).start();
+    let job = json_job(&mut server, 8000);
+    assert_eq!(server.metric("shellyard_read_memory_limit_bytes"), f64::from(32 << 20));
     let calls = vec![json!({"job": job, "query": "length(@)"}); 200];
     let (mut given, mut refused) = (0, 0);
-    for reply in call_side_by_side(&mut yard, &calls, true) {
+    for reply in call_side_by_side(&mut server, &calls, true) {
         if reply.is_error() {
             assert_eq!(reply["error_code"], "memory_busy", "{}", reply.text());
             assert!(reply["retry_after_ms"].as_u64().is_some_and(|after| after > 0));
@@ -154,28 +154,28 @@ fn hundreds_of_queries_are_all_answered_and_memory_is_given_back() {
         }
     }
     assert!(given > 0 && refused > 0, "{given} results, {refused} refusals");
-    assert_eq!(yard.metric("shellyard_reads_refused_total"), f64::from(refused));
-    eventually("all memory is free again", || yard.metric("shellyard_read_memory_bytes") == 0.0);
-    let reply = yard.call("read_output", json!({"job": job, "query": "length(@)"})).ok();
+    assert_eq!(server.metric("shellyard_reads_refused_total"), f64::from(refused));
+    eventually("all memory is free again", || server.metric("shellyard_read_memory_bytes") == 0.0);
+    let reply = server.call("read_output", json!({"job": job, "query": "length(@)"})).ok();
     assert_eq!(reply["output"], "8000");
 }
 
 /// Sends so many queries without waiting for an answer: over stdio on one connection, over HTTP on
 /// as many as one address may have, several requests on each.
-fn pipeline(yard: &mut TestServer, job: u64, queries: usize, is_http: bool) -> Vec<Reply> {
+fn pipeline(server: &mut TestServer, job: u64, queries: usize, is_http: bool) -> Vec<Reply> {
     const PER_CONNECTION: usize = 20;
     let call = json!({"job": job, "query": "length(@)"});
     if !is_http {
-        return call_side_by_side(yard, &vec![call; queries], false);
+        return call_side_by_side(server, &vec![call; queries], false);
     }
     let mut connections: Vec<HttpConnection> = Vec::new();
     for _ in 0..queries / PER_CONNECTION {
-        let mut connection = HttpConnection::open(yard.http().address());
+        let mut connection = HttpConnection::open(server.http().address());
         for _ in 0..PER_CONNECTION {
-            let id = yard.fresh_id();
+            let id = server.fresh_id();
             let params = json!({"name": "read_output", "arguments": call});
-            let message = yard.http().era().request(id, "tools/call", params);
-            connection.send(&yard.http().request(&message));
+            let message = server.http().era().request(id, "tools/call", params);
+            connection.send(&server.http().request(&message));
         }
         connections.push(connection);
     }
@@ -200,10 +200,10 @@ fn reply_on(connection: &mut HttpConnection) -> Reply {
 fn a_thousand_queries_are_bounded(launch: Launch, is_http: bool) {
     const READ_MEMORY_KIB: u64 = 16 * 1024;
     let config = format!("{PATIENT}read_memory = \"16 MiB\"\n");
-    let mut yard = launch.structured().config(&config).start();
-    let job = json_job(&mut yard, 1000);
-    let before = rss_kib(yard.pid());
-    let replies = pipeline(&mut yard, job, 1000, is_http);
+    let mut server = launch.structured().config(&config).start();
+    let job = json_job(&mut server, 1000);
+    let before = rss_kib(server.pid());
+    let replies = pipeline(&mut server, job, 1000, is_http);
     assert_eq!(replies.len(), 1000);
     let mut given = 0;
     for reply in replies {
@@ -219,7 +219,7 @@ fn a_thousand_queries_are_bounded(launch: Launch, is_http: bool) {
     }
     assert!(given > 0, "nobody has an answer");
     // Beside the queries, a thousand requests and their replies are held.
-    let growth = peak_rss_kib(yard.pid()).saturating_sub(before);
+    let growth = peak_rss_kib(server.pid()).saturating_sub(before);
     assert!(growth < 4 * READ_MEMORY_KIB, "{growth} KiB more");
 }
 
@@ -236,10 +236,10 @@ fn a_thousand_queries_over_http_are_all_answered_in_bounded_memory() {
 #[test]
 fn queries_wait_for_each_other_where_they_can() {
     let config = format!("{PATIENT}read_memory = \"16 MiB\"\n");
-    let mut yard = Launch::stdio().structured().config(&config).start();
-    let job = json_job(&mut yard, 4000);
+    let mut server = Launch::stdio().structured().config(&config).start();
+    let job = json_job(&mut server, 4000);
     let calls = vec![json!({"job": job, "query": "length(@)"}); 100];
-    for reply in call_side_by_side(&mut yard, &calls, false) {
+    for reply in call_side_by_side(&mut server, &calls, false) {
         assert_eq!(reply.ok()["output"], "4000");
     }
 }
@@ -247,29 +247,29 @@ fn queries_wait_for_each_other_where_they_can() {
 #[test]
 fn the_gauge_tells_what_is_reserved_while_a_search_runs() {
     let config = "[output]\nsearch_s = 5\n";
-    let mut yard = Launch::http().structured().config(config).start();
+    let mut server = Launch::http().structured().config(config).start();
     let letters = "head -c 20000000 /dev/urandom | tr '\\000-\\177' a | tr '\\200-\\377' b";
-    let job = yard.start(&format!("{letters} | fold -w 50000"));
-    yard.wait_finished(job);
-    assert_eq!(yard.metric("shellyard_read_memory_bytes"), 0.0);
+    let job = server.start(&format!("{letters} | fold -w 50000"));
+    server.wait_finished(job);
+    assert_eq!(server.metric("shellyard_read_memory_bytes"), 0.0);
     // More than any automaton can remember: the search goes on until its time is over.
     let slow = json!({"name": "read_output", "arguments": {"job": job, "grep": "a[ab]{300}[^ab]"}});
-    let id = yard.fresh_id();
-    let message = yard.http().era().request(id, "tools/call", slow);
-    let mut searching = yard.http().post(&message);
-    eventually("memory is reserved", || yard.metric("shellyard_read_memory_bytes") > 0.0);
+    let id = server.fresh_id();
+    let message = server.http().era().request(id, "tools/call", slow);
+    let mut searching = server.http().post(&message);
+    eventually("memory is reserved", || server.metric("shellyard_read_memory_bytes") > 0.0);
     assert_eq!(searching.answer().status, 200);
-    eventually("it is free again", || yard.metric("shellyard_read_memory_bytes") == 0.0);
+    eventually("it is free again", || server.metric("shellyard_read_memory_bytes") == 0.0);
 }
 
 #[test]
 fn a_query_that_needs_too_much_memory_says_what_to_do() {
-    let mut yard =
+    let mut server =
         Launch::stdio().structured().config("[output]\nread_memory = \"2 MiB\"\n").start();
-    let job = json_job(&mut yard, 8000);
-    let reply = yard.call("read_output", json!({"job": job, "query": "[*].name"}));
+    let job = json_job(&mut server, 8000);
+    let reply = server.call("read_output", json!({"job": job, "query": "[*].name"}));
     assert_eq!(reply["error_code"], "too_large", "{}", reply.text());
     assert!(reply.text().contains("grep") && reply.text().contains("jq"), "{}", reply.text());
-    let found = yard.call("read_output", json!({"job": job, "grep": "item 7999\""})).ok();
+    let found = server.call("read_output", json!({"job": job, "grep": "item 7999\""})).ok();
     assert_eq!(found["matches"], 1);
 }

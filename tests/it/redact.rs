@@ -23,16 +23,16 @@ fn assert_masked(what: &str, text: &str) {
     assert!(!text.contains(OWN), "{what} holds the pin: {text}");
 }
 
-fn raw(yard: &mut TestServer, job: u64) -> String {
-    String::from_utf8(bytes_of(&yard.read_raw(job, "bytes:0", 4096))).expect("text")
+fn raw(server: &mut TestServer, job: u64) -> String {
+    String::from_utf8(bytes_of(&server.read_raw(job, "bytes:0", 4096))).expect("text")
 }
 
 #[test]
 fn every_reply_is_masked_and_the_raw_log_is_not() {
     for launch in Launch::both() {
         let launch = launch.args(&["--result-format", "both"]).config(CONFIG);
-        let mut yard = launch.start();
-        let reply = yard.run(&command());
+        let mut server = launch.start();
+        let reply = server.run(&command());
         let job = reply.job();
         assert_eq!(reply["output"], "key [redacted]\npin=[redacted] after\n");
         assert!(reply.text().contains("pin=[redacted] after"), "{}", reply.text());
@@ -45,75 +45,75 @@ fn every_reply_is_masked_and_the_raw_log_is_not() {
             ("list_jobs", json!({})),
             ("stop_jobs", json!({"jobs": [job]})),
         ] {
-            let reply = yard.call(tool, arguments.clone()).ok();
+            let reply = server.call(tool, arguments.clone()).ok();
             assert_masked(&format!("{tool}({arguments})"), &reply.0.to_string());
         }
-        let listed = yard.call("list_jobs", json!({})).ok().0.to_string();
+        let listed = server.call("list_jobs", json!({})).ok().0.to_string();
         assert!(listed.contains("[redacted]"), "the command is shown: {listed}");
-        assert_eq!(raw(&mut yard, job), format!("key {KEY}\npin={OWN} after\n"));
+        assert_eq!(raw(&mut server, job), format!("key {KEY}\npin={OWN} after\n"));
     }
 }
 
 #[test]
 fn tokens_of_the_server_and_passwords_by_name_are_masked() {
-    let mut yard = Launch::stdio().structured().start();
-    let data = yard.sandbox().data();
+    let mut server = Launch::stdio().structured().start();
+    let data = server.sandbox().data();
     let data = data.to_str().expect("a path");
     let arguments = ["token", "new", "alice", "--json", "--data-dir", data];
-    let output = run_program(yard.sandbox(), &arguments);
+    let output = run_program(server.sandbox(), &arguments);
     let made: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let token = made["token"].as_str().expect("a token");
     let command = format!(
         "echo token {token}; echo DB_PASSWORD={OWN}; echo 'x-api-key: {}'; echo 'password = ask()'",
         "0a1b2c3d".repeat(4),
     );
-    let reply = yard.run(&command);
+    let reply = server.run(&command);
     let shown =
         "token [redacted]\nDB_PASSWORD=[redacted]\nx-api-key: [redacted]\npassword = ask()\n";
     assert_eq!(reply["output"], shown);
-    let listed = yard.call("list_jobs", json!({})).ok().0.to_string();
+    let listed = server.call("list_jobs", json!({})).ok().0.to_string();
     assert!(!listed.contains(token) && !listed.contains(OWN), "{listed}");
 }
 
 #[test]
 fn resources_are_masked() {
-    let mut yard = Launch::stdio().structured().config(CONFIG).start();
-    let uri = yard.run(&command())["uri"].clone();
-    let listed = yard.rpc("resources/list", json!({}));
+    let mut server = Launch::stdio().structured().config(CONFIG).start();
+    let uri = server.run(&command())["uri"].clone();
+    let listed = server.rpc("resources/list", json!({}));
     assert!(listed.to_string().contains("[redacted]"), "{listed}");
     assert_masked("resources/list", &listed.to_string());
-    let read = yard.rpc("resources/read", json!({"uri": uri}));
+    let read = server.rpc("resources/read", json!({"uri": uri}));
     let text = &read["result"]["contents"][0]["text"];
     assert_eq!(text, "key [redacted]\npin=[redacted] after\n", "{read}");
 }
 
 #[test]
 fn progress_is_masked() {
-    let mut yard = Launch::stdio().structured().config(CONFIG).start();
+    let mut server = Launch::stdio().structured().config(CONFIG).start();
     let marker = crate::harness::Marker::new();
-    let job = yard.start(&format!("echo pin={OWN}; sleep {marker}"));
+    let job = server.start(&format!("echo pin={OWN}; sleep {marker}"));
     marker.wait_alive();
-    let id = yard.begin_with(json!({
+    let id = server.begin_with(json!({
         "name": "wait_jobs", "arguments": {"jobs": [job], "wait_s": 60},
         "_meta": {"progressToken": "p"},
     }));
-    let told = yard.stdio().receive("progress", |message| {
+    let told = server.stdio().receive("progress", |message| {
         let text = message["params"]["message"].as_str().unwrap_or_default();
         message["method"] == "notifications/progress" && text.contains("pin=")
     });
     assert_masked("progress", &told.to_string());
-    yard.call("stop_jobs", json!({"jobs": [job]})).ok();
-    assert_masked("wait_jobs", &yard.finish(id).0.to_string());
+    server.call("stop_jobs", json!({"jobs": [job]})).ok();
+    assert_masked("wait_jobs", &server.finish(id).0.to_string());
 }
 
 #[test]
 fn refusals_logs_and_audit_are_masked() {
     let config = format!("[policy]\ndeny = [\"rm*\"]\n{CONFIG}");
-    let mut yard = Launch::stdio().structured().config(&config).start();
-    yard.run(&command());
-    let refused = yard.call("run_command", json!({"command": format!("rm pin={OWN}")}));
+    let mut server = Launch::stdio().structured().config(&config).start();
+    server.run(&command());
+    let refused = server.call("run_command", json!({"command": format!("rm pin={OWN}")}));
     assert_masked("a refusal", &refused.0.to_string());
-    let file = yard.sandbox().data().join("audit.jsonl");
+    let file = server.sandbox().data().join("audit.jsonl");
     let audit = || fs::read_to_string(&file).expect("there is an audit log");
     eventually("the ending is written down", || audit().contains("\"ending\""));
     assert_masked("the audit log", &audit());
@@ -124,20 +124,20 @@ fn refusals_logs_and_audit_are_masked() {
         .collect();
     let shown = "echo key [redacted]; echo pin=[redacted] after";
     assert_eq!(commands, [shown, "rm pin=[redacted]"]);
-    eventually("the command is logged", || yard.log_text().contains("pin=[redacted] after"));
-    assert_masked("the log", &yard.log_text());
+    eventually("the command is logged", || server.log_text().contains("pin=[redacted] after"));
+    assert_masked("the log", &server.log_text());
 }
 
 #[test]
 fn without_patterns_nothing_is_masked() {
-    let mut yard = Launch::stdio().structured().config("[redact]\nbuiltin = false\n").start();
-    assert_eq!(yard.run(&command())["output"], format!("key {KEY}\npin={OWN} after\n"));
+    let mut server = Launch::stdio().structured().config("[redact]\nbuiltin = false\n").start();
+    assert_eq!(server.run(&command())["output"], format!("key {KEY}\npin={OWN} after\n"));
 }
 
 #[test]
 fn at_write_masks_what_is_stored() {
     let config = CONFIG.replace("[redact]", "[redact]\nat_write = true");
-    let mut yard = Launch::stdio().structured().config(&config).start();
+    let mut server = Launch::stdio().structured().config(&config).start();
     // The secret comes in two writes, and one on the other stream; a prompt is shown all the same.
     let script = format!(
         "printf 'key {}'; echo '{}'; echo pin={OWN} >&2; printf 'name? '; read name",
@@ -148,10 +148,10 @@ fn at_write_masks_what_is_stored() {
         // A line is held back for a moment only, in which the job may not get its turn.
         let stored = eventually_some("a key is stored masked", || {
             let arguments = json!({"command": script, "wait_s": 0, "streams": streams});
-            let job = yard.call("run_command", arguments).ok().job();
-            eventually("the prompt is shown", || raw(&mut yard, job).ends_with("name? "));
-            yard.call("stop_jobs", json!({"jobs": [job]})).ok();
-            let stored = raw(&mut yard, job);
+            let job = server.call("run_command", arguments).ok().job();
+            eventually("the prompt is shown", || raw(&mut server, job).ends_with("name? "));
+            server.call("stop_jobs", json!({"jobs": [job]})).ok();
+            let stored = raw(&mut server, job);
             assert!(stored.contains("pin=[redacted]\n"), "{stored}");
             Some(stored).filter(|stored| stored.contains("key [redacted]\n"))
         });

@@ -89,16 +89,16 @@ fn a_failing_command_is_a_result_and_no_error_of_ours() {
 
 #[test]
 fn job_numbers_are_small_and_count_from_one() {
-    let mut yard = Launch::stdio().start();
-    let numbers: Vec<u64> = (0..3).map(|_| yard.run("true").job()).collect();
+    let mut server = Launch::stdio().start();
+    let numbers: Vec<u64> = (0..3).map(|_| server.run("true").job()).collect();
     assert_eq!(numbers, [1, 2, 3]);
 }
 
 #[test]
 fn a_cut_names_what_was_cut_and_shows_the_errors_inside_it() {
-    let mut yard = Launch::stdio().start();
+    let mut server = Launch::stdio().start();
     let command = "for i in $(seq 1 20000); do [ $i = 7000 ] && echo 'error: the disk is on fire'; echo \"line number $i of a long log\"; done";
-    let reply = yard.run(command);
+    let reply = server.run(command);
     let text = reply.text();
     assert!(text.len() < 40_000, "{} bytes in one reply", text.len());
     let verdict = reply.verdict();
@@ -114,8 +114,8 @@ fn a_cut_names_what_was_cut_and_shows_the_errors_inside_it() {
 
 #[test]
 fn a_long_line_is_cut_with_a_count() {
-    let mut yard = Launch::stdio().start();
-    let text = yard.run("head -c 100000 /dev/zero | tr '\\0' y; echo; echo after").text();
+    let mut server = Launch::stdio().start();
+    let text = server.run("head -c 100000 /dev/zero | tr '\\0' y; echo; echo after").text();
     assert!(text.len() < 20_000, "{} bytes", text.len());
     assert!(text.contains("after"), "{text}");
     assert!(text.contains(|c: char| c.is_ascii_digit()), "the count is told");
@@ -124,9 +124,9 @@ fn a_long_line_is_cut_with_a_count() {
 #[test]
 fn a_running_job_says_how_to_wait_for_it() {
     let marker = Marker::new();
-    let mut yard = Launch::stdio().start();
+    let mut server = Launch::stdio().start();
     let command = format!("echo begun; sleep {marker}");
-    let reply = yard.call("run_command", json!({"command": command, "wait_s": 5})).ok();
+    let reply = server.call("run_command", json!({"command": command, "wait_s": 5})).ok();
     assert!(reply.verdict().starts_with("running "), "{}", reply.verdict());
     assert!(reply.text().contains("begun"), "{}", reply.text());
     assert!(reply.text().contains("wait_jobs(jobs=[1])"), "{}", reply.text());
@@ -135,20 +135,20 @@ fn a_running_job_says_how_to_wait_for_it() {
 #[test]
 fn nothing_is_null_and_every_field_is_known() {
     let marker = Marker::new();
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.run_separate("echo out; echo err >&2; exit 2").job();
-    let running = yard.start(&format!("sleep {marker}"));
+    let mut server = Launch::stdio().structured().start();
+    let job = server.run_separate("echo out; echo err >&2; exit 2").job();
+    let running = server.start(&format!("sleep {marker}"));
     let replies = [
-        yard.run("true"),
-        yard.call("run_command", json!({"command": "no-such-program-it", "args": ["x"]})),
-        yard.call("wait_jobs", json!({"jobs": [job, running], "wait_s": 0})),
-        yard.call("read_output", json!({"job": job})),
-        yard.call("read_output", json!({"job": job, "stream": "stderr"})),
-        yard.call("read_output", json!({"job": job, "view": "raw"})),
-        yard.call("read_output", json!({"job": running})),
-        yard.call("list_jobs", json!({})),
-        yard.call("send_input", json!({"job": running, "text": "x"})),
-        yard.call("stop_jobs", json!({"jobs": [running]})),
+        server.run("true"),
+        server.call("run_command", json!({"command": "no-such-program-it", "args": ["x"]})),
+        server.call("wait_jobs", json!({"jobs": [job, running], "wait_s": 0})),
+        server.call("read_output", json!({"job": job})),
+        server.call("read_output", json!({"job": job, "stream": "stderr"})),
+        server.call("read_output", json!({"job": job, "view": "raw"})),
+        server.call("read_output", json!({"job": running})),
+        server.call("list_jobs", json!({})),
+        server.call("send_input", json!({"job": running, "text": "x"})),
+        server.call("stop_jobs", json!({"jobs": [running]})),
     ];
     for reply in &replies {
         assert_nothing_null(reply.structured());
@@ -168,10 +168,10 @@ fn assert_known_fields(form: &Value) {
 
 #[test]
 fn lists_of_jobs_have_the_same_shape_as_one_job() {
-    let mut yard = Launch::stdio().structured().start();
-    let one = yard.run("echo hi");
-    let waited = yard.call("wait_jobs", json!({"jobs": [1], "wait_s": 0})).ok();
-    let listed = yard.call("list_jobs", json!({})).ok();
+    let mut server = Launch::stdio().structured().start();
+    let one = server.run("echo hi");
+    let waited = server.call("wait_jobs", json!({"jobs": [1], "wait_s": 0})).ok();
+    let listed = server.call("list_jobs", json!({})).ok();
     for field in ["job", "state", "outcome", "exit_code", "elapsed_ms", "total_bytes"] {
         assert_eq!(waited.only_job()[field], one[field], "{field} in wait_jobs");
         assert_eq!(listed.only_job()[field], one[field], "{field} in list_jobs");
@@ -180,8 +180,8 @@ fn lists_of_jobs_have_the_same_shape_as_one_job() {
 
 #[test]
 fn both_means_both_and_each_is_complete() {
-    let mut yard = Launch::stdio().args(&["--result-format", "both"]).start();
-    let reply = yard.run("echo twice");
+    let mut server = Launch::stdio().args(&["--result-format", "both"]).start();
+    let reply = server.run("echo twice");
     assert!(reply.verdict().starts_with("exit 0"), "{}", reply.0);
     assert!(reply.text().contains("twice"), "{}", reply.0);
     assert_eq!(reply["output"], "twice\n");
@@ -202,30 +202,30 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
 #[test]
 fn list_jobs_shows_the_newest_first_and_filters() {
     let marker = Marker::new();
-    let mut yard = Launch::stdio().structured().start();
-    yard.run("echo alpha");
-    yard.run("echo beta; exit 4");
-    let running = yard.start(&format!("sleep {marker}"));
+    let mut server = Launch::stdio().structured().start();
+    server.run("echo alpha");
+    server.run("echo beta; exit 4");
+    let running = server.start(&format!("sleep {marker}"));
     let numbers = |reply: &Reply| -> Vec<u64> {
         let jobs = reply["jobs"].as_array().expect("a list");
         jobs.iter().map(|job| job["job"].as_u64().expect("a number")).collect()
     };
-    assert_eq!(numbers(&yard.call("list_jobs", json!({})).ok()), [running, 2, 1]);
-    assert_eq!(numbers(&yard.call("list_jobs", json!({"limit": 1})).ok()), [running]);
+    assert_eq!(numbers(&server.call("list_jobs", json!({})).ok()), [running, 2, 1]);
+    assert_eq!(numbers(&server.call("list_jobs", json!({"limit": 1})).ok()), [running]);
     eventually("it reads as running", || {
-        numbers(&yard.call("list_jobs", json!({"state": "running"})).ok()) == [running]
+        numbers(&server.call("list_jobs", json!({"state": "running"})).ok()) == [running]
     });
-    assert_eq!(numbers(&yard.call("list_jobs", json!({"state": "finished"})).ok()), [2, 1]);
-    assert_eq!(numbers(&yard.call("list_jobs", json!({"text": "alph"})).ok()), [1]);
+    assert_eq!(numbers(&server.call("list_jobs", json!({"state": "finished"})).ok()), [2, 1]);
+    assert_eq!(numbers(&server.call("list_jobs", json!({"text": "alph"})).ok()), [1]);
 }
 
 #[test]
 fn list_jobs_as_text_has_one_line_for_each_job() {
-    let mut yard = Launch::stdio().start();
-    yard.run("echo alpha");
+    let mut server = Launch::stdio().start();
+    server.run("echo alpha");
     let arguments = json!({"command": "echo beta", "description": "say beta"});
-    yard.call("run_command", arguments).ok();
-    let text = yard.call("list_jobs", json!({})).ok().text();
+    server.call("run_command", arguments).ok();
+    let text = server.call("list_jobs", json!({})).ok().text();
     assert!(text.contains("echo alpha"), "{text}");
     assert!(text.contains("say beta"), "{text}");
     let empty = Launch::stdio().start().call("list_jobs", json!({})).ok().text();
@@ -234,11 +234,11 @@ fn list_jobs_as_text_has_one_line_for_each_job() {
 
 #[test]
 fn a_very_long_last_line_shows_its_end_and_says_what_it_leaves_out() {
-    let mut yard = Launch::stdio().start();
+    let mut server = Launch::stdio().start();
     for bytes in [20_000, 3_000_000] {
         let command =
             format!("printf 'one\\nBEGIN'; head -c {bytes} /dev/zero | tr '\\0' x; printf 'Öend'");
-        let reply = yard.run(&command);
+        let reply = server.run(&command);
         let text = reply.text();
         assert!(text.contains("xxÖend\n→"), "{bytes}: {text}");
         assert!(text.contains("chars] …") || text.contains("of line 2 hidden]"), "{text}");
@@ -246,7 +246,7 @@ fn a_very_long_last_line_shows_its_end_and_says_what_it_leaves_out() {
         // The second one starts inside of the line.
         for max_bytes in [50_000, 3_000] {
             let arguments = json!({"job": job, "view": "tail", "max_bytes": max_bytes});
-            let tail = yard.call("read_output", arguments).ok();
+            let tail = server.call("read_output", arguments).ok();
             assert!(tail.text().trim_end().ends_with("xxÖend"), "{bytes}: {}", tail.text());
             let is_told =
                 tail.text().contains("chars] …") || tail.verdict().contains("2 without its first ");

@@ -78,13 +78,13 @@ async fn the_rust_client_works_over_stdio() {
 #[tokio::test]
 async fn the_rust_client_works_over_http() {
     for lifecycle in lifecycles() {
-        let mut yard = Launch::http().start_silent();
-        let url = format!("http://{}/mcp", yard.http().address());
+        let mut server = Launch::http().start_silent();
+        let url = format!("http://{}/mcp", server.http().address());
         let transport = StreamableHttpClientTransport::from_uri(url);
         let client = ().serve_with_lifecycle(transport, lifecycle);
         let client = within_deadline("a connection", client).await.expect("a connection");
         exercise(client).await;
-        drop(yard);
+        drop(server);
     }
 }
 
@@ -92,8 +92,8 @@ async fn the_rust_client_works_over_http() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_the_client_gives_up_ends_its_job() {
     let marker = crate::harness::Marker::new();
-    let mut yard = Launch::http().start_silent();
-    let url = format!("http://{}/mcp", yard.http().address());
+    let mut server = Launch::http().start_silent();
+    let url = format!("http://{}/mcp", server.http().address());
     let lifecycle =
         ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
     let transport = StreamableHttpClientTransport::from_uri(url);

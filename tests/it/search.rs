@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 use crate::harness::{Launch, TestServer, eventually};
 
 #[track_caller]
-fn grep(yard: &mut TestServer, arguments: Value) -> Value {
-    yard.call("read_output", arguments).ok().structured().clone()
+fn grep(server: &mut TestServer, arguments: Value) -> Value {
+    server.call("read_output", arguments).ok().structured().clone()
 }
 
 #[test]
 fn every_match_of_a_large_log_is_found_once_by_going_on() {
     for launch in Launch::both() {
-        let mut yard = launch.structured().start();
-        let job = yard.start("seq 1 300000");
-        yard.wait_finished(job);
+        let mut server = launch.structured().start();
+        let job = server.start("seq 1 300000");
+        server.wait_finished(job);
         let mut arguments = json!({"job": job, "grep": "7{3}", "max_lines": 100});
         let (mut lines, mut rest) = (Vec::new(), None);
         loop {
-            let found = grep(&mut yard, arguments.clone());
+            let found = grep(&mut server, arguments.clone());
             let left = found["matches"].as_u64().expect("a count");
             assert!(rest.is_none_or(|rest| rest == left), "{found}");
             let page = found["output"].as_str().expect("lines").to_owned();
@@ -41,105 +41,107 @@ fn every_match_of_a_large_log_is_found_once_by_going_on() {
 
 #[test]
 fn lines_that_do_not_match_can_be_asked_for_per_stream() {
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let job =
-        yard.run_separate("echo ok; echo ERROR >&2; echo noise >&2; echo OK; echo last").job();
-    let found = grep(&mut yard, json!({"job": job, "grep": "(?i)^ok$", "invert": true}));
+        server.run_separate("echo ok; echo ERROR >&2; echo noise >&2; echo OK; echo last").job();
+    let found = grep(&mut server, json!({"job": job, "grep": "(?i)^ok$", "invert": true}));
     assert_eq!(found["matches"], 3, "{found}");
     // Which stream's pipe is read first is not ours to say: only the order within one is sure.
     let of_stdout = json!({"job": job, "grep": "(?i)^ok$", "invert": "true", "stream": "stdout"});
-    let found = grep(&mut yard, of_stdout);
+    let found = grep(&mut server, of_stdout);
     assert_eq!(found["matches"], 1, "{found}");
     assert!(found["stdout"].as_str().is_some_and(|lines| lines.ends_with(": last\n")), "{found}");
-    let every = grep(&mut yard, json!({"job": job, "grep": "^"}));
+    let every = grep(&mut server, json!({"job": job, "grep": "^"}));
     assert_eq!(every["matches"], 5);
     assert_eq!(every["searched_bytes"], every["total_bytes"]);
-    let mut yard = Launch::stdio().start();
-    let job = yard.run("printf 'a\\nb\\nb\\n'").job();
-    let text = yard.call("read_output", json!({"job": job, "grep": "b", "invert": true}));
+    let mut server = Launch::stdio().start();
+    let job = server.run("printf 'a\\nb\\nb\\n'").job();
+    let text = server.call("read_output", json!({"job": job, "grep": "b", "invert": true}));
     assert!(text.ok().text().starts_with("1 of 3 lines does not match · exit 0"), "in words");
 }
 
 #[test]
 fn a_search_on_a_running_job_goes_on_without_losing_a_match() {
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.start("echo one; printf ERR; read -r _; echo 'OR: foo'; exec sleep 600");
-    yard.call("wait_jobs", json!({"jobs": [job], "until": "ERR", "wait_s": 30})).ok();
+    let mut server = Launch::stdio().structured().start();
+    let job = server.start("echo one; printf ERR; read -r _; echo 'OR: foo'; exec sleep 600");
+    server.call("wait_jobs", json!({"jobs": [job], "until": "ERR", "wait_s": 30})).ok();
     let mut arguments = json!({"job": job, "grep": "ERROR"});
-    let found = grep(&mut yard, arguments.clone());
+    let found = grep(&mut server, arguments.clone());
     let (matches, next) = (&found["matches"], &found["next_cursor"]);
     assert_eq!((matches, next), (&json!(0), &json!("bytes:4")), "{found}");
     let hint = found["hint"].as_str().expect("how to go on");
     let call = format!("read_output(job={job}, grep=\"ERROR\", cursor=\"bytes:4\")");
     assert!(hint.ends_with(&call), "{hint}");
-    yard.call("send_input", json!({"job": job, "text": "\n"})).ok();
-    yard.call("wait_jobs", json!({"jobs": [job], "until": "foo", "wait_s": 30})).ok();
+    server.call("send_input", json!({"job": job, "text": "\n"})).ok();
+    server.call("wait_jobs", json!({"jobs": [job], "until": "foo", "wait_s": 30})).ok();
     arguments["cursor"] = next.clone();
-    let found = grep(&mut yard, arguments);
+    let found = grep(&mut server, arguments);
     assert_eq!(found["output"], "2: ERROR: foo\n", "{found}");
-    yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+    server.call("stop_jobs", json!({"jobs": [job]})).ok();
 }
 
 #[test]
 fn output_is_searched_and_queried_as_it_is_shown() {
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let utf16 = r"printf '\377\376'; printf 'ok\nerror: broken\nlast\n' | sed 's/./&\x00/g; s/$/\n\x00/' | tr -d '\n' | sed 's/\x00\x00/\x00\n\x00/g'";
-    let job = yard.run(utf16).job();
-    let found = grep(&mut yard, json!({"job": job, "grep": "^error: broken$"}));
+    let job = server.run(utf16).job();
+    let found = grep(&mut server, json!({"job": job, "grep": "^error: broken$"}));
     assert_eq!((&found["matches"], &found["output"]), (&json!(1), &json!("2: error: broken\n")));
     let json = r#"printf '\377\376{\0"\0n\0"\0:\0 \0[\0"\0a\0"\0,\0"\0b\0"\0]\0}\0\n\0'"#;
-    let job = yard.run(json).job();
-    let result = yard.call("read_output", json!({"job": job, "query": "n[1]"})).ok();
+    let job = server.run(json).job();
+    let result = server.call("read_output", json!({"job": job, "query": "n[1]"})).ok();
     assert_eq!(result["output"], "\"b\"");
     let job =
-        yard.run(r"printf '\203\107\203\211\201\133: \203\164\203\100\203\103\203\213\n'").job();
-    let found = grep(&mut yard, json!({"job": job, "grep": "エラー"}));
+        server.run(r"printf '\203\107\203\211\201\133: \203\164\203\100\203\103\203\213\n'").job();
+    let found = grep(&mut server, json!({"job": job, "grep": "エラー"}));
     assert_eq!(found["output"], "1: エラー: ファイル\n", "{found}");
     let progress = r"for i in $(seq 0 299); do printf '\rprogress %s%%' $i; done; echo";
-    let job = yard.run(progress).job();
-    let found = grep(&mut yard, json!({"job": job, "grep": "^progress 299%$"}));
+    let job = server.run(progress).job();
+    let found = grep(&mut server, json!({"job": job, "grep": "^progress 299%$"}));
     assert_eq!(found["output"], "1: progress 299%\n", "{found}");
 }
 
 #[test]
 fn an_answer_says_what_was_searched_and_how_to_go_on() {
-    let mut yard = Launch::stdio().start();
-    let job = yard.run_separate("seq 1 100; seq 1 30 >&2").job();
-    let said = |yard: &mut TestServer, more: Value| {
+    let mut server = Launch::stdio().start();
+    let job = server.run_separate("seq 1 100; seq 1 30 >&2").job();
+    let said = |server: &mut TestServer, more: Value| {
         let mut arguments = json!({"job": job, "grep": "1"});
         arguments
             .as_object_mut()
             .expect("an object")
             .extend(more.as_object().expect("one").clone());
-        yard.call("read_output", arguments).ok().text()
+        server.call("read_output", arguments).ok().text()
     };
-    let text = said(&mut yard, json!({"stream": "stderr"}));
+    let text = said(&mut server, json!({"stream": "stderr"}));
     assert!(text.starts_with("12 of 30 stderr lines match · "), "{text}");
-    let text =
-        said(&mut yard, json!({"stream": "stdout", "context": 1, "invert": true, "max_lines": 2}));
+    let text = said(
+        &mut server,
+        json!({"stream": "stdout", "context": 1, "invert": true, "max_lines": 2}),
+    );
     let call = format!(
         "→ more: read_output(job={job}, grep=\"1\", context=1, invert=true, stream=\"stdout\", cursor="
     );
     assert!(text.contains(&call), "{text}");
-    let text = said(&mut yard, json!({"cursor": "bytes:99999"}));
+    let text = said(&mut server, json!({"cursor": "bytes:99999"}));
     assert!(text.starts_with("nothing at bytes:99999: "), "{text}");
-    let job = yard.run("seq 1 10").job();
-    let text = yard.call("read_output", json!({"job": job, "grep": "1", "line": 6})).ok().text();
+    let job = server.run("seq 1 10").job();
+    let text = server.call("read_output", json!({"job": job, "grep": "1", "line": 6})).ok().text();
     assert!(text.starts_with("1 of 5 lines matches from bytes:10 on"), "{text}");
-    let text = yard.call("read_output", json!({"grep": "[0-9]", "max_lines": 4})).ok().text();
+    let text = server.call("read_output", json!({"grep": "[0-9]", "max_lines": 4})).ok().text();
     let hint = text.lines().last().expect("a hint");
     assert_eq!(hint.matches("cursor=\"bytes:").count(), 2, "both jobs are cut: {hint}");
 }
 
 #[test]
 fn all_jobs_are_searched_newest_first_running_ones_too() {
-    let mut yard = Launch::stdio().structured().start();
-    let old = yard.run("echo one needle; echo hay; echo two needle").job();
-    yard.run("echo nothing here");
-    let running = yard.start("echo a needle that waits; exec sleep 600");
+    let mut server = Launch::stdio().structured().start();
+    let old = server.run("echo one needle; echo hay; echo two needle").job();
+    server.run("echo nothing here");
+    let running = server.start("echo a needle that waits; exec sleep 600");
     let until = json!({"jobs": [running], "until": "needle", "wait_s": 30});
-    yard.call("wait_jobs", until).ok();
-    let found = grep(&mut yard, json!({"grep": "needle$|waits"}));
+    server.call("wait_jobs", until).ok();
+    let found = grep(&mut server, json!({"grep": "needle$|waits"}));
     assert_eq!((&found["matches"], &found["matching_jobs"]), (&json!(3), &json!(2)), "{found}");
     assert_eq!(found["searched_jobs"], 3);
     let jobs = found["jobs"].as_array().expect("jobs");
@@ -151,17 +153,17 @@ fn all_jobs_are_searched_newest_first_running_ones_too() {
     for field in ["command", "outcome", "uri"] {
         assert!(jobs[1][field].is_string(), "{field}: {found}");
     }
-    yard.call("stop_jobs", json!({"jobs": [running]})).ok();
+    server.call("stop_jobs", json!({"jobs": [running]})).ok();
 }
 
 #[test]
 fn jobs_share_the_room_of_a_reply_and_the_rest_is_named() {
-    let mut yard = Launch::stdio().start();
-    yard.run("echo quiet");
+    let mut server = Launch::stdio().start();
+    server.run("echo quiet");
     for _ in 0..12 {
-        yard.run("seq -f 'needle %05g' 1 500");
+        server.run("seq -f 'needle %05g' 1 500");
     }
-    let reply = yard.call("read_output", json!({"grep": "needle", "max_bytes": 1024})).ok();
+    let reply = server.call("read_output", json!({"grep": "needle", "max_bytes": 1024})).ok();
     let text = reply.text();
     assert!(text.starts_with("6,000 lines match, in 12 of 13 jobs\n"), "{text}");
     assert!(text.contains("job 13 · exit 0 · seq -f 'needle %05g' 1 500 · 500 of 500 lines match"));
@@ -176,38 +178,38 @@ fn jobs_share_the_room_of_a_reply_and_the_rest_is_named() {
 
 #[test]
 fn a_list_can_be_narrowed_to_jobs_whose_output_matches() {
-    let mut yard = Launch::stdio().structured().start();
-    yard.run("echo alpha; echo alpha");
-    yard.run("echo beta");
-    yard.run("echo alpha # with a comment");
-    let list = yard.call("list_jobs", json!({"grep": "^alpha$"})).ok();
+    let mut server = Launch::stdio().structured().start();
+    server.run("echo alpha; echo alpha");
+    server.run("echo beta");
+    server.run("echo alpha # with a comment");
+    let list = server.call("list_jobs", json!({"grep": "^alpha$"})).ok();
     let jobs = list.structured()["jobs"].as_array().expect("jobs").clone();
     let matches: Vec<(&Value, &Value)> =
         jobs.iter().map(|job| (&job["job"], &job["matches"])).collect();
     assert_eq!(matches, [(&json!(3), &json!(1)), (&json!(1), &json!(2))]);
-    let both = yard.call("list_jobs", json!({"grep": "alpha", "text": "comment"})).ok();
+    let both = server.call("list_jobs", json!({"grep": "alpha", "text": "comment"})).ok();
     assert_eq!(both.structured()["jobs"].as_array().map(Vec::len), Some(1));
-    let mut yard = Launch::stdio().start();
-    yard.run("echo alpha; echo alpha");
-    let text = yard.call("list_jobs", json!({"grep": "alpha"})).ok().text();
+    let mut server = Launch::stdio().start();
+    server.run("echo alpha; echo alpha");
+    let text = server.call("list_jobs", json!({"grep": "alpha"})).ok().text();
     assert!(text.contains("2 lines match"), "{text}");
 }
 
 #[test]
 fn a_search_that_takes_too_long_says_how_far_it_came() {
     let hurried = Launch::stdio().config("[output]\nsearch_s = 0.001");
-    let mut yard = hurried.structured().start();
-    let job = yard.start("seq 1 3000000");
-    yard.wait_finished(job);
-    let found = grep(&mut yard, json!({"job": job, "grep": "^1$|^2999999$"}));
+    let mut server = hurried.structured().start();
+    let job = server.start("seq 1 3000000");
+    server.wait_finished(job);
+    let found = grep(&mut server, json!({"job": job, "grep": "^1$|^2999999$"}));
     assert_eq!(found["end"], "more", "{found}");
     let searched = found["searched_bytes"].as_u64().expect("bytes");
     assert!(searched > 0 && searched < found["total_bytes"].as_u64().expect("bytes"), "{found}");
     assert_eq!(found["next_cursor"], format!("bytes:{searched}"));
     assert_eq!((&found["matches"], &found["output"]), (&json!(1), &json!("1: 1\n")));
-    let text = yard.call("read_output", json!({"job": job, "grep": "none"})).ok();
+    let text = server.call("read_output", json!({"job": job, "grep": "none"})).ok();
     assert!(text.verdict().contains("time is over: searched up to "), "{}", text.verdict());
-    let all = grep(&mut yard, json!({"grep": "^1$"}));
+    let all = grep(&mut server, json!({"grep": "^1$"}));
     assert_eq!(all["unsearched_jobs"], 1, "{all}");
 }
 
@@ -222,52 +224,52 @@ fn cpu_ticks(pid: u32) -> u64 {
 #[test]
 fn a_search_ends_when_its_caller_no_longer_wants_it() {
     let patient = Launch::stdio().config("[output]\nsearch_s = 3600");
-    let mut yard = patient.structured().start();
+    let mut server = patient.structured().start();
     let letters = "head -c 20000000 /dev/urandom | tr '\\000-\\177' a | tr '\\200-\\377' b";
-    let job = yard.start(&format!("{letters} | fold -w 50000"));
-    yard.wait_finished(job);
+    let job = server.start(&format!("{letters} | fold -w 50000"));
+    server.wait_finished(job);
     // Which of the last 300 letters were an `a` is more than any automaton can remember.
     let slow = json!({"job": job, "grep": "a[ab]{300}[^ab]"});
-    let before = cpu_ticks(yard.pid());
-    let id = yard.begin("read_output", slow);
-    eventually("the search has begun", || cpu_ticks(yard.pid()) > before + 20);
-    yard.notify("notifications/cancelled", json!({"requestId": id}));
+    let before = cpu_ticks(server.pid());
+    let id = server.begin("read_output", slow);
+    eventually("the search has begun", || cpu_ticks(server.pid()) > before + 20);
+    server.notify("notifications/cancelled", json!({"requestId": id}));
     let (mut last, mut unchanged) = (0, 0);
     eventually("the server is idle", || {
-        let now = cpu_ticks(yard.pid());
+        let now = cpu_ticks(server.pid());
         unchanged = if now == last { unchanged + 1 } else { 0 };
         last = now;
         unchanged == 100
     });
-    yard.assert_alive();
+    server.assert_alive();
 }
 
 #[test]
 fn a_query_streams_json_lines_of_any_size() {
     let patient = Launch::stdio().config("[output]\nsearch_s = 600");
-    let mut yard = patient.structured().start();
+    let mut server = patient.structured().start();
     let line = r#"{"n": %g, "level": "info", "pad": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}"#;
-    let job = yard.start(&format!("seq -f '{line}' 1 250000"));
-    let total = yard.wait_finished(job)["total_bytes"].as_u64().expect("a size");
+    let job = server.start(&format!("seq -f '{line}' 1 250000"));
+    let total = server.wait_finished(job)["total_bytes"].as_u64().expect("a size");
     assert!(total > 16 << 20, "{total}: more than a query may hold");
     for (query, expected) in [
         ("[?n == `7`].n", "[7]"),
         ("[0].level", "\"info\""),
         ("[?level=='error'].msg | length(@)", "0"),
     ] {
-        let result = yard.call("read_output", json!({"job": job, "query": query})).ok();
+        let result = server.call("read_output", json!({"job": job, "query": query})).ok();
         assert_eq!(result["output"], expected, "{query}");
     }
-    let reply = yard.call("read_output", json!({"job": job, "query": "reverse(@)"}));
+    let reply = server.call("read_output", json!({"job": job, "query": "reverse(@)"}));
     assert!(reply.error_text().contains("[?level=='error'].msg"), "{}", reply.0);
 }
 
 #[test]
 fn a_query_that_takes_json_lines_for_one_value_is_told_that_they_are_an_array() {
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.run(r#"seq -f '{"i": %g}' 1 5"#).job();
+    let mut server = Launch::stdio().structured().start();
+    let job = server.run(r#"seq -f '{"i": %g}' 1 5"#).job();
     for (query, expected, is_told) in [("i", "null", true), ("[*].i", "[1,2,3,4,5]", false)] {
-        let result = yard.call("read_output", json!({"job": job, "query": query})).ok();
+        let result = server.call("read_output", json!({"job": job, "query": query})).ok();
         assert_eq!(result["output"], expected, "{query}");
         let hint = result["hint"].as_str();
         assert_eq!(hint.is_some_and(|hint| hint.contains("one array")), is_told, "{hint:?}");
@@ -276,8 +278,8 @@ fn a_query_that_takes_json_lines_for_one_value_is_told_that_they_are_an_array() 
 
 #[test]
 fn searches_that_cannot_be_made_say_what_would_work() {
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.run("head -c 300 /dev/zero; printf '\\377\\n'").job();
+    let mut server = Launch::stdio().structured().start();
+    let job = server.run("head -c 300 /dev/zero; printf '\\377\\n'").job();
     for (arguments, code, words) in [
         (json!({"job": job, "grep": "a\\nb"}), "bad_regex", "\\n"),
         (json!({"job": job, "grep": "a{1000}{1000}"}), "bad_regex", "size limit"),
@@ -292,10 +294,10 @@ fn searches_that_cannot_be_made_say_what_would_work() {
         (json!({}), "conflicting_arguments", "list_jobs"),
         (json!({"grep": "("}), "bad_regex", "unclosed"),
     ] {
-        let reply = yard.call("read_output", arguments.clone());
+        let reply = server.call("read_output", arguments.clone());
         assert!(reply.error_text().contains(words), "{arguments}: {}", reply.0);
         assert_eq!(reply.structured()["error_code"], code, "{arguments}");
     }
-    let reply = yard.call("list_jobs", json!({"grep": "["}));
+    let reply = server.call("list_jobs", json!({"grep": "["}));
     assert_eq!(reply.structured()["error_code"], "bad_regex");
 }

@@ -43,15 +43,15 @@ fn read_up_to(connection: &mut HttpConnection, words: &str) -> String {
 #[track_caller]
 fn streams(version: &'static str) -> [String; 3] {
     let era = Era::Legacy(version);
-    let mut yard = Launch::http().era(era).start();
+    let mut server = Launch::http().era(era).start();
     let mut other = HttpLink::new(era);
-    other.connect_to(yard.http().address().to_owned());
+    other.connect_to(server.http().address().to_owned());
     let handshake = other.post(&era.request(1, "initialize", handshake(version))).answer().text();
     let call = json!({"name": "run_command", "arguments": {"command": "echo here-it-is"}});
-    let call = yard.http().post(&era.request(77, "tools/call", call)).answer().text();
-    yard.rpc("resources/list", json!({}));
-    let mut own = yard.http().open_stream();
-    yard.run("true");
+    let call = server.http().post(&era.request(77, "tools/call", call)).answer().text();
+    server.rpc("resources/list", json!({}));
+    let mut own = server.http().open_stream();
+    server.run("true");
     [handshake, call, read_up_to(&mut own, LIST_CHANGED)]
 }
 
@@ -89,9 +89,9 @@ fn run(link: &HttpLink, command: &str) -> (u16, Value) {
 }
 
 /// The same client at another server.
-fn at(link: &HttpLink, yard: &mut TestServer) -> HttpLink {
+fn at(link: &HttpLink, server: &mut TestServer) -> HttpLink {
     let mut link = link.clone();
-    link.connect_to(yard.http().address().to_owned());
+    link.connect_to(server.http().address().to_owned());
     link
 }
 
@@ -137,10 +137,10 @@ fn parallel_calls_continue_one_session_once() {
 
 #[test]
 fn a_session_that_its_client_ended_stays_ended() {
-    let mut yard = Launch::http().start();
-    let client = yard.http().clone();
+    let mut server = Launch::http().start();
+    let client = server.http().clone();
     assert_eq!(run(&client, "true").0, 200);
-    yard.http().end_session();
+    server.http().end_session();
     assert_eq!(run(&client, "true").0, 404);
 }
 
@@ -175,25 +175,25 @@ fn only_a_session_of_the_same_tenant_goes_on_after_a_restart() {
 #[test]
 fn a_client_without_any_stream_for_a_while_has_hung_up() {
     let settings = "[http]\nsession_hang_up_s = 1\n";
-    let mut yard = Launch::http().config(settings).start();
+    let mut server = Launch::http().config(settings).start();
     let [left, kept] = [Marker::new(), Marker::new()];
     let call = |client: &HttpLink, marker: &Marker| {
         let arguments = json!({"command": format!("sleep {marker}"), "wait_s": 45});
         let params = json!({"name": "run_command", "arguments": arguments});
         client.post(&client.era().request(77, "tools/call", params))
     };
-    let client = yard.http().clone();
+    let client = server.http().clone();
     let abandoned = call(&client, &left);
     left.wait_alive();
     // Another client waits for as long, but stays.
     let mut client = HttpLink::new(LEGACY);
-    client.connect_to(yard.http().address().to_owned());
+    client.connect_to(server.http().address().to_owned());
     client.exchange(&LEGACY.request(1, "initialize", handshake(LEGACY.version())));
     client.notify(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     let _waiting = call(&client, &kept);
     kept.wait_alive();
     let series = "shellyard_mcp_sessions{transport=\"http\"}";
     drop(abandoned);
-    eventually("the session without a client ends", || (yard.metric(series) - 1.0).abs() < 0.5);
+    eventually("the session without a client ends", || (server.metric(series) - 1.0).abs() < 0.5);
     assert!(kept.sleeping() > 0, "the other call goes on");
 }

@@ -14,8 +14,8 @@ use crate::harness::{
 
 /// Starts a job whose processes left its group, its session and its parent, and ignore SIGTERM.
 #[track_caller]
-fn start_stubborn(yard: &mut TestServer, marker: &Marker) -> u64 {
-    let job = yard.start(&format!(
+fn start_stubborn(server: &mut TestServer, marker: &Marker) -> u64 {
+    let job = server.start(&format!(
         "trap '' TERM HUP; setsid sleep {marker} & (setsid sh -c 'sleep {marker}' &); sleep {marker}"
     ));
     marker.wait_alive();
@@ -26,21 +26,21 @@ fn start_stubborn(yard: &mut TestServer, marker: &Marker) -> u64 {
 #[test]
 fn end_of_input_ends_the_server_and_every_process() {
     let marker = Marker::new();
-    let mut yard = Launch::stdio().start();
-    start_stubborn(&mut yard, &marker);
-    yard.stdio().hang_up();
-    assert!(yard.wait_exit().success(), "hanging up is a normal end");
+    let mut server = Launch::stdio().start();
+    start_stubborn(&mut server, &marker);
+    server.stdio().hang_up();
+    assert!(server.wait_exit().success(), "hanging up is a normal end");
     assert_eq!(marker.alive(), Vec::<i32>::new(), "nothing is left once the server is gone");
 }
 
 #[test]
 fn end_of_input_with_a_call_in_flight_ends_everything_too() {
     let marker = Marker::new();
-    let mut yard = Launch::stdio().start();
-    yard.begin("run_command", json!({"command": format!("sleep {marker}")}));
+    let mut server = Launch::stdio().start();
+    server.begin("run_command", json!({"command": format!("sleep {marker}")}));
     marker.wait_alive();
-    yard.stdio().hang_up();
-    assert!(yard.wait_exit().success(), "hanging up is a normal end");
+    server.stdio().hang_up();
+    assert!(server.wait_exit().success(), "hanging up is a normal end");
     assert_eq!(marker.alive(), Vec::<i32>::new(), "nothing is left once the server is gone");
 }
 
@@ -48,10 +48,10 @@ fn end_of_input_with_a_call_in_flight_ends_everything_too() {
 fn sigterm_ends_the_server_and_every_process() {
     for launch in Launch::both() {
         let marker = Marker::new();
-        let mut yard = launch.start();
-        start_stubborn(&mut yard, &marker);
-        yard.signal(Signal::TERM);
-        let status = yard.wait_exit();
+        let mut server = launch.start();
+        start_stubborn(&mut server, &marker);
+        server.signal(Signal::TERM);
+        let status = server.wait_exit();
         assert!(status.success(), "a wished end is no failure: {status}");
         assert_eq!(marker.alive(), Vec::<i32>::new(), "nothing is left once the server is gone");
     }
@@ -60,10 +60,10 @@ fn sigterm_ends_the_server_and_every_process() {
 #[test]
 fn ctrl_c_ends_the_server_and_every_process() {
     let marker = Marker::new();
-    let mut yard = Launch::http().start();
-    start_stubborn(&mut yard, &marker);
-    yard.signal(Signal::INT);
-    yard.wait_exit();
+    let mut server = Launch::http().start();
+    start_stubborn(&mut server, &marker);
+    server.signal(Signal::INT);
+    server.wait_exit();
     assert_eq!(marker.alive(), Vec::<i32>::new(), "nothing is left once the server is gone");
 }
 
@@ -71,10 +71,10 @@ fn ctrl_c_ends_the_server_and_every_process() {
 fn sigkill_of_the_server_takes_its_jobs_along() {
     for launch in Launch::both() {
         let marker = Marker::new();
-        let mut yard = launch.start();
-        start_stubborn(&mut yard, &marker);
-        yard.signal(Signal::KILL);
-        yard.wait_exit();
+        let mut server = launch.start();
+        start_stubborn(&mut server, &marker);
+        server.signal(Signal::KILL);
+        server.wait_exit();
         marker.wait_gone();
     }
 }
@@ -82,11 +82,11 @@ fn sigkill_of_the_server_takes_its_jobs_along() {
 #[test]
 fn a_survivor_of_a_finished_job_ends_with_the_server() {
     let marker = Marker::new();
-    let mut yard = Launch::stdio().start();
-    yard.run(&format!("setsid sleep {marker} & echo done"));
+    let mut server = Launch::stdio().start();
+    server.run(&format!("setsid sleep {marker} & echo done"));
     marker.wait_alive();
-    yard.stdio().hang_up();
-    yard.wait_exit();
+    server.stdio().hang_up();
+    server.wait_exit();
     assert_eq!(marker.alive(), Vec::<i32>::new(), "nothing is left once the server is gone");
 }
 
@@ -97,19 +97,19 @@ fn a_thread_that_hangs_in_a_system_call_does_not_hold_up_the_end() {
     make_fifo(&fifo);
     // Writing this file waits for a reader, who never comes.
     let config = format!("[shell_tool]\nabort_file = {fifo:?}\n");
-    let mut yard = Launch::http().args(&["--dialect", "shell"]).config(&config).start_silent();
+    let mut server = Launch::http().args(&["--dialect", "shell"]).config(&config).start_silent();
     let params = json!({"name": "shell", "arguments": {"command": "touch ran; false"}});
     let message = Era::Modern.request(1, "tools/call", params);
     let mut request = HttpRequest::post("/mcp", &message);
     request.headers.extend(Era::Modern.headers(&message));
-    let mut connection = HttpConnection::open(yard.http().address());
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&request);
-    let ran = yard.work().join("ran");
+    let ran = server.work().join("ran");
     eventually("the command has run", || ran.exists());
     // The file is written a moment after the command has ended, and nothing tells of it.
     thread::sleep(Duration::from_millis(500));
-    yard.signal(Signal::TERM);
-    assert!(yard.wait_exit().success());
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit().success());
 }
 
 /// Stops each thread of a process but those with these names, says so, and reaps them at its end.
@@ -141,20 +141,20 @@ fn sigterm_ends_a_server_whose_threads_are_all_stuck() {
     }
     let marker = Marker::new();
     let config = "[server]\ndrain_s = 0\n";
-    let mut yard = Launch::http().config(config).start();
-    yard.start(&format!("setsid sleep {marker} & sleep {marker}"));
+    let mut server = Launch::http().config(config).start();
+    server.start(&format!("setsid sleep {marker} & sleep {marker}"));
     eventually("both sleep", || marker.alive().len() >= 2);
     let mut command = Command::new("/usr/bin/python3");
-    command.args(["-c", STOPPER, &yard.pid().to_string(), "end-watchdog", "log"]);
+    command.args(["-c", STOPPER, &server.pid().to_string(), "end-watchdog", "log"]);
     let mut stopper = command.stdout(Stdio::piped()).spawn().expect("python starts");
     let mut line = String::new();
     let output = stopper.stdout.take().expect("it was piped");
     BufReader::new(output).read_line(&mut line).expect("a line");
     assert_eq!(line, "stopped\n");
-    yard.signal(Signal::TERM);
-    let status = yard.wait_exit();
+    server.signal(Signal::TERM);
+    let status = server.wait_exit();
     stopper.wait().expect("it ends with what it stopped");
     assert_eq!(status.code(), Some(1), "an end that was forced: {status}");
-    assert!(yard.log_text().contains("shutdown took too long"), "{}", yard.log_text());
+    assert!(server.log_text().contains("shutdown took too long"), "{}", server.log_text());
     marker.wait_gone();
 }

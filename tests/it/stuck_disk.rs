@@ -59,7 +59,7 @@ ssize_t write(int fd, const void *bytes, size_t count) {
 
 /// A server whose data directory can be paused.
 struct Pausable {
-    yard: TestServer,
+    server: TestServer,
     flag: PathBuf,
     data: TempDir,
     _shim: TempDir,
@@ -79,7 +79,7 @@ impl Pausable {
         let text = |path: &Path| path.to_str().expect("a plain path").to_owned();
         let launch = launch.data(data.path()).env("LD_PRELOAD", &text(&library));
         let launch = launch.env("STUCK_DIR", &text(data.path())).env("STUCK_FLAG", &text(&flag));
-        Self { yard: launch.start(), flag, data, _shim: shim }
+        Self { server: launch.start(), flag, data, _shim: shim }
     }
 
     fn pause(&self) {
@@ -92,20 +92,20 @@ impl Pausable {
 }
 
 /// Starts jobs that wait for a line and then write more than memory holds.
-fn start_writers(yard: &mut TestServer) -> Vec<u64> {
-    let jobs: Vec<u64> = (0..WRITERS).map(|_| yard.start(WRITER)).collect();
-    jobs.iter().for_each(|job| yard.wait_running(*job));
+fn start_writers(server: &mut TestServer) -> Vec<u64> {
+    let jobs: Vec<u64> = (0..WRITERS).map(|_| server.start(WRITER)).collect();
+    jobs.iter().for_each(|job| server.wait_running(*job));
     jobs
 }
 
-fn type_line(yard: &mut TestServer, jobs: &[u64]) {
+fn type_line(server: &mut TestServer, jobs: &[u64]) {
     for job in jobs {
-        yard.call("send_input", json!({"job": job, "text": "\n"})).ok();
+        server.call("send_input", json!({"job": job, "text": "\n"})).ok();
     }
 }
 
-fn total(yard: &mut TestServer, job: u64) -> u64 {
-    let listed = yard.call("list_jobs", json!({"limit": 100})).ok();
+fn total(server: &mut TestServer, job: u64) -> u64 {
+    let listed = server.call("list_jobs", json!({"limit": 100})).ok();
     let listed = listed.structured()["jobs"].as_array().cloned().unwrap_or_default();
     let found = listed.iter().find(|listed| listed["job"] == job);
     found.and_then(|found| found["total_bytes"].as_u64()).unwrap_or(0)
@@ -113,21 +113,21 @@ fn total(yard: &mut TestServer, job: u64) -> u64 {
 
 /// Operations that need no disk work while the disk does not answer.
 #[track_caller]
-fn check_the_rest(yard: &mut TestServer, small: u64, writers: &[u64]) {
+fn check_the_rest(server: &mut TestServer, small: u64, writers: &[u64]) {
     for _ in 0..3 {
-        let reply = yard.run("echo there");
+        let reply = server.run("echo there");
         assert_eq!((&reply["exit_code"], &reply["output"]), (&json!(0), &json!("there\n")));
     }
-    let read = yard.call("read_output", json!({"job": small})).ok();
+    let read = server.call("read_output", json!({"job": small})).ok();
     assert_eq!(read["output"], "small\n");
-    let found = yard.call("read_output", json!({"job": small, "grep": "sma"})).ok();
+    let found = server.call("read_output", json!({"job": small, "grep": "sma"})).ok();
     assert_eq!(found["output"], "1: small\n");
     for job in writers {
-        assert!(total(yard, *job) <= 65_536, "nothing was written");
+        assert!(total(server, *job) <= 65_536, "nothing was written");
     }
-    let stopped = yard.call("stop_jobs", json!({"jobs": [writers[0]]})).ok();
+    let stopped = server.call("stop_jobs", json!({"jobs": [writers[0]]})).ok();
     assert!(stopped.structured().to_string().contains("stopped"), "{}", stopped.0);
-    let metrics = yard.metrics();
+    let metrics = server.metrics();
     let threads = metrics.lines().find_map(|line| line.strip_prefix("process_threads "));
     let threads: f64 = threads.and_then(|value| value.parse().ok()).expect("a number");
     assert!(threads < 60.0, "{threads} threads");
@@ -165,62 +165,62 @@ fn check_audit(log: &Path, jobs: u64) {
 
 #[test]
 fn while_the_disk_is_paused_others_go_on_and_then_every_byte_is_there() {
-    let mut server = Pausable::start(launch());
-    let small = server.yard.run("echo small").job();
-    let writers = start_writers(&mut server.yard);
+    let mut pausable = Pausable::start(launch());
+    let small = pausable.server.run("echo small").job();
+    let writers = start_writers(&mut pausable.server);
     // The audit log is in the data directory, so it is paused, too.
-    let log = server.data.path().join("audit.jsonl");
-    server.pause();
-    type_line(&mut server.yard, &writers);
-    check_the_rest(&mut server.yard, small, &writers);
-    assert!(server.yard.metric("shellyard_audit_queued_lines") >= 3.0);
-    server.resume();
+    let log = pausable.data.path().join("audit.jsonl");
+    pausable.pause();
+    type_line(&mut pausable.server, &writers);
+    check_the_rest(&mut pausable.server, small, &writers);
+    assert!(pausable.server.metric("shellyard_audit_queued_lines") >= 3.0);
+    pausable.resume();
     check_audit(&log, WRITERS as u64 + 4);
-    let yard = &mut server.yard;
+    let shellyard = &mut pausable.server;
     for job in &writers[1..] {
-        eventually_some("it has written", || (total(yard, *job) == WRITTEN).then_some(()));
+        eventually_some("it has written", || (total(shellyard, *job) == WRITTEN).then_some(()));
     }
-    type_line(yard, &writers[1..]);
+    type_line(shellyard, &writers[1..]);
     for job in &writers[1..] {
-        let end = yard.wait_finished(*job);
+        let end = shellyard.wait_finished(*job);
         assert_eq!((&end["exit_code"], &end["dropped_bytes"]), (&json!(0), &Value::Null), "{end}");
-        let page = yard.read_raw(*job, "bytes:299990", 100);
+        let page = shellyard.read_raw(*job, "bytes:299990", 100);
         assert_eq!(bytes_of(&page), b"xxxxxxxxxxlast\n");
     }
 }
 
 #[test]
 fn a_paused_audit_log_does_not_hold_up_the_end_of_the_server() {
-    let mut server = Pausable::start(launch());
-    server.yard.run("true");
-    server.pause();
+    let mut pausable = Pausable::start(launch());
+    pausable.server.run("true");
+    pausable.pause();
     for _ in 0..3 {
-        server.yard.run("true");
+        pausable.server.run("true");
     }
-    server.yard.signal(Signal::TERM);
-    let status = server.yard.wait_exit();
+    pausable.server.signal(Signal::TERM);
+    let status = pausable.server.wait_exit();
     assert!(status.success(), "an end that was forced has another code: {status}");
-    server.yard.expect_log("audit log entries lost");
+    pausable.server.expect_log("audit log entries lost");
 }
 
 #[test]
 fn nothing_runs_before_its_line_is_written_where_no_line_may_wait() {
     let config = format!("{CONFIG}[audit]\nmax_queued = 0\non_failure = \"refuse\"\n");
-    let mut server = Pausable::start(launch().config(&config));
-    server.yard.run("true");
-    server.pause();
+    let mut pausable = Pausable::start(launch().config(&config));
+    pausable.server.run("true");
+    pausable.pause();
     for _ in 0..2 {
-        let refused = server.yard.call("run_command", json!({"command": "touch made"}));
+        let refused = pausable.server.call("run_command", json!({"command": "touch made"}));
         assert_eq!(refused["error_code"], "no_audit", "{}", refused.0);
     }
-    assert!(!server.yard.work().join("made").exists());
-    server.resume();
-    let yard = &mut server.yard;
+    assert!(!pausable.server.work().join("made").exists());
+    pausable.resume();
+    let shellyard = &mut pausable.server;
     eventually_some("it goes on", || {
-        let reply = yard.call("run_command", json!({"command": "touch made"}));
+        let reply = shellyard.call("run_command", json!({"command": "touch made"}));
         (reply["error_code"] != "no_audit").then_some(())
     });
-    assert!(server.yard.work().join("made").exists());
+    assert!(pausable.server.work().join("made").exists());
 }
 
 /// A file system over a directory whose server never answers; gone on drop.
@@ -252,18 +252,18 @@ fn a_disk_that_is_dead_holds_only_those_who_need_it() {
     let data = private_dir();
     let log = data.path().join("spill/audit.jsonl");
     let config = format!("{CONFIG}[audit]\nfile = {log:?}\n");
-    let mut yard = launch().config(&config).data(data.path()).start();
-    let small = yard.run("echo small").job();
-    let writers = start_writers(&mut yard);
+    let mut server = launch().config(&config).data(data.path()).start();
+    let small = server.run("echo small").job();
+    let writers = start_writers(&mut server);
     let disk = DeadDisk::over(data.path().join("spill"));
-    type_line(&mut yard, &writers);
-    check_the_rest(&mut yard, small, &writers);
+    type_line(&mut server, &writers);
+    check_the_rest(&mut server, small, &writers);
     drop(disk);
     check_audit(&log, WRITERS as u64 + 4);
-    type_line(&mut yard, &writers[1..]);
+    type_line(&mut server, &writers[1..]);
     for job in &writers[1..] {
         // Whatever the disk did not take is counted.
-        let end = yard.wait_finished(*job);
+        let end = server.wait_finished(*job);
         let field = |name: &str| end[name].as_u64().unwrap_or(0);
         assert_eq!(field("total_bytes") + field("dropped_bytes"), WRITTEN + 5, "{end}");
     }
@@ -291,11 +291,11 @@ fn a_program_that_does_not_load_leaves_the_out_of_memory_score_of_the_server_as_
     fs::write(&shell, format!("#!{}\n", disk.join("sh").display())).expect("it is ours");
     fs::set_permissions(&shell, PermissionsExt::from_mode(0o755)).expect("it is ours");
     let config = format!("[job]\nshell = {shell:?}\n[confinement]\nprofile = \"none\"\n");
-    let mut yard = Launch::http().structured().config(&config).start();
-    let own = score_of(yard.pid()).expect("the kernel has scores");
+    let mut shellyard = Launch::http().structured().config(&config).start();
+    let own = score_of(shellyard.pid()).expect("the kernel has scores");
     let disk = DeadDisk::over(disk);
-    yard.call("run_command", json!({"command": "true", "wait_s": 0})).ok();
-    let server = yard.pid();
+    shellyard.call("run_command", json!({"command": "true", "wait_s": 0})).ok();
+    let server = shellyard.pid();
     let is_loading =
         || children_of(server).into_iter().any(|pid| score_of(pid).is_some_and(|it| it > own));
     eventually("the program is being loaded", is_loading);
@@ -309,13 +309,13 @@ fn a_job_whose_program_does_not_load_is_stopped_at_once() {
     let dir = private_dir();
     let disk = dir.path().join("disk");
     fs::create_dir(&disk).expect("the directory is ours");
-    let mut yard = Launch::http().structured().start();
+    let mut server = Launch::http().structured().start();
     let dead = DeadDisk::over(disk.clone());
     let run = json!({"command": disk.join("tool"), "args": ["x"], "wait_s": 0});
-    let job = yard.call("run_command", run).job();
-    yard.call("stop_jobs", json!({"jobs": [job]})).ok();
-    assert_eq!(yard.wait_finished(job)["outcome"], "stopped");
-    yard.run("echo on").ok();
+    let job = server.call("run_command", run).job();
+    server.call("stop_jobs", json!({"jobs": [job]})).ok();
+    assert_eq!(server.wait_finished(job)["outcome"], "stopped");
+    server.run("echo on").ok();
     drop(dead);
 }
 
@@ -323,7 +323,7 @@ fn a_job_whose_program_does_not_load_is_stopped_at_once() {
 const FETCHES: usize = 25;
 
 /// Reads of every kind that wait for the disk: tool calls and paths of the HTTP API.
-fn waiting_reads(yard: &mut TestServer, job: u64, chunk_uri: &Value) -> Vec<HttpConnection> {
+fn waiting_reads(server: &mut TestServer, job: u64, chunk_uri: &Value) -> Vec<HttpConnection> {
     let tool = |name: &str, arguments: Value| {
         ("tools/call", json!({"name": name, "arguments": arguments}))
     };
@@ -338,12 +338,12 @@ fn waiting_reads(yard: &mut TestServer, job: u64, chunk_uri: &Value) -> Vec<Http
     ];
     let mut waiting = Vec::new();
     for (method, params) in calls {
-        let id = yard.fresh_id();
-        let message = yard.http().era().request(id, method, params);
-        waiting.push(yard.http().post(&message));
+        let id = server.fresh_id();
+        let message = server.http().era().request(id, method, params);
+        waiting.push(server.http().post(&message));
     }
     for _ in 0..FETCHES {
-        let mut fetching = HttpConnection::open(yard.http().address());
+        let mut fetching = HttpConnection::open(server.http().address());
         fetching.send(&HttpRequest::get(&format!("/api/v1/jobs/{job}/output")));
         waiting.push(fetching);
     }
@@ -351,36 +351,36 @@ fn waiting_reads(yard: &mut TestServer, job: u64, chunk_uri: &Value) -> Vec<Http
 }
 
 /// The threads of the server now.
-fn threads(yard: &TestServer) -> usize {
-    fs::read_dir(format!("/proc/{}/task", yard.pid())).expect("the server runs").count()
+fn threads(server: &TestServer) -> usize {
+    fs::read_dir(format!("/proc/{}/task", server.pid())).expect("the server runs").count()
 }
 
 #[test]
 fn reads_of_every_kind_wait_for_a_paused_disk_in_few_threads_and_others_go_on() {
     const ROUNDS: usize = 4;
-    let mut server =
+    let mut pausable =
         Pausable::start(launch().args(&["--dialect", "native", "--dialect", "shell_exec"]));
-    let small = server.yard.run("echo small").job();
-    let job = server.yard.run("printf '['; seq -s, 1 60000 | tr -d '\\n'; printf ']'").job();
+    let small = pausable.server.run("echo small").job();
+    let job = pausable.server.run("printf '['; seq -s, 1 60000 | tr -d '\\n'; printf ']'").job();
     let run = json!({"cmd": "seq", "args": ["1", "60000"], "on_large_output": "spill"});
-    let chunk_uri = server.yard.call("shell_exec", run).ok()["spill_uri"].clone();
+    let chunk_uri = pausable.server.call("shell_exec", run).ok()["spill_uri"].clone();
     assert!(chunk_uri.is_string(), "{chunk_uri}");
-    let before = threads(&server.yard);
-    server.pause();
+    let before = threads(&pausable.server);
+    pausable.pause();
     let waiting: Vec<HttpConnection> =
-        (0..ROUNDS).flat_map(|_| waiting_reads(&mut server.yard, job, &chunk_uri)).collect();
+        (0..ROUNDS).flat_map(|_| waiting_reads(&mut pausable.server, job, &chunk_uri)).collect();
     for _ in 0..3 {
-        let reply = server.yard.run("echo there");
+        let reply = pausable.server.run("echo there");
         assert_eq!((&reply["exit_code"], &reply["output"]), (&json!(0), &json!("there\n")));
-        let read = server.yard.call("read_output", json!({"job": small})).ok();
+        let read = pausable.server.call("read_output", json!({"job": small})).ok();
         assert_eq!(read["output"], "small\n");
-        let found = server.yard.call("read_output", json!({"job": small, "grep": "sma"})).ok();
+        let found = pausable.server.call("read_output", json!({"job": small, "grep": "sma"})).ok();
         assert_eq!(found["output"], "1: small\n");
     }
     // As many threads read as may, and some are for what goes on beside them.
-    let more = threads(&server.yard).saturating_sub(before);
+    let more = threads(&pausable.server).saturating_sub(before);
     assert!(more < 48, "{more} more threads for {} reads", waiting.len());
-    server.resume();
+    pausable.resume();
     for mut connection in waiting {
         let answer = connection.answer();
         assert_eq!(answer.status, 200);
@@ -395,26 +395,26 @@ fn tokens_hold_while_the_disk_of_their_file_is_dead() {
     let file = place.path().join("tokens");
     fs::write(&file, "secret-of-alice\n").expect("ours");
     let config = format!("[http]\ntoken_file = {file:?}\n");
-    let yard = Launch::http().config(&config).start_silent();
-    let mut yard = yard;
-    let status = |yard: &mut TestServer, token: &str| {
-        let mut connection = HttpConnection::open(yard.http().address());
+    let server = Launch::http().config(&config).start_silent();
+    let mut server = server;
+    let status = |server: &mut TestServer, token: &str| {
+        let mut connection = HttpConnection::open(server.http().address());
         let request = HttpRequest::get("/api/v1/jobs");
         connection.send(&request.header("authorization", &format!("Bearer {token}")));
         connection.answer().status
     };
-    assert_eq!(status(&mut yard, "secret-of-alice"), 200);
+    assert_eq!(status(&mut server, "secret-of-alice"), 200);
     let disk = DeadDisk::over(place.path().to_owned());
     for _ in 0..3 {
-        assert_eq!(status(&mut yard, "secret-of-alice"), 200, "what was read holds");
-        assert_eq!(status(&mut yard, "secret-of-bob"), 401);
+        assert_eq!(status(&mut server, "secret-of-alice"), 200, "what was read holds");
+        assert_eq!(status(&mut server, "secret-of-bob"), 401);
     }
     drop(disk);
     fs::write(&file, "secret-of-bob\n").expect("ours");
     eventually_some("the file is read again", || {
-        (status(&mut yard, "secret-of-bob") == 200).then_some(())
+        (status(&mut server, "secret-of-bob") == 200).then_some(())
     });
-    assert_eq!(status(&mut yard, "secret-of-alice"), 401);
+    assert_eq!(status(&mut server, "secret-of-alice"), 401);
 }
 
 #[test]
@@ -423,10 +423,10 @@ fn a_server_starts_on_a_dead_spill_directory_and_names_it() {
     let spill = data.path().join("spill");
     fs::create_dir(&spill).expect("ours");
     let disk = DeadDisk::over(spill.clone());
-    let mut yard = launch().data(data.path()).start();
-    yard.expect_log(&spill.display().to_string());
-    yard.expect_log("does not answer");
-    assert_eq!(yard.run("echo there")["output"], "there\n");
+    let mut server = launch().data(data.path()).start();
+    server.expect_log(&spill.display().to_string());
+    server.expect_log("does not answer");
+    assert_eq!(server.run("echo there")["output"], "there\n");
     drop(disk);
 }
 

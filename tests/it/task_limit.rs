@@ -16,11 +16,11 @@ use crate::harness::{Launch, Reply, Sandbox, TestServer, output_of, text, withou
 const IDLE: Duration = Duration::from_secs(11);
 
 /// Limits the tasks of the server's user as the server runs; `None` is the most that it may have.
-fn limit_tasks(yard: &TestServer, most: Option<u64>) {
+fn limit_tasks(server: &TestServer, most: Option<u64>) {
     // The server has the hard limit that we have.
     let most = most.or(getrlimit(Resource::Nproc).maximum);
     let most = most.map_or("unlimited".to_owned(), |most| most.to_string());
-    let (pid, limit) = (yard.pid().to_string(), format!("--nproc={most}:"));
+    let (pid, limit) = (server.pid().to_string(), format!("--nproc={most}:"));
     let words = [without_privileges(), &["prlimit", "--pid", &pid, &limit]].concat();
     let set = Command::new(words[0]).args(&words[1..]).status();
     assert!(set.expect("prlimit runs").success());
@@ -34,54 +34,54 @@ fn assert_refused(reply: &Reply, words: &[&str]) {
 }
 
 /// Calls that need a thread or a process, each in its own way.
-fn check_refused(yard: &mut TestServer, job: u64, words: &[&str]) {
+fn check_refused(server: &mut TestServer, job: u64, words: &[&str]) {
     for arguments in [
         json!({"command": "echo hello"}),
         json!({"command": "/bin/echo", "args": ["hello"]}),
         json!({"command": "echo hello", "cwd": "/"}),
     ] {
-        let refused = yard.call("run_command", arguments);
+        let refused = server.call("run_command", arguments);
         assert_eq!(refused["outcome"], "failed_to_start");
         assert_refused(&refused, words);
     }
-    assert_refused(&yard.call("read_output", json!({"job": job, "query": "[0]"})), words);
+    assert_refused(&server.call("read_output", json!({"job": job, "query": "[0]"})), words);
     // These find a thread that was made before.
-    let found = yard.call("read_output", json!({"job": job, "grep": "^199999$"}));
+    let found = server.call("read_output", json!({"job": job, "grep": "^199999$"}));
     assert!(found["output"].as_str().expect("lines").contains("199999"), "{found:?}");
-    yard.call("list_jobs", json!({})).ok();
+    server.call("list_jobs", json!({})).ok();
 }
 
 #[track_caller]
-fn assert_goes_on(yard: &mut TestServer, job: u64) {
-    assert_eq!(yard.run("echo hello")["output"], "hello\n");
-    assert_eq!(yard.call("read_output", json!({"job": job, "query": "[0]"}))["output"], "1");
-    assert!(!yard.log_text().contains("panicked"), "{}", yard.log_text());
+fn assert_goes_on(server: &mut TestServer, job: u64) {
+    assert_eq!(server.run("echo hello")["output"], "hello\n");
+    assert_eq!(server.call("read_output", json!({"job": job, "query": "[0]"}))["output"], "1");
+    assert!(!server.log_text().contains("panicked"), "{}", server.log_text());
 }
 
 #[test]
 fn a_limit_on_processes_that_is_lowered_is_named_by_calls_and_can_be_raised_again() {
-    let mut yard = Launch::http().structured().unprivileged().start();
-    let job = yard.run("seq 1 200000").job();
+    let mut server = Launch::http().structured().unprivileged().start();
+    let job = server.run("seq 1 200000").job();
     thread::sleep(IDLE);
-    limit_tasks(&yard, Some(1));
-    check_refused(&mut yard, job, &["RLIMIT_NPROC 1)", "ulimit -u"]);
-    assert!(yard.metrics().contains("shellyard_"));
-    limit_tasks(&yard, None);
-    assert_goes_on(&mut yard, job);
+    limit_tasks(&server, Some(1));
+    check_refused(&mut server, job, &["RLIMIT_NPROC 1)", "ulimit -u"]);
+    assert!(server.metrics().contains("shellyard_"));
+    limit_tasks(&server, None);
+    assert_goes_on(&mut server, job);
 }
 
 #[test]
 fn many_calls_at_one_time_share_the_threads_that_are_there() {
-    let mut yard = Launch::stdio().structured().unprivileged().start();
-    let job = yard.run("seq 1 200000").job();
-    limit_tasks(&yard, Some(1));
+    let mut server = Launch::stdio().structured().unprivileged().start();
+    let job = server.run("seq 1 200000").job();
+    limit_tasks(&server, Some(1));
     let search = json!({"job": job, "grep": "^199999$"});
-    let calls: Vec<u64> = (0..40).map(|_| yard.begin("read_output", search.clone())).collect();
+    let calls: Vec<u64> = (0..40).map(|_| server.begin("read_output", search.clone())).collect();
     for call in calls {
-        assert!(yard.finish(call).ok()["output"].as_str().is_some_and(|o| o.contains("199999")));
+        assert!(server.finish(call).ok()["output"].as_str().is_some_and(|o| o.contains("199999")));
     }
-    limit_tasks(&yard, None);
-    assert_goes_on(&mut yard, job);
+    limit_tasks(&server, None);
+    assert_goes_on(&mut server, job);
 }
 
 /// Starts a server that may have too few tasks, and gives back what it says before it ends.
@@ -156,12 +156,12 @@ fn a_cgroup_without_room_is_named_by_calls_and_at_the_start() {
     let enter: Vec<&str> = enter.iter().map(String::as_str).collect();
     let words = [cgroup.0.to_str().expect("a path"), "(pids.max 1)", "TasksMax="];
     {
-        let mut yard = Launch::stdio().structured().through(&enter).start();
-        let job = yard.run("seq 1 200000").job();
+        let mut server = Launch::stdio().structured().through(&enter).start();
+        let job = server.run("seq 1 200000").job();
         cgroup.limit("1");
-        check_refused(&mut yard, job, &words);
+        check_refused(&mut server, job, &words);
         cgroup.limit("max");
-        assert_goes_on(&mut yard, job);
+        assert_goes_on(&mut server, job);
     }
     // The threads that a start does get take all room, and leave it again when it fails.
     for most in ["1", "2", "3", "5", "8"] {

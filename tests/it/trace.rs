@@ -21,18 +21,18 @@ fn with_json_log(launch: Launch) -> Launch {
 
 /// Runs a command in a call with this `_meta`.
 #[track_caller]
-fn run_in(yard: &mut TestServer, meta: &Value, arguments: Value) -> Reply {
+fn run_in(server: &mut TestServer, meta: &Value, arguments: Value) -> Reply {
     let params = json!({"name": "run_command", "arguments": arguments, "_meta": meta});
-    Reply(yard.rpc("tools/call", params))
+    Reply(server.rpc("tools/call", params))
 }
 
 /// Runs a command in a call with these headers.
 #[track_caller]
-fn run_with_headers(yard: &mut TestServer, headers: &[(&str, &str)], meta: &Value) -> Reply {
+fn run_with_headers(server: &mut TestServer, headers: &[(&str, &str)], meta: &Value) -> Reply {
     let arguments = json!({"command": "true"});
     let params = json!({"name": "run_command", "arguments": arguments, "_meta": meta});
-    let id = yard.fresh_id();
-    let link = yard.http();
+    let id = server.fresh_id();
+    let link = server.http();
     let mut request = link.request(&link.era().request(id, "tools/call", params));
     for (name, value) in headers {
         request = request.header(name, value);
@@ -43,33 +43,33 @@ fn run_with_headers(yard: &mut TestServer, headers: &[(&str, &str)], meta: &Valu
 }
 
 /// The log lines that say this.
-fn lines(yard: &TestServer, words: &str) -> Vec<String> {
-    let log_text = yard.log_text();
+fn lines(server: &TestServer, words: &str) -> Vec<String> {
+    let log_text = server.log_text();
     log_text.lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
 }
 
 /// Checks that these lines are written, and that each of them names the trace.
 #[track_caller]
-fn assert_logged(yard: &TestServer, words: &[&str]) {
+fn assert_logged(server: &TestServer, words: &[&str]) {
     for word in words {
-        eventually(&format!("the log says {word}"), || !lines(yard, word).is_empty());
-        for line in lines(yard, word) {
+        eventually(&format!("the log says {word}"), || !lines(server, word).is_empty());
+        for line in lines(server, word) {
             assert!(line.contains(TRACE), "{word}: {line}");
         }
     }
 }
 
 #[track_caller]
-fn api(yard: &mut TestServer, path: &str) -> Value {
-    let mut connection = HttpConnection::open(yard.http().address());
+fn api(server: &mut TestServer, path: &str) -> Value {
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&HttpRequest::get(path));
     serde_json::from_str(&connection.answer().text()).expect("JSON")
 }
 
 /// The audit log's lines, once there is an ending among them.
 #[track_caller]
-fn audit(yard: &TestServer) -> Vec<Value> {
-    let log = yard.sandbox().data().join("audit.jsonl");
+fn audit(server: &TestServer) -> Vec<Value> {
+    let log = server.sandbox().data().join("audit.jsonl");
     let entries = eventually_some("an ending is written", || {
         let text = fs::read_to_string(&log).ok()?;
         text.contains("\"ending\"").then_some(text)
@@ -83,15 +83,15 @@ fn audit(yard: &TestServer) -> Vec<Value> {
 fn a_context_in_the_request_is_found_in_reply_log_and_audit() {
     for era in BOTH_ERAS {
         for launch in Launch::both() {
-            let mut yard = with_json_log(launch).era(era).start();
+            let mut server = with_json_log(launch).era(era).start();
             let meta = json!({"traceparent": PARENT});
-            let reply = run_in(&mut yard, &meta, json!({"command": "exit 3"})).ok();
+            let reply = run_in(&mut server, &meta, json!({"command": "exit 3"})).ok();
             assert_eq!(reply["trace_id"], TRACE);
             assert_nothing_null(reply.structured());
-            let listed = yard.call("list_jobs", json!({})).ok();
+            let listed = server.call("list_jobs", json!({})).ok();
             assert_eq!(listed.only_job()["trace_id"], TRACE, "also for whoever looks later");
-            assert_logged(&yard, &["job submitted", "job started", "job finished"]);
-            let entries = audit(&yard);
+            assert_logged(&server, &["job submitted", "job started", "job finished"]);
+            let entries = audit(&server);
             for event in ["decision", "ending"] {
                 let entry = entries.iter().find(|entry| entry["event"] == event);
                 assert_eq!(entry.expect(event)["trace_id"], TRACE, "{entries:?}");
@@ -103,16 +103,17 @@ fn a_context_in_the_request_is_found_in_reply_log_and_audit() {
 #[test]
 fn a_context_in_the_headers_counts_where_the_request_has_none() {
     for era in BOTH_ERAS {
-        let mut yard = with_json_log(Launch::http()).era(era).start();
+        let mut server = with_json_log(Launch::http()).era(era).start();
         let headers = [("traceparent", PARENT), ("tracestate", "vendor=1")];
-        let reply = run_with_headers(&mut yard, &headers, &json!({})).ok();
+        let reply = run_with_headers(&mut server, &headers, &json!({})).ok();
         assert_eq!(reply["trace_id"], TRACE);
-        assert_logged(&yard, &["job submitted", "job started", "job finished"]);
+        assert_logged(&server, &["job submitted", "job started", "job finished"]);
         let job = reply.job();
-        assert_eq!(api(&mut yard, &format!("/api/v1/jobs/{job}"))["trace_id"], TRACE);
-        assert_eq!(api(&mut yard, "/api/v1/jobs")["jobs"][0]["trace_id"], TRACE);
+        assert_eq!(api(&mut server, &format!("/api/v1/jobs/{job}"))["trace_id"], TRACE);
+        assert_eq!(api(&mut server, "/api/v1/jobs")["jobs"][0]["trace_id"], TRACE);
         let in_headers = [("traceparent", OTHER)];
-        let reply = run_with_headers(&mut yard, &in_headers, &json!({"traceparent": PARENT})).ok();
+        let reply =
+            run_with_headers(&mut server, &in_headers, &json!({"traceparent": PARENT})).ok();
         assert_eq!(reply["trace_id"], TRACE, "the request itself comes first");
     }
 }
@@ -120,17 +121,17 @@ fn a_context_in_the_headers_counts_where_the_request_has_none() {
 #[test]
 fn what_is_no_context_begins_a_trace_that_only_the_server_tells_of() {
     let zeros = format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32));
-    let mut yard = with_json_log(Launch::http()).start();
+    let mut server = with_json_log(Launch::http()).start();
     let mut seen = Vec::new();
     for meta in [json!({}), json!({"traceparent": zeros}), json!({"traceparent": 7})] {
-        let reply = run_in(&mut yard, &meta, json!({"command": "echo [$TRACEPARENT]"})).ok();
+        let reply = run_in(&mut server, &meta, json!({"command": "echo [$TRACEPARENT]"})).ok();
         assert!(reply.structured().get("trace_id").is_none(), "{meta}: {}", reply.0);
         assert_eq!(reply["output"], "[]\n", "{meta}");
-        let job = api(&mut yard, &format!("/api/v1/jobs/{}", reply.job()));
+        let job = api(&mut server, &format!("/api/v1/jobs/{}", reply.job()));
         let trace = job["trace_id"].as_str().expect("it has one").to_owned();
         assert!(trace.len() == 32 && !seen.contains(&trace), "{job}");
         eventually("its end is logged with it", || {
-            lines(&yard, "job finished").iter().any(|line| line.contains(&trace))
+            lines(&server, "job finished").iter().any(|line| line.contains(&trace))
         });
         seen.push(trace);
     }
@@ -142,64 +143,64 @@ fn a_job_learns_of_the_trace_that_its_caller_keeps() {
     let rules =
         "[policy]\nallow = [\"printf\", \"echo\"]\n[environment]\nset = [\"TRACESTATE=old=1\"]\n";
     for launch in Launch::both() {
-        let mut yard = launch.structured().config(rules).start();
+        let mut server = launch.structured().config(rules).start();
         let print = json!({"command": "printf '%s %s' \"$TRACEPARENT\" \"$TRACESTATE\""});
         let meta = json!({"traceparent": PARENT, "tracestate": "vendor=1"});
-        let output = run_in(&mut yard, &meta, print.clone()).ok()["output"].clone();
+        let output = run_in(&mut server, &meta, print.clone()).ok()["output"].clone();
         let (parent, state) = output.as_str().expect("text").split_once(' ').expect("two words");
         let parts: Vec<&str> = parent.split('-').collect();
         assert_eq!((parts[0], parts[1], parts[3]), ("00", TRACE, "01"), "{parent}");
         assert_ne!(parts[2], "00f067aa0ba902b7", "a span of its own");
         assert_eq!(state, "vendor=1");
-        let stateless = run_in(&mut yard, &json!({"traceparent": PARENT}), print.clone()).ok();
+        let stateless = run_in(&mut server, &json!({"traceparent": PARENT}), print.clone()).ok();
         let output = stateless["output"].as_str().expect("text").to_owned();
         assert!(output.ends_with("-01 "), "no state of another trace: {output}");
-        let untold = run_in(&mut yard, &json!({}), print).ok();
+        let untold = run_in(&mut server, &json!({}), print).ok();
         assert_eq!(untold["output"], " old=1", "nobody sent one");
     }
 }
 
 #[test]
 fn what_a_caller_sets_itself_stays() {
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let command = "printf '%s %s' \"$TRACEPARENT\" \"$TRACESTATE\"";
     let arguments = json!({"command": command, "env": {"TRACEPARENT": "mine"}});
     let meta = json!({"traceparent": PARENT, "tracestate": "vendor=1"});
-    assert_eq!(run_in(&mut yard, &meta, arguments).ok()["output"], "mine ");
+    assert_eq!(run_in(&mut server, &meta, arguments).ok()["output"], "mine ");
 }
 
 #[test]
 fn the_text_of_a_reply_says_nothing_of_it() {
-    let mut yard = Launch::stdio().start();
-    let reply = run_in(&mut yard, &json!({"traceparent": PARENT}), json!({"command": "echo hi"}));
+    let mut server = Launch::stdio().start();
+    let reply = run_in(&mut server, &json!({"traceparent": PARENT}), json!({"command": "echo hi"}));
     assert!(!reply.0.to_string().contains(TRACE), "{}", reply.0);
 }
 
 #[test]
 fn a_refusal_and_a_loss_of_output_are_logged_with_it() {
     let config = "[output]\nmax_store = \"1 MiB\"\n[policy]\ndeny = [\"rm\"]\n";
-    let mut yard = with_json_log(Launch::stdio()).config(config).start();
+    let mut server = with_json_log(Launch::stdio()).config(config).start();
     let meta = json!({"traceparent": PARENT});
-    run_in(&mut yard, &meta, json!({"command": "rm x"})).error_text();
-    run_in(&mut yard, &meta, json!({"command": "head -c 3000000 /dev/zero"})).ok();
-    assert_logged(&yard, &["job rejected", "output dropped"]);
+    run_in(&mut server, &meta, json!({"command": "rm x"})).error_text();
+    run_in(&mut server, &meta, json!({"command": "head -c 3000000 /dev/zero"})).ok();
+    assert_logged(&server, &["job rejected", "output dropped"]);
 }
 
 #[test]
 fn a_job_is_freed_under_the_trace_that_it_was_run_in() {
     let launch = with_json_log(Launch::stdio()).config("[retention]\nmax_finished = 1\n");
-    let mut yard = launch.start();
-    run_in(&mut yard, &json!({"traceparent": PARENT}), json!({"command": "true"})).ok();
-    run_in(&mut yard, &json!({"traceparent": OTHER}), json!({"command": "true"})).ok();
-    assert_logged(&yard, &["job freed"]);
+    let mut server = launch.start();
+    run_in(&mut server, &json!({"traceparent": PARENT}), json!({"command": "true"})).ok();
+    run_in(&mut server, &json!({"traceparent": OTHER}), json!({"command": "true"})).ok();
+    assert_logged(&server, &["job freed"]);
 }
 
 #[test]
 fn an_operators_change_is_logged_with_the_context_of_its_headers() {
-    let mut yard = with_json_log(Launch::http()).start();
-    let mut connection = HttpConnection::open(yard.http().address());
+    let mut server = with_json_log(Launch::http()).start();
+    let mut connection = HttpConnection::open(server.http().address());
     let request = HttpRequest::post_bytes("/api/v1/queue/pause", Vec::new());
     connection.send(&request.header("traceparent", PARENT));
     assert_eq!(connection.answer().status, 200);
-    assert_logged(&yard, &["\"operator action\""]);
+    assert_logged(&server, &["\"operator action\""]);
 }

@@ -27,24 +27,24 @@ fn with_token(command: &str) -> Value {
 #[test]
 fn progress_tells_the_last_line_and_stops_with_the_result() {
     for era in [Era::Legacy("2025-11-25"), Era::Modern] {
-        let mut yard = Launch::stdio().era(era).config(QUICK_PROGRESS).start();
-        let id = yard.begin_with(with_token(
+        let mut server = Launch::stdio().era(era).config(QUICK_PROGRESS).start();
+        let id = server.begin_with(with_token(
             "echo step one; while [ ! -e gate ]; do sleep 0.05; done; echo step two",
         ));
         let told = |message: &Value| {
             let text = message["params"]["message"].as_str().unwrap_or_default();
             is_progress(message) && text.contains("step one")
         };
-        let first = yard.stdio().receive("progress with the last line", told);
+        let first = server.stdio().receive("progress with the last line", told);
         assert_eq!(first["params"]["progressToken"], "tok-1");
-        let second = yard.stdio().receive("more progress", told);
+        let second = server.stdio().receive("more progress", told);
         assert!(number(&second) > number(&first), "{first} then {second}");
-        fs::write(yard.work().join("gate"), "").expect("the gate opens");
-        let text = yard.finish(id).ok().text();
+        fs::write(server.work().join("gate"), "").expect("the gate opens");
+        let text = server.finish(id).ok().text();
         assert!(text.contains("step two"), "{text}");
-        yard.stdio().forget_earlier();
+        server.stdio().forget_earlier();
         thread::sleep(3 * PROGRESS);
-        let late = yard.stdio().take_all();
+        let late = server.stdio().take_all();
         assert!(!late.iter().any(is_progress), "progress after the result: {late:?}");
     }
 }
@@ -56,10 +56,10 @@ fn number(progress: &Value) -> f64 {
 #[test]
 fn progress_comes_on_the_response_stream_over_http() {
     for era in [Era::Legacy("2025-11-25"), Era::Modern] {
-        let mut yard = Launch::http().era(era).config(QUICK_PROGRESS).start();
+        let mut server = Launch::http().era(era).config(QUICK_PROGRESS).start();
         let params =
             with_token("echo working; while [ ! -e gate ]; do sleep 0.05; done; echo over");
-        let mut call = yard.http().post(&era.request(7, "tools/call", params));
+        let mut call = server.http().post(&era.request(7, "tools/call", params));
         let mut answer = call.answer();
         let mut next = || answer.message().expect("a message");
         let mut numbers = Vec::new();
@@ -71,7 +71,7 @@ fn progress_comes_on_the_response_stream_over_http() {
             is_told |= told.to_string().contains("working");
         }
         assert!(numbers.is_sorted_by(|earlier, later| earlier < later), "{numbers:?}");
-        fs::write(yard.work().join("gate"), "").expect("the gate opens");
+        fs::write(server.work().join("gate"), "").expect("the gate opens");
         let mut last = next();
         while is_progress(&last) {
             last = next();
@@ -82,59 +82,59 @@ fn progress_comes_on_the_response_stream_over_http() {
 
 #[test]
 fn no_progress_without_a_token() {
-    let mut yard = Launch::stdio().config(QUICK_PROGRESS).start();
-    yard.run("echo working; sleep 1");
-    let messages = yard.stdio().take_all();
+    let mut server = Launch::stdio().config(QUICK_PROGRESS).start();
+    server.run("echo working; sleep 1");
+    let messages = server.stdio().take_all();
     assert!(!messages.iter().any(is_progress), "{messages:?}");
 }
 
 #[test]
 fn cancelling_a_foreground_call_ends_the_job_it_started() {
     let marker = Marker::new();
-    let mut yard = Launch::stdio().structured().start();
-    let id = yard.begin("run_command", json!({"command": format!("setsid sleep {marker}")}));
+    let mut server = Launch::stdio().structured().start();
+    let id = server.begin("run_command", json!({"command": format!("setsid sleep {marker}")}));
     marker.wait_alive();
-    yard.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
+    server.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
     marker.wait_gone();
-    assert_eq!(yard.wait_finished(1)["outcome"], "stopped");
-    yard.assert_alive();
+    assert_eq!(server.wait_finished(1)["outcome"], "stopped");
+    server.assert_alive();
 }
 
 #[test]
 fn cancelling_a_wait_leaves_the_job_alone() {
     let marker = Marker::new();
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.start(&format!("sleep {marker}"));
+    let mut server = Launch::stdio().structured().start();
+    let job = server.start(&format!("sleep {marker}"));
     marker.wait_alive();
-    let id = yard.begin("wait_jobs", json!({"jobs": [job], "wait_s": 40}));
-    yard.notify("notifications/cancelled", json!({"requestId": id}));
-    yard.assert_alive();
+    let id = server.begin("wait_jobs", json!({"jobs": [job], "wait_s": 40}));
+    server.notify("notifications/cancelled", json!({"requestId": id}));
+    server.assert_alive();
     assert!(!marker.alive().is_empty(), "the job runs on");
-    assert_eq!(state_of(&mut yard, job), "running");
+    assert_eq!(state_of(&mut server, job), "running");
 }
 
 #[test]
 fn hanging_up_on_a_wait_over_http_leaves_the_job_alone() {
     let marker = Marker::new();
-    let mut yard = Launch::http().structured().era(Era::Modern).start();
-    let job = yard.start(&format!("sleep {marker}"));
+    let mut server = Launch::http().structured().era(Era::Modern).start();
+    let job = server.start(&format!("sleep {marker}"));
     marker.wait_alive();
     let params = json!({"name": "wait_jobs", "arguments": {"jobs": [job], "wait_s": 40}});
-    let connection = yard.http().post(&Era::Modern.request(7, "tools/call", params));
+    let connection = server.http().post(&Era::Modern.request(7, "tools/call", params));
     drop(connection);
-    yard.assert_alive();
+    server.assert_alive();
     assert!(!marker.alive().is_empty(), "the job runs on");
 }
 
 #[test]
 fn a_quiet_modern_http_call_shows_that_it_is_alive() {
     let marker = Marker::new();
-    let mut yard = Launch::http().era(Era::Modern).start();
+    let mut server = Launch::http().era(Era::Modern).start();
     let params = json!({
         "name": "run_command",
         "arguments": {"command": format!("sleep {marker}"), "wait_s": 40},
     });
-    let mut connection = yard.http().post(&Era::Modern.request(7, "tools/call", params));
+    let mut connection = server.http().post(&Era::Modern.request(7, "tools/call", params));
     let answer = connection.answer();
     assert_eq!(answer.status, 200);
     // The head came while the call was still busy, perhaps before its job had begun.
@@ -144,9 +144,9 @@ fn a_quiet_modern_http_call_shows_that_it_is_alive() {
 #[test]
 fn a_wait_that_is_over_answers_with_the_running_job() {
     let marker = Marker::new();
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let command = format!("echo so far; sleep {marker}");
-    let reply = yard.call("run_command", json!({"command": command, "wait_s": 5})).ok();
+    let reply = server.call("run_command", json!({"command": command, "wait_s": 5})).ok();
     assert_eq!(reply["state"], "running");
     assert_eq!(reply["output"], "so far\n");
     assert!(reply.structured().get("outcome").is_none(), "{}", reply.0);
@@ -156,17 +156,17 @@ fn a_wait_that_is_over_answers_with_the_running_job() {
 #[test]
 fn waiting_for_any_returns_with_the_first_and_for_all_with_the_last() {
     let marker = Marker::new();
-    let mut yard = Launch::stdio().structured().start();
-    let slow = yard.start(&format!("while [ ! -e gate ]; do sleep 0.05; done; : {marker}"));
-    yard.wait_running(slow);
-    let quick = yard.start("echo quick");
+    let mut server = Launch::stdio().structured().start();
+    let slow = server.start(&format!("while [ ! -e gate ]; do sleep 0.05; done; : {marker}"));
+    server.wait_running(slow);
+    let quick = server.start("echo quick");
     let arguments = json!({"jobs": [slow, quick], "mode": "any", "wait_s": 40});
-    let any = yard.call("wait_jobs", arguments).ok();
+    let any = server.call("wait_jobs", arguments).ok();
     assert_eq!(states(&any["jobs"]), [(slow, "running".into()), (quick, "finished".into())]);
-    fs::write(yard.work().join("gate"), "").expect("the gate opens");
+    fs::write(server.work().join("gate"), "").expect("the gate opens");
     let all = eventually_some("both have finished", || {
         let arguments = json!({"jobs": [slow, quick], "mode": "all", "wait_s": 40});
-        let reply = yard.call("wait_jobs", arguments).ok();
+        let reply = server.call("wait_jobs", arguments).ok();
         let states = states(&reply["jobs"]);
         states.iter().all(|(_, state)| state == "finished").then_some(states)
     });
@@ -185,21 +185,21 @@ fn states(jobs: &Value) -> Vec<(u64, String)> {
 }
 
 #[track_caller]
-fn state_of(yard: &mut TestServer, job: u64) -> Value {
-    let reply = yard.call("wait_jobs", json!({"jobs": [job], "wait_s": 0})).ok();
+fn state_of(server: &mut TestServer, job: u64) -> Value {
+    let reply = server.call("wait_jobs", json!({"jobs": [job], "wait_s": 0})).ok();
     reply.only_job()["state"].clone()
 }
 
 #[test]
 fn a_line_that_came_before_the_wait_is_not_missed() {
     let marker = Marker::new();
-    let mut yard = Launch::stdio().structured().start();
-    let job = yard.start(&format!("echo server is ready; sleep {marker}"));
+    let mut server = Launch::stdio().structured().start();
+    let job = server.start(&format!("echo server is ready; sleep {marker}"));
     marker.wait_alive();
     let arguments = |wait_s| json!({"jobs": [job], "until": "is ready", "wait_s": wait_s});
-    let reply = yard.call("wait_jobs", arguments(40)).ok();
+    let reply = server.call("wait_jobs", arguments(40)).ok();
     assert_eq!(reply.only_job()["matched_line"], 1, "{}", reply.0);
-    let vain = yard.call("wait_jobs", arguments(0)).ok();
+    let vain = server.call("wait_jobs", arguments(0)).ok();
     let told = "until was looked for from cursor=\"bytes:16\" on";
     assert!(vain["hint"].as_str().is_some_and(|it| it.starts_with(told)), "{}", vain.0);
 }
@@ -210,27 +210,27 @@ const READY: &str = "echo ready; while read line; do echo more; echo ready; done
 #[test]
 fn a_line_that_was_shown_is_not_waited_for_and_the_next_one_is() {
     for launch in Launch::both() {
-        let mut yard = launch.structured().start();
-        let job = yard.start(READY);
+        let mut server = launch.structured().start();
+        let job = server.start(READY);
         let wait = |wait_s| json!({"jobs": [job], "until": "ready", "wait_s": wait_s});
-        let matched = |yard: &mut TestServer, wait_s| {
-            yard.call("wait_jobs", wait(wait_s)).ok().only_job().get("matched_line").cloned()
+        let matched = |server: &mut TestServer, wait_s| {
+            server.call("wait_jobs", wait(wait_s)).ok().only_job().get("matched_line").cloned()
         };
-        assert_eq!(matched(&mut yard, 40), Some(json!(1)));
-        let vain = yard.call("wait_jobs", wait(0)).ok();
+        assert_eq!(matched(&mut server, 40), Some(json!(1)));
+        let vain = server.call("wait_jobs", wait(0)).ok();
         assert_eq!(vain.only_job().get("matched_line"), None, "{}", vain.0);
-        yard.call("send_input", json!({"job": job, "text": "again\n"})).ok();
-        assert_eq!(matched(&mut yard, 40), Some(json!(3)), "it may be there before the wait");
+        server.call("send_input", json!({"job": job, "text": "again\n"})).ok();
+        assert_eq!(matched(&mut server, 40), Some(json!(3)), "it may be there before the wait");
         // What a page shows is no news either, and by a cursor all of it can be looked at.
-        yard.call("send_input", json!({"job": job, "text": "again\n"})).ok();
+        server.call("send_input", json!({"job": job, "text": "again\n"})).ok();
         eventually("the page shows it", || {
-            let page = yard.call("read_output", json!({"job": job})).ok();
+            let page = server.call("read_output", json!({"job": job})).ok();
             page["output"] == "ready\nmore\nready\nmore\nready\n"
         });
-        assert_eq!(matched(&mut yard, 0), None);
+        assert_eq!(matched(&mut server, 0), None);
         let all = json!({"jobs": [job], "until": "ready", "cursor": "bytes:0", "wait_s": 0});
-        let reply = yard.call("wait_jobs", all).ok();
+        let reply = server.call("wait_jobs", all).ok();
         assert_eq!(reply.only_job()["matched_line"], 1, "{}", reply.0);
-        yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+        server.call("stop_jobs", json!({"jobs": [job]})).ok();
     }
 }

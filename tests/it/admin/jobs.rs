@@ -8,12 +8,12 @@ use crate::harness::{Sandbox, run_program, text};
 /// Two jobs of alice, one of bob; alice speaks again afterwards.
 fn with_jobs() -> Hosted {
     let mut hosted = Hosted::start("");
-    hosted.yard.run("echo one; echo two");
-    hosted.yard.run("exit 3");
+    hosted.server.run("echo one; echo two");
+    hosted.server.run("exit 3");
     let (alice, bob) = (hosted.alice.clone(), hosted.bob.clone());
-    hosted.yard.http().use_token(&bob);
-    hosted.yard.run("echo of bob");
-    hosted.yard.http().use_token(&alice);
+    hosted.server.http().use_token(&bob);
+    hosted.server.run("echo of bob");
+    hosted.server.http().use_token(&alice);
     hosted
 }
 
@@ -105,7 +105,7 @@ fn a_list_is_narrowed_by_state_and_number() {
 #[test]
 fn a_command_cannot_write_on_the_operators_terminal() {
     let mut hosted = Hosted::start("");
-    hosted.yard.run(&format!("true '\u{1b}[2J\r\n\u{202e}' {}", "x".repeat(300)));
+    hosted.server.run(&format!("true '\u{1b}[2J\r\n\u{202e}' {}", "x".repeat(300)));
     let (table, _) = hosted.ask_for_text(Who::Socket, &["jobs", "--all"]);
     assert!(table.contains("\\u{1b}[2J\\r\\n\\u{202e}"), "{table}");
     assert!(!table.contains(['\u{1b}', '\r', '\u{202e}']), "{table}");

@@ -11,7 +11,7 @@ fn put(hosted: &mut Hosted, body: &str) -> (u16, Value) {
     let request = HttpRequest { method: "PUT", ..HttpRequest::get("/api/v1/log-level") };
     let request = HttpRequest { body: body.into(), ..request }
         .header("Authorization", &format!("Bearer {}", hosted.admin));
-    let mut connection = HttpConnection::open(hosted.yard.http().address());
+    let mut connection = HttpConnection::open(hosted.server.http().address());
     connection.send(&request);
     let answer = connection.answer();
     (answer.status, serde_json::from_str(&answer.text()).expect("JSON"))
@@ -22,25 +22,25 @@ fn the_level_changes_at_once_and_is_taken_back() {
     for who in OPERATORS {
         let mut hosted = Hosted::start("");
         assert_eq!(hosted.ask_for_text(who, &["log-level"]), ("info\n".to_owned(), String::new()));
-        hosted.yard.run("true");
-        assert!(!hosted.yard.log_text().contains("DEBUG"), "{}", hosted.yard.log_text());
+        hosted.server.run("true");
+        assert!(!hosted.server.log_text().contains("DEBUG"), "{}", hosted.server.log_text());
 
         let (filter, log_text) = hosted.ask_for_text(who, &["log-level", "warn,shellyard=debug"]);
         assert_eq!(filter, "warn,shellyard=debug\n");
         assert!(log_text.contains("`shellyard log-level --reset` restores info"), "{log_text}");
-        hosted.yard.run("true");
-        hosted.yard.expect_log("DEBUG shellyard::");
+        hosted.server.run("true");
+        hosted.server.expect_log("DEBUG shellyard::");
 
         let answer = hosted.json(who, &["log-level", "--reset"]);
         assert_eq!(answer, json!({"filter": "info", "configured": "info"}));
-        let job = hosted.yard.start("true");
-        hosted.yard.wait_finished(job);
+        let job = hosted.server.start("true");
+        hosted.server.wait_finished(job);
         let mark = "info, as configured";
         eventually("the job is told of", || {
-            let log_text = hosted.yard.log_text();
+            let log_text = hosted.server.log_text();
             log_text.split_once(mark).is_some_and(|(_, after)| after.contains("job finished"))
         });
-        let log_text = hosted.yard.log_text();
+        let log_text = hosted.server.log_text();
         let (_, after) = log_text.split_once(mark).expect("it is there");
         assert!(!after.contains("DEBUG"), "{after}");
 
@@ -59,7 +59,7 @@ fn a_level_for_a_time_ends_with_it() {
     hosted.assert_audited("log_filter_changed: debug for 600s (by ops)");
     let (status, _) = put(&mut hosted, r#"{"filter": "trace", "for_s": 0.2}"#);
     assert_eq!(status, 200);
-    hosted.yard.expect_log("configured log filter restored");
+    hosted.server.expect_log("configured log filter restored");
     assert_eq!(
         hosted.json(Who::Admin, &["log-level"]),
         json!({"filter": "info", "configured": "info"})

@@ -15,7 +15,7 @@ use crate::harness::{Era, Launch, Marker, TestServer, eventually, output_of, run
 
 /// A server with tenants: two that run commands, one that only looks, and the operator.
 struct Hosted {
-    yard: TestServer,
+    server: TestServer,
     alice: String,
     bob: String,
     reader: String,
@@ -53,22 +53,22 @@ impl Hosted {
     #[track_caller]
     fn start(config: &str) -> Self {
         let launch = Launch::http().structured().era(Era::Modern);
-        let mut yard = launch.config(config).start_silent();
-        let token = |name, role| create_token(&yard, name, role);
+        let mut server = launch.config(config).start_silent();
+        let token = |name, role| create_token(&server, name, role);
         let (alice, bob) = (token("alice", "run"), token("bob", "run"));
         let (reader, admin) = (token("alice", "read-only"), token("ops", "admin"));
-        yard.http().use_token(&alice);
-        Self { yard, alice, bob, reader, admin }
+        server.http().use_token(&alice);
+        Self { server, alice, bob, reader, admin }
     }
 
     /// Runs a verb to its end.
     #[track_caller]
     fn ask(&mut self, who: Who, arguments: &[&str]) -> Output {
-        let mut command = self.yard.sandbox().command();
+        let mut command = self.server.sandbox().command();
         command.args(arguments);
         let secret = match who {
             Who::Socket => {
-                command.arg("--data-dir").arg(self.yard.sandbox().data());
+                command.arg("--data-dir").arg(self.server.sandbox().data());
                 return output_of(command, "");
             }
             Who::Admin => &self.admin,
@@ -76,7 +76,7 @@ impl Hosted {
             Who::Reader => &self.reader,
         };
         command.env("SHELLYARD_TOKEN", secret);
-        command.args(["--connect", &format!("http://{}/mcp", self.yard.http().address())]);
+        command.args(["--connect", &format!("http://{}/mcp", self.server.http().address())]);
         output_of(command, "")
     }
 
@@ -100,14 +100,14 @@ impl Hosted {
     #[track_caller]
     fn submit(&mut self, command: &str, lane: &str) -> Value {
         let arguments = json!({"command": command, "lane": lane, "wait_s": 0});
-        self.yard.call("run_command", arguments).ok().structured().clone()
+        self.server.call("run_command", arguments).ok().structured().clone()
     }
 
     /// Returns the status of a job of the current tenant.
     #[track_caller]
     fn job_status(&mut self, job: &Value) -> Value {
         let arguments = json!({"jobs": [job["job"]], "wait_s": 0});
-        self.yard.call("wait_jobs", arguments).ok().only_job().clone()
+        self.server.call("wait_jobs", arguments).ok().only_job().clone()
     }
 
     /// A job that runs, and what it sleeps for.
@@ -121,7 +121,7 @@ impl Hosted {
 
     #[track_caller]
     fn stop(&mut self, job: &Value) {
-        self.yard.call("stop_jobs", json!({"jobs": [job["job"]]})).ok();
+        self.server.call("stop_jobs", json!({"jobs": [job["job"]]})).ok();
     }
 
     #[track_caller]
@@ -132,9 +132,9 @@ impl Hosted {
     /// The notes of the audit log, `what: detail`; the log must hold together.
     #[track_caller]
     fn audited(&self) -> Vec<String> {
-        let log = self.yard.sandbox().data().join("audit.jsonl");
+        let log = self.server.sandbox().data().join("audit.jsonl");
         let path = log.to_str().expect("a path of ours");
-        let verified = run_program(self.yard.sandbox(), &["audit", "verify", path]);
+        let verified = run_program(self.server.sandbox(), &["audit", "verify", path]);
         assert_eq!(verified.status.code(), Some(0), "{verified:?}");
         let lines = std::fs::read_to_string(&log).expect("there is an audit log");
         let entries = lines.lines().map(|line| serde_json::from_str(line).expect("JSON"));
@@ -156,9 +156,9 @@ fn words(value: &Value) -> &str {
 
 /// A new token for this tenant.
 #[track_caller]
-fn create_token(yard: &TestServer, name: &str, role: &str) -> String {
-    let data = yard.sandbox().data();
+fn create_token(server: &TestServer, name: &str, role: &str) -> String {
+    let data = server.sandbox().data();
     let data = data.to_str().expect("a path");
     let arguments = ["token", "new", name, "--role", role, "--data-dir", data];
-    text(&run_program(yard.sandbox(), &arguments).stdout).trim_end().to_owned()
+    text(&run_program(server.sandbox(), &arguments).stdout).trim_end().to_owned()
 }

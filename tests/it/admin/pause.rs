@@ -43,7 +43,7 @@ fn a_paused_lane_holds_its_own_jobs_alone() {
         );
         let waiting = hosted.submit("echo built", "build");
         assert_eq!(waiting["waits_for"], "lane build is paused");
-        assert_eq!(hosted.yard.run("echo free")["output"], "free\n");
+        assert_eq!(hosted.server.run("echo free")["output"], "free\n");
         hosted.ask_for_text(who, &["pause"]);
         let (_, log_text) = hosted.ask_for_text(who, &["resume", "--lane", "build"]);
         assert!(log_text.contains("the queue is still paused: `shellyard resume`"), "{log_text}");

@@ -18,11 +18,11 @@ const ALL: [By; 3] = [By::Hangup, By::Verb(Who::Socket), By::Verb(Who::Admin)];
 /// Has the server read this, and waits until these settings are written down as changed.
 #[track_caller]
 fn reload(hosted: &mut Hosted, by: By, config: &str, changed: &str) {
-    hosted.yard.sandbox().write("config.toml", config);
+    hosted.server.sandbox().write("config.toml", config);
     let before = hosted.audited();
     let note = match by {
         By::Hangup => {
-            hosted.yard.signal(Signal::HUP);
+            hosted.server.signal(Signal::HUP);
             format!("settings_reloaded: {changed} (by local)")
         }
         By::Verb(who) => {
@@ -62,7 +62,7 @@ fn limits_of_a_tenant_change() {
         let waiting = hosted.submit("echo at last", "default");
         assert_eq!(waiting["waits_for"], "tenant limit 1");
         reload(&mut hosted, by, &config(1, 1), "quota.max_queued");
-        let refused = hosted.yard.call("run_command", json!({"command": "true", "wait_s": 0}));
+        let refused = hosted.server.call("run_command", json!({"command": "true", "wait_s": 0}));
         assert!(refused.is_error(), "{}", refused.0);
         assert_eq!(refused.0["result"]["structuredContent"]["error_code"], "tenant_limit");
         assert_eq!(hosted.job_status(&waiting)["state"], "queued", "what was accepted stays");
@@ -76,10 +76,10 @@ fn a_new_lane_can_be_used_and_paused() {
     for by in ALL {
         let mut hosted = Hosted::start("");
         let wish = json!({"command": "echo deployed", "lane": "deploy"});
-        assert!(hosted.yard.call("run_command", wish.clone()).is_error());
+        assert!(hosted.server.call("run_command", wish.clone()).is_error());
         let lane = "[queue.lanes.deploy]\nslots = 1\n";
         reload(&mut hosted, by, lane, "queue.lanes.deploy.slots");
-        assert_eq!(hosted.yard.call("run_command", wish).ok()["output"], "deployed\n");
+        assert_eq!(hosted.server.call("run_command", wish).ok()["output"], "deployed\n");
         hosted.ask_for_text(Who::Admin, &["pause", "--lane", "deploy"]);
         let waiting = hosted.submit("echo later", "deploy");
         assert_eq!(waiting["waits_for"], "lane deploy is paused");
@@ -99,14 +99,14 @@ fn a_new_lane_can_be_used_and_paused() {
 fn what_a_change_takes_is_told_until_it_is_done() {
     let mut hosted = Hosted::start("");
     let config = "[http]\npath = \"/other\"\n[pressure]\ncpu = 90\nio = 70\n";
-    hosted.yard.sandbox().write("config.toml", config);
+    hosted.server.sandbox().write("config.toml", config);
     let (stdout, log_text) = hosted.ask_for_text(Who::Admin, &["config", "reload"]);
     let expected = "pressure.cpu  applied\npressure.io   applied\nhttp.path     needs a restart\n";
     assert_eq!((&*stdout, &*log_text), (expected, ""));
     let again = hosted.json(Who::Socket, &["config", "reload"]);
     assert_eq!(again, json!({"applied": [], "needs_restart": ["http.path"]}), "it still does");
-    hosted.yard.assert_alive();
-    hosted.yard.sandbox().write("config.toml", "[pressure]\ncpu = 90\nio = 70\n");
+    hosted.server.assert_alive();
+    hosted.server.sandbox().write("config.toml", "[pressure]\ncpu = 90\nio = 70\n");
     let (stdout, log_text) = hosted.ask_for_text(Who::Admin, &["config", "reload"]);
     assert_eq!((&*stdout, &*log_text), ("", "nothing changed\n"), "taken back");
 }
@@ -120,7 +120,7 @@ fn settings_that_cannot_be_used_change_nothing() {
         ("[queue]\nslots = 9\n[policy]\ndeny = [\"re:(\"]\n", "policy.deny[0]"),
         ("[queue\n", "config.toml"),
     ] {
-        hosted.yard.sandbox().write("config.toml", config);
+        hosted.server.sandbox().write("config.toml", config);
         for who in [Who::Socket, Who::Admin] {
             let refused = hosted.ask(who, &["config", "reload"]);
             assert_eq!(refused.status.code(), Some(1), "{config}: {refused:?}");
@@ -137,11 +137,11 @@ fn settings_that_cannot_be_used_change_nothing() {
         hosted.audited().iter().filter(|note| note.starts_with("reload_refused: ")).count()
     };
     eventually("each is written down", || refusals(&hosted) == 12);
-    hosted.yard.signal(Signal::HUP);
+    hosted.server.signal(Signal::HUP);
     eventually("the signal is refused too", || refusals(&hosted) == 13);
-    hosted.yard.expect_log("reload refused, the old settings stay in force");
+    hosted.server.expect_log("reload refused, the old settings stay in force");
     assert_eq!(hosted.json(Who::Admin, &["queue"])["slots"], 3);
-    hosted.yard.assert_alive();
+    hosted.server.assert_alive();
 }
 
 #[test]
@@ -152,16 +152,16 @@ fn variables_of_a_tenant_reach_its_jobs_alone_and_change() {
         };
         let mut hosted = Hosted::start(&config("north=1"));
         let show = "echo ${REGION-none} ${EMPTY-unset}";
-        assert_eq!(hosted.yard.run(show)["output"], "north=1\n");
+        assert_eq!(hosted.server.run(show)["output"], "north=1\n");
         let (alice, bob) = (hosted.alice.clone(), hosted.bob.clone());
-        hosted.yard.http().use_token(&bob);
-        assert_eq!(hosted.yard.run(show)["output"], "none unset\n");
-        hosted.yard.http().use_token(&alice);
+        hosted.server.http().use_token(&bob);
+        assert_eq!(hosted.server.run(show)["output"], "none unset\n");
+        hosted.server.http().use_token(&alice);
         let own = json!({"command": show, "env": {"REGION": "mine"}});
-        assert_eq!(hosted.yard.call("run_command", own).ok()["output"], "mine\n");
+        assert_eq!(hosted.server.call("run_command", own).ok()["output"], "mine\n");
         reload(&mut hosted, by, &config("south"), "tenants.alice.environment");
-        assert_eq!(hosted.yard.run(show)["output"], "south\n");
+        assert_eq!(hosted.server.run(show)["output"], "south\n");
         reload(&mut hosted, by, "", "tenants.alice.environment");
-        assert_eq!(hosted.yard.run(show)["output"], "none unset\n");
+        assert_eq!(hosted.server.run(show)["output"], "none unset\n");
     }
 }

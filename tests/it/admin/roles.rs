@@ -38,14 +38,14 @@ fn whoever_is_no_operator_changes_nothing_and_is_told_why() {
     let queue = hosted.json(Who::Admin, &["queue"]);
     assert_eq!((&queue["paused"], &queue["draining"]), (&json!(false), &json!(false)));
     assert_eq!(hosted.audited(), Vec::<String>::new(), "nothing was done");
-    hosted.yard.assert_alive();
+    hosted.server.assert_alive();
 }
 
 #[test]
 fn a_token_counts_on_the_socket_too_and_may_come_from_a_file() {
     let mut hosted = Hosted::start("");
     for (secret, code) in [(hosted.alice.clone(), 1), (hosted.admin.clone(), 0)] {
-        let file = hosted.yard.sandbox().write("token", &format!("# mine\n{secret}\n"));
+        let file = hosted.server.sandbox().write("token", &format!("# mine\n{secret}\n"));
         let file = file.to_str().expect("a path");
         let output = hosted.ask(Who::Socket, &["pause", "--token", file]);
         assert_eq!(output.status.code(), Some(code), "{output:?}");
@@ -55,9 +55,9 @@ fn a_token_counts_on_the_socket_too_and_may_come_from_a_file() {
 #[test]
 fn a_token_that_is_not_known_is_told_so() {
     let mut hosted = Hosted::start("");
-    let address = format!("http://{}", hosted.yard.http().address());
+    let address = format!("http://{}", hosted.server.http().address());
     for token in ["", "sy_unknown"] {
-        let mut command = hosted.yard.sandbox().command();
+        let mut command = hosted.server.sandbox().command();
         command.args(["pause", "--connect", &address]).env("SHELLYARD_TOKEN", token);
         let output = output_of(command, "");
         assert_eq!(output.status.code(), Some(1), "{output:?}");

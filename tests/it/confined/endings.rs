@@ -14,7 +14,7 @@ const fn killed_by(signal: i32) -> ExitKind {
 
 #[test]
 fn exit_codes_and_signals_are_told() {
-    alone("confined::endings::exit_codes_and_signals_are_told", async |yard| {
+    alone("confined::endings::exit_codes_and_signals_are_told", async |server| {
         let cases = [
             ("exit 0", ExitKind::Code(0)),
             ("exit 7", ExitKind::Code(7)),
@@ -24,19 +24,19 @@ fn exit_codes_and_signals_are_told() {
         ];
         for granted in BOTH {
             for (text, expected) in cases {
-                let (ended, _) = yard.run(&yard.sh(granted, text)).await;
+                let (ended, _) = server.run(&server.sh(granted, text)).await;
                 assert_eq!(ended, expected, "{text}, {}", granted.backend.word());
             }
         }
-        assert_eq!(yard.wait_until_settled(), 0, "what we made ourselves is no orphan");
+        assert_eq!(server.wait_until_settled(), 0, "what we made ourselves is no orphan");
     });
 }
 
 #[test]
 fn a_polite_end_reaches_a_leader() {
-    alone("confined::endings::a_polite_end_reaches_a_leader", async |yard| {
+    alone("confined::endings::a_polite_end_reaches_a_leader", async |server| {
         for granted in BOTH {
-            let process = host().spawn(&yard.launch(granted, "sleep", &["1000"])).unwrap();
+            let process = host().spawn(&server.launch(granted, "sleep", &["1000"])).unwrap();
             assert_eq!(process.tree.signal(15), 1);
             assert_eq!(finish(process).await.0, killed_by(15));
         }
@@ -47,10 +47,10 @@ fn a_polite_end_reaches_a_leader() {
 fn input_output_and_the_report_of_a_pipeline_are_connected() {
     alone(
         "confined::endings::input_output_and_the_report_of_a_pipeline_are_connected",
-        async |yard| {
+        async |server| {
             for granted in BOTH {
                 let text = "read a; echo out $a; echo err >&2; echo 1 0 >&61";
-                let launch = yard.launch(granted, "bash", &["-c", text]);
+                let launch = server.launch(granted, "bash", &["-c", text]);
                 let launch = ProcessLaunch {
                     stdin: LaunchStdin::Pipe,
                     report: ReportMode::Pipeline,
@@ -71,11 +71,11 @@ fn input_output_and_the_report_of_a_pipeline_are_connected() {
 
 #[test]
 fn a_terminal_is_the_controlling_one() {
-    alone("confined::endings::a_terminal_is_the_controlling_one", async |yard| {
+    alone("confined::endings::a_terminal_is_the_controlling_one", async |server| {
         for granted in BOTH {
-            let launch = yard.sh(granted, "tty; (exec </dev/tty) && echo controls; test -t 2");
+            let launch = server.sh(granted, "tty; (exec </dev/tty) && echo controls; test -t 2");
             let launch = ProcessLaunch { stdin: LaunchStdin::Terminal, ..launch };
-            let (ended, output) = yard.run(&launch).await;
+            let (ended, output) = server.run(&launch).await;
             // With namespaces it is shown under a name of its own.
             let is_named = ["/dev/pts/", "/dev/console"].iter().any(|it| output.starts_with(it));
             assert!(is_named && output.contains("controls"), "{output}");
@@ -86,29 +86,29 @@ fn a_terminal_is_the_controlling_one() {
 
 #[test]
 fn our_own_input_can_be_the_jobs() {
-    alone("confined::endings::our_own_input_can_be_the_jobs", async |yard| {
+    alone("confined::endings::our_own_input_can_be_the_jobs", async |server| {
         let ours = std::fs::read_link("/proc/self/fd/0").unwrap();
         for granted in BOTH {
-            let launch = yard.launch(granted, "readlink", &["/proc/self/fd/0"]);
+            let launch = server.launch(granted, "readlink", &["/proc/self/fd/0"]);
             let launch = ProcessLaunch { stdin: LaunchStdin::Inherited, ..launch };
-            assert_eq!(yard.run(&launch).await.1.trim_end(), ours.to_str().unwrap());
+            assert_eq!(server.run(&launch).await.1.trim_end(), ours.to_str().unwrap());
         }
     });
 }
 
 #[test]
 fn nothing_else_is_inherited() {
-    alone("confined::endings::nothing_else_is_inherited", async |yard| {
+    alone("confined::endings::nothing_else_is_inherited", async |server| {
         for granted in BOTH {
-            let (_, files) = yard.run(&yard.launch(granted, "ls", &["/proc/self/fd"])).await;
+            let (_, files) = server.run(&server.launch(granted, "ls", &["/proc/self/fd"])).await;
             assert_eq!(files, "0\n1\n2\n3\n");
-            let status = yard.launch(granted, "grep", &["^Sig[BI]", "/proc/self/status"]);
-            let (_, signals) = yard.run(&status).await;
+            let status = server.launch(granted, "grep", &["^Sig[BI]", "/proc/self/status"]);
+            let (_, signals) = server.run(&status).await;
             // 32 and 33 belong to the C library, which has them ignored in what it spawns.
             let sets = signals.split_whitespace().filter_map(|it| u64::from_str_radix(it, 16).ok());
             let sets: Vec<_> = sets.map(|set| set & !(0b11 << 31)).collect();
             assert_eq!(sets, [0, 0], "{signals}");
-            let (_, variables) = yard.run(&yard.launch(granted, "env", &[])).await;
+            let (_, variables) = server.run(&server.launch(granted, "env", &[])).await;
             assert!(variables.lines().count() <= 3, "{variables}");
         }
     });
@@ -116,12 +116,12 @@ fn nothing_else_is_inherited() {
 
 #[test]
 fn what_we_and_the_spawner_hold_is_closed_to_jobs() {
-    alone("confined::endings::what_we_and_the_spawner_hold_is_closed_to_jobs", async |yard| {
+    alone("confined::endings::what_we_and_the_spawner_hold_is_closed_to_jobs", async |server| {
         let spawner = children_of_ours().find(|it| it.name == SPAWNER).unwrap().pid;
         for pid in [std::process::id(), spawner] {
             let text =
                 format!("cat /proc/{pid}/environ || ls /proc/{pid}/fd || test -r /proc/{pid}/mem");
-            let (ended, _) = yard.run(&yard.sh(DEFAULT, &text)).await;
+            let (ended, _) = server.run(&server.sh(DEFAULT, &text)).await;
             // Root reads everything that no other means keeps from it.
             let as_root = rustix::process::geteuid().is_root();
             assert_eq!(ended == ExitKind::Code(0), as_root, "{pid}");
@@ -133,14 +133,14 @@ fn what_we_and_the_spawner_hold_is_closed_to_jobs() {
 fn a_job_has_a_temporary_directory_of_its_own_until_it_is_gone() {
     alone(
         "confined::endings::a_job_has_a_temporary_directory_of_its_own_until_it_is_gone",
-        async |yard| {
+        async |server| {
             let text = "touch $TMPDIR/shellyard-own && ls $TMPDIR/shellyard-own && echo $TMPDIR";
-            let (_, seen) = yard.run(&yard.sh(WORKSPACE, text)).await;
+            let (_, seen) = server.run(&server.sh(WORKSPACE, text)).await;
             assert_eq!(seen, "/tmp/shellyard-own\n/tmp\n");
             assert!(!std::path::Path::new("/tmp/shellyard-own").exists());
-            let (_, seen) = yard.run(&yard.sh(LANDLOCK, text)).await;
+            let (_, seen) = server.run(&server.sh(LANDLOCK, text)).await;
             assert!(seen.contains("/scratch/"), "{seen}");
-            let scratch = yard.place.path().join("scratch");
+            let scratch = server.place.path().join("scratch");
             wait_until(|| std::fs::read_dir(&scratch).unwrap().count() == 0);
         },
     );

@@ -25,8 +25,8 @@ const LIMITS: ResourceLimits = ResourceLimits {
 const UNTIDY: &str = "if test -n \"$TMPDIR\"; then mkdir $TMPDIR/dir; touch $TMPDIR/dir/file; fi; \
                       setsid sleep 1000 >/dev/null 2>&1 &";
 
-async fn run(yard: &Yard, granted: GrantedConfinement, jobs: usize) {
-    let mut launch = yard.sh(granted, UNTIDY);
+async fn run(server: &Yard, granted: GrantedConfinement, jobs: usize) {
+    let mut launch = server.sh(granted, UNTIDY);
     launch.sandbox.limits = LIMITS;
     for _ in 0..jobs {
         let process = host().spawn(&launch).unwrap();
@@ -34,21 +34,21 @@ async fn run(yard: &Yard, granted: GrantedConfinement, jobs: usize) {
         assert_eq!(process.leader.wait().await.unwrap().status, ExitKind::Code(0));
         assert_eq!(process.tree.kill(), [0; 0]);
     }
-    yard.wait_until_settled();
+    server.wait_until_settled();
 }
 
 fn leaves_nothing(name: &str, granted: GrantedConfinement) {
-    alone(&format!("confined::hygiene::{name}"), async |yard| {
+    alone(&format!("confined::hygiene::{name}"), async |server| {
         // Asked here, where there is a spawner to ask.
         if granted == LANDLOCK && host().sandbox_support().landlock.check().is_err() {
             return;
         }
-        run(&yard, granted, WARM_UP).await;
-        let find = || Remains::find(yard.place.path());
+        run(&server, granted, WARM_UP).await;
+        let find = || Remains::find(server.place.path());
         // What was made in the background may still be there.
         let mut before = find();
         wait_until(|| std::mem::replace(&mut before, find()) == before);
-        run(&yard, granted, JOBS).await;
+        run(&server, granted, JOBS).await;
         wait_until(|| find().beyond(&before) == 0);
         let after = find();
         assert!(after.spawner_kib <= before.spawner_kib * 3 / 2, "{before:?} {after:?}");

@@ -20,24 +20,24 @@ fn the_spawner() -> u32 {
     found
 }
 
-async fn hundred(yard: &Yard) {
+async fn hundred(server: &Yard) {
     for _ in 0..50 {
         for granted in BOTH {
-            yard.run(&yard.launch(granted, "true", &[])).await;
+            server.run(&server.launch(granted, "true", &[])).await;
         }
     }
-    yard.wait_until_settled();
+    server.wait_until_settled();
 }
 
 #[test]
 fn two_hundred_launches_leave_nothing_behind() {
-    alone("confined::launches::two_hundred_launches_leave_nothing_behind", async |yard| {
+    alone("confined::launches::two_hundred_launches_leave_nothing_behind", async |server| {
         // They are removed by a thread, which has files open meanwhile.
-        let is_clean = || fs::read_dir(yard.place.path().join("scratch")).unwrap().count() == 0;
-        hundred(&yard).await;
+        let is_clean = || fs::read_dir(server.place.path().join("scratch")).unwrap().count() == 0;
+        hundred(&server).await;
         wait_until(is_clean);
         let (files, theirs) = (open_files(), files_of(the_spawner()));
-        hundred(&yard).await;
+        hundred(&server).await;
         wait_until(|| is_clean() && open_files() <= files && files_of(the_spawner()) <= theirs);
     });
 }
@@ -49,8 +49,8 @@ fn files_of(pid: u32) -> usize {
 
 #[test]
 fn launches_beside_each_other_do_not_mix() {
-    alone("confined::launches::launches_beside_each_other_do_not_mix", async |yard| {
-        let launches = (0..40).map(|i| (i, yard.sh(BOTH[i % 2], &format!("echo {i}; exit {i}"))));
+    alone("confined::launches::launches_beside_each_other_do_not_mix", async |server| {
+        let launches = (0..40).map(|i| (i, server.sh(BOTH[i % 2], &format!("echo {i}; exit {i}"))));
         let tasks: Vec<_> = launches
             .map(|(i, launch)| {
                 (i, tokio::spawn(async move { finish(host().spawn(&launch).unwrap()).await }))
@@ -66,13 +66,13 @@ fn launches_beside_each_other_do_not_mix() {
 
 #[test]
 fn a_large_environment_arrives() {
-    alone("confined::launches::a_large_environment_arrives", async |yard| {
+    alone("confined::launches::a_large_environment_arrives", async |server| {
         for granted in BOTH {
-            let launch = yard.sh(granted, "cat /proc/$$/environ | tr -dc % | wc -c");
+            let launch = server.sh(granted, "cat /proc/$$/environ | tr -dc % | wc -c");
             let long =
                 |i: usize| EnvVariable::new(format!("LONG{i}"), "%".repeat(100_000)).unwrap();
             let env = launch.env.iter().cloned().chain((0..15).map(long)).collect();
-            let (_, output) = yard.run(&ProcessLaunch { env, ..launch }).await;
+            let (_, output) = server.run(&ProcessLaunch { env, ..launch }).await;
             assert_eq!(output.trim(), "1500000");
         }
     });
@@ -80,7 +80,7 @@ fn a_large_environment_arrives() {
 
 #[test]
 fn a_spawner_that_died_is_replaced() {
-    alone("confined::launches::a_spawner_that_died_is_replaced", async |yard| {
+    alone("confined::launches::a_spawner_that_died_is_replaced", async |server| {
         let kill = || {
             let pid = the_spawner();
             kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
@@ -89,12 +89,12 @@ fn a_spawner_that_died_is_replaced() {
         };
         assert!(!host().spawner().restart_if_dead().unwrap(), "it lives");
         let first = kill();
-        let (ended, _) = yard.run(&yard.sh(WORKSPACE, "exit 3")).await;
+        let (ended, _) = server.run(&server.sh(WORKSPACE, "exit 3")).await;
         assert_eq!(ended, ExitKind::Code(3));
         assert_ne!(the_spawner(), first);
         kill();
         assert!(host().spawner().restart_if_dead().unwrap(), "it died");
-        let (ended, _) = yard.run(&yard.sh(WORKSPACE, "exit 4")).await;
+        let (ended, _) = server.run(&server.sh(WORKSPACE, "exit 4")).await;
         assert_eq!(ended, ExitKind::Code(4));
         the_spawner();
     });
@@ -102,12 +102,12 @@ fn a_spawner_that_died_is_replaced() {
 
 #[test]
 fn a_polite_end_of_all_is_not_meant_for_the_spawner() {
-    alone("confined::launches::a_polite_end_of_all_is_not_meant_for_the_spawner", async |yard| {
+    alone("confined::launches::a_polite_end_of_all_is_not_meant_for_the_spawner", async |server| {
         let spawner = the_spawner();
         for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
             kill_process(Pid::from_raw(spawner.cast_signed()).unwrap(), signal).unwrap();
         }
-        yard.run(&yard.sh(WORKSPACE, "true")).await;
+        server.run(&server.sh(WORKSPACE, "true")).await;
         assert_eq!(the_spawner(), spawner);
     });
 }

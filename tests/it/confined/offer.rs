@@ -6,9 +6,9 @@ use super::alone::{WORKSPACE, alone, host};
 
 #[test]
 fn namespaces_are_offered_where_a_job_gets_them() {
-    alone("confined::offer::namespaces_are_offered_where_a_job_gets_them", async |yard| {
+    alone("confined::offer::namespaces_are_offered_where_a_job_gets_them", async |server| {
         assert_eq!(host().sandbox_support().namespaces.check(), Ok(&()));
-        assert_eq!(yard.run(&yard.sh(WORKSPACE, "exit 0")).await.0, ExitKind::Code(0));
-        assert_eq!(yard.wait_until_settled(), 0, "nothing is left of the trial");
+        assert_eq!(server.run(&server.sh(WORKSPACE, "exit 0")).await.0, ExitKind::Code(0));
+        assert_eq!(server.wait_until_settled(), 0, "nothing is left of the trial");
     });
 }

@@ -10,9 +10,9 @@ use super::alone::{BOTH, alone, host};
 
 #[test]
 fn start_errors_are_the_same_for_all() {
-    alone("confined::start_errors::start_errors_are_the_same_for_all", async |yard| {
+    alone("confined::start_errors::start_errors_are_the_same_for_all", async |server| {
         let file = |name: &str, text: &str, mode: u32| {
-            let path = yard.place.path().join(name);
+            let path = server.place.path().join(name);
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             path.to_str().unwrap().to_owned()
@@ -24,7 +24,7 @@ fn start_errors_are_the_same_for_all() {
         let words = vec!["x".repeat(100_000); 100];
         let words: Vec<_> = words.iter().map(String::as_str).collect();
         let launches = |granted: GrantedConfinement| {
-            let make = |program: &str, args: &[&str]| yard.launch(granted, program, args);
+            let make = |program: &str, args: &[&str]| server.launch(granted, program, args);
             let cwd = "/no/such/directory".into();
             [
                 make("no-such-program", &[]),
@@ -53,6 +53,6 @@ fn start_errors_are_the_same_for_all() {
                 );
             }
         }
-        yard.wait_until_settled();
+        server.wait_until_settled();
     });
 }

@@ -25,43 +25,43 @@ fn wild(process: &Process) -> Vec<u32> {
 
 #[test]
 fn whoever_left_the_session_ends_too() {
-    alone("confined::trees::whoever_left_the_session_ends_too", async |yard| {
+    alone("confined::trees::whoever_left_the_session_ends_too", async |server| {
         for granted in BOTH {
-            let process = host().spawn(&yard.sh(granted, WILD)).unwrap();
+            let process = host().spawn(&server.sh(granted, WILD)).unwrap();
             let all = wild(&process);
             assert_eq!(process.tree.kill(), [0; 0]);
             wait_until(|| !all.iter().any(|pid| lives(*pid)));
             process.leader.wait().await.unwrap();
             assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
-            yard.wait_until_settled();
+            server.wait_until_settled();
         }
     });
 }
 
 #[test]
 fn a_namespace_is_the_means_where_there_is_one() {
-    alone("confined::trees::a_namespace_is_the_means_where_there_is_one", async |yard| {
-        let process = host().spawn(&yard.sh(WORKSPACE, WILD)).unwrap();
+    alone("confined::trees::a_namespace_is_the_means_where_there_is_one", async |server| {
+        let process = host().spawn(&server.sh(WORKSPACE, WILD)).unwrap();
         // A cgroup is stronger, and some hosts give one.
         assert_ne!(process.tree.kill_method(), KillMethod::Walk);
         let all = wild(&process);
-        let init = yard.children().into_iter().find(|(_, name)| name == "shellyard-init");
+        let init = server.children().into_iter().find(|(_, name)| name == "shellyard-init");
         let init = init.expect("a first process").0;
         assert!(!all.contains(&init), "it is none of the job's");
         assert_eq!(process.tree.kill(), [0; 0]);
         process.leader.wait().await.unwrap();
         assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
         wait_until(|| !lives(init));
-        assert_eq!(yard.wait_until_settled(), 0, "orphans fell to the namespace, not to us");
+        assert_eq!(server.wait_until_settled(), 0, "orphans fell to the namespace, not to us");
     });
 }
 
 #[test]
 fn survivors_are_known_and_live_on() {
-    alone("confined::trees::survivors_are_known_and_live_on", async |yard| {
+    alone("confined::trees::survivors_are_known_and_live_on", async |server| {
         for granted in BOTH {
             let text = "setsid sleep 1000 >/dev/null 2>&1 & sleep 1000 & exec true";
-            let process = host().spawn(&yard.sh(granted, text)).unwrap();
+            let process = host().spawn(&server.sh(granted, text)).unwrap();
             process.leader.wait().await.unwrap();
             let survivors = process.tree.survivors_after_exit();
             assert_eq!(survivors.len(), 2, "{survivors:?}");
@@ -69,21 +69,21 @@ fn survivors_are_known_and_live_on() {
             assert_eq!(process.tree.read_activity().processes, 2);
             assert_eq!(process.tree.kill(), [0; 0]);
             assert_eq!(process.tree.living_pids(), [0; 0]);
-            yard.wait_until_settled();
+            server.wait_until_settled();
         }
     });
 }
 
 #[test]
 fn a_namespace_goes_with_its_last_process() {
-    alone("confined::trees::a_namespace_goes_with_its_last_process", async |yard| {
+    alone("confined::trees::a_namespace_goes_with_its_last_process", async |server| {
         let text = "mkfifo go; (read x <go) >/dev/null 2>&1 & exec true";
-        let process = host().spawn(&yard.sh(WORKSPACE, text)).unwrap();
+        let process = host().spawn(&server.sh(WORKSPACE, text)).unwrap();
         process.leader.wait().await.unwrap();
         assert_eq!(process.tree.survivors_after_exit().len(), 1);
-        std::fs::write(yard.place.path().join("go"), "x\n").unwrap();
+        std::fs::write(server.place.path().join("go"), "x\n").unwrap();
         wait_until(|| process.tree.living_pids().is_empty());
-        yard.wait_until_settled();
+        server.wait_until_settled();
     });
 }
 
@@ -112,10 +112,10 @@ fn a_job_ends_with_the_server_that_is_killed() {
 #[test]
 #[ignore = "holds a job until it is killed: for the test above"]
 fn holds_a_job_until_it_is_killed() {
-    alone("confined::trees::holds_a_job_until_it_is_killed", async |yard| {
-        let process = host().spawn(&yard.sh(WORKSPACE, WILD)).unwrap();
+    alone("confined::trees::holds_a_job_until_it_is_killed", async |server| {
+        let process = host().spawn(&server.sh(WORKSPACE, WILD)).unwrap();
         let mut all = wild(&process);
-        all.extend(yard.children().into_iter().map(|(pid, _)| pid));
+        all.extend(server.children().into_iter().map(|(pid, _)| pid));
         let all: Vec<_> = all.iter().map(u32::to_string).collect();
         println!("\nholding: {}", all.join(" "));
         process.leader.wait().await.unwrap();

@@ -15,13 +15,13 @@ fn a_degraded_job_says_so_in_its_verdict() {
     let told = "confinement degraded: workspace-write without network asked, none given \
                 (no seccomp)";
     for launch in Launch::both() {
-        let mut yard = launch.config(DEGRADED).start();
-        let verdict = yard.run("true").verdict();
+        let mut server = launch.config(DEGRADED).start();
+        let verdict = server.run("true").verdict();
         assert!(verdict.starts_with("exit 0") && verdict.contains(told), "{verdict}");
-        let job = yard.start("sleep 30");
-        let waited = yard.call("wait_jobs", json!({"jobs": [job], "wait_s": 0})).ok().text();
+        let job = server.start("sleep 30");
+        let waited = server.call("wait_jobs", json!({"jobs": [job], "wait_s": 0})).ok().text();
         assert!(waited.contains(told), "{waited}");
-        yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+        server.call("stop_jobs", json!({"jobs": [job]})).ok();
     }
     let weaker = DEGRADED.replace("\"none\"", "\"seccomp\"");
     let verdict = Launch::stdio().config(&weaker).start().run("true").verdict();
@@ -41,46 +41,46 @@ fn the_structured_form_and_the_api_tell_it() {
         "profile": "none", "network": "on", "backend": "nothing", "degraded": true,
         "asked": {"profile": "workspace-write", "network": "off"},
     });
-    let mut yard = Launch::http().structured().config(DEGRADED).start();
-    assert_eq!(yard.run("true")["confinement"], degraded);
-    let jobs = api(&mut yard);
+    let mut server = Launch::http().structured().config(DEGRADED).start();
+    assert_eq!(server.run("true")["confinement"], degraded);
+    let jobs = api(&mut server);
     assert_eq!(jobs["jobs"][0]["confinement"], degraded, "{jobs}");
-    let mut yard = Launch::stdio().structured().start();
+    let mut server = Launch::stdio().structured().start();
     let usual = json!({
         "profile": "default", "network": "on", "backend": "seccomp", "degraded": false,
     });
-    assert_eq!(yard.run("true")["confinement"], usual);
+    assert_eq!(server.run("true")["confinement"], usual);
 }
 
-fn api(yard: &mut TestServer) -> Value {
-    let mut connection = HttpConnection::open(yard.http().address());
+fn api(server: &mut TestServer) -> Value {
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&HttpRequest::get("/api/v1/jobs"));
     serde_json::from_str(&connection.answer().text()).expect("JSON")
 }
 
 #[test]
 fn jobs_are_counted_by_their_confinement() {
-    let mut yard = Launch::http().config(DEGRADED).start();
-    yard.run("true");
-    yard.run("true");
+    let mut server = Launch::http().config(DEGRADED).start();
+    server.run("true");
+    server.run("true");
     let series = |degraded: &str| {
         format!(
             "shellyard_jobs_confined_total{{profile=\"none\",backend=\"nothing\",degraded=\"{degraded}\"}}"
         )
     };
-    assert_eq!(yard.metric(&series("true")).round() as u64, 2);
-    assert_eq!(yard.metric(&series("false")).round() as u64, 0);
-    yard.call("run_command", json!({"command": "true", "confinement": "none"})).error_text();
+    assert_eq!(server.metric(&series("true")).round() as u64, 2);
+    assert_eq!(server.metric(&series("false")).round() as u64, 0);
+    server.call("run_command", json!({"command": "true", "confinement": "none"})).error_text();
     let refused = "shellyard_jobs_rejected_total{reason=\"confinement\"}";
-    assert_eq!(yard.metric(refused).round() as u64, 1);
+    assert_eq!(server.metric(refused).round() as u64, 1);
 }
 
 #[test]
 fn decisions_are_written_down_with_the_confinement_and_so_are_refused_wishes() {
-    let mut yard = Launch::stdio().structured().config(DEGRADED).start();
-    yard.run("true");
-    yard.call("run_command", json!({"command": "true", "network": "on"}));
-    let file = yard.sandbox().data().join("audit.jsonl");
+    let mut server = Launch::stdio().structured().config(DEGRADED).start();
+    server.run("true");
+    server.call("run_command", json!({"command": "true", "network": "on"}));
+    let file = server.sandbox().data().join("audit.jsonl");
     let read = || fs::read_to_string(&file).expect("a log");
     eventually("the wish is written down", || read().contains("confinement_loosened"));
     let log = read();

@@ -8,19 +8,19 @@ use crate::harness::{Launch, Sandbox, run_program, text};
 #[test]
 fn the_native_tools_are_the_default() {
     check_listed("native");
-    let mut yard = Launch::stdio().start();
-    assert_eq!(names(&mut yard)[0], "run_command");
-    let refused = yard.call("execute", json!({"command": "true"})).error_text();
+    let mut server = Launch::stdio().start();
+    assert_eq!(names(&mut server)[0], "run_command");
+    let refused = server.call("execute", json!({"command": "true"})).error_text();
     assert!(refused.contains("Unknown tool: execute"), "{refused}");
 }
 
 #[test]
-fn a_mix_offers_all_of_its_tools_and_they_share_one_yard() {
+fn a_mix_offers_all_of_its_tools_and_they_share_one_server() {
     for launch in speaking("native,execute") {
-        let mut yard = launch.start();
-        assert_eq!(names(&mut yard).len(), 7);
-        yard.call("execute", json!({"command": "echo from a dialect"})).ok();
-        let seen = yard.call("read_output", json!({"job": 1})).ok().text();
+        let mut server = launch.start();
+        assert_eq!(names(&mut server).len(), 7);
+        server.call("execute", json!({"command": "echo from a dialect"})).ok();
+        let seen = server.call("read_output", json!({"job": 1})).ok().text();
         assert!(seen.contains("from a dialect"), "{seen}");
     }
 }
@@ -28,18 +28,18 @@ fn a_mix_offers_all_of_its_tools_and_they_share_one_yard() {
 #[test]
 fn what_clients_are_told_names_only_tools_that_they_see() {
     for (dialect, expected) in [("native", true), ("shell", false), ("shell,native", true)] {
-        let mut yard = Launch::stdio().args(&["--dialect", dialect]).start_silent();
-        let told = yard.handshake()["result"]["instructions"].to_string();
+        let mut server = Launch::stdio().args(&["--dialect", dialect]).start_silent();
+        let told = server.handshake()["result"]["instructions"].to_string();
         assert_eq!(told.contains("run_command"), expected, "{dialect}: {told}");
     }
-    let mut yard = Launch::stdio().args(&["--dialect", "shell", "--dialect", "execute"]).start();
-    assert_eq!(names(&mut yard), ["shell", "execute"]);
+    let mut server = Launch::stdio().args(&["--dialect", "shell", "--dialect", "execute"]).start();
+    assert_eq!(names(&mut server), ["shell", "execute"]);
 }
 
 #[test]
 fn the_file_chooses_as_well() {
-    let mut yard = Launch::stdio().config("[mcp]\ndialects = [\"execute\"]\n").start();
-    assert_eq!(names(&mut yard), ["execute"]);
+    let mut server = Launch::stdio().config("[mcp]\ndialects = [\"execute\"]\n").start();
+    assert_eq!(names(&mut server), ["execute"]);
 }
 
 #[test]

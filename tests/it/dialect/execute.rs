@@ -40,13 +40,13 @@ fn fields(reply: Reply) -> Value {
 #[test]
 fn it_is_listed_as_documented() {
     check_listed("execute");
-    each(|yard| assert_eq!(names(yard), ["execute"], "a single tool"));
+    each(|server| assert_eq!(names(server), ["execute"], "a single tool"));
 }
 
 #[test]
 fn the_usage_patterns_of_the_document_work() {
-    each(|yard| {
-        let direct = fields(yard.call("execute", json!({"command": "echo", "args": ["hello"]})));
+    each(|server| {
+        let direct = fields(server.call("execute", json!({"command": "echo", "args": ["hello"]})));
         let elapsed = direct["elapsed_ms"].as_u64().expect("a number");
         let expected = json!({
             "stdout": "hello\n",
@@ -59,7 +59,7 @@ fn the_usage_patterns_of_the_document_work() {
         });
         assert_eq!(direct, expected);
         // A host without perl says so, as its shell does.
-        let text = fields(yard.call("execute", json!({"command": "perl -e \"print 1;\""})));
+        let text = fields(server.call("execute", json!({"command": "perl -e \"print 1;\""})));
         let run = (&text["stdout"], &text["exit_code"]);
         assert!(run == (&json!("1"), &json!(0)) || run == (&json!(""), &json!(127)), "{text}");
     });
@@ -67,9 +67,9 @@ fn the_usage_patterns_of_the_document_work() {
 
 #[test]
 fn both_streams_are_captured() {
-    each(|yard| {
+    each(|server| {
         let run = json!({"command": "echo out; echo err >&2; exit 7"});
-        let fields = fields(yard.call("execute", run));
+        let fields = fields(server.call("execute", run));
         let streams = (&fields["stdout"], &fields["stderr"], &fields["exit_code"]);
         assert_eq!(streams, (&json!("out\n"), &json!("err\n"), &json!(7)));
     });
@@ -106,14 +106,14 @@ fn the_variables_of_the_document_have_its_defaults() {
 #[test]
 fn the_path_of_the_document_moves_the_endpoint() {
     let launch = Launch::http().args(&["--dialect", "execute"]).env("MCP_HTTP_PATH", "/exec");
-    let mut yard = launch.start_silent();
+    let mut server = launch.start_silent();
     let list = Era::Modern.request(1, "tools/list", json!({}));
     for (path, expected) in [("/exec", 200), ("/mcp", 404)] {
         let mut request = HttpRequest::post(path, &list);
         for (name, value) in Era::Modern.headers(&list) {
             request = request.header(&name, &value);
         }
-        let mut connection = HttpConnection::open(yard.http().address());
+        let mut connection = HttpConnection::open(server.http().address());
         connection.send(&request);
         assert_eq!(connection.answer().status, expected, "{path}");
     }
@@ -122,19 +122,19 @@ fn the_path_of_the_document_moves_the_endpoint() {
 #[test]
 fn two_kilobytes_of_each_stream_are_logged_by_default() {
     for launch in speaking("execute") {
-        let mut yard = launch.start();
+        let mut server = launch.start();
         let flood = "head -c 5000 /dev/zero | tr '\\0' q; head -c 5000 /dev/zero | tr '\\0' z >&2";
-        yard.call("execute", json!({"command": flood})).ok();
+        server.call("execute", json!({"command": flood})).ok();
         let (out, err) = ("q".repeat(2048), "z".repeat(2048));
-        yard.expect_log(&format!("stdout=\"{out}\" stderr=\"{err}\""));
+        server.expect_log(&format!("stdout=\"{out}\" stderr=\"{err}\""));
     }
 }
 
 #[test]
 fn arguments_go_to_the_program_without_a_shell() {
-    each(|yard| {
+    each(|server| {
         let run = json!({"command": "echo", "args": ["hello", "$HOME;ls"]});
-        let fields = fields(yard.call("execute", run));
+        let fields = fields(server.call("execute", run));
         assert_eq!(
             (&fields["stdout"], &fields["exit_code"]),
             (&json!("hello $HOME;ls\n"), &json!(0))
@@ -146,11 +146,11 @@ fn arguments_go_to_the_program_without_a_shell() {
 
 #[test]
 fn a_command_alone_goes_to_sh() {
-    each(|yard| {
+    each(|server| {
         let run = json!({"command": "perl -e \"print 1;\" || printf 1"});
-        assert_eq!(fields(yard.call("execute", run))["stdout"], "1");
+        assert_eq!(fields(server.call("execute", run))["stdout"], "1");
         let shell = fields(
-            yard.call("execute", json!({"command": "echo $0 ${BASH_VERSION:-none}; exit 3"})),
+            server.call("execute", json!({"command": "echo $0 ${BASH_VERSION:-none}; exit 3"})),
         );
         assert_eq!((&shell["stdout"], &shell["exit_code"]), (&json!("sh none\n"), &json!(3)));
     });
@@ -158,18 +158,18 @@ fn a_command_alone_goes_to_sh() {
 
 #[test]
 fn input_is_passed_on() {
-    each(|yard| {
+    each(|server| {
         let fields =
-            fields(yard.call("execute", json!({"command": "cat", "args": [], "stdin": "a\nb"})));
+            fields(server.call("execute", json!({"command": "cat", "args": [], "stdin": "a\nb"})));
         assert_eq!(fields["stdout"], "a\nb");
     });
 }
 
 #[test]
 fn a_timeout_kills_the_process_and_keeps_what_it_wrote() {
-    each(|yard| {
+    each(|server| {
         let run = json!({"command": "echo before; sleep 600", "timeout_ms": 5000});
-        let fields = fields(yard.call("execute", run));
+        let fields = fields(server.call("execute", run));
         assert_eq!((&fields["timed_out"], &fields["exit_code"]), (&json!(true), &Value::Null));
         assert_eq!(fields["stdout"], "before\n");
     });
@@ -177,9 +177,9 @@ fn a_timeout_kills_the_process_and_keeps_what_it_wrote() {
 
 #[test]
 fn output_is_cut_to_the_limit_of_both_streams_together() {
-    each(|yard| {
+    each(|server| {
         let flood = "head -c 100000 /dev/zero | tr '\\0' o; echo trouble >&2";
-        let fields = fields(yard.call("execute", json!({"command": flood})));
+        let fields = fields(server.call("execute", json!({"command": flood})));
         assert_eq!(fields["stderr"], "trouble\n");
         assert_eq!(fields["stdout"].as_str().map(str::len), Some(40_000 - "trouble\n".len()));
         assert_eq!(
@@ -194,36 +194,36 @@ fn the_limit_and_the_log_follow_the_environment() {
     let flood = json!({"command": "seq -s '' 0 9 | tr 0-9 k-t; echo abcdefghij >&2"});
     for launch in speaking("execute") {
         let launch = launch.env("MCP_EXEC_MAX_OUTPUT_BYTES", "10");
-        let mut yard = launch.env("MCP_EXEC_LOG_OUTPUT_BYTES", "3").start();
-        let fields = fields(yard.call("execute", flood.clone()));
+        let mut server = launch.env("MCP_EXEC_LOG_OUTPUT_BYTES", "3").start();
+        let fields = fields(server.call("execute", flood.clone()));
         assert_eq!((&fields["stdout"], &fields["stderr"]), (&json!("klmno"), &json!("abcde")));
-        yard.expect_log(r#"stdout="klm""#);
-        assert!(!yard.log_text().contains("klmn"), "{}", yard.log_text());
+        server.expect_log(r#"stdout="klm""#);
+        assert!(!server.log_text().contains("klmn"), "{}", server.log_text());
     }
-    let mut yard = Launch::stdio()
+    let mut server = Launch::stdio()
         .args(&["--dialect", "execute"])
         .env("MCP_EXEC_LOG_FULL_OUTPUT", "1")
         .start();
-    yard.call("execute", flood).ok();
-    yard.expect_log("klmnopqrst");
+    server.call("execute", flood).ok();
+    server.expect_log("klmnopqrst");
 }
 
 #[test]
 fn the_error_texts_are_those_of_the_document() {
-    each(|yard| {
+    each(|server| {
         for empty in ["", " \t\n"] {
-            let refused = yard.call("execute", json!({"command": empty}));
+            let refused = server.call("execute", json!({"command": empty}));
             assert_eq!(refused.error_text(), "Error: command: empty");
         }
-        let missing = yard.call("execute", json!({"command": "/no/such/program", "args": []}));
+        let missing = server.call("execute", json!({"command": "/no/such/program", "args": []}));
         assert_eq!(missing.error_text(), "Error: execute: spawn failed");
     });
 }
 
 #[test]
 fn bad_arguments_run_nothing() {
-    each(|yard| {
-        let marker = yard.work().join("ran");
+    each(|server| {
+        let marker = server.work().join("ran");
         let touch = format!("touch {}", marker.display());
         for (bad, said) in [
             (json!({}), "`command`"),
@@ -236,7 +236,7 @@ fn bad_arguments_run_nothing() {
             (json!({"command": touch, "stdin": {}}), "`stdin`"),
             (json!({"command": touch, "cwd": "/"}), "`cwd`"),
         ] {
-            let error = yard.call("execute", bad.clone()).error_text();
+            let error = server.call("execute", bad.clone()).error_text();
             assert!(error.starts_with("Error: ") && error.contains(said), "{bad}: {error}");
         }
         assert!(!marker.exists());
@@ -245,9 +245,10 @@ fn bad_arguments_run_nothing() {
 
 #[test]
 fn the_limit_holds_for_text_that_was_no_text() {
-    each(|yard| {
+    each(|server| {
         let fields = fields(
-            yard.call("execute", json!({"command": "head -c 30000 /dev/zero | tr '\\0' '\\377'"})),
+            server
+                .call("execute", json!({"command": "head -c 30000 /dev/zero | tr '\\0' '\\377'"})),
         );
         let length = fields["stdout"].as_str().map_or(0, str::len);
         assert!(length <= 40_000 && length > 39_990, "{length}");

@@ -29,8 +29,8 @@ pub(super) fn fields(reply: Reply) -> Value {
 }
 
 #[track_caller]
-pub(super) fn execute(yard: &mut TestServer, command: &str) -> (String, i64) {
-    let fields = fields(yard.call("execute_command", json!({"command": command})));
+pub(super) fn execute(server: &mut TestServer, command: &str) -> (String, i64) {
+    let fields = fields(server.call("execute_command", json!({"command": command})));
     let names: Vec<_> = fields.as_object().expect("an object").keys().collect();
     assert_eq!(names, ["command", "output", "return_code"]);
     assert_eq!(fields["command"], command);
@@ -39,8 +39,8 @@ pub(super) fn execute(yard: &mut TestServer, command: &str) -> (String, i64) {
 }
 
 #[track_caller]
-fn check(yard: &mut TestServer, command: &str, output: &str, return_code: i64) {
-    assert_eq!(execute(yard, command), (output.to_owned(), return_code), "{command}");
+fn check(server: &mut TestServer, command: &str, output: &str, return_code: i64) {
+    assert_eq!(execute(server, command), (output.to_owned(), return_code), "{command}");
 }
 
 const DENIED: &str = "Command denied by security policy";
@@ -48,8 +48,8 @@ const DENIED: &str = "Command denied by security policy";
 #[test]
 fn it_is_listed_as_documented() {
     check_listed("execute_command");
-    each("", |yard| {
-        let tools = listed(yard);
+    each("", |server| {
+        let tools = listed(server);
         let documented = json!({
             "type": "object",
             "properties": {
@@ -65,47 +65,47 @@ fn it_is_listed_as_documented() {
 
 #[test]
 fn the_reply_reads_word_for_word_as_in_the_document() {
-    each("", |yard| {
-        let reply = yard.call("execute_command", json!({"command": "echo hello"})).ok();
+    each("", |server| {
+        let reply = server.call("execute_command", json!({"command": "echo hello"})).ok();
         let expected = "{\n  \"command\": \"echo hello\",\n  \"output\": \"hello\\n\",\n  \"return_code\": 0\n}";
         assert_eq!(reply.text(), expected);
-        let (output, code) = execute(yard, "ls -la");
+        let (output, code) = execute(server, "ls -la");
         assert!(output.starts_with("total ") && code == 0, "{output}");
     });
 }
 
 #[test]
 fn output_is_stdout_and_then_stderr() {
-    each("", |yard| {
-        check(yard, "echo err >&2; echo out; exit 3", "out\nerr\n", 3);
-        check(yard, "printf '\\377a'", "\u{fffd}a", 0);
-        check(yard, "kill -9 $$", "", -1);
-        check(yard, "cat", "", 0);
-        check(yard, "echo $0 ${BASH_VERSION:-none}", "sh none\n", 0);
+    each("", |server| {
+        check(server, "echo err >&2; echo out; exit 3", "out\nerr\n", 3);
+        check(server, "printf '\\377a'", "\u{fffd}a", 0);
+        check(server, "kill -9 $$", "", -1);
+        check(server, "cat", "", 0);
+        check(server, "echo $0 ${BASH_VERSION:-none}", "sh none\n", 0);
     });
-    each("[execute_command]\nstderr = false\n", |yard| {
-        check(yard, "echo err >&2; echo out", "out\n", 0);
+    each("[execute_command]\nstderr = false\n", |server| {
+        check(server, "echo err >&2; echo out", "out\n", 0);
     });
 }
 
 #[test]
 fn a_long_output_is_cut_with_a_mark_and_kept_by_its_job() {
     for launch in speaking("execute_command,native") {
-        let mut yard = launch.config("[execute_command]\nmax_output = 10\n").start();
-        let (output, code) = execute(&mut yard, "seq -s '' 1 20; echo short >&2");
+        let mut server = launch.config("[execute_command]\nmax_output = 10\n").start();
+        let (output, code) = execute(&mut server, "seq -s '' 1 20; echo short >&2");
         let mark = "[stdout cut after its first 10 bytes; job 1 keeps all of it]";
         assert_eq!((output, code), (format!("1234567891\n{mark}\nshort\n"), 0));
-        let kept = yard.call("read_output", json!({"job": 1})).ok().text();
+        let kept = server.call("read_output", json!({"job": 1})).ok().text();
         assert!(kept.contains("181920"), "{kept}");
     }
 }
 
 #[test]
 fn a_timeout_ends_the_whole_tree_and_keeps_what_was_written() {
-    each("[execute_command]\ntimeout = 5\n", |yard| {
+    each("[execute_command]\ntimeout = 5\n", |server| {
         let (deserter, leader) = (Marker::new(), Marker::new());
         let command = format!("echo before; setsid sleep {deserter} & sleep {leader}");
-        let (output, code) = execute(yard, &command);
+        let (output, code) = execute(server, &command);
         let line = "Command timed out after 5s; everything it had started was killed";
         assert_eq!((output, code), (format!("before\n{line}\n"), -1));
         assert!(deserter.alive().is_empty() && leader.alive().is_empty());
@@ -115,8 +115,8 @@ fn a_timeout_ends_the_whole_tree_and_keeps_what_was_written() {
 #[test]
 fn deny_wins_and_nothing_of_a_denied_line_runs() {
     let config = "[policy]\nallow = [\"touch*\", \"echo*\", \"rm\"]\ndeny = [\"rm*\", \"chmod\"]\n";
-    each(config, |yard| {
-        let kept = yard.work().join("kept");
+    each(config, |server| {
+        let kept = server.work().join("kept");
         fs::write(&kept, "").expect("a file of ours");
         for denied in [
             "rm kept",
@@ -130,19 +130,19 @@ fn deny_wins_and_nothing_of_a_denied_line_runs() {
             "sh -c 'rm kept'",
             "$RM kept",
         ] {
-            check(yard, denied, DENIED, -1);
+            check(server, denied, DENIED, -1);
         }
-        assert!(kept.exists() && !yard.work().join("ran").exists());
-        check(yard, "echo fine", "fine\n", 0);
+        assert!(kept.exists() && !server.work().join("ran").exists());
+        check(server, "echo fine", "fine\n", 0);
     });
 }
 
 #[test]
 fn decisions_are_in_the_audit_log() {
-    each("[policy]\ndeny = [\"rm*\"]\n", |yard| {
-        check(yard, "echo seen", "seen\n", 0);
-        check(yard, "rm x", DENIED, -1);
-        let log = yard.sandbox().data().join("audit.jsonl");
+    each("[policy]\ndeny = [\"rm*\"]\n", |server| {
+        check(server, "echo seen", "seen\n", 0);
+        check(server, "rm x", DENIED, -1);
+        let log = server.sandbox().data().join("audit.jsonl");
         let lines = || fs::read_to_string(&log).unwrap_or_default();
         let has = |event: &str, verdict: &str, command: &str| {
             lines().lines().any(|line| {
@@ -159,44 +159,44 @@ fn decisions_are_in_the_audit_log() {
 
 #[test]
 fn secrets_are_masked_and_the_text_stays_json() {
-    each("[execute_command]\nverbose = true\n", |yard| {
-        let reply = yard.call("execute_command", json!({"command": "echo AKIAIOSFODNN7EXAMPLE"}));
+    each("[execute_command]\nverbose = true\n", |server| {
+        let reply = server.call("execute_command", json!({"command": "echo AKIAIOSFODNN7EXAMPLE"}));
         let fields = fields(reply);
         assert_eq!(fields["output"], "[redacted]\n");
         assert_eq!(fields["command"], "echo [redacted]");
-        yard.expect_log("[mcpz] Exit code: 0");
-        assert!(!yard.log_text().contains("AKIAIOSFODNN7EXAMPLE"), "{}", yard.log_text());
+        server.expect_log("[mcpz] Exit code: 0");
+        assert!(!server.log_text().contains("AKIAIOSFODNN7EXAMPLE"), "{}", server.log_text());
     });
 }
 
 #[test]
 fn a_cancelled_call_ends_its_tree() {
-    let mut yard = Launch::stdio().args(&["--dialect", "execute_command"]).start();
+    let mut server = Launch::stdio().args(&["--dialect", "execute_command"]).start();
     let marker = Marker::new();
     let command = format!("setsid sleep {marker} & sleep {marker}");
-    let id = yard.begin("execute_command", json!({"command": command}));
+    let id = server.begin("execute_command", json!({"command": command}));
     marker.wait_alive();
-    yard.notify("notifications/cancelled", json!({"requestId": id}));
+    server.notify("notifications/cancelled", json!({"requestId": id}));
     marker.wait_gone();
 }
 
 #[test]
 fn what_cannot_be_executed_says_why() {
-    each("[execute_command]\nshell = \"/no/such/shell\"\nverbose = true\n", |yard| {
-        let (output, code) = execute(yard, "echo hi");
+    each("[execute_command]\nshell = \"/no/such/shell\"\nverbose = true\n", |server| {
+        let (output, code) = execute(server, "echo hi");
         assert!(output.starts_with("Failed to execute: ") && code == -1, "{output}");
         assert!(output.contains("/no/such/shell"), "{output}");
-        yard.expect_log("[mcpz] Error: ");
+        server.expect_log("[mcpz] Error: ");
     });
-    each("[job]\ncwd = \"/no/such/directory\"\n", |yard| {
-        let (output, code) = execute(yard, "echo hi");
+    each("[job]\ncwd = \"/no/such/directory\"\n", |server| {
+        let (output, code) = execute(server, "echo hi");
         assert!(output.starts_with("Failed to execute: cannot run in") && code == -1, "{output}");
     });
-    each("", |yard| {
-        let (output, code) = execute(yard, "");
+    each("", |server| {
+        let (output, code) = execute(server, "");
         assert!(output.starts_with("Failed to execute: the command is empty"), "{output}");
         assert_eq!(code, -1);
-        let (output, code) = execute(yard, "nosuchcommand");
+        let (output, code) = execute(server, "nosuchcommand");
         assert!(output.contains("not found") && code == 127, "{output}");
     });
 }
@@ -213,9 +213,9 @@ fn a_directory_outside_the_allowed_ones_runs_nothing_also_through_a_link() {
     for (cwd, is_allowed) in [(&inside, true), (&outside, false), (&link, false)] {
         let config =
             format!("[policy]\nallowed_directories = [{inside:?}]\n[job]\ncwd = {cwd:?}\n");
-        each(&config, |yard| {
+        each(&config, |server| {
             let expected = if is_allowed { ("", 0) } else { (DENIED, -1) };
-            check(yard, "touch ran", expected.0, expected.1);
+            check(server, "touch ran", expected.0, expected.1);
         });
     }
     assert!(inside.join("ran").exists() && !outside.join("ran").exists());
@@ -223,7 +223,7 @@ fn a_directory_outside_the_allowed_ones_runs_nothing_also_through_a_link() {
 
 #[test]
 fn bad_arguments_run_nothing() {
-    each("", |yard| {
+    each("", |server| {
         let touch = "touch ran";
         for (bad, said) in [
             (json!({}), "Missing command argument"),
@@ -232,9 +232,9 @@ fn bad_arguments_run_nothing() {
             (json!({"command": touch, "timeout": 1}), "unknown argument `timeout`"),
             (json!({"command": touch, "cwd": "/"}), "unknown argument `cwd`"),
         ] {
-            let error = yard.call("execute_command", bad.clone()).error_text();
+            let error = server.call("execute_command", bad.clone()).error_text();
             assert!(error.starts_with(said), "{bad}: {error}");
         }
-        assert!(!yard.work().join("ran").exists());
+        assert!(!server.work().join("ran").exists());
     });
 }

@@ -18,8 +18,8 @@ fn each(config: &str, check: impl Fn(&mut TestServer)) {
 }
 
 #[track_caller]
-fn read(yard: &mut TestServer, path: &str) -> Value {
-    fields(yard.call("read_file", json!({"path": path})))
+fn read(server: &mut TestServer, path: &str) -> Value {
+    fields(server.call("read_file", json!({"path": path})))
 }
 
 fn fifo(path: &Path) {
@@ -29,19 +29,19 @@ fn fifo(path: &Path) {
 
 #[test]
 fn what_is_written_is_read_and_listed() {
-    each("", |yard| {
+    each("", |server| {
         let call = json!({"path": "new.txt", "content": "é\n"});
-        let written = fields(yard.call("write_file", call.clone()));
+        let written = fields(server.call("write_file", call.clone()));
         let expected = json!({"path": "new.txt", "bytes_written": 3, "created": true});
         assert_eq!(written, expected);
-        assert_eq!(fields(yard.call("write_file", call))["created"], false);
+        assert_eq!(fields(server.call("write_file", call))["created"], false);
         let expected = json!({
             "path": "new.txt", "encoding": "utf-8", "content": "é\n", "size": 3, "truncated": false
         });
-        assert_eq!(read(yard, "new.txt"), expected);
-        fs::create_dir(yard.work().join("sub")).expect("a directory of ours");
-        symlink("new.txt", yard.work().join("to")).expect("a link of ours");
-        let listing = fields(yard.call("list_directory", json!({})));
+        assert_eq!(read(server, "new.txt"), expected);
+        fs::create_dir(server.work().join("sub")).expect("a directory of ours");
+        symlink("new.txt", server.work().join("to")).expect("a link of ours");
+        let listing = fields(server.call("list_directory", json!({})));
         let entries = listing["entries"].as_array().expect("a list");
         let expected = json!([
             {"name": "new.txt", "type": "file", "size": 3},
@@ -49,38 +49,38 @@ fn what_is_written_is_read_and_listed() {
             {"name": "to", "type": "symlink", "size": 7},
         ]);
         assert_eq!(listing, json!({"path": ".", "entries": expected, "truncated": false}));
-        let below = fields(yard.call("list_directory", json!({"path": "sub"})));
+        let below = fields(server.call("list_directory", json!({"path": "sub"})));
         assert_eq!(below["entries"], json!([]));
-        assert_eq!(read(yard, "to")["content"], "é\n");
-        let absolute = yard.work().join("new.txt").display().to_string();
-        assert_eq!(read(yard, &absolute)["content"], "é\n");
+        assert_eq!(read(server, "to")["content"], "é\n");
+        let absolute = server.work().join("new.txt").display().to_string();
+        assert_eq!(read(server, &absolute)["content"], "é\n");
     });
 }
 
 #[test]
 fn a_large_file_is_read_in_parts_and_every_byte_comes_back() {
-    each("[execute_command]\nmax_output = 1000\n", |yard| {
+    each("[execute_command]\nmax_output = 1000\n", |server| {
         let text = "äöü€ 0123456789\n".repeat(300);
-        fs::write(yard.work().join("large"), &text).expect("a file of ours");
+        fs::write(server.work().join("large"), &text).expect("a file of ours");
         let (mut seen, mut offset) = (String::new(), Some(0));
         while let Some(from) = offset {
-            let part = fields(yard.call("read_file", json!({"path": "large", "offset": from})));
+            let part = fields(server.call("read_file", json!({"path": "large", "offset": from})));
             assert_eq!((&part["encoding"], &part["size"]), (&json!("utf-8"), &json!(text.len())));
             seen += part["content"].as_str().expect("a text");
             assert_eq!(part["truncated"], part.get("next_offset").is_some());
             offset = part["next_offset"].as_u64();
         }
         assert!(seen == text, "the parts are not the whole");
-        fs::write(yard.work().join("binary"), b"\x00\xff").expect("a file of ours");
-        let binary = read(yard, "binary");
+        fs::write(server.work().join("binary"), b"\x00\xff").expect("a file of ours");
+        let binary = read(server, "binary");
         assert_eq!((&binary["encoding"], &binary["content"]), (&json!("base64"), &json!("AP8=")));
     });
 }
 
 #[test]
 fn nothing_leads_out_of_the_working_directory() {
-    each("", |yard| {
-        let (work, outside) = (yard.work(), yard.sandbox().path().join("outside"));
+    each("", |server| {
+        let (work, outside) = (server.work(), server.sandbox().path().join("outside"));
         fs::create_dir(&outside).expect("a directory of ours");
         fs::write(outside.join("secret"), "secret").expect("a file of ours");
         for (to, link) in
@@ -101,16 +101,16 @@ fn nothing_leads_out_of_the_working_directory() {
             absolute.as_str(),
             detour.as_str(),
         ] {
-            let error = yard.call("read_file", json!({"path": path})).error_text();
+            let error = server.call("read_file", json!({"path": path})).error_text();
             assert!(error.contains("leads out of the working directory"), "{path}: {error}");
             let write = json!({"path": path, "content": "changed"});
-            yard.call("write_file", write).error_text();
+            server.call("write_file", write).error_text();
         }
         for path in ["..", "way", "/", "magic"] {
-            let error = yard.call("list_directory", json!({"path": path})).error_text();
+            let error = server.call("list_directory", json!({"path": path})).error_text();
             assert!(error.contains("leads out of the working directory"), "{path}: {error}");
         }
-        yard.call("write_file", json!({"path": "way/new", "content": "x"})).error_text();
+        server.call("write_file", json!({"path": "way/new", "content": "x"})).error_text();
         assert_eq!(fs::read_to_string(outside.join("secret")).expect("it is there"), "secret");
         assert_eq!(fs::read_dir(&outside).expect("it is there").count(), 1);
     });
@@ -118,32 +118,32 @@ fn nothing_leads_out_of_the_working_directory() {
 
 #[test]
 fn what_is_no_file_neither_blocks_nor_changes() {
-    each("", |yard| {
-        fifo(&yard.work().join("fifo"));
-        fs::create_dir(yard.work().join("sub")).expect("a directory of ours");
+    each("", |server| {
+        fifo(&server.work().join("fifo"));
+        fs::create_dir(server.work().join("sub")).expect("a directory of ours");
         for path in ["fifo", "sub"] {
-            let error = yard.call("read_file", json!({"path": path})).error_text();
+            let error = server.call("read_file", json!({"path": path})).error_text();
             assert!(error.contains("not a regular file"), "{path}: {error}");
             let write = json!({"path": path, "content": "x"});
-            let error = yard.call("write_file", write).error_text();
+            let error = server.call("write_file", write).error_text();
             assert!(error.contains("not a regular file"), "{path}: {error}");
         }
-        let error = yard.call("list_directory", json!({"path": "fifo"})).error_text();
+        let error = server.call("list_directory", json!({"path": "fifo"})).error_text();
         assert!(error.contains("not a directory"), "{error}");
-        let error = yard.call("read_file", json!({"path": "none"})).error_text();
+        let error = server.call("read_file", json!({"path": "none"})).error_text();
         assert!(error.contains("there is no `none`"), "{error}");
     });
 }
 
 #[test]
 fn rules_hold_for_files_as_for_commands_and_are_written_down() {
-    each("[policy]\ndeny = [\"write_file\"]\n", |yard| {
+    each("[policy]\ndeny = [\"write_file\"]\n", |server| {
         let write = json!({"path": "new", "content": "x"});
-        let error = yard.call("write_file", write).error_text();
+        let error = server.call("write_file", write).error_text();
         assert!(error.starts_with("denied by security policy: "), "{error}");
-        assert!(!yard.work().join("new").exists());
-        fields(yard.call("list_directory", json!({})));
-        let log = yard.sandbox().data().join("audit.jsonl");
+        assert!(!server.work().join("new").exists());
+        fields(server.call("list_directory", json!({})));
+        let log = server.sandbox().data().join("audit.jsonl");
         let read = || fs::read_to_string(&log).expect("there is an audit log");
         eventually("both are written down", || read().contains("list_directory"));
         let entries: Vec<Value> = read()
@@ -161,26 +161,26 @@ fn rules_hold_for_files_as_for_commands_and_are_written_down() {
             ]
         );
     });
-    each("[policy]\nallow = [\"ls*\"]\ndeny = [\"write_file\"]\n", |yard| {
-        fs::write(yard.work().join("file"), "x").expect("a file of ours");
-        assert_eq!(read(yard, "file")["content"], "x", "an allow list speaks of commands");
+    each("[policy]\nallow = [\"ls*\"]\ndeny = [\"write_file\"]\n", |server| {
+        fs::write(server.work().join("file"), "x").expect("a file of ours");
+        assert_eq!(read(server, "file")["content"], "x", "an allow list speaks of commands");
         let write = json!({"path": "file", "content": "changed"});
-        yard.call("write_file", write).error_text();
-        assert_eq!(read(yard, "file")["content"], "x");
+        server.call("write_file", write).error_text();
+        assert_eq!(read(server, "file")["content"], "x");
     });
 }
 
 #[test]
 fn a_working_directory_outside_the_allowed_ones_is_closed() {
-    each("[policy]\nallowed_directories = [\"/usr\"]\n", |yard| {
-        let file = yard.work().join("file");
+    each("[policy]\nallowed_directories = [\"/usr\"]\n", |server| {
+        let file = server.work().join("file");
         fs::write(&file, "kept").expect("a file of ours");
         for (tool, arguments) in [
             ("read_file", json!({"path": "file"})),
             ("write_file", json!({"path": "file", "content": "changed"})),
             ("list_directory", json!({})),
         ] {
-            let error = yard.call(tool, arguments).error_text();
+            let error = server.call(tool, arguments).error_text();
             assert!(error.contains("policy.allowed_directories"), "{tool}: {error}");
         }
         assert_eq!(fs::read_to_string(&file).expect("it is there"), "kept");
@@ -189,15 +189,15 @@ fn a_working_directory_outside_the_allowed_ones_is_closed() {
 
 #[test]
 fn secrets_in_files_are_masked() {
-    each("", |yard| {
-        fs::write(yard.work().join("key"), "AKIAIOSFODNN7EXAMPLE").expect("a file of ours");
-        assert_eq!(read(yard, "key")["content"], "[redacted]");
+    each("", |server| {
+        fs::write(server.work().join("key"), "AKIAIOSFODNN7EXAMPLE").expect("a file of ours");
+        assert_eq!(read(server, "key")["content"], "[redacted]");
     });
 }
 
 #[test]
 fn bad_arguments_change_nothing() {
-    each("", |yard| {
+    each("", |server| {
         for (tool, bad, said) in [
             ("read_file", json!({}), "missing argument `path`"),
             ("read_file", json!({"path": 7}), "`path`"),
@@ -212,37 +212,37 @@ fn bad_arguments_change_nothing() {
             ("write_file", json!({"path": "none/ran", "content": "x"}), "there is no"),
             ("list_directory", json!({"path": ["."]}), "`path`"),
         ] {
-            let error = yard.call(tool, bad.clone()).error_text();
+            let error = server.call(tool, bad.clone()).error_text();
             assert!(error.contains(said), "{tool} {bad}: {error}");
         }
-        assert_eq!(fs::read_dir(yard.work()).expect("it is there").count(), 0);
+        assert_eq!(fs::read_dir(server.work()).expect("it is there").count(), 0);
     });
 }
 
 #[test]
 fn what_a_line_beside_an_allow_list_may_not_write_is_not_written_by_the_tool_either() {
-    each("[policy]\nallow = [\"git\", \"make\", \"./build.sh\"]\n", |yard| {
-        fs::create_dir(yard.work().join(".git")).expect("a directory of ours");
-        symlink(".git", yard.work().join("to")).expect("a link of ours");
+    each("[policy]\nallow = [\"git\", \"make\", \"./build.sh\"]\n", |server| {
+        fs::create_dir(server.work().join(".git")).expect("a directory of ours");
+        symlink(".git", server.work().join("to")).expect("a link of ours");
         for path in [".git/config", "to/config", "Makefile", "build.sh", ".gitconfig"] {
-            let reply = yard.call("write_file", json!({"path": path, "content": "x"}));
+            let reply = server.call("write_file", json!({"path": path, "content": "x"}));
             assert!(reply.text().contains("writing to"), "{path}: {}", reply.text());
-            assert!(!yard.work().join(path).exists(), "{path} was written");
+            assert!(!server.work().join(path).exists(), "{path} was written");
         }
-        fields(yard.call("write_file", json!({"path": "src.txt", "content": "x"})));
+        fields(server.call("write_file", json!({"path": "src.txt", "content": "x"})));
     });
 }
 
 #[test]
 fn what_a_job_may_not_write_in_its_workspace_is_not_written_by_the_tool_either() {
-    each("[confinement]\nprofile = \"workspace-write\"\n", |yard| {
-        fs::create_dir_all(yard.work().join(".git/hooks")).expect("a directory of ours");
-        symlink(".git/hooks", yard.work().join("to")).expect("a link of ours");
+    each("[confinement]\nprofile = \"workspace-write\"\n", |server| {
+        fs::create_dir_all(server.work().join(".git/hooks")).expect("a directory of ours");
+        symlink(".git/hooks", server.work().join("to")).expect("a link of ours");
         for path in [".git/config", "to/pre-commit", ".mcp.json", ".envrc"] {
-            let reply = yard.call("write_file", json!({"path": path, "content": "x"}));
+            let reply = server.call("write_file", json!({"path": path, "content": "x"}));
             assert!(reply.text().contains("confinement workspace-write"), "{}", reply.text());
-            assert!(!yard.work().join(path).exists(), "{path} was written");
+            assert!(!server.work().join(path).exists(), "{path} was written");
         }
-        fields(yard.call("write_file", json!({"path": "src.txt", "content": "x"})));
+        fields(server.call("write_file", json!({"path": "src.txt", "content": "x"})));
     });
 }

@@ -22,14 +22,14 @@ fn speaking(dialect: &str) -> [Launch; 2] {
     Launch::both().map(|launch| launch.args(&["--dialect", dialect]))
 }
 
-fn listed(yard: &mut TestServer) -> Vec<Value> {
-    let answer = yard.rpc("tools/list", json!({}));
+fn listed(server: &mut TestServer) -> Vec<Value> {
+    let answer = server.rpc("tools/list", json!({}));
     answer["result"]["tools"].as_array().cloned().expect("a list of tools")
 }
 
 /// The names of the tools that are offered.
-fn names(yard: &mut TestServer) -> Vec<String> {
-    listed(yard).iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
+fn names(server: &mut TestServer) -> Vec<String> {
+    listed(server).iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
 }
 
 /// Compares `tools/list` with what was written down in `listed/`. With UPDATE=1 it is written

@@ -74,11 +74,11 @@ fn documented_tool() -> Value {
 
 /// Ends the session, and compares everything that the server wrote to stderr.
 #[track_caller]
-fn check_stderr(mut yard: TestServer, expected: &[&str]) {
-    yard.stdio().hang_up();
-    assert!(yard.wait_exit().success());
+fn check_stderr(mut server: TestServer, expected: &[&str]) {
+    server.stdio().hang_up();
+    assert!(server.wait_exit().success());
     eventually(&format!("stderr is exactly {expected:?}"), || {
-        yard.log_text().lines().eq(expected.iter().copied())
+        server.log_text().lines().eq(expected.iter().copied())
     });
 }
 
@@ -87,8 +87,8 @@ fn server(flags: &[&str]) -> TestServer {
 }
 
 #[track_caller]
-fn check(yard: &mut TestServer, command: &str, output: &str, return_code: i64) {
-    assert_eq!(execute(yard, command), (output.to_owned(), return_code), "{command}");
+fn check(server: &mut TestServer, command: &str, output: &str, return_code: i64) {
+    assert_eq!(execute(server, command), (output.to_owned(), return_code), "{command}");
 }
 
 fn words(text: &str) -> String {
@@ -97,45 +97,45 @@ fn words(text: &str) -> String {
 
 #[test]
 fn the_documents_session_works_pasted_line_by_line() {
-    let mut yard = Launch::server_shell().start_silent();
+    let mut server = Launch::server_shell().start_silent();
     for line in SESSION.lines() {
-        yard.stdio().send_line(line);
+        server.stdio().send_line(line);
     }
-    let answer = yard.stdio().response(1);
+    let answer = server.stdio().response(1);
     assert_eq!(answer, json!({"jsonrpc": "2.0", "id": 1, "result": opened()}));
-    let tools = yard.stdio().response(2);
+    let tools = server.stdio().response(2);
     assert_eq!(tools["result"]["tools"][0], documented_tool());
     let said =
         "{\n  \"command\": \"echo hello\",\n  \"output\": \"hello\\n\",\n  \"return_code\": 0\n}";
     let called = json!({"content": [{"type": "text", "text": said}]});
-    let answer = yard.stdio().response(3);
+    let answer = server.stdio().response(3);
     assert_eq!(answer, json!({"jsonrpc": "2.0", "id": 3, "result": called}));
-    assert_eq!(yard.stdio().take_all(), Vec::<Value>::new(), "nothing else is said");
-    check_stderr(yard, &[STARTED]);
+    assert_eq!(server.stdio().take_all(), Vec::<Value>::new(), "nothing else is said");
+    check_stderr(server, &[STARTED]);
 }
 
 #[test]
 fn whatever_version_a_client_asks_for_the_response_is_the_printed_one() {
     for version in ["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"] {
-        let mut yard = Launch::server_shell().era(Era::Legacy(version)).start_silent();
-        assert_eq!(yard.handshake()["result"], opened(), "{version}");
-        check(&mut yard, "echo hello", "hello\n", 0);
+        let mut server = Launch::server_shell().era(Era::Legacy(version)).start_silent();
+        assert_eq!(server.handshake()["result"], opened(), "{version}");
+        check(&mut server, "echo hello", "hello\n", 0);
     }
 }
 
 #[test]
 fn every_method_that_the_document_does_not_have_is_not_found() {
-    let mut yard = Launch::server_shell().start_silent();
+    let mut server = Launch::server_shell().start_silent();
     let not_found = |id: u64, method: &str| {
         let error = json!({"code": -32601, "message": format!("Method not found: {method}")});
         json!({"jsonrpc": "2.0", "id": id, "error": error})
     };
     // A modern client looks first, and then falls back to `initialize`.
     for method in ["server/discover", "ping"] {
-        yard.stdio().send(&Era::Modern.request(100, method, json!({})));
-        assert_eq!(yard.stdio().response(100), not_found(100, method));
+        server.stdio().send(&Era::Modern.request(100, method, json!({})));
+        assert_eq!(server.stdio().response(100), not_found(100, method));
     }
-    assert_eq!(yard.handshake()["result"], opened());
+    assert_eq!(server.handshake()["result"], opened());
     for (id, (method, params)) in (200..).zip([
         ("ping", json!({})),
         ("resources/list", json!({})),
@@ -151,20 +151,20 @@ fn every_method_that_the_document_does_not_have_is_not_found() {
         ("tools/explode", json!({})),
     ]) {
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        yard.stdio().send(&request);
-        assert_eq!(yard.stdio().response(id), not_found(id, method));
+        server.stdio().send(&request);
+        assert_eq!(server.stdio().response(id), not_found(id, method));
     }
-    check(&mut yard, "echo still here", "still here\n", 0);
-    check_stderr(yard, &[STARTED]);
+    check(&mut server, "echo still here", "still here\n", 0);
+    check_stderr(server, &[STARTED]);
 }
 
 #[test]
 fn lines_that_are_no_messages_break_nothing() {
-    let mut yard = server(&[]);
+    let mut shellyard = server(&[]);
     for line in ["mcpz server shell", "{", "[]", "\u{1b}[A", "{\"jsonrpc\":\"2.0\"}"] {
-        yard.stdio().send_line(line);
+        shellyard.stdio().send_line(line);
     }
-    check(&mut yard, "echo hello", "hello\n", 0);
+    check(&mut shellyard, "echo hello", "hello\n", 0);
     for (params, said) in [
         (
             json!({"name": "explode", "arguments": {"command": "touch ran"}}),
@@ -172,12 +172,12 @@ fn lines_that_are_no_messages_break_nothing() {
         ),
         (json!({"arguments": {"command": "touch ran"}}), "name"),
     ] {
-        let refused = yard.rpc("tools/call", params);
+        let refused = shellyard.rpc("tools/call", params);
         let message = refused["error"]["message"].as_str().expect("an error");
         assert!(message.contains(said), "{refused}");
     }
-    assert!(!yard.work().join("ran").exists());
-    check(&mut yard, "echo still here", "still here\n", 0);
+    assert!(!shellyard.work().join("ran").exists());
+    check(&mut shellyard, "echo still here", "still here\n", 0);
 }
 
 #[test]
@@ -194,9 +194,9 @@ fn the_help_is_that_of_the_document() {
 
 #[test]
 fn it_offers_its_own_tools_only() {
-    let mut yard = server(&[]);
+    let mut shellyard = server(&[]);
     let expected = ["execute_command", "read_file", "write_file", "list_directory"];
-    assert_eq!(names(&mut yard), expected);
+    assert_eq!(names(&mut shellyard), expected);
 }
 
 #[test]
@@ -206,22 +206,23 @@ fn the_working_directory_is_that_of_commands_and_files() {
     fs::write(root.join("here"), "found").expect("a file of ours");
     let path = root.to_str().expect("our path");
     for flag in ["-w", "--working-dir"] {
-        let mut yard = server(&[flag, path]);
-        check(&mut yard, "pwd; cat here", &format!("{path}\nfound"), 0);
-        let read = yard.call("read_file", json!({"path": "here"})).ok().text();
+        let mut shellyard = server(&[flag, path]);
+        check(&mut shellyard, "pwd; cat here", &format!("{path}\nfound"), 0);
+        let read = shellyard.call("read_file", json!({"path": "here"})).ok().text();
         assert!(read.contains(r#""content": "found""#), "{read}");
     }
-    let mut yard = server(&[]);
-    let own = yard.work().canonicalize().expect("it is there");
-    check(&mut yard, "pwd", &format!("{}\n", own.display()), 0);
+    let mut shellyard = server(&[]);
+    let own = shellyard.work().canonicalize().expect("it is there");
+    check(&mut shellyard, "pwd", &format!("{}\n", own.display()), 0);
 }
 
 #[test]
 fn the_timeout_ends_the_tree() {
     for flag in ["-t", "--timeout"] {
-        let mut yard = server(&[flag, "5"]);
+        let mut shellyard = server(&[flag, "5"]);
         let marker = Marker::new();
-        let (output, code) = execute(&mut yard, &format!("echo a; (sleep {marker}; true) & wait"));
+        let (output, code) =
+            execute(&mut shellyard, &format!("echo a; (sleep {marker}; true) & wait"));
         assert!(output.starts_with("a\nCommand timed out after 5s"), "{output}");
         assert_eq!(code, -1);
         assert!(marker.alive().is_empty());
@@ -232,8 +233,8 @@ fn the_timeout_ends_the_tree() {
 fn the_shell_runs_the_commands() {
     check(&mut server(&[]), "echo $0", "sh\n", 0);
     for flag in ["-s", "--shell"] {
-        let mut yard = server(&[flag, "/bin/bash"]);
-        check(&mut yard, "a=(1 2); echo $0 ${#a[@]}", "bash 2\n", 0);
+        let mut shellyard = server(&[flag, "/bin/bash"]);
+        check(&mut shellyard, "a=(1 2); echo $0 ${#a[@]}", "bash 2\n", 0);
     }
 }
 
@@ -248,11 +249,11 @@ fn stderr_is_left_out_where_that_is_wished() {
 fn commands_are_told_on_stderr_where_that_is_wished() {
     let long = format!("true {}", "x".repeat(2000));
     for flag in ["-v", "--verbose"] {
-        let mut yard = server(&[flag, "--deny", "rm"]);
-        check(&mut yard, "echo 'a\nb'; exit 3", "a\nb\n", 3);
-        check(&mut yard, &long, "", 0);
-        check(&mut yard, "kill -9 $$", "", -1);
-        check(&mut yard, "rm x", "Command denied by security policy", -1);
+        let mut shellyard = server(&[flag, "--deny", "rm"]);
+        check(&mut shellyard, "echo 'a\nb'; exit 3", "a\nb\n", 3);
+        check(&mut shellyard, &long, "", 0);
+        check(&mut shellyard, "kill -9 $$", "", -1);
+        check(&mut shellyard, "rm x", "Command denied by security policy", -1);
         let expected = [
             STARTED,
             r"[mcpz] Executing: echo 'a\nb'; exit 3",
@@ -262,7 +263,7 @@ fn commands_are_told_on_stderr_where_that_is_wished() {
             "[mcpz] Executing: kill -9 $$",
             "[mcpz] Exit code: -1",
         ];
-        check_stderr(yard, &expected);
+        check_stderr(shellyard, &expected);
     }
 }
 
@@ -281,20 +282,20 @@ fn without_verbose_no_command_is_logged() {
 
 #[test]
 fn what_cannot_be_executed_is_told_on_stderr_as_well() {
-    let mut yard = server(&["-v", "-s", "/no/such/shell"]);
-    let (output, code) = execute(&mut yard, "echo hi");
+    let mut shellyard = server(&["-v", "-s", "/no/such/shell"]);
+    let (output, code) = execute(&mut shellyard, "echo hi");
     let why = output.strip_prefix("Failed to execute: ").expect("the document's words");
     assert_eq!(code, -1);
     let expected = [STARTED, "[mcpz] Executing: echo hi", &format!("[mcpz] Error: {why}")];
-    check_stderr(yard, &expected);
+    check_stderr(shellyard, &expected);
 }
 
 /// Under these flags each command runs, or is denied in the words of the document.
 #[track_caller]
 fn check_rules(flags: &[&str], cases: &[(&str, bool)]) {
-    let mut yard = server(flags);
+    let mut shellyard = server(flags);
     for (command, is_allowed) in cases {
-        let (output, code) = execute(&mut yard, command);
+        let (output, code) = execute(&mut shellyard, command);
         let was_denied = (output.as_str(), code) == ("Command denied by security policy", -1);
         assert_eq!(!was_denied, *is_allowed, "{flags:?}: {command}: {output}");
     }
@@ -338,7 +339,7 @@ fn deny_wins_and_a_pattern_without_a_star_is_the_whole_word() {
 
 #[test]
 fn the_documents_sandbox_example_starts() {
-    let mut yard = server(&[
+    let mut shellyard = server(&[
         "--working-dir",
         "/tmp",
         "--allow",
@@ -348,15 +349,15 @@ fn the_documents_sandbox_example_starts() {
         "--timeout",
         "60",
     ]);
-    check(&mut yard, "echo hi | grep -c hi", "1\n", 0);
+    check(&mut shellyard, "echo hi | grep -c hi", "1\n", 0);
 }
 
 #[test]
 fn a_file_of_settings_goes_along_and_flags_win() {
     let config = "[execute_command]\nstderr = false\ntimeout = 1\n[policy]\ndeny = [\"rm*\"]\n";
-    let mut yard = Launch::server_shell().config(config).args(&["-t", "60"]).start();
-    check(&mut yard, "echo out; echo err >&2", "out\n", 0);
-    check(&mut yard, "rm x", "Command denied by security policy", -1);
+    let mut server = Launch::server_shell().config(config).args(&["-t", "60"]).start();
+    check(&mut server, "echo out; echo err >&2", "out\n", 0);
+    check(&mut server, "rm x", "Command denied by security policy", -1);
 }
 
 #[test]

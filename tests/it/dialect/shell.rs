@@ -55,23 +55,23 @@ fn it_is_listed_as_documented() {
 
 #[test]
 fn a_success_says_so_and_has_six_fields() {
-    each(|yard| {
-        let reply = yard.call("shell", json!({"command": "echo out; echo err >&2"})).ok();
+    each(|server| {
+        let reply = server.call("shell", json!({"command": "echo out; echo err >&2"})).ok();
         let (sentence, metadata) = parts(&reply);
         assert_eq!(sentence, "Command executed successfully");
         assert_eq!(metadata["command"], "echo out; echo err >&2");
         assert_eq!((&metadata["exit_code"], &metadata["stdout"]), (&json!(0), &json!("out\n")));
         assert_eq!(metadata["stderr"], "err\n");
         assert!(metadata["execution_time_ms"].is_u64(), "{metadata}");
-        assert_eq!(metadata["working_directory"], yard.work().display().to_string());
+        assert_eq!(metadata["working_directory"], server.work().display().to_string());
         assert_eq!(metadata.as_object().map(serde_json::Map::len), Some(6), "{metadata}");
     });
 }
 
 #[test]
 fn a_failure_is_an_error_with_its_code() {
-    each(|yard| {
-        let reply = yard.call("shell", json!({"command": "ls /nonexistent; exit 1"}));
+    each(|server| {
+        let reply = server.call("shell", json!({"command": "ls /nonexistent; exit 1"}));
         assert!(reply.is_error());
         let (sentence, metadata) = parts(&reply);
         assert_eq!(sentence, "Command failed with exit code 1");
@@ -82,10 +82,10 @@ fn a_failure_is_an_error_with_its_code() {
 
 #[test]
 fn a_timeout_kills_the_tree_and_returns_what_came_until_then() {
-    each(|yard| {
+    each(|server| {
         let marker = Marker::new();
         let command = format!("echo early; echo trouble >&2; setsid sleep {marker} & wait");
-        let reply = yard.call("shell", json!({"command": command, "timeout": 5}));
+        let reply = server.call("shell", json!({"command": command, "timeout": 5}));
         assert!(reply.is_error());
         let (sentence, metadata) = parts(&reply);
         assert_eq!(sentence, "Command timed out after 5 seconds");
@@ -100,26 +100,26 @@ fn a_timeout_kills_the_tree_and_returns_what_came_until_then() {
 
 #[test]
 fn directory_environment_and_the_use_cases_of_the_document_work() {
-    each(|yard| {
-        fs::create_dir(yard.work().join("src")).expect("a directory");
-        fs::write(yard.work().join("src/a.rs"), "").expect("a file");
-        let script = yard.work().join("build.sh");
+    each(|server| {
+        fs::create_dir(server.work().join("src")).expect("a directory");
+        fs::write(server.work().join("src/a.rs"), "").expect("a file");
+        let script = server.work().join("build.sh");
         fs::write(&script, "#!/bin/sh\necho $1 $RUST_LOG $BUILD_ENV\n").expect("a script");
         let run = json!({"command": "sh ./build.sh --release", "timeout": 900,
             "environment": {"RUST_LOG": "debug", "BUILD_ENV": "production"}});
-        assert_eq!(stdout(yard.call("shell", run)), "--release debug production\n");
+        assert_eq!(stdout(server.call("shell", run)), "--release debug production\n");
         let run = json!({"command": "find . -name '*.rs' -type f | wc -l",
-            "working_directory": yard.work().join("src")});
-        assert_eq!(stdout(yard.call("shell", run)).trim(), "1");
+            "working_directory": server.work().join("src")});
+        assert_eq!(stdout(server.call("shell", run)).trim(), "1");
         let run = json!({"command": "uname -a && df -h", "timeout": 30});
-        assert!(!stdout(yard.call("shell", run)).is_empty());
+        assert!(!stdout(server.call("shell", run)).is_empty());
     });
 }
 
 #[test]
 fn a_signal_is_told() {
-    each(|yard| {
-        let reply = yard.call("shell", json!({"command": "kill -9 $$"}));
+    each(|server| {
+        let reply = server.call("shell", json!({"command": "kill -9 $$"}));
         let (sentence, metadata) = parts(&reply);
         assert!(reply.is_error() && sentence.contains("signal 9 (SIGKILL)"), "{sentence}");
         assert_eq!((&metadata["signal"], &metadata["signal_name"]), (&json!(9), &json!("SIGKILL")));
@@ -128,8 +128,8 @@ fn a_signal_is_told() {
 
 #[test]
 fn a_command_that_is_not_found_brings_similar_ones() {
-    each(|yard| {
-        let reply = yard.call("shell", json!({"command": "greep x"}));
+    each(|server| {
+        let reply = server.call("shell", json!({"command": "greep x"}));
         let (sentence, metadata) = parts(&reply);
         assert!(sentence.starts_with("Command failed with exit code 127\n"), "{sentence}");
         assert!(sentence.contains("did you mean grep"), "{sentence}");
@@ -139,9 +139,9 @@ fn a_command_that_is_not_found_brings_similar_ones() {
 
 #[test]
 fn a_permission_error_comes_with_context() {
-    each(|yard| {
-        fs::write(yard.work().join("plain"), "echo hi\n").expect("a file");
-        let reply = yard.call("shell", json!({"command": "./plain"}));
+    each(|server| {
+        fs::write(server.work().join("plain"), "echo hi\n").expect("a file");
+        let reply = server.call("shell", json!({"command": "./plain"}));
         let (sentence, _) = parts(&reply);
         assert!(sentence.contains("exit code 126") && sentence.contains("chmod +x"), "{sentence}");
     });
@@ -149,9 +149,9 @@ fn a_permission_error_comes_with_context() {
 
 #[test]
 fn binary_output_is_described_and_complete() {
-    each(|yard| {
+    each(|server| {
         let command = "head -c 3000 /dev/zero";
-        let (_, metadata) = parts(&yard.call("shell", json!({"command": command})).ok());
+        let (_, metadata) = parts(&server.call("shell", json!({"command": command})).ok());
         assert!(metadata["stdout"].as_str().is_some_and(|said| said.starts_with("[binary output")));
         assert_eq!(metadata["stdout_base64"].as_str().map(str::len), Some(4000));
     });
@@ -162,29 +162,29 @@ fn the_configuration_of_the_document_holds() {
     let config = "[shell_tool]\ndefault_timeout = 2\nmax_timeout = 60\nmax_output_size = \"1KB\"\n\
                   allowed_directories = [\"/tmp\", \"/usr\"]\nblocked_commands = [\"rm -rf\", \"format\", \"dd\"]\n\
                   log_commands = true\n";
-    with_config(config, |yard| {
-        let run = |yard: &mut TestServer, command: &str| {
-            yard.call("shell", json!({"command": command, "working_directory": "/usr"}))
+    with_config(config, |server| {
+        let run = |server: &mut TestServer, command: &str| {
+            server.call("shell", json!({"command": command, "working_directory": "/usr"}))
         };
-        let (sentence, metadata) = parts(&run(yard, "sleep 600"));
+        let (sentence, metadata) = parts(&run(server, "sleep 600"));
         assert_eq!(
             (sentence.as_str(), &metadata["timeout_seconds"]),
             ("Command timed out after 2 seconds", &json!(2))
         );
-        let late = yard.call("shell", json!({"command": "true", "timeout": 61})).error_text();
+        let late = server.call("shell", json!({"command": "true", "timeout": 61})).error_text();
         assert!(late.contains("from 1 to 60"), "{late}");
         let many = json!({"command": "seq 1 10000", "working_directory": "/usr", "timeout": 60});
-        let (_, metadata) = parts(&yard.call("shell", many).ok());
+        let (_, metadata) = parts(&server.call("shell", many).ok());
         assert_eq!(metadata["stdout"].as_str().map(str::len), Some(1000));
         assert_eq!(metadata["stdout_truncated"], true);
         for blocked in ["rm -rf x", "dd if=/dev/zero of=x", "true && rm -rf x", "sh -c 'dd of=x'"] {
-            let said = run(yard, blocked).error_text();
+            let said = run(server, blocked).error_text();
             assert!(
                 said.contains("nothing was run") && said.contains("shell_tool.blocked_commands"),
                 "{said}"
             );
         }
-        yard.expect_log("seq 1 10000");
+        server.expect_log("seq 1 10000");
     });
 }
 
@@ -200,31 +200,31 @@ log_commands = true
 
 #[test]
 fn the_configuration_block_of_the_document_can_be_pasted() {
-    with_config(PRINTED, |yard| {
-        let run = |yard: &mut TestServer, directory: &str| {
-            yard.call("shell", json!({"command": "pwd", "working_directory": directory}))
+    with_config(PRINTED, |server| {
+        let run = |server: &mut TestServer, directory: &str| {
+            server.call("shell", json!({"command": "pwd", "working_directory": directory}))
         };
-        assert_eq!(parts(&run(yard, "/tmp").ok()).1["stdout"], "/tmp\n");
-        assert!(run(yard, "/").error_text().starts_with("Permission denied"));
-        let missing = run(yard, "/project").error_text();
+        assert_eq!(parts(&run(server, "/tmp").ok()).1["stdout"], "/tmp\n");
+        assert!(run(server, "/").error_text().starts_with("Permission denied"));
+        let missing = run(server, "/project").error_text();
         assert!(missing.contains("working_directory"), "{missing}");
     });
 }
 
 #[test]
 fn a_deadline_of_the_server_bounds_the_tool() {
-    with_config("[job]\ntimeout_s = 60\nmax_timeout_s = 60\n", |yard| {
-        yard.call("shell", json!({"command": "true"})).ok();
-        let late = yard.call("shell", json!({"command": "true", "timeout": 61})).error_text();
+    with_config("[job]\ntimeout_s = 60\nmax_timeout_s = 60\n", |server| {
+        server.call("shell", json!({"command": "true"})).ok();
+        let late = server.call("shell", json!({"command": "true", "timeout": 61})).error_text();
         assert!(late.contains("from 1 to 60"), "{late}");
     });
 }
 
 #[test]
 fn text_that_is_not_utf8_is_readable_and_says_so() {
-    each(|yard| {
+    each(|server| {
         let command = r"printf 'caf\351 \340 la cr\350me br\373l\351e\n'; printf 'ok\377\n' >&2";
-        let (_, metadata) = parts(&yard.call("shell", json!({"command": command})).ok());
+        let (_, metadata) = parts(&server.call("shell", json!({"command": command})).ok());
         assert_eq!(metadata["stdout"], "café à la crème brûlée\n");
         assert_eq!(metadata["stdout_charset"], "windows-1252");
         assert_eq!(
@@ -237,10 +237,10 @@ fn text_that_is_not_utf8_is_readable_and_says_so() {
 
 #[test]
 fn the_output_is_in_the_reply_once_whatever_its_bytes_are() {
-    let mut yard = Launch::stdio().args(&["--dialect", "shell"]).start();
+    let mut server = Launch::stdio().args(&["--dialect", "shell"]).start();
     for (byte, most) in [("x", 1_100_000), (r"\351", 2_200_000), (r"\001", 1_500_000)] {
         let command = format!("head -c 1000000 /dev/zero | tr '\\0' '{byte}'");
-        let reply = yard.call("shell", json!({"command": command})).ok();
+        let reply = server.call("shell", json!({"command": command})).ok();
         let length = reply.0.to_string().len();
         assert!((1_000_000..most).contains(&length), "{byte}: {length} bytes");
     }
@@ -250,8 +250,8 @@ fn the_output_is_in_the_reply_once_whatever_its_bytes_are() {
 fn the_result_format_says_where_the_output_is() {
     for (format, texts, structured) in [("text", 1, 0), ("structured", 0, 1), ("both", 1, 1)] {
         for launch in speaking("shell") {
-            let mut yard = launch.args(&["--result-format", format]).start();
-            let reply = yard.call("shell", json!({"command": "echo on''ce"})).ok();
+            let mut server = launch.args(&["--result-format", format]).start();
+            let reply = server.call("shell", json!({"command": "echo on''ce"})).ok();
             let result = &reply.0["result"];
             let count = |part: &Value| part.to_string().matches("once").count();
             assert_eq!(result["content"][0]["text"], "Command executed successfully");
@@ -265,13 +265,13 @@ fn the_result_format_says_where_the_output_is() {
 
 #[test]
 fn the_output_limit_counts_bytes_of_output() {
-    with_config("[shell_tool]\nmax_output_size = \"1KB\"\n", |yard| {
+    with_config("[shell_tool]\nmax_output_size = \"1KB\"\n", |server| {
         let command = r"for i in $(seq 90); do printf 'caf\351 cr\350me'; done";
-        let (_, metadata) = parts(&yard.call("shell", json!({"command": command})).ok());
+        let (_, metadata) = parts(&server.call("shell", json!({"command": command})).ok());
         assert_eq!(metadata["stdout"], "café crème".repeat(90));
         assert_eq!(metadata.get("stdout_truncated"), None, "{metadata}");
         let command = "head -c 3000 /dev/zero";
-        let (_, metadata) = parts(&yard.call("shell", json!({"command": command})).ok());
+        let (_, metadata) = parts(&server.call("shell", json!({"command": command})).ok());
         let about = metadata["stdout"].as_str().unwrap_or_default();
         assert!(about.contains(" 3000 bytes; the first 1000 are in stdout_base64"), "{about}");
         assert_eq!(metadata["stdout_bytes"], 3000);
@@ -280,10 +280,10 @@ fn the_output_limit_counts_bytes_of_output() {
 
 #[test]
 fn a_call_may_ask_for_less_output_within_the_limit() {
-    with_config("[shell_tool]\nmax_output_size = \"1KB\"\n", |yard| {
+    with_config("[shell_tool]\nmax_output_size = \"1KB\"\n", |server| {
         let command = "seq 1 10000; echo trouble >&2";
         let run = |size: Value| json!({"command": command, "max_output_size": size});
-        let (_, metadata) = parts(&yard.call("shell", run(json!(10))).ok());
+        let (_, metadata) = parts(&server.call("shell", run(json!(10))).ok());
         assert_eq!(metadata["stdout"], "1\n2\n3\n4\n5\n");
         assert_eq!(
             (&metadata["stdout_truncated"], &metadata["stdout_bytes"]),
@@ -292,7 +292,7 @@ fn a_call_may_ask_for_less_output_within_the_limit() {
         assert_eq!(metadata["stderr"], "trouble\n");
         assert!(metadata["job"].is_u64(), "{metadata}");
         for bad in [json!(0), json!(1001), json!("10")] {
-            let said = yard.call("shell", run(bad)).error_text();
+            let said = server.call("shell", run(bad)).error_text();
             assert!(said.contains("`max_output_size`"), "{said}");
         }
     });
@@ -303,21 +303,21 @@ fn every_new_line_is_sent_as_progress_while_the_command_runs() {
     let command = "for i in 1 2 3; do echo line-$i; echo err-$i >&2; \
                    while [ ! -e go$i ]; do sleep 0.05; done; done; echo last";
     for era in ERAS {
-        let mut yard = Launch::stdio()
+        let mut server = Launch::stdio()
             .era(era)
             .args(&["--dialect", "shell"])
             .config("[mcp]\nprogress_s = 3600\n")
             .start();
-        let id = yard.begin_with(json!({
+        let id = server.begin_with(json!({
             "name": "shell",
             "arguments": {"command": command},
             "_meta": {"progressToken": "lines"},
         }));
         let mut lines = Vec::new();
         let mut last = 0.0;
-        let mut receive = |yard: &mut TestServer, wanted: &[String]| {
+        let mut receive = |server: &mut TestServer, wanted: &[String]| {
             while !wanted.iter().all(|line| lines.contains(line)) {
-                let told = yard
+                let told = server
                     .stdio()
                     .receive("progress", |message| message["method"] == "notifications/progress");
                 let now = told["params"]["progress"].as_f64().expect("a number");
@@ -328,11 +328,11 @@ fn every_new_line_is_sent_as_progress_while_the_command_runs() {
             }
         };
         for turn in 1..=3 {
-            receive(&mut yard, &[format!("line-{turn}"), format!("err-{turn}")]);
-            fs::write(yard.work().join(format!("go{turn}")), "").expect("the next turn");
+            receive(&mut server, &[format!("line-{turn}"), format!("err-{turn}")]);
+            fs::write(server.work().join(format!("go{turn}")), "").expect("the next turn");
         }
-        receive(&mut yard, &["last".to_owned()]);
-        let (_, metadata) = parts(&yard.finish(id).ok());
+        receive(&mut server, &["last".to_owned()]);
+        let (_, metadata) = parts(&server.finish(id).ok());
         assert_eq!(metadata["stdout"], "line-1\nline-2\nline-3\nlast\n");
         lines.sort();
         let expected = ["err-1", "err-2", "err-3", "last", "line-1", "line-2", "line-3"];
@@ -344,7 +344,7 @@ fn every_new_line_is_sent_as_progress_while_the_command_runs() {
 fn a_refusal_names_the_setting_and_suggests_an_alternative() {
     let config = "[shell_tool]\nallowed_directories = [\"/usr\", \"/tmp\"]\n\
                   blocked_commands = [\"rm -rf\"]\n";
-    with_config(config, |yard| {
+    with_config(config, |server| {
         for (run, setting, alternative) in [
             (
                 json!({"command": "pwd", "working_directory": "/etc"}),
@@ -362,7 +362,7 @@ fn a_refusal_names_the_setting_and_suggests_an_alternative() {
                 "Write the value out",
             ),
         ] {
-            let reply = yard.call("shell", run.clone());
+            let reply = server.call("shell", run.clone());
             let (text, metadata) = parts(&reply);
             assert!(reply.is_error() && text.starts_with("Permission denied, nothing was run"));
             assert!(text.contains(setting), "{run}: {text}");
@@ -370,7 +370,7 @@ fn a_refusal_names_the_setting_and_suggests_an_alternative() {
             assert!(suggestion.contains(alternative), "{run}: {metadata}");
             assert!(text.ends_with(suggestion), "{text}");
         }
-        let log = yard.sandbox().data().join("audit.jsonl");
+        let log = server.sandbox().data().join("audit.jsonl");
         eventually("the refusals are in the audit log", || {
             let audit = fs::read_to_string(&log).unwrap_or_default();
             audit.contains("shell_tool.allowed_directories") && audit.contains("rm -rf x")
@@ -390,10 +390,10 @@ fn confined_commands_write_only_to_the_allowed_directories() {
         let config = format!(
             "[shell_tool]\nallowed_directories = [{inside:?}]\nconfine_directories = {is_confined}\n"
         );
-        let mut yard = Launch::stdio().args(&["--dialect", "shell"]).config(&config).start();
+        let mut server = Launch::stdio().args(&["--dialect", "shell"]).config(&config).start();
         let command =
             format!("echo in > file; cat {0}/secret; echo out > {0}/file", outside.display());
-        let reply = yard.call("shell", json!({"command": command, "working_directory": inside}));
+        let reply = server.call("shell", json!({"command": command, "working_directory": inside}));
         assert_eq!(fs::read_to_string(inside.join("file")).expect("the file"), "in\n");
         assert_eq!(outside.join("file").exists(), !is_confined, "{}", reply.text());
         assert_eq!(reply.text().contains("hidden-word"), !is_confined, "{}", reply.text());
@@ -405,13 +405,13 @@ fn confined_commands_write_only_to_the_allowed_directories() {
 fn a_limit_on_resources_ends_the_command_and_is_named() {
     let config = "[limits]\nmemory = \"150 MB\"\ncpu_s = 1\nfile_size = \"1 MB\"\n";
     let hog = "exec python3 -c 'hog = [bytearray(1000000) for _ in range(600)]; input()'";
-    with_config(config, |yard| {
+    with_config(config, |server| {
         for (command, said) in [
             (hog, "out of memory: limit 150000000 bytes"),
             ("while :; do :; done", "CPU limit of 1s reached"),
             ("exec head -c 3000000 /dev/zero >big", "file size limit of 1000000 bytes reached"),
         ] {
-            let reply = yard.call("shell", json!({"command": command}));
+            let reply = server.call("shell", json!({"command": command}));
             let (sentence, metadata) = parts(&reply);
             assert!(reply.is_error() && sentence.contains(said), "{command}: {sentence}");
             assert_eq!(metadata["exit_code"], Value::Null);
@@ -421,48 +421,48 @@ fn a_limit_on_resources_ends_the_command_and_is_named() {
 
 #[test]
 fn a_result_serves_the_next_command_and_its_exit_code_decides() {
-    each(|yard| {
-        let word = stdout(yard.call("shell", json!({"command": "printf one-word"})));
+    each(|server| {
+        let word = stdout(server.call("shell", json!({"command": "printf one-word"})));
         let next = json!({"command": "test \"$WORD\" = one-word && echo same || echo other",
             "environment": {"WORD": word}});
-        assert_eq!(stdout(yard.call("shell", next)), "same\n");
-        let failed = yard.call("shell", json!({"command": "exit 42"}));
+        assert_eq!(stdout(server.call("shell", next)), "same\n");
+        let failed = server.call("shell", json!({"command": "exit 42"}));
         assert_eq!(parts(&failed).1["exit_code"], 42);
         // The server goes on after a failure.
-        assert_eq!(stdout(yard.call("shell", json!({"command": "echo on"}))), "on\n");
+        assert_eq!(stdout(server.call("shell", json!({"command": "echo on"}))), "on\n");
     });
 }
 
 #[test]
 fn commands_run_side_by_side() {
-    let mut yard = Launch::stdio().args(&["--dialect", "shell", "--slots", "2"]).start();
-    let first =
-        yard.begin("shell", json!({"command": "while [ ! -e gate ]; do sleep 0.05; done; echo 1"}));
-    yard.call("shell", json!({"command": "touch gate"})).ok();
-    assert_eq!(stdout(yard.finish(first)), "1\n");
+    let mut server = Launch::stdio().args(&["--dialect", "shell", "--slots", "2"]).start();
+    let first = server
+        .begin("shell", json!({"command": "while [ ! -e gate ]; do sleep 0.05; done; echo 1"}));
+    server.call("shell", json!({"command": "touch gate"})).ok();
+    assert_eq!(stdout(server.finish(first)), "1\n");
 }
 
 #[test]
 fn a_command_has_its_own_process_and_the_rights_of_the_server() {
-    each(|yard| {
-        let ids = stdout(yard.call("shell", json!({"command": "echo $$ $PPID; id -u"})));
+    each(|server| {
+        let ids = stdout(server.call("shell", json!({"command": "echo $$ $PPID; id -u"})));
         let [own, _, user] = ids.split_whitespace().collect::<Vec<_>>()[..] else {
             panic!("three numbers in {ids}")
         };
-        assert_ne!(own, yard.pid().to_string());
+        assert_ne!(own, server.pid().to_string());
         assert_eq!(user, rustix::process::geteuid().as_raw().to_string());
     });
 }
 
 #[test]
 fn a_directory_outside_the_allowed_ones_is_refused_also_through_a_link() {
-    with_config("[shell_tool]\nallowed_directories = [\"/usr\"]\n", |yard| {
-        let marker = yard.work().join("ran");
-        let link = yard.sandbox().path().join("link");
-        symlink(yard.work(), &link).expect("a link");
-        for directory in [yard.work(), link, "/usr/../etc".into(), "/".into()] {
+    with_config("[shell_tool]\nallowed_directories = [\"/usr\"]\n", |server| {
+        let marker = server.work().join("ran");
+        let link = server.sandbox().path().join("link");
+        symlink(server.work(), &link).expect("a link");
+        for directory in [server.work(), link, "/usr/../etc".into(), "/".into()] {
             let run = json!({"command": format!("touch {}", marker.display()), "working_directory": directory});
-            let said = yard.call("shell", run).error_text();
+            let said = server.call("shell", run).error_text();
             assert!(said.starts_with("Permission denied, nothing was run"), "{said}");
         }
         assert!(!marker.exists());
@@ -471,11 +471,11 @@ fn a_directory_outside_the_allowed_ones_is_refused_also_through_a_link() {
 
 #[test]
 fn commands_stay_out_of_the_log_but_not_out_of_the_audit() {
-    with_config("[shell_tool]\nlog_commands = false\n", |yard| {
-        yard.call("shell", json!({"command": "echo confidential-word"})).ok();
-        yard.expect_log("job finished");
-        assert!(!yard.log_text().contains("confidential-word"), "{}", yard.log_text());
-        let log = yard.sandbox().data().join("audit.jsonl");
+    with_config("[shell_tool]\nlog_commands = false\n", |server| {
+        server.call("shell", json!({"command": "echo confidential-word"})).ok();
+        server.expect_log("job finished");
+        assert!(!server.log_text().contains("confidential-word"), "{}", server.log_text());
+        let log = server.sandbox().data().join("audit.jsonl");
         eventually("the audit log has it", || {
             fs::read_to_string(&log).expect("an audit log").contains("confidential-word")
         });
@@ -484,24 +484,24 @@ fn commands_stay_out_of_the_log_but_not_out_of_the_audit() {
 
 #[test]
 fn a_failure_writes_the_abort_file_of_the_workflow() {
-    let mut yard = Launch::stdio()
+    let mut server = Launch::stdio()
         .args(&["--dialect", "shell"])
         .config("[shell_tool]\nabort_file = \"abort.txt\"\n")
         .start();
-    let abort = yard.work().join("abort.txt");
-    yard.call("shell", json!({"command": "true"})).ok();
+    let abort = server.work().join("abort.txt");
+    server.call("shell", json!({"command": "true"})).ok();
     assert!(!abort.exists());
-    yard.call("shell", json!({"command": "ls", "timeout": 0}));
+    server.call("shell", json!({"command": "ls", "timeout": 0}));
     assert!(!abort.exists(), "no command failed");
-    yard.call("shell", json!({"command": "echo why >&2; exit 3"}));
+    server.call("shell", json!({"command": "echo why >&2; exit 3"}));
     let told = fs::read_to_string(&abort).expect("the abort file");
     assert!(told.starts_with("Command failed with exit code 3") && told.contains("why"), "{told}");
 }
 
 #[test]
 fn bad_arguments_run_nothing() {
-    each(|yard| {
-        let marker = yard.work().join("ran");
+    each(|server| {
+        let marker = server.work().join("ran");
         let touch = format!("touch {}", marker.display());
         for (bad, said) in [
             (json!({}), "`command`"),
@@ -520,7 +520,7 @@ fn bad_arguments_run_nothing() {
             ),
             (json!({"command": touch, "cwd": "/"}), "`cwd`"),
         ] {
-            let error = yard.call("shell", bad.clone()).error_text();
+            let error = server.call("shell", bad.clone()).error_text();
             assert!(error.contains(said), "{bad}: {error}");
         }
         assert!(!marker.exists());
@@ -530,19 +530,19 @@ fn bad_arguments_run_nothing() {
 #[test]
 fn every_command_is_logged_and_audited_with_its_time_and_end() {
     for launch in speaking("shell") {
-        let mut yard = launch.args(&["--log-format", "json"]).start();
-        yard.call("shell", json!({"command": "echo logged-word; exit 3"}));
-        yard.call("shell", json!({"command": "no-such-command-at-all"}));
-        yard.expect_log("job finished");
+        let mut server = launch.args(&["--log-format", "json"]).start();
+        server.call("shell", json!({"command": "echo logged-word; exit 3"}));
+        server.call("shell", json!({"command": "no-such-command-at-all"}));
+        server.expect_log("job finished");
         let is_submission = |line: &Value| {
             line["command"] == "\"echo logged-word; exit 3\"" && line["timestamp"].is_string()
         };
         let is_end = |line: &Value| line["outcome"] == "exited" && line["elapsed_ms"].is_u64();
-        let log = yard.log_text();
+        let log = server.log_text();
         let lines: Vec<Value> =
             log.lines().filter_map(|it| serde_json::from_str(it).ok()).collect();
         assert!(lines.iter().any(is_submission) && lines.iter().any(is_end), "{log}");
-        let audit = yard.sandbox().data().join("audit.jsonl");
+        let audit = server.sandbox().data().join("audit.jsonl");
         eventually("both commands and their ends are in the audit log", || {
             let text = fs::read_to_string(&audit).expect("an audit log");
             let lines: Vec<Value> =
@@ -564,9 +564,9 @@ fn lists_of_commands_may_be_regular_expressions() {
         ("deny = [\"re:^git push .*--force\"]", "true", "git push origin --force"),
         ("allow = [\"echo\", \"re:^ls( |$)\"]", "echo a; ls", "echo a; cat /etc/hostname"),
     ] {
-        with_config(&format!("[policy]\n{list}\n"), |yard| {
-            yard.call("shell", json!({"command": runs})).ok();
-            let said = yard.call("shell", json!({"command": refused})).error_text();
+        with_config(&format!("[policy]\n{list}\n"), |server| {
+            server.call("shell", json!({"command": runs})).ok();
+            let said = server.call("shell", json!({"command": refused})).error_text();
             assert!(said.starts_with("Permission denied, nothing was run"), "{said}");
         });
     }
@@ -575,19 +575,19 @@ fn lists_of_commands_may_be_regular_expressions() {
 #[test]
 fn secrets_of_the_server_do_not_reach_commands() {
     for launch in speaking("shell") {
-        let mut yard = launch.env("DEPLOY_TOKEN", "hidden-word").start();
+        let mut server = launch.env("DEPLOY_TOKEN", "hidden-word").start();
         let run = json!({"command": "echo token=$DEPLOY_TOKEN own=$OWN home=${HOME:+set}",
             "environment": {"OWN": "given"}});
-        assert_eq!(stdout(yard.call("shell", run)), "token= own=given home=set\n");
+        assert_eq!(stdout(server.call("shell", run)), "token= own=given home=set\n");
     }
 }
 
 #[test]
 fn what_a_command_uses_is_measured() {
-    let mut yard = Launch::http().args(&["--dialect", "shell"]).start();
+    let mut server = Launch::http().args(&["--dialect", "shell"]).start();
     let hungry = "awk 'BEGIN { s = \"x\"; while (length(s) < 10000000) s = s s }'";
-    yard.call("shell", json!({"command": hungry})).ok();
+    server.call("shell", json!({"command": hungry})).ok();
     for series in ["shellyard_job_cpu_seconds_count", "shellyard_job_peak_memory_bytes_count"] {
-        assert!(yard.metric(series) >= 1.0, "{series}: {}", yard.metrics());
+        assert!(server.metric(series) >= 1.0, "{series}: {}", server.metrics());
     }
 }

@@ -19,18 +19,18 @@ fn calls(command: &str) -> [(&'static str, Value); 5] {
     ]
 }
 
-fn audit_text(yard: &TestServer) -> String {
-    fs::read_to_string(yard.sandbox().data().join("audit.jsonl")).unwrap_or_default()
+fn audit_text(server: &TestServer) -> String {
+    fs::read_to_string(server.sandbox().data().join("audit.jsonl")).unwrap_or_default()
 }
 
 #[test]
 fn the_timeout_of_every_dialect_counts_from_the_start_of_the_process() {
     let config = "[queue]\nslots = 1\n[job]\ntimeout_s = 1\n[execute_command]\ntimeout = 1\n";
-    let mut yard = Launch::stdio().args(&["--dialect", ALL]).config(config).start();
+    let mut server = Launch::stdio().args(&["--dialect", ALL]).config(config).start();
     for (tool, arguments) in calls("echo r''an") {
         let blocker = json!({"command": "sleep 2", "wait_s": 0, "timeout_s": 60});
-        yard.call("run_command", blocker).ok();
-        let reply = yard.call(tool, arguments).ok();
+        server.call("run_command", blocker).ok();
+        let reply = server.call(tool, arguments).ok();
         let text = reply.0["result"].to_string();
         assert!(text.contains("ran") && !text.contains("timed out after"), "{tool}: {text}");
     }
@@ -39,47 +39,47 @@ fn the_timeout_of_every_dialect_counts_from_the_start_of_the_process() {
 #[test]
 fn without_a_slot_for_too_long_the_command_is_not_run_and_says_so() {
     let config = "[job]\ntimeout_s = 1\nmax_timeout_s = 1\n[execute_command]\ntimeout = 1\n";
-    let mut yard = Launch::http().args(&["--dialect", ALL]).config(config).start();
-    let mut connection = HttpConnection::open(yard.http().address());
+    let mut server = Launch::http().args(&["--dialect", ALL]).config(config).start();
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&HttpRequest::post("/api/v1/queue/pause", &json!({})));
     connection.answer().text();
     let said = |reply: &Reply| reply.0["result"].to_string();
     for (tool, arguments) in calls("touch ran") {
-        let told = said(&yard.call(tool, arguments));
+        let told = said(&server.call(tool, arguments));
         assert!(told.contains("for a slot and was not run"), "{tool}: {told}");
         assert!(!told.contains("timed out") && !told.contains("kill"), "{tool}: {told}");
     }
-    assert!(!yard.work().join("ran").exists());
-    let listed = said(&yard.call("list_jobs", json!({})).ok());
+    assert!(!server.work().join("ran").exists());
+    let listed = said(&server.call("list_jobs", json!({})).ok());
     assert_eq!(listed.matches("for a slot and was not run").count(), 5, "{listed}");
     eventually("the audit log says the same", || {
-        let audit = audit_text(&yard);
+        let audit = audit_text(&server);
         audit.matches("no_slot: waited ").count() == 5 && !audit.contains("timed_out")
     });
 }
 
 #[test]
 fn a_call_that_is_cancelled_in_the_queue_was_not_run() {
-    let mut yard = Launch::stdio()
+    let mut server = Launch::stdio()
         .structured()
         .args(&["--dialect", ALL])
         .config("[queue]\nslots = 1\n")
         .start();
-    yard.start("while [ ! -e gate ]; do sleep 0.05; done");
-    let id = yard.begin("shell", json!({"command": "touch ran"}));
+    server.start("while [ ! -e gate ]; do sleep 0.05; done");
+    let id = server.begin("shell", json!({"command": "touch ran"}));
     eventually("the command waits", || {
-        yard.call("list_jobs", json!({"state": "queued"})).ok()["jobs"] != json!([])
+        server.call("list_jobs", json!({"state": "queued"})).ok()["jobs"] != json!([])
     });
     let reason = "the user cancelled the call";
-    yard.notify("notifications/cancelled", json!({"requestId": id, "reason": reason}));
-    let job = yard.wait_finished(2);
+    server.notify("notifications/cancelled", json!({"requestId": id, "reason": reason}));
+    let job = server.wait_finished(2);
     assert_eq!((&job["outcome"], &job["stopped_by"]), (&json!("stopped"), &json!("cancel")));
     assert_eq!(job["not_run"], true, "{job}");
     assert_eq!((&job["elapsed_ms"], &job["killed"]), (&Value::Null, &Value::Null), "{job}");
-    fs::write(yard.work().join("gate"), "").expect("the gate opens");
-    yard.wait_finished(1);
-    assert!(!yard.work().join("ran").exists());
+    fs::write(server.work().join("gate"), "").expect("the gate opens");
+    server.wait_finished(1);
+    assert!(!server.work().join("ran").exists());
     eventually("the audit log says the same", || {
-        audit_text(&yard).contains("\"why\":\"cancel: waited ")
+        audit_text(&server).contains("\"why\":\"cancel: waited ")
     });
 }

@@ -18,12 +18,14 @@ const FILES: &str = "[confinement]\nprofile = \"workspace-write\"\n";
 #[test]
 fn without_namespaces_landlock_is_taken_and_replies_say_so() {
     let launch = Launch::stdio().structured().through(&WITHOUT_NAMESPACES);
-    let mut yard = launch.config(FILES).start();
-    let reply = yard.run("echo x >mine; echo x >../outside || echo kept");
+    let mut server = launch.config(FILES).start();
+    let reply = server.run("echo x >mine; echo x >../outside || echo kept");
     assert_eq!(reply["confinement"]["backend"], "landlock", "{}", reply.0);
     assert_eq!(reply["confinement"]["degraded"], false, "{}", reply.0);
     assert!(reply["output"].as_str().is_some_and(|it| it.contains("kept\n")), "{}", reply.0);
-    assert!(yard.work().join("mine").exists() && !yard.sandbox().path().join("outside").exists());
+    assert!(
+        server.work().join("mine").exists() && !server.sandbox().path().join("outside").exists()
+    );
 }
 
 #[test]

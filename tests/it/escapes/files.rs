@@ -41,7 +41,7 @@ fn read_files(directory: &Path) -> BTreeMap<String, String> {
 #[test]
 fn nothing_is_written_outside_of_the_workspace() {
     for mut world in EscapeWorld::all() {
-        let outside = world.yard.sandbox().path().join("outside");
+        let outside = world.server.sandbox().path().join("outside");
         let intact = BTreeMap::from([("victim".to_owned(), "intact\n".to_owned())]);
         for write in WRITES {
             world.prepare(RESET);
@@ -68,14 +68,14 @@ fn a_workspace_is_written_where_it_may_be_and_the_temporary_directory_always() {
             "{}",
             world.name(SandboxCase::ReadOnly)
         );
-        assert_eq!(fs::read_to_string(world.yard.work().join("kept")).unwrap(), "intact\n");
+        assert_eq!(fs::read_to_string(world.server.work().join("kept")).unwrap(), "intact\n");
         assert!(world.attempt(SandboxCase::Workspace, writes).worked());
-        assert_eq!(fs::read_to_string(world.yard.work().join("kept")).unwrap(), "intact\nnew\n");
+        assert_eq!(fs::read_to_string(world.server.work().join("kept")).unwrap(), "intact\nnew\n");
         for shut in SandboxCase::FILES {
             let own = world.attempt(shut, "echo new >$TMPDIR/x && cat $TMPDIR/x");
             assert_eq!(own.output, "new\n", "{}", world.name(shut));
             // With namespaces that is its own, and nothing of it is seen outside.
-            let name = format!("/tmp/shellyard-escaped-{}", world.yard.pid());
+            let name = format!("/tmp/shellyard-escaped-{}", world.server.pid());
             let shared = world.attempt(shut, &format!("echo new >{name}"));
             let name_of = world.name(shut);
             assert_eq!(shared.worked(), world.means == Means::Namespaces, "{name_of}: {shared:?}");
@@ -88,7 +88,7 @@ fn a_workspace_is_written_where_it_may_be_and_the_temporary_directory_always() {
 #[test]
 fn modes_and_times_outside_are_kept_by_namespaces_and_not_by_landlock() {
     for mut world in EscapeWorld::all() {
-        let victim = world.yard.sandbox().path().join("outside/victim");
+        let victim = world.server.sandbox().path().join("outside/victim");
         for shut in SandboxCase::FILES {
             world.prepare(&format!("{RESET}; chmod 600 ../outside/victim"));
             let facts = || {

@@ -42,7 +42,7 @@ fn all(place: &Path) -> BTreeSet<PathBuf> {
 
 fn is_planted(world: &EscapeWorld) -> bool {
     [".git/hooks/pre-commit", ".mcp.json"].iter().any(|name| {
-        fs::read_to_string(world.yard.work().join(name)).is_ok_and(|text| text == "evil\n")
+        fs::read_to_string(world.server.work().join(name)).is_ok_and(|text| text == "evil\n")
     })
 }
 
@@ -71,10 +71,10 @@ fn nothing_that_runs_later_is_planted_where_there_are_namespaces() {
 fn what_was_missing_is_missing_again_and_the_rest_of_a_repository_can_be_written() {
     for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         world.prepare(RESET);
-        let before = all(&world.yard.work());
+        let before = all(&world.server.work());
         let work = world.attempt(SandboxCase::Workspace, "echo x >.git/objects/one");
         assert!(work.worked(), "{work:?}");
-        let place = world.yard.work();
+        let place = world.server.work();
         fs::remove_file(place.join(".git/objects/one")).unwrap();
         eventually("the placeholders are gone", || all(&place) == before);
     }
@@ -129,7 +129,7 @@ fn is_evil(path: &Path) -> bool {
 fn nothing_that_other_programs_execute_is_changed_in_a_workspace() {
     for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         for file in EXECUTED {
-            let path = world.yard.work().join(file);
+            let path = world.server.work().join(file);
             let make = format!("mkdir -p $(dirname {file}); test -e {file} || echo old >{file}");
             for (there, make) in [("missing", "true"), ("there", make.as_str())] {
                 for trick in TRICKS {
@@ -177,14 +177,14 @@ fn the_list_is_a_setting() {
 fn after_a_server_that_was_killed_nothing_is_left_in_the_workspace() {
     for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         world.prepare(REPOSITORY);
-        let place = world.yard.work();
+        let place = world.server.work();
         let before = all(&place);
         let marker = Marker::new();
         world.call(SandboxCase::Workspace, &format!("sleep {marker}"), json!({"wait_s": 0})).ok();
         marker.wait_alive();
         let envrc = place.join(".envrc").symlink_metadata().expect("a placeholder").file_type();
         assert!(envrc.is_socket());
-        world.yard.signal(Signal::KILL);
+        world.server.signal(Signal::KILL);
         marker.wait_gone();
         eventually("nothing of the job is left", || all(&place) == before);
     }
@@ -194,7 +194,7 @@ fn after_a_server_that_was_killed_nothing_is_left_in_the_workspace() {
 fn jobs_that_start_and_end_side_by_side_do_not_disturb_each_other() {
     for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         world.prepare(REPOSITORY);
-        let before = all(&world.yard.work());
+        let before = all(&world.server.work());
         let jobs: Vec<u64> = (0..40)
             .map(|_| {
                 world
@@ -204,11 +204,11 @@ fn jobs_that_start_and_end_side_by_side_do_not_disturb_each_other() {
             })
             .collect();
         for job in jobs {
-            let ended = world.yard.wait_finished(job);
+            let ended = world.server.wait_finished(job);
             assert_eq!(ended["outcome"], "exited", "{ended}");
             assert_ne!(ended["exit_code"], 0, "{ended}");
         }
-        let place = world.yard.work();
+        let place = world.server.work();
         eventually("the placeholders are gone", || all(&place) == before);
     }
 }

@@ -12,7 +12,7 @@ const ALL: [SandboxCase; 4] =
 fn each(command: &str, limits: &Value, check: impl Fn(&str, &Value)) {
     for mut world in EscapeWorld::all() {
         let bystander = Marker::new();
-        let job = world.yard.start(&format!("sleep {bystander}"));
+        let job = world.server.start(&format!("sleep {bystander}"));
         for shut in ALL {
             let reply = world.call(shut, command, json!({"limits": limits, "wait_s": 60}));
             check(&world.name(shut), reply.structured());
@@ -23,8 +23,8 @@ fn each(command: &str, limits: &Value, check: impl Fn(&str, &Value)) {
 
 /// Both the server and this job go on.
 fn unharmed(world: &mut EscapeWorld, job: u64) {
-    world.yard.assert_alive();
-    let state = world.yard.call("wait_jobs", json!({"jobs": [job], "wait_s": 0})).ok();
+    world.server.assert_alive();
+    let state = world.server.call("wait_jobs", json!({"jobs": [job], "wait_s": 0})).ok();
     assert_eq!(state.only_job()["state"], "running", "{}", state.0);
 }
 
@@ -62,7 +62,7 @@ const BOMB: &str =
 fn a_fork_bomb_is_held_and_nothing_of_it_is_left() {
     for mut world in EscapeWorld::all() {
         let bystander = Marker::new();
-        let other = world.yard.start(&format!("sleep {bystander}"));
+        let other = world.server.start(&format!("sleep {bystander}"));
         for shut in ALL {
             let marker = Marker::new();
             let bomb = BOMB.replace("MARKER", &marker.to_string());
@@ -86,7 +86,7 @@ fn a_spinning_fork_bomb_is_ended_for_its_processes_whatever_memory_it_may_have()
     const PROCESSES: u64 = 100;
     for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         let bystander = Marker::new();
-        let other = world.yard.start(&format!("sleep {bystander}"));
+        let other = world.server.start(&format!("sleep {bystander}"));
         for shut in [SandboxCase::Open, SandboxCase::Default, SandboxCase::Workspace] {
             let marker = Marker::new();
             let bomb = SPINNING_BOMB.replace("MARKER", &marker.to_string());
@@ -118,7 +118,7 @@ const LEAVING_BOMB: &str = "exec bash -c 'b() { echo started; if [ $1 -gt 0 ]; t
 fn a_fork_bomb_that_leaves_its_session_is_ended_for_its_processes() {
     for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
         let bystander = Marker::new();
-        let other = world.yard.start(&format!("sleep {bystander}"));
+        let other = world.server.start(&format!("sleep {bystander}"));
         let marker = Marker::new();
         let bomb = LEAVING_BOMB.replace("MARKER", &marker.to_string());
         let limits = json!({"limits": {"processes": 100}, "wait_s": 60});
@@ -132,7 +132,7 @@ fn a_fork_bomb_that_leaves_its_session_is_ended_for_its_processes() {
 
 #[test]
 fn a_verdict_names_the_limit() {
-    let mut yard = Launch::stdio().start();
+    let mut server = Launch::stdio().start();
     let marker = Marker::new();
     let bomb = BOMB.replace("MARKER", &marker.to_string());
     let hog = python("hog = [bytearray(b\"x\" * 1000000) for _ in range(600)]; signal.pause()");
@@ -147,7 +147,7 @@ fn a_verdict_names_the_limit() {
         ),
     ] {
         let arguments = json!({"command": command, "limits": limits, "wait_s": 60});
-        let verdict = yard.call("run_command", arguments).verdict();
+        let verdict = server.call("run_command", arguments).verdict();
         assert!(verdict.starts_with(words), "{verdict}");
     }
 }

@@ -18,9 +18,14 @@ fn a_daemon_is_gone_after_its_job_was_stopped() {
             );
             let job = world.call(shut, &daemon, json!({"wait_s": 0})).ok().job();
             eventually("daemon and leader run", || marker.sleeping() == 2);
-            world.yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+            world.server.call("stop_jobs", json!({"jobs": [job]})).ok();
             marker.wait_gone();
-            assert_eq!(world.yard.wait_finished(job)["outcome"], "stopped", "{}", world.name(shut));
+            assert_eq!(
+                world.server.wait_finished(job)["outcome"],
+                "stopped",
+                "{}",
+                world.name(shut)
+            );
         }
     }
 }
@@ -35,7 +40,7 @@ fn a_daemon_that_was_started_at_once_and_shed_its_environment_is_gone_too() {
             );
             let job = world.call(SandboxCase::Default, &daemon, json!({"wait_s": 0})).ok().job();
             eventually("daemon and leader run", || marker.sleeping() == 2);
-            world.yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+            world.server.call("stop_jobs", json!({"jobs": [job]})).ok();
             marker.wait_gone();
         }
     }

@@ -64,7 +64,7 @@ const SERVICES: [(&str, &str); 14] = [
 impl Outside {
     /// Starts everything that can be reached from outside of a sandbox, for this world's user.
     fn start(world: &EscapeWorld) -> Self {
-        let sandbox = world.yard.sandbox().path();
+        let sandbox = world.server.sandbox().path();
         let places =
             [runtime_directory(), "/dev/shm".into(), "/tmp".into(), EscapeWorld::place().into()]
                 .map(|place| shared_directory(&place));
@@ -89,7 +89,7 @@ impl Outside {
             listeners.push(listen(&path));
             ways.push(WayOut { name, command: connect(&path.display().to_string()) });
         }
-        let name = format!("/tmp/.X11-unix/X{}", world.yard.pid());
+        let name = format!("/tmp/.X11-unix/X{}", world.server.pid());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         listeners.push(UnixListener::bind_addr(&address).unwrap());
         ways.push(WayOut {
@@ -245,12 +245,12 @@ fn no_known_way_leads_out_of_the_file_profiles() {
 #[test]
 fn a_service_that_starts_later_is_not_reached_where_services_listen() {
     for mut world in EscapeWorld::each_user(Means::Namespaces, "") {
-        let home = world.yard.sandbox().path().join("home");
+        let home = world.server.sandbox().path().join("home");
         let places =
             [runtime_directory(), "/dev/shm".into(), "/tmp".into(), "/var/tmp".into(), home]
                 .map(|place| shared_directory(&place));
         for shut in SandboxCase::FILES {
-            let go = world.yard.work().join("go");
+            let go = world.server.work().join("go");
             fs::remove_file(&go).ok();
             let sockets = places.each_ref().map(|place| place.path().join("late.sock"));
             let paths: Vec<String> =
@@ -267,9 +267,9 @@ for path in [{}]:
             let job = world.call(shut, &text, json!({"wait_s": 0})).ok().job();
             let listeners = sockets.each_ref().map(|path| listen(path));
             fs::write(&go, "").unwrap();
-            let ended = world.yard.wait_finished(job);
+            let ended = world.server.wait_finished(job);
             assert_eq!(ended["exit_code"], 0, "{ended}");
-            let output = world.yard.call("read_output", json!({"job": job})).ok();
+            let output = world.server.call("read_output", json!({"job": job})).ok();
             assert!(!output.text().contains("late.sock"), "{}: {}", world.name(shut), output.0);
             drop(listeners);
             sockets.iter().for_each(|path| fs::remove_file(path).unwrap());
@@ -294,7 +294,7 @@ fn tools_in_the_home_directory_work_and_what_is_written_there_goes() {
             let attempt = world.attempt(shut, look);
             assert_eq!(attempt.output, "tool\nme\nx\n0\n", "{}: {attempt:?}", world.name(shut));
         }
-        let home = world.yard.sandbox().path().join("home");
+        let home = world.server.sandbox().path().join("home");
         assert!(!home.join(".cache").exists() && !home.join(".cargo/new").exists());
     }
 }

@@ -55,7 +55,7 @@ const NOBODY: &str = "nobody";
 
 /// A server, and by what it limits files.
 pub(super) struct EscapeWorld {
-    pub(super) yard: TestServer,
+    pub(super) server: TestServer,
     pub(super) means: Means,
     /// For messages of failed tests.
     user: &'static str,
@@ -94,14 +94,14 @@ impl EscapeWorld {
         let users = [("own user", Launch::stdio()), (NOBODY, Launch::stdio().unprivileged())];
         users.into_iter().map(move |(user, launch)| {
             let launch = launch.within(Self::place()).structured();
-            let yard = launch.config(&config).start();
-            Self { yard, means, user }
+            let server = launch.config(&config).start();
+            Self { server, means, user }
         })
     }
 
     /// A program that is run as the user of this world, outside of any job.
     pub(super) fn outside(&self, program: &str) -> Command {
-        let home = self.yard.sandbox().path().join("home");
+        let home = self.server.sandbox().path().join("home");
         let mut command = match (self.user, rustix::process::geteuid().is_root()) {
             (NOBODY, true) => {
                 let mut command = Command::new("setpriv");
@@ -113,7 +113,7 @@ impl EscapeWorld {
         };
         // Without it, tmux takes the user's own shell, and that of nobody refuses to run anything.
         command.env("SHELL", "/bin/sh");
-        command.env("HOME", home).env_remove("TMUX").current_dir(self.yard.work());
+        command.env("HOME", home).env_remove("TMUX").current_dir(self.server.work());
         command.stdin(Stdio::null());
         command
     }
@@ -147,7 +147,7 @@ impl EscapeWorld {
         let mut arguments = more;
         arguments["command"] = command.into();
         arguments["confinement"] = shut.word().into();
-        self.yard.call("run_command", arguments)
+        self.server.call("run_command", arguments)
     }
 
     /// Does what an attempt needs, without confinement.

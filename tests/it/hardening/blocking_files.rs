@@ -73,8 +73,8 @@ fn a_configuration_must_be_a_regular_file() {
 }
 
 #[track_caller]
-fn status(yard: &mut TestServer, route: &str, token: &str) -> u16 {
-    let mut connection = HttpConnection::open(yard.http().address());
+fn status(server: &mut TestServer, route: &str, token: &str) -> u16 {
+    let mut connection = HttpConnection::open(server.http().address());
     let bearer = format!("Bearer {token}");
     connection.send(&HttpRequest::get(route).header("Authorization", &bearer));
     connection.answer().status
@@ -89,36 +89,41 @@ fn replace_by_fifo(path: &Path) {
 
 #[test]
 fn tokens_stay_valid_while_a_fifo_replaces_their_file() {
-    let mut yard = Launch::http().guarded().start_silent();
-    assert_eq!(status(&mut yard, "/metrics", token()), 200);
-    let file = yard.sandbox().path().join("tokens");
+    let mut server = Launch::http().guarded().start_silent();
+    assert_eq!(status(&mut server, "/metrics", token()), 200);
+    let file = server.sandbox().path().join("tokens");
     replace_by_fifo(&file);
     for _ in 0..3 {
-        assert_eq!(status(&mut yard, "/metrics", token()), 200, "the last tokens hold");
-        assert_eq!(status(&mut yard, "/metrics", "another"), 401);
+        assert_eq!(status(&mut server, "/metrics", token()), 200, "the last tokens hold");
+        assert_eq!(status(&mut server, "/metrics", "another"), 401);
     }
-    assert_eq!(status(&mut yard, "/healthz", "none"), 200);
+    assert_eq!(status(&mut server, "/healthz", "none"), 200);
     let told = "the tokens read before stay valid";
-    yard.expect_log(told);
-    assert_eq!(yard.log_text().matches(told).count(), 1, "it is told once: {}", yard.log_text());
-    let next = yard.sandbox().write("next", "it-token-next-0f6a1b7c8d9e\n");
+    server.expect_log(told);
+    assert_eq!(
+        server.log_text().matches(told).count(),
+        1,
+        "it is told once: {}",
+        server.log_text()
+    );
+    let next = server.sandbox().write("next", "it-token-next-0f6a1b7c8d9e\n");
     fs::rename(next, &file).expect("ours to move");
-    assert_eq!(status(&mut yard, "/metrics", token()), 401);
-    assert_eq!(status(&mut yard, "/metrics", "it-token-next-0f6a1b7c8d9e"), 200);
+    assert_eq!(status(&mut server, "/metrics", token()), 401);
+    assert_eq!(status(&mut server, "/metrics", "it-token-next-0f6a1b7c8d9e"), 200);
     replace_by_fifo(&file);
-    assert_eq!(status(&mut yard, "/healthz", "none"), 200);
-    yard.signal(Signal::TERM);
-    assert!(yard.wait_exit().success());
+    assert_eq!(status(&mut server, "/healthz", "none"), 200);
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit().success());
 }
 
 #[test]
 fn settings_stay_in_force_while_a_fifo_replaces_their_file() {
-    let mut yard = Launch::http().config("[policy]\ndeny = [\"rm\"]\n").start();
-    replace_by_fifo(&yard.sandbox().path().join("config.toml"));
-    yard.signal(Signal::HUP);
-    yard.expect_log("reload refused, the old settings stay in force");
-    assert!(yard.log_text().contains("FIFO"), "{}", yard.log_text());
-    yard.assert_alive();
-    yard.signal(Signal::TERM);
-    assert!(yard.wait_exit().success());
+    let mut server = Launch::http().config("[policy]\ndeny = [\"rm\"]\n").start();
+    replace_by_fifo(&server.sandbox().path().join("config.toml"));
+    server.signal(Signal::HUP);
+    server.expect_log("reload refused, the old settings stay in force");
+    assert!(server.log_text().contains("FIFO"), "{}", server.log_text());
+    server.assert_alive();
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit().success());
 }

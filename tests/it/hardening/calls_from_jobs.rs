@@ -20,7 +20,7 @@ const LOOSE: &str = "[confinement]\nprofile = \"none\"\n";
 
 /// A server, and the number of calls so far.
 struct CalledServer {
-    yard: TestServer,
+    server: TestServer,
     calls: u32,
 }
 
@@ -33,9 +33,9 @@ struct JobCall {
 
 impl CalledServer {
     fn start(launch: Launch, settings: &str) -> Self {
-        let yard = launch.structured().config(&format!("{LOOSE}{settings}")).start();
-        fs::copy(CALLER, yard.work().join("caller.py")).expect("a file of ours");
-        Self { yard, calls: 0 }
+        let server = launch.structured().config(&format!("{LOOSE}{settings}")).start();
+        fs::copy(CALLER, server.work().join("caller.py")).expect("a file of ours");
+        Self { server, calls: 0 }
     }
 
     /// Starts one server as root, if possible, and one as an unprivileged user.
@@ -44,14 +44,14 @@ impl CalledServer {
     }
 
     fn addresses(&mut self) -> [String; 2] {
-        let socket = self.yard.sandbox().data().join("shellyard.sock");
-        [socket.display().to_string(), self.yard.http().address().to_owned()]
+        let socket = self.server.sandbox().data().join("shellyard.sock");
+        [socket.display().to_string(), self.server.http().address().to_owned()]
     }
 
     /// Prepares a call in this way and over this address.
     fn attempt(&mut self, mode: &str, address: &str, token: Option<&str>) -> JobCall {
         self.calls += 1;
-        let name = |kind: &str| self.yard.work().join(format!("{kind}-{}", self.calls));
+        let name = |kind: &str| self.server.work().join(format!("{kind}-{}", self.calls));
         let trace = name("trace");
         let mut request = run_command(&format!("touch {}", trace.display()));
         request = request.header("Host", "localhost").header("Connection", "close");
@@ -59,7 +59,7 @@ impl CalledServer {
             request = request.header("Authorization", &format!("Bearer {token}"));
         }
         fs::write(name("request"), bytes_of(&request)).expect("a file of ours");
-        let work = self.yard.work().display().to_string();
+        let work = self.server.work().display().to_string();
         let (request, answer) = (name("request"), name("answer"));
         let script = format!(
             "python3 {work}/caller.py {mode} {address} {} {}",
@@ -109,15 +109,15 @@ fn a_job_cannot_start_jobs_however_it_hides() {
         for address in called.addresses() {
             for mode in MODES {
                 let attempt = called.attempt(mode, &address, None);
-                let job = called.yard.start(&attempt.script);
+                let job = called.server.start(&attempt.script);
                 attempt.assert_refused(&format!("{mode} over {address}"));
-                called.yard.wait_finished(job);
+                called.server.wait_finished(job);
             }
         }
-        let jobs = called.yard.call("list_jobs", json!({"state": "all", "limit": 100})).ok();
+        let jobs = called.server.call("list_jobs", json!({"state": "all", "limit": 100})).ok();
         let count = jobs["jobs"].as_array().map(Vec::len);
         assert_eq!(count, Some(2 * MODES.len()), "no job but ours: {}", jobs.0);
-        assert!(refused(&mut called.yard, "job") >= 12.0, "each was counted");
+        assert!(refused(&mut called.server, "job") >= 12.0, "each was counted");
     }
 }
 
@@ -127,9 +127,9 @@ fn a_job_in_its_own_namespaces_is_recognised_too() {
     for address in called.addresses() {
         for namespaces in ["--pid --fork", "--user --map-root-user --pid --fork --mount-proc"] {
             let attempt = called.attempt("direct", &address, None);
-            let job = called.yard.start(&format!("unshare {namespaces} {}", attempt.script));
+            let job = called.server.start(&format!("unshare {namespaces} {}", attempt.script));
             attempt.assert_refused(&format!("{namespaces} over {address}"));
-            called.yard.wait_finished(job);
+            called.server.wait_finished(job);
         }
     }
 }
@@ -139,10 +139,10 @@ fn a_job_that_sends_a_request_and_exits_starts_nothing() {
     for mut called in CalledServer::each_user("") {
         for address in called.addresses() {
             let attempt = called.attempt("closed", &address, None);
-            called.yard.run(&attempt.script);
+            called.server.run(&attempt.script);
             assert!(!attempt.trace.exists(), "over {address}");
         }
-        let jobs = called.yard.call("list_jobs", json!({"state": "all"})).ok();
+        let jobs = called.server.call("list_jobs", json!({"state": "all"})).ok();
         assert_eq!(jobs["jobs"].as_array().map(Vec::len), Some(2), "none but ours: {}", jobs.0);
     }
 }
@@ -150,10 +150,10 @@ fn a_job_that_sends_a_request_and_exits_starts_nothing() {
 #[test]
 fn a_job_with_a_valid_token_is_still_refused() {
     let mut called = CalledServer::start(Launch::http().guarded().era(Era::Modern), "");
-    called.yard.http().use_token(token());
+    called.server.http().use_token(token());
     for address in called.addresses() {
         let attempt = called.attempt("direct", &address, Some(token()));
-        called.yard.run(&attempt.script);
+        called.server.run(&attempt.script);
         attempt.assert_refused(&address);
     }
 }
@@ -164,7 +164,7 @@ fn a_setting_lets_jobs_in() {
         for address in called.addresses() {
             for mode in MODES {
                 let attempt = called.attempt(mode, &address, None);
-                called.yard.start(&attempt.script);
+                called.server.start(&attempt.script);
                 attempt.assert_let_in(&format!("{mode} over {address}"));
             }
         }
@@ -175,9 +175,9 @@ fn a_setting_lets_jobs_in() {
 fn other_processes_may_call_while_jobs_run() {
     for mut called in CalledServer::each_user("") {
         let marker = Marker::new();
-        called.yard.start(&format!("setsid sleep {marker} & setsid sleep {marker}"));
+        called.server.start(&format!("setsid sleep {marker} & setsid sleep {marker}"));
         marker.wait_alive();
-        let server = called.yard.pid();
+        let server = called.server.pid();
         for address in called.addresses() {
             for mode in ["direct", "daemon", "handed_on"] {
                 // A client that hands its socket on has exited, so the server cannot tell who it
@@ -216,10 +216,10 @@ fn as_user_of(pid: u32, script: &str) -> Command {
 fn the_command_line_and_the_proxy_report_the_refusal_inside_a_job() {
     let mut called = CalledServer::start(Launch::http(), "");
     let program = env!("CARGO_BIN_EXE_shellyard");
-    let data = called.yard.sandbox().data().display().to_string();
-    let url = format!("http://{}", called.yard.http().address());
+    let data = called.server.sandbox().data().display().to_string();
+    let url = format!("http://{}", called.server.http().address());
     for server in [format!("--data-dir {data}"), format!("--connect {url}")] {
-        let reply = called.yard.run(&format!("{program} jobs --json {server}"));
+        let reply = called.server.run(&format!("{program} jobs --json {server}"));
         assert_eq!(reply["exit_code"], 1, "{}", reply.0);
         let said: Value = serde_json::from_str(output(&reply)).expect("JSON");
         assert_eq!(said["code"], "caller_is_job", "{said}");
@@ -227,7 +227,7 @@ fn the_command_line_and_the_proxy_report_the_refusal_inside_a_job() {
     for server in [format!("--connect --data-dir {data}"), format!("--connect {url}")] {
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         let reply =
-            called.yard.run(&format!("echo '{ping}' | {program} stdio {server} 2>/dev/null"));
+            called.server.run(&format!("echo '{ping}' | {program} stdio {server} 2>/dev/null"));
         let said: Value = serde_json::from_str(output(&reply)).expect("JSON");
         let message = said["error"]["message"].as_str().expect("an error");
         assert!(message.contains("takes no calls from its own jobs"), "{message}");
@@ -242,11 +242,12 @@ fn output(reply: &Reply) -> &str {
 #[test]
 fn jobs_may_call_the_health_probes() {
     let mut called = CalledServer::start(Launch::http(), "");
-    let address = called.yard.http().address().to_owned();
+    let address = called.server.http().address().to_owned();
     let script = format!(
         "exec 3<>/dev/tcp/{}; printf 'GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3; cat <&3",
         address.replace(':', "/")
     );
-    let reply = called.yard.call("run_command", json!({"command": "bash", "args": ["-c", script]}));
+    let reply =
+        called.server.call("run_command", json!({"command": "bash", "args": ["-c", script]}));
     assert!(output(&reply).starts_with("HTTP/1.1 200 "), "{}", reply.0);
 }

@@ -25,38 +25,38 @@ fn two_thousand_idle_connections_block_nobody_and_cost_little() {
     raise_open_files();
     let config = "[http]\nmax_connections = 4000\nmax_connections_per_address = 4000\n\
                   header_timeout_s = 300\n";
-    let mut yard = Launch::http().config(config).start();
-    yard.assert_alive();
-    let before = rss_kib(yard.pid());
-    let address = yard.http().address().to_owned();
+    let mut server = Launch::http().config(config).start();
+    server.assert_alive();
+    let before = rss_kib(server.pid());
+    let address = server.http().address().to_owned();
     let idle: Vec<_> = (0..2000).map(|_| HttpConnection::open(&address)).collect();
-    eventually("all are let in", || yard.metric(OPEN) > 2000.0);
-    yard.assert_alive();
-    let grown = rss_kib(yard.pid()).saturating_sub(before);
+    eventually("all are let in", || server.metric(OPEN) > 2000.0);
+    server.assert_alive();
+    let grown = rss_kib(server.pid()).saturating_sub(before);
     assert!(grown < 2000 * KIB_PER_CONNECTION, "{grown} KiB for 2,000 connections");
-    assert_eq!(refused(&mut yard, "connections"), 0.0);
+    assert_eq!(refused(&mut server, "connections"), 0.0);
     drop(idle);
-    eventually("all are gone", || yard.metric(OPEN) < 3.0);
+    eventually("all are gone", || server.metric(OPEN) < 3.0);
 }
 
 #[test]
 fn two_thousand_connections_stay_within_the_default_limits() {
     raise_open_files();
-    let mut yard = Launch::http().start();
-    let address = yard.http().address().to_owned();
+    let mut server = Launch::http().start();
+    let address = server.http().address().to_owned();
     let idle: Vec<_> = (0..2000).map(|_| HttpConnection::open(&address)).collect();
-    assert_eq!(status_of(&mut yard, &HttpRequest::get("/healthz")), 200, "a newcomer is served");
-    eventually("the rest was closed", || refused(&mut yard, "connections") > 1400.0);
-    assert!(yard.metric(OPEN) <= 512.0, "all come from one address");
-    assert_eq!(yard.metric("shellyard_http_connections_limit"), 1024.0);
+    assert_eq!(status_of(&mut server, &HttpRequest::get("/healthz")), 200, "a newcomer is served");
+    eventually("the rest was closed", || refused(&mut server, "connections") > 1400.0);
+    assert!(server.metric(OPEN) <= 512.0, "all come from one address");
+    assert_eq!(server.metric("shellyard_http_connections_limit"), 1024.0);
     drop(idle);
 }
 
 #[test]
 fn bodies_that_never_arrive_lock_nobody_out() {
     let config = "[http]\nmax_connections_per_address = 8\nbody_timeout_s = 300\n";
-    let mut yard = Launch::http().config(config).start();
-    let address = yard.http().address().to_owned();
+    let mut server = Launch::http().config(config).start();
+    let address = server.http().address().to_owned();
     let slow: Vec<_> = (0..20)
         .map(|number| {
             let mut connection = HttpConnection::open(&address);
@@ -67,15 +67,15 @@ fn bodies_that_never_arrive_lock_nobody_out() {
             connection
         })
         .collect();
-    assert_eq!(status_of(&mut yard, &HttpRequest::get("/healthz")), 200);
-    yard.assert_alive();
+    assert_eq!(status_of(&mut server, &HttpRequest::get("/healthz")), 200);
+    server.assert_alive();
     drop(slow);
 }
 
 #[test]
 fn an_idle_connection_is_closed_for_a_new_one() {
-    let mut yard = Launch::http().config("[http]\nmax_connections_per_address = 3\n").start();
-    let address = yard.http().address().to_owned();
+    let mut server = Launch::http().config("[http]\nmax_connections_per_address = 3\n").start();
+    let address = server.http().address().to_owned();
     let mut open: Vec<_> = (0..3).map(|_| used(&address)).collect();
     let mut newest = used(&address);
     let is_open = |connection: &mut HttpConnection| {
@@ -88,7 +88,7 @@ fn an_idle_connection_is_closed_for_a_new_one() {
     // Two are left; one less if the server had not yet seen the end of an earlier one.
     let left = still_open.iter().filter(|is_open| **is_open).count();
     assert!((1..=2).contains(&left), "{still_open:?}");
-    assert!(refused(&mut yard, "connections") >= 1.0);
+    assert!(refused(&mut server, "connections") >= 1.0);
 }
 
 /// A connection that has been answered once.
@@ -104,9 +104,9 @@ fn used(address: &str) -> HttpConnection {
 fn a_busy_connection_is_not_closed_for_a_new_one() {
     // No handshake: the server may see the end of an earlier connection late, so that its place is
     // not free yet.
-    let mut yard = Launch::http().config("[http]\nmax_connections = 2\n").start_silent();
-    let address = yard.http().address().to_owned();
-    let (begun, done) = (yard.work().join("begun"), yard.work().join("done"));
+    let mut server = Launch::http().config("[http]\nmax_connections = 2\n").start_silent();
+    let address = server.http().address().to_owned();
+    let (begun, done) = (server.work().join("begun"), server.work().join("done"));
     let wait = "echo x >> begun; until [ -e done ]; do sleep 0.05; done; echo waited";
     let mut served: Vec<_> = (0..2).map(|_| HttpConnection::open(&address)).collect();
     for connection in &mut served {
@@ -120,5 +120,5 @@ fn a_busy_connection_is_not_closed_for_a_new_one() {
     for connection in &mut served {
         assert!(connection.answer().text().contains("waited"));
     }
-    assert_eq!(status_of(&mut yard, &HttpRequest::get("/healthz")), 200);
+    assert_eq!(status_of(&mut server, &HttpRequest::get("/healthz")), 200);
 }

@@ -90,9 +90,9 @@ fn a_symlink_is_followed_to_a_private_directory_but_not_to_an_open_one() {
     let sandbox = Sandbox::new();
     let link = sandbox.path().join("link");
     symlink(target.path(), &link).expect("a link of ours");
-    let yard = Launch::http().data(&link).start();
+    let server = Launch::http().data(&link).start();
     assert!(target.path().join("shellyard.sock").exists());
-    drop(yard);
+    drop(server);
     fs::set_permissions(target.path(), Permissions::from_mode(0o750)).expect("it is ours");
     let link = link.display().to_string();
     let output = run_program(&sandbox, &with_data(&["run", "--", "true"], &link));
@@ -148,15 +148,15 @@ fn no_file_in_the_data_directory_is_opened_through_a_symlink() {
 
 #[test]
 fn a_token_file_that_becomes_a_symlink_admits_nobody() {
-    let mut yard = Launch::http().start();
-    let file = yard.sandbox().data().join("tokens");
-    let other = yard.sandbox().write("other", "it-token-5b1c0e4f9a7d43e2b6c8\n");
+    let mut server = Launch::http().start();
+    let file = server.sandbox().data().join("tokens");
+    let other = server.sandbox().write("other", "it-token-5b1c0e4f9a7d43e2b6c8\n");
     symlink(other, file).expect("a link of ours");
-    yard.http().use_token("it-token-5b1c0e4f9a7d43e2b6c8");
+    server.http().use_token("it-token-5b1c0e4f9a7d43e2b6c8");
     let request = crate::harness::HttpRequest::get("/metrics")
         .header("Authorization", "Bearer it-token-5b1c0e4f9a7d43e2b6c8");
-    assert_eq!(super::status_of(&mut yard, &request), 401);
-    yard.expect_log("symbolic link");
+    assert_eq!(super::status_of(&mut server, &request), 401);
+    server.expect_log("symbolic link");
 }
 
 /// Starts a second server there, which must be refused, and returns its error output.
@@ -199,10 +199,10 @@ fn stdio_servers_have_their_own_spill_directories_which_end_with_them() {
     assert_eq!(shared.run("true").job(), 1);
     let launch = || Launch::stdio().structured().data(data.path()).start();
     let [mut ended, mut killed, mut last] = [launch(), launch(), launch()];
-    for yard in [&mut ended, &mut killed, &mut last] {
-        let job = yard.run("seq 1 100000").job();
+    for server in [&mut ended, &mut killed, &mut last] {
+        let job = server.run("seq 1 100000").job();
         assert_eq!(job, 1, "each counts for itself");
-        assert_eq!(yard.read_raw(job, "bytes:500000", 20)["total_bytes"], 588_895);
+        assert_eq!(server.read_raw(job, "bytes:500000", 20)["total_bytes"], 588_895);
     }
     assert_eq!(count(), 3);
     for entry in fs::read_dir(data.path().join("spill")).expect("it is there").flatten() {
@@ -217,8 +217,8 @@ fn stdio_servers_have_their_own_spill_directories_which_end_with_them() {
     assert_eq!(count(), 2, "SIGKILL leaves it");
     let next = launch();
     eventually("the next server removes it, and no other", || count() == 1);
-    for yard in [&mut last, &mut shared] {
-        yard.run("seq 1 100000");
+    for server in [&mut last, &mut shared] {
+        server.run("seq 1 100000");
     }
     drop(next);
 }

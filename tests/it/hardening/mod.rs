@@ -38,14 +38,14 @@ fn run_command(command: &str) -> HttpRequest {
 }
 
 #[track_caller]
-fn status_of(yard: &mut TestServer, request: &HttpRequest) -> u16 {
-    let mut connection = HttpConnection::open(yard.http().address());
+fn status_of(server: &mut TestServer, request: &HttpRequest) -> u16 {
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(request);
     connection.answer().status
 }
 
 /// The number of connections and requests that were refused for this reason.
 #[track_caller]
-fn refused(yard: &mut TestServer, reason: &str) -> f64 {
-    yard.metric(&format!("shellyard_http_refused_total{{reason=\"{reason}\"}}"))
+fn refused(server: &mut TestServer, reason: &str) -> f64 {
+    server.metric(&format!("shellyard_http_refused_total{{reason=\"{reason}\"}}"))
 }

@@ -6,8 +6,8 @@ use super::{refused, status_of};
 
 #[test]
 fn a_head_that_never_ends_is_refused() {
-    let mut yard = Launch::http().config("[http]\nmax_headers = \"16 KiB\"\n").start();
-    let mut connection = HttpConnection::open(yard.http().address());
+    let mut server = Launch::http().config("[http]\nmax_headers = \"16 KiB\"\n").start();
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send_bytes(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: ");
     for _ in 0..1024 {
         if connection.try_send(&[b'x'; 1024]).is_err() {
@@ -17,15 +17,15 @@ fn a_head_that_never_ends_is_refused() {
     let rest = connection.rest();
     assert!(rest.is_empty() || rest.contains("431"), "{rest}");
     let large = HttpRequest::get("/healthz").header("X-Long", &"x".repeat(15 * 1024));
-    assert_eq!(status_of(&mut yard, &large), 200);
+    assert_eq!(status_of(&mut server, &large), 200);
     let larger = HttpRequest::get("/healthz").header("X-Long", &"x".repeat(17 * 1024));
-    assert_eq!(status_of(&mut yard, &larger), 431);
+    assert_eq!(status_of(&mut server, &larger), 431);
 }
 
 #[test]
 fn a_body_that_declares_too_many_bytes_is_refused_before_it_is_sent() {
-    let mut yard = Launch::http().config("[http]\nmax_body = \"64 KiB\"\n").start();
-    let mut connection = HttpConnection::open(yard.http().address());
+    let mut server = Launch::http().config("[http]\nmax_body = \"64 KiB\"\n").start();
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send_bytes(
         b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 100000\r\n\r\n",
     );
@@ -34,9 +34,9 @@ fn a_body_that_declares_too_many_bytes_is_refused_before_it_is_sent() {
 
 #[test]
 fn a_body_that_never_ends_is_refused_and_not_kept() {
-    let mut yard = Launch::http().config("[http]\nmax_body = \"64 KiB\"\n").start();
-    let before = rss_kib(yard.pid());
-    let mut connection = HttpConnection::open(yard.http().address());
+    let mut server = Launch::http().config("[http]\nmax_body = \"64 KiB\"\n").start();
+    let before = rss_kib(server.pid());
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send_bytes(
         b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n",
     );
@@ -44,8 +44,8 @@ fn a_body_that_never_ends_is_refused_and_not_kept() {
     // A part of it is thrown away, so that a client may read why.
     let sent = (0..8192).take_while(|_| connection.try_send(&chunk).is_ok()).count();
     assert!(sent < 8192, "512 MiB were taken");
-    let grown = rss_kib(yard.pid()).saturating_sub(before);
+    let grown = rss_kib(server.pid()).saturating_sub(before);
     assert!(grown < 16 * 1024, "{grown} KiB for a body of which 64 KiB may be kept");
-    assert_eq!(refused(&mut yard, "body"), 1.0);
-    yard.assert_alive();
+    assert_eq!(refused(&mut server, "body"), 1.0);
+    server.assert_alive();
 }

@@ -51,8 +51,8 @@ impl Pair {
 }
 
 #[track_caller]
-fn status_of(yard: &mut TestServer, trust: &Trust, request: &HttpRequest) -> u16 {
-    let connection = HttpConnection::open_tls(yard.http().address(), trust);
+fn status_of(server: &mut TestServer, trust: &Trust, request: &HttpRequest) -> u16 {
+    let connection = HttpConnection::open_tls(server.http().address(), trust);
     let mut connection = connection.expect("a server that we trust");
     connection.send(request);
     connection.answer().status
@@ -61,16 +61,16 @@ fn status_of(yard: &mut TestServer, trust: &Trust, request: &HttpRequest) -> u16
 #[test]
 fn a_server_with_a_certificate_speaks_only_tls() {
     let (pair, trust) = Pair::new();
-    let mut yard = pair.launch();
+    let mut server = pair.launch();
     for route in ["/healthz", "/metrics", "/api/v1/jobs"] {
-        assert_eq!(status_of(&mut yard, &trust, &HttpRequest::get(route)), 200, "{route}");
+        assert_eq!(status_of(&mut server, &trust, &HttpRequest::get(route)), 200, "{route}");
     }
     let run = super::run_command("echo over-tls");
     let mut connection =
-        HttpConnection::open_tls(yard.http().address(), &trust).expect("a server that we trust");
+        HttpConnection::open_tls(server.http().address(), &trust).expect("a server that we trust");
     connection.send(&run);
     assert!(connection.answer().text().contains("over-tls"));
-    let mut plain = HttpConnection::open(yard.http().address());
+    let mut plain = HttpConnection::open(server.http().address());
     plain.send(&HttpRequest::get("/healthz"));
     assert!(!plain.rest().contains("ok"), "nothing is answered in clear text");
 }
@@ -78,8 +78,8 @@ fn a_server_with_a_certificate_speaks_only_tls() {
 #[test]
 fn requests_over_tls_pass_the_guard() {
     let (pair, trust) = Pair::new();
-    let mut yard = pair.launch();
-    let address = yard.http().address().to_owned();
+    let mut server = pair.launch();
+    let address = server.http().address().to_owned();
     let port = address.rsplit(':').next().expect("a port");
     for (name, value, status) in [
         ("Host", "evil.example".to_owned(), 403),
@@ -88,64 +88,64 @@ fn requests_over_tls_pass_the_guard() {
         ("Origin", format!("https://localhost:{port}"), 200),
     ] {
         let request = HttpRequest::get("/healthz").header(name, &value);
-        assert_eq!(status_of(&mut yard, &trust, &request), status, "{name}: {value}");
+        assert_eq!(status_of(&mut server, &trust, &request), status, "{name}: {value}");
     }
 }
 
 #[test]
 fn a_new_certificate_is_used_without_a_restart() {
     let (pair, old) = Pair::new();
-    let mut yard = pair.launch();
-    let address = yard.http().address().to_owned();
+    let mut server = pair.launch();
+    let address = server.http().address().to_owned();
     let mut open = HttpConnection::open_tls(&address, &old).expect("a server that we trust");
     let new = pair.renew();
     eventually("the new one is used", || HttpConnection::open_tls(&address, &new).is_some());
     assert!(HttpConnection::open_tls(&address, &old).is_none(), "the old one no more");
     open.send(&HttpRequest::get("/healthz"));
     assert_eq!(open.answer().status, 200, "who was connected stays so");
-    yard.expect_log("certificate replaced");
+    server.expect_log("certificate replaced");
 }
 
 #[test]
 fn a_broken_certificate_leaves_the_old_one_in_use_and_is_logged_once() {
     let (pair, old) = Pair::new();
-    let mut yard = pair.launch();
+    let mut server = pair.launch();
     let refused = "new TLS certificate not usable";
     fs::write(pair.key(), "no key at all").expect("a file of ours");
     eventually("it is told", || {
-        assert_eq!(status_of(&mut yard, &old, &HttpRequest::get("/healthz")), 200);
-        yard.log_text().contains(refused)
+        assert_eq!(status_of(&mut server, &old, &HttpRequest::get("/healthz")), 200);
+        server.log_text().contains(refused)
     });
     let new = pair.renew();
-    let address = yard.http().address().to_owned();
+    let address = server.http().address().to_owned();
     eventually("a good one is used", || HttpConnection::open_tls(&address, &new).is_some());
-    assert_eq!(yard.log_text().matches(refused).count(), 1, "{}", yard.log_text());
+    assert_eq!(server.log_text().matches(refused).count(), 1, "{}", server.log_text());
 }
 
 #[test]
 fn a_fifo_in_place_of_a_key_leaves_the_old_one_in_use() {
     let (pair, old) = Pair::new();
-    let mut yard = pair.launch();
+    let mut server = pair.launch();
     fs::remove_file(pair.key()).expect("ours to remove");
     make_fifo(&pair.key());
     eventually("it is told", || {
-        assert_eq!(status_of(&mut yard, &old, &HttpRequest::get("/healthz")), 200);
-        yard.log_text().contains("FIFO")
+        assert_eq!(status_of(&mut server, &old, &HttpRequest::get("/healthz")), 200);
+        server.log_text().contains("FIFO")
     });
-    yard.signal(Signal::TERM);
-    assert!(yard.wait_exit().success());
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit().success());
 }
 
 #[test]
 fn a_tls_handshake_that_never_finishes_times_out() {
     let (pair, trust) = Pair::new();
     let config = format!("{}header_timeout_s = 5\n", pair.config());
-    let mut yard = Launch::http().config(&config).start_silent();
-    let mut silent = HttpConnection::open(yard.http().address());
-    let mut begun = HttpConnection::open(yard.http().address());
+    let mut server = Launch::http().config(&config).start_silent();
+    let mut silent = HttpConnection::open(server.http().address());
+    let mut begun = HttpConnection::open(server.http().address());
     // The first bytes of a client hello that declares more bytes than follow.
     begun.send_bytes(&[0x16, 0x03, 0x01, 0x02, 0x00, 0x01]);
-    assert_eq!(status_of(&mut yard, &trust, &HttpRequest::get("/healthz")), 200);
+    assert_eq!(status_of(&mut server, &trust, &HttpRequest::get("/healthz")), 200);
     assert_eq!(begun.rest(), "");
     assert_eq!(silent.rest(), "");
 }

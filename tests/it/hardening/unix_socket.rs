@@ -15,8 +15,8 @@ use crate::harness::{
 
 use super::run_command;
 
-fn usual(yard: &TestServer) -> PathBuf {
-    yard.sandbox().data().join("shellyard.sock")
+fn usual(server: &TestServer) -> PathBuf {
+    server.sandbox().data().join("shellyard.sock")
 }
 
 fn mode(path: &Path) -> u32 {
@@ -49,20 +49,20 @@ fn serve_on_socket(sandbox: &Sandbox) -> SocketServer {
 
 #[test]
 fn the_socket_is_private_and_removed_with_the_server() {
-    let mut yard = Launch::http().start();
-    let path = usual(&yard);
+    let mut server = Launch::http().start();
+    let path = usual(&server);
     assert_eq!(mode(&path), 0o600);
-    assert!(yard.log_text().contains("shellyard.sock"), "the log says where it is");
+    assert!(server.log_text().contains("shellyard.sock"), "the log says where it is");
     assert_eq!(status_of(&path, &HttpRequest::get("/healthz")), 200);
-    yard.signal(Signal::TERM);
-    assert!(yard.wait_exit().success());
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit().success());
     assert!(!path.exists());
 }
 
 #[test]
 fn the_socket_needs_no_token_and_accepts_any_host() {
-    let mut yard = Launch::http().guarded().start_silent();
-    let path = usual(&yard);
+    let mut server = Launch::http().guarded().start_silent();
+    let path = usual(&server);
     let mut connection = HttpConnection::open_unix(&path);
     connection.send(&run_command("echo over-the-socket").header("Host", "whatever.example"));
     let mut answer = connection.answer();
@@ -73,7 +73,7 @@ fn the_socket_needs_no_token_and_accepts_any_host() {
     let page = HttpRequest::get("/metrics").header("Origin", "https://evil.example");
     assert_eq!(status_of(&path, &page), 403);
     assert_eq!(
-        super::status_of(&mut yard, &HttpRequest::get("/metrics")),
+        super::status_of(&mut server, &HttpRequest::get("/metrics")),
         401,
         "the port is guarded"
     );
@@ -136,6 +136,6 @@ fn a_server_may_listen_only_on_a_socket_but_must_listen_somewhere() {
     let output = run_program(&sandbox, &serve);
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("nowhere to listen"), "{}", text(&output.stderr));
-    let yard = Launch::http().config("[http]\nsocket = \"none\"\n").start();
-    assert!(!usual(&yard).exists());
+    let server = Launch::http().config("[http]\nsocket = \"none\"\n").start();
+    assert!(!usual(&server).exists());
 }

@@ -243,9 +243,9 @@ impl Launch {
     /// Starts the server and does the handshake.
     #[track_caller]
     pub(crate) fn start(self) -> TestServer {
-        let mut yard = self.start_silent();
-        yard.handshake();
-        yard
+        let mut server = self.start_silent();
+        server.handshake();
+        server
     }
 
     /// Starts the server without a handshake.

@@ -32,9 +32,9 @@ pub(crate) struct TestServer {
 impl TestServer {
     pub(crate) fn new(mut child: Child, sandbox: Sandbox, link: ServerLink, era: Era) -> Self {
         let log_text = collect(child.stderr.take().expect("stderr was piped"));
-        let mut yard = Self { child, sandbox, link, era, next_id: 1, log_text };
-        yard.await_listening();
-        yard
+        let mut server = Self { child, sandbox, link, era, next_id: 1, log_text };
+        server.await_listening();
+        server
     }
 
     /// Waits until an HTTP server logs its address; it was started with any free port.

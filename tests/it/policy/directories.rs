@@ -11,7 +11,7 @@ use crate::harness::{Launch, Marker, Reply, TestServer};
 
 /// A server whose jobs may run in `inside`, which has an `outside` beside it.
 struct Fence {
-    yard: TestServer,
+    server: TestServer,
     root: TempDir,
 }
 
@@ -25,7 +25,7 @@ impl Fence {
         let config = format!(
             "[policy]\nallowed_directories = [{inside:?}]\n[job]\ncwd = {inside:?}\n[queue]\nslots = 1\n"
         );
-        Self { yard: launch.structured().config(&config).start(), root }
+        Self { server: launch.structured().config(&config).start(), root }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -34,7 +34,7 @@ impl Fence {
 
     fn touch_in(&mut self, cwd: &str) -> Reply {
         let arguments = json!({"command": "touch made", "cwd": self.at(cwd)});
-        self.yard.call("run_command", arguments)
+        self.server.call("run_command", arguments)
     }
 
     #[track_caller]
@@ -62,7 +62,7 @@ fn a_job_runs_inside_and_nowhere_else() {
         for name in ["outside", "inside2", ".", "inside/..", "inside/deep/../../outside"] {
             fence.refuses(name);
         }
-        let reply = fence.yard.call("run_command", json!({"command": "pwd", "cwd": "/"}));
+        let reply = fence.server.call("run_command", json!({"command": "pwd", "cwd": "/"}));
         assert_eq!(reply["outcome"], "refused", "{}", reply.0);
     }
 }
@@ -84,15 +84,15 @@ fn a_link_that_leads_outside_is_refused_and_one_that_stays_is_not() {
 fn a_directory_that_is_swapped_while_its_job_waits_opens_no_hole() {
     let marker = Marker::new();
     let mut fence = Fence::new(Launch::stdio());
-    let holder = fence.yard.start(&format!("sleep {marker}"));
+    let holder = fence.server.start(&format!("sleep {marker}"));
     marker.wait_alive();
     let command = json!({"command": "touch made", "cwd": fence.at("inside/deep"), "wait_s": 0});
-    let waiting = fence.yard.call("run_command", command).ok();
+    let waiting = fence.server.call("run_command", command).ok();
     assert_eq!(waiting["state"], "queued", "{}", waiting.0);
     fs::rename(fence.at("inside/deep"), fence.at("inside/moved")).expect("ours to move");
     symlink(fence.at("outside"), fence.at("inside/deep")).expect("a link of ours");
-    fence.yard.call("stop_jobs", json!({"jobs": [holder]})).ok();
-    let ended = fence.yard.wait_finished(waiting.job());
+    fence.server.call("stop_jobs", json!({"jobs": [holder]})).ok();
+    let ended = fence.server.wait_finished(waiting.job());
     assert!(!fence.at("outside/made").exists(), "it ran where the link leads: {ended}");
     assert_eq!(ended["exit_code"], 0, "{ended}");
     assert!(fence.at("inside/moved/made").exists(), "it ran in the directory that was judged");

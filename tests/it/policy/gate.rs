@@ -11,29 +11,29 @@ const NO_TOUCH: &str = "[policy]\ndeny = [\"touch\"]\n";
 
 /// Runs a command of which nothing may run: `made` must not be there afterwards.
 #[track_caller]
-fn refused(yard: &mut TestServer, arguments: Value) -> Reply {
-    let reply = yard.call("run_command", arguments.clone());
+fn refused(server: &mut TestServer, arguments: Value) -> Reply {
+    let reply = server.call("run_command", arguments.clone());
     assert!(reply.is_error(), "{arguments} ran: {}", reply.0);
     assert_eq!(reply["outcome"], "refused", "{arguments}");
     assert!(reply.text().starts_with("refused, nothing was run: "), "{}", reply.text());
-    assert!(!yard.work().join("made").exists(), "{arguments} was run all the same");
+    assert!(!server.work().join("made").exists(), "{arguments} was run all the same");
     reply
 }
 
 #[track_caller]
-fn ran(yard: &mut TestServer, arguments: Value) -> Reply {
-    yard.call("run_command", arguments).ok()
+fn ran(server: &mut TestServer, arguments: Value) -> Reply {
+    server.call("run_command", arguments).ok()
 }
 
 #[test]
 fn a_refusal_names_the_command_the_rule_and_its_place() {
     for launch in Launch::both() {
-        let mut yard = launch.structured().config(NO_RM).start();
-        let reply = refused(&mut yard, json!({"command": "touch made; rm -rf x"}));
+        let mut server = launch.structured().config(NO_RM).start();
+        let reply = refused(&mut server, json!({"command": "touch made; rm -rf x"}));
         let told = "refused, nothing was run: `rm` matches deny rule \"rm*\" (policy.deny[0])";
         assert_eq!(reply.text(), told);
         assert_eq!(reply["error_code"], "denied", "{}", reply.0);
-        yard.assert_alive();
+        server.assert_alive();
     }
 }
 
@@ -76,9 +76,9 @@ fn a_denied_command_is_found_wherever_it_stands() {
         "git -c alias.x='!touch made' x",
     ];
     for launch in Launch::both() {
-        let mut yard = launch.structured().config(NO_TOUCH).start();
+        let mut server = launch.structured().config(NO_TOUCH).start();
         for line in lines {
-            let reply = refused(&mut yard, json!({"command": line}));
+            let reply = refused(&mut server, json!({"command": line}));
             let text = reply.text();
             assert!(text.contains("deny rule \"touch\" (policy.deny[0])"), "{line:?}: {text}");
         }
@@ -87,7 +87,7 @@ fn a_denied_command_is_found_wherever_it_stands() {
             json!({"command": "env", "args": ["touch", "made"]}),
             json!({"command": "sh", "args": ["-c", "touch made"]}),
         ] {
-            refused(&mut yard, arguments);
+            refused(&mut server, arguments);
         }
         // The same command runs where no rule is against it: what was refused could have run.
         let mut free = Launch::stdio().start();
@@ -98,33 +98,33 @@ fn a_denied_command_is_found_wherever_it_stands() {
 
 #[test]
 fn data_is_not_a_command() {
-    let mut yard = Launch::stdio().structured().config(NO_RM).start();
+    let mut server = Launch::stdio().structured().config(NO_RM).start();
     for line in ["echo \"rm -rf\"", "echo 'a; rm x'", "cat <<'E'\nrm -rf x\n$(rm x)\nE\n"] {
-        let reply = ran(&mut yard, json!({"command": line}));
+        let reply = ran(&mut server, json!({"command": line}));
         assert!(reply["output"].as_str().is_some_and(|text| text.contains("rm")), "{}", reply.0);
     }
     let commit = "git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty \
                   -m \"a && rm b\" && git log --format=%s";
-    let mut yard =
+    let mut server =
         Launch::stdio().structured().config("[policy]\ndeny = [\"rm*\", \"b\"]\n").start();
-    assert_eq!(ran(&mut yard, json!({"command": commit}))["output"], "a && rm b\n");
+    assert_eq!(ran(&mut server, json!({"command": commit}))["output"], "a && rm b\n");
     let heredoc = json!({"command": "cat <<E\nrm -rf x\nE"});
-    assert_eq!(ran(&mut yard, heredoc)["output"], "rm -rf x\n");
+    assert_eq!(ran(&mut server, heredoc)["output"], "rm -rf x\n");
     let stdin = json!({"command": "cat", "stdin": "rm -rf x\n"});
-    assert_eq!(ran(&mut yard, stdin)["output"], "rm -rf x\n");
+    assert_eq!(ran(&mut server, stdin)["output"], "rm -rf x\n");
 }
 
 #[test]
 fn an_allow_list_lets_only_listed_programs_run() {
     let config = "[policy]\nallow = [\"echo\", \"git status\", \"ls\"]\n";
     for launch in Launch::both() {
-        let mut yard = launch.structured().config(config).start();
-        assert_eq!(ran(&mut yard, json!({"command": "echo a && ls"}))["output"], "a\n");
+        let mut server = launch.structured().config(config).start();
+        assert_eq!(ran(&mut server, json!({"command": "echo a && ls"}))["output"], "a\n");
         for line in ["touch made", "echo a; touch made", "echo $(touch made)", "ls\ntouch made"] {
-            let text = refused(&mut yard, json!({"command": line})).text();
+            let text = refused(&mut server, json!({"command": line})).text();
             assert!(text.contains("`touch` is not on the allow list"), "{line:?}: {text}");
         }
-        let other = refused(&mut yard, json!({"command": "git push"})).text();
+        let other = refused(&mut server, json!({"command": "git push"})).text();
         assert!(other.contains("`git` is not on the allow list"), "{other}");
     }
 }
@@ -132,15 +132,15 @@ fn an_allow_list_lets_only_listed_programs_run() {
 #[test]
 fn an_allow_list_is_not_opened_by_variables_or_redirections() {
     let config = "[policy]\nallow = [\"ls\", \"echo\"]\n";
-    let mut yard = Launch::stdio().structured().config(config).start();
+    let mut server = Launch::stdio().structured().config(config).start();
     for (name, value) in [("LD_PRELOAD", "/tmp/x.so"), ("PATH", "."), ("GIT_PAGER", "touch made")] {
-        let text = refused(&mut yard, json!({"command": "ls", "env": {name: value}})).text();
+        let text = refused(&mut server, json!({"command": "ls", "env": {name: value}})).text();
         assert!(text.contains(name), "{text}");
-        let text = refused(&mut yard, json!({"command": format!("{name}='{value}' ls")})).text();
+        let text = refused(&mut server, json!({"command": format!("{name}='{value}' ls")})).text();
         assert!(text.contains(name), "{text}");
     }
-    refused(&mut yard, json!({"command": "ls", "env": {"BASH_ENV": "made"}}));
-    let text = refused(&mut yard, json!({"command": "echo x > ../made"})).text();
+    refused(&mut server, json!({"command": "ls", "env": {"BASH_ENV": "made"}}));
+    let text = refused(&mut server, json!({"command": "echo x > ../made"})).text();
     assert!(text.contains("../made"), "{text}");
 }
 
@@ -155,36 +155,36 @@ fn what_cannot_be_judged_is_refused() {
         "touch 'unclosed",
         "$(echo touch) made",
     ];
-    let mut yard = Launch::stdio().structured().config(NO_RM).start();
-    fs::write(yard.work().join("script"), "touch made\n").expect("a file of ours");
+    let mut server = Launch::stdio().structured().config(NO_RM).start();
+    fs::write(server.work().join("script"), "touch made\n").expect("a file of ours");
     for line in lines {
-        let reply = refused(&mut yard, json!({"command": line}));
+        let reply = refused(&mut server, json!({"command": line}));
         assert_eq!(reply["error_code"], "uncertain", "{line:?}: {}", reply.0);
     }
     // What a shell reads from its input is as unknown as a script.
-    refused(&mut yard, json!({"command": "sh", "stdin": "touch made\n"}));
-    refused(&mut yard, json!({"command": "true", "env": {"BASH_ENV": "./script"}}));
+    refused(&mut server, json!({"command": "sh", "stdin": "touch made\n"}));
+    refused(&mut server, json!({"command": "true", "env": {"BASH_ENV": "./script"}}));
 }
 
 #[test]
 fn what_an_interpreter_does_with_a_file_is_its_own_affair() {
-    let mut yard = Launch::stdio().structured().config(NO_TOUCH).start();
-    fs::write(yard.work().join("script"), "touch made\n").expect("a file of ours");
-    ran(&mut yard, json!({"command": "sh ./script"}));
-    assert!(yard.work().join("made").exists(), "a deny list is no boundary");
+    let mut server = Launch::stdio().structured().config(NO_TOUCH).start();
+    fs::write(server.work().join("script"), "touch made\n").expect("a file of ours");
+    ran(&mut server, json!({"command": "sh ./script"}));
+    assert!(server.work().join("made").exists(), "a deny list is no boundary");
     let config = "[policy]\nallow = [\"touch\", \"ls\"]\n";
-    let mut yard = Launch::stdio().structured().config(config).start();
-    fs::write(yard.work().join("script"), "touch made\n").expect("a file of ours");
-    let reply = refused(&mut yard, json!({"command": "sh ./script"}));
+    let mut server = Launch::stdio().structured().config(config).start();
+    fs::write(server.work().join("script"), "touch made\n").expect("a file of ours");
+    let reply = refused(&mut server, json!({"command": "sh ./script"}));
     assert_eq!(reply["error_code"], "not_allowed", "an allow list must name it: {}", reply.0);
 }
 
 #[test]
 fn what_cannot_be_judged_runs_where_a_setting_says_so() {
     let config = "[policy]\ndeny = [\"rm*\"]\nuncertain = \"allow\"\n";
-    let mut yard = Launch::stdio().structured().config(config).start();
-    assert_eq!(ran(&mut yard, json!({"command": "C='echo hi'; $C"}))["output"], "hi\n");
-    let text = refused(&mut yard, json!({"command": "eval x; rm y"})).text();
+    let mut server = Launch::stdio().structured().config(config).start();
+    assert_eq!(ran(&mut server, json!({"command": "C='echo hi'; $C"}))["output"], "hi\n");
+    let text = refused(&mut server, json!({"command": "eval x; rm y"})).text();
     assert!(text.contains("deny rule"), "what is found still counts: {text}");
 }
 
@@ -194,37 +194,37 @@ fn the_forms_of_other_tools_are_the_same_rules() {
                   \"run_shell_command(echo)\", \"run_shell_command(touch)\"]\n\
                   excludeTools = [\"run_shell_command(touch)\"]\n\
                   blocked_commands = [\"echo secret\"]\n";
-    let mut yard = Launch::stdio().structured().config(config).start();
-    assert_eq!(ran(&mut yard, json!({"command": "echo a"}))["output"], "a\n");
-    let unlisted = refused(&mut yard, json!({"command": "ls"})).text();
+    let mut server = Launch::stdio().structured().config(config).start();
+    assert_eq!(ran(&mut server, json!({"command": "echo a"}))["output"], "a\n");
+    let unlisted = refused(&mut server, json!({"command": "ls"})).text();
     assert!(unlisted.contains("`ls` is not on the allow list"), "{unlisted}");
-    let excluded = refused(&mut yard, json!({"command": "echo; touch made"})).text();
+    let excluded = refused(&mut server, json!({"command": "echo; touch made"})).text();
     assert!(excluded.contains("excludeTools[0]"), "deny wins over allow: {excluded}");
-    let blocked = refused(&mut yard, json!({"command": "echo secret x"})).text();
+    let blocked = refused(&mut server, json!({"command": "echo secret x"})).text();
     assert!(blocked.contains("blocked_commands[0]"), "{blocked}");
 }
 
 #[test]
 fn a_rule_holds_for_its_lanes_only() {
     let config = "[policy]\ndeny = [\"[lane=build] touch\"]\n";
-    let mut yard = Launch::stdio().structured().config(config).start();
-    refused(&mut yard, json!({"command": "touch made", "lane": "build"}));
-    ran(&mut yard, json!({"command": "touch made", "lane": "net"}));
-    ran(&mut yard, json!({"command": "touch made"}));
-    assert!(yard.work().join("made").exists());
+    let mut server = Launch::stdio().structured().config(config).start();
+    refused(&mut server, json!({"command": "touch made", "lane": "build"}));
+    ran(&mut server, json!({"command": "touch made", "lane": "net"}));
+    ran(&mut server, json!({"command": "touch made"}));
+    assert!(server.work().join("made").exists());
 }
 
 #[test]
 fn an_ask_rule_refuses_and_says_how_to_allow() {
     let config = "[policy]\nask = [\"touch\"]\n";
     for launch in Launch::both() {
-        let mut yard = launch.structured().config(config).start();
-        let reply = refused(&mut yard, json!({"command": "true; touch made"}));
+        let mut server = launch.structured().config(config).start();
+        let reply = refused(&mut server, json!({"command": "true; touch made"}));
         let text = reply.text();
         assert!(text.contains("`touch` matches ask rule \"touch\" (policy.ask[0])"), "{text}");
         assert!(text.contains("take the rule out of policy.ask"), "{text}");
         assert_eq!(reply["error_code"], "needs_approval", "{}", reply.0);
-        yard.assert_alive();
+        server.assert_alive();
     }
 }
 
@@ -236,10 +236,10 @@ fn judged_text_is_run_by_bash_without_start_up_files() {
     fs::write(startup.path(), "echo started\n").expect("a file of ours");
     let file = startup.path().to_str().expect("a path of ours");
     let launch = Launch::stdio().structured().config(config);
-    let mut yard = launch.env("BASH_ENV", file).env("ENV", file).start();
-    let profile = yard.sandbox().path().join("home/.bashrc");
+    let mut server = launch.env("BASH_ENV", file).env("ENV", file).start();
+    let profile = server.sandbox().path().join("home/.bashrc");
     fs::write(profile, "echo started\n").expect("a file of ours");
-    let reply = ran(&mut yard, json!({"command": "echo ${BASH_VERSION:+bash}"}));
+    let reply = ran(&mut server, json!({"command": "echo ${BASH_VERSION:+bash}"}));
     assert_eq!(reply["output"], "bash\n", "even a line of plain words: {}", reply.0);
 }
 

@@ -10,13 +10,13 @@ use crate::harness::{Launch, Marker, TestServer, eventually, eventually_some, fr
 
 #[test]
 fn ten_proxies_that_start_at_once_share_one_server() {
-    let yard = OnDemand::new();
-    let launches: Vec<_> = (0..10).map(|_| yard.proxy()).collect();
+    let shellyard = OnDemand::new();
+    let launches: Vec<_> = (0..10).map(|_| shellyard.proxy()).collect();
     let starting: Vec<_> =
         launches.into_iter().map(|launch| thread::spawn(|| launch.start())).collect();
     let mut proxies: Vec<TestServer> =
         starting.into_iter().map(|start| start.join().expect("a proxy")).collect();
-    let server = yard.server();
+    let server = shellyard.server();
     for (number, proxy) in proxies.iter_mut().enumerate() {
         let reply = proxy.run("echo $PPID");
         assert_eq!(reply["output"], format!("{server}\n"), "one server runs all jobs");
@@ -30,10 +30,10 @@ fn ten_proxies_that_start_at_once_share_one_server() {
 
 #[test]
 fn ten_proxies_share_one_queue() {
-    let yard = OnDemand::new();
+    let server = OnDemand::new();
     let config = "[queue]\nslots = 1\n[mcp]\nresult_format = \"structured\"\n";
-    let mut first = yard.proxy().config(config).start();
-    let mut second = yard.proxy().start();
+    let mut first = server.proxy().config(config).start();
+    let mut second = server.proxy().start();
     let marker = Marker::new();
     let running = first.start(&format!("sleep {marker}"));
     marker.wait_alive();
@@ -45,8 +45,8 @@ fn ten_proxies_share_one_queue() {
 
 #[test]
 fn jobs_run_where_their_client_was_started() {
-    let yard = OnDemand::new();
-    let mut proxies = [yard.proxy().start(), yard.proxy().start()];
+    let server = OnDemand::new();
+    let mut proxies = [server.proxy().start(), server.proxy().start()];
     for proxy in &mut proxies {
         let here = proxy.work().canonicalize().expect("its directory").display().to_string();
         assert_eq!(proxy.run("pwd")["output"], format!("{here}\n"));
@@ -61,16 +61,16 @@ fn jobs_run_where_their_client_was_started() {
 
 #[test]
 fn the_server_keeps_running_when_its_first_proxy_ends() {
-    let yard = OnDemand::new();
-    let mut first = yard.proxy().start();
+    let shellyard = OnDemand::new();
+    let mut first = shellyard.proxy().start();
     let marker = Marker::new();
     first.start(&format!("sleep {marker}"));
     marker.wait_alive();
-    let server = yard.server();
+    let server = shellyard.server();
     first.stdio().hang_up();
     assert!(first.wait_exit().success(), "the end of input is a normal end");
-    let mut second = yard.proxy().start();
-    assert_eq!(yard.server(), server, "the same server");
+    let mut second = shellyard.proxy().start();
+    assert_eq!(shellyard.server(), server, "the same server");
     let jobs = second.call("list_jobs", json!({})).ok();
     assert_eq!(jobs.only_job()["state"], "running");
     assert!(!marker.alive().is_empty(), "the job runs on");
@@ -82,38 +82,38 @@ fn the_server_keeps_running_when_its_first_proxy_ends() {
 
 #[test]
 fn a_lost_server_is_started_again() {
-    let yard = OnDemand::new();
-    let mut proxy = yard.proxy().start();
+    let shellyard = OnDemand::new();
+    let mut proxy = shellyard.proxy().start();
     proxy.run("true");
-    let first = yard.server();
+    let first = shellyard.server();
     signal(first, Signal::KILL);
     let reply = eventually_some("it works again, without a word of the client", || {
         Some(proxy.call("run_command", json!({"command": "echo back"}))).filter(|r| !r.is_error())
     });
     assert_eq!(reply["output"], "back\n");
-    assert_ne!(yard.server(), first);
+    assert_ne!(shellyard.server(), first);
 }
 
 #[test]
 fn a_stopped_server_is_started_only_for_a_request() {
-    let yard = OnDemand::new();
-    let mut proxy = yard.proxy().start();
+    let shellyard = OnDemand::new();
+    let mut proxy = shellyard.proxy().start();
     proxy.run("true");
-    signal(yard.server(), Signal::TERM);
+    signal(shellyard.server(), Signal::TERM);
     eventually("it looked for another", || {
         let log_text = proxy.log_text();
         let after = log_text.split("connection to the server lost").nth(1).unwrap_or_default();
         after.contains("the next call starts one")
     });
-    assert_eq!(listener_of(&socket_in(yard.data())), None, "nobody asked");
+    assert_eq!(listener_of(&socket_in(shellyard.data())), None, "nobody asked");
     assert_eq!(proxy.log_text().matches("server started on demand").count(), 1);
     assert_eq!(proxy.run("echo back")["output"], "back\n");
 }
 
 #[test]
 fn a_mistake_in_the_rules_is_told_to_the_client() {
-    let yard = OnDemand::new();
-    let mut proxy = yard.proxy().config("[policy]\ndeny = [\"re:(\"]\n").start_silent();
+    let server = OnDemand::new();
+    let mut proxy = server.proxy().config("[policy]\ndeny = [\"re:(\"]\n").start_silent();
     for _ in 0..2 {
         let answer = proxy.rpc("ping", json!({}));
         let message = answer["error"]["message"].as_str().expect("an error");
@@ -123,9 +123,10 @@ fn a_mistake_in_the_rules_is_told_to_the_client() {
 
 #[test]
 fn a_server_is_started_on_a_loopback_address_too() {
-    let yard = OnDemand::new();
+    let server = OnDemand::new();
     let url = format!("http://127.0.0.1:{}/yard", free_port());
-    let launch = || Launch::stdio().data(yard.data()).args(&["--connect", &url, "--ensure-server"]);
+    let launch =
+        || Launch::stdio().data(server.data()).args(&["--connect", &url, "--ensure-server"]);
     let (mut first, mut second) = (launch().start(), launch().start());
     let (first, second) = (first.run("echo $PPID").text(), second.run("echo $PPID").text());
     let pid = |text: &str| text.lines().nth(1).expect("a pid").parse::<i32>().expect("a number");
@@ -135,15 +136,15 @@ fn a_server_is_started_on_a_loopback_address_too() {
 
 #[test]
 fn a_failed_server_start_is_reported_with_its_last_log_lines() {
-    let yard = OnDemand::new();
+    let server = OnDemand::new();
     let url = format!("http://127.0.0.1:{}/metrics", free_port());
     let mut proxy = Launch::stdio()
-        .data(yard.data())
+        .data(server.data())
         .args(&["--connect", &url, "--ensure-server"])
         .start_silent();
     let answer = proxy.rpc("ping", json!({}));
     let message = answer["error"]["message"].as_str().expect("an error");
     assert!(message.contains("server.log") && message.contains("/metrics"), "{message}");
     assert_eq!(answer["error"]["data"]["code"], "server_unreachable");
-    assert!(!socket_in(yard.data()).exists());
+    assert!(!socket_in(server.data()).exists());
 }

@@ -30,10 +30,10 @@ fn run_jobs(address: &str) {
     }
 }
 
-fn fastest_scrape(yard: &mut TestServer) -> Duration {
+fn fastest_scrape(server: &mut TestServer) -> Duration {
     let scrape = |_| {
         let begun = Instant::now();
-        scraped(yard);
+        scraped(server);
         begun.elapsed()
     };
     (0..TRIES).map(scrape).min().expect("some tries")
@@ -41,16 +41,16 @@ fn fastest_scrape(yard: &mut TestServer) -> Duration {
 
 #[test]
 fn ten_thousand_jobs_change_neither_series_nor_size_nor_cost() {
-    let mut yard = Launch::http().era(Era::Modern).config(CONFIG).start();
-    let before = scraped(&mut yard);
-    let cost_before = fastest_scrape(&mut yard);
-    let address = yard.http().address().to_owned();
+    let mut server = Launch::http().era(Era::Modern).config(CONFIG).start();
+    let before = scraped(&mut server);
+    let cost_before = fastest_scrape(&mut server);
+    let address = server.http().address().to_owned();
     thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| (0..CONNECTIONS_EACH).for_each(|_| run_jobs(&address)));
         }
     });
-    let after = scraped(&mut yard);
+    let after = scraped(&mut server);
     let jobs = (CLIENTS * CONNECTIONS_EACH * JOBS_PER_CONNECTION) as f64;
     assert_eq!(value(&after, "shellyard_jobs_finished_total{outcome=\"exited\"}"), jobs);
     assert_eq!(value(&after, "shellyard_tenant_jobs_finished_total{tenant=\"local\"}"), jobs);
@@ -59,5 +59,5 @@ fn ten_thousand_jobs_change_neither_series_nor_size_nor_cost() {
         |text: &str| text.len() - series(text).iter().map(|line| line.len()).sum::<usize>();
     assert!(digits(&after) < 4 * digits(&before), "{} bytes, {} before", after.len(), before.len());
     // Others may keep the machine busy for a while.
-    eventually("a scrape costs no more", || fastest_scrape(&mut yard) < 4 * cost_before);
+    eventually("a scrape costs no more", || fastest_scrape(&mut server) < 4 * cost_before);
 }

@@ -9,18 +9,18 @@ use crate::harness::{Era, HttpConnection, HttpRequest, Launch, TestServer, run_p
 const ODD: &str = "zq7-odd";
 
 /// Makes a token of this tenant.
-fn token(yard: &TestServer, tenant: &str, role: &str) -> String {
-    let data = yard.sandbox().data();
+fn token(server: &TestServer, tenant: &str, role: &str) -> String {
+    let data = server.sandbox().data();
     let data = data.to_str().expect("a path");
     let arguments = ["token", "new", "--json", tenant, "--role", role, "--data-dir", data];
-    let output = run_program(yard.sandbox(), &arguments);
+    let output = run_program(server.sandbox(), &arguments);
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     answer["token"].as_str().expect("a token").to_owned()
 }
 
 #[track_caller]
-fn answered(yard: &mut TestServer, request: HttpRequest, token: &str) -> String {
-    let mut connection = HttpConnection::open(yard.http().address());
+fn answered(server: &mut TestServer, request: HttpRequest, token: &str) -> String {
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&request.header("Authorization", &format!("Bearer {token}")));
     connection.answer().text()
 }
@@ -47,17 +47,17 @@ fn oddities() -> Vec<HttpRequest> {
 #[test]
 fn odd_commands_tenants_tools_and_paths_add_no_series() {
     let config = "[tenants.ci]\nweight = 2\n";
-    let mut yard = Launch::http().era(Era::Modern).config(config).start();
-    let admin = token(&yard, "ci", "admin");
+    let mut server = Launch::http().era(Era::Modern).config(config).start();
+    let admin = token(&server, "ci", "admin");
     let strangers = [format!("{ODD}@one"), format!("{ODD}/two")];
-    let strangers = strangers.map(|tenant| token(&yard, &tenant, "run"));
-    let before = answered(&mut yard, HttpRequest::get("/metrics"), &admin);
+    let strangers = strangers.map(|tenant| token(&server, &tenant, "run"));
+    let before = answered(&mut server, HttpRequest::get("/metrics"), &admin);
     for token in strangers.iter().chain([&admin]) {
         for request in oddities() {
-            answered(&mut yard, request, token);
+            answered(&mut server, request, token);
         }
     }
-    let after = answered(&mut yard, HttpRequest::get("/metrics"), &admin);
+    let after = answered(&mut server, HttpRequest::get("/metrics"), &admin);
     assert_eq!(series(&after), series(&before));
     assert!(
         !after.contains(ODD) && !after.contains("424242") && !after.contains("/tmp"),

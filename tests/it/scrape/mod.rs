@@ -10,8 +10,8 @@ use crate::harness::{Era, HttpConnection, HttpRequest, TestServer};
 
 /// The text of one scrape.
 #[track_caller]
-fn scraped(yard: &mut TestServer) -> String {
-    let mut connection = HttpConnection::open(yard.http().address());
+fn scraped(server: &mut TestServer) -> String {
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&HttpRequest::get("/metrics"));
     let answer = connection.answer();
     assert_eq!(answer.status, 200);

@@ -8,65 +8,65 @@ use crate::tenants::tokens::create_token;
 
 #[test]
 fn cancelling_ends_the_whole_tree() {
-    for mut yard in modern(SOON) {
+    for mut server in modern(SOON) {
         let (inside, outside) = (Marker::new(), Marker::new());
-        let task = task_of(&mut yard, &format!("setsid sleep {outside} & sleep {inside}"));
+        let task = task_of(&mut server, &format!("setsid sleep {outside} & sleep {inside}"));
         inside.wait_alive();
         outside.wait_alive();
-        let answer = rpc(&mut yard, "tasks/cancel", json!({"taskId": task}));
+        let answer = rpc(&mut server, "tasks/cancel", json!({"taskId": task}));
         assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
-        let over = get_when(&mut yard, &task, "cancelled");
+        let over = get_when(&mut server, &task, "cancelled");
         assert!(over.get("result").is_none(), "{over}");
         inside.wait_gone();
         outside.wait_gone();
-        let again = rpc(&mut yard, "tasks/cancel", json!({"taskId": task}));
+        let again = rpc(&mut server, "tasks/cancel", json!({"taskId": task}));
         assert_eq!(again["result"]["resultType"], "complete", "twice is no mistake: {again}");
     }
 }
 
 #[test]
 fn cancelling_a_call_that_would_become_a_task_ends_its_job() {
-    let mut yard = Launch::stdio().era(Era::Modern).start();
+    let mut server = Launch::stdio().era(Era::Modern).start();
     let marker = Marker::new();
     let arguments = json!({"command": format!("sleep {marker}"), "wait_s": 45});
     let call = json!({"name": "run_command", "arguments": arguments});
-    let id = yard.begin_with(declaring(knows_tasks(), call));
+    let id = server.begin_with(declaring(knows_tasks(), call));
     marker.wait_alive();
     let reason = "AbortError: This operation was aborted";
-    yard.notify("notifications/cancelled", json!({"requestId": id, "reason": reason}));
+    server.notify("notifications/cancelled", json!({"requestId": id, "reason": reason}));
     marker.wait_gone();
 }
 
 #[test]
 fn what_is_over_is_not_cancelled() {
-    for mut yard in modern(SOON) {
-        let task = task_of(&mut yard, &format!("{UNTIL_GO}; echo kept"));
-        go(&yard);
-        let over = get_when(&mut yard, &task, "completed");
-        rpc(&mut yard, "tasks/cancel", json!({"taskId": task}));
-        assert_eq!(get(&mut yard, &task), over);
+    for mut server in modern(SOON) {
+        let task = task_of(&mut server, &format!("{UNTIL_GO}; echo kept"));
+        go(&server);
+        let over = get_when(&mut server, &task, "completed");
+        rpc(&mut server, "tasks/cancel", json!({"taskId": task}));
+        assert_eq!(get(&mut server, &task), over);
     }
 }
 
 #[test]
 fn a_job_that_somebody_stops_is_a_completed_task() {
-    for mut yard in modern(SOON) {
+    for mut server in modern(SOON) {
         let marker = Marker::new();
-        let task = task_of(&mut yard, &format!("sleep {marker}"));
-        yard.call("stop_jobs", json!({"jobs": [1]})).ok();
-        let over = get_when(&mut yard, &task, "completed");
+        let task = task_of(&mut server, &format!("sleep {marker}"));
+        server.call("stop_jobs", json!({"jobs": [1]})).ok();
+        let over = get_when(&mut server, &task, "completed");
         assert!(super::text_of(&over["result"]).starts_with("stopped"), "{over}");
     }
 }
 
 #[test]
 fn a_token_that_may_only_read_cancels_nothing() {
-    let mut yard = Launch::http().era(Era::Modern).config(SOON).start_silent();
+    let mut server = Launch::http().era(Era::Modern).config(SOON).start_silent();
     let [run, look] =
-        ["run", "read-only"].map(|role| create_token(yard.sandbox(), &["ann", "--role", role]).0);
+        ["run", "read-only"].map(|role| create_token(server.sandbox(), &["ann", "--role", role]).0);
     let mut link = |token: &str| {
         let mut link = HttpLink::new(Era::Modern);
-        link.connect_to(yard.http().address().to_owned());
+        link.connect_to(server.http().address().to_owned());
         link.use_token(token);
         link
     };

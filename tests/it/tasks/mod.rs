@@ -15,8 +15,8 @@ const SOON: &str = "[mcp]\nwait_s = 0.1\n";
 /// A job goes on until [`go`]: one that ends by the clock might do so before it is a task.
 const UNTIL_GO: &str = "until [ -e go ]; do sleep 0.05; done";
 
-fn go(yard: &TestServer) {
-    std::fs::write(yard.work().join("go"), "").expect("a file of ours");
+fn go(server: &TestServer) {
+    std::fs::write(server.work().join("go"), "").expect("a file of ours");
 }
 
 /// The capabilities of a client that knows tasks.
@@ -31,37 +31,37 @@ fn modern(config: &str) -> [TestServer; 2] {
 
 /// Sends a request as a client that knows tasks.
 #[track_caller]
-fn rpc(yard: &mut TestServer, method: &str, params: Value) -> Value {
-    yard.rpc(method, declaring(knows_tasks(), params))
+fn rpc(server: &mut TestServer, method: &str, params: Value) -> Value {
+    server.rpc(method, declaring(knows_tasks(), params))
 }
 
 /// The result of a call of `run_command`.
 #[track_caller]
-fn run(yard: &mut TestServer, arguments: Value) -> Value {
+fn run(server: &mut TestServer, arguments: Value) -> Value {
     let params = json!({"name": "run_command", "arguments": arguments});
-    rpc(yard, "tools/call", params)["result"].clone()
+    rpc(server, "tools/call", params)["result"].clone()
 }
 
 /// The name of the task that a command goes on as.
 #[track_caller]
-fn task_of(yard: &mut TestServer, command: &str) -> String {
-    let created = run(yard, json!({"command": command}));
+fn task_of(server: &mut TestServer, command: &str) -> String {
+    let created = run(server, json!({"command": command}));
     assert_eq!(created["resultType"], "task", "{created}");
     created["taskId"].as_str().expect("a name").to_owned()
 }
 
 #[track_caller]
-fn get(yard: &mut TestServer, task: &str) -> Value {
-    let answer = rpc(yard, "tasks/get", json!({"taskId": task}));
+fn get(server: &mut TestServer, task: &str) -> Value {
+    let answer = rpc(server, "tasks/get", json!({"taskId": task}));
     assert!(answer.get("error").is_none(), "{answer}");
     answer["result"].clone()
 }
 
 /// Returns a task once it is in this state.
 #[track_caller]
-fn get_when(yard: &mut TestServer, task: &str, status: &str) -> Value {
+fn get_when(server: &mut TestServer, task: &str, status: &str) -> Value {
     eventually_some(&format!("the task is {status}"), || {
-        let looked = get(yard, task);
+        let looked = get(server, task);
         (looked["status"] == status).then_some(looked)
     })
 }

@@ -19,12 +19,12 @@ struct AuthResponse {
 
 /// Sends a request, with this token if there is one.
 #[track_caller]
-fn ask(yard: &mut TestServer, request: HttpRequest, token: Option<&str>) -> AuthResponse {
+fn ask(server: &mut TestServer, request: HttpRequest, token: Option<&str>) -> AuthResponse {
     let request = match token {
         Some(token) => request.header("Authorization", &format!("Bearer {token}")),
         None => request,
     };
-    let mut connection = HttpConnection::open(yard.http().address());
+    let mut connection = HttpConnection::open(server.http().address());
     connection.send(&request);
     let answer = connection.answer();
     let challenge = answer.header("www-authenticate").map(str::to_owned);

@@ -32,26 +32,26 @@ pub(crate) fn create_token(sandbox: &Sandbox, arguments: &[&str]) -> (String, St
 
 #[test]
 fn a_server_requires_tokens_as_soon_as_there_is_one() {
-    let mut yard = Launch::http().era(Era::Modern).start();
-    assert_eq!(ask(&mut yard, tools_list(), None).status, 200);
+    let mut server = Launch::http().era(Era::Modern).start();
+    assert_eq!(ask(&mut server, tools_list(), None).status, 200);
     assert!(
-        !yard.log_text().contains("token"),
+        !server.log_text().contains("token"),
         "a file that nobody made is nothing to complain of"
     );
-    let output = token_verb(yard.sandbox(), &["new", "ci"]);
+    let output = token_verb(server.sandbox(), &["new", "ci"]);
     assert!(output.status.success());
     let secret = text(&output.stdout).trim_end().to_owned();
     assert!(secret.starts_with("sy_") && secret.len() == 46, "{secret}");
     assert_eq!(text(&output.stdout).lines().count(), 1, "the token alone");
-    let file = yard.sandbox().data().join("tokens");
+    let file = server.sandbox().data().join("tokens");
     assert!(text(&output.stderr).contains(file.to_str().expect("a path")), "it says where");
     assert!(!fs::read_to_string(&file).expect("the file").contains(&secret), "only a hash");
     assert_eq!(fs::metadata(&file).expect("the file").permissions().mode() & 0o777, 0o600);
 
-    let none = ask(&mut yard, tools_list(), None);
+    let none = ask(&mut server, tools_list(), None);
     assert_eq!(none.status, 401);
     assert_eq!(none.challenge.as_deref(), Some("Bearer realm=\"shellyard\""));
-    let wrong = ask(&mut yard, tools_list(), Some("sy_wrong"));
+    let wrong = ask(&mut server, tools_list(), Some("sy_wrong"));
     assert_eq!(wrong.status, 401);
     assert_eq!(
         wrong.challenge.as_deref(),
@@ -59,18 +59,18 @@ fn a_server_requires_tokens_as_soon_as_there_is_one() {
             "Bearer realm=\"shellyard\", error=\"invalid_token\", error_description=\"this token is not known here\""
         )
     );
-    yard.http().use_token(&secret);
-    yard.assert_alive();
-    assert!(!yard.log_text().contains(&secret), "a token never reaches the log");
+    server.http().use_token(&secret);
+    server.assert_alive();
+    assert!(!server.log_text().contains(&secret), "a token never reaches the log");
 }
 
 #[test]
 fn an_expired_token_is_refused_with_the_reason() {
-    let mut yard = Launch::http().era(Era::Modern).start();
-    let (secret, _) = create_token(yard.sandbox(), &["ci", "--expires", "2s"]);
-    let mut last = ask(&mut yard, tools_list(), Some(&secret));
+    let mut server = Launch::http().era(Era::Modern).start();
+    let (secret, _) = create_token(server.sandbox(), &["ci", "--expires", "2s"]);
+    let mut last = ask(&mut server, tools_list(), Some(&secret));
     eventually("it expires", || {
-        last = ask(&mut yard, tools_list(), Some(&secret));
+        last = ask(&mut server, tools_list(), Some(&secret));
         last.status != 200
     });
     assert_eq!(last.status, 401);
@@ -80,34 +80,34 @@ fn an_expired_token_is_refused_with_the_reason() {
 
 #[test]
 fn a_revoked_token_is_refused_without_a_restart() {
-    let mut yard = Launch::http().era(Era::Modern).start();
-    let (kept, _) = create_token(yard.sandbox(), &["ci"]);
-    let (secret, id) = create_token(yard.sandbox(), &["ci"]);
-    assert_eq!(ask(&mut yard, tools_list(), Some(&secret)).status, 200);
-    assert!(token_verb(yard.sandbox(), &["revoke", &id]).status.success());
-    assert_eq!(ask(&mut yard, tools_list(), Some(&secret)).status, 401);
-    assert_eq!(ask(&mut yard, tools_list(), Some(&kept)).status, 200);
-    let again = token_verb(yard.sandbox(), &["revoke", &id]);
+    let mut server = Launch::http().era(Era::Modern).start();
+    let (kept, _) = create_token(server.sandbox(), &["ci"]);
+    let (secret, id) = create_token(server.sandbox(), &["ci"]);
+    assert_eq!(ask(&mut server, tools_list(), Some(&secret)).status, 200);
+    assert!(token_verb(server.sandbox(), &["revoke", &id]).status.success());
+    assert_eq!(ask(&mut server, tools_list(), Some(&secret)).status, 401);
+    assert_eq!(ask(&mut server, tools_list(), Some(&kept)).status, 200);
+    let again = token_verb(server.sandbox(), &["revoke", &id]);
     assert_eq!(again.status.code(), Some(1));
     assert!(text(&again.stderr).contains("token list"), "{again:?}");
 }
 
 #[test]
 fn revoking_a_token_ends_its_open_streams() {
-    let mut yard = Launch::http().start_silent();
-    let (secret, id) = create_token(yard.sandbox(), &["ci"]);
-    yard.http().use_token(&secret);
-    yard.handshake();
-    let mut stream = yard.http().open_stream();
+    let mut server = Launch::http().start_silent();
+    let (secret, id) = create_token(server.sandbox(), &["ci"]);
+    server.http().use_token(&secret);
+    server.handshake();
+    let mut stream = server.http().open_stream();
     assert_eq!(stream.answer().status, 200);
     let wait = json!({"name": "run_command", "arguments": {"command": "sleep 600", "wait_s": 40}});
     let mut request =
         HttpRequest::post("/mcp", &Era::Modern.request(1, "tools/call", wait.clone()));
     request.headers.extend(Era::Modern.headers(&json!({"method": "tools/call", "params": wait})));
-    let mut long = HttpConnection::open(yard.http().address());
+    let mut long = HttpConnection::open(server.http().address());
     long.send(&request.header("Authorization", &format!("Bearer {secret}")));
     assert_eq!(long.answer().status, 200, "it has begun");
-    assert!(token_verb(yard.sandbox(), &["revoke", &id]).status.success());
+    assert!(token_verb(server.sandbox(), &["revoke", &id]).status.success());
     // Both would stay open for much longer than any deadline of ours.
     stream.rest();
     let rest = long.rest();
@@ -116,19 +116,19 @@ fn revoking_a_token_ends_its_open_streams() {
 
 #[test]
 fn a_message_after_a_revocation_is_refused_on_an_upgraded_connection() {
-    let mut yard = Launch::http().start_silent();
-    let url = format!("http://{}", yard.http().address());
-    let (kept, _) = create_token(yard.sandbox(), &["ci"]);
+    let mut server = Launch::http().start_silent();
+    let url = format!("http://{}", server.http().address());
+    let (kept, _) = create_token(server.sandbox(), &["ci"]);
     for round in 0..3 {
-        let (secret, id) = create_token(yard.sandbox(), &["ci"]);
+        let (secret, id) = create_token(server.sandbox(), &["ci"]);
         let launch =
             |secret| Launch::stdio().args(&["--connect", &url]).env("SHELLYARD_TOKEN", secret);
         let mut proxy = launch(&secret).start();
         let mut bystander = launch(&kept).start();
         proxy.run("echo before");
-        let trace = yard.work().join(format!("trace-{round}"));
+        let trace = server.work().join(format!("trace-{round}"));
         let run = json!({"name": "run_command", "arguments": {"command": format!("touch {}", trace.display())}});
-        assert!(token_verb(yard.sandbox(), &["revoke", &id]).status.success());
+        assert!(token_verb(server.sandbox(), &["revoke", &id]).status.success());
         let answer = proxy.rpc("tools/call", run.clone());
         let message = answer["error"]["message"].as_str().unwrap_or_default();
         assert!(message.contains("revoked"), "{answer}");
@@ -147,21 +147,21 @@ fn a_message_after_a_revocation_is_refused_on_an_upgraded_connection() {
 
 #[test]
 fn a_message_after_a_revocation_is_refused_on_a_keep_alive_connection() {
-    let mut yard = Launch::http().era(Era::Modern).start();
-    let (secret, id) = create_token(yard.sandbox(), &["ci"]);
-    let trace = yard.work().join("trace");
+    let mut server = Launch::http().era(Era::Modern).start();
+    let (secret, id) = create_token(server.sandbox(), &["ci"]);
+    let trace = server.work().join("trace");
     let touch = || {
         let request = call("run_command", json!({"command": format!("touch {}", trace.display())}));
         request.header("Authorization", &format!("Bearer {secret}"))
     };
-    let mut kept = HttpConnection::open(yard.http().address());
+    let mut kept = HttpConnection::open(server.http().address());
     kept.send(&touch());
     let answer = kept.answer();
     assert_eq!(answer.status, 200);
     drop(answer.text());
     fs::remove_file(&trace).expect("it ran");
     // The head of a request comes while the token is good, and its message when it is not.
-    let mut slow = HttpConnection::open(yard.http().address());
+    let mut slow = HttpConnection::open(server.http().address());
     let request = touch();
     let mut head = format!(
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n",
@@ -172,7 +172,7 @@ fn a_message_after_a_revocation_is_refused_on_a_keep_alive_connection() {
     }
     slow.send_bytes(format!("{head}Expect: 100-continue\r\n\r\n").as_bytes());
     assert_eq!(slow.try_status(), Some(100), "the token was good");
-    assert!(token_verb(yard.sandbox(), &["revoke", &id]).status.success());
+    assert!(token_verb(server.sandbox(), &["revoke", &id]).status.success());
     slow.send_bytes(&request.body);
     // The rest of the interim answer.
     assert_eq!(slow.try_status(), None);
@@ -187,31 +187,31 @@ fn a_message_after_a_revocation_is_refused_on_a_keep_alive_connection() {
 
 #[test]
 fn tokens_stay_required_even_if_their_file_is_gone() {
-    let mut yard = Launch::http().era(Era::Modern).start();
-    let (secret, id) = create_token(yard.sandbox(), &["ci"]);
-    assert!(token_verb(yard.sandbox(), &["revoke", &id]).status.success());
-    assert_eq!(ask(&mut yard, tools_list(), None).status, 401, "an empty file lets nobody in");
-    let file = yard.sandbox().data().join("tokens");
+    let mut server = Launch::http().era(Era::Modern).start();
+    let (secret, id) = create_token(server.sandbox(), &["ci"]);
+    assert!(token_verb(server.sandbox(), &["revoke", &id]).status.success());
+    assert_eq!(ask(&mut server, tools_list(), None).status, 401, "an empty file lets nobody in");
+    let file = server.sandbox().data().join("tokens");
     fs::remove_file(&file).expect("the file");
-    assert_eq!(ask(&mut yard, tools_list(), None).status, 401, "nor does none");
-    assert_eq!(ask(&mut yard, tools_list(), Some(&secret)).status, 401);
-    yard.expect_log("token file not readable");
-    let (new, _) = create_token(yard.sandbox(), &["ci"]);
-    assert_eq!(ask(&mut yard, tools_list(), Some(&new)).status, 200);
+    assert_eq!(ask(&mut server, tools_list(), None).status, 401, "nor does none");
+    assert_eq!(ask(&mut server, tools_list(), Some(&secret)).status, 401);
+    server.expect_log("token file not readable");
+    let (new, _) = create_token(server.sandbox(), &["ci"]);
+    assert_eq!(ask(&mut server, tools_list(), Some(&new)).status, 200);
 }
 
 #[test]
 fn the_good_lines_of_a_broken_token_file_stay_valid() {
-    let mut yard = Launch::http().era(Era::Modern).start();
-    let (kept, _) = create_token(yard.sandbox(), &["ci"]);
-    let (cut, _) = create_token(yard.sandbox(), &["ci"]);
-    assert_eq!(ask(&mut yard, tools_list(), Some(&cut)).status, 200);
-    let file = yard.sandbox().data().join("tokens");
+    let mut server = Launch::http().era(Era::Modern).start();
+    let (kept, _) = create_token(server.sandbox(), &["ci"]);
+    let (cut, _) = create_token(server.sandbox(), &["ci"]);
+    assert_eq!(ask(&mut server, tools_list(), Some(&cut)).status, 200);
+    let file = server.sandbox().data().join("tokens");
     let whole = fs::read_to_string(&file).expect("the file");
     fs::write(&file, &whole[..whole.len() - 20]).expect("a file of ours");
-    assert_eq!(ask(&mut yard, tools_list(), Some(&cut)).status, 401);
-    assert_eq!(ask(&mut yard, tools_list(), Some(&kept)).status, 200);
-    yard.expect_log("line of the token file ignored");
+    assert_eq!(ask(&mut server, tools_list(), Some(&cut)).status, 401);
+    assert_eq!(ask(&mut server, tools_list(), Some(&kept)).status, 200);
+    server.expect_log("line of the token file ignored");
 }
 
 #[test]
@@ -231,35 +231,35 @@ fn a_bad_token_line_is_refused_at_start_with_its_line_number() {
 
 #[test]
 fn metrics_need_the_role_admin() {
-    let mut yard = Launch::http().era(Era::Modern).start();
+    let mut server = Launch::http().era(Era::Modern).start();
     let metrics = || HttpRequest::get("/metrics");
-    assert_eq!(ask(&mut yard, metrics(), None).status, 200, "everybody on loopback, at first");
+    assert_eq!(ask(&mut server, metrics(), None).status, 200, "everybody on loopback, at first");
     for (role, status) in [("read-only", 403), ("run", 403), ("admin", 200)] {
-        let (secret, _) = create_token(yard.sandbox(), &["ci", "--role", role]);
-        let said = ask(&mut yard, metrics(), Some(&secret));
+        let (secret, _) = create_token(server.sandbox(), &["ci", "--role", role]);
+        let said = ask(&mut server, metrics(), Some(&secret));
         assert_eq!(said.status, status, "{role}");
         assert_eq!(said.text.contains("this needs a token with the role admin"), status == 403);
-        assert_eq!(ask(&mut yard, tools_list(), Some(&secret)).status, 200, "{role}");
+        assert_eq!(ask(&mut server, tools_list(), Some(&secret)).status, 200, "{role}");
     }
-    assert_eq!(ask(&mut yard, metrics(), None).status, 401);
+    assert_eq!(ask(&mut server, metrics(), None).status, 401);
 }
 
 #[test]
 fn a_plain_secret_belongs_to_the_operator() {
-    let mut yard = Launch::http().era(Era::Modern).guarded().start();
-    assert_eq!(ask(&mut yard, HttpRequest::get("/metrics"), Some(token())).status, 200);
-    assert_eq!(ask(&mut yard, HttpRequest::get("/metrics"), Some("other")).status, 401);
+    let mut server = Launch::http().era(Era::Modern).guarded().start();
+    assert_eq!(ask(&mut server, HttpRequest::get("/metrics"), Some(token())).status, 200);
+    assert_eq!(ask(&mut server, HttpRequest::get("/metrics"), Some("other")).status, 401);
 }
 
 #[test]
 fn a_session_does_not_exist_for_another_tenant() {
-    let mut yard = Launch::http().start_silent();
-    let (ours, _) = create_token(yard.sandbox(), &["ours"]);
-    let (also_ours, _) = create_token(yard.sandbox(), &["ours"]);
-    let (theirs, _) = create_token(yard.sandbox(), &["theirs"]);
-    yard.http().use_token(&ours);
-    yard.handshake();
-    let session = yard.http().session().to_owned();
+    let mut server = Launch::http().start_silent();
+    let (ours, _) = create_token(server.sandbox(), &["ours"]);
+    let (also_ours, _) = create_token(server.sandbox(), &["ours"]);
+    let (theirs, _) = create_token(server.sandbox(), &["theirs"]);
+    server.http().use_token(&ours);
+    server.handshake();
+    let session = server.http().session().to_owned();
     let message = Era::Legacy("2025-11-25").request(7, "tools/list", json!({}));
     let list = |session: &str| {
         let request =
@@ -273,12 +273,12 @@ fn a_session_does_not_exist_for_another_tenant() {
     let requests: [&dyn Fn(&str) -> HttpRequest; 3] =
         [&list, &|session| open("GET", session), &|session| open("DELETE", session)];
     for request in requests {
-        let foreign = ask(&mut yard, request(&session), Some(&theirs));
-        let unknown = ask(&mut yard, request("no-such-session"), Some(&theirs));
+        let foreign = ask(&mut server, request(&session), Some(&theirs));
+        let unknown = ask(&mut server, request("no-such-session"), Some(&theirs));
         assert_eq!(foreign, unknown);
     }
-    assert_eq!(ask(&mut yard, list(&session), Some(&theirs)).status, 404);
-    assert_eq!(ask(&mut yard, list(&session), Some(&also_ours)).status, 200, "it is still there");
+    assert_eq!(ask(&mut server, list(&session), Some(&theirs)).status, 404);
+    assert_eq!(ask(&mut server, list(&session), Some(&also_ours)).status, 200, "it is still there");
 }
 
 #[test]
@@ -339,8 +339,8 @@ fn tokens_that_are_created_at_once_are_all_stored() {
 
 #[test]
 fn a_read_only_token_can_list_jobs() {
-    let mut yard = Launch::http().era(Era::Modern).start();
-    let (secret, _) = create_token(yard.sandbox(), &["ci", "--role", "read-only"]);
-    let said = ask(&mut yard, call("list_jobs", json!({})), Some(&secret));
+    let mut server = Launch::http().era(Era::Modern).start();
+    let (secret, _) = create_token(server.sandbox(), &["ci", "--role", "read-only"]);
+    let said = ask(&mut server, call("list_jobs", json!({})), Some(&secret));
     assert_eq!(said.status, 200, "{said:?}");
 }

@@ -22,17 +22,17 @@ pub(super) fn with_programs(launch: Launch, sandbox: &Sandbox, text: &str) -> La
 fn the_printed_calls_of_one_time_commands_wait_for_the_end() {
     for launch in speaking("run_shell_command") {
         let sandbox = Sandbox::new();
-        let mut yard = with_programs(launch, &sandbox, "echo \"$@\"").start();
-        let list = fields(run(&mut yard, json!({"command": "ls -la", "is_background": false})));
+        let mut server = with_programs(launch, &sandbox, "echo \"$@\"").start();
+        let list = fields(run(&mut server, json!({"command": "ls -la", "is_background": false})));
         assert_eq!(list["Exit Code"], 0, "{list}");
-        fs::create_dir(yard.work().join("scripts")).expect("a directory");
-        write_program(&yard.work().join("scripts/my_script.sh"), "#!/bin/sh\necho mine\n");
+        fs::create_dir(server.work().join("scripts")).expect("a directory");
+        write_program(&server.work().join("scripts/my_script.sh"), "#!/bin/sh\necho mine\n");
         let script = json!({"command": "./my_script.sh", "directory": "scripts",
             "description": "Run my custom script", "is_background": false});
-        assert_eq!(fields(run(&mut yard, script))["Stdout"], "mine\n");
+        assert_eq!(fields(run(&mut server, script))["Stdout"], "mine\n");
         let build = json!({"command": "npm run build", "description": "Build the project",
             "is_background": false});
-        let build = fields(run(&mut yard, build));
+        let build = fields(run(&mut server, build));
         assert_eq!((&build["Stdout"], &build["Exit Code"]), (&json!("run build\n"), &json!(0)));
     }
 }
@@ -42,7 +42,7 @@ fn the_printed_calls_of_servers_return_while_they_run() {
     for launch in speaking("run_shell_command") {
         let sandbox = Sandbox::new();
         let marker = Marker::new();
-        let mut yard = with_programs(launch, &sandbox, &format!("exec sleep {marker}")).start();
+        let mut server = with_programs(launch, &sandbox, &format!("exec sleep {marker}")).start();
         for call in [
             json!({"command": "npm run dev", "is_background": true,
                 "description": "Start development server in background"}),
@@ -51,7 +51,7 @@ fn the_printed_calls_of_servers_return_while_they_run() {
             json!({"command": "docker-compose up", "description": "Start all services",
                 "is_background": true}),
         ] {
-            let started = fields(run(&mut yard, call.clone()));
+            let started = fields(run(&mut server, call.clone()));
             assert!(!pids(&started).is_empty(), "{call}: {started}");
             let description = started["Description"].as_str().expect("a text");
             let is_marked = description.ends_with(" [background]");

@@ -51,15 +51,15 @@ fn start_with(launch: Launch, sandbox: &Sandbox, settings: &str) -> TestServer {
 }
 
 #[track_caller]
-fn check(yard: &mut TestServer, allowed: &[&str], blocked: &[&str]) {
+fn check(server: &mut TestServer, allowed: &[&str], blocked: &[&str]) {
     for command in allowed {
         // Allowed, whether the program is there or not.
-        fields(run(yard, json!({"command": command, "is_background": false})));
+        fields(run(server, json!({"command": command, "is_background": false})));
     }
     for command in blocked {
         for is_background in [false, true] {
             let call = json!({"command": command, "is_background": is_background});
-            let refused = run(yard, call).error_text();
+            let refused = run(server, call).error_text();
             assert!(refused.contains("nothing was run"), "{command}: {refused}");
         }
     }
@@ -81,28 +81,29 @@ fn the_lists_may_stand_in_the_policy_section_too() {
     let [stdio, _] = speaking("run_shell_command");
     let config = "[policy]\ncoreTools = [\"run_shell_command(git)\"]\n\
                   excludeTools = [\"run_shell_command(git push)\"]\n";
-    let mut yard = stdio.config(config).start();
-    check(&mut yard, &["git status"], &["git push origin main", "ls"]);
+    let mut server = stdio.config(config).start();
+    check(&mut server, &["git status"], &["git push origin main", "ls"]);
 }
 
 #[test]
 fn a_core_tool_is_a_prefix_and_nothing_leaves_it() {
     for launch in speaking("run_shell_command") {
         let sandbox = Sandbox::new();
-        let mut yard = start_with(launch, &sandbox, r#"{"coreTools": ["run_shell_command(git)"]}"#);
-        let git = |yard: &mut TestServer, command: &str| {
-            fields(run(yard, json!({"command": command, "is_background": false})))
+        let mut server =
+            start_with(launch, &sandbox, r#"{"coreTools": ["run_shell_command(git)"]}"#);
+        let git = |server: &mut TestServer, command: &str| {
+            fields(run(server, json!({"command": command, "is_background": false})))
         };
-        assert_eq!(git(&mut yard, "git init -q .")["Exit Code"], 0);
-        let settings = yard.work().join(".git/config");
+        assert_eq!(git(&mut server, "git init -q .")["Exit Code"], 0);
+        let settings = server.work().join(".git/config");
         let own = fs::read_to_string(&settings).expect("a repository");
         fs::write(&settings, own + "[alias]\n\tst = status --short\n").expect("a file of ours");
-        fs::write(yard.work().join("kept"), "").expect("a file of ours");
-        assert_eq!(git(&mut yard, "git st")["Stdout"], "?? kept\n");
-        assert_eq!(git(&mut yard, "git st > listed")["Exit Code"], 0);
-        assert!(yard.work().join("listed").exists());
+        fs::write(server.work().join("kept"), "").expect("a file of ours");
+        assert_eq!(git(&mut server, "git st")["Stdout"], "?? kept\n");
+        assert_eq!(git(&mut server, "git st > listed")["Exit Code"], 0);
+        assert!(server.work().join("listed").exists());
         check(
-            &mut yard,
+            &mut server,
             &["git subtree", "git log > x", "git st --no-such-option"],
             &[
                 "git x; rm kept",
@@ -119,7 +120,7 @@ fn a_core_tool_is_a_prefix_and_nothing_leaves_it() {
                 "git st > .git/hooks/pre-commit",
             ],
         );
-        assert!(yard.work().join("kept").exists());
+        assert!(server.work().join("kept").exists());
     }
 }
 
@@ -133,11 +134,11 @@ fn other_keys_of_a_settings_file_are_ignored_and_said() {
   "mcpServers": {"yard": {"command": "shellyard"}},
   "tools": {"core": ["read_file", "run_shell_command(git)"], "sandbox": false}
 }"#;
-    let mut yard = start_with(stdio, &sandbox, settings);
+    let mut server = start_with(stdio, &sandbox, settings);
     for key in ["theme", "mcpServers", "tools.sandbox"] {
-        yard.expect_log(key);
+        server.expect_log(key);
     }
-    check(&mut yard, &["git status"], &["ls"]);
+    check(&mut server, &["git status"], &["ls"]);
     let file = sandbox.path().join("settings.json").display().to_string();
     let checked = run_program(&sandbox, &["config", "check", &file]);
     assert!(checked.status.success());

@@ -23,8 +23,8 @@ fn each(check: impl Fn(&mut TestServer)) {
     }
 }
 
-fn run(yard: &mut TestServer, arguments: Value) -> Reply {
-    yard.call("run_shell_command", arguments)
+fn run(server: &mut TestServer, arguments: Value) -> Reply {
+    server.call("run_shell_command", arguments)
 }
 
 /// The fields, after checking that the text has each of them in the document's order.
@@ -50,8 +50,8 @@ fn pids(fields: &Value) -> Vec<u64> {
 
 /// Reads a stream of a job from its first byte on.
 #[track_caller]
-fn read(yard: &mut TestServer, job: &Value, stream: &str) -> Value {
-    let page = yard.call("read_shell_output", json!({"job": job, "stream": stream})).ok();
+fn read(server: &mut TestServer, job: &Value, stream: &str) -> Value {
+    let page = server.call("read_shell_output", json!({"job": job, "stream": stream})).ok();
     page.structured().clone()
 }
 
@@ -68,10 +68,12 @@ fn it_is_listed_as_documented() {
 
 #[test]
 fn a_command_in_the_foreground_tells_all_fields() {
-    each(|yard| {
-        fs::write(yard.work().join("file"), "").expect("a file");
-        let reply =
-            run(yard, json!({"command": "ls -la; echo oops >&2; exit 4", "is_background": false}));
+    each(|server| {
+        fs::write(server.work().join("file"), "").expect("a file");
+        let reply = run(
+            server,
+            json!({"command": "ls -la; echo oops >&2; exit 4", "is_background": false}),
+        );
         assert!(
             reply.text().contains(
                 "Stderr: oops\nError: (none)\nExit Code: 4\nSignal: (none)\nBackground PIDs: (none)"
@@ -81,7 +83,7 @@ fn a_command_in_the_foreground_tells_all_fields() {
         );
         let fields = fields(reply);
         assert_eq!(fields["Command"], "ls -la; echo oops >&2; exit 4");
-        assert_eq!(fields["Directory"], yard.work().display().to_string());
+        assert_eq!(fields["Directory"], server.work().display().to_string());
         assert!(fields["Stdout"].as_str().is_some_and(|out| out.contains("file")));
         assert_eq!((&fields["Exit Code"], &fields["Signal"]), (&json!(4), &Value::Null));
     });
@@ -89,15 +91,15 @@ fn a_command_in_the_foreground_tells_all_fields() {
 
 #[test]
 fn the_directory_starts_at_the_project_root() {
-    each(|yard| {
-        fs::create_dir(yard.work().join("scripts")).expect("a directory");
-        write_program(&yard.work().join("scripts/my_script.sh"), "#!/bin/sh\npwd\n");
+    each(|server| {
+        fs::create_dir(server.work().join("scripts")).expect("a directory");
+        write_program(&server.work().join("scripts/my_script.sh"), "#!/bin/sh\npwd\n");
         let fields = fields(run(
-            yard,
+            server,
             json!({"command": "./my_script.sh", "directory": "scripts",
                 "description": "Run my custom script", "is_background": false}),
         ));
-        let scripts = yard.work().join("scripts").display().to_string();
+        let scripts = server.work().join("scripts").display().to_string();
         assert_eq!(
             (&fields["Stdout"], &fields["Directory"]),
             (&json!(format!("{scripts}\n")), &json!(scripts))
@@ -108,18 +110,18 @@ fn the_directory_starts_at_the_project_root() {
 
 #[test]
 fn it_is_bash_and_the_marker_is_set() {
-    each(|yard| {
+    each(|server| {
         let command = "echo ${BASH_VERSION:+bash} $QWEN_CODE";
-        let fields = fields(run(yard, json!({"command": command, "is_background": false})));
+        let fields = fields(run(server, json!({"command": command, "is_background": false})));
         assert_eq!(fields["Stdout"], "bash 1\n");
     });
     for (marker, expected) in [("AGENT", "1 none\n"), ("", "none none\n")] {
         let config = format!("[run_shell_command]\nmarker = \"{marker}\"\n");
         for launch in speaking("run_shell_command") {
-            let mut yard = launch.config(&config).start();
+            let mut server = launch.config(&config).start();
             let command = "echo ${AGENT:-none} ${QWEN_CODE:-none}";
             let fields =
-                fields(run(&mut yard, json!({"command": command, "is_background": false})));
+                fields(run(&mut server, json!({"command": command, "is_background": false})));
             assert_eq!(fields["Stdout"], expected);
         }
     }
@@ -127,18 +129,18 @@ fn it_is_bash_and_the_marker_is_set() {
 
 #[test]
 fn a_signal_is_told_by_its_number() {
-    each(|yard| {
-        let fields = fields(run(yard, json!({"command": "kill -15 $$", "is_background": false})));
+    each(|server| {
+        let fields = fields(run(server, json!({"command": "kill -15 $$", "is_background": false})));
         assert_eq!((&fields["Signal"], &fields["Exit Code"]), (&json!(15), &Value::Null));
     });
 }
 
 #[test]
 fn how_it_runs_must_be_said() {
-    each(|yard| {
-        let marker = yard.work().join("ran");
+    each(|server| {
+        let marker = server.work().join("ran");
         let refused =
-            run(yard, json!({"command": format!("touch {}", marker.display())})).error_text();
+            run(server, json!({"command": format!("touch {}", marker.display())})).error_text();
         assert!(
             refused.contains("is_background") && refused.contains("every command"),
             "{refused}"
@@ -149,10 +151,10 @@ fn how_it_runs_must_be_said() {
 
 #[test]
 fn bad_arguments_run_nothing() {
-    each(|yard| {
-        let marker = yard.work().join("ran");
+    each(|server| {
+        let marker = server.work().join("ran");
         let touch = format!("touch {}", marker.display());
-        symlink("/", yard.work().join("out")).expect("a link");
+        symlink("/", server.work().join("out")).expect("a link");
         for (bad, said) in [
             (json!({"is_background": false}), "`command`"),
             (json!({"command": " ", "is_background": false}), "empty"),
@@ -170,7 +172,7 @@ fn bad_arguments_run_nothing() {
             (json!({"command": touch, "is_background": false, "directory": "missing"}), "missing"),
             (json!({"command": touch, "is_background": false, "timeout": 3}), "`timeout`"),
         ] {
-            let error = run(yard, bad.clone()).error_text();
+            let error = run(server, bad.clone()).error_text();
             assert!(error.starts_with("Error: ") && error.contains(said), "{bad}: {error}");
         }
         assert!(!marker.exists());
@@ -179,12 +181,12 @@ fn bad_arguments_run_nothing() {
 
 #[test]
 fn a_failure_is_told_by_stderr_and_exit_code() {
-    each(|yard| {
-        let failed = fields(run(yard, json!({"command": "ls missing", "is_background": false})));
+    each(|server| {
+        let failed = fields(run(server, json!({"command": "ls missing", "is_background": false})));
         assert!(failed["Stderr"].as_str().is_some_and(|said| said.contains("missing")), "{failed}");
         assert_eq!((&failed["Exit Code"], &failed["Error"]), (&json!(2), &Value::Null));
         let unknown = json!({"command": "no-such-program", "is_background": false});
-        let unknown = fields(run(yard, unknown));
+        let unknown = fields(run(server, unknown));
         assert_eq!(unknown["Exit Code"], 127);
     });
 }
@@ -192,9 +194,9 @@ fn a_failure_is_told_by_stderr_and_exit_code() {
 #[test]
 fn a_command_that_runs_too_long_says_so_in_error() {
     for launch in speaking("run_shell_command") {
-        let mut yard = launch.config("[job]\ntimeout_s = 0.2\n").start();
+        let mut server = launch.config("[job]\ntimeout_s = 0.2\n").start();
         let command = json!({"command": "echo first; sleep 300", "is_background": false});
-        let ended = fields(run(&mut yard, command));
+        let ended = fields(run(&mut server, command));
         assert!(ended["Error"].as_str().is_some_and(|why| why.contains("0.2 seconds")), "{ended}");
         assert_eq!((&ended["Stdout"], &ended["Exit Code"]), (&json!("first\n"), &Value::Null));
     }
@@ -202,9 +204,9 @@ fn a_command_that_runs_too_long_says_so_in_error() {
 
 #[test]
 fn a_question_of_a_command_gets_no_answer_and_hangs_nothing() {
-    each(|yard| {
+    each(|server| {
         let command = "read -p 'name? ' name || echo nobody; [ -t 0 ] || echo no terminal";
-        let asked = fields(run(yard, json!({"command": command, "is_background": false})));
+        let asked = fields(run(server, json!({"command": command, "is_background": false})));
         assert_eq!(asked["Stdout"], "nobody\nno terminal\n");
     });
 }

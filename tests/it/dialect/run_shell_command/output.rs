@@ -10,7 +10,7 @@ const SMALL_PAGES: &str = "[mcp]\npage_bytes = 1024\nmax_page_bytes = 4096\n";
 
 /// Sends the call that a reply names: `read_shell_output(job=1, stream="stdout", offset=4096)`.
 #[track_caller]
-fn follow(yard: &mut TestServer, call: &str) -> Value {
+fn follow(server: &mut TestServer, call: &str) -> Value {
     let (_, inside) = call.split_once("read_shell_output(").expect("the name of the tool");
     let (inside, _) = inside.split_once(')').expect("its arguments");
     let arguments = inside.split(", ").map(|pair| {
@@ -18,16 +18,16 @@ fn follow(yard: &mut TestServer, call: &str) -> Value {
         (name.to_owned(), serde_json::from_str(value).expect("a JSON value"))
     });
     let arguments = Value::Object(arguments.collect());
-    yard.call("read_shell_output", arguments).ok().structured().clone()
+    server.call("read_shell_output", arguments).ok().structured().clone()
 }
 
 /// The rest of a stream, by the calls that each page names.
 #[track_caller]
-fn read_on(yard: &mut TestServer, first: &str) -> String {
+fn read_on(server: &mut TestServer, first: &str) -> String {
     let mut text = String::new();
     let mut next = Some(first.to_owned());
     while let Some(call) = next {
-        let page = follow(yard, &call);
+        let page = follow(server, &call);
         let output = page["Output"].as_str().expect("a text");
         assert!(!output.is_empty() && output.len() <= 4096, "{page}");
         text.push_str(output);
@@ -41,9 +41,9 @@ fn read_on(yard: &mut TestServer, first: &str) -> String {
 fn a_cut_is_a_field_and_the_rest_can_be_read() {
     let numbers = |last: u32| (1..=last).map(|n| format!("{n}\n")).collect::<String>();
     for launch in speaking("run_shell_command") {
-        let mut yard = launch.config(SMALL_PAGES).start();
+        let mut server = launch.config(SMALL_PAGES).start();
         let command = "seq 3000; seq 2000 >&2";
-        let cut = run(&mut yard, json!({"command": command, "is_background": false})).ok();
+        let cut = run(&mut server, json!({"command": command, "is_background": false})).ok();
         assert!(cut.text().contains("\nTruncated: stdout shows "), "{}", cut.text());
         let cut = fields(cut);
         let truncated = cut["Truncated"].as_str().expect("a text");
@@ -53,16 +53,16 @@ fn a_cut_is_a_field_and_the_rest_can_be_read() {
             [("Stdout", stdout, numbers(3000)), ("Stderr", stderr, numbers(2000))]
         {
             let shown = cut[name].as_str().expect("a text").to_owned();
-            assert_eq!(shown + &read_on(&mut yard, note), whole, "{name}");
+            assert_eq!(shown + &read_on(&mut server, note), whole, "{name}");
         }
     }
 }
 
 #[test]
 fn what_fits_has_no_such_field() {
-    each(|yard| {
+    each(|server| {
         let command = "head -c 1000000 /dev/zero | tr '\\0' x";
-        let whole = fields(run(yard, json!({"command": command, "is_background": false})));
+        let whole = fields(run(server, json!({"command": command, "is_background": false})));
         assert_eq!(whole["Stdout"].as_str().map(str::len), Some(1_000_000));
         assert!(whole.get("Truncated").is_none() && whole.get("Job").is_none());
     });
@@ -71,22 +71,22 @@ fn what_fits_has_no_such_field() {
 #[test]
 fn the_limit_of_a_reply_cuts_no_output_silently() {
     let [stdio, _] = speaking("run_shell_command");
-    let mut yard = stdio.start();
+    let mut server = stdio.start();
     let command = "head -c 3000000 /dev/zero | tr '\\0' x";
-    let cut = fields(run(&mut yard, json!({"command": command, "is_background": false})));
+    let cut = fields(run(&mut server, json!({"command": command, "is_background": false})));
     let shown = cut["Stdout"].as_str().map(str::len).expect("a text");
     let note = cut["Truncated"].as_str().expect("a text").to_owned();
     assert!(note.contains(&format!("shows {shown} of 3000000 bytes")), "{note}");
     let offset = json!({"job": cut["Job"], "offset": 2_999_990, "max_bytes": 1_000_000});
-    let page = yard.call("read_shell_output", offset).ok();
+    let page = server.call("read_shell_output", offset).ok();
     assert_eq!(page.structured()["Output"], "x".repeat(10));
     assert_eq!(page.structured()["Next Call"], Value::Null);
 }
 
 #[test]
 fn bad_arguments_of_the_reading_tool_are_told() {
-    each(|yard| {
-        run(yard, json!({"command": "sleep 300 &", "is_background": false})).ok();
+    each(|server| {
+        run(server, json!({"command": "sleep 300 &", "is_background": false})).ok();
         for (bad, said) in [
             (json!({}), "`job`"),
             (json!({"job": 99}), "no job 99; give the field Job of a run_shell_command reply"),
@@ -96,7 +96,7 @@ fn bad_arguments_of_the_reading_tool_are_told() {
             (json!({"job": 1, "max_bytes": 0}), "`max_bytes`"),
             (json!({"job": 1, "line": 3}), "`line`"),
         ] {
-            let error = yard.call("read_shell_output", bad.clone()).error_text();
+            let error = server.call("read_shell_output", bad.clone()).error_text();
             assert!(error.starts_with("Error: ") && error.contains(said), "{bad}: {error}");
         }
     });

@@ -61,19 +61,19 @@ impl Returned {
     }
 }
 
-fn call(yard: &mut TestServer, example: &Example) -> String {
-    yard.call(&example.tool, example.arguments.clone()).ok().text()
+fn call(server: &mut TestServer, example: &Example) -> String {
+    server.call(&example.tool, example.arguments.clone()).ok().text()
 }
 
 #[test]
 fn the_examples_of_agents_md_work() {
     for launch in Launch::both() {
-        let mut yard = launch.args(&["--dialect", "native,shell_exec"]).start();
+        let mut server = launch.args(&["--dialect", "native,shell_exec"]).start();
         let mut returned = Returned::default();
         let mut tools = Vec::new();
         for mut example in examples() {
             returned.fill_in(&mut example.arguments);
-            let text = call(&mut yard, &example);
+            let text = call(&mut server, &example);
             returned.remember(&serde_json::from_str(&text).unwrap_or_default());
             tools.push(example.tool);
         }

@@ -36,36 +36,36 @@ fn follow(page: &Value, field: &str, expected: &str, from: usize) -> usize {
 #[test]
 fn the_loop_over_pages_gives_back_every_byte_and_runs_once() {
     let [stdio, _] = speaking("shell_exec");
-    let mut yard = stdio.config(UNMASKED).start();
+    let mut server = stdio.config(UNMASKED).start();
     let (command, expected) = huge();
     let args = counted(command);
     let mut res =
-        exec(&mut yard, json!({"cmd": "sh", "args": args, "page": {"limit_bytes": 65536}}));
+        exec(&mut server, json!({"cmd": "sh", "args": args, "page": {"limit_bytes": 65536}}));
     let mut end = follow(&res, "stdout_chunk", &expected, 0);
     while let Some(cursor) = res.get("next_cursor") {
-        res = exec(&mut yard, json!({"cmd": "sh", "args": args, "page": {"cursor": cursor}}));
+        res = exec(&mut server, json!({"cmd": "sh", "args": args, "page": {"cursor": cursor}}));
         end = follow(&res, "stdout_chunk", &expected, end);
     }
     assert_eq!(end, expected.len());
-    assert_eq!(runs(&yard), 1);
+    assert_eq!(runs(&server), 1);
 }
 
 #[test]
 fn the_loop_over_a_spilled_file_gives_back_every_byte() {
     let [_, http] = speaking("shell_exec");
-    let mut yard = http.config(UNMASKED).start();
+    let mut server = http.config(UNMASKED).start();
     let (command, expected) = huge();
-    exec(&mut yard, json!({"cmd": format!("{command} > huge.log")}));
-    let res = exec(&mut yard, json!({"cmd": "cat", "args": ["huge.log"]}));
+    exec(&mut server, json!({"cmd": format!("{command} > huge.log")}));
+    let res = exec(&mut server, json!({"cmd": "cat", "args": ["huge.log"]}));
     let uri = &res["spill_uri"];
     assert!(uri.as_str().is_some_and(|uri| uri.starts_with("mcp://tmp/exec-")), "{uri}");
     let limit = 1024 * 1024;
-    let mut piece = chunk(&mut yard, json!({"uri": uri, "limit_bytes": limit}));
+    let mut piece = chunk(&mut server, json!({"uri": uri, "limit_bytes": limit}));
     let mut end = follow(&piece, "data", &expected, 0);
     while let Some(cursor) = piece.get("next_cursor") {
         assert_eq!(cursor, &json!(format!("bytes:{end}")));
         let next = json!({"uri": uri, "cursor": cursor, "limit_bytes": limit});
-        piece = chunk(&mut yard, next);
+        piece = chunk(&mut server, next);
         end = follow(&piece, "data", &expected, end);
     }
     assert_eq!(end, expected.len());

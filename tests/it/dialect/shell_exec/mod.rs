@@ -40,8 +40,8 @@ fn counted(rest: &str) -> Value {
 }
 
 /// Returns the number of runs of a [`counted`] command.
-fn runs(yard: &TestServer) -> usize {
-    fs::read_to_string(yard.work().join("runs")).unwrap_or_default().lines().count()
+fn runs(server: &TestServer) -> usize {
+    fs::read_to_string(server.work().join("runs")).unwrap_or_default().lines().count()
 }
 
 fn each(check: impl Fn(&mut TestServer)) {
@@ -61,8 +61,8 @@ fn fields(reply: Reply) -> Value {
 
 /// A page of `shell_exec`.
 #[track_caller]
-fn exec(yard: &mut TestServer, arguments: Value) -> Value {
-    let page = fields(yard.call("shell_exec", arguments));
+fn exec(server: &mut TestServer, arguments: Value) -> Value {
+    let page = fields(server.call("shell_exec", arguments));
     for name in FIELDS {
         assert!(page.get(name).is_some(), "no `{name}` in {page}");
     }
@@ -71,8 +71,8 @@ fn exec(yard: &mut TestServer, arguments: Value) -> Value {
 
 /// A chunk of `read_file_chunk`.
 #[track_caller]
-fn chunk(yard: &mut TestServer, arguments: Value) -> Value {
-    fields(yard.call("read_file_chunk", arguments))
+fn chunk(server: &mut TestServer, arguments: Value) -> Value {
+    fields(server.call("read_file_chunk", arguments))
 }
 
 /// Returns the content of a page or chunk, as bytes.
@@ -88,11 +88,11 @@ fn bytes(page: &Value, field: &str, encoding: &str) -> Vec<u8> {
 
 /// The whole file at an address.
 #[track_caller]
-fn whole_file(yard: &mut TestServer, uri: &Value, limit: u64) -> Vec<u8> {
-    let mut piece = chunk(yard, json!({"uri": uri, "limit_bytes": limit}));
+fn whole_file(server: &mut TestServer, uri: &Value, limit: u64) -> Vec<u8> {
+    let mut piece = chunk(server, json!({"uri": uri, "limit_bytes": limit}));
     let mut all = bytes(&piece, "data", "encoding");
     while let Some(cursor) = piece.get("next_cursor") {
-        piece = chunk(yard, json!({"uri": uri, "cursor": cursor, "limit_bytes": limit}));
+        piece = chunk(server, json!({"uri": uri, "cursor": cursor, "limit_bytes": limit}));
         assert_eq!(piece["bytes_start"], all.len());
         all.extend(bytes(&piece, "data", "encoding"));
     }

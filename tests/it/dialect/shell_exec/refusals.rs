@@ -6,7 +6,7 @@ use super::{each, exec};
 
 #[test]
 fn bad_arguments_run_nothing() {
-    each(|yard| {
+    each(|server| {
         let touch = "touch ran";
         for (bad, said) in [
             (json!({}), "missing argument `cmd`"),
@@ -39,17 +39,17 @@ fn bad_arguments_run_nothing() {
             (json!({"cmd": touch, "ansi_strip": []}), "`ansi_strip`"),
             (json!({"cmd": touch, "newline": "\r"}), "`newline`"),
         ] {
-            let error = yard.call("shell_exec", bad.clone()).error_text();
+            let error = server.call("shell_exec", bad.clone()).error_text();
             assert!(error.contains(said), "{bad}: {error}");
         }
-        assert!(!yard.work().join("ran").exists());
+        assert!(!server.work().join("ran").exists());
     });
 }
 
 #[test]
 fn a_cursor_that_fits_no_run_of_the_command_runs_nothing() {
-    each(|yard| {
-        exec(yard, json!({"cmd": "seq 1 9"}));
+    each(|server| {
+        exec(server, json!({"cmd": "seq 1 9"}));
         let touch = |page: Value| json!({"cmd": "touch ran", "page": page});
         for (cursor, said) in [
             ("bytes:5", "no run of this command in this session is kept"),
@@ -59,7 +59,7 @@ fn a_cursor_that_fits_no_run_of_the_command_runs_nothing() {
             ("bytes:5@77", "not known or no longer kept"),
             ("job:77:bytes:0", "not known or no longer kept"),
         ] {
-            let error = yard.call("shell_exec", touch(json!({"cursor": cursor}))).error_text();
+            let error = server.call("shell_exec", touch(json!({"cursor": cursor}))).error_text();
             assert!(error.contains(said), "{cursor}: {error}");
             assert!(error.contains("nothing was run"), "{cursor}: {error}");
         }
@@ -68,20 +68,20 @@ fn a_cursor_that_fits_no_run_of_the_command_runs_nothing() {
             run.as_object_mut()
                 .expect("an object")
                 .extend(other.as_object().expect("an object").clone());
-            let error = yard.call("shell_exec", run).error_text();
+            let error = server.call("shell_exec", run).error_text();
             assert!(error.contains("belongs to another command"), "{other}: {error}");
         }
-        assert!(!yard.work().join("ran").exists());
-        let rest = exec(yard, json!({"cmd": "seq 1 9", "page": {"cursor": "bytes:14@1"}}));
+        assert!(!server.work().join("ran").exists());
+        let rest = exec(server, json!({"cmd": "seq 1 9", "page": {"cursor": "bytes:14@1"}}));
         assert_eq!(rest["stdout_chunk"], "8\n9\n");
     });
 }
 
 #[test]
 fn an_address_that_was_not_given_out_reads_nothing() {
-    each(|yard| {
+    each(|server| {
         let run = json!({"cmd": "seq 1 9", "on_large_output": "spill"});
-        let uri = exec(yard, run)["spill_uri"].as_str().expect("an address").to_owned();
+        let uri = exec(server, run)["spill_uri"].as_str().expect("an address").to_owned();
         let forged = uri.replacen("exec-1-", "exec-2-", 1);
         let guessed = format!("mcp://tmp/exec-1-{}.out", "0".repeat(32));
         for bad in [
@@ -95,7 +95,7 @@ fn an_address_that_was_not_given_out_reads_nothing() {
             &forged,
             &guessed,
         ] {
-            let error = yard.call("read_file_chunk", json!({"uri": bad})).error_text();
+            let error = server.call("read_file_chunk", json!({"uri": bad})).error_text();
             assert!(error.contains("not the address of any kept output"), "{bad}: {error}");
         }
         for (bad, said) in [
@@ -111,7 +111,7 @@ fn an_address_that_was_not_given_out_reads_nothing() {
             (json!({"uri": uri, "limit_bytes": 1_048_577}), "`limit_bytes`"),
             (json!({"uri": uri, "path": "x"}), "unknown argument `path`"),
         ] {
-            let error = yard.call("read_file_chunk", bad.clone()).error_text();
+            let error = server.call("read_file_chunk", bad.clone()).error_text();
             assert!(error.contains(said), "{bad}: {error}");
         }
     });
@@ -119,23 +119,23 @@ fn an_address_that_was_not_given_out_reads_nothing() {
 
 #[test]
 fn a_program_that_there_is_not_is_named() {
-    each(|yard| {
-        let missing = yard.call("shell_exec", json!({"cmd": "no-such-program", "args": ["x"]}));
+    each(|server| {
+        let missing = server.call("shell_exec", json!({"cmd": "no-such-program", "args": ["x"]}));
         assert!(missing.error_text().contains("`no-such-program` was not found"));
     });
 }
 
 #[test]
 fn a_cursor_that_no_reply_returned_gets_the_way_to_one() {
-    each(|yard| {
+    each(|server| {
         for cursor in ["page:2", "bytes:", "bytes:-1", "bytes:1.5", "line:3", "bytes:1@x", "next"] {
             let run = json!({"cmd": "touch ran", "page": {"cursor": cursor}});
-            let error = yard.call("shell_exec", run).error_text();
+            let error = server.call("shell_exec", run).error_text();
             let start =
                 format!("page.cursor `{cursor}` is not a cursor of shell_exec; nothing was run");
             assert!(error.starts_with(&start), "{error}");
             assert!(error.contains("without page.cursor, or with \"bytes:0\""), "{error}");
         }
-        assert!(!yard.work().join("ran").exists());
+        assert!(!server.work().join("ran").exists());
     });
 }

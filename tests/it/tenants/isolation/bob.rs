@@ -71,7 +71,8 @@ impl Bob {
         let proxy =
             Launch::stdio().args(&["--connect", &url]).env("SHELLYARD_TOKEN", &client.token);
         let proxy = proxy.start();
-        let roots = [&world.server, &proxy].map(|yard| yard.sandbox().path().display().to_string());
+        let roots =
+            [&world.server, &proxy].map(|server| server.sandbox().path().display().to_string());
         let (observations, done) = (Vec::new(), Names::new());
         Self { address, roots, client, proxy, observations, done }
     }

@@ -33,9 +33,9 @@ impl WeightedServer {
     fn paused() -> Self {
         let world = TenantServer::with(WEIGHED);
         let admin = world.token("ops", "admin");
-        let mut yard = Self { world, admin };
-        yard.queue("pause");
-        yard
+        let mut server = Self { world, admin };
+        server.queue("pause");
+        server
     }
 
     /// Pauses or resumes the queue.
@@ -88,14 +88,14 @@ impl WeightedServer {
 
 #[test]
 fn starts_are_shared_by_weight_at_all_times() {
-    let mut yard = WeightedServer::paused();
-    yard.submit_all();
-    assert_eq!(yard.order(), [""; 0], "nothing starts while the queue is paused");
-    yard.release();
-    yard.queue("resume");
+    let mut server = WeightedServer::paused();
+    server.submit_all();
+    assert_eq!(server.order(), [""; 0], "nothing starts while the queue is paused");
+    server.release();
+    server.queue("resume");
     let weights: usize = SHARES.iter().map(|(_, weight)| weight).sum();
     let order = eventually_some("all have run", || {
-        Some(yard.order()).filter(|order| order.len() == ROUNDS * weights)
+        Some(server.order()).filter(|order| order.len() == ROUNDS * weights)
     });
     for starts in 1..=order.len() {
         for (tenant, weight) in SHARES {
@@ -109,15 +109,15 @@ fn starts_are_shared_by_weight_at_all_times() {
 
 #[test]
 fn an_idle_tenants_job_starts_next() {
-    let mut yard = WeightedServer::paused();
-    yard.submit_all();
-    yard.queue("resume");
-    eventually("some have run", || yard.order().len() == 10);
-    yard.queue("pause");
-    yard.release();
-    eventually("the last one is over", || yard.running() == 0);
-    yard.submit("idle", 1);
-    yard.queue("resume");
-    let next = eventually_some("one more starts", || yard.order().get(10).cloned());
+    let mut server = WeightedServer::paused();
+    server.submit_all();
+    server.queue("resume");
+    eventually("some have run", || server.order().len() == 10);
+    server.queue("pause");
+    server.release();
+    eventually("the last one is over", || server.running() == 0);
+    server.submit("idle", 1);
+    server.queue("resume");
+    let next = eventually_some("one more starts", || server.order().get(10).cloned());
     assert_eq!(next, "idle");
 }

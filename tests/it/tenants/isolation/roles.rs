@@ -90,11 +90,11 @@ fn a_read_scope_reads_and_changes_nothing() {
     let issuer = Issuer::with_keys(&[key.public()]);
     let config = format!("[oauth]\nissuer = \"{}\"\nresource = \"{AUDIENCE}\"\n", issuer.url());
     let dialects = ["--dialect", super::world::DIALECTS];
-    let mut yard = Launch::http().args(&dialects).config(&config).start_silent();
+    let mut server = Launch::http().args(&dialects).config(&config).start_silent();
     let [run, read] =
         ["run", "read"].map(|it| key.token(&issuer.claims(&format!("shellyard:{it}"))));
-    let listed = |yard: &mut _, token: &str| {
-        let said = ask(yard, crate::tenants::tools_list(), Some(token));
+    let listed = |server: &mut _, token: &str| {
+        let said = ask(server, crate::tenants::tools_list(), Some(token));
         let answer: Value = serde_json::from_str(&said.text).expect("JSON");
         let tools = answer["result"]["tools"].as_array().expect("a list").clone();
         tools
@@ -102,10 +102,10 @@ fn a_read_scope_reads_and_changes_nothing() {
             .map(|tool| tool["name"].as_str().expect("a name").to_owned())
             .collect::<Vec<_>>()
     };
-    let readable = listed(&mut yard, &read);
+    let readable = listed(&mut server, &read);
     assert_eq!(readable, reading().iter().map(|(tool, _)| *tool).collect::<Vec<_>>());
-    for tool in listed(&mut yard, &run) {
-        let status = ask(&mut yard, call(&tool, json!({})), Some(&read)).status;
+    for tool in listed(&mut server, &run) {
+        let status = ask(&mut server, call(&tool, json!({})), Some(&read)).status;
         assert_eq!(status, if readable.contains(&tool) { 200 } else { 403 }, "{tool}");
     }
 }
