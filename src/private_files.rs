@@ -94,7 +94,7 @@ impl PrivateDirError {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Unusable { .. } => "data_dir_unusable",
+            Self::Unusable { .. } => "spill_dir_unusable",
             Self::OtherOwner { .. } => "data_dir_of_other_user",
             Self::OpenToOthers { .. } => "data_dir_open_to_others",
             Self::ForeignLink { .. } => "data_dir_is_foreign_link",

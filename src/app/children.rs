@@ -23,7 +23,7 @@ const SHARE: u32 = 50;
 ///
 /// A dedicated thread waits for SIGCHLD: a signal handler would interrupt another thread for every job
 /// that ends.
-pub(super) fn follow_children(host: Arc<Host>, record: Option<ProcessRecord>) -> io::Result<()> {
+pub(super) fn start_child_reaper(host: Arc<Host>, record: Option<ProcessRecord>) -> io::Result<()> {
     let mut trees = TreeScanner { host, record, newest: None, schedule: None };
     thread::Builder::new().name("children".to_owned()).spawn(move || {
         loop {
@@ -31,7 +31,7 @@ pub(super) fn follow_children(host: Arc<Host>, record: Option<ProcessRecord>) ->
             match wait_for_child_exit(limit) {
                 Ok(true) => {
                     thread::sleep(REAP_PAUSE);
-                    reap_and_renew(&trees.host);
+                    reap_and_restart_helpers(&trees.host);
                     trees.scan_if_due(Event::ChildEnded);
                 }
                 Ok(false) => trees.scan_if_due(trees.time_passed()),
@@ -43,7 +43,7 @@ pub(super) fn follow_children(host: Arc<Host>, record: Option<ProcessRecord>) ->
 }
 
 /// Reaps the children that no job waits for, and replaces the server's helpers among them.
-fn reap_and_renew(host: &Host) {
+fn reap_and_restart_helpers(host: &Host) {
     let reaped = host.reap_orphans();
     if reaped > 0 {
         events::orphans_reaped(reaped as u64);
@@ -134,19 +134,24 @@ struct Schedule {
     /// The time from the last check or scan to the next check.
     pause: Duration,
     /// `true` if a child has ended since the last scan.
-    is_owed: bool,
+    has_unscanned_exit: bool,
 }
 
 impl Schedule {
     /// Plans the next scan after one that ended at `ended` and took `cost` of CPU time.
     fn after_scan(ended: Instant, cost: Duration) -> Self {
         let pause = REAP_PAUSE.max(cost * SHARE);
-        Self { earliest: ended + pause, next_check: ended + pause, pause, is_owed: false }
+        Self {
+            earliest: ended + pause,
+            next_check: ended + pause,
+            pause,
+            has_unscanned_exit: false,
+        }
     }
 
     /// The time from `now` until [`Event::TimePassed`] is due.
     fn wait(&self, now: Instant) -> Duration {
-        let next = if self.is_owed { self.earliest } else { self.next_check };
+        let next = if self.has_unscanned_exit { self.earliest } else { self.next_check };
         next.saturating_duration_since(now)
     }
 
@@ -154,7 +159,7 @@ impl Schedule {
     fn decide(&mut self, event: Event, now: Instant) -> bool {
         let has_started = match event {
             Event::ChildEnded => {
-                self.is_owed = true;
+                self.has_unscanned_exit = true;
                 false
             }
             Event::TimePassed { has_started } => has_started,
@@ -162,7 +167,7 @@ impl Schedule {
         if now < self.earliest {
             return false;
         }
-        let is_due = self.is_owed || has_started;
+        let is_due = self.has_unscanned_exit || has_started;
         if !is_due {
             self.pause = (self.pause * 2).min(LONGEST_PAUSE.max(self.pause));
             self.next_check = now + self.pause;

@@ -98,7 +98,7 @@ pub(super) fn configured_rules(
 }
 
 /// Returns the paths that confined jobs may write, and those that are hidden from them.
-pub(super) fn confined_places(
+pub(super) fn sandbox_paths(
     settings: &Settings,
     environment: &Environment,
     scratch: &Path,
@@ -152,7 +152,7 @@ mod tests {
             flags: Vec::new(),
         };
         let loaded = crate::config::load(sources).unwrap();
-        let places = confined_places(&loaded.settings, &environment, Path::new("/tmp/s"));
+        let places = sandbox_paths(&loaded.settings, &environment, Path::new("/tmp/s"));
         for path in ["/home/me/.ssh", "/run/user/0", "/run/docker.sock", "/run/podman"] {
             assert!(places.hidden.contains(&path.into()), "{path} in {places:?}");
         }

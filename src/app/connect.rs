@@ -66,7 +66,7 @@ fn refuse_server_flags(flags: &StdioFlags) -> Result<(), AppError> {
         ("--slots", server.slots.is_some()),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
-        Some((flag, _)) => Err(AppError::ServersSetting { flag }),
+        Some((flag, _)) => Err(AppError::ServerOnlyFlag { flag }),
         None => Ok(()),
     }
 }

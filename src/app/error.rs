@@ -39,7 +39,7 @@ pub(super) enum AppError {
     #[error(
         "the data directory `{}` does not answer; check the file system that it is on, or name another with --data-dir DIR", .path.display()
     )]
-    DataDirSilent { path: PathBuf, source: io::Error },
+    DataDirTimeout { path: PathBuf, source: io::Error },
     #[error("cannot lock the data directory by `{}`; remove what is there", .path.display())]
     ServerLock { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -54,22 +54,24 @@ pub(super) enum AppError {
     Runtime(#[source] io::Error),
     #[error("cannot listen to signals; check the limit on open files (ulimit -n)")]
     Signals(#[from] io::Error),
-    #[error("this host does not let a server keep its jobs together; Linux 5.4 or newer is needed")]
+    #[error(
+        "this kernel lacks features that track the processes of a job; Linux 5.4 or newer is needed"
+    )]
     Host(#[source] io::Error),
     #[error("cannot start the supervisor")]
     Supervisor(#[from] SpawnErr),
     #[error(
         "the supervisor failed too often in a short time; the log says why; start the server again"
     )]
-    SupervisorFails,
+    SupervisorFailed,
     #[error(transparent)]
     Auth(#[from] AuthError),
     #[error(
-        "oauth.issuer is set, but no audience: set oauth.resource (or oauth.audience), or tokens for other servers would be good here too"
+        "oauth.issuer is set, but no audience: set oauth.resource (or oauth.audience), or tokens that were issued for other servers would be accepted here"
     )]
     NoAudience,
     #[error(
-        "oauth.{key} is set, but no oauth.issuer, so that no access token would be taken; set it too"
+        "oauth.{key} is set, but oauth.issuer is not, so no access token would be accepted; set oauth.issuer too"
     )]
     NoIssuer { key: &'static str },
     #[error("`{entry}` cannot be in oauth.tenants; write VALUE=TENANT")]
@@ -91,7 +93,7 @@ pub(super) enum AppError {
     #[error(
         "{flag} is a setting of the server, and --connect only talks to one; give it to `shellyard serve`, or leave --connect out"
     )]
-    ServersSetting { flag: &'static str },
+    ServerOnlyFlag { flag: &'static str },
     #[error(
         "--ensure-server starts a server on this machine only, on a socket or in plain HTTP on loopback, and {target} is none of these; run `shellyard serve` there and leave --ensure-server out"
     )]
@@ -129,9 +131,9 @@ pub(super) enum AppError {
     #[error(
         "the settings could not be read within {} s: a file system does not answer; check the mounts that the settings name", .after.as_secs()
     )]
-    ReloadHangs { after: Duration },
+    ReloadTimeout { after: Duration },
     #[error("the settings could not be read: the task that reads them failed")]
-    ReloadFails(#[source] JoinError),
+    ReloadFailed(#[source] JoinError),
     #[error("the current directory cannot be used; start in an existing one, or set job.cwd")]
     Cwd(#[source] io::Error),
 }

@@ -159,13 +159,13 @@ pub(super) fn on_hangup<F: Future<Output = ()> + Send>(
 
 /// The time that an orderly shutdown may take beyond the time for jobs: to verify that every process
 /// tree has ended, and to send the last replies.
-const LAST_STEPS: Duration = Duration::from_secs(10);
+const SHUTDOWN_MARGIN: Duration = Duration::from_secs(10);
 
 /// The time for the last log line to be written.
-const LAST_LINE: Duration = Duration::from_millis(200);
+const LOG_FLUSH_TIME: Duration = Duration::from_millis(200);
 
 /// The exit code of a server that did not shut down in time.
-const FORCED: i32 = 1;
+const FORCED_EXIT_CODE: i32 = 1;
 
 /// The handle of a thread that exits the process if an orderly shutdown hangs.
 ///
@@ -186,7 +186,7 @@ impl ShutdownWatchdog {
             Signals::listen()?
         };
         let shutdown_begun = Arc::new(Notify::new());
-        let limit = job_time + LAST_STEPS;
+        let limit = job_time + SHUTDOWN_MARGIN;
         let begun = Arc::clone(&shutdown_begun);
         let watch = move || {
             runtime.block_on(wait_for_timeout(signals, begun, limit));
@@ -215,6 +215,6 @@ fn force_exit(host: &Host, limit: Duration) {
     events::shutdown_forced(limit);
     // A thread in an uninterruptible system call keeps the process's files open after the exit.
     host.guardian().trigger();
-    thread::sleep(LAST_LINE);
-    process::exit(FORCED);
+    thread::sleep(LOG_FLUSH_TIME);
+    process::exit(FORCED_EXIT_CODE);
 }

@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::children::follow_children;
+use super::children::start_child_reaper;
 use super::data_dir::ServerLock;
 use super::error::AppError;
 use super::runtime::{self, ShutdownWatchdog, Signals};
@@ -39,7 +39,7 @@ const HUNG_UP_GRACE: Duration = Duration::from_secs(1);
 
 /// The time between the notice of a shutdown to proxies and the first refused call. Calls that proxies
 /// hold back after the notice run on the next server.
-const NEWS_TIME: Duration = Duration::from_millis(50);
+const PROXY_NOTICE_TIME: Duration = Duration::from_millis(50);
 
 /// The longest time for the removal of output files at the end of the server.
 const REMOVAL_TIME: Duration = Duration::from_secs(1);
@@ -104,7 +104,7 @@ impl App {
             scratch.as_ref().map(|scratch| ProcessRecord::begin(scratch.path(), &host.tag()));
         let record =
             record.and_then(|record| record.inspect_err(events::process_record_not_written).ok());
-        follow_children(Arc::clone(&host), record).map_err(AppError::no_thread)?;
+        start_child_reaper(Arc::clone(&host), record).map_err(AppError::no_thread)?;
         host.guardian().enable(scratch.as_ref().map(ScratchRoot::path));
         let scratch_path = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
         let settings =
@@ -113,7 +113,7 @@ impl App {
         let checked = spill.clone();
         if let Err(error) = run_with_timeout(SPILL_CHECK_TIMEOUT, move || checked.check()).flatten()
         {
-            events::data_dir_unusable(spill.root(), &error);
+            events::spill_dir_unusable(spill.root(), &error);
         }
         spill.remove_leftovers();
         events::read_memory_limit_set(loaded.settings.output.read_memory as u64);
@@ -166,11 +166,11 @@ impl App {
         let result = tokio::select! {
             () = shutdown_trigger.signals.wait_for_end() => Ok(()),
             () = self.wait_until_drained(drain_end) => Ok(()),
-            () = self.service.wait_until_failed() => Err(AppError::SupervisorFails),
+            () = self.service.wait_until_failed() => Err(AppError::SupervisorFailed),
         };
         shutdown_trigger.watchdog.begin();
         readiness.send_replace(Readiness::Draining);
-        tokio::time::sleep(NEWS_TIME).await;
+        tokio::time::sleep(PROXY_NOTICE_TIME).await;
         self.drain(self.settings.server.drain, shutdown_trigger).await;
         // Before the socket closes: a client that finds it closed may start the next server at once.
         drop(lock);
@@ -225,7 +225,7 @@ impl App {
         let result = tokio::select! {
             () = stdio::serve(self.handler().for_caller(CallerIdentity::LOCAL), shutdown.clone(), grace) => Ok(()),
             () = shutdown_trigger.signals.wait_for_end() => Ok(()),
-            () = self.service.wait_until_failed() => Err(AppError::SupervisorFails),
+            () = self.service.wait_until_failed() => Err(AppError::SupervisorFailed),
         };
         shutdown_trigger.watchdog.begin();
         shutdown.cancel();
@@ -234,17 +234,17 @@ impl App {
         result
     }
 
-    /// Ends all jobs. A second signal cuts the wait short.
-    async fn drain(&self, grace: Duration, shutdown_trigger: &mut ShutdownTrigger) {
-        let grace = shutdown_grace(self.settings.job.grace, grace);
+    /// Ends all jobs, after they had the time `drain`. A second signal cuts the wait short.
+    async fn drain(&self, drain: Duration, shutdown_trigger: &mut ShutdownTrigger) {
+        let grace = shutdown_grace(self.settings.job.grace, drain);
         tokio::select! {
-            () = self.service.drain(grace, grace) => {}
+            () = self.service.drain(drain, grace) => {}
             () = shutdown_trigger.signals.wait_for_end() => self.service.drain(Duration::ZERO, Duration::ZERO).await,
         }
         self.end_everything().await;
     }
 
-    /// Ends every process that could not be attributed to a job, and removes the output files.
+    /// Ends every descendant that is left, except the server's own helpers, and removes the output files.
     pub(super) async fn end_everything(&self) {
         let host = Arc::clone(&self.host);
         let spill = self.spill.clone();
@@ -283,7 +283,7 @@ impl App {
     }
 }
 
-/// Returns the time between SIGTERM and SIGKILL for jobs at the end of a server whose jobs had `drain`.
+/// Returns the time between SIGTERM and SIGKILL in a shutdown that first gives jobs the time `drain`.
 fn shutdown_grace(configured: Duration, drain: Duration) -> Duration {
     if drain.is_zero() { configured.min(HUNG_UP_GRACE) } else { configured }
 }
@@ -373,8 +373,8 @@ impl Reloader {
         let reloader = self.clone();
         match timeout(READ_TIME, spawn_blocking(move || reloader.read())).await {
             Ok(Ok(read)) => read,
-            Ok(Err(failed)) => Err(AppError::ReloadFails(failed)),
-            Err(_) => Err(AppError::ReloadHangs { after: READ_TIME }),
+            Ok(Err(failed)) => Err(AppError::ReloadFailed(failed)),
+            Err(_) => Err(AppError::ReloadTimeout { after: READ_TIME }),
         }
     }
 

@@ -25,7 +25,7 @@ const FAILURE: u8 = 1;
 const RUN_FAILURE: u8 = 125;
 
 /// The time that blocking tasks of the runtime get at the end.
-const LAST_TASKS: Duration = Duration::from_secs(1);
+const BLOCKING_TASKS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the program to its end.
 #[must_use]
@@ -130,7 +130,7 @@ impl Startup {
         });
         drop(traces);
         // A thread that hangs in a system call must not hold up the exit.
-        runtime.shutdown_timeout(LAST_TASKS);
+        runtime.shutdown_timeout(BLOCKING_TASKS_TIMEOUT);
         result
     }
 
@@ -212,7 +212,7 @@ impl Startup {
         });
         drop(traces);
         // A thread that hangs in a system call must not hold up the exit.
-        runtime.shutdown_timeout(LAST_TASKS);
+        runtime.shutdown_timeout(BLOCKING_TASKS_TIMEOUT);
         result
     }
 
@@ -262,7 +262,7 @@ fn secure_data_dir(settings: &Settings) -> Result<(), AppError> {
     let path = settings.server.data_dir.clone();
     let silent = settings.server.data_dir.clone();
     let made = run_with_timeout(FILE_READ_TIMEOUT, move || ensure_private_dir(&path));
-    match made.map_err(|source| AppError::DataDirSilent { path: silent, source })? {
+    match made.map_err(|source| AppError::DataDirTimeout { path: silent, source })? {
         Ok(()) | Err(PrivateDirError::Unusable { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }

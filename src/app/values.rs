@@ -150,7 +150,7 @@ pub(super) fn service_settings(
         job: job_settings(
             loaded,
             host,
-            confinement::confined_places(settings, environment, scratch),
+            confinement::sandbox_paths(settings, environment, scratch),
             environment,
         )?,
         rules: rules::admission_rules(loaded, &settings.job.shell)?,

@@ -190,7 +190,7 @@ pub(super) fn pressure_finding(levels: PressureLevels, read: &[PressureReading])
             Some(fix.to_owned()),
         )
     } else {
-        finding(FindingLevel::Ok, format!("{now}; held at {held}"), None)
+        finding(FindingLevel::Ok, format!("{now}; starts are held back above {held}"), None)
     }
 }
 
@@ -356,7 +356,7 @@ pub(super) fn limits_finding(limits: ServerRlimits) -> DoctorFinding {
         DoctorFinding::warn(
             "limits",
             detail,
-            "raise them with ulimit -n, -u and -f, or in the service",
+            "raise them with ulimit -n, -u and -f, or in the service unit",
         )
     } else {
         DoctorFinding::ok("limits", detail)
@@ -468,7 +468,7 @@ mod host_tests {
         check(
             LEVELS,
             &readings(3, 0, 1),
-            "ok    pressure: cpu 3 %, memory 0 %, io 1 %; held at memory 30 %, io 60 %\n",
+            "ok    pressure: cpu 3 %, memory 0 %, io 1 %; starts are held back above memory 30 %, io 60 %\n",
         );
         check(
             PressureLevels::default(),
@@ -515,7 +515,7 @@ mod host_tests {
         check(
             LEVELS,
             &cpu_is_unknown,
-            "ok    pressure: memory 0 %, io 1 %; held at memory 30 %, io 60 %\n",
+            "ok    pressure: memory 0 %, io 1 %; starts are held back above memory 30 %, io 60 %\n",
         );
     }
 }

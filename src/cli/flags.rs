@@ -40,7 +40,7 @@ Examples:
   shellyard run --shell -- 'grep -r deprecated . | wc -l'
 
 Exit codes: the command's own; 124 if it timed out, 125 if Shellyard itself failed, 126 if it
-cannot be executed, 127 if it was not found, 128+N if signal N ended it, 75 if the queue is full.";
+cannot be executed, 127 if it was not found, 128+N if signal N ended it, 75 if the queue is full or a limit of the tenant is reached.";
 
 /// Runs shell commands for AI agents as jobs, over MCP.
 #[derive(Debug, Clone, PartialEq, Parser)]
@@ -368,7 +368,7 @@ pub struct ConfineFlags {
     #[arg(long, value_name = "PROFILE")]
     pub confinement: Option<String>,
     /// Network access: on, off or auto.
-    #[arg(long, value_name = "ON|OFF")]
+    #[arg(long, value_name = "ON|OFF|AUTO")]
     pub network: Option<String>,
     /// Limit on memory, such as 2GB.
     #[arg(long, value_name = "SIZE")]

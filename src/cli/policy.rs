@@ -194,6 +194,6 @@ fn opinion(opinion: &RuleOutcome) -> String {
         RuleOutcome::Allowed(rule) => format!("allowed by \"{}\" ({})", rule.text, rule.location),
         RuleOutcome::Asks(rule) => format!("asks by \"{}\" ({})", rule.text, rule.location),
         RuleOutcome::NotListed => "not on the allow list".to_owned(),
-        RuleOutcome::NoRule => "no rule speaks about it".to_owned(),
+        RuleOutcome::NoRule => "no rule mentions it".to_owned(),
     }
 }

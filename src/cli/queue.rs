@@ -58,8 +58,8 @@ fn starts(queue: &Value) -> &'static str {
     match (queue["draining"] == true, queue["paused"] == true) {
         (false, false) => "open",
         (false, true) => "paused",
-        (true, false) => "draining: no new jobs are taken",
-        (true, true) => "paused, and draining: no new jobs are taken",
+        (true, false) => "draining: no new jobs are accepted",
+        (true, true) => "paused, and draining: no new jobs are accepted",
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
                                "cpu_s": 7, "cpu_s_per_hour": 60}},
         });
         let expected = "\
-starts     draining: no new jobs are taken
+starts     draining: no new jobs are accepted
 running    3 of 4
 queued     2 of 100, for: lane paused 2
 pressure   memory pressure 38 %

@@ -87,10 +87,12 @@ pub(super) enum ServerRequestError {
     #[error("{message}{}", advice(.code))]
     Refused { code: String, message: String },
     #[error(
-        "{target} answered {status}, and not as a Shellyard server of this version: {text}; check the address"
+        "{target} answered {status}, which is not a reply of a Shellyard server of this version: {text}; check the address"
     )]
     UnexpectedReply { target: String, status: StatusCode, text: String },
-    #[error("{target} was told to take new jobs again before it was empty; drain it again")]
+    #[error(
+        "{target} accepts new jobs again, because its drain was undone before it was empty; drain it again"
+    )]
     DrainUndone { target: String },
 }
 

@@ -229,7 +229,7 @@ fn parse_expiry(text: &str) -> Result<UnixTime, String> {
     let now = UnixTime::now();
     let moment = parse_duration(text).map(|time| now.after(time)).or_else(|| text.parse().ok());
     moment.filter(|moment| *moment > now).ok_or_else(|| {
-        "give a time such as 30d, 12h or 90m, or a moment to come such as 2027-01-31T00:00:00Z"
+        "give a duration such as 30d, 12h or 90m, or a future time such as 2027-01-31T00:00:00Z"
             .to_owned()
     })
 }

@@ -196,7 +196,7 @@ fn first_line(text: &str) -> String {
 impl std::fmt::Debug for ServerClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { target, token, tls: _, headers: _ } = self;
-        f.debug_struct("Client").field("target", target).field("token", token).finish()
+        f.debug_struct("ServerClient").field("target", target).field("token", token).finish()
     }
 }
 
@@ -292,7 +292,7 @@ fn not_connected(endpoint: &ServerTarget, source: io::Error) -> ClientError {
 
 const TOO_LONG: &str = "its path is too long for a socket; name a shorter one with \
                         --connect /SHORTER.sock or --data-dir DIR";
-const NO_DIRECTORY: &str = "a part of its path is no directory; name another one with \
+const NO_DIRECTORY: &str = "a part of its path is not a directory; name another one with \
                             --connect /PATH.sock or --data-dir DIR";
 const OTHER_USER: &str = "it belongs to another user; ask as that user, or name a socket of yours \
                           with --connect /PATH.sock or --data-dir DIR";
@@ -324,7 +324,7 @@ pub(super) fn tls_connector() -> io::Result<TlsConnector> {
 pub enum ClientError {
     #[error("no server answers at {target}; start one with {start}, or add --ensure-server")]
     Nobody { target: String, start: String, source: io::Error },
-    #[error("cannot connect to {target}; check the address, the network and who owns it")]
+    #[error("cannot connect to {target}; check the address and the network")]
     Connect { target: String, source: io::Error },
     /// A target that can never be reached.
     #[error("cannot connect to {target}; {advice}")]
@@ -342,7 +342,7 @@ pub enum ClientError {
     #[error("the exchange with {target} broke off; check that a Shellyard server is there")]
     Broken { target: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error(
-        "{target} is listened on by user {uid}, not by you or root, so nothing was sent to it; name a socket of yours with --connect /PATH.sock or --data-dir DIR"
+        "user {uid} listens on {target}, not you or root, so nothing was sent; name a socket of your own with --connect /PATH.sock or --data-dir DIR"
     )]
     OtherUser { target: String, uid: u32 },
     /// The server refuses calls of its own jobs, and this process is one.
@@ -397,7 +397,9 @@ impl ClientError {
 fn advice(status: StatusCode) -> &'static str {
     match status.as_u16() {
         401 => "give a token that it knows: --token FILE, or SHELLYARD_TOKEN",
-        403 => "its http.allowed_hosts must name the host, and the token must allow this",
+        403 => {
+            "its http.allowed_hosts must name the host, and the token's role must allow this call"
+        }
         404 => "check the path: it must be that of its MCP endpoint (http.path)",
         503 => "it takes no work now; try again later",
         _ => "check that it is a Shellyard server of this version",

@@ -37,7 +37,7 @@ pub struct Authority {
 /// The reason why a text does not name a server.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error(
-    "`{given}` is no server: {why}; give http://HOST:PORT/PATH, https://…, or the path of a socket"
+    "`{given}` does not name a server: {why}; give http://HOST:PORT/PATH, https://…, or the path of a socket"
 )]
 pub struct TargetError {
     given: String,
@@ -63,7 +63,7 @@ impl ServerTarget {
             Some((scheme, _)) if ["http", "https"].contains(&&*scheme.to_ascii_lowercase()) => {
                 Self::from_url(text, default_path).map_err(bad)
             }
-            Some(_) => Err(bad("only http and https are spoken")),
+            Some(_) => Err(bad("only http and https are supported")),
             None if looks_like_a_url(text) => Err(bad("http:// is missing")),
             None => socket(text),
         }
@@ -87,7 +87,7 @@ impl ServerTarget {
         let host = authority.host();
         let given = authority.as_str().strip_prefix(host).and_then(|rest| rest.strip_prefix(':'));
         let port = given
-            .map(|port| port.parse().map_err(|_| "the port is no number up to 65535"))
+            .map(|port| port.parse().map_err(|_| "the port is not a number up to 65535"))
             .transpose()?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let at = |default| Authority { host, port: port.unwrap_or(default) };
@@ -210,7 +210,7 @@ impl BearerToken {
 
 impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
+        f.write_str("BearerToken(…)")
     }
 }
 

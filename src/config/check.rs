@@ -81,8 +81,8 @@ impl ValueRule {
             Self::Origins => check_texts(value, is_origin),
             Self::Texts => check_texts(value, |text| !text.trim().is_empty()),
             Self::Directories => check_texts(value, |text| text.starts_with('/')),
-            Self::HomePaths => check_texts(value, is_home_path),
-            Self::Names => check_texts(value, is_name_below),
+            Self::HomePaths => check_texts(value, is_absolute_or_home_path),
+            Self::Names => check_texts(value, is_workspace_path),
             Self::Variables => check_texts(value, is_variable),
             Self::ClientLimits => check_texts(value, |text| ClientLimit::parse(text).is_some()),
             Self::Path => check_text(value, |text| !text.starts_with('~') && !text.contains('\0')),
@@ -185,10 +185,10 @@ impl ValueRule {
             Self::Texts => "a list of texts, none of them empty, such as [\"git status\"]".into(),
             Self::Directories => "a list of full paths such as [\"/srv/project\"]".into(),
             Self::HomePaths => {
-                "a list of full paths, or of such in the home directory: [\"~/.cargo\"]".into()
+                "a list of full paths, or of paths in the home directory, such as [\"~/.cargo\"]".into()
             }
             Self::Names => {
-                "a list of names below a workspace such as [\".envrc\", \"~/.bashrc\"]".into()
+                "a list of paths below a workspace, or below ~/, such as [\".envrc\", \"~/.bashrc\"]".into()
             }
             Self::Variables => "a list of variables such as [\"CI=1\"]".into(),
             Self::ClientLimits => {
@@ -207,7 +207,7 @@ impl ValueRule {
             Self::Or(words, other) => {
                 format!("{}, or \"{}\"", other.describe(), words.join("\" or \""))
             }
-            Self::Words(words) => format!("a list of some of \"{}\"", words.join("\", \"")),
+            Self::Words(words) => format!("a list of one or more of \"{}\"", words.join("\", \"")),
             Self::Name => "the name of a variable such as \"CI\", or \"\"".into(),
             Self::Switch => "true or false".into(),
             Self::Share => "a number from 0 to 1".into(),
@@ -276,17 +276,17 @@ fn is_url(text: &str) -> bool {
     authority.is_some_and(is_host) && !text.contains(['#', '?', ' '])
 }
 
-fn is_home_path(text: &str) -> bool {
-    (text.starts_with('/') || text.starts_with("~/")) && !has_parent_component(text)
+fn is_absolute_or_home_path(text: &str) -> bool {
+    (text.starts_with('/') || text.starts_with("~/")) && !has_forbidden_part(text)
 }
 
 /// `true` for a relative path without `..`. `*` can only stand for a whole component.
-fn is_name_below(text: &str) -> bool {
-    let has_pattern = text.split('/').any(|part| part != "*" && part.contains('*'));
-    !text.is_empty() && !text.starts_with('/') && !has_parent_component(text) && !has_pattern
+fn is_workspace_path(text: &str) -> bool {
+    let has_partial_wildcard = text.split('/').any(|part| part != "*" && part.contains('*'));
+    !text.is_empty() && !text.starts_with('/') && !has_forbidden_part(text) && !has_partial_wildcard
 }
 
-fn has_parent_component(text: &str) -> bool {
+fn has_forbidden_part(text: &str) -> bool {
     text.split('/').any(|part| part == "..") || text.contains('\0')
 }
 

@@ -76,7 +76,7 @@ pub enum ProblemKind {
     #[error(
         "`{key}`: a lane's name is 1 to 32 of a-z, 0-9, `_` and `-`; a tenant's 1 to 64 of those and A-Z"
     )]
-    FreeName { key: String },
+    InvalidName { key: String },
     /// The value has the wrong type, or is out of range.
     #[error("`{key}` cannot be {given}; it must be {allowed}{}", format_meant(*meant))]
     NotAllowed {

@@ -20,7 +20,8 @@ use crate::spec::{LargeOutput, Priority, StreamMode};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueSection {
-    /// The number of jobs that run at one time; 0 = by the number of cores, see
+    /// The number of jobs that hold a slot at one time (idle jobs hold none); 0 = by the number of
+    /// cores, see
     /// [`QueueSection::slots_for`].
     pub slots: usize,
     pub max_queued: usize,

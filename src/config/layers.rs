@@ -40,7 +40,7 @@ impl Layers {
                 self.report(origin, ProblemKind::SectionExpected { section: key.to_owned() });
             }
             KeyMeaning::BadName => {
-                self.report(origin, ProblemKind::FreeName { key: key.to_owned() })
+                self.report(origin, ProblemKind::InvalidName { key: key.to_owned() })
             }
             KeyMeaning::Unknown => {
                 let suggestion = error::suggest_key(key);

@@ -91,7 +91,7 @@ impl ConnectionServer {
             opened = incoming.open(self.handshake_timeout) => opened?,
             () = self.closing.cancelled() => return Ok(()),
         };
-        let busy_hold = BusyHold::default();
+        let busy_hold = DelayedRelease::default();
         let half_close = HalfClose::default();
         let stream =
             ClientStream::new(stream, self.write_timeout, busy_hold.clone(), half_close.clone());
@@ -132,7 +132,7 @@ struct RequestService {
     router: TowerToHyperService<Router>,
     peer_address: PeerAddress,
     peer: ConnectionPeer,
-    busy_hold: BusyHold,
+    busy_hold: DelayedRelease,
     half_close: HalfClose,
     /// The task that continues the connection after an upgrade.
     upgrade_task: UpgradeTask,
@@ -143,7 +143,7 @@ impl RequestService {
         self,
         mut request: Request<Incoming>,
         busy_marker: BusyMarker,
-    ) -> io::Result<Response<GuardedBody>> {
+    ) -> io::Result<Response<BusyBody>> {
         request.extensions_mut().insert(self.peer_address);
         request.extensions_mut().insert(self.peer);
         request.extensions_mut().insert(self.upgrade_task);
@@ -158,31 +158,31 @@ impl RequestService {
             // From here on the upgrade task owns the connection.
             self.half_close.enter(ConnectionPhase::Reading);
             self.busy_hold.hold_until_closed(busy);
-            return Ok(response.map(|body| GuardedBody { body, guards: None }));
+            return Ok(response.map(|body| BusyBody { body, guards: None }));
         }
         if is_get && is_event_stream(response.headers()) {
             self.half_close.enter(ConnectionPhase::Streaming);
         }
         let guards =
-            Some(BodyGuards { busy, busy_hold: self.busy_hold, half_close: self.half_close });
-        Ok(response.map(|body| GuardedBody { body, guards }))
+            Some(BusyBodyParts { busy, busy_hold: self.busy_hold, half_close: self.half_close });
+        Ok(response.map(|body| BusyBody { body, guards }))
     }
 }
 
 /// A response body that keeps its connection busy until the body has been written.
-struct GuardedBody {
+struct BusyBody {
     body: Body,
-    guards: Option<BodyGuards>,
+    guards: Option<BusyBodyParts>,
 }
 
 /// The guards that a response holds on its connection.
-struct BodyGuards {
+struct BusyBodyParts {
     busy: BusyGuard,
-    busy_hold: BusyHold,
+    busy_hold: DelayedRelease,
     half_close: HalfClose,
 }
 
-impl HttpBody for GuardedBody {
+impl HttpBody for BusyBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -191,11 +191,11 @@ impl HttpBody for GuardedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         // hyper polls for a frame when it has written the previous one.
-        if let Some(BodyGuards { busy, .. }) = &self.guards {
+        if let Some(BusyBodyParts { busy, .. }) = &self.guards {
             busy.release_bytes();
         }
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if let (Some(Ok(frame)), Some(BodyGuards { busy, .. })) = (&frame, &self.guards) {
+        if let (Some(Ok(frame)), Some(BusyBodyParts { busy, .. })) = (&frame, &self.guards) {
             busy.hold_bytes(frame.data_ref().map_or(0, Bytes::len));
         }
         Poll::Ready(frame)
@@ -210,9 +210,9 @@ impl HttpBody for GuardedBody {
     }
 }
 
-impl Drop for GuardedBody {
+impl Drop for BusyBody {
     fn drop(&mut self) {
-        if let Some(BodyGuards { busy, busy_hold, half_close }) = self.guards.take() {
+        if let Some(BusyBodyParts { busy, busy_hold, half_close }) = self.guards.take() {
             busy_hold.hold_until_flushed(busy);
             half_close.enter(ConnectionPhase::Reading);
         }
@@ -242,10 +242,10 @@ impl UpgradeTask {
 /// Keeps a connection busy after its response has been produced. Clones are cheap: the stream and
 /// the responses share one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct BusyHold(Arc<Mutex<HeldGuard>>);
+pub(super) struct DelayedRelease(Arc<Mutex<ReleaseCondition>>);
 
 #[derive(Debug, Default)]
-enum HeldGuard {
+enum ReleaseCondition {
     #[default]
     Nothing,
     /// A response whose last bytes are not yet written.
@@ -254,25 +254,25 @@ enum HeldGuard {
     UntilClosed { _busy: BusyGuard },
 }
 
-impl BusyHold {
+impl DelayedRelease {
     /// Keeps the connection busy until everything has been written.
     pub(super) fn hold_until_flushed(&self, busy: BusyGuard) {
-        self.replace(HeldGuard::UntilFlushed { _busy: busy });
+        self.replace(ReleaseCondition::UntilFlushed { _busy: busy });
     }
 
     /// Keeps the connection busy until the stream is closed.
     pub(super) fn hold_until_closed(&self, busy: BusyGuard) {
-        self.replace(HeldGuard::UntilClosed { _busy: busy });
+        self.replace(ReleaseCondition::UntilClosed { _busy: busy });
     }
 
     fn release_flushed(&self) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let HeldGuard::UntilFlushed { .. } = *held {
-            *held = HeldGuard::Nothing;
+        if let ReleaseCondition::UntilFlushed { .. } = *held {
+            *held = ReleaseCondition::Nothing;
         }
     }
 
-    fn replace(&self, new: HeldGuard) {
+    fn replace(&self, new: ReleaseCondition) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = new;
     }
 }
@@ -290,7 +290,7 @@ pub(super) struct ClientStream<S> {
     write_timeout: Duration,
     /// Runs while a write is blocked.
     waiting: Option<Pin<Box<Sleep>>>,
-    busy_hold: BusyHold,
+    busy_hold: DelayedRelease,
     half_close: HalfClose,
     input: PeekedInput,
 }
@@ -309,7 +309,7 @@ impl<S> ClientStream<S> {
     pub(super) const fn new(
         inner: S,
         write_timeout: Duration,
-        busy_hold: BusyHold,
+        busy_hold: DelayedRelease,
         half_close: HalfClose,
     ) -> Self {
         Self {
@@ -656,7 +656,7 @@ mod stream_tests {
     use super::*;
 
     fn stall<S>(inner: S, write_timeout: Duration) -> ClientStream<S> {
-        ClientStream::new(inner, write_timeout, BusyHold::default(), HalfClose::default())
+        ClientStream::new(inner, write_timeout, DelayedRelease::default(), HalfClose::default())
     }
 
     #[tokio::test]

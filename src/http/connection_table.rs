@@ -99,7 +99,7 @@ impl ConnectionTable {
     }
 
     /// Removes the connection that has been idle longest. The caller must close it.
-    pub(super) fn evict_idlest(&mut self) -> Option<ConnectionId> {
+    pub(super) fn evict_longest_idle(&mut self) -> Option<ConnectionId> {
         self.evict(|_| true)
     }
 
@@ -271,9 +271,9 @@ impl ConnectionLimiter {
     }
 
     /// Closes the connection that has been idle longest, to free its file descriptor.
-    pub(super) fn close_idlest(&self) {
+    pub(super) fn close_longest_idle(&self) {
         self.change(|state| {
-            if let Some(id) = state.table.evict_idlest() {
+            if let Some(id) = state.table.evict_longest_idle() {
                 state.close(id, HttpRefusalReason::Connections);
             }
         });

@@ -227,7 +227,7 @@ impl IntoResponse for HeadRefusal {
 
 /// The number of bytes of an oversized body that are still read and discarded while the response is
 /// sent: a client that is cut off while it sends never sees the reason.
-const DRAIN_BYTES: usize = 256 * 1024 * 1024;
+const MAX_DISCARDED_BYTES: usize = 256 * 1024 * 1024;
 
 /// The reason why a body was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -262,7 +262,7 @@ async fn discard_rest(mut chunks: BodyDataStream) {
     let mut discarded = 0;
     while let Some(Ok(chunk)) = chunks.next().await {
         discarded += chunk.len();
-        if discarded > DRAIN_BYTES {
+        if discarded > MAX_DISCARDED_BYTES {
             return;
         }
     }

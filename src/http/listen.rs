@@ -122,7 +122,7 @@ async fn listen_tcp(
 }
 
 /// Listens on the unix socket. The default socket may be unavailable if there is a TCP address as
-/// well: a second server beside the first is no mistake.
+/// well: a second server beside the first is not a mistake.
 async fn listen_unix(
     settings: &HttpServerSettings,
     bound: Option<SocketAddr>,
@@ -346,7 +346,7 @@ pub enum SocketError {
         "`{}` is too long for a unix socket, which may have {most} bytes; set http.socket to a shorter path", .path.display()
     )]
     TooLong { path: PathBuf, most: usize },
-    #[error("`{}` is there, and is no socket; move it away, or set http.socket to another path", .path.display())]
+    #[error("`{}` exists and is not a socket; move it away, or set http.socket to another path", .path.display())]
     NotASocket { path: PathBuf },
     #[error("cannot listen on the socket `{}`; set http.socket to a path in a directory that can be written, or to \"none\"", .path.display())]
     Io { path: PathBuf, source: io::Error },

@@ -43,7 +43,7 @@ pub(super) enum AddressGroup {
     /// This machine, by any of its loopback addresses.
     Loopback,
     V4([u8; 4]),
-    /// The /64 of an IPv6 address: who has one address of it has all of them.
+    /// The /64 of an IPv6 address: its holder can use every address in it.
     V6([u16; 4]),
     /// The unix socket, whose clients are the server's own user and root.
     Socket,
@@ -139,7 +139,7 @@ impl ConnectionPeer {
     }
 
     async fn detect(&self, from: SocketAddr) -> PeerKind {
-        // A connection without a local address is closed, so nobody hears the answer.
+        // A connection without a local address is closed, so nobody receives the answer.
         let Some(server) = self.0.server else { return PeerKind::Job };
         let check = Arc::clone(&self.0.detection.on_tcp);
         match spawn_blocking(move || check(server, from)).await {

@@ -78,8 +78,7 @@ impl MetricsRenderer {
                 (kind, text).into_response()
             }
             Ok(None) | Err(_) => {
-                let text =
-                    "the figures cannot be had at present: the server is busy, or its disk hangs\n";
+                let text = "metrics are not available right now: the server is busy, or its disk does not answer\n";
                 (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
             }
         }
@@ -99,7 +98,7 @@ impl MetricsRenderer {
 
 impl fmt::Debug for MetricsRenderer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MetricsText(…)")
+        f.write_str("MetricsRenderer(…)")
     }
 }
 

@@ -147,7 +147,10 @@ fn fallback(auth: Authenticator) -> MethodRouter {
     any(move |request: Request| async move {
         let is_metadata = path.as_deref() == Some(request.uri().path());
         let found = is_metadata.then(|| auth.metadata(request.headers())).flatten();
-        let nothing = (StatusCode::NOT_FOUND, "nothing here; MCP is at its own path\n");
+        let nothing = (
+            StatusCode::NOT_FOUND,
+            "nothing here; the MCP endpoint is at another path (http.path)\n",
+        );
         found.unwrap_or_else(|| nothing.into_response())
     })
 }

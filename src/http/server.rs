@@ -114,7 +114,7 @@ async fn accept(
             Err(error) => {
                 tracing::warn!(%error, "connection not accepted");
                 if let Some(Errno::MFILE | Errno::NFILE) = Errno::from_io_error(&error) {
-                    limiter.close_idlest();
+                    limiter.close_longest_idle();
                 }
                 sleep(ACCEPT_PAUSE).await;
             }

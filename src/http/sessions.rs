@@ -49,9 +49,9 @@ pub(super) const SESSION_HEADER: &str = "mcp-session-id";
 /// A value that is never the id of a session.
 const NO_SESSION_ID: HeaderValue = HeaderValue::from_static("none");
 
-/// The share of all sessions that one tenant may have: one in `SHARE`, but at least `LEAST_SHARE`.
+/// The share of all sessions that one tenant may have: one in `SHARE`, but at least `MIN_SHARE`.
 const SHARE: usize = 4;
-const LEAST_SHARE: usize = 16;
+const MIN_SHARE: usize = 16;
 
 /// Sessions are checked this many times per timeout.
 const CHECKS_PER_TIMEOUT: u32 = 4;
@@ -297,7 +297,7 @@ impl SessionEntry {
     }
 
     /// `true` if a call is in flight and the client has had no stream since `then`.
-    fn is_left_since(&self, then: Instant) -> bool {
+    fn is_abandoned_since(&self, then: Instant) -> bool {
         self.uses == 0 && self.used <= then && !self.in_flight.is_empty()
     }
 }
@@ -332,7 +332,7 @@ impl SessionTable {
         let (idle, hang_up) = (now.checked_sub(timeouts.idle), now.checked_sub(timeouts.hang_up));
         let is_unused = |entry: &SessionEntry| {
             idle.is_some_and(|then| entry.is_idle_since(then))
-                || hang_up.is_some_and(|then| entry.is_left_since(then))
+                || hang_up.is_some_and(|then| entry.is_abandoned_since(then))
         };
         let unused = self.sessions.iter().filter(|(_, entry)| is_unused(entry));
         unused.map(|(id, _)| id.clone()).collect()
@@ -396,16 +396,16 @@ impl SessionTable {
         new: &SessionId,
         tenant: Option<TenantId>,
     ) -> Result<Option<SessionId>, SessionsFull> {
-        let share = (self.most / SHARE).max(LEAST_SHARE);
-        let has_share = self.count(tenant) > share;
-        if !has_share && self.sessions.len() <= self.most {
+        let share = (self.most / SHARE).max(MIN_SHARE);
+        let is_over_share = self.count(tenant) > share;
+        if !is_over_share && self.sessions.len() <= self.most {
             return Ok(None);
         }
-        let mut idle = self.idlest(new, tenant);
-        if idle.is_none() && !has_share {
+        let mut idle = self.longest_idle(new, tenant);
+        if idle.is_none() && !is_over_share {
             let most = self.sessions.values().map(|entry| entry.owner);
             let largest = most.max_by_key(|owner| self.count(*owner)).flatten();
-            idle = self.idlest(new, largest);
+            idle = self.longest_idle(new, largest);
         }
         let idle = idle.ok_or(SessionsFull)?;
         self.sessions.remove(&idle);
@@ -417,7 +417,7 @@ impl SessionTable {
     }
 
     /// The session of this tenant that has been idle longest, other than the new one.
-    fn idlest(&self, new: &SessionId, tenant: Option<TenantId>) -> Option<SessionId> {
+    fn longest_idle(&self, new: &SessionId, tenant: Option<TenantId>) -> Option<SessionId> {
         let is_unused = |entry: &SessionEntry| entry.uses == 0 && entry.in_flight.is_empty();
         let own = self
             .sessions
@@ -633,7 +633,10 @@ mod tests {
         assert!(table.unused(now, timeouts(second, second)).is_empty(), "used after that");
         let left = table.unused(now, timeouts(second, Duration::ZERO));
         assert_eq!(left, [SessionId::from("works")], "nobody reads the answer");
-        assert_eq!(table.idlest(&SessionId::from("new"), None), Some(SessionId::from("rests")));
+        assert_eq!(
+            table.longest_idle(&SessionId::from("new"), None),
+            Some(SessionId::from("rests"))
+        );
     }
 
     #[test]

@@ -45,11 +45,11 @@ impl InFlightRequests {
         match message {
             JsonRpcMessage::Request(request) => self.with(|now| {
                 if now.requests.len() + now.replies >= most {
-                    let text = format!("{most} requests are in work; wait for an answer");
+                    let text = format!("{most} requests are in progress; wait for an answer");
                     return Err(ErrorData::internal_error(text, None));
                 }
                 let Entry::Vacant(entry) = now.requests.entry(request.id.clone()) else {
-                    let text = "a request with this id is still in work; use another id";
+                    let text = "a request with this id is still in progress; use another id";
                     return Err(ErrorData::invalid_request(text, None));
                 };
                 let notice = entry.insert(CancelNotice::default());

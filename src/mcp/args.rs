@@ -549,7 +549,7 @@ mod tests {
     #[test]
     fn a_value_that_is_not_text_is_refused_and_quoted() {
         for (given, shown) in
-            [(json!(5), "5"), (json!(true), "true"), (json!([]), "[]"), (json!({}), "{}")]
+            [(json!(5), "5"), (json!(true), "true"), (json!([1]), "[1]"), (json!({}), "{}")]
         {
             let error = args(json!({"cwd": given})).text("cwd").unwrap_err().to_string();
             let expected = format!("argument `cwd` must be a text, but {shown} was given");

@@ -144,7 +144,7 @@ pub(crate) enum ContentsError {
         "start={start} is behind the end: there are {total_bytes} bytes; give a start from 0 to {total_bytes}"
     )]
     Outside { start: u64, total_bytes: u64 },
-    #[error("the output could not be read ({0}); it is still there if the disk is: try again")]
+    #[error("the output could not be read ({0}); check the disk, then try again")]
     Read(#[from] io::Error),
 }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The pure code in `session` makes every decision; the tasks only carry lines. A broken connection
-//! costs the calls in flight, each of which gets an error. Everything else continues once the server
+//! fails the calls in flight, each of which gets an error. Everything else continues once the server
 //! is back. If configured, the proxy starts the server itself.
 //!
 //! **Invariant:** the proxy runs no job and ends only with its client's input or by a signal.

@@ -182,11 +182,11 @@ impl ProxySession {
         let queued = self.link.queued();
         if self.in_flight.contains_key(&request.id) || queued.iter().any(|one| one.id == request.id)
         {
-            let text = "a request with this id is still in work; use another id";
+            let text = "a request with this id is still in progress; use another id";
             return Err(ErrorData::invalid_request(text, None));
         }
         if self.in_flight.len() + queued.len() >= MAX_IN_FLIGHT {
-            let text = format!("{MAX_IN_FLIGHT} requests are in work; wait for an answer");
+            let text = format!("{MAX_IN_FLIGHT} requests are in progress; wait for an answer");
             return Err(ErrorData::internal_error(text, None));
         }
         let bytes: usize = queued.iter().map(|one| one.line.len()).sum();

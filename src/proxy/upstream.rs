@@ -88,7 +88,7 @@ impl Upstream {
     pub(super) async fn open(&self, demand: ServerDemand) -> Result<UpgradedStream, OpenError> {
         match (self.client.upgrade(UPGRADE_PROTOCOL).await, &self.launch, demand) {
             (Err(ClientError::Nobody { .. }), Some(launch), ServerDemand::Waiting) => {
-                Ok(launch.start_and_reach(&self.client).await?)
+                Ok(launch.start_and_connect(&self.client).await?)
             }
             (Err(ClientError::Nobody { .. }), Some(_), ServerDemand::Idle) => {
                 Err(OpenError::NotRequested)
@@ -172,7 +172,7 @@ pub enum ServerStartError {
 impl ServerLaunch {
     /// Starts the server unless another proxy has done so meanwhile, and waits until it answers.
     /// The server keeps running when the proxy ends.
-    pub(super) async fn start_and_reach(
+    pub(super) async fn start_and_connect(
         &self,
         client: &ServerClient,
     ) -> Result<UpgradedStream, ServerStartError> {

@@ -22,7 +22,7 @@ use crate::process::shell::{ShellChoice, ShellDialect, judged_dialect};
 use crate::process::{Host, OpenedDir};
 use crate::spec::{JobProgram, JobSpec, ShellUse};
 use crate::supervisor::OnJobEnd;
-use crate::telemetry::audit::{AuditLog, AuditVerdict, DecisionEntry, EndingEntry, NoteEntry};
+use crate::telemetry::audit::{AuditDecision, AuditLog, DecisionEntry, EndingEntry, NoteEntry};
 
 /// The variable that sets the locale in which a shell reads its text.
 const LOCALE_NAME: &str = "LC_ALL";
@@ -180,9 +180,9 @@ impl AdmissionControl {
             cwd: audited.cwd,
             confinement: audited.confinement,
             verdict: match decided {
-                Ok(_) => AuditVerdict::Allowed,
-                Err(AdmissionError::NeedsApproval { .. }) => AuditVerdict::Asked,
-                Err(_) => AuditVerdict::Refused,
+                Ok(_) => AuditDecision::Allowed,
+                Err(AdmissionError::NeedsApproval { .. }) => AuditDecision::Asked,
+                Err(_) => AuditDecision::Refused,
             },
             rule: rule.as_deref(),
             uncertain,

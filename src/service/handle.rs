@@ -180,18 +180,18 @@ impl JobService {
         self.supervisor.figures().await
     }
 
-    /// Accepts no more jobs, lets running commands go on for `patience`, then ends the rest, services
+    /// Accepts no more jobs, lets running commands go on for `drain_time`, then ends the rest, services
     /// and survivors included. Returns once no process is left, or after a few seconds more.
-    pub async fn drain(&self, patience: Duration, grace: Duration) {
+    pub async fn drain(&self, drain_time: Duration, grace: Duration) {
         let jobs = self.supervisor.close().await;
         self.job_numbers.close();
         let mut commands = jobs.clone();
         commands.retain(|job| job.spec().kind == JobKind::Command);
         // Jobs that are still running after that are stopped.
-        drop(tokio::time::timeout(patience, wait_all_finished(&commands)).await);
-        let wish = StopRequest { by: StopBy::Shutdown, signal: None, grace: Some(grace) };
+        drop(tokio::time::timeout(drain_time, wait_all_finished(&commands)).await);
+        let request = StopRequest { by: StopBy::Shutdown, signal: None, grace: Some(grace) };
         for job in &jobs {
-            job.stop(wish);
+            job.stop(request);
         }
         // SIGKILL follows the grace period; verifying it takes a moment more.
         let last = grace + Duration::from_secs(3);
@@ -267,8 +267,8 @@ impl JobService {
     pub async fn begin_drain(&self, after: AfterDrain, by: CallerIdentity) {
         self.supervisor.begin_drain().await;
         let what = match after {
-            AfterDrain::Stay => "no new jobs are taken",
-            AfterDrain::Exit => "no new jobs are taken, and the server ends after the last one",
+            AfterDrain::Stay => "no new jobs are accepted",
+            AfterDrain::Exit => "no new jobs are accepted, and the server ends after the last one",
         };
         self.record_operation("drain_begun", what, by);
     }

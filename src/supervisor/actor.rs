@@ -25,7 +25,7 @@ use crate::outcome::StopBy;
 use crate::output::{CapSource, LogCompressor, Shortage, TenantUsage};
 use crate::process;
 use crate::telemetry::events::{self, CountedMessage, LiveActor};
-use crate::telemetry::{ActorKind, LaneStats, QueueStats, TenantStats, UsageGauge, spans};
+use crate::telemetry::{ActorKind, LaneStats, QueueStats, TenantStats, UsageAndLimit, spans};
 
 /// Finished jobs that are freed in one turn: a sweep never keeps a caller waiting for long.
 const FREED_PER_TURN: usize = 256;
@@ -618,16 +618,16 @@ fn tenant((tenant, own): (TenantId, TenantOverview)) -> TenantStats {
         name: tenant.name().to_owned(),
         running: usage(own.running, own.limits.max_running),
         queued: usage(own.queued, own.limits.max_queued),
-        cpu: UsageGauge {
+        cpu: UsageAndLimit {
             used: seconds(own.cpu_used),
             limit: own.limits.cpu_per_hour.map(seconds),
         },
-        stored: UsageGauge { used: own.stored_bytes, limit: Some(own.max_stored) },
+        stored: UsageAndLimit { used: own.stored_bytes, limit: Some(own.max_stored) },
     }
 }
 
-fn usage(used: usize, limit: Option<usize>) -> UsageGauge {
-    UsageGauge { used: used as u64, limit: limit.map(|limit| limit as u64) }
+fn usage(used: usize, limit: Option<usize>) -> UsageAndLimit {
+    UsageAndLimit { used: used as u64, limit: limit.map(|limit| limit as u64) }
 }
 
 #[cfg(test)]

@@ -189,7 +189,9 @@ mod tests {
         Transport, WaitReason,
     };
     use super::super::queue_gauges::SeriesNames;
-    use super::super::queue_gauges::{LaneStats, QueueGauges, QueueStats, TenantStats, UsageGauge};
+    use super::super::queue_gauges::{
+        LaneStats, QueueGauges, QueueStats, TenantStats, UsageAndLimit,
+    };
     use futures_util::FutureExt as _;
 
     use super::*;
@@ -422,7 +424,7 @@ mod tests {
 
     /// A tenant with one running job out of at most four.
     fn tenant(name: &str) -> TenantStats {
-        let running = UsageGauge { used: 1, limit: Some(4) };
+        let running = UsageAndLimit { used: 1, limit: Some(4) };
         TenantStats { name: name.to_owned(), running, ..TenantStats::default() }
     }
 

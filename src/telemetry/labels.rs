@@ -112,11 +112,11 @@ words! {
         Host = "host",
         /// The Origin header is not on the list.
         Origin = "origin",
-        /// The bearer token is missing or wrong.
+        /// The bearer token is missing or not valid, or its role is too low.
         Auth = "auth",
         /// The headers are too large.
         Headers = "headers",
-        /// The body is too large.
+        /// The body is too large, arrives too slowly, or breaks off.
         Body = "body",
         /// Too many connections are open.
         Connections = "connections",

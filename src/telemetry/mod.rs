@@ -33,4 +33,6 @@ pub use labels::{
     RejectionReason, Transport, WaitReason,
 };
 pub use logging::{LogFilter, LogFilterStatus};
-pub use queue_gauges::{LaneStats, QueueGauges, QueueStats, SeriesNames, TenantStats, UsageGauge};
+pub use queue_gauges::{
+    LaneStats, QueueGauges, QueueStats, SeriesNames, TenantStats, UsageAndLimit,
+};

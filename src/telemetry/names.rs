@@ -652,7 +652,7 @@ A *lane* is a named part of the queue with limits of its own. A *tenant* is an o
     }
 
     #[test]
-    fn the_page_is_what_the_names_say() {
+    fn the_metrics_page_matches_the_catalogue() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let committed = std::fs::read_to_string(root.join("docs/metrics.md")).unwrap_or_default();
         let generated = page();

@@ -28,7 +28,7 @@ const TENANT_COUNTERS: [Counter; 4] =
 
 /// The used amount of something and its limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct UsageGauge {
+pub struct UsageAndLimit {
     pub used: u64,
     /// The limit; `None` = no limit.
     pub limit: Option<u64>,
@@ -38,8 +38,8 @@ pub struct UsageGauge {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LaneStats {
     pub name: String,
-    pub running: UsageGauge,
-    pub queued: UsageGauge,
+    pub running: UsageAndLimit,
+    pub queued: UsageAndLimit,
     /// `true` if an operator has paused this lane.
     pub is_paused: bool,
 }
@@ -48,19 +48,19 @@ pub struct LaneStats {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TenantStats {
     pub name: String,
-    pub running: UsageGauge,
-    pub queued: UsageGauge,
+    pub running: UsageAndLimit,
+    pub queued: UsageAndLimit,
     /// Bytes of stored output.
-    pub stored: UsageGauge,
+    pub stored: UsageAndLimit,
     /// CPU seconds of the last hour.
-    pub cpu: UsageGauge,
+    pub cpu: UsageAndLimit,
 }
 
-/// The numbers of the queue at one moment. Events count the totals of running and queued jobs, and
-/// pressure.
+/// The numbers of the queue at one moment. The totals of running and queued jobs and the pressure are
+/// missing: events update those gauges.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueStats {
-    /// Jobs that may run at once.
+    /// Jobs that may hold a slot at one time.
     pub slots: u64,
     /// Running jobs that hold a slot.
     pub busy: u64,
@@ -149,9 +149,9 @@ fn update_named(names: &SeriesNames, lanes: &[LaneStats], tenants: &[TenantStats
 /// no limit, since each of these names has its own.
 fn fold_unknown<'n, const N: usize>(
     known: &BTreeSet<String>,
-    stats: impl Iterator<Item = (&'n str, [UsageGauge; N])>,
-) -> BTreeMap<&str, [UsageGauge; N]> {
-    let nothing = [UsageGauge::default(); N];
+    stats: impl Iterator<Item = (&'n str, [UsageAndLimit; N])>,
+) -> BTreeMap<&str, [UsageAndLimit; N]> {
+    let nothing = [UsageAndLimit::default(); N];
     let mut usages_by_name: BTreeMap<&str, _> =
         known.iter().map(|name| (&**name, nothing)).collect();
     let mut others = nothing;
@@ -172,7 +172,7 @@ fn fold_unknown<'n, const N: usize>(
 fn set_usage<const N: usize>(
     label: &'static str,
     gauges: [(Gauge, Gauge); N],
-    usages_by_name: BTreeMap<&str, [UsageGauge; N]>,
+    usages_by_name: BTreeMap<&str, [UsageAndLimit; N]>,
 ) {
     for (name, usages) in usages_by_name {
         for ((used, limit), usage) in gauges.into_iter().zip(usages) {
@@ -263,8 +263,8 @@ mod tests {
         names.into_iter().map(str::to_owned).collect()
     }
 
-    fn usage(used: u64, limit: u64) -> [UsageGauge; 1] {
-        [UsageGauge { used, limit: Some(limit) }]
+    fn usage(used: u64, limit: u64) -> [UsageAndLimit; 1] {
+        [UsageAndLimit { used, limit: Some(limit) }]
     }
 
     #[test]
@@ -272,8 +272,8 @@ mod tests {
         let known = names(["a", "b", OTHER]);
         let stats = [("a", usage(1, 10)), ("c", usage(2, 10)), ("d", usage(3, 10))];
         let usages_by_name = fold_unknown(&known, stats.into_iter());
-        let others = [UsageGauge { used: 5, limit: None }];
-        let expected = [("a", usage(1, 10)), ("b", [UsageGauge::default()]), (OTHER, others)];
+        let others = [UsageAndLimit { used: 5, limit: None }];
+        let expected = [("a", usage(1, 10)), ("b", [UsageAndLimit::default()]), (OTHER, others)];
         assert_eq!(usages_by_name, BTreeMap::from(expected));
     }
 
@@ -284,7 +284,7 @@ mod tests {
         let usages_by_name = fold_unknown(&known, stats.into_iter());
         assert_eq!(
             usages_by_name,
-            BTreeMap::from([(OTHER, [UsageGauge { used: 3, limit: None }])])
+            BTreeMap::from([(OTHER, [UsageAndLimit { used: 3, limit: None }])])
         );
     }
 }

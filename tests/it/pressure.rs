@@ -213,9 +213,13 @@ fn doctor_tells_pressure_beside_its_levels() {
         return;
     }
     assert!(line.starts_with("ok    pressure: cpu "), "{line}");
-    assert!(line.ends_with(" %; held at cpu 80 %, memory 30 %"), "{line}");
+    assert!(line.ends_with(" %; starts are held back above cpu 80 %, memory 30 %"), "{line}");
     assert_eq!(finding["level"], "ok", "{finding}");
-    assert!(finding["detail"].as_str().is_some_and(|detail| detail.contains("held at cpu 80 %")));
+    assert!(
+        finding["detail"]
+            .as_str()
+            .is_some_and(|detail| detail.contains("starts are held back above cpu 80 %"))
+    );
     assert_eq!(finding.get("fix"), None, "{finding}");
 }
 

@@ -208,8 +208,8 @@ fn a_thousand_queries_are_bounded(launch: Launch, is_http: bool) {
     let mut given = 0;
     for reply in replies {
         if let Some(refused) = reply.0["error"]["message"].as_str() {
-            // A connection has so many requests in work and no more.
-            assert!(refused.contains("requests are in work"), "{refused}");
+            // A connection has a limited number of requests in progress.
+            assert!(refused.contains("requests are in progress"), "{refused}");
         } else if reply.is_error() {
             assert_eq!(reply["error_code"], "memory_busy", "{}", reply.text());
         } else {

@@ -45,6 +45,18 @@ fn end_of_input_with_a_call_in_flight_ends_everything_too() {
 }
 
 #[test]
+fn sigterm_lets_running_jobs_finish_within_the_drain_time() {
+    let config = "[server]\ndrain_s = 120\n[job]\ngrace_s = 0.1\n";
+    let mut server = Launch::http().config(config).start();
+    server.start("touch begun; sleep 3; touch finished");
+    eventually("the job runs", || server.work().join("begun").exists());
+    let finished = server.work().join("finished");
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit().success());
+    assert!(finished.exists(), "the drain time is much longer than the job");
+}
+
+#[test]
 fn sigterm_ends_the_server_and_every_process() {
     for launch in Launch::both() {
         let marker = Marker::new();

@@ -85,7 +85,10 @@ impl<'a> QueryParams<'a> {
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             if !known.contains(&name) {
-                return Err(ApiError::bad_query(name, &format!("known are {}", known.join(", "))));
+                return Err(ApiError::bad_query(
+                    name,
+                    &format!("known parameters: {}", known.join(", ")),
+                ));
             }
             if pairs.iter().any(|(given, _)| *given == name) {
                 return Err(ApiError::bad_query(name, "give it once"));
@@ -105,7 +108,7 @@ impl<'a> QueryParams<'a> {
         let chosen = choices.iter().find(|(word, _)| *word == given);
         chosen.map(|(_, value)| Some(*value)).ok_or_else(|| {
             let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-            ApiError::bad_query(name, &format!("it is one of {}", words.join(", ")))
+            ApiError::bad_query(name, &format!("it must be one of {}", words.join(", ")))
         })
     }
 
@@ -113,9 +116,9 @@ impl<'a> QueryParams<'a> {
     pub(super) fn count(&self, name: &str, most: usize) -> Result<Option<usize>, ApiError> {
         let Some(given) = self.value(name) else { return Ok(None) };
         let number = given.parse().ok().filter(|number| (1..=most).contains(number));
-        number
-            .map(Some)
-            .ok_or_else(|| ApiError::bad_query(name, &format!("it is a number from 1 to {most}")))
+        number.map(Some).ok_or_else(|| {
+            ApiError::bad_query(name, &format!("it must be a number from 1 to {most}"))
+        })
     }
 
     /// The text of a parameter, if present.
@@ -129,39 +132,39 @@ impl<'a> QueryParams<'a> {
 pub(in crate::http) enum ApiError {
     #[error(transparent)]
     BadJob(#[from] JobNumberError),
-    #[error("the parameter `{name}` does not fit: {why}")]
+    #[error("the parameter `{name}` is not valid: {why}")]
     BadQuery { name: String, why: String },
     #[error(transparent)]
     Job(#[from] FindError),
     #[error(transparent)]
     Stream(#[from] StreamError),
     #[error(
-        "there is nothing here; jobs are at /api/v1/jobs, what one wrote at /api/v1/jobs/12/output"
+        "there is nothing here; jobs are at /api/v1/jobs, the output of job 12 at /api/v1/jobs/12/output"
     )]
     NoSuchPath,
     #[error("only {allowed} is possible here")]
     Method { allowed: &'static str },
-    #[error("this takes a token with the role admin")]
+    #[error("this needs a token with the role admin")]
     NotAdmin,
-    #[error("the body does not fit: {why}")]
+    #[error("the body is not valid: {why}")]
     BadBody { why: String },
     #[error(transparent)]
     Lane(#[from] UnknownLane),
-    #[error("not reloaded, the old settings hold: {0}")]
+    #[error("not reloaded, the old settings stay in force: {0}")]
     Reload(String),
-    #[error("{0}; the old filter holds")]
+    #[error("{0}; the old filter stays in force")]
     LogFilter(#[from] FilterError),
     #[error(transparent)]
     Tenant(#[from] TenantError),
     #[error(
-        "the range is outside of the {length} bytes that there are; ask for one that starts before them"
+        "the range starts after the end of the output, which has {length} bytes; ask for one that starts before byte {length}"
     )]
     Outside { length: u64 },
     #[error(
         "bytes {} to {} of the output were not kept; ask for `Range: bytes=` of those before or after them", .hole.start, .hole.end - 1
     )]
     NotKept { hole: Range<u64> },
-    #[error("the output could not be read ({0}); it is still there if the disk is: try again")]
+    #[error("the output could not be read ({0}); check the disk, then try again")]
     Read(#[from] io::Error),
 }
 
@@ -326,7 +329,7 @@ impl ServerControl {
 
 impl fmt::Debug for ServerControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Operations").finish_non_exhaustive()
+        f.debug_struct("ServerControl").finish_non_exhaustive()
     }
 }
 

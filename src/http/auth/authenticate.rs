@@ -64,7 +64,7 @@ impl TokenFilePath {
 pub enum AuthError {
     #[error("cannot read the token file `{}`; make one with `shellyard token new NAME`, or name another", .path.display())]
     Unreadable { path: PathBuf, source: BoundedReadError },
-    #[error("{}:{line}: this is no line of a token file", .path.display())]
+    #[error("{}:{line}: this is not a valid line of a token file", .path.display())]
     BadLine {
         path: PathBuf,
         /// The line, counted from 1.
@@ -141,7 +141,7 @@ impl Authenticator {
         let requirement = self.0.tokens.now();
         // Clients may send tokens to a server that requires none.
         if *requirement == TokenRequirement::NotRequired && self.0.oauth.is_none() {
-            return Ok(self.parse_scheme(CallerIdentity::LOCAL, CredentialProof::NotRequired));
+            return Ok(self.new_credential(CallerIdentity::LOCAL, CredentialProof::NotRequired));
         }
         match parse_authorization(headers) {
             AuthorizationHeader::Missing | AuthorizationHeader::OtherScheme => {
@@ -160,7 +160,7 @@ impl Authenticator {
     /// server whatever it does through it.
     #[must_use]
     pub fn same_user_credential(&self) -> Credential {
-        self.parse_scheme(CallerIdentity::LOCAL, CredentialProof::SameUser)
+        self.new_credential(CallerIdentity::LOCAL, CredentialProof::SameUser)
     }
 
     async fn identify_token(
@@ -172,12 +172,12 @@ impl Authenticator {
         let bad = |why| self.denied(DenialReason::BadToken(why), headers);
         if let Some(entry) = requirement.find(&TokenHash::from_token(token)) {
             check_expiry(entry, UnixTime::now()).map_err(bad)?;
-            return Ok(self.parse_scheme(entry.identity, CredentialProof::Token(entry.hash)));
+            return Ok(self.new_credential(entry.identity, CredentialProof::Token(entry.hash)));
         }
         let Some(oauth) = &self.0.oauth else { return Err(bad(BadToken::Unknown)) };
         let AccessGrant { tenant, role, until } = oauth.verify(token).await.map_err(bad)?;
         match role {
-            Some(role) => Ok(self.parse_scheme(
+            Some(role) => Ok(self.new_credential(
                 CallerIdentity { tenant, role },
                 CredentialProof::AccessToken { until },
             )),
@@ -237,7 +237,7 @@ impl Authenticator {
         self.0.tokens.changes()
     }
 
-    fn parse_scheme(&self, identity: CallerIdentity, proof: CredentialProof) -> Credential {
+    fn new_credential(&self, identity: CallerIdentity, proof: CredentialProof) -> Credential {
         Credential { identity, proof, auth: self.clone() }
     }
 

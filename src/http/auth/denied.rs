@@ -41,9 +41,9 @@ pub enum BadToken {
     Algorithm,
     #[error("this token is signed by a key that the issuer does not publish")]
     Key,
-    #[error("the keys of the issuer cannot be had at present; try again later")]
+    #[error("the issuer's keys are not available right now; try again later")]
     NoKeys,
-    #[error("the signature of this token does not hold")]
+    #[error("the signature of this token is not valid")]
     Signature,
     #[error("this token is from another issuer")]
     Issuer,
@@ -53,10 +53,10 @@ pub enum BadToken {
     #[error("this token has no usable claim {claim}")]
     Claim { claim: String },
     /// The tenant of the token is not allowed here.
-    #[error("this token is for nobody who is known here")]
-    Stranger,
+    #[error("the tenant of this token is not allowed here")]
+    UnknownTenant,
     /// The token names an invalid tenant.
-    #[error("this token names no possible tenant")]
+    #[error("this token's tenant is not a valid tenant name")]
     Tenant(#[from] TenantError),
 }
 
@@ -69,7 +69,7 @@ enum DenialFault {
     Token,
     /// The token is valid but belongs to nobody who is known here, so a similar token will not
     /// help.
-    Stranger,
+    UnknownTenant,
     /// The server cannot determine whether the token is valid.
     Ours,
 }
@@ -80,7 +80,7 @@ impl DenialFault {
         match self {
             Self::Request => Some("invalid_request"),
             Self::Token => Some("invalid_token"),
-            Self::Stranger | Self::Ours => None,
+            Self::UnknownTenant | Self::Ours => None,
         }
     }
 }
@@ -90,7 +90,7 @@ impl BadToken {
         match self {
             Self::Malformed => DenialFault::Request,
             Self::NoKeys => DenialFault::Ours,
-            Self::Stranger | Self::Tenant(_) => DenialFault::Stranger,
+            Self::UnknownTenant | Self::Tenant(_) => DenialFault::UnknownTenant,
             Self::Unknown
             | Self::Expired { .. }
             | Self::NotYet
@@ -123,7 +123,7 @@ impl AccessDenied {
             DenialReason::BadToken(ref why) => match why.fault() {
                 DenialFault::Request => StatusCode::BAD_REQUEST,
                 DenialFault::Token => StatusCode::UNAUTHORIZED,
-                DenialFault::Stranger => StatusCode::FORBIDDEN,
+                DenialFault::UnknownTenant => StatusCode::FORBIDDEN,
                 DenialFault::Ours => StatusCode::SERVICE_UNAVAILABLE,
             },
             DenialReason::Role(_) => StatusCode::FORBIDDEN,
@@ -139,7 +139,7 @@ impl AccessDenied {
                 DenialFault::Request | DenialFault::Token => {
                     format!("a valid token is required: {why}\n")
                 }
-                DenialFault::Stranger | DenialFault::Ours => format!("{why}\n"),
+                DenialFault::UnknownTenant | DenialFault::Ours => format!("{why}\n"),
             },
             DenialReason::Role(role) => match &self.hint {
                 Some(hint) => format!("this needs a token with the scope {}\n", hint.scope),
@@ -209,7 +209,7 @@ mod tests {
         for (why, status, error) in [
             (BadToken::Malformed, 400, Some("invalid_request")),
             (BadToken::Unknown, 401, Some("invalid_token")),
-            (BadToken::Stranger, 403, None),
+            (BadToken::UnknownTenant, 403, None),
             (BadToken::NoKeys, 503, None),
         ] {
             for hint in [None, Some(ScopeHint { metadata: "m".into(), scope: "s".into() })] {

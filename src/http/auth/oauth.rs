@@ -395,11 +395,11 @@ fn tenant(claims: &Claims, config: &OauthConfig) -> Result<TenantId, BadToken> {
         .and_then(Value::as_str)
         .ok_or_else(|| BadToken::Claim { claim: claim.clone() })?;
     if !config.tenants.is_empty() {
-        return config.tenants.get(name).copied().ok_or(BadToken::Stranger);
+        return config.tenants.get(name).copied().ok_or(BadToken::UnknownTenant);
     }
     match TenantId::parse(name)? {
         // Nobody may claim the operator's own jobs.
-        TenantId::LOCAL => Err(BadToken::Stranger),
+        TenantId::LOCAL => Err(BadToken::UnknownTenant),
         tenant => Ok(tenant),
     }
 }
@@ -743,7 +743,7 @@ mod verify_tests {
             ("sub", gone.clone(), claim("sub")),
             ("sub", json!(["oauth-alice"]), BadToken::Unreadable),
             ("sub", json!(7), claim("sub")),
-            ("sub", json!("local"), BadToken::Stranger),
+            ("sub", json!("local"), BadToken::UnknownTenant),
             ("scope", json!(["y:run"]), claim("scope")),
             ("scope", json!(7), claim("scope")),
         ] {
@@ -818,8 +818,8 @@ mod verify_tests {
         for (value, expected) in [
             ("u=1", Ok(named("oauth-one"))),
             ("me", Ok(TenantId::LOCAL)),
-            ("local", Err(BadToken::Stranger)),
-            ("oauth-one", Err(BadToken::Stranger)),
+            ("local", Err(BadToken::UnknownTenant)),
+            ("oauth-one", Err(BadToken::UnknownTenant)),
         ] {
             let answer = after(|_, claims, config| {
                 claims["org"] = json!(value);

@@ -219,7 +219,7 @@ struct VerificationKey {
 /// The reason why a text is not a usable key set.
 #[derive(Debug, Error)]
 pub(super) enum KeySetError {
-    #[error("it is no JSON Web Key Set")]
+    #[error("it is not a JSON Web Key Set")]
     Unreadable(#[from] serde_json::Error),
     #[error("it holds no key that can check a signature")]
     Empty,

@@ -26,14 +26,14 @@ const TEXT_BYTES: usize = 1024;
 
 /// The decision on a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AuditVerdict {
+pub enum AuditDecision {
     Allowed,
     /// The user was asked for approval.
     Asked,
     Refused,
 }
 
-impl AuditVerdict {
+impl AuditDecision {
     /// The word for the decision in the log.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -57,7 +57,7 @@ pub struct DecisionEntry<'a> {
     pub command: &'a str,
     pub cwd: &'a str,
     pub confinement: GrantedConfinement,
-    pub verdict: AuditVerdict,
+    pub verdict: AuditDecision,
     /// The rule that decided, and its place in the configuration.
     pub rule: Option<&'a str>,
     /// The part of the command that the policy did not understand, although the command was allowed
@@ -123,7 +123,7 @@ pub(super) struct DecisionRecord<'a> {
 #[derive(Debug, Serialize)]
 struct CommandCut {
     command_bytes: usize,
-    command_sha256: Sha256Digest,
+    command_sha256: Sha256Hash,
 }
 
 #[derive(Debug, Serialize)]
@@ -156,12 +156,12 @@ pub(super) struct Damage {
     #[serde(rename = "damaged_bytes")]
     pub(super) bytes: u64,
     #[serde(rename = "damaged_sha256")]
-    pub(super) sha256: Sha256Digest,
+    pub(super) sha256: Sha256Hash,
 }
 
 impl Damage {
     pub(super) fn from_line(line: &[u8]) -> Self {
-        Self { bytes: line.len() as u64, sha256: Sha256Digest::hash(line) }
+        Self { bytes: line.len() as u64, sha256: Sha256Hash::hash(line) }
     }
 }
 
@@ -174,7 +174,7 @@ impl<'a> From<&DecisionEntry<'a>> for AuditRecord<'a> {
             command: cut(entry.command, COMMAND_BYTES),
             command_cut: (entry.command.len() > COMMAND_BYTES).then(|| CommandCut {
                 command_bytes: entry.command.len(),
-                command_sha256: Sha256Digest::hash(entry.command.as_bytes()),
+                command_sha256: Sha256Hash::hash(entry.command.as_bytes()),
             }),
             cwd: cut(entry.cwd, PATH_BYTES),
             profile: entry.confinement.effective.profile.word(),
@@ -256,16 +256,16 @@ fn cut(text: &str, limit: usize) -> Cow<'_, str> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChainLink {
     pub(super) seq: u64,
-    pub(super) hash: Sha256Digest,
+    pub(super) hash: Sha256Hash,
 }
 
 impl ChainLink {
     /// The link before the first line.
-    pub(super) const START: Self = Self { seq: 0, hash: Sha256Digest::ZERO };
+    pub(super) const START: Self = Self { seq: 0, hash: Sha256Hash::ZERO };
 
     /// The link at this line.
     pub(super) fn at(seq: u64, line: &[u8]) -> Self {
-        Self { seq, hash: Sha256Digest::hash(line) }
+        Self { seq, hash: Sha256Hash::hash(line) }
     }
 }
 
@@ -331,11 +331,11 @@ const fn acts_on_a_terminal(character: char) -> bool {
 pub(super) struct ParsedLine {
     pub(super) seq: u64,
     pub(super) time: String,
-    prev: Sha256Digest,
+    prev: Sha256Hash,
     event: String,
     what: Option<String>,
     damaged_bytes: Option<u64>,
-    damaged_sha256: Option<Sha256Digest>,
+    damaged_sha256: Option<Sha256Hash>,
 }
 
 impl ParsedLine {
@@ -366,9 +366,9 @@ impl ParsedLine {
 
 /// A SHA-256 hash, written in hex.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sha256Digest([u8; 32]);
+pub(super) struct Sha256Hash([u8; 32]);
 
-impl Sha256Digest {
+impl Sha256Hash {
     /// The `prev` of the first line.
     pub(super) const ZERO: Self = Self([0; 32]);
 
@@ -387,25 +387,25 @@ impl Sha256Digest {
     }
 }
 
-impl fmt::Display for Sha256Digest {
+impl fmt::Display for Sha256Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         HEXLOWER.encode_display(&self.0).fmt(f)
     }
 }
 
-impl fmt::Debug for Sha256Digest {
+impl fmt::Debug for Sha256Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl Serialize for Sha256Digest {
+impl Serialize for Sha256Hash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Sha256Digest {
+impl<'de> Deserialize<'de> for Sha256Hash {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Self::parse(&text).ok_or_else(|| D::Error::custom("a hash has 64 hex digits"))
@@ -490,7 +490,7 @@ mod line_tests {
             command,
             cwd: "/src",
             confinement: GrantedConfinement::NOTHING,
-            verdict: AuditVerdict::Allowed,
+            verdict: AuditDecision::Allowed,
             rule: None,
             uncertain: None,
             trace_id: TraceContext::parse(PARENT, None).unwrap().trace_id,
@@ -527,7 +527,7 @@ mod line_tests {
         let kept = value["command"].as_str().unwrap();
         assert_eq!(kept.strip_suffix('…').unwrap(), "é".repeat(2_048));
         assert_eq!(value["command_bytes"], 10_000);
-        assert_eq!(value["command_sha256"], Sha256Digest::hash(command.as_bytes()).to_string());
+        assert_eq!(value["command_sha256"], Sha256Hash::hash(command.as_bytes()).to_string());
     }
 
     #[test]
@@ -570,15 +570,15 @@ mod digest_tests {
     #[test]
     fn the_hash_is_standard_sha256() {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(Sha256Digest::hash(b"abc").to_string(), abc);
-        assert_eq!(Sha256Digest::parse(abc), Some(Sha256Digest::hash(b"abc")));
+        assert_eq!(Sha256Hash::hash(b"abc").to_string(), abc);
+        assert_eq!(Sha256Hash::parse(abc), Some(Sha256Hash::hash(b"abc")));
     }
 
     #[test]
     fn only_the_displayed_form_is_parsed() {
-        let hex = Sha256Digest::hash(b"abc").to_string();
+        let hex = Sha256Hash::hash(b"abc").to_string();
         for text in [&hex[1..], &hex[2..], &hex.to_uppercase(), &format!("{hex}0"), ""] {
-            assert_eq!(Sha256Digest::parse(text), None, "{text}");
+            assert_eq!(Sha256Hash::parse(text), None, "{text}");
         }
     }
 }

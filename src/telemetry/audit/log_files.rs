@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use super::entry::{ChainLink, Sha256Digest};
+use super::entry::{ChainLink, Sha256Hash};
 use crate::private_files::{Symlinks, explain_symlink_error};
 
 /// An append holds the lock for microseconds; a lock that is held for this long is stuck.
@@ -36,7 +36,7 @@ impl Head {
     fn parse(text: &str) -> Option<Self> {
         let (seq, rest) = parse_number(text)?;
         let (bytes, rest) = parse_number(rest)?;
-        let hash = Sha256Digest::parse(rest.strip_suffix('\n')?)?;
+        let hash = Sha256Hash::parse(rest.strip_suffix('\n')?)?;
         Some(Self { link: ChainLink { seq, hash }, bytes })
     }
 }
@@ -266,8 +266,7 @@ mod tests {
 
     #[test]
     fn only_the_written_form_of_a_head_is_parsed() {
-        let head =
-            Head { link: ChainLink { seq: 12, hash: Sha256Digest::hash(b"x") }, bytes: 3456 };
+        let head = Head { link: ChainLink { seq: 12, hash: Sha256Hash::hash(b"x") }, bytes: 3456 };
         let text = head.text();
         assert_eq!(text, format!("{:020} {:020} {}\n", 12, 3456, head.link.hash));
         assert_eq!(Head::parse(&text), Some(head));

@@ -65,7 +65,7 @@ pub(super) enum ResumeNote {
     /// The line before was left half written.
     HalfLine(Damage),
     /// The log has lines that do not follow from the last entry.
-    StrangeLines,
+    UnlinkedLines,
     /// The head was missing or not readable.
     HeadMissing,
 }
@@ -79,7 +79,7 @@ impl ResumeNote {
             | Self::LogMissing
             | Self::LogCut
             | Self::Unsealed(_)
-            | Self::StrangeLines
+            | Self::UnlinkedLines
             | Self::HeadMissing => None,
         };
         AuditRecord::Note(NoteRecord { what: what.into(), detail, damage })
@@ -99,7 +99,7 @@ impl ResumeNote {
                 "half_line",
                 "the line before was left half written; a writer was interrupted".into(),
             ),
-            Self::StrangeLines => {
+            Self::UnlinkedLines => {
                 ("strange_lines", "the lines before do not follow from the last entry".into())
             }
             Self::HeadMissing => (
@@ -137,7 +137,7 @@ fn resume_beyond_head(known: ChainLink, tail: &[u8]) -> ResumePlan {
     }
     let mut notes = Vec::new();
     if rest.contains(&b'\n') {
-        notes.push(ResumeNote::StrangeLines);
+        notes.push(ResumeNote::UnlinkedLines);
     } else if !rest.is_empty() {
         notes.push(ResumeNote::HalfLine(Damage::from_line(rest)));
     }
@@ -256,9 +256,9 @@ mod tests {
     #[test]
     fn lines_that_do_not_follow_are_not_trusted() {
         let text = format!("{}hello\n", log(3).0);
-        check(&observed(3, &text), 3, &[ResumeNote::StrangeLines], LineEnd::Whole);
+        check(&observed(3, &text), 3, &[ResumeNote::UnlinkedLines], LineEnd::Whole);
         let again = format!("{}{}", log(3).0, log(1).0);
-        check(&observed(3, &again), 3, &[ResumeNote::StrangeLines], LineEnd::Whole);
+        check(&observed(3, &again), 3, &[ResumeNote::UnlinkedLines], LineEnd::Whole);
     }
 
     #[test]

@@ -105,7 +105,7 @@ fn decision(command: &str) -> DecisionEntry<'_> {
         command,
         cwd: "/src",
         confinement: GrantedConfinement::NOTHING,
-        verdict: AuditVerdict::Refused,
+        verdict: AuditDecision::Refused,
         rule: Some("policy.deny[2]"),
         uncertain: None,
         trace_id: TraceContext::root().trace_id,

@@ -155,7 +155,7 @@ pub enum VerifyError {
     #[error("cannot read `{}`; give the path of an audit log that you may read", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     #[error(
-        "{place}: the last line is half written: its writer was interrupted, or its end was cut; the server ends it and notes it when it next writes, then verify again"
+        "{place}: the last line is half written: its writer was interrupted, or its end was cut; the server's next write completes it and adds a note; verify again after that"
     )]
     HalfLine { place: LineLocation },
     /// A line is not an entry.
@@ -185,7 +185,7 @@ pub enum VerifyError {
     )]
     Reordered { place: LineLocation, found: u64, expected: u64 },
     /// A file does not continue where the older file ended.
-    #[error("{place}: this file does not go on where `{}` ended: a file between them is missing or was changed; restore it from a copy of the log", older.display())]
+    #[error("{place}: this file does not continue where `{}` ended: a file between them is missing or was changed; restore it from a copy of the log", older.display())]
     BrokenBetweenFiles {
         /// The first line of the newer file.
         place: LineLocation,
@@ -215,7 +215,7 @@ pub enum VerifyError {
     },
     /// The head does not cover the last entries.
     #[error(
-        "{place}: the head does not know {}: a writer was interrupted, or lines were added by hand; the server notes it when it next writes, then verify again", entry_range(*first, *last)
+        "{place}: the .head file does not cover {}: a writer was interrupted, or lines were added by hand; the server's next write adds a note; verify again after that", entry_range(*first, *last)
     )]
     Unsealed {
         /// The last line of the log.

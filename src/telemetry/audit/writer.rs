@@ -48,10 +48,10 @@ pub struct AuditLogSettings {
 #[derive(Debug, Error)]
 pub enum AuditError {
     /// The directory of the log is missing and could not be created.
-    #[error("no folder for the audit log at `{}`; make it, or set another path", path.display())]
+    #[error("cannot create the directory `{}` of the audit log; create it, or set another audit.file", path.display())]
     Folder { path: PathBuf, source: io::Error },
     /// The log could not be locked.
-    #[error("cannot lock the audit log by `{}`; end the process that holds it, or check its permissions", path.display())]
+    #[error("cannot lock the audit log with `{}`; end the process that holds the lock, or check its permissions", path.display())]
     Lock {
         /// The head, which is the lock.
         path: PathBuf,
@@ -65,7 +65,7 @@ pub enum AuditError {
         most: usize,
     },
     /// The writer thread could not be started.
-    #[error("no thread for the audit log; raise the limit on processes")]
+    #[error("cannot start the thread of the audit log; raise the limit on processes")]
     Thread { source: io::Error },
     #[error("cannot read the audit log `{}`; check its permissions", path.display())]
     Read { path: PathBuf, source: io::Error },

@@ -93,7 +93,7 @@ pub fn scratch_dir_unusable(why: &dyn Display) {
 }
 
 /// The directory for spill files is not usable.
-pub fn data_dir_unusable(path: &Path, why: &dyn Display) {
+pub fn spill_dir_unusable(path: &Path, why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(
         ?path,

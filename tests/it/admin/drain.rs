@@ -38,7 +38,7 @@ fn a_draining_server_takes_nothing_new_and_finishes_what_it_has() {
         hosted.server.assert_alive();
         assert!(!hosted.server.work().join("never").exists());
         let by = who.tenant();
-        hosted.assert_audited(&format!("drain_begun: no new jobs are taken (by {by})"));
+        hosted.assert_audited(&format!("drain_begun: no new jobs are accepted (by {by})"));
         hosted.assert_audited(&format!("drain_ended: new jobs are taken again (by {by})"));
     }
 }
@@ -57,7 +57,7 @@ fn a_drained_server_ends_after_its_last_job_where_that_is_wished() {
         );
         assert_refused(&mut hosted);
         hosted.assert_audited(&format!(
-            "drain_begun: no new jobs are taken, and the server ends after the last one (by {})",
+            "drain_begun: no new jobs are accepted, and the server ends after the last one (by {})",
             who.tenant()
         ));
         std::fs::write(hosted.server.work().join("go"), "").expect("a file of ours");

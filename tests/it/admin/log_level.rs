@@ -75,7 +75,7 @@ fn what_is_no_filter_or_no_time_changes_nothing() {
         assert_eq!(refused.status.code(), Some(1), "{refused:?}");
         let said = text(&refused.stderr);
         assert!(said.contains("`shellyard=loud` is not a log filter"), "{said}");
-        assert!(said.contains("the old filter holds"), "{said}");
+        assert!(said.contains("the old filter stays in force"), "{said}");
     }
     // It would be taken for a part of the program, and silence all others.
     let refused = hosted.ask(Who::Admin, &["log-level", "debgu"]);

@@ -125,7 +125,10 @@ fn settings_that_cannot_be_used_change_nothing() {
             let refused = hosted.ask(who, &["config", "reload"]);
             assert_eq!(refused.status.code(), Some(1), "{config}: {refused:?}");
             let said = text(&refused.stderr);
-            assert!(said.contains("the old settings hold") && said.contains(why), "{said}");
+            assert!(
+                said.contains("the old settings stay in force") && said.contains(why),
+                "{said}"
+            );
             assert!(said.contains("`shellyard config check`"), "{said}");
         }
         let refused = hosted.ask(Who::Admin, &["config", "reload", "--json"]);

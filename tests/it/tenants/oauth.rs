@@ -113,7 +113,7 @@ fn an_invalid_token_is_refused_with_the_reason() {
         (changed("exp", json!(1_700_000_000)), "this token expired at 2023-11-14T22:13:20Z"),
         (changed("nbf", json!(seconds_from_now(3600))), "this token is not valid yet"),
         (changed("sub", Value::Null), "this token has no usable claim sub"),
-        (other.token(&issuer.claims(RUN)), "the signature of this token does not hold"),
+        (other.token(&issuer.claims(RUN)), "the signature of this token is not valid"),
         ("no-jwt".to_owned(), "this token is not known here"),
     ] {
         let said = ask(&mut server, tools_list(), Some(&token));
@@ -126,8 +126,8 @@ fn an_invalid_token_is_refused_with_the_reason() {
         assert!(said.text.contains(&why), "{said:?}");
     }
     for (tenant, why) in [
-        ("local", "\"this token is for nobody who is known here\""),
-        ("no tenant", "\"this token names no possible tenant\""),
+        ("local", "\"the tenant of this token is not allowed here\""),
+        ("no tenant", "\"this token's tenant is not a valid tenant name\""),
     ] {
         let said = ask(&mut server, tools_list(), Some(&changed("sub", json!(tenant))));
         assert_eq!((said.status, said.challenge), (403, None), "another token will not do");
@@ -219,7 +219,7 @@ fn an_unreachable_issuer_admits_nobody() {
     let said =
         ask(&mut server, tools_list(), Some(&SigningKey::ec("a").token(&issuer.claims(RUN))));
     assert_eq!(said.status, 503);
-    assert!(said.text.contains("the keys of the issuer cannot be had"), "{said:?}");
+    assert!(said.text.contains("the issuer's keys are not available"), "{said:?}");
     server.expect_log("oauth-authorization-server");
 }
 
