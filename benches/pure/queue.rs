@@ -59,6 +59,6 @@ impl<'a> QueuedJobs<'a> {
     fn turn(&mut self) {
         self.submit();
         let id = self.queue.next().expect("somebody waits");
-        self.queue.release(id, Duration::ZERO);
+        self.queue.release(id, Some(Duration::ZERO));
     }
 }

@@ -198,7 +198,7 @@ impl App {
         // Checked each time: the operator can undo the drain.
         while drain_end.wait_for(|after| *after == AfterDrain::Exit).await.is_ok() {
             let queue = self.service.queue_overview().await;
-            if queue.draining && queue.running + queue.queued == 0 {
+            if queue.draining && queue.running + queue.idle + queue.queued == 0 {
                 return;
             }
             tokio::time::sleep(DRAIN_CHECK_PERIOD).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::jobs::elapsed;
 use super::server_request::{ConnectFlags, ServerRequestError, get};
@@ -37,7 +37,7 @@ fn summary(queue: &Value) -> String {
     let pressure = queue["pressure"].as_str().unwrap_or("none");
     let mut rows = vec![
         row(["starts", starts(queue)]),
-        row(["running", &usage(&queue["running"], &queue["slots"])]),
+        row(["running", &running(queue)]),
         row([
             "queued",
             &format!("{}{}", usage(&queue["queued"], &queue["max_queued"]), wait_reasons(queue)),
@@ -51,6 +51,13 @@ fn summary(queue: &Value) -> String {
         ]));
     }
     table(&rows)
+}
+
+/// Formats the running jobs, as `3 of 4`; idle ones hold no slot and follow, as `, and 1 idle`.
+fn running(queue: &Value) -> String {
+    let [running, idle] = ["running", "idle"].map(|name| queue[name].as_u64().unwrap_or_default());
+    let busy = usage(&json!(running.saturating_sub(idle)), &queue["slots"]);
+    if idle == 0 { busy } else { format!("{busy}, and {idle} idle") }
 }
 
 /// Returns whether new jobs are accepted and queued jobs start.
@@ -132,12 +139,11 @@ fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn the_overview_shows_usage_beside_its_limit() {
         let queue = json!({
-            "slots": 4, "running": 3, "queued": 2, "max_queued": 100, "paused": false,
+            "slots": 4, "running": 5, "idle": 2, "queued": 2, "max_queued": 100, "paused": false,
             "draining": true, "pressure": "memory pressure 38 %", "estimate_ms": 2500,
             "waiting": {"slots": 0, "lane_paused": 2},
             "lanes": {"build": {"running": 1, "slots": 2, "queued": 2, "paused": true}},
@@ -146,7 +152,7 @@ mod tests {
         });
         let expected = "\
 starts     draining: no new jobs are accepted
-running    3 of 4
+running    3 of 4, and 2 idle
 queued     2 of 100, for: lane paused 2
 pressure   memory pressure 38 %
 a new job  waits about 2.5s

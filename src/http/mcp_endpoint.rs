@@ -146,10 +146,10 @@ impl McpEndpoint {
                 return to_json_rpc_error(sessions_full_response(full), id).await;
             }
         }
-        self.sessions.hide_foreign_session(&mut parts.headers, tenant);
         if parts.method == Method::DELETE {
-            self.sessions.record_deletion(&parts.headers);
+            self.sessions.record_deletion(&parts.headers, tenant);
         }
+        self.sessions.hide_foreign_session(&mut parts.headers, tenant);
         if let Some(network) = parts.extensions.get().map(PeerAddress::network) {
             parts.extensions.insert(network);
         }

@@ -183,9 +183,14 @@ impl BoundedSessions {
         self.with_table(|table| table.sessions.contains_key(id))
     }
 
-    /// Records that the client has ended the session in the headers: no call continues it.
-    pub(super) fn record_deletion(&self, headers: &HeaderMap) {
-        if let Some(id) = headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()) {
+    /// Records that its client has ended the session in the headers, open or lost: no call continues
+    /// it.
+    pub(super) fn record_deletion(&self, headers: &HeaderMap, tenant: Option<TenantId>) {
+        let Some(id) = headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()) else { return };
+        let is_lost =
+            || self.key.as_ref().is_some_and(|key| key.read_handshake(tenant, id).is_some());
+        let owner = self.with_table(|table| table.owner(id));
+        if owner.map_or_else(is_lost, |owner| Some(owner) == tenant) {
             self.with_table(|table| table.record_deletion(id.into()));
         }
     }
@@ -343,9 +348,6 @@ impl SessionTable {
     }
 
     fn record_deletion(&mut self, id: SessionId) {
-        if !self.sessions.contains_key(&id) {
-            return;
-        }
         if self.deleted.len() == MAX_DELETED {
             self.deleted.pop_front();
         }

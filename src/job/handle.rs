@@ -199,7 +199,8 @@ impl JobHandle {
 
     /// Sends input to the running job.
     ///
-    /// # Errors If the job is not running, has no open input, or does not read its input.
+    /// # Errors
+    /// If the job is not running, has no open input, or does not read its input.
     pub async fn send_input(&self, input: JobInput) -> Result<(), InputError> {
         let Some(actor) = self.shared.actor.get() else {
             return Err(match self.status().phase {
@@ -320,18 +321,17 @@ pub struct Liveness {
 }
 
 /// Measures the CPU time that each of these jobs has used so far, with at most one pass over the
-/// host's processes. Blocks. A job without processes has used nothing.
+/// host's processes. Blocks. A job that has no process yet is left out.
 #[must_use]
 pub fn measure_cpu(jobs: &[JobHandle]) -> Vec<(JobId, Duration)> {
-    let tree = |job: &JobHandle| job.shared.tree.get().map(Arc::clone);
     // A cgroup is read without reading other processes.
     let mut used: Vec<(JobId, Option<Duration>)> = Vec::with_capacity(jobs.len());
     let mut without_cgroup = Vec::new();
     for job in jobs {
-        let tree = tree(job);
-        let in_cgroup = tree.as_ref().and_then(|tree| tree.total_cpu());
+        let Some(tree) = job.shared.tree.get() else { continue };
+        let in_cgroup = tree.total_cpu();
         if in_cgroup.is_none() {
-            without_cgroup.extend(tree.map(|tree| (used.len(), tree)));
+            without_cgroup.push((used.len(), Arc::clone(tree)));
         }
         used.push((job.id(), in_cgroup));
     }

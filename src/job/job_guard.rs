@@ -129,7 +129,8 @@ impl JobGuard {
 
     /// Runs the job under an actor of its own, linked to its supervisor.
     ///
-    /// # Errors If the actor could not be started; then the job's outcome is `lost`.
+    /// # Errors
+    /// If the actor could not be started; then the job's outcome is `lost`.
     pub async fn run(self, supervisor: ActorCell) -> Result<(), SpawnErr> {
         Actor::spawn_linked(None, JobActor, self, supervisor).await?;
         Ok(())

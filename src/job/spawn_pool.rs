@@ -78,7 +78,8 @@ pub(super) enum Backlog {
 /// Queues a spawn for a pool thread. A caller that still waits after [`PATIENCE`] must call
 /// [`replace_stuck_thread`].
 ///
-/// # Errors If the system provides no thread at all.
+/// # Errors
+/// If the system provides no thread at all.
 pub(super) fn call(task: SpawnTask) -> io::Result<()> {
     let mut queue = lock_spawn_queue();
     queue.waiting.push_back(task);

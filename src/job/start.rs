@@ -167,7 +167,8 @@ const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
 
 /// Builds the launch request for this job's process.
 ///
-/// # Errors If a variable cannot be passed to a program.
+/// # Errors
+/// If a variable cannot be passed to a program.
 pub(super) fn launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, StartError> {
     let spec = guard.spec();
     let settings = &guard.settings;

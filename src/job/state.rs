@@ -1,8 +1,14 @@
 //! The life of a job as one pure function: `(state, event) → (state, effects)`.
 //!
-//! ```text Starting ─▶ Running ─▶ Draining ─▶ Finished │          ▲ ▼          │ Stopping ─▶
-//! Killing ``` No I/O and no clock here: time enters as events, actions leave as effects.
-//! `actor.rs` carries them out.
+//! ```text
+//! Starting ─▶ Running ─▶ Draining ─▶ Finished
+//!                │          ▲
+//!                ▼          │
+//!             Stopping ─▶ Killing
+//! ```
+//!
+//! No I/O and no clock here: time enters as events, actions leave as effects. `actor.rs` carries
+//! them out.
 
 use std::time::Duration;
 

@@ -56,8 +56,15 @@ impl CancelNotice {
 /// "McpError: MCP error -32001: Request timed out" (TypeScript SDK), "timed out after 5s" (Python
 /// SDK), "request timeout" (Rust SDK), "context deadline exceeded" (Go), "TimeoutError: The operation
 /// was aborted due to timeout" (`AbortSignal.timeout`), "MCP response future dropped" (Codex).
-const GAVE_UP: [&str; 5] =
-    ["timed out", "timeout", "time out", "deadline exceeded", "response future dropped"];
+const GAVE_UP: [&str; 7] = [
+    "timed out",
+    "request timeout",
+    "client timeout",
+    "due to timeout",
+    "timeouterror",
+    "deadline exceeded",
+    "response future dropped",
+];
 
 /// Returns the intent behind a cancel notification with this reason. Every other reason is a user's
 /// cancel ("AbortError: This operation was aborted", "caller cancelled", a person's own words), and

@@ -74,7 +74,8 @@ impl McpSettings {
     /// Returns the longest call of this client, if it is a known one.
     #[must_use]
     pub fn client_limit(&self, client: &str) -> Option<Duration> {
-        self.client_limits.iter().find(|known| known.is_for(client)).map(|known| known.limit)
+        let known = self.client_limits.iter().filter(|known| known.is_for(client));
+        known.max_by_key(|known| known.name.len()).map(|known| known.limit)
     }
 }
 

@@ -215,11 +215,8 @@ pub(super) async fn call_tool(
         (OfferedTool::Native(tool), None) => {
             match reply_or_failure(tool.name(), tool.call(call, arguments)).await {
                 ToolResponse::Reply(reply) => {
-                    let reply = match report_unreported(call).await {
-                        Some(notice) => reply.with_notice(&notice),
-                        None => reply,
-                    };
-                    call.result(reply).into()
+                    let notice = report_unreported(call).await;
+                    call.result_with_notice(reply, notice.as_deref()).into()
                 }
                 ToolResponse::Task(job) => tasks::create(call, &job).await.into(),
                 ToolResponse::Ask(question) => question_result(&question).into(),
@@ -248,7 +245,10 @@ async fn report_unreported(call: ToolCall<'_>) -> Option<String> {
     let mut unreported = Vec::new();
     for job in call.client.take_unreported().await {
         if call.client.first_job() != Some(job.id()) {
-            unreported.push((call.snapshot(&job).await, job.spec().program.display()));
+            // Masked before it is cut: half a secret would not be recognized.
+            let command =
+                call.client.redactor().mask_text(&job.spec().program.display()).into_owned();
+            unreported.push((call.snapshot(&job).await, command));
         }
     }
     let next = if call.settings.dialects.contains(&ToolDialect::Native) {

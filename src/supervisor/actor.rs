@@ -172,7 +172,7 @@ impl Actor for SupervisorActor {
                 supervision.dispatch(&myself).await;
             }
             SupervisorMsg::ServiceStarted(id) => {
-                supervision.free_slot(id);
+                supervision.free_slot(id, None);
                 supervision.dispatch(&myself).await;
             }
             SupervisorMsg::Ended(id) => {
@@ -332,7 +332,7 @@ impl Supervision {
     }
 
     fn ended(&mut self, id: JobId, myself: &Address) {
-        self.free_slot(id);
+        self.free_slot(id, Some(self.age(id)));
         self.charge_rest(id);
         self.note_end(id);
         self.sweep(myself);
@@ -481,9 +481,9 @@ impl Supervision {
         self.plan_measurement(myself);
     }
 
-    /// Frees the slot of a job, if it has one.
-    pub(super) fn free_slot(&mut self, id: JobId) {
-        let ran_for = self.age(id);
+    /// Takes a job out of the queue and frees its slot, if it has one. `ran_for` is the run time of a
+    /// job that has ended.
+    pub(super) fn free_slot(&mut self, id: JobId, ran_for: Option<Duration>) {
         self.activity.ended(id);
         self.queue.release(id, ran_for);
     }
@@ -606,7 +606,7 @@ pub(super) fn queue_stats(overview: QueueOverview, oldest: Option<Duration>) -> 
 fn lane((name, lane): (String, LaneOverview)) -> LaneStats {
     LaneStats {
         name,
-        running: usage(lane.running, lane.limits.slots),
+        running: usage(lane.running + lane.idle, lane.limits.slots),
         queued: usage(lane.queued, lane.limits.max_queued),
         is_paused: lane.paused,
     }
@@ -616,7 +616,7 @@ fn tenant((tenant, own): (TenantId, TenantOverview)) -> TenantStats {
     let seconds = |time: Duration| time.as_secs();
     TenantStats {
         name: tenant.name().to_owned(),
-        running: usage(own.running, own.limits.max_running),
+        running: usage(own.running + own.idle, own.limits.max_running),
         queued: usage(own.queued, own.limits.max_queued),
         cpu: UsageAndLimit {
             used: seconds(own.cpu_used),

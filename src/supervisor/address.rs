@@ -326,7 +326,8 @@ impl Sampler {
 
 /// Reads the pressure on one resource of this host, in percent.
 ///
-/// # Errors If the kernel does not report it.
+/// # Errors
+/// If the kernel does not report it.
 pub fn read_pressure(resource: HostResource) -> Result<u8, PressureError> {
     load::read_pressure(match resource {
         HostResource::Cpu => load::PressureResource::Cpu,

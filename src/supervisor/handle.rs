@@ -71,7 +71,8 @@ impl fmt::Debug for OnJobEnd {
 impl Supervisor {
     /// Starts the supervisor. If it fails, it is restarted a few times.
     ///
-    /// # Errors If the actor could not be started.
+    /// # Errors
+    /// If the actor could not be started.
     pub async fn start(settings: SupervisorSettings) -> Result<Self, SpawnErr> {
         let (set_current, supervisor_address) = SupervisorAddress::new();
         Actor::spawn(None, RootSupervisor, (settings, set_current, supervisor_address.clone()))
@@ -86,7 +87,8 @@ impl Supervisor {
 
     /// Accepts a job, or says why not.
     ///
-    /// # Errors If a limit is reached or the server accepts no new jobs.
+    /// # Errors
+    /// If a limit is reached or the server accepts no new jobs.
     pub async fn submit(&self, admission: SubmitRequest) -> Result<JobHandle, SubmitRefusal> {
         let id = admission.id;
         let admission = Box::new(admission);
@@ -101,7 +103,8 @@ impl Supervisor {
 
     /// Finds the job with this number.
     ///
-    /// # Errors If there is no such job, or it was freed.
+    /// # Errors
+    /// If there is no such job, or it was freed.
     pub async fn find(&self, id: JobId) -> Result<JobHandle, FindError> {
         let found = self.supervisor_address.ask(|reply| SupervisorMsg::Find(id, reply)).await;
         found.unwrap_or(Err(FindError::Unavailable { id }))
@@ -123,7 +126,8 @@ impl Supervisor {
 
     /// Begins to stop a waiting or running job.
     ///
-    /// # Errors If there is no such job, or it was freed.
+    /// # Errors
+    /// If there is no such job, or it was freed.
     pub async fn stop(&self, id: JobId, request: StopRequest) -> Result<JobHandle, FindError> {
         let stopped =
             self.supervisor_address.ask(|reply| SupervisorMsg::Stop(id, request, reply)).await;

@@ -73,7 +73,6 @@ fn bad_cursors_are_named() {
         case("read_output", json!({"job": 1, "cursor": "bytes:"}), &["bytes:"]),
         case("read_output", json!({"job": 1, "cursor": "bytes:x"}), &["bytes:x"]),
         case("read_output", json!({"job": 1, "cursor": "garbage"}), &["garbage"]),
-        case("read_output", json!({"job": 1, "cursor": ""}), &["cursor"]),
         case("read_output", json!({"job": 1, "cursor": "line:0"}), &["line:0"]),
         case(
             "read_output",
@@ -81,7 +80,6 @@ fn bad_cursors_are_named() {
             &["99999999999999999999999"],
         ),
         case("read_output", json!({"job": 1, "cursor": "job:99:bytes:0"}), &["99"]),
-        case("read_output", json!({"job": 1, "line": 0}), &["line"]),
         case("read_output", json!({"job": 1, "line": -5}), &["line"]),
         case("wait_jobs", json!({"jobs": [1], "cursor": "nonsense"}), &["nonsense"]),
     ]);
@@ -150,7 +148,6 @@ fn commands_and_times_that_make_no_sense_are_named() {
             json!({"command": "true", "cwd": "/no/such/place"}),
             &["/no/such/place"],
         ),
-        case("run_command", json!({"command": "true", "timeout_s": 0}), &["timeout"]),
         case("run_command", json!({"command": "true", "timeout_s": -4}), &["timeout"]),
         case("run_command", json!({"command": "true", "timeout_s": 1e15}), &["timeout", "604800"]),
         case("run_command", json!({"command": "true", "timeout_s": "1e400"}), &["timeout"]),

@@ -97,7 +97,8 @@ pub(in crate::http) async fn reload(
 fn queue_fields(queue: &QueueOverview) -> Value {
     let lanes = queue.lanes.iter().map(|(name, lane)| {
         let fields = without_nulls(json!({
-            "running": lane.running,
+            "running": lane.running + lane.idle,
+            "idle": lane.idle,
             "slots": lane.limits.slots,
             "queued": lane.queued,
             "max_queued": lane.limits.max_queued,
@@ -109,7 +110,8 @@ fn queue_fields(queue: &QueueOverview) -> Value {
         let limits = own.limits;
         let fields = without_nulls(json!({
             "weight": limits.weight,
-            "running": own.running,
+            "running": own.running + own.idle,
+            "idle": own.idle,
             "max_running": limits.max_running,
             "queued": own.queued,
             "max_queued": limits.max_queued,
@@ -125,7 +127,8 @@ fn queue_fields(queue: &QueueOverview) -> Value {
         queue.waiting.iter().map(|(reason, jobs)| (reason.word().to_owned(), json!(jobs)));
     without_nulls(json!({
         "slots": queue.slots,
-        "running": queue.running,
+        "running": queue.running + queue.idle,
+        "idle": queue.idle,
         "queued": queue.queued,
         "max_queued": queue.max_queued,
         "paused": queue.paused,

@@ -161,8 +161,23 @@ impl ToolCall<'_> {
 
     /// Converts a reply to the result for the client: secrets masked, within the budget.
     pub(crate) fn result(&self, reply: ToolReply) -> CallToolResult {
+        self.result_with_notice(reply, None)
+    }
+
+    /// Returns the result with lines about other jobs before it. They do not count towards the budget,
+    /// to which the reply was fitted without them.
+    pub(crate) fn result_with_notice(
+        &self,
+        reply: ToolReply,
+        notice: Option<&str>,
+    ) -> CallToolResult {
         let format = self.settings.result_format;
-        reply.masked(&self.client.redactor()).cut_to_budget(self.budget, format).into_result(format)
+        let redactor = self.client.redactor();
+        let reply = reply.masked(&redactor).cut_to_budget(self.budget, format);
+        match notice {
+            Some(notice) => reply.with_notice(&redactor.mask_text(notice)).into_result(format),
+            None => reply.into_result(format),
+        }
     }
 
     /// Takes a snapshot of a job now.

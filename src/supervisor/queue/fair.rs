@@ -61,8 +61,8 @@ pub(super) enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlotReturn {
     JobIdle,
-    /// The job ended after this run time.
-    JobEnded(Duration),
+    /// The job left the queue, after this run time if it has ended.
+    JobLeft(Option<Duration>),
 }
 
 /// The tenant, lane and priority of a job that joins the queue.
@@ -86,9 +86,9 @@ impl Queue {
             members: HashMap::new(),
             spent: HashSet::new(),
             without_jobs: BTreeSet::new(),
-            idle: 0,
             jobs: HashMap::new(),
             running: 0,
+            idle: 0,
             time: VirtualTime::default(),
             arrivals: 0,
             by_arrival: BTreeMap::new(),
@@ -145,6 +145,13 @@ impl Queue {
             lane.limits = limits.lanes.get(&**name).copied().unwrap_or(lane.limits);
         }
         self.limits = limits;
+        if self.limits.idle_after.is_none() {
+            let is_idle = |entry: &Entry| entry.stage == Stage::Idle;
+            let idle = self.jobs.iter().filter(|(_, entry)| is_idle(entry)).map(|(id, _)| *id);
+            for id in idle.collect::<Vec<JobId>>() {
+                self.set_busy(id);
+            }
+        }
         let limits = &self.limits;
         self.lanes.retain(|name, lane| limits.has_lane(name) || !lane.is_unused());
         let tenants: Vec<TenantId> = self.members.keys().copied().collect();
@@ -205,12 +212,15 @@ impl Queue {
         Some(id)
     }
 
-    /// Removes a job that ended after this run time, and frees its slot. Returns its tenant.
-    pub fn release(&mut self, id: JobId, ran_for: Duration) -> Option<TenantId> {
+    /// Removes a job that ended after this run time, and frees its slot; without a run time, the job
+    /// goes on outside the queue. Returns its tenant.
+    pub fn release(&mut self, id: JobId, ran_for: Option<Duration>) -> Option<TenantId> {
         let runs = |stage: Stage| matches!(stage, Stage::Running | Stage::Idle);
         let Entry { tenant, lane: name, stage } = self.take(id, runs)?;
-        self.ran.add(ran_for);
-        self.return_slot(id, tenant, &name, stage, SlotReturn::JobEnded(ran_for));
+        if let Some(ran_for) = ran_for {
+            self.ran.add(ran_for);
+        }
+        self.return_slot(id, tenant, &name, stage, SlotReturn::JobLeft(ran_for));
         self.leave_lane(&name);
         Some(tenant)
     }
@@ -240,8 +250,8 @@ impl Queue {
         reason: SlotReturn,
     ) {
         let slots = usize::from(stage == Stage::Running);
-        let (idle_before, idle_after) =
-            (usize::from(stage == Stage::Idle), usize::from(reason == SlotReturn::JobIdle));
+        let idle_before = usize::from(stage == Stage::Idle);
+        let idle_after = usize::from(reason == SlotReturn::JobIdle);
         let is_back = slots > 0 && self.is_at_limit(tenant);
         self.leave(tenant);
         self.running -= slots;
@@ -259,7 +269,7 @@ impl Queue {
             }
             let share = member.lanes.entry(Arc::clone(name)).or_default();
             share.running.remove(&id);
-            if let SlotReturn::JobEnded(ran_for) = reason {
+            if let SlotReturn::JobLeft(Some(ran_for)) = reason {
                 share.ran.add(ran_for);
             }
         }
@@ -369,7 +379,7 @@ impl Queue {
 
     /// `true` if this tenant may not start another job now.
     pub(super) fn is_at_limit(&self, tenant: TenantId) -> bool {
-        let running = self.members.get(&tenant).map_or(0, |member| member.running);
+        let running = self.members.get(&tenant).map_or(0, |member| member.running + member.idle);
         let most = self.limits.tenant(tenant).max_running;
         most.is_some_and(|most| running >= most) || self.spent.contains(&tenant)
     }
@@ -473,7 +483,7 @@ pub(super) enum Flow {
 
 impl Lane {
     pub(super) fn is_full(&self) -> bool {
-        self.limits.slots.is_some_and(|slots| self.running >= slots)
+        self.limits.slots.is_some_and(|slots| self.running + self.idle >= slots)
     }
 
     /// `true` if the lane lets one more of its jobs start.
@@ -504,7 +514,8 @@ impl Queue {
     /// bound, then against the common ones. A job that can start at once is never refused. `ages`
     /// are the ages of running jobs.
     ///
-    /// # Errors If too many jobs wait already.
+    /// # Errors
+    /// If too many jobs wait already.
     pub fn check(&self, tenant: TenantId, lane: &str, ages: Ages<'_>) -> Result<(), SubmitRefusal> {
         if self.could_start(tenant, lane) {
             return Ok(());

@@ -122,7 +122,9 @@ impl Queue {
     pub fn hold(&self) -> Option<Hold> {
         match (self.flow, self.pressure) {
             (Flow::Paused, _) => Some(Hold::Paused),
-            (Flow::Open, Some(pressure)) if self.running > 0 => Some(Hold::Pressure(pressure)),
+            (Flow::Open, Some(pressure)) if self.running + self.idle > 0 => {
+                Some(Hold::Pressure(pressure))
+            }
             (Flow::Open, Some(_) | None) => None,
         }
     }

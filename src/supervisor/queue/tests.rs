@@ -67,7 +67,7 @@ fn a_tenants_jobs_start_by_priority_and_then_in_the_order_in_which_they_came() {
     while let Some(started) = queue.next() {
         order.push(started.number());
         assert_eq!(queue.next(), None, "there is one slot");
-        assert_eq!(queue.release(started, SECOND), Some(tenant("a")));
+        assert_eq!(queue.release(started, Some(SECOND)), Some(tenant("a")));
     }
     assert_eq!(order, [3, 5, 2, 4, 1]);
 }
@@ -103,7 +103,7 @@ fn tenants_take_turns_by_weight() {
     let mut order = Vec::new();
     while let Some(started) = queue.next() {
         order.push(started.number());
-        queue.release(started, SECOND);
+        queue.release(started, Some(SECOND));
     }
     assert_eq!(order, [1, 11, 12, 13, 2, 14, 3, 4]);
 }
@@ -146,9 +146,9 @@ fn an_idle_job_gives_its_slot_to_the_next_one_and_takes_one_again() {
     assert_eq!(starts(&mut queue), [2]);
     assert!(queue.set_busy(id(1)), "it is not stopped, although the slot is taken");
     assert_eq!(queue.place(id(3), AGELESS).map(|place| place.held_by), Some(vec![id(1), id(2)]));
-    queue.release(id(2), SECOND);
+    queue.release(id(2), Some(SECOND));
     assert_eq!(starts(&mut queue), [0; 0], "the first job holds the only slot again");
-    queue.release(id(1), SECOND);
+    queue.release(id(1), Some(SECOND));
     assert_eq!(starts(&mut queue), [3]);
 }
 
@@ -173,7 +173,7 @@ fn pressure_never_stops_the_only_job() {
     push(&mut queue, 1, "a");
     push(&mut queue, 2, "b");
     assert_eq!(starts(&mut queue), [1]);
-    queue.release(id(1), SECOND);
+    queue.release(id(1), Some(SECOND));
     assert_eq!(starts(&mut queue), [2]);
     queue.set_pressure(None);
     push(&mut queue, 3, "a");
@@ -190,7 +190,7 @@ fn a_pause_lets_running_jobs_go_on_and_is_undone_for_one_lane_or_for_all() {
     push(&mut queue, 2, "a");
     queue.push(id(3), enqueue_request("a", "build", High));
     assert!(starts(&mut queue).is_empty());
-    assert_eq!(queue.release(id(1), SECOND), Some(tenant("a")));
+    assert_eq!(queue.release(id(1), Some(SECOND)), Some(tenant("a")));
     queue.resume(Some("build")).unwrap();
     assert!(starts(&mut queue).is_empty(), "the queue is still paused");
     queue.pause(Some("build")).unwrap();
@@ -225,7 +225,7 @@ fn bounds_count_those_who_wait_and_not_those_who_can_start() {
     queue.check(tenant("few"), "default", AGELESS).expect("it can start at once");
     push(&mut queue, 4, "a");
     assert_eq!(starts(&mut queue), [4]);
-    queue.release(id(4), 6 * SECOND);
+    queue.release(id(4), Some(6 * SECOND));
     push(&mut queue, 5, "a");
     assert_eq!(starts(&mut queue), [5]);
     queue.push(id(6), enqueue_request("a", "build", Normal));
@@ -247,13 +247,13 @@ fn an_estimate_comes_from_the_tenants_own_jobs_in_the_lane() {
     let mut queue = Queue::new(limits(2));
     push(&mut queue, 1, "a");
     assert_eq!(starts(&mut queue), [1]);
-    queue.release(id(1), 10 * SECOND);
+    queue.release(id(1), Some(10 * SECOND));
     queue.push(id(2), enqueue_request("a", "build", Normal));
     assert_eq!(starts(&mut queue), [2]);
     queue.push(id(3), enqueue_request("a", "build", Normal));
     queue.push(id(4), enqueue_request("b", "build", Normal));
     assert_eq!(estimate(&queue, 3, SECOND), None, "other lanes tell nothing");
-    queue.release(id(2), 40 * SECOND);
+    queue.release(id(2), Some(40 * SECOND));
     assert_eq!(starts(&mut queue), [4]);
     assert_eq!(estimate(&queue, 3, SECOND), None, "it waits for somebody else's job");
     for number in 10..15 {
@@ -274,7 +274,7 @@ fn what_is_paused_has_no_estimate() {
         push(&mut queue, number, "a");
     }
     assert_eq!(starts(&mut queue), [1]);
-    queue.release(id(1), SECOND);
+    queue.release(id(1), Some(SECOND));
     assert_eq!(starts(&mut queue), [2]);
     assert_eq!(estimate(&queue, 3, Duration::ZERO), Some(SECOND));
     assert_eq!(refused(&queue, "a", "default"), ("queue_full", Some(SECOND)));
@@ -299,7 +299,7 @@ fn whoever_has_used_up_its_time_starts_nothing_and_others_pass() {
     push(&mut queue, 2, "b");
     assert_eq!(words(&queue, 1), "CPU limit 60s per hour");
     assert_eq!(starts(&mut queue), [2]);
-    queue.release(id(2), SECOND);
+    queue.release(id(2), Some(SECOND));
     assert!(starts(&mut queue).is_empty() && queue.is_any_spent());
     queue.set_spent([].into());
     assert_eq!(starts(&mut queue), [1]);
@@ -317,10 +317,10 @@ fn a_lane_that_is_gone_keeps_its_bounds_until_it_is_empty() {
     queue.change(without);
     assert!(starts(&mut queue).is_empty());
     assert_eq!(words(&queue, 2), "lane build: 1/1 busy");
-    queue.release(id(1), SECOND);
+    queue.release(id(1), Some(SECOND));
     assert_eq!(starts(&mut queue), [2]);
     assert!(queue.withdraw(id(3)));
-    queue.release(id(2), SECOND);
+    queue.release(id(2), Some(SECOND));
     assert!(!queue.overview().lanes.contains_key("build"));
 }
 
@@ -340,7 +340,7 @@ fn other_bounds_hold_at_once_and_lose_nobody() {
     assert_eq!((starts(&mut queue).len(), queue.waiting()), (0, 3));
     assert_eq!(refused(&queue, "b", "default").0, "queue_full");
     for number in 1..=3 {
-        queue.release(id(number), SECOND);
+        queue.release(id(number), Some(SECOND));
     }
     assert_eq!(words(&queue, 5), "tenant limit 1");
     queue.change(limits(9));
@@ -450,7 +450,7 @@ mod fairness {
                     return (id, tenant);
                 }
                 let ended = self.running.swap_remove(end % self.running.len());
-                self.queue.release(ended, Duration::ZERO);
+                self.queue.release(ended, Some(Duration::ZERO));
             }
         }
     }
@@ -514,10 +514,10 @@ mod fairness {
             }
             backlog.queue.push(id(9900), enqueue_request("fair-late", "build", Normal));
             let newcomer = backlog.push("fair-new");
-            backlog.queue.release(id(9000), Duration::ZERO);
+            backlog.queue.release(id(9000), Some(Duration::ZERO));
             for expected in [id(9900), newcomer, id(9001)] {
                 prop_assert_eq!(backlog.queue.next(), Some(expected));
-                backlog.queue.release(expected, Duration::ZERO);
+                backlog.queue.release(expected, Some(Duration::ZERO));
             }
         }
 
@@ -558,14 +558,14 @@ mod fairness {
             let started = backlog.queue.next().expect("there is always one");
             if backlog.queue.tenant_of(started) == Some(tenant("fair-sly")) {
                 // It submits the next one only when the last has ended.
-                backlog.queue.release(started, Duration::ZERO);
+                backlog.queue.release(started, Some(Duration::ZERO));
                 backlog
                     .queue
                     .push(id(1_000_000 + number), enqueue_request("fair-sly", "default", Normal));
                 sly += 1;
             } else {
                 let owner = backlog.queue.tenant_of(started).unwrap();
-                backlog.queue.release(started, Duration::ZERO);
+                backlog.queue.release(started, Some(Duration::ZERO));
                 backlog.push(owner.name());
             }
         }
@@ -702,6 +702,10 @@ mod model {
             self.jobs.iter().filter(|job| job.stage == stage && is_counted(job)).count()
         }
 
+        fn count_running(&self, is_counted: impl Fn(&Job) -> bool + Copy) -> usize {
+            self.count(ModelStage::Busy, is_counted) + self.count(ModelStage::Idle, is_counted)
+        }
+
         /// `true` if there is room for this job to run.
         fn has_room(&self, tenant: TenantId, lane: &'static str) -> bool {
             let is_below = |limit: Option<usize>, count| limit.is_none_or(|limit| count < limit);
@@ -709,10 +713,10 @@ mod model {
             !self.paused.contains(&None)
                 && !self.paused.contains(&Some(lane))
                 && self.count(ModelStage::Busy, |_| true) < self.limits.slots
-                && is_below(of_lane, self.count(ModelStage::Busy, |job| job.lane == lane))
+                && is_below(of_lane, self.count_running(|job| job.lane == lane))
                 && is_below(
                     self.limits.tenant(tenant).max_running,
-                    self.count(ModelStage::Busy, |job| job.tenant == tenant),
+                    self.count_running(|job| job.tenant == tenant),
                 )
         }
 
@@ -835,9 +839,9 @@ mod model {
             JobStep::End => {
                 if let Some(id) = model.at(index, &[ModelStage::Busy, ModelStage::Idle]) {
                     prop_assert!(!queue.withdraw(id), "it runs");
-                    prop_assert!(queue.release(id, Duration::ZERO).is_some());
+                    prop_assert!(queue.release(id, Some(Duration::ZERO)).is_some());
                     model.remove(id);
-                    prop_assert!(queue.release(id, Duration::ZERO).is_none());
+                    prop_assert!(queue.release(id, Some(Duration::ZERO)).is_none());
                 }
             }
             JobStep::BecomeIdle => {
@@ -857,7 +861,7 @@ mod model {
             JobStep::Withdraw => {
                 if let Some(id) = model.at(index, &[ModelStage::Waiting]) {
                     prop_assert!(!queue.set_idle(id) && !queue.set_busy(id), "it waits");
-                    prop_assert!(queue.release(id, Duration::ZERO).is_none(), "it waits");
+                    prop_assert!(queue.release(id, Some(Duration::ZERO)).is_none(), "it waits");
                     prop_assert!(queue.withdraw(id));
                     model.remove(id);
                 }
@@ -919,7 +923,7 @@ mod model {
             let started = std::iter::from_fn(|| queue.next()).count();
             prop_assert_eq!(started, model.count(ModelStage::Waiting, |_| true));
             for job in &model.jobs {
-                prop_assert_eq!(queue.release(job.id, Duration::ZERO), Some(job.tenant));
+                prop_assert_eq!(queue.release(job.id, Some(Duration::ZERO)), Some(job.tenant));
             }
             prop_assert_eq!(queue.waiting(), 0);
         }
@@ -986,7 +990,7 @@ mod cost {
         for number in (0..jobs).step_by(97) {
             steps(&mut worst.place, || queue.place(id(number), AGELESS));
             if let Some(started) = steps(&mut worst.next, || queue.next()) {
-                steps(&mut worst.release, || queue.release(started, Duration::ZERO));
+                steps(&mut worst.release, || queue.release(started, Some(Duration::ZERO)));
             }
             steps(&mut worst.withdraw, || queue.withdraw(id(jobs - 1 - number)));
         }
