@@ -245,7 +245,6 @@ pub(super) const SETTINGS: &[SettingSchema] = &[
 /// Pairs of keys; the value of the first must not be larger than that of the second.
 pub(super) const ORDERED: &[(&str, &str)] = &[
     ("mcp.wait_s", "mcp.max_wait_s"),
-    ("mcp.max_wait_s", "mcp.max_wait_with_progress_s"),
     ("mcp.page_bytes", "mcp.max_page_bytes"),
     ("job.timeout_s", "job.max_timeout_s"),
     ("shell_tool.default_timeout", "shell_tool.max_timeout"),

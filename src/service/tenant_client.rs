@@ -15,6 +15,7 @@ use super::admission::AdmissionRequest;
 use super::approval::Approval;
 use super::handle::JobService;
 use super::submission::{CallerContext, CommandLogging, DirectoryScope, Submission, SubmitError};
+use super::unreported_jobs::ReportTo;
 use crate::confinement::SandboxProfile;
 use crate::ids::{CallerSession, JobId, JobNumber};
 use crate::job::{JobHandle, StopRequest};
@@ -237,6 +238,21 @@ impl TenantClient {
     #[must_use]
     pub fn first_unseen_offset(&self, job: JobId) -> u64 {
         self.service.shown.first_unseen(&self.caller.client, job)
+    }
+
+    /// Records that this caller gave up its call and does not know what becomes of the job.
+    pub fn report_later(&self, job: JobId, to: ReportTo) {
+        self.service.unreported.add(&self.caller, job, to);
+    }
+
+    /// Returns the jobs that [`TenantClient::report_later`] recorded for this caller and that are
+    /// still kept; each is returned once.
+    pub async fn take_unreported(&self) -> Vec<JobHandle> {
+        let mut known = Vec::new();
+        for job in self.service.unreported.take(&self.caller) {
+            known.extend(self.service.supervisor.find(job).await);
+        }
+        known
     }
 
     /// Returns the position of a waiting job in the queue; `None` once it has started.

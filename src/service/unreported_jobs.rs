@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use super::submission::CallerContext;
-use super::tenant_client::TenantClient;
 use crate::ids::{CallerSession, JobId};
-use crate::job::JobHandle;
 
 /// The most jobs that wait to be reported, of all callers; beyond that, the oldest are dropped.
 const MAX_UNREPORTED: usize = 1000;
@@ -39,7 +37,13 @@ impl UnreportedJob {
 }
 
 impl UnreportedJobs {
-    fn add(&self, unreported: UnreportedJob) {
+    /// Records that this caller gave up its call and does not know what becomes of the job.
+    pub(super) fn add(&self, caller: &CallerContext, job: JobId, to: ReportTo) {
+        let session = match to {
+            ReportTo::SameSession => Some(caller.session.clone()),
+            ReportTo::AnySession => None,
+        };
+        let unreported = UnreportedJob { job, client: caller.client.clone(), session };
         let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if jobs.len() >= MAX_UNREPORTED {
             jobs.pop_front();
@@ -49,7 +53,7 @@ impl UnreportedJobs {
 
     /// Removes the jobs that this caller is told about, and returns them in the order in which their
     /// calls were given up.
-    fn take(&self, caller: &CallerContext) -> Vec<JobId> {
+    pub(super) fn take(&self, caller: &CallerContext) -> Vec<JobId> {
         let mut taken = Vec::new();
         let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.retain(|unreported| {
@@ -58,28 +62,6 @@ impl UnreportedJobs {
             !is_taken
         });
         taken
-    }
-}
-
-impl TenantClient {
-    /// Records that this caller gave up its call and does not know what becomes of the job.
-    pub fn report_later(&self, job: JobId, to: ReportTo) {
-        let session = match to {
-            ReportTo::SameSession => Some(self.caller.session.clone()),
-            ReportTo::AnySession => None,
-        };
-        let client = self.caller.client.clone();
-        self.service.unreported.add(UnreportedJob { job, client, session });
-    }
-
-    /// Returns the jobs that [`TenantClient::report_later`] recorded for this caller and that are
-    /// still kept; each is returned once.
-    pub async fn take_unreported(&self) -> Vec<JobHandle> {
-        let mut known = Vec::new();
-        for job in self.service.unreported.take(&self.caller) {
-            known.extend(self.service.supervisor.find(job).await);
-        }
-        known
     }
 }
 
@@ -100,9 +82,8 @@ mod tests {
         }
     }
 
-    fn unreported(number: u64, session: Option<u64>) -> UnreportedJob {
-        let session = session.map(CallerSession::Connection);
-        UnreportedJob { job: JobId::local(number), client: "codex".to_owned(), session }
+    fn add(jobs: &UnreportedJobs, number: u64, session: u64, to: ReportTo) {
+        jobs.add(&caller("codex", session), JobId::local(number), to);
     }
 
     fn take(jobs: &UnreportedJobs, client: &str, session: u64) -> Vec<u64> {
@@ -112,7 +93,7 @@ mod tests {
     #[test]
     fn a_job_is_reported_once_to_the_session_of_its_call() {
         let jobs = UnreportedJobs::default();
-        jobs.add(unreported(1, Some(7)));
+        add(&jobs, 1, 7, ReportTo::SameSession);
         assert_eq!(take(&jobs, "codex", 8), [0_u64; 0], "another session");
         assert_eq!(take(&jobs, "gemini", 7), [0_u64; 0], "another client");
         assert_eq!(take(&jobs, "codex", 7), [1]);
@@ -122,8 +103,8 @@ mod tests {
     #[test]
     fn the_jobs_of_a_closed_session_are_reported_to_the_next_one_of_the_client() {
         let jobs = UnreportedJobs::default();
-        jobs.add(unreported(1, None));
-        jobs.add(unreported(2, None));
+        add(&jobs, 1, 7, ReportTo::AnySession);
+        add(&jobs, 2, 7, ReportTo::AnySession);
         assert_eq!(take(&jobs, "gemini", 8), [0_u64; 0], "another client");
         assert_eq!(take(&jobs, "codex", 8), [1, 2]);
     }
@@ -132,7 +113,7 @@ mod tests {
     fn their_number_is_bounded() {
         let jobs = UnreportedJobs::default();
         for number in 1..=MAX_UNREPORTED as u64 + 1 {
-            jobs.add(unreported(number, None));
+            add(&jobs, number, 7, ReportTo::AnySession);
         }
         let left = take(&jobs, "codex", 8);
         assert_eq!((left.len(), left[0]), (MAX_UNREPORTED, 2), "the oldest is dropped");

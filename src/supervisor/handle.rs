@@ -5,10 +5,11 @@ use std::fmt;
 use ractor::{Actor, RpcReplyPort, SpawnErr};
 use tokio::sync::watch;
 
-use super::actor::{self, Supervision, SupervisorMsg, SupervisorSettings};
+use super::actor::{Supervision, SupervisorMsg, SupervisorSettings};
 use super::address::{Address, Sampler, SupervisorAddress};
 use super::pressure::{Pressure, PressureWatch};
 use super::queue::{QueueLimits, QueueOverview, QueuePosition, UnknownLane};
+use super::queue_stats::queue_stats;
 use super::refusal::SubmitRefusal;
 use super::registry::FindError;
 use super::retention::RetentionBounds;
@@ -264,7 +265,7 @@ impl Supervision {
     fn figures(&self) -> QueueStats {
         let oldest = self.queue.oldest().and_then(|id| self.registry.find(id).ok());
         let oldest = oldest.map(|job| job.status().queued_for());
-        actor::queue_stats(self.overview(), oldest)
+        queue_stats(self.overview(), oldest)
     }
 }
 

@@ -15,6 +15,7 @@ mod address;
 mod handle;
 mod pressure;
 pub mod queue;
+mod queue_stats;
 mod refusal;
 mod registry;
 mod retention;

@@ -80,13 +80,13 @@ fn tools(server: &mut TestServer) -> Vec<Value> {
 }
 
 #[test]
-fn the_six_tools_fit_into_6_kb_in_every_era() {
+fn the_six_tools_fit_into_7_kb_in_every_era() {
     for era in [Era::Legacy("2025-11-25"), Era::Modern] {
         for launch in Launch::both() {
             let mut server = launch.era(era).start();
             let answer = server.rpc("tools/list", json!({}));
             let bytes = answer["result"].to_string().len();
-            assert!(bytes <= 6 * 1024, "tools/list takes {bytes} bytes");
+            assert!(bytes <= 7000, "tools/list takes {bytes} bytes");
             let mut names: Vec<String> =
                 tools(&mut server).iter().map(|tool| word(&tool["name"])).collect();
             names.sort();

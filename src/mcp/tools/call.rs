@@ -90,7 +90,7 @@ impl ToolCall<'_> {
     /// The longest wait that the client tolerates.
     pub(crate) fn max_wait(&self) -> Duration {
         let most = match self.request.meta.get_progress_token() {
-            Some(_) => self.settings.wait_max,
+            Some(_) => self.settings.wait_max.max(self.settings.wait_max_quiet),
             None => self.settings.wait_max_quiet,
         };
         let own_limit = self.settings.client_limit(&self.client.caller().client);

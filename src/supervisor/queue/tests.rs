@@ -17,7 +17,7 @@ pub(super) fn limits(slots: usize) -> QueueLimits {
     QueueLimits {
         slots,
         max_queued: 10,
-        idle_after: None,
+        idle_after: Some(SECOND),
         max_idle: 1000,
         lanes: BTreeMap::from([("build".to_owned(), build)]),
         quota: TenantLimits::default(),
