@@ -41,7 +41,7 @@ process tree; list_jobs shows all that is there.
 /// The instructions of a server that offers only the tools of dialects.
 const OTHER_INSTRUCTIONS: &str = "\
 Shellyard runs shell commands as jobs. Each tool answers as its own document says; a command that is \
-cut short by its timeout or by the caller is ended with all of its processes.";
+cut short by its timeout or by a user's cancel is ended with all of its processes.";
 
 /// Returns the identity of a server with this name.
 fn implementation(name: &str) -> Implementation {

@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResponse, ContentBlock, JsonObject, MetaObject, Tool};
+use serde_json::Value;
 
 use super::approvals::question_result;
 use super::args::Args;
@@ -228,8 +229,13 @@ pub(super) async fn call_tool(
             let reply = dialect_reply_or_failure(tool.name(), tool.call(call, arguments)).await;
             let mut result = reply.masked(&redactor).into_result();
             if let Some(notice) = report_unreported(call).await {
+                let notice = redactor.mask_text(&notice);
+                // Some clients show nothing but structured content.
+                if let Some(Value::Object(fields)) = &mut result.structured_content {
+                    fields.insert("notice".into(), notice.as_ref().into());
+                }
                 // A block of its own, after those that the dialect's document describes.
-                result.content.push(ContentBlock::text(redactor.mask_text(&notice)));
+                result.content.push(ContentBlock::text(notice));
             }
             result.into()
         }
@@ -270,7 +276,6 @@ async fn dialect_reply_or_failure(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
 
     use super::*;
     use crate::mcp::reply::ToolReply;

@@ -90,7 +90,7 @@ async fn the_rust_client_works_over_http() {
 
 // The wait for the process blocks its thread; the client needs another one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_the_client_gives_up_ends_its_job() {
+async fn a_request_that_the_client_gives_up_leaves_its_job_running() {
     let marker = crate::harness::Marker::new();
     let mut server = Launch::http().start_silent();
     let url = format!("http://{}/mcp", server.http().address());
@@ -103,6 +103,8 @@ async fn a_request_that_the_client_gives_up_ends_its_job() {
     let call =
         tokio::time::timeout(Duration::from_secs(5), call(&client, "run_command", arguments));
     assert!(call.await.is_err(), "the call is given up");
-    marker.wait_gone();
+    let text = text_of(&self::call(&client, "list_jobs", json!({"state": "running"})).await);
+    assert!(text.contains(&format!("sleep {marker}")), "{text}");
+    marker.wait_alive();
     within_deadline("the end", client.cancel()).await.expect("a clean end");
 }

@@ -195,7 +195,7 @@ fn call_for_a_task(client: &TenantSession) -> (u64, String) {
     let params = declaring(json!({"extensions": {TASKS: {}}}), params);
     let answer = link.exchange(&Era::Modern.request(1, "tools/call", params));
     let task = answer["result"]["taskId"].as_str().expect("a task").to_owned();
-    let job = task.split('-').next().and_then(|job| job.parse().ok());
+    let job = task.split('-').nth(1).and_then(|job| job.parse().ok());
     (job.expect("a number"), task)
 }
 
