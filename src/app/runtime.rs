@@ -17,7 +17,7 @@ use crate::telemetry::events;
 
 /// The number of blocking threads that always exist. Blocking work waits for one of them if no more
 /// threads can be created.
-const RESERVED: usize = 4;
+const RESERVED_BLOCKING_THREADS: usize = 4;
 /// The most blocking threads. They stay once created, and jobs need threads too; more work waits.
 const MAX_BLOCKING: usize = 128;
 /// The threads besides the runtime's own that a server starts sooner or later, and that stay.
@@ -49,7 +49,7 @@ const THREAD_END_PAUSE: Duration = Duration::from_micros(200);
 /// # Errors
 /// Names the limit that is reached.
 pub(super) fn check_threads(environment: &Environment) -> Result<(), AppError> {
-    try_threads(worker_threads(environment) + RESERVED + OTHER_THREADS.len())
+    try_threads(worker_threads(environment) + RESERVED_BLOCKING_THREADS + OTHER_THREADS.len())
 }
 
 /// Checks that a client program can create the thread for its log.
@@ -91,7 +91,7 @@ fn worker_threads(environment: &Environment) -> usize {
 fn reserve_threads(runtime: &Runtime) {
     let gate = Arc::new(RwLock::new(()));
     let closed = gate.write().unwrap_or_else(PoisonError::into_inner);
-    for _ in 0..RESERVED {
+    for _ in 0..RESERVED_BLOCKING_THREADS {
         let gate = Arc::clone(&gate);
         drop(runtime.spawn_blocking(move || drop(gate.read())));
     }

@@ -297,7 +297,7 @@ fn start_guardian(host: &Host) {
 }
 
 /// The time limit of a reload for reading the file and the directories that the settings name.
-const READ_TIME: Duration = Duration::from_secs(15);
+const RELOAD_READ_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The parts of the server that take over new settings.
 #[derive(Debug)]
@@ -371,10 +371,10 @@ impl Reloader {
     /// Reads the sources on a blocking thread, with a time limit: a file system may not answer.
     async fn read_in_time(&self) -> Result<(Loaded, LiveSettings), AppError> {
         let reloader = self.clone();
-        match timeout(READ_TIME, spawn_blocking(move || reloader.read())).await {
+        match timeout(RELOAD_READ_TIMEOUT, spawn_blocking(move || reloader.read())).await {
             Ok(Ok(read)) => read,
             Ok(Err(failed)) => Err(AppError::ReloadFailed(failed)),
-            Err(_) => Err(AppError::ReloadTimeout { after: READ_TIME }),
+            Err(_) => Err(AppError::ReloadTimeout { after: RELOAD_READ_TIMEOUT }),
         }
     }
 

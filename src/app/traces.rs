@@ -32,7 +32,7 @@ pub(super) fn start(loaded: &Loaded, runtime: &Handle) -> Result<TraceExport, Ap
     match (&settings.otlp_endpoint, loaded.origin("trace.otlp_endpoint")) {
         // The standard variable may be meant for other programs.
         (Some(endpoint), Some(ValueOrigin::Variable(name)))
-            if !CAN_EXPORT && name == STANDARD_VARIABLE =>
+            if !CAN_EXPORT && name == OTEL_ENDPOINT_VARIABLE =>
         {
             events::span_export_not_built(endpoint);
             Ok(TraceExport::default())
@@ -45,7 +45,7 @@ pub(super) fn start(loaded: &Loaded, runtime: &Handle) -> Result<TraceExport, Ap
 const CAN_EXPORT: bool = cfg!(feature = "otlp");
 
 /// The standard variable with the address of a collector, which many programs read.
-const STANDARD_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const OTEL_ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 #[cfg(feature = "otlp")]
 fn export(endpoint: &str, runtime: &Handle) -> Result<TraceExport, AppError> {

@@ -106,7 +106,7 @@ pub(super) fn store_finding(dir: &Path, checked: io::Result<()>) -> DoctorFindin
 }
 
 /// The dialects whose tools pass on everything that is not a secret.
-const DIALECTS_WITH_ALL: &str = "execute, execute_command, run_shell_command and shell_exec";
+const DIALECTS_INHERITING_ALL: &str = "execute, execute_command, run_shell_command and shell_exec";
 
 pub(super) fn environment_finding(
     environment: &JobEnvironment,
@@ -119,7 +119,9 @@ pub(super) fn environment_finding(
     let is_unlisted = |variable: &DroppedVariable| variable.why == DropCause::Unlisted;
     if inherit == InheritSetting::Auto && environment.dropped.iter().any(is_unlisted) {
         let word = DropCause::Unlisted.word();
-        detail.push_str(&format!("\njobs of {DIALECTS_WITH_ALL} also get those that are {word}"));
+        detail.push_str(&format!(
+            "\njobs of {DIALECTS_INHERITING_ALL} also get those that are {word}"
+        ));
     }
     let fix = Some("to pass a variable, name it in environment.pass".to_owned());
     DoctorFinding { level: FindingLevel::Ok, what: "environment", detail, fix }

@@ -18,7 +18,9 @@ use super::messages::{Address, JobMsg, Probe, Reaped};
 use super::output_pump::{Bounds, Pump};
 use super::start::{self, JobVariables, OwnShell, RecentStart, launch};
 use super::state::{self, Effect, Event, Grace, Pace, State, TreeRemains};
-use super::stdin_writer::{Feed, FeedError, InputError, JobInput, KeyPress, PlainKey, StdinEnd};
+use super::stdin_writer::{
+    InputError, JobInput, KeyPress, PlainKey, StdinEnd, StdinWriteError, StdinWriter,
+};
 use super::timers::{Outflow, Timer, Timers};
 use super::watchdog::Watch;
 use crate::block_in_place;
@@ -67,7 +69,7 @@ pub(super) struct Job {
     timers: Timers,
     /// The probe of the output pump, once there is one.
     probe: Option<Probe>,
-    pub(super) feed: Option<Feed>,
+    pub(super) stdin: Option<StdinWriter>,
     report: Option<PipelineReport>,
     usage: ResourceUsage,
     survivors: Vec<u32>,
@@ -181,7 +183,7 @@ impl Job {
             state: State::Starting,
             timers: Timers::default(),
             probe: None,
-            feed: None,
+            stdin: None,
             report: None,
             usage: ResourceUsage::default(),
             survivors: Vec::new(),
@@ -254,7 +256,7 @@ impl Job {
         self._watch = Watch::over(Arc::clone(&tree), &self.guard.spec().resources, myself.clone());
         self.guard.running();
         self.report = report;
-        self.feed = stdin.map(Feed::start);
+        self.stdin = stdin.map(StdinWriter::start);
         self.send_first_input();
         let bounds = Bounds::new(self.guard.id(), self.guard.spec());
         let pump = Pump::new(stdout, stderr, writer, bounds, myself.clone());
@@ -269,10 +271,10 @@ impl Job {
     /// Sends the text that was given with the command, then the end of input.
     fn send_first_input(&mut self) {
         let text = self.guard.take_first_input();
-        if let (Stdin::Text(_), Some(feed)) = (&self.guard.spec().stdin, self.feed.as_ref()) {
+        if let (Stdin::Text(_), Some(writer)) = (&self.guard.spec().stdin, self.stdin.as_ref()) {
             // The first piece always has room.
-            feed.push(text.into_bytes()).ok();
-            self.feed = None;
+            writer.push(text.into_bytes()).ok();
+            self.stdin = None;
         }
     }
 
@@ -387,7 +389,7 @@ impl Job {
             reply.send(Err(InputError::Finished(self.guard.id()))).ok();
         }
         self.recent_start = None;
-        self.feed = None;
+        self.stdin = None;
         if !self.survivors.is_empty() {
             let tree = self.guard.tree();
             self.survivors =
@@ -449,7 +451,7 @@ impl Job {
         if self.has_terminal() {
             return self.push(KeyPress::CtrlD.bytes().into());
         }
-        match self.feed.take() {
+        match self.stdin.take() {
             Some(_) => Ok(()),
             None => Err(InputError::Closed(self.guard.id())),
         }
@@ -457,10 +459,10 @@ impl Job {
 
     fn push(&self, piece: Vec<u8>) -> Result<(), InputError> {
         let id = self.guard.id();
-        let feed = self.feed.as_ref().ok_or(InputError::Closed(id))?;
-        feed.push(piece).map_err(|refused| match refused {
-            FeedError::Full => InputError::Full(id),
-            FeedError::Closed => InputError::Closed(id),
+        let writer = self.stdin.as_ref().ok_or(InputError::Closed(id))?;
+        writer.push(piece).map_err(|refused| match refused {
+            StdinWriteError::Full => InputError::Full(id),
+            StdinWriteError::Closed => InputError::Closed(id),
         })
     }
 }

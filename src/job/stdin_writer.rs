@@ -14,38 +14,38 @@ const BACKLOG: usize = 64;
 
 /// The writing side of a job's standard input. Dropping it is the end of input.
 #[derive(Debug)]
-pub(super) struct Feed {
+pub(super) struct StdinWriter {
     pieces: mpsc::Sender<Vec<u8>>,
 }
 
 /// The reason why a piece was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FeedError {
+pub(super) enum StdinWriteError {
     /// Earlier pieces still wait.
     Full,
     /// The job closed its input.
     Closed,
 }
 
-impl Feed {
+impl StdinWriter {
     /// Starts the task that writes to this pipe.
     pub(super) fn start(pipe: InputPipe) -> Self {
         let (pieces, queue) = mpsc::channel(BACKLOG);
-        tokio::spawn(feed(pipe, queue));
+        tokio::spawn(write_pieces(pipe, queue));
         Self { pieces }
     }
 
     /// Queues one piece, which is written when the job reads.
-    pub(super) fn push(&self, piece: Vec<u8>) -> Result<(), FeedError> {
+    pub(super) fn push(&self, piece: Vec<u8>) -> Result<(), StdinWriteError> {
         self.pieces.try_send(piece).map_err(|refused| match refused {
-            TrySendError::Full(_) => FeedError::Full,
-            TrySendError::Closed(_) => FeedError::Closed,
+            TrySendError::Full(_) => StdinWriteError::Full,
+            TrySendError::Closed(_) => StdinWriteError::Closed,
         })
     }
 }
 
 /// Writes pieces until the last one is written, or the job no longer reads.
-async fn feed(mut pipe: InputPipe, mut queue: mpsc::Receiver<Vec<u8>>) {
+async fn write_pieces(mut pipe: InputPipe, mut queue: mpsc::Receiver<Vec<u8>>) {
     while let Some(piece) = queue.recv().await {
         if pipe.write_all(&piece).await.is_err() {
             return;

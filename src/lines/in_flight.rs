@@ -18,10 +18,10 @@ use crate::mcp::CancelNotice;
 /// the reply of the first, and one of the two would wait forever, so it is refused here. The same
 /// knowledge keeps a session alive whose client has hung up while its call continues.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct InFlightRequests(Arc<Mutex<RequestLedger>>);
+pub(crate) struct InFlightRequests(Arc<Mutex<RequestTable>>);
 
 #[derive(Debug, Default)]
-struct RequestLedger {
+struct RequestTable {
     /// The requests without a reply, each with the notice that tells its call why it was cancelled.
     requests: HashMap<RequestId, CancelNotice>,
     /// The number of replies that are being written. Their ids are free: a client that has read its
@@ -101,7 +101,7 @@ impl InFlightRequests {
         self.with(|now| now.requests.is_empty())
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut RequestLedger) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut RequestTable) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

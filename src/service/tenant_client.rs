@@ -207,9 +207,9 @@ impl TenantClient {
     ///
     /// # Errors
     /// If there is no such job, or no longer.
-    pub async fn stop(&self, id: JobId, wish: StopRequest) -> Result<JobHandle, FindError> {
+    pub async fn stop(&self, id: JobId, request: StopRequest) -> Result<JobHandle, FindError> {
         self.check_owner(id)?;
-        self.service.supervisor.stop(id, wish).await
+        self.service.supervisor.stop(id, request).await
     }
 
     /// `true` if any process on this host listens on this TCP port.

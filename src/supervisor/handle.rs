@@ -191,7 +191,7 @@ impl Acceptance {
     }
 }
 
-/// A control request, mostly from an operator. All but `Press` are answered once they have taken
+/// A control request, mostly from an operator. All but `SetPressure` are answered once they have taken
 /// effect.
 #[derive(Debug)]
 pub(super) enum Control {
@@ -200,7 +200,7 @@ pub(super) enum Control {
     Change(Box<QueueLimits>, RpcReplyPort<()>),
     Acceptance(Acceptance, RpcReplyPort<()>),
     /// Sent by the pressure sampler, without a reply.
-    Press(Option<Pressure>),
+    SetPressure(Option<Pressure>),
     Overview(RpcReplyPort<QueueOverview>),
     Figures(RpcReplyPort<QueueStats>),
 }
@@ -224,7 +224,7 @@ impl Supervision {
                 self.acceptance = self.acceptance.requested(request);
                 reply.send(()).ok();
             }
-            Control::Press(pressure) => self.queue.set_pressure(pressure),
+            Control::SetPressure(pressure) => self.queue.set_pressure(pressure),
             Control::Overview(reply) => {
                 reply.send(self.overview()).ok();
             }
@@ -304,7 +304,7 @@ impl Supervisor {
     /// Records which resource the host is short of, if any: then no job starts while another one
     /// runs. Must be repeated from time to time, because a restarted supervisor does not know it.
     pub fn set_pressure(&self, pressure: Option<Pressure>) {
-        self.supervisor_address.tell_lossy(SupervisorMsg::Control(Control::Press(pressure)));
+        self.supervisor_address.tell_lossy(SupervisorMsg::Control(Control::SetPressure(pressure)));
     }
 
     /// Returns all figures of the queue.

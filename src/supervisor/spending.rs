@@ -19,13 +19,13 @@ use crate::ids::{JobId, TenantId};
 #[derive(Debug)]
 pub(super) struct Spending {
     opened: Instant,
-    cpu: CpuBook,
+    cpu: CpuUsage,
     starts: Starts,
 }
 
 impl Spending {
     pub(in crate::supervisor) fn new() -> Self {
-        Self { opened: Instant::now(), cpu: CpuBook::default(), starts: Starts::new() }
+        Self { opened: Instant::now(), cpu: CpuUsage::default(), starts: Starts::new() }
     }
 
     /// Takes one start, unless the tenant has used up its CPU time or its starts. Must be the last
@@ -92,7 +92,7 @@ impl Spending {
 
 /// CPU time that jobs used, by tenant.
 #[derive(Debug, Default)]
-struct CpuBook {
+struct CpuUsage {
     windows: HashMap<TenantId, Window>,
     /// Running jobs, and the CPU time charged for each.
     running: HashMap<JobId, Charged>,
@@ -104,7 +104,7 @@ struct Charged {
     cpu: Duration,
 }
 
-impl CpuBook {
+impl CpuUsage {
     fn started(&mut self, id: JobId, tenant: TenantId) {
         self.running.insert(id, Charged { tenant, cpu: Duration::ZERO });
     }
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn what_was_seen_of_a_job_is_not_charged_again_at_its_end() {
         let (id, tenant) = (JobId::local(1), TenantId::LOCAL);
-        let mut book = CpuBook::default();
+        let mut book = CpuUsage::default();
         book.started(id, tenant);
         for (cpu, used) in [(4, 4), (7, 7), (6, 7)] {
             book.record_cpu(id, seconds(cpu), seconds(10));

@@ -69,7 +69,7 @@ impl LoggingError {
 /// # Errors
 /// Fails if the filter is not valid or the process already has a log.
 pub fn start(logging: &LoggingSettings) -> Result<(LogGuard, LogFilter), LoggingError> {
-    let (writer, guard) = writer_to(io::stderr());
+    let (writer, guard) = non_blocking_writer(io::stderr());
     let (subscriber, filter) = subscriber(logging, writer)?;
     subscriber.try_init()?;
     // Only the first log of a process gets this far.
@@ -103,7 +103,7 @@ impl Drop for LogGuard {
 }
 
 /// Creates a writer that never blocks: if `sink` does not accept lines, they are dropped.
-fn writer_to(sink: impl Write + Send + 'static) -> (NonBlocking, LogGuard) {
+fn non_blocking_writer(sink: impl Write + Send + 'static) -> (NonBlocking, LogGuard) {
     let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(BUFFERED_LINES);
     let (writer, worker) = builder.thread_name("log").finish(BatchWriter::new(sink));
     let guard = LogGuard { worker: Some(worker), dropped: writer.error_counter() };
@@ -118,7 +118,7 @@ fn subscriber(
     let lines = lines(logging.format, writer);
     // The cap is a separate filter: in one filter, a directive for `rmcp::service` would win over
     // a cap on `rmcp`.
-    let subscriber = Registry::default().with(layer).with(lines).with(filter_fn(within_cap));
+    let subscriber = Registry::default().with(layer).with(lines).with(filter_fn(is_within_cap));
     Ok((subscriber, filter))
 }
 
@@ -140,7 +140,7 @@ fn lines(format: LineFormat, writer: NonBlocking) -> Box<dyn Layer<Filtered> + S
     }
 }
 
-fn within_cap(event: &Metadata<'_>) -> bool {
+fn is_within_cap(event: &Metadata<'_>) -> bool {
     let root = event.target().split("::").next().unwrap_or_default();
     *event.level() <= Level::WARN || !CAPPED_CRATES.contains(&root)
 }
@@ -374,7 +374,7 @@ mod tests {
 
     fn logged_while(format: LineFormat, filter: &str, happen: impl FnOnce(&LogFilter)) -> String {
         let sink = SharedBuffer::default();
-        let (writer, guard) = writer_to(sink.clone());
+        let (writer, guard) = non_blocking_writer(sink.clone());
         let logging = LoggingSettings { format, filter: filter.to_owned() };
         let (subscriber, filter) = subscriber(&logging, writer).unwrap();
         tracing::subscriber::with_default(subscriber, || happen(&filter));
@@ -524,7 +524,7 @@ mod tests {
     fn the_error_for_a_bad_filter_shows_a_good_one() {
         let logging =
             LoggingSettings { format: LineFormat::Plain, filter: "shellyard=loud".into() };
-        let (writer, _guard) = writer_to(io::sink());
+        let (writer, _guard) = non_blocking_writer(io::sink());
         let error = subscriber(&logging, writer).err().unwrap();
         assert_eq!(error.code(), "log_filter");
         assert!(error.to_string().contains("shellyard=debug"), "{error}");
@@ -547,7 +547,7 @@ mod tests {
     #[test]
     fn an_unread_stderr_blocks_no_caller() {
         let (_release, stuck) = std::sync::mpsc::channel();
-        let (mut writer, guard) = writer_to(BlockedWriter(stuck));
+        let (mut writer, guard) = non_blocking_writer(BlockedWriter(stuck));
         for _ in 0..4 * BUFFERED_LINES {
             Write::write_all(&mut writer, &[b'x'; 100]).unwrap();
         }

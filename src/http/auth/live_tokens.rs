@@ -132,7 +132,7 @@ const MTIME_GRANULARITY: Duration = Duration::from_millis(100);
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 /// The first part of that time, during which the runtime is not told that the thread blocks: a disk
 /// that answers takes some microseconds.
-const SPIN_TIME: Duration = Duration::from_millis(1);
+const SHORT_WAIT: Duration = Duration::from_millis(1);
 
 /// The text of a changed file, or the reason why it could not be read.
 type FileReadResult = Result<String, BoundedReadError>;
@@ -215,7 +215,7 @@ impl WatcherThread {
             return Ok(changed);
         }
         self.requests.send(()).map_err(|_| RecvTimeoutError::Disconnected)?;
-        let answer = self.results.recv_timeout(SPIN_TIME).or_else(|error| match error {
+        let answer = self.results.recv_timeout(SHORT_WAIT).or_else(|error| match error {
             RecvTimeoutError::Timeout => {
                 block_in_place(|| self.results.recv_timeout(CHECK_TIMEOUT))
             }

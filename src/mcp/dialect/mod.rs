@@ -8,8 +8,8 @@
 mod exec_error;
 mod execute;
 mod execute_command;
-mod line_feed;
 mod output_pages;
+mod progress_lines;
 mod read_file_chunk;
 mod read_shell_output;
 mod run;

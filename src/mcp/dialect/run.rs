@@ -9,7 +9,7 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::line_feed::LineFeed;
+use super::progress_lines::ProgressLines;
 use crate::mcp::reply::{mask, mask_value, progress_line};
 use crate::mcp::tools::{
     CallTurn, CancelEffect, ProgressSender, ToolCall, WaitEnd, wait_for, wait_with_progress,
@@ -77,7 +77,7 @@ pub(super) async fn stream_to_end(
     max_bytes: usize,
 ) -> JobEnding {
     let progress = ProgressSender::for_call(call);
-    let mut feed = LineFeed::new(job, call.settings.progress_every, max_bytes);
+    let mut feed = ProgressLines::new(job, call.settings.progress_every, max_bytes);
     let end = run_to_end(call, job, slot_wait);
     let messages = stream::unfold(&mut feed, |feed| async move {
         let message = feed.next_message().await;

@@ -81,7 +81,7 @@ impl AuditLog {
     pub async fn decision(&self, entry: &DecisionEntry<'_>) -> WriteResult {
         let (reply, written) = oneshot::channel();
         let wait = self.queue().add(&entry.into(), Some(reply))?;
-        if wait == EntryWait::No {
+        if wait == EntryWait::None {
             return Ok(());
         }
         match timeout(DECISION_WAIT, written).await {

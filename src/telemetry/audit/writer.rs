@@ -344,7 +344,7 @@ pub(super) struct QueuedEntry {
 impl QueuedEntry {
     /// `true` if the caller was told that this entry failed; then it must not be written.
     pub(super) fn is_withdrawn(&self) -> bool {
-        self.wait == EntryWait::ThenFail
+        self.wait == EntryWait::Required
             && self.reply.as_ref().is_some_and(oneshot::Sender::is_closed)
     }
 }
@@ -353,11 +353,11 @@ impl QueuedEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryWait {
     /// The caller waits for a short time and then continues; the entry stays queued.
-    ThenGoOn,
+    Optional,
     /// The queue is above `max_queued`: the entry fails unless it is written within that short time.
-    ThenFail,
+    Required,
     /// The caller continues at once, since earlier entries are already late.
-    No,
+    None,
 }
 
 /// The queue between callers and the writer thread. Its lock is never held during a system call on
@@ -394,9 +394,9 @@ impl State {
     const fn wait_for(&self, bytes: usize, max_queued: usize) -> Option<EntryWait> {
         let total = self.bytes.saturating_add(bytes);
         match (total <= max_queued, self.is_late) {
-            (true, true) => Some(EntryWait::No),
-            (true, false) => Some(EntryWait::ThenGoOn),
-            (false, false) if total <= BURST_BYTES => Some(EntryWait::ThenFail),
+            (true, true) => Some(EntryWait::None),
+            (true, false) => Some(EntryWait::Optional),
+            (false, false) if total <= BURST_BYTES => Some(EntryWait::Required),
             (false, true | false) => None,
         }
     }
@@ -458,8 +458,8 @@ impl EntryQueue {
             events::audit_stalled();
         }
         match wait {
-            EntryWait::ThenGoOn | EntryWait::No => Ok(()),
-            EntryWait::ThenFail => {
+            EntryWait::Optional | EntryWait::None => Ok(()),
+            EntryWait::Required => {
                 Err(self.full_error()).inspect_err(|error| events::audit_failed(1, error))
             }
         }
@@ -531,13 +531,13 @@ mod tests {
 
     #[test]
     fn the_bound_applies_to_a_stalled_log_and_not_to_a_burst() {
-        check(0, false, 100, Some(EntryWait::ThenGoOn));
-        check(1, false, 100, Some(EntryWait::ThenFail));
-        check(0, true, 100, Some(EntryWait::No));
+        check(0, false, 100, Some(EntryWait::Optional));
+        check(1, false, 100, Some(EntryWait::Required));
+        check(0, true, 100, Some(EntryWait::None));
         check(1, true, 100, None);
-        check(0, false, 0, Some(EntryWait::ThenFail));
+        check(0, false, 0, Some(EntryWait::Required));
         check(BURST_BYTES, false, 0, None);
-        check(BURST_BYTES, false, BURST_BYTES + 100, Some(EntryWait::ThenGoOn));
+        check(BURST_BYTES, false, BURST_BYTES + 100, Some(EntryWait::Optional));
         check(usize::MAX, true, usize::MAX - 1, None);
     }
 
@@ -566,14 +566,14 @@ mod tests {
     fn after_one_timeout_no_caller_waits_until_the_queue_was_empty() {
         let queue = EntryQueue::new(PathBuf::from("log"), 10_000);
         let (reply, receiver) = oneshot::channel();
-        assert_eq!(add(&queue, Some(reply)).unwrap(), EntryWait::ThenGoOn);
-        queue.give_up(EntryWait::ThenGoOn).unwrap();
-        assert_eq!(add(&queue, None).unwrap(), EntryWait::No);
+        assert_eq!(add(&queue, Some(reply)).unwrap(), EntryWait::Optional);
+        queue.give_up(EntryWait::Optional).unwrap();
+        assert_eq!(add(&queue, None).unwrap(), EntryWait::None);
         drop(receiver);
         let batch = queue.next_batch(10_000);
         assert!(batch.iter().all(|queued| !queued.is_withdrawn()));
         queue.finish_batch(batch, &Ok(()));
-        assert_eq!(add(&queue, None).unwrap(), EntryWait::ThenGoOn);
+        assert_eq!(add(&queue, None).unwrap(), EntryWait::Optional);
     }
 
     #[test]
@@ -588,6 +588,6 @@ mod tests {
         assert!(batch[0].is_withdrawn());
         assert_eq!(add(&queue, None).unwrap_err().code(), "audit_queue_full");
         queue.finish_batch(batch, &Ok(()));
-        assert_eq!(add(&queue, None).unwrap(), EntryWait::ThenFail);
+        assert_eq!(add(&queue, None).unwrap(), EntryWait::Required);
     }
 }

@@ -20,7 +20,7 @@ const VIEW: ViewOptions =
 
 /// The new lines of a job's output, in the order of writing. While there are none, the feed gives
 /// the job's status at intervals.
-pub(super) struct LineFeed<'a> {
+pub(super) struct ProgressLines<'a> {
     job: &'a JobHandle,
     /// The time between two messages without new lines.
     status_every: Duration,
@@ -35,7 +35,7 @@ pub(super) struct LineFeed<'a> {
     end: u64,
 }
 
-impl<'a> LineFeed<'a> {
+impl<'a> ProgressLines<'a> {
     /// Creates a feed of the first `max_bytes` bytes of the output.
     pub(super) fn new(job: &'a JobHandle, status_every: Duration, max_bytes: usize) -> Self {
         let now = Instant::now();
