@@ -21,8 +21,8 @@ use crate::telemetry::events;
 /// The file that describes the server of a data directory, and that is locked.
 const PID_FILE: &str = "server.pid";
 
-/// The longest wait for the lock: a process that a killed server was just creating holds it until it
-/// executes its program.
+/// The longest wait for the lock: a process that a killed server was creating keeps it until it
+/// calls `execve`.
 const LOCK_TIME: Duration = Duration::from_secs(2);
 
 /// The time between two attempts.

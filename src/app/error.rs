@@ -1,4 +1,4 @@
-//! The errors that keep the program from starting.
+//! The errors that keep the program from starting, reloading or running on.
 
 use std::io;
 use std::path::PathBuf;
@@ -25,7 +25,8 @@ use crate::telemetry::audit::AuditError;
 use crate::telemetry::exporter::ExporterError;
 use crate::telemetry::logging::LoggingError;
 
-/// The reason why the program could not start. Each text says what to do about it.
+/// The reason why the program could not start, reload or run on. Each text says what to do about
+/// it.
 #[derive(Debug, Error)]
 pub(super) enum AppError {
     #[error(transparent)]

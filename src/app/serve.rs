@@ -333,7 +333,7 @@ impl Reloader {
         self.reload(CallerIdentity::LOCAL).await.ok();
     }
 
-    /// Applies all changed settings that a running server can take over, or none of them. Returns the
+    /// Applies all changed settings that a running server can apply, or none of them. Returns the
     /// keys that changed, or the reason why the new settings were refused.
     async fn reload(&self, by: CallerIdentity) -> Result<Changes, String> {
         let mut last = self.last.lock().await;

@@ -80,7 +80,8 @@ pub fn run(cli: Cli) -> ExitCode {
     }))
 }
 
-/// Runs a verb that asks a running server. Only the server's address is used of the settings.
+/// Runs a verb that sends a request to a running server. Of the settings, only the server's address
+/// is used.
 fn ask_server(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppError> {
     let flags = verb.server();
     let start = Startup::new(flags.config.clone(), flags.values(), environment);

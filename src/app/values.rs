@@ -27,8 +27,8 @@ use crate::spec::RunLimits;
 use crate::telemetry::logging::{LineFormat, LoggingSettings};
 use crate::telemetry::{SeriesNames, events};
 
-/// The log filter of `server shell`, whose document prints the lines that it logs: besides those, only
-/// faults of the server are logged.
+/// The default log filter of `server shell`: its document prescribes the log lines, so besides them
+/// only the server's own problems are logged.
 const SHELL_SERVER_FILTER: &str = "warn,rmcp=error";
 
 pub(super) fn logging(loaded: &Loaded, environment: &Environment) -> LoggingSettings {
@@ -159,7 +159,7 @@ pub(super) fn service_settings(
     })
 }
 
-/// Returns the settings that a running service can take over.
+/// Returns the settings that a running service can apply.
 pub(super) fn live_settings(loaded: &Loaded, host: &Host) -> Result<LiveSettings, AppError> {
     let settings = &loaded.settings;
     Ok(LiveSettings {

@@ -29,7 +29,7 @@ pub fn run(command: &PolicyCommand, policy: &Policy) -> u8 {
     })
 }
 
-/// Returns a request for this text, with the tenant and lane to which rules without a scope apply.
+/// Returns a request for this text, of the tenant `local` in the default lane.
 fn request<'t>(text: &'t str, cwd: &'t str) -> PolicyRequest<'t> {
     PolicyRequest {
         command: RequestedCommand::Shell(text),

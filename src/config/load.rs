@@ -184,7 +184,7 @@ fn schema_mismatch(error: toml::de::Error) -> ConfigError {
     ConfigError::Invalid { problems: vec![Problem { origin: ValueOrigin::Default, kind }] }
 }
 
-/// The keys, and prefixes of keys, that a running server can take over. All others need a restart.
+/// The keys, and prefixes of keys, that a running server can apply without a restart.
 const LIVE: [&str; 26] = [
     "confinement.backend",
     "confinement.network",
@@ -217,7 +217,7 @@ const LIVE: [&str; 26] = [
 /// The keys whose values differ between two loads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// The keys that a running server can take over.
+    /// The keys that a running server can apply without a restart.
     pub live: Vec<String>,
     /// The keys that need a restart.
     pub restart: Vec<String>,

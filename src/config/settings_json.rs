@@ -9,7 +9,7 @@ use super::error::ProblemKind;
 use super::layers::{Layers, ValueOrigin};
 use crate::did_you_mean::closest;
 
-/// A list in the file: the keys under which its versions have it, and the setting that it becomes.
+/// A list of `settings.json`: its key in each version of the format, and the setting that it fills.
 struct ToolList {
     keys: [&'static str; 2],
     setting: &'static str,
@@ -86,7 +86,8 @@ fn add_list(
                 joined.extend(entries);
                 origin = origin.or_else(|| Some(origin_of(key)));
             }
-            // In that program an empty `coreTools` allows nothing, here no list allows everything.
+            // In that program an empty `coreTools` allows nothing. Here an empty list counts as no
+            // list, which allows everything.
             Ok(_) | Err(_) => layers.report(
                 origin_of(key),
                 ProblemKind::NotAllowed {

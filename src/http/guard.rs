@@ -345,7 +345,7 @@ pub(super) async fn guard_request(
     }
     let (mut parts, body) = request.into_parts();
     if guard.open.iter().any(|open| open == parts.uri.path()) {
-        // The sender is unknown, so nothing waits for a body, which has no meaning on these paths.
+        // No body is read: the sender is unknown, and these paths ignore bodies.
         return next.run(Request::from_parts(parts, Body::empty())).await;
     }
     if !guard.allow_jobs && is_from_job(&parts.extensions).await {

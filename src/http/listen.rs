@@ -75,7 +75,7 @@ impl HttpListeners {
         Ok(Self { address, socket, bound })
     }
 
-    /// The bound address. The port is the real one, also if port 0 was configured.
+    /// The bound address. The port is the real one, even if port 0 was configured.
     pub(super) const fn bound(&self) -> Option<SocketAddr> {
         self.bound
     }

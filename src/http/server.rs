@@ -51,7 +51,7 @@ impl Server {
         Ok(Self { listeners, settings })
     }
 
-    /// The bound address, if any. The port is the real one, also if port 0 was configured.
+    /// The bound address, if any. The port is the real one, even if port 0 was configured.
     #[must_use]
     pub const fn local_addr(&self) -> Option<SocketAddr> {
         self.listeners.bound()

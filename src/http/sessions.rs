@@ -79,7 +79,7 @@ tokio::task_local! {
 #[derive(Debug, Clone, Default)]
 pub(super) struct SessionOpener {
     tenant: Option<TenantId>,
-    /// The id of the session if it is opened; any other one if `None`.
+    /// The id that the session gets; `None` = a new random id.
     id: Option<SessionId>,
     /// Set if the session was refused because the limit is reached.
     refused: Arc<AtomicBool>,

@@ -44,7 +44,7 @@ pub struct HttpServerSettings {
     pub max_connections: usize,
     /// The limit for open connections per address.
     pub max_connections_per_address: usize,
-    /// The limit for legacy sessions. A further session ends the one that has been idle longest.
+    /// The limit for legacy sessions. A further session ends an idle one, first of the same tenant.
     pub max_sessions: usize,
     /// The idle time after which a legacy session ends. A session with a call in flight or an open
     /// stream is not idle.

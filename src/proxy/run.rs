@@ -19,7 +19,7 @@ use crate::client::UpgradedStream;
 use crate::lines::{InputLine, read_line};
 use crate::telemetry::events;
 
-/// Lines that are read ahead, and lines that wait to be written: each may be long.
+/// The capacity of each channel of lines: one, since a line may be long.
 const READ_AHEAD: usize = 1;
 
 /// The time that the server has for its last responses after the end of input. It cancels calls

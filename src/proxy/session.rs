@@ -288,7 +288,7 @@ impl ProxySession {
         ProxyAction::ToServer(request.to_string().into_bytes())
     }
 
-    /// Returns an id that the client does not use. If it does, its request is refused as a
+    /// Returns an id of the proxy's own. A client's request with the same id is refused as a
     /// duplicate.
     fn next_own_id(&mut self, subscriptions: Option<Subscription>) -> RequestId {
         self.own_requests += 1;
@@ -321,7 +321,7 @@ impl ProxySession {
 
     fn refuse_queued(&mut self, why: &str) -> Vec<ProxyAction> {
         let queued = match &mut self.link {
-            // Requests that are queued now wait for the loss first.
+            // Requests that are queued on a closing connection are kept until it is lost.
             UpstreamLink::Up | UpstreamLink::Closing(_) => return Vec::new(),
             UpstreamLink::Waiting(queued) => mem::take(queued),
         };

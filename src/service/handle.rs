@@ -218,7 +218,7 @@ async fn wait_all_gone(jobs: &[JobHandle]) {
     }
 }
 
-/// The settings that a running service can take over.
+/// The settings that a running service can apply.
 #[derive(Debug)]
 pub struct LiveSettings {
     pub rules: AdmissionRules,

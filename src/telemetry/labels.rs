@@ -108,7 +108,7 @@ words! {
 words! {
     /// A reason to refuse an HTTP request or connection before it reaches a route.
     pub enum HttpRefusalReason {
-        /// The Host header is not on the list.
+        /// The Host header is missing, not valid or not allowed.
         Host = "host",
         /// The Origin header is not on the list.
         Origin = "origin",
@@ -176,7 +176,7 @@ words! {
         RateLimited = "rate_limited",
         /// The role of the caller only allows reading.
         Forbidden = "forbidden",
-        /// The server is shutting down.
+        /// The server drains: an operator asked for it, or the server is shutting down.
         Draining = "draining",
         /// The server failed while it handled the submission.
         Interrupted = "interrupted",

@@ -22,8 +22,8 @@ const RESERVED_KEYS: [&str; 3] = ["timestamp", "level", "target"];
 /// Plain lines show the first eight hex digits of a trace id: enough to find its other lines.
 const HIDDEN_TRACE_ID_BITS: u32 = 128 - 8 * 4;
 
-/// The target of lines that another program's document prints. In plain format such a line is its
-/// message alone.
+/// The target of log lines whose text the document of `mcpz` (dialect `execute_command`)
+/// prescribes. In plain format such a line is its message alone.
 pub(super) const DOCUMENTED_TARGET: &str = "mcpz";
 
 /// A layer that stores the ids of a span where the log lines inside the span find them.

@@ -27,8 +27,8 @@ const CAPPED_CRATES: [&str; 4] = ["rmcp", "hyper", "hyper_util", "h2"];
 #[derive(Debug, Clone)]
 pub struct LoggingSettings {
     pub format: LineFormat,
-    /// A filter with the syntax of `RUST_LOG`. It cannot raise the level of libraries that log whole
-    /// requests above warn.
+    /// A filter with the syntax of `RUST_LOG`. It cannot make libraries that log whole requests
+    /// more verbose than warn.
     pub filter: String,
 }
 
@@ -201,7 +201,7 @@ impl<W: Write> Write for BatchWriter<W> {
 /// is.
 const SPAN_DIRECTIVE: &str = concat!(env!("CARGO_CRATE_NAME"), "::telemetry::spans=error");
 
-/// A directive that keeps the lines of a document enabled: they have switches of their own.
+/// A directive that keeps those prescribed lines enabled: `execute_command.verbose` controls them.
 const DOCUMENTED_DIRECTIVE: &str = "mcpz=info";
 
 /// The layer that applies the filter.

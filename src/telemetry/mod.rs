@@ -10,8 +10,8 @@
 //!
 //! Commands are logged quoted and truncated; the dialect `execute_command` prints them whole if
 //! `execute_command.verbose` is set, and otherwise not at all. Output bytes and environment values
-//! are never logged, except that the dialect `execute` can log the output of a job. This module calls
-//! no other module; the others call it.
+//! are never logged, except that the dialect `execute` can log the output of a job. Modules that
+//! report events call this module; it calls none of them.
 
 pub mod audit;
 pub mod events;

@@ -156,8 +156,8 @@ impl Authenticator {
         }
     }
 
-    /// The credential of a peer that the kernel reports as our own user. It could do without the
-    /// server whatever it does through it.
+    /// The credential of a peer that the kernel reports as our own user. Such a process could do
+    /// the same without the server.
     #[must_use]
     pub fn same_user_credential(&self) -> Credential {
         self.new_credential(CallerIdentity::LOCAL, CredentialProof::SameUser)

@@ -17,7 +17,8 @@ use crate::bounded_read::{BoundedReadError, read_blocking};
 use crate::private_files::Symlinks;
 use crate::telemetry::events;
 
-/// The tokens of a file. Every call sees the current content of the file.
+/// The tokens of a file. Each call sees the current content, or the last known one if the file
+/// system does not answer.
 #[derive(Debug)]
 pub(super) struct LiveTokens {
     /// `None`: there is no token file, and there will be none.

@@ -54,7 +54,8 @@ impl AuditLog {
         Self::start(writer)
     }
 
-    /// Starts without opening a log that could not be opened; each entry tries again.
+    /// Starts the writer thread without opening the log, after `open` failed; each entry tries
+    /// again to open it.
     ///
     /// # Errors
     /// Fails if the thread cannot be started.

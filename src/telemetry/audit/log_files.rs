@@ -13,7 +13,7 @@ use crate::private_files::{Symlinks, explain_symlink_error};
 
 /// An append holds the lock for microseconds; a lock that is held for this long is stuck.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
-/// Other writers release the lock within this time, also on a busy host; a call can wait for it.
+/// Other writers release the lock within this time, even on a busy host; a call can wait for it.
 const SHORT_LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 /// The pause between two tries, since `flock` has no timeout.
 const LOCK_RETRY: Duration = Duration::from_micros(200);

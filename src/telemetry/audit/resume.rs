@@ -1,4 +1,4 @@
-//! The decision how a writer continues the chain, after whatever happened to the files. Pure.
+//! Decides how a writer continues the chain, whatever has happened to the files. Pure.
 //!
 //! The writer trusts the head: all entries that it covers were written. If the log is shorter, the
 //! chain does not restart, so the gap stays visible. If the log is longer, the writer trusts the
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use super::entry::{AuditRecord, ChainLink, Damage, NoteRecord, ParsedLine};
 use super::log_files::Head;
 
-/// The note that begins every file except the very first.
+/// The note that begins a file after a rotation.
 pub(super) const ROTATED: &str = "log_rotated";
 
 /// The state of the files before a write.

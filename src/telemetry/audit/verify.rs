@@ -16,7 +16,7 @@ use crate::private_files::Symlinks;
 /// read in pieces, which are not entries.
 const MAX_LINE_BYTES: u64 = 1024 * 1024;
 
-/// Checks the log and its rotated files, oldest first, and returns the first problem.
+/// Checks the log and its rotated files, oldest first; fails with the first problem.
 ///
 /// Safe while other processes write: it checks the log as it was at one moment, and blocks writers
 /// only until all files are open.

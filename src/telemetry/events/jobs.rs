@@ -289,7 +289,7 @@ pub fn output_unreadable(id: JobId, why: &dyn Display) {
     tracing::warn!(tenant = %id.tenant(), job_id = %id, ?why, "output not readable");
 }
 
-/// A job ended whose output is logged, as far as the caller passes it.
+/// The output of an ended job is logged, or the part of it that the caller passes.
 pub fn output_logged(id: JobId, stdout: &str, stderr: &str) {
     tracing::info!(tenant = %id.tenant(), job_id = %id, ?stdout, ?stderr, "job output");
 }
