@@ -119,7 +119,7 @@ fn parse_number(digits: &str, whole: &str) -> Result<u64, CursorError> {
 }
 
 /// Returns enough of the text to recognise it in a message.
-fn excerpt(given: &str) -> String {
+pub(super) fn excerpt(given: &str) -> String {
     given.chars().take(60).collect()
 }
 

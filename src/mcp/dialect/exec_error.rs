@@ -9,7 +9,7 @@ use super::run::DialectReply;
 use crate::TaskLimit;
 use crate::ids::JobId;
 use crate::mcp::args::ArgError;
-use crate::mcp::cursor::{Cursor, ParsedCursor};
+use crate::mcp::cursor::{Cursor, ParsedCursor, excerpt};
 use crate::outcome::{StartError, not_run_text};
 use crate::output::json::QueryError;
 use crate::output::pattern::PatternError;
@@ -97,11 +97,6 @@ pub(crate) enum ExecError {
     Busy(#[from] ReadBusy),
     #[error("the output could not be read: {0}; try again")]
     Read(#[from] io::Error),
-}
-
-/// Returns enough of a text to recognise it in a message.
-fn excerpt(given: &str) -> String {
-    given.chars().take(60).collect()
 }
 
 impl From<QueryError> for ExecError {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::output_pages::{OutputPage, PageLimits, read_stream_page};
 use super::run::{DialectReply, reserve_memory};
-use super::run_shell_command::{CommandState, page_text, row_reply, stream_name, unreadable};
+use super::run_shell_command::{CommandState, page_text, row_reply, unreadable};
 use crate::ids::JobNumber;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::schema::{ArgKind, ArgSpec};
@@ -26,7 +26,7 @@ const FIELDS: [ArgSpec; 4] = [
     ArgSpec::optional("max_bytes", ArgKind::Whole, ""),
 ];
 
-const STREAMS: [&str; 2] = [stream_name(Stream::Stdout), stream_name(Stream::Stderr)];
+const STREAMS: [&str; 2] = [Stream::Stdout.name(), Stream::Stderr.name()];
 
 /// The smallest page: any UTF-8 character fits.
 const MIN_BYTES: u64 = 4;
@@ -71,7 +71,7 @@ async fn read(call: ToolCall<'_>, arguments: JsonObject) -> Result<DialectReply,
     let page = read_page(&job, args.stream, args.offset, most).await.map_err(unreadable)?;
     let mut rows = vec![
         ("Command", json!(job.spec().program.display())),
-        ("Stream", json!(stream_name(args.stream))),
+        ("Stream", json!(args.stream.name())),
         ("Output", json!(page_text(&page))),
         ("Start", json!(page.span.start)),
         ("End", json!(page.span.end)),
@@ -133,7 +133,7 @@ pub(super) fn format_next_call(
 ) -> Option<String> {
     let is_cut = page.span.has_more && page.span.end < page.span.total;
     let id = job.id();
-    let stream = stream_name(stream);
+    let stream = stream.name();
     let offset = page.span.end;
     is_cut.then(|| format!("{NAME}(job={id}, stream=\"{stream}\", offset={offset})"))
 }

@@ -300,16 +300,8 @@ fn describe_cut(job: &JobHandle, stream: Stream, page: &OutputPage) -> Option<St
     let next = format_next_call(job, stream, page)?;
     let shown = page.span.end;
     let total = page.span.total;
-    let name = stream_name(stream);
+    let name = stream.name();
     Some(format!("{name} shows {shown} of {total} bytes, {next} reads on"))
-}
-
-/// The name of a stream in this dialect's arguments and texts.
-pub(super) const fn stream_name(stream: Stream) -> &'static str {
-    match stream {
-        Stream::Stdout => "stdout",
-        Stream::Stderr => "stderr",
-    }
 }
 
 /// Formats one row; an empty stream reads `Stdout: (empty)`, as in the document's own tool.

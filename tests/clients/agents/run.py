@@ -121,12 +121,17 @@ def check_conversation(script, restarts):
     return steps | ({"restart": expect("after-restart" in results[9], results[9])} if restarts else {})
 
 
-def run_conversation(client_class, transport, tools, binary):
-    script, data, server = model.Model(), data_directory(), None
-    connection = ["stdio", binary, "stdio", "--data-dir", data.name]
+def open_connection(transport, binary, data):
+    """The server, if the client does not start it, and the way by which the client reaches it."""
     if transport == "http":
         server = Server(binary)
-        connection = ["http", f"http://{server.address}/mcp"]
+        return server, ["http", f"http://{server.address}/mcp"]
+    return None, ["stdio", binary, "stdio", "--data-dir", data.name]
+
+
+def run_conversation(client_class, transport, tools, binary):
+    script, data = model.Model(), data_directory()
+    server, connection = open_connection(transport, binary, data)
     client = client_class(tools, script, connection, CALL_LIMIT_S)
     try:
         script.play(conversation(server and server.restart))
@@ -139,11 +144,8 @@ def run_conversation(client_class, transport, tools, binary):
 
 def run_interrupted(client_class, transport, tools, binary):
     """An interrupted client ends, and nobody waits for its call any more. Over stdio its job ends, too."""
-    script, data, server = model.Model(), data_directory(), None
-    connection = ["stdio", binary, "stdio", "--data-dir", data.name]
-    if transport == "http":
-        server = Server(binary)
-        connection = ["http", f"http://{server.address}/mcp"]
+    script, data = model.Model(), data_directory()
+    server, connection = open_connection(transport, binary, data)
     client = client_class(tools, script, connection, 60)
     mark = f"{data.name}/started"
     # The number is the name of the process: nothing else on this host sleeps for as long.
