@@ -30,9 +30,10 @@ OLD = "0.1"
 # The first word of the scenarios of an extension, and its name on the wire.
 EXTENSIONS = {"tasks": "io.modelcontextprotocol/tasks"}
 
-# What the suite calls is a task soon (its wait is a microsecond), and `rm` asks somebody first. The suite says
+# A call of the suite is a task if its job runs longer than a microsecond. A job that cannot be started fails
+# faster than that, so `failing_job` waits for the only slot of a lane first. `rm` asks somebody; the suite says
 # yes in a form of its own, which is no yes to the server: those tasks end with a refusal.
-WITH_TASKS = {"SHELLYARD_POLICY_ASK": "rm"}
+WITH_TASKS = {"SHELLYARD_POLICY_ASK": "rm", "SHELLYARD_QUEUE_LANES_BUILD": "1"}
 
 NEED_NO_FIXTURES = {
     "2025-11-25": (

@@ -43,9 +43,15 @@ pub(super) async fn tool(
     }
     let mut values = request.arguments.unwrap_or_default();
     values.insert("answer".to_owned(), answered);
+    let run_command = |arguments: &Value| {
+        let run = CallToolRequestParams::new("run_command");
+        filled(arguments, &values).map(|arguments| run.with_arguments(arguments))
+    };
+    if let Some(before) = &act.before {
+        handler.call_tool(run_command(before)?, context.clone()).await?;
+    }
     if let Some(runs) = &act.runs {
-        let run = CallToolRequestParams::new("run_command").with_arguments(filled(runs, &values)?);
-        return handler.call_tool(run, context.clone()).await;
+        return handler.call_tool(run_command(runs)?, context.clone()).await;
     }
     for notice in &act.notices {
         notify(notice.clone(), context).await;
