@@ -155,8 +155,8 @@ impl McpEndpoint {
         }
         let is_json = is_json(&parts);
         let timing = self.keep_alive_timing(&parts);
-        let has_session = parts.headers.contains_key(SESSION_HEADER);
-        let new_session = if has_session { None } else { self.sessions.issue_id(tenant, &body) };
+        let may_initialize = may_initialize(&parts.headers);
+        let new_session = may_initialize.then(|| self.sessions.issue_id(tenant, &body)).flatten();
         let caller = SessionOpener::new(tenant, new_session);
         let request = Request::from_parts(parts, Body::from(body.clone()));
         let answer = Box::pin(async move {
@@ -202,7 +202,10 @@ impl McpEndpoint {
             initialized.headers_mut().insert(SESSION_HEADER, id);
         }
         Box::pin(self.service.handle(initialized)).await;
-        tracing::info!("an MCP client continues a session that was not open");
+        // The handshake fails if the headers of the request are not those of a client.
+        if self.sessions.is_open(&lost.id) {
+            tracing::info!("an MCP client continues a session that was not open");
+        }
         Ok(())
     }
 
@@ -216,6 +219,13 @@ impl McpEndpoint {
             Some(_) | None => Ok(()),
         }
     }
+}
+
+/// `true` if a request with these headers may open a session. A call in a session does not, nor does
+/// a modern request of another method, so their bodies need not be parsed for it.
+fn may_initialize(headers: &HeaderMap) -> bool {
+    let is_other_method = headers.get(METHOD_HEADER).is_some_and(|method| method != "initialize");
+    !headers.contains_key(SESSION_HEADER) && !is_other_method
 }
 
 fn service_config(
@@ -433,6 +443,19 @@ mod tests {
         ] {
             assert_eq!(with_port_or_wildcard(origin.to_owned()), expected);
         }
+    }
+
+    #[test]
+    fn only_a_request_without_session_and_of_no_other_method_may_open_one() {
+        let may = |headers: &[(&'static str, &'static str)]| {
+            let headers = headers.iter().map(|(name, value)| {
+                (HeaderName::from_static(name), HeaderValue::from_static(value))
+            });
+            may_initialize(&headers.collect())
+        };
+        assert!(may(&[]) && may(&[(METHOD_HEADER, "initialize")]));
+        assert!(!may(&[(METHOD_HEADER, "tools/call")]));
+        assert!(!may(&[(SESSION_HEADER, "1")]));
     }
 
     async fn error_response(response: Response, id: Option<RequestId>) -> (StatusCode, Value) {

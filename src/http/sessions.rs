@@ -25,7 +25,10 @@ use std::time::{Duration, Instant};
 use axum::http::{HeaderMap, HeaderValue};
 use futures_util::{Stream, StreamExt, future, stream};
 use rmcp::RoleServer;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage, ServerResult};
+use rmcp::model::{
+    CancelledNotification, CancelledNotificationParam, ClientJsonRpcMessage, RequestId,
+    ServerJsonRpcMessage, ServerResult,
+};
 use rmcp::transport::Transport;
 use rmcp::transport::common::server_side_http::session_id;
 use rmcp::transport::streamable_http_server::session::local::{
@@ -53,8 +56,9 @@ const NO_SESSION_ID: HeaderValue = HeaderValue::from_static("none");
 const SHARE: usize = 4;
 const MIN_SHARE: usize = 16;
 
-/// Sessions are checked this many times per timeout.
-const CHECKS_PER_TIMEOUT: u32 = 4;
+/// Sessions are checked this many times per timeout, so a session ends at most a twentieth of its
+/// timeout late.
+const CHECKS_PER_TIMEOUT: u32 = 20;
 
 /// Sessions that their clients have ended, and that are remembered so that no call continues them.
 const MAX_DELETED: usize = 1024;
@@ -476,8 +480,14 @@ impl SessionManager for BoundedSessions {
         self.local.has_session(id).await
     }
 
+    /// Cancels the calls in flight first: rmcp would wait some seconds for their replies, which nobody
+    /// reads. Their [`CancelNotice`](crate::mcp::CancelNotice) stays unset, as after any hang-up.
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
-        self.with_table(|table| table.sessions.remove(id));
+        let entry = self.with_table(|table| table.sessions.remove(id));
+        for request in entry.map(|entry| entry.in_flight.ids()).unwrap_or_default() {
+            // A session that has ended by itself has cancelled them.
+            self.local.accept_message(id, cancel_message(request)).await.ok();
+        }
         self.local.close_session(id).await
     }
 
@@ -530,6 +540,12 @@ impl SessionManager for BoundedSessions {
         let in_use = self.begin_use(id);
         Ok(StreamInUse::new(self.local.resume(id, last_event_id).await?, in_use))
     }
+}
+
+/// Returns the notification that cancels a request.
+fn cancel_message(request: RequestId) -> ClientJsonRpcMessage {
+    let params = CancelledNotificationParam::new(Some(request), None);
+    ClientJsonRpcMessage::notification(CancelledNotification::new(params).into())
 }
 
 /// `true` if the client that gets this answer to `initialize` expects streams to begin with an empty

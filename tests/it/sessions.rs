@@ -197,3 +197,50 @@ fn a_client_without_any_stream_for_a_while_has_hung_up() {
     eventually("the session without a client ends", || (server.metric(series) - 1.0).abs() < 0.5);
     assert!(kept.sleeping() > 0, "the other call goes on");
 }
+
+#[test]
+fn the_calls_of_a_client_that_has_hung_up_end_with_its_session() {
+    let settings = "[http]\nsession_hang_up_s = 1\n";
+    let mut server = Launch::http().config(settings).start();
+    let marker = Marker::new();
+    let abandoned = server.http().clone();
+    let arguments = json!({"command": format!("sleep {marker}"), "wait_s": 45});
+    let call = json!({"name": "run_command", "arguments": arguments});
+    let connection = abandoned.post(&abandoned.era().request(77, "tools/call", call));
+    marker.wait_alive();
+    drop(connection);
+    let series = "shellyard_mcp_sessions{transport=\"http\"}";
+    eventually("the session ends", || server.metric(series) < 0.5);
+    let mut client = HttpLink::new(LEGACY);
+    client.connect_to(server.http().address().to_owned());
+    client.exchange(&LEGACY.request(1, "initialize", handshake(LEGACY.version())));
+    // The reply to this call is written after the end of the abandoned one.
+    let told = run(&client, "sleep 3").1["result"]["content"][0]["text"].to_string();
+    assert!(told.starts_with("\"job 1 (sleep "), "{told}");
+}
+
+#[test]
+fn a_handshake_that_is_refused_continues_no_session() {
+    const CONTINUED: &str = "continues a session";
+    let data = private_dir();
+    let mut first = Launch::http().data(data.path()).start();
+    let client = first.http().clone();
+    drop(first);
+    let mut second = Launch::http().data(data.path()).start_silent();
+    let client = at(&client, &mut second);
+    let body = client.era().request(1, "tools/list", json!({})).to_string();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\nMcp-Session-Id: {}\r\nAccept: text/plain\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        client.address(),
+        client.session(),
+        body.len()
+    );
+    let mut connection = HttpConnection::open(client.address());
+    connection.send_bytes((head + &body).as_bytes());
+    let status = connection.answer().status;
+    assert!([404, 406].contains(&status), "{status}");
+    assert!(!second.log_text().contains(CONTINUED), "{}", second.log_text());
+    assert_eq!(run(&client, "true").0, 200);
+    second.expect_log(CONTINUED);
+}
