@@ -19,7 +19,8 @@ pub(crate) fn count_allocations<T>(work: impl FnOnce() -> T) -> (ThreadAllocatio
     let before = COUNTED.get();
     let done = work();
     let after = COUNTED.get();
-    let (times, bytes) = (after.times - before.times, after.bytes - before.bytes);
+    let times = after.times - before.times;
+    let bytes = after.bytes - before.bytes;
     (ThreadAllocations { times, bytes }, done)
 }
 

@@ -182,7 +182,8 @@ mod tests {
     #[test]
     fn a_regular_file_is_read_also_through_a_symlink_that_may_be_followed() {
         let folder = tempfile::tempdir().unwrap();
-        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        let file = folder.path().join("file");
+        let link = folder.path().join("link");
         fs::write(&file, "text").unwrap();
         symlink(&file, &link).unwrap();
         assert_eq!(read_text(&file, Symlinks::Refuse).unwrap(), "text");

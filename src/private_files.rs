@@ -123,7 +123,8 @@ fn check(path: &Path, user: Uid) -> Result<(), PrivateDirError> {
         return Err(PrivateDirError::ForeignLink { path: path.into(), owner });
     }
     let directory = fs::metadata(path).map_err(unusable)?;
-    let (owner, mode) = (directory.uid(), directory.mode() & 0o7777);
+    let owner = directory.uid();
+    let mode = directory.mode() & 0o7777;
     if owner != user {
         return Err(PrivateDirError::OtherOwner { path: path.into(), owner, user });
     }
@@ -179,7 +180,8 @@ mod tests {
     #[test]
     fn a_symlink_is_followed_only_on_request() {
         let folder = tempfile::tempdir().unwrap();
-        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        let file = folder.path().join("file");
+        let link = folder.path().join("link");
         fs::write(&file, "text").unwrap();
         symlink(&file, &link).unwrap();
         assert!(

@@ -37,14 +37,16 @@ impl TraceContext {
     pub fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
         let mut parts = parent.trim().splitn(5, '-');
         let version = hex::<1>(parts.next()?)?;
-        let (trace, span) = (hex::<16>(parts.next()?)?, hex::<8>(parts.next()?)?);
+        let trace = hex::<16>(parts.next()?)?;
+        let span = hex::<8>(parts.next()?)?;
         let [flags] = hex::<1>(parts.next()?)?;
         // Later versions may have more fields.
         let is_whole = parts.next().is_none() || version != [0];
         if version == [0xff] || trace == [0; 16] || span == [0; 8] || !is_whole {
             return None;
         }
-        let (trace_id, span_id) = (TraceId(trace), SpanId(span));
+        let trace_id = TraceId(trace);
+        let span_id = SpanId(span);
         let state = state.filter(|state| is_valid_state(state)).map(Arc::from);
         Some(Self { trace_id, span_id, is_sampled: flags & SAMPLED != 0, state })
     }
@@ -230,7 +232,8 @@ mod tests {
         let zero_trace = format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32));
         let zero_span = PARENT.replace("00f067aa0ba902b7", "0000000000000000");
         let upper = PARENT.to_uppercase();
-        let (forbidden, short) = (PARENT.replacen("00", "ff", 1), &PARENT[..54]);
+        let forbidden = PARENT.replacen("00", "ff", 1);
+        let short = &PARENT[..54];
         for bad in ["", "00", "é", short, &zero_trace, &zero_span, &upper, &forbidden] {
             assert_eq!(TraceContext::parse(bad, None), None, "{bad}");
         }

@@ -187,7 +187,8 @@ mod tests {
     /// Counts the scans in ten minutes in which children end all the time; each scan takes `cost`.
     fn scans_beside_ending_children(cost: Duration) -> u32 {
         let start = Instant::now();
-        let (mut now, mut scans) = (start, 0);
+        let mut now = start;
+        let mut scans = 0;
         let mut schedule = Schedule::after_scan(now, cost);
         while now < start + Duration::from_secs(600) {
             // The thread sleeps this long after each signal.

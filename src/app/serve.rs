@@ -54,7 +54,7 @@ pub(super) struct App {
     service: JobService,
     gauges: Arc<QueueGauges>,
     reloader: Reloader,
-    log: LogFilter,
+    log_filter: LogFilter,
     spill: SpillDir,
     /// The directory for temporary files of jobs. Dropping it removes the directory.
     _scratch: Option<ScratchRoot>,
@@ -95,7 +95,7 @@ impl App {
         loaded: Loaded,
         sources: ConfigSources,
         numbers: Option<PathBuf>,
-        log: LogFilter,
+        log_filter: LogFilter,
     ) -> Result<Self, AppError> {
         report_ignored_keys(&loaded);
         let scratch = host.make_scratch_root(&std::env::temp_dir());
@@ -128,7 +128,7 @@ impl App {
             service: service.clone(),
             pressure,
             gauges: Arc::clone(&gauges),
-            log: log.clone(),
+            log_filter: log_filter.clone(),
         };
         let reloader = Reloader::new(targets, sources, loaded);
         let on_signal = reloader.clone();
@@ -136,7 +136,7 @@ impl App {
         tokio::spawn(on_hangup.map_err(AppError::Signals)?);
         let guardian_host = Arc::clone(&host);
         spawn_blocking(move || start_guardian(&guardian_host));
-        Ok(Self { host, settings, service, gauges, reloader, log, spill, _scratch: scratch })
+        Ok(Self { host, settings, service, gauges, reloader, log_filter, spill, _scratch: scratch })
     }
 
     pub(super) const fn service(&self) -> &JobService {
@@ -190,7 +190,7 @@ impl App {
                 Ok(ReloadedSettings { live, restart })
             })
         };
-        ServerControl::new(reload, after_drain, self.log.clone())
+        ServerControl::new(reload, after_drain, self.log_filter.clone())
     }
 
     /// Waits until an operator has asked for a drain with exit, and no job waits or runs any more.
@@ -306,7 +306,7 @@ struct ReloadTargets {
     service: JobService,
     pressure: watch::Sender<PressureWatch>,
     gauges: Arc<QueueGauges>,
-    log: LogFilter,
+    log_filter: LogFilter,
 }
 
 /// Reads the settings again from the same sources, and applies the changes. Cheap to clone.
@@ -364,7 +364,7 @@ impl Reloader {
     fn apply_log_filter(&self, changes: &Changes, loaded: &Loaded) {
         if changes.live.iter().any(|key| key == "log.filter") {
             // Loading has already checked the filter.
-            self.targets.log.set_configured(&loaded.settings.log.filter).ok();
+            self.targets.log_filter.set_configured(&loaded.settings.log.filter).ok();
         }
     }
 

@@ -57,9 +57,9 @@ fn notes(verified: &VerifyReport) -> String {
             thousands(first.seq)
         );
     }
-    for place in &verified.damaged {
+    for location in &verified.damaged {
         text += &format!(
-            "note: {place} is damaged: its writer was interrupted; the next entry says so\n"
+            "note: {location} is damaged: its writer was interrupted; the next entry says so\n"
         );
     }
     text
@@ -72,13 +72,13 @@ fn as_json(verified: &VerifyReport) -> Value {
         "files": verified.files,
         "first": verified.first.as_ref().map(mark),
         "last": verified.last.as_ref().map(mark),
-        "damaged": verified.damaged.iter().map(place).collect::<Vec<_>>(),
+        "damaged": verified.damaged.iter().map(location_json).collect::<Vec<_>>(),
     })
 }
 
 fn problem(error: &VerifyError) -> Value {
     let mut answer = json!({ "ok": false, "code": error.code(), "message": full_text(error) });
-    if let Some(found) = error.place() {
+    if let Some(found) = error.location() {
         answer["file"] = json!(found.file.to_string_lossy());
         answer["line"] = json!(found.line);
     }
@@ -89,8 +89,8 @@ fn mark(mark: &EntryStamp) -> Value {
     json!({ "seq": mark.seq, "time": mark.time })
 }
 
-fn place(place: &LineLocation) -> Value {
-    json!({ "file": place.file.to_string_lossy(), "line": place.line })
+fn location_json(location: &LineLocation) -> Value {
+    json!({ "file": location.file.to_string_lossy(), "line": location.line })
 }
 
 fn full_text(error: &VerifyError) -> String {
@@ -126,7 +126,7 @@ mod tests {
             AuditLogSettings { path: path.clone(), max_bytes: 150_000, keep: 1, max_queued: 0 };
         let audit = AuditLog::open(settings).unwrap();
         for _ in 0..entries {
-            audit.note(&NoteEntry { what: "test", detail: "" });
+            audit.record_note(&NoteEntry { what: "test", detail: "" });
             // Entries are written one by one, so that the log is rotated as soon as it is large enough.
             audit.finish();
         }

@@ -313,7 +313,7 @@ async fn in_span(route: Route, request: Request, next: Next) -> Response {
     let mut span = TraceSpan::start(SpanKind::Server, name, parent.as_ref());
     span.set_attribute("http.request.method", request.method().as_str());
     span.set_attribute("http.route", route.as_str());
-    let response = next.run(request).instrument(span.log().clone()).await;
+    let response = next.run(request).instrument(span.log_span().clone()).await;
     let status = response.status();
     span.set_attribute("http.response.status_code", i64::from(status.as_u16()));
     if status.is_server_error() {

@@ -217,7 +217,7 @@ impl Job {
             let started = start::start_elsewhere(host, launch).await;
             actor.tell(JobMsg::Started(started.map(Box::new)));
         };
-        let task = tokio::spawn(starting.instrument(self.guard.log().clone()));
+        let task = tokio::spawn(starting.instrument(self.guard.log_span().clone()));
         self.starting = Some(task.abort_handle());
     }
 
@@ -264,7 +264,7 @@ impl Job {
         let pumping = pump.with_masks(self.guard.settings.mask.as_ref()).run();
         let deadline = self.guard.spec().limits.timeout;
         let following = follow(leader, tree, Box::pin(pumping), deadline, myself.clone());
-        tokio::spawn(following.instrument(self.guard.log().clone()));
+        tokio::spawn(following.instrument(self.guard.log_span().clone()));
         Event::Started
     }
 

@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn a_flood_is_left_alone_only_while_its_pipe_has_room() {
-        let (micro, milli) = (Duration::from_micros(1), Duration::from_millis(1));
+        let micro = Duration::from_micros(1);
+        let milli = Duration::from_millis(1);
         for (gathered, came_in, expected) in [
             // A gigabyte in a second, a quarter of that, twenty megabytes, and next to nothing.
             (64 * 1000, 64 * micro, None),

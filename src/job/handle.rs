@@ -405,7 +405,9 @@ mod tests {
     }
 
     fn liveness(processes: usize) -> Option<Liveness> {
-        let (cpu, rss_bytes, waiting_for_input) = (Duration::ZERO, 0, false);
+        let cpu = Duration::ZERO;
+        let rss_bytes = 0;
+        let waiting_for_input = false;
         Some(Liveness { processes, cpu, rss_bytes, waiting_for_input })
     }
 

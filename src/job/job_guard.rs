@@ -84,8 +84,8 @@ impl JobGuard {
 
     /// Returns the tracing span of log lines about the job.
     #[must_use]
-    pub const fn log(&self) -> &tracing::Span {
-        self.span.log()
+    pub const fn log_span(&self) -> &tracing::Span {
+        self.span.log_span()
     }
 
     /// Returns the trace context for the job's processes.
@@ -151,7 +151,7 @@ impl JobGuard {
     pub(super) fn running(&mut self) {
         let queued = self.status.borrow().queued_for();
         let started = || events::job_started(self.shared.id, queued);
-        self.active = Some(self.span.log().in_scope(started));
+        self.active = Some(self.span.log_span().in_scope(started));
         self.status.send_modify(|status| {
             status.phase = JobPhase::Running;
             status.started = Some(Instant::now());
@@ -170,7 +170,7 @@ impl JobGuard {
         self.writer = None;
         let active = self.active.take();
         let written = self.shared.output.progress().written_bytes();
-        self.span.log().in_scope(|| match active {
+        self.span.log_span().in_scope(|| match active {
             Some(active) => active.finish(&ending, written),
             None => events::job_ended_before_start(self.shared.id, &ending.outcome),
         });
@@ -215,7 +215,7 @@ pub(super) struct JobSpan {
     /// `None` once the job has ended.
     span: Option<TraceSpan>,
     /// The span of all log lines about the job, also after its end.
-    log: tracing::Span,
+    log_span: tracing::Span,
     /// The trace context that the job's processes get.
     handed_on: Option<TraceContext>,
 }
@@ -231,12 +231,12 @@ impl JobSpan {
             BegunBy::Caller => Some(span.context().clone()),
             BegunBy::Server => None,
         };
-        Self { log: span.log().clone(), span: Some(span), handed_on }
+        Self { log_span: span.log_span().clone(), span: Some(span), handed_on }
     }
 
     /// The tracing span of log lines about the job.
-    pub(super) const fn log(&self) -> &tracing::Span {
-        &self.log
+    pub(super) const fn log_span(&self) -> &tracing::Span {
+        &self.log_span
     }
 
     /// Returns the trace context for the job's processes, if the caller has one: without one they

@@ -385,7 +385,8 @@ mod tests {
 
     #[test]
     fn jobs_that_have_just_begun_are_not_surveyed_unless_something_grows() {
-        let (room, unseen) = (Headroom::at_first(&LIMITS), Duration::from_millis(10));
+        let room = Headroom::at_first(&LIMITS);
+        let unseen = Duration::from_millis(10);
         let is_due = |now| SURVEY.is_over(2 * SURVEY_INTERVAL, unseen, now, &room);
         assert!(!is_due(Some(HOST)));
         assert!(is_due(Some(HostLoad { tasks: 506, ..HOST })));
@@ -405,7 +406,8 @@ mod tests {
 
     #[test]
     fn what_others_gave_back_hides_no_growth() {
-        let (room, unseen) = (Headroom::at_first(&LIMITS), Duration::from_millis(10));
+        let room = Headroom::at_first(&LIMITS);
+        let unseen = Duration::from_millis(10);
         let mut survey = SURVEY;
         let grown = HostLoad { available_bytes: 11_900, ..HOST };
         assert!(

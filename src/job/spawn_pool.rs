@@ -150,7 +150,8 @@ mod tests {
     #[test]
     fn there_are_as_many_as_processors_and_one_for_each_that_is_held_up() {
         let now = Instant::now();
-        let (early, late) = (Some(now), Some(now + PATIENCE));
+        let early = Some(now);
+        let late = Some(now + PATIENCE);
         let wants = |waiting: usize, begun: &[Option<Instant>], at: Instant| {
             let waiting = (0..waiting).map(|_| -> SpawnTask { Box::new(|| ()) }).collect();
             SpawnQueue { waiting, begun: begun.to_vec() }.wants_another(at, 2)

@@ -337,7 +337,8 @@ mod tests {
         let start = Instant::now();
         let enter = |starts: &mut RecentStarts, millis| {
             let recent_start = starts.enter(start + Duration::from_millis(millis));
-            let (number, is_alone) = (recent_start.number, recent_start.is_alone);
+            let number = recent_start.number;
+            let is_alone = recent_start.is_alone;
             // The entry belongs to this test's list, not to that of the program.
             std::mem::forget(recent_start);
             (number, is_alone)

@@ -213,7 +213,8 @@ async fn outcome_of(spec: JobSpec) -> Outcome {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bound_that_a_job_has_passed_is_told_however_soon_it_ends() {
-    let (bytes, lines) = (LimitKind::OutputBytes(50), LimitKind::OutputLines(5));
+    let bytes = LimitKind::OutputBytes(50);
+    let lines = LimitKind::OutputLines(5);
     for _ in 0..10 {
         for (text, which) in [("printf %0100d 1", bytes), ("printf '%s\\n' 1 2 3 4 5 6 7", lines)] {
             let small = spec(text);
@@ -237,7 +238,8 @@ async fn a_deadline_may_be_as_short_as_one_likes() {
 async fn a_job_whose_pipes_others_hold_is_over_when_its_pump_has_found_them_empty() {
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
     // Without the pump's answer the drain would end only after all of that.
-    let (drain_quiet, drain_max) = (Duration::from_micros(1), 10 * LONG);
+    let drain_quiet = Duration::from_micros(1);
+    let drain_max = 10 * LONG;
     let settings = Arc::new(SharedJobSettings {
         drain_quiet,
         drain_max,

@@ -83,7 +83,7 @@ impl InstrumentedHandler {
         let cancelled = context.ct.clone();
         let operation = Operation::begin(info, &context);
         context.extensions.insert(operation.context());
-        let log = operation.log().clone();
+        let log = operation.log_span().clone();
         // Boxed: otherwise every transport future would be as large as the largest request future.
         let result = catch_panic(Box::pin(handle(context))).instrument(log).await;
         operation.finish(match &result {
@@ -180,7 +180,7 @@ impl ServerHandler for InstrumentedHandler {
         let request = context.request_context();
         let operation =
             Operation::begin(self.request_info("subscriptions/listen", request), request);
-        let log = operation.log().clone();
+        let log = operation.log_span().clone();
         let result = catch_panic(Box::pin(self.handler.listen(context))).instrument(log).await;
         // It ends when the client closes the stream, which is not an error.
         operation.finish(result.is_err().then_some(ErrorType::Other));
@@ -293,8 +293,8 @@ impl Operation {
     }
 
     /// The span that log lines about this request belong to.
-    pub(super) const fn log(&self) -> &tracing::Span {
-        self.span.log()
+    pub(super) const fn log_span(&self) -> &tracing::Span {
+        self.span.log_span()
     }
 
     /// Marks the request as answered, with or without an error.
@@ -315,7 +315,7 @@ impl Drop for Operation {
         }
         let active = self.active.take();
         let error = self.error;
-        self.span.log().in_scope(|| active.map(|active| active.finish(error)));
+        self.span.log_span().in_scope(|| active.map(|active| active.finish(error)));
     }
 }
 
@@ -438,7 +438,8 @@ mod tests {
             request: CallToolRequestParams,
             mut context: RequestContext<RoleServer>,
         ) -> Result<CallToolResponse, ErrorData> {
-            let (tool, tenant) = (Some("run_command"), Some(TenantId::LOCAL));
+            let tool = Some("run_command");
+            let tenant = Some(TenantId::LOCAL);
             let info =
                 RequestInfo { method: "tools/call", tool, tenant, network: NetworkTransport::Pipe };
             let operation = Operation::begin(info, &context);

@@ -147,7 +147,8 @@ impl JobSnapshot {
 
 impl SlotHolder {
     fn new(job: &JobHandle) -> Self {
-        let (command, elapsed) = (job.spec().program.display(), job.status().elapsed());
+        let command = job.spec().program.display();
+        let elapsed = job.status().elapsed();
         Self { job: job.id(), command, elapsed }
     }
 }

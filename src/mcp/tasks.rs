@@ -37,7 +37,7 @@ use crate::outcome::{Outcome, StopBy};
 use crate::service::{
     CallerRole, JobHandle, ParkedState, ParkedSubmission, StopRequest, TenantClient,
 };
-use crate::telemetry::audit::rfc3339;
+use crate::telemetry::audit::format_rfc3339;
 
 /// Returns the reply to long runs that the client of this request supports.
 pub(super) fn long_runs(context: &RequestContext<RoleServer>) -> LongRuns {
@@ -339,7 +339,7 @@ impl TaskTime {
 impl fmt::Display for TaskTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = UNIX_EPOCH.checked_add(Duration::from_millis(self.0));
-        f.write_str(&rfc3339(at.unwrap_or(UNIX_EPOCH)))
+        f.write_str(&format_rfc3339(at.unwrap_or(UNIX_EPOCH)))
     }
 }
 
@@ -377,10 +377,8 @@ mod tests {
     #[test]
     fn a_task_time_is_stable_and_ordered() {
         let early = Instant::now();
-        let (first, late) = (
-            TaskTime::from_instant(early),
-            TaskTime::from_instant(early + Duration::from_secs(90)),
-        );
+        let first = TaskTime::from_instant(early);
+        let late = TaskTime::from_instant(early + Duration::from_secs(90));
         assert!(late > first && late.to_string() > first.to_string());
         assert_eq!(TaskTime::from_instant(early), first);
         assert_eq!(TaskTime(1_795_000_000_042).to_string(), "2026-11-18T11:06:40.042Z");

@@ -188,7 +188,7 @@ impl AdmissionControl {
             uncertain,
             trace_id: audited.caller.trace.context.trace_id,
         };
-        match (trail.log.decision(&entry).await, trail.on_failure) {
+        match (trail.log.record_decision(&entry).await, trail.on_failure) {
             (Ok(()), _) | (Err(_), OnAuditFailure::Count) => Ok(()),
             (Err(error), OnAuditFailure::Refuse) => {
                 Err(AdmissionError::NoAudit { why: error.to_string() })
@@ -202,7 +202,7 @@ impl AdmissionControl {
         let caller = caller.clone();
         let redactor = Arc::clone(&self.rules().redactor);
         Some(OnJobEnd::new(move |job, ending| {
-            log.ending(&EndingEntry {
+            log.record_ending(&EndingEntry {
                 tenant: caller.tenant.name(),
                 client: &caller.client,
                 job: job.id(),
@@ -223,7 +223,7 @@ impl AdmissionControl {
     /// Writes an audit entry that is not about one job.
     pub(super) fn write_note(&self, what: &str, detail: &str) {
         if let Some(trail) = &self.audit {
-            trail.log.note(&NoteEntry { what, detail });
+            trail.log.record_note(&NoteEntry { what, detail });
         }
     }
 }

@@ -109,7 +109,8 @@ impl TenantClient {
         let caller = &self.caller;
         let (step, refused) = match admission.approvals.close_question(caller.tenant, question) {
             Some(ClosedQuestion { subject, open_for }) => {
-                let (rule, why) = (subject.rule, why.after(open_for));
+                let rule = subject.rule;
+                let why = why.after(open_for);
                 (why.metric_step(), AdmissionError::NotApproved { rule, why })
             }
             None => (ApprovalStep::NotAsked, no_open_question("a rule")),

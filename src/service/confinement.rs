@@ -461,7 +461,8 @@ mod tests {
 
     #[test]
     fn the_tighter_setting_of_tenant_and_lane_holds() {
-        let (loose, tight) = (profile(SandboxProfile::None), profile(SandboxProfile::ReadOnly));
+        let loose = profile(SandboxProfile::None);
+        let tight = profile(SandboxProfile::ReadOnly);
         for (tenant, lane) in [(loose, tight), (tight, loose)] {
             let both = confining(profile(SandboxProfile::Default), tenant, lane);
             assert_granted(&both, UNSET, (SandboxProfile::ReadOnly, NetworkAccess::Off));

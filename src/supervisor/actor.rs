@@ -265,7 +265,7 @@ impl Supervision {
         self.spending.take_start(tenant, self.queue.limits().tenant(tenant))?;
         self.queue.push(id, EnqueueRequest { tenant, lane: &spec.lane, priority: spec.priority });
         let (guard, handle) = job::create_job(id, spec, cwd, &self.job);
-        guard.log().in_scope(|| events::job_submitted(id, &logged));
+        guard.log_span().in_scope(|| events::job_submitted(id, &logged));
         self.guards.insert(id, guard);
         self.registry.insert(handle.clone(), key);
         let packer = self.packer.clone();
@@ -359,7 +359,7 @@ impl Supervision {
         let forgotten = self.registry.sweep(FREED_PER_TURN);
         events::retained_changed(self.registry.finished(), self.registry.finished_bytes());
         for Forgotten { job, bytes, why } in &forgotten {
-            let log = spans::log_span_for(&job.spec().trace.context);
+            let log = spans::new_log_span(&job.spec().trace.context);
             log.in_scope(|| events::job_freed(job.id(), why.reason(), *bytes));
         }
         let is_done = forgotten.len() < FREED_PER_TURN;

@@ -11,7 +11,7 @@ use super::retention::{FinishedJob, FinishedJobs, JobRemains, Retention};
 use crate::ids::{JobId, JobNumber, TenantId};
 use crate::job::JobHandle;
 use crate::telemetry::FreedReason;
-use crate::telemetry::audit::rfc3339;
+use crate::telemetry::audit::format_rfc3339;
 
 /// Every job that can be found.
 ///
@@ -142,7 +142,8 @@ impl Registry {
 
     /// Frees the jobs that exceed a limit, at most `most` of them.
     pub(super) fn sweep(&mut self, most: usize) -> Vec<Forgotten> {
-        let (now, clock) = (Instant::now(), SystemTime::now());
+        let now = Instant::now();
+        let clock = SystemTime::now();
         let mut forgotten = Vec::new();
         while forgotten.len() < most
             && let Some((kept, why)) = self.finished.free_next(now)
@@ -174,7 +175,7 @@ pub enum FindError {
     #[error(
         "job {id} was freed {} ago ({}): {why}; run it again if it is still needed",
         InWords(Duration::from_secs(ago.as_secs())),
-        rfc3339(*at)
+        format_rfc3339(*at)
     )]
     Freed {
         id: JobId,
@@ -356,7 +357,8 @@ mod tests {
     #[test]
     fn a_reason_names_the_bound_and_its_setting() {
         let week = Duration::from_secs(604_800);
-        let (all, tenant) = (RetentionScope::All, RetentionScope::Tenant);
+        let all = RetentionScope::All;
+        let tenant = RetentionScope::Tenant;
         for (why, text) in [
             (
                 FreedCause::Age { limit: week, scope: all },

@@ -498,7 +498,8 @@ mod tests {
             for (number, step) in steps.into_iter().enumerate() {
                 match step {
                     Step::Put { tenant, bytes, rest } => {
-                        let (id, tenant) = (JobId::local(number as u64), format!("t{tenant}"));
+                        let id = JobId::local(number as u64);
+                        let tenant = format!("t{tenant}");
                         jobs.push(FinishedJob { id, tenant, finished: now, bytes, rest });
                         finished.put(jobs[jobs.len() - 1].clone());
                     }

@@ -306,7 +306,8 @@ mod tests {
 
     #[test]
     fn what_was_seen_of_a_job_is_not_charged_again_at_its_end() {
-        let (id, tenant) = (JobId::local(1), TenantId::LOCAL);
+        let id = JobId::local(1);
+        let tenant = TenantId::LOCAL;
         let mut book = CpuUsage::default();
         book.started(id, tenant);
         for (cpu, used) in [(4, 4), (7, 7), (6, 7)] {
@@ -357,7 +358,9 @@ mod window_tests {
             later in 0..8000_u64,
             limit in 1..200_u64,
         ) {
-            let (mut window, mut all, mut now) = (Window::new(), Vec::new(), 0);
+            let mut window = Window::new();
+            let mut all = Vec::new();
+            let mut now = 0;
             for (pause, used) in steps {
                 now += pause;
                 window.add(seconds(now), seconds(used));

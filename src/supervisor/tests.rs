@@ -42,7 +42,8 @@ async fn supervisor(slots: usize, retention: Retention) -> Supervisor {
 }
 
 fn admission(number: u64, text: &str) -> SubmitRequest {
-    let (id, spec) = (JobId::local(number), job::tests::spec(text));
+    let id = JobId::local(number);
+    let spec = job::tests::spec(text);
     SubmitRequest { id, spec, cwd: None, key: None, logged: text.to_owned(), on_end: None }
 }
 
@@ -115,7 +116,8 @@ async fn calls_in_flight_are_answered_and_nothing_runs_twice() {
     let mut accepted = Vec::new();
     for round in 0..5 {
         let submit = |number: u64| {
-            let (supervisor, path) = (supervisor.clone(), dir.path().join(number.to_string()));
+            let supervisor = supervisor.clone();
+            let path = dir.path().join(number.to_string());
             tokio::spawn(async move {
                 let job = admission(number, &format!("echo ran >> {}", path.display()));
                 supervisor.submit(job).await

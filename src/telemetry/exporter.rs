@@ -15,7 +15,9 @@ use metrics_exporter_prometheus::{
 use thiserror::Error;
 
 use super::events;
-use super::names::{self, LabelSet, Metric, MetricKind, MetricLabels, catalogue, known_operations};
+use super::names::{
+    self, LabelSet, Metric, MetricKind, MetricLabels, catalogue, list_known_operations,
+};
 use super::process_metrics::{self, DiskProbe};
 use crate::output::Counters;
 
@@ -96,7 +98,7 @@ impl Exporter {
     /// not answer.
     pub async fn render(&self) -> String {
         let disk_space = match &self.data_dir {
-            Some(dir) => self.disk.space_at(dir).await,
+            Some(dir) => self.disk.measure_space(dir).await,
             None => None,
         };
         events::update_process_metrics(disk_space);
@@ -123,10 +125,12 @@ impl fmt::Debug for Exporter {
 fn register_all(recorder: &PrometheusRecorder) {
     for metric in catalogue() {
         describe(recorder, metric);
-        for key in known_series(metric) {
+        for key in list_known_series(metric) {
             match metric.kind {
                 MetricKind::Counter => recorder.register_counter(&key, &METADATA).absolute(0),
-                MetricKind::Gauge => recorder.register_gauge(&key, &METADATA).set(initial(metric)),
+                MetricKind::Gauge => {
+                    recorder.register_gauge(&key, &METADATA).set(initial_value(metric))
+                }
                 MetricKind::Histogram(_) => drop(recorder.register_histogram(&key, &METADATA)),
             }
         }
@@ -144,11 +148,11 @@ fn describe(recorder: &PrometheusRecorder, metric: &Metric) {
 }
 
 /// The series of a metric that do not depend on the configuration.
-fn known_series(metric: &Metric) -> Vec<Key> {
+fn list_known_series(metric: &Metric) -> Vec<Key> {
     match metric.labels {
-        MetricLabels::Closed(labels) => series(metric.name, labels),
+        MetricLabels::Closed(labels) => list_series(metric.name, labels),
         MetricLabels::Operation => {
-            known_operations().map(|labels| Key::from_parts(metric.name, &labels)).collect()
+            list_known_operations().map(|labels| Key::from_parts(metric.name, &labels)).collect()
         }
         // These label values come from the configuration; `QueueGauges` registers their series.
         MetricLabels::Lane | MetricLabels::Tenant => Vec::new(),
@@ -156,19 +160,19 @@ fn known_series(metric: &Metric) -> Vec<Key> {
 }
 
 /// The value that a gauge starts with: zero, except for gauges that never change.
-fn initial(gauge: &Metric) -> f64 {
+fn initial_value(gauge: &Metric) -> f64 {
     if gauge == names::process::BUILD_INFO.metric() {
         1.0
     } else if gauge == names::process::START_TIME.metric() {
         let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        process_metrics::start_time().unwrap_or_else(now).as_secs_f64()
+        process_metrics::read_start_time().unwrap_or_else(now).as_secs_f64()
     } else {
         0.0
     }
 }
 
 /// Returns one key for each combination of label values.
-fn series(name: &'static str, labels: &[LabelSet]) -> Vec<Key> {
+fn list_series(name: &'static str, labels: &[LabelSet]) -> Vec<Key> {
     let mut combinations: Vec<Vec<Label>> = vec![Vec::new()];
     for (label, values) in labels {
         let extend = |known: &Vec<Label>| {
@@ -239,7 +243,7 @@ mod tests {
             let Metric { name, help, kind, .. } = metric;
             let series = match metric.labels {
                 MetricLabels::Closed(labels) => combinations(labels),
-                MetricLabels::Operation => known_operations().count(),
+                MetricLabels::Operation => list_known_operations().count(),
                 MetricLabels::Lane | MetricLabels::Tenant => {
                     assert!(!text.contains(name), "{name}");
                     continue;
@@ -383,7 +387,8 @@ mod tests {
     fn the_counters_of_the_output_store_are_exported() {
         let dir = tempfile::tempdir().unwrap();
         let counters = Arc::new(Counters::default());
-        let (store_bytes, tenants) = (10_000, [].into());
+        let store_bytes = 10_000;
+        let tenants = [].into();
         let limits = QuotaLimits { store_bytes, tenant_bytes: 100_000, tenants };
         let quota = Quota::new(limits, 1 << 20, Arc::clone(&counters));
         // The first log spills to a file, the second cannot, and the third finds the store full.

@@ -258,7 +258,7 @@ pub const METHODS: [&str; 18] = [
 ];
 
 /// The label value for the method of a request.
-pub(super) fn method(name: &str) -> &'static str {
+pub(super) fn method_label(name: &str) -> &'static str {
     METHODS.into_iter().find(|known| *known == name).unwrap_or(OTHER)
 }
 
@@ -343,8 +343,8 @@ mod tests {
 
     #[test]
     fn an_unknown_method_never_becomes_a_label_value() {
-        assert_eq!(method("tools/list"), "tools/list");
-        assert_eq!(method("rm -rf /"), "other");
+        assert_eq!(method_label("tools/list"), "tools/list");
+        assert_eq!(method_label("rm -rf /"), "other");
     }
 
     #[test]

@@ -110,7 +110,7 @@ where
         let (dim, off) = if writer.has_ansi_escapes() { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
         writer.write_str(dim)?;
         SystemTime.format_time(&mut writer)?;
-        let colour = if writer.has_ansi_escapes() { colour(*metadata.level()) } else { "" };
+        let colour = if writer.has_ansi_escapes() { colour_code(*metadata.level()) } else { "" };
         write!(writer, "{off} {colour}{:>5}{off} ", metadata.level().as_str())?;
         write!(writer, "{dim}{}:{off} ", metadata.target())?;
         DefaultFields::new().format_fields(writer.by_ref(), event)?;
@@ -122,7 +122,7 @@ where
 }
 
 /// The escape sequence that colours a level on a terminal.
-const fn colour(level: Level) -> &'static str {
+const fn colour_code(level: Level) -> &'static str {
     match level {
         Level::ERROR => "\x1b[31m",
         Level::WARN => "\x1b[33m",

@@ -69,8 +69,8 @@ impl LoggingError {
 /// # Errors
 /// Fails if the filter is not valid or the process already has a log.
 pub fn start(logging: &LoggingSettings) -> Result<(LogGuard, LogFilter), LoggingError> {
-    let (writer, guard) = non_blocking_writer(io::stderr());
-    let (subscriber, filter) = subscriber(logging, writer)?;
+    let (writer, guard) = new_non_blocking_writer(io::stderr());
+    let (subscriber, filter) = build_subscriber(logging, writer)?;
     subscriber.try_init()?;
     // Only the first log of a process gets this far.
     DROPPED.set(guard.dropped.clone()).ok();
@@ -80,7 +80,7 @@ pub fn start(logging: &LoggingSettings) -> Result<(LogGuard, LogFilter), Logging
 static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
 
 /// Returns how many log lines were dropped because nobody read stderr.
-pub(super) fn dropped_lines() -> u64 {
+pub(super) fn count_dropped_lines() -> u64 {
     DROPPED.get().map_or(0, |dropped| dropped.dropped_lines() as u64)
 }
 
@@ -103,19 +103,19 @@ impl Drop for LogGuard {
 }
 
 /// Creates a writer that never blocks: if `sink` does not accept lines, they are dropped.
-fn non_blocking_writer(sink: impl Write + Send + 'static) -> (NonBlocking, LogGuard) {
+fn new_non_blocking_writer(sink: impl Write + Send + 'static) -> (NonBlocking, LogGuard) {
     let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(BUFFERED_LINES);
     let (writer, worker) = builder.thread_name("log").finish(BatchWriter::new(sink));
     let guard = LogGuard { worker: Some(worker), dropped: writer.error_counter() };
     (writer, guard)
 }
 
-fn subscriber(
+fn build_subscriber(
     logging: &LoggingSettings,
     writer: NonBlocking,
 ) -> Result<(impl Subscriber + Send + Sync, LogFilter), LoggingError> {
     let (layer, filter) = LogFilter::new(&logging.filter)?;
-    let lines = lines(logging.format, writer);
+    let lines = format_layer(logging.format, writer);
     // The cap is a separate filter: in one filter, a directive for `rmcp::service` would win over
     // a cap on `rmcp`.
     let subscriber = Registry::default().with(layer).with(lines).with(filter_fn(is_within_cap));
@@ -125,7 +125,7 @@ fn subscriber(
 /// The events that pass the filter.
 type Filtered = Layered<FilterLayer, Registry>;
 
-fn lines(format: LineFormat, writer: NonBlocking) -> Box<dyn Layer<Filtered> + Send + Sync> {
+fn format_layer(format: LineFormat, writer: NonBlocking) -> Box<dyn Layer<Filtered> + Send + Sync> {
     let layer = fmt::layer().fmt_fields(NoFields).with_writer(writer);
     match format {
         LineFormat::Plain => {
@@ -248,7 +248,7 @@ impl State {
 impl LogFilter {
     /// Creates the layer with the configured filter, and the handle that changes it.
     fn new(configured: &str) -> Result<(FilterLayer, Self), FilterError> {
-        let (layer, handle) = reload::Layer::new(parse(configured)?);
+        let (layer, handle) = reload::Layer::new(parse_with_directives(configured)?);
         let configured = configured.to_owned();
         let state = State { configured, active_override: None, generation: 0 };
         Ok((layer, Self { layer: handle, state: Arc::new(Mutex::new(state)) }))
@@ -271,7 +271,7 @@ impl LogFilter {
     /// # Errors
     /// Fails and changes nothing if the text is not a filter.
     pub fn set_override(&self, filter: &str, time: Option<Duration>) -> Result<(), FilterError> {
-        let parsed = parse(filter)?;
+        let parsed = parse_with_directives(filter)?;
         let until = time.and_then(|time| Instant::now().checked_add(time));
         let mut state = self.state();
         state.active_override = Some(FilterOverride { filter: filter.to_owned(), until });
@@ -292,7 +292,7 @@ impl LogFilter {
     /// # Errors
     /// Fails and changes nothing if the text is not a filter.
     pub fn set_configured(&self, filter: &str) -> Result<(), FilterError> {
-        let parsed = parse(filter)?;
+        let parsed = parse_with_directives(filter)?;
         let mut state = self.state();
         filter.clone_into(&mut state.configured);
         state.active_override = None;
@@ -312,7 +312,7 @@ impl LogFilter {
 
     fn remove_override(&self, mut state: MutexGuard<'_, State>) {
         // Always valid: the filter was parsed when it was configured.
-        if let Ok(filter) = parse(&state.configured) {
+        if let Ok(filter) = parse_with_directives(&state.configured) {
             state.active_override = None;
             self.apply(state, filter);
         }
@@ -338,7 +338,7 @@ impl std::fmt::Debug for LogFilter {
     }
 }
 
-fn parse(filter: &str) -> Result<EnvFilter, FilterError> {
+fn parse_with_directives(filter: &str) -> Result<EnvFilter, FilterError> {
     let directives = [SPAN_DIRECTIVE, DOCUMENTED_DIRECTIVE];
     // Both constants are valid.
     let directives = directives.into_iter().filter_map(|directive| directive.parse().ok());
@@ -374,9 +374,9 @@ mod tests {
 
     fn logged_while(format: LineFormat, filter: &str, happen: impl FnOnce(&LogFilter)) -> String {
         let sink = SharedBuffer::default();
-        let (writer, guard) = non_blocking_writer(sink.clone());
+        let (writer, guard) = new_non_blocking_writer(sink.clone());
         let logging = LoggingSettings { format, filter: filter.to_owned() };
-        let (subscriber, filter) = subscriber(&logging, writer).unwrap();
+        let (subscriber, filter) = build_subscriber(&logging, writer).unwrap();
         tracing::subscriber::with_default(subscriber, || happen(&filter));
         drop(guard);
         // The guard waits for at most a second. The log thread may run later; it drops its handle
@@ -439,12 +439,12 @@ mod tests {
         let span = |parent| TraceSpan::start(SpanKind::Internal, "work".to_owned(), parent);
         let outer = span(None);
         let inner = span(Some(outer.context()));
-        outer.log().in_scope(log);
+        outer.log_span().in_scope(log);
         let library_span =
-            inner.log().in_scope(|| tracing::error_span!(target: "shellyard::job", "other"));
+            inner.log_span().in_scope(|| tracing::error_span!(target: "shellyard::job", "other"));
         library_span.in_scope(log);
         outer
-            .log()
+            .log_span()
             .in_scope(|| tracing::info!(target: "shellyard::job", trace_id = "own", "hello"));
         log();
         [outer.context().clone(), inner.context().clone()]
@@ -472,7 +472,7 @@ mod tests {
         let text = logged(LineFormat::Plain, "info", || {
             let span = TraceSpan::start(SpanKind::Server, "call".to_owned(), None);
             id = span.context().trace_id.to_string();
-            span.log().in_scope(|| tracing::info!(target: "a", count = 3, "hello"));
+            span.log_span().in_scope(|| tracing::info!(target: "a", count = 3, "hello"));
         });
         let end = format!("Z  INFO a: hello count=3 trace={}\n", &id[..8]);
         assert!(text.ends_with(&end), "{text}");
@@ -524,8 +524,8 @@ mod tests {
     fn the_error_for_a_bad_filter_shows_a_good_one() {
         let logging =
             LoggingSettings { format: LineFormat::Plain, filter: "shellyard=loud".into() };
-        let (writer, _guard) = non_blocking_writer(io::sink());
-        let error = subscriber(&logging, writer).err().unwrap();
+        let (writer, _guard) = new_non_blocking_writer(io::sink());
+        let error = build_subscriber(&logging, writer).err().unwrap();
         assert_eq!(error.code(), "log_filter");
         assert!(error.to_string().contains("shellyard=debug"), "{error}");
     }
@@ -547,7 +547,7 @@ mod tests {
     #[test]
     fn an_unread_stderr_blocks_no_caller() {
         let (_release, stuck) = std::sync::mpsc::channel();
-        let (mut writer, guard) = non_blocking_writer(BlockedWriter(stuck));
+        let (mut writer, guard) = new_non_blocking_writer(BlockedWriter(stuck));
         for _ in 0..4 * BUFFERED_LINES {
             Write::write_all(&mut writer, &[b'x'; 100]).unwrap();
         }
@@ -621,7 +621,8 @@ mod filter_tests {
     }
 
     fn status(filter: &str, configured: &str) -> LogFilterStatus {
-        let (filter, configured) = (filter.to_owned(), configured.to_owned());
+        let filter = filter.to_owned();
+        let configured = configured.to_owned();
         LogFilterStatus { filter, configured, remaining: None }
     }
 

@@ -524,15 +524,15 @@ pub(super) fn operation_labels(
 }
 
 /// Returns the labels of every possible operation that does not depend on the offered tools.
-pub(super) fn known_operations() -> impl Iterator<Item = Vec<LabelPair>> {
+pub(super) fn list_known_operations() -> impl Iterator<Item = Vec<LabelPair>> {
     let methods = METHODS.into_iter().filter(|method| *method != TOOL_CALL).flat_map(|method| {
         [None, Some(ErrorType::Other)].map(|error| operation_labels(method, None, error))
     });
-    methods.chain(tool_operations([OTHER].into_iter()))
+    methods.chain(list_tool_operations([OTHER].into_iter()))
 }
 
 /// Returns the labels of every possible call of these tools.
-pub(super) fn tool_operations(
+pub(super) fn list_tool_operations(
     tools: impl Iterator<Item = &'static str>,
 ) -> impl Iterator<Item = Vec<LabelPair>> {
     tools.flat_map(|tool| {

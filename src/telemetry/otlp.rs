@@ -105,7 +105,7 @@ fn new_processor(
         .build();
     let builder = BatchSpanProcessor::builder(exporter).with_batch_config(batches);
     let mut processor = builder.build();
-    processor.set_resource(&resource());
+    processor.set_resource(&describe_server());
     Ok(processor)
 }
 
@@ -116,7 +116,7 @@ fn instrumentation_scope() -> InstrumentationScope {
 }
 
 /// The attributes of this server. The standard OTEL variables take precedence for the service name.
-fn resource() -> Resource {
+fn describe_server() -> Resource {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let configured = Resource::builder().build().get(&Key::from_static_str(SERVICE_NAME));
     let name = configured

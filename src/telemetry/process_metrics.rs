@@ -44,7 +44,7 @@ pub(super) fn read_usage() -> Option<ProcessUsage> {
 }
 
 /// Returns the start time of this process since the Unix epoch.
-pub(super) fn start_time() -> Option<Duration> {
+pub(super) fn read_start_time() -> Option<Duration> {
     let booted = parse_boot_time(&fs::read_to_string("/proc/stat").ok()?)?;
     Some(booted + from_ticks(read_stat()?.started))
 }
@@ -55,7 +55,7 @@ pub(super) fn count_open_fds() -> Option<usize> {
 }
 
 /// Returns the limit on open file descriptors; `None` = no limit.
-pub(super) fn max_fds() -> Option<u64> {
+pub(super) fn read_max_fds() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
@@ -111,7 +111,7 @@ pub(super) struct DiskProbe {
 impl DiskProbe {
     /// Returns the space on the disk of `dir`; `None` if the disk does not answer in time, or an
     /// earlier probe still runs.
-    pub(super) async fn space_at(&self, dir: &Arc<Path>) -> Option<DiskSpace> {
+    pub(super) async fn measure_space(&self, dir: &Arc<Path>) -> Option<DiskSpace> {
         if self.is_running.swap(true, Ordering::AcqRel) {
             return None;
         }
@@ -162,7 +162,9 @@ mod tests {
         assert!(usage.threads > 0 && usage.resident_bytes > 0, "{usage:?}");
         assert!(usage.virtual_bytes >= usage.resident_bytes, "{usage:?}");
         assert!(count_open_fds().is_some_and(|open| open > 0));
-        assert!(start_time().is_some_and(|since_1970| since_1970 > Duration::from_secs(1 << 30)));
+        assert!(
+            read_start_time().is_some_and(|since_1970| since_1970 > Duration::from_secs(1 << 30))
+        );
     }
 }
 

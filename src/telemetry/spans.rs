@@ -19,7 +19,7 @@ pub struct TraceSpan {
     context: TraceContext,
     /// The data for the exporter; `None` if the span is not exported.
     data: Option<Box<FinishedSpan>>,
-    log: tracing::Span,
+    log_span: tracing::Span,
 }
 
 /// A span that has ended, as the exporter gets it.
@@ -67,7 +67,7 @@ impl TraceSpan {
     /// Starts a child span of `parent`, or the root span of a new trace.
     pub fn start(kind: SpanKind, name: String, parent: Option<&TraceContext>) -> Self {
         let context = parent.map_or_else(new_root, TraceContext::child);
-        let log = log_span_for(&context);
+        let log_span = new_log_span(&context);
         // The span collects no data if nobody exports it.
         let is_exported = context.is_sampled && SINK.get().is_some();
         let data = is_exported.then(|| {
@@ -81,7 +81,7 @@ impl TraceSpan {
                 error: None,
             })
         });
-        Self { context, data, log }
+        Self { context, data, log_span }
     }
 
     #[must_use]
@@ -91,8 +91,8 @@ impl TraceSpan {
 
     /// The `tracing` span in which log lines of this span are written.
     #[must_use]
-    pub const fn log(&self) -> &tracing::Span {
-        &self.log
+    pub const fn log_span(&self) -> &tracing::Span {
+        &self.log_span
     }
 
     pub fn set_attribute(&mut self, key: &'static str, value: impl Into<SpanAttribute>) {
@@ -112,7 +112,7 @@ impl TraceSpan {
 /// Returns a `tracing` span whose log lines carry the ids of `context`. The trace span itself may have
 /// ended already.
 #[must_use]
-pub fn log_span_for(context: &TraceContext) -> tracing::Span {
+pub fn new_log_span(context: &TraceContext) -> tracing::Span {
     // The level is error, so that no filter that lets a line through hides its ids.
     let trace_id = context.trace_id.number();
     let span_id = context.span_id.number();
@@ -194,7 +194,8 @@ mod tests {
         };
         assert_eq!(sampled(0.0).len(), 0);
         assert_eq!(sampled(1.0).len(), traces.len());
-        let (tenth, half) = (sampled(0.1), sampled(0.5));
+        let tenth = sampled(0.1);
+        let half = sampled(0.5);
         assert!((1500..2500).contains(&half.len()), "{}", half.len());
         assert!(
             tenth.iter().all(|trace| half.contains(trace)),

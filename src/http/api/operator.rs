@@ -168,7 +168,7 @@ pub(in crate::http) async fn log_level(
     State(api): State<Arc<ApiState>>,
     _: OperatorRequest,
 ) -> Result<Response, ApiError> {
-    Ok(filter_response(api.control.log().status()))
+    Ok(filter_response(api.control.log_filter().status()))
 }
 
 /// Sets the log filter, for a while or until the next change.
@@ -177,23 +177,23 @@ pub(in crate::http) async fn set_log_level(
     OperatorRequest { caller, body }: OperatorRequest<LogLevelArgs>,
 ) -> Result<Response, ApiError> {
     let LogLevelArgs { filter, for_s } = body;
-    let log = api.control.log();
+    let log_filter = api.control.log_filter();
     let done = match (filter, parse_for_s(for_s)?) {
         (None, None) => {
-            log.reset();
-            format!("{}, as configured", log.status().filter)
+            log_filter.reset();
+            format!("{}, as configured", log_filter.status().filter)
         }
         (None, Some(_)) => {
             let why = "`for_s` says how long a `filter` holds, and there is none".to_owned();
             return Err(ApiError::BadBody { why });
         }
         (Some(filter), time) => {
-            log.set_override(&filter, time)?;
+            log_filter.set_override(&filter, time)?;
             time.map_or_else(|| filter.clone(), |time| format!("{filter} for {time:?}"))
         }
     };
     api.service.record_log_filter(&done, caller);
-    Ok(filter_response(log.status()))
+    Ok(filter_response(log_filter.status()))
 }
 
 fn parse_for_s(seconds: Option<f64>) -> Result<Option<Duration>, ApiError> {

@@ -296,12 +296,13 @@ type ReloadFn =
 pub struct ServerControl {
     reload: Arc<ReloadFn>,
     after_drain: watch::Sender<AfterDrain>,
-    log: LogFilter,
+    log_filter: LogFilter,
 }
 
 impl ServerControl {
     /// Creates the operations. `reload` reads the settings again and returns what changed;
-    /// `after_drain` receives what to do once the server has drained; `log` is the log filter.
+    /// `after_drain` receives what to do once the server has drained; `log_filter` changes
+    /// the filter of log lines.
     #[must_use]
     pub fn new(
         reload: impl Fn(CallerIdentity) -> BoxFuture<'static, Result<ReloadedSettings, String>>
@@ -309,17 +310,17 @@ impl ServerControl {
         + Sync
         + 'static,
         after_drain: watch::Sender<AfterDrain>,
-        log: LogFilter,
+        log_filter: LogFilter,
     ) -> Self {
-        Self { reload: Arc::new(reload), after_drain, log }
+        Self { reload: Arc::new(reload), after_drain, log_filter }
     }
 
     pub(super) async fn reload(&self, caller: CallerIdentity) -> Result<ReloadedSettings, String> {
         (self.reload)(caller).await
     }
 
-    pub(super) const fn log(&self) -> &LogFilter {
-        &self.log
+    pub(super) const fn log_filter(&self) -> &LogFilter {
+        &self.log_filter
     }
 
     pub(super) fn set_after_drain(&self, body: AfterDrain) {

@@ -243,10 +243,13 @@ fn no_race_with_a_rename_leads_out() {
     let files = FilesFixture::new();
     fs::create_dir(files.at("work/turn")).unwrap();
     fs::write(files.at("work/turn/secret"), "harmless").unwrap();
-    let (turn, kept) = (files.at("work/turn"), files.at("work/kept"));
+    let turn = files.at("work/turn");
+    let kept = files.at("work/kept");
     let over = AtomicBool::new(false);
     let deadline = Instant::now() + Duration::from_secs(30);
-    let (mut inside, mut refused, mut led_out) = (0, 0, 0);
+    let mut inside = 0;
+    let mut refused = 0;
+    let mut led_out = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {

@@ -254,7 +254,8 @@ mod tests {
             let mut model: Vec<(Ticket, JobId)> = Vec::new();
             for (number, (priority, step, at)) in steps.into_iter().enumerate() {
                 if step > 0 || model.is_empty() {
-                    let (ticket, id) = (Ticket::new(priority, number as u64), JobId::local(number as u64));
+                    let ticket = Ticket::new(priority, number as u64);
+                    let id = JobId::local(number as u64);
                     line.insert(ticket, id);
                     model.insert(model.partition_point(|(other, _)| *other < ticket), (ticket, id));
                 } else {

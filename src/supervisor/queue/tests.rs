@@ -786,7 +786,8 @@ mod model {
     ) -> Result<(), TestCaseError> {
         match step {
             Step::Submit { tenant, lane, priority } => {
-                let (tenant, lane) = (tenant_at(tenant), LANES[lane]);
+                let tenant = tenant_at(tenant);
+                let lane = LANES[lane];
                 let refusal =
                     queue.check(tenant, lane, AGELESS).err().map(|refusal| refusal.code());
                 prop_assert_eq!(refusal, model.refusal(tenant, lane));
@@ -1000,7 +1001,8 @@ mod cost {
     #[test]
     fn a_hundred_thousand_jobs_cost_no_more_than_their_logarithm() {
         for (tenants, more_tenants) in [(1000, 1000), (100, 1000), (1, 1)] {
-            let (small, large) = (measure(10_000, tenants), measure(100_000, more_tenants));
+            let small = measure(10_000, tenants);
+            let large = measure(100_000, more_tenants);
             // With ten times as many tenants each lane's tree is two nodes of eleven deeper at most; a
             // tenant is taken out of it and put back.
             let may_grow = LANES.len() * 2 * 2 * 11;

@@ -168,21 +168,21 @@ impl Damage {
 impl<'a> From<&DecisionEntry<'a>> for AuditRecord<'a> {
     fn from(entry: &DecisionEntry<'a>) -> Self {
         Self::Decision(DecisionRecord {
-            tenant: cut(entry.tenant, TEXT_BYTES),
-            client: cut(entry.client, TEXT_BYTES),
+            tenant: truncate(entry.tenant, TEXT_BYTES),
+            client: truncate(entry.client, TEXT_BYTES),
             job: entry.job.map(JobId::number),
-            command: cut(entry.command, COMMAND_BYTES),
+            command: truncate(entry.command, COMMAND_BYTES),
             command_cut: (entry.command.len() > COMMAND_BYTES).then(|| CommandCut {
                 command_bytes: entry.command.len(),
                 command_sha256: Sha256Hash::hash(entry.command.as_bytes()),
             }),
-            cwd: cut(entry.cwd, PATH_BYTES),
+            cwd: truncate(entry.cwd, PATH_BYTES),
             profile: entry.confinement.effective.profile.word(),
             network: entry.confinement.effective.network.word(),
             backend: entry.confinement.backend.word(),
             verdict: entry.verdict.word(),
-            rule: entry.rule.map(|rule| cut(rule, TEXT_BYTES)),
-            uncertain: entry.uncertain.map(|reason| cut(reason, TEXT_BYTES)),
+            rule: entry.rule.map(|rule| truncate(rule, TEXT_BYTES)),
+            uncertain: entry.uncertain.map(|reason| truncate(reason, TEXT_BYTES)),
             trace_id: entry.trace_id.to_string(),
         })
     }
@@ -190,15 +190,16 @@ impl<'a> From<&DecisionEntry<'a>> for AuditRecord<'a> {
 
 impl<'a> From<&EndingEntry<'a>> for AuditRecord<'a> {
     fn from(entry: &EndingEntry<'a>) -> Self {
-        let (exit_code, signal) = codes(entry.outcome);
+        let (exit_code, signal) = exit_code_and_signal(entry.outcome);
         Self::Ending(EndingRecord {
-            tenant: cut(entry.tenant, TEXT_BYTES),
-            client: cut(entry.client, TEXT_BYTES),
+            tenant: truncate(entry.tenant, TEXT_BYTES),
+            client: truncate(entry.client, TEXT_BYTES),
             job: entry.job.number(),
             outcome: entry.outcome.word(),
             exit_code,
             signal,
-            why: why(entry.outcome).map(|text| cut(&text, TEXT_BYTES).into_owned()),
+            why: outcome_details(entry.outcome)
+                .map(|text| truncate(&text, TEXT_BYTES).into_owned()),
             elapsed_ms: u64::try_from(entry.elapsed.as_millis()).unwrap_or(u64::MAX),
             trace_id: entry.trace_id.to_string(),
         })
@@ -208,15 +209,15 @@ impl<'a> From<&EndingEntry<'a>> for AuditRecord<'a> {
 impl<'a> From<&NoteEntry<'a>> for AuditRecord<'a> {
     fn from(entry: &NoteEntry<'a>) -> Self {
         Self::Note(NoteRecord {
-            what: cut(entry.what, TEXT_BYTES),
-            detail: cut(entry.detail, TEXT_BYTES),
+            what: truncate(entry.what, TEXT_BYTES),
+            detail: truncate(entry.detail, TEXT_BYTES),
             damage: None,
         })
     }
 }
 
 /// Returns the exit code and the signal.
-const fn codes(outcome: &Outcome) -> (Option<i32>, Option<i32>) {
+const fn exit_code_and_signal(outcome: &Outcome) -> (Option<i32>, Option<i32>) {
     match outcome {
         Outcome::Exited { code } => (Some(*code), None),
         Outcome::Signaled { signal, .. } => (None, Some(*signal)),
@@ -230,7 +231,7 @@ const fn codes(outcome: &Outcome) -> (Option<i32>, Option<i32>) {
 }
 
 /// Returns the details that the word for the outcome does not contain.
-fn why(outcome: &Outcome) -> Option<String> {
+fn outcome_details(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Exited { .. } | Outcome::Signaled { .. } => None,
         Outcome::TimedOut { after } => Some(format!("deadline of {after:?}")),
@@ -243,7 +244,7 @@ fn why(outcome: &Outcome) -> Option<String> {
 }
 
 /// Cuts a text to at most `limit` bytes of whole characters; `…` marks a cut.
-fn cut(text: &str, limit: usize) -> Cow<'_, str> {
+fn truncate(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return Cow::Borrowed(text);
     }
@@ -308,7 +309,7 @@ fn escape_terminal_controls(line: String) -> String {
     }
     let mut text = String::with_capacity(line.len());
     for character in line.chars() {
-        if acts_on_a_terminal(character) {
+        if is_terminal_control(character) {
             // Writing to a `String` cannot fail.
             write!(text, "\\u{:04x}", u32::from(character)).ok();
         } else {
@@ -320,7 +321,7 @@ fn escape_terminal_controls(line: String) -> String {
 
 /// `true` for DEL, the C1 controls, line separators, and characters that change the direction of
 /// text.
-const fn acts_on_a_terminal(character: char) -> bool {
+const fn is_terminal_control(character: char) -> bool {
     matches!(character,
         '\u{7f}'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}'
         | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -415,7 +416,7 @@ impl<'de> Deserialize<'de> for Sha256Hash {
 /// Formats a time as RFC 3339 in UTC with milliseconds, such as `2026-11-15T04:01:21.042Z`. A clock
 /// before 1970 reads as 1970.
 #[must_use]
-pub fn rfc3339(moment: SystemTime) -> String {
+pub fn format_rfc3339(moment: SystemTime) -> String {
     let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
     let nanoseconds = i128::try_from(since.as_nanos()).unwrap_or(i128::MAX);
     let moment = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds)
@@ -435,7 +436,9 @@ mod tests {
 
     fn ended(outcome: &Outcome) -> Value {
         let elapsed = Duration::from_millis(1_500);
-        let (tenant, client, job) = ("t", "c", JobId::local(3));
+        let tenant = "t";
+        let client = "c";
+        let job = JobId::local(3);
         let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let trace_id = TraceContext::parse(parent, None).unwrap().trace_id;
         let entry = EndingEntry { tenant, client, job, outcome, elapsed, trace_id };
@@ -467,9 +470,9 @@ mod tests {
 
     #[test]
     fn long_text_is_cut_between_characters_and_marked() {
-        assert_eq!(cut("abc", 3), "abc");
-        assert_eq!(cut("abcd", 3), "abc…");
-        assert_eq!(cut("éé", 3), "é…");
+        assert_eq!(truncate("abc", 3), "abc");
+        assert_eq!(truncate("abcd", 3), "abc…");
+        assert_eq!(truncate("éé", 3), "é…");
     }
 }
 
@@ -514,7 +517,7 @@ mod line_tests {
     fn no_command_can_break_a_line_or_colour_the_terminal() {
         let command = "a\nb\r\u{1b}[31m\0\u{7f}\u{9b}31m\u{2028}\u{202e}é";
         let line = line(command);
-        assert!(!line.contains(|c: char| c.is_control() || acts_on_a_terminal(c)), "{line}");
+        assert!(!line.contains(|c: char| c.is_control() || is_terminal_control(c)), "{line}");
         assert!(line.contains("\\u009b31m\\u2028\\u202eé"), "{line}");
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(value["command"], command);
@@ -555,7 +558,8 @@ mod line_tests {
         let entry = UnlinkedEntry::new("t", &AuditRecord::from(&note)).unwrap();
         let (first, link) = compose_line(ChainLink::START, &entry);
         let (second, _) = compose_line(link, &entry);
-        let (first, second) = (first.as_bytes(), second.as_bytes());
+        let first = first.as_bytes();
+        let second = second.as_bytes();
         assert!(ParsedLine::parse(first).unwrap().follows(ChainLink::START));
         assert!(ParsedLine::parse(second).unwrap().follows(link));
         assert!(!ParsedLine::parse(second).unwrap().follows(ChainLink::START));
@@ -589,7 +593,7 @@ mod clock_tests {
 
     #[track_caller]
     fn check(millis: u64, text: &str) {
-        assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_millis(millis)), text);
+        assert_eq!(format_rfc3339(UNIX_EPOCH + Duration::from_millis(millis)), text);
     }
 
     #[test]
@@ -613,6 +617,6 @@ mod clock_tests {
     #[test]
     fn a_clock_before_1970_reads_as_1970() {
         let moment = UNIX_EPOCH - Duration::from_secs(1);
-        assert_eq!(rfc3339(moment), "1970-01-01T00:00:00.000Z");
+        assert_eq!(format_rfc3339(moment), "1970-01-01T00:00:00.000Z");
     }
 }

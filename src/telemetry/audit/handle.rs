@@ -79,7 +79,7 @@ impl AuditLog {
     ///
     /// # Errors
     /// Fails if the decision is not written and will not be; the caller decides what to do then.
-    pub async fn decision(&self, entry: &DecisionEntry<'_>) -> WriteResult {
+    pub async fn record_decision(&self, entry: &DecisionEntry<'_>) -> WriteResult {
         let (reply, written) = oneshot::channel();
         let wait = self.queue().add(&entry.into(), Some(reply))?;
         if wait == EntryWait::None {
@@ -92,13 +92,13 @@ impl AuditLog {
     }
 
     /// Queues the end of a job.
-    pub fn ending(&self, entry: &EndingEntry<'_>) {
+    pub fn record_ending(&self, entry: &EndingEntry<'_>) {
         // The queue counts a failure.
         self.queue().add(&entry.into(), None).ok();
     }
 
     /// Queues a note about the server.
-    pub fn note(&self, entry: &NoteEntry<'_>) {
+    pub fn record_note(&self, entry: &NoteEntry<'_>) {
         self.queue().add(&entry.into(), None).ok();
     }
 

@@ -28,11 +28,11 @@ pub(super) struct Head {
 
 impl Head {
     /// Two numbers of 20 digits and a hash of 64, separated by spaces, and a newline.
-    fn text(self) -> String {
+    fn format(self) -> String {
         format!("{:020} {:020} {}\n", self.link.seq, self.bytes, self.link.hash)
     }
 
-    /// Parses exactly the form that [`Head::text`] writes.
+    /// Parses exactly the form that [`Head::format`] writes.
     fn parse(text: &str) -> Option<Self> {
         let (seq, rest) = parse_number(text)?;
         let (bytes, rest) = parse_number(rest)?;
@@ -50,7 +50,7 @@ fn parse_number(text: &str) -> Option<(u64, &str)> {
 
 /// Returns the path of the head of this log.
 pub(super) fn head_path(log: &Path) -> PathBuf {
-    sibling(log, "head")
+    path_with_suffix(log, "head")
 }
 
 /// Opens the head for a writer, and creates it if it is missing.
@@ -88,7 +88,7 @@ pub(super) struct LockedHead<'a> {
 
 impl<'a> LockedHead<'a> {
     /// Locks the head for a writer: no other process reads or writes meanwhile.
-    pub(super) fn exclusive(file: &'a File, wait: LockWait) -> io::Result<Self> {
+    pub(super) fn lock_exclusive(file: &'a File, wait: LockWait) -> io::Result<Self> {
         match wait {
             LockWait::None => file.try_lock()?,
             LockWait::Short => lock_within(|| file.try_lock(), SHORT_LOCK_TIMEOUT)?,
@@ -98,7 +98,7 @@ impl<'a> LockedHead<'a> {
     }
 
     /// Locks the head for a reader: no other process writes meanwhile.
-    pub(super) fn shared(file: &'a File) -> io::Result<Self> {
+    pub(super) fn lock_shared(file: &'a File) -> io::Result<Self> {
         lock_within(|| file.try_lock_shared(), LOCK_TIMEOUT)?;
         Ok(Self { file })
     }
@@ -113,7 +113,7 @@ impl<'a> LockedHead<'a> {
 
     /// Overwrites the head; `before` is its content so far.
     pub(super) fn write(&self, head: Head, before: Option<Head>) -> io::Result<()> {
-        let text = head.text();
+        let text = head.format();
         self.file.write_all_at(text.as_bytes(), 0)?;
         match before {
             // Both have the same length.
@@ -202,7 +202,7 @@ pub(super) fn open_log(path: &Path) -> io::Result<File> {
 // The log and its rotated files: `<log>`, `<log>.1` (newer), `<log>.2` (older) …
 
 /// Returns the path `<log>.<suffix>`.
-pub(super) fn sibling(log: &Path, suffix: &str) -> PathBuf {
+pub(super) fn path_with_suffix(log: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(log);
     name.push(".");
     name.push(suffix);
@@ -210,8 +210,8 @@ pub(super) fn sibling(log: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Returns the path that the log gets when it is rotated.
-pub(super) fn newest_rotated(log: &Path) -> PathBuf {
-    sibling(log, "1")
+pub(super) fn newest_rotated_path(log: &Path) -> PathBuf {
+    path_with_suffix(log, "1")
 }
 
 /// Returns the existing rotated files, oldest first.
@@ -222,8 +222,9 @@ pub(super) fn list_rotated(log: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let mut found = Vec::new();
     for item in fs::read_dir(parent_dir(log))? {
         let file_name = item?.file_name();
-        if let Some(number) = file_name.to_str().and_then(|file| rotation_number(file, name)) {
-            found.push((number, sibling(log, &number.to_string())));
+        if let Some(number) = file_name.to_str().and_then(|file| parse_rotation_number(file, name))
+        {
+            found.push((number, path_with_suffix(log, &number.to_string())));
         }
     }
     found.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
@@ -239,10 +240,10 @@ pub(super) fn rotate(log: &Path, keep: usize) -> io::Result<()> {
         if number as usize >= keep {
             fs::remove_file(path)?;
         } else {
-            fs::rename(path, sibling(log, &(number + 1).to_string()))?;
+            fs::rename(path, path_with_suffix(log, &(number + 1).to_string()))?;
         }
     }
-    fs::rename(log, newest_rotated(log))
+    fs::rename(log, newest_rotated_path(log))
 }
 
 /// Returns the directory of the log.
@@ -254,7 +255,7 @@ pub(super) fn parent_dir(log: &Path) -> &Path {
 }
 
 /// Returns the number if the file name is `<name>.<number>`.
-fn rotation_number(file: &str, name: &str) -> Option<u32> {
+fn parse_rotation_number(file: &str, name: &str) -> Option<u32> {
     let suffix = file.strip_prefix(name)?.strip_prefix('.')?;
     let number: u32 = suffix.parse().ok()?;
     (number > 0 && number.to_string() == suffix).then_some(number)
@@ -267,7 +268,7 @@ mod tests {
     #[test]
     fn only_the_written_form_of_a_head_is_parsed() {
         let head = Head { link: ChainLink { seq: 12, hash: Sha256Hash::hash(b"x") }, bytes: 3456 };
-        let text = head.text();
+        let text = head.format();
         assert_eq!(text, format!("{:020} {:020} {}\n", 12, 3456, head.link.hash));
         assert_eq!(Head::parse(&text), Some(head));
         for other in ["", text.trim_end(), &text[1..], &format!("{text}\n"), &text.replace(' ', "")]
@@ -280,14 +281,15 @@ mod tests {
     fn a_stuck_lock_is_an_error_instead_of_a_hang() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
-        let (ours, theirs) = (open_head(&log).unwrap(), open_head(&log).unwrap());
-        let _held = LockedHead::exclusive(&theirs, LockWait::Usual).unwrap();
+        let ours = open_head(&log).unwrap();
+        let theirs = open_head(&log).unwrap();
+        let _held = LockedHead::lock_exclusive(&theirs, LockWait::Usual).unwrap();
         for (wait, kind) in [
             (LockWait::None, io::ErrorKind::WouldBlock),
             (LockWait::Short, io::ErrorKind::TimedOut),
             (LockWait::Usual, io::ErrorKind::TimedOut),
         ] {
-            assert_eq!(LockedHead::exclusive(&ours, wait).unwrap_err().kind(), kind);
+            assert_eq!(LockedHead::lock_exclusive(&ours, wait).unwrap_err().kind(), kind);
         }
     }
 }
@@ -298,9 +300,9 @@ mod files_tests {
 
     #[test]
     fn only_rotated_files_have_a_rotation_number() {
-        assert_eq!(rotation_number("audit.jsonl.12", "audit.jsonl"), Some(12));
+        assert_eq!(parse_rotation_number("audit.jsonl.12", "audit.jsonl"), Some(12));
         for file in ["audit.jsonl", "audit.jsonl.head", "audit.jsonl.0", "audit.jsonl.01", "b.1"] {
-            assert_eq!(rotation_number(file, "audit.jsonl"), None, "{file}");
+            assert_eq!(parse_rotation_number(file, "audit.jsonl"), None, "{file}");
         }
     }
 
@@ -322,7 +324,7 @@ mod files_tests {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         for number in 1..=5 {
-            fs::write(sibling(&log, &number.to_string()), "old").unwrap();
+            fs::write(path_with_suffix(&log, &number.to_string()), "old").unwrap();
         }
         fs::write(&log, "new").unwrap();
         rotate(&log, 1).unwrap();

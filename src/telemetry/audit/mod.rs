@@ -33,7 +33,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use entry::{AuditDecision, DecisionEntry, EndingEntry, NoteEntry, rfc3339};
+pub use entry::{AuditDecision, DecisionEntry, EndingEntry, NoteEntry, format_rfc3339};
 pub use handle::AuditLog;
 pub use verify::{EntryStamp, LineLocation, VerifyError, VerifyReport, verify};
 pub use writer::{AuditError, AuditLogSettings};

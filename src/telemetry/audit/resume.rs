@@ -71,8 +71,8 @@ pub(super) enum ResumeNote {
 }
 
 impl ResumeNote {
-    pub(super) fn record(self) -> AuditRecord<'static> {
-        let (what, detail) = self.words();
+    pub(super) fn to_record(self) -> AuditRecord<'static> {
+        let (what, detail) = self.name_and_detail();
         let damage = match self {
             Self::HalfLine(damage) => Some(damage),
             Self::Rotated
@@ -85,7 +85,7 @@ impl ResumeNote {
         AuditRecord::Note(NoteRecord { what: what.into(), detail, damage })
     }
 
-    fn words(self) -> (&'static str, Cow<'static, str>) {
+    fn name_and_detail(self) -> (&'static str, Cow<'static, str>) {
         match self {
             Self::Rotated => (ROTATED, "the log goes on in this file".into()),
             Self::LogMissing => ("log_missing", "the log was removed or emptied".into()),
@@ -111,13 +111,13 @@ impl ResumeNote {
 }
 
 /// Decides how to continue.
-pub(super) fn resume(observed: &ObservedLog) -> ResumePlan {
-    let Some(head) = observed.head else { return resume_without_head(observed) };
+pub(super) fn plan_resume(observed: &ObservedLog) -> ResumePlan {
+    let Some(head) = observed.head else { return plan_without_head(observed) };
     if observed.bytes == head.bytes {
         return ResumePlan { link: head.link, notes: Vec::new(), line_end: LineEnd::Whole };
     }
     if observed.bytes > head.bytes {
-        return resume_beyond_head(head.link, &observed.tail);
+        return plan_beyond_head(head.link, &observed.tail);
     }
     let note = match observed.bytes {
         0 if observed.rotated_bytes == Some(head.bytes) => ResumeNote::Rotated,
@@ -129,10 +129,10 @@ pub(super) fn resume(observed: &ObservedLog) -> ResumePlan {
 
 /// The plan for a log that is longer than the head says: the tail has entries, half an entry, or
 /// anything else.
-fn resume_beyond_head(known: ChainLink, tail: &[u8]) -> ResumePlan {
+fn plan_beyond_head(known: ChainLink, tail: &[u8]) -> ResumePlan {
     let mut link = known;
     let mut rest = tail;
-    while let Some(next) = next_link(link, split_first_line(rest).0) {
+    while let Some(next) = find_next_link(link, split_first_line(rest).0) {
         (link, rest) = (next, split_first_line(rest).1);
     }
     let mut notes = Vec::new();
@@ -148,7 +148,7 @@ fn resume_beyond_head(known: ChainLink, tail: &[u8]) -> ResumePlan {
 }
 
 /// The plan without a head, which continues from the last entry that can be parsed.
-fn resume_without_head(observed: &ObservedLog) -> ResumePlan {
+fn plan_without_head(observed: &ObservedLog) -> ResumePlan {
     let mut link = ChainLink::START;
     let mut half = None;
     for line in observed.tail.split_inclusive(|byte| *byte == b'\n') {
@@ -186,7 +186,7 @@ fn split_first_line(text: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-fn next_link(link: ChainLink, line: &[u8]) -> Option<ChainLink> {
+fn find_next_link(link: ChainLink, line: &[u8]) -> Option<ChainLink> {
     let read = ParsedLine::parse(line).ok().filter(|read| read.follows(link))?;
     Some(ChainLink::at(read.seq, line))
 }
@@ -201,7 +201,8 @@ mod tests {
 
     /// Returns the text of a log with so many entries, and its last link.
     fn log(entries: u64) -> (String, ChainLink) {
-        let (mut text, mut link) = (String::new(), ChainLink::START);
+        let mut text = String::new();
+        let mut link = ChainLink::START;
         for _ in 0..entries {
             let note = NoteEntry { what: "test", detail: "" };
             let entry = UnlinkedEntry::new(TIME, &AuditRecord::from(&note)).unwrap();
@@ -230,7 +231,7 @@ mod tests {
     #[track_caller]
     fn check(observed: &ObservedLog, entries: u64, notes: &[ResumeNote], line_end: LineEnd) {
         let expected = ResumePlan { link: log(entries).1, notes: notes.to_vec(), line_end };
-        assert_eq!(resume(observed), expected, "{observed:?}");
+        assert_eq!(plan_resume(observed), expected, "{observed:?}");
     }
 
     #[test]

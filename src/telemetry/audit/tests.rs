@@ -10,7 +10,7 @@ use std::{fs, thread};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::log_files::sibling;
+use super::log_files::path_with_suffix;
 use super::*;
 use crate::confinement::GrantedConfinement;
 use crate::ids::JobId;
@@ -48,11 +48,11 @@ impl TestLog {
     }
 
     fn rotated(&self, number: u32) -> PathBuf {
-        sibling(self.path(), &number.to_string())
+        path_with_suffix(self.path(), &number.to_string())
     }
 
     fn head(&self) -> PathBuf {
-        sibling(self.path(), "head")
+        path_with_suffix(self.path(), "head")
     }
 
     fn lines(&self) -> Vec<String> {
@@ -92,8 +92,8 @@ impl TestLog {
     #[track_caller]
     fn check_found(&self, code: &str, line: u64) {
         let error = self.verify().unwrap_err();
-        let place = error.place().map(|place| place.line);
-        assert_eq!((error.code(), place), (code, Some(line)), "{error}");
+        let line_found = error.location().map(|location| location.line);
+        assert_eq!((error.code(), line_found), (code, Some(line)), "{error}");
     }
 }
 
@@ -115,7 +115,7 @@ fn decision(command: &str) -> DecisionEntry<'_> {
 /// Writes a decision as a call does.
 fn decide(audit: &AuditLog, command: &str) -> Result<(), Arc<AuditError>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    runtime.block_on(audit.decision(&decision(command)))
+    runtime.block_on(audit.record_decision(&decision(command)))
 }
 
 fn write(audit: &AuditLog, entries: u64) {
@@ -123,12 +123,14 @@ fn write(audit: &AuditLog, entries: u64) {
     let elapsed = Duration::from_millis(12);
     for number in 0..entries {
         let job = JobId::local(number + 1);
-        let (tenant, client, trace_id) = ("local", "codex", TraceContext::root().trace_id);
+        let tenant = "local";
+        let client = "codex";
+        let trace_id = TraceContext::root().trace_id;
         let ending = EndingEntry { tenant, client, job, outcome: &outcome, elapsed, trace_id };
         if number % 2 == 0 {
             decide(audit, "rm -rf /\n").unwrap();
         } else {
-            audit.ending(&ending);
+            audit.record_ending(&ending);
         }
     }
     audit.finish();
@@ -138,7 +140,8 @@ fn write(audit: &AuditLog, entries: u64) {
 fn a_written_log_passes_the_verification() {
     let log = TestLog::with_entries(20);
     let verified = log.check_holds(20);
-    let (first, last) = (verified.first.unwrap(), verified.last.unwrap());
+    let first = verified.first.unwrap();
+    let last = verified.last.unwrap();
     assert_eq!((verified.files, first.seq, last.seq), (1, 1, 20));
     assert_eq!(verified.damaged, []);
     assert_eq!(log.lines().len(), 20);
@@ -159,7 +162,7 @@ fn only_the_owner_may_look() {
     write(&audit, 1);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o600);
-    assert_eq!(mode(&sibling(&path, "head")), 0o600);
+    assert_eq!(mode(&path_with_suffix(&path, "head")), 0o600);
     assert_eq!(mode(path.parent().unwrap()), 0o700);
 }
 
@@ -189,7 +192,8 @@ proptest! {
     fn any_cut_is_found(start in any::<prop::sample::Index>(), end in any::<prop::sample::Index>()) {
         let log = TestLog::with_entries(6);
         let mut bytes = fs::read(log.path()).unwrap();
-        let (a, b) = (start.index(bytes.len()), end.index(bytes.len()));
+        let a = start.index(bytes.len());
+        let b = end.index(bytes.len());
         bytes.drain(a.min(b)..=a.max(b));
         fs::write(log.path(), bytes).unwrap();
         prop_assert!(log.verify().is_err(), "{a} {b}");
@@ -419,16 +423,19 @@ fn an_ending_waits_for_the_lock_of_another_process_and_blocks_no_caller() {
     let log = TestLog::new(1 << 20, 1);
     let audit = log.open();
     let trace_id = decision("x").trace_id;
-    let (outcome, elapsed) = (Outcome::Exited { code: 0 }, Duration::ZERO);
-    let (tenant, client, job) = ("local", "codex", JobId::local(1));
+    let outcome = Outcome::Exited { code: 0 };
+    let elapsed = Duration::ZERO;
+    let tenant = "local";
+    let client = "codex";
+    let job = JobId::local(1);
     let ending = EndingEntry { tenant, client, job, outcome: &outcome, elapsed, trace_id };
     let held = fs::File::open(log.head()).unwrap();
     held.lock().unwrap();
-    audit.ending(&ending);
+    audit.record_ending(&ending);
     assert_eq!(log.lines(), [""; 0], "another process has the lock");
     held.unlock().unwrap();
     wait_for_lines(&log, 1);
-    audit.ending(&ending);
+    audit.record_ending(&ending);
     audit.finish();
     log.check_holds(2);
 }

@@ -25,9 +25,9 @@ const MAX_LINE_BYTES: u64 = 1024 * 1024;
 /// Returns the first problem with its file and line.
 pub fn verify(path: &Path) -> Result<VerifyReport, VerifyError> {
     let AuditFilesSnapshot { head, parts } = AuditFilesSnapshot::take(path)?;
-    let mut chain = Chain::new(head.map(|head| head.link));
+    let mut chain = ChainChecker::new(head.map(|head| head.link));
     for part in &parts {
-        chain = walk(chain, part)?;
+        chain = check_file(chain, part)?;
     }
     let verified = chain.finish(parts.len())?;
     let bytes = parts.last().map(|part| part.bytes);
@@ -35,8 +35,8 @@ pub fn verify(path: &Path) -> Result<VerifyReport, VerifyError> {
         (Some(bytes), Some(head)) if bytes == head.bytes => Ok(verified),
         (None, None) => Ok(verified),
         (None, Some(Head { link, .. })) => {
-            let place = LineLocation { file: path.to_owned(), line: 0 };
-            Err(VerifyError::CutTail { place, first: 1, last: link.seq })
+            let location = LineLocation { file: path.to_owned(), line: 0 };
+            Err(VerifyError::CutTail { location, first: 1, last: link.seq })
         }
         (Some(_), Some(_) | None) => Err(VerifyError::NoHead { path: log_files::head_path(path) }),
     }
@@ -60,24 +60,25 @@ struct SnapshotFile {
 
 impl AuditFilesSnapshot {
     fn take(log: &Path) -> Result<Self, VerifyError> {
-        let of = |path: &Path| {
+        let unreadable = |path: &Path| {
             let path = path.to_owned();
             |source| VerifyError::Unreadable { path, source }
         };
-        let file = log_files::find_head(log).map_err(of(&log_files::head_path(log)))?;
-        let lock = file.as_ref().map(LockedHead::shared).transpose();
-        let lock = lock.map_err(of(&log_files::head_path(log)))?;
-        let head = lock.as_ref().map(LockedHead::read).transpose().map_err(of(log))?.flatten();
-        let rotated = log_files::list_rotated(log).map_err(of(log))?;
+        let file = log_files::find_head(log).map_err(unreadable(&log_files::head_path(log)))?;
+        let lock = file.as_ref().map(LockedHead::lock_shared).transpose();
+        let lock = lock.map_err(unreadable(&log_files::head_path(log)))?;
+        let head =
+            lock.as_ref().map(LockedHead::read).transpose().map_err(unreadable(log))?.flatten();
+        let rotated = log_files::list_rotated(log).map_err(unreadable(log))?;
         let mut parts = Vec::new();
         for (_, path) in &rotated {
-            parts.push(SnapshotFile::open(path).map_err(of(path))?);
+            parts.push(SnapshotFile::open(path).map_err(unreadable(path))?);
         }
         match SnapshotFile::open(log) {
             Ok(part) => parts.push(part),
             // A writer that was interrupted during a rotation leaves only rotated files.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !parts.is_empty() => {}
-            Err(error) => return Err(of(log)(error)),
+            Err(error) => return Err(unreadable(log)(error)),
         }
         parts.retain(|part| part.bytes > 0);
         Ok(Self { head, parts })
@@ -92,7 +93,7 @@ impl SnapshotFile {
     }
 }
 
-fn walk(mut chain: Chain, part: &SnapshotFile) -> Result<Chain, VerifyError> {
+fn check_file(mut chain: ChainChecker, part: &SnapshotFile) -> Result<ChainChecker, VerifyError> {
     let mut reader = BufReader::new((&part.file).take(part.bytes));
     let mut line = Vec::new();
     for number in 1.. {
@@ -100,12 +101,12 @@ fn walk(mut chain: Chain, part: &SnapshotFile) -> Result<Chain, VerifyError> {
         let read = reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
         let read =
             read.map_err(|source| VerifyError::Unreadable { path: part.path.clone(), source })?;
-        let place = LineLocation { file: part.path.clone(), line: number };
+        let location = LineLocation { file: part.path.clone(), line: number };
         match line.strip_suffix(b"\n") {
-            Some(line) => chain.feed(place, line)?,
+            Some(line) => chain.check_line(location, line)?,
             None if read == 0 => break,
-            None if read as u64 == MAX_LINE_BYTES => chain.feed(place, &line)?,
-            None => return Err(chain.feed_half(place)),
+            None if read as u64 == MAX_LINE_BYTES => chain.check_line(location, &line)?,
+            None => return Err(chain.report_half_line(location)),
         }
     }
     Ok(chain)
@@ -155,25 +156,25 @@ pub enum VerifyError {
     #[error("cannot read `{}`; give the path of an audit log that you may read", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     #[error(
-        "{place}: the last line is half written: its writer was interrupted, or its end was cut; the server's next write completes it and adds a note; verify again after that"
+        "{location}: the last line is half written: its writer was interrupted, or its end was cut; the server's next write completes it and adds a note; verify again after that"
     )]
-    HalfLine { place: LineLocation },
+    HalfLine { location: LineLocation },
     /// A line is not an entry.
     #[error(
-        "{place}: this is not an entry: it was changed, added or damaged; compare it with a copy of the log"
+        "{location}: this is not an entry: it was changed, added or damaged; compare it with a copy of the log"
     )]
-    NotAnEntry { place: LineLocation, source: serde_json::Error },
+    NotAnEntry { location: LineLocation, source: serde_json::Error },
     /// A line was changed after the next line or the head was written.
     #[error(
-        "{place}: this entry was changed after it was written, or what follows it was; compare both with a copy of the log"
+        "{location}: this entry was changed after it was written, or what follows it was; compare both with a copy of the log"
     )]
-    Changed { place: LineLocation },
+    Changed { location: LineLocation },
     /// Entries are missing before a line.
     #[error(
-        "{place}: missing before this line: {}; removed or moved; restore from a copy of the log", entry_range(*first, *last)
+        "{location}: missing before this line: {}; removed or moved; restore from a copy of the log", format_entry_range(*first, *last)
     )]
     Cut {
-        place: LineLocation,
+        location: LineLocation,
         /// The first missing entry.
         first: u64,
         /// The last missing entry.
@@ -181,33 +182,33 @@ pub enum VerifyError {
     },
     /// A line has the number of another entry.
     #[error(
-        "{place}: entry {found} stands where entry {expected} belongs: lines were reordered, repeated or added; compare them with a copy of the log"
+        "{location}: entry {found} stands where entry {expected} belongs: lines were reordered, repeated or added; compare them with a copy of the log"
     )]
-    Reordered { place: LineLocation, found: u64, expected: u64 },
+    Reordered { location: LineLocation, found: u64, expected: u64 },
     /// A file does not continue where the older file ended.
-    #[error("{place}: this file does not continue where `{}` ended: a file between them is missing or was changed; restore it from a copy of the log", older.display())]
+    #[error("{location}: this file does not continue where `{}` ended: a file between them is missing or was changed; restore it from a copy of the log", older.display())]
     BrokenBetweenFiles {
         /// The first line of the newer file.
-        place: LineLocation,
+        location: LineLocation,
         older: PathBuf,
     },
     /// The oldest file does not begin with an entry that begins a file.
     #[error(
-        "{place}: the log begins with entry {found}, and not where a file begins: what was before it was cut; restore it from a copy of the log"
+        "{location}: the log begins with entry {found}, and not where a file begins: what was before it was cut; restore it from a copy of the log"
     )]
     NoBeginning {
         /// The first line of the log.
-        place: LineLocation,
+        location: LineLocation,
         /// The number of its entry.
         found: u64,
     },
     /// The end of the log is missing.
     #[error(
-        "{place}: missing after this line: {}; the end of the log was cut; restore it from a copy of the log", entry_range(*first, *last)
+        "{location}: missing after this line: {}; the end of the log was cut; restore it from a copy of the log", format_entry_range(*first, *last)
     )]
     CutTail {
         /// The last line of the log.
-        place: LineLocation,
+        location: LineLocation,
         /// The first missing entry.
         first: u64,
         /// The last missing entry.
@@ -215,11 +216,11 @@ pub enum VerifyError {
     },
     /// The head does not cover the last entries.
     #[error(
-        "{place}: the .head file does not cover {}: a writer was interrupted, or lines were added by hand; the server's next write adds a note; verify again after that", entry_range(*first, *last)
+        "{location}: the .head file does not cover {}: a writer was interrupted, or lines were added by hand; the server's next write adds a note; verify again after that", format_entry_range(*first, *last)
     )]
     Unsealed {
         /// The last line of the log.
-        place: LineLocation,
+        location: LineLocation,
         /// The first entry that the head does not cover.
         first: u64,
         /// The last entry that the head does not cover.
@@ -251,30 +252,30 @@ impl VerifyError {
 
     /// The line with the problem, if it is in a line.
     #[must_use]
-    pub const fn place(&self) -> Option<&LineLocation> {
+    pub const fn location(&self) -> Option<&LineLocation> {
         match self {
             Self::Unreadable { .. } | Self::NoHead { .. } => None,
-            Self::HalfLine { place }
-            | Self::NotAnEntry { place, .. }
-            | Self::Changed { place }
-            | Self::Cut { place, .. }
-            | Self::Reordered { place, .. }
-            | Self::BrokenBetweenFiles { place, .. }
-            | Self::NoBeginning { place, .. }
-            | Self::CutTail { place, .. }
-            | Self::Unsealed { place, .. } => Some(place),
+            Self::HalfLine { location }
+            | Self::NotAnEntry { location, .. }
+            | Self::Changed { location }
+            | Self::Cut { location, .. }
+            | Self::Reordered { location, .. }
+            | Self::BrokenBetweenFiles { location, .. }
+            | Self::NoBeginning { location, .. }
+            | Self::CutTail { location, .. }
+            | Self::Unsealed { location, .. } => Some(location),
         }
     }
 }
 
 /// Formats a range as `entry 5` or `entries 5 to 7`.
-fn entry_range(first: u64, last: u64) -> String {
+fn format_entry_range(first: u64, last: u64) -> String {
     if first == last { format!("entry {first}") } else { format!("entries {first} to {last}") }
 }
 
 /// The state of the check after the lines so far, which are all valid.
 #[derive(Debug)]
-pub(super) struct Chain {
+pub(super) struct ChainChecker {
     sealed: Option<ChainLink>,
     lines: u64,
     first: Option<EntryStamp>,
@@ -286,69 +287,73 @@ pub(super) struct Chain {
 
 #[derive(Debug)]
 struct PendingLine {
-    place: LineLocation,
+    location: LineLocation,
     damage: Damage,
     problem: VerifyError,
 }
 
 #[derive(Debug)]
 struct LastEntry {
-    place: LineLocation,
+    location: LineLocation,
     link: ChainLink,
     time: String,
 }
 
-impl Chain {
+impl ChainChecker {
     /// Starts the check of a chain whose head names `sealed` as the last entry.
     pub(super) const fn new(sealed: Option<ChainLink>) -> Self {
         Self { sealed, lines: 0, first: None, last: None, pending: None, damaged: Vec::new() }
     }
 
     /// Checks the next line, without its newline.
-    pub(super) fn feed(&mut self, place: LineLocation, line: &[u8]) -> Result<(), VerifyError> {
-        match (self.read(&place, line), self.pending.take()) {
-            (Ok(read), None) => self.accept(place, line, read),
+    pub(super) fn check_line(
+        &mut self,
+        location: LineLocation,
+        line: &[u8],
+    ) -> Result<(), VerifyError> {
+        match (self.read(&location, line), self.pending.take()) {
+            (Ok(read), None) => self.accept(location, line, read),
             (Ok(read), Some(pending)) if read.reports_damage(pending.damage) => {
-                self.damaged.push(pending.place);
-                self.accept(place, line, read)
+                self.damaged.push(pending.location);
+                self.accept(location, line, read)
             }
-            (Ok(_), Some(pending)) => Err(gap_to_reordering(pending.problem)),
+            (Ok(_), Some(pending)) => Err(convert_gap_to_reordering(pending.problem)),
             (Err(_), Some(pending)) => Err(pending.problem),
             (Err(problem), None) => {
                 self.pending =
-                    Some(PendingLine { place, damage: Damage::from_line(line), problem });
+                    Some(PendingLine { location, damage: Damage::from_line(line), problem });
                 Ok(())
             }
         }
     }
 
     /// Returns the problem when the next line has no end: that line, or the pending line before it.
-    pub(super) fn feed_half(self, place: LineLocation) -> VerifyError {
-        self.pending.map_or(VerifyError::HalfLine { place }, |pending| pending.problem)
+    pub(super) fn report_half_line(self, location: LineLocation) -> VerifyError {
+        self.pending.map_or(VerifyError::HalfLine { location }, |pending| pending.problem)
     }
 
-    fn read(&self, place: &LineLocation, line: &[u8]) -> Result<ParsedLine, VerifyError> {
+    fn read(&self, location: &LineLocation, line: &[u8]) -> Result<ParsedLine, VerifyError> {
         let read = ParsedLine::parse(line)
-            .map_err(|source| VerifyError::NotAnEntry { place: place.clone(), source })?;
+            .map_err(|source| VerifyError::NotAnEntry { location: location.clone(), source })?;
         match &self.last {
-            None => check_first(place, read),
-            Some(last) => check_next(last, place, read),
+            None => check_first(location, read),
+            Some(last) => check_next(last, location, read),
         }
     }
 
     fn accept(
         &mut self,
-        place: LineLocation,
+        location: LineLocation,
         line: &[u8],
         read: ParsedLine,
     ) -> Result<(), VerifyError> {
         let link = ChainLink::at(read.seq, line);
         if self.sealed.is_some_and(|sealed| sealed.seq == link.seq && sealed != link) {
-            return Err(VerifyError::Changed { place });
+            return Err(VerifyError::Changed { location });
         }
         self.lines += 1;
         self.first.get_or_insert_with(|| EntryStamp { seq: read.seq, time: read.time.clone() });
-        self.last = Some(LastEntry { place, link, time: read.time });
+        self.last = Some(LastEntry { location, link, time: read.time });
         Ok(())
     }
 
@@ -368,54 +373,54 @@ impl Chain {
 
 /// Checks the first line: the very first entry, or the first entry of a file whose older files are
 /// gone.
-fn check_first(place: &LineLocation, read: ParsedLine) -> Result<ParsedLine, VerifyError> {
-    let place = place.clone();
+fn check_first(location: &LineLocation, read: ParsedLine) -> Result<ParsedLine, VerifyError> {
+    let location = location.clone();
     match (read.seq, read.is_linked_to(ChainLink::START)) {
         (1, true) => Ok(read),
-        (1, false) | (_, true) => Err(VerifyError::Changed { place }),
+        (1, false) | (_, true) => Err(VerifyError::Changed { location }),
         (_, false) if read.is_note(ROTATED) => Ok(read),
-        (found, false) => Err(VerifyError::NoBeginning { place, found }),
+        (found, false) => Err(VerifyError::NoBeginning { location, found }),
     }
 }
 
 fn check_next(
     last: &LastEntry,
-    place: &LineLocation,
+    location: &LineLocation,
     read: ParsedLine,
 ) -> Result<ParsedLine, VerifyError> {
     if read.follows(last.link) {
         return Ok(read);
     }
-    let place = place.clone();
+    let location = location.clone();
     let found = read.seq;
     let expected = last.link.seq.saturating_add(1);
     Err(if read.is_linked_to(last.link) {
-        VerifyError::Changed { place }
+        VerifyError::Changed { location }
     } else if found == expected {
-        VerifyError::Changed { place: last.place.clone() }
-    } else if place.file != last.place.file {
-        VerifyError::BrokenBetweenFiles { place, older: last.place.file.clone() }
+        VerifyError::Changed { location: last.location.clone() }
+    } else if location.file != last.location.file {
+        VerifyError::BrokenBetweenFiles { location, older: last.location.file.clone() }
     } else if found > expected {
-        VerifyError::Cut { place, first: expected, last: found - 1 }
+        VerifyError::Cut { location, first: expected, last: found - 1 }
     } else {
-        VerifyError::Reordered { place, found, expected }
+        VerifyError::Reordered { location, found, expected }
     })
 }
 
 /// Converts a gap into a reordering: the line after the problem fits, so no entry is missing.
-fn gap_to_reordering(problem: VerifyError) -> VerifyError {
-    if let VerifyError::Cut { place, first, last } = problem {
-        return VerifyError::Reordered { place, found: last + 1, expected: first };
+fn convert_gap_to_reordering(problem: VerifyError) -> VerifyError {
+    if let VerifyError::Cut { location, first, last } = problem {
+        return VerifyError::Reordered { location, found: last + 1, expected: first };
     }
     problem
 }
 
 fn check_end(last: &LastEntry, sealed: ChainLink) -> Result<(), VerifyError> {
-    let place = last.place.clone();
+    let location = last.location.clone();
     let end = last.link.seq;
     match sealed.seq {
-        seq if seq > end => Err(VerifyError::CutTail { place, first: end + 1, last: seq }),
-        seq if seq < end => Err(VerifyError::Unsealed { place, first: seq + 1, last: end }),
+        seq if seq > end => Err(VerifyError::CutTail { location, first: end + 1, last: seq }),
+        seq if seq < end => Err(VerifyError::Unsealed { location, first: seq + 1, last: end }),
         _ => Ok(()),
     }
 }

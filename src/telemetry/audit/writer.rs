@@ -13,9 +13,9 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 
 use super::entry::AuditRecord;
-use super::entry::{ChainLink, UnlinkedEntry, compose_line, rfc3339};
+use super::entry::{ChainLink, UnlinkedEntry, compose_line, format_rfc3339};
 use super::log_files::{self, Head, LockWait, LockedHead, OpenLog, open_log};
-use super::resume::{LineEnd, ObservedLog, ResumeNote, ResumePlan, resume};
+use super::resume::{LineEnd, ObservedLog, ResumeNote, ResumePlan, plan_resume};
 use crate::private_files::{Symlinks, explain_symlink_error};
 use crate::telemetry::events;
 
@@ -58,11 +58,11 @@ pub enum AuditError {
         source: io::Error,
     },
     /// The log does not answer and the queue is full.
-    #[error("the audit log `{}` does not answer, and more than {most} bytes of entries would wait for it (audit.max_queued); end the process that holds its lock, or check its disk", path.display())]
+    #[error("the audit log `{}` does not answer, and more than {max_queued} bytes of entries would wait for it (audit.max_queued); end the process that holds its lock, or check its disk", path.display())]
     QueueFull {
         path: PathBuf,
         /// The limit of the queue in bytes.
-        most: usize,
+        max_queued: usize,
     },
     /// The writer thread could not be started.
     #[error("cannot start the thread of the audit log; raise the limit on processes")]
@@ -117,7 +117,7 @@ impl AuditWriter {
 
     /// Opens the log, creates it if it is missing, and notes the remains of an interrupted writer.
     pub(super) fn open(&mut self) -> Result<(), AuditError> {
-        self.make_folder()?;
+        self.create_folder()?;
         self.append(&[], LockWait::Usual)
     }
 
@@ -149,7 +149,7 @@ impl AuditWriter {
         }
     }
 
-    fn make_folder(&self) -> Result<(), AuditError> {
+    fn create_folder(&self) -> Result<(), AuditError> {
         let folder = log_files::parent_dir(&self.settings.path);
         DirBuilder::new()
             .recursive(true)
@@ -163,7 +163,7 @@ impl AuditWriter {
         let mut open = self.open.take();
         loop {
             let files = open.map_or_else(|| self.open_files(), Ok)?;
-            let head = LockedHead::exclusive(&files.head, wait)
+            let head = LockedHead::lock_exclusive(&files.head, wait)
                 .map_err(|source| lock_error(&self.settings.path, source))?;
             // Otherwise another process rotated or removed the log.
             if let Some(bytes) = files.length_if_current(&self.settings.path) {
@@ -180,7 +180,7 @@ impl AuditWriter {
         let path = &self.settings.path;
         let mut head = log_files::open_head(path);
         if head.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            self.make_folder()?;
+            self.create_folder()?;
             head = log_files::open_head(path);
         }
         let head = head.map_err(|source| lock_error(path, source))?;
@@ -197,7 +197,7 @@ impl AuditWriter {
         let path = &self.settings.path;
         let observed = observe_log(path, head, log, bytes)
             .map_err(|source| AuditError::Read { path: path.clone(), source })?;
-        let mut plan = resume(&observed);
+        let mut plan = plan_resume(&observed);
         // A note belongs to the file that it is about.
         let rotated = if plan.notes.is_empty() && bytes > self.settings.max_bytes {
             plan.notes.push(ResumeNote::Rotated);
@@ -237,14 +237,14 @@ fn observe_log(
 ) -> io::Result<ObservedLog> {
     let head = head.read()?;
     let rotated_bytes = match bytes {
-        0 => fs::metadata(log_files::newest_rotated(path)).ok().map(|file| file.len()),
+        0 => fs::metadata(log_files::newest_rotated_path(path)).ok().map(|file| file.len()),
         1.. => None,
     };
     let known = head.map_or(0, |head| head.bytes);
     let tail = match (bytes, head, rotated_bytes) {
         (0, None, Some(length)) => {
             let rotated =
-                Symlinks::Refuse.options().read(true).open(log_files::newest_rotated(path));
+                Symlinks::Refuse.options().read(true).open(log_files::newest_rotated_path(path));
             read_end(&rotated.map_err(explain_symlink_error)?, 0, length)?
         }
         (0, ..) => Vec::new(),
@@ -280,7 +280,7 @@ impl ComposedLines {
             LineEnd::Missing => lines.text.push('\n'),
         }
         for note in &plan.notes {
-            lines.push(&UnlinkedEntry::new(&rfc3339(SystemTime::now()), &note.record())?);
+            lines.push(&UnlinkedEntry::new(&format_rfc3339(SystemTime::now()), &note.to_record())?);
         }
         for entry in entries {
             lines.push(entry);
@@ -391,7 +391,7 @@ struct State {
 
 impl State {
     /// The way to wait for a new entry of this size; `None` if the queue has no room for it.
-    const fn wait_for(&self, bytes: usize, max_queued: usize) -> Option<EntryWait> {
+    const fn choose_wait(&self, bytes: usize, max_queued: usize) -> Option<EntryWait> {
         let total = self.bytes.saturating_add(bytes);
         match (total <= max_queued, self.is_late) {
             (true, true) => Some(EntryWait::None),
@@ -401,12 +401,12 @@ impl State {
         }
     }
 
-    /// The number of oldest entries that together take at most `most_bytes`; at least one.
-    fn batch_length(&self, most_bytes: usize) -> usize {
+    /// The number of oldest entries that together take at most `max_bytes`; at least one.
+    fn batch_length(&self, max_bytes: usize) -> usize {
         let mut bytes = 0;
         let fitting = self.entries.iter().take_while(|queued| {
             bytes += queued.entry.bytes();
-            bytes <= most_bytes
+            bytes <= max_bytes
         });
         fitting.count().max(1).min(self.entries.len())
     }
@@ -435,10 +435,10 @@ impl EntryQueue {
     ) -> Result<EntryWait, AuditError> {
         let mut state = self.lock();
         // The time is read under the lock, so that times have the order of the entries.
-        let entry = UnlinkedEntry::new(&rfc3339(SystemTime::now()), event)
+        let entry = UnlinkedEntry::new(&format_rfc3339(SystemTime::now()), event)
             .map_err(|source| AuditError::Write { path: self.path.clone(), source })?;
         let bytes = entry.bytes();
-        let wait = state.wait_for(bytes, self.max_queued).ok_or_else(|| self.full_error())?;
+        let wait = state.choose_wait(bytes, self.max_queued).ok_or_else(|| self.full_error())?;
         state.lines += 1;
         state.bytes += bytes;
         state.entries.push_back(QueuedEntry { entry, reply, wait });
@@ -466,16 +466,16 @@ impl EntryQueue {
     }
 
     fn full_error(&self) -> AuditError {
-        AuditError::QueueFull { path: self.path.clone(), most: self.max_queued }
+        AuditError::QueueFull { path: self.path.clone(), max_queued: self.max_queued }
     }
 
     /// Waits for entries and takes the oldest; returns none if the queue is closed and empty. Taken
     /// entries count as queued until [`EntryQueue::finish_batch`].
-    pub(super) fn next_batch(&self, most_bytes: usize) -> Vec<QueuedEntry> {
+    pub(super) fn next_batch(&self, max_bytes: usize) -> Vec<QueuedEntry> {
         let is_idle = |state: &mut State| state.entries.is_empty() && !state.is_closed;
         let waited = self.added.wait_while(self.lock(), is_idle);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-        let count = state.batch_length(most_bytes);
+        let count = state.batch_length(max_bytes);
         state.entries.drain(..count).collect()
     }
 
@@ -526,7 +526,7 @@ mod tests {
     #[track_caller]
     fn check(bytes: usize, is_late: bool, max_queued: usize, expected: Option<EntryWait>) {
         let state = State { bytes, is_late, ..State::default() };
-        assert_eq!(state.wait_for(100, max_queued), expected);
+        assert_eq!(state.choose_wait(100, max_queued), expected);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::super::labels::{
 };
 use super::host::millis;
 use crate::telemetry::log_format::DOCUMENTED_TARGET;
-use crate::telemetry::names::{http, mcp, operation_labels, tool_operations};
+use crate::telemetry::names::{http, list_tool_operations, mcp, operation_labels};
 
 /// The server listens on this address and this socket.
 pub fn server_started(address: Option<SocketAddr>, socket: Option<&Path>) {
@@ -99,8 +99,8 @@ pub fn connections_changed(open: usize) {
 }
 
 /// The limit on open connections was set.
-pub fn connection_limit_set(most: usize) {
-    http::CONNECTIONS_LIMIT.set_count(most);
+pub fn connection_limit_set(limit: usize) {
+    http::CONNECTIONS_LIMIT.set_count(limit);
 }
 
 /// The token file was read; `tokens` is the number of valid tokens.
@@ -162,7 +162,7 @@ pub fn span_export_not_built(endpoint: &str) {
 
 /// The server offers these tools: registers the series of each, at zero.
 pub fn tools_offered(tools: impl Iterator<Item = &'static str>) {
-    for labels in tool_operations(tools) {
+    for labels in list_tool_operations(tools) {
         // Creating a handle registers the series.
         drop(mcp::OPERATION.with_labels(&labels));
     }
@@ -171,7 +171,7 @@ pub fn tools_offered(tools: impl Iterator<Item = &'static str>) {
 /// A client sent a request. The name of a tool that is not offered is never used as a label value.
 #[must_use = "dropping the guard counts the operation as failed"]
 pub fn operation_started(method: &str, tool: Option<&'static str>) -> ActiveOperation {
-    let method = labels::method(method);
+    let method = labels::method_label(method);
     // Invalid parameters name no tool.
     let tool = tool.or((method == TOOL_CALL).then_some(OTHER));
     let operation = ActiveOperation { method, tool, started: Instant::now(), error: UNFINISHED };
@@ -227,8 +227,8 @@ impl Drop for ActiveOperation {
 }
 
 /// The limit on open HTTP sessions was set.
-pub fn session_limit_set(most: usize) {
-    mcp::SESSIONS_LIMIT.set_count(most);
+pub fn session_limit_set(limit: usize) {
+    mcp::SESSIONS_LIMIT.set_count(limit);
 }
 
 /// A client opened a session.

@@ -256,14 +256,14 @@ pub(in crate::telemetry) fn update_process_metrics(disk_space: Option<DiskSpace>
     if let Some(open) = process_metrics::count_open_fds() {
         process::OPEN_FDS.set_count(open);
     }
-    if let Some(limit) = process_metrics::max_fds() {
+    if let Some(limit) = process_metrics::read_max_fds() {
         process::MAX_FDS.unlabeled().set(limit as f64);
     }
     if let Some(space) = disk_space {
         output::DISK_FREE.unlabeled().set(space.free as f64);
         output::DISK_SIZE.unlabeled().set(space.size as f64);
     }
-    process::LOG_DROPPED.unlabeled().absolute(logging::dropped_lines());
+    process::LOG_DROPPED.unlabeled().absolute(logging::count_dropped_lines());
 }
 
 /// The next job number cannot be saved, so numbers may repeat after a restart.
