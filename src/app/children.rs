@@ -24,7 +24,7 @@ const SHARE: u32 = 50;
 /// A dedicated thread waits for SIGCHLD: a signal handler would interrupt another thread for every job
 /// that ends.
 pub(super) fn start_child_reaper(host: Arc<Host>, record: Option<ProcessRecord>) -> io::Result<()> {
-    let mut trees = TreeScanner { host, record, newest: None, schedule: None };
+    let mut trees = TreeScanner { host, record, newest_process: None, schedule: None };
     thread::Builder::new().name("children".to_owned()).spawn(move || {
         loop {
             let limit = trees.schedule.map(|schedule| schedule.wait(Instant::now()));
@@ -34,7 +34,7 @@ pub(super) fn start_child_reaper(host: Arc<Host>, record: Option<ProcessRecord>)
                     reap_and_restart_helpers(&trees.host);
                     trees.scan_if_due(Event::ChildEnded);
                 }
-                Ok(false) => trees.scan_if_due(trees.time_passed()),
+                Ok(false) => trees.scan_if_due(trees.timer_event()),
                 Err(error) => return events::child_exits_unseen(&error),
             }
         }
@@ -70,7 +70,7 @@ struct TreeScanner {
     host: Arc<Host>,
     record: Option<ProcessRecord>,
     /// The newest process id at the last scan, if that scan attributed every process.
-    newest: Option<u64>,
+    newest_process: Option<u64>,
     /// The time of the next scan; `None` while there is no job.
     schedule: Option<Schedule>,
 }
@@ -78,9 +78,10 @@ struct TreeScanner {
 impl TreeScanner {
     /// Returns the event for a wait that is over. If no process has started since the last scan, another
     /// scan would find nothing new.
-    fn time_passed(&self) -> Event {
-        let has_started = self.newest.is_none() || self.newest != newest_task_id();
-        Event::TimePassed { has_started }
+    fn timer_event(&self) -> Event {
+        let has_new_process =
+            self.newest_process.is_none() || self.newest_process != newest_task_id();
+        Event::TimePassed { has_new_process }
     }
 
     fn scan_if_due(&mut self, event: Event) {
@@ -94,12 +95,12 @@ impl TreeScanner {
     fn scan(&mut self) {
         // CPU time, not wall time: next to busy jobs this thread waits for a processor.
         let started = thread_cpu_time();
-        let newest = newest_task_id();
+        let newest_process = newest_task_id();
         let Some(scan) = self.host.scan_trees() else {
             self.schedule = None;
             return self.update_record(TreeScan::default());
         };
-        self.newest = newest.filter(|_| scan.is_conclusive);
+        self.newest_process = newest_process.filter(|_| scan.is_conclusive);
         if scan.ended_orphans > 0 {
             events::unattributed_processes_ended(scan.ended_orphans as u64);
         }
@@ -121,7 +122,7 @@ enum Event {
     /// A child of the server has ended, so the server may have adopted its children.
     ChildEnded,
     /// The time that [`Schedule::wait`] gave is over.
-    TimePassed { has_started: bool },
+    TimePassed { has_new_process: bool },
 }
 
 /// Decides when the trees are scanned next. Pure: the caller passes the time.
@@ -157,17 +158,17 @@ impl Schedule {
 
     /// Handles an event; `true` if the trees must be scanned now.
     fn decide(&mut self, event: Event, now: Instant) -> bool {
-        let has_started = match event {
+        let has_new_process = match event {
             Event::ChildEnded => {
                 self.has_unscanned_exit = true;
                 false
             }
-            Event::TimePassed { has_started } => has_started,
+            Event::TimePassed { has_new_process } => has_new_process,
         };
         if now < self.earliest {
             return false;
         }
-        let is_due = self.has_unscanned_exit || has_started;
+        let is_due = self.has_unscanned_exit || has_new_process;
         if !is_due {
             self.pause = (self.pause * 2).min(LONGEST_PAUSE.max(self.pause));
             self.next_check = now + self.pause;
@@ -220,7 +221,7 @@ mod tests {
         let mut schedule = Schedule::after_scan(start, ms(20));
         assert!(!schedule.decide(Event::ChildEnded, start + ms(400)));
         assert_eq!(schedule.wait(start + ms(400)), ms(600));
-        let time_passed = Event::TimePassed { has_started: false };
+        let time_passed = Event::TimePassed { has_new_process: false };
         assert!(
             schedule.decide(time_passed, start + ms(1000)),
             "due because of the ended child alone"
@@ -234,10 +235,10 @@ mod tests {
         for expected in [250, 500, 1000, 1000] {
             assert_eq!(schedule.wait(now), ms(expected));
             now += ms(expected);
-            assert!(!schedule.decide(Event::TimePassed { has_started: false }, now));
+            assert!(!schedule.decide(Event::TimePassed { has_new_process: false }, now));
         }
         let mut other = schedule;
         assert!(schedule.decide(Event::ChildEnded, now + ms(1)));
-        assert!(other.decide(Event::TimePassed { has_started: true }, now + ms(1000)));
+        assert!(other.decide(Event::TimePassed { has_new_process: true }, now + ms(1000)));
     }
 }

@@ -47,23 +47,27 @@ const SERVICES: [&str; 9] = [
 
 /// Returns the configured confinement, and fails if the host does not support it.
 pub(super) fn supported_rules(loaded: &Loaded, host: &Host) -> Result<ConfinementRules, AppError> {
-    let confining = configured_rules(&loaded.settings, host)?;
+    let rules = configured_rules(&loaded.settings, host)?;
     let key = if loaded.settings.shell_tool.confine_directories {
         "shell_tool.confine_directories"
     } else {
         "confinement.profile"
     };
     let keys = std::iter::once((key.to_owned(), ConfinementTerms::NOTHING));
-    let tenants = confining.tenants.iter();
+    let tenants = rules.tenants.iter();
     let tenants = tenants.map(|(name, terms)| (format!("tenants.{name}.confinement"), *terms));
-    let lanes = confining.lanes.iter();
+    let lanes = rules.lanes.iter();
     let lanes = lanes.map(|(name, terms)| (format!("queue.lanes.{name}.confinement"), *terms));
     for (key, terms) in keys.chain(tenants).chain(lanes) {
-        if let Err(source) = confining.grant_terms(terms) {
-            return Err(AppError::Confinement { origin: rules::origin(loaded, &key), key, source });
+        if let Err(source) = rules.grant_terms(terms) {
+            return Err(AppError::Confinement {
+                origin: rules::describe_origin(loaded, &key),
+                key,
+                source,
+            });
         }
     }
-    Ok(confining)
+    Ok(rules)
 }
 
 /// Returns the configured confinement without checking whether the host supports it.
@@ -82,7 +86,8 @@ pub(super) fn configured_rules(
         ..terms
     };
     let tenants = settings.tenants.iter();
-    let tenants = tenants.map(|(name, own)| Ok((TenantId::parse(name)?, own_terms(own.confining))));
+    let tenants =
+        tenants.map(|(name, own)| Ok((TenantId::parse(name)?, own_terms(own.confinement_terms))));
     let lanes = settings.queue.lanes.iter();
     Ok(ConfinementRules {
         all: ConfinementTerms {
@@ -91,8 +96,10 @@ pub(super) fn configured_rules(
             limits: settings.limits,
         },
         tenants: tenants.collect::<Result<_, AppError>>()?,
-        lanes: lanes.map(|(name, lane)| (name.clone(), own_terms(lane.confining))).collect(),
-        offer: host.sandbox_support().clone().limited_to(general.backend),
+        lanes: lanes
+            .map(|(name, lane)| (name.clone(), own_terms(lane.confinement_terms)))
+            .collect(),
+        support: host.sandbox_support().clone().limited_to(general.backend),
         on_unavailable: general.on_unavailable,
     })
 }
@@ -118,7 +125,7 @@ pub(super) fn sandbox_paths(
         (Ok(_), None) => None,
     });
     SandboxPaths {
-        workspace: workspace(settings),
+        workspace: list_workspace_dirs(settings),
         hidden: hidden.filter(|path| path.is_absolute()).collect(),
         shown: shown.collect(),
         protected: settings.confinement.protect.clone(),
@@ -128,7 +135,7 @@ pub(super) fn sandbox_paths(
 }
 
 /// Returns the directories that confined jobs may write; empty = the directory of the job.
-fn workspace(settings: &Settings) -> Vec<PathBuf> {
+fn list_workspace_dirs(settings: &Settings) -> Vec<PathBuf> {
     let allowed = [&settings.policy.allowed_directories, &settings.shell_tool.allowed_directories];
     let allowed: Vec<PathBuf> = allowed.into_iter().flatten().cloned().collect();
     if settings.shell_tool.confine_directories && !allowed.is_empty() {

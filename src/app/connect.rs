@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::error::AppError;
-use super::values;
+use super::module_settings;
 use crate::bounded_read::read_text;
 use crate::cli::StdioFlags;
 use crate::client::{BearerToken, Endpoint, ServerClient, ServerTarget};
@@ -21,16 +21,16 @@ use crate::process::DetachedProcesses;
 use crate::proxy::{ServerLaunch, Upstream};
 
 /// Returns the server of `--connect`.
-pub(super) fn upstream(
+pub(super) fn find_upstream(
     flags: &StdioFlags,
     settings: &Settings,
     environment: &Environment,
 ) -> Result<Upstream, AppError> {
     refuse_server_flags(flags)?;
     let wanted = flags.connect.as_ref().and_then(Option::as_deref);
-    let client = client(wanted, flags.token.as_deref(), settings, environment)?;
+    let client = new_client(wanted, flags.token.as_deref(), settings, environment)?;
     let launch = if flags.ensure_server {
-        Some(launch(flags, client.target(), settings, environment)?)
+        Some(plan_launch(flags, client.target(), settings, environment)?)
     } else {
         None
     };
@@ -47,14 +47,14 @@ fn with_current_directory(client: ServerClient) -> Result<ServerClient, AppError
 }
 
 /// Creates a client of the server at `wanted`; `None` = the server of these settings.
-pub(super) fn client(
+pub(super) fn new_client(
     wanted: Option<&str>,
     token_file: Option<&Path>,
     settings: &Settings,
     environment: &Environment,
 ) -> Result<ServerClient, AppError> {
-    let target = target(wanted, settings)?;
-    Ok(ServerClient::new(target, token(token_file, environment)?)?)
+    let target = parse_target(wanted, settings)?;
+    Ok(ServerClient::new(target, find_token(token_file, environment)?)?)
 }
 
 /// Refuses flags that only a server can use: ignoring them silently would mislead the user.
@@ -71,18 +71,21 @@ fn refuse_server_flags(flags: &StdioFlags) -> Result<(), AppError> {
     }
 }
 
-fn target(text: Option<&str>, settings: &Settings) -> Result<ServerTarget, AppError> {
+fn parse_target(text: Option<&str>, settings: &Settings) -> Result<ServerTarget, AppError> {
     let path = &settings.http.path;
     if let Some(text) = text {
         return Ok(ServerTarget::parse(text, path)?.without_final_slash());
     }
-    let socket = values::socket_path(settings).ok_or(AppError::NoSocket)?;
+    let socket = module_settings::socket_path(settings).ok_or(AppError::NoSocket)?;
     Ok(ServerTarget::socket(socket, path))
 }
 
-fn token(file: Option<&Path>, environment: &Environment) -> Result<Option<BearerToken>, AppError> {
+fn find_token(
+    file: Option<&Path>,
+    environment: &Environment,
+) -> Result<Option<BearerToken>, AppError> {
     let (text, origin) = match (file, environment.token()) {
-        (Some(path), _) => (read_token(path)?, path.display().to_string()),
+        (Some(path), _) => (read_token_file(path)?, path.display().to_string()),
         (None, Some(token)) => (token.to_owned(), TOKEN_VARIABLE.to_owned()),
         (None, None) => return Ok(None),
     };
@@ -91,7 +94,7 @@ fn token(file: Option<&Path>, environment: &Environment) -> Result<Option<Bearer
 }
 
 /// Returns the first line that is neither empty nor a comment nor the hash of a token.
-fn read_token(path: &Path) -> Result<String, AppError> {
+fn read_token_file(path: &Path) -> Result<String, AppError> {
     let text = read_text(path, Symlinks::Follow)
         .map_err(|source| AppError::TokenFile { path: path.into(), source })?;
     let is_token =
@@ -100,7 +103,7 @@ fn read_token(path: &Path) -> Result<String, AppError> {
     token.map(str::to_owned).ok_or_else(|| AppError::NoToken { path: path.into() })
 }
 
-fn launch(
+fn plan_launch(
     flags: &StdioFlags,
     target: &ServerTarget,
     settings: &Settings,
@@ -116,7 +119,7 @@ fn launch(
     args.extend(listen_args(target)?);
     let is_inherited = |(name, _): &(OsString, OsString)| name != TOKEN_VARIABLE;
     Ok(ServerLaunch {
-        program: program()?,
+        program: find_own_program()?,
         args,
         // The token belongs to the client, and the server does not get it.
         env: environment.pairs().into_iter().filter(is_inherited).collect(),
@@ -145,7 +148,7 @@ fn listen_args(target: &ServerTarget) -> Result<Vec<OsString>, AppError> {
 }
 
 /// Returns the path of this program; if an update has replaced the file, its open file in `/proc`.
-fn program() -> Result<PathBuf, AppError> {
+fn find_own_program() -> Result<PathBuf, AppError> {
     let path = std::env::current_exe().map_err(AppError::Program)?;
     Ok(if path.exists() { path } else { "/proc/self/exe".into() })
 }
@@ -175,13 +178,13 @@ mod tests {
     #[test]
     fn the_token_comes_from_a_file_or_the_environment_and_is_never_repeated() {
         let with = Environment::from_pairs([(TOKEN_VARIABLE, "a\nsecret")]);
-        let error = token(None, &with).unwrap_err().to_string();
+        let error = find_token(None, &with).unwrap_err().to_string();
         assert!(error.contains(TOKEN_VARIABLE) && !error.contains("secret"), "{error}");
-        assert!(token(None, &Environment::default()).unwrap().is_none());
+        assert!(find_token(None, &Environment::default()).unwrap().is_none());
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "# mine\nsha256:00 tenant=a\n\n tok \n").unwrap();
-        assert_eq!(read_token(file.path()).unwrap(), "tok");
+        assert_eq!(read_token_file(file.path()).unwrap(), "tok");
         fs::write(file.path(), "sha256:00 tenant=a\n").unwrap();
-        assert!(matches!(read_token(file.path()), Err(AppError::NoToken { .. })));
+        assert!(matches!(read_token_file(file.path()), Err(AppError::NoToken { .. })));
     }
 }

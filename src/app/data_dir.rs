@@ -45,7 +45,7 @@ impl ServerLock {
         let file = match open(&path) {
             Ok(file) => file,
             // Job numbers cannot be stored there either, so two servers would share nothing.
-            Err(error) if cannot_be_written(&error) => {
+            Err(error) if is_unwritable(&error) => {
                 events::data_dir_not_locked(&path, &error);
                 return Ok(Self { file: None });
             }
@@ -113,7 +113,7 @@ fn lock_in_time(file: &File) -> Result<(), TryLockError> {
 }
 
 /// `true` if the directory cannot be written or does not exist.
-fn cannot_be_written(error: &io::Error) -> bool {
+fn is_unwritable(error: &io::Error) -> bool {
     use io::ErrorKind::{
         NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull,
     };

@@ -141,7 +141,7 @@ pub(super) enum AppError {
 
 impl AppError {
     /// Converts the error of a thread that could not be created.
-    pub(super) fn no_thread(error: io::Error) -> Self {
+    pub(super) fn from_thread_error(error: io::Error) -> Self {
         TaskLimit::reached(&error).map_or(Self::Runtime(error), Self::TaskLimit)
     }
 }

@@ -8,11 +8,11 @@ mod confinement;
 mod connect;
 mod data_dir;
 mod error;
+mod module_settings;
 mod rules;
 mod runtime;
 mod serve;
 mod start;
 mod traces;
-mod values;
 
 pub use start::run;

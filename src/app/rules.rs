@@ -32,19 +32,22 @@ pub(super) fn admission_rules(
 ) -> Result<AdmissionRules, AppError> {
     let settings = &loaded.settings;
     Ok(AdmissionRules {
-        policy: policy_with_tool_rules(settings, shell).map_err(|error| AppError::Rule {
-            origin: origin(loaded, error.location()),
+        policy: build_policy_with_tool_rules(settings, shell).map_err(|error| AppError::Rule {
+            origin: describe_origin(loaded, error.location()),
             source: error,
         })?,
-        directories: allowed_directories(loaded)?,
-        directory_settings: directory_settings(settings),
-        redactor: Arc::new(redactor(loaded)?),
+        directories: resolve_allowed_directories(loaded)?,
+        directory_settings: name_directory_settings(settings),
+        redactor: Arc::new(build_redactor(loaded)?),
     })
 }
 
-fn policy_with_tool_rules(settings: &Settings, shell: &ShellChoice) -> Result<Policy, RuleError> {
-    let mut policy = policy(&settings.policy, shell)?;
-    policy.deny.extend(blocked_commands(
+fn build_policy_with_tool_rules(
+    settings: &Settings,
+    shell: &ShellChoice,
+) -> Result<Policy, RuleError> {
+    let mut policy = build_policy(&settings.policy, shell)?;
+    policy.deny.extend(parse_blocked_commands(
         "shell_tool.blocked_commands",
         &settings.shell_tool.blocked_commands,
     )?);
@@ -52,7 +55,10 @@ fn policy_with_tool_rules(settings: &Settings, shell: &ShellChoice) -> Result<Po
     Ok(policy)
 }
 
-fn policy(settings: &config::PolicySection, shell: &ShellChoice) -> Result<Policy, RuleError> {
+fn build_policy(
+    settings: &config::PolicySection,
+    shell: &ShellChoice,
+) -> Result<Policy, RuleError> {
     let mut allow = parse_rules("policy.allow", &settings.allow)?;
     let mut allows_all = settings.allow.is_empty();
     if !settings.core_tools.is_empty() {
@@ -66,7 +72,7 @@ fn policy(settings: &config::PolicySection, shell: &ShellChoice) -> Result<Polic
     }
     let mut deny = parse_rules("policy.deny", &settings.deny)?;
     deny.extend(rules::parse_exclude_tools(settings.exclude_tools.iter().map(String::as_str))?);
-    deny.extend(blocked_commands("policy.blocked_commands", &settings.blocked_commands)?);
+    deny.extend(parse_blocked_commands("policy.blocked_commands", &settings.blocked_commands)?);
     Ok(Policy {
         allow: (!allows_all).then_some(allow),
         deny,
@@ -89,7 +95,7 @@ fn parse_rules(key: &str, texts: &[String]) -> Result<Vec<PolicyRule>, RuleError
     texts.iter().enumerate().map(rule).collect()
 }
 
-fn blocked_commands(key: &str, texts: &[String]) -> Result<Vec<PolicyRule>, RuleError> {
+fn parse_blocked_commands(key: &str, texts: &[String]) -> Result<Vec<PolicyRule>, RuleError> {
     rules::parse_patterns(key, texts.iter().map(String::as_str))
 }
 
@@ -99,23 +105,23 @@ fn check_lanes(policy: &Policy, queue: &config::QueueSection) -> Result<(), Rule
     let rules = policy.allow.iter().flatten().chain(&policy.deny).chain(&policy.ask);
     for (rule, lane) in rules.flat_map(|rule| rule.scope().lanes.iter().map(move |it| (rule, it))) {
         if !known().any(|known| known == lane) {
-            let place = rule.location().to_owned();
+            let location = rule.location().to_owned();
             let lane = lane.clone();
             let known = known().map(str::to_owned).collect();
-            return Err(RuleError::UnknownLane { location: place, lane, known });
+            return Err(RuleError::UnknownLane { location, lane, known });
         }
     }
     Ok(())
 }
 
-/// Returns the origin of the setting at a place such as `policy.deny[2]`.
-pub(super) fn origin(loaded: &Loaded, place: &str) -> String {
-    let key = place.split('[').next().unwrap_or(place);
+/// Describes the origin of the setting at a location such as `policy.deny[2]`.
+pub(super) fn describe_origin(loaded: &Loaded, location: &str) -> String {
+    let key = location.split('[').next().unwrap_or(location);
     loaded.origin(key).map_or_else(|| "settings".to_owned(), ToString::to_string)
 }
 
 /// Names the settings that list allowed directories.
-const fn directory_settings(settings: &Settings) -> &'static str {
+const fn name_directory_settings(settings: &Settings) -> &'static str {
     let is_listed_by_policy = !settings.policy.allowed_directories.is_empty();
     match (is_listed_by_policy, settings.shell_tool.allowed_directories.is_empty()) {
         (true, false) => "policy.allowed_directories and shell_tool.allowed_directories",
@@ -125,7 +131,7 @@ const fn directory_settings(settings: &Settings) -> &'static str {
 }
 
 /// Returns the allowed directories. Links in their paths are resolved once, now.
-fn allowed_directories(loaded: &Loaded) -> Result<Option<AllowedDirectories>, AppError> {
+fn resolve_allowed_directories(loaded: &Loaded) -> Result<Option<AllowedDirectories>, AppError> {
     let settings = &loaded.settings;
     let lists = [
         (POLICY_DIRECTORIES, &settings.policy.allowed_directories),
@@ -142,7 +148,7 @@ fn allowed_directories(loaded: &Loaded) -> Result<Option<AllowedDirectories>, Ap
                 path.clone()
             }
             Err(source) => {
-                let origin = origin(loaded, key);
+                let origin = describe_origin(loaded, key);
                 let path = path.clone();
                 return Err(AppError::AllowedDirectory { origin, path, source });
             }
@@ -154,21 +160,23 @@ fn allowed_directories(loaded: &Loaded) -> Result<Option<AllowedDirectories>, Ap
     Ok(Some(AllowedDirectories::new(resolved)?))
 }
 
-fn redactor(loaded: &Loaded) -> Result<Redactor, AppError> {
+fn build_redactor(loaded: &Loaded) -> Result<Redactor, AppError> {
     let settings = &loaded.settings.redact;
     let redactor = if settings.builtin {
         Redactor::with_known_secrets(&settings.patterns)
     } else {
         Redactor::new(&settings.patterns)
     };
-    redactor
-        .map_err(|source| AppError::Redact { origin: origin(loaded, "redact.patterns"), source })
+    redactor.map_err(|source| AppError::Redact {
+        origin: describe_origin(loaded, "redact.patterns"),
+        source,
+    })
 }
 
 /// Returns the redactor that masks output before it is stored, if `redact.at_write` is on.
 pub(super) fn write_redactor(loaded: &Loaded) -> Result<Option<Arc<Redactor>>, AppError> {
     let is_enabled = loaded.settings.redact.at_write;
-    is_enabled.then(|| redactor(loaded).map(Arc::new)).transpose()
+    is_enabled.then(|| build_redactor(loaded).map(Arc::new)).transpose()
 }
 
 /// Returns the environment of jobs of the native tools, and the variables that were left out.
@@ -176,7 +184,7 @@ pub(super) fn job_environment(
     loaded: &Loaded,
     environment: &Environment,
 ) -> Result<JobEnvironment, AppError> {
-    Ok(select_variables(&environment.pairs(), &environment_rules(loaded)?, Inherit::Core))
+    Ok(select_variables(&environment.pairs(), &parse_environment_rules(loaded)?, Inherit::Core))
 }
 
 /// Returns the environment of jobs. The rules are checked now, and applied when the first job starts.
@@ -184,16 +192,20 @@ pub(super) fn job_variables(
     loaded: &Loaded,
     environment: &Environment,
 ) -> Result<JobVariables, AppError> {
-    let rules = environment_rules(loaded)?;
+    let rules = parse_environment_rules(loaded)?;
     let pairs = environment.pairs();
     Ok(JobVariables::lazy(move |by_tool| select_variables(&pairs, &rules, by_tool).kept))
 }
 
-fn environment_rules(loaded: &Loaded) -> Result<EnvironmentRules, AppError> {
+fn parse_environment_rules(loaded: &Loaded) -> Result<EnvironmentRules, AppError> {
     let settings = &loaded.settings.environment;
     let patterns = |key: &'static str, texts: &[String]| {
         let parsed = texts.iter().map(|text| NamePattern::parse(text)).collect::<Result<_, _>>();
-        parsed.map_err(|source| AppError::Variable { key, origin: origin(loaded, key), source })
+        parsed.map_err(|source| AppError::Variable {
+            key,
+            origin: describe_origin(loaded, key),
+            source,
+        })
     };
     Ok(EnvironmentRules {
         inherit: settings.inherit,
@@ -217,23 +229,23 @@ pub(super) fn open_audit(settings: &Settings) -> Result<Option<AuditTrail>, AppE
     let path = audit.file.clone().unwrap_or_else(|| settings.server.data_dir.join("audit.jsonl"));
     let config::AuditSection { max_bytes, keep, max_queued, .. } = *audit;
     let max_queued = usize::try_from(max_queued).unwrap_or(usize::MAX);
-    let place = AuditLogSettings { path, max_bytes, keep, max_queued };
-    let log = match (AuditLog::open(place.clone()), audit.on_failure) {
+    let settings = AuditLogSettings { path, max_bytes, keep, max_queued };
+    let log = match (AuditLog::open(settings.clone()), audit.on_failure) {
         (Ok(log), _) => log,
         (Err(error), OnAuditFailure::Refuse) => return Err(error.into()),
         (Err(error), OnAuditFailure::Count) => {
             events::audit_failed(1, &error);
-            AuditLog::open_later(place)?
+            AuditLog::open_later(settings)?
         }
     };
     Ok(Some(AuditTrail { log, on_failure: audit.on_failure }))
 }
 
 /// Builds the authentication of HTTP callers.
-pub(super) fn auth(settings: &Settings) -> Result<Authenticator, AppError> {
+pub(super) fn build_authenticator(settings: &Settings) -> Result<Authenticator, AppError> {
     Ok(Authenticator::open(AuthSettings {
         token_file: token_file(settings),
-        oauth: oauth(settings)?,
+        oauth: build_oauth_config(settings)?,
     })?)
 }
 
@@ -245,19 +257,19 @@ pub(super) fn token_file(settings: &Settings) -> TokenFilePath {
     }
 }
 
-fn oauth(settings: &Settings) -> Result<Option<OauthConfig>, AppError> {
+fn build_oauth_config(settings: &Settings) -> Result<Option<OauthConfig>, AppError> {
     let oauth = &settings.oauth;
-    let Some(issuer) = non_empty(&oauth.issuer) else { return without_issuer(oauth) };
+    let Some(issuer) = non_empty(&oauth.issuer) else { return check_no_oauth(oauth) };
     let resource = non_empty(&oauth.resource);
     let audience = non_empty(&oauth.audience).or_else(|| resource.clone());
     Ok(Some(OauthConfig {
         issuer,
         audience: audience.ok_or(AppError::NoAudience)?,
         resource,
-        keys: key_source(&oauth.jwks),
+        keys: parse_key_source(&oauth.jwks),
         refresh: oauth.jwks_refresh,
         tenant_claim: oauth.tenant_claim.clone(),
-        tenants: tenant_map(oauth)?,
+        tenants: parse_tenant_map(oauth)?,
         scopes: OauthScopes {
             read: oauth.read_scope.clone(),
             run: oauth.run_scope.clone(),
@@ -270,7 +282,7 @@ fn oauth(settings: &Settings) -> Result<Option<OauthConfig>, AppError> {
 }
 
 /// Returns no OAuth settings. Fails if other OAuth settings show that the user expects OAuth.
-fn without_issuer(oauth: &config::OauthSection) -> Result<Option<OauthConfig>, AppError> {
+fn check_no_oauth(oauth: &config::OauthSection) -> Result<Option<OauthConfig>, AppError> {
     let dependent = [
         ("resource", !oauth.resource.is_empty()),
         ("audience", !oauth.audience.is_empty()),
@@ -287,7 +299,7 @@ fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn key_source(jwks: &str) -> OauthKeySource {
+fn parse_key_source(jwks: &str) -> OauthKeySource {
     if jwks.is_empty() {
         OauthKeySource::Issuer
     } else if jwks.contains("://") {
@@ -298,7 +310,7 @@ fn key_source(jwks: &str) -> OauthKeySource {
 }
 
 /// Parses the entries `VALUE=TENANT`. A value may contain `=`, the name of a tenant cannot.
-fn tenant_map(oauth: &config::OauthSection) -> Result<HashMap<String, TenantId>, AppError> {
+fn parse_tenant_map(oauth: &config::OauthSection) -> Result<HashMap<String, TenantId>, AppError> {
     let tenant = |entry: &String| {
         let (value, name) = entry.rsplit_once('=').unwrap_or((entry, ""));
         let tenant = TenantId::parse(name);

@@ -49,7 +49,7 @@ const THREAD_END_PAUSE: Duration = Duration::from_micros(200);
 /// # Errors
 /// Names the limit that is reached.
 pub(super) fn check_threads(environment: &Environment) -> Result<(), AppError> {
-    try_threads(worker_threads(environment) + RESERVED_BLOCKING_THREADS + OTHER_THREADS.len())
+    try_threads(count_worker_threads(environment) + RESERVED_BLOCKING_THREADS + OTHER_THREADS.len())
 }
 
 /// Checks that a client program can create the thread for its log.
@@ -58,12 +58,12 @@ pub(super) fn check_log_thread() -> Result<(), AppError> {
 }
 
 /// Creates the runtime of a server. Call [`check_threads`] first.
-pub(super) fn server_runtime(environment: &Environment) -> Result<Runtime, AppError> {
+pub(super) fn build_server_runtime(environment: &Environment) -> Result<Runtime, AppError> {
     limit_retained_memory();
     let mut builder = Builder::new_multi_thread();
     // tokio panics if it has no blocking thread and cannot create one. With threads that never end,
     // work waits for one of them instead.
-    builder.worker_threads(worker_threads(environment)).thread_keep_alive(Duration::MAX);
+    builder.worker_threads(count_worker_threads(environment)).thread_keep_alive(Duration::MAX);
     builder.max_blocking_threads(MAX_BLOCKING);
     let runtime = builder.enable_all().build().map_err(AppError::Runtime)?;
     reserve_threads(&runtime);
@@ -71,13 +71,13 @@ pub(super) fn server_runtime(environment: &Environment) -> Result<Runtime, AppEr
 }
 
 /// Creates the runtime of a program that only talks to a server.
-pub(super) fn client_runtime() -> Result<Runtime, AppError> {
+pub(super) fn build_client_runtime() -> Result<Runtime, AppError> {
     Builder::new_current_thread().enable_all().build().map_err(AppError::Runtime)
 }
 
 /// Returns the number of worker threads: half of the processors, since jobs need processors too and
 /// each additional thread adds wake-ups to every call. `TOKIO_WORKER_THREADS` overrides it.
-fn worker_threads(environment: &Environment) -> usize {
+fn count_worker_threads(environment: &Environment) -> usize {
     environment.worker_threads().map_or_else(
         || {
             let processors = thread::available_parallelism().map_or(1, NonZero::get);
@@ -108,7 +108,7 @@ fn try_threads(count: usize) -> Result<(), AppError> {
         let created = (0..count).try_for_each(|_| {
             thread::Builder::new().spawn_scoped(scope, || drop(gate.read())).map(drop)
         });
-        created.map_err(AppError::no_thread)
+        created.map_err(AppError::from_thread_error)
     });
     let deadline = Instant::now() + THREAD_END_TIME;
     while count_threads() > before && Instant::now() < deadline {
@@ -146,7 +146,7 @@ impl Signals {
 }
 
 /// Returns a future that runs `act` at each SIGHUP, and never ends.
-pub(super) fn on_hangup<F: Future<Output = ()> + Send>(
+pub(super) fn run_on_hangup<F: Future<Output = ()> + Send>(
     act: impl Fn() -> F + Send,
 ) -> io::Result<impl Future<Output = ()> + Send> {
     let mut hangups = signal(SignalKind::hangup())?;

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::children::start_child_reaper;
 use super::data_dir::ServerLock;
 use super::error::AppError;
+use super::module_settings;
 use super::runtime::{self, ShutdownWatchdog, Signals};
-use super::values;
 use crate::bounded_read::{SPILL_CHECK_TIMEOUT, run_with_timeout};
 use crate::cli::terminal;
 use crate::config::{Changes, ConfigSources, Loaded, Settings, load};
@@ -75,7 +75,8 @@ impl ShutdownTrigger {
         drain: Duration,
     ) -> Result<Self, AppError> {
         let grace = shutdown_grace(settings.job.grace, drain);
-        let watchdog = ShutdownWatchdog::start(host, drain + grace).map_err(AppError::no_thread)?;
+        let watchdog =
+            ShutdownWatchdog::start(host, drain + grace).map_err(AppError::from_thread_error)?;
         Ok(Self { signals: Signals::listen()?, watchdog })
     }
 }
@@ -104,11 +105,11 @@ impl App {
             scratch.as_ref().map(|scratch| ProcessRecord::begin(scratch.path(), &host.tag()));
         let record =
             record.and_then(|record| record.inspect_err(events::process_record_not_written).ok());
-        start_child_reaper(Arc::clone(&host), record).map_err(AppError::no_thread)?;
+        start_child_reaper(Arc::clone(&host), record).map_err(AppError::from_thread_error)?;
         host.guardian().enable(scratch.as_ref().map(ScratchRoot::path));
         let scratch_path = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
         let settings =
-            values::service_settings(&loaded, &host, &sources.environment, scratch_path)?;
+            module_settings::service_settings(&loaded, &host, &sources.environment, scratch_path)?;
         let spill = settings.job.log.spill_dir.clone();
         let checked = spill.clone();
         if let Err(error) = run_with_timeout(SPILL_CHECK_TIMEOUT, move || checked.check()).flatten()
@@ -121,7 +122,8 @@ impl App {
         let service = JobService::open(ServiceSettings { numbers, ..settings }).await?;
         let pressure = watch::Sender::new(loaded.settings.pressure);
         service.watch_pressure(pressure.subscribe());
-        let gauges = Arc::new(QueueGauges::install(values::known_names(&loaded.settings)));
+        let gauges =
+            Arc::new(QueueGauges::install(module_settings::series_names(&loaded.settings)));
         let settings = loaded.settings.clone();
         let targets = ReloadTargets {
             host: Arc::clone(&host),
@@ -132,7 +134,7 @@ impl App {
         };
         let reloader = Reloader::new(targets, sources, loaded);
         let on_signal = reloader.clone();
-        let on_hangup = runtime::on_hangup(move || on_signal.clone().reload_on_hangup());
+        let on_hangup = runtime::run_on_hangup(move || on_signal.clone().reload_on_hangup());
         tokio::spawn(on_hangup.map_err(AppError::Signals)?);
         let guardian_host = Arc::clone(&host);
         spawn_blocking(move || start_guardian(&guardian_host));
@@ -155,10 +157,10 @@ impl App {
         let (readiness, ready) = watch::channel(Readiness::Ready);
         let services = HttpServices {
             service: self.service.clone(),
-            handler: self.handler(),
-            metrics: self.metrics(exporter),
+            handler: self.new_handler(),
+            metrics: self.new_metrics_renderer(exporter),
             readiness: ready,
-            control: self.control(after_drain),
+            control: self.new_control(after_drain),
         };
         events::server_started(server.local_addr(), server.socket_path());
         let shutdown = CancellationToken::new();
@@ -181,7 +183,7 @@ impl App {
         result
     }
 
-    fn control(&self, after_drain: watch::Sender<AfterDrain>) -> ServerControl {
+    fn new_control(&self, after_drain: watch::Sender<AfterDrain>) -> ServerControl {
         let reloader = self.reloader.clone();
         let reload = move |by| -> BoxFuture<'static, _> {
             let reloader = reloader.clone();
@@ -223,7 +225,7 @@ impl App {
         };
         let shutdown = CancellationToken::new();
         let result = tokio::select! {
-            () = stdio::serve(self.handler().for_caller(CallerIdentity::LOCAL), shutdown.clone(), grace) => Ok(()),
+            () = stdio::serve(self.new_handler().for_caller(CallerIdentity::LOCAL), shutdown.clone(), grace) => Ok(()),
             () = shutdown_trigger.signals.wait_for_end() => Ok(()),
             () = self.service.wait_until_failed() => Err(AppError::SupervisorFailed),
         };
@@ -259,27 +261,27 @@ impl App {
     }
 
     /// Returns the source of the metrics text. Each scrape asks the queue for its figures.
-    fn metrics(&self, exporter: Exporter) -> MetricsRenderer {
+    fn new_metrics_renderer(&self, exporter: Exporter) -> MetricsRenderer {
         let service = self.service.clone();
         let gauges = Arc::clone(&self.gauges);
         let exporter = exporter
-            .with_data_dir(values::spill_dir(&self.settings))
+            .with_data_dir(module_settings::spill_dir(&self.settings))
             .with_output_counters(Arc::clone(self.spill.counters()));
         MetricsRenderer::new(move || {
             let service = service.clone();
             let gauges = Arc::clone(&gauges);
             let exporter = exporter.clone();
             async move {
-                if let Some(figures) = service.figures().await {
-                    gauges.update(&figures);
+                if let Some(stats) = service.queue_stats().await {
+                    gauges.update(&stats);
                 }
                 exporter.render().await
             }
         })
     }
 
-    fn handler(&self) -> Handler {
-        Handler::new(self.service.clone(), values::mcp(&self.settings))
+    fn new_handler(&self) -> Handler {
+        Handler::new(self.service.clone(), module_settings::mcp_settings(&self.settings))
     }
 }
 
@@ -340,7 +342,7 @@ impl Reloader {
         let (loaded, live) = match self.read_in_time().await {
             Ok(read) => read,
             Err(error) => {
-                let why = terminal::message_with_causes(&error);
+                let why = terminal::format_with_causes(&error);
                 self.targets.service.record_refused_reload(&why, by);
                 events::reload_refused(&why);
                 return Err(why);
@@ -352,7 +354,7 @@ impl Reloader {
         };
         self.targets.service.apply_settings(live, by, &changes.live).await;
         self.targets.pressure.send_replace(loaded.settings.pressure);
-        self.targets.gauges.add_names(values::known_names(&loaded.settings));
+        self.targets.gauges.add_names(module_settings::series_names(&loaded.settings));
         self.apply_log_filter(&changes, &loaded);
         report_ignored_keys(&loaded);
         *last = loaded;
@@ -380,7 +382,7 @@ impl Reloader {
 
     fn read(&self) -> Result<(Loaded, LiveSettings), AppError> {
         let loaded = load(self.sources.clone())?;
-        let live = values::live_settings(&loaded, &self.targets.host)?;
+        let live = module_settings::live_settings(&loaded, &self.targets.host)?;
         Ok((loaded, live))
     }
 }

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use super::data_dir::ServerLock;
 use super::error::AppError;
-use super::runtime::{Signals, check_log_thread, check_threads, client_runtime, server_runtime};
+use super::runtime::{
+    Signals, build_client_runtime, build_server_runtime, check_log_thread, check_threads,
+};
 use super::serve::{App, ShutdownTrigger};
-use super::{confinement, connect, rules, traces, values};
+use super::{confinement, connect, module_settings, rules, traces};
 use crate::bounded_read::{FILE_READ_TIMEOUT, run_with_timeout};
 use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, terminal};
 use crate::config::{ConfigSources, Environment, FlagValue, Loaded, Settings, load};
@@ -42,15 +44,15 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Audit(command) => (Ok(cli::audit::run(&command)), FAILURE),
         Command::Token(command) => {
             let start = Startup::new(command.config.clone(), command.values(), environment);
-            (start.token(&command), FAILURE)
+            (start.run_token(&command), FAILURE)
         }
         Command::Policy(command) => {
             let start = Startup::new(command.config.clone(), Vec::new(), environment);
-            (start.policy(&command), FAILURE)
+            (start.run_policy(&command), FAILURE)
         }
         Command::Doctor(flags) => {
             let start = Startup::new(flags.config.clone(), Vec::new(), environment);
-            (start.doctor(&flags), FAILURE)
+            (start.run_doctor(&flags), FAILURE)
         }
         Command::Serve(flags) => {
             let start = Startup::new(flags.server.config.clone(), flags.values(), environment);
@@ -60,14 +62,14 @@ pub fn run(cli: Cli) -> ExitCode {
             let start =
                 Startup::new(flags.server.config.clone(), flags.server.values(), environment);
             let result = match flags.connect {
-                Some(_) => start.proxy(&flags),
-                None => start.stdio(),
+                Some(_) => start.run_proxy(&flags),
+                None => start.run_stdio(),
             };
             (result, FAILURE)
         }
         Command::Server(cli::ServerCommand { verb: cli::ServerVerb::Shell(flags) }) => {
             let start = Startup::new(flags.config.clone(), flags.values(), environment);
-            (start.shell_server(&flags), FAILURE)
+            (start.run_shell_server(&flags), FAILURE)
         }
         Command::Run(flags) => {
             let start = Startup::new(flags.config.clone(), flags.values(), environment);
@@ -88,8 +90,8 @@ fn ask_server(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppEr
     let settings = start.load()?.settings;
     let wanted = flags.connect.as_ref().and_then(Option::as_deref);
     let environment = &start.sources.environment;
-    let client = connect::client(wanted, flags.token.as_deref(), &settings, environment)?;
-    Ok(client_runtime()?.block_on(verb.run(&client)))
+    let client = connect::new_client(wanted, flags.token.as_deref(), &settings, environment)?;
+    Ok(build_client_runtime()?.block_on(verb.run(&client)))
 }
 
 /// The start of a command with its sources of settings.
@@ -107,10 +109,10 @@ impl Startup {
         let loaded = self.load()?;
         secure_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
-        let (_guard, log) = logging::start(&self.logging(&loaded))?;
+        let (_guard, log_filter) = logging::start(&self.logging_settings(&loaded))?;
         // Before this process touches any file of another server.
         let lock = ServerLock::take(&loaded.settings.server.data_dir)?;
-        let runtime = server_runtime(&self.sources.environment)?;
+        let runtime = build_server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             // Before the service, which reports its limits only once.
@@ -118,14 +120,14 @@ impl Startup {
             // A mistake in the rules must end the server before a client can connect.
             rules::admission_rules(&loaded, &loaded.settings.job.shell)?;
             let host = new_host()?;
-            let http = values::http(&loaded.settings, Arc::clone(&host))?;
+            let http = module_settings::http_settings(&loaded.settings, Arc::clone(&host))?;
             let server = Server::bind(http).await?;
             lock.write_listeners(server.socket_path(), server.local_addr());
             let drain = loaded.settings.server.drain;
             let mut shutdown_trigger =
                 ShutdownTrigger::listen(&loaded.settings, Arc::clone(&host), drain)?;
-            let numbers = Some(values::numbers_file(&loaded.settings));
-            let app = App::start(host, loaded, self.sources, numbers, log).await?;
+            let numbers = Some(module_settings::numbers_file(&loaded.settings));
+            let app = App::start(host, loaded, self.sources, numbers, log_filter).await?;
             app.serve_http(server, exporter, &mut shutdown_trigger, lock).await?;
             Ok(0)
         });
@@ -135,20 +137,20 @@ impl Startup {
         result
     }
 
-    fn stdio(self) -> Result<u8, AppError> {
+    fn run_stdio(self) -> Result<u8, AppError> {
         block_child_signals();
         let loaded = self.load()?;
         secure_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
-        let (_guard, log) = logging::start(&self.logging(&loaded))?;
-        let runtime = server_runtime(&self.sources.environment)?;
+        let (_guard, log_filter) = logging::start(&self.logging_settings(&loaded))?;
+        let runtime = build_server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             let host = new_host()?;
             let mut shutdown_trigger =
                 ShutdownTrigger::listen(&loaded.settings, Arc::clone(&host), Duration::ZERO)?;
             // A server of one client or one command numbers its jobs from 1.
-            let app = App::start(host, loaded, self.sources, None, log).await?;
+            let app = App::start(host, loaded, self.sources, None, log_filter).await?;
             app.serve_stdio(&mut shutdown_trigger).await?;
             Ok(0)
         });
@@ -159,12 +161,12 @@ impl Startup {
     }
 
     /// Connects to a running server. A proxy runs no jobs, so it needs no job service.
-    fn proxy(self, flags: &cli::StdioFlags) -> Result<u8, AppError> {
+    fn run_proxy(self, flags: &cli::StdioFlags) -> Result<u8, AppError> {
         let loaded = self.load()?;
         check_log_thread()?;
-        let _log = logging::start(&self.logging(&loaded))?;
-        let upstream = connect::upstream(flags, &loaded.settings, &self.sources.environment)?;
-        let runtime = client_runtime()?;
+        let _log = logging::start(&self.logging_settings(&loaded))?;
+        let upstream = connect::find_upstream(flags, &loaded.settings, &self.sources.environment)?;
+        let runtime = build_client_runtime()?;
         let result = runtime.block_on(async {
             let mut signals = Signals::listen()?;
             tokio::select! {
@@ -179,13 +181,13 @@ impl Startup {
     }
 
     /// Starts `server shell`. A bad working directory is reported now, and not by every call.
-    fn shell_server(self, flags: &cli::ShellServerFlags) -> Result<u8, AppError> {
+    fn run_shell_server(self, flags: &cli::ShellServerFlags) -> Result<u8, AppError> {
         if let Some(dir) = &flags.working_dir {
             let usable = std::fs::read_dir(dir);
             let dir = dir.into();
             usable.map_err(|source| AppError::WorkingDirectory { dir, source })?;
         }
-        self.stdio()
+        self.run_stdio()
     }
 
     fn run(self, flags: RunFlags) -> Result<u8, AppError> {
@@ -193,16 +195,18 @@ impl Startup {
         let loaded = self.load()?;
         secure_data_dir(&loaded.settings)?;
         // The user wants to see the output of the command, not the log.
-        let logging =
-            logging::LoggingSettings { filter: "warn".to_owned(), ..self.logging(&loaded) };
+        let logging = logging::LoggingSettings {
+            filter: "warn".to_owned(),
+            ..self.logging_settings(&loaded)
+        };
         check_threads(&self.sources.environment)?;
-        let (_guard, log) = logging::start(&logging)?;
+        let (_guard, log_filter) = logging::start(&logging)?;
         let grace = loaded.settings.job.grace;
-        let runtime = server_runtime(&self.sources.environment)?;
+        let runtime = build_server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             // A server of one client or one command numbers its jobs from 1.
-            let app = App::start(new_host()?, loaded, self.sources, None, log).await?;
+            let app = App::start(new_host()?, loaded, self.sources, None, log_filter).await?;
             let result = cli::run::run(app.service(), flags).await.map_err(AppError::Signals)?;
             app.service().drain(Duration::ZERO, grace).await;
             app.end_everything().await;
@@ -217,17 +221,17 @@ impl Startup {
         result
     }
 
-    fn policy(&self, command: &cli::PolicyCommand) -> Result<u8, AppError> {
+    fn run_policy(&self, command: &cli::PolicyCommand) -> Result<u8, AppError> {
         let loaded = self.load()?;
         let policy = rules::admission_rules(&loaded, &loaded.settings.job.shell)?.policy;
         Ok(cli::policy::run(command, &policy))
     }
 
-    fn token(&self, command: &cli::TokenCommand) -> Result<u8, AppError> {
+    fn run_token(&self, command: &cli::TokenCommand) -> Result<u8, AppError> {
         Ok(cli::token::run(command, rules::token_file(&self.load()?.settings)))
     }
 
-    fn doctor(&self, flags: &cli::DoctorFlags) -> Result<u8, AppError> {
+    fn run_doctor(&self, flags: &cli::DoctorFlags) -> Result<u8, AppError> {
         let loaded = self.load()?;
         // Read before `Host::new`, which raises the limits of this process.
         let limits = cli::doctor::read_rlimits();
@@ -236,12 +240,12 @@ impl Startup {
             environment: &rules::job_environment(&loaded, &self.sources.environment)?,
             inherit: loaded.settings.environment.inherit,
             levels: loaded.settings.pressure.levels,
-            spill_dir: &values::spill_dir(&loaded.settings),
+            spill_dir: &module_settings::spill_dir(&loaded.settings),
             collector: loaded.settings.trace.otlp_endpoint.as_deref(),
             shell: loaded.settings.job.shell.clone(),
             login_shell: self.sources.environment.login_shell(),
             temp_dir: self.sources.environment.temp_dir(),
-            confining: confinement::configured_rules(&loaded.settings, &host)?,
+            confinement_rules: confinement::configured_rules(&loaded.settings, &host)?,
             host: &host,
             limits,
         };
@@ -252,8 +256,8 @@ impl Startup {
         Ok(load(self.sources.clone())?)
     }
 
-    fn logging(&self, loaded: &Loaded) -> logging::LoggingSettings {
-        values::logging(loaded, &self.sources.environment)
+    fn logging_settings(&self, loaded: &Loaded) -> logging::LoggingSettings {
+        module_settings::logging_settings(loaded, &self.sources.environment)
     }
 }
 

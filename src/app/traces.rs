@@ -103,7 +103,7 @@ impl SpanSender {
         let failure = match result {
             Ok(response) if response.status().is_success() => None,
             Ok(response) => Some(format!("it answered {}", response.status())),
-            Err(error) => Some(terminal::root_cause(error.as_ref())),
+            Err(error) => Some(terminal::format_root_cause(error.as_ref())),
         };
         let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
         match failure {

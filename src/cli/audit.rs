@@ -1,10 +1,8 @@
 //! `audit verify FILE`: checks an audit log.
 
-use std::error::Error;
-
 use serde_json::{Value, json};
 
-use super::terminal::{OutputFormat, VerbOutput};
+use super::terminal::{OutputFormat, VerbOutput, format_with_causes};
 use super::{AuditCommand, AuditVerb, AuditVerifyFlags};
 use crate::telemetry::audit::{self, EntryStamp, LineLocation, VerifyError, VerifyReport};
 
@@ -17,25 +15,27 @@ pub fn run(command: &AuditCommand) -> u8 {
 
 fn reply(result: Result<VerifyReport, VerifyError>, format: OutputFormat) -> VerbOutput {
     match (result, format) {
-        (Ok(verified), OutputFormat::Human) => {
-            VerbOutput { stdout: summary(&verified), stderr: notes(&verified), code: 0 }
-        }
+        (Ok(verified), OutputFormat::Human) => VerbOutput {
+            stdout: format_summary(&verified),
+            stderr: format_notes(&verified),
+            code: 0,
+        },
         (Ok(verified), OutputFormat::Json) => {
             VerbOutput { stdout: format!("{:#}\n", as_json(&verified)), ..VerbOutput::default() }
         }
         (Err(error), OutputFormat::Human) => {
-            let stderr = format!("shellyard: {}\n", full_text(&error));
+            let stderr = format!("shellyard: {}\n", format_with_causes(&error));
             VerbOutput { stdout: String::new(), stderr, code: 1 }
         }
         (Err(error), OutputFormat::Json) => VerbOutput {
-            stdout: format!("{:#}\n", problem(&error)),
+            stdout: format!("{:#}\n", problem_json(&error)),
             code: 1,
             ..VerbOutput::default()
         },
     }
 }
 
-fn summary(verified: &VerifyReport) -> String {
+fn format_summary(verified: &VerifyReport) -> String {
     let (Some(first), Some(last)) = (&verified.first, &verified.last) else {
         return "ok: no entries yet\n".to_owned();
     };
@@ -49,12 +49,12 @@ fn summary(verified: &VerifyReport) -> String {
 }
 
 /// Notes about a valid log that the reader should know.
-fn notes(verified: &VerifyReport) -> String {
+fn format_notes(verified: &VerifyReport) -> String {
     let mut text = String::new();
     if let Some(first) = verified.first.as_ref().filter(|first| first.seq > 1) {
         text += &format!(
             "note: the log begins with entry {}; files with older ones were rotated out or moved away\n",
-            thousands(first.seq)
+            format_thousands(first.seq)
         );
     }
     for location in &verified.damaged {
@@ -70,14 +70,15 @@ fn as_json(verified: &VerifyReport) -> Value {
         "ok": true,
         "entries": verified.lines,
         "files": verified.files,
-        "first": verified.first.as_ref().map(mark),
-        "last": verified.last.as_ref().map(mark),
+        "first": verified.first.as_ref().map(stamp_json),
+        "last": verified.last.as_ref().map(stamp_json),
         "damaged": verified.damaged.iter().map(location_json).collect::<Vec<_>>(),
     })
 }
 
-fn problem(error: &VerifyError) -> Value {
-    let mut answer = json!({ "ok": false, "code": error.code(), "message": full_text(error) });
+fn problem_json(error: &VerifyError) -> Value {
+    let mut answer =
+        json!({ "ok": false, "code": error.code(), "message": format_with_causes(error) });
     if let Some(found) = error.location() {
         answer["file"] = json!(found.file.to_string_lossy());
         answer["line"] = json!(found.line);
@@ -85,31 +86,24 @@ fn problem(error: &VerifyError) -> Value {
     answer
 }
 
-fn mark(mark: &EntryStamp) -> Value {
-    json!({ "seq": mark.seq, "time": mark.time })
+fn stamp_json(stamp: &EntryStamp) -> Value {
+    json!({ "seq": stamp.seq, "time": stamp.time })
 }
 
 fn location_json(location: &LineLocation) -> Value {
     json!({ "file": location.file.to_string_lossy(), "line": location.line })
 }
 
-fn full_text(error: &VerifyError) -> String {
-    match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
-}
-
 /// Formats a count as `1 entry` or `1,234 entries`.
 fn count(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", thousands(number), if number == 1 { one } else { many })
+    format!("{} {}", format_thousands(number), if number == 1 { one } else { many })
 }
 
 /// Formats `1234` as `1,234`.
-fn thousands(number: u64) -> String {
+fn format_thousands(number: u64) -> String {
     match number {
         0..1000 => number.to_string(),
-        1000.. => format!("{},{:03}", thousands(number / 1000), number % 1000),
+        1000.. => format!("{},{:03}", format_thousands(number / 1000), number % 1000),
     }
 }
 
@@ -187,7 +181,7 @@ mod tests {
 
     #[test]
     fn large_numbers_have_thousands_separators() {
-        let shown = [0, 999, 1_000, 1_234_005].map(thousands);
+        let shown = [0, 999, 1_000, 1_234_005].map(format_thousands);
         assert_eq!(shown, ["0", "999", "1,000", "1,234,005"]);
     }
 }

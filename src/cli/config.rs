@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::server_request::{ConnectFlags, ServerRequestError, post};
-use super::terminal::{VerbOutput, table};
+use super::server_request::{ConnectFlags, ServerRequestError, send_post};
+use super::terminal::{VerbOutput, format_table};
 use super::{CheckFlags, ConfigFileVerb, InitFlags, ServeFlags, ShowFlags};
 use crate::client::ServerClient;
 use crate::config::{
@@ -22,7 +22,7 @@ pub fn run(verb: &ConfigFileVerb, environment: Environment) -> u8 {
     let reply = match verb {
         ConfigFileVerb::Check(flags) => check(flags, environment),
         ConfigFileVerb::Show(flags) => show(flags, environment),
-        ConfigFileVerb::Init(flags) => init(flags, &environment),
+        ConfigFileVerb::Init(flags) => write_initial_config(flags, &environment),
     };
     reply.print()
 }
@@ -38,7 +38,7 @@ fn check(flags: &CheckFlags, environment: Environment) -> VerbOutput {
         (Ok(loaded), false) => {
             let file = loaded.file.as_deref().map_or("no file".into(), Path::to_string_lossy);
             let stdout = format!("the configuration is valid ({file})\n");
-            let stderr = ignored_note(&loaded) + &warning(&loaded);
+            let stderr = format_ignored_note(&loaded) + &format_warning(&loaded);
             VerbOutput { stdout, stderr, code: 0 }
         }
         (Err(error), true) => {
@@ -46,12 +46,12 @@ fn check(flags: &CheckFlags, environment: Environment) -> VerbOutput {
                 json!({ "ok": false, "code": error.code(), "problems": problems_json(&error) });
             VerbOutput { stdout: format!("{answer:#}\n"), stderr: String::new(), code: 1 }
         }
-        (Err(error), false) => config_failure(&error),
+        (Err(error), false) => failed_check_output(&error),
     }
 }
 
 /// Returns a note about the keys of a `settings.json` that have no meaning here.
-fn ignored_note(loaded: &Loaded) -> String {
+fn format_ignored_note(loaded: &Loaded) -> String {
     match loaded.ignored.join(", ") {
         keys if keys.is_empty() => keys,
         keys => format!("note: only coreTools and excludeTools are read; ignored: {keys}\n"),
@@ -59,7 +59,7 @@ fn ignored_note(loaded: &Loaded) -> String {
 }
 
 /// Returns a warning about a valid configuration that `serve` will refuse.
-fn warning(loaded: &Loaded) -> String {
+fn format_warning(loaded: &Loaded) -> String {
     match loaded.settings.address_open_to_anyone() {
         None => String::new(),
         Some(bind) => format!(
@@ -73,17 +73,17 @@ fn show(flags: &ShowFlags, environment: Environment) -> VerbOutput {
         Ok(loaded) if flags.json => {
             VerbOutput { stdout: settings_json(&loaded), ..VerbOutput::default() }
         }
-        Ok(loaded) => VerbOutput { stdout: settings_text(&loaded), ..VerbOutput::default() },
-        Err(error) => config_failure(&error),
+        Ok(loaded) => VerbOutput { stdout: format_settings(&loaded), ..VerbOutput::default() },
+        Err(error) => failed_check_output(&error),
     }
 }
 
 /// Formats one line per setting: key, value and origin, in aligned columns.
-fn settings_text(loaded: &Loaded) -> String {
+fn format_settings(loaded: &Loaded) -> String {
     let entries = loaded.entries();
     let rows: Vec<_> = entries
         .iter()
-        .map(|(key, entry)| (*key, entry.given.to_string(), origin_text(loaded, key, entry)))
+        .map(|(key, entry)| (*key, entry.given.to_string(), format_origin(loaded, key, entry)))
         .collect();
     let wide = |of: fn(&(&str, String, String)) -> usize| rows.iter().map(of).max().unwrap_or(0);
     let keys = wide(|row| row.0.chars().count());
@@ -97,7 +97,7 @@ fn settings_text(loaded: &Loaded) -> String {
 
 /// Returns the origin of a value, with the actual directory if the value is empty and means a
 /// default directory.
-fn origin_text(loaded: &Loaded, key: &str, entry: &ConfigEntry) -> String {
+fn format_origin(loaded: &Loaded, key: &str, entry: &ConfigEntry) -> String {
     match entry.given.as_str() {
         Some("") if key == "server.data_dir" => {
             format!("{}: {}", entry.origin, loaded.settings.server.data_dir.display())
@@ -114,22 +114,22 @@ fn settings_json(loaded: &Loaded) -> String {
     format!("{:#}\n", json!({ "file": loaded.file, "settings": settings }))
 }
 
-fn init(flags: &InitFlags, environment: &Environment) -> VerbOutput {
+fn write_initial_config(flags: &InitFlags, environment: &Environment) -> VerbOutput {
     if flags.stdout {
         return VerbOutput { stdout: DEFAULT_FILE.to_owned(), ..VerbOutput::default() };
     }
     let Some(path) = user_file(environment) else {
-        return failure(
+        return failure_output(
             "HOME is not set, so there is no place for your configuration file; use --stdout",
         );
     };
     match write_new(&path) {
         Ok(()) => VerbOutput { stdout: format!("{}\n", path.display()), ..VerbOutput::default() },
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => failure(&format!(
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => failure_output(&format!(
             "`{}` exists and is left as it is; move it away first, or use --stdout",
             path.display()
         )),
-        Err(error) => failure(&format!("cannot write `{}`: {error}", path.display())),
+        Err(error) => failure_output(&format!("cannot write `{}`: {error}", path.display())),
     }
 }
 
@@ -159,14 +159,14 @@ fn problems_json(error: &ConfigError) -> Vec<Value> {
     }
 }
 
-fn config_failure(error: &ConfigError) -> VerbOutput {
+fn failed_check_output(error: &ConfigError) -> VerbOutput {
     match std::error::Error::source(error) {
-        Some(cause) => failure(&format!("{error}: {cause}")),
-        None => failure(&error.to_string()),
+        Some(cause) => failure_output(&format!("{error}: {cause}")),
+        None => failure_output(&error.to_string()),
     }
 }
 
-fn failure(message: &str) -> VerbOutput {
+fn failure_output(message: &str) -> VerbOutput {
     VerbOutput { stdout: String::new(), stderr: format!("shellyard: {message}\n"), code: 1 }
 }
 
@@ -180,12 +180,12 @@ pub struct ReloadFlags {
 }
 
 /// Makes the server reload its settings.
-pub(super) async fn reload(
+pub(super) async fn reload_settings(
     flags: &ReloadFlags,
     client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
-    let answer = post(client, "/api/v1/reload", &json!({})).await?;
-    Ok(flags.server.success(&answer, || reload_output(&answer)))
+    let answer = send_post(client, "/api/v1/reload", &json!({})).await?;
+    Ok(flags.server.success_output(&answer, || reload_output(&answer)))
 }
 
 /// Formats one line for each changed setting: applied, or needs a restart.
@@ -198,7 +198,7 @@ fn reload_output(answer: &Value) -> VerbOutput {
     let restart = keys("needs_restart").iter().map(|key| row(key, "needs a restart"));
     let rows: Vec<Vec<String>> = live.chain(restart).collect();
     let stderr = if rows.is_empty() { "nothing changed\n" } else { "" };
-    VerbOutput { stdout: table(&rows), stderr: stderr.to_owned(), code: 0 }
+    VerbOutput { stdout: format_table(&rows), stderr: stderr.to_owned(), code: 0 }
 }
 
 #[cfg(test)]
@@ -311,12 +311,12 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let environment = environment(&[("HOME", home.path().to_str().unwrap())]);
         let path = home.path().join(".config/shellyard/config.toml");
-        let reply = init(&InitFlags::default(), &environment);
+        let reply = write_initial_config(&InitFlags::default(), &environment);
         assert_eq!((reply.stdout, reply.code), (format!("{}\n", path.display()), 0));
         assert_eq!(fs::read_to_string(&path).unwrap(), DEFAULT_FILE);
 
         fs::write(&path, "# mine\n").unwrap();
-        let again = init(&InitFlags::default(), &environment);
+        let again = write_initial_config(&InitFlags::default(), &environment);
         assert_eq!(again.code, 1);
         assert!(again.stderr.contains("left as it is"), "{again:?}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "# mine\n");
@@ -324,8 +324,8 @@ mod tests {
 
     #[test]
     fn init_without_a_home_points_to_stdout() {
-        assert_eq!(init(&InitFlags::default(), &Environment::default()).code, 1);
-        let reply = init(&InitFlags { stdout: true }, &Environment::default());
+        assert_eq!(write_initial_config(&InitFlags::default(), &Environment::default()).code, 1);
+        let reply = write_initial_config(&InitFlags { stdout: true }, &Environment::default());
         assert_eq!(reply.stdout, DEFAULT_FILE);
     }
 }

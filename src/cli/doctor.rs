@@ -34,7 +34,7 @@ pub struct DoctorInput<'a> {
     /// The directory for temporary files.
     pub temp_dir: PathBuf,
     /// The configured confinement, and what this host supports.
-    pub confining: ConfinementRules,
+    pub confinement_rules: ConfinementRules,
     /// Creates cgroups, to find out what this host allows.
     pub host: &'a Host,
     /// The limits that this process was started with.
@@ -49,7 +49,7 @@ pub fn run(flags: &DoctorFlags, input: &DoctorInput<'_>) -> u8 {
     let text = if flags.json {
         findings_json(&findings, input.environment)
     } else {
-        checks::findings_text(&findings)
+        checks::format_findings(&findings)
     };
     // A write fails if the reader is gone (`| head`).
     let is_printed = io::stdout().lock().write_all(text.as_bytes()).is_ok();
@@ -57,23 +57,23 @@ pub fn run(flags: &DoctorFlags, input: &DoctorInput<'_>) -> u8 {
 }
 
 fn run_checks(input: &DoctorInput<'_>) -> Vec<DoctorFinding> {
-    let DoctorInput { environment, levels, spill_dir, collector, confining, .. } = input;
+    let DoctorInput { environment, levels, spill_dir, collector, confinement_rules, .. } = input;
     let login_path = checks::read_login_tools(input.login_shell.as_deref(), environment);
     let mut findings = vec![
-        checks::environment_finding(environment, input.inherit),
-        checks::shell_finding(&input.shell),
-        checks::path_finding(&login_path),
-        checks::store_finding(spill_dir, checks::check_spill_dir(spill_dir)),
-        checks::temp_finding(&input.temp_dir),
-        checks::pressure_finding(*levels, &checks::read_all_pressure()),
-        checks::limits_finding(input.limits),
+        checks::check_environment(environment, input.inherit),
+        checks::check_shell(&input.shell),
+        checks::check_path(&login_path),
+        checks::check_store(spill_dir, checks::check_spill_dir(spill_dir)),
+        checks::check_temp_dir(&input.temp_dir),
+        checks::check_pressure(*levels, &checks::read_all_pressure()),
+        checks::check_limits(input.limits),
     ];
     let delegation = input.host.cgroups().delegation();
-    findings.extend(checks::sandbox_findings(&confining.offer, &delegation));
+    findings.extend(checks::check_sandbox(&confinement_rules.support, &delegation));
     // The check has created a cgroup.
     input.host.cgroups().clean_up();
-    findings.push(checks::confinement_finding(confining));
-    findings.push(checks::traces_finding(*collector));
+    findings.push(checks::check_confinement(confinement_rules));
+    findings.push(checks::check_traces(*collector));
     findings
 }
 
@@ -81,7 +81,7 @@ fn findings_json(findings: &[DoctorFinding], environment: &JobEnvironment) -> St
     let dropped =
         |variable: &DroppedVariable| json!({ "name": variable.name, "why": variable.why.word() });
     let dropped: Vec<_> = environment.dropped.iter().map(dropped).collect();
-    let passed = checks::passed_names(environment);
+    let passed = checks::list_passed_names(environment);
     let environment = json!({ "passed": passed, "dropped": dropped });
     let answer = json!({ "findings": findings, "environment": environment });
     format!("{answer:#}\n")

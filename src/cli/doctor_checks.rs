@@ -70,7 +70,7 @@ impl DoctorFinding {
 }
 
 /// Formats each finding as one line, with further details and the fix on indented lines below.
-pub(super) fn findings_text(findings: &[DoctorFinding]) -> String {
+pub(super) fn format_findings(findings: &[DoctorFinding]) -> String {
     let mut text = String::new();
     for DoctorFinding { level, what, detail, fix } in findings {
         let lines = detail.lines().chain(fix.as_deref());
@@ -92,7 +92,7 @@ pub(super) fn check_spill_dir(dir: &Path) -> io::Result<()> {
     run_with_timeout(SPILL_CHECK_TIMEOUT, move || spill.check())?
 }
 
-pub(super) fn store_finding(dir: &Path, checked: io::Result<()>) -> DoctorFinding {
+pub(super) fn check_store(dir: &Path, checked: io::Result<()>) -> DoctorFinding {
     let finding = |level, detail, fix| DoctorFinding { level, what: "store", detail, fix };
     let dir = dir.display();
     match checked {
@@ -108,11 +108,11 @@ pub(super) fn store_finding(dir: &Path, checked: io::Result<()>) -> DoctorFindin
 /// The dialects whose tools pass on everything that is not a secret.
 const DIALECTS_INHERITING_ALL: &str = "execute, execute_command, run_shell_command and shell_exec";
 
-pub(super) fn environment_finding(
+pub(super) fn check_environment(
     environment: &JobEnvironment,
     inherit: InheritSetting,
 ) -> DoctorFinding {
-    let mut detail = format!("jobs get {}", passed_names(environment).join(" "));
+    let mut detail = format!("jobs get {}", list_passed_names(environment).join(" "));
     for DroppedVariable { name, why } in &environment.dropped {
         detail.push_str(&format!("\nnot passed: {name} ({})", why.word()));
     }
@@ -128,12 +128,12 @@ pub(super) fn environment_finding(
 }
 
 /// Returns the names of the variables that jobs get.
-pub(super) fn passed_names(environment: &JobEnvironment) -> Vec<String> {
+pub(super) fn list_passed_names(environment: &JobEnvironment) -> Vec<String> {
     environment.kept.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect()
 }
 
-pub(super) fn traces_finding(collector: Option<&str>) -> DoctorFinding {
-    const BUILD: &str = "build it with `cargo build --release --features otlp`";
+pub(super) fn check_traces(collector: Option<&str>) -> DoctorFinding {
+    const BUILD_FIX: &str = "build it with `cargo build --release --features otlp`";
     let finding = |level, detail: String, fix: Option<&str>| {
         let fix = fix.map(str::to_owned);
         DoctorFinding { level, what: "traces", detail, fix }
@@ -150,11 +150,11 @@ pub(super) fn traces_finding(collector: Option<&str>) -> DoctorFinding {
         (false, Some(collector)) => {
             let detail =
                 format!("spans should go to {collector}, but this build cannot export them");
-            finding(FindingLevel::Fail, detail, Some(BUILD))
+            finding(FindingLevel::Fail, detail, Some(BUILD_FIX))
         }
         (false, None) => {
             let detail = "this build cannot export spans (OTLP)".to_owned();
-            finding(FindingLevel::Ok, detail, Some(BUILD))
+            finding(FindingLevel::Ok, detail, Some(BUILD_FIX))
         }
     }
 }
@@ -165,7 +165,7 @@ pub(super) fn read_all_pressure() -> [PressureReading; 3] {
     HostResource::ALL.map(|resource| (resource, read_pressure(resource)))
 }
 
-pub(super) fn pressure_finding(levels: PressureLevels, read: &[PressureReading]) -> DoctorFinding {
+pub(super) fn check_pressure(levels: PressureLevels, read: &[PressureReading]) -> DoctorFinding {
     let finding = |level, detail, fix| DoctorFinding { level, what: "pressure", detail, fix };
     let is_watched = |resource: HostResource| levels.level(resource).is_some();
     let unknown = read.iter().find_map(|(resource, read)| {
@@ -182,8 +182,8 @@ pub(super) fn pressure_finding(levels: PressureLevels, read: &[PressureReading])
     let held = HostResource::ALL
         .into_iter()
         .filter_map(|resource| Some((resource, levels.level(resource)?)));
-    let now = percents(now);
-    let held = percents(held);
+    let now = format_percents(now);
+    let held = format_percents(held);
     if held.is_empty() {
         let fix = "to hold starts back under pressure, set pressure.memory or pressure.io";
         finding(
@@ -197,15 +197,15 @@ pub(super) fn pressure_finding(levels: PressureLevels, read: &[PressureReading])
 }
 
 /// Formats percentages as `cpu 3 %, memory 0 %`.
-fn percents(figures: impl Iterator<Item = (HostResource, u8)>) -> String {
+fn format_percents(percents: impl Iterator<Item = (HostResource, u8)>) -> String {
     let one = |(resource, percent): (HostResource, u8)| format!("{} {percent} %", resource.word());
-    figures.map(one).collect::<Vec<_>>().join(", ")
+    percents.map(one).collect::<Vec<_>>().join(", ")
 }
 
 // Shell, programs, temporary files and limits.
 
 /// The programs that agents call most often.
-const TOOLS: [&str; 18] = [
+const CHECKED_TOOLS: [&str; 18] = [
     "git", "cargo", "rustc", "node", "npm", "npx", "pnpm", "bun", "deno", "python3", "uv", "go",
     "java", "docker", "kubectl", "make", "gh", "rg",
 ];
@@ -214,28 +214,28 @@ const TOOLS: [&str; 18] = [
 const LOGIN_VARIABLES: [&str; 5] = ["HOME", "USER", "LOGNAME", "SHELL", "XDG_CONFIG_HOME"];
 
 /// Below these bounds a build soon fails.
-const LITTLE_SPACE: u64 = 1 << 30;
-const FEW_FILES: u64 = 10_000;
-const FEW_OPEN_FILES: u64 = 1024;
-const FEW_PROCESSES: u64 = 512;
+const LOW_FREE_BYTES: u64 = 1 << 30;
+const LOW_FREE_FILES: u64 = 10_000;
+const LOW_OPEN_FILES: u64 = 1024;
+const LOW_PROCESSES: u64 = 512;
 
 /// Checks the shell that runs shell text.
-pub(super) fn shell_finding(shell: &ShellChoice) -> DoctorFinding {
-    const WHAT: &str = "shell";
+pub(super) fn check_shell(shell: &ShellChoice) -> DoctorFinding {
+    const NAME: &str = "shell";
     match shell {
         ShellChoice::Auto => match bash_path() {
-            Some(bash) => DoctorFinding::ok(WHAT, format!("{bash}; /bin/sh for plain lines")),
+            Some(bash) => DoctorFinding::ok(NAME, format!("{bash}; /bin/sh for plain lines")),
             None => DoctorFinding::warn(
-                WHAT,
+                NAME,
                 "/bin/sh for all shell text: bash is not installed",
                 "install bash; agents write shell text for it",
             ),
         },
         ShellChoice::Path(path) if Path::new(path).exists() => {
-            DoctorFinding::ok(WHAT, path.as_str())
+            DoctorFinding::ok(NAME, path.as_str())
         }
         ShellChoice::Path(path) => DoctorFinding::fail(
-            WHAT,
+            NAME,
             format!("{path} does not exist"),
             "correct job.shell, or remove it",
         ),
@@ -261,28 +261,28 @@ pub(super) fn read_login_tools(shell: Option<&Path>, environment: &JobEnvironmen
     };
     let only_there =
         |tool: &&str| is_on_path(tool, &path) && !is_on_path(tool, OsStr::new(DESKTOP_PATH));
-    let missed = TOOLS.into_iter().filter(only_there).collect();
+    let missed = CHECKED_TOOLS.into_iter().filter(only_there).collect();
     LoginPath::Known { path, missed }
 }
 
 /// Checks which tools a server finds that a desktop client starts.
-pub(super) fn path_finding(login: &LoginPath) -> DoctorFinding {
-    const WHAT: &str = "path";
+pub(super) fn check_path(login: &LoginPath) -> DoctorFinding {
+    const NAME: &str = "path";
     match login {
         LoginPath::Unknown => DoctorFinding::ok(
-            WHAT,
+            NAME,
             format!(
                 "desktop clients start the server with PATH={DESKTOP_PATH}; the PATH of the login shell is not known"
             ),
         ),
         LoginPath::Known { missed, .. } if missed.is_empty() => DoctorFinding::ok(
-            WHAT,
+            NAME,
             format!(
                 "desktop clients start the server with PATH={DESKTOP_PATH}, which finds all tools that the login shell finds"
             ),
         ),
         LoginPath::Known { path, missed } => DoctorFinding::warn(
-            WHAT,
+            NAME,
             format!(
                 "desktop clients start the server with PATH={DESKTOP_PATH}; found only by the login shell: {}",
                 missed.join(" ")
@@ -293,7 +293,7 @@ pub(super) fn path_finding(login: &LoginPath) -> DoctorFinding {
 }
 
 /// Checks the free space for temporary files.
-pub(super) fn temp_finding(dir: &Path) -> DoctorFinding {
+pub(super) fn check_temp_dir(dir: &Path) -> DoctorFinding {
     match statvfs(dir) {
         Ok(stat) => free_space_finding(dir, &stat),
         Err(error) => DoctorFinding::fail(
@@ -311,7 +311,7 @@ fn free_space_finding(dir: &Path, stat: &StatVfs) -> DoctorFinding {
     let inodes = files.map(|files| format!(", {files} inodes")).unwrap_or_default();
     let free_mib = size::display(free >> 20 << 20);
     let detail = format!("{} has {free_mib}{inodes} free", dir.display());
-    if free < LITTLE_SPACE || files.is_some_and(|files| files < FEW_FILES) {
+    if free < LOW_FREE_BYTES || files.is_some_and(|files| files < LOW_FREE_FILES) {
         DoctorFinding::warn(
             "temp",
             detail,
@@ -333,15 +333,15 @@ pub struct ServerRlimits {
 /// Reads the hard resource limits of this process.
 #[must_use]
 pub fn read_rlimits() -> ServerRlimits {
-    let most = |resource| getrlimit(resource).maximum;
+    let hard_limit = |resource| getrlimit(resource).maximum;
     ServerRlimits {
-        open_files: most(Resource::Nofile),
-        processes: most(Resource::Nproc),
-        file_size: most(Resource::Fsize),
+        open_files: hard_limit(Resource::Nofile),
+        processes: hard_limit(Resource::Nproc),
+        file_size: hard_limit(Resource::Fsize),
     }
 }
 
-pub(super) fn limits_finding(limits: ServerRlimits) -> DoctorFinding {
+pub(super) fn check_limits(limits: ServerRlimits) -> DoctorFinding {
     let ServerRlimits { open_files, processes, file_size } = limits;
     let words = |bound: Option<u64>| bound.map_or("unlimited".to_owned(), |most| most.to_string());
     let detail = format!(
@@ -350,10 +350,10 @@ pub(super) fn limits_finding(limits: ServerRlimits) -> DoctorFinding {
         words(processes),
         file_size.map_or("unlimited".to_owned(), size::display)
     );
-    let is_low = |bound: Option<u64>, least| bound.is_some_and(|most| most < least);
-    if is_low(open_files, FEW_OPEN_FILES)
-        || is_low(processes, FEW_PROCESSES)
-        || is_low(file_size, LITTLE_SPACE)
+    let is_low = |bound: Option<u64>, least| bound.is_some_and(|limit| limit < least);
+    if is_low(open_files, LOW_OPEN_FILES)
+        || is_low(processes, LOW_PROCESSES)
+        || is_low(file_size, LOW_FREE_BYTES)
     {
         DoctorFinding::warn(
             "limits",
@@ -369,71 +369,71 @@ pub(super) fn limits_finding(limits: ServerRlimits) -> DoctorFinding {
 
 /// Checks each sandbox mechanism of this host. A missing one is a warning;
 /// [`confinement_finding`] says whether jobs get the configured confinement.
-pub(super) fn sandbox_findings(offer: &SandboxSupport, cgroup: &Delegation) -> [DoctorFinding; 4] {
-    const KERNEL: &str = "a kernel from 5.13 on has it; add landlock to the boot option lsm=, or \
+pub(super) fn check_sandbox(support: &SandboxSupport, cgroup: &Delegation) -> [DoctorFinding; 4] {
+    const LANDLOCK_FIX: &str = "a kernel from 5.13 on has it; add landlock to the boot option lsm=, or \
                           let the container's seccomp profile pass its system calls";
-    const USERS: &str = "set kernel.apparmor_restrict_unprivileged_userns=0 and \
+    const NAMESPACES_FIX: &str = "set kernel.apparmor_restrict_unprivileged_userns=0 and \
                          user.max_user_namespaces above 0 by sysctl; in a container, let its \
                          seccomp profile pass unshare and clone with new namespaces";
-    const FILTERS: &str = "a kernel built with CONFIG_SECCOMP_FILTER has them";
-    let means = |what, found: Result<String, &str>, fix| match found {
+    const SECCOMP_FIX: &str = "a kernel built with CONFIG_SECCOMP_FILTER has them";
+    let to_finding = |what, found: Result<String, &str>, fix| match found {
         Ok(detail) => DoctorFinding::ok(what, detail),
         Err(why) => DoctorFinding::warn(what, why, fix),
     };
-    let namespaces = offer.namespaces.check().map(|()| "jobs can get their own".to_owned());
-    let landlock = offer.landlock.check().map(|abi| format!("ABI {abi}"));
-    let seccomp = offer.seccomp.check().map(|()| "system calls can be filtered".to_owned());
+    let namespaces = support.namespaces.check().map(|()| "jobs can get their own".to_owned());
+    let landlock = support.landlock.check().map(|abi| format!("ABI {abi}"));
+    let seccomp = support.seccomp.check().map(|()| "system calls can be filtered".to_owned());
     [
-        means("namespaces", namespaces, USERS),
-        means("landlock", landlock, KERNEL),
-        means("seccomp", seccomp, FILTERS),
-        cgroup_finding(cgroup),
+        to_finding("namespaces", namespaces, NAMESPACES_FIX),
+        to_finding("landlock", landlock, LANDLOCK_FIX),
+        to_finding("seccomp", seccomp, SECCOMP_FIX),
+        check_cgroup(cgroup),
     ]
 }
 
-fn cgroup_finding(cgroup: &Delegation) -> DoctorFinding {
-    const WHAT: &str = "cgroup";
+fn check_cgroup(cgroup: &Delegation) -> DoctorFinding {
+    const NAME: &str = "cgroup";
     match cgroup.fix() {
-        None => DoctorFinding::ok(WHAT, cgroup.to_string()),
+        None => DoctorFinding::ok(NAME, cgroup.to_string()),
         Some(fix) => {
             let detail = format!("{cgroup}; a watchdog bounds memory, CPU time and processes");
-            DoctorFinding::warn(WHAT, detail, fix)
+            DoctorFinding::warn(NAME, detail, fix)
         }
     }
 }
 
 /// Checks the confinement of jobs that request none of their own.
-pub(super) fn confinement_finding(confining: &ConfinementRules) -> DoctorFinding {
-    const WHAT: &str = "confinement";
-    const DEGRADED: &str = "fix what is missing above, or set confinement.profile to the profile \
+pub(super) fn check_confinement(rules: &ConfinementRules) -> DoctorFinding {
+    const NAME: &str = "confinement";
+    const DEGRADED_FIX: &str = "fix what is missing above, or set confinement.profile to the profile \
                             that jobs get";
-    const REFUSED: &str = "fix what is missing above, set a looser confinement.profile, or set \
+    const REFUSED_FIX: &str = "fix what is missing above, set a looser confinement.profile, or set \
                            confinement.on_unavailable = \"degrade\"";
-    match confining.grant_terms(ConfinementTerms::NOTHING) {
+    match rules.grant_terms(ConfinementTerms::NOTHING) {
         Err(unavailable) => {
             let asked = unavailable.requested;
             let missing = unavailable.missing;
             DoctorFinding::fail(
-                WHAT,
+                NAME,
                 format!("no job can run: {asked} is set, but {missing}"),
-                REFUSED,
+                REFUSED_FIX,
             )
         }
         Ok((granted, limits)) if granted.is_degraded() => {
             let detail = format!(
                 "{}; {} is configured",
-                confinement_text(granted, limits),
+                format_confinement(granted, limits),
                 granted.requested
             );
-            DoctorFinding::warn(WHAT, detail, DEGRADED)
+            DoctorFinding::warn(NAME, detail, DEGRADED_FIX)
         }
-        Ok((granted, limits)) => DoctorFinding::ok(WHAT, confinement_text(granted, limits)),
+        Ok((granted, limits)) => DoctorFinding::ok(NAME, format_confinement(granted, limits)),
     }
 }
 
 /// Formats the confinement and the limits of jobs, as `jobs get default, network on, by seccomp; at
 /// most 17 GiB of memory, 512 processes`.
-fn confinement_text(granted: GrantedConfinement, limits: ResourceLimits) -> String {
+fn format_confinement(granted: GrantedConfinement, limits: ResourceLimits) -> String {
     let bounds = [
         limits.memory.map(|bytes| format!("{} of memory", size::display(bytes >> 20 << 20))),
         limits.cpu.map(|time| format!("{}s of CPU time", time.as_secs_f64())),
@@ -462,7 +462,7 @@ mod host_tests {
 
     #[track_caller]
     fn check(levels: PressureLevels, read: &[PressureReading], expected: &str) {
-        assert_eq!(findings_text(&[pressure_finding(levels, read)]), expected);
+        assert_eq!(format_findings(&[check_pressure(levels, read)]), expected);
     }
 
     #[test]
@@ -482,8 +482,8 @@ mod host_tests {
 
     #[test]
     fn the_finding_says_whether_spans_can_be_exported() {
-        let [unset, set] = [None, Some("http://c:4318")].map(traces_finding);
-        let actual = findings_text(&[unset]);
+        let [unset, set] = [None, Some("http://c:4318")].map(check_traces);
+        let actual = format_findings(&[unset]);
         assert!(actual.starts_with("ok    traces: ") && actual.contains("(OTLP)"), "{actual}");
         let level = if OTLP_BUILT_IN { FindingLevel::Ok } else { FindingLevel::Fail };
         assert_eq!(set.level, level, "{set:?}");
@@ -492,7 +492,7 @@ mod host_tests {
 
     #[test]
     fn an_unwritable_store_fails() {
-        let checked = |result| findings_text(&[store_finding(Path::new("/data/spill"), result)]);
+        let checked = |result| format_findings(&[check_store(Path::new("/data/spill"), result)]);
         assert_eq!(checked(Ok(())), "ok    store: output beyond memory goes to /data/spill\n");
         let actual = checked(Err(io::ErrorKind::PermissionDenied.into()));
         assert!(
@@ -505,13 +505,13 @@ mod host_tests {
     #[test]
     fn unknown_pressure_is_a_warning_only_if_a_limit_is_set() {
         let missing = HostResource::ALL.map(|resource| (resource, Err(PressureError::Missing)));
-        let actual = pressure_finding(LEVELS, &missing);
+        let actual = check_pressure(LEVELS, &missing);
         assert_eq!(actual.level, FindingLevel::Warn);
         assert!(
             actual.detail.starts_with("this kernel ") && actual.detail.ends_with("not held back")
         );
         assert!(actual.fix.is_some_and(|fix| fix.starts_with("boot with psi=1")));
-        assert_eq!(pressure_finding(PressureLevels::default(), &missing).level, FindingLevel::Ok);
+        assert_eq!(check_pressure(PressureLevels::default(), &missing).level, FindingLevel::Ok);
         let mut cpu_is_unknown = readings(3, 0, 1);
         cpu_is_unknown[0].1 = Err(PressureError::Denied);
         check(
@@ -529,32 +529,29 @@ mod tests {
     #[test]
     fn tools_that_only_a_login_shell_finds_are_named_with_the_fix() {
         let missed = vec!["cargo", "node"];
-        let found = path_finding(&LoginPath::Known { path: "/h/.cargo/bin:/bin".into(), missed });
+        let found = check_path(&LoginPath::Known { path: "/h/.cargo/bin:/bin".into(), missed });
         assert_eq!(found.level, FindingLevel::Warn);
         assert!(found.detail.ends_with("only by the login shell: cargo node"), "{found:?}");
         assert!(found.fix.is_some_and(|fix| fix.contains("PATH=/h/.cargo/bin:/bin")));
         let all = LoginPath::Known { path: OsString::new(), missed: Vec::new() };
-        assert_eq!(path_finding(&all).level, FindingLevel::Ok);
-        assert_eq!(path_finding(&LoginPath::Unknown).level, FindingLevel::Ok);
+        assert_eq!(check_path(&all).level, FindingLevel::Ok);
+        assert_eq!(check_path(&LoginPath::Unknown).level, FindingLevel::Ok);
     }
 
     #[test]
     fn low_limits_are_a_warning() {
         let none = ServerRlimits { open_files: None, processes: None, file_size: None };
-        assert_eq!(limits_finding(none).level, FindingLevel::Ok);
-        let found = limits_finding(ServerRlimits { open_files: Some(256), ..none });
+        assert_eq!(check_limits(none).level, FindingLevel::Ok);
+        let found = check_limits(ServerRlimits { open_files: Some(256), ..none });
         assert_eq!(found.level, FindingLevel::Warn);
         assert!(found.detail.starts_with("open files 256, processes unlimited"), "{found:?}");
     }
 
     #[test]
     fn a_missing_shell_or_directory_fails() {
-        assert_eq!(
-            shell_finding(&ShellChoice::Path("/no/sh".to_owned())).level,
-            FindingLevel::Fail
-        );
-        assert_eq!(shell_finding(&ShellChoice::Path("/bin/sh".to_owned())).level, FindingLevel::Ok);
-        assert_eq!(temp_finding(Path::new("/no/such/place")).level, FindingLevel::Fail);
+        assert_eq!(check_shell(&ShellChoice::Path("/no/sh".to_owned())).level, FindingLevel::Fail);
+        assert_eq!(check_shell(&ShellChoice::Path("/bin/sh".to_owned())).level, FindingLevel::Ok);
+        assert_eq!(check_temp_dir(Path::new("/no/such/place")).level, FindingLevel::Fail);
     }
 }
 
@@ -567,10 +564,10 @@ mod confinement_tests {
     use crate::process::cgroup::Controller;
     use crate::service::{Bound, LimitTerms, OnUnavailable};
 
-    fn confining(profile: SandboxProfile, strongest: Backend) -> ConfinementRules {
+    fn new_rules(profile: SandboxProfile, strongest: Backend) -> ConfinementRules {
         let processes = Some(Bound::AtMost(512));
         let limits = LimitTerms { processes, ..LimitTerms::NOTHING };
-        let offer = SandboxSupport {
+        let support = SandboxSupport {
             namespaces: Ok(()).into(),
             landlock: Ok(7).into(),
             seccomp: Ok(()).into(),
@@ -579,14 +576,14 @@ mod confinement_tests {
             all: ConfinementTerms { profile: Some(profile), network: None, limits },
             tenants: BTreeMap::new(),
             lanes: BTreeMap::new(),
-            offer: offer.limited_to(strongest),
+            support: support.limited_to(strongest),
             on_unavailable: OnUnavailable::Refuse,
         }
     }
 
     #[test]
     fn the_finding_names_the_profile_and_its_backend() {
-        let found = confinement_finding(&confining(SandboxProfile::Default, Backend::Namespaces));
+        let found = check_confinement(&new_rules(SandboxProfile::Default, Backend::Namespaces));
         assert_eq!(found.level, FindingLevel::Ok);
         let actual = "jobs get default, network on, by seccomp; at most 512 processes";
         assert_eq!(found.detail, actual);
@@ -594,13 +591,13 @@ mod confinement_tests {
 
     #[test]
     fn an_unavailable_profile_fails_unless_degrading_is_allowed() {
-        let mut weak = confining(SandboxProfile::ReadOnly, Backend::Seccomp);
-        let found = confinement_finding(&weak);
+        let mut weak = new_rules(SandboxProfile::ReadOnly, Backend::Seccomp);
+        let found = check_confinement(&weak);
         assert_eq!(found.level, FindingLevel::Fail);
         assert!(found.detail.contains("read-only, network off is set"), "{found:?}");
         assert!(found.fix.is_some_and(|fix| fix.contains("on_unavailable")));
         weak.on_unavailable = OnUnavailable::Degrade;
-        let found = confinement_finding(&weak);
+        let found = check_confinement(&weak);
         assert_eq!(found.level, FindingLevel::Warn);
         assert!(found.detail.contains("get default, network off, by seccomp"), "{found:?}");
         assert!(found.detail.ends_with("read-only, network off is configured"), "{found:?}");
@@ -608,15 +605,15 @@ mod confinement_tests {
 
     #[test]
     fn each_missing_mechanism_has_a_fix() {
-        let offer = confining(SandboxProfile::None, Backend::Nothing).offer;
-        for found in sandbox_findings(&offer, &Delegation::Nothing { why: "no".to_owned() }) {
+        let support = new_rules(SandboxProfile::None, Backend::Nothing).support;
+        for found in check_sandbox(&support, &Delegation::Nothing { why: "no".to_owned() }) {
             assert_eq!(found.level, FindingLevel::Warn, "{found:?}");
             assert!(found.fix.is_some(), "{found:?}");
         }
-        let offer = confining(SandboxProfile::None, Backend::Namespaces).offer;
+        let support = new_rules(SandboxProfile::None, Backend::Namespaces).support;
         let controllers = vec![Controller::Memory, Controller::Pids];
         let cgroup = Delegation::Controllers { controllers, below: "/sys/fs/cgroup/x".into() };
-        let found = sandbox_findings(&offer, &cgroup);
+        let found = check_sandbox(&support, &cgroup);
         assert!(found.iter().all(|found| found.level == FindingLevel::Ok), "{found:?}");
         assert_eq!(found[1].detail, "ABI 7");
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::pause::{counts, still_paused};
-use super::server_request::{ConnectFlags, ServerRequestError, get, post};
+use super::pause::{describe_remaining_pause, format_counts};
+use super::server_request::{ConnectFlags, ServerRequestError, get, send_post};
 use super::terminal::VerbOutput;
 use crate::client::ServerClient;
 
@@ -35,19 +35,21 @@ pub(super) async fn run(
     client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
     let body = json!({ "undo": flags.undo, "exit": flags.exit });
-    let queue = post(client, "/api/v1/drain", &body).await?;
+    let queue = send_post(client, "/api/v1/drain", &body).await?;
     if !flags.wait {
-        return Ok(flags.server.success(&queue, || message_output(&first_message(flags, &queue))));
+        return Ok(flags
+            .server
+            .success_output(&queue, || message_output(&format_first_message(flags, &queue))));
     }
     if !flags.server.json {
         // The wait may be long, so the first message is printed at once.
-        message_output(&first_message(flags, &queue)).print();
+        message_output(&format_first_message(flags, &queue)).print();
     }
     let (last, words) = match wait(flags, client, queue).await? {
         DrainEnd::Empty(queue) => (queue, "no job is queued or running any more"),
         DrainEnd::ServerGone(queue) => (queue, "the server has ended"),
     };
-    Ok(flags.server.success(&last, || message_output(words)))
+    Ok(flags.server.success_output(&last, || message_output(words)))
 }
 
 /// The end of the wait, with the last state of the queue.
@@ -77,8 +79,8 @@ async fn wait(
     }
 }
 
-fn first_message(flags: &DrainFlags, queue: &Value) -> String {
-    let counts = counts(queue);
+fn format_first_message(flags: &DrainFlags, queue: &Value) -> String {
+    let counts = format_counts(queue);
     if flags.undo {
         return format!("new jobs are accepted again ({counts})");
     }
@@ -87,7 +89,7 @@ fn first_message(flags: &DrainFlags, queue: &Value) -> String {
         message.push_str("; the server ends when no job is queued or running");
     }
     if queue["queued"] != 0
-        && let Some(paused) = still_paused(queue)
+        && let Some(paused) = describe_remaining_pause(queue)
     {
         message.push_str(&format!("; {paused}"));
     }

@@ -8,7 +8,7 @@ use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 
 use super::server_request::{ConnectFlags, ServerRequestError, get};
-use super::terminal::{VerbOutput, escape_for_terminal, table, truncate};
+use super::terminal::{VerbOutput, escape_for_terminal, format_table, truncate};
 use crate::client::ServerClient;
 use crate::ids::TenantId;
 
@@ -47,18 +47,18 @@ pub(super) async fn run(
     flags: &JobsFlags,
     client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
-    let answer = get(client, &address(flags)).await?;
-    Ok(flags.server.success(&answer, || {
+    let answer = get(client, &jobs_url(flags)).await?;
+    Ok(flags.server.success_output(&answer, || {
         let jobs = answer["jobs"].as_array().map_or(&[][..], Vec::as_slice);
         VerbOutput {
-            stdout: jobs_table(jobs, tenant_column(flags), terminal_width()),
-            stderr: headline(jobs, flags.limit.into()),
+            stdout: format_jobs(jobs, choose_tenant_column(flags), read_terminal_width()),
+            stderr: format_headline(jobs, flags.limit.into()),
             code: 0,
         }
     }))
 }
 
-fn address(flags: &JobsFlags) -> String {
+fn jobs_url(flags: &JobsFlags) -> String {
     let filter = match (flags.all, flags.tenant) {
         (true, _) => "&all=1".to_owned(),
         // A tenant's name needs no escapes in a URL.
@@ -76,7 +76,7 @@ enum TenantColumn {
     Fixed(TenantId),
 }
 
-const fn tenant_column(flags: &JobsFlags) -> TenantColumn {
+const fn choose_tenant_column(flags: &JobsFlags) -> TenantColumn {
     match (flags.all, flags.tenant) {
         (true, _) => TenantColumn::FromJob,
         (false, Some(tenant)) => TenantColumn::Fixed(tenant),
@@ -84,22 +84,23 @@ const fn tenant_column(flags: &JobsFlags) -> TenantColumn {
     }
 }
 
-fn terminal_width() -> usize {
+fn read_terminal_width() -> usize {
     let size = tcgetwinsize(io::stdout()).ok();
     size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(DEFAULT_WIDTH)
 }
 
-fn jobs_table(jobs: &[Value], column: TenantColumn, width: usize) -> String {
+fn format_jobs(jobs: &[Value], column: TenantColumn, width: usize) -> String {
     if jobs.is_empty() {
         return String::new();
     }
     let head = ["TENANT", "JOB", "STATE", "ELAPSED", "WAITS FOR", "LINES"].map(str::to_owned);
     let mut rows = vec![head.to_vec()];
-    rows.extend(jobs.iter().map(|job| job_cells(job, column)));
+    rows.extend(jobs.iter().map(|job| format_job_cells(job, column)));
     if column == TenantColumn::Hidden {
         rows.iter_mut().for_each(|row| drop(row.remove(0)));
     }
-    let before = table(&rows).lines().map(|line| line.chars().count()).max().unwrap_or(0) + 2;
+    let before =
+        format_table(&rows).lines().map(|line| line.chars().count()).max().unwrap_or(0) + 2;
     let room = width.saturating_sub(before).max(MIN_COMMAND_WIDTH);
     let commands =
         jobs.iter().map(|job| truncate(&escape_for_terminal(text_field(job, "command")), room));
@@ -107,28 +108,29 @@ fn jobs_table(jobs: &[Value], column: TenantColumn, width: usize) -> String {
     {
         row.push(command);
     }
-    table(&rows)
+    format_table(&rows)
 }
 
-fn job_cells(job: &Value, column: TenantColumn) -> Vec<String> {
+fn format_job_cells(job: &Value, column: TenantColumn) -> Vec<String> {
     let tenant = match column {
         TenantColumn::Hidden => String::new(),
         TenantColumn::FromJob => text_field(job, "tenant").to_owned(),
         TenantColumn::Fixed(tenant) => tenant.name().to_owned(),
     };
-    let elapsed = job["elapsed_ms"].as_u64().map(|time| elapsed(Duration::from_millis(time)));
+    let elapsed =
+        job["elapsed_ms"].as_u64().map(|time| format_elapsed(Duration::from_millis(time)));
     vec![
         tenant,
         job["job"].to_string(),
-        state(job),
+        format_state(job),
         elapsed.unwrap_or_else(|| "-".to_owned()),
-        waits_for(job),
+        format_queue_position(job),
         job["lines"].as_u64().unwrap_or_default().to_string(),
     ]
 }
 
 /// Formats the state of a job, or its outcome.
-fn state(job: &Value) -> String {
+fn format_state(job: &Value) -> String {
     match text_field(job, "outcome") {
         "" => text_field(job, "state").to_owned(),
         "exited" => format!("exit {}", job["exit_code"]),
@@ -138,7 +140,7 @@ fn state(job: &Value) -> String {
 }
 
 /// Formats the queue position as `2 of 5: 4/4 slots busy`, with the lane unless it is `default`.
-fn waits_for(job: &Value) -> String {
+fn format_queue_position(job: &Value) -> String {
     let Some(position) = job["queue_position"].as_u64() else { return "-".to_owned() };
     let lane = match text_field(job, "lane") {
         "" | "default" => String::new(),
@@ -148,7 +150,7 @@ fn waits_for(job: &Value) -> String {
 }
 
 /// Formats a time as `0.4s`, `12.0s`, `2m05s` or `1h02m`.
-pub(super) fn elapsed(time: Duration) -> String {
+pub(super) fn format_elapsed(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..60 => format!("{}.{}s", seconds, time.subsec_millis() / 100),
@@ -157,7 +159,7 @@ pub(super) fn elapsed(time: Duration) -> String {
     }
 }
 
-fn headline(jobs: &[Value], limit: usize) -> String {
+fn format_headline(jobs: &[Value], limit: usize) -> String {
     let in_state =
         |state: &str| jobs.iter().filter(|job| text_field(job, "state") == state).count();
     if jobs.is_empty() {
@@ -198,7 +200,7 @@ mod tests {
 
     #[test]
     fn the_table_has_a_line_for_each_job_and_fits_the_terminal() {
-        let table = jobs_table(&jobs(), TenantColumn::FromJob, 110);
+        let table = format_jobs(&jobs(), TenantColumn::FromJob, 110);
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(
             lines[1],
@@ -209,10 +211,10 @@ mod tests {
         assert!(lines[3].contains("killed by SIGKILL  0.4s") && lines[3].ends_with("true"));
         assert!(lines[2].ends_with("xx…"), "{table}");
         assert!(lines.iter().all(|line| line.chars().count() <= 110), "{table}");
-        let own = jobs_table(&jobs(), TenantColumn::Hidden, 300);
+        let own = format_jobs(&jobs(), TenantColumn::Hidden, 300);
         assert!(own.starts_with("JOB") && !own.contains("ci"), "{own}");
         assert!(own.contains(&"x".repeat(200)), "there is room");
-        assert_eq!(jobs_table(&[], TenantColumn::FromJob, 100), "");
+        assert_eq!(format_jobs(&[], TenantColumn::FromJob, 100), "");
     }
 
     #[test]
@@ -220,13 +222,13 @@ mod tests {
         for (millis, text) in
             [(449, "0.4s"), (59_999, "59.9s"), (60_000, "1m00s"), (3_720_000, "1h02m")]
         {
-            assert_eq!(elapsed(Duration::from_millis(millis)), text);
+            assert_eq!(format_elapsed(Duration::from_millis(millis)), text);
         }
     }
 
     #[test]
     fn a_truncated_list_says_so() {
-        assert_eq!(headline(&jobs(), 20), "1 running, 1 queued, 1 finished\n");
-        assert!(headline(&jobs(), 3).contains("newest 3; --limit N"));
+        assert_eq!(format_headline(&jobs(), 20), "1 running, 1 queued, 1 finished\n");
+        assert!(format_headline(&jobs(), 3).contains("newest 3; --limit N"));
     }
 }

@@ -44,13 +44,13 @@ pub(super) async fn run(
         (None, true) => put(client, PATH, &json!({})).await?,
         (None, false) => get(client, PATH).await?,
     };
-    Ok(flags.server.success(&answer, || filter_output(&answer)))
+    Ok(flags.server.success_output(&answer, || filter_output(&answer)))
 }
 
 /// Prints the filter on stdout, and on stderr how long it is active.
 fn filter_output(answer: &Value) -> VerbOutput {
-    let filter = text(&answer["filter"]);
-    let configured = text(&answer["configured"]);
+    let filter = as_text(&answer["filter"]);
+    let configured = as_text(&answer["configured"]);
     let stderr = match answer["for_s"].as_u64() {
         Some(seconds) => format!("for another {seconds} s, then {configured} again\n"),
         None if filter == configured => String::new(),
@@ -61,7 +61,7 @@ fn filter_output(answer: &Value) -> VerbOutput {
     VerbOutput { stdout: format!("{filter}\n"), stderr, code: 0 }
 }
 
-fn text(value: &Value) -> &str {
+fn as_text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 

@@ -55,8 +55,8 @@ impl OperatorVerb {
             Self::Resume(flags) => pause::resume(flags, client).await,
             Self::Drain(flags) => drain::run(flags, client).await,
             Self::LogLevel(flags) => log_level::run(flags, client).await,
-            Self::Reload(flags) => config::reload(flags, client).await,
+            Self::Reload(flags) => config::reload_settings(flags, client).await,
         };
-        done.unwrap_or_else(|error| self.server().failure(&error)).print()
+        done.unwrap_or_else(|error| self.server().failure_output(&error)).print()
     }
 }

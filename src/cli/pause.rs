@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::server_request::{ConnectFlags, ServerRequestError, post};
+use super::server_request::{ConnectFlags, ServerRequestError, send_post};
 use super::terminal::VerbOutput;
 use crate::client::ServerClient;
 
@@ -36,11 +36,11 @@ pub(super) async fn pause(
     flags: &LaneFlags,
     client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
-    let queue = post(client, "/api/v1/queue/pause", &flags.request_body()).await?;
+    let queue = send_post(client, "/api/v1/queue/pause", &flags.request_body()).await?;
     let (target, flag) = flags.target();
     let advice = format!("running jobs continue; `shellyard resume{flag}` starts jobs again");
     let done = format!("{target} is paused");
-    Ok(flags.server.success(&queue, || queue_message(&done, &queue, &advice)))
+    Ok(flags.server.success_output(&queue, || queue_message(&done, &queue, &advice)))
 }
 
 /// Starts queued jobs again.
@@ -48,15 +48,15 @@ pub(super) async fn resume(
     flags: &LaneFlags,
     client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
-    let queue = post(client, "/api/v1/queue/resume", &flags.request_body()).await?;
+    let queue = send_post(client, "/api/v1/queue/resume", &flags.request_body()).await?;
     let (target, _) = flags.target();
-    let advice = still_paused(&queue).unwrap_or_else(|| "jobs start again".to_owned());
+    let advice = describe_remaining_pause(&queue).unwrap_or_else(|| "jobs start again".to_owned());
     let done = format!("{target} is resumed");
-    Ok(flags.server.success(&queue, || queue_message(&done, &queue, &advice)))
+    Ok(flags.server.success_output(&queue, || queue_message(&done, &queue, &advice)))
 }
 
 /// Returns which part of the queue is still paused and the command that resumes it.
-pub(super) fn still_paused(queue: &Value) -> Option<String> {
+pub(super) fn describe_remaining_pause(queue: &Value) -> Option<String> {
     if queue["paused"] == true {
         return Some("the queue is still paused: `shellyard resume`".to_owned());
     }
@@ -66,12 +66,12 @@ pub(super) fn still_paused(queue: &Value) -> Option<String> {
 }
 
 fn queue_message(done: &str, queue: &Value, advice: &str) -> VerbOutput {
-    let stderr = format!("{done} ({}); {advice}\n", counts(queue));
+    let stderr = format!("{done} ({}); {advice}\n", format_counts(queue));
     VerbOutput { stderr, ..VerbOutput::default() }
 }
 
 /// Formats the counts as `1 running, 2 queued`.
-pub(super) fn counts(queue: &Value) -> String {
+pub(super) fn format_counts(queue: &Value) -> String {
     format!("{} running, {} queued", queue["running"], queue["queued"])
 }
 
@@ -85,8 +85,10 @@ mod tests {
             let lanes = json!({"build": {"paused": build}, "default": {"paused": false}});
             json!({"paused": all, "lanes": lanes})
         };
-        assert_eq!(still_paused(&queue(false, false)), None);
-        assert!(still_paused(&queue(true, true)).unwrap().contains("the queue"));
-        assert!(still_paused(&queue(false, true)).unwrap().contains("resume --lane build"));
+        assert_eq!(describe_remaining_pause(&queue(false, false)), None);
+        assert!(describe_remaining_pause(&queue(true, true)).unwrap().contains("the queue"));
+        assert!(
+            describe_remaining_pause(&queue(false, true)).unwrap().contains("resume --lane build")
+        );
     }
 }

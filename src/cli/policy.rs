@@ -42,11 +42,11 @@ fn request<'t>(text: &'t str, cwd: &'t str) -> PolicyRequest<'t> {
     }
 }
 
-fn working_directory() -> String {
+fn current_directory() -> String {
     std::env::current_dir().map_or_else(|_| "/".to_owned(), |cwd| cwd.display().to_string())
 }
 
-const fn word(decision: &PolicyDecision) -> &'static str {
+const fn decision_word(decision: &PolicyDecision) -> &'static str {
     match decision {
         PolicyDecision::Allow => "allow",
         PolicyDecision::Ask { .. } => "ask",
@@ -55,7 +55,7 @@ const fn word(decision: &PolicyDecision) -> &'static str {
     }
 }
 
-fn reason(decision: &PolicyDecision) -> String {
+fn format_reason(decision: &PolicyDecision) -> String {
     match decision {
         PolicyDecision::Allow => "allowed".to_owned(),
         PolicyDecision::Ask { command, rules } => {
@@ -73,12 +73,13 @@ fn test(flags: &PolicyTestFlags, policy: &Policy, out: &mut impl Write) -> io::R
         return test_cases(file, out);
     }
     let command = flags.command.as_deref().unwrap_or_default();
-    let decision = decide(policy, &request(command, &working_directory()));
+    let decision = decide(policy, &request(command, &current_directory()));
     if flags.json {
-        let answer = json!({ "decision": word(&decision), "reason": reason(&decision) });
+        let answer =
+            json!({ "decision": decision_word(&decision), "reason": format_reason(&decision) });
         writeln!(out, "{answer}")?;
     } else {
-        writeln!(out, "{}", reason(&decision))?;
+        writeln!(out, "{}", format_reason(&decision))?;
     }
     Ok(u8::from(decision != PolicyDecision::Allow))
 }
@@ -118,11 +119,11 @@ fn check_case(line: &str) -> Result<(), String> {
     let case: RecordedDecision =
         serde_json::from_str(line).map_err(|error| format!("not a recorded decision: {error}"))?;
     let decision = decide_case(&case).map_err(|error| error.to_string())?;
-    if word(&decision) == case.expected {
+    if decision_word(&decision) == case.expected {
         return Ok(());
     }
     let RecordedDecision { command, expected, .. } = &case;
-    Err(format!("{command:?}: expected {expected}, {}", reason(&decision)))
+    Err(format!("{command:?}: expected {expected}, {}", format_reason(&decision)))
 }
 
 fn decide_case(case: &RecordedDecision) -> Result<PolicyDecision, RuleError> {
@@ -143,7 +144,7 @@ fn explain_all(
     policy: &Policy,
     out: &mut impl Write,
 ) -> io::Result<u8> {
-    let cwd = working_directory();
+    let cwd = current_directory();
     match (flags.json, flags.command.as_str()) {
         (true, "-") => {
             for line in io::stdin().lock().lines() {
@@ -168,25 +169,25 @@ fn as_json(explanation: &Explanation) -> Value {
 fn as_text(explanation: &Explanation) -> String {
     let mut text = String::new();
     for finding in &explanation.commands {
-        text.push_str(&line(finding));
+        text.push_str(&format_command(finding));
     }
     if let Some(doubt) = &explanation.uncertain {
         text.push_str(&format!("uncertain: {doubt}\n"));
     }
-    text + &format!("→ {}\n", reason(&explanation.decision))
+    text + &format!("→ {}\n", format_reason(&explanation.decision))
 }
 
-fn line(finding: &ExplainedCommand) -> String {
+fn format_command(finding: &ExplainedCommand) -> String {
     let way = if finding.path.is_empty() {
         String::new()
     } else {
         format!("  (in {})", finding.path.join(" › "))
     };
-    format!("{}{way}: {}\n", finding.command, opinion(&finding.outcome))
+    format!("{}{way}: {}\n", finding.command, format_rule_outcome(&finding.outcome))
 }
 
-fn opinion(opinion: &RuleOutcome) -> String {
-    match opinion {
+fn format_rule_outcome(outcome: &RuleOutcome) -> String {
+    match outcome {
         RuleOutcome::Denied(rule) => format!("denied by \"{}\" ({})", rule.text, rule.location),
         RuleOutcome::MayBeDenied(rule) => {
             format!("may be denied by \"{}\" ({}), depending on a value", rule.text, rule.location)

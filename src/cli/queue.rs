@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::jobs::elapsed;
+use super::jobs::format_elapsed;
 use super::server_request::{ConnectFlags, ServerRequestError, get};
-use super::terminal::{VerbOutput, table};
+use super::terminal::{VerbOutput, format_table};
 use crate::client::ServerClient;
 
 /// Flags of the verb `queue`.
@@ -23,45 +23,54 @@ pub(super) async fn run(
     client: &ServerClient,
 ) -> Result<VerbOutput, ServerRequestError> {
     let queue = get(client, "/api/v1/queue").await?;
-    Ok(flags
-        .server
-        .success(&queue, || VerbOutput { stdout: queue_text(&queue), ..VerbOutput::default() }))
+    Ok(flags.server.success_output(&queue, || VerbOutput {
+        stdout: format_queue(&queue),
+        ..VerbOutput::default()
+    }))
 }
 
-fn queue_text(queue: &Value) -> String {
-    let parts = [summary(queue), table(&lanes(queue)), table(&tenants(queue))];
+fn format_queue(queue: &Value) -> String {
+    let parts = [
+        format_summary(queue),
+        format_table(&format_lanes(queue)),
+        format_table(&format_tenants(queue)),
+    ];
     parts.join("\n")
 }
 
-fn summary(queue: &Value) -> String {
+fn format_summary(queue: &Value) -> String {
     let pressure = queue["pressure"].as_str().unwrap_or("none");
     let mut rows = vec![
-        row(["starts", starts(queue)]),
-        row(["running", &running(queue)]),
-        row([
+        to_row(["starts", format_start_state(queue)]),
+        to_row(["running", &format_running(queue)]),
+        to_row([
             "queued",
-            &format!("{}{}", usage(&queue["queued"], &queue["max_queued"]), wait_reasons(queue)),
+            &format!(
+                "{}{}",
+                format_usage(&queue["queued"], &queue["max_queued"]),
+                format_wait_reasons(queue)
+            ),
         ]),
-        row(["pressure", pressure]),
+        to_row(["pressure", pressure]),
     ];
     if let Some(wait) = queue["estimate_ms"].as_u64() {
-        rows.push(row([
+        rows.push(to_row([
             "a new job",
-            &format!("waits about {}", elapsed(Duration::from_millis(wait))),
+            &format!("waits about {}", format_elapsed(Duration::from_millis(wait))),
         ]));
     }
-    table(&rows)
+    format_table(&rows)
 }
 
 /// Formats the running jobs, as `3 of 4`; idle ones hold no slot and follow, as `, and 1 idle`.
-fn running(queue: &Value) -> String {
+fn format_running(queue: &Value) -> String {
     let [running, idle] = ["running", "idle"].map(|name| queue[name].as_u64().unwrap_or_default());
-    let busy = usage(&json!(running.saturating_sub(idle)), &queue["slots"]);
+    let busy = format_usage(&json!(running.saturating_sub(idle)), &queue["slots"]);
     if idle == 0 { busy } else { format!("{busy}, and {idle} idle") }
 }
 
 /// Returns whether new jobs are accepted and queued jobs start.
-fn starts(queue: &Value) -> &'static str {
+fn format_start_state(queue: &Value) -> &'static str {
     match (queue["draining"] == true, queue["paused"] == true) {
         (false, false) => "open",
         (false, true) => "paused",
@@ -70,9 +79,9 @@ fn starts(queue: &Value) -> &'static str {
     }
 }
 
-/// Returns the reasons why jobs wait, most frequent first.
-fn wait_reasons(queue: &Value) -> String {
-    let mut reasons: Vec<(&String, u64)> = fields(&queue["waiting"])
+/// Returns the reasons why jobs wait, limit frequent first.
+fn format_wait_reasons(queue: &Value) -> String {
+    let mut reasons: Vec<(&String, u64)> = object_fields(&queue["waiting"])
         .filter_map(|(reason, jobs)| Some((reason, jobs.as_u64()?)))
         .filter(|(_, jobs)| *jobs > 0)
         .collect();
@@ -84,55 +93,55 @@ fn wait_reasons(queue: &Value) -> String {
     if words.is_empty() { String::new() } else { format!(", for: {}", words.join(", ")) }
 }
 
-fn lanes(queue: &Value) -> Vec<Vec<String>> {
+fn format_lanes(queue: &Value) -> Vec<Vec<String>> {
     let lane = |(name, lane): (&String, &Value)| {
         let starts = if lane["paused"] == true { "paused" } else { "open" };
-        row([
+        to_row([
             name,
-            &usage(&lane["running"], &lane["slots"]),
-            &usage(&lane["queued"], &lane["max_queued"]),
+            &format_usage(&lane["running"], &lane["slots"]),
+            &format_usage(&lane["queued"], &lane["max_queued"]),
             starts,
         ])
     };
-    let head = row(["LANE", "RUNNING", "QUEUED", "STARTS"]);
-    std::iter::once(head).chain(fields(&queue["lanes"]).map(lane)).collect()
+    let head = to_row(["LANE", "RUNNING", "QUEUED", "STARTS"]);
+    std::iter::once(head).chain(object_fields(&queue["lanes"]).map(lane)).collect()
 }
 
-fn tenants(queue: &Value) -> Vec<Vec<String>> {
+fn format_tenants(queue: &Value) -> Vec<Vec<String>> {
     let tenant = |(name, own): (&String, &Value)| {
-        row([
+        to_row([
             name,
             &own["weight"].to_string(),
-            &usage(&own["running"], &own["max_running"]),
-            &usage(&own["queued"], &own["max_queued"]),
-            &limit(&own["starts_per_minute"]),
-            &cpu(own),
+            &format_usage(&own["running"], &own["max_running"]),
+            &format_usage(&own["queued"], &own["max_queued"]),
+            &format_limit(&own["starts_per_minute"]),
+            &format_cpu(own),
         ])
     };
-    let head = row(["TENANT", "WEIGHT", "RUNNING", "QUEUED", "STARTS/MIN", "CPU S/HOUR"]);
-    std::iter::once(head).chain(fields(&queue["tenants"]).map(tenant)).collect()
+    let head = to_row(["TENANT", "WEIGHT", "RUNNING", "QUEUED", "STARTS/MIN", "CPU S/HOUR"]);
+    std::iter::once(head).chain(object_fields(&queue["tenants"]).map(tenant)).collect()
 }
 
 /// Formats the CPU time of a tenant, which is counted only if the tenant has a limit on it.
-fn cpu(tenant: &Value) -> String {
-    let most = &tenant["cpu_s_per_hour"];
-    if most.is_null() { "-".to_owned() } else { usage(&tenant["cpu_s"], most) }
+fn format_cpu(tenant: &Value) -> String {
+    let limit = &tenant["cpu_s_per_hour"];
+    if limit.is_null() { "-".to_owned() } else { format_usage(&tenant["cpu_s"], limit) }
 }
 
 /// Formats `2 of 4`, or only the number if there is no limit.
-fn usage(used: &Value, most: &Value) -> String {
-    if most.is_null() { used.to_string() } else { format!("{used} of {most}") }
+fn format_usage(used: &Value, limit: &Value) -> String {
+    if limit.is_null() { used.to_string() } else { format!("{used} of {limit}") }
 }
 
-fn limit(most: &Value) -> String {
-    if most.is_null() { "-".to_owned() } else { most.to_string() }
+fn format_limit(limit: &Value) -> String {
+    if limit.is_null() { "-".to_owned() } else { limit.to_string() }
 }
 
-fn fields(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+fn object_fields(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter)
 }
 
-fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+fn to_row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
@@ -163,6 +172,6 @@ build  1 of 2   2       paused
 TENANT  WEIGHT  RUNNING  QUEUED  STARTS/MIN  CPU S/HOUR
 ci      2       1 of 4   2       -           7 of 60
 ";
-        assert_eq!(queue_text(&queue), expected);
+        assert_eq!(format_queue(&queue), expected);
     }
 }

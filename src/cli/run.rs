@@ -45,14 +45,14 @@ pub async fn run(service: &JobService, flags: RunFlags) -> io::Result<RunResult>
     let span = TraceSpan::start(SpanKind::Internal, "run".to_owned(), None);
     let trace = CallTrace { context: span.context().clone(), begun_by: BegunBy::Server };
     let client = service.tenant_client(CallerIdentity::LOCAL, "shellyard run").with_trace(trace);
-    let job = match client.submit(submission(flags)).await {
+    let job = match client.submit(to_submission(flags)).await {
         Ok(job) => job,
-        Err(error) => return Ok(refusal_result(&error)),
+        Err(error) => return Ok(explain_refusal(&error)),
     };
     let forwarding = async {
         let both = tokio::join!(
-            follow(&job, Stream::Stdout, tokio::io::stdout()),
-            follow(&job, Stream::Stderr, tokio::io::stderr()),
+            forward_or_stop(&job, Stream::Stdout, tokio::io::stdout()),
+            forward_or_stop(&job, Stream::Stderr, tokio::io::stderr()),
         );
         job.finished().await;
         both.0.and(both.1)
@@ -65,7 +65,7 @@ pub async fn run(service: &JobService, flags: RunFlags) -> io::Result<RunResult>
         }
     };
     Ok(match forwarded {
-        Ok(()) => ending_result(&job.finished().await),
+        Ok(()) => explain_ending(&job.finished().await),
         Err(error) => forward_failure(&error),
     })
 }
@@ -80,7 +80,7 @@ fn forward_failure(error: &io::Error) -> RunResult {
     RunResult { exit_code: OUR_FAILURE, message: Some(message) }
 }
 
-fn submission(flags: RunFlags) -> Submission {
+fn to_submission(flags: RunFlags) -> Submission {
     let mut words = flags.words.into_iter();
     let program = if flags.shell {
         JobProgram::Shell(words.collect::<Vec<_>>().join(" "))
@@ -91,7 +91,7 @@ fn submission(flags: RunFlags) -> Submission {
         cwd: flags.cwd,
         env: flags.env,
         stdin: Stdin::Inherited,
-        streams: Some(own_streams()),
+        streams: Some(choose_stream_mode()),
         timeout: flags.timeout,
         ..Submission::new(program)
     }
@@ -100,7 +100,7 @@ fn submission(flags: RunFlags) -> Submission {
 /// Returns how the command writes: to two pipes, because this process prints stdout to stdout and
 /// stderr to stderr. If both of those are the same file, as on a terminal or after `2>&1`, one pipe
 /// keeps the order.
-fn own_streams() -> StreamMode {
+fn choose_stream_mode() -> StreamMode {
     let identify = |file: BorrowedFd<'_>| fstat(file).map(|stat| (stat.st_dev, stat.st_ino));
     let is_one_file =
         identify(stdout()).is_ok_and(|stdout| identify(stderr()).is_ok_and(|it| it == stdout));
@@ -109,7 +109,11 @@ fn own_streams() -> StreamMode {
 
 /// Forwards a stream of the job until the job has ended and everything is written. If that fails,
 /// stops the job, since nobody reads its output.
-async fn follow(job: &JobHandle, stream: Stream, sink: impl AsyncWrite + Unpin) -> io::Result<()> {
+async fn forward_or_stop(
+    job: &JobHandle,
+    stream: Stream,
+    sink: impl AsyncWrite + Unpin,
+) -> io::Result<()> {
     let forwarded = forward(job, stream, sink).await;
     if forwarded.is_err() {
         job.stop(StopRequest { by: StopBy::Client, signal: Some(libc::SIGPIPE), grace: None });
@@ -175,7 +179,7 @@ impl StopSignals {
     }
 }
 
-fn refusal_result(error: &SubmitError) -> RunResult {
+fn explain_refusal(error: &SubmitError) -> RunResult {
     let exit_code = match error.code() {
         "queue_full" | "tenant_limit" | "rate_limited" => TRY_LATER,
         _ => OUR_FAILURE,
@@ -183,7 +187,7 @@ fn refusal_result(error: &SubmitError) -> RunResult {
     RunResult { exit_code, message: Some(format!("refused, nothing was run: {error}")) }
 }
 
-fn ending_result(ending: &JobEnding) -> RunResult {
+fn explain_ending(ending: &JobEnding) -> RunResult {
     let plain = |exit_code| RunResult { exit_code, message: None };
     let with_message = |exit_code, message| RunResult { exit_code, message: Some(message) };
     match &ending.outcome {
@@ -229,7 +233,7 @@ mod tests {
 
     #[track_caller]
     fn check(outcome: Outcome, exit_code: u8) {
-        assert_eq!(ending_result(&JobEnding::unmeasured(outcome)).exit_code, exit_code);
+        assert_eq!(explain_ending(&JobEnding::unmeasured(outcome)).exit_code, exit_code);
     }
 
     #[test]

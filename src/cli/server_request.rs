@@ -44,8 +44,8 @@ impl ConnectFlags {
     }
 
     /// The output for a failed request, in the requested format.
-    pub(super) fn failure(&self, error: &ServerRequestError) -> VerbOutput {
-        let message = terminal::message_with_causes(error);
+    pub(super) fn failure_output(&self, error: &ServerRequestError) -> VerbOutput {
+        let message = terminal::format_with_causes(error);
         if self.json {
             let answer = json!({ "ok": false, "code": error.code(), "message": message });
             return VerbOutput {
@@ -58,7 +58,11 @@ impl ConnectFlags {
     }
 
     /// The output for a successful request: the server's reply as JSON, or `text` for people.
-    pub(super) fn success(&self, answer: &Value, text: impl FnOnce() -> VerbOutput) -> VerbOutput {
+    pub(super) fn success_output(
+        &self,
+        answer: &Value,
+        text: impl FnOnce() -> VerbOutput,
+    ) -> VerbOutput {
         if self.json {
             return VerbOutput { stdout: format!("{answer:#}\n"), ..VerbOutput::default() };
         }
@@ -84,7 +88,7 @@ pub(super) enum ServerRequestError {
     NoServer { target: String, source: std::io::Error },
     #[error(transparent)]
     Client(ClientError),
-    #[error("{message}{}", advice(.code))]
+    #[error("{message}{}", advise_on_refusal(.code))]
     Refused { code: String, message: String },
     #[error(
         "{target} answered {status}, which is not a reply of a Shellyard server of this version: {text}; check the address"
@@ -147,7 +151,7 @@ impl From<ClientError> for ServerRequestError {
 }
 
 /// Returns advice for a refusal whose message has none.
-fn advice(code: &str) -> &'static str {
+fn advise_on_refusal(code: &str) -> &'static str {
     match code {
         "forbidden" => {
             "; make one with `shellyard token new NAME --role admin` and give it with --token FILE or SHELLYARD_TOKEN"
@@ -166,7 +170,7 @@ pub(super) async fn get(client: &ServerClient, path: &str) -> Result<Value, Serv
     send(client, Method::GET, path, Bytes::new()).await
 }
 
-pub(super) async fn post(
+pub(super) async fn send_post(
     client: &ServerClient,
     path: &str,
     body: &Value,

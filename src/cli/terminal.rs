@@ -5,12 +5,12 @@ use std::io::{self, Write};
 
 /// Prints an error with its causes to stderr.
 pub fn print_error(error: &dyn Error) {
-    print_message(&message_with_causes(error));
+    print_message(&format_with_causes(error));
 }
 
 /// Formats an error with its causes in one line.
 #[must_use]
-pub fn message_with_causes(error: &dyn Error) -> String {
+pub fn format_with_causes(error: &dyn Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -26,7 +26,7 @@ pub fn message_with_causes(error: &dyn Error) -> String {
 
 /// Returns the text of the last cause, or of the error itself.
 #[must_use]
-pub fn root_cause(error: &dyn Error) -> String {
+pub fn format_root_cause(error: &dyn Error) -> String {
     let mut root = error;
     while let Some(cause) = root.source() {
         root = cause;
@@ -74,16 +74,16 @@ impl VerbOutput {
 // Tables: aligned columns, and no character that a terminal acts on.
 
 /// Formats rows in aligned columns; the last column is not padded.
-pub(super) fn table(rows: &[Vec<String>]) -> String {
+pub(super) fn format_table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widest = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
     };
     let widths: Vec<usize> = (0..columns).map(|column| widest(column).unwrap_or(0)).collect();
-    rows.iter().map(|row| line(row, &widths)).collect()
+    rows.iter().map(|row| format_row(row, &widths)).collect()
 }
 
-fn line(row: &[String], widths: &[usize]) -> String {
+fn format_row(row: &[String], widths: &[usize]) -> String {
     let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
     format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
 }
@@ -106,12 +106,12 @@ const fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Truncates a text to `most` characters; a truncated text ends in `…`.
-pub(super) fn truncate(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+/// Truncates a text to `max_chars` characters; a truncated text ends in `…`.
+pub(super) fn truncate(text: &str, max_chars: usize) -> String {
+    if text.chars().count() <= max_chars {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
+    let kept: String = text.chars().take(max_chars.saturating_sub(1)).collect();
     format!("{kept}…")
 }
 
@@ -123,8 +123,8 @@ mod tests {
     fn columns_are_aligned_and_lines_have_no_trailing_spaces() {
         let rows = [["A", "BB", "C"], ["aaaa", "b", ""], ["é", "", "long text"]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec());
-        assert_eq!(table(&rows), "A     BB  C\naaaa  b\né         long text\n");
-        assert_eq!(table(&[]), "");
+        assert_eq!(format_table(&rows), "A     BB  C\naaaa  b\né         long text\n");
+        assert_eq!(format_table(&[]), "");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::server_request::flag_value;
-use super::terminal::{OutputFormat, VerbOutput, table};
+use super::terminal::{OutputFormat, VerbOutput, format_table};
 use crate::config::FlagValue;
 use crate::http::auth::{
     TokenEntry, TokenFile, TokenFilePath, TokenId, TokenLabel, TokenStore, TokenStoreError,
@@ -95,7 +95,7 @@ pub fn run(command: &TokenCommand, file: TokenFilePath) -> u8 {
         TokenVerb::List => store.read().map(|file| list(&store, &file, format)),
         TokenVerb::Revoke(flags) => revoke(&store, flags.id, format),
     };
-    done.unwrap_or_else(|error| failure(&error, format)).print()
+    done.unwrap_or_else(|error| failure_output(&error, format)).print()
 }
 
 fn create(
@@ -141,7 +141,7 @@ fn revoke(
 
 fn list(store: &TokenStore, file: &TokenFile, format: OutputFormat) -> VerbOutput {
     let stdout = match format {
-        OutputFormat::Human => tokens_table(file),
+        OutputFormat::Human => format_tokens(file),
         OutputFormat::Json => {
             let tokens: Vec<Value> = file.entries().map(as_json).collect();
             format!("{:#}\n", json!({ "tokens": tokens }))
@@ -157,13 +157,13 @@ fn list(store: &TokenStore, file: &TokenFile, format: OutputFormat) -> VerbOutpu
     VerbOutput { stdout, stderr, code: 0 }
 }
 
-fn tokens_table(file: &TokenFile) -> String {
-    let rows: Vec<Vec<String>> = file.entries().map(|entry| cells(entry).to_vec()).collect();
+fn format_tokens(file: &TokenFile) -> String {
+    let rows: Vec<Vec<String>> = file.entries().map(|entry| format_cells(entry).to_vec()).collect();
     let head = ["ID", "TENANT", "ROLE", "EXPIRES", "NOTE"].map(str::to_owned).to_vec();
-    if rows.is_empty() { String::new() } else { table(&[vec![head], rows].concat()) }
+    if rows.is_empty() { String::new() } else { format_table(&[vec![head], rows].concat()) }
 }
 
-fn cells(entry: &TokenEntry) -> [String; 5] {
+fn format_cells(entry: &TokenEntry) -> [String; 5] {
     let CallerIdentity { tenant, role } = entry.identity;
     let (id, note) = match &entry.label {
         TokenLabel::Plain => {
@@ -195,7 +195,7 @@ fn as_json(entry: &TokenEntry) -> Value {
     answer
 }
 
-fn failure(error: &TokenStoreError, format: OutputFormat) -> VerbOutput {
+fn failure_output(error: &TokenStoreError, format: OutputFormat) -> VerbOutput {
     let text = match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),

@@ -50,7 +50,7 @@ pub struct LaneSection {
     #[serde(deserialize_with = "priority")]
     pub priority: Option<Priority>,
     #[serde(flatten)]
-    pub confining: ConfinementTerms,
+    pub confinement_terms: ConfinementTerms,
 }
 
 impl QueueSection {
@@ -149,7 +149,7 @@ pub struct TenantSection {
     /// Variables of the tenant's jobs, as `NAME=VALUE`.
     pub environment: Vec<String>,
     #[serde(flatten)]
-    pub confining: ConfinementTerms,
+    pub confinement_terms: ConfinementTerms,
 }
 
 /// The section `[confinement]` of the settings.

@@ -10,7 +10,7 @@ use rmcp::model::{
     ServerJsonRpcMessage,
 };
 
-use crate::mcp::CancelNotice;
+use crate::mcp::{CancelNotice, CancelReason};
 
 /// The requests of one client that are in flight. Clones share their state.
 ///
@@ -66,7 +66,7 @@ impl InFlightRequests {
                 {
                     let notice = self.with(|now| now.requests.remove(id));
                     if let Some(notice) = notice {
-                        notice.set(cancelled.params.reason.clone());
+                        notice.set(CancelReason::from(cancelled.params.reason.clone()));
                     }
                 }
                 Ok(())
@@ -162,6 +162,7 @@ mod tests {
         work.admit(&mut message(cancel), 9).unwrap();
         work.admit(&mut ping, 9).unwrap();
     }
+
     #[test]
     fn a_cancelled_call_learns_the_reason() {
         let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
@@ -176,6 +177,7 @@ mod tests {
         let notice = call.extensions.get::<CancelNotice>().expect("a notice").clone();
         assert_eq!(notice.reason(), None);
         work.admit(&mut message(cancel), 9).unwrap();
-        assert_eq!(notice.reason(), Some(Some("Request timed out")));
+        let reason = CancelReason::Given("Request timed out".to_owned());
+        assert_eq!(notice.reason(), Some(&reason));
     }
 }

@@ -28,25 +28,39 @@ pub(crate) enum CancelIntent {
 /// The notification that cancelled a call, if there was one. A transport puts it into the
 /// extensions of each call, and sets it before rmcp cancels the call's token. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct CancelNotice(Arc<OnceLock<Option<String>>>);
+pub(crate) struct CancelNotice(Arc<OnceLock<CancelReason>>);
+
+/// The reason in a cancel notification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CancelReason {
+    Given(String),
+    /// The notification gives no reason.
+    NotGiven,
+}
+
+impl From<Option<String>> for CancelReason {
+    fn from(reason: Option<String>) -> Self {
+        reason.map_or(Self::NotGiven, Self::Given)
+    }
+}
 
 impl CancelNotice {
     /// Records the notification, with the reason in it.
-    pub(crate) fn set(&self, reason: Option<String>) {
+    pub(crate) fn set(&self, reason: CancelReason) {
         // A second notification for the same call changes nothing.
         self.0.set(reason).ok();
     }
 
-    /// The reason in the notification, if there was one; `None` if no notification came.
-    pub(crate) fn reason(&self) -> Option<Option<&str>> {
-        self.0.get().map(Option::as_deref)
+    /// Returns the reason in the notification; `None` if no notification came.
+    pub(crate) fn reason(&self) -> Option<&CancelReason> {
+        self.0.get()
     }
 
     /// Returns why this cancelled request was cancelled. Without a notification its connection was
     /// closed.
     pub(crate) fn intent(context: &RequestContext<RoleServer>) -> CancelIntent {
         match context.extensions.get::<Self>().and_then(Self::reason) {
-            Some(reason) => cancel_intent(reason),
+            Some(reason) => classify_reason(reason),
             None => CancelIntent::ClientHungUp,
         }
     }
@@ -70,9 +84,10 @@ const GAVE_UP: [&str; 7] = [
 /// cancel ("AbortError: This operation was aborted", "caller cancelled", a person's own words), and
 /// so is none at all: clients without a limit of their own send that when a user presses stop, and a
 /// command that goes on after a person stopped it would be worse than one that has to run again.
-fn cancel_intent(reason: Option<&str>) -> CancelIntent {
-    let reason = reason.unwrap_or_default().to_lowercase();
-    if GAVE_UP.iter().any(|words| reason.contains(words)) {
+fn classify_reason(reason: &CancelReason) -> CancelIntent {
+    let CancelReason::Given(text) = reason else { return CancelIntent::UserCancel };
+    let text = text.to_lowercase();
+    if GAVE_UP.iter().any(|words| text.contains(words)) {
         CancelIntent::ClientGaveUp
     } else {
         CancelIntent::UserCancel
@@ -95,7 +110,8 @@ mod tests {
             "TimeoutError: The operation was aborted due to timeout",
             "MCP response future dropped",
         ] {
-            assert_eq!(cancel_intent(Some(reason)), CancelIntent::ClientGaveUp, "{reason}");
+            let given = CancelReason::Given(reason.to_owned());
+            assert_eq!(classify_reason(&given), CancelIntent::ClientGaveUp, "{reason}");
         }
     }
 
@@ -112,7 +128,8 @@ mod tests {
             Some("User requested cancellation"),
             Some("enough"),
         ] {
-            assert_eq!(cancel_intent(reason), CancelIntent::UserCancel, "{reason:?}");
+            let reason = CancelReason::from(reason.map(str::to_owned));
+            assert_eq!(classify_reason(&reason), CancelIntent::UserCancel, "{reason:?}");
         }
     }
 }

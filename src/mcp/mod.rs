@@ -44,6 +44,6 @@ pub use settings::{
     ResultFormat, RunShellCommandSettings, ServerName, ShellDialectSettings, ToolDialect,
 };
 
-pub(crate) use cancellation::CancelNotice;
+pub(crate) use cancellation::{CancelNotice, CancelReason};
 pub(crate) use instrumented_handler::trace_context_from_headers;
 pub(crate) use tools::CallTurn;

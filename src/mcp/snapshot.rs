@@ -100,7 +100,7 @@ impl JobSnapshot {
         };
         let slot_holders = match &state {
             State::Queued(Some(place)) => {
-                client.slot_holders(place).await.iter().map(SlotHolder::new).collect()
+                client.find_slot_holders(place).await.iter().map(SlotHolder::new).collect()
             }
             State::Queued(None) | State::Running(_) | State::Stopping | State::Finished(_) => {
                 Vec::new()

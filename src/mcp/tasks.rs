@@ -154,7 +154,7 @@ async fn find_task(client: &TenantClient, id: &str) -> Result<(TaskTarget, TaskK
     let target = match client.find(key.job).await {
         Ok(job) => TaskTarget::Job(job),
         Err(_) => {
-            let parked = client.parked(key.job).ok_or_else(unknown)?;
+            let parked = client.find_parked(key.job).ok_or_else(unknown)?;
             TaskTarget::Parked(Box::new(parked))
         }
     };

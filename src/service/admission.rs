@@ -81,7 +81,7 @@ pub(super) struct AdmissionRequest<'a> {
     /// The directory below which the job must run, if the tool is bound to one.
     pub(super) root: Option<&'a Path>,
     /// The sandboxes of this host, for text that the policy cannot judge.
-    pub(super) confining: &'a ConfinementRules,
+    pub(super) confinement_rules: &'a ConfinementRules,
     /// The approval that was given for this submission, if any.
     pub(super) approval: Option<&'a Approval>,
 }
@@ -150,7 +150,7 @@ impl AdmissionControl {
     ) -> Option<String> {
         match approval.filter(|approval| approval.subject == *subject) {
             Some(Approval { consent, .. }) => {
-                let how = consent.audit_text();
+                let how = consent.describe_for_audit();
                 Some(format!("{}: {how}, asked through {}", subject.rule, caller.client))
             }
             None => {
@@ -303,13 +303,13 @@ fn decide_job(
         },
         environment: &spec.env,
         cwd: &cwd.path().to_string_lossy(),
-        writable: &allowed_roots(rules),
+        writable: &list_allowed_roots(rules),
         tenant: caller.tenant.name(),
         lane: &spec.lane,
-        shell: spec.shell_path.as_deref().map(shell_syntax),
+        shell: spec.shell_path.as_deref().map(detect_shell_syntax),
     };
     let reading = PolicyEvaluation::new(&rules.policy, &policy_request);
-    let grant = match decide(&reading, rules.policy.uncertain, Some(request.confining)) {
+    let grant = match decide(&reading, rules.policy.uncertain, Some(request.confinement_rules)) {
         Err(AdmissionError::NeedsApproval { command, rules: ask_rules, .. }) => {
             let subject = ApprovalSubject::new(spec, cwd.path(), &ask_rules);
             let Some(how) = find_approval(&subject) else {
@@ -317,7 +317,7 @@ fn decide_job(
                 return Err(AdmissionError::NeedsApproval { command, rules: ask_rules, subject });
             };
             check_links(&reading)?;
-            let uncertain = uncertain(&reading, rules.policy.uncertain);
+            let uncertain = describe_uncertainty(&reading, rules.policy.uncertain);
             AdmissionGrant { rule: Some(how), uncertain, sandbox: None, cwd: None }
         }
         decided => decided?,
@@ -325,23 +325,23 @@ fn decide_job(
     Ok(AdmissionGrant { cwd: Some(cwd), ..grant })
 }
 
-/// Asks the policy. The directory is not checked here. `confining` is `None` if no process is run.
+/// Asks the policy. The directory is not checked here. `confinement_rules` is `None` if no process is run.
 pub(super) fn decide(
     reading: &PolicyEvaluation<'_>,
     on_uncertain: OnUncertain,
-    confining: Option<&ConfinementRules>,
+    confinement_rules: Option<&ConfinementRules>,
 ) -> Result<AdmissionGrant, AdmissionError> {
     match reading.decision() {
         PolicyDecision::Allow => {
             check_links(reading)?;
             Ok(AdmissionGrant {
-                rule: matched_allow_rules(reading),
-                uncertain: uncertain(reading, on_uncertain),
+                rule: list_matched_allow_rules(reading),
+                uncertain: describe_uncertainty(reading, on_uncertain),
                 sandbox: None,
                 cwd: None,
             })
         }
-        PolicyDecision::Confine { doubt } => admit_sandboxed(confining, doubt),
+        PolicyDecision::Confine { doubt } => admit_sandboxed(confinement_rules, doubt),
         PolicyDecision::Ask { command, rules } => {
             Err(AdmissionError::NeedsApproval { command, rules, subject: None })
         }
@@ -352,11 +352,12 @@ pub(super) fn decide(
 /// Admits text that the policy cannot judge in a read-only sandbox without network. Refuses it if the
 /// host cannot provide that in full, or if no process is run.
 fn admit_sandboxed(
-    confining: Option<&ConfinementRules>,
+    confinement_rules: Option<&ConfinementRules>,
     doubt: PolicyRefusal,
 ) -> Result<AdmissionGrant, AdmissionError> {
     let wanted = Confinement { profile: SandboxProfile::ReadOnly, network: NetworkAccess::Off };
-    let granted = confining.and_then(|confining| confining.grant_in_full(wanted).ok());
+    let granted = confinement_rules
+        .and_then(|confinement_rules| confinement_rules.grant_in_full(wanted).ok());
     match granted {
         Some(granted) => Ok(AdmissionGrant {
             rule: None,
@@ -408,7 +409,7 @@ pub(super) fn resolve_links(path: &Path) -> PathBuf {
 }
 
 /// Returns the syntax in which the shell at this path reads its text.
-fn shell_syntax(path: &str) -> policy::command::ShellSyntax {
+fn detect_shell_syntax(path: &str) -> policy::command::ShellSyntax {
     match judged_dialect(&ShellChoice::Path(path.to_owned())) {
         ShellDialect::Bash => policy::command::ShellSyntax::Bash,
         ShellDialect::Posix => policy::command::ShellSyntax::Posix,
@@ -416,12 +417,15 @@ fn shell_syntax(path: &str) -> policy::command::ShellSyntax {
 }
 
 /// Lists the allow rules that matched, by their place in the settings; `None` without an allow list.
-fn matched_allow_rules(reading: &PolicyEvaluation<'_>) -> Option<String> {
+fn list_matched_allow_rules(reading: &PolicyEvaluation<'_>) -> Option<String> {
     let places: Vec<&str> = reading.allow_rule_locations().into_iter().collect();
     (!places.is_empty()).then(|| places.join(", "))
 }
 
-fn uncertain(reading: &PolicyEvaluation<'_>, on_uncertain: OnUncertain) -> Option<String> {
+fn describe_uncertainty(
+    reading: &PolicyEvaluation<'_>,
+    on_uncertain: OnUncertain,
+) -> Option<String> {
     match on_uncertain {
         OnUncertain::Refuse | OnUncertain::Confine => None,
         OnUncertain::Allow => reading.extraction().uncertain.as_ref().map(ToString::to_string),
@@ -439,7 +443,7 @@ pub(super) fn open_allowed_dir(
     match &rules.directories {
         Some(allowed) if !allowed.contains(opened.path()) => Err(AdmissionError::Directory {
             cwd: opened.path().to_owned(),
-            allowed: allowed_roots(rules),
+            allowed: list_allowed_roots(rules),
             settings: rules.directory_settings,
         }),
         Some(_) | None => Ok(opened),
@@ -447,7 +451,7 @@ pub(super) fn open_allowed_dir(
 }
 
 /// The allowed directories, as text.
-pub(super) fn allowed_roots(rules: &AdmissionRules) -> Vec<String> {
+pub(super) fn list_allowed_roots(rules: &AdmissionRules) -> Vec<String> {
     let roots = rules.directories.iter().flat_map(AllowedDirectories::roots);
     roots.map(|root| root.to_string_lossy().into_owned()).collect()
 }

@@ -52,7 +52,7 @@ pub enum Consent {
 
 impl Consent {
     /// The text for the audit log.
-    pub(super) const fn audit_text(self) -> &'static str {
+    pub(super) const fn describe_for_audit(self) -> &'static str {
         match self {
             Self::Once => "approved once",
             Self::Tenant => "approved for the tenant",

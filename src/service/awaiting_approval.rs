@@ -82,13 +82,13 @@ impl TenantClient {
         let approvals = &self.service.admission.approvals;
         let Some(closed) = approvals.close_question(self.caller.tenant, question) else {
             self.count_approval(ApprovalStep::NotAsked);
-            return self.record_result(Err(no_open_question("a rule").into()));
+            return self.record_result(Err(not_asked_error("a rule").into()));
         };
         let approval = Approval { subject: closed.subject, consent, job };
         let accepted = match self.admit(self.resolve_directory(submission), Some(&approval)).await {
             Err(SubmitError::Rules(AdmissionError::NeedsApproval { .. })) => {
                 self.count_approval(ApprovalStep::NotAsked);
-                Err(no_open_question(&approval.subject.rule).into())
+                Err(not_asked_error(&approval.subject.rule).into())
             }
             accepted => {
                 self.count_approval(consent.metric_step());
@@ -113,7 +113,7 @@ impl TenantClient {
                 let why = why.after(open_for);
                 (why.metric_step(), AdmissionError::NotApproved { rule, why })
             }
-            None => (ApprovalStep::NotAsked, no_open_question("a rule")),
+            None => (ApprovalStep::NotAsked, not_asked_error("a rule")),
         };
         self.count_approval(step);
         admission.write_note(
@@ -130,7 +130,7 @@ impl TenantClient {
     }
 }
 
-fn no_open_question(rule: &str) -> AdmissionError {
+fn not_asked_error(rule: &str) -> AdmissionError {
     AdmissionError::NotApproved { rule: rule.to_owned(), why: NoConsent::NotAsked }
 }
 
@@ -204,7 +204,7 @@ impl TenantClient {
 
     /// Returns the parked submission with this job id. One whose question has expired is refused.
     #[must_use]
-    pub fn parked(&self, job: JobId) -> Option<ParkedSubmission> {
+    pub fn find_parked(&self, job: JobId) -> Option<ParkedSubmission> {
         let find = || {
             let is_it = |it: &&ParkedSubmission| it.job == job;
             self.service

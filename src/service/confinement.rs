@@ -26,7 +26,7 @@ use crate::size;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct ConfinementTerms {
-    #[serde(rename = "confinement", deserialize_with = "profile")]
+    #[serde(rename = "confinement", deserialize_with = "deserialize_profile")]
     pub profile: Option<SandboxProfile>,
     pub network: Option<NetworkRule>,
     #[serde(flatten)]
@@ -66,19 +66,19 @@ impl NetworkRule {
 #[serde(default)]
 pub struct LimitTerms {
     /// Memory of all processes of a job together, in bytes.
-    #[serde(deserialize_with = "memory")]
+    #[serde(deserialize_with = "deserialize_memory")]
     pub memory: Option<Bound<u64>>,
     /// CPU time of all processes of a job together.
-    #[serde(rename = "cpu_s", deserialize_with = "cpu")]
+    #[serde(rename = "cpu_s", deserialize_with = "deserialize_cpu")]
     pub cpu: Option<Bound<Duration>>,
     /// Processes and threads of a job at one time.
-    #[serde(deserialize_with = "plain_bound")]
+    #[serde(deserialize_with = "deserialize_bound")]
     pub processes: Option<Bound<u64>>,
     /// Open files of each process of a job.
-    #[serde(deserialize_with = "plain_bound")]
+    #[serde(deserialize_with = "deserialize_bound")]
     pub open_files: Option<Bound<u64>>,
     /// The size of each file that a job writes, in bytes.
-    #[serde(deserialize_with = "plain_bound")]
+    #[serde(deserialize_with = "deserialize_bound")]
     pub file_size: Option<Bound<u64>>,
     /// The niceness of a job's processes, 0 to 19.
     pub nice: Option<u8>,
@@ -111,7 +111,9 @@ impl<T> Bound<T> {
     }
 }
 
-fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<Option<SandboxProfile>, D::Error> {
+fn deserialize_profile<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Option<SandboxProfile>, D::Error> {
     word(input, &SandboxProfile::WORDS).map(Some)
 }
 
@@ -140,17 +142,19 @@ impl<T> WrittenBound<T> {
     }
 }
 
-fn plain_bound<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<u64>>, D::Error> {
+fn deserialize_bound<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<u64>>, D::Error> {
     Ok(Some(WrittenBound::deserialize(input)?.resolve(|| None)))
 }
 
 /// Reads a memory bound. `auto` is three quarters of the host's memory, if that is known.
-fn memory<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<u64>>, D::Error> {
+fn deserialize_memory<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<u64>>, D::Error> {
     let auto = || load::total_memory().map(|bytes| bytes / 4 * 3);
     Ok(Some(WrittenBound::deserialize(input)?.resolve(auto)))
 }
 
-fn cpu<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<Duration>>, D::Error> {
+fn deserialize_cpu<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Option<Bound<Duration>>, D::Error> {
     Ok(Some(match WrittenBound::<f64>::deserialize(input)?.resolve(|| None) {
         Bound::AtMost(seconds) => Bound::AtMost(Duration::from_secs_f64(seconds)),
         Bound::Unbounded => Bound::Unbounded,
@@ -165,7 +169,7 @@ pub struct ConfinementRules {
     pub tenants: BTreeMap<TenantId, ConfinementTerms>,
     pub lanes: BTreeMap<String, ConfinementTerms>,
     /// The sandboxes that this host supports.
-    pub offer: SandboxSupport,
+    pub support: SandboxSupport,
     /// The treatment of a job whose confinement the host does not support.
     pub on_unavailable: OnUnavailable,
 }
@@ -216,11 +220,11 @@ impl ConfinementRules {
         lane: &str,
         asked: &ConfinementTerms,
     ) -> Result<(GrantedConfinement, ResourceLimits), ConfineError> {
-        let effective = self.effective(tenant, lane);
+        let effective = self.effective_confinement(tenant, lane);
         let (confinement, limits) = effective.tighten(asked).map_err(|(asked, has)| {
             ConfineError::Loosened { asked, tenant, lane: lane.to_owned(), has }
         })?;
-        Ok((grant_confinement(confinement, &self.offer, self.on_unavailable)?, limits))
+        Ok((grant_confinement(confinement, &self.support, self.on_unavailable)?, limits))
     }
 
     /// Grants a confinement in full, or fails if the host does not support all of it.
@@ -228,12 +232,12 @@ impl ConfinementRules {
         &self,
         asked: Confinement,
     ) -> Result<GrantedConfinement, ConfinementUnavailable> {
-        grant_confinement(asked, &self.offer, OnUnavailable::Refuse)
+        grant_confinement(asked, &self.support, OnUnavailable::Refuse)
     }
 
     /// Returns the confinement of this tenant's jobs in this lane, if their calls ask for nothing.
     pub(super) fn confinement(&self, tenant: TenantId, lane: &str) -> Confinement {
-        self.effective(tenant, lane).confinement()
+        self.effective_confinement(tenant, lane).confinement()
     }
 
     /// Grants what these settings and those for all jobs demand.
@@ -245,11 +249,12 @@ impl ConfinementRules {
         terms: ConfinementTerms,
     ) -> Result<(GrantedConfinement, ResourceLimits), ConfinementUnavailable> {
         let effective = self.combine(&[terms]);
-        let granted = grant_confinement(effective.confinement(), &self.offer, self.on_unavailable)?;
+        let granted =
+            grant_confinement(effective.confinement(), &self.support, self.on_unavailable)?;
         Ok((granted, effective.limits))
     }
 
-    fn effective(&self, tenant: TenantId, lane: &str) -> EffectiveConfinement {
+    fn effective_confinement(&self, tenant: TenantId, lane: &str) -> EffectiveConfinement {
         let terms = [self.tenants.get(&tenant), self.lanes.get(lane)];
         let terms: Vec<ConfinementTerms> = terms.into_iter().flatten().copied().collect();
         self.combine(&terms)
@@ -263,11 +268,11 @@ impl ConfinementRules {
             profile: profile.or(self.all.profile).unwrap_or(SandboxProfile::None),
             network: network.or(self.all.network).unwrap_or(NetworkRule::Usual),
             limits: ResourceLimits {
-                memory: tightest(terms, &self.all, |limits| limits.memory),
-                cpu: tightest(terms, &self.all, |limits| limits.cpu),
-                processes: tightest(terms, &self.all, |limits| limits.processes),
-                open_files: tightest(terms, &self.all, |limits| limits.open_files),
-                file_size: tightest(terms, &self.all, |limits| limits.file_size),
+                memory: find_tightest(terms, &self.all, |limits| limits.memory),
+                cpu: find_tightest(terms, &self.all, |limits| limits.cpu),
+                processes: find_tightest(terms, &self.all, |limits| limits.processes),
+                open_files: find_tightest(terms, &self.all, |limits| limits.open_files),
+                file_size: find_tightest(terms, &self.all, |limits| limits.file_size),
                 nice: {
                     let nice = terms.iter().filter_map(|terms| terms.limits.nice).max();
                     nice.or(self.all.limits.nice).unwrap_or_default()
@@ -277,7 +282,7 @@ impl ConfinementRules {
     }
 }
 
-fn tightest<T: Ord>(
+fn find_tightest<T: Ord>(
     terms: &[ConfinementTerms],
     all: &ConfinementTerms,
     limit: impl Fn(&LimitTerms) -> Option<Bound<T>>,
@@ -287,7 +292,7 @@ fn tightest<T: Ord>(
 }
 
 /// The texts of a refused wish: the value that was asked for, and the value that holds.
-type Looser = (String, String);
+type LooserTexts = (String, String);
 
 impl EffectiveConfinement {
     const fn confinement(&self) -> Confinement {
@@ -295,55 +300,60 @@ impl EffectiveConfinement {
     }
 
     /// Applies the wishes of a call, and fails if they are looser.
-    fn tighten(&self, asked: &ConfinementTerms) -> Result<(Confinement, ResourceLimits), Looser> {
+    fn tighten(
+        &self,
+        asked: &ConfinementTerms,
+    ) -> Result<(Confinement, ResourceLimits), LooserTexts> {
         let current = self.confinement();
         let profile = asked.profile.unwrap_or(self.profile);
         if profile < self.profile {
-            return Err(looser("confinement", profile.word(), self.profile.word()));
+            return Err(describe_looser("confinement", profile.word(), self.profile.word()));
         }
         let network = asked.network.unwrap_or(self.network).resolve(profile);
         if network < current.network {
-            return Err(looser("network", network.word(), current.network.word()));
+            return Err(describe_looser("network", network.word(), current.network.word()));
         }
         Ok((Confinement { profile, network }, self.tighten_limits(&asked.limits)?))
     }
 
-    fn tighten_limits(&self, asked: &LimitTerms) -> Result<ResourceLimits, Looser> {
+    fn tighten_limits(&self, asked: &LimitTerms) -> Result<ResourceLimits, LooserTexts> {
         let ResourceLimits { memory, cpu, processes, open_files, file_size, nice } = self.limits;
         let bytes = |bytes: &u64| size::display(*bytes);
         let count = u64::to_string;
         let seconds = |time: &Duration| format!("{}s", time.as_secs_f64());
         let asked_nice = asked.nice.unwrap_or(nice);
         if asked_nice < nice {
-            return Err(looser("nice", asked_nice, nice));
+            return Err(describe_looser("nice", asked_nice, nice));
         }
         Ok(ResourceLimits {
-            memory: tighter("memory", memory, asked.memory, bytes)?,
-            cpu: tighter("cpu_s", cpu, asked.cpu, seconds)?,
-            processes: tighter("processes", processes, asked.processes, count)?,
-            open_files: tighter("open_files", open_files, asked.open_files, count)?,
-            file_size: tighter("file_size", file_size, asked.file_size, bytes)?,
+            memory: tighten_bound("memory", memory, asked.memory, bytes)?,
+            cpu: tighten_bound("cpu_s", cpu, asked.cpu, seconds)?,
+            processes: tighten_bound("processes", processes, asked.processes, count)?,
+            open_files: tighten_bound("open_files", open_files, asked.open_files, count)?,
+            file_size: tighten_bound("file_size", file_size, asked.file_size, bytes)?,
             nice: asked_nice,
         })
     }
 }
 
 /// Returns the bound that was asked for, and fails if it is above the current one.
-fn tighter<T: Ord>(
+fn tighten_bound<T: Ord>(
     name: &str,
     has: Option<T>,
     asked: Option<Bound<T>>,
     format: impl Fn(&T) -> String,
-) -> Result<Option<T>, Looser> {
+) -> Result<Option<T>, LooserTexts> {
     let Some(asked) = asked else { return Ok(has) };
     match (has, asked.limit()) {
-        (Some(has), Some(asked)) if asked > has => Err(looser(name, format(&asked), format(&has))),
-        (Some(has), None) => Err(looser(name, "none", format(&has))),
+        (Some(has), Some(asked)) if asked > has => {
+            Err(describe_looser(name, format(&asked), format(&has)))
+        }
+        (Some(has), None) => Err(describe_looser(name, "none", format(&has))),
         (_, asked) => Ok(asked),
     }
 }
 
-fn looser(name: &str, asked: impl Display, has: impl Display) -> Looser {
+fn describe_looser(name: &str, asked: impl Display, has: impl Display) -> LooserTexts {
     (format!("{name} {asked}"), format!("{name} {has}"))
 }
 
@@ -367,7 +377,7 @@ mod tests {
                 all: ConfinementTerms::NOTHING,
                 tenants: BTreeMap::new(),
                 lanes: BTreeMap::new(),
-                offer: SandboxSupport {
+                support: SandboxSupport {
                     namespaces: Ok(()).into(),
                     landlock: Ok(7).into(),
                     seccomp: Ok(()).into(),
@@ -396,7 +406,7 @@ mod tests {
     }
 
     /// Rules with these settings for all jobs, for the tenant and for the lane.
-    fn confining(
+    fn new_rules(
         all: ConfinementTerms,
         tenant: ConfinementTerms,
         lane: ConfinementTerms,
@@ -410,25 +420,25 @@ mod tests {
     }
 
     fn decide(
-        confining: &ConfinementRules,
+        rules: &ConfinementRules,
         asked: ConfinementTerms,
     ) -> Result<(GrantedConfinement, ResourceLimits), ConfineError> {
-        confining.decide(TenantId::LOCAL, LANE, &asked)
+        rules.decide(TenantId::LOCAL, LANE, &asked)
     }
 
     #[track_caller]
     fn assert_granted(
-        confining: &ConfinementRules,
+        rules: &ConfinementRules,
         asked: ConfinementTerms,
         expected: (SandboxProfile, NetworkAccess),
     ) {
-        let (granted, _) = decide(confining, asked).unwrap();
+        let (granted, _) = decide(rules, asked).unwrap();
         assert_eq!((granted.effective.profile, granted.effective.network), expected);
     }
 
     #[track_caller]
-    fn assert_refused(confining: &ConfinementRules, asked: ConfinementTerms, words: &[&str]) {
-        let error = decide(confining, asked).unwrap_err();
+    fn assert_refused(rules: &ConfinementRules, asked: ConfinementTerms, words: &[&str]) {
+        let error = decide(rules, asked).unwrap_err();
         assert_eq!(error.code(), "confinement_loosened");
         let message = error.to_string();
         assert!(words.iter().all(|word| message.contains(word)), "{message}");
@@ -439,22 +449,22 @@ mod tests {
         let all = profile(SandboxProfile::WorkspaceWrite);
         let loose = profile(SandboxProfile::None);
         assert_granted(
-            &confining(all, UNSET, UNSET),
+            &new_rules(all, UNSET, UNSET),
             UNSET,
             (SandboxProfile::WorkspaceWrite, NetworkAccess::Off),
         );
         assert_granted(
-            &confining(all, loose, UNSET),
+            &new_rules(all, loose, UNSET),
             UNSET,
             (SandboxProfile::None, NetworkAccess::On),
         );
         assert_granted(
-            &confining(all, UNSET, loose),
+            &new_rules(all, UNSET, loose),
             UNSET,
             (SandboxProfile::None, NetworkAccess::On),
         );
         let (_, limits) =
-            decide(&confining(memory(Bound::AtMost(5)), memory(Bound::Unbounded), UNSET), UNSET)
+            decide(&new_rules(memory(Bound::AtMost(5)), memory(Bound::Unbounded), UNSET), UNSET)
                 .unwrap();
         assert_eq!(limits.memory, None);
     }
@@ -464,18 +474,18 @@ mod tests {
         let loose = profile(SandboxProfile::None);
         let tight = profile(SandboxProfile::ReadOnly);
         for (tenant, lane) in [(loose, tight), (tight, loose)] {
-            let both = confining(profile(SandboxProfile::Default), tenant, lane);
+            let both = new_rules(profile(SandboxProfile::Default), tenant, lane);
             assert_granted(&both, UNSET, (SandboxProfile::ReadOnly, NetworkAccess::Off));
         }
-        let both = confining(tight, network(NetworkRule::On), network(NetworkRule::Usual));
+        let both = new_rules(tight, network(NetworkRule::On), network(NetworkRule::Usual));
         assert_granted(&both, UNSET, (SandboxProfile::ReadOnly, NetworkAccess::Off));
-        let both = confining(UNSET, memory(Bound::Unbounded), memory(Bound::AtMost(7)));
+        let both = new_rules(UNSET, memory(Bound::Unbounded), memory(Bound::AtMost(7)));
         assert_eq!(decide(&both, UNSET).unwrap().1.memory, Some(7));
     }
 
     #[test]
     fn a_call_tightens_and_the_network_follows_its_profile() {
-        let default = confining(profile(SandboxProfile::Default), UNSET, UNSET);
+        let default = new_rules(profile(SandboxProfile::Default), UNSET, UNSET);
         let read_only = profile(SandboxProfile::ReadOnly);
         assert_granted(&default, read_only, (SandboxProfile::ReadOnly, NetworkAccess::Off));
         let with_network = ConfinementTerms { network: Some(NetworkRule::On), ..read_only };
@@ -485,7 +495,7 @@ mod tests {
             network(NetworkRule::Off),
             (SandboxProfile::Default, NetworkAccess::Off),
         );
-        let online = confining(profile(SandboxProfile::Default), network(NetworkRule::On), UNSET);
+        let online = new_rules(profile(SandboxProfile::Default), network(NetworkRule::On), UNSET);
         assert_granted(&online, read_only, (SandboxProfile::ReadOnly, NetworkAccess::On));
         let (_, limits) = decide(&default, memory(Bound::AtMost(9))).unwrap();
         assert_eq!(limits.memory, Some(9));
@@ -493,7 +503,7 @@ mod tests {
 
     #[test]
     fn a_call_that_asks_for_looser_confinement_is_refused_with_the_current_one() {
-        let tight = confining(profile(SandboxProfile::WorkspaceWrite), UNSET, UNSET);
+        let tight = new_rules(profile(SandboxProfile::WorkspaceWrite), UNSET, UNSET);
         assert_refused(
             &tight,
             profile(SandboxProfile::Default),
@@ -510,7 +520,7 @@ mod tests {
             nice: Some(5),
             ..NOTHING
         };
-        let bounded = confining(ConfinementTerms { limits: bounded, ..UNSET }, UNSET, UNSET);
+        let bounded = new_rules(ConfinementTerms { limits: bounded, ..UNSET }, UNSET, UNSET);
         assert_refused(&bounded, memory(Bound::AtMost(1001)), &["memory 1001 B", "memory 1000 B"]);
         assert_refused(&bounded, memory(Bound::Unbounded), &["memory none", "memory 1000 B"]);
         let longer = LimitTerms { cpu: Some(Bound::AtMost(Duration::from_secs(2))), ..NOTHING };
@@ -529,8 +539,8 @@ mod tests {
 
     #[test]
     fn unsupported_confinement_is_refused_or_degraded() {
-        let mut weak = confining(profile(SandboxProfile::Default), UNSET, UNSET);
-        weak.offer = weak.offer.limited_to(Backend::Seccomp);
+        let mut weak = new_rules(profile(SandboxProfile::Default), UNSET, UNSET);
+        weak.support = weak.support.limited_to(Backend::Seccomp);
         let error = decide(&weak, profile(SandboxProfile::ReadOnly)).unwrap_err();
         assert_eq!(error.code(), "confinement_unavailable");
         assert_eq!(weak.grant_terms(UNSET).unwrap().0.backend, Backend::Seccomp);
@@ -564,10 +574,10 @@ mod tests {
         fn no_call_ever_gets_more_than_a_call_that_asks_for_nothing(
             [all, tenant, lane, asked] in [any_terms(), any_terms(), any_terms(), any_terms()],
         ) {
-            let confining = confining(all, tenant, lane);
-            let (plain, limits) = decide(&confining, UNSET).unwrap();
+            let rules = new_rules(all, tenant, lane);
+            let (plain, limits) = decide(&rules, UNSET).unwrap();
             let plain: Confinement = plain.effective;
-            if let Ok((granted, asked_limits)) = decide(&confining, asked) {
+            if let Ok((granted, asked_limits)) = decide(&rules, asked) {
                 prop_assert!(granted.effective.is_as_tight_as(plain));
                 prop_assert_eq!(asked_limits.tightened(limits), asked_limits);
             }

@@ -119,7 +119,7 @@ impl JobService {
     /// Returns once the supervisor has failed so often that it is not restarted any more. The server
     /// should then exit, so that its service manager starts it again.
     pub async fn wait_until_failed(&self) {
-        self.supervisor.given_up().await;
+        self.supervisor.wait_until_given_up().await;
     }
 
     /// Returns the view of one caller: the jobs of its tenant, and no others. `client` is the name of
@@ -176,8 +176,8 @@ impl JobService {
     }
 
     /// Returns the figures for the metrics; `None` after the supervisor has ended.
-    pub async fn figures(&self) -> Option<QueueStats> {
-        self.supervisor.figures().await
+    pub async fn queue_stats(&self) -> Option<QueueStats> {
+        self.supervisor.queue_stats().await
     }
 
     /// Accepts no more jobs, lets running commands go on for `drain_time`, then ends the rest, services

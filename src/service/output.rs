@@ -65,12 +65,12 @@ impl JobOutput {
     /// # Errors
     /// If the output cannot be read.
     pub async fn kind(&self) -> io::Result<ContentKind> {
-        let start = match self.first_hole(0..self.length()).await? {
+        let start = match self.find_first_hole(0..self.length()).await? {
             Some(hole) if hole.start == 0 => hole.end,
             Some(_) | None => 0,
         };
         let end = self.length().min(start + SAMPLE);
-        let end = self.first_hole(start..end).await?.map_or(end, |hole| hole.start);
+        let end = self.find_first_hole(start..end).await?.map_or(end, |hole| hole.start);
         Ok(detect_kind(&self.read(start..end).await?.next_block().await?.unwrap_or_default()))
     }
 
@@ -79,7 +79,7 @@ impl JobOutput {
     ///
     /// # Errors
     /// If the output cannot be read.
-    pub async fn first_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+    pub async fn find_first_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
         let stream = self.stream;
         self.log.read_with(move |log| log.first_hole(stream, range)).await
     }
@@ -274,7 +274,7 @@ pub(super) struct EmptyWaits {
 impl EmptyWaits {
     /// Counts a wait without news, and returns the number of consecutive ones.
     pub(super) fn count(&self, client: &str, jobs: &[JobId]) -> u32 {
-        let row = self.row(client, jobs);
+        let row = self.hash_key(client, jobs);
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         if rows.len() >= MAX_WAIT_ROWS && !rows.contains_key(&row) {
             rows.clear();
@@ -286,11 +286,11 @@ impl EmptyWaits {
 
     /// Resets the counter after a wait that brought news.
     pub(super) fn reset(&self, client: &str, jobs: &[JobId]) {
-        let row = self.row(client, jobs);
+        let row = self.hash_key(client, jobs);
         self.rows.lock().unwrap_or_else(PoisonError::into_inner).remove(&row);
     }
 
-    fn row(&self, client: &str, jobs: &[JobId]) -> u64 {
+    fn hash_key(&self, client: &str, jobs: &[JobId]) -> u64 {
         let mut jobs = jobs.to_vec();
         jobs.sort_unstable();
         self.hasher.hash_one((client, jobs))

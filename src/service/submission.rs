@@ -95,7 +95,7 @@ pub struct SubmissionDefaults {
     pub environment: BTreeMap<TenantId, Vec<(String, String)>>,
     /// The lanes besides the default one.
     pub lanes: BTreeMap<String, LaneDefaults>,
-    pub confining: ConfinementRules,
+    pub confinement_rules: ConfinementRules,
 }
 
 /// The defaults for the jobs of one lane.
@@ -151,7 +151,7 @@ impl SubmitError {
     }
 
     /// The label for the metrics.
-    pub(super) const fn rejection(&self) -> RejectionReason {
+    pub(super) const fn rejection_reason(&self) -> RejectionReason {
         match self {
             Self::EmptyCommand => RejectionReason::EmptyCommand,
             Self::TooLong { .. } => RejectionReason::TooLong,
@@ -229,7 +229,7 @@ impl Submission {
             (None, JobKind::Service) => NO_TIMEOUT,
         };
         let (confinement, resources) =
-            defaults.confining.decide(caller.tenant, &lane, &self.confinement)?;
+            defaults.confinement_rules.decide(caller.tenant, &lane, &self.confinement)?;
         let streams = match self.stdin {
             Stdin::Terminal => StreamMode::Merged,
             Stdin::Closed | Stdin::Text(_) | Stdin::Open | Stdin::Inherited => {
@@ -351,7 +351,7 @@ mod tests {
             max_timeout: Duration::from_secs(100),
             environment: BTreeMap::new(),
             lanes: BTreeMap::from([("build".to_owned(), BUILD)]),
-            confining: ConfinementRules::unset(),
+            confinement_rules: ConfinementRules::unset(),
         }
     }
 

@@ -215,21 +215,21 @@ impl JobTickets {
 
     /// Returns the ticket of a job: digits, a `-` and hexadecimal digits.
     pub(super) fn issue(&self, job: JobId) -> String {
-        format!("{job}-{}", self.proof(job, None))
+        format!("{job}-{}", self.compute_proof(job, None))
     }
 
     /// Returns a ticket that also carries two numbers, which nobody can change: the job's number, the
     /// two numbers and the proof, separated by `-`.
     pub(super) fn issue_with_numbers(&self, job: JobId, numbers: [u64; 2]) -> String {
         let [first, second] = numbers;
-        format!("{job}-{first}-{second}-{}", self.proof(job, Some(numbers)))
+        format!("{job}-{first}-{second}-{}", self.compute_proof(job, Some(numbers)))
     }
 
     /// Returns the job of this tenant that a ticket names; `None` if the ticket is not valid.
     pub(super) fn verify(&self, tenant: TenantId, ticket: &str) -> Option<JobId> {
         let (job, proof) = ticket.split_once('-')?;
         let job = job.parse::<JobNumber>().ok()?.for_tenant(tenant);
-        bool::from(self.proof(job, None).as_bytes().ct_eq(proof.as_bytes())).then_some(job)
+        bool::from(self.compute_proof(job, None).as_bytes().ct_eq(proof.as_bytes())).then_some(job)
     }
 
     /// Returns the job and the numbers of a ticket with numbers; `None` if the ticket is not valid.
@@ -247,7 +247,7 @@ impl JobTickets {
         is_ours.then_some((job, numbers))
     }
 
-    fn proof(&self, job: JobId, numbers: Option<[u64; 2]>) -> String {
+    fn compute_proof(&self, job: JobId, numbers: Option<[u64; 2]>) -> String {
         // All fields but the last have a fixed length, so that no two tickets hash the same bytes.
         let hash = Sha256::new().chain_update(self.secret).chain_update(job.number().to_be_bytes());
         let hash = hash.chain_update([u8::from(numbers.is_some())]);

@@ -101,7 +101,7 @@ impl TenantClient {
     }
 
     pub(super) fn count_rejected(&self, error: &SubmitError) {
-        events::job_rejected(self.caller.tenant, error.rejection());
+        events::job_rejected(self.caller.tenant, error.rejection_reason());
     }
 
     /// Applies this caller's default directory to a submission.
@@ -141,8 +141,9 @@ impl TenantClient {
         };
         let reserved = approval.and_then(|approval| approval.job);
         let next_id = || reserved.unwrap_or_else(|| service.job_numbers.next_job(tenant));
-        let confining = &defaults.confining;
-        let request = AdmissionRequest { spec: &mut spec, caller, root, confining, approval };
+        let confinement_rules = &defaults.confinement_rules;
+        let request =
+            AdmissionRequest { spec: &mut spec, caller, root, confinement_rules, approval };
         let (id, cwd) = service.admission.admit(request, next_id).await?;
         let logged = match logged {
             CommandLogging::Yes => self.redactor().mask_text(&spec.program.display()).into_owned(),
@@ -258,16 +259,16 @@ impl TenantClient {
     /// Returns the position of a waiting job in the queue; `None` once it has started.
     pub async fn queue_position(&self, id: JobId) -> Option<QueuePosition> {
         // Not `check_owner`: lists ask for every job, which must not set the first job.
-        if !self.owns(id) {
+        if !self.is_own(id) {
             return None;
         }
         self.service.supervisor.queue_position(id).await
     }
 
     /// Returns the jobs of this tenant that hold the slots that a waiting job needs.
-    pub async fn slot_holders(&self, place: &QueuePosition) -> Vec<JobHandle> {
+    pub async fn find_slot_holders(&self, place: &QueuePosition) -> Vec<JobHandle> {
         let mut holders = Vec::new();
-        for id in place.held_by.iter().filter(|id| self.owns(**id)) {
+        for id in place.held_by.iter().filter(|id| self.is_own(**id)) {
             // A job that was freed meanwhile holds no slot.
             holders.extend(self.service.supervisor.find(*id).await);
         }
@@ -276,10 +277,10 @@ impl TenantClient {
 
     /// Fails if the job belongs to another tenant. Remembers it as the first job otherwise.
     fn check_owner(&self, id: JobId) -> Result<(), FindError> {
-        self.owns(id).then(|| self.remember_first_job(id)).ok_or(FindError::Unknown { id })
+        self.is_own(id).then(|| self.remember_first_job(id)).ok_or(FindError::Unknown { id })
     }
 
-    fn owns(&self, id: JobId) -> bool {
+    fn is_own(&self, id: JobId) -> bool {
         id.tenant() == self.caller.tenant
     }
 
@@ -321,8 +322,8 @@ impl TenantClient {
 
     /// Returns the installed commands with names similar to the one that a job did not find; empty if
     /// that is not why the job ended.
-    pub async fn similar_commands(&self, ending: &JobEnding, output: &str) -> Vec<String> {
-        let Some(name) = missing_command(&ending.outcome, output) else { return Vec::new() };
+    pub async fn find_similar_commands(&self, ending: &JobEnding, output: &str) -> Vec<String> {
+        let Some(name) = find_missing_command(&ending.outcome, output) else { return Vec::new() };
         let name = name.to_owned();
         let environment = Arc::clone(&self.service.environment);
         let search = move || {
@@ -343,7 +344,7 @@ impl TenantClient {
 }
 
 /// Returns the name of the command that the system or the shell did not find.
-fn missing_command<'t>(outcome: &'t Outcome, output: &'t str) -> Option<&'t str> {
+fn find_missing_command<'t>(outcome: &'t Outcome, output: &'t str) -> Option<&'t str> {
     match outcome {
         Outcome::FailedToStart(StartError::NotFound { program }) => Some(program),
         Outcome::Exited { code: 127 } => shell::find_missing_command(output),

@@ -34,7 +34,7 @@ fn settings(slots: usize) -> ServiceSettings {
             max_timeout: LONG,
             environment: BTreeMap::new(),
             lanes: BTreeMap::from([("build".to_owned(), LaneDefaults::default())]),
-            confining: ConfinementRules::unset(),
+            confinement_rules: ConfinementRules::unset(),
         },
         queue: QueueLimits {
             slots,

@@ -81,14 +81,14 @@ impl JobActivity {
     }
 
     /// Adds a job that starts now. It counts as busy at first.
-    pub(super) fn started(&mut self, id: JobId, now: Instant) {
+    pub(super) fn add_job(&mut self, id: JobId, now: Instant) {
         let window = CpuWindow { activity: Activity::Busy, cpu: Duration::ZERO, since: now };
-        self.ended(id);
+        self.remove_job(id);
         self.jobs.insert(id, window);
         self.busy += 1;
     }
 
-    pub(super) fn ended(&mut self, id: JobId) {
+    pub(super) fn remove_job(&mut self, id: JobId) {
         if let Some(CpuWindow { activity: Activity::Busy, .. }) = self.jobs.remove(&id) {
             self.busy -= 1;
         }
@@ -96,7 +96,7 @@ impl JobActivity {
 
     /// Returns the time until the next measurement; `None` if there is nothing to measure.
     /// `idle_time` is the time for which a job must be idle before it gives its slot back.
-    pub(super) fn pause(&self, demand: SlotDemand, idle_time: Duration) -> Option<Duration> {
+    pub(super) fn next_pause(&self, demand: SlotDemand, idle_time: Duration) -> Option<Duration> {
         let (pause, share) = if self.jobs.is_empty() {
             return None;
         } else if self.busy == 0 {
@@ -111,7 +111,7 @@ impl JobActivity {
     }
 
     /// Returns the jobs to measure now. Idle jobs may be many, and are measured less often.
-    pub(super) fn measured_jobs(&mut self, now: Instant) -> MeasuredJobs {
+    pub(super) fn choose_measured_jobs(&mut self, now: Instant) -> MeasuredJobs {
         let pause = IDLE_JOBS_PAUSE.max(self.cost * COST_SHARE);
         if self.idle_measured.is_none_or(|then| now.saturating_duration_since(then) >= pause) {
             self.idle_measured = Some(now);
@@ -121,7 +121,7 @@ impl JobActivity {
     }
 
     /// Returns the ids of the running jobs that a measurement covers.
-    pub(super) fn ids(&self, covered: MeasuredJobs) -> impl Iterator<Item = JobId> {
+    pub(super) fn list_ids(&self, covered: MeasuredJobs) -> impl Iterator<Item = JobId> {
         let is_covered = move |window: &CpuWindow| match covered {
             MeasuredJobs::All => true,
             MeasuredJobs::Busy => window.activity == Activity::Busy,
@@ -213,7 +213,7 @@ mod tests {
     fn changes(demand: SlotDemand, measured: &[(u64, u64)]) -> Vec<(u64, ActivityChange)> {
         let start = Instant::now();
         let mut activity = JobActivity::new();
-        activity.started(id(1), start);
+        activity.add_job(id(1), start);
         let record = |&(at, cpu): &(u64, u64)| {
             let [now, cpu] = [at, cpu].map(Duration::from_millis);
             let change = activity.record(id(1), cpu, start + now, demand, IDLE_TIME)?;
@@ -266,23 +266,23 @@ mod tests {
     fn measurements_are_rare_without_demand_and_never_expensive() {
         let start = Instant::now();
         let mut activity = JobActivity::new();
-        assert_eq!(activity.pause(SlotDemand::JobsWait, IDLE_TIME), None);
-        activity.started(id(1), start);
-        assert_eq!(activity.pause(SlotDemand::JobsWait, IDLE_TIME), Some(SHORTEST_PAUSE));
-        assert_eq!(activity.pause(SlotDemand::None, IDLE_TIME), Some(IDLE_TIME / 2));
+        assert_eq!(activity.next_pause(SlotDemand::JobsWait, IDLE_TIME), None);
+        activity.add_job(id(1), start);
+        assert_eq!(activity.next_pause(SlotDemand::JobsWait, IDLE_TIME), Some(SHORTEST_PAUSE));
+        assert_eq!(activity.next_pause(SlotDemand::None, IDLE_TIME), Some(IDLE_TIME / 2));
         activity.record(id(1), Duration::ZERO, start + IDLE_TIME, SlotDemand::None, IDLE_TIME);
-        assert_eq!(activity.pause(SlotDemand::JobsWait, IDLE_TIME), Some(IDLE_JOBS_PAUSE));
+        assert_eq!(activity.next_pause(SlotDemand::JobsWait, IDLE_TIME), Some(IDLE_JOBS_PAUSE));
         activity.record_cost(Duration::from_millis(20));
-        assert_eq!(activity.pause(SlotDemand::None, IDLE_TIME), Some(Duration::from_secs(10)));
+        assert_eq!(activity.next_pause(SlotDemand::None, IDLE_TIME), Some(Duration::from_secs(10)));
     }
 
     #[test]
     fn idle_jobs_are_measured_less_often_than_busy_ones() {
         let start = Instant::now();
         let mut activity = JobActivity::new();
-        assert_eq!(activity.measured_jobs(start), MeasuredJobs::All);
-        assert_eq!(activity.measured_jobs(start + SHORTEST_PAUSE), MeasuredJobs::Busy);
-        assert_eq!(activity.measured_jobs(start + IDLE_JOBS_PAUSE), MeasuredJobs::All);
+        assert_eq!(activity.choose_measured_jobs(start), MeasuredJobs::All);
+        assert_eq!(activity.choose_measured_jobs(start + SHORTEST_PAUSE), MeasuredJobs::Busy);
+        assert_eq!(activity.choose_measured_jobs(start + IDLE_JOBS_PAUSE), MeasuredJobs::All);
     }
 
     proptest! {
@@ -296,8 +296,8 @@ mod tests {
             for (number, kind, pause, used) in steps {
                 now += Duration::from_millis(pause);
                 match kind {
-                    0 => activity.started(id(number), now),
-                    1 => activity.ended(id(number)),
+                    0 => activity.add_job(id(number), now),
+                    1 => activity.remove_job(id(number)),
                     2 => activity.keep_busy(id(number)),
                     _ => {
                         let cpu = cpu.entry(number).or_default();
@@ -305,7 +305,7 @@ mod tests {
                         activity.record(id(number), *cpu, now, SlotDemand::None, IDLE_TIME);
                     }
                 }
-                prop_assert_eq!(activity.busy, activity.ids(MeasuredJobs::Busy).count());
+                prop_assert_eq!(activity.busy, activity.list_ids(MeasuredJobs::Busy).count());
             }
         }
     }

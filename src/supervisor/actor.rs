@@ -9,7 +9,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent
 use tokio::sync::mpsc;
 
 use super::activity::{ActivityChange, JobActivity, SlotDemand};
-use super::address::{Address, SupervisorAddress, watch_for_the_end};
+use super::address::{Address, SupervisorAddress, watch_for_end};
 use super::handle::{Acceptance, Control, SubmitRequest};
 use super::queue::{EnqueueRequest, Queue, QueueLimits, QueuePosition};
 use super::refusal::{Retry, SubmitRefusal, TenantBound};
@@ -155,13 +155,13 @@ impl Actor for SupervisorActor {
                 reply.send(supervision.stop(id, request)).ok();
             }
             SupervisorMsg::Place(id, reply) => {
-                reply.send(supervision.place(id)).ok();
+                reply.send(supervision.find_position(id)).ok();
             }
             SupervisorMsg::Close(reply) => {
                 reply.send(supervision.close()).ok();
             }
             SupervisorMsg::Control(control) => {
-                supervision.control(control, &myself);
+                supervision.apply_control(control, &myself);
                 supervision.dispatch(&myself).await;
             }
             SupervisorMsg::MeasureUsage => supervision.measure_usage(&myself),
@@ -174,11 +174,11 @@ impl Actor for SupervisorActor {
                 supervision.dispatch(&myself).await;
             }
             SupervisorMsg::Ended(id) => {
-                supervision.ended(id, &myself);
+                supervision.handle_end(id, &myself);
                 supervision.dispatch(&myself).await;
             }
             SupervisorMsg::Completed(id) => {
-                supervision.note_end(id);
+                supervision.record_end(id);
                 supervision.sweep(&myself);
             }
             SupervisorMsg::Sweep => {
@@ -243,11 +243,11 @@ impl Supervision {
 
     fn begin(&mut self, myself: &Address) {
         events::store_limit_set(self.job.quota.limit());
-        self.limits_changed(myself);
-        events::queue_length_changed(self.queue.waiting());
+        self.report_limits(myself);
+        events::queue_length_changed(self.queue.waiting_count());
         // Ends that were reported to the previous supervisor are not reported again.
-        for job in self.registry.all() {
-            self.note_end(job.id());
+        for job in self.registry.list_all() {
+            self.record_end(job.id());
         }
         self.sweep(myself);
     }
@@ -262,7 +262,7 @@ impl Supervision {
         let tenant = id.tenant();
         self.queue.check(tenant, &spec.lane, &|id| self.age(id))?;
         self.check_room(tenant)?;
-        self.spending.take_start(tenant, self.queue.limits().tenant(tenant))?;
+        self.spending.take_start(tenant, self.queue.limits().tenant_limits(tenant))?;
         self.queue.push(id, EnqueueRequest { tenant, lane: &spec.lane, priority: spec.priority });
         let (guard, handle) = job::create_job(id, spec, cwd, &self.job);
         guard.log_span().in_scope(|| events::job_submitted(id, &logged));
@@ -270,12 +270,12 @@ impl Supervision {
         self.registry.insert(handle.clone(), key);
         let packer = self.packer.clone();
         let supervisor_address = self.supervisor_address.clone();
-        tokio::spawn(watch_for_the_end(handle.clone(), on_end, packer, supervisor_address));
+        tokio::spawn(watch_for_end(handle.clone(), on_end, packer, supervisor_address));
         Ok(handle)
     }
 
-    fn place(&self, id: JobId) -> Option<QueuePosition> {
-        self.queue.place(id, &|id| self.age(id))
+    fn find_position(&self, id: JobId) -> Option<QueuePosition> {
+        self.queue.find_position(id, &|id| self.age(id))
     }
 
     /// Returns how long a job has run.
@@ -287,9 +287,9 @@ impl Supervision {
     async fn dispatch(&mut self, myself: &Address) {
         while let Some(id) = self.queue.next() {
             let Some(guard) = self.guards.remove(&id) else { continue };
-            self.activity.started(id, Instant::now());
-            if let Some(tenant) = self.queue.tenant_of(id) {
-                self.spending.started(id, tenant);
+            self.activity.add_job(id, Instant::now());
+            if let Some(tenant) = self.queue.find_tenant(id) {
+                self.spending.record_start(id, tenant);
             }
             // Boxed: otherwise the future of every message would be as large.
             if let Err(error) = Box::pin(guard.run(myself.cell())).await {
@@ -297,7 +297,7 @@ impl Supervision {
             }
         }
         self.plan_measurement(myself);
-        events::queue_length_changed(self.queue.waiting());
+        events::queue_length_changed(self.queue.waiting_count());
     }
 
     fn stop(&mut self, id: JobId, request: StopRequest) -> Result<JobHandle, FindError> {
@@ -324,15 +324,15 @@ impl Supervision {
             self.queue.withdraw(id);
             self.end_waiting(id, StopBy::Shutdown);
         }
-        let mut jobs = self.registry.all();
+        let mut jobs = self.registry.list_all();
         jobs.retain(|job| job.status().ending().is_none_or(|ending| !ending.survivors.is_empty()));
         jobs
     }
 
-    fn ended(&mut self, id: JobId, myself: &Address) {
+    fn handle_end(&mut self, id: JobId, myself: &Address) {
         self.free_slot(id, Some(self.age(id)));
         self.charge_rest(id);
-        self.note_end(id);
+        self.record_end(id);
         self.sweep(myself);
     }
 
@@ -349,7 +349,7 @@ impl Supervision {
         myself: &Address,
     ) {
         for Shortage { tenant, bytes } in shortages {
-            self.registry.want_room(tenant.as_deref(), bytes);
+            self.registry.request_room(tenant.as_deref(), bytes);
         }
         self.sweep_and(myself, move |freed| drop(reply.send(freed)));
     }
@@ -357,13 +357,13 @@ impl Supervision {
     /// Sweeps, then calls `tell` with the number of freed jobs once their files are closed.
     fn sweep_and(&mut self, myself: &Address, tell: impl FnOnce(usize) + Send + 'static) {
         let forgotten = self.registry.sweep(FREED_PER_TURN);
-        events::retained_changed(self.registry.finished(), self.registry.finished_bytes());
+        events::retained_changed(self.registry.finished_count(), self.registry.finished_bytes());
         for Forgotten { job, bytes, why } in &forgotten {
             let log = spans::new_log_span(&job.spec().trace.context);
             log.in_scope(|| events::job_freed(job.id(), why.reason(), *bytes));
         }
         let is_done = forgotten.len() < FREED_PER_TURN;
-        let due = if is_done { self.registry.due() } else { Some(Instant::now()) };
+        let due = if is_done { self.registry.next_expiry() } else { Some(Instant::now()) };
         let freed = forgotten.len();
         let in_memory = self.job.log.memory_bytes as u64;
         if forgotten.iter().any(|job| job.bytes > in_memory) {
@@ -385,7 +385,7 @@ impl Supervision {
         if self.next_sweep.is_none_or(|next| due < next) {
             self.next_sweep = Some(due);
             let pause = due.saturating_duration_since(Instant::now());
-            myself.tell_after(pause, || SupervisorMsg::Sweep);
+            myself.send_after(pause, || SupervisorMsg::Sweep);
         }
     }
 }
@@ -411,13 +411,14 @@ pub(super) enum Measurement {
 impl Supervision {
     /// Plans the next measurement, if there is anything to measure.
     pub(super) fn plan_measurement(&mut self, myself: &Address) {
-        let spending = if self.has_to_watch() {
+        let spending = if self.needs_cpu_watch() {
             Some(MEASUREMENT_INTERVAL)
         } else {
             (!self.spending.is_empty()).then_some(FORGET_INTERVAL)
         };
         let idle_after = self.queue.limits().idle_after;
-        let activity = idle_after.and_then(|time| self.activity.pause(self.slot_demand(), time));
+        let activity =
+            idle_after.and_then(|time| self.activity.next_pause(self.slot_demand(), time));
         let Some(pause) = spending.into_iter().chain(activity).min() else { return };
         let due = Instant::now() + pause;
         let is_in_time = match self.measurement {
@@ -427,7 +428,7 @@ impl Supervision {
         };
         if !is_in_time {
             self.measurement = Measurement::At(due);
-            myself.tell_after(pause, || SupervisorMsg::MeasureUsage);
+            myself.send_after(pause, || SupervisorMsg::MeasureUsage);
         }
     }
 
@@ -442,11 +443,12 @@ impl Supervision {
             Measurement::At(_) | Measurement::Off | Measurement::Running => return,
         }
         self.spending.forget();
-        let bounded = self.spending.running_jobs().filter(|(_, tenant)| self.bounds_cpu(*tenant));
+        let bounded =
+            self.spending.running_jobs().filter(|(_, tenant)| self.has_cpu_limit(*tenant));
         let mut ids: HashSet<JobId> = bounded.map(|(id, _)| id).collect();
         if self.queue.limits().idle_after.is_some() {
-            let covered = self.activity.measured_jobs(Instant::now());
-            ids.extend(self.activity.ids(covered));
+            let covered = self.activity.choose_measured_jobs(Instant::now());
+            ids.extend(self.activity.list_ids(covered));
         }
         let jobs = ids.into_iter().filter_map(|id| self.registry.find(id).ok().cloned());
         let jobs: Vec<JobHandle> = jobs.collect();
@@ -455,7 +457,7 @@ impl Supervision {
             let measure = move || CpuMeasurement::take(&jobs);
             let measured = tokio::task::spawn_blocking(measure).await.unwrap_or_default();
             // A supervisor that has ended needs no figures.
-            supervisor.tell(SupervisorMsg::UsageMeasured(measured)).ok();
+            supervisor.send(SupervisorMsg::UsageMeasured(measured)).ok();
         });
     }
 
@@ -482,7 +484,7 @@ impl Supervision {
     /// Takes a job out of the queue and frees its slot, if it has one. `ran_for` is the run time of a
     /// job that has ended.
     pub(super) fn free_slot(&mut self, id: JobId, ran_for: Option<Duration>) {
-        self.activity.ended(id);
+        self.activity.remove_job(id);
         self.queue.release(id, ran_for);
     }
 
@@ -490,7 +492,7 @@ impl Supervision {
     fn charge_rest(&mut self, id: JobId) {
         let status = self.registry.find(id).map(JobHandle::status).ok();
         let ending = status.as_ref().and_then(JobStatus::ending);
-        self.spending.ended(id, ending.map(|ending| ending.usage.cpu).unwrap_or_default());
+        self.spending.record_end(id, ending.map(|ending| ending.usage.cpu).unwrap_or_default());
         self.update_spent_tenants();
     }
 
@@ -498,27 +500,27 @@ impl Supervision {
     pub(super) fn update_spent_tenants(&mut self) {
         let limits = self.queue.limits();
         let is_spent = |tenant: &TenantId| {
-            let limit = limits.tenant(*tenant).cpu_per_hour;
+            let limit = limits.tenant_limits(*tenant).cpu_per_hour;
             limit.is_some_and(|limit| self.spending.cpu_used(*tenant) >= limit)
         };
-        let spent = self.spending.tenants().filter(is_spent).collect();
+        let spent = self.spending.active_tenants().filter(is_spent).collect();
         self.queue.set_spent(spent);
     }
 
     fn slot_demand(&self) -> SlotDemand {
-        if self.queue.waiting() > 0 { SlotDemand::JobsWait } else { SlotDemand::None }
+        if self.queue.waiting_count() > 0 { SlotDemand::JobsWait } else { SlotDemand::None }
     }
 
-    fn has_to_watch(&self) -> bool {
+    fn needs_cpu_watch(&self) -> bool {
         let limits = self.queue.limits();
         let mut all = limits.tenants.values().chain([&limits.quota]);
         all.any(|of| of.cpu_per_hour.is_some())
             && (self.queue.is_any_spent()
-                || self.spending.running_jobs().any(|(_, tenant)| self.bounds_cpu(tenant)))
+                || self.spending.running_jobs().any(|(_, tenant)| self.has_cpu_limit(tenant)))
     }
 
-    fn bounds_cpu(&self, tenant: TenantId) -> bool {
-        self.queue.limits().tenant(tenant).cpu_per_hour.is_some()
+    fn has_cpu_limit(&self, tenant: TenantId) -> bool {
+        self.queue.limits().tenant_limits(tenant).cpu_per_hour.is_some()
     }
 }
 
@@ -545,15 +547,15 @@ impl Supervision {
     /// Refuses a job whose output could not be kept, unless finished jobs can make room.
     pub(super) fn check_room(&mut self, tenant: TenantId) -> Result<(), SubmitRefusal> {
         let stored = self.job.quota.tenant_usage(tenant.name());
-        if !stored.is_full() || self.registry.could_free(tenant.name()) {
+        if !stored.is_full() || self.registry.can_free(tenant.name()) {
             return Ok(());
         }
         // The end of a job may be known to its caller before it is reported here.
         self.note_ends(tenant);
         // Bytes that are counted for no known job are being given back.
-        let known = self.registry.jobs_of_tenant(tenant);
+        let known = self.registry.list_jobs_of_tenant(tenant);
         let held = known.iter().map(|job| job.output().stored_bytes()).sum();
-        if self.registry.could_free(tenant.name())
+        if self.registry.can_free(tenant.name())
             || !(TenantUsage { used: held, ..stored }).is_full()
         {
             return Ok(());
@@ -567,16 +569,16 @@ impl Supervision {
     }
 
     fn note_ends(&mut self, tenant: TenantId) {
-        for job in self.registry.jobs_of_tenant(tenant) {
+        for job in self.registry.list_jobs_of_tenant(tenant) {
             if job.is_complete() {
-                self.note_end(job.id());
+                self.record_end(job.id());
             }
         }
     }
 
     /// Tells retention about this job, if it has ended, and lets jobs wait for room again.
-    pub(super) fn note_end(&mut self, id: JobId) {
-        self.registry.ended(id);
+    pub(super) fn record_end(&mut self, id: JobId) {
+        self.registry.record_end(id);
         self.job.quota.note_reclaimable(id.tenant().name());
     }
 }

@@ -39,12 +39,12 @@ impl Address {
         self.0.get_cell()
     }
 
-    pub(super) fn tell(&self, message: SupervisorMsg) -> Result<(), Gone> {
+    pub(super) fn send(&self, message: SupervisorMsg) -> Result<(), Gone> {
         self.0.cast(CountedMessage::new(ActorKind::Supervisor, message)).map_err(|_| Gone)
     }
 
     /// Sends a message after this time, if the actor still exists then.
-    pub(super) fn tell_after(&self, pause: Duration, message: fn() -> SupervisorMsg) {
+    pub(super) fn send_after(&self, pause: Duration, message: fn() -> SupervisorMsg) {
         self.0.send_after(pause, move || CountedMessage::new(ActorKind::Supervisor, message()));
     }
 
@@ -91,12 +91,12 @@ impl SupervisorAddress {
         &self,
         message: impl Fn(RpcReplyPort<T>) -> SupervisorMsg,
     ) -> Option<T> {
-        let first = self.current().await?;
+        let first = self.wait_for_current().await?;
         if let Some(reply) = first.ask(&message).await {
             return Some(reply);
         }
         // Every message is answered: an actor that did not answer has failed and will be replaced.
-        self.successor(&first).await?.ask(message).await
+        self.wait_for_successor(&first).await?.ask(message).await
     }
 
     /// Sends a message that must not be handled twice, and waits for the reply.
@@ -104,37 +104,37 @@ impl SupervisorAddress {
         &self,
         message: impl FnOnce(RpcReplyPort<T>) -> SupervisorMsg,
     ) -> Option<T> {
-        self.current().await?.ask(message).await
+        self.wait_for_current().await?.ask(message).await
     }
 
     /// Reports a change of a job. No report is lost: a message that a failing actor had already
     /// taken is made up for by its successor, which checks all jobs when it starts.
     pub(super) async fn report(&self, message: impl Fn() -> SupervisorMsg) {
-        let mut current = self.current().await;
+        let mut current = self.wait_for_current().await;
         while let Some(address) = current {
-            if address.tell(message()).is_ok() {
+            if address.send(message()).is_ok() {
                 return;
             }
-            current = self.successor(&address).await;
+            current = self.wait_for_successor(&address).await;
         }
     }
 
     /// Sends a message that may be lost, because it is repeated.
-    pub(super) fn tell_lossy(&self, message: SupervisorMsg) {
+    pub(super) fn send_lossy(&self, message: SupervisorMsg) {
         if let CurrentSupervisor::Running(address) = &*self.current.borrow() {
-            address.tell(message).ok();
+            address.send(message).ok();
         }
     }
 
     /// Returns once no supervisor will be started any more.
-    pub(super) async fn given_up(&self) {
+    pub(super) async fn wait_until_given_up(&self) {
         let mut current = self.current.clone();
         // An error means that the root supervisor is gone, which has the same effect.
         current.wait_for(|current| matches!(current, CurrentSupervisor::GivenUp)).await.ok();
     }
 
     /// Returns the current supervisor; waits while there is none. `None` once it is given up.
-    async fn current(&self) -> Option<Address> {
+    async fn wait_for_current(&self) -> Option<Address> {
         if let CurrentSupervisor::Running(address) = &*self.current.borrow() {
             return Some(address.clone());
         }
@@ -143,7 +143,7 @@ impl SupervisorAddress {
     }
 
     /// Waits for the successor of this supervisor.
-    async fn successor(&self, failed: &Address) -> Option<Address> {
+    async fn wait_for_successor(&self, failed: &Address) -> Option<Address> {
         Box::pin(self.next(|address| !address.is(failed))).await
     }
 
@@ -191,16 +191,16 @@ pub(super) async fn watch_for_shortages(quota: Arc<Quota>, supervisor: Superviso
 /// The work that is left at the end of a job. Dropping it does that work, also when the runtime
 /// ends.
 #[derive(Debug)]
-struct Due {
+struct EndOfJobWork {
     on_end: Option<OnJobEnd>,
     job: JobHandle,
     ending: JobEnding,
 }
 
-impl Drop for Due {
+impl Drop for EndOfJobWork {
     fn drop(&mut self) {
         if let Some(on_end) = self.on_end.take() {
-            on_end.carry_out(&self.job, &self.ending);
+            on_end.run(&self.job, &self.ending);
         }
     }
 }
@@ -208,7 +208,7 @@ impl Drop for Due {
 /// Reports the start of a service and the end of every job, each of which frees the job's slot. The
 /// job's status shows the end even if its actor failed. Then waits until no process of the job runs,
 /// and compresses its log.
-pub(super) async fn watch_for_the_end(
+pub(super) async fn watch_for_end(
     job: JobHandle,
     on_end: Option<OnJobEnd>,
     packer: Option<LogCompressor>,
@@ -223,7 +223,7 @@ pub(super) async fn watch_for_the_end(
     // Read before the end is reported: afterwards the report's receiver may have changed it.
     let was_complete = job.is_complete();
     supervisor.report(|| SupervisorMsg::Ended(id)).await;
-    let due = on_end.map(|on_end| Due { on_end: Some(on_end), job: job.clone(), ending });
+    let due = on_end.map(|on_end| EndOfJobWork { on_end: Some(on_end), job: job.clone(), ending });
     // Callers that wait for the job get their answers first.
     tokio::task::yield_now().await;
     drop(due);
@@ -348,9 +348,9 @@ mod tests {
     use crate::telemetry::events::CountedMessage;
 
     /// An actor that completes the job as soon as its end is reported.
-    struct Settling;
+    struct JobCompleter;
 
-    impl Actor for Settling {
+    impl Actor for JobCompleter {
         type Msg = CountedMessage<SupervisorMsg>;
         type State = (Option<LogWriter>, mpsc::UnboundedSender<&'static str>);
         type Arguments = Self::State;
@@ -367,29 +367,33 @@ mod tests {
             &self,
             _: ActorRef<Self::Msg>,
             message: Self::Msg,
-            (writer, heard): &mut Self::State,
+            (writer, reports): &mut Self::State,
         ) -> Result<(), ActorProcessingErr> {
             let message = message.into_inner();
             if let SupervisorMsg::Ended(_) = message {
                 *writer = None;
-                heard.send("ended")?;
+                reports.send("ended")?;
             } else if let SupervisorMsg::Completed(_) = message {
-                heard.send("settled")?;
+                reports.send("completed")?;
             }
             Ok(())
         }
     }
 
     #[tokio::test]
-    async fn a_job_that_settles_just_as_its_end_is_told_is_told_as_settled() {
+    async fn a_job_that_completes_while_its_end_is_reported_is_reported_as_completed() {
         let (job, writer) = job::tests::ended_with_an_open_log();
-        let (told, mut heard) = mpsc::unbounded_channel();
-        let (actor, ending) = Actor::spawn(None, Settling, (Some(writer), told)).await.unwrap();
+        let (sender, mut reports) = mpsc::unbounded_channel();
+        let (actor, ending) =
+            Actor::spawn(None, JobCompleter, (Some(writer), sender)).await.unwrap();
         let (set_current, supervisor_address) = SupervisorAddress::new();
         set_current.send(CurrentSupervisor::Running(Address::new(actor.clone()))).unwrap();
-        watch_for_the_end(job, None, None, supervisor_address).await;
+        watch_for_end(job, None, None, supervisor_address).await;
         actor.drain().unwrap();
         ending.await.unwrap();
-        assert_eq!((heard.recv().await, heard.recv().await), (Some("ended"), Some("settled")));
+        assert_eq!(
+            (reports.recv().await, reports.recv().await),
+            (Some("ended"), Some("completed"))
+        );
     }
 }

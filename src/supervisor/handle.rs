@@ -9,7 +9,7 @@ use super::actor::{Supervision, SupervisorMsg, SupervisorSettings};
 use super::address::{Address, Sampler, SupervisorAddress};
 use super::pressure::{Pressure, PressureWatch};
 use super::queue::{QueueLimits, QueueOverview, QueuePosition, UnknownLane};
-use super::queue_stats::queue_stats;
+use super::queue_stats::collect_queue_stats;
 use super::refusal::SubmitRefusal;
 use super::registry::FindError;
 use super::retention::RetentionBounds;
@@ -58,7 +58,7 @@ impl OnJobEnd {
         Self(Box::new(act))
     }
 
-    pub(super) fn carry_out(self, job: &JobHandle, ending: &JobEnding) {
+    pub(super) fn run(self, job: &JobHandle, ending: &JobEnding) {
         (self.0)(job, ending);
     }
 }
@@ -82,8 +82,8 @@ impl Supervisor {
     }
 
     /// Returns once the supervisor has failed so often that it is not restarted.
-    pub async fn given_up(&self) {
-        self.supervisor_address.given_up().await;
+    pub async fn wait_until_given_up(&self) {
+        self.supervisor_address.wait_until_given_up().await;
     }
 
     /// Accepts a job, or says why not.
@@ -146,7 +146,7 @@ impl Supervisor {
     pub(crate) fn sweep_for(&self, bytes: u64) {
         let (reply, _) = ractor::concurrency::oneshot();
         let shortages = vec![Shortage { tenant: None, bytes }];
-        self.supervisor_address.tell_lossy(SupervisorMsg::MakeRoom(shortages, reply.into()));
+        self.supervisor_address.send_lossy(SupervisorMsg::MakeRoom(shortages, reply.into()));
     }
 
     /// Begins to watch the host's pressure, which may hold starts back.
@@ -183,7 +183,7 @@ impl Acceptance {
     }
 
     /// Returns the state after a request: a closed server stays closed.
-    const fn requested(self, request: Self) -> Self {
+    const fn after_request(self, request: Self) -> Self {
         match self {
             Self::Open | Self::Draining => request,
             Self::Closed => Self::Closed,
@@ -202,11 +202,11 @@ pub(super) enum Control {
     /// Sent by the pressure sampler, without a reply.
     SetPressure(Option<Pressure>),
     Overview(RpcReplyPort<QueueOverview>),
-    Figures(RpcReplyPort<QueueStats>),
+    QueueStats(RpcReplyPort<QueueStats>),
 }
 
 impl Supervision {
-    pub(super) fn control(&mut self, control: Control, myself: &Address) {
+    pub(super) fn apply_control(&mut self, control: Control, myself: &Address) {
         match control {
             Control::Pause(lane, reply) => {
                 reply.send(self.queue.pause(lane.as_deref())).ok();
@@ -215,27 +215,27 @@ impl Supervision {
                 reply.send(self.queue.resume(lane.as_deref())).ok();
             }
             Control::Change(limits, reply) => {
-                self.queue.change(*limits);
+                self.queue.set_limits(*limits);
                 self.update_spent_tenants();
-                self.limits_changed(myself);
+                self.report_limits(myself);
                 reply.send(()).ok();
             }
             Control::Acceptance(request, reply) => {
-                self.acceptance = self.acceptance.requested(request);
+                self.acceptance = self.acceptance.after_request(request);
                 reply.send(()).ok();
             }
             Control::SetPressure(pressure) => self.queue.set_pressure(pressure),
             Control::Overview(reply) => {
                 reply.send(self.overview()).ok();
             }
-            Control::Figures(reply) => {
-                reply.send(self.figures()).ok();
+            Control::QueueStats(reply) => {
+                reply.send(self.queue_stats()).ok();
             }
         }
     }
 
     /// Reports the new limits to the metrics, and starts measurements for those that need them.
-    pub(super) fn limits_changed(&mut self, myself: &Address) {
+    pub(super) fn report_limits(&mut self, myself: &Address) {
         let QueueLimits { slots, max_queued, .. } = *self.queue.limits();
         let RetentionBounds { finished, bytes: retained_bytes, .. } = self.registry.limits().all;
         let retained = finished.unwrap_or_default();
@@ -249,8 +249,8 @@ impl Supervision {
         // Includes tenants that have stored something, and the tenant without settings.
         let stored = self.job.quota.usage_by_tenant().into_keys();
         let stored = stored.filter_map(|name| TenantId::parse(&name).ok());
-        for tenant in self.spending.tenants().chain(stored).chain([TenantId::LOCAL]) {
-            overview.tenants.entry(tenant).or_insert_with(|| self.queue.tenant(tenant));
+        for tenant in self.spending.active_tenants().chain(stored).chain([TenantId::LOCAL]) {
+            overview.tenants.entry(tenant).or_insert_with(|| self.queue.tenant_overview(tenant));
         }
         for (tenant, figures) in &mut overview.tenants {
             figures.cpu_used = self.spending.cpu_used(*tenant);
@@ -262,10 +262,10 @@ impl Supervision {
 }
 
 impl Supervision {
-    fn figures(&self) -> QueueStats {
-        let oldest = self.queue.oldest().and_then(|id| self.registry.find(id).ok());
+    fn queue_stats(&self) -> QueueStats {
+        let oldest = self.queue.oldest_waiting().and_then(|id| self.registry.find(id).ok());
         let oldest = oldest.map(|job| job.status().queued_for());
-        queue_stats(self.overview(), oldest)
+        collect_queue_stats(self.overview(), oldest)
     }
 }
 
@@ -304,7 +304,7 @@ impl Supervisor {
     /// Records which resource the host is short of, if any: then no job starts while another one
     /// runs. Must be repeated from time to time, because a restarted supervisor does not know it.
     pub fn set_pressure(&self, pressure: Option<Pressure>) {
-        self.supervisor_address.tell_lossy(SupervisorMsg::Control(Control::SetPressure(pressure)));
+        self.supervisor_address.send_lossy(SupervisorMsg::Control(Control::SetPressure(pressure)));
     }
 
     /// Returns all figures of the queue.
@@ -313,8 +313,8 @@ impl Supervisor {
     }
 
     /// Returns the figures for metrics; `None` once the supervisor is gone.
-    pub async fn figures(&self) -> Option<QueueStats> {
-        self.ask(Control::Figures).await
+    pub async fn queue_stats(&self) -> Option<QueueStats> {
+        self.ask(Control::QueueStats).await
     }
 
     /// Sends a control request and waits for the reply; `None` if the supervisor is gone.

@@ -7,7 +7,7 @@ use crate::ids::TenantId;
 use crate::telemetry::{LaneStats, QueueStats, TenantStats, UsageAndLimit};
 
 /// Returns the figures of lanes and tenants, and the reasons why jobs wait.
-pub(super) fn queue_stats(overview: QueueOverview, oldest: Option<Duration>) -> QueueStats {
+pub(super) fn collect_queue_stats(overview: QueueOverview, oldest: Option<Duration>) -> QueueStats {
     let waiting = overview.waiting.into_iter();
     QueueStats {
         slots: overview.slots as u64,
@@ -19,26 +19,26 @@ pub(super) fn queue_stats(overview: QueueOverview, oldest: Option<Duration>) -> 
         waiting: waiting.map(|(reason, jobs)| (reason, jobs as u64)).collect(),
         oldest,
         estimate: overview.estimate,
-        lanes: overview.lanes.into_iter().map(lane).collect(),
-        tenants: overview.tenants.into_iter().map(tenant).collect(),
+        lanes: overview.lanes.into_iter().map(to_lane_stats).collect(),
+        tenants: overview.tenants.into_iter().map(to_tenant_stats).collect(),
     }
 }
 
-fn lane((name, lane): (String, LaneOverview)) -> LaneStats {
+fn to_lane_stats((name, lane): (String, LaneOverview)) -> LaneStats {
     LaneStats {
         name,
-        running: usage(lane.running + lane.idle, lane.limits.slots),
-        queued: usage(lane.queued, lane.limits.max_queued),
+        running: to_usage(lane.running + lane.idle, lane.limits.slots),
+        queued: to_usage(lane.queued, lane.limits.max_queued),
         is_paused: lane.paused,
     }
 }
 
-fn tenant((tenant, own): (TenantId, TenantOverview)) -> TenantStats {
+fn to_tenant_stats((tenant, own): (TenantId, TenantOverview)) -> TenantStats {
     let seconds = |time: Duration| time.as_secs();
     TenantStats {
         name: tenant.name().to_owned(),
-        running: usage(own.running + own.idle, own.limits.max_running),
-        queued: usage(own.queued, own.limits.max_queued),
+        running: to_usage(own.running + own.idle, own.limits.max_running),
+        queued: to_usage(own.queued, own.limits.max_queued),
         cpu: UsageAndLimit {
             used: seconds(own.cpu_used),
             limit: own.limits.cpu_per_hour.map(seconds),
@@ -47,7 +47,7 @@ fn tenant((tenant, own): (TenantId, TenantOverview)) -> TenantStats {
     }
 }
 
-fn usage(used: usize, limit: Option<usize>) -> UsageAndLimit {
+fn to_usage(used: usize, limit: Option<usize>) -> UsageAndLimit {
     UsageAndLimit { used: used as u64, limit: limit.map(|limit| limit as u64) }
 }
 
@@ -85,14 +85,14 @@ mod tests {
             tenants: BTreeMap::from([(TenantId::parse("figures-ci").unwrap(), ci)]),
             ..QueueOverview::default()
         };
-        let figures = queue_stats(overview, None);
+        let figures = collect_queue_stats(overview, None);
         assert!(figures.is_draining && !figures.is_paused);
         assert_eq!((figures.slots, figures.waiting), (2, [(WaitReason::Lane, 2)].into()));
         let lane = &figures.lanes[0];
-        assert_eq!((lane.running, lane.queued), (usage(1, Some(1)), usage(2, None)));
+        assert_eq!((lane.running, lane.queued), (to_usage(1, Some(1)), to_usage(2, None)));
         assert!(lane.is_paused);
         let [ci] = &figures.tenants[..] else { panic!("one tenant") };
-        assert_eq!((ci.running, ci.cpu), (usage(1, Some(4)), usage(7, None)));
-        assert_eq!(ci.stored, usage(9, Some(50)));
+        assert_eq!((ci.running, ci.cpu), (to_usage(1, Some(4)), to_usage(7, None)));
+        assert_eq!(ci.stored, to_usage(9, Some(50)));
     }
 }

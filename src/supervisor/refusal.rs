@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::registry::size;
+use super::registry::format_size;
 
 /// The reason why a job was not accepted. No trace of the job is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -150,7 +150,7 @@ impl fmt::Display for TenantBound {
             Self::Stored { limit, setting } => write!(
                 f,
                 "your stored output is at its limit of {}, and your running jobs hold it ({setting})",
-                size(*limit)
+                format_size(*limit)
             ),
         }
     }

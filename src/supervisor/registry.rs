@@ -86,17 +86,17 @@ impl Registry {
 
     /// Returns the jobs of a tenant, or of all tenants, newest first.
     pub(super) fn list(&self, tenant: Option<TenantId>) -> Vec<JobHandle> {
-        tenant.map_or_else(|| self.all(), |tenant| self.jobs_of_tenant(tenant))
+        tenant.map_or_else(|| self.list_all(), |tenant| self.list_jobs_of_tenant(tenant))
     }
 
     /// Returns the jobs of a tenant, newest first.
-    pub(super) fn jobs_of_tenant(&self, tenant: TenantId) -> Vec<JobHandle> {
+    pub(super) fn list_jobs_of_tenant(&self, tenant: TenantId) -> Vec<JobHandle> {
         let [first, last] = [0, u64::MAX].map(|number| JobNumber::new(number).for_tenant(tenant));
         self.jobs.range(first..=last).rev().map(|(_, known)| known.job.clone()).collect()
     }
 
     /// Returns the jobs of all tenants, newest first.
-    pub(super) fn all(&self) -> Vec<JobHandle> {
+    pub(super) fn list_all(&self) -> Vec<JobHandle> {
         let mut jobs: Vec<_> = self.jobs.values().map(|known| known.job.clone()).collect();
         jobs.sort_by_key(|job| Reverse(job.status().submitted));
         jobs
@@ -107,7 +107,7 @@ impl Registry {
         self.finished.limits()
     }
 
-    pub(super) fn finished(&self) -> usize {
+    pub(super) fn finished_count(&self) -> usize {
         self.finished.len()
     }
 
@@ -117,7 +117,7 @@ impl Registry {
     }
 
     /// Records that a job has ended, or that its remaining processes or bytes have changed since.
-    pub(super) fn ended(&mut self, id: JobId) {
+    pub(super) fn record_end(&mut self, id: JobId) {
         let Some(Known { job, .. }) = self.jobs.get(&id) else { return };
         let Some(finished) = job.status().ending().map(|ending| ending.at) else { return };
         self.finished.put(FinishedJob {
@@ -130,22 +130,22 @@ impl Registry {
     }
 
     /// `true` if freeing a finished job of this tenant would give bytes back.
-    pub(super) fn could_free(&self, tenant: &str) -> bool {
-        self.finished.could_free(tenant)
+    pub(super) fn can_free(&self, tenant: &str) -> bool {
+        self.finished.can_free(tenant)
     }
 
     /// Requests that finished jobs of this tenant, or of any, give back this many bytes, as far as
     /// possible.
-    pub(super) fn want_room(&mut self, tenant: Option<&str>, bytes: u64) {
-        self.finished.want_room(tenant, bytes);
+    pub(super) fn request_room(&mut self, tenant: Option<&str>, bytes: u64) {
+        self.finished.request_room(tenant, bytes);
     }
 
-    /// Frees the jobs that exceed a limit, at most `most` of them.
-    pub(super) fn sweep(&mut self, most: usize) -> Vec<Forgotten> {
+    /// Frees the jobs that exceed a limit, at most `max_jobs` of them.
+    pub(super) fn sweep(&mut self, max_jobs: usize) -> Vec<Forgotten> {
         let now = Instant::now();
         let clock = SystemTime::now();
         let mut forgotten = Vec::new();
-        while forgotten.len() < most
+        while forgotten.len() < max_jobs
             && let Some((kept, why)) = self.finished.free_next(now)
         {
             self.freed.note(kept.id, clock, why);
@@ -160,8 +160,8 @@ impl Registry {
     }
 
     /// Returns the time at which the next job becomes too old.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.finished.due()
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
+        self.finished.next_expiry()
     }
 }
 
@@ -272,7 +272,7 @@ impl fmt::Display for FreedCause {
                 write!(f, "more than {limit} jobs had finished (retention.{scope}max_finished)")
             }
             Self::Bytes { limit, scope } => {
-                let limit = size(*limit);
+                let limit = format_size(*limit);
                 write!(f, "finished jobs stored more than {limit} (retention.{scope}max_bytes)")
             }
             Self::Room => f.write_str("the store was full and running jobs needed its room"),
@@ -308,7 +308,7 @@ impl fmt::Display for InWords {
 }
 
 /// Formats a size limit in the largest unit that shows it exactly.
-pub(super) fn size(bytes: u64) -> String {
+pub(super) fn format_size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let mut count = bytes;
     let mut units = UNITS.into_iter();
@@ -395,7 +395,10 @@ mod tests {
         ] {
             assert_eq!(InWords(Duration::from_secs_f64(seconds)).to_string(), text);
         }
-        assert_eq!([size(0), size(1000), size(1 << 20)], ["0 bytes", "1000 bytes", "1 MiB"]);
+        assert_eq!(
+            [format_size(0), format_size(1000), format_size(1 << 20)],
+            ["0 bytes", "1000 bytes", "1 MiB"]
+        );
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl FinishedJobs {
     }
 
     /// `true` if anything that this tenant stores could be freed.
-    pub(super) fn could_free(&self, tenant: &str) -> bool {
+    pub(super) fn can_free(&self, tenant: &str) -> bool {
         self.tenants.get(tenant).is_some_and(|totals| !totals.with_bytes.is_empty())
     }
 
@@ -106,7 +106,7 @@ impl FinishedJobs {
         for totals in [&mut self.all, totals] {
             totals.put(&job);
         }
-        if shelf_excess(&self.tenants, &self.limits, &job.tenant).is_some() {
+        if find_tenant_excess(&self.tenants, &self.limits, &job.tenant).is_some() {
             self.over_bound.insert(job.tenant.clone());
         }
         self.jobs.insert(job.id, job);
@@ -126,7 +126,7 @@ impl FinishedJobs {
 
     /// Makes [`FinishedJobs::free_next`] free this many bytes of this tenant's jobs, or of any, as
     /// far as possible.
-    pub(super) fn want_room(&mut self, tenant: Option<&str>, bytes: u64) {
+    pub(super) fn request_room(&mut self, tenant: Option<&str>, bytes: u64) {
         match tenant {
             None => self.wanted = self.wanted.max(bytes),
             Some(tenant) => {
@@ -139,11 +139,11 @@ impl FinishedJobs {
     /// Removes and returns the next job to free, the oldest first for each cause.
     pub(super) fn free_next(&mut self, now: Instant) -> Option<(FinishedJob, FreedCause)> {
         let (id, why) = self
-            .too_old(now)
-            .or_else(|| self.next_of_tenant_over_bound())
-            .or_else(|| self.all.excess(&self.limits.all, RetentionScope::All))
-            .or_else(|| self.for_room_of_a_tenant())
-            .or_else(|| self.for_room())?;
+            .find_expired(now)
+            .or_else(|| self.find_of_tenant_over_bound())
+            .or_else(|| self.all.find_excess(&self.limits.all, RetentionScope::All))
+            .or_else(|| self.find_for_room_of_tenant())
+            .or_else(|| self.find_for_room())?;
         let job = self.remove(id)?;
         self.wanted = self.wanted.saturating_sub(job.bytes);
         if let Some(wanted) = self.wanted_of.get_mut(&job.tenant) {
@@ -153,12 +153,12 @@ impl FinishedJobs {
     }
 
     /// Returns the time at which the next job becomes too old.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
         let (finished, _) = self.all.oldest.first()?;
         finished.checked_add(self.max_age()?.0)
     }
 
-    fn too_old(&self, now: Instant) -> Option<(JobId, FreedCause)> {
+    fn find_expired(&self, now: Instant) -> Option<(JobId, FreedCause)> {
         let (finished, id) = *self.all.oldest.first()?;
         let (limit, scope) = self.max_age()?;
         let is_old = now.saturating_duration_since(finished) >= limit;
@@ -172,9 +172,9 @@ impl FinishedJobs {
         all.into_iter().chain(tenant).min_by_key(|(age, _)| *age)
     }
 
-    fn next_of_tenant_over_bound(&mut self) -> Option<(JobId, FreedCause)> {
+    fn find_of_tenant_over_bound(&mut self) -> Option<(JobId, FreedCause)> {
         while let Some(tenant) = self.over_bound.first() {
-            if let Some(found) = shelf_excess(&self.tenants, &self.limits, tenant) {
+            if let Some(found) = find_tenant_excess(&self.tenants, &self.limits, tenant) {
                 return Some(found);
             }
             self.over_bound.pop_first();
@@ -182,7 +182,7 @@ impl FinishedJobs {
         None
     }
 
-    fn for_room_of_a_tenant(&mut self) -> Option<(JobId, FreedCause)> {
+    fn find_for_room_of_tenant(&mut self) -> Option<(JobId, FreedCause)> {
         while let Some(request) = self.wanted_of.first_entry() {
             let totals = self.tenants.get(request.key()).filter(|_| *request.get() > 0);
             if let Some((_, id)) = totals.and_then(|totals| totals.with_bytes.first()) {
@@ -194,7 +194,7 @@ impl FinishedJobs {
         None
     }
 
-    fn for_room(&mut self) -> Option<(JobId, FreedCause)> {
+    fn find_for_room(&mut self) -> Option<(JobId, FreedCause)> {
         if self.wanted == 0 {
             return None;
         }
@@ -207,12 +207,12 @@ impl FinishedJobs {
     }
 }
 
-fn shelf_excess(
+fn find_tenant_excess(
     tenants: &HashMap<String, JobTotals>,
     limits: &Retention,
     tenant: &str,
 ) -> Option<(JobId, FreedCause)> {
-    tenants.get(tenant)?.excess(&limits.tenant, RetentionScope::Tenant)
+    tenants.get(tenant)?.find_excess(&limits.tenant, RetentionScope::Tenant)
 }
 
 /// Finished jobs of one tenant, or of all: their sums, and those that can be freed, the oldest
@@ -249,7 +249,7 @@ impl JobTotals {
     }
 
     /// Returns the job to free because there are too many jobs or bytes.
-    fn excess(
+    fn find_excess(
         &self,
         bounds: &RetentionBounds,
         scope: RetentionScope,
@@ -335,7 +335,7 @@ mod tests {
             .put(FinishedJob { rest: JobRemains::Alive, ..finished_job(start, 3, "a", 30, 100) });
         finished.put(finished_job(start, 2, "b", 40, 100));
         finished.put(finished_job(start, 1, "a", 50, 100));
-        finished.want_room(None, room);
+        finished.request_room(None, room);
         assert_eq!(freed(&mut finished, start + SECOND * 1000), expected);
     }
 
@@ -382,13 +382,13 @@ mod tests {
         let start = Instant::now();
         let now = start + SECOND * 1000;
         let mut finished = FinishedJobs::new(Retention::default());
-        finished.want_room(None, 1000);
+        finished.request_room(None, 1000);
         assert_eq!(freed(&mut finished, now), []);
         finished.put(finished_job(start, 1, "a", 10, 100));
         finished.put(finished_job(start, 2, "a", 5, 100));
         assert_eq!(freed(&mut finished, now), [], "later jobs do not pay");
-        finished.want_room(None, 100);
-        finished.want_room(None, 50);
+        finished.request_room(None, 100);
+        finished.request_room(None, 50);
         assert_eq!(freed(&mut finished, now), [(1, Room, None)], "requests are not summed up");
     }
 
@@ -399,8 +399,8 @@ mod tests {
         finished.put(finished_job(start, 1, "a", 30, 100));
         finished.put(finished_job(start, 2, "b", 20, 100));
         finished.put(finished_job(start, 3, "b", 10, 100));
-        finished.want_room(Some("b"), 150);
-        finished.want_room(Some("nobody"), 150);
+        finished.request_room(Some("b"), 150);
+        finished.request_room(Some("nobody"), 150);
         let now = start + SECOND * 1000;
         assert_eq!(freed(&mut finished, now), [(2, Room, None), (3, Room, None)]);
         finished.put(finished_job(start, 4, "b", 5, 100));
@@ -415,11 +415,11 @@ mod tests {
         let mut finished = FinishedJobs::new(limits);
         let job = FinishedJob { rest: JobRemains::Alive, ..finished_job(start, 1, "a", 50, 500) };
         finished.put(job.clone());
-        assert_eq!((freed(&mut finished, now), finished.due()), (vec![], None));
+        assert_eq!((freed(&mut finished, now), finished.next_expiry()), (vec![], None));
         // It was compressed, and its survivors are gone.
         finished.put(FinishedJob { rest: JobRemains::Over, bytes: 40, ..job });
         assert_eq!((finished.len(), finished.all.bytes), (1, 40));
-        assert_eq!(finished.due(), Some(start + SECOND * 980));
+        assert_eq!(finished.next_expiry(), Some(start + SECOND * 980));
         assert_eq!(freed(&mut finished, now), [(1, Age, Some(RetentionScope::Tenant))]);
         assert_eq!((finished.len(), finished.all.bytes, finished.tenants.len()), (0, 0, 0));
     }
@@ -511,7 +511,7 @@ mod tests {
                     Step::Settle(..) => {}
                     Step::WantRoom(bytes) => {
                         wanted = bytes;
-                        finished.want_room(None, bytes);
+                        finished.request_room(None, bytes);
                     }
                     Step::Pass(seconds) => now += SECOND * seconds,
                 }

@@ -201,7 +201,7 @@ impl Drop for Supervision {
     fn drop(&mut self) {
         let handover = Handover {
             registry: self.registry.hand_on(),
-            queue: self.queue.emptied(),
+            queue: self.queue.without_jobs(),
             acceptance: self.acceptance,
         };
         // Without a root supervisor the whole program ends, and no successor needs the state.

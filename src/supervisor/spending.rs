@@ -36,10 +36,10 @@ impl Spending {
         limits: &TenantLimits,
     ) -> Result<(), SubmitRefusal> {
         let now = self.opened.elapsed();
-        let used = self.cpu.used(tenant, now);
+        let used = self.cpu.cpu_used(tenant, now);
         if let Some(limit) = limits.cpu_per_hour.filter(|limit| used >= *limit) {
             let bound = TenantBound::Cpu { used, limit };
-            let retry = Retry::In(self.cpu.free_in(tenant, limit, now));
+            let retry = Retry::In(self.cpu.time_until_free(tenant, limit, now));
             return Err(SubmitRefusal::TenantLimit { bound, retry });
         }
         let Some(per_minute) = limits.starts_per_minute else { return Ok(()) };
@@ -47,8 +47,8 @@ impl Spending {
         taken.map_err(|retry_after| SubmitRefusal::RateLimited { per_minute, retry_after })
     }
 
-    pub(in crate::supervisor) fn started(&mut self, id: JobId, tenant: TenantId) {
-        self.cpu.started(id, tenant);
+    pub(in crate::supervisor) fn record_start(&mut self, id: JobId, tenant: TenantId) {
+        self.cpu.record_start(id, tenant);
     }
 
     /// Returns the running jobs and their tenants.
@@ -62,23 +62,23 @@ impl Spending {
     }
 
     /// Records the total CPU time of a job that has ended.
-    pub(in crate::supervisor) fn ended(&mut self, id: JobId, cpu: Duration) {
-        self.cpu.ended(id, cpu, self.opened.elapsed());
+    pub(in crate::supervisor) fn record_end(&mut self, id: JobId, cpu: Duration) {
+        self.cpu.record_end(id, cpu, self.opened.elapsed());
     }
 
     /// Returns the tenants that used CPU time within the last hour, or a little longer ago.
-    pub(in crate::supervisor) fn tenants(&self) -> impl Iterator<Item = TenantId> {
-        self.cpu.tenants()
+    pub(in crate::supervisor) fn active_tenants(&self) -> impl Iterator<Item = TenantId> {
+        self.cpu.active_tenants()
     }
 
     /// `true` if no use is recorded that has to be forgotten later.
     pub(in crate::supervisor) fn is_empty(&self) -> bool {
-        self.cpu.tenants().next().is_none() && self.starts.is_empty()
+        self.cpu.active_tenants().next().is_none() && self.starts.is_empty()
     }
 
     /// Returns the CPU time that this tenant's jobs used within the last hour.
     pub(in crate::supervisor) fn cpu_used(&self, tenant: TenantId) -> Duration {
-        self.cpu.used(tenant, self.opened.elapsed())
+        self.cpu.cpu_used(tenant, self.opened.elapsed())
     }
 
     /// Forgets tenants whose whole allowance is available again.
@@ -105,7 +105,7 @@ struct Charged {
 }
 
 impl CpuUsage {
-    fn started(&mut self, id: JobId, tenant: TenantId) {
+    fn record_start(&mut self, id: JobId, tenant: TenantId) {
         self.running.insert(id, Charged { tenant, cpu: Duration::ZERO });
     }
 
@@ -126,29 +126,31 @@ impl CpuUsage {
     }
 
     /// Returns the tenants that have used anything and are not [forgotten](Self::forget).
-    fn tenants(&self) -> impl Iterator<Item = TenantId> {
+    fn active_tenants(&self) -> impl Iterator<Item = TenantId> {
         self.windows.keys().copied()
     }
 
     /// Records the total CPU time of a job that has ended.
-    fn ended(&mut self, id: JobId, cpu: Duration, now: Duration) {
+    fn record_end(&mut self, id: JobId, cpu: Duration, now: Duration) {
         self.record_cpu(id, cpu, now);
         self.running.remove(&id);
     }
 
     /// Returns the CPU time that this tenant used within the last hour.
-    fn used(&self, tenant: TenantId, now: Duration) -> Duration {
-        self.windows.get(&tenant).map_or(Duration::ZERO, |window| window.used(now))
+    fn cpu_used(&self, tenant: TenantId, now: Duration) -> Duration {
+        self.windows.get(&tenant).map_or(Duration::ZERO, |window| window.cpu_used(now))
     }
 
     /// Returns the time until this tenant is below its bound.
-    fn free_in(&self, tenant: TenantId, limit: Duration, now: Duration) -> Duration {
-        self.windows.get(&tenant).map_or(Duration::ZERO, |window| window.free_in(now, limit))
+    fn time_until_free(&self, tenant: TenantId, limit: Duration, now: Duration) -> Duration {
+        self.windows
+            .get(&tenant)
+            .map_or(Duration::ZERO, |window| window.time_until_free(now, limit))
     }
 
     /// Forgets tenants that used nothing within the last hour.
     fn forget(&mut self, now: Duration) {
-        self.windows.retain(|_, window| !window.used(now).is_zero());
+        self.windows.retain(|_, window| !window.cpu_used(now).is_zero());
     }
 }
 
@@ -172,41 +174,41 @@ impl Window {
     }
 
     fn add(&mut self, now: Duration, used: Duration) {
-        let minute = minute(now).max(self.last);
+        let minute = to_minute(now).max(self.last);
         for gone in (self.last + 1..=minute).take(MINUTES) {
-            self.buckets[slot(gone)] = Duration::ZERO;
+            self.buckets[bucket_index(gone)] = Duration::ZERO;
         }
         self.last = minute;
-        self.buckets[slot(minute)] += used;
+        self.buckets[bucket_index(minute)] += used;
     }
 
     /// Returns the CPU time used within the hour before `now`.
-    fn used(&self, now: Duration) -> Duration {
-        self.used_at(minute(now))
+    fn cpu_used(&self, now: Duration) -> Duration {
+        self.cpu_used_at(to_minute(now))
     }
 
     /// Returns the time from `now` until less than `limit` was used within an hour, if no more is
     /// used.
-    fn free_in(&self, now: Duration, limit: Duration) -> Duration {
-        let this = minute(now);
-        let is_free = |minute: &u64| self.used_at(*minute) < limit;
+    fn time_until_free(&self, now: Duration, limit: Duration) -> Duration {
+        let this = to_minute(now);
+        let is_free = |minute: &u64| self.cpu_used_at(*minute) < limit;
         let free = (this..=this + MINUTES as u64).find(is_free);
         let free = free.unwrap_or(this + MINUTES as u64);
         (MINUTE * u32::try_from(free).unwrap_or(u32::MAX)).saturating_sub(now)
     }
 
-    fn used_at(&self, minute: u64) -> Duration {
+    fn cpu_used_at(&self, minute: u64) -> Duration {
         let first = (minute + 1).saturating_sub(MINUTES as u64);
         let kept = (self.last + 1).saturating_sub(MINUTES as u64);
-        (first.max(kept)..=self.last).map(|minute| self.buckets[slot(minute)]).sum()
+        (first.max(kept)..=self.last).map(|minute| self.buckets[bucket_index(minute)]).sum()
     }
 }
 
-const fn minute(time: Duration) -> u64 {
+const fn to_minute(time: Duration) -> u64 {
     time.as_secs() / 60
 }
 
-const fn slot(minute: u64) -> usize {
+const fn bucket_index(minute: u64) -> usize {
     (minute % MINUTES as u64) as usize
 }
 
@@ -252,7 +254,7 @@ impl Allowance {
     }
 
     /// Returns an allowance of `per_minute` starts, with as many of them used as in this one.
-    fn changed(&self, per_minute: NonZeroU32, clock: Stopwatch) -> Self {
+    fn with_rate(&self, per_minute: NonZeroU32, clock: Stopwatch) -> Self {
         // The check takes one start from an allowance that is no longer needed.
         let left = self.limiter.check().map_or(0, |then| then.remaining_burst_capacity() + 1);
         let used = self.per_minute.get().saturating_sub(left).min(per_minute.get());
@@ -277,7 +279,7 @@ impl Starts {
         let fresh = || Allowance::new(per_minute, clock);
         let allowance = self.allowances.entry(tenant).or_insert_with(fresh);
         if allowance.per_minute != per_minute {
-            *allowance = allowance.changed(per_minute, clock);
+            *allowance = allowance.with_rate(per_minute, clock);
         }
         allowance.asked = clock.now();
         let taken = allowance.limiter.check();
@@ -309,17 +311,17 @@ mod tests {
         let id = JobId::local(1);
         let tenant = TenantId::LOCAL;
         let mut book = CpuUsage::default();
-        book.started(id, tenant);
+        book.record_start(id, tenant);
         for (cpu, used) in [(4, 4), (7, 7), (6, 7)] {
             book.record_cpu(id, seconds(cpu), seconds(10));
-            assert_eq!(book.used(tenant, seconds(10)), seconds(used), "after {cpu}");
+            assert_eq!(book.cpu_used(tenant, seconds(10)), seconds(used), "after {cpu}");
         }
         assert_eq!(book.running_jobs().collect::<Vec<_>>(), [(id, tenant)]);
-        book.ended(id, seconds(9), seconds(20));
+        book.record_end(id, seconds(9), seconds(20));
         book.record_cpu(id, seconds(20), seconds(30));
-        assert_eq!(book.used(tenant, seconds(30)), seconds(9));
-        assert_eq!(book.free_in(tenant, seconds(9), seconds(30)), seconds(3570));
-        assert_eq!((book.running_jobs().count(), book.tenants().count()), (0, 1));
+        assert_eq!(book.cpu_used(tenant, seconds(30)), seconds(9));
+        assert_eq!(book.time_until_free(tenant, seconds(9), seconds(30)), seconds(3570));
+        assert_eq!((book.running_jobs().count(), book.active_tenants().count()), (0, 1));
         book.forget(seconds(3599));
         assert_eq!(book.windows.len(), 1);
         book.forget(seconds(3600));
@@ -342,13 +344,13 @@ mod window_tests {
         let mut window = Window::new();
         window.add(seconds(30), seconds(10));
         window.add(seconds(90), seconds(5));
-        assert_eq!(window.used(seconds(90)), seconds(15));
-        assert_eq!(window.used(seconds(3599)), seconds(15));
-        assert_eq!(window.used(seconds(3600)), seconds(5));
-        assert_eq!(window.used(seconds(3660)), seconds(0));
-        assert_eq!(window.free_in(seconds(100), seconds(20)), seconds(0));
-        assert_eq!(window.free_in(seconds(100), seconds(15)), seconds(3500));
-        assert_eq!(window.free_in(seconds(100), seconds(5)), seconds(3560));
+        assert_eq!(window.cpu_used(seconds(90)), seconds(15));
+        assert_eq!(window.cpu_used(seconds(3599)), seconds(15));
+        assert_eq!(window.cpu_used(seconds(3600)), seconds(5));
+        assert_eq!(window.cpu_used(seconds(3660)), seconds(0));
+        assert_eq!(window.time_until_free(seconds(100), seconds(20)), seconds(0));
+        assert_eq!(window.time_until_free(seconds(100), seconds(15)), seconds(3500));
+        assert_eq!(window.time_until_free(seconds(100), seconds(5)), seconds(3560));
     }
 
     proptest! {
@@ -370,8 +372,8 @@ mod window_tests {
             let used = |now: u64| -> u64 {
                 all.iter().filter(|(at, _)| at + 60 > now / 60).map(|(_, used)| used).sum()
             };
-            prop_assert_eq!(window.used(seconds(now)), seconds(used(now)));
-            let free = now + window.free_in(seconds(now), seconds(limit)).as_secs();
+            prop_assert_eq!(window.cpu_used(seconds(now)), seconds(used(now)));
+            let free = now + window.time_until_free(seconds(now), seconds(limit)).as_secs();
             prop_assert!(used(free) < limit, "then it is free");
             prop_assert!(free == now || used(free - 1) >= limit, "and not before");
         }

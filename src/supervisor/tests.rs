@@ -49,7 +49,7 @@ fn admission(number: u64, text: &str) -> SubmitRequest {
 
 impl Supervisor {
     fn fail(&self) {
-        self.supervisor_address.tell_lossy(SupervisorMsg::Fail);
+        self.supervisor_address.send_lossy(SupervisorMsg::Fail);
     }
 }
 
@@ -200,7 +200,7 @@ async fn a_supervisor_that_fails_again_and_again_is_given_up() {
         assert_eq!(supervisor.list(None).await.len(), 1);
     }
     supervisor.fail();
-    tokio::time::timeout(LONG, supervisor.given_up()).await.expect("it is given up");
+    tokio::time::timeout(LONG, supervisor.wait_until_given_up()).await.expect("it is given up");
     assert_eq!(supervisor.find(job.id()).await.unwrap_err().code(), "unavailable");
     let refused = supervisor.submit(admission(2, "echo no")).await.unwrap_err();
     assert_eq!(refused, SubmitRefusal::Interrupted);

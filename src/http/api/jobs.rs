@@ -228,7 +228,7 @@ impl OutputResponse<'_> {
         let job = self.request.job;
         let output = &self.output;
         let unreadable = |error: &io::Error| events::output_unreadable(job, error);
-        let hole = output.first_hole(range.clone()).await.inspect_err(unreadable)?;
+        let hole = output.find_first_hole(range.clone()).await.inspect_err(unreadable)?;
         if let Some(hole) = hole {
             return Err(ApiError::NotKept { hole });
         }

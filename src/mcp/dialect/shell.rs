@@ -258,7 +258,7 @@ async fn suggestion(
     output: &CapturedOutput,
 ) -> Option<String> {
     let stderr = output.stderr.text();
-    let names = call.client.similar_commands(ending, &stderr).await;
+    let names = call.client.find_similar_commands(ending, &stderr).await;
     if !names.is_empty() {
         return Some(format!("Command not found; did you mean {}?", names.join(", ")));
     }

@@ -165,7 +165,8 @@ async fn did_you_mean(
     job: &JobSnapshot,
     shown: Option<&ShownOutput>,
 ) -> Option<String> {
-    let names = client.similar_commands(job.ending()?, shown.map_or("", ShownOutput::text)).await;
+    let names =
+        client.find_similar_commands(job.ending()?, shown.map_or("", ShownOutput::text)).await;
     (!names.is_empty()).then(|| format!("did you mean {}?", names.join(", ")))
 }
 

@@ -24,7 +24,7 @@ use crate::outcome::StartError;
 use crate::policy::{Policy, PolicyEvaluation, PolicyRequest, RequestedCommand};
 use crate::process::OpenedDir;
 use crate::service::admission::{
-    AdmissionControl, AuditedRequest, allowed_roots, check_link, decide, open_allowed_dir,
+    AdmissionControl, AuditedRequest, check_link, decide, list_allowed_roots, open_allowed_dir,
     resolve_links,
 };
 
@@ -32,7 +32,7 @@ use crate::service::admission::{
 const FILE_CALL_TIME: Duration = Duration::from_secs(30);
 
 impl TenantClient {
-    /// Reads at most `most` bytes of a file below the working directory, starting at offset `from`.
+    /// Reads at most `max_bytes` bytes of a file below the working directory, starting at offset `from`.
     ///
     /// # Errors
     /// If a rule forbids it, or there is no such file below the working directory.
@@ -40,9 +40,9 @@ impl TenantClient {
         &self,
         path: &str,
         from: u64,
-        most: usize,
+        max_bytes: usize,
     ) -> Result<FilePage, FileError> {
-        let act = move |path: &RootedPath| read_page(path, from, most);
+        let act = move |path: &RootedPath| read_page(path, from, max_bytes);
         self.with_file("read_file", path, |_, _, _| Ok(()), act).await
     }
 
@@ -56,23 +56,24 @@ impl TenantClient {
         self.with_file(WRITE_FILE, path, Self::check_writable, act).await
     }
 
-    /// Lists at most `most` entries of the working directory or of a directory below it.
+    /// Lists at most `max_entries` entries of the working directory or of a directory below it.
     ///
     /// # Errors
     /// If a rule forbids it, or there is no such directory below the working directory.
     pub async fn list_directory(
         &self,
         path: &str,
-        most: usize,
+        max_entries: usize,
     ) -> Result<DirectoryListing, FileError> {
-        let act = move |path: &RootedPath| list_entries(path, most);
+        let act = move |path: &RootedPath| list_entries(path, max_entries);
         self.with_file("list_directory", path, |_, _, _| Ok(()), act).await
     }
 
     /// Refuses to write a file that a job of this caller may not write.
     fn check_writable(&self, root: &Path, path: &str) -> Result<(), AdmissionError> {
         let tenant = self.caller.tenant;
-        let profile = self.service.defaults().confining.confinement(tenant, DEFAULT_LANE).profile;
+        let profile =
+            self.service.defaults().confinement_rules.confinement(tenant, DEFAULT_LANE).profile;
         let workspace = &self.service.places.workspace;
         let is_protected = || {
             let file = resolve_links(&root.join(path));
@@ -154,7 +155,7 @@ fn admit_call(
             command: RequestedCommand::Direct { program: tool, args: &[path.to_owned()] },
             environment: &[],
             cwd: &root.path().to_string_lossy(),
-            writable: &allowed_roots(&rules),
+            writable: &list_allowed_roots(&rules),
             tenant: caller.tenant.name(),
             lane: DEFAULT_LANE,
             shell: None,
@@ -192,21 +193,26 @@ pub struct FilePage {
     pub size: u64,
 }
 
-/// Reads at most `most` bytes, starting at offset `from`; none beyond the end.
-pub(super) fn read_page(path: &RootedPath, from: u64, most: usize) -> Result<FilePage, FileError> {
+/// Reads at most `max_bytes` bytes, starting at offset `from`; none beyond the end.
+pub(super) fn read_page(
+    path: &RootedPath,
+    from: u64,
+    max_bytes: usize,
+) -> Result<FilePage, FileError> {
     let (file, stat) = path.open_file()?;
-    let mut bytes = read_from(file, from, most).map_err(|error| path.io_error(error))?;
-    let is_truncated = bytes.len() > most;
-    bytes.truncate(most);
+    let mut bytes =
+        read_from(file, from, max_bytes).map_err(|error| path.convert_io_error(error))?;
+    let is_truncated = bytes.len() > max_bytes;
+    bytes.truncate(max_bytes);
     let size = u64::try_from(stat.st_size).unwrap_or_default();
     Ok(FilePage { bytes, is_truncated, size })
 }
 
 /// Reads one byte more than wanted, which shows whether the file goes on.
-fn read_from(mut file: impl Read + Seek, from: u64, most: usize) -> io::Result<Vec<u8>> {
+fn read_from(mut file: impl Read + Seek, from: u64, max_bytes: usize) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
-    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    file.take(max_bytes as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -228,18 +234,18 @@ pub(super) fn replace_file(path: &RootedPath, content: &[u8]) -> Result<WriteOut
     let (parent, name) = path.open_parent()?;
     let before = match statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => None,
-        Err(errno) => return Err(path.error(errno)),
+        Err(errno) => return Err(path.convert_errno(errno)),
         Ok(stat) => {
             path.check_kind(&stat, FileType::RegularFile)?;
             // A rename does not check whether the old file is writable.
             accessat(&parent, name, Access::WRITE_OK, AtFlags::empty())
-                .map_err(|errno| path.error(errno))?;
+                .map_err(|errno| path.convert_errno(errno))?;
             Some(Mode::from_raw_mode(stat.st_mode & KEPT_MODE))
         }
     };
-    let temp = TempFile::create(&parent).map_err(|errno| path.error(errno))?;
-    temp.fill(content, before).map_err(|error| path.io_error(error))?;
-    temp.rename_to(name).map_err(|errno| path.error(errno))?;
+    let temp = TempFile::create(&parent).map_err(|errno| path.convert_errno(errno))?;
+    temp.fill(content, before).map_err(|error| path.convert_io_error(error))?;
+    temp.rename_to(name).map_err(|errno| path.convert_errno(errno))?;
     Ok(if before.is_some() { WriteOutcome::Replaced } else { WriteOutcome::Created })
 }
 
@@ -321,7 +327,7 @@ impl FileKind {
     }
 
     /// The kind in an error text, with its article.
-    pub(super) const fn phrase(self) -> &'static str {
+    pub(super) const fn describe(self) -> &'static str {
         match self {
             Self::File => "a regular file",
             Self::Directory => "a directory",
@@ -344,13 +350,16 @@ impl FileKind {
     }
 }
 
-/// Lists at most `most` entries; of a larger directory, an arbitrary selection.
-pub(super) fn list_entries(path: &RootedPath, most: usize) -> Result<DirectoryListing, FileError> {
+/// Lists at most `max_entries` entries; of a larger directory, an arbitrary selection.
+pub(super) fn list_entries(
+    path: &RootedPath,
+    max_entries: usize,
+) -> Result<DirectoryListing, FileError> {
     let directory = path.open_dir()?;
-    read_entries(&directory, most).map_err(|errno| path.error(errno))
+    read_entries(&directory, max_entries).map_err(|errno| path.convert_errno(errno))
 }
 
-fn read_entries(directory: impl AsFd, most: usize) -> Result<DirectoryListing, Errno> {
+fn read_entries(directory: impl AsFd, max_entries: usize) -> Result<DirectoryListing, Errno> {
     let mut entries = Vec::new();
     for entry in Dir::read_from(&directory)? {
         let entry = entry?;
@@ -358,7 +367,7 @@ fn read_entries(directory: impl AsFd, most: usize) -> Result<DirectoryListing, E
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        if entries.len() == most {
+        if entries.len() == max_entries {
             entries.sort();
             return Ok(DirectoryListing { entries, is_truncated: true });
         }

@@ -47,7 +47,7 @@ impl RootedPath {
     pub(super) fn open_file(&self) -> Result<(File, Stat), FileError> {
         let (found, stat) = self.resolve(&self.below)?;
         self.check_kind(&stat, FileType::RegularFile)?;
-        let file = reopen(&found, OFlags::empty()).map_err(|errno| self.error(errno))?;
+        let file = reopen(&found, OFlags::empty()).map_err(|errno| self.convert_errno(errno))?;
         Ok((file.into(), stat))
     }
 
@@ -55,7 +55,7 @@ impl RootedPath {
     pub(super) fn open_dir(&self) -> Result<OwnedFd, FileError> {
         let (found, stat) = self.resolve(&self.below)?;
         self.check_kind(&stat, FileType::Directory)?;
-        reopen(&found, OFlags::DIRECTORY).map_err(|errno| self.error(errno))
+        reopen(&found, OFlags::DIRECTORY).map_err(|errno| self.convert_errno(errno))
     }
 
     /// Opens the parent directory of the path, and returns it with the last component.
@@ -76,8 +76,8 @@ impl RootedPath {
         if found == wanted {
             return Ok(());
         }
-        let found = FileKind::from_file_type(found).phrase();
-        let wanted = FileKind::from_file_type(wanted).phrase();
+        let found = FileKind::from_file_type(found).describe();
+        let wanted = FileKind::from_file_type(wanted).describe();
         Err(FileError::WrongKind { path: self.given.clone(), found, wanted })
     }
 
@@ -87,11 +87,11 @@ impl RootedPath {
             let stat = fstat(&found)?;
             Ok((found, stat))
         };
-        resolve().map_err(|errno| self.error(errno))
+        resolve().map_err(|errno| self.convert_errno(errno))
     }
 
     /// Converts a system error.
-    pub(super) fn error(&self, errno: Errno) -> FileError {
+    pub(super) fn convert_errno(&self, errno: Errno) -> FileError {
         let path = self.given.clone();
         match errno {
             Errno::XDEV => FileError::Outside { path, root: self.root.path().to_owned() },
@@ -102,7 +102,7 @@ impl RootedPath {
     }
 
     /// Converts an error of the standard library.
-    pub(super) fn io_error(&self, source: io::Error) -> FileError {
+    pub(super) fn convert_io_error(&self, source: io::Error) -> FileError {
         FileError::System { path: self.given.clone(), source }
     }
 }

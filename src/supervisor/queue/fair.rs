@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::limits::{LaneLimits, QueueLimits};
 use super::line::{Line, Ticket, Turn, VirtualTime};
-use super::place::{Ages, Mean};
+use super::position::{Ages, Mean};
 use crate::ids::{JobId, TenantId};
 use crate::spec::{DEFAULT_LANE, Priority};
 use crate::supervisor::pressure::Pressure;
@@ -94,14 +94,14 @@ impl Queue {
             by_arrival: BTreeMap::new(),
             ran: Mean::default(),
         };
-        queue.change(limits);
+        queue.set_limits(limits);
         queue
     }
 
     /// Returns a queue with the same limits and pauses but without jobs; it does not know the
     /// pressure on the host.
     #[must_use]
-    pub fn emptied(&self) -> Self {
+    pub fn without_jobs(&self) -> Self {
         let mut queue = Self::new(self.limits.clone());
         queue.flow = self.flow;
         for (name, lane) in &mut queue.lanes {
@@ -117,25 +117,25 @@ impl Queue {
 
     /// The number of waiting jobs.
     #[must_use]
-    pub fn waiting(&self) -> usize {
+    pub fn waiting_count(&self) -> usize {
         self.jobs.len() - self.running - self.idle
     }
 
     /// Returns the job that has waited longest.
     #[must_use]
-    pub fn oldest(&self) -> Option<JobId> {
+    pub fn oldest_waiting(&self) -> Option<JobId> {
         self.by_arrival.values().next().copied()
     }
 
     /// Returns the tenant of a job, while the job waits or runs.
     #[must_use]
-    pub fn tenant_of(&self, id: JobId) -> Option<TenantId> {
+    pub fn find_tenant(&self, id: JobId) -> Option<TenantId> {
         self.jobs.get(&id).map(|entry| entry.tenant)
     }
 
     /// Replaces the limits. Running and waiting jobs stay even above a new limit; no further job
     /// starts or joins until there is room.
-    pub fn change(&mut self, limits: QueueLimits) {
+    pub fn set_limits(&mut self, limits: QueueLimits) {
         let names = limits.lanes.keys().map(String::as_str).chain([DEFAULT_LANE]);
         for name in names {
             self.lanes.entry(name.into()).or_default();
@@ -177,7 +177,7 @@ impl Queue {
             member.turn = self.time.begin(member.turn, first, self.arrivals);
         } else if share.line.is_empty() {
             // The tenant joins this lane now; turns that it missed in others are not made up for.
-            member.turn = member.turn.at(&self.time);
+            member.turn = member.turn.at_present(&self.time);
         }
         share.line.insert(ticket, id);
         self.by_arrival.insert(ticket.arrival(), id);
@@ -191,9 +191,9 @@ impl Queue {
     #[expect(clippy::should_implement_trait, reason = "a queue is no iterator: it is asked again")]
     pub fn next(&mut self) -> Option<JobId> {
         let tenant = self.next_tenant()?;
-        let (name, ticket) = self.best_of(tenant)?;
+        let (name, ticket) = self.find_best_job(tenant)?;
         self.leave(tenant);
-        let weight = self.limits.tenant(tenant).weight;
+        let weight = self.limits.tenant_limits(tenant).weight;
         let member = self.members.get_mut(&tenant)?;
         let share = member.lanes.get_mut(&name)?;
         let id = share.line.remove(ticket)?;
@@ -228,7 +228,7 @@ impl Queue {
     /// Gives the slot of a running job back while it does not use the machine. `false` if the job
     /// holds no slot, or if its tenant has too many idle jobs already.
     pub fn set_idle(&mut self, id: JobId) -> bool {
-        let Some(tenant) = self.tenant_of(id) else { return false };
+        let Some(tenant) = self.find_tenant(id) else { return false };
         let idle = self.members.get(&tenant).map_or(0, |member| member.idle);
         if idle >= self.limits.max_idle {
             return false;
@@ -265,7 +265,7 @@ impl Queue {
             member.idle = member.idle - idle_before + idle_after;
             if is_back {
                 // Turns that the tenant missed while it was at its limit are not made up for.
-                member.turn = member.turn.at(&self.time);
+                member.turn = member.turn.at_present(&self.time);
             }
             let share = member.lanes.entry(Arc::clone(name)).or_default();
             share.running.remove(&id);
@@ -333,7 +333,7 @@ impl Queue {
         for tenant in changed {
             if let Some(member) = self.members.get_mut(&tenant) {
                 // Turns that it missed meanwhile are not made up for.
-                member.turn = member.turn.at(&self.time);
+                member.turn = member.turn.at_present(&self.time);
             }
             self.join(tenant);
         }
@@ -366,11 +366,14 @@ impl Queue {
         let lanes = self.lanes.values().filter(|lane| lane.has_room());
         let firsts = lanes.filter_map(Lane::first_ready);
         // A lane that was full has turns in the past: they are due now, not earlier.
-        firsts.map(|(turn, tenant)| (turn.at(&self.time), tenant)).min().map(|(_, tenant)| tenant)
+        firsts
+            .map(|(turn, tenant)| (turn.at_present(&self.time), tenant))
+            .min()
+            .map(|(_, tenant)| tenant)
     }
 
     /// Returns this tenant's best job among the lanes that have room.
-    fn best_of(&self, tenant: TenantId) -> Option<(Arc<str>, Ticket)> {
+    fn find_best_job(&self, tenant: TenantId) -> Option<(Arc<str>, Ticket)> {
         let lanes = self.members.get(&tenant)?.lanes.iter();
         let open = lanes.filter(|(name, _)| self.lanes.get(*name).is_some_and(Lane::has_room));
         let firsts = open.filter_map(|(name, share)| Some((share.line.first()?.0, name)));
@@ -380,15 +383,15 @@ impl Queue {
     /// `true` if this tenant may not start another job now.
     pub(super) fn is_at_limit(&self, tenant: TenantId) -> bool {
         let running = self.members.get(&tenant).map_or(0, |member| member.running + member.idle);
-        let most = self.limits.tenant(tenant).max_running;
-        most.is_some_and(|most| running >= most) || self.spent.contains(&tenant)
+        let max_running = self.limits.tenant_limits(tenant).max_running;
+        max_running.is_some_and(|limit| running >= limit) || self.spent.contains(&tenant)
     }
 
     /// Removes a tenant from all ordered sets.
     fn leave(&mut self, tenant: TenantId) {
         let Some(member) = self.members.get(&tenant) else { return };
         self.without_jobs.remove(&(member.turn.tag(), tenant));
-        for name in member.lanes_with_line() {
+        for name in member.lanes_with_waiting_jobs() {
             if let Some(lane) = self.lanes.get_mut(name) {
                 lane.ready.remove(&(member.turn, tenant));
             }
@@ -404,7 +407,7 @@ impl Queue {
         } else if member.has_no_jobs() {
             self.members.remove(&tenant);
         } else if !is_at_limit {
-            for name in member.lanes_with_line() {
+            for name in member.lanes_with_waiting_jobs() {
                 if let Some(lane) = self.lanes.get_mut(name) {
                     lane.ready.insert((member.turn, tenant));
                 }
@@ -454,7 +457,7 @@ impl Member {
     }
 
     /// Returns the lanes in which the tenant has waiting jobs.
-    pub(super) fn lanes_with_line(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub(super) fn lanes_with_waiting_jobs(&self) -> impl Iterator<Item = &Arc<str>> {
         self.lanes.iter().filter(|(_, share)| !share.line.is_empty()).map(|(name, _)| name)
     }
 }
@@ -517,7 +520,7 @@ impl Queue {
     /// # Errors
     /// If too many jobs wait already.
     pub fn check(&self, tenant: TenantId, lane: &str, ages: Ages<'_>) -> Result<(), SubmitRefusal> {
-        if self.could_start(tenant, lane) {
+        if self.can_start_now(tenant, lane) {
             return Ok(());
         }
         let retry = if self.is_paused(lane) {
@@ -526,16 +529,18 @@ impl Queue {
             Retry::In(self.estimate(tenant, lane, 1, ages).unwrap_or(UNKNOWN))
         };
         let own = self.members.get(&tenant).map_or(0, |member| member.waiting);
-        if let Some(limit) = reached(self.limits.tenant(tenant).max_queued, own) {
+        if let Some(limit) = reached_limit(self.limits.tenant_limits(tenant).max_queued, own) {
             return Err(SubmitRefusal::TenantLimit { bound: TenantBound::Queued { limit }, retry });
         }
-        let of_lane =
-            self.lanes.get(lane).and_then(|lane| reached(lane.limits.max_queued, lane.waiting));
+        let of_lane = self
+            .lanes
+            .get(lane)
+            .and_then(|lane| reached_limit(lane.limits.max_queued, lane.waiting));
         if of_lane.is_some() {
             let full = FullQueue::Lane { lane: lane.to_owned() };
             return Err(SubmitRefusal::QueueFull { full, retry });
         }
-        if self.waiting() >= self.limits.max_queued {
+        if self.waiting_count() >= self.limits.max_queued {
             return Err(SubmitRefusal::QueueFull { full: FullQueue::All, retry });
         }
         Ok(())
@@ -543,7 +548,7 @@ impl Queue {
 
     /// `true` if the job would start at once: there is room for it, and no other job waits for that
     /// room.
-    fn could_start(&self, tenant: TenantId, lane: &str) -> bool {
+    fn can_start_now(&self, tenant: TenantId, lane: &str) -> bool {
         self.hold().is_none()
             && self.running < self.limits.slots
             && self.lanes.get(lane).is_none_or(Lane::has_room)
@@ -553,6 +558,6 @@ impl Queue {
 }
 
 /// Returns the limit if this count has reached it.
-fn reached(limit: Option<usize>, count: usize) -> Option<usize> {
+fn reached_limit(limit: Option<usize>, count: usize) -> Option<usize> {
     limit.filter(|limit| count >= *limit)
 }

@@ -35,7 +35,7 @@ pub struct QueueLimits {
 impl QueueLimits {
     /// Returns the limits of this tenant.
     #[must_use]
-    pub fn tenant(&self, tenant: TenantId) -> &TenantLimits {
+    pub fn tenant_limits(&self, tenant: TenantId) -> &TenantLimits {
         self.tenants.get(&tenant).unwrap_or(&self.quota)
     }
 
@@ -59,7 +59,7 @@ pub struct LaneLimits {
 #[serde(deny_unknown_fields)]
 pub struct TenantLimits {
     /// Its share of the starts beside other tenants that wait.
-    #[serde(skip, default = "weight_of_one")]
+    #[serde(skip, default = "default_weight")]
     pub weight: NonZeroU32,
     /// Its jobs that may run at once.
     #[serde(deserialize_with = "zero_is_none")]
@@ -68,18 +68,18 @@ pub struct TenantLimits {
     #[serde(deserialize_with = "zero_is_none")]
     pub max_queued: Option<usize>,
     /// Its jobs that are accepted in a minute.
-    #[serde(deserialize_with = "starts")]
+    #[serde(deserialize_with = "deserialize_starts")]
     pub starts_per_minute: Option<NonZeroU32>,
     /// CPU time that its jobs may use in an hour.
     #[serde(rename = "cpu_s_per_hour", deserialize_with = "zero_seconds_is_none")]
     pub cpu_per_hour: Option<Duration>,
 }
 
-const fn weight_of_one() -> NonZeroU32 {
+const fn default_weight() -> NonZeroU32 {
     NonZeroU32::MIN
 }
 
-fn starts<'de, D: Deserializer<'de>>(input: D) -> Result<Option<NonZeroU32>, D::Error> {
+fn deserialize_starts<'de, D: Deserializer<'de>>(input: D) -> Result<Option<NonZeroU32>, D::Error> {
     u64::deserialize(input).map(|most| NonZeroU32::new(u32::try_from(most).unwrap_or(u32::MAX)))
 }
 
@@ -145,7 +145,7 @@ impl Queue {
     /// # Errors
     /// If there is no such lane.
     pub fn pause(&mut self, lane: Option<&str>) -> Result<(), UnknownLane> {
-        *self.flow_of(lane)? = Flow::Paused;
+        *self.find_flow(lane)? = Flow::Paused;
         Ok(())
     }
 
@@ -154,7 +154,7 @@ impl Queue {
     /// # Errors
     /// If there is no such lane.
     pub fn resume(&mut self, lane: Option<&str>) -> Result<(), UnknownLane> {
-        *self.flow_of(lane)? = Flow::Open;
+        *self.find_flow(lane)? = Flow::Open;
         if lane.is_none() {
             for lane in self.lanes.values_mut() {
                 lane.flow = Flow::Open;
@@ -163,7 +163,7 @@ impl Queue {
         Ok(())
     }
 
-    fn flow_of(&mut self, lane: Option<&str>) -> Result<&mut Flow, UnknownLane> {
+    fn find_flow(&mut self, lane: Option<&str>) -> Result<&mut Flow, UnknownLane> {
         let Some(name) = lane else { return Ok(&mut self.flow) };
         if !self.lanes.contains_key(name) {
             let known = self.lanes.keys().map(|name| name.to_string()).collect();

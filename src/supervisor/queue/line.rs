@@ -69,13 +69,13 @@ impl Line {
     pub(super) fn insert(&mut self, ticket: Ticket, id: JobId) {
         self.len += 1;
         // A ticket after all others belongs into the last block.
-        let at = self.block_of(ticket).min(self.blocks.len().saturating_sub(1));
+        let at = self.find_block(ticket).min(self.blocks.len().saturating_sub(1));
         let Some(block) = self.blocks.get_mut(at) else {
             self.blocks.push(VecDeque::from([(ticket, id)]));
             return;
         };
-        let place = block.partition_point(|(other, _)| *other < ticket);
-        block.insert(place, (ticket, id));
+        let offset = block.partition_point(|(other, _)| *other < ticket);
+        block.insert(offset, (ticket, id));
         if block.len() > BLOCK {
             let second = block.split_off(BLOCK / 2);
             self.blocks.insert(at + 1, second);
@@ -83,8 +83,8 @@ impl Line {
     }
 
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<JobId> {
-        let (at, place) = self.find(ticket)?;
-        let (_, id) = self.blocks[at].remove(place)?;
+        let (at, offset) = self.find(ticket)?;
+        let (_, id) = self.blocks[at].remove(offset)?;
         self.len -= 1;
         if self.blocks[at].is_empty() {
             self.blocks.remove(at);
@@ -95,21 +95,23 @@ impl Line {
     }
 
     /// Returns the number of jobs before this one.
-    pub(super) fn rank(&self, ticket: Ticket) -> Option<usize> {
-        let (at, place) = self.find(ticket)?;
+    pub(super) fn count_before(&self, ticket: Ticket) -> Option<usize> {
+        let (at, offset) = self.find(ticket)?;
         #[cfg(test)]
         steps::count(at);
-        Some(self.blocks[..at].iter().map(VecDeque::len).sum::<usize>() + place)
+        Some(self.blocks[..at].iter().map(VecDeque::len).sum::<usize>() + offset)
     }
 
+    /// Returns the block of this ticket, and its offset there.
     fn find(&self, ticket: Ticket) -> Option<(usize, usize)> {
-        let at = self.block_of(ticket);
-        let place = self.blocks.get(at)?.binary_search_by_key(&ticket, |(other, _)| *other).ok()?;
-        Some((at, place))
+        let at = self.find_block(ticket);
+        let offset =
+            self.blocks.get(at)?.binary_search_by_key(&ticket, |(other, _)| *other).ok()?;
+        Some((at, offset))
     }
 
     /// Returns the first block that does not end before this ticket.
-    fn block_of(&self, ticket: Ticket) -> usize {
+    fn find_block(&self, ticket: Ticket) -> usize {
         let ends_before = |block: &VecDeque<(Ticket, JobId)>| {
             block.back().is_some_and(|(last, _)| *last < ticket)
         };
@@ -176,7 +178,7 @@ impl Turn {
     /// Returns the turn, moved to the present if it is in the past: a tenant that could not be
     /// served saves nothing up.
     #[must_use]
-    pub(super) fn at(self, time: &VirtualTime) -> Self {
+    pub(super) fn at_present(self, time: &VirtualTime) -> Self {
         Self { tag: self.tag.max(time.now), ..self }
     }
 }
@@ -206,7 +208,7 @@ impl VirtualTime {
 
     /// Serves a tenant of this weight, and returns its next turn.
     pub(super) fn serve(&mut self, turn: Turn, weight: NonZeroU32) -> Turn {
-        self.now = turn.at(self).tag;
+        self.now = turn.at_present(self).tag;
         self.starts += 1;
         let cost = (SCALE / u64::from(weight.get())).max(1);
         Turn { tag: self.now + cost, standing: TieBreak::Served(self.starts) }
@@ -261,11 +263,11 @@ mod tests {
                 } else {
                     let (ticket, id) = model.remove(at.index(model.len()));
                     prop_assert_eq!(line.remove(ticket), Some(id));
-                    prop_assert_eq!((line.remove(ticket), line.rank(ticket)), (None, None));
+                    prop_assert_eq!((line.remove(ticket), line.count_before(ticket)), (None, None));
                 }
                 prop_assert_eq!((line.len(), line.first()), (model.len(), model.first().copied()));
             }
-            let ranks = model.iter().map(|(ticket, _)| line.rank(*ticket));
+            let ranks = model.iter().map(|(ticket, _)| line.count_before(*ticket));
             prop_assert!(ranks.eq((0..model.len()).map(Some)));
             while let Some((ticket, _)) = model.pop() {
                 line.remove(ticket);

@@ -11,17 +11,17 @@
 //!
 //! **Cost.** Each lane keeps the tenants that could start something there in the order of their
 //! turns (`fair.rs`). Every operation touches one tenant in each lane, so it costs O(lanes · log
-//! n), and never searches all jobs or tenants. Only `place` counts blocks of a line, one per few
+//! n), and never searches all jobs or tenants. Only `find_position` counts blocks of a line, one per few
 //! hundred jobs. Only a change of limits visits every tenant.
 
 mod fair;
 mod limits;
 mod line;
-mod place;
+mod position;
 
 #[cfg(test)]
 mod tests;
 
 pub use fair::{EnqueueRequest, Queue};
 pub use limits::{Hold, LaneLimits, QueueLimits, TenantLimits, UnknownLane};
-pub use place::{Ages, LaneOverview, QueueOverview, QueuePosition, TenantOverview, WaitsFor};
+pub use position::{Ages, LaneOverview, QueueOverview, QueuePosition, TenantOverview, WaitsFor};

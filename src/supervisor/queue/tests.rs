@@ -54,7 +54,7 @@ fn starts(queue: &mut Queue) -> Vec<u64> {
 }
 
 fn words(queue: &Queue, number: u64) -> String {
-    queue.place(id(number), AGELESS).expect("it waits").waits_for.to_string()
+    queue.find_position(id(number), AGELESS).expect("it waits").waits_for.to_string()
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_full_lane_lets_others_pass() {
         held_by: vec![id(1)],
         estimate: None,
     };
-    assert_eq!(queue.place(id(2), AGELESS), Some(expected));
+    assert_eq!(queue.find_position(id(2), AGELESS), Some(expected));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn what_a_job_waits_for_is_told_in_words() {
     assert_eq!(words(&queue, 5), "lane build is paused");
     queue.pause(None).unwrap();
     assert_eq!(words(&queue, 4), "the queue is paused");
-    assert_eq!(queue.place(id(1), AGELESS), None, "it runs");
+    assert_eq!(queue.find_position(id(1), AGELESS), None, "it runs");
 }
 
 #[test]
@@ -141,11 +141,14 @@ fn an_idle_job_gives_its_slot_to_the_next_one_and_takes_one_again() {
     push(&mut queue, 2, "a");
     push(&mut queue, 3, "a");
     assert_eq!(starts(&mut queue), [1]);
-    assert_eq!(queue.place(id(2), AGELESS).map(|place| place.held_by), Some(vec![id(1)]));
+    assert_eq!(queue.find_position(id(2), AGELESS).map(|place| place.held_by), Some(vec![id(1)]));
     assert!(queue.set_idle(id(1)));
     assert_eq!(starts(&mut queue), [2]);
     assert!(queue.set_busy(id(1)), "it is not stopped, although the slot is taken");
-    assert_eq!(queue.place(id(3), AGELESS).map(|place| place.held_by), Some(vec![id(1), id(2)]));
+    assert_eq!(
+        queue.find_position(id(3), AGELESS).map(|place| place.held_by),
+        Some(vec![id(1), id(2)])
+    );
     queue.release(id(2), Some(SECOND));
     assert_eq!(starts(&mut queue), [0; 0], "the first job holds the only slot again");
     queue.release(id(1), Some(SECOND));
@@ -160,7 +163,7 @@ fn a_tenant_with_too_many_idle_jobs_keeps_the_slots_of_further_ones() {
     push(&mut queue, 3, "b");
     assert_eq!(starts(&mut queue).len(), 2);
     let running: Vec<u64> =
-        (1..=3).filter(|job| queue.place(id(*job), AGELESS).is_none()).collect();
+        (1..=3).filter(|job| queue.find_position(id(*job), AGELESS).is_none()).collect();
     let own: Vec<u64> = running.into_iter().filter(|job| *job < 3).collect();
     let idle: Vec<bool> = own.iter().map(|job| queue.set_idle(id(*job))).collect();
     assert_eq!(idle.iter().filter(|is_idle| **is_idle).count(), 1);
@@ -239,7 +242,7 @@ fn bounds_count_those_who_wait_and_not_those_who_can_start() {
 }
 
 fn estimate(queue: &Queue, number: u64, age: Duration) -> Option<Duration> {
-    queue.place(id(number), &|_| age).expect("it waits").estimate
+    queue.find_position(id(number), &|_| age).expect("it waits").estimate
 }
 
 #[test]
@@ -314,7 +317,7 @@ fn a_lane_that_is_gone_keeps_its_bounds_until_it_is_empty() {
     assert_eq!(starts(&mut queue), [1]);
     let mut without = limits(4);
     without.lanes.clear();
-    queue.change(without);
+    queue.set_limits(without);
     assert!(starts(&mut queue).is_empty());
     assert_eq!(words(&queue, 2), "lane build: 1/1 busy");
     queue.release(id(1), Some(SECOND));
@@ -336,14 +339,14 @@ fn other_bounds_hold_at_once_and_lose_nobody() {
     smaller.max_queued = 1;
     smaller.lanes.clear();
     smaller.quota.max_running = Some(1);
-    queue.change(smaller);
-    assert_eq!((starts(&mut queue).len(), queue.waiting()), (0, 3));
+    queue.set_limits(smaller);
+    assert_eq!((starts(&mut queue).len(), queue.waiting_count()), (0, 3));
     assert_eq!(refused(&queue, "b", "default").0, "queue_full");
     for number in 1..=3 {
         queue.release(id(number), Some(SECOND));
     }
     assert_eq!(words(&queue, 5), "tenant limit 1");
-    queue.change(limits(9));
+    queue.set_limits(limits(9));
     assert_eq!(starts(&mut queue), [5, 6, 7]);
 }
 
@@ -444,7 +447,7 @@ mod fairness {
         fn start(&mut self, end: usize) -> (JobId, TenantId) {
             loop {
                 if let Some(id) = self.queue.next() {
-                    let tenant = self.queue.tenant_of(id).unwrap();
+                    let tenant = self.queue.find_tenant(id).unwrap();
                     self.running.push(id);
                     self.push(tenant.name());
                     return (id, tenant);
@@ -556,7 +559,7 @@ mod fairness {
         backlog.queue.push(id(1_000_000), enqueue_request("fair-sly", "default", Normal));
         for number in 1..300 {
             let started = backlog.queue.next().expect("there is always one");
-            if backlog.queue.tenant_of(started) == Some(tenant("fair-sly")) {
+            if backlog.queue.find_tenant(started) == Some(tenant("fair-sly")) {
                 // It submits the next one only when the last has ended.
                 backlog.queue.release(started, Some(Duration::ZERO));
                 backlog
@@ -564,7 +567,7 @@ mod fairness {
                     .push(id(1_000_000 + number), enqueue_request("fair-sly", "default", Normal));
                 sly += 1;
             } else {
-                let owner = backlog.queue.tenant_of(started).unwrap();
+                let owner = backlog.queue.find_tenant(started).unwrap();
                 backlog.queue.release(started, Some(Duration::ZERO));
                 backlog.push(owner.name());
             }
@@ -715,7 +718,7 @@ mod model {
                 && self.count(ModelStage::Busy, |_| true) < self.limits.slots
                 && is_below(of_lane, self.count_running(|job| job.lane == lane))
                 && is_below(
-                    self.limits.tenant(tenant).max_running,
+                    self.limits.tenant_limits(tenant).max_running,
                     self.count_running(|job| job.tenant == tenant),
                 )
         }
@@ -729,7 +732,7 @@ mod model {
             let is_reached =
                 |limit: Option<usize>, count| limit.is_some_and(|limit| count >= limit);
             let of_lane = self.limits.lanes.get(lane).and_then(|limits| limits.max_queued);
-            let own = self.limits.tenant(tenant).max_queued;
+            let own = self.limits.tenant_limits(tenant).max_queued;
             if self.has_room(tenant, lane) && self.may_start().is_empty() {
                 None
             } else if is_reached(own, self.count(ModelStage::Waiting, |job| job.tenant == tenant)) {
@@ -754,7 +757,7 @@ mod model {
         }
 
         /// The tenant's best job among those that may start.
-        fn best_of(&self, tenant: TenantId) -> Option<JobId> {
+        fn find_best_job(&self, tenant: TenantId) -> Option<JobId> {
             let mut own = self.may_start();
             own.retain(|job| job.tenant == tenant);
             own.sort_by_key(|job| std::cmp::Reverse(job.priority));
@@ -804,9 +807,9 @@ mod model {
             }
             Step::Start => {
                 let started = queue.next();
-                let tenant = started.and_then(|id| queue.tenant_of(id));
+                let tenant = started.and_then(|id| queue.find_tenant(id));
                 prop_assert_eq!(started.is_none(), model.may_start().is_empty(), "nobody idles");
-                prop_assert_eq!(started, tenant.and_then(|tenant| model.best_of(tenant)));
+                prop_assert_eq!(started, tenant.and_then(|tenant| model.find_best_job(tenant)));
                 if let Some(id) = started {
                     model.set_stage(id, ModelStage::Busy);
                 }
@@ -823,7 +826,7 @@ mod model {
                 model.paused.retain(|other| lane.is_some() && *other != lane);
             }
             Step::Change(limits) => {
-                queue.change(limits.clone());
+                queue.set_limits(limits.clone());
                 model.limits = limits;
             }
         }
@@ -872,11 +875,12 @@ mod model {
     }
 
     fn compare(queue: &Queue, model: &Model) -> Result<(), TestCaseError> {
-        prop_assert_eq!(queue.waiting(), model.count(ModelStage::Waiting, |_| true));
+        prop_assert_eq!(queue.waiting_count(), model.count(ModelStage::Waiting, |_| true));
         for job in &model.jobs {
             let line = model.line(job);
             let place = line.iter().position(|id| *id == job.id).map(|at| (at + 1, line.len()));
-            let found = queue.place(job.id, AGELESS).map(|place| (place.position, place.length));
+            let found =
+                queue.find_position(job.id, AGELESS).map(|place| (place.position, place.length));
             prop_assert_eq!(found, place);
         }
         let overview = queue.overview();
@@ -919,14 +923,14 @@ mod model {
             }
             // Without limits every waiting job starts.
             let lanes = LANES.map(|lane| (lane.to_owned(), LaneLimits::default())).into();
-            queue.change(QueueLimits { slots: 1000, lanes, ..limits(1) });
+            queue.set_limits(QueueLimits { slots: 1000, lanes, ..limits(1) });
             queue.resume(None).unwrap();
             let started = std::iter::from_fn(|| queue.next()).count();
             prop_assert_eq!(started, model.count(ModelStage::Waiting, |_| true));
             for job in &model.jobs {
                 prop_assert_eq!(queue.release(job.id, Some(Duration::ZERO)), Some(job.tenant));
             }
-            prop_assert_eq!(queue.waiting(), 0);
+            prop_assert_eq!(queue.waiting_count(), 0);
         }
     }
 }
@@ -989,7 +993,7 @@ mod cost {
             steps(&mut worst.push, || queue.push(id(number), request));
         }
         for number in (0..jobs).step_by(97) {
-            steps(&mut worst.place, || queue.place(id(number), AGELESS));
+            steps(&mut worst.place, || queue.find_position(id(number), AGELESS));
             if let Some(started) = steps(&mut worst.next, || queue.next()) {
                 steps(&mut worst.release, || queue.release(started, Some(Duration::ZERO)));
             }

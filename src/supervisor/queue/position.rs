@@ -90,26 +90,26 @@ impl fmt::Display for WaitsFor {
 impl Queue {
     /// Returns the position of a waiting job; `ages` are the ages of running jobs.
     #[must_use]
-    pub fn place(&self, id: JobId, ages: Ages<'_>) -> Option<QueuePosition> {
+    pub fn find_position(&self, id: JobId, ages: Ages<'_>) -> Option<QueuePosition> {
         let Entry { tenant, lane, stage } = self.jobs.get(&id)?;
         let Stage::Waiting(ticket) = stage else { return None };
         let line = &self.members.get(tenant)?.lanes.get(lane)?.line;
-        let position = line.rank(*ticket)? + 1;
+        let position = line.count_before(*ticket)? + 1;
         Some(QueuePosition {
             position,
             length: line.len(),
             lane: lane.to_string(),
-            waits_for: self.waits_for(*tenant, lane),
-            held_by: self.holders(*tenant, lane),
+            waits_for: self.explain_wait(*tenant, lane),
+            held_by: self.find_slot_holders(*tenant, lane),
             estimate: self.estimate(*tenant, lane, position, ages),
         })
     }
 
     /// Returns the oldest jobs of this tenant that hold the slots for which its jobs in this lane
     /// wait. Jobs of other tenants are not revealed.
-    fn holders(&self, tenant: TenantId, name: &str) -> Vec<JobId> {
+    fn find_slot_holders(&self, tenant: TenantId, name: &str) -> Vec<JobId> {
         let Some(member) = self.members.get(&tenant) else { return Vec::new() };
-        let is_meant = |lane: &str| match self.waits_for(tenant, name) {
+        let is_meant = |lane: &str| match self.explain_wait(tenant, name) {
             WaitsFor::Slots { .. } | WaitsFor::TenantLimit { .. } => true,
             WaitsFor::Lane { .. } => lane == name,
             WaitsFor::CpuLimit { .. }
@@ -128,7 +128,7 @@ impl Queue {
 
     /// Returns the reason why a job of this tenant waits in this lane: an operator's pause first,
     /// then the narrowest limit.
-    pub(super) fn waits_for(&self, tenant: TenantId, name: &str) -> WaitsFor {
+    pub(super) fn explain_wait(&self, tenant: TenantId, name: &str) -> WaitsFor {
         let hold = self.hold();
         let lane = self.lanes.get(name);
         if hold == Some(Hold::Paused) {
@@ -137,7 +137,7 @@ impl Queue {
         if lane.is_some_and(|lane| lane.flow == Flow::Paused) {
             return WaitsFor::LanePaused { lane: name.to_owned() };
         }
-        let limits = self.limits.tenant(tenant);
+        let limits = self.limits.tenant_limits(tenant);
         if let Some(limit) = limits.cpu_per_hour.filter(|_| self.spent.contains(&tenant)) {
             return WaitsFor::CpuLimit { limit };
         }
@@ -271,28 +271,28 @@ impl Queue {
             running: self.running,
             idle: self.idle,
             max_queued: self.limits.max_queued,
-            queued: self.waiting(),
-            waiting: self.reasons(),
-            estimate: self.wait_of_all(),
+            queued: self.waiting_count(),
+            waiting: self.count_wait_reasons(),
+            estimate: self.estimate_wait_of_all(),
             paused: self.flow == Flow::Paused,
             draining: false,
             pressure: self.pressure,
             lanes: self
                 .lanes
                 .iter()
-                .map(|(name, lane)| (name.to_string(), figures(lane)))
+                .map(|(name, lane)| (name.to_string(), lane_overview(lane)))
                 .collect(),
-            tenants: tenants.map(|tenant| (*tenant, self.tenant(*tenant))).collect(),
+            tenants: tenants.map(|tenant| (*tenant, self.tenant_overview(*tenant))).collect(),
         }
     }
 
     /// Counts waiting jobs by reason: all jobs of a tenant in a lane have the same one.
-    fn reasons(&self) -> BTreeMap<WaitReason, usize> {
+    fn count_wait_reasons(&self) -> BTreeMap<WaitReason, usize> {
         let mut reasons = BTreeMap::new();
         for (tenant, member) in &self.members {
             let waiting = member.lanes.iter().filter(|(_, share)| !share.line.is_empty());
             for (lane, share) in waiting {
-                let reason = self.waits_for(*tenant, lane).reason();
+                let reason = self.explain_wait(*tenant, lane).reason();
                 *reasons.entry(reason).or_default() += share.line.len();
             }
         }
@@ -300,11 +300,11 @@ impl Queue {
     }
 
     /// Estimates the time until every job that waits now has started.
-    fn wait_of_all(&self) -> Option<Duration> {
+    fn estimate_wait_of_all(&self) -> Option<Duration> {
         if self.flow == Flow::Paused {
             return None;
         }
-        let [waiting, slots] = [self.waiting(), self.limits.slots.max(1)];
+        let [waiting, slots] = [self.waiting_count(), self.limits.slots.max(1)];
         let [waiting, slots] =
             [waiting, slots].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
         Some(self.ran.get()?.saturating_mul(waiting) / slots)
@@ -312,13 +312,13 @@ impl Queue {
 
     /// Returns the figures of one tenant, with or without jobs.
     #[must_use]
-    pub fn tenant(&self, tenant: TenantId) -> TenantOverview {
+    pub fn tenant_overview(&self, tenant: TenantId) -> TenantOverview {
         let member = self.members.get(&tenant);
         TenantOverview {
             running: member.map_or(0, |member| member.running),
             idle: member.map_or(0, |member| member.idle),
             queued: member.map_or(0, |member| member.waiting),
-            limits: *self.limits.tenant(tenant),
+            limits: *self.limits.tenant_limits(tenant),
             cpu_used: Duration::ZERO,
             stored_bytes: 0,
             max_stored: 0,
@@ -326,7 +326,7 @@ impl Queue {
     }
 }
 
-fn figures(lane: &Lane) -> LaneOverview {
+fn lane_overview(lane: &Lane) -> LaneOverview {
     LaneOverview {
         running: lane.running,
         idle: lane.idle,

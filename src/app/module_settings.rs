@@ -1,4 +1,4 @@
-//! Converts the settings into the values for each module: no other module reads the configuration.
+//! Converts the configuration into the settings of each module: no other module reads the configuration.
 
 use std::io::IsTerminal;
 use std::num::NonZeroU32;
@@ -31,7 +31,7 @@ use crate::telemetry::{SeriesNames, events};
 /// only the server's own problems are logged.
 const SHELL_SERVER_FILTER: &str = "warn,rmcp=error";
 
-pub(super) fn logging(loaded: &Loaded, environment: &Environment) -> LoggingSettings {
+pub(super) fn logging_settings(loaded: &Loaded, environment: &Environment) -> LoggingSettings {
     let settings = &loaded.settings.log;
     let filter = match (loaded.settings.mcp.server_name, loaded.origin("log.filter")) {
         (ServerName::McpzShell, Some(ValueOrigin::Default)) => SHELL_SERVER_FILTER,
@@ -46,18 +46,21 @@ pub(super) fn logging(loaded: &Loaded, environment: &Environment) -> LoggingSett
     LoggingSettings { format, filter: filter.to_owned() }
 }
 
-pub(super) fn http(settings: &Settings, host: Arc<Host>) -> Result<HttpServerSettings, AppError> {
+pub(super) fn http_settings(
+    settings: &Settings,
+    host: Arc<Host>,
+) -> Result<HttpServerSettings, AppError> {
     let http = &settings.http;
     Ok(HttpServerSettings {
         bind: http.bind,
-        socket: socket(settings),
+        socket: http_socket(settings),
         tls_cert: http.tls_cert.clone(),
         tls_key: http.tls_key.clone(),
         path: http.path.clone(),
         allowed_hosts: http.allowed_hosts.clone(),
         allowed_origins: http.allowed_origins.clone(),
-        auth: rules::auth(settings)?,
-        job_detection: job_detection(host),
+        auth: rules::build_authenticator(settings)?,
+        job_detection: new_job_detection(host),
         allow_jobs: http.allow_jobs,
         max_body_bytes: http.max_body,
         max_header_bytes: http.max_headers,
@@ -69,20 +72,20 @@ pub(super) fn http(settings: &Settings, host: Arc<Host>) -> Result<HttpServerSet
         max_connections_per_address: http.max_connections_per_address,
         session_idle: http.session_idle,
         session_hang_up: http.session_hang_up,
-        session_key: session_key(settings),
+        session_key: open_session_key(settings),
         ..HttpServerSettings::default()
     })
 }
 
 /// Returns the key that signs session ids. Without a usable file, sessions end with the server.
-fn session_key(settings: &Settings) -> Option<SessionKey> {
+fn open_session_key(settings: &Settings) -> Option<SessionKey> {
     let path = settings.server.data_dir.join("session-key");
     SessionKey::load_or_create(&path)
         .inspect_err(|error| events::session_key_unusable(&path, error))
         .ok()
 }
 
-fn job_detection(host: Arc<Host>) -> JobDetection {
+fn new_job_detection(host: Arc<Host>) -> JobDetection {
     let callers = Arc::new(JobConnectionDetector::new(host));
     let on_unix = Arc::clone(&callers);
     JobDetection::new(
@@ -91,7 +94,7 @@ fn job_detection(host: Arc<Host>) -> JobDetection {
     )
 }
 
-fn socket(settings: &Settings) -> Option<SocketPath> {
+fn http_socket(settings: &Settings) -> Option<SocketPath> {
     let path = socket_path(settings)?;
     Some(match &settings.http.socket {
         config::SocketSetting::Default | config::SocketSetting::Off => SocketPath::Default(path),
@@ -108,11 +111,15 @@ pub(super) fn socket_path(settings: &Settings) -> Option<PathBuf> {
     }
 }
 
-pub(super) fn mcp(all: &Settings) -> McpSettings {
-    McpSettings { dialect: dialects(all), search_time: all.output.search, ..all.mcp.clone() }
+pub(super) fn mcp_settings(all: &Settings) -> McpSettings {
+    McpSettings {
+        dialect: dialect_settings(all),
+        search_time: all.output.search,
+        ..all.mcp.clone()
+    }
 }
 
-fn dialects(all: &Settings) -> DialectSettings {
+fn dialect_settings(all: &Settings) -> DialectSettings {
     let Settings { shell_tool, execute, run_shell_command, execute_command, .. } = all;
     DialectSettings {
         shell: ShellDialectSettings {
@@ -145,7 +152,7 @@ pub(super) fn service_settings(
     Ok(ServiceSettings {
         defaults: submission_defaults(loaded, host)?,
         queue: queue_limits(settings)?,
-        retention: retention(&settings.retention),
+        retention: retention_settings(&settings.retention),
         compress_from: settings.output.compress_from,
         job: job_settings(
             loaded,
@@ -166,7 +173,7 @@ pub(super) fn live_settings(loaded: &Loaded, host: &Host) -> Result<LiveSettings
         rules: rules::admission_rules(loaded, &settings.job.shell)?,
         defaults: submission_defaults(loaded, host)?,
         queue: queue_limits(settings)?,
-        quota: quota(settings),
+        quota: quota_limits(settings),
     })
 }
 
@@ -187,7 +194,7 @@ fn submission_defaults(loaded: &Loaded, host: &Host) -> Result<SubmissionDefault
         max_timeout: settings.job.max_timeout,
         lanes: lanes.map(|(name, lane)| (name.clone(), lane_defaults(lane, settings))).collect(),
         environment: environment.collect::<Result<_, AppError>>()?,
-        confining: confinement::supported_rules(loaded, host)?,
+        confinement_rules: confinement::supported_rules(loaded, host)?,
     })
 }
 
@@ -207,7 +214,7 @@ fn job_settings(
             memory_bytes: settings.output.memory,
             spill_dir: SpillDir::new(spill_dir(settings), Arc::clone(&counters)),
         },
-        quota: Quota::new(quota(settings), settings.output.read_memory, counters),
+        quota: Quota::new(quota_limits(settings), settings.output.read_memory, counters),
         mask: rules::write_redactor(loaded)?,
         drain_quiet: settings.job.drain_quiet,
         drain_max: settings.job.drain_max,
@@ -223,7 +230,7 @@ fn lane_defaults(lane: &config::LaneSection, settings: &Settings) -> LaneDefault
 }
 
 /// Returns the limits on stored output.
-pub(super) fn quota(settings: &Settings) -> QuotaLimits {
+pub(super) fn quota_limits(settings: &Settings) -> QuotaLimits {
     let own = settings.tenants.iter();
     QuotaLimits {
         store_bytes: settings.output.max_store,
@@ -235,7 +242,7 @@ pub(super) fn quota(settings: &Settings) -> QuotaLimits {
 }
 
 /// Returns the lanes and tenants that have metric series of their own.
-pub(super) fn known_names(settings: &Settings) -> SeriesNames {
+pub(super) fn series_names(settings: &Settings) -> SeriesNames {
     let lanes = settings.queue.lanes.keys().cloned();
     let tenants = settings.tenants.keys().cloned();
     SeriesNames {
@@ -244,7 +251,7 @@ pub(super) fn known_names(settings: &Settings) -> SeriesNames {
     }
 }
 
-fn retention(settings: &config::RetentionSection) -> Retention {
+fn retention_settings(settings: &config::RetentionSection) -> Retention {
     let tenant_finished = settings.tenant_max_finished;
     Retention {
         all: RetentionBounds {
@@ -253,7 +260,7 @@ fn retention(settings: &config::RetentionSection) -> Retention {
             bytes: settings.max_bytes,
         },
         tenant: RetentionBounds {
-            finished: tenant_finished.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+            finished: tenant_finished.map(|count| usize::try_from(count).unwrap_or(usize::MAX)),
             age: settings.tenant_max_age,
             bytes: settings.tenant_max_bytes,
         },
@@ -314,24 +321,24 @@ pub(super) fn queue_limits(settings: &Settings) -> Result<QueueLimits, AppError>
 fn tenant_limits(own: &TenantSection, quota: &TenantLimits) -> TenantLimits {
     TenantLimits {
         weight: own.weight.and_then(NonZeroU32::new).unwrap_or(quota.weight),
-        max_running: own.max_running.map_or(quota.max_running, job_bound),
-        max_queued: own.max_queued.map_or(quota.max_queued, job_bound),
-        starts_per_minute: own.starts_per_minute.map_or(quota.starts_per_minute, start_bound),
-        cpu_per_hour: own.cpu_s_per_hour.map_or(quota.cpu_per_hour, cpu_bound),
+        max_running: own.max_running.map_or(quota.max_running, to_job_limit),
+        max_queued: own.max_queued.map_or(quota.max_queued, to_job_limit),
+        starts_per_minute: own.starts_per_minute.map_or(quota.starts_per_minute, to_start_limit),
+        cpu_per_hour: own.cpu_s_per_hour.map_or(quota.cpu_per_hour, to_cpu_limit),
     }
 }
 
-// In the next three functions, 0 means no bound.
+// In the next three functions, 0 means no limit.
 
-fn job_bound(most: u64) -> Option<usize> {
-    (most > 0).then(|| usize::try_from(most).unwrap_or(usize::MAX))
+fn to_job_limit(count: u64) -> Option<usize> {
+    (count > 0).then(|| usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-fn start_bound(most: u64) -> Option<NonZeroU32> {
-    NonZeroU32::new(u32::try_from(most).unwrap_or(u32::MAX))
+fn to_start_limit(count: u64) -> Option<NonZeroU32> {
+    NonZeroU32::new(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-fn cpu_bound(seconds: u64) -> Option<Duration> {
+fn to_cpu_limit(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
@@ -348,7 +355,7 @@ mod tests {
         cpu_s_per_hour: None,
         max_stored: None,
         environment: Vec::new(),
-        confining: ConfinementTerms::NOTHING,
+        confinement_terms: ConfinementTerms::NOTHING,
     };
 
     #[test]
