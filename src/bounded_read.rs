@@ -60,8 +60,8 @@ impl BoundedReadError {
 
     /// Creates the error of a file system that has not answered in time.
     #[must_use]
-    pub fn timeout() -> Self {
-        no_answer().into()
+    pub fn new_timeout() -> Self {
+        no_answer_error().into()
     }
 
     /// `true` if the file would have blocked a reader that waits for it.
@@ -105,12 +105,12 @@ pub fn run_with_timeout<T: Send + 'static>(
         return Ok(work());
     }
     result.recv_timeout(time).map_err(|error| match error {
-        RecvTimeoutError::Timeout => no_answer(),
+        RecvTimeoutError::Timeout => no_answer_error(),
         RecvTimeoutError::Disconnected => io::Error::other("the thread that reads it has failed"),
     })
 }
 
-fn no_answer() -> io::Error {
+fn no_answer_error() -> io::Error {
     io::Error::new(ErrorKind::TimedOut, "its file system does not answer; check that mount")
 }
 

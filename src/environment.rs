@@ -197,7 +197,7 @@ pub struct NamePatternError {
 }
 
 impl NamePatternError {
-    /// The stable code that programs may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         "bad_variable_pattern"
@@ -284,10 +284,10 @@ fn check_variable(
     let name = name.to_str().ok_or(DropCause::Unlisted)?;
     let any_matches =
         |patterns: &[NamePattern]| patterns.iter().any(|pattern| pattern.matches(name));
-    if any_fits(&DANGEROUS, name) {
+    if matches_any(&DANGEROUS, name) {
         return Err(DropCause::Dangerous);
     }
-    if any_fits(&SERVERS, name) {
+    if matches_any(&SERVERS, name) {
         return Err(DropCause::Servers);
     }
     if any_matches(&rules.drop) {
@@ -314,12 +314,12 @@ fn check_secret(name: &str, value: &OsStr) -> Result<(), DropCause> {
 
 fn is_inherited(name: &str, inherit: Inherit) -> bool {
     match inherit {
-        Inherit::Core => CORE_GROUPS.iter().any(|(_, names)| any_fits(names, name)),
+        Inherit::Core => CORE_GROUPS.iter().any(|(_, names)| matches_any(names, name)),
         Inherit::All => true,
     }
 }
 
-fn any_fits(patterns: &[&str], name: &str) -> bool {
+fn matches_any(patterns: &[&str], name: &str) -> bool {
     patterns.iter().any(|pattern| matches_wildcard(pattern, name))
 }
 
@@ -490,7 +490,7 @@ mod tests {
             prop_assert_eq!(selected.kept.len() + selected.dropped.len(), server.len());
             for (name, _) in &selected.kept {
                 let name = name.to_str().unwrap();
-                prop_assert!(!any_fits(&DANGEROUS, name) && !any_fits(&SERVERS, name));
+                prop_assert!(!matches_any(&DANGEROUS, name) && !matches_any(&SERVERS, name));
                 prop_assert!(!is_secret_name(name) || pass.contains(&name));
             }
         }

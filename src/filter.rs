@@ -6,7 +6,7 @@ use thiserror::Error;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{LevelFilter, ParseError};
 
-use crate::did_you_mean::closest;
+use crate::did_you_mean::find_closest;
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -51,7 +51,7 @@ impl fmt::Display for FilterFlaw {
 }
 
 impl FilterError {
-    /// The stable code that programs may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         "log_filter"
@@ -95,7 +95,7 @@ fn check_level(part: &str) -> Result<(), FilterFlaw> {
     if !word.is_empty() && word.parse::<LevelFilter>().is_ok() {
         return Ok(());
     }
-    let meant = closest(&word.to_ascii_lowercase(), LEVELS, MIN_SIMILARITY);
+    let meant = find_closest(&word.to_ascii_lowercase(), LEVELS, MIN_SIMILARITY);
     Err(FilterFlaw::NoLevel { word: word.to_owned(), meant })
 }
 

@@ -50,7 +50,7 @@ impl Symlinks {
             Self::Follow => fs::metadata(path),
             Self::Refuse => {
                 let found = fs::symlink_metadata(path)?;
-                if found.is_symlink() { Err(refused_link()) } else { Ok(found) }
+                if found.is_symlink() { Err(refused_link_error()) } else { Ok(found) }
             }
         }
     }
@@ -59,10 +59,10 @@ impl Symlinks {
 /// Replaces the error of a symlink that was not followed by a clear one: the system reports too
 /// many levels.
 pub fn explain_symlink_error(error: io::Error) -> io::Error {
-    if Errno::from_io_error(&error) == Some(Errno::LOOP) { refused_link() } else { error }
+    if Errno::from_io_error(&error) == Some(Errno::LOOP) { refused_link_error() } else { error }
 }
 
-fn refused_link() -> io::Error {
+fn refused_link_error() -> io::Error {
     let text = "it is a symbolic link, and links are not followed there; put the file itself there";
     io::Error::new(ErrorKind::InvalidInput, text)
 }
@@ -90,7 +90,7 @@ pub enum PrivateDirError {
 }
 
 impl PrivateDirError {
-    /// The stable error code that callers may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

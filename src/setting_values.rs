@@ -7,21 +7,25 @@ use std::time::Duration;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-pub(crate) fn seconds<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
+pub(crate) fn deserialize_seconds<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Duration, D::Error> {
     Duration::try_from_secs_f64(f64::deserialize(input)?).map_err(Error::custom)
 }
 
-pub(crate) fn milliseconds<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
+pub(crate) fn deserialize_milliseconds<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Duration, D::Error> {
     u64::deserialize(input).map(Duration::from_millis)
 }
 
-pub(crate) fn some_seconds<'de, D: Deserializer<'de>>(
+pub(crate) fn deserialize_some_seconds<'de, D: Deserializer<'de>>(
     input: D,
 ) -> Result<Option<Duration>, D::Error> {
-    seconds(input).map(Some)
+    deserialize_seconds(input).map(Some)
 }
 
-pub(crate) fn zero_is_none<'de, D, T>(input: D) -> Result<Option<T>, D::Error>
+pub(crate) fn deserialize_zero_as_none<'de, D, T>(input: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default + PartialEq,
@@ -29,32 +33,32 @@ where
     Ok(Some(T::deserialize(input)?).filter(|number| *number != T::default()))
 }
 
-pub(crate) fn zero_seconds_is_none<'de, D: Deserializer<'de>>(
+pub(crate) fn deserialize_zero_seconds_as_none<'de, D: Deserializer<'de>>(
     input: D,
 ) -> Result<Option<Duration>, D::Error> {
-    Ok(Some(seconds(input)?).filter(|time| !time.is_zero()))
+    Ok(Some(deserialize_seconds(input)?).filter(|time| !time.is_zero()))
 }
 
-pub(crate) fn path_or_none<'de, D: Deserializer<'de>>(
+pub(crate) fn deserialize_path_or_none<'de, D: Deserializer<'de>>(
     input: D,
 ) -> Result<Option<PathBuf>, D::Error> {
-    Ok(text_or_none(input)?.map(PathBuf::from))
+    Ok(deserialize_text_or_none(input)?.map(PathBuf::from))
 }
 
-pub(crate) fn text_or_none<'de, D: Deserializer<'de>>(
+pub(crate) fn deserialize_text_or_none<'de, D: Deserializer<'de>>(
     input: D,
 ) -> Result<Option<String>, D::Error> {
     Ok(Some(String::deserialize(input)?).filter(|text| !text.is_empty()))
 }
 
-pub(crate) fn address_or_none<'de, D: Deserializer<'de>>(
+pub(crate) fn deserialize_address_or_none<'de, D: Deserializer<'de>>(
     input: D,
 ) -> Result<Option<SocketAddr>, D::Error> {
-    text_or_none(input)?.map(|text| text.parse()).transpose().map_err(Error::custom)
+    deserialize_text_or_none(input)?.map(|text| text.parse()).transpose().map_err(Error::custom)
 }
 
 /// Reads one of these words, and returns its value.
-pub(crate) fn word<'de, D: Deserializer<'de>, T: Copy>(
+pub(crate) fn deserialize_word<'de, D: Deserializer<'de>, T: Copy>(
     input: D,
     words: &[(&str, T)],
 ) -> Result<T, D::Error> {

@@ -29,7 +29,7 @@ pub fn parse(text: &str) -> Option<u64> {
 
 /// Formats a size in the largest binary unit that represents it exactly.
 #[must_use]
-pub fn display(bytes: u64) -> String {
+pub fn format(bytes: u64) -> String {
     let exact = |&&(name, factor): &&(&str, u64)| {
         (name.ends_with("iB") || factor == 1) && bytes >= factor && bytes.is_multiple_of(factor)
     };
@@ -65,15 +65,15 @@ mod tests {
 
     #[test]
     fn a_size_is_formatted_in_its_largest_exact_unit() {
-        assert_eq!(display(65536), "64 KiB");
-        assert_eq!(display(1_000_000), "1000000 B");
-        assert_eq!(display(0), "0 B");
+        assert_eq!(format(65536), "64 KiB");
+        assert_eq!(format(1_000_000), "1000000 B");
+        assert_eq!(format(0), "0 B");
     }
 
     proptest! {
         #[test]
         fn a_formatted_size_parses_to_the_same_size(bytes: u64) {
-            prop_assert_eq!(parse(&display(bytes)), Some(bytes));
+            prop_assert_eq!(parse(&format(bytes)), Some(bytes));
         }
     }
 }

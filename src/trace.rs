@@ -36,10 +36,10 @@ impl TraceContext {
     #[must_use]
     pub fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
         let mut parts = parent.trim().splitn(5, '-');
-        let version = hex::<1>(parts.next()?)?;
-        let trace = hex::<16>(parts.next()?)?;
-        let span = hex::<8>(parts.next()?)?;
-        let [flags] = hex::<1>(parts.next()?)?;
+        let version = decode_hex::<1>(parts.next()?)?;
+        let trace = decode_hex::<16>(parts.next()?)?;
+        let span = decode_hex::<8>(parts.next()?)?;
+        let [flags] = decode_hex::<1>(parts.next()?)?;
         // Later versions may have more fields.
         let is_whole = parts.next().is_none() || version != [0];
         if version == [0xff] || trace == [0; 16] || span == [0; 8] || !is_whole {
@@ -53,19 +53,19 @@ impl TraceContext {
 
     #[must_use]
     pub fn root() -> Self {
-        let trace_id = TraceId(random());
-        Self { trace_id, span_id: SpanId(random()), is_sampled: true, state: None }
+        let trace_id = TraceId(generate_bytes());
+        Self { trace_id, span_id: SpanId(generate_bytes()), is_sampled: true, state: None }
     }
 
     /// Starts another span of the same trace.
     #[must_use]
     pub fn child(&self) -> Self {
-        Self { span_id: SpanId(random()), ..self.clone() }
+        Self { span_id: SpanId(generate_bytes()), ..self.clone() }
     }
 
     /// Formats the context as a `traceparent` header.
     #[must_use]
-    pub fn traceparent(&self) -> String {
+    pub fn format_traceparent(&self) -> String {
         let flags = if self.is_sampled { SAMPLED } else { 0 };
         format!("00-{}-{}-{flags:02x}", self.trace_id, self.span_id)
     }
@@ -155,7 +155,7 @@ impl fmt::Debug for SpanId {
 }
 
 /// Decodes exactly `N` bytes of lower-case hexadecimal digits.
-fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+fn decode_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     if text.len() != 2 * N {
         return None;
@@ -169,7 +169,7 @@ fn is_valid_state(state: &str) -> bool {
 }
 
 /// Returns random bytes that are not all zero: zero is not a valid id.
-fn random<const N: usize>() -> [u8; N] {
+fn generate_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     POOL.with_borrow_mut(|pool| pool.fill(&mut bytes));
     if bytes == [0; N] {
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_context_is_parsed_and_formatted() {
         let context = TraceContext::parse(PARENT, Some("vendor=1")).unwrap();
-        assert_eq!(context.traceparent(), PARENT);
+        assert_eq!(context.format_traceparent(), PARENT);
         assert_eq!(context.trace_id.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
         assert!(context.is_sampled);
         assert_eq!(context.state.as_deref(), Some("vendor=1"));

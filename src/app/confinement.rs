@@ -114,7 +114,7 @@ pub(super) fn sandbox_paths(
     let credentials = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
     let own = [&settings.http.token_file, &settings.http.tls_key, &settings.audit.file];
     let own = own.into_iter().flatten().chain([&settings.server.data_dir]).cloned();
-    let session_dir = format!("/run/user/{}", environment.user()).into();
+    let session_dir = format!("/run/user/{}", environment.user_id()).into();
     let services = SERVICES.map(PathBuf::from).into_iter().chain([session_dir]);
     let hidden =
         credentials.chain(own).chain(services).chain(settings.confinement.hide.iter().cloned());

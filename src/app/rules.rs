@@ -194,7 +194,7 @@ pub(super) fn job_variables(
 ) -> Result<JobVariables, AppError> {
     let rules = parse_environment_rules(loaded)?;
     let pairs = environment.pairs();
-    Ok(JobVariables::lazy(move |by_tool| select_variables(&pairs, &rules, by_tool).kept))
+    Ok(JobVariables::new_lazy(move |by_tool| select_variables(&pairs, &rules, by_tool).kept))
 }
 
 fn parse_environment_rules(loaded: &Loaded) -> Result<EnvironmentRules, AppError> {

@@ -13,7 +13,7 @@ use super::{CheckFlags, ConfigFileVerb, InitFlags, ServeFlags, ShowFlags};
 use crate::client::ServerClient;
 use crate::config::{
     ConfigEntry, ConfigError, ConfigSources, DEFAULT_FILE, Environment, Loaded, Problem, load,
-    user_file,
+    user_config_file,
 };
 
 /// Runs a `config` verb that needs no server and returns the exit code: 0, or 1 if something is wrong.
@@ -60,7 +60,7 @@ fn format_ignored_note(loaded: &Loaded) -> String {
 
 /// Returns a warning about a valid configuration that `serve` will refuse.
 fn format_warning(loaded: &Loaded) -> String {
-    match loaded.settings.address_open_to_anyone() {
+    match loaded.settings.find_open_address() {
         None => String::new(),
         Some(bind) => format!(
             "note: `serve` will refuse to listen on {bind} without tokens; set http.token_file, or bind to 127.0.0.1\n"
@@ -118,7 +118,7 @@ fn write_initial_config(flags: &InitFlags, environment: &Environment) -> VerbOut
     if flags.stdout {
         return VerbOutput { stdout: DEFAULT_FILE.to_owned(), ..VerbOutput::default() };
     }
-    let Some(path) = user_file(environment) else {
+    let Some(path) = user_config_file(environment) else {
         return failure_output(
             "HOME is not set, so there is no place for your configuration file; use --stdout",
         );

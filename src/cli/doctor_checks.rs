@@ -309,7 +309,7 @@ fn free_space_finding(dir: &Path, stat: &StatVfs) -> DoctorFinding {
     // Some file systems create inodes on demand and report none.
     let files = (stat.f_files > 0).then_some(stat.f_favail);
     let inodes = files.map(|files| format!(", {files} inodes")).unwrap_or_default();
-    let free_mib = size::display(free >> 20 << 20);
+    let free_mib = size::format(free >> 20 << 20);
     let detail = format!("{} has {free_mib}{inodes} free", dir.display());
     if free < LOW_FREE_BYTES || files.is_some_and(|files| files < LOW_FREE_FILES) {
         DoctorFinding::warn(
@@ -348,7 +348,7 @@ pub(super) fn check_limits(limits: ServerRlimits) -> DoctorFinding {
         "open files {}, processes {}, file size {}",
         words(open_files),
         words(processes),
-        file_size.map_or("unlimited".to_owned(), size::display)
+        file_size.map_or("unlimited".to_owned(), size::format)
     );
     let is_low = |bound: Option<u64>, least| bound.is_some_and(|limit| limit < least);
     if is_low(open_files, LOW_OPEN_FILES)
@@ -435,11 +435,11 @@ pub(super) fn check_confinement(rules: &ConfinementRules) -> DoctorFinding {
 /// most 17 GiB of memory, 512 processes`.
 fn format_confinement(granted: GrantedConfinement, limits: ResourceLimits) -> String {
     let bounds = [
-        limits.memory.map(|bytes| format!("{} of memory", size::display(bytes >> 20 << 20))),
+        limits.memory.map(|bytes| format!("{} of memory", size::format(bytes >> 20 << 20))),
         limits.cpu.map(|time| format!("{}s of CPU time", time.as_secs_f64())),
         limits.processes.map(|count| format!("{count} processes")),
         limits.open_files.map(|count| format!("{count} open files")),
-        limits.file_size.map(|bytes| format!("{} in a file", size::display(bytes))),
+        limits.file_size.map(|bytes| format!("{} in a file", size::format(bytes))),
     ];
     let bounds: Vec<String> = bounds.into_iter().flatten().collect();
     let most = if bounds.is_empty() { "no limits".to_owned() } else { bounds.join(", ") };

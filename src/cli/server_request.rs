@@ -101,7 +101,7 @@ pub(super) enum ServerRequestError {
 }
 
 impl ServerRequestError {
-    /// The stable word that programs may match on.
+    /// Returns the stable code word of the error.
     pub(super) fn code(&self) -> &str {
         match self {
             Self::NoServer { .. } => "no_server",

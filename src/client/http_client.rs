@@ -360,7 +360,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The stable error code that callers may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

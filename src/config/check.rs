@@ -198,8 +198,8 @@ impl ValueRule {
             Self::Shell => "\"auto\" or the full path of a shell such as \"/bin/bash\"".into(),
             Self::Size { min, max } => format!(
                 "a size such as 65536 or \"64 KiB\", from {} to {}",
-                size::display(min),
-                size::display(max)
+                size::format(min),
+                size::format(max)
             ),
             Self::Seconds { min, max } => format!("a number of seconds from {min} to {max}"),
             Self::Count { min, max } => format!("a whole number from {min} to {max}"),

@@ -44,7 +44,7 @@ impl Environment {
     /// The value of [`TOKEN_VARIABLE`], if it is set.
     #[must_use]
     pub fn token(&self) -> Option<&str> {
-        self.non_empty(TOKEN_VARIABLE).and_then(|token| token.to_str())
+        self.find_non_empty(TOKEN_VARIABLE).and_then(|token| token.to_str())
     }
 
     /// `true` if the user asked for output without colours (`NO_COLOR` is not empty).
@@ -56,46 +56,46 @@ impl Environment {
     /// The number of worker threads of the runtime, if `TOKIO_WORKER_THREADS` sets it.
     #[must_use]
     pub fn worker_threads(&self) -> Option<NonZero<usize>> {
-        self.non_empty("TOKIO_WORKER_THREADS")?.to_str()?.trim().parse().ok()
+        self.find_non_empty("TOKIO_WORKER_THREADS")?.to_str()?.trim().parse().ok()
     }
 
     /// The home directory of the user, if `HOME` is a full path.
     #[must_use]
     pub fn home(&self) -> Option<PathBuf> {
-        self.absolute_path("HOME")
+        self.find_absolute_path("HOME")
     }
 
     /// The login shell of the user (`SHELL`).
     #[must_use]
     pub fn login_shell(&self) -> Option<PathBuf> {
-        self.absolute_path("SHELL")
+        self.find_absolute_path("SHELL")
     }
 
     /// The directory for temporary files (`TMPDIR`).
     #[must_use]
     pub fn temp_dir(&self) -> PathBuf {
-        self.absolute_path("TMPDIR").unwrap_or_else(|| "/tmp".into())
+        self.find_absolute_path("TMPDIR").unwrap_or_else(|| "/tmp".into())
     }
 
     /// The numeric id of the user.
     #[must_use]
-    pub const fn user(&self) -> u32 {
+    pub const fn user_id(&self) -> u32 {
         self.user
     }
 
     /// Returns a variable as an absolute path. Relative paths count as unset, as the XDG base directory
     /// specification demands.
-    pub(super) fn absolute_path(&self, name: &str) -> Option<PathBuf> {
+    pub(super) fn find_absolute_path(&self, name: &str) -> Option<PathBuf> {
         self.variables.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 
     /// Returns a variable if it is set and not empty.
-    pub(super) fn non_empty(&self, name: &str) -> Option<&OsString> {
+    pub(super) fn find_non_empty(&self, name: &str) -> Option<&OsString> {
         self.variables.get(name).filter(|value| !value.is_empty())
     }
 
     /// Returns the variables whose names start with `prefix`, sorted by name.
-    pub(super) fn with_prefix<'a>(
+    pub(super) fn list_with_prefix<'a>(
         &'a self,
         prefix: &'a str,
     ) -> impl Iterator<Item = (&'a str, &'a OsString)> {
@@ -108,26 +108,26 @@ const FILE: &str = "shellyard/config.toml";
 const SYSTEM_FILE: &str = "/etc/shellyard/config.toml";
 
 /// Returns the files that are tried if none is named. The first one that exists is read.
-pub(super) fn config_files(environment: &Environment) -> Vec<PathBuf> {
-    let named = environment.absolute_path("XDG_CONFIG_HOME").map(|home| home.join(FILE));
-    let usual = environment.absolute_path("HOME").map(|home| home.join(".config").join(FILE));
+pub(super) fn list_config_files(environment: &Environment) -> Vec<PathBuf> {
+    let named = environment.find_absolute_path("XDG_CONFIG_HOME").map(|home| home.join(FILE));
+    let usual = environment.find_absolute_path("HOME").map(|home| home.join(".config").join(FILE));
     named.into_iter().chain(usual).chain([PathBuf::from(SYSTEM_FILE)]).collect()
 }
 
 /// Returns the user's own configuration file, which `config init` writes; `None` without a home.
 #[must_use]
-pub fn user_file(environment: &Environment) -> Option<PathBuf> {
-    config_files(environment).into_iter().find(|path| path != Path::new(SYSTEM_FILE))
+pub fn user_config_file(environment: &Environment) -> Option<PathBuf> {
+    list_config_files(environment).into_iter().find(|path| path != Path::new(SYSTEM_FILE))
 }
 
 /// Returns the data directory if none is configured.
-pub(super) fn data_dir(environment: &Environment) -> PathBuf {
-    let named = environment.absolute_path("XDG_STATE_HOME").map(|home| home.join("shellyard"));
-    let usual = || Some(environment.absolute_path("HOME")?.join(".local/state/shellyard"));
+pub(super) fn default_data_dir(environment: &Environment) -> PathBuf {
+    let named = environment.find_absolute_path("XDG_STATE_HOME").map(|home| home.join("shellyard"));
+    let usual = || Some(environment.find_absolute_path("HOME")?.join(".local/state/shellyard"));
     named.or_else(usual).unwrap_or_else(|| {
-        let temporary = environment.absolute_path("TMPDIR").unwrap_or_else(|| "/tmp".into());
+        let temporary = environment.find_absolute_path("TMPDIR").unwrap_or_else(|| "/tmp".into());
         // Users share the temporary directory, so each needs a name of its own.
-        temporary.join(format!("shellyard-{}", environment.user()))
+        temporary.join(format!("shellyard-{}", environment.user_id()))
     })
 }
 
@@ -140,20 +140,21 @@ mod tests {
         let environment = Environment::from_pairs([("HOME", "/h"), ("XDG_CONFIG_HOME", "/x")]);
         let expected =
             ["/x/shellyard/config.toml", "/h/.config/shellyard/config.toml", SYSTEM_FILE];
-        assert_eq!(config_files(&environment), expected.map(PathBuf::from));
-        assert_eq!(user_file(&environment), Some(PathBuf::from(expected[0])));
+        assert_eq!(list_config_files(&environment), expected.map(PathBuf::from));
+        assert_eq!(user_config_file(&environment), Some(PathBuf::from(expected[0])));
     }
 
     #[test]
     fn without_a_home_only_the_system_file_is_tried() {
         let environment = Environment::from_pairs([("XDG_CONFIG_HOME", "relative")]);
-        assert_eq!(config_files(&environment), [PathBuf::from(SYSTEM_FILE)]);
-        assert_eq!(user_file(&environment), None);
+        assert_eq!(list_config_files(&environment), [PathBuf::from(SYSTEM_FILE)]);
+        assert_eq!(user_config_file(&environment), None);
     }
 
     #[test]
     fn the_data_directory_follows_xdg_then_home_then_the_temporary_directory() {
-        let dir = |pairs: &[(&str, &str)]| data_dir(&Environment::from_pairs(pairs.to_vec()));
+        let dir =
+            |pairs: &[(&str, &str)]| default_data_dir(&Environment::from_pairs(pairs.to_vec()));
         assert_eq!(dir(&[("XDG_STATE_HOME", "/x"), ("HOME", "/h")]), Path::new("/x/shellyard"));
         assert_eq!(dir(&[("HOME", "/h")]), Path::new("/h/.local/state/shellyard"));
         assert_eq!(dir(&[("TMPDIR", "/t")]), Path::new("/t/shellyard-0"));

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::{ValueOrigin, schema};
 use crate::bounded_read::BoundedReadError;
-use crate::did_you_mean::closest;
+use crate::did_you_mean::find_closest;
 
 /// The reason why the settings could not be loaded.
 #[derive(Debug, Error)]
@@ -15,7 +15,7 @@ pub enum ConfigError {
     #[error("cannot read the configuration file `{}`; check its path, kind and permissions", path.display())]
     Unreadable { path: PathBuf, source: BoundedReadError },
     /// The configuration has mistakes; all of them are listed.
-    #[error("{}", list(problems))]
+    #[error("{}", format_problems(problems))]
     Invalid {
         /// All problems of all layers, in the order of the layers.
         problems: Vec<Problem>,
@@ -23,7 +23,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// The stable code that scripts may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl ConfigError {
     }
 }
 
-fn list(problems: &[Problem]) -> String {
+fn format_problems(problems: &[Problem]) -> String {
     let mut text = "the configuration is not valid; correct:".to_owned();
     for problem in problems {
         text.push_str(&format!("\n  {problem}"));
@@ -121,14 +121,14 @@ pub(super) fn suggest_key(key: &str) -> Option<String> {
     // The right name in the wrong section is the most likely mistake.
     let moved = keys().find(|known| last(known) == last(key));
     moved.map(str::to_owned).or_else(|| suggest_key_of_named(key)).or_else(|| {
-        closest(key, keys().chain(schema::sections()), MIN_SIMILARITY).map(str::to_owned)
+        find_closest(key, keys().chain(schema::list_sections()), MIN_SIMILARITY).map(str::to_owned)
     })
 }
 
 /// Suggests a key of a lane or a tenant. The name of the lane or tenant does not count as similarity.
 fn suggest_key_of_named(key: &str) -> Option<String> {
-    let (inner, known) = schema::keys_of_named(key)?;
-    let meant = closest(inner, known, MIN_SIMILARITY)?;
+    let (inner, known) = schema::split_named_key(key)?;
+    let meant = find_closest(inner, known, MIN_SIMILARITY)?;
     Some(format!("{}{meant}", key.strip_suffix(inner)?))
 }
 
@@ -138,13 +138,13 @@ pub(super) fn suggest_variable(name: &str) -> Option<String> {
     let bare = |name: &str| name.trim_start_matches(schema::VARIABLE_PREFIX).to_owned();
     let known: Vec<_> =
         schema::SETTINGS.iter().map(|setting| bare(&schema::variable_name(setting.key))).collect();
-    let found = closest(&bare(name), known.iter().map(String::as_str), MIN_SIMILARITY)?;
+    let found = find_closest(&bare(name), known.iter().map(String::as_str), MIN_SIMILARITY)?;
     Some(format!("{}{found}", schema::VARIABLE_PREFIX))
 }
 
 /// Suggests one of `words` in place of `given`.
 pub(super) fn suggest_word(given: &str, words: &[&'static str]) -> Option<&'static str> {
-    closest(&given.to_lowercase(), words.iter().copied(), MIN_SIMILARITY)
+    find_closest(&given.to_lowercase(), words.iter().copied(), MIN_SIMILARITY)
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ use crate::environment::InheritSetting;
 use crate::process::shell::ShellChoice;
 use crate::service::{ConfinementTerms, NetworkRule, OnAuditFailure, OnUnavailable};
 use crate::setting_values::{
-    milliseconds, path_or_none, seconds, some_seconds, word, zero_is_none, zero_seconds_is_none,
+    deserialize_milliseconds, deserialize_path_or_none, deserialize_seconds,
+    deserialize_some_seconds, deserialize_word, deserialize_zero_as_none,
+    deserialize_zero_seconds_as_none,
 };
 use crate::spec::{LargeOutput, Priority, StreamMode};
 
@@ -27,7 +29,7 @@ pub struct QueueSection {
     pub max_queued: usize,
     /// The time after which a running job that does not use the machine gives its slot back;
     /// `None` = never.
-    #[serde(rename = "idle_s", deserialize_with = "zero_seconds_is_none")]
+    #[serde(rename = "idle_s", deserialize_with = "deserialize_zero_seconds_as_none")]
     pub idle_after: Option<Duration>,
     pub max_idle: usize,
     pub lanes: BTreeMap<String, LaneSection>,
@@ -44,10 +46,10 @@ pub struct LaneSection {
     /// `None` = the limit of the queue.
     pub max_queued: Option<usize>,
     /// The timeout of its jobs, if the caller does not set one.
-    #[serde(rename = "timeout_s", deserialize_with = "some_seconds")]
+    #[serde(rename = "timeout_s", deserialize_with = "deserialize_some_seconds")]
     pub timeout: Option<Duration>,
     /// The priority of its jobs, if the caller does not set one.
-    #[serde(deserialize_with = "priority")]
+    #[serde(deserialize_with = "deserialize_priority")]
     pub priority: Option<Priority>,
     #[serde(flatten)]
     pub confinement_terms: ConfinementTerms,
@@ -68,33 +70,33 @@ impl QueueSection {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobSection {
-    #[serde(deserialize_with = "shell")]
+    #[serde(deserialize_with = "deserialize_shell")]
     pub shell: ShellChoice,
     /// The pipes of a job's output, if the caller does not choose.
-    #[serde(deserialize_with = "stream_mode")]
+    #[serde(deserialize_with = "deserialize_stream_mode")]
     pub streams: StreamMode,
     /// The timeout, if the caller does not set one.
-    #[serde(rename = "timeout_s", deserialize_with = "seconds")]
+    #[serde(rename = "timeout_s", deserialize_with = "deserialize_seconds")]
     pub timeout: Duration,
     /// The longest timeout that a caller may ask for.
-    #[serde(rename = "max_timeout_s", deserialize_with = "seconds")]
+    #[serde(rename = "max_timeout_s", deserialize_with = "deserialize_seconds")]
     pub max_timeout: Duration,
     /// The time between SIGTERM and SIGKILL.
-    #[serde(rename = "grace_s", deserialize_with = "seconds")]
+    #[serde(rename = "grace_s", deserialize_with = "deserialize_seconds")]
     pub grace: Duration,
     /// The most bytes that a job may write.
     pub max_output: u64,
     /// The most lines that a job may write; `None` = no limit.
-    #[serde(deserialize_with = "zero_is_none")]
+    #[serde(deserialize_with = "deserialize_zero_as_none")]
     pub max_lines: Option<u64>,
     /// The time without output after which draining ends.
-    #[serde(rename = "drain_quiet_ms", deserialize_with = "milliseconds")]
+    #[serde(rename = "drain_quiet_ms", deserialize_with = "deserialize_milliseconds")]
     pub drain_quiet: Duration,
     /// The time after which draining ends in any case.
-    #[serde(rename = "drain_max_ms", deserialize_with = "milliseconds")]
+    #[serde(rename = "drain_max_ms", deserialize_with = "deserialize_milliseconds")]
     pub drain_max: Duration,
     /// The default directory of jobs; `None` = the server's working directory.
-    #[serde(deserialize_with = "path_or_none")]
+    #[serde(deserialize_with = "deserialize_path_or_none")]
     pub cwd: Option<PathBuf>,
 }
 
@@ -156,14 +158,14 @@ pub struct TenantSection {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfinementSection {
-    #[serde(deserialize_with = "profile")]
+    #[serde(deserialize_with = "deserialize_profile")]
     pub profile: SandboxProfile,
     pub network: NetworkRule,
     /// The treatment of a job whose confinement the host does not support.
-    #[serde(deserialize_with = "on_unavailable")]
+    #[serde(deserialize_with = "deserialize_on_unavailable")]
     pub on_unavailable: OnUnavailable,
     /// The strongest mechanism that is used.
-    #[serde(deserialize_with = "backend")]
+    #[serde(deserialize_with = "deserialize_backend")]
     pub backend: Backend,
     /// The directories that jobs may write; empty = the directory in which a job runs.
     pub workspace: Vec<PathBuf>,
@@ -208,7 +210,7 @@ pub struct RedactSection {
 pub struct AuditSection {
     pub enabled: bool,
     /// `None` = `audit.jsonl` in the data directory.
-    #[serde(deserialize_with = "path_or_none")]
+    #[serde(deserialize_with = "deserialize_path_or_none")]
     pub file: Option<PathBuf>,
     /// The size at which the file is rotated.
     pub max_bytes: u64,
@@ -227,19 +229,19 @@ pub struct OutputSection {
     pub memory: usize,
     /// The size from which the output of a job is large.
     pub large: u64,
-    #[serde(deserialize_with = "large_output")]
+    #[serde(deserialize_with = "deserialize_large_output")]
     pub on_large_output: LargeOutput,
     /// The most bytes of stored output of all jobs together.
     pub max_store: u64,
     /// The most bytes of stored output of one tenant's jobs.
     pub max_tenant: u64,
     /// The size from which finished output is compressed; `None` = never.
-    #[serde(deserialize_with = "zero_is_none")]
+    #[serde(deserialize_with = "deserialize_zero_as_none")]
     pub compress_from: Option<u64>,
     /// The most bytes of memory for all reads of output at one time.
     pub read_memory: usize,
     /// The time limit of one search or query.
-    #[serde(rename = "search_s", deserialize_with = "seconds")]
+    #[serde(rename = "search_s", deserialize_with = "deserialize_seconds")]
     pub search: Duration,
 }
 
@@ -250,49 +252,54 @@ pub struct RetentionSection {
     /// The number of finished jobs that are kept.
     pub max_finished: usize,
     /// The time for which they are kept; `None` = no limit.
-    #[serde(rename = "max_age_s", deserialize_with = "zero_seconds_is_none")]
+    #[serde(rename = "max_age_s", deserialize_with = "deserialize_zero_seconds_as_none")]
     pub max_age: Option<Duration>,
     /// The most bytes of their output; `None` = no limit.
-    #[serde(deserialize_with = "zero_is_none")]
+    #[serde(deserialize_with = "deserialize_zero_as_none")]
     pub max_bytes: Option<u64>,
     /// The number of finished jobs of each tenant that are kept; `None` = no limit for single tenants.
-    #[serde(deserialize_with = "zero_is_none")]
+    #[serde(deserialize_with = "deserialize_zero_as_none")]
     pub tenant_max_finished: Option<u64>,
     /// The time for which they are kept; `None` = no limit for single tenants.
-    #[serde(rename = "tenant_max_age_s", deserialize_with = "zero_seconds_is_none")]
+    #[serde(rename = "tenant_max_age_s", deserialize_with = "deserialize_zero_seconds_as_none")]
     pub tenant_max_age: Option<Duration>,
     /// The most bytes of their output; `None` = no limit for single tenants.
-    #[serde(deserialize_with = "zero_is_none")]
+    #[serde(deserialize_with = "deserialize_zero_as_none")]
     pub tenant_max_bytes: Option<u64>,
 }
 
-fn shell<'de, D: Deserializer<'de>>(input: D) -> Result<ShellChoice, D::Error> {
+fn deserialize_shell<'de, D: Deserializer<'de>>(input: D) -> Result<ShellChoice, D::Error> {
     let text = String::deserialize(input)?;
     Ok(if text == "auto" { ShellChoice::Auto } else { ShellChoice::Path(text) })
 }
 
-fn priority<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Priority>, D::Error> {
-    word(input, &Priority::WORDS).map(Some)
+fn deserialize_priority<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Priority>, D::Error> {
+    deserialize_word(input, &Priority::WORDS).map(Some)
 }
 
-fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<SandboxProfile, D::Error> {
-    word(input, &SandboxProfile::WORDS)
+fn deserialize_profile<'de, D: Deserializer<'de>>(input: D) -> Result<SandboxProfile, D::Error> {
+    deserialize_word(input, &SandboxProfile::WORDS)
 }
 
-fn large_output<'de, D: Deserializer<'de>>(input: D) -> Result<LargeOutput, D::Error> {
-    word(input, &LargeOutput::WORDS)
+fn deserialize_large_output<'de, D: Deserializer<'de>>(input: D) -> Result<LargeOutput, D::Error> {
+    deserialize_word(input, &LargeOutput::WORDS)
 }
 
-fn stream_mode<'de, D: Deserializer<'de>>(input: D) -> Result<StreamMode, D::Error> {
-    word(input, &StreamMode::WORDS)
+fn deserialize_stream_mode<'de, D: Deserializer<'de>>(input: D) -> Result<StreamMode, D::Error> {
+    deserialize_word(input, &StreamMode::WORDS)
 }
 
-fn on_unavailable<'de, D: Deserializer<'de>>(input: D) -> Result<OnUnavailable, D::Error> {
-    word(input, &[("refuse", OnUnavailable::Refuse), ("degrade", OnUnavailable::Degrade)])
+fn deserialize_on_unavailable<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<OnUnavailable, D::Error> {
+    deserialize_word(
+        input,
+        &[("refuse", OnUnavailable::Refuse), ("degrade", OnUnavailable::Degrade)],
+    )
 }
 
 /// Reads the strongest backend; `auto` allows all.
-fn backend<'de, D: Deserializer<'de>>(input: D) -> Result<Backend, D::Error> {
+fn deserialize_backend<'de, D: Deserializer<'de>>(input: D) -> Result<Backend, D::Error> {
     let words = [
         ("auto", Backend::Namespaces),
         ("namespaces", Backend::Namespaces),
@@ -300,5 +307,5 @@ fn backend<'de, D: Deserializer<'de>>(input: D) -> Result<Backend, D::Error> {
         ("seccomp", Backend::Seccomp),
         ("none", Backend::Nothing),
     ];
-    word(input, &words)
+    deserialize_word(input, &words)
 }

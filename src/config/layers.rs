@@ -159,9 +159,9 @@ pub(super) fn add_toml(layers: &mut Layers, text: &str, origin_of: &dyn Fn(usize
     let (root, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(|error| error.span().map(|span| span.start));
     let lines = LineEnds::find(text);
-    let origin_at = |span: Range<usize>| origin_of(lines.line_at(span.start));
+    let origin_at = |span: Range<usize>| origin_of(lines.find_line(span.start));
     if errors.is_empty() {
-        TableWalk { layers, origin_at: &origin_at }.table("", root.into_inner());
+        TableWalk { layers, origin_at: &origin_at }.add_table("", root.into_inner());
     }
     for error in errors {
         let origin = origin_at(error.span().unwrap_or_default());
@@ -175,7 +175,7 @@ struct TableWalk<'a> {
 }
 
 impl TableWalk<'_> {
-    fn table(&mut self, prefix: &str, table: DeTable<'_>) {
+    fn add_table(&mut self, prefix: &str, table: DeTable<'_>) {
         // Sorted by position, so that problems are in the order of the lines.
         let mut pairs: Vec<_> = table.into_iter().collect();
         pairs.sort_by_key(|(name, _)| name.span().start);
@@ -183,14 +183,14 @@ impl TableWalk<'_> {
             let origin = (self.origin_at)(name.span());
             let name = name.into_inner();
             let key = if prefix.is_empty() { name.to_string() } else { format!("{prefix}.{name}") };
-            self.pair(&key, value, origin);
+            self.add_pair(&key, value, origin);
         }
     }
 
-    fn pair(&mut self, key: &str, value: Spanned<DeValue<'_>>, origin: ValueOrigin) {
+    fn add_pair(&mut self, key: &str, value: Spanned<DeValue<'_>>, origin: ValueOrigin) {
         if matches!(schema::look_up(key), KeyMeaning::Section) && value.get_ref().is_table() {
             if let DeValue::Table(inner) = value.into_inner() {
-                self.table(key, inner);
+                self.add_table(key, inner);
             }
             return;
         }
@@ -214,7 +214,7 @@ impl LineEnds {
     }
 
     /// Returns the line of a byte offset, counted from 1.
-    fn line_at(&self, byte: usize) -> usize {
+    fn find_line(&self, byte: usize) -> usize {
         1 + self.ends.partition_point(|end| *end < byte)
     }
 }

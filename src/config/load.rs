@@ -67,7 +67,7 @@ impl Loaded {
     pub fn entries(&self) -> Vec<(&str, &ConfigEntry)> {
         let mut entries: Vec<_> =
             self.entries.iter().map(|(key, entry)| (key.as_str(), entry)).collect();
-        entries.sort_by_key(|(key, _)| schema::rank(key));
+        entries.sort_by_key(|(key, _)| schema::key_rank(key));
         entries
     }
 
@@ -116,10 +116,10 @@ fn find_file(
 ) -> Result<Option<(PathBuf, String)>, ConfigError> {
     if let Some(path) = named {
         let text =
-            read_text(&path, Symlinks::Follow).map_err(|source| unreadable(&path, source))?;
+            read_text(&path, Symlinks::Follow).map_err(|source| unreadable_error(&path, source))?;
         return Ok(Some((path, text)));
     }
-    for path in environment::config_files(environment) {
+    for path in environment::list_config_files(environment) {
         match read_text(&path, Symlinks::Follow) {
             Ok(text) => return Ok(Some((path, text))),
             Err(BoundedReadError::Io(error))
@@ -128,26 +128,26 @@ fn find_file(
                     // The home directory of another user must not keep the program from starting.
                     ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied
                 ) => {}
-            Err(source) => return Err(unreadable(&path, source)),
+            Err(source) => return Err(unreadable_error(&path, source)),
         }
     }
     Ok(None)
 }
 
-fn unreadable(path: &Path, source: BoundedReadError) -> ConfigError {
+fn unreadable_error(path: &Path, source: BoundedReadError) -> ConfigError {
     ConfigError::Unreadable { path: path.to_owned(), source }
 }
 
 /// Adds the variables. Aliases come first, so that the product's own names override them.
 fn add_environment(layers: &mut Layers, environment: &Environment) {
     for (name, key) in ALIASES {
-        if let Some(value) = environment.non_empty(name) {
+        if let Some(value) = environment.find_non_empty(name) {
             add_variable(layers, key, name, value);
         }
     }
-    let own = environment.with_prefix(schema::VARIABLE_PREFIX);
+    let own = environment.list_with_prefix(schema::VARIABLE_PREFIX);
     for (name, value) in own.filter(|(name, _)| ![JOB_VARIABLE, TOKEN_VARIABLE].contains(name)) {
-        match schema::key_of_variable(name) {
+        match schema::find_key_of_variable(name) {
             Some(key) => add_variable(layers, &key, name, value),
             None => {
                 let suggestion = error::suggest_variable(name);
@@ -170,16 +170,17 @@ fn read_settings(
     entries: &BTreeMap<String, ConfigEntry>,
     environment: &Environment,
 ) -> Result<Settings, ConfigError> {
-    let mut settings = Settings::deserialize(layers::to_table(entries)).map_err(schema_mismatch)?;
+    let mut settings =
+        Settings::deserialize(layers::to_table(entries)).map_err(convert_schema_mismatch)?;
     if settings.server.data_dir.as_os_str().is_empty() {
-        settings.server.data_dir = environment::data_dir(environment);
+        settings.server.data_dir = environment::default_data_dir(environment);
     }
     Ok(settings)
 }
 
 /// Converts the error of a value that the schema accepts and the settings do not: a bug in the program,
 /// which the tests of this module exclude for every rule.
-fn schema_mismatch(error: toml::de::Error) -> ConfigError {
+fn convert_schema_mismatch(error: toml::de::Error) -> ConfigError {
     let kind = ProblemKind::Syntax(error.message().to_owned());
     ConfigError::Invalid { problems: vec![Problem { origin: ValueOrigin::Default, kind }] }
 }

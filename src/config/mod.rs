@@ -20,7 +20,7 @@ mod settings_json;
 #[cfg(test)]
 mod tests;
 
-pub use environment::{Environment, TOKEN_VARIABLE, user_file};
+pub use environment::{Environment, TOKEN_VARIABLE, user_config_file};
 pub use error::{ConfigError, Problem, ProblemKind};
 pub use job_settings::{
     AuditSection, ConfinementSection, EnvironmentSection, JobSection, LaneSection, OutputSection,

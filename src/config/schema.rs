@@ -268,7 +268,7 @@ pub(super) fn look_up(key: &str) -> KeyMeaning {
     if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) {
         return KeyMeaning::Value(&setting.rule);
     }
-    if sections().any(|section| section == key) {
+    if list_sections().any(|section| section == key) {
         return KeyMeaning::Section;
     }
     NAMED_SECTIONS.iter().find_map(|named| named.look_up(key)).unwrap_or(KeyMeaning::Unknown)
@@ -305,7 +305,7 @@ impl NamedSection {
     }
 
     /// Returns the key for a variable; `rest` is the variable's name after that of the section.
-    fn key_for_variable(&self, rest: &str) -> Option<String> {
+    fn find_key_for_variable(&self, rest: &str) -> Option<String> {
         let inner = self.settings().find_map(|setting| {
             let name = rest.strip_suffix(&setting.key.to_uppercase())?.strip_suffix('_')?;
             Some((name, setting.key))
@@ -319,7 +319,7 @@ impl NamedSection {
 }
 
 /// Splits off the last part of a key of a lane or a tenant, and returns it with the valid ones.
-pub(super) fn keys_of_named(key: &str) -> Option<(&str, impl Iterator<Item = &'static str>)> {
+pub(super) fn split_named_key(key: &str) -> Option<(&str, impl Iterator<Item = &'static str>)> {
     NAMED_SECTIONS.iter().find_map(|named| {
         let (_, inner) = named.strip_section(key)?.split_once('.')?;
         Some((inner, named.settings().map(|setting| setting.key)))
@@ -327,13 +327,13 @@ pub(super) fn keys_of_named(key: &str) -> Option<(&str, impl Iterator<Item = &'s
 }
 
 /// Returns the names of all sections, some more than once.
-pub(super) fn sections() -> impl Iterator<Item = &'static str> {
+pub(super) fn list_sections() -> impl Iterator<Item = &'static str> {
     let named = SETTINGS.iter().filter_map(|setting| Some(setting.key.rsplit_once('.')?.0));
     named.chain(NAMED_SECTIONS.iter().map(|named| named.section))
 }
 
 /// Returns the position of a key in `config show`. Keys of named sections come after their section.
-pub(super) fn rank(key: &str) -> usize {
+pub(super) fn key_rank(key: &str) -> usize {
     // Doubled, so that keys of named sections fit in between.
     if let Some(position) = SETTINGS.iter().position(|setting| setting.key == key) {
         return 2 * position;
@@ -354,12 +354,14 @@ pub(super) fn variable_name(key: &str) -> String {
 pub(super) const VARIABLE_PREFIX: &str = "SHELLYARD_";
 
 /// Returns the key that an environment variable sets.
-pub(super) fn key_of_variable(name: &str) -> Option<String> {
+pub(super) fn find_key_of_variable(name: &str) -> Option<String> {
     if let Some(setting) = SETTINGS.iter().find(|setting| variable_name(setting.key) == name) {
         return Some(setting.key.to_owned());
     }
     NAMED_SECTIONS.iter().find_map(|named| {
-        named.key_for_variable(name.strip_prefix(&variable_name(named.section))?.strip_prefix('_')?)
+        named.find_key_for_variable(
+            name.strip_prefix(&variable_name(named.section))?.strip_prefix('_')?,
+        )
     })
 }
 
@@ -388,7 +390,10 @@ mod tests {
     #[test]
     fn a_variable_leads_back_to_its_key() {
         for setting in SETTINGS {
-            assert_eq!(key_of_variable(&variable_name(setting.key)).as_deref(), Some(setting.key));
+            assert_eq!(
+                find_key_of_variable(&variable_name(setting.key)).as_deref(),
+                Some(setting.key)
+            );
         }
         for (name, key) in [
             ("SHELLYARD_QUEUE_LANES_GPU", "queue.lanes.gpu.slots"),
@@ -396,10 +401,10 @@ mod tests {
             ("SHELLYARD_TENANTS_CI_MAX_RUNNING", "tenants.ci.max_running"),
             ("SHELLYARD_TENANTS_CI_CONFINEMENT", "tenants.ci.confinement"),
         ] {
-            assert_eq!(key_of_variable(name).as_deref(), Some(key));
+            assert_eq!(find_key_of_variable(name).as_deref(), Some(key));
         }
-        assert_eq!(key_of_variable("SHELLYARD_TENANTS_CI"), None);
-        assert_eq!(key_of_variable("SHELLYARD_QUEUE_SLOT"), None);
+        assert_eq!(find_key_of_variable("SHELLYARD_TENANTS_CI"), None);
+        assert_eq!(find_key_of_variable("SHELLYARD_QUEUE_SLOT"), None);
     }
 
     #[test]
@@ -422,9 +427,9 @@ mod tests {
 
     #[test]
     fn lanes_and_tenants_are_listed_right_after_their_section() {
-        assert!(rank("queue.max_queued") < rank("queue.lanes.build.slots"));
-        assert!(rank("queue.lanes.build.slots") < rank("quota.max_running"));
-        assert!(rank("quota.cpu_s_per_hour") < rank("tenants.ci.weight"));
-        assert!(rank("tenants.ci.weight") < rank("pressure.cpu"));
+        assert!(key_rank("queue.max_queued") < key_rank("queue.lanes.build.slots"));
+        assert!(key_rank("queue.lanes.build.slots") < key_rank("quota.max_running"));
+        assert!(key_rank("quota.cpu_s_per_hour") < key_rank("tenants.ci.weight"));
+        assert!(key_rank("tenants.ci.weight") < key_rank("pressure.cpu"));
     }
 }

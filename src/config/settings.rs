@@ -18,7 +18,10 @@ use super::job_settings::{
 };
 use crate::mcp::{ExecuteCommandSettings, McpSettings, RunShellCommandSettings};
 use crate::service::{LimitTerms, PressureWatch, TenantLimits};
-use crate::setting_values::{address_or_none, path_or_none, seconds, text_or_none};
+use crate::setting_values::{
+    deserialize_address_or_none, deserialize_path_or_none, deserialize_seconds,
+    deserialize_text_or_none,
+};
 
 /// All settings, complete and checked.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -54,7 +57,7 @@ impl Settings {
     /// Returns the address on which anyone on the network could call without a token, if there is one.
     /// `serve` must refuse such settings.
     #[must_use]
-    pub fn address_open_to_anyone(&self) -> Option<SocketAddr> {
+    pub fn find_open_address(&self) -> Option<SocketAddr> {
         let bind = self.http.bind.filter(|bind| !bind.ip().to_canonical().is_loopback())?;
         let has_auth = self.http.token_file.is_some() || !self.oauth.issuer.is_empty();
         (!has_auth).then_some(bind)
@@ -66,45 +69,45 @@ impl Settings {
 #[serde(deny_unknown_fields)]
 pub struct HttpSection {
     /// `None` = only the unix socket.
-    #[serde(deserialize_with = "address_or_none")]
+    #[serde(deserialize_with = "deserialize_address_or_none")]
     pub bind: Option<SocketAddr>,
-    #[serde(deserialize_with = "socket")]
+    #[serde(deserialize_with = "deserialize_socket")]
     pub socket: SocketSetting,
     pub path: String,
     /// The host names that are allowed besides loopback and the bound address.
     pub allowed_hosts: Vec<String>,
     pub allowed_origins: Vec<String>,
     /// `None` = the file `tokens` in the data directory, if it exists.
-    #[serde(deserialize_with = "path_or_none")]
+    #[serde(deserialize_with = "deserialize_path_or_none")]
     pub token_file: Option<PathBuf>,
     /// `true` if jobs of this server may call it.
     pub allow_jobs: bool,
-    #[serde(deserialize_with = "path_or_none")]
+    #[serde(deserialize_with = "deserialize_path_or_none")]
     pub tls_cert: Option<PathBuf>,
-    #[serde(deserialize_with = "path_or_none")]
+    #[serde(deserialize_with = "deserialize_path_or_none")]
     pub tls_key: Option<PathBuf>,
     /// The largest request body, in bytes.
     pub max_body: usize,
     /// The largest request head, in bytes; at least the 8 KiB that hyper needs.
     pub max_headers: usize,
     /// The time for a client to send the head of a request.
-    #[serde(rename = "header_timeout_s", deserialize_with = "seconds")]
+    #[serde(rename = "header_timeout_s", deserialize_with = "deserialize_seconds")]
     pub header_timeout: Duration,
     /// The time for a client to send the body of a request.
-    #[serde(rename = "body_timeout_s", deserialize_with = "seconds")]
+    #[serde(rename = "body_timeout_s", deserialize_with = "deserialize_seconds")]
     pub body_timeout: Duration,
     /// The time for a client to read what was sent to it.
-    #[serde(rename = "write_timeout_s", deserialize_with = "seconds")]
+    #[serde(rename = "write_timeout_s", deserialize_with = "deserialize_seconds")]
     pub write_timeout: Duration,
     /// Memory for data that clients have not read yet, in bytes.
     pub max_unread: usize,
     pub max_connections: usize,
     pub max_connections_per_address: usize,
     /// The time after which idle sessions of legacy clients are ended.
-    #[serde(rename = "session_idle_s", deserialize_with = "seconds")]
+    #[serde(rename = "session_idle_s", deserialize_with = "deserialize_seconds")]
     pub session_idle: Duration,
     /// The time after which a legacy client without any open stream counts as gone.
-    #[serde(rename = "session_hang_up_s", deserialize_with = "seconds")]
+    #[serde(rename = "session_hang_up_s", deserialize_with = "deserialize_seconds")]
     pub session_hang_up: Duration,
 }
 
@@ -124,7 +127,7 @@ pub struct ServerSection {
     /// The data directory; resolved, never empty. It may not exist yet.
     pub data_dir: PathBuf,
     /// The time that running jobs get at shutdown before they are ended.
-    #[serde(rename = "drain_s", deserialize_with = "seconds")]
+    #[serde(rename = "drain_s", deserialize_with = "deserialize_seconds")]
     pub drain: Duration,
 }
 
@@ -149,7 +152,7 @@ pub enum LogFormat {
 #[serde(deny_unknown_fields)]
 pub struct TraceSection {
     /// The URL of the collector that gets the spans.
-    #[serde(deserialize_with = "text_or_none")]
+    #[serde(deserialize_with = "deserialize_text_or_none")]
     pub otlp_endpoint: Option<String>,
     /// The share of the traces started by the server that is sent, 0 to 1.
     pub sample: f64,
@@ -168,7 +171,7 @@ pub struct OauthSection {
     /// A file or a URL with the issuer's keys; empty = the URL in the issuer's metadata.
     pub jwks: String,
     /// The time after which keys are fetched again.
-    #[serde(rename = "jwks_refresh_s", deserialize_with = "seconds")]
+    #[serde(rename = "jwks_refresh_s", deserialize_with = "deserialize_seconds")]
     pub jwks_refresh: Duration,
     /// The claim whose value is the tenant.
     pub tenant_claim: String,
@@ -181,7 +184,7 @@ pub struct OauthSection {
     /// The scope that allows seeing all tenants.
     pub admin_scope: String,
     /// The allowed difference between clocks.
-    #[serde(rename = "leeway_s", deserialize_with = "seconds")]
+    #[serde(rename = "leeway_s", deserialize_with = "deserialize_seconds")]
     pub leeway: Duration,
 }
 
@@ -190,10 +193,10 @@ pub struct OauthSection {
 #[serde(deny_unknown_fields)]
 pub struct ShellToolSection {
     /// The timeout, if the caller does not set one.
-    #[serde(deserialize_with = "seconds")]
+    #[serde(deserialize_with = "deserialize_seconds")]
     pub default_timeout: Duration,
     /// The longest timeout that a caller may ask for.
-    #[serde(deserialize_with = "seconds")]
+    #[serde(deserialize_with = "deserialize_seconds")]
     pub max_timeout: Duration,
     /// The most bytes of each stream in a reply.
     pub max_output_size: usize,
@@ -203,7 +206,7 @@ pub struct ShellToolSection {
     pub blocked_commands: Vec<String>,
     pub log_commands: bool,
     /// The file that is written when a command fails.
-    #[serde(deserialize_with = "path_or_none")]
+    #[serde(deserialize_with = "deserialize_path_or_none")]
     pub abort_file: Option<PathBuf>,
 }
 
@@ -218,7 +221,7 @@ pub struct ExecuteSection {
     pub log_output_bytes: usize,
 }
 
-fn socket<'de, D: Deserializer<'de>>(input: D) -> Result<SocketSetting, D::Error> {
+fn deserialize_socket<'de, D: Deserializer<'de>>(input: D) -> Result<SocketSetting, D::Error> {
     let text = String::deserialize(input)?;
     Ok(match text.as_str() {
         "" => SocketSetting::Default,

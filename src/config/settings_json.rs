@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::error::ProblemKind;
 use super::layers::{Layers, ValueOrigin};
-use crate::did_you_mean::closest;
+use crate::did_you_mean::find_closest;
 
 /// A list of `settings.json`: its key in each version of the format, and the setting that it fills.
 struct ToolList {
@@ -42,15 +42,15 @@ pub(super) fn add_settings_json(layers: &mut Layers, text: &str, path: &Path) ->
     };
     let values = flatten_tools(root);
     for list in &LISTS {
-        add_list(layers, list, &values, &|key| origin_at(line_of(&text, key)));
+        add_list(layers, list, &values, &|key| origin_at(find_line(&text, key)));
     }
     let is_list = |key: &&String| LISTS.iter().any(|list| list.keys.contains(&key.as_str()));
     let (_, ignored): (Vec<_>, Vec<_>) = values.iter().map(|(key, _)| key).partition(is_list);
     for key in &ignored {
-        if let Some(meant) = misspelled_list(key) {
+        if let Some(meant) = find_misspelled_list(key) {
             let suggestion = Some(meant.to_owned());
             let kind = ProblemKind::UnknownKey { key: (*key).clone(), suggestion };
-            layers.report(origin_at(line_of(&text, key)), kind);
+            layers.report(origin_at(find_line(&text, key)), kind);
         }
     }
     ignored.into_iter().cloned().collect()
@@ -108,15 +108,15 @@ fn add_list(
 }
 
 /// Returns the list that a key misspells, if it does.
-fn misspelled_list(key: &str) -> Option<&'static str> {
+fn find_misspelled_list(key: &str) -> Option<&'static str> {
     let given = key.replace(['_', '-'], "").to_lowercase();
     let keys = || LISTS.iter().flat_map(|list| list.keys);
     let same_letters = keys().find(|known| known.to_lowercase() == given);
-    same_letters.or_else(|| closest(key, keys(), MIN_SIMILARITY))
+    same_letters.or_else(|| find_closest(key, keys(), MIN_SIMILARITY))
 }
 
 /// Returns the line of a key, counted from 1.
-fn line_of(text: &str, key: &str) -> usize {
+fn find_line(text: &str, key: &str) -> usize {
     let name = format!("\"{}\"", key.rsplit('.').next().unwrap_or(key));
     let is_key = |at: &usize| text[at + name.len()..].trim_start().starts_with(':');
     let at = text.match_indices(&name).map(|(at, _)| at).find(is_key).unwrap_or_default();
@@ -129,7 +129,7 @@ fn blank_comments(text: &str) -> String {
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let (length, is_comment) = match first {
-            '"' => (string_len(rest), false),
+            '"' => (measure_string(rest), false),
             '/' if rest.starts_with("//") => (rest.find('\n').unwrap_or(rest.len()), true),
             '/' if rest.starts_with("/*") => {
                 (rest.find("*/").map_or(rest.len(), |at| at + 2), true)
@@ -148,7 +148,7 @@ fn blank_comments(text: &str) -> String {
 }
 
 /// Returns the length of the JSON string at the start of a text, with its quotes.
-fn string_len(text: &str) -> usize {
+fn measure_string(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, c) in text.char_indices().skip(1) {
         match c {
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn an_unrelated_key_is_not_taken_for_a_list() {
         for key in ["mcpServers", "tools.allowed", "tools.callCommand", "allowedTools", "context"] {
-            assert_eq!(misspelled_list(key), None, "{key}");
+            assert_eq!(find_misspelled_list(key), None, "{key}");
         }
     }
 }

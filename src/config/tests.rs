@@ -299,7 +299,7 @@ fn a_variable_that_is_not_utf8_is_reported() {
 fn the_first_default_file_that_exists_is_read() {
     let home = tempfile::tempdir().unwrap();
     let environment = Environment::from_pairs([("HOME", home.path())]);
-    let path = user_file(&environment).unwrap();
+    let path = user_config_file(&environment).unwrap();
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, "[queue]\nslots = 5\n").unwrap();
     let loaded = load(ConfigSources { environment, ..ConfigSources::default() }).unwrap();
@@ -319,7 +319,7 @@ fn a_named_file_must_exist() {
 fn only_loopback_needs_no_tokens() {
     let open = |bind: &str, token_file: &str| {
         let flags = [("http.bind", bind), ("http.token_file", token_file)];
-        load_with("", &[], &flags).unwrap().settings.address_open_to_anyone().is_some()
+        load_with("", &[], &flags).unwrap().settings.find_open_address().is_some()
     };
     assert!(!open("127.0.0.9:1", ""));
     assert!(!open("[::1]:1", ""));

@@ -321,7 +321,7 @@ pub enum HttpError {
 }
 
 impl HttpError {
-    /// The stable error code that callers may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -353,7 +353,7 @@ pub enum SocketError {
 }
 
 impl SocketError {
-    /// The stable error code that callers may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

@@ -44,7 +44,7 @@ use super::settings::HttpServerSettings;
 use crate::ids::TenantId;
 use crate::lines;
 use crate::lines::{
-    DIRECTORY_HEADER, DecodedMessage, UPGRADE_PROTOCOL, decode_message, id_near_ends,
+    DIRECTORY_HEADER, DecodedMessage, UPGRADE_PROTOCOL, decode_message, find_id_near_ends,
 };
 use crate::mcp::{Handler, InstrumentedHandler, NetworkTransport};
 use crate::service::{CallerIdentity, CallerRole};
@@ -138,7 +138,7 @@ impl McpEndpoint {
             return denied_response(denied);
         }
         let tenant = parts.extensions.get::<CallerIdentity>().map(|caller| caller.tenant);
-        let id = id_near_ends(&body);
+        let id = find_id_near_ends(&body);
         if let Some(lost) = self.sessions.find_lost_session(&parts.headers, tenant, &body) {
             let handshake = Arc::clone(&self).continue_session(parts.clone(), tenant, lost);
             // In a task of its own: a client that hangs up must not leave half a handshake.

@@ -43,7 +43,7 @@ use tokio::time::sleep;
 
 use super::session_ids::SessionKey;
 use crate::ids::TenantId;
-use crate::lines::{InFlightRequests, request_id};
+use crate::lines::{InFlightRequests, find_request_id};
 use crate::telemetry::events::OpenSession;
 use crate::telemetry::{self, events};
 
@@ -499,7 +499,7 @@ impl SessionManager for BoundedSessions {
         let in_use = self.begin_use(id);
         let in_flight = self.with_table(|table| table.in_flight(id));
         if let Err(error) = in_flight.admit(&mut message, usize::MAX) {
-            let refusal = ServerJsonRpcMessage::error(error, request_id(&message));
+            let refusal = ServerJsonRpcMessage::error(error, find_request_id(&message));
             let refusal = ServerSseMessage::from_message(refusal);
             return Ok(StreamInUse::new(stream::iter([refusal]).left_stream(), in_use));
         }

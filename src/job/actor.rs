@@ -16,12 +16,12 @@ use super::handle::StopRequest;
 use super::job_guard::JobGuard;
 use super::messages::{Address, JobMsg, Probe, Reaped};
 use super::output_pump::{Bounds, Pump};
-use super::start::{self, JobVariables, OwnShell, RecentStart, launch};
+use super::start::{self, JobVariables, OwnShell, RecentStart, build_launch};
 use super::state::{self, Effect, Event, Grace, Pace, State, TreeRemains};
 use super::stdin_writer::{
     InputError, JobInput, KeyPress, PlainKey, StdinEnd, StdinWriteError, StdinWriter,
 };
-use super::timers::{Outflow, Timer, Timers};
+use super::timers::{OutputActivity, Timer, Timers};
 use super::watchdog::Watch;
 use crate::block_in_place;
 use crate::confinement::SandboxPaths;
@@ -136,10 +136,10 @@ impl Actor for JobActor {
                 }
                 let program = || job.guard.spec().program.display();
                 let started = started.and_then(|process| process.into_owned(program()));
-                job.go_on(started, &myself);
+                job.continue_start(started, &myself);
                 return Ok(());
             }
-            JobMsg::LeaderExited(reaped) => job.leader_exited(reaped),
+            JobMsg::LeaderExited(reaped) => job.handle_leader_exit(reaped),
             JobMsg::StreamsClosed => Event::StreamsClosed,
             JobMsg::LimitHit(limit) => Event::LimitHit(limit),
             JobMsg::Stop(request) => job.request_stop(request),
@@ -149,7 +149,7 @@ impl Actor for JobActor {
             }
             JobMsg::Input(input, reply) => {
                 // The caller may have given up waiting.
-                reply.send(job.input(input)).ok();
+                reply.send(job.take_input(input)).ok();
                 return Ok(());
             }
             JobMsg::DeadlinePassed => Event::DeadlinePassed(job.guard.spec().limits.timeout),
@@ -159,10 +159,10 @@ impl Actor for JobActor {
                 job.look_at_tree(&myself, ProcessTree::living_pids, JobMsg::TreeChecked);
                 return Ok(());
             }
-            JobMsg::TreeChecked(alive) => Event::TreeChecked(rest(&alive)),
+            JobMsg::TreeChecked(alive) => Event::TreeChecked(tree_remains(&alive)),
             JobMsg::Killed(alive) => {
                 job.survivors.clone_from(&alive);
-                Event::Killed(rest(&alive))
+                Event::Killed(tree_remains(&alive))
             }
             #[cfg(test)]
             JobMsg::Fail => super::tests::fail(),
@@ -172,7 +172,7 @@ impl Actor for JobActor {
     }
 }
 
-const fn rest(alive: &[u32]) -> TreeRemains {
+const fn tree_remains(alive: &[u32]) -> TreeRemains {
     if alive.is_empty() { TreeRemains::Nobody } else { TreeRemains::Somebody }
 }
 
@@ -200,9 +200,9 @@ impl Job {
     /// whose start hangs.
     fn start(&mut self, myself: &Address) {
         let cwd = self.guard.take_cwd();
-        let launch = match self.require_guardian().and_then(|()| launch(&self.guard, cwd)) {
+        let launch = match self.require_guardian().and_then(|()| build_launch(&self.guard, cwd)) {
             Ok(launch) => launch,
-            Err(why) => return self.go_on(Err(why), myself),
+            Err(why) => return self.continue_start(Err(why), myself),
         };
         let host = Arc::clone(&self.guard.settings.host);
         let recent_start = self.recent_start.insert(RecentStart::begin());
@@ -210,26 +210,26 @@ impl Job {
             && OwnShell::from_spec(self.guard.spec()) == OwnShell::Yes
             && host.is_quick_to_start(&launch)
         {
-            return self.go_on(start::start_here(&host, &launch), myself);
+            return self.continue_start(start::start_here(&host, &launch), myself);
         }
         let actor = myself.clone();
         let starting = async move {
             let started = start::start_elsewhere(host, launch).await;
-            actor.tell(JobMsg::Started(started.map(Box::new)));
+            actor.send(JobMsg::Started(started.map(Box::new)));
         };
         let task = tokio::spawn(starting.instrument(self.guard.log_span().clone()));
         self.starting = Some(task.abort_handle());
     }
 
-    fn go_on(&mut self, started: Result<Process, StartError>, myself: &Address) {
+    fn continue_start(&mut self, started: Result<Process, StartError>, myself: &Address) {
         let event = match started {
-            Ok(process) => self.started(process, myself),
+            Ok(process) => self.handle_start(process, myself),
             Err(why) => Event::FailedToStart(why),
         };
         self.step(event, myself);
         for (input, reply) in std::mem::take(&mut self.early_input) {
             // The caller may have given up waiting.
-            reply.send(self.input(input)).ok();
+            reply.send(self.take_input(input)).ok();
         }
     }
 
@@ -245,7 +245,7 @@ impl Job {
         })
     }
 
-    fn started(&mut self, process: Process, myself: &Address) -> Event {
+    fn handle_start(&mut self, process: Process, myself: &Address) -> Event {
         let Process { leader, tree, stdout, stderr, stdin, report } = process;
         let Some(writer) = self.guard.take_writer() else {
             let program = self.guard.spec().program.display();
@@ -253,8 +253,8 @@ impl Job {
             return Event::FailedToStart(StartError::System { program, why });
         };
         let tree = self.guard.set_tree(tree);
-        self._watch = Watch::over(Arc::clone(&tree), &self.guard.spec().resources, myself.clone());
-        self.guard.running();
+        self._watch = Watch::start(Arc::clone(&tree), &self.guard.spec().resources, myself.clone());
+        self.guard.mark_running();
         self.report = report;
         self.stdin = stdin.map(StdinWriter::start);
         self.send_first_input();
@@ -278,9 +278,9 @@ impl Job {
         }
     }
 
-    fn leader_exited(&mut self, reaped: Reaped) -> Event {
+    fn handle_leader_exit(&mut self, reaped: Reaped) -> Event {
         let Reaped { exit, out_of_memory, was_refused_tasks, survivors } = reaped;
-        let rest = rest(&survivors);
+        let rest = tree_remains(&survivors);
         self.survivors = survivors;
         let outcome = match exit {
             Ok(exit) => {
@@ -288,7 +288,7 @@ impl Job {
                 let spec = self.guard.spec();
                 let was_refused =
                     was_refused_tasks || state::survivors_reach_limit(spec, &self.survivors);
-                state::outcome(exit.status, spec, out_of_memory, was_refused)
+                state::decide_outcome(exit.status, spec, out_of_memory, was_refused)
             }
             Err(error) => {
                 Outcome::Lost { why: format!("the system could not tell how it ended: {error}") }
@@ -310,11 +310,11 @@ impl Job {
         let (state, effects) = state.apply(event);
         self.state = state;
         for effect in effects {
-            self.carry_out(effect, myself);
+            self.apply_effect(effect, myself);
         }
     }
 
-    fn carry_out(&mut self, effect: Effect, myself: &Address) {
+    fn apply_effect(&mut self, effect: Effect, myself: &Address) {
         match effect {
             Effect::Terminate { signal, grace } => self.terminate(signal, grace, myself),
             Effect::CheckTree(pace) => {
@@ -332,7 +332,7 @@ impl Job {
     }
 
     fn terminate(&mut self, signal: i32, grace: Grace, myself: &Address) {
-        self.guard.stopping();
+        self.guard.mark_stopping();
         let note = KillNote { first: signal, killed_after: None };
         self.kill.get_or_insert(KillClock { since: Instant::now(), note });
         let grace = match grace {
@@ -362,7 +362,7 @@ impl Job {
     ) {
         let Some(tree) = self.guard.tree() else { return };
         let actor = myself.clone();
-        tokio::task::spawn_blocking(move || actor.tell(report(act(&tree))));
+        tokio::task::spawn_blocking(move || actor.send(report(act(&tree))));
     }
 
     /// Without survivors the pipes close by themselves. Survivors may hold them open, so then it is
@@ -376,7 +376,7 @@ impl Job {
                 (Some(settings.drain_quiet), requested.unwrap_or(settings.drain_max))
             }
         };
-        let output = Outflow { log: self.guard.output().clone(), pump: self.probe.clone() };
+        let output = OutputActivity { log: self.guard.output().clone(), pump: self.probe.clone() };
         self.timers.arm_drain(output, quiet, max, myself);
     }
 
@@ -409,7 +409,7 @@ impl Job {
 
 impl Job {
     /// Takes input for the job: bytes, then a key, then the end.
-    pub(super) fn input(&mut self, input: JobInput) -> Result<(), InputError> {
+    pub(super) fn take_input(&mut self, input: JobInput) -> Result<(), InputError> {
         let id = self.guard.id();
         if matches!(self.state, State::Finished { .. } | State::Draining { .. }) {
             return Err(InputError::Finished(id));
@@ -418,7 +418,7 @@ impl Job {
             self.push(input.bytes)?;
         }
         if let Some(key) = input.key {
-            self.press(key)?;
+            self.press_key(key)?;
         }
         match input.end {
             StdinEnd::KeepOpen => Ok(()),
@@ -430,11 +430,11 @@ impl Job {
         self.guard.spec().stdin == Stdin::Terminal
     }
 
-    fn press(&mut self, key: KeyPress) -> Result<(), InputError> {
+    fn press_key(&mut self, key: KeyPress) -> Result<(), InputError> {
         if self.has_terminal() {
             return self.push(key.bytes().into());
         }
-        match key.plain() {
+        match key.without_terminal() {
             PlainKey::Signal(signal) => {
                 if let Some(tree) = self.guard.tree() {
                     tokio::task::spawn_blocking(move || tree.signal(signal));
@@ -479,15 +479,15 @@ pub(super) async fn follow(
     actor: Address,
 ) {
     // Boxed: otherwise the task would hold space for it three times.
-    let waiting = Box::pin(reap(leader, tree));
+    let waiting = Box::pin(reap_leader(leader, tree));
     let mut both = pin!(to_their_ends(waiting, pumping, &actor));
     if timeout(deadline, &mut both).await.is_err() {
-        actor.tell(JobMsg::DeadlinePassed);
+        actor.send(JobMsg::DeadlinePassed);
         both.await;
     }
 }
 
-async fn reap(leader: LeaderProcess, tree: Arc<ProcessTree>) -> Reaped {
+async fn reap_leader(leader: LeaderProcess, tree: Arc<ProcessTree>) -> Reaped {
     let exit = leader.wait().await;
     // In this order: without survivors the kernel's counters of the tree are removed.
     let out_of_memory = tree.out_of_memory();
@@ -509,7 +509,7 @@ async fn to_their_ends(
         // The leader wrote before it ended, so the pump's reports come first.
         is_pumped = poll!(&mut pumping).is_ready();
     }
-    actor.tell(JobMsg::LeaderExited(reaped));
+    actor.send(JobMsg::LeaderExited(reaped));
     if !is_pumped {
         pumping.await;
     }

@@ -40,12 +40,12 @@ pub(super) const fn is_flood(brought: u64) -> bool {
 
 /// Carries a flood until it is over, if there is a thread for it. Returns `None` if the runtime is
 /// shutting down.
-pub(super) async fn carry(mut pump: Pump) -> Option<Pump> {
+pub(super) async fn carry_flood(mut pump: Pump) -> Option<Pump> {
     loop {
         pump.make_room().await;
         let Ok(permit) = PERMITS.try_acquire() else { break };
         let reason;
-        (pump, reason) = pump.on_blocking_thread(work).await?;
+        (pump, reason) = pump.run_on_blocking_thread(pump_until_calm).await?;
         drop(permit);
         if reason == ThreadReturn::FloodEnded {
             break;
@@ -63,7 +63,7 @@ enum ThreadReturn {
     TimeOver,
 }
 
-fn work(pump: &mut Pump) -> ThreadReturn {
+fn pump_until_calm(pump: &mut Pump) -> ThreadReturn {
     STREAMS.into_iter().for_each(|stream| pump.reader(stream).unwatch());
     let started = Instant::now();
     let mut emptied = started;
@@ -74,7 +74,7 @@ fn work(pump: &mut Pump) -> ThreadReturn {
         let mut is_empty = true;
         for stream in STREAMS {
             if pump.reader(stream).is_open() {
-                let (read, brought) = pump.turn(stream);
+                let (read, brought) = pump.read_turn(stream);
                 is_empty &= read != Read::Bytes;
                 gathered += brought;
             }
@@ -85,11 +85,11 @@ fn work(pump: &mut Pump) -> ThreadReturn {
         if !pump.is_open() {
             return ThreadReturn::FloodEnded;
         }
-        if pump.wants_room() || started.elapsed() > MAX_THREAD_TIME {
+        if pump.needs_room() || started.elapsed() > MAX_THREAD_TIME {
             return ThreadReturn::TimeOver;
         }
         if is_empty {
-            let pause = pause(gathered, emptied.elapsed());
+            let pause = choose_pause(gathered, emptied.elapsed());
             (emptied, gathered) = (Instant::now(), 0);
             match pause {
                 Some(time) => sleep(time),
@@ -102,7 +102,7 @@ fn work(pump: &mut Pump) -> ThreadReturn {
 
 /// Returns the pause before the next read of pipes that held so many bytes, which arrived in such a
 /// time; none if they would be full too soon, or if the rate is not known.
-fn pause(gathered: u64, came_in: Duration) -> Option<Duration> {
+fn choose_pause(gathered: u64, came_in: Duration) -> Option<Duration> {
     let nanos = u64::try_from(came_in.as_nanos()).unwrap_or(u64::MAX);
     let time = Duration::from_nanos(nanos.saturating_mul(GATHERED).checked_div(gathered)?);
     (time >= *PAUSES.start()).then(|| time.min(*PAUSES.end()))
@@ -126,7 +126,7 @@ mod tests {
             (0, Duration::MAX, None),
             (1, Duration::MAX, Some(milli)),
         ] {
-            assert_eq!(pause(gathered, came_in), expected, "{gathered} in {came_in:?}");
+            assert_eq!(choose_pause(gathered, came_in), expected, "{gathered} in {came_in:?}");
         }
     }
 }

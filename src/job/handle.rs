@@ -129,7 +129,7 @@ impl JobHandle {
     pub async fn completed(&self) {
         self.finished().await;
         if let Some(actor) = self.shared.actor.get().filter(|_| !self.is_complete()) {
-            actor.gone().await;
+            actor.wait_until_gone().await;
         }
         // An actor that failed ends before its pipes have ended.
         self.shared.output.wait_past(u64::MAX).await;
@@ -187,14 +187,14 @@ impl JobHandle {
     pub fn stop(&self, request: StopRequest) {
         if let Some(actor) = self.shared.actor.get() {
             // An actor that has ended has no processes left to end.
-            actor.tell(JobMsg::Stop(request));
+            actor.send(JobMsg::Stop(request));
         }
     }
 
     /// Makes the job's actor panic, as only a bug in it would.
     #[cfg(test)]
     pub(crate) fn fail(&self) {
-        self.shared.actor.get().expect("the job has begun").tell(JobMsg::Fail);
+        self.shared.actor.get().expect("the job has begun").send(JobMsg::Fail);
     }
 
     /// Sends input to the running job.
@@ -231,7 +231,7 @@ pub enum StreamError {
 }
 
 impl StreamError {
-    /// The stable code that clients may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -292,17 +292,17 @@ impl JobStatus {
     /// Returns the time from the start to the end, or to now; zero if the job never started.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
-        self.started.map_or(Duration::ZERO, |started| self.until().duration_since(started))
+        self.started.map_or(Duration::ZERO, |started| self.end_or_now().duration_since(started))
     }
 
     /// Returns the time from acceptance to the start, or to the end or now if the job never
     /// started.
     #[must_use]
     pub fn queued_for(&self) -> Duration {
-        self.started.unwrap_or_else(|| self.until()).duration_since(self.submitted)
+        self.started.unwrap_or_else(|| self.end_or_now()).duration_since(self.submitted)
     }
 
-    fn until(&self) -> Instant {
+    fn end_or_now(&self) -> Instant {
         self.ending().map_or_else(Instant::now, |ending| ending.at)
     }
 }

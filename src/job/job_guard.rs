@@ -148,7 +148,7 @@ impl JobGuard {
         self.finish(JobEnding::unmeasured(Outcome::NotRun { by, waited }));
     }
 
-    pub(super) fn running(&mut self) {
+    pub(super) fn mark_running(&mut self) {
         let queued = self.status.borrow().queued_for();
         let started = || events::job_started(self.shared.id, queued);
         self.active = Some(self.span.log_span().in_scope(started));
@@ -158,7 +158,7 @@ impl JobGuard {
         });
     }
 
-    pub(super) fn stopping(&mut self) {
+    pub(super) fn mark_stopping(&mut self) {
         if let Some(active) = &mut self.active {
             active.mark_stopping();
         }
@@ -224,7 +224,7 @@ impl JobSpan {
     pub(super) fn begin(id: JobId, spec: &JobSpec) -> Self {
         let mut span =
             TraceSpan::start(SpanKind::Internal, "job".to_owned(), Some(&spec.trace.context));
-        span.set_attribute("shellyard.job", number(id.number()));
+        span.set_attribute("shellyard.job", to_attribute(id.number()));
         span.set_attribute("shellyard.tenant", id.tenant().name());
         span.set_attribute("shellyard.lane", spec.lane.as_str());
         let handed_on = match spec.trace.begun_by {
@@ -263,7 +263,7 @@ impl JobSpan {
     }
 }
 
-fn number(number: u64) -> i64 {
+fn to_attribute(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

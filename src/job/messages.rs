@@ -89,7 +89,7 @@ impl Address {
     }
 
     /// Sends a message, which is dropped if the actor has ended.
-    pub(super) fn tell(&self, message: JobMsg) {
+    pub(super) fn send(&self, message: JobMsg) {
         self.0.cast(CountedMessage::new(ActorKind::Job, message)).ok();
     }
 
@@ -112,7 +112,7 @@ impl Address {
     }
 
     /// Returns once the actor is gone.
-    pub(super) async fn gone(&self) {
+    pub(super) async fn wait_until_gone(&self) {
         // Without a time limit there is no error.
         self.0.wait(None).await.ok();
     }
@@ -134,9 +134,9 @@ struct ProbeEnds {
 
 impl Probe {
     /// Returns once everything that is in the pipes now is in the log, or the pump has ended.
-    pub(super) async fn all_is_read(&self) {
+    pub(super) async fn wait_until_all_is_read(&self) {
         let (asker, answered) = oneshot::channel();
-        *self.asker() = Some(asker);
+        *self.lock_asker() = Some(asker);
         self.0.asked.notify_one();
         // Nothing is sent: dropping the sender is the answer.
         answered.await.ok();
@@ -155,10 +155,10 @@ impl Probe {
     /// Takes the pending request, if there is one, without waiting: [`Probe::next_request`] for a
     /// thread outside the runtime.
     pub(super) fn take_asker(&self) -> Option<oneshot::Sender<()>> {
-        self.asker().take()
+        self.lock_asker().take()
     }
 
-    fn asker(&self) -> MutexGuard<'_, Option<oneshot::Sender<()>>> {
+    fn lock_asker(&self) -> MutexGuard<'_, Option<oneshot::Sender<()>>> {
         self.0.asker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

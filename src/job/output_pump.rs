@@ -30,10 +30,10 @@ const FLOOD_BYTES: u64 = 64 * 1024;
 const READS_PER_TURN: usize = 16;
 /// The time that the start of a line waits for its end, where secrets are hidden in whole lines. It
 /// is shorter than the default of `job.drain_quiet_ms`.
-const HELD_FOR: Duration = Duration::from_millis(100);
+const HOLD_TIME: Duration = Duration::from_millis(100);
 
-fn held_from_now() -> Instant {
-    Instant::now() + HELD_FOR
+fn hold_until() -> Instant {
+    Instant::now() + HOLD_TIME
 }
 
 /// The pipes of one job, and the log they flow into.
@@ -195,7 +195,7 @@ impl Pump {
                 asker = None;
             }
             // A line that never ends is held back while it grows, but nobody waits for that.
-            let held_until = asker.as_ref().map_or_else(held_from_now, |(_, until)| *until);
+            let held_until = asker.as_ref().map_or_else(hold_until, |(_, until)| *until);
             let Some(wake) = self.next_wake(held_until).await else { break };
             if let Wake::Readable(_) | Wake::Asked(_) = wake {
                 self.make_room().await;
@@ -203,33 +203,37 @@ impl Pump {
             let stream = match wake {
                 Wake::Readable(stream) => stream,
                 Wake::Held => {
-                    let Some((pump, ())) = self.work(Self::settle_both).await else { return };
+                    let Some((pump, ())) = self.run_work(Self::flush_both_held).await else {
+                        return;
+                    };
                     self = pump;
                     continue;
                 }
                 Wake::Asked(now) => {
-                    asker = Some((now, held_from_now()));
-                    let Some((pump, ())) = self.work(Self::look_at_both).await else { return };
+                    asker = Some((now, hold_until()));
+                    let Some((pump, ())) = self.run_work(Self::read_both_unannounced).await else {
+                        return;
+                    };
                     self = pump;
                     continue;
                 }
             };
-            let turned = self.work(move |pump| pump.turn(stream)).await;
+            let turned = self.run_work(move |pump| pump.read_turn(stream)).await;
             let Some((pump, (read, brought))) = turned else { return };
             self = pump;
             if self.flow == Flow::Flooding && is_flood(brought) {
                 // What is held back of a line grows now, and is not waited for.
                 asker = None;
                 // In a box: most jobs never need the room.
-                let Some(pump) = Box::pin(flood::carry(self)).await else { return };
+                let Some(pump) = Box::pin(flood::carry_flood(self)).await else { return };
                 self = pump;
             } else if read == Read::Bytes {
                 // There is nothing to wait for: without this the job would have the thread for itself.
                 yield_now().await;
             }
         }
-        let Some((pump, ())) = self.work(|pump| pump.writer.close()).await else { return };
-        pump.actor.tell(JobMsg::StreamsClosed);
+        let Some((pump, ())) = self.run_work(|pump| pump.writer.close()).await else { return };
+        pump.actor.send(JobMsg::StreamsClosed);
         // Only after `StreamsClosed` was sent: it says more than the answer to the probe.
         drop(asker);
     }
@@ -237,44 +241,44 @@ impl Pump {
     /// Waits for something to do; `None` once all pipes have ended and nothing is held back.
     async fn next_wake(&mut self, held_until: Instant) -> Option<Wake> {
         tokio::select! {
-            () = self.stdout.ready(), if self.stdout.is_open() => Some(Wake::Readable(Stream::Stdout)),
-            () = self.stderr.ready(), if self.stderr.is_open() => Some(Wake::Readable(Stream::Stderr)),
+            () = self.stdout.wait_until_readable(), if self.stdout.is_open() => Some(Wake::Readable(Stream::Stdout)),
+            () = self.stderr.wait_until_readable(), if self.stderr.is_open() => Some(Wake::Readable(Stream::Stderr)),
             () = sleep_until(held_until), if self.is_holding() => Some(Wake::Held),
             now = self.probe.next_request(), if self.is_open() => Some(Wake::Asked(now)),
             else => None,
         }
     }
 
-    fn settle_both(&mut self) {
+    fn flush_both_held(&mut self) {
         self.flush_held(Stream::Stdout);
         self.flush_held(Stream::Stderr);
     }
 
-    fn look_at_both(&mut self) {
+    fn read_both_unannounced(&mut self) {
         self.read_unannounced(Stream::Stdout);
         self.read_unannounced(Stream::Stderr);
     }
 
     /// Runs `work` on this thread while its output fits in memory, otherwise on a blocking thread.
     /// Returns `None` if the runtime is shutting down.
-    async fn work<T: Send + 'static>(
+    async fn run_work<T: Send + 'static>(
         mut self,
         work: impl FnOnce(&mut Self) -> T + Send + 'static,
     ) -> Option<(Self, T)> {
         if self.writer.is_on_disk() {
-            return Box::pin(self.on_blocking_thread(work)).await;
+            return Box::pin(self.run_on_blocking_thread(work)).await;
         }
         let done = work(&mut self);
         if self.unwritten.is_empty() {
             return Some((self, done));
         }
-        let (pump, ()) = Box::pin(self.on_blocking_thread(|_| ())).await?;
+        let (pump, ()) = Box::pin(self.run_on_blocking_thread(|_| ())).await?;
         Some((pump, done))
     }
 
     /// Writes what memory did not take, and does some work, on a thread that may block. Only so many
     /// jobs have one at a time; the others wait without one.
-    pub(super) async fn on_blocking_thread<T: Send + 'static>(
+    pub(super) async fn run_on_blocking_thread<T: Send + 'static>(
         mut self,
         work: impl FnOnce(&mut Self) -> T + Send + 'static,
     ) -> Option<(Self, T)> {
@@ -297,30 +301,30 @@ impl Pump {
     /// Waits, if the quota is nearly used up, until finished jobs were freed; meanwhile the job
     /// blocks on its full pipe.
     pub(super) async fn make_room(&self) {
-        if self.wants_room() {
+        if self.needs_room() {
             self.writer.wait_for_room().await;
         }
     }
 
     /// `true` if the pump should wait for room before it reads on.
-    pub(super) fn wants_room(&self) -> bool {
+    pub(super) fn needs_room(&self) -> bool {
         self.flow != Flow::Discarded && self.writer.should_wait_for_room()
     }
 
     /// Moves what is in the pipe, at most `READS_PER_TURN` reads. Returns the result of the last
     /// read and the number of bytes kept.
-    pub(super) fn turn(&mut self, stream: Stream) -> (Read, u64) {
-        self.turn_by(stream, PipeReader::read)
+    pub(super) fn read_turn(&mut self, stream: Stream) -> (Read, u64) {
+        self.read_turn_by(stream, PipeReader::read)
     }
 
     /// The same, without waiting for the runtime to report the pipe as readable.
     fn read_unannounced(&mut self, stream: Stream) {
-        self.turn_by(stream, PipeReader::read_untold);
+        self.read_turn_by(stream, PipeReader::read_unannounced);
     }
 
     /// Each read is written before the next: meanwhile the job fills its pipe, so that reads are few
     /// and large.
-    fn turn_by(
+    fn read_turn_by(
         &mut self,
         stream: Stream,
         read: fn(&mut PipeReader, &mut Vec<u8>) -> Read,
@@ -337,7 +341,7 @@ impl Pump {
                 if read != Read::Bytes {
                     return read;
                 }
-                if self.wants_room() || !self.unwritten.is_empty() {
+                if self.needs_room() || !self.unwritten.is_empty() {
                     break;
                 }
             }
@@ -355,7 +359,7 @@ impl Pump {
     /// and says so; or until this time has passed.
     pub(super) fn wait(&self, time: Duration) -> bool {
         let readers = [&self.stdout, &self.stderr];
-        wait_until_readable(readers.into_iter().filter_map(PipeReader::unwatched), time)
+        wait_until_readable(readers.into_iter().filter_map(PipeReader::unwatched_pipe), time)
     }
 
     pub(super) const fn reader(&mut self, stream: Stream) -> &mut PipeReader {
@@ -381,7 +385,7 @@ impl Pump {
 
     /// Shows what is held back, with all that has come meanwhile.
     fn flush_held(&mut self, stream: Stream) {
-        self.turn(stream);
+        self.read_turn(stream);
         self.show_held(stream);
     }
 
@@ -407,9 +411,9 @@ impl Pump {
         let progress = self.writer.append(stream, kept);
         self.taken += kept.len() as u64;
         self.count(stream, kept.len() as u64, &progress);
-        if let Some(limit) = self.passed(kept.len() < bytes.len(), &progress) {
+        if let Some(limit) = self.find_exceeded_limit(kept.len() < bytes.len(), &progress) {
             self.flow = Flow::Discarded;
-            self.actor.tell(JobMsg::LimitHit(limit));
+            self.actor.send(JobMsg::LimitHit(limit));
         } else if self.flow == Flow::Kept && self.taken > FLOOD_BYTES {
             self.flow = Flow::Flooding;
             self.stdout.grow();
@@ -434,7 +438,7 @@ impl Pump {
         events::output_written(stream, written);
     }
 
-    fn passed(&self, cut: bool, progress: &LogProgress) -> Option<LimitKind> {
+    fn find_exceeded_limit(&self, cut: bool, progress: &LogProgress) -> Option<LimitKind> {
         if cut {
             Some(self.bounds.past_bytes)
         } else if progress.lines > self.bounds.lines {
@@ -495,7 +499,7 @@ impl PipeReader {
     }
 
     /// Returns when it is time to read; never for a closed one. Cancel-safe.
-    pub(super) async fn ready(&self) {
+    pub(super) async fn wait_until_readable(&self) {
         match self {
             // An error shows again in the read that follows.
             Self::Open(pipe) if pipe.is_watched() => drop(pipe.readable().await),
@@ -504,14 +508,14 @@ impl PipeReader {
         }
     }
 
-    /// Reads what is there into the block, in place of what it held. A pipe that has come to its end
-    /// is closed.
+    /// Replaces the content of the block by what is in the pipe. A pipe that has come to its end is
+    /// closed.
     pub(super) fn read(&mut self, block: &mut Vec<u8>) -> Read {
         self.read_by(block, OutputPipe::try_read)
     }
 
-    /// The same, whether or not the runtime has told that something is there.
-    pub(super) fn read_untold(&mut self, block: &mut Vec<u8>) -> Read {
+    /// Like [`Self::read`], whether or not the runtime has reported that there is something to read.
+    pub(super) fn read_unannounced(&mut self, block: &mut Vec<u8>) -> Read {
         self.read_by(block, OutputPipe::try_read_now)
     }
 
@@ -540,28 +544,28 @@ impl PipeReader {
     /// runtime watches: the runtime must see a read that would block before it reports further
     /// bytes.
     fn has_emptied(&self, block: &Vec<u8>) -> bool {
-        self.unwatched().is_some() && block.len() < block.capacity()
+        self.unwatched_pipe().is_some() && block.len() < block.capacity()
     }
 
-    /// The pipe, where the runtime tells nothing of it.
-    pub(super) fn unwatched(&self) -> Option<&OutputPipe> {
+    /// The pipe, if it is open and the runtime does not watch it.
+    pub(super) fn unwatched_pipe(&self) -> Option<&OutputPipe> {
         match self {
             Self::Open(pipe) => Some(pipe).filter(|pipe| !pipe.is_watched()),
             Self::Closed => None,
         }
     }
 
-    /// Has the runtime tell no longer when there is something to read.
+    /// Makes the runtime stop watching the pipe for something to read.
     pub(super) fn unwatch(&mut self) {
         if let Self::Open(pipe) = self {
             pipe.unwatch();
         }
     }
 
-    /// Has the runtime tell, where it can.
+    /// Makes the runtime watch the pipe, if it can.
     pub(super) fn watch(&mut self) {
         if let Self::Open(pipe) = self {
-            // One that it cannot tell of is looked at now and then.
+            // A pipe that the runtime cannot watch is read at intervals.
             pipe.watch().ok();
         }
     }
@@ -637,7 +641,7 @@ mod tests {
     async fn what_is_in_a_pipe_is_read_before_the_runtime_tells_of_it() {
         let Waiting { mut pump, probe, log, pipe } = waiting(None).await;
         rustix::io::write(&pipe, b"there").unwrap();
-        let mut asking = Box::pin(probe.all_is_read());
+        let mut asking = Box::pin(probe.wait_until_all_is_read());
         assert!(poll!(&mut asking).is_pending());
         assert!(poll!(&mut pump).is_pending());
         assert_eq!(log.progress().written_bytes(), 5);
@@ -649,7 +653,7 @@ mod tests {
         let redactor = Arc::new(Redactor::with_known_secrets(&[]).unwrap());
         let Waiting { mut pump, probe, log, pipe } = waiting(Some(&redactor)).await;
         rustix::io::write(&pipe, b"name? ").unwrap();
-        let mut asking = Box::pin(probe.all_is_read());
+        let mut asking = Box::pin(probe.wait_until_all_is_read());
         assert!(poll!(&mut asking).is_pending());
         assert!(poll!(&mut pump).is_pending());
         assert_eq!(log.progress().written_bytes(), 0);
@@ -687,7 +691,7 @@ mod tests {
             let flooding = std::thread::spawn(move || flood(pipe, stop));
             let asking = async {
                 wait_for_bytes(&log, 4 * FLOOD_BYTES).await;
-                probe.all_is_read().await;
+                probe.wait_until_all_is_read().await;
             };
             tokio::select! {
                 () = &mut pump => panic!("its pipe is open"),

@@ -50,7 +50,7 @@ pub(super) struct Used {
 
 impl Used {
     /// Returns the maximum of both, field by field.
-    pub(super) fn most(self, other: Self) -> Self {
+    pub(super) fn max_of_both(self, other: Self) -> Self {
         Self {
             memory: self.memory.max(other.memory),
             tasks: self.tasks.max(other.tasks),
@@ -69,11 +69,11 @@ pub(super) struct Headroom {
 
 impl Headroom {
     /// Returns the headroom of a job that has used nothing yet.
-    pub(super) fn at_first(limits: &ResourceLimits) -> Self {
-        Self::left(limits, &Used::default())
+    pub(super) fn new_unused(limits: &ResourceLimits) -> Self {
+        Self::compute_left(limits, &Used::default())
     }
 
-    fn left(limits: &ResourceLimits, used: &Used) -> Self {
+    fn compute_left(limits: &ResourceLimits, used: &Used) -> Self {
         let left = |limit: Option<u64>, used| limit.unwrap_or(u64::MAX).saturating_sub(used);
         Self {
             memory: left(limits.memory, used.memory),
@@ -82,7 +82,7 @@ impl Headroom {
         }
     }
 
-    pub(super) fn least(self, other: Self) -> Self {
+    pub(super) fn min_of_both(self, other: Self) -> Self {
         Self {
             memory: self.memory.min(other.memory),
             tasks: self.tasks.min(other.tasks),
@@ -92,7 +92,7 @@ impl Headroom {
 }
 
 /// Returns the limit on tasks that this number exceeds, if any.
-pub(super) fn too_many(processes: Option<u64>, tasks: u64) -> Option<LimitKind> {
+pub(super) fn find_task_limit(processes: Option<u64>, tasks: u64) -> Option<LimitKind> {
     processes.filter(|limit| tasks > *limit).map(LimitKind::Processes)
 }
 
@@ -109,7 +109,7 @@ pub(super) struct ProcessCount {
 
 impl ProcessCount {
     /// Returns the count above which [`Self::record`] is true for this limit.
-    pub(super) const fn most_expected(&self, limit: u64) -> u64 {
+    pub(super) const fn max_expected(&self, limit: u64) -> u64 {
         limit.saturating_add(self.ended)
     }
 
@@ -122,7 +122,7 @@ impl ProcessCount {
     }
 
     /// Takes a whole count, and the number of the job's tasks that were found to be alive.
-    pub(super) fn found_alive(&mut self, all: u64, tasks: u64) {
+    pub(super) fn record_alive(&mut self, all: u64, tasks: u64) {
         self.all = all;
         self.ended = all.saturating_sub(tasks);
     }
@@ -133,18 +133,18 @@ impl ProcessCount {
 pub(super) fn judge(
     limits: &ResourceLimits,
     now: &Used,
-    most: &Used,
+    peak: &Used,
 ) -> Result<Headroom, LimitKind> {
-    if let Some(which) = too_many(limits.processes, now.tasks) {
+    if let Some(which) = find_task_limit(limits.processes, now.tasks) {
         return Err(which);
     }
     match (limits.memory, limits.cpu) {
         (Some(limit), _) if now.memory > limit => {
-            Err(LimitKind::Memory { limit, peak: most.memory })
+            Err(LimitKind::Memory { limit, peak: peak.memory })
         }
         // CPU time stays used even if the processes that used it have ended.
-        (_, Some(limit)) if most.cpu >= limit => Err(LimitKind::Cpu(limit)),
-        _ => Ok(Headroom::left(limits, &Used { cpu: most.cpu, ..*now })),
+        (_, Some(limit)) if peak.cpu >= limit => Err(LimitKind::Cpu(limit)),
+        _ => Ok(Headroom::compute_left(limits, &Used { cpu: peak.cpu, ..*now })),
     }
 }
 
@@ -232,12 +232,12 @@ impl LastSurvey {
     /// Returns the interval of counting the host's tasks until the next check, and the number from
     /// which on a job may exceed its limit: half of what is left to it.
     pub(super) fn count(&self, room: &Headroom) -> TaskCount {
-        let most_growth = room.tasks / 2;
+        let max_growth = room.tasks / 2;
         let forks = FORKS_PER_SECOND * u64::from(self.processors);
-        let millis = Duration::from_millis(most_growth.saturating_mul(1000) / forks);
+        let millis = Duration::from_millis(max_growth.saturating_mul(1000) / forks);
         TaskCount {
             pause: millis.clamp(SHORTEST_COUNT_PAUSE, MAX_SAMPLE_INTERVAL),
-            most: self.host_load.map(|then| then.tasks.saturating_add(most_growth)),
+            max_tasks: self.host_load.map(|then| then.tasks.saturating_add(max_growth)),
         }
     }
 }
@@ -248,14 +248,14 @@ pub(super) struct TaskCount {
     /// The time between two counts, in which no job can use up its headroom.
     pub(super) pause: Duration,
     /// The number up to which no job can have exceeded its limit, if it is known.
-    most: Option<u64>,
+    max_tasks: Option<u64>,
 }
 
 impl TaskCount {
     /// `true` if the host has so many tasks that some job may have passed its limit.
     pub(super) fn has_grown(&self, now: Option<u64>) -> bool {
-        match (self.most, now) {
-            (Some(most), Some(now)) => now > most,
+        match (self.max_tasks, now) {
+            (Some(max), Some(now)) => now > max,
             (None, _) | (_, None) => true,
         }
     }
@@ -319,16 +319,16 @@ mod tests {
         let mut count = ProcessCount::default();
         assert!(!count.record(10, 10));
         assert!(count.record(10, 11), "more were not counted");
-        count.found_alive(30, 4);
-        assert_eq!(count.most_expected(10), 36);
+        count.record_alive(30, 4);
+        assert_eq!(count.max_expected(10), 36);
         assert!(!count.record(10, 30), "it did not grow");
         assert!(!count.record(10, 36), "ten of them live at most");
         assert!(count.record(10, 37));
-        count.found_alive(37, 4);
+        count.record_alive(37, 4);
         // After ended ones were reaped, the rest may be alive.
         assert!(!count.record(10, 14));
         assert!(count.record(10, 21));
-        count.found_alive(21, 12);
+        count.record_alive(21, 12);
         assert!(count.record(10, 21), "too many live");
     }
 
@@ -349,13 +349,13 @@ mod tests {
     fn too_many_tasks_are_named_before_the_memory_that_they_take() {
         let bomb = Used { memory: 5000, tasks: 11, cpu: Duration::from_secs(70) };
         assert_eq!(judge(&LIMITS, &bomb, &bomb), Err(LimitKind::Processes(10)));
-        assert_eq!(too_many(Some(10), 10), None);
-        assert_eq!(too_many(None, u64::MAX), None);
+        assert_eq!(find_task_limit(Some(10), 10), None);
+        assert_eq!(find_task_limit(None, u64::MAX), None);
     }
 
     #[test]
     fn tasks_are_counted_before_forks_could_use_up_what_is_left() {
-        let room = |tasks| Headroom { tasks, ..Headroom::at_first(&LIMITS) };
+        let room = |tasks| Headroom { tasks, ..Headroom::new_unused(&LIMITS) };
         for (tasks, millis) in [(0, 10), (100, 10), (1000, 50), (8000, 400), (u64::MAX, 800)] {
             let count = SURVEY.count(&room(tasks));
             assert_eq!(count.pause, Duration::from_millis(millis), "{tasks}");
@@ -371,11 +371,11 @@ mod tests {
 
     #[test]
     fn time_that_the_dead_used_counts_and_their_memory_does_not() {
-        let most = Used { memory: 5000, tasks: 50, cpu: Duration::from_secs(61) };
+        let peak = Used { memory: 5000, tasks: 50, cpu: Duration::from_secs(61) };
         let now = Used::default();
-        assert_eq!(judge(&LIMITS, &now, &most), Err(LimitKind::Cpu(Duration::from_secs(60))));
-        let most = Used { cpu: Duration::ZERO, ..most };
-        assert_eq!(judge(&LIMITS, &now, &most), Ok(Headroom::at_first(&LIMITS)));
+        assert_eq!(judge(&LIMITS, &now, &peak), Err(LimitKind::Cpu(Duration::from_secs(60))));
+        let peak = Used { cpu: Duration::ZERO, ..peak };
+        assert_eq!(judge(&LIMITS, &now, &peak), Ok(Headroom::new_unused(&LIMITS)));
     }
 
     fn is_due(since_ms: u64, now: Option<HostLoad>, room: &Headroom) -> bool {
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn jobs_that_have_just_begun_are_not_surveyed_unless_something_grows() {
-        let room = Headroom::at_first(&LIMITS);
+        let room = Headroom::new_unused(&LIMITS);
         let unseen = Duration::from_millis(10);
         let is_due = |now| SURVEY.is_over(2 * SURVEY_INTERVAL, unseen, now, &room);
         assert!(!is_due(Some(HOST)));
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_quiet_host_is_surveyed_slowly_and_a_growing_one_at_once() {
-        let room = Headroom::at_first(&LIMITS);
+        let room = Headroom::new_unused(&LIMITS);
         assert!(!is_due(100, Some(HOST), &room) && is_due(1000, Some(HOST), &room));
         let few = HostLoad { tasks: 505, ..HOST };
         let many = HostLoad { tasks: 506, ..HOST };
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn what_others_gave_back_hides_no_growth() {
-        let room = Headroom::at_first(&LIMITS);
+        let room = Headroom::new_unused(&LIMITS);
         let unseen = Duration::from_millis(10);
         let mut survey = SURVEY;
         let grown = HostLoad { available_bytes: 11_900, ..HOST };
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn two_processors_use_up_a_second_in_half_of_one() {
-        let room = Headroom { cpu: Duration::from_secs(1), ..Headroom::at_first(&LIMITS) };
+        let room = Headroom { cpu: Duration::from_secs(1), ..Headroom::new_unused(&LIMITS) };
         assert!(!is_due(400, Some(HOST), &room) && is_due(500, Some(HOST), &room));
     }
 
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn samples_become_rare_while_nothing_grows_and_frequent_when_something_does() {
-        let room = Headroom::at_first(&LIMITS);
+        let room = Headroom::new_unused(&LIMITS);
         let shrunk = HostLoad { tasks: 400, available_bytes: 11_000, ..HOST };
         for quiet in [HOST, shrunk] {
             assert_eq!(pause_after(100, Some(quiet), &room), 200);
@@ -452,7 +452,7 @@ mod tests {
 
     #[test]
     fn jobs_that_use_no_cpu_time_are_left_alone_unless_much_is_taken_elsewhere() {
-        let room = Headroom::at_first(&LIMITS);
+        let room = Headroom::new_unused(&LIMITS);
         let cpu = |millis| Some(Duration::from_millis(millis));
         let survey = LastSurvey { jobs_cpu: cpu(7), ..SURVEY };
         let is_over = |now, since| {
@@ -473,7 +473,7 @@ mod tests {
             survey.interval = survey.next_interval(CpuUse::None);
             assert_eq!(survey.interval, Duration::from_secs(seconds));
         }
-        let room = Headroom::at_first(&LIMITS);
+        let room = Headroom::new_unused(&LIMITS);
         for (seconds, expected) in [(15, false), (16, true)] {
             let since = Duration::from_secs(seconds);
             assert_eq!(survey.is_over(since, since, Some(HOST), &room), expected);

@@ -38,16 +38,18 @@ impl SpawnQueue {
     }
 
     /// `true` if one more thread would find work.
-    fn wants_another(&self, now: Instant, processors: usize) -> bool {
+    fn needs_another_thread(&self, now: Instant, processors: usize) -> bool {
         let is_held_up = |begun: &&Instant| now.saturating_duration_since(**begun) >= PATIENCE;
         let held_up = self.begun.iter().flatten().filter(is_held_up).count();
         !self.has_enough() && self.begun.len() - held_up < processors
     }
 
     fn add_thread_if_needed(&mut self) -> io::Result<()> {
-        if self.wants_another(Instant::now(), *PROCESSORS) {
+        if self.needs_another_thread(Instant::now(), *PROCESSORS) {
             let number = self.begun.len();
-            thread::Builder::new().name("spawn-pool".to_owned()).spawn(move || work(number))?;
+            thread::Builder::new()
+                .name("spawn-pool".to_owned())
+                .spawn(move || run_worker(number))?;
             self.begun.push(None);
         }
         Ok(())
@@ -104,7 +106,7 @@ pub(super) fn replace_stuck_thread() -> Backlog {
     if queue.waiting.is_empty() { Backlog::Empty } else { Backlog::Waiting }
 }
 
-fn work(number: usize) {
+fn run_worker(number: usize) {
     let mut queue = lock_spawn_queue();
     loop {
         if let Some(task) = queue.take(number) {
@@ -154,7 +156,7 @@ mod tests {
         let late = Some(now + PATIENCE);
         let wants = |waiting: usize, begun: &[Option<Instant>], at: Instant| {
             let waiting = (0..waiting).map(|_| -> SpawnTask { Box::new(|| ()) }).collect();
-            SpawnQueue { waiting, begun: begun.to_vec() }.wants_another(at, 2)
+            SpawnQueue { waiting, begun: begun.to_vec() }.needs_another_thread(at, 2)
         };
         assert!(wants(1, &[], now) && wants(1, &[early], now));
         assert!(!wants(0, &[early], now), "nobody waits");

@@ -169,15 +169,15 @@ const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
 ///
 /// # Errors
 /// If a variable cannot be passed to a program.
-pub(super) fn launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, StartError> {
+pub(super) fn build_launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, StartError> {
     let spec = guard.spec();
     let settings = &guard.settings;
-    let (program, arg0, args, report) = command(spec, settings);
+    let (program, arg0, args, report) = build_command(spec, settings);
     Ok(ProcessLaunch {
         program,
         args,
         arg0,
-        env: environment(guard)?,
+        env: build_environment(guard)?,
         cwd,
         stdin: match spec.stdin {
             Stdin::Closed => LaunchStdin::Null,
@@ -195,9 +195,9 @@ pub(super) fn launch(guard: &JobGuard, cwd: Cwd) -> Result<ProcessLaunch, StartE
     })
 }
 
-type Words = (OsString, Option<OsString>, Vec<OsString>, ReportMode);
+type LaunchWords = (OsString, Option<OsString>, Vec<OsString>, ReportMode);
 
-fn command(spec: &JobSpec, settings: &SharedJobSettings) -> Words {
+fn build_command(spec: &JobSpec, settings: &SharedJobSettings) -> LaunchWords {
     match &spec.program {
         JobProgram::Shell(text) => {
             let named = spec.shell_path.clone().map(ShellChoice::Path);
@@ -217,7 +217,7 @@ fn command(spec: &JobSpec, settings: &SharedJobSettings) -> Words {
 
 /// The server's own variables, then the caller's, then the trace context unless the caller set one,
 /// then the marker; later ones win.
-fn environment(guard: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
+fn build_environment(guard: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
     let given = &guard.spec().env;
     let settings = &guard.settings;
     let marker = settings.host.tag().new_marker(guard.id().number());
@@ -243,7 +243,7 @@ fn environment(guard: &JobGuard) -> Result<Vec<EnvVariable>, StartError> {
 
 /// Returns the variables that pass the trace context to programs.
 fn trace_variables(trace: &TraceContext) -> impl Iterator<Item = (&'static str, String)> {
-    let values = [Some(trace.traceparent()), trace.state.as_deref().map(str::to_owned)];
+    let values = [Some(trace.format_traceparent()), trace.state.as_deref().map(str::to_owned)];
     TRACE_VARIABLES.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)))
 }
 
@@ -263,7 +263,7 @@ type LazyVariables = LazyLock<Vec<EnvVariable>, Box<dyn FnOnce() -> Vec<EnvVaria
 impl JobVariables {
     /// Creates variables from this function, which is called at most once for each set.
     #[must_use]
-    pub fn lazy(make: impl Fn(Inherit) -> Pairs + Send + Sync + 'static) -> Self {
+    pub fn new_lazy(make: impl Fn(Inherit) -> Pairs + Send + Sync + 'static) -> Self {
         // No process has a variable with a NUL byte.
         let variable = |(name, value): (OsString, OsString)| EnvVariable::new(name, value).ok();
         let make = Arc::new(make);
@@ -306,7 +306,7 @@ mod tests {
     use crate::job::tests::host;
     use crate::process::{self, Cwd, LaunchStdin, ReportMode, SandboxSpec, StreamMode};
 
-    fn launch(text: &str) -> ProcessLaunch {
+    fn build_launch(text: &str) -> ProcessLaunch {
         ProcessLaunch {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), text.into()],
@@ -322,10 +322,10 @@ mod tests {
 
     #[tokio::test]
     async fn however_many_wait_each_gets_its_process() {
-        let elsewhere = start_elsewhere(host(), launch("exit 3")).await.unwrap();
+        let elsewhere = start_elsewhere(host(), build_launch("exit 3")).await.unwrap();
         let elsewhere = elsewhere.into_owned("sh".to_owned()).unwrap();
-        assert!(host().is_quick_to_start(&launch("exit 4")), "its directory was seen");
-        let here = start_here(&host(), &launch("exit 4")).unwrap();
+        assert!(host().is_quick_to_start(&build_launch("exit 4")), "its directory was seen");
+        let here = start_here(&host(), &build_launch("exit 4")).unwrap();
         let code = |exit: process::Exit| exit.status;
         assert_eq!(code(elsewhere.leader.wait().await.unwrap()), process::ExitKind::Code(3));
         assert_eq!(code(here.leader.wait().await.unwrap()), process::ExitKind::Code(4));
@@ -359,7 +359,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_that_nobody_takes_is_ended() {
-        let process = host().spawn(&launch("sleep 300")).unwrap();
+        let process = host().spawn(&build_launch("sleep 300")).unwrap();
         let tree = process.tree.clone();
         drop(UnownedProcess::new(process));
         assert_eq!(tree.living_pids(), Vec::<u32>::new());

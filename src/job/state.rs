@@ -136,17 +136,21 @@ impl State {
     /// Applies one event. Events that no longer matter change nothing.
     pub(super) fn apply(self, event: Event) -> (Self, Vec<Effect>) {
         match self {
-            Self::Starting => starting(event),
-            Self::Running { streams } => running(streams, event),
-            Self::Stopping { cause, streams, leader } => stopping(cause, streams, leader, event),
-            Self::Killing { cause, streams, leader } => killing(cause, streams, leader, event),
-            Self::Draining { outcome, rest } => draining(outcome, rest, event),
-            Self::Finished { streams } => finished(streams, event),
+            Self::Starting => apply_while_starting(event),
+            Self::Running { streams } => apply_while_running(streams, event),
+            Self::Stopping { cause, streams, leader } => {
+                apply_while_stopping(cause, streams, leader, event)
+            }
+            Self::Killing { cause, streams, leader } => {
+                apply_while_killing(cause, streams, leader, event)
+            }
+            Self::Draining { outcome, rest } => apply_while_draining(outcome, rest, event),
+            Self::Finished { streams } => apply_when_finished(streams, event),
         }
     }
 }
 
-fn starting(event: Event) -> (State, Vec<Effect>) {
+fn apply_while_starting(event: Event) -> (State, Vec<Effect>) {
     match event {
         Event::Started => (State::Running { streams: Streams::Open }, Vec::new()),
         Event::FailedToStart(why) => {
@@ -166,7 +170,7 @@ fn starting(event: Event) -> (State, Vec<Effect>) {
     }
 }
 
-fn running(streams: Streams, event: Event) -> (State, Vec<Effect>) {
+fn apply_while_running(streams: Streams, event: Event) -> (State, Vec<Effect>) {
     match event {
         Event::LeaderExited(outcome, rest) => drain(streams, rest, outcome),
         Event::StreamsClosed => (State::Running { streams: Streams::Closed }, Vec::new()),
@@ -191,7 +195,7 @@ fn running(streams: Streams, event: Event) -> (State, Vec<Effect>) {
     }
 }
 
-fn stopping(
+fn apply_while_stopping(
     cause: Outcome,
     streams: Streams,
     leader: Leader,
@@ -234,7 +238,12 @@ fn stopping(
     }
 }
 
-fn killing(cause: Outcome, streams: Streams, leader: Leader, event: Event) -> (State, Vec<Effect>) {
+fn apply_while_killing(
+    cause: Outcome,
+    streams: Streams,
+    leader: Leader,
+    event: Event,
+) -> (State, Vec<Effect>) {
     match event {
         // Processes that survive SIGKILL are named in the ending; there is nothing to wait for.
         Event::Killed(TreeRemains::Somebody) => finish(streams, TreeRemains::Somebody, cause),
@@ -262,7 +271,7 @@ fn killing(cause: Outcome, streams: Streams, leader: Leader, event: Event) -> (S
     }
 }
 
-fn draining(outcome: Outcome, rest: TreeRemains, event: Event) -> (State, Vec<Effect>) {
+fn apply_while_draining(outcome: Outcome, rest: TreeRemains, event: Event) -> (State, Vec<Effect>) {
     match event {
         Event::StreamsClosed => finish(Streams::Closed, rest, outcome),
         Event::DrainExpired => finish(Streams::Open, rest, outcome),
@@ -272,7 +281,7 @@ fn draining(outcome: Outcome, rest: TreeRemains, event: Event) -> (State, Vec<Ef
             (State::Draining { outcome, rest }, vec![Effect::Kill])
         }
         // The job exceeded the limit before it ended by itself, but the end was reported first.
-        Event::LimitHit(which) if rest == TreeRemains::Nobody && ended_by_itself(&outcome) => {
+        Event::LimitHit(which) if rest == TreeRemains::Nobody && has_ended_by_itself(&outcome) => {
             (State::Draining { outcome: Outcome::Limit { which }, rest }, Vec::new())
         }
         Event::Killed(rest) => (State::Draining { outcome, rest }, Vec::new()),
@@ -286,13 +295,13 @@ fn draining(outcome: Outcome, rest: TreeRemains, event: Event) -> (State, Vec<Ef
     }
 }
 
-const fn ended_by_itself(outcome: &Outcome) -> bool {
+const fn has_ended_by_itself(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Exited { .. } | Outcome::Signaled { .. })
 }
 
 /// Handles events of a finished job: its outcome is fixed, and its survivors are followed until the
 /// last one ends.
-fn finished(streams: Streams, event: Event) -> (State, Vec<Effect>) {
+fn apply_when_finished(streams: Streams, event: Event) -> (State, Vec<Effect>) {
     let (streams, effects) = match event {
         Event::StreamsClosed => (Streams::Closed, vec![Effect::CheckTree(Pace::Soon)]),
         Event::TreeChecked(TreeRemains::Nobody) | Event::Killed(TreeRemains::Nobody)
@@ -358,7 +367,7 @@ const BY_SIGNAL: i32 = 128;
 /// Returns the outcome for the end of a leader: the limit for which the kernel ended it, if it did.
 /// The arguments are the job's peak memory, if it was ended for lack of memory, and whether the
 /// kernel refused it a process: a job that fails after that failed because of it.
-pub(super) fn outcome(
+pub(super) fn decide_outcome(
     exit: ExitKind,
     spec: &JobSpec,
     out_of_memory: Option<u64>,
@@ -378,7 +387,7 @@ pub(super) fn outcome(
 /// `true` if the survivors alone reach the job's limit on processes: together with the leader they
 /// exceeded it. Not every kernel limit reports that it refused a process.
 pub(super) fn survivors_reach_limit(spec: &JobSpec, survivors: &[u32]) -> bool {
-    spec.resources.processes.is_some_and(|most| survivors.len() as u64 >= most)
+    spec.resources.processes.is_some_and(|limit| survivors.len() as u64 >= limit)
 }
 
 fn limit(exit: ExitKind, spec: &JobSpec, out_of_memory: Option<u64>) -> Option<LimitKind> {
@@ -765,13 +774,14 @@ mod exit_tests {
     }
 
     fn limited(exit: ExitKind, out_of_memory: Option<u64>) -> Outcome {
-        outcome(exit, &JobSpec { resources: LIMITS, ..spec("true") }, out_of_memory, false)
+        decide_outcome(exit, &JobSpec { resources: LIMITS, ..spec("true") }, out_of_memory, false)
     }
 
     #[test]
     fn a_failure_after_a_refused_process_reads_as_the_limit() {
         let resources = ResourceLimits { processes: Some(7), ..LIMITS };
-        let refused = |exit| outcome(exit, &JobSpec { resources, ..spec("true") }, None, true);
+        let refused =
+            |exit| decide_outcome(exit, &JobSpec { resources, ..spec("true") }, None, true);
         let limit = Outcome::Limit { which: LimitKind::Processes(7) };
         assert_eq!([refused(ExitKind::Code(2)), refused(by(SIGKILL))], [limit.clone(), limit]);
         assert_eq!(refused(ExitKind::Code(0)), Outcome::Exited { code: 0 }, "it coped");
@@ -810,11 +820,11 @@ mod exit_tests {
         let free = spec("true");
         for code in [152, 153] {
             let exit = ExitKind::Code(code);
-            assert_eq!(outcome(exit, &free, None, false), Outcome::Exited { code });
+            assert_eq!(decide_outcome(exit, &free, None, false), Outcome::Exited { code });
             let program = JobProgram::Direct { program: "x".to_owned(), args: Vec::new() };
             let direct = JobSpec { resources: LIMITS, program, ..spec("") };
             assert_eq!(
-                outcome(exit, &direct, None, false),
+                decide_outcome(exit, &direct, None, false),
                 Outcome::Exited { code },
                 "its own code"
             );

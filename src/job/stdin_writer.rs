@@ -147,7 +147,7 @@ impl KeyPress {
     }
 
     /// Returns the effect of the key on a job without a terminal.
-    pub(super) const fn plain(self) -> PlainKey {
+    pub(super) const fn without_terminal(self) -> PlainKey {
         match self {
             Self::CtrlC => PlainKey::Signal(2),
             Self::CtrlBackslash => PlainKey::Signal(3),
@@ -185,7 +185,7 @@ pub enum InputError {
 }
 
 impl InputError {
-    /// Returns the stable code word that clients may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

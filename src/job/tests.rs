@@ -52,7 +52,7 @@ pub(crate) fn host() -> Arc<Host> {
 pub(crate) fn settings() -> Arc<SharedJobSettings> {
     Arc::new(SharedJobSettings {
         shell: ShellChoice::Auto,
-        environment: Arc::new(JobVariables::lazy(|_| {
+        environment: Arc::new(JobVariables::new_lazy(|_| {
             vec![("PATH".into(), "/usr/bin:/bin".into())]
         })),
         host: host(),

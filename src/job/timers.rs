@@ -32,7 +32,7 @@ impl Timers {
         let actor = actor.clone();
         self.start(timer, async move {
             tokio::time::sleep(after).await;
-            actor.tell(JobMsg::Timer(timer));
+            actor.send(JobMsg::Timer(timer));
         });
     }
 
@@ -40,7 +40,7 @@ impl Timers {
     /// if given. Everything written before is then in the log, unless the host is overloaded.
     pub(super) fn arm_drain(
         &mut self,
-        output: Outflow,
+        output: OutputActivity,
         quiet: Option<Duration>,
         max: Duration,
         actor: &Address,
@@ -48,10 +48,10 @@ impl Timers {
         let actor = actor.clone();
         self.start(Timer::Drain, async move {
             // After `max`, the pump gets a little more time to empty the pipes.
-            if tokio::time::timeout(max, output.until_quiet(quiet)).await.is_err() {
-                drop(tokio::time::timeout(EXTRA_DRAIN_TIME, output.all_is_read()).await);
+            if tokio::time::timeout(max, output.wait_until_quiet(quiet)).await.is_err() {
+                drop(tokio::time::timeout(EXTRA_DRAIN_TIME, output.wait_until_all_is_read()).await);
             }
-            actor.tell(JobMsg::Timer(Timer::Drain));
+            actor.send(JobMsg::Timer(Timer::Drain));
         });
     }
 
@@ -82,19 +82,19 @@ impl Drop for Timers {
 
 /// The output of a job: its log, and the probe of the pump that fills it.
 #[derive(Debug)]
-pub(super) struct Outflow {
+pub(super) struct OutputActivity {
     pub(super) log: LogReader,
     pub(super) pump: Option<Probe>,
 }
 
-impl Outflow {
+impl OutputActivity {
     /// Returns once the output has been quiet for `quiet`; never returns if that is `None`.
-    async fn until_quiet(&self, quiet: Option<Duration>) {
+    async fn wait_until_quiet(&self, quiet: Option<Duration>) {
         let Some(quiet) = quiet else { return std::future::pending().await };
         let mut since = Instant::now();
         loop {
             tokio::time::sleep(quiet.saturating_sub(since.elapsed())).await;
-            self.all_is_read().await;
+            self.wait_until_all_is_read().await;
             match self.log.progress().last_output {
                 Some(last) if last > since => since = last,
                 Some(_) | None => return,
@@ -102,9 +102,9 @@ impl Outflow {
         }
     }
 
-    async fn all_is_read(&self) {
+    async fn wait_until_all_is_read(&self) {
         if let Some(pump) = &self.pump {
-            pump.all_is_read().await;
+            pump.wait_until_all_is_read().await;
         }
     }
 }
@@ -129,8 +129,8 @@ mod tests {
         let settings = settings();
         let (mut writer, log) = output::open_log(&settings.log);
         let pump = Probe::default();
-        let output = Outflow { log, pump: Some(pump.clone()) };
-        let quiet = tokio::spawn(async move { output.until_quiet(Some(MOMENT)).await });
+        let output = OutputActivity { log, pump: Some(pump.clone()) };
+        let quiet = tokio::spawn(async move { output.wait_until_quiet(Some(MOMENT)).await });
         // A pump that runs late and then finds bytes.
         let asker = next_request(&pump).await;
         assert!(!quiet.is_finished());

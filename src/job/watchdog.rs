@@ -65,7 +65,7 @@ struct WatchedJob {
     processes: Option<u64>,
     actor: Address,
     since: Instant,
-    most: Used,
+    peak: Used,
     /// Its processes by quick counts, where it has no cgroup.
     quick_count: ProcessCount,
     standing: WatchState,
@@ -88,7 +88,7 @@ pub(super) struct Watch {
 impl Watch {
     /// Watches a job, whose actor is told when it exceeds a limit. `None` if there is nothing to
     /// watch: no limit, or only limits for which the kernel ends the job itself.
-    pub(super) fn over(
+    pub(super) fn start(
         tree: Arc<ProcessTree>,
         limits: &ResourceLimits,
         actor: Address,
@@ -98,23 +98,23 @@ impl Watch {
         if (limits.memory, limits.cpu, processes) == (None, None, None) {
             return None;
         }
-        let standing = WatchState::Within(Headroom::at_first(&limits));
-        let most = Used::default();
-        let mut registry = registry();
+        let standing = WatchState::Within(Headroom::new_unused(&limits));
+        let peak = Used::default();
+        let mut registry = lock_registry();
         registry.last += 1;
         let number = registry.last;
         let since = Instant::now();
         let quick_count = ProcessCount::default();
-        let job = WatchedJob { tree, limits, processes, actor, since, most, quick_count, standing };
+        let job = WatchedJob { tree, limits, processes, actor, since, peak, quick_count, standing };
         registry.jobs.insert(number, job);
-        registry.wake();
+        registry.wake_thread();
         Some(Self { number })
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        registry().jobs.remove(&self.number);
+        lock_registry().jobs.remove(&self.number);
     }
 }
 
@@ -127,7 +127,7 @@ impl WatchedJob {
 }
 
 impl Registry {
-    fn wake(&mut self) {
+    fn wake_thread(&mut self) {
         if self.thread == Thread::Missing {
             match thread::Builder::new().name("watchdog".to_owned()).spawn(run) {
                 Ok(_) => self.thread = Thread::Runs,
@@ -157,18 +157,18 @@ impl Registry {
             WatchState::Within(room) => Some(room),
             WatchState::Ending => None,
         });
-        rooms.fold(Headroom::at_first(&ResourceLimits::NONE), Headroom::least)
+        rooms.fold(Headroom::new_unused(&ResourceLimits::NONE), Headroom::min_of_both)
     }
 }
 
-fn registry() -> MutexGuard<'static, Registry> {
+fn lock_registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads the load of the host on which the watched jobs run; `None` if there are no jobs, or if the
 /// kernel does not report it.
 fn sample_host_load() -> Option<HostLoad> {
-    let tree = registry().jobs.values().next().map(|job| Arc::clone(&job.tree))?;
+    let tree = lock_registry().jobs.values().next().map(|job| Arc::clone(&job.tree))?;
     tree.read_host_load()
 }
 
@@ -188,9 +188,9 @@ fn run() {
         if wait_for_jobs() == WasIdle::Yes {
             last.rebase(sample_host_load());
         }
-        let room = registry().least_room();
+        let room = lock_registry().least_room();
         let (pause, latest) = wait_for_next_sample(last.count(&room));
-        let room = registry().least_room();
+        let room = lock_registry().least_room();
         let now = sample_host_load();
         let has_grown = last.count(&room).has_grown(now.map(|now| now.tasks));
         let samples = LoadSamples { before, now };
@@ -202,7 +202,7 @@ fn run() {
             last.jobs_cpu = None;
         }
         let since = surveyed.elapsed();
-        let unseen = registry().longest_unseen(surveyed);
+        let unseen = lock_registry().longest_unseen(surveyed);
         if last.is_over(since, unseen, now, &room) {
             // Measured in CPU time: beside a fork bomb this thread waits long for a processor.
             let begun = process::thread_cpu_time();
@@ -215,12 +215,12 @@ fn run() {
             surveyed = Instant::now();
         } else {
             if has_grown {
-                count_tasks(&jobs());
+                count_tasks(&list_jobs());
             }
             last.rebase(now);
         }
         let pause = last.pause(pause, samples, &room);
-        let mut registry = registry();
+        let mut registry = lock_registry();
         // A job that came meanwhile is sampled soon.
         registry.pause = if registry.last == latest { pause } else { SAMPLE_INTERVAL };
         drop(registry);
@@ -246,14 +246,14 @@ fn wait_for_jobs() -> WasIdle {
         registry.thread = if is_nobody { Thread::Idle } else { Thread::Runs };
         is_nobody
     };
-    drop(WAKE.wait_while(registry(), nobody));
+    drop(WAKE.wait_while(lock_registry(), nobody));
     slept
 }
 
 /// Sleeps for the pause, or until a job is added or the host has more tasks than `count` allows.
 /// Returns the pause and the number of the newest job.
 fn wait_for_next_sample(count: TaskCount) -> (Duration, u64) {
-    let mut registry = registry();
+    let mut registry = lock_registry();
     let pause = registry.pause;
     let is_quiet = |registry: &mut Registry| registry.pause == pause;
     let end = Instant::now() + pause;
@@ -268,13 +268,13 @@ fn wait_for_next_sample(count: TaskCount) -> (Duration, u64) {
         if is_over || count.has_grown(process::host_tasks()) {
             return found;
         }
-        registry = self::registry();
+        registry = lock_registry();
     }
 }
 
 /// Returns the watched jobs with their numbers.
-fn jobs() -> Vec<(u64, WatchedJob)> {
-    registry().jobs.iter().map(|(number, job)| (*number, job.clone())).collect()
+fn list_jobs() -> Vec<(u64, WatchedJob)> {
+    lock_registry().jobs.iter().map(|(number, job)| (*number, job.clone())).collect()
 }
 
 /// Ends the jobs with too many tasks. In a cgroup they are counted by a short read; elsewhere in the
@@ -286,14 +286,14 @@ fn count_tasks(jobs: &[(u64, WatchedJob)]) {
         let Some(limit) = job.processes else { continue };
         match job.tree.tasks_in_cgroup() {
             Some(tasks) => {
-                if let Some(which) = overuse::too_many(job.processes, tasks) {
+                if let Some(which) = overuse::find_task_limit(job.processes, tasks) {
                     end(*number, job, which, &TreeLoad::default());
                 }
             }
             None => {
                 let in_session = job.tree.tasks_in_session(&sessions);
-                let most = job.quick_count.most_expected(limit);
-                let processes = in_session.max(job.tree.count_members(most));
+                let max_expected = job.quick_count.max_expected(limit);
+                let processes = in_session.max(job.tree.count_members(max_expected));
                 judge_quick_count(*number, job, limit, processes);
             }
         }
@@ -315,14 +315,14 @@ fn count_stopped(number: u64, job: &WatchedJob) {
     let stopped = job.tree.stop_descendants();
     let loads = process::measure_trees(&[Arc::clone(&job.tree)]);
     for load in &loads {
-        match overuse::too_many(job.processes, load.tasks) {
+        match overuse::find_task_limit(job.processes, load.tasks) {
             Some(which) => end(number, job, which, load),
             None => {
                 stopped.resume();
                 job.tree.resume_group();
                 let in_session = job.tree.tasks_in_session(&process::count_processes_by_session());
                 let all = in_session.max(job.tree.count_members(u64::MAX));
-                with_job(number, |job| job.quick_count.found_alive(all, load.tasks));
+                with_job(number, |job| job.quick_count.record_alive(all, load.tasks));
             }
         }
     }
@@ -330,13 +330,13 @@ fn count_stopped(number: u64, job: &WatchedJob) {
 
 /// Calls `act` with the entry of a job, if it is still watched.
 fn with_job<T>(number: u64, act: impl FnOnce(&mut WatchedJob) -> T) -> Option<T> {
-    registry().jobs.get_mut(&number).map(act)
+    lock_registry().jobs.get_mut(&number).map(act)
 }
 
 /// Surveys all processes of the host, once for all jobs, and says whether any job used CPU time
 /// since the last survey, which gave `before`. Memory is measured last, while `count` leaves time for it.
 fn survey_jobs(count: TaskCount, before: CpuUse) -> CpuUse {
-    let mut jobs = jobs();
+    let mut jobs = list_jobs();
     count_tasks(&jobs);
     jobs.retain(|(_, job)| job.needs_survey());
     if jobs.is_empty() {
@@ -346,24 +346,24 @@ fn survey_jobs(count: TaskCount, before: CpuUse) -> CpuUse {
     let trees: Vec<_> = jobs.iter().map(|(_, job)| Arc::clone(&job.tree)).collect();
     let loads = process::measure_trees(&trees);
     let (many, rest): (Vec<_>, Vec<_>) = jobs.iter().zip(&loads).partition(|((_, job), load)| {
-        overuse::too_many(job.limits.processes, load.tasks).is_some()
+        overuse::find_task_limit(job.limits.processes, load.tasks).is_some()
     });
     for ((number, job), load) in many {
-        if let Some(which) = overuse::too_many(job.limits.processes, load.tasks) {
+        if let Some(which) = overuse::find_task_limit(job.limits.processes, load.tasks) {
             end(*number, job, which, load);
         }
     }
     let mut cpu_use = CpuUse::None;
     let has_time = || count.has_time(process::host_tasks(), before);
     for ((number, job), load) in rest {
-        let Some(used) = used(job, load, has_time) else { return CpuUse::Unknown };
-        let most = job.most.most(used);
-        if most.cpu > job.most.cpu {
+        let Some(used) = measure_usage(job, load, has_time) else { return CpuUse::Unknown };
+        let peak = job.peak.max_of_both(used);
+        if peak.cpu > job.peak.cpu {
             cpu_use = CpuUse::Some;
         }
-        let found = overuse::judge(&job.limits, &used, &most);
+        let found = overuse::judge(&job.limits, &used, &peak);
         with_job(*number, |job| {
-            job.most = most;
+            job.peak = peak;
             if let (WatchState::Within(room), Ok(left)) = (&mut job.standing, found) {
                 *room = left;
             }
@@ -381,14 +381,14 @@ fn survey_jobs(count: TaskCount, before: CpuUse) -> CpuUse {
 fn end(number: u64, job: &WatchedJob, which: LimitKind, load: &TreeLoad) {
     with_job(number, |job| job.standing = WatchState::Ending);
     // The actor hears of the limit before it hears of the leader's end, so the limit is the outcome.
-    job.actor.tell(JobMsg::LimitHit(which));
+    job.actor.send(JobMsg::LimitHit(which));
     if is_urgent(which) {
         job.tree.stop_growth(load);
     }
 }
 
 /// Measures the job's use of limited resources; `None` if there was no time to measure its memory.
-fn used(job: &WatchedJob, load: &TreeLoad, has_time: impl Fn() -> bool) -> Option<Used> {
+fn measure_usage(job: &WatchedJob, load: &TreeLoad, has_time: impl Fn() -> bool) -> Option<Used> {
     // The sum counts shared pages once per process, so it is never too low: if it is within the
     // limit, no exact measurement is needed.
     let is_enough = job.limits.memory.is_none_or(|limit| load.rss_bytes <= limit);
@@ -430,7 +430,7 @@ mod tests {
 
     fn is_watched(tree_of: &JobHandle) -> bool {
         let pid = tree_of.pids().first().copied();
-        registry().jobs.values().any(|job| Some(job.tree.leader_pid()) == pid)
+        lock_registry().jobs.values().any(|job| Some(job.tree.leader_pid()) == pid)
     }
 
     /// Returns shell text that holds this much memory and then waits.
@@ -493,7 +493,7 @@ mod tests {
     /// Returns the number and a copy of a watched job.
     fn watched(job: &JobHandle) -> (u64, WatchedJob) {
         let pid = job.pids().first().copied();
-        let registry = registry();
+        let registry = lock_registry();
         let mut jobs = registry.jobs.iter();
         let (number, job) =
             jobs.find(|(_, job)| Some(job.tree.leader_pid()) == pid).expect("watched");

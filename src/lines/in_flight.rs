@@ -36,16 +36,17 @@ impl InFlightRequests {
     /// notification that cancels it sets.
     ///
     /// # Errors
-    /// When it is a request whose id is in use, or `most` requests are in flight.
+    /// When it is a request whose id is in use, or `max_requests` requests are in flight.
     pub(crate) fn admit(
         &self,
         message: &mut ClientJsonRpcMessage,
-        most: usize,
+        max_requests: usize,
     ) -> Result<(), ErrorData> {
         match message {
             JsonRpcMessage::Request(request) => self.with(|now| {
-                if now.requests.len() + now.replies >= most {
-                    let text = format!("{most} requests are in progress; wait for an answer");
+                if now.requests.len() + now.replies >= max_requests {
+                    let text =
+                        format!("{max_requests} requests are in progress; wait for an answer");
                     return Err(ErrorData::internal_error(text, None));
                 }
                 let Entry::Vacant(entry) = now.requests.entry(request.id.clone()) else {
@@ -122,7 +123,7 @@ impl Drop for ReplyInFlight {
 }
 
 /// The id of a request; `None` for any other message.
-pub(crate) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+pub(crate) fn find_request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Request(request) => Some(request.id.clone()),
         JsonRpcMessage::Response(_)
@@ -150,7 +151,7 @@ mod tests {
         let begun = Instant::now();
         work.admit(&mut ping, 9).unwrap();
         assert_eq!(work.admit(&mut ping, 9).unwrap_err().code.0, -32600);
-        assert_eq!(request_id(&ping), Some(RequestId::Number(7)));
+        assert_eq!(find_request_id(&ping), Some(RequestId::Number(7)));
         assert!(!work.is_idle_since(begun));
         let answer = ServerJsonRpcMessage::error(
             ErrorData::internal_error("no", None),

@@ -27,7 +27,7 @@ impl InputLine {
     pub fn decode(&self) -> DecodedMessage {
         match self {
             Self::Whole(line) => decode(line),
-            Self::TooLong(ends) => DecodedMessage::Faulty(too_long(), ends.id()),
+            Self::TooLong(ends) => DecodedMessage::Faulty(too_long_error(), ends.id()),
         }
     }
 
@@ -104,7 +104,7 @@ fn decode(line: &[u8]) -> DecodedMessage {
 /// Decodes a text that must be one message: unlike a line, it may not be a comment.
 #[must_use]
 pub fn decode_message(text: &[u8]) -> DecodedMessage {
-    if let Some(call) = tool_call(text) {
+    if let Some(call) = decode_tool_call(text) {
         return DecodedMessage::Message(Box::new(call));
     }
     if let Ok(message) = serde_json::from_slice(text) {
@@ -116,7 +116,7 @@ pub fn decode_message(text: &[u8]) -> DecodedMessage {
             // JSON that is nested too deeply is still JSON, and its sender waits for an answer.
             DecodedMessage::Faulty(
                 ErrorData::new(ErrorCode::PARSE_ERROR, why, None),
-                id_near_ends(text),
+                find_id_near_ends(text),
             )
         }
         // A notification gets no answer, not even an error.
@@ -132,7 +132,7 @@ pub fn decode_message(text: &[u8]) -> DecodedMessage {
 
 /// Decodes a tool call, which most messages are. Finding that out among all message types takes as
 /// long as the rest of the work on a message.
-fn tool_call(text: &[u8]) -> Option<ClientJsonRpcMessage> {
+fn decode_tool_call(text: &[u8]) -> Option<ClientJsonRpcMessage> {
     memmem::find(text, br#""tools/call""#)?;
     // A message that is also a reply is neither; the general path refuses it.
     if [&br#""result""#[..], br#""error""#].iter().any(|it| memmem::find(text, it).is_some()) {
@@ -146,7 +146,7 @@ fn tool_call(text: &[u8]) -> Option<ClientJsonRpcMessage> {
 
 /// The id of a message if it is near one of its ends. Costs little, whatever the length.
 #[must_use]
-pub fn id_near_ends(message: &[u8]) -> Option<RequestId> {
+pub fn find_id_near_ends(message: &[u8]) -> Option<RequestId> {
     message.trim_ascii_start().starts_with(b"{").then(|| OversizeLine::new(message).id()).flatten()
 }
 
@@ -175,7 +175,7 @@ fn expand_method(mut message: ClientJsonRpcMessage) -> ClientJsonRpcMessage {
     message
 }
 
-fn too_long() -> ErrorData {
+fn too_long_error() -> ErrorData {
     let text = format!(
         "the message is longer than {MAX_LINE_BYTES} bytes; write large input to a file and name that"
     );
@@ -215,7 +215,7 @@ impl OversizeLine {
     /// The id of the message if it is near one of its ends.
     #[must_use]
     pub fn id(&self) -> Option<RequestId> {
-        id_in_head(&self.head).or_else(|| id_in_tail(&self.tail))
+        find_id_in_head(&self.head).or_else(|| find_id_in_tail(&self.tail))
     }
 }
 
@@ -224,7 +224,7 @@ fn last_bytes(bytes: &[u8]) -> &[u8] {
 }
 
 /// The top-level `id` of an object of which only the beginning is available.
-fn id_in_head(head: &[u8]) -> Option<RequestId> {
+fn find_id_in_head(head: &[u8]) -> Option<RequestId> {
     let mut found = None;
     // The object breaks off sooner or later: only what was found before counts.
     FindId(&mut found).deserialize(&mut serde_json::Deserializer::from_slice(head)).ok();
@@ -266,7 +266,7 @@ impl<'de> Visitor<'de> for FindId<'_> {
 
 /// The top-level `id` of an object of which only the end is available: the text from the id on must
 /// be the rest of one object.
-fn id_in_tail(tail: &[u8]) -> Option<RequestId> {
+fn find_id_in_tail(tail: &[u8]) -> Option<RequestId> {
     let places = memmem::rfind_iter(tail, b"\"id\"").take(MAX_TRIED);
     places.filter(|place| *place == 0 || tail[place - 1] != b'\\').find_map(|place| {
         let rest = [b"{", &tail[place..]].concat();
@@ -308,7 +308,7 @@ mod tests {
         let call = r#""method":"tools/call","params":{"name":"run_command","arguments":{"command":"x"},"_meta":{"progressToken":5}}"#;
         for id in ["7", r#""seven""#, "-1"] {
             let line = format!(r#"{{"jsonrpc":"2.0","id":{id},{call}}}"#);
-            let short = serde_json::to_value(tool_call(line.as_bytes()).unwrap()).unwrap();
+            let short = serde_json::to_value(decode_tool_call(line.as_bytes()).unwrap()).unwrap();
             let general: ClientJsonRpcMessage = serde_json::from_str(&line).unwrap();
             assert_eq!(short, serde_json::to_value(general).unwrap(), "{line}");
         }
@@ -317,7 +317,7 @@ mod tests {
             assert_eq!(fault_of(&line), (-32600, Some(RequestId::Number(7))), "{line}");
         }
         for line in ["{}", r#""tools/call""#, r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#] {
-            assert!(tool_call(line.as_bytes()).is_none(), "{line}");
+            assert!(decode_tool_call(line.as_bytes()).is_none(), "{line}");
         }
     }
 
@@ -396,7 +396,7 @@ mod oversize_tests {
     #[test]
     fn a_truncated_id_is_ignored() {
         let head = format!(r#"{{"a":"{}","id":12"#, "x".repeat(100));
-        assert_eq!(id_in_head(head.as_bytes()), None);
-        assert_eq!(id_in_head(format!("{head},\"b\":1").as_bytes()), number(12));
+        assert_eq!(find_id_in_head(head.as_bytes()), None);
+        assert_eq!(find_id_in_head(format!("{head},\"b\":1").as_bytes()), number(12));
     }
 }

@@ -18,9 +18,9 @@ mod in_flight;
 mod line;
 mod serve;
 
-pub(crate) use in_flight::{InFlightRequests, request_id};
+pub(crate) use in_flight::{InFlightRequests, find_request_id};
 pub use line::{
-    DecodedMessage, InputLine, MAX_LINE_BYTES, OversizeLine, decode_message, id_near_ends,
+    DecodedMessage, InputLine, MAX_LINE_BYTES, OversizeLine, decode_message, find_id_near_ends,
     read_line, trim_line,
 };
 pub use serve::{

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::in_flight::{InFlightRequests, request_id};
+use super::in_flight::{InFlightRequests, find_request_id};
 use super::line::{DecodedMessage, read_line};
 use crate::mcp::{CallTurn, OfferedMethods};
 
@@ -165,7 +165,7 @@ impl<W: AsyncWrite + Unpin> LineClient<W> {
 
     /// Refuses the request with this id, if there is one, of a client that may no longer be served.
     /// The client counts as gone from then on.
-    async fn turn_away(&self, id: Option<RequestId>) {
+    async fn refuse_request(&self, id: Option<RequestId>) {
         if id.is_some() {
             let text = "refused, nothing was done: the token of this connection was revoked or has \
                         expired; connect again with a valid one";
@@ -284,7 +284,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for LineTrans
         let mut message = self.received.lock().await.recv().await?;
         // Checked here and not where lines are read: messages wait in between.
         if !(self.client.is_allowed)() {
-            self.client.turn_away(request_id(&message)).await;
+            self.client.refuse_request(find_request_id(&message)).await;
             return None;
         }
         if let JsonRpcMessage::Request(request) = &mut message
@@ -320,7 +320,7 @@ async fn read_lines<R, W>(
                 let offered = methods.check(&message);
                 match offered.and_then(|()| client.in_flight.admit(&mut message, MAX_IN_FLIGHT)) {
                     Ok(()) => messages.send(*message).await.is_ok(),
-                    Err(error) => client.refuse(error, request_id(&message)).await,
+                    Err(error) => client.refuse(error, find_request_id(&message)).await,
                 }
             }
             DecodedMessage::Nothing => true,

@@ -150,7 +150,7 @@ async fn elicit_consent(
     match wait_for(call, limit + CANCEL_GRACE, elicitation, message).await {
         WaitEnd::Done(Ok(ClientResult::ElicitResult(answer))) => parse_answer(&answer),
         WaitEnd::Done(Err(ServiceError::McpError(error))) => {
-            Err(NoConsent::CannotAsk { why: one_line(&error.message) })
+            Err(NoConsent::CannotAsk { why: shorten_client_error(&error.message) })
         }
         WaitEnd::Done(Ok(_)) => {
             Err(NoConsent::CannotAsk { why: "its answer is none to this question".to_owned() })
@@ -294,7 +294,7 @@ pub(crate) fn parked_status_line(parked: &ParkedSubmission) -> String {
 }
 
 /// Returns the beginning of a client's error message, on one line.
-pub(crate) fn one_line(text: &str) -> String {
+pub(crate) fn shorten_client_error(text: &str) -> String {
     const MAX_CHARS: usize = 200;
     text.chars().take(MAX_CHARS).map(|it| if it.is_control() { ' ' } else { it }).collect()
 }

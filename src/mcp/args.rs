@@ -12,7 +12,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::schema::{ArgKind, ArgPresence, ArgSpec};
-use crate::did_you_mean::most_alike;
+use crate::did_you_mean::find_most_alike;
 use crate::ids::JobNumber;
 use crate::size;
 
@@ -22,7 +22,7 @@ const MIN_SIMILARITY: f64 = 0.75_f64.next_up();
 /// The reason why a call's arguments were not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum ArgError {
-    #[error("unknown argument `{given}`{}; allowed: {known}", did_you_mean(.suggestion.as_deref()))]
+    #[error("unknown argument `{given}`{}; allowed: {known}", format_suggestion(.suggestion.as_deref()))]
     Unknown { given: String, suggestion: Option<String>, known: String },
     #[error("missing argument `{name}`: {expected} is required")]
     Missing { name: &'static str, expected: &'static str },
@@ -34,12 +34,12 @@ pub(crate) enum ArgError {
     Conflict(&'static str),
 }
 
-fn did_you_mean(word: Option<&str>) -> String {
+fn format_suggestion(word: Option<&str>) -> String {
     word.map(|word| format!(" (did you mean `{word}`?)")).unwrap_or_default()
 }
 
 impl ArgError {
-    /// The stable word that clients may match on.
+    /// Returns the stable code word of the error.
     pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::Unknown { .. } => "unknown_argument",
@@ -75,7 +75,7 @@ impl Args {
             !field(name).map_or(value.is_null(), |field| is_absent(field, value))
         });
         if let Some(given) = values.keys().find(|name| field(name).is_none()) {
-            return Err(unknown_arg(given, fields));
+            return Err(unknown_arg_error(given, fields));
         }
         let missing = |field: &&ArgSpec| {
             field.presence == ArgPresence::Required && !values.contains_key(field.name)
@@ -99,12 +99,16 @@ impl Args {
         for field in fields {
             let Some(value) = args.values.get(field.name) else { continue };
             if !field.kind.accepts(value) {
-                return Err(wrong_type(field.name, field.expected(), value));
+                return Err(wrong_type_error(field.name, field.expected(), value));
             }
             let pairs = value.as_object().filter(|_| matches!(field.kind, ArgKind::Pairs));
             let other = pairs.into_iter().flatten().find(|(_, value)| !value.is_string());
             if let Some((key, value)) = other {
-                return Err(wrong_type(&format!("{}.{}", field.name, clip(key)), "a text", value));
+                return Err(wrong_type_error(
+                    &format!("{}.{}", field.name, shorten_value(key)),
+                    "a text",
+                    value,
+                ));
             }
         }
         Ok(args)
@@ -139,7 +143,7 @@ impl Args {
     ) -> Result<Option<u64>, ArgError> {
         let Some(value) = self.values.remove(name) else { return Ok(None) };
         let number =
-            parse_whole(&value).ok_or_else(|| wrong_type(name, "a whole number", &value))?;
+            parse_whole(&value).ok_or_else(|| wrong_type_error(name, "a whole number", &value))?;
         if allowed.contains(&number) {
             return Ok(Some(number));
         }
@@ -154,7 +158,8 @@ impl Args {
     pub(crate) fn seconds(&mut self, name: &'static str) -> Result<Option<Duration>, ArgError> {
         let Some(value) = self.values.remove(name) else { return Ok(None) };
         let expected = "a number of seconds";
-        let seconds = parse_number(&value).ok_or_else(|| wrong_type(name, expected, &value))?;
+        let seconds =
+            parse_number(&value).ok_or_else(|| wrong_type_error(name, expected, &value))?;
         Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| ArgError::NotAllowed {
             name,
             allowed: "zero or more seconds".to_owned(),
@@ -169,7 +174,7 @@ impl Args {
             Some(Value::Bool(flag)) => Ok(flag),
             Some(Value::String(word)) if word == "true" => Ok(true),
             Some(Value::String(word)) if word == "false" => Ok(false),
-            Some(other) => Err(wrong_type(name, "true or false", &other)),
+            Some(other) => Err(wrong_type_error(name, "true or false", &other)),
         }
     }
 
@@ -220,11 +225,12 @@ impl Args {
                 .into_iter()
                 .filter(|(_, value)| !value.is_null())
                 .map(|(key, value)| {
-                    let value = into_text(value, &format!("{name}.{}", clip(&key)), "a text")?;
+                    let value =
+                        into_text(value, &format!("{name}.{}", shorten_value(&key)), "a text")?;
                     Ok((key, value))
                 })
                 .collect(),
-            Some(other) => Err(wrong_type(name, expected, &other)),
+            Some(other) => Err(wrong_type_error(name, expected, &other)),
         }
     }
 
@@ -233,7 +239,7 @@ impl Args {
         match self.values.remove(name) {
             None => Ok(None),
             Some(Value::Object(fields)) => Ok(Some(fields)),
-            Some(other) => Err(wrong_type(name, "an object", &other)),
+            Some(other) => Err(wrong_type_error(name, "an object", &other)),
         }
     }
 
@@ -242,7 +248,9 @@ impl Args {
         let Some(value) = self.values.remove(name) else { return Ok(None) };
         let bytes = value.as_str().map_or_else(|| parse_whole(&value), size::parse);
         let bytes = bytes.filter(|bytes| *bytes > 0);
-        bytes.map(Some).ok_or_else(|| wrong_type(name, "a size such as 65536 or \"2 GB\"", &value))
+        bytes
+            .map(Some)
+            .ok_or_else(|| wrong_type_error(name, "a size such as 65536 or \"2 GB\"", &value))
     }
 
     /// Reads one of the words in `meanings` and returns its value.
@@ -333,15 +341,15 @@ impl ArgKind {
     }
 }
 
-fn unknown_arg(given: &str, fields: &[ArgSpec]) -> ArgError {
+fn unknown_arg_error(given: &str, fields: &[ArgSpec]) -> ArgError {
     // By similarity `cmd` is closer to `cwd`, but it abbreviates `command`.
     let similarity = |name: &str| {
         strsim::jaro_winkler(name, given) + if is_abbreviation(given, name) { 0.2 } else { 0.0 }
     };
     let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
     let suggestion =
-        most_alike(known.iter().copied(), similarity, MIN_SIMILARITY).map(str::to_owned);
-    ArgError::Unknown { given: clip(given), suggestion, known: known.join(", ") }
+        find_most_alike(known.iter().copied(), similarity, MIN_SIMILARITY).map(str::to_owned);
+    ArgError::Unknown { given: shorten_value(given), suggestion, known: known.join(", ") }
 }
 
 /// `true` if all letters of `short` occur in `long`, in the same order.
@@ -351,22 +359,21 @@ fn is_abbreviation(short: &str, long: &str) -> bool {
 }
 
 fn parse_job(value: &Value, name: &'static str) -> Result<JobNumber, ArgError> {
-    parse_whole(value)
-        .filter(|number| *number > 0)
-        .map(JobNumber::new)
-        .ok_or_else(|| wrong_type(name, "job numbers (whole numbers from 1, such as 12)", value))
+    parse_whole(value).filter(|number| *number > 0).map(JobNumber::new).ok_or_else(|| {
+        wrong_type_error(name, "job numbers (whole numbers from 1, such as 12)", value)
+    })
 }
 
 fn parse_whole(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => text.trim().parse().ok(),
-        Value::Number(number) => number.as_u64().or_else(|| whole_from_float(number.as_f64()?)),
+        Value::Number(number) => number.as_u64().or_else(|| convert_whole_float(number.as_f64()?)),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
 /// `7.0` is 7: some clients send every number as a float.
-fn whole_from_float(number: f64) -> Option<u64> {
+fn convert_whole_float(number: f64) -> Option<u64> {
     (number.fract() == 0.0).then(|| format!("{number:.0}").parse().ok())?
 }
 
@@ -382,28 +389,28 @@ fn into_text(value: Value, name: &str, expected: &str) -> Result<String, ArgErro
     match value {
         Value::String(text) => Ok(text),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            Err(wrong_type(name, expected, &value))
+            Err(wrong_type_error(name, expected, &value))
         }
     }
 }
 
-fn wrong_type(name: &str, expected: &str, given: &Value) -> ArgError {
+fn wrong_type_error(name: &str, expected: &str, given: &Value) -> ArgError {
     let given = match given {
         Value::Null => "null".to_owned(),
         Value::String(text) => quote(text),
         Value::Array(_) | Value::Object(_) | Value::Bool(_) | Value::Number(_) => {
-            clip(&given.to_string())
+            shorten_value(&given.to_string())
         }
     };
     ArgError::WrongType { name: name.to_owned(), expected: expected.to_owned(), given }
 }
 
 fn quote(text: &str) -> String {
-    format!("{:?}", clip(text))
+    format!("{:?}", shorten_value(text))
 }
 
 /// Shortens a value, so that an error message cannot be as long as its cause.
-fn clip(text: &str) -> String {
+fn shorten_value(text: &str) -> String {
     let mut short: String = text.chars().take(60).collect();
     if short.len() < text.len() {
         short.push('…');

@@ -69,7 +69,7 @@ pub enum CursorError {
 }
 
 impl CursorError {
-    /// The stable word that clients may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ impl FromStr for ParsedCursor {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let malformed = || CursorError::Malformed { given: excerpt(text) };
+        let malformed = || CursorError::Malformed { given: shorten_cursor(text) };
         let named = match text.strip_prefix("job:") {
             None => text.split_once('@').map(|(place, job)| (job, place)),
             Some(rest) => Some(rest.split_once(':').ok_or_else(malformed)?),
@@ -98,7 +98,7 @@ impl FromStr for ParsedCursor {
             None => Cursor::Bytes(parse_number(place, text)?),
             Some(("bytes", offset)) => Cursor::Bytes(parse_number(offset, text)?),
             Some(("line", line)) => match parse_number(line, text)? {
-                0 => return Err(CursorError::BeforeStart { given: excerpt(text) }),
+                0 => return Err(CursorError::BeforeStart { given: shorten_cursor(text) }),
                 line => Cursor::Line(line),
             },
             Some(_) => return Err(malformed()),
@@ -110,7 +110,7 @@ impl FromStr for ParsedCursor {
 fn parse_number(digits: &str, whole: &str) -> Result<u64, CursorError> {
     let all_digits =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let given = excerpt(whole);
+    let given = shorten_cursor(whole);
     match digits.strip_prefix('-') {
         Some(rest) if all_digits(rest) => Err(CursorError::BeforeStart { given }),
         None if all_digits(digits) => digits.parse().map_err(|_| CursorError::TooLarge { given }),
@@ -119,7 +119,7 @@ fn parse_number(digits: &str, whole: &str) -> Result<u64, CursorError> {
 }
 
 /// Returns enough of the text to recognise it in a message.
-pub(super) fn excerpt(given: &str) -> String {
+pub(super) fn shorten_cursor(given: &str) -> String {
     given.chars().take(60).collect()
 }
 

@@ -24,7 +24,8 @@ use super::approvals::ApprovalRetry;
 use super::instrumented_handler::OperationContext;
 use super::reply::TokenBudget;
 use super::server_info::{
-    Eras, OfferedMethods, method_not_found, methods, protocol_versions, server_config,
+    Eras, OfferedMethods, build_server_config, list_methods, method_not_found_error,
+    protocol_versions,
 };
 use super::settings::McpSettings;
 use super::subscriptions::Subscriptions;
@@ -66,7 +67,7 @@ impl Handler {
     pub fn new(service: JobService, settings: McpSettings) -> Self {
         let tool_set = ToolSet::new(&settings.dialects, &settings.dialect);
         events::tools_offered(tool_set.names());
-        let info = server_config(&settings);
+        let info = build_server_config(&settings);
         let shared = Arc::new(ServerState {
             service,
             settings,
@@ -105,8 +106,8 @@ impl Handler {
 }
 
 /// The error for a method that does not exist in the era of the request.
-fn unknown_method(name: &str) -> ErrorData {
-    method_not_found(name, "; server/discover, or initialize, tells what is offered")
+fn unknown_method_error(name: &str) -> ErrorData {
+    method_not_found_error(name, "; server/discover, or initialize, tells what is offered")
 }
 
 impl ServerHandler for Handler {
@@ -164,7 +165,7 @@ impl ServerHandler for Handler {
         let arguments = request.arguments.take();
         let budget = TokenBudget::from_call(arguments.as_ref(), settings.max_tokens);
         let approval = ApprovalRetry::from_request(&request);
-        let long_runs = tasks::long_runs(&context);
+        let long_runs = tasks::choose_long_runs(&context);
         let call = ToolCall { client, settings, request: &context, budget, long_runs, approval };
         if !tool.starts_jobs() {
             // Only calls that start jobs must keep their order.
@@ -221,7 +222,8 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let era = if is_modern(&context) { Eras::Modern } else { Eras::Legacy };
-        Err(params_error(&request, era).unwrap_or_else(|| unknown_method(&request.method)))
+        Err(find_params_error(&request, era)
+            .unwrap_or_else(|| unknown_method_error(&request.method)))
     }
 
     async fn discover(
@@ -284,7 +286,7 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let mut result = ListResourceTemplatesResult::with_all_items(resources::templates());
+        let mut result = ListResourceTemplatesResult::with_all_items(resources::list_templates());
         if is_modern(&context) {
             result = result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Public);
         }
@@ -338,11 +340,11 @@ impl ServerHandler for Handler {
 
 /// Returns the error for invalid params of a known method; `None` if the method does not exist in
 /// this era.
-fn params_error(request: &CustomRequest, era: Eras) -> Option<ErrorData> {
+fn find_params_error(request: &CustomRequest, era: Eras) -> Option<ErrorData> {
     let method = &request.method;
     let is_offered =
         |(offered, eras): &(&str, Eras)| offered == method && (*eras == era || *eras == Eras::Both);
-    methods().find(is_offered)?;
+    list_methods().find(is_offered)?;
     let why = match request.params_as::<CallToolRequestParams>() {
         Err(error) if method == "tools/call" => format!(": {error}"),
         Ok(None) if method == "tools/call" => ": there are none".to_owned(),
@@ -502,7 +504,11 @@ impl Handler {
         method: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<TenantClient, ErrorData> {
-        if is_modern(context) { self.tenant_client(context) } else { Err(unknown_method(method)) }
+        if is_modern(context) {
+            self.tenant_client(context)
+        } else {
+            Err(unknown_method_error(method))
+        }
     }
 }
 
@@ -546,7 +552,7 @@ mod tests {
     #[test]
     fn invalid_params_of_a_known_method_differ_from_an_unknown_method() {
         let error_message = |method: &str, params: Option<Value>, era| {
-            let error = params_error(&CustomRequest::new(method, params), era)?;
+            let error = find_params_error(&CustomRequest::new(method, params), era)?;
             assert_eq!(error.code, ErrorCode::INVALID_PARAMS, "{method} {era:?}");
             Some(error.message)
         };

@@ -109,7 +109,7 @@ const fn no_error<T>(_: &T) -> Option<ErrorType> {
     None
 }
 
-fn tool_error(response: &CallToolResponse) -> Option<ErrorType> {
+fn find_tool_error(response: &CallToolResponse) -> Option<ErrorType> {
     let CallToolResponse::Complete(result) = response else { return None };
     (result.is_error == Some(true)).then_some(ErrorType::Tool)
 }
@@ -162,7 +162,7 @@ impl ServerHandler for InstrumentedHandler {
         let tool = Some(self.handler.tool_label(&request.name));
         let info = RequestInfo { tool, ..self.request_info("tools/call", &context) };
         let handle = |context| self.handler.call_tool(request, context);
-        self.instrument(info, context, tool_error, handle).await
+        self.instrument(info, context, find_tool_error, handle).await
     }
 
     async fn on_custom_request(
@@ -278,7 +278,7 @@ impl Operation {
             Some(tool) => format!("{} {tool}", active.method()),
             None => active.method().to_owned(),
         };
-        let sent = caller_trace_context(context);
+        let sent = find_caller_trace_context(context);
         let mut span = TraceSpan::start(SpanKind::Server, name, sent.as_ref());
         set_attributes(&mut span, &active, info, context);
         let begun_by = if sent.is_some() { BegunBy::Caller } else { BegunBy::Server };
@@ -332,21 +332,22 @@ fn set_attributes(
     if let Some(version) = context.protocol_version() {
         span.set_attribute("mcp.protocol.version", version.as_str());
     }
-    let transport = parts(context).and_then(|parts| parts.extensions.get::<NetworkTransport>());
+    let transport =
+        request_parts(context).and_then(|parts| parts.extensions.get::<NetworkTransport>());
     span.set_attribute("network.transport", transport.copied().unwrap_or(info.network).word());
     if let Some(tenant) = info.tenant {
         span.set_attribute("shellyard.tenant", tenant.name());
     }
 }
 
-fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
+fn request_parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
     context.extensions.get::<Parts>()
 }
 
 /// Returns the caller's trace context, from the request itself or else from its headers.
-fn caller_trace_context(context: &RequestContext<RoleServer>) -> Option<TraceContext> {
+fn find_caller_trace_context(context: &RequestContext<RoleServer>) -> Option<TraceContext> {
     let meta = &context.meta;
-    let headers = parts(context).map(|parts| &parts.headers);
+    let headers = request_parts(context).map(|parts| &parts.headers);
     let from_request = meta.get_traceparent();
     let from_request = from_request.and_then(|it| TraceContext::parse(it, meta.get_tracestate()));
     from_request.or_else(|| headers.and_then(trace_context_from_headers))
@@ -370,7 +371,7 @@ mod tests {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
     use super::*;
-    use crate::mcp::{Eras, methods};
+    use crate::mcp::{Eras, list_methods};
     use crate::telemetry::labels;
     use crate::telemetry::spans::{FinishedSpan, SpanAttribute, recorded};
     use crate::trace::SpanId;
@@ -384,12 +385,12 @@ mod tests {
     #[test]
     fn every_method_has_its_own_metric_series() {
         assert_eq!(
-            methods().count() + 1,
+            list_methods().count() + 1,
             labels::METHODS.len(),
             "each method has a label, and all others share one"
         );
         for eras in [Eras::Legacy, Eras::Modern, Eras::Both] {
-            let some = methods().filter(|(_, it)| *it == eras).count();
+            let some = list_methods().filter(|(_, it)| *it == eras).count();
             assert_eq!(
                 some,
                 match eras {
@@ -416,7 +417,7 @@ mod tests {
         assert_eq!(read(&[]), None);
         assert_eq!(read(&[("tracestate", "a=1")]), None);
         let plain = read(&[("traceparent", PARENT)]).unwrap();
-        assert_eq!((plain.traceparent().as_str(), plain.state), (PARENT, None));
+        assert_eq!((plain.format_traceparent().as_str(), plain.state), (PARENT, None));
         let stated =
             read(&[("tracestate", "a=1"), ("traceparent", PARENT), ("tracestate", "b=2")]).unwrap();
         assert_eq!(stated.state.as_deref(), Some("a=1,b=2"));
@@ -491,7 +492,8 @@ mod tests {
     async fn exported(name: &str) -> (FinishedSpan, SpanId) {
         let sent = TraceContext::root();
         let answer =
-            call(name, json!({"traceparent": sent.traceparent(), "tracestate": "a=1"})).await;
+            call(name, json!({"traceparent": sent.format_traceparent(), "tracestate": "a=1"}))
+                .await;
         assert_eq!(answer["by_caller"], true);
         let [span] =
             <[FinishedSpan; 1]>::try_from(recorded::spans_of_trace(sent.trace_id)).unwrap();

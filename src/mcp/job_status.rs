@@ -35,7 +35,11 @@ impl Handler {
     ///
     /// # Errors
     /// Fails if there is no such job.
-    pub async fn job(&self, caller: CallerIdentity, job: JobNumber) -> Result<Value, FindError> {
+    pub async fn describe_job(
+        &self,
+        caller: CallerIdentity,
+        job: JobNumber,
+    ) -> Result<Value, FindError> {
         let client = self.client_for(caller);
         let job = client.find(client.job_id(job)).await?;
         let now = JobSnapshot::take(&client, &job).await;
@@ -43,11 +47,11 @@ impl Handler {
         let reply = name_fields(&job)
             .into_iter()
             .fold(bare, |reply, (name, it)| reply.with_field(&name, it));
-        Ok(structured(&client, reply))
+        Ok(to_structured(&client, reply))
     }
 
     /// Returns the newest jobs in this state, or in any, newest first: `{"jobs": [ … ]}`.
-    pub async fn jobs(
+    pub async fn list_jobs(
         &self,
         caller: CallerIdentity,
         state: Option<JobState>,
@@ -63,11 +67,11 @@ impl Handler {
             let now = JobSnapshot::take(&client, job).await;
             parts.push(ReplyPart::for_list(&now, String::new(), name_fields(job)));
         }
-        structured(&client, ToolReply::for_jobs(Some(String::new()), parts))
+        to_structured(&client, ToolReply::for_jobs(Some(String::new()), parts))
     }
 
     /// Returns the newest jobs of all tenants, each with its tenant's name: for an operator.
-    pub async fn all_jobs(&self, state: Option<JobState>, limit: usize) -> Value {
+    pub async fn list_all_jobs(&self, state: Option<JobState>, limit: usize) -> Value {
         let jobs = self.shared.service.list_all().await;
         let is_selected = |job: &&JobHandle| {
             state.is_none_or(|state| state == JobState::from_phase(&job.status().phase))
@@ -82,11 +86,11 @@ impl Handler {
             parts.push(ReplyPart::for_list(&now, String::new(), fields));
         }
         let client = self.client_for(CallerIdentity::LOCAL);
-        structured(&client, ToolReply::for_jobs(Some(String::new()), parts))
+        to_structured(&client, ToolReply::for_jobs(Some(String::new()), parts))
     }
 }
 
-fn structured(client: &TenantClient, reply: ToolReply) -> Value {
+fn to_structured(client: &TenantClient, reply: ToolReply) -> Value {
     let masked = reply.with_hint(None).masked(&client.redactor());
     masked.into_result(ResultFormat::Structured).structured_content.unwrap_or_default()
 }

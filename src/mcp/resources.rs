@@ -42,7 +42,7 @@ pub(super) async fn list(
     jobs.truncate(PAGE);
     let next = jobs.last().filter(|_| !is_all).map(|job| format!("before:{}", job.id()));
     let redactor = client.redactor();
-    let resources = resource_entries(&jobs, &redactor).await;
+    let resources = build_resource_entries(&jobs, &redactor).await;
     let mut result = ListResourcesResult::with_all_items(resources);
     result.next_cursor = next;
     Ok(result)
@@ -58,7 +58,7 @@ fn parse_list_cursor(cursor: &str) -> Result<JobNumber, ErrorData> {
 }
 
 /// Returns the URI templates of all outputs.
-pub(super) fn templates() -> Vec<ResourceTemplate> {
+pub(super) fn list_templates() -> Vec<ResourceTemplate> {
     const ABOUT: [(&str, &str); TEMPLATES.len()] = [
         ("job output", "What a job wrote, both streams in the order in which they came"),
         ("job stream", "What a job with separate streams wrote on one: stdout or stderr"),
@@ -80,9 +80,9 @@ pub(super) async fn read(
     let (parsed_uri, job) = find(client, uri).await?;
     let redactor = client.redactor();
     let memory = job.output().reserve(BASE_MEMORY + MEMORY_PER_BYTE * max_bytes, MEMORY_WAIT);
-    let memory = memory.await.map_err(busy)?;
+    let memory = memory.await.map_err(busy_error)?;
     let read = move |log: &BlockingReader| {
-        Ok((resource_contents(log, &parsed_uri, max_bytes, &redactor), memory))
+        Ok((read_resource_contents(log, &parsed_uri, max_bytes, &redactor), memory))
     };
     let read = job.output().read_with(read).await.map_err(ContentsError::Read);
     match read.and_then(|(contents, _memory)| contents) {
@@ -127,7 +127,7 @@ pub(super) async fn find(
     Ok((parsed_uri, job))
 }
 
-fn busy(error: ReadBusy) -> ErrorData {
+fn busy_error(error: ReadBusy) -> ErrorData {
     let data = serde_json::json!({ "error_code": error.code() });
     ErrorData::internal_error(error.to_string(), Some(data))
 }
@@ -149,20 +149,23 @@ pub(crate) enum ContentsError {
 }
 
 /// Returns the list entries of these jobs' outputs.
-pub(crate) async fn resource_entries(jobs: &[JobHandle], redactor: &Redactor) -> Vec<Resource> {
+pub(crate) async fn build_resource_entries(
+    jobs: &[JobHandle],
+    redactor: &Redactor,
+) -> Vec<Resource> {
     let logs: Vec<LogReader> = jobs.iter().map(|job| job.output().clone()).collect();
-    let mimes = |logs: &[BlockingReader]| logs.iter().map(|log| mime(log).ok()).collect();
+    let mimes = |logs: &[BlockingReader]| logs.iter().map(|log| detect_mime(log).ok()).collect();
     let mimes: io::Result<Vec<_>> = scan_with(&logs, Duration::ZERO, mimes).await;
     // Unreadable output is listed too; reading it reports the error.
     let mimes = mimes.unwrap_or_default().into_iter().chain(iter::repeat(None));
-    jobs.iter().zip(mimes).map(|(job, mime)| resource_entry(job, mime, redactor)).collect()
+    jobs.iter().zip(mimes).map(|(job, mime)| build_resource_entry(job, mime, redactor)).collect()
 }
 
-fn mime(log: &BlockingReader) -> io::Result<&'static str> {
-    Ok(views::mime(&head(log, None)?))
+fn detect_mime(log: &BlockingReader) -> io::Result<&'static str> {
+    Ok(views::mime(&read_head(log, None)?))
 }
 
-fn resource_entry(job: &JobHandle, mime: Option<&str>, redactor: &Redactor) -> Resource {
+fn build_resource_entry(job: &JobHandle, mime: Option<&str>, redactor: &Redactor) -> Resource {
     let spec = job.spec();
     let about = spec.description.clone().unwrap_or_else(|| spec.program.display());
     let about: String = redactor.mask_text(&about).chars().take(ABOUT_CHARS).collect();
@@ -178,7 +181,7 @@ fn resource_entry(job: &JobHandle, mime: Option<&str>, redactor: &Redactor) -> R
 /// Returns the output at a URI, at most `max_bytes` of it: text with secrets masked, or base64 if
 /// it is binary. The metadata has the total size, the byte range, and the URI of the next part if
 /// there is, or may be, more.
-pub(crate) fn resource_contents(
+pub(crate) fn read_resource_contents(
     log: &BlockingReader,
     parsed_uri: &OutputUri,
     max_bytes: usize,
@@ -189,7 +192,7 @@ pub(crate) fn resource_contents(
     if start > part.total_bytes {
         return Err(ContentsError::Outside { start, total_bytes: part.total_bytes });
     }
-    let head = head(log, stream)?;
+    let head = read_head(log, stream)?;
     // The beginning decides what the whole output is; the requested part may be longer than the
     // sample.
     let first = if start == 0 && part.bytes.len() > head.len() { &part.bytes } else { &head };
@@ -200,17 +203,19 @@ pub(crate) fn resource_contents(
         let text = views::render_text(&part.bytes, options).text;
         ResourceContents::text(redactor.mask_text(&text).into_owned(), parsed_uri.uri())
     };
-    Ok(contents.with_mime_type(views::mime(first)).with_meta(position_meta(&part, parsed_uri)))
+    Ok(contents
+        .with_mime_type(views::mime(first))
+        .with_meta(build_position_meta(&part, parsed_uri)))
 }
 
 /// Reads the first bytes of an output.
-fn head(log: &BlockingReader, stream: Option<Stream>) -> io::Result<Vec<u8>> {
+fn read_head(log: &BlockingReader, stream: Option<Stream>) -> io::Result<Vec<u8>> {
     let request = LogRangeRequest { stream, start: 0, end: Some(SAMPLE as u64), max_bytes: SAMPLE };
     Ok(log.read_range(&request)?.bytes)
 }
 
 /// Returns the metadata about a part: its byte range and the URI of the next one.
-fn position_meta(part: &LogRange, parsed_uri: &OutputUri) -> MetaObject {
+fn build_position_meta(part: &LogRange, parsed_uri: &OutputUri) -> MetaObject {
     let mut meta = MetaObject::default();
     meta.insert("total_bytes".to_owned(), part.total_bytes.into());
     meta.insert("bytes_start".to_owned(), part.start.into());
@@ -327,8 +332,8 @@ impl OutputUri {
     /// Parses the URI of an output.
     pub(super) fn parse(uri: &str) -> Result<Self, OutputUriError> {
         let (path, query) = uri.split_once('?').map_or((uri, None), |(path, it)| (path, Some(it)));
-        let (job, stream) = job_and_stream(path).ok_or(OutputUriError::Foreign)?;
-        let range = query.map_or(Ok(ByteRange::WHOLE), range)?;
+        let (job, stream) = parse_job_and_stream(path).ok_or(OutputUriError::Foreign)?;
+        let range = query.map_or(Ok(ByteRange::WHOLE), parse_range)?;
         Ok(Self { job, stream, range })
     }
 
@@ -349,7 +354,7 @@ pub(super) fn output_uri(job: impl fmt::Display) -> String {
     format!("shellyard://jobs/{job}/output")
 }
 
-fn job_and_stream(path: &str) -> Option<(JobNumber, Option<Stream>)> {
+fn parse_job_and_stream(path: &str) -> Option<(JobNumber, Option<Stream>)> {
     let (job, rest) = path.strip_prefix("shellyard://jobs/")?.split_once('/')?;
     let stream = match rest {
         "output" => None,
@@ -360,7 +365,7 @@ fn job_and_stream(path: &str) -> Option<(JobNumber, Option<Stream>)> {
     Some((job.parse().ok()?, stream))
 }
 
-fn range(query: &str) -> Result<ByteRange, OutputUriError> {
+fn parse_range(query: &str) -> Result<ByteRange, OutputUriError> {
     let mut start = None;
     let mut end = None;
     for pair in query.split('&') {

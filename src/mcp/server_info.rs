@@ -44,14 +44,14 @@ Shellyard runs shell commands as jobs. Each tool answers as its own document say
 cut short by its timeout or by a user's cancel is ended with all of its processes.";
 
 /// Returns the identity of a server with this name.
-fn implementation(name: &str) -> Implementation {
+fn new_implementation(name: &str) -> Implementation {
     Implementation::new(name, env!("CARGO_PKG_VERSION"))
 }
 
 /// Returns the identity of this server, with title and icon.
-fn shellyard_implementation() -> Implementation {
+fn new_shellyard_implementation() -> Implementation {
     let icon = Icon::new(ICON).with_mime_type("image/png").with_sizes(vec!["32x32".to_owned()]);
-    implementation("shellyard").with_title("Shellyard").with_icons(vec![icon])
+    new_implementation("shellyard").with_title("Shellyard").with_icons(vec![icon])
 }
 
 /// Returns the part of a server's identity that goes into each result: name and version.
@@ -60,7 +60,7 @@ pub(super) fn stamp(server: &Implementation) -> Value {
 }
 
 /// Returns the server's capabilities, identity and instructions.
-pub(super) fn server_config(settings: &McpSettings) -> ServerConfig {
+pub(super) fn build_server_config(settings: &McpSettings) -> ServerConfig {
     // Instructions about native tools would mislead clients that do not see them.
     let has_native = settings.dialects.contains(&ToolDialect::Native);
     let instructions = if has_native { INSTRUCTIONS } else { OTHER_INSTRUCTIONS };
@@ -76,12 +76,12 @@ pub(super) fn server_config(settings: &McpSettings) -> ServerConfig {
                 .enable_completions()
                 .build();
             ServerConfig::new(capabilities)
-                .with_server_info(shellyard_implementation())
+                .with_server_info(new_shellyard_implementation())
                 .with_instructions(instructions)
         }
         ServerName::McpzShell => ServerConfig::new(tools.build())
             .with_protocol_version(MCPZ_SHELL_VERSIONS[0].clone())
-            .with_server_info(implementation("mcpz-shell")),
+            .with_server_info(new_implementation("mcpz-shell")),
     }
 }
 
@@ -126,13 +126,13 @@ impl OfferedMethods {
         };
         match request.request.method() {
             "initialize" | "tools/list" | "tools/call" => Ok(()),
-            other => Err(method_not_found(other, "")),
+            other => Err(method_not_found_error(other, "")),
         }
     }
 }
 
 /// Returns the error for a method that does not exist, with a hint behind its name.
-pub(super) fn method_not_found(name: &str, hint: &str) -> ErrorData {
+pub(super) fn method_not_found_error(name: &str, hint: &str) -> ErrorData {
     let given: String = name.chars().take(MAX_NAME_CHARS).collect();
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("Method not found: {given}{hint}"), None)
 }
@@ -143,7 +143,7 @@ const MAX_NAME_CHARS: usize = 60;
 /// Returns the methods that this server answers, by era; all others are not found. There are no
 /// prompts, but `prompts/list` exists: the protocol's caching tests require it from every server.
 /// Each method has its own metric series, so the metric labels are the only list of names.
-pub fn methods() -> impl Iterator<Item = (&'static str, Eras)> {
+pub fn list_methods() -> impl Iterator<Item = (&'static str, Eras)> {
     labels::METHODS.into_iter().filter(|name| *name != labels::OTHER).map(|name| {
         let eras = match name {
             "initialize" | "ping" | "resources/subscribe" | "resources/unsubscribe" => Eras::Legacy,
@@ -204,10 +204,10 @@ mod tests {
 
     #[test]
     fn the_icon_is_small_and_in_no_result() {
-        let introduced = serde_json::to_string(&shellyard_implementation()).unwrap();
+        let introduced = serde_json::to_string(&new_shellyard_implementation()).unwrap();
         assert!(introduced.contains("data:image/png;base64,iVBOR"), "{introduced}");
         assert!(introduced.len() < 600, "{}", introduced.len());
         let expected = json!({"name": "shellyard", "version": env!("CARGO_PKG_VERSION")});
-        assert_eq!(stamp(&shellyard_implementation()), expected);
+        assert_eq!(stamp(&new_shellyard_implementation()), expected);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use crate::setting_values::{seconds, text_or_none};
+use crate::setting_values::{deserialize_seconds, deserialize_text_or_none};
 
 /// Settings of the MCP layer: `[mcp]`, and the settings of other sections that concern its tools.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -21,17 +21,17 @@ pub struct McpSettings {
     /// The form of tool replies.
     pub result_format: ResultFormat,
     /// The default wait of `run_command` and `wait_jobs`.
-    #[serde(rename = "wait_s", deserialize_with = "seconds")]
+    #[serde(rename = "wait_s", deserialize_with = "deserialize_seconds")]
     pub wait_default: Duration,
     /// The longest wait of a call whose client receives progress.
-    #[serde(rename = "max_wait_with_progress_s", deserialize_with = "seconds")]
+    #[serde(rename = "max_wait_with_progress_s", deserialize_with = "deserialize_seconds")]
     pub wait_max: Duration,
     /// The longest wait of a call whose client receives no progress: many clients give up after a
     /// minute.
-    #[serde(rename = "max_wait_s", deserialize_with = "seconds")]
+    #[serde(rename = "max_wait_s", deserialize_with = "deserialize_seconds")]
     pub wait_max_quiet: Duration,
     /// The interval of progress notifications.
-    #[serde(rename = "progress_s", deserialize_with = "seconds")]
+    #[serde(rename = "progress_s", deserialize_with = "deserialize_seconds")]
     pub progress_every: Duration,
     /// The default token budget of one reply.
     pub max_tokens: u64,
@@ -43,7 +43,7 @@ pub struct McpSettings {
     #[serde(skip)]
     pub search_time: Duration,
     /// The longest calls of known clients.
-    #[serde(rename = "client_wait_s", deserialize_with = "client_limits")]
+    #[serde(rename = "client_wait_s", deserialize_with = "deserialize_client_limits")]
     pub client_limits: Vec<ClientLimit>,
     /// `true` if a user who cancels a waiting `run_command` also stops the job that it started.
     pub cancel_stops_job: bool,
@@ -105,7 +105,9 @@ impl ClientLimit {
     }
 }
 
-fn client_limits<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<ClientLimit>, D::Error> {
+fn deserialize_client_limits<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Vec<ClientLimit>, D::Error> {
     let texts = Vec::<String>::deserialize(input)?;
     let parse = |text: &String| {
         ClientLimit::parse(text).ok_or_else(|| Error::custom(format!("not NAME=SECONDS: {text:?}")))
@@ -191,7 +193,7 @@ impl Default for ExecuteDialectSettings {
 #[serde(deny_unknown_fields)]
 pub struct RunShellCommandSettings {
     /// An environment variable that is set to 1 for every command.
-    #[serde(deserialize_with = "text_or_none")]
+    #[serde(deserialize_with = "deserialize_text_or_none")]
     pub marker: Option<String>,
 }
 
@@ -205,7 +207,7 @@ impl Default for RunShellCommandSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExecuteCommandSettings {
-    #[serde(deserialize_with = "seconds")]
+    #[serde(deserialize_with = "deserialize_seconds")]
     pub timeout: Duration,
     /// The shell that runs commands.
     pub shell: String,

@@ -249,7 +249,7 @@ impl OutputFollower {
         let known = match &notifier {
             Notifier::Legacy(_) => now,
             // The client was acknowledged a moment ago: output since then must not be missed.
-            Notifier::Modern(_) if wrote_recently(&job) => {
+            Notifier::Modern(_) if has_written_recently(&job) => {
                 OutputObservation { bytes: 0, total_bytes: 0, ..now }
             }
             Notifier::Modern(_) => now,
@@ -310,7 +310,7 @@ fn observe(job: &JobHandle, stream: Option<Stream>) -> OutputObservation {
 }
 
 /// `true` if the job wrote within the last [`RECENT`].
-fn wrote_recently(job: &JobHandle) -> bool {
+fn has_written_recently(job: &JobHandle) -> bool {
     job.output().progress().last_output.is_some_and(|at| at.elapsed() < RECENT)
 }
 

@@ -40,7 +40,7 @@ use crate::service::{
 use crate::telemetry::audit::format_rfc3339;
 
 /// Returns the reply to long runs that the client of this request supports.
-pub(super) fn long_runs(context: &RequestContext<RoleServer>) -> LongRuns {
+pub(super) fn choose_long_runs(context: &RequestContext<RoleServer>) -> LongRuns {
     let has_tasks = context.client_capabilities().is_some_and(|it| it.supports_tasks());
     if has_tasks && is_modern(context) { LongRuns::BecomeTasks } else { LongRuns::AnswerNow }
 }
@@ -59,8 +59,8 @@ pub(super) async fn get(
     let long_runs = LongRuns::AnswerNow;
     let call = ToolCall { client, settings, request, budget, long_runs, approval: None };
     Ok(match target {
-        TaskTarget::Job(job) => job_task_result(call, &job, created).await,
-        TaskTarget::Parked(parked) => parked_task_result(call, &parked),
+        TaskTarget::Job(job) => build_job_task_result(call, &job, created).await,
+        TaskTarget::Parked(parked) => build_parked_task_result(call, &parked),
     })
 }
 
@@ -178,24 +178,28 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(10);
 pub(super) async fn create(call: ToolCall<'_>, job: &JobHandle) -> CreateTaskResult {
     let now = call.snapshot(job).await;
     let created = TaskTime::from_instant(job.status().submitted);
-    CreateTaskResult::new(job_task(call, job, &now, created).await)
+    CreateTaskResult::new(build_job_task(call, job, &now, created).await)
 }
 
 /// Returns the state of a job's task; once it is over, with the reply that its call would have had.
-async fn job_task_result(call: ToolCall<'_>, job: &JobHandle, created: TaskTime) -> GetTaskResult {
+async fn build_job_task_result(
+    call: ToolCall<'_>,
+    job: &JobHandle,
+    created: TaskTime,
+) -> GetTaskResult {
     let now = call.snapshot(job).await;
-    let task = job_task(call, job, &now, created).await;
+    let task = build_job_task(call, job, &now, created).await;
     let payload = match TaskPhase::from_state(&now.state) {
         TaskPhase::Working => TaskPayload::Working,
         TaskPhase::Cancelled => TaskPayload::Cancelled,
         TaskPhase::Lost => {
             let why = task.status_message.clone().unwrap_or_default();
-            let error = object(&ErrorData::new(ErrorCode::INTERNAL_ERROR, why, None));
+            let error = to_object(&ErrorData::new(ErrorCode::INTERNAL_ERROR, why, None));
             TaskPayload::Failed { error }
         }
         TaskPhase::Over => {
             let reply = reply_or_failure("run_command", reply_about_job(call, job, None)).await;
-            TaskPayload::Completed { result: object(&call.result(reply)) }
+            TaskPayload::Completed { result: to_object(&call.result(reply)) }
         }
     };
     GetTaskResult::new(DetailedTask::new(task, payload))
@@ -244,7 +248,7 @@ impl TaskPhase {
     }
 }
 
-async fn job_task(
+async fn build_job_task(
     call: ToolCall<'_>,
     job: &JobHandle,
     now: &JobSnapshot,
@@ -262,8 +266,8 @@ async fn job_task(
     let created = created.to_string();
     let changed = changed.to_string();
     let mut task = Task::new(id, phase.status(), created, changed).with_status_message(message);
-    task.ttl_ms = call.client.max_finished_age().map(millis);
-    task.poll_interval_ms = (phase == TaskPhase::Working).then(|| millis(poll_interval(age)));
+    task.ttl_ms = call.client.max_finished_age().map(to_millis);
+    task.poll_interval_ms = (phase == TaskPhase::Working).then(|| to_millis(poll_interval(age)));
     task
 }
 
@@ -273,7 +277,7 @@ fn poll_interval(age: Duration) -> Duration {
 }
 
 /// Serializes a result or an error, which are objects.
-fn object(value: &impl Serialize) -> JsonObject {
+fn to_object(value: &impl Serialize) -> JsonObject {
     match serde_json::to_value(value) {
         Ok(Value::Object(object)) => object,
         Ok(_) | Err(_) => JsonObject::new(),
@@ -282,35 +286,36 @@ fn object(value: &impl Serialize) -> JsonObject {
 
 /// Returns the result of a call that continues as a task and waits for approval.
 pub(super) fn create_parked(call: ToolCall<'_>, parked: &ParkedSubmission) -> CreateTaskResult {
-    let mut task = parked_task(call, parked);
+    let mut task = build_parked_task(call, parked);
     task.status = TaskStatus::InputRequired;
     CreateTaskResult::new(task)
 }
 
 /// Returns the state of a parked task: its question, or that nothing will run.
-fn parked_task_result(call: ToolCall<'_>, parked: &ParkedSubmission) -> GetTaskResult {
+fn build_parked_task_result(call: ToolCall<'_>, parked: &ParkedSubmission) -> GetTaskResult {
     let payload = match &parked.state {
         ParkedState::Open => {
             TaskPayload::InputRequired { input_requests: question_requests(&parked.question) }
         }
         ParkedState::Refused(error) => {
             let reply = ToolError::Submit(error.clone()).into_reply();
-            TaskPayload::Completed { result: object(&call.result(reply)) }
+            TaskPayload::Completed { result: to_object(&call.result(reply)) }
         }
         ParkedState::Cancelled => TaskPayload::Cancelled,
     };
-    GetTaskResult::new(DetailedTask::new(parked_task(call, parked), payload))
+    GetTaskResult::new(DetailedTask::new(build_parked_task(call, parked), payload))
 }
 
-fn parked_task(call: ToolCall<'_>, parked: &ParkedSubmission) -> Task {
+fn build_parked_task(call: ToolCall<'_>, parked: &ParkedSubmission) -> Task {
     let created = TaskTime::from_instant(parked.since);
     let id = TaskKey { job: parked.job, budget: call.budget, created }.to_id(call.client);
     let since = created.to_string();
     let message = call.client.redactor().mask_text(&parked_status_line(parked)).into_owned();
     let mut task = Task::new(id, TaskStatus::Working, since.clone(), since);
     task.status_message = Some(message);
-    task.ttl_ms = call.client.max_finished_age().map(millis);
-    task.poll_interval_ms = (parked.state == ParkedState::Open).then(|| millis(MIN_POLL_INTERVAL));
+    task.ttl_ms = call.client.max_finished_age().map(to_millis);
+    task.poll_interval_ms =
+        (parked.state == ParkedState::Open).then(|| to_millis(MIN_POLL_INTERVAL));
     task
 }
 
@@ -332,7 +337,7 @@ impl TaskTime {
             None => calendar.checked_sub(instant.duration_since(at)),
         };
         let since = moment.unwrap_or(calendar).duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(millis(since))
+        Self(to_millis(since))
     }
 }
 
@@ -343,7 +348,7 @@ impl fmt::Display for TaskTime {
     }
 }
 
-fn millis(time: Duration) -> u64 {
+fn to_millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -370,7 +375,7 @@ mod tests {
     #[test]
     fn the_poll_interval_grows_with_the_age_of_a_task() {
         for (age, wanted) in [(0, 1000), (10, 1000), (45, 4500), (86_400, 10_000)] {
-            assert_eq!(millis(poll_interval(Duration::from_secs(age))), wanted, "{age}");
+            assert_eq!(to_millis(poll_interval(Duration::from_secs(age))), wanted, "{age}");
         }
     }
 

@@ -39,7 +39,7 @@ impl ToolSet {
     pub(super) fn new(dialects: &[ToolDialect], settings: &DialectSettings) -> Self {
         let mut tools: Vec<OfferedTool> = Vec::new();
         for dialect in dialects {
-            for tool in tools_of(*dialect) {
+            for tool in list_tools_of(*dialect) {
                 if !tools.contains(&tool) {
                     tools.push(tool);
                 }
@@ -76,7 +76,7 @@ impl ToolSet {
     }
 }
 
-fn tools_of(dialect: ToolDialect) -> Vec<OfferedTool> {
+fn list_tools_of(dialect: ToolDialect) -> Vec<OfferedTool> {
     if dialect == ToolDialect::Native {
         return ToolName::ALL.map(OfferedTool::Native).to_vec();
     }
@@ -163,7 +163,7 @@ impl ToolName {
         let definition = self.spec().definition();
         let sets_budget =
             self.spec().fields.iter().any(|field| field.name == TokenBudget::ARGUMENT);
-        if sets_budget { definition.with_meta(result_size_meta()) } else { definition }
+        if sets_budget { definition.with_meta(build_result_size_meta()) } else { definition }
     }
 
     pub(crate) async fn call(
@@ -191,7 +191,7 @@ const RESULT_SIZE_KEY: &str = "anthropic/maxResultSizeChars";
 const MAX_RESULT_CHARS: usize = 500_000;
 
 /// Returns the metadata of a tool whose calls set the budget of their replies.
-fn result_size_meta() -> MetaObject {
+fn build_result_size_meta() -> MetaObject {
     let largest = TokenBudget::from_tokens(*TokenBudget::BOUNDS.end()).bytes();
     let characters = largest.min(MAX_RESULT_CHARS).into();
     MetaObject(JsonObject::from_iter([(RESULT_SIZE_KEY.to_owned(), characters)]))

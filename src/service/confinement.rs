@@ -19,7 +19,7 @@ use crate::process::load;
 use crate::process::sandbox::{
     ConfinementUnavailable, OnUnavailable, SandboxSupport, grant_confinement,
 };
-use crate::setting_values::word;
+use crate::setting_values::deserialize_word;
 use crate::size;
 
 /// A set of confinement settings, from the configuration or from a call; `None` = not set.
@@ -114,7 +114,7 @@ impl<T> Bound<T> {
 fn deserialize_profile<'de, D: Deserializer<'de>>(
     input: D,
 ) -> Result<Option<SandboxProfile>, D::Error> {
-    word(input, &SandboxProfile::WORDS).map(Some)
+    deserialize_word(input, &SandboxProfile::WORDS).map(Some)
 }
 
 /// A bound as it is written in settings: a number, `auto` for a value that fits the host, or `none`.
@@ -202,7 +202,7 @@ pub enum ConfineError {
 }
 
 impl ConfineError {
-    /// The stable code that clients may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -318,7 +318,7 @@ impl EffectiveConfinement {
 
     fn tighten_limits(&self, asked: &LimitTerms) -> Result<ResourceLimits, LooserTexts> {
         let ResourceLimits { memory, cpu, processes, open_files, file_size, nice } = self.limits;
-        let bytes = |bytes: &u64| size::display(*bytes);
+        let bytes = |bytes: &u64| size::format(*bytes);
         let count = u64::to_string;
         let seconds = |time: &Duration| format!("{}s", time.as_secs_f64());
         let asked_nice = asked.nice.unwrap_or(nice);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::setting_values::{seconds, zero_is_none};
+use crate::setting_values::{deserialize_seconds, deserialize_zero_as_none};
 
 pub use crate::telemetry::HostResource;
 
@@ -32,7 +32,7 @@ pub struct PressureWatch {
     #[serde(flatten)]
     pub levels: PressureLevels,
     /// The time between two samples.
-    #[serde(rename = "check_s", deserialize_with = "seconds")]
+    #[serde(rename = "check_s", deserialize_with = "deserialize_seconds")]
     pub every: Duration,
 }
 
@@ -40,12 +40,12 @@ pub struct PressureWatch {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct PressureLevels {
     /// The level for processors.
-    #[serde(deserialize_with = "zero_is_none")]
+    #[serde(deserialize_with = "deserialize_zero_as_none")]
     pub cpu: Option<u8>,
     /// The level for memory.
-    #[serde(deserialize_with = "zero_is_none")]
+    #[serde(deserialize_with = "deserialize_zero_as_none")]
     pub memory: Option<u8>,
-    #[serde(deserialize_with = "zero_is_none")]
+    #[serde(deserialize_with = "deserialize_zero_as_none")]
     pub io: Option<u8>,
 }
 

@@ -100,7 +100,7 @@ impl Retry {
 }
 
 impl SubmitRefusal {
-    /// Returns the stable code word that clients may match on.
+    /// Returns the stable code word of the refusal.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

@@ -190,7 +190,7 @@ pub enum FindError {
 }
 
 impl FindError {
-    /// The stable word that clients may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

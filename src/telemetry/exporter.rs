@@ -42,7 +42,7 @@ pub enum ExporterError {
 }
 
 impl ExporterError {
-    /// The stable word that programs may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

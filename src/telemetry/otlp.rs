@@ -48,7 +48,7 @@ pub struct SpanExportError {
 }
 
 impl SpanExportError {
-    /// The stable word that programs may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         "otlp_export"

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Value, json};
-use shellyard::mcp::{Eras, methods};
+use shellyard::mcp::{Eras, list_methods};
 
 use crate::harness::{Era, Launch, TASKS, TestServer, declaring, eventually_some};
 
@@ -94,7 +94,7 @@ fn every_modern_result_names_the_server() {
         ];
         let named = results.iter().map(|(method, _)| *method);
         let named: BTreeSet<&str> = named.chain(UNNAMED).collect();
-        let modern = methods().filter(|(_, eras)| *eras != Eras::Legacy);
+        let modern = list_methods().filter(|(_, eras)| *eras != Eras::Legacy);
         assert_eq!(named, modern.map(|(method, _)| method).collect(), "all are looked at");
         for (method, params) in results {
             let answer = server.rpc(method, params);

@@ -31,7 +31,7 @@ pub struct PatternError {
 }
 
 impl PatternError {
-    /// The stable word that clients may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         "bad_regex"

@@ -74,7 +74,7 @@ impl ReadBusy {
     /// The time after which another attempt is worth it.
     pub const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-    /// The stable word that clients may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(self) -> &'static str {
         "memory_busy"

@@ -381,7 +381,7 @@ impl RedactError {
         }
     }
 
-    /// The stable word that programs may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         "bad_redact_pattern"

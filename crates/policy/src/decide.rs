@@ -165,7 +165,7 @@ impl PolicyRefusal {
         }
     }
 
-    /// Returns the stable word that programs may match on.
+    /// Returns the stable code word of the refusal.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

@@ -59,7 +59,7 @@ pub struct DirectoryError {
 }
 
 impl DirectoryError {
-    /// Returns the stable word that programs may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         "bad_allowed_directory"

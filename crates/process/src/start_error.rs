@@ -111,7 +111,7 @@ impl StartError {
         }
     }
 
-    /// Returns the stable word that clients may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

@@ -73,12 +73,12 @@ pub(in crate::http) async fn list_jobs(
         .choice("all", &[("1", JobScope::All), ("0", JobScope::Own)])?
         .unwrap_or(JobScope::Own)
     {
-        JobScope::Own => {
-            Ok(json_response(&api.handler.jobs(identity_for(caller, &params)?, state, limit).await))
-        }
+        JobScope::Own => Ok(json_response(
+            &api.handler.list_jobs(identity_for(caller, &params)?, state, limit).await,
+        )),
         JobScope::All => {
             require_operator(caller)?;
-            Ok(json_response(&api.handler.all_jobs(state, limit).await))
+            Ok(json_response(&api.handler.list_all_jobs(state, limit).await))
         }
     }
 }
@@ -91,7 +91,9 @@ pub(in crate::http) async fn show_job(
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let params = QueryParams::parse(uri.query(), &["tenant"])?;
-    Ok(json_response(&api.handler.job(identity_for(caller, &params)?, job.parse()?).await?))
+    Ok(json_response(
+        &api.handler.describe_job(identity_for(caller, &params)?, job.parse()?).await?,
+    ))
 }
 
 const STREAM_VALUES: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];

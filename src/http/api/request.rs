@@ -174,7 +174,7 @@ impl ApiError {
         Self::BadQuery { name: name.chars().take(40).collect(), why: why.to_owned() }
     }
 
-    /// The stable error code that clients may match on.
+    /// Returns the stable code word of the error.
     pub(super) const fn code(&self) -> &'static str {
         match self {
             Self::BadJob(_) => "bad_job",

@@ -223,7 +223,7 @@ impl WatcherThread {
             RecvTimeoutError::Disconnected => Err(error),
         });
         self.is_overdue = matches!(answer, Err(RecvTimeoutError::Timeout));
-        if self.is_overdue { Ok(Some(Err(BoundedReadError::timeout()))) } else { answer }
+        if self.is_overdue { Ok(Some(Err(BoundedReadError::new_timeout()))) } else { answer }
     }
 }
 
@@ -342,7 +342,7 @@ mod tests {
         let requirement = TokenRequirement::NotRequired.next(&read("alpha\nbeta\n"));
         let blocking = [
             Err(BoundedReadError::NotRegular { kind: "a FIFO" }),
-            Err(BoundedReadError::timeout()),
+            Err(BoundedReadError::new_timeout()),
             failed(io::ErrorKind::WouldBlock),
         ];
         for read in blocking {

@@ -9,7 +9,7 @@ use super::run::DialectReply;
 use crate::TaskLimit;
 use crate::ids::JobId;
 use crate::mcp::args::ArgError;
-use crate::mcp::cursor::{Cursor, ParsedCursor, excerpt};
+use crate::mcp::cursor::{Cursor, ParsedCursor, shorten_cursor};
 use crate::outcome::{StartError, not_run_text};
 use crate::output::json::QueryError;
 use crate::output::pattern::PatternError;
@@ -53,10 +53,10 @@ pub(crate) enum ExecError {
     NotStarted(StartError),
     #[error(transparent)]
     Pack(#[from] GzipError),
-    #[error("page.cursor `{}` is not a cursor of shell_exec; {RUN_AGAIN}", excerpt(.given))]
+    #[error("page.cursor `{}` is not a cursor of shell_exec; {RUN_AGAIN}", shorten_cursor(.given))]
     BadCursor { given: String },
     #[error(
-        "`{}` is not a cursor of read_file_chunk; leave cursor out to read from the beginning, then send the next_cursor of each reply as it is", excerpt(.given)
+        "`{}` is not a cursor of read_file_chunk; leave cursor out to read from the beginning, then send the next_cursor of each reply as it is", shorten_cursor(.given)
     )]
     BadFileCursor { given: String },
     #[error(

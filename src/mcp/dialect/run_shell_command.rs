@@ -215,7 +215,7 @@ impl CommandReport {
         let spec = job.spec();
         let mut rows = vec![("Command", json!(spec.program.display()))];
         if let Some(text) = &spec.description {
-            rows.push(("Description", json!(one_line(text))));
+            rows.push(("Description", json!(join_lines(text))));
         }
         rows.push(("Directory", json!(spec.cwd.display().to_string())));
         rows.push(("Stdout", json!(page_text(&self.stdout))));
@@ -285,8 +285,8 @@ pub(super) fn row_reply(rows: Vec<(&'static str, Value)>) -> DialectReply {
     DialectReply { structured: Some(fields), ..DialectReply::text(text.join("\n")) }
 }
 
-/// Removes line breaks, so that the text stays in one row.
-fn one_line(text: &str) -> String {
+/// Replaces line breaks by spaces, so that the text stays in one row.
+fn join_lines(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
 

@@ -63,7 +63,7 @@ impl From<QueryError> for ToolError {
 }
 
 impl ToolError {
-    /// The stable word that clients may match on.
+    /// Returns the stable code word of the error.
     pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::Args(error) => error.code(),

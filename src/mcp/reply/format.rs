@@ -62,7 +62,7 @@ pub(crate) fn soon(time: Duration) -> String {
 /// Characters of a command in a line of text.
 const COMMAND_CHARS: usize = 100;
 /// Puts text on one line and shortens it.
-pub(super) fn one_line(text: &str) -> String {
+pub(super) fn shorten_to_line(text: &str) -> String {
     let flat: String = text
         .trim()
         .chars()

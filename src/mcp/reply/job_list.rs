@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::body::ShownOutput;
 use super::budget::json_size;
-use super::format::{count, exact, one_line, rough, size, thousands};
+use super::format::{count, exact, rough, shorten_to_line, size, thousands};
 use super::verdict::{ending_text, position_text, why_queued};
 use super::{structured, verdict};
 use crate::mcp::settings::ResultFormat;
@@ -165,8 +165,8 @@ pub(crate) fn list_line(job: &JobSnapshot, command: &str, description: Option<&s
     let mut parts = state_parts(job);
     let lost = job.output.lost_bytes();
     parts.extend((lost > 0).then(|| format!("{} of output lost", size(lost))));
-    parts.extend(description.map(one_line));
-    parts.push(one_line(command));
+    parts.extend(description.map(shorten_to_line));
+    parts.push(shorten_to_line(command));
     format!("{} {}", job.job, parts.join(" · "))
 }
 

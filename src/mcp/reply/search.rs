@@ -7,7 +7,7 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
 use super::body::{OutputEncoding, ShownOutput};
-use super::format::{count, one_line, rough, size, thousands};
+use super::format::{count, rough, shorten_to_line, size, thousands};
 use super::job_list::ReplyPart;
 use super::tool_reply::ToolReply;
 use super::verdict::{ending_text, verdict};
@@ -399,7 +399,7 @@ fn job_part(in_job: &JobMatches, select: Select, page: PageRequest) -> ReplyPart
     let heading = [
         Some(format!("job {}", job.job)),
         Some(state(job)),
-        Some(one_line(command)),
+        Some(shorten_to_line(command)),
         Some(tally(found, select, page)),
         time_over_note(job, found),
         missing_note(found),

@@ -1,6 +1,6 @@
 //! The lines about jobs whose calls their client gave up, with which its next reply begins.
 
-use super::format::one_line;
+use super::format::shorten_to_line;
 use super::verdict::ending_text;
 use crate::ids::JobId;
 use crate::mcp::snapshot::{JobSnapshot, State};
@@ -44,7 +44,7 @@ fn unreported_line(job: &JobSnapshot, command: &str, next: NextCall) -> String {
             (state, format!("read_output(job={})", job.job))
         }
     };
-    let line = format!("job {} ({}) {state}", job.job, one_line(command));
+    let line = format!("job {} ({}) {state}", job.job, shorten_to_line(command));
     match next {
         NextCall::Shown => format!("{line}: {call}"),
         NextCall::Hidden => line,

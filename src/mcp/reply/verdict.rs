@@ -1,7 +1,9 @@
 //! The verdict: the state of a job in one line, which is the first line of a reply.
 
 use super::body::{OutputEncoding, ShownOutput};
-use super::format::{bound, count, exact, kill_note, one_line, rough, size, soon, thousands};
+use super::format::{
+    bound, count, exact, kill_note, rough, shorten_to_line, size, soon, thousands,
+};
 use crate::confinement::{Backend, Confinement, GrantedConfinement, NetworkAccess, SandboxProfile};
 use crate::mcp::snapshot::{JobSnapshot, SlotHolder, State};
 use crate::outcome::{JobEnding, LimitKind, Outcome, StopBy, not_run_text, signal_name};
@@ -59,7 +61,7 @@ pub(super) fn why_queued(place: &QueuePosition) -> impl Iterator<Item = String> 
 fn held_by(holders: &[SlotHolder]) -> Option<String> {
     let holder = |holder: &SlotHolder| {
         let SlotHolder { job, command, elapsed } = holder;
-        format!("job {job} \"{}\" ({})", one_line(command), rough(*elapsed))
+        format!("job {job} \"{}\" ({})", shorten_to_line(command), rough(*elapsed))
     };
     let names: Vec<String> = holders.iter().map(holder).collect();
     (!names.is_empty()).then(|| format!("held by {}", names.join(", ")))

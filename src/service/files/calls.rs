@@ -417,7 +417,7 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// The stable code that clients may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

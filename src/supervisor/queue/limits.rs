@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::fair::{Flow, Queue};
 use crate::ids::TenantId;
-use crate::setting_values::{zero_is_none, zero_seconds_is_none};
+use crate::setting_values::{deserialize_zero_as_none, deserialize_zero_seconds_as_none};
 use crate::spec::DEFAULT_LANE;
 use crate::supervisor::pressure::Pressure;
 
@@ -62,16 +62,16 @@ pub struct TenantLimits {
     #[serde(skip, default = "default_weight")]
     pub weight: NonZeroU32,
     /// Its jobs that may run at once.
-    #[serde(deserialize_with = "zero_is_none")]
+    #[serde(deserialize_with = "deserialize_zero_as_none")]
     pub max_running: Option<usize>,
     /// Its jobs that may wait.
-    #[serde(deserialize_with = "zero_is_none")]
+    #[serde(deserialize_with = "deserialize_zero_as_none")]
     pub max_queued: Option<usize>,
     /// Its jobs that are accepted in a minute.
     #[serde(deserialize_with = "deserialize_starts")]
     pub starts_per_minute: Option<NonZeroU32>,
     /// CPU time that its jobs may use in an hour.
-    #[serde(rename = "cpu_s_per_hour", deserialize_with = "zero_seconds_is_none")]
+    #[serde(rename = "cpu_s_per_hour", deserialize_with = "deserialize_zero_seconds_as_none")]
     pub cpu_per_hour: Option<Duration>,
 }
 

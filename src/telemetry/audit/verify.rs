@@ -232,7 +232,7 @@ pub enum VerifyError {
 }
 
 impl VerifyError {
-    /// The stable word that programs may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

@@ -83,7 +83,7 @@ impl AuditError {
         matches!(source.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
     }
 
-    /// The stable word that programs may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

@@ -102,7 +102,7 @@ pub enum QueryError {
 }
 
 impl QueryError {
-    /// The stable word that clients may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

@@ -478,7 +478,7 @@ impl RuleError {
         }
     }
 
-    /// Returns the stable word that programs may match on.
+    /// Returns the stable code word of the error.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

@@ -44,7 +44,7 @@ impl McpAccess {
 /// Returns every MCP method on each transport that has it.
 pub(super) fn methods() -> Names {
     let at = |access: McpAccess| {
-        mcp::methods()
+        mcp::list_methods()
             .filter(move |(_, eras)| access.has(*eras))
             .map(move |(name, _)| access.thing(name))
     };
