@@ -484,7 +484,7 @@ impl SessionManager for BoundedSessions {
     /// reads. Their [`CancelNotice`](crate::mcp::CancelNotice) stays unset, as after any hang-up.
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
         let entry = self.with_table(|table| table.sessions.remove(id));
-        for request in entry.map(|entry| entry.in_flight.ids()).unwrap_or_default() {
+        for request in entry.map(|entry| entry.in_flight.list_ids()).unwrap_or_default() {
             // A session that has ended by itself has cancelled them.
             self.local.accept_message(id, cancel_message(request)).await.ok();
         }

@@ -14,8 +14,8 @@ use tracing::Instrument;
 
 use super::handle::StopRequest;
 use super::job_guard::JobGuard;
-use super::messages::{Address, JobMsg, Probe, Reaped};
-use super::output_pump::{Bounds, Pump};
+use super::messages::{Address, JobMsg, PumpProbe, ReapedLeader};
+use super::output_pump::{OutputBounds, Pump};
 use super::start::{self, JobVariables, OwnShell, RecentStart, build_launch};
 use super::state::{self, Effect, Event, Grace, Pace, State, TreeRemains};
 use super::stdin_writer::{
@@ -68,7 +68,7 @@ pub(super) struct Job {
     pub(super) state: State,
     timers: Timers,
     /// The probe of the output pump, once there is one.
-    probe: Option<Probe>,
+    probe: Option<PumpProbe>,
     pub(super) stdin: Option<StdinWriter>,
     report: Option<PipelineReport>,
     usage: ResourceUsage,
@@ -258,7 +258,7 @@ impl Job {
         self.report = report;
         self.stdin = stdin.map(StdinWriter::start);
         self.send_first_input();
-        let bounds = Bounds::new(self.guard.id(), self.guard.spec());
+        let bounds = OutputBounds::new(self.guard.id(), self.guard.spec());
         let pump = Pump::new(stdout, stderr, writer, bounds, myself.clone());
         self.probe = Some(pump.probe());
         let pumping = pump.with_masks(self.guard.settings.mask.as_ref()).run();
@@ -278,8 +278,8 @@ impl Job {
         }
     }
 
-    fn handle_leader_exit(&mut self, reaped: Reaped) -> Event {
-        let Reaped { exit, out_of_memory, was_refused_tasks, survivors } = reaped;
+    fn handle_leader_exit(&mut self, reaped: ReapedLeader) -> Event {
+        let ReapedLeader { exit, out_of_memory, was_refused_tasks, survivors } = reaped;
         let rest = tree_remains(&survivors);
         self.survivors = survivors;
         let outcome = match exit {
@@ -487,17 +487,17 @@ pub(super) async fn follow(
     }
 }
 
-async fn reap_leader(leader: LeaderProcess, tree: Arc<ProcessTree>) -> Reaped {
+async fn reap_leader(leader: LeaderProcess, tree: Arc<ProcessTree>) -> ReapedLeader {
     let exit = leader.wait().await;
     // In this order: without survivors the kernel's counters of the tree are removed.
     let out_of_memory = tree.out_of_memory();
     let was_refused_tasks = tree.was_refused_tasks();
     let survivors = tree.survivors_after_exit();
-    Reaped { exit, out_of_memory, was_refused_tasks, survivors }
+    ReapedLeader { exit, out_of_memory, was_refused_tasks, survivors }
 }
 
 async fn to_their_ends(
-    waiting: Pin<Box<impl Future<Output = Reaped>>>,
+    waiting: Pin<Box<impl Future<Output = ReapedLeader>>>,
     mut pumping: Pin<Box<impl Future<Output = ()>>>,
     actor: &Address,
 ) {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
-use super::output_pump::{Pump, Read};
+use super::output_pump::{PipeRead, Pump};
 use crate::spec::Stream;
 
 /// The number of floods that have a thread at the same time. More would not be faster; other floods
@@ -75,7 +75,7 @@ fn pump_until_calm(pump: &mut Pump) -> ThreadReturn {
         for stream in STREAMS {
             if pump.reader(stream).is_open() {
                 let (read, brought) = pump.read_turn(stream);
-                is_empty &= read != Read::Bytes;
+                is_empty &= read != PipeRead::Bytes;
                 gathered += brought;
             }
         }

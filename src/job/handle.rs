@@ -17,13 +17,13 @@ use crate::spec::{JobSpec, Stdin, Stream, StreamMode};
 /// A job, as the rest of the service sees it. Clones are cheap, and outlive the actor.
 #[derive(Debug, Clone)]
 pub struct JobHandle {
-    shared: Arc<Shared>,
+    shared: Arc<SharedJob>,
 }
 
 /// The state that the handle and the guard share. The two `OnceLock`s are set once: `actor` when
 /// the actor runs, `tree` when the process has started.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedJob {
     pub(super) id: JobId,
     pub(super) spec: JobSpec,
     pub(super) actor: OnceLock<Address>,
@@ -33,7 +33,7 @@ pub(super) struct Shared {
     last_measurement: LastMeasurement,
 }
 
-impl Shared {
+impl SharedJob {
     pub(super) fn new(
         id: JobId,
         spec: JobSpec,
@@ -59,7 +59,7 @@ pub struct StopRequest {
 }
 
 impl JobHandle {
-    pub(super) const fn new(shared: Arc<Shared>) -> Self {
+    pub(super) const fn new(shared: Arc<SharedJob>) -> Self {
         Self { shared }
     }
 

@@ -8,7 +8,7 @@ use ractor::{Actor, ActorCell, SpawnErr};
 use tokio::sync::watch;
 
 use super::actor::{JobActor, SharedJobSettings};
-use super::handle::{JobHandle, JobPhase, JobStatus, Shared};
+use super::handle::{JobHandle, JobPhase, JobStatus, SharedJob};
 use super::messages::Address;
 use crate::ids::JobId;
 use crate::outcome::{JobEnding, JobFault, Outcome, StopBy};
@@ -26,7 +26,7 @@ use crate::trace::{BegunBy, TraceContext};
 /// runs forever.
 #[derive(Debug)]
 pub struct JobGuard {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedJob>,
     pub(super) settings: Arc<SharedJobSettings>,
     writer: Option<LogWriter>,
     first_input: String,
@@ -53,7 +53,7 @@ pub fn create_job(
     let (writer, output) = output::open_bounded_log(&settings.log, log_bounds(&spec, settings));
     let (status, watching) = watch::channel(JobStatus::queued_now());
     let span = JobSpan::begin(id, &spec);
-    let shared = Arc::new(Shared::new(id, spec, watching, output));
+    let shared = Arc::new(SharedJob::new(id, spec, watching, output));
     let guard = JobGuard {
         shared: Arc::clone(&shared),
         settings: Arc::clone(settings),

@@ -21,7 +21,7 @@ pub(super) enum JobMsg {
     /// Sent by the start task: the process, or the reason why there is none.
     Started(Result<Box<UnownedProcess>, StartError>),
     /// Sent by the waiter task: the leader was reaped.
-    LeaderExited(Reaped),
+    LeaderExited(ReapedLeader),
     /// Sent by the pump: the output pipes have ended.
     StreamsClosed,
     /// Sent by the pump or the watchdog: a limit was exceeded.
@@ -44,7 +44,7 @@ pub(super) enum JobMsg {
 
 /// The facts that are known once the leader is reaped.
 #[derive(Debug)]
-pub(super) struct Reaped {
+pub(super) struct ReapedLeader {
     pub(super) exit: io::Result<Exit>,
     /// The job's peak memory, if the kernel ended it for lack of memory.
     pub(super) out_of_memory: Option<u64>,
@@ -123,7 +123,7 @@ impl Address {
 /// A quiet log is not enough: on a busy host, bytes may stay in a pipe for longer. Clones are
 /// cheap: one for the caller and one for the pump.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Probe(Arc<ProbeEnds>);
+pub(super) struct PumpProbe(Arc<ProbeEnds>);
 
 #[derive(Debug, Default)]
 struct ProbeEnds {
@@ -132,7 +132,7 @@ struct ProbeEnds {
     asker: Mutex<Option<oneshot::Sender<()>>>,
 }
 
-impl Probe {
+impl PumpProbe {
     /// Returns once everything that is in the pipes now is in the log, or the pump has ended.
     pub(super) async fn wait_until_all_is_read(&self) {
         let (asker, answered) = oneshot::channel();
@@ -152,7 +152,7 @@ impl Probe {
         }
     }
 
-    /// Takes the pending request, if there is one, without waiting: [`Probe::next_request`] for a
+    /// Takes the pending request, if there is one, without waiting: [`PumpProbe::next_request`] for a
     /// thread outside the runtime.
     pub(super) fn take_asker(&self) -> Option<oneshot::Sender<()>> {
         self.lock_asker().take()

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::Span;
 
 use super::flood::{self, is_flood};
-use super::messages::{Address, JobMsg, Probe};
+use super::messages::{Address, JobMsg, PumpProbe};
 use crate::ids::JobId;
 use crate::outcome::LimitKind;
 use crate::output::redaction::{LineMasker, Redactor};
@@ -44,23 +44,23 @@ pub(super) struct Pump {
     /// Closed from the start if the streams are merged.
     stderr: PipeReader,
     streams: StreamMode,
-    masks: Option<Masks>,
+    masks: Option<LineMaskers>,
     writer: LogWriter,
-    bounds: Bounds,
+    bounds: OutputBounds,
     taken: u64,
     dropped: u64,
-    flow: Flow,
-    thread: Thread,
+    flow: OutputFlow,
+    thread: PumpThread,
     /// Bytes that were read on a thread of the runtime and that memory does not take: at most one
     /// block of each stream.
     unwritten: Vec<(Stream, Vec<u8>)>,
-    probe: Probe,
+    probe: PumpProbe,
     actor: Address,
 }
 
 /// The kind of thread that the pump is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Thread {
+enum PumpThread {
     /// One of the runtime, which must not wait for a disk.
     Runtime,
     Blocking,
@@ -68,7 +68,7 @@ enum Thread {
 
 /// The reason why a pump that waited goes on.
 #[derive(Debug)]
-enum Wake {
+enum PumpWake {
     /// There is something to read, or the end.
     Readable(Stream),
     /// A line that has begun was held back for long enough.
@@ -79,7 +79,7 @@ enum Wake {
 
 /// The limits on the output of a job.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct OutputBounds {
     job: JobId,
     bytes: u64,
     /// The limit that a job exceeds when it writes more than `bytes`.
@@ -87,7 +87,7 @@ pub(super) struct Bounds {
     lines: u64,
 }
 
-impl Bounds {
+impl OutputBounds {
     /// The bounds of this job.
     pub(super) const fn new(job: JobId, spec: &JobSpec) -> Self {
         let limits = &spec.limits;
@@ -107,12 +107,12 @@ impl Bounds {
 
 /// The maskers that hide secrets before they are stored, one for each stream.
 #[derive(Debug)]
-struct Masks {
+struct LineMaskers {
     stdout: LineMasker,
     stderr: LineMasker,
 }
 
-impl Masks {
+impl LineMaskers {
     fn new(redactor: &Arc<Redactor>) -> Self {
         let masker = || LineMasker::new(Arc::clone(redactor));
         Self { stdout: masker(), stderr: masker() }
@@ -132,7 +132,7 @@ impl Masks {
 
 /// The way in which the pump treats bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flow {
+enum OutputFlow {
     /// Small so far: the pipes have their default size.
     Kept,
     /// A flood: the pipes were made larger, so that fewer wake-ups carry more.
@@ -146,7 +146,7 @@ impl Pump {
         stdout: OutputPipe,
         stderr: Option<OutputPipe>,
         writer: LogWriter,
-        bounds: Bounds,
+        bounds: OutputBounds,
         actor: Address,
     ) -> Self {
         let (stderr, streams) = match stderr {
@@ -162,22 +162,22 @@ impl Pump {
             bounds,
             taken: 0,
             dropped: 0,
-            flow: Flow::Kept,
-            thread: Thread::Runtime,
+            flow: OutputFlow::Kept,
+            thread: PumpThread::Runtime,
             unwritten: Vec::new(),
-            probe: Probe::default(),
+            probe: PumpProbe::default(),
             actor,
         }
     }
 
     /// The same, hiding secrets before they are stored.
     pub(super) fn with_masks(mut self, redactor: Option<&Arc<Redactor>>) -> Self {
-        self.masks = redactor.map(Masks::new);
+        self.masks = redactor.map(LineMaskers::new);
         self
     }
 
     /// Returns a probe that waits until everything that is in the pipes now is in the log.
-    pub(super) fn probe(&self) -> Probe {
+    pub(super) fn probe(&self) -> PumpProbe {
         self.probe.clone()
     }
 
@@ -197,19 +197,19 @@ impl Pump {
             // A line that never ends is held back while it grows, but nobody waits for that.
             let held_until = asker.as_ref().map_or_else(hold_until, |(_, until)| *until);
             let Some(wake) = self.next_wake(held_until).await else { break };
-            if let Wake::Readable(_) | Wake::Asked(_) = wake {
+            if let PumpWake::Readable(_) | PumpWake::Asked(_) = wake {
                 self.make_room().await;
             }
             let stream = match wake {
-                Wake::Readable(stream) => stream,
-                Wake::Held => {
+                PumpWake::Readable(stream) => stream,
+                PumpWake::Held => {
                     let Some((pump, ())) = self.run_work(Self::flush_both_held).await else {
                         return;
                     };
                     self = pump;
                     continue;
                 }
-                Wake::Asked(now) => {
+                PumpWake::Asked(now) => {
                     asker = Some((now, hold_until()));
                     let Some((pump, ())) = self.run_work(Self::read_both_unannounced).await else {
                         return;
@@ -221,13 +221,13 @@ impl Pump {
             let turned = self.run_work(move |pump| pump.read_turn(stream)).await;
             let Some((pump, (read, brought))) = turned else { return };
             self = pump;
-            if self.flow == Flow::Flooding && is_flood(brought) {
+            if self.flow == OutputFlow::Flooding && is_flood(brought) {
                 // What is held back of a line grows now, and is not waited for.
                 asker = None;
                 // In a box: most jobs never need the room.
                 let Some(pump) = Box::pin(flood::carry_flood(self)).await else { return };
                 self = pump;
-            } else if read == Read::Bytes {
+            } else if read == PipeRead::Bytes {
                 // There is nothing to wait for: without this the job would have the thread for itself.
                 yield_now().await;
             }
@@ -239,12 +239,12 @@ impl Pump {
     }
 
     /// Waits for something to do; `None` once all pipes have ended and nothing is held back.
-    async fn next_wake(&mut self, held_until: Instant) -> Option<Wake> {
+    async fn next_wake(&mut self, held_until: Instant) -> Option<PumpWake> {
         tokio::select! {
-            () = self.stdout.wait_until_readable(), if self.stdout.is_open() => Some(Wake::Readable(Stream::Stdout)),
-            () = self.stderr.wait_until_readable(), if self.stderr.is_open() => Some(Wake::Readable(Stream::Stderr)),
-            () = sleep_until(held_until), if self.is_holding() => Some(Wake::Held),
-            now = self.probe.next_request(), if self.is_open() => Some(Wake::Asked(now)),
+            () = self.stdout.wait_until_readable(), if self.stdout.is_open() => Some(PumpWake::Readable(Stream::Stdout)),
+            () = self.stderr.wait_until_readable(), if self.stderr.is_open() => Some(PumpWake::Readable(Stream::Stderr)),
+            () = sleep_until(held_until), if self.is_holding() => Some(PumpWake::Held),
+            now = self.probe.next_request(), if self.is_open() => Some(PumpWake::Asked(now)),
             else => None,
         }
     }
@@ -287,12 +287,12 @@ impl Pump {
         let log = Span::current();
         let act = move || {
             let _permit = permit;
-            self.thread = Thread::Blocking;
+            self.thread = PumpThread::Blocking;
             for (stream, bytes) in std::mem::take(&mut self.unwritten) {
                 self.keep(stream, &bytes);
             }
             let done = work(&mut self);
-            self.thread = Thread::Runtime;
+            self.thread = PumpThread::Runtime;
             (self, done)
         };
         spawn_blocking(move || log.in_scope(act)).await.ok()
@@ -308,12 +308,12 @@ impl Pump {
 
     /// `true` if the pump should wait for room before it reads on.
     pub(super) fn needs_room(&self) -> bool {
-        self.flow != Flow::Discarded && self.writer.should_wait_for_room()
+        self.flow != OutputFlow::Discarded && self.writer.should_wait_for_room()
     }
 
     /// Moves what is in the pipe, at most `READS_PER_TURN` reads. Returns the result of the last
     /// read and the number of bytes kept.
-    pub(super) fn read_turn(&mut self, stream: Stream) -> (Read, u64) {
+    pub(super) fn read_turn(&mut self, stream: Stream) -> (PipeRead, u64) {
         self.read_turn_by(stream, PipeReader::read)
     }
 
@@ -327,25 +327,25 @@ impl Pump {
     fn read_turn_by(
         &mut self,
         stream: Stream,
-        read: fn(&mut PipeReader, &mut Vec<u8>) -> Read,
-    ) -> (Read, u64) {
+        read: fn(&mut PipeReader, &mut Vec<u8>) -> PipeRead,
+    ) -> (PipeRead, u64) {
         let before = self.taken;
         let read = with_block(|block| {
             for _ in 0..READS_PER_TURN {
                 let read = read(self.reader(stream), block);
                 match read {
-                    Read::Bytes | Read::Last => self.take(stream, block),
-                    Read::Nothing => {}
-                    Read::End => self.show_held(stream),
+                    PipeRead::Bytes | PipeRead::Last => self.take(stream, block),
+                    PipeRead::Nothing => {}
+                    PipeRead::End => self.show_held(stream),
                 }
-                if read != Read::Bytes {
+                if read != PipeRead::Bytes {
                     return read;
                 }
                 if self.needs_room() || !self.unwritten.is_empty() {
                     break;
                 }
             }
-            Read::Bytes
+            PipeRead::Bytes
         });
         (read, self.taken - before)
     }
@@ -380,7 +380,7 @@ impl Pump {
     }
 
     fn is_holding(&self) -> bool {
-        self.masks.as_ref().is_some_and(Masks::are_holding)
+        self.masks.as_ref().is_some_and(LineMaskers::are_holding)
     }
 
     /// Shows what is held back, with all that has come meanwhile.
@@ -399,10 +399,10 @@ impl Pump {
     }
 
     fn keep(&mut self, stream: Stream, bytes: &[u8]) {
-        if self.flow == Flow::Discarded {
+        if self.flow == OutputFlow::Discarded {
             return;
         }
-        if self.thread == Thread::Runtime && !self.fits_memory(bytes.len()) {
+        if self.thread == PumpThread::Runtime && !self.fits_memory(bytes.len()) {
             self.unwritten.push((stream, bytes.to_vec()));
             return;
         }
@@ -412,10 +412,10 @@ impl Pump {
         self.taken += kept.len() as u64;
         self.count(stream, kept.len() as u64, &progress);
         if let Some(limit) = self.find_exceeded_limit(kept.len() < bytes.len(), &progress) {
-            self.flow = Flow::Discarded;
+            self.flow = OutputFlow::Discarded;
             self.actor.send(JobMsg::LimitHit(limit));
-        } else if self.flow == Flow::Kept && self.taken > FLOOD_BYTES {
-            self.flow = Flow::Flooding;
+        } else if self.flow == OutputFlow::Kept && self.taken > FLOOD_BYTES {
+            self.flow = OutputFlow::Flooding;
             self.stdout.grow();
             self.stderr.grow();
         }
@@ -481,7 +481,7 @@ pub(super) enum PipeReader {
 
 /// The result of one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Read {
+pub(super) enum PipeRead {
     /// Bytes, and there may be more.
     Bytes,
     /// Bytes, and no more for now.
@@ -510,12 +510,12 @@ impl PipeReader {
 
     /// Replaces the content of the block by what is in the pipe. A pipe that has come to its end is
     /// closed.
-    pub(super) fn read(&mut self, block: &mut Vec<u8>) -> Read {
+    pub(super) fn read(&mut self, block: &mut Vec<u8>) -> PipeRead {
         self.read_by(block, OutputPipe::try_read)
     }
 
     /// Like [`Self::read`], whether or not the runtime has reported that there is something to read.
-    pub(super) fn read_unannounced(&mut self, block: &mut Vec<u8>) -> Read {
+    pub(super) fn read_unannounced(&mut self, block: &mut Vec<u8>) -> PipeRead {
         self.read_by(block, OutputPipe::try_read_now)
     }
 
@@ -523,21 +523,21 @@ impl PipeReader {
         &mut self,
         block: &mut Vec<u8>,
         read: fn(&OutputPipe, &mut Vec<u8>) -> io::Result<usize>,
-    ) -> Read {
+    ) -> PipeRead {
         block.clear();
         let read = match self {
             Self::Open(pipe) => read(pipe, block),
             Self::Closed => Ok(0),
         };
         match read {
-            Ok(1..) if self.has_emptied(block) => return Read::Last,
-            Ok(1..) => return Read::Bytes,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Read::Nothing,
+            Ok(1..) if self.has_emptied(block) => return PipeRead::Last,
+            Ok(1..) => return PipeRead::Bytes,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return PipeRead::Nothing,
             // A pipe that cannot be read any more has ended, whatever the reason.
             Ok(0) | Err(_) => {}
         }
         *self = Self::Closed;
-        Read::End
+        PipeRead::End
     }
 
     /// `true` if a read with this result has emptied the pipe. Never true for a pipe that the
@@ -599,9 +599,9 @@ mod tests {
     use crate::telemetry::events::CountedMessage;
 
     /// A job's actor that does nothing.
-    struct Deaf;
+    struct IdleActor;
 
-    impl Actor for Deaf {
+    impl Actor for IdleActor {
         type Msg = CountedMessage<JobMsg>;
         type State = ();
         type Arguments = ();
@@ -616,30 +616,30 @@ mod tests {
     }
 
     /// A pump that waits for its pipe, and the other end of that.
-    struct Waiting {
+    struct WaitingPump {
         pump: Pin<Box<dyn Future<Output = ()>>>,
-        probe: Probe,
+        probe: PumpProbe,
         log: LogReader,
         pipe: OwnedFd,
     }
 
-    async fn waiting(redactor: Option<&Arc<Redactor>>) -> Waiting {
+    async fn waiting(redactor: Option<&Arc<Redactor>>) -> WaitingPump {
         let (end, pipe) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).unwrap();
         let (writer, log) = output::open_log(&settings().log);
-        let (actor, _) = Actor::spawn(None, Deaf, ()).await.unwrap();
-        let bounds = Bounds::new(JobId::local(1), &spec("true"));
+        let (actor, _) = Actor::spawn(None, IdleActor, ()).await.unwrap();
+        let bounds = OutputBounds::new(JobId::local(1), &spec("true"));
         let stdout = OutputPipe::new(end).unwrap();
         let pump =
             Pump::new(stdout, None, writer, bounds, Address::new(actor)).with_masks(redactor);
         let probe = pump.probe();
         let mut pump: Pin<Box<dyn Future<Output = ()>>> = Box::pin(pump.run());
         assert!(poll!(&mut pump).is_pending());
-        Waiting { pump, probe, log, pipe }
+        WaitingPump { pump, probe, log, pipe }
     }
 
     #[tokio::test]
     async fn what_is_in_a_pipe_is_read_before_the_runtime_tells_of_it() {
-        let Waiting { mut pump, probe, log, pipe } = waiting(None).await;
+        let WaitingPump { mut pump, probe, log, pipe } = waiting(None).await;
         rustix::io::write(&pipe, b"there").unwrap();
         let mut asking = Box::pin(probe.wait_until_all_is_read());
         assert!(poll!(&mut asking).is_pending());
@@ -651,7 +651,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_held_back_is_not_in_the_log_yet() {
         let redactor = Arc::new(Redactor::with_known_secrets(&[]).unwrap());
-        let Waiting { mut pump, probe, log, pipe } = waiting(Some(&redactor)).await;
+        let WaitingPump { mut pump, probe, log, pipe } = waiting(Some(&redactor)).await;
         rustix::io::write(&pipe, b"name? ").unwrap();
         let mut asking = Box::pin(probe.wait_until_all_is_read());
         assert!(poll!(&mut asking).is_pending());
@@ -686,7 +686,7 @@ mod tests {
         let redactor = Arc::new(Redactor::with_known_secrets(&[]).unwrap());
         // Where secrets are hidden, a line without an end is held back for as long as it grows.
         for redactor in [None, Some(&redactor)] {
-            let Waiting { mut pump, probe, log, pipe } = waiting(redactor).await;
+            let WaitingPump { mut pump, probe, log, pipe } = waiting(redactor).await;
             let (go_on, stop) = channel();
             let flooding = std::thread::spawn(move || flood(pipe, stop));
             let asking = async {

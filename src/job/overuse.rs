@@ -42,13 +42,13 @@ const GROWING_COST_SHARE: u32 = 4;
 
 /// The resources that a job uses at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Used {
+pub(super) struct UsedResources {
     pub(super) memory: u64,
     pub(super) tasks: u64,
     pub(super) cpu: Duration,
 }
 
-impl Used {
+impl UsedResources {
     /// Returns the maximum of both, field by field.
     pub(super) fn max_of_both(self, other: Self) -> Self {
         Self {
@@ -70,10 +70,10 @@ pub(super) struct Headroom {
 impl Headroom {
     /// Returns the headroom of a job that has used nothing yet.
     pub(super) fn new_unused(limits: &ResourceLimits) -> Self {
-        Self::compute_left(limits, &Used::default())
+        Self::compute_left(limits, &UsedResources::default())
     }
 
-    fn compute_left(limits: &ResourceLimits, used: &Used) -> Self {
+    fn compute_left(limits: &ResourceLimits, used: &UsedResources) -> Self {
         let left = |limit: Option<u64>, used| limit.unwrap_or(u64::MAX).saturating_sub(used);
         Self {
             memory: left(limits.memory, used.memory),
@@ -132,8 +132,8 @@ impl ProcessCount {
 /// Tasks come first: the memory of a fork bomb is a consequence of their number.
 pub(super) fn judge(
     limits: &ResourceLimits,
-    now: &Used,
-    peak: &Used,
+    now: &UsedResources,
+    peak: &UsedResources,
 ) -> Result<Headroom, LimitKind> {
     if let Some(which) = find_task_limit(limits.processes, now.tasks) {
         return Err(which);
@@ -144,7 +144,7 @@ pub(super) fn judge(
         }
         // CPU time stays used even if the processes that used it have ended.
         (_, Some(limit)) if peak.cpu >= limit => Err(LimitKind::Cpu(limit)),
-        _ => Ok(Headroom::compute_left(limits, &Used { cpu: peak.cpu, ..*now })),
+        _ => Ok(Headroom::compute_left(limits, &UsedResources { cpu: peak.cpu, ..*now })),
     }
 }
 
@@ -304,7 +304,8 @@ mod tests {
         cpu: Some(Duration::from_secs(60)),
         ..ResourceLimits::NONE
     };
-    const AT_LIMIT: Used = Used { memory: 1000, tasks: 10, cpu: Duration::from_secs(59) };
+    const AT_LIMIT: UsedResources =
+        UsedResources { memory: 1000, tasks: 10, cpu: Duration::from_secs(59) };
     const HOST: HostLoad = HostLoad { tasks: 500, available_bytes: 10_000, jobs_cpu: None };
     const SURVEY: LastSurvey = LastSurvey {
         host_load: Some(HOST),
@@ -336,18 +337,18 @@ mod tests {
     fn the_limit_itself_may_be_reached_and_not_passed() {
         let room = judge(&LIMITS, &AT_LIMIT, &AT_LIMIT).unwrap();
         assert_eq!(room, Headroom { memory: 0, tasks: 0, cpu: Duration::from_secs(1) });
-        let over = |used: Used| judge(&LIMITS, &used, &used).unwrap_err();
-        let memory = Used { memory: 1001, ..AT_LIMIT };
+        let over = |used: UsedResources| judge(&LIMITS, &used, &used).unwrap_err();
+        let memory = UsedResources { memory: 1001, ..AT_LIMIT };
         assert_eq!(over(memory), LimitKind::Memory { limit: 1000, peak: 1001 });
-        assert_eq!(over(Used { tasks: 11, ..AT_LIMIT }), LimitKind::Processes(10));
+        assert_eq!(over(UsedResources { tasks: 11, ..AT_LIMIT }), LimitKind::Processes(10));
         let cpu = Duration::from_secs(60);
-        assert_eq!(over(Used { cpu, ..AT_LIMIT }), LimitKind::Cpu(cpu));
+        assert_eq!(over(UsedResources { cpu, ..AT_LIMIT }), LimitKind::Cpu(cpu));
         assert_eq!(judge(&ResourceLimits::NONE, &memory, &memory).unwrap().memory, u64::MAX - 1001);
     }
 
     #[test]
     fn too_many_tasks_are_named_before_the_memory_that_they_take() {
-        let bomb = Used { memory: 5000, tasks: 11, cpu: Duration::from_secs(70) };
+        let bomb = UsedResources { memory: 5000, tasks: 11, cpu: Duration::from_secs(70) };
         assert_eq!(judge(&LIMITS, &bomb, &bomb), Err(LimitKind::Processes(10)));
         assert_eq!(find_task_limit(Some(10), 10), None);
         assert_eq!(find_task_limit(None, u64::MAX), None);
@@ -371,10 +372,10 @@ mod tests {
 
     #[test]
     fn time_that_the_dead_used_counts_and_their_memory_does_not() {
-        let peak = Used { memory: 5000, tasks: 50, cpu: Duration::from_secs(61) };
-        let now = Used::default();
+        let peak = UsedResources { memory: 5000, tasks: 50, cpu: Duration::from_secs(61) };
+        let now = UsedResources::default();
         assert_eq!(judge(&LIMITS, &now, &peak), Err(LimitKind::Cpu(Duration::from_secs(60))));
-        let peak = Used { cpu: Duration::ZERO, ..peak };
+        let peak = UsedResources { cpu: Duration::ZERO, ..peak };
         assert_eq!(judge(&LIMITS, &now, &peak), Ok(Headroom::new_unused(&LIMITS)));
     }
 

@@ -22,9 +22,9 @@ use crate::spec::{
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
 /// A parent actor that receives the events of its children, as the supervisor does.
-pub(super) struct Parent;
+pub(super) struct ParentActor;
 
-impl Actor for Parent {
+impl Actor for ParentActor {
     type Msg = ();
     type State = ();
     type Arguments = ();
@@ -113,7 +113,7 @@ pub(crate) fn ended_with_an_open_log() -> (JobHandle, LogWriter) {
 
 /// Starts a job below a parent actor that runs `sleep` in a session of its own and has reported it.
 async fn running() -> (JobHandle, u32, ActorRef<()>) {
-    let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
+    let (parent, _) = Actor::spawn(None, ParentActor, ()).await.unwrap();
     let (guard, job) =
         create_job(JobId::local(1), spec("setsid sleep 300 & echo $!; wait"), None, &settings());
     guard.run(parent.get_cell()).await.unwrap();
@@ -164,7 +164,7 @@ async fn a_job_whose_actor_panics_is_lost_and_its_tree_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn survivors_of_a_job_whose_actor_panics_end_with_it() {
-    let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
+    let (parent, _) = Actor::spawn(None, ParentActor, ()).await.unwrap();
     let (guard, job) =
         create_job(JobId::local(1), spec("setsid sleep 300 & true"), None, &settings());
     guard.run(parent.get_cell()).await.unwrap();
@@ -184,7 +184,7 @@ fn written(job: &JobHandle, stream: Stream) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn floods_that_pause_and_come_again_are_kept_to_the_last_byte_by_however_many_jobs() {
-    let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
+    let (parent, _) = Actor::spawn(None, ParentActor, ()).await.unwrap();
     let command = "for i in 1 2 3; do seq 30000; seq 10000 >&2; sleep 0.05; done; printf end";
     let mut jobs = Vec::new();
     // More floods than threads.
@@ -203,7 +203,7 @@ async fn floods_that_pause_and_come_again_are_kept_to_the_last_byte_by_however_m
 }
 
 async fn outcome_of(spec: JobSpec) -> Outcome {
-    let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
+    let (parent, _) = Actor::spawn(None, ParentActor, ()).await.unwrap();
     let (guard, job) = create_job(JobId::local(1), spec, None, &settings());
     guard.run(parent.get_cell()).await.unwrap();
     let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
@@ -236,7 +236,7 @@ async fn a_deadline_may_be_as_short_as_one_likes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_whose_pipes_others_hold_is_over_when_its_pump_has_found_them_empty() {
-    let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
+    let (parent, _) = Actor::spawn(None, ParentActor, ()).await.unwrap();
     // Without the pump's answer the drain would end only after all of that.
     let drain_quiet = Duration::from_micros(1);
     let drain_max = 10 * LONG;

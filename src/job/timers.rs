@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-use super::messages::{Address, JobMsg, Probe};
+use super::messages::{Address, JobMsg, PumpProbe};
 use crate::output::LogReader;
 
 /// The extra time that the pump gets to empty the pipes once `max` has passed.
@@ -84,7 +84,7 @@ impl Drop for Timers {
 #[derive(Debug)]
 pub(super) struct OutputActivity {
     pub(super) log: LogReader,
-    pub(super) pump: Option<Probe>,
+    pub(super) pump: Option<PumpProbe>,
 }
 
 impl OutputActivity {
@@ -120,7 +120,7 @@ mod tests {
 
     const MOMENT: Duration = Duration::from_millis(1);
 
-    async fn next_request(pump: &Probe) -> oneshot::Sender<()> {
+    async fn next_request(pump: &PumpProbe) -> oneshot::Sender<()> {
         tokio::time::timeout(LONG, pump.next_request()).await.expect("the pump is asked")
     }
 
@@ -128,7 +128,7 @@ mod tests {
     async fn what_lies_in_a_pipe_when_the_log_has_been_quiet_is_waited_for() {
         let settings = settings();
         let (mut writer, log) = output::open_log(&settings.log);
-        let pump = Probe::default();
+        let pump = PumpProbe::default();
         let output = OutputActivity { log, pump: Some(pump.clone()) };
         let quiet = tokio::spawn(async move { output.wait_until_quiet(Some(MOMENT)).await });
         // A pump that runs late and then finds bytes.

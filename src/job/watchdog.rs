@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use super::messages::{Address, JobMsg};
 use super::overuse::{
     self, CpuUse, Headroom, LastSurvey, LoadSamples, ProcessCount, SAMPLE_INTERVAL,
-    SURVEY_INTERVAL, TaskCount, Used,
+    SURVEY_INTERVAL, TaskCount, UsedResources,
 };
 use super::state::is_urgent;
 use crate::confinement::ResourceLimits;
@@ -31,7 +31,7 @@ use crate::telemetry::events;
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     jobs: BTreeMap::new(),
     last: 0,
-    thread: Thread::Missing,
+    thread: ThreadState::Missing,
     pause: SAMPLE_INTERVAL,
 });
 static WAKE: Condvar = Condvar::new();
@@ -40,13 +40,13 @@ static WAKE: Condvar = Condvar::new();
 struct Registry {
     jobs: BTreeMap<u64, WatchedJob>,
     last: u64,
-    thread: Thread,
+    thread: ThreadState,
     /// The time that the thread sleeps before the next sample of the host load.
     pause: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Thread {
+enum ThreadState {
     Missing,
     /// The thread sleeps until a job is added.
     Idle,
@@ -65,7 +65,7 @@ struct WatchedJob {
     processes: Option<u64>,
     actor: Address,
     since: Instant,
-    peak: Used,
+    peak: UsedResources,
     /// Its processes by quick counts, where it has no cgroup.
     quick_count: ProcessCount,
     standing: WatchState,
@@ -99,7 +99,7 @@ impl Watch {
             return None;
         }
         let standing = WatchState::Within(Headroom::new_unused(&limits));
-        let peak = Used::default();
+        let peak = UsedResources::default();
         let mut registry = lock_registry();
         registry.last += 1;
         let number = registry.last;
@@ -128,16 +128,16 @@ impl WatchedJob {
 
 impl Registry {
     fn wake_thread(&mut self) {
-        if self.thread == Thread::Missing {
+        if self.thread == ThreadState::Missing {
             match thread::Builder::new().name("watchdog".to_owned()).spawn(run) {
-                Ok(_) => self.thread = Thread::Runs,
+                Ok(_) => self.thread = ThreadState::Runs,
                 // The next job tries to start the thread again.
                 Err(error) => events::watchdog_not_started(&error),
             }
         }
         // Of many jobs that start in a row only the first wakes the thread, since each wake-up
         // costs the starting job time.
-        if self.thread == Thread::Idle || self.pause > SAMPLE_INTERVAL {
+        if self.thread == ThreadState::Idle || self.pause > SAMPLE_INTERVAL {
             self.pause = SAMPLE_INTERVAL;
             WAKE.notify_all();
         }
@@ -243,7 +243,7 @@ fn wait_for_jobs() -> WasIdle {
         if is_nobody {
             slept = WasIdle::Yes;
         }
-        registry.thread = if is_nobody { Thread::Idle } else { Thread::Runs };
+        registry.thread = if is_nobody { ThreadState::Idle } else { ThreadState::Runs };
         is_nobody
     };
     drop(WAKE.wait_while(lock_registry(), nobody));
@@ -388,13 +388,17 @@ fn end(number: u64, job: &WatchedJob, which: LimitKind, load: &TreeLoad) {
 }
 
 /// Measures the job's use of limited resources; `None` if there was no time to measure its memory.
-fn measure_usage(job: &WatchedJob, load: &TreeLoad, has_time: impl Fn() -> bool) -> Option<Used> {
+fn measure_usage(
+    job: &WatchedJob,
+    load: &TreeLoad,
+    has_time: impl Fn() -> bool,
+) -> Option<UsedResources> {
     // The sum counts shared pages once per process, so it is never too low: if it is within the
     // limit, no exact measurement is needed.
     let is_enough = job.limits.memory.is_none_or(|limit| load.rss_bytes <= limit);
     let memory = if is_enough { load.rss_bytes } else { load.proportional_bytes(has_time)? };
     let in_all = job.limits.cpu.and_then(|_| job.tree.total_cpu());
-    Some(Used { memory, tasks: load.tasks, cpu: in_all.unwrap_or(load.cpu) })
+    Some(UsedResources { memory, tasks: load.tasks, cpu: in_all.unwrap_or(load.cpu) })
 }
 
 #[cfg(test)]
@@ -406,7 +410,7 @@ mod tests {
 
     use super::*;
     use crate::ids::JobId;
-    use crate::job::tests::{LONG, Parent, page, settings, spec};
+    use crate::job::tests::{LONG, ParentActor, page, settings, spec};
     use crate::job::{JobHandle, create_job};
     use crate::outcome::LimitKind;
     use crate::outcome::{JobEnding, Outcome};
@@ -415,7 +419,7 @@ mod tests {
     const MB: u64 = 1 << 20;
 
     async fn start(text: &str, resources: ResourceLimits) -> JobHandle {
-        let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
+        let (parent, _) = Actor::spawn(None, ParentActor, ()).await.unwrap();
         let spec = JobSpec { resources, ..spec(text) };
         let (guard, job) = create_job(JobId::local(1), spec, None, &settings());
         guard.run(parent.get_cell()).await.unwrap();

@@ -93,7 +93,7 @@ impl InFlightRequests {
     }
 
     /// The ids of the requests in flight.
-    pub(crate) fn ids(&self) -> Vec<RequestId> {
+    pub(crate) fn list_ids(&self) -> Vec<RequestId> {
         self.with(|now| now.requests.keys().cloned().collect())
     }
 

@@ -373,9 +373,9 @@ mod tests {
 
     /// A handler whose only tool waits until it is cancelled.
     #[derive(Clone)]
-    struct Waiter;
+    struct WaitingHandler;
 
-    impl ServerHandler for Waiter {
+    impl ServerHandler for WaitingHandler {
         async fn call_tool(
             &self,
             _request: CallToolRequestParams,
@@ -389,9 +389,9 @@ mod tests {
 
     /// A handler whose only tool answers with a megabyte and counts its calls.
     #[derive(Clone, Default)]
-    struct Talker(Arc<Mutex<usize>>);
+    struct LargeReplyHandler(Arc<Mutex<usize>>);
 
-    impl ServerHandler for Talker {
+    impl ServerHandler for LargeReplyHandler {
         async fn call_tool(
             &self,
             _request: CallToolRequestParams,
@@ -415,7 +415,7 @@ mod tests {
 
     impl TestSession {
         fn start() -> Self {
-            Self::with_handler(Waiter)
+            Self::with_handler(WaitingHandler)
         }
 
         fn with_handler(handler: impl ServerHandler + Clone) -> Self {
@@ -457,7 +457,7 @@ mod tests {
     }
 
     /// Returns the number of calls once it no longer grows.
-    async fn at_rest(talker: &Talker) -> usize {
+    async fn at_rest(talker: &LargeReplyHandler) -> usize {
         loop {
             let before = *talker.0.lock().unwrap();
             for _ in 0..1000 {
@@ -473,7 +473,7 @@ mod tests {
     #[tokio::test]
     async fn replies_to_a_client_that_does_not_read_do_not_pile_up_in_memory() {
         const CALLS: u64 = 60;
-        let talker = Talker::default();
+        let talker = LargeReplyHandler::default();
         let mut session = TestSession::with_handler(talker.clone());
         session.open().await;
         for id in 2..2 + CALLS {
@@ -600,9 +600,9 @@ mod tests {
 
     /// A handler whose only tool records the order in which its calls start.
     #[derive(Clone, Default)]
-    struct Noter(Arc<Mutex<Vec<String>>>);
+    struct CallOrderHandler(Arc<Mutex<Vec<String>>>);
 
-    impl ServerHandler for Noter {
+    impl ServerHandler for CallOrderHandler {
         async fn call_tool(
             &self,
             request: CallToolRequestParams,
@@ -625,7 +625,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn calls_start_in_the_order_in_which_they_arrived() {
-        let noter = Noter::default();
+        let noter = CallOrderHandler::default();
         let mut session = TestSession::with_handler(noter.clone());
         session.open().await;
         let calls: Vec<String> = (0..12)
@@ -655,7 +655,7 @@ mod tests {
         let is_allowed = Arc::clone(&allowed);
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
-        let talker = Talker::default();
+        let talker = LargeReplyHandler::default();
         let ends = StopConditions {
             is_allowed: Arc::new(move || is_allowed.load(Ordering::SeqCst)),
             ..ends(CancellationToken::new())
@@ -686,7 +686,7 @@ mod tests {
         let (input, output) = tokio::io::split(theirs);
         let shutdown = CancellationToken::new();
         let serving =
-            serve_streams(Waiter, ALL, (input, output), ends(shutdown.clone()), pending());
+            serve_streams(WaitingHandler, ALL, (input, output), ends(shutdown.clone()), pending());
         let server = tokio::spawn(serving);
         shutdown.cancel();
         timeout(SOON, server).await.unwrap().unwrap();

@@ -463,7 +463,7 @@ impl Handler {
     }
 
     /// The tenant of a request, if it is known.
-    pub(super) fn tenant_of(&self, context: &RequestContext<RoleServer>) -> Option<TenantId> {
+    pub(super) fn find_tenant(&self, context: &RequestContext<RoleServer>) -> Option<TenantId> {
         self.callers.identify(context).ok().map(|identity| identity.tenant)
     }
 

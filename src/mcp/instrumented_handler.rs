@@ -53,7 +53,7 @@ impl Handler {
             #[cfg(not(feature = "conformance"))]
             handler: self,
             #[cfg(feature = "conformance")]
-            handler: WithFixtures::over(self),
+            handler: WithFixtures::new(self),
             network,
         }
     }
@@ -65,7 +65,7 @@ impl InstrumentedHandler {
         method: &'a str,
         context: &RequestContext<RoleServer>,
     ) -> RequestInfo<'a> {
-        let tenant = self.handler.tenant_of(context);
+        let tenant = self.handler.find_tenant(context);
         RequestInfo { method, tool: None, tenant, network: self.network }
     }
 

@@ -13,7 +13,7 @@ use super::address::{Address, SupervisorAddress, watch_for_end};
 use super::handle::{Acceptance, Control, SubmitRequest};
 use super::queue::{EnqueueRequest, Queue, QueueLimits, QueuePosition};
 use super::refusal::{Retry, SubmitRefusal, TenantBound};
-use super::registry::{FindError, Forgotten, Registry};
+use super::registry::{FindError, FreedJob, Registry};
 use super::retention::Retention;
 use super::root_supervisor::Handover;
 use super::spending::Spending;
@@ -358,7 +358,7 @@ impl Supervision {
     fn sweep_and(&mut self, myself: &Address, tell: impl FnOnce(usize) + Send + 'static) {
         let forgotten = self.registry.sweep(FREED_PER_TURN);
         events::retained_changed(self.registry.finished_count(), self.registry.finished_bytes());
-        for Forgotten { job, bytes, why } in &forgotten {
+        for FreedJob { job, bytes, why } in &forgotten {
             let log = spans::new_log_span(&job.spec().trace.context);
             log.in_scope(|| events::job_freed(job.id(), why.reason(), *bytes));
         }

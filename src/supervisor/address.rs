@@ -27,7 +27,7 @@ pub(super) struct Address(ActorRef<CountedMessage<SupervisorMsg>>);
 
 /// The actor is gone; the message did not reach it.
 #[derive(Debug)]
-pub(super) struct Gone;
+pub(super) struct ActorGone;
 
 impl Address {
     pub(super) const fn new(actor: ActorRef<CountedMessage<SupervisorMsg>>) -> Self {
@@ -39,8 +39,8 @@ impl Address {
         self.0.get_cell()
     }
 
-    pub(super) fn send(&self, message: SupervisorMsg) -> Result<(), Gone> {
-        self.0.cast(CountedMessage::new(ActorKind::Supervisor, message)).map_err(|_| Gone)
+    pub(super) fn send(&self, message: SupervisorMsg) -> Result<(), ActorGone> {
+        self.0.cast(CountedMessage::new(ActorKind::Supervisor, message)).map_err(|_| ActorGone)
     }
 
     /// Sends a message after this time, if the actor still exists then.

@@ -48,9 +48,9 @@ pub struct SubmitRequest {
 }
 
 /// An action of the submitter when a job has ended. It must be short.
-pub struct OnJobEnd(Box<Act>);
+pub struct OnJobEnd(Box<EndAction>);
 
-type Act = dyn FnOnce(&JobHandle, &JobEnding) + Send;
+type EndAction = dyn FnOnce(&JobHandle, &JobEnding) + Send;
 
 impl OnJobEnd {
     #[must_use]

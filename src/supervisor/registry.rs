@@ -19,21 +19,21 @@ use crate::telemetry::audit::format_rfc3339;
 /// beside it.
 #[derive(Debug)]
 pub(super) struct Registry {
-    jobs: BTreeMap<JobId, Known>,
+    jobs: BTreeMap<JobId, KnownJob>,
     keys: HashMap<(TenantId, String), JobId>,
     finished: FinishedJobs,
     freed: FreedJobs,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownJob {
     job: JobHandle,
     key: Option<String>,
 }
 
 /// A freed job, which can no longer be found. Dropping it may close files.
 #[derive(Debug)]
-pub(super) struct Forgotten {
+pub(super) struct FreedJob {
     pub(super) job: JobHandle,
     /// The bytes that the job's log stored.
     pub(super) bytes: u64,
@@ -55,7 +55,7 @@ impl Registry {
     pub(super) fn hand_on(&mut self) -> Self {
         let mut successor = Self::new(*self.finished.limits());
         successor.freed = std::mem::take(&mut self.freed);
-        for Known { job, key } in std::mem::take(&mut self.jobs).into_values() {
+        for KnownJob { job, key } in std::mem::take(&mut self.jobs).into_values() {
             successor.insert(job, key);
         }
         successor
@@ -65,7 +65,7 @@ impl Registry {
         if let Some(key) = key.clone() {
             self.keys.insert((job.id().tenant(), key), job.id());
         }
-        self.jobs.insert(job.id(), Known { job, key });
+        self.jobs.insert(job.id(), KnownJob { job, key });
     }
 
     pub(super) fn find(&self, id: JobId) -> Result<&JobHandle, FindError> {
@@ -118,7 +118,7 @@ impl Registry {
 
     /// Records that a job has ended, or that its remaining processes or bytes have changed since.
     pub(super) fn record_end(&mut self, id: JobId) {
-        let Some(Known { job, .. }) = self.jobs.get(&id) else { return };
+        let Some(KnownJob { job, .. }) = self.jobs.get(&id) else { return };
         let Some(finished) = job.status().ending().map(|ending| ending.at) else { return };
         self.finished.put(FinishedJob {
             id,
@@ -141,7 +141,7 @@ impl Registry {
     }
 
     /// Frees the jobs that exceed a limit, at most `max_jobs` of them.
-    pub(super) fn sweep(&mut self, max_jobs: usize) -> Vec<Forgotten> {
+    pub(super) fn sweep(&mut self, max_jobs: usize) -> Vec<FreedJob> {
         let now = Instant::now();
         let clock = SystemTime::now();
         let mut forgotten = Vec::new();
@@ -149,12 +149,12 @@ impl Registry {
             && let Some((kept, why)) = self.finished.free_next(now)
         {
             self.freed.note(kept.id, clock, why);
-            let Some(Known { job, key }) = self.jobs.remove(&kept.id) else { continue };
+            let Some(KnownJob { job, key }) = self.jobs.remove(&kept.id) else { continue };
             // The key named a run that is no longer available: with the same key it runs again.
             if let Some(key) = key {
                 self.keys.remove(&(kept.id.tenant(), key));
             }
-            forgotten.push(Forgotten { job, bytes: kept.bytes, why });
+            forgotten.push(FreedJob { job, bytes: kept.bytes, why });
         }
         forgotten
     }

@@ -44,7 +44,7 @@ pub(super) struct RootState {
     handover_sender: mpsc::Sender<Handover>,
     set_current: watch::Sender<CurrentSupervisor>,
     supervisor_address: SupervisorAddress,
-    failures: Failures,
+    failures: RecentFailures,
 }
 
 impl Actor for RootSupervisor {
@@ -67,7 +67,7 @@ impl Actor for RootSupervisor {
             handover_sender,
             set_current,
             supervisor_address,
-            failures: Failures::default(),
+            failures: RecentFailures::default(),
         };
         root.set_current(Handover::new(queue, retention), myself.get_cell()).await?;
         tokio::spawn(watch_for_shortages(
@@ -125,8 +125,8 @@ impl RootState {
         let next = self.failures.next(Instant::now());
         // The handover arrives as soon as ractor drops the state of the failed actor.
         match (next, self.handovers.recv().await) {
-            (Next::Restart, Some(handover)) => self.hand_on(handover, root_cell).await,
-            (Next::GiveUp, _) | (Next::Restart, None) => self.give_up(),
+            (FailureReaction::Restart, Some(handover)) => self.hand_on(handover, root_cell).await,
+            (FailureReaction::GiveUp, _) | (FailureReaction::Restart, None) => self.give_up(),
         }
     }
 
@@ -149,23 +149,27 @@ impl RootState {
 
 /// The times of the supervisor's recent failures.
 #[derive(Debug, Default)]
-struct Failures {
+struct RecentFailures {
     recent: VecDeque<Instant>,
 }
 
 /// The reaction to a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum FailureReaction {
     Restart,
     GiveUp,
 }
 
-impl Failures {
+impl RecentFailures {
     /// Returns the reaction to one more failure at this time.
-    fn next(&mut self, now: Instant) -> Next {
+    fn next(&mut self, now: Instant) -> FailureReaction {
         self.recent.retain(|at| now.duration_since(*at) < SHORT_TIME);
         self.recent.push_back(now);
-        if self.recent.len() > TOLERATED_FAILURES { Next::GiveUp } else { Next::Restart }
+        if self.recent.len() > TOLERATED_FAILURES {
+            FailureReaction::GiveUp
+        } else {
+            FailureReaction::Restart
+        }
     }
 }
 
@@ -216,12 +220,12 @@ mod tests {
     #[test]
     fn failures_are_borne_until_too_many_come_in_a_short_time() {
         let start = Instant::now();
-        let mut failures = Failures::default();
+        let mut failures = RecentFailures::default();
         for failure in 0..100 {
             let now = start + SHORT_TIME * failure / 5;
-            assert_eq!(failures.next(now), Next::Restart, "{failure}");
+            assert_eq!(failures.next(now), FailureReaction::Restart, "{failure}");
         }
         let last = start + SHORT_TIME * 99 / 5;
-        assert_eq!(failures.next(last), Next::GiveUp);
+        assert_eq!(failures.next(last), FailureReaction::GiveUp);
     }
 }

@@ -95,18 +95,18 @@ impl Spending {
 struct CpuUsage {
     windows: HashMap<TenantId, Window>,
     /// Running jobs, and the CPU time charged for each.
-    running: HashMap<JobId, Charged>,
+    running: HashMap<JobId, ChargedJob>,
 }
 
 #[derive(Debug)]
-struct Charged {
+struct ChargedJob {
     tenant: TenantId,
     cpu: Duration,
 }
 
 impl CpuUsage {
     fn record_start(&mut self, id: JobId, tenant: TenantId) {
-        self.running.insert(id, Charged { tenant, cpu: Duration::ZERO });
+        self.running.insert(id, ChargedJob { tenant, cpu: Duration::ZERO });
     }
 
     fn running_jobs(&self) -> impl Iterator<Item = (JobId, TenantId)> {

@@ -4,18 +4,18 @@
 //! ```text
 //! transport → InstrumentedHandler → WithFixtures → Handler
 //!                            ↓
-//!             offer.json (what each fixture does) → play (does it)
+//!             fixtures.json (the steps of each fixture) → answer.rs (performs them)
 //! ```
 //!
 //! Only builds with the feature `conformance` have them, and only servers that are asked for the
 //! dialect `conformance` offer them. They stand beside the real handler, which still answers for
 //! all that is its own, so that the suite tests the stack that everyone uses.
 //!
-//! **Invariant:** what a fixture does is data. The code here plays any such data and knows no
-//! fixture by name.
+//! **Invariant:** what a fixture does is data. The code here performs any such data and
+//! knows no fixture by name.
 
-mod layer;
-mod play;
-mod stored;
+mod answer;
+mod fixture_handler;
+mod fixtures;
 
-pub(super) use layer::WithFixtures;
+pub(super) use fixture_handler::WithFixtures;

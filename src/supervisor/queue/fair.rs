@@ -23,7 +23,7 @@ pub struct Queue {
     pub(super) flow: Flow,
     pub(super) pressure: Option<Pressure>,
     pub(super) lanes: BTreeMap<Arc<str>, Lane>,
-    pub(super) members: HashMap<TenantId, Member>,
+    pub(super) members: HashMap<TenantId, QueuedTenant>,
     /// Tenants that start nothing because they have used up their CPU time.
     pub(super) spent: HashSet<TenantId>,
     /// Members without jobs that virtual time has not reached yet, by their tags.
@@ -170,7 +170,7 @@ impl Queue {
         let name =
             self.lanes.get_key_value(lane).map_or_else(|| lane.into(), |(name, _)| name.clone());
         let lane = self.lanes.entry(Arc::clone(&name)).or_default();
-        let member = self.members.entry(tenant).or_insert_with(Member::new);
+        let member = self.members.entry(tenant).or_insert_with(QueuedTenant::new);
         let share = member.lanes.entry(Arc::clone(&name)).or_default();
         if member.waiting == 0 {
             let first = lane.first_ready().map(|(turn, _)| turn);
@@ -430,24 +430,24 @@ impl Queue {
 
 /// A tenant that has jobs in the queue, or recently had its share.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct QueuedTenant {
     pub(super) turn: Turn,
     pub(super) running: usize,
     pub(super) idle: usize,
     pub(super) waiting: usize,
-    pub(super) lanes: BTreeMap<Arc<str>, Share>,
+    pub(super) lanes: BTreeMap<Arc<str>, TenantLane>,
 }
 
 /// The jobs of a tenant in one lane.
 #[derive(Debug, Default)]
-pub(super) struct Share {
+pub(super) struct TenantLane {
     pub(super) line: Line,
     pub(super) running: BTreeSet<JobId>,
     /// The durations of the tenant's jobs.
     pub(super) ran: Mean,
 }
 
-impl Member {
+impl QueuedTenant {
     pub(super) const fn new() -> Self {
         Self { turn: Turn::UNSERVED, running: 0, idle: 0, waiting: 0, lanes: BTreeMap::new() }
     }

@@ -951,7 +951,7 @@ mod cost {
 
     /// The most steps that any one call of each kind took.
     #[derive(Debug, Default, Clone, Copy)]
-    struct Worst {
+    struct MaxSteps {
         push: usize,
         next: usize,
         release: usize,
@@ -968,7 +968,7 @@ mod cost {
 
     /// Submits this many jobs of this many tenants in all lanes, serves a part and withdraws a
     /// part.
-    fn measure(jobs: u64, tenants: u64) -> Worst {
+    fn measure(jobs: u64, tenants: u64) -> MaxSteps {
         let lanes =
             LANES.map(|lane| (lane.to_owned(), LaneLimits { slots: Some(8), max_queued: None }));
         let quota = TenantLimits::default();
@@ -985,7 +985,7 @@ mod cost {
         let names: Vec<TenantId> =
             (0..tenants).map(|number| tenant(&format!("cost-{number}"))).collect();
         let mut queue = Queue::new(limits);
-        let mut worst = Worst::default();
+        let mut worst = MaxSteps::default();
         for number in 0..jobs {
             let tenant = names[(number % tenants) as usize];
             let lane = LANES[(number / tenants % 4) as usize];

@@ -1,4 +1,4 @@
-//! The handler, with fixtures beside what it offers.
+//! A handler that adds fixtures to the real handler.
 
 use std::borrow::Cow;
 
@@ -14,33 +14,34 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use super::play;
-use super::stored::{OFFER, Offer, filled};
+use super::answer;
+use super::fixtures::{FIXTURES, Fixtures, fill_template};
 use crate::ids::TenantId;
 use crate::mcp::handler::Handler;
 use crate::mcp::handler::{is_modern, response_meta};
 use crate::mcp::settings::ToolDialect;
 
-/// The handler, with fixtures beside what it offers where they are asked for.
+/// The real handler, with fixtures beside its own tools, prompts and resources if a dialect asks for
+/// them.
 #[derive(Debug, Clone)]
 pub(in crate::mcp) struct WithFixtures {
     handler: Handler,
-    offer: Option<&'static Offer>,
+    fixtures: Option<&'static Fixtures>,
 }
 
 impl WithFixtures {
-    /// This handler, which says whether fixtures are asked for.
-    pub(in crate::mcp) fn over(handler: Handler) -> Self {
+    /// Wraps a handler, whose dialects decide whether there are fixtures.
+    pub(in crate::mcp) fn new(handler: Handler) -> Self {
         let is_asked_for = handler.has_dialect(ToolDialect::Conformance);
-        Self { handler, offer: is_asked_for.then(|| &*OFFER) }
+        Self { handler, fixtures: is_asked_for.then(|| &*FIXTURES) }
     }
 
     /// The sender of the request, if it is known.
-    pub(in crate::mcp) fn tenant_of(
+    pub(in crate::mcp) fn find_tenant(
         &self,
         context: &RequestContext<RoleServer>,
     ) -> Option<TenantId> {
-        self.handler.tenant_of(context)
+        self.handler.find_tenant(context)
     }
 
     /// The word under which calls of this tool are counted.
@@ -49,8 +50,8 @@ impl WithFixtures {
     }
 
     /// Adds what fixtures need to what the handler can do.
-    fn extend(&self, capabilities: &mut ServerCapabilities) {
-        if self.offer.is_some() {
+    fn extend_capabilities(&self, capabilities: &mut ServerCapabilities) {
+        if self.fixtures.is_some() {
             capabilities.logging.get_or_insert_default();
             capabilities.completions.get_or_insert_default();
             capabilities.tools.get_or_insert_default().list_changed = Some(true);
@@ -58,8 +59,8 @@ impl WithFixtures {
         }
     }
 
-    fn offers_resource(&self, uri: &str) -> bool {
-        self.offer.is_some_and(|offer| offer.contents_at(uri).is_some())
+    fn has_resource(&self, uri: &str) -> bool {
+        self.fixtures.is_some_and(|fixtures| fixtures.find_contents(uri).is_some())
     }
 }
 
@@ -91,7 +92,7 @@ impl ServerHandler for WithFixtures {
 
     fn get_info(&self) -> ServerConfig {
         let mut info = self.handler.get_info();
-        self.extend(&mut info.capabilities);
+        self.extend_capabilities(&mut info.capabilities);
         info
     }
 
@@ -101,7 +102,7 @@ impl ServerHandler for WithFixtures {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         let mut result = self.handler.initialize(request, context).await?;
-        self.extend(&mut result.capabilities);
+        self.extend_capabilities(&mut result.capabilities);
         Ok(result)
     }
 
@@ -110,12 +111,12 @@ impl ServerHandler for WithFixtures {
         context: RequestContext<RoleServer>,
     ) -> Result<DiscoverResult, ErrorData> {
         let mut result = self.handler.discover(context).await?;
-        self.extend(&mut result.capabilities);
+        self.extend_capabilities(&mut result.capabilities);
         Ok(result)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        let fixture = || Some(self.offer?.tool(name)?.definition.clone());
+        let fixture = || Some(self.fixtures?.find_tool(name)?.definition.clone());
         self.handler.get_tool(name).or_else(fixture)
     }
 
@@ -125,7 +126,7 @@ impl ServerHandler for WithFixtures {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let mut result = self.handler.list_tools(request, context).await?;
-        let fixtures = self.offer.iter().flat_map(|offer| &offer.tools);
+        let fixtures = self.fixtures.iter().flat_map(|fixtures| &fixtures.tools);
         result.tools.extend(fixtures.map(|tool| tool.definition.clone()));
         Ok(result)
     }
@@ -135,10 +136,12 @@ impl ServerHandler for WithFixtures {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(act) = self.offer.and_then(|offer| offer.tool(&request.name)) else {
+        let Some(fixture) = self.fixtures.and_then(|fixtures| fixtures.find_tool(&request.name))
+        else {
             return self.handler.call_tool(request, context).await;
         };
-        let mut response = play::tool(act, request, &context, &self.handler).await?;
+        let mut response =
+            answer::answer_tool_call(fixture, request, &context, &self.handler).await?;
         if let Some(meta) = response_meta(&mut response) {
             self.handler.stamp_modern(&context, meta);
         }
@@ -151,7 +154,7 @@ impl ServerHandler for WithFixtures {
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let mut result = self.handler.list_prompts(request, context).await?;
-        let fixtures = self.offer.iter().flat_map(|offer| &offer.prompts);
+        let fixtures = self.fixtures.iter().flat_map(|fixtures| &fixtures.prompts);
         result.prompts.extend(fixtures.map(|prompt| prompt.definition.clone()));
         Ok(result)
     }
@@ -161,8 +164,8 @@ impl ServerHandler for WithFixtures {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        match self.offer.and_then(|offer| offer.prompt(&request.name)) {
-            Some(act) => play::prompt(act, request, &context),
+        match self.fixtures.and_then(|fixtures| fixtures.find_prompt(&request.name)) {
+            Some(fixture) => answer::answer_prompt(fixture, request, &context),
             None => self.handler.get_prompt(request, context).await,
         }
     }
@@ -172,8 +175,10 @@ impl ServerHandler for WithFixtures {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        match (&request.r#ref, self.offer) {
-            (Reference::Prompt(prompt), Some(offer)) if offer.prompt(&prompt.name).is_some() => {
+        match (&request.r#ref, self.fixtures) {
+            (Reference::Prompt(prompt), Some(fixtures))
+                if fixtures.find_prompt(&prompt.name).is_some() =>
+            {
                 Ok(CompleteResult::default())
             }
             _ => self.handler.complete(request, context).await,
@@ -186,7 +191,7 @@ impl ServerHandler for WithFixtures {
         request: rmcp::model::SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        if self.offer.is_some() && !is_modern(&context) {
+        if self.fixtures.is_some() && !is_modern(&context) {
             return Ok(());
         }
         self.handler.set_level(request, context).await
@@ -199,7 +204,7 @@ impl ServerHandler for WithFixtures {
     ) -> Result<ListResourcesResult, ErrorData> {
         let mut result = self.handler.list_resources(request, context).await?;
         if result.next_cursor.is_none() {
-            let fixtures = self.offer.iter().flat_map(|offer| &offer.resources);
+            let fixtures = self.fixtures.iter().flat_map(|fixtures| &fixtures.resources);
             result.resources.extend(fixtures.map(|document| document.definition.clone()));
         }
         Ok(result)
@@ -211,7 +216,7 @@ impl ServerHandler for WithFixtures {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let mut result = self.handler.list_resource_templates(request, context).await?;
-        let fixtures = self.offer.iter().flat_map(|offer| &offer.templates);
+        let fixtures = self.fixtures.iter().flat_map(|fixtures| &fixtures.templates);
         result.resource_templates.extend(fixtures.map(|document| document.definition.clone()));
         Ok(result)
     }
@@ -221,11 +226,12 @@ impl ServerHandler for WithFixtures {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let Some((contents, values)) = self.offer.and_then(|offer| offer.contents_at(&request.uri))
+        let Some((contents, values)) =
+            self.fixtures.and_then(|fixtures| fixtures.find_contents(&request.uri))
         else {
             return self.handler.read_resource(request, context).await;
         };
-        let mut result = ReadResourceResult::new(vec![filled(contents, &values)?]);
+        let mut result = ReadResourceResult::new(vec![fill_template(contents, &values)?]);
         self.handler.stamp_modern(&context, &mut result.meta);
         Ok(result.into())
     }
@@ -236,7 +242,7 @@ impl ServerHandler for WithFixtures {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        if self.offers_resource(&request.uri) {
+        if self.has_resource(&request.uri) {
             return Ok(());
         }
         self.handler.subscribe(request, context).await
@@ -262,7 +268,7 @@ impl ServerHandler for WithFixtures {
         let sink = context.sink().clone();
         tokio::select! {
             answered = self.handler.listen(context) => answered,
-            () = play::pass_on(sink), if self.offer.is_some() => Ok(()),
+            () = answer::forward_changes(sink), if self.fixtures.is_some() => Ok(()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Plays what is stored of a tool or a prompt.
+//! Answers calls of stored tools and prompts.
 
 use std::panic::resume_unwind;
 use std::sync::LazyLock;
@@ -17,57 +17,57 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::stored::{Act, filled};
+use super::fixtures::{ScriptedFixture, fill_template};
 use crate::mcp::handler::{Handler, is_modern};
 
 /// Answers a call of a tool. What it runs is run by `handler`, as anyone's.
-pub(super) async fn tool(
-    act: &Act<Tool>,
+pub(super) async fn answer_tool_call(
+    fixture: &ScriptedFixture<Tool>,
     request: CallToolRequestParams,
     context: &RequestContext<RoleServer>,
     handler: &Handler,
 ) -> Result<CallToolResponse, ErrorData> {
     let capabilities = context.client_capabilities().unwrap_or_default();
-    require(&act.requires, &capabilities)?;
+    check_capabilities(&fixture.requires, &capabilities)?;
     let given = RequestInput {
         responses: request.input_responses.as_ref(),
         state: request.request_state.as_deref(),
         capabilities: &capabilities,
     };
-    let answered = match step(act, given)? {
+    let answered = match next_step(fixture, given)? {
         FixtureStep::Ask(asked) => return Ok(asked.into()),
         FixtureStep::Answered(answered) => answered,
     };
-    if let Some(words) = &act.panics {
+    if let Some(words) = &fixture.panics {
         resume_unwind(Box::new(words.clone()));
     }
     let mut values = request.arguments.unwrap_or_default();
     values.insert("answer".to_owned(), answered);
     let run_command = |arguments: &Value| {
         let run = CallToolRequestParams::new("run_command");
-        filled(arguments, &values).map(|arguments| run.with_arguments(arguments))
+        fill_template(arguments, &values).map(|arguments| run.with_arguments(arguments))
     };
-    if let Some(before) = &act.before {
+    if let Some(before) = &fixture.before {
         handler.call_tool(run_command(before)?, context.clone()).await?;
     }
-    if let Some(runs) = &act.runs {
+    if let Some(runs) = &fixture.runs {
         return handler.call_tool(run_command(runs)?, context.clone()).await;
     }
-    for notice in &act.notices {
+    for notice in &fixture.notices {
         notify(notice.clone(), context).await;
     }
-    if let Some(change) = &act.change {
-        tell(change.clone());
+    if let Some(change) = &fixture.change {
+        broadcast_change(change.clone());
     }
-    if let Some(asks) = &act.asks {
+    if let Some(asks) = &fixture.asks {
         values.insert("answer".to_owned(), ask(asks, &values, context).await?);
     }
-    filled::<rmcp::model::CallToolResult>(&act.result, &values).map(Into::into)
+    fill_template::<rmcp::model::CallToolResult>(&fixture.result, &values).map(Into::into)
 }
 
 /// Answers a request for a prompt.
-pub(super) fn prompt(
-    act: &Act<Prompt>,
+pub(super) fn answer_prompt(
+    fixture: &ScriptedFixture<Prompt>,
     request: GetPromptRequestParams,
     context: &RequestContext<RoleServer>,
 ) -> Result<GetPromptResponse, ErrorData> {
@@ -76,31 +76,36 @@ pub(super) fn prompt(
         state: request.request_state.as_deref(),
         capabilities: &context.client_capabilities().unwrap_or_default(),
     };
-    let answered = match step(act, given)? {
+    let answered = match next_step(fixture, given)? {
         FixtureStep::Ask(asked) => return Ok(asked.into()),
         FixtureStep::Answered(answered) => answered,
     };
     let mut values = request.arguments.unwrap_or_default();
     values.insert("answer".to_owned(), answered);
-    filled::<rmcp::model::GetPromptResult>(&act.result, &values).map(Into::into)
+    fill_template::<rmcp::model::GetPromptResult>(&fixture.result, &values).map(Into::into)
 }
 
-/// An error for a client that has not declared what is required.
-fn require(required: &JsonObject, capabilities: &ClientCapabilities) -> Result<(), ErrorData> {
+/// Returns an error if the client has not declared what is required.
+fn check_capabilities(
+    required: &JsonObject,
+    capabilities: &ClientCapabilities,
+) -> Result<(), ErrorData> {
     let declared = serde_json::to_value(capabilities).unwrap_or_default();
     let required = Value::Object(required.clone());
-    if declares(&declared, &required) {
+    if has_all_names(&declared, &required) {
         return Ok(());
     }
-    let required: ClientCapabilities = filled(&required, &JsonObject::new())?;
+    let required: ClientCapabilities = fill_template(&required, &JsonObject::new())?;
     Err(ErrorData::missing_required_client_capability(required))
 }
 
 /// `true` if every name of `required` is also in `declared`, at its place.
-fn declares(declared: &Value, required: &Value) -> bool {
+fn has_all_names(declared: &Value, required: &Value) -> bool {
     let names = required.as_object().into_iter().flatten();
     let mut inner = names.map(|(name, required)| (declared.get(name), required));
-    inner.all(|(declared, required)| declared.is_some_and(|declared| declares(declared, required)))
+    inner.all(|(declared, required)| {
+        declared.is_some_and(|declared| has_all_names(declared, required))
+    })
 }
 
 /// Sends what the client wants to hear: progress where it gave a token, and in the modern era a
@@ -126,7 +131,7 @@ async fn ask(
     values: &JsonObject,
     context: &RequestContext<RoleServer>,
 ) -> Result<Value, ErrorData> {
-    let answer = context.peer.send_request(filled(asks, values)?).await;
+    let answer = context.peer.send_request(fill_template(asks, values)?).await;
     let answer = answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
     Ok(serde_json::to_value(answer).unwrap_or_default())
 }
@@ -148,11 +153,14 @@ pub(super) enum FixtureStep {
     Answered(Value),
 }
 
-/// The next step of an act. A state that is not ours is an error.
-pub(super) fn step<T>(act: &Act<T>, given: RequestInput<'_>) -> Result<FixtureStep, ErrorData> {
+/// The next step of an fixture. A state that is not ours is an error.
+pub(super) fn next_step<T>(
+    fixture: &ScriptedFixture<T>,
+    given: RequestInput<'_>,
+) -> Result<FixtureStep, ErrorData> {
     let rounds: Vec<InputRequests> =
-        act.rounds.iter().map(|round| within(round, given.capabilities)).collect();
-    let asked = count_questions(act, given)?;
+        fixture.rounds.iter().map(|round| select_declared(round, given.capabilities)).collect();
+    let asked = count_questions(fixture, given)?;
     let is_answered = asked.checked_sub(1).and_then(|last| rounds.get(last)).is_some_and(|round| {
         round.keys().all(|key| {
             given.responses.and_then(|responses| responses.get(key)).is_some_and(Value::is_object)
@@ -161,7 +169,7 @@ pub(super) fn step<T>(act: &Act<T>, given: RequestInput<'_>) -> Result<FixtureSt
     let next = if is_answered { asked } else { asked.saturating_sub(1) };
     Ok(match rounds.into_iter().nth(next) {
         Some(round) => {
-            let state = act.sealed.then(|| seal(next + 1));
+            let state = fixture.sealed.then(|| seal(next + 1));
             FixtureStep::Ask(InputRequiredResult::new(Some(round), state))
         }
         None => FixtureStep::Answered(serde_json::to_value(given.responses).unwrap_or_default()),
@@ -169,17 +177,20 @@ pub(super) fn step<T>(act: &Act<T>, given: RequestInput<'_>) -> Result<FixtureSt
 }
 
 /// Returns the number of questions that were asked, if their answers are present.
-fn count_questions<T>(act: &Act<T>, given: RequestInput<'_>) -> Result<usize, ErrorData> {
+fn count_questions<T>(
+    fixture: &ScriptedFixture<T>,
+    given: RequestInput<'_>,
+) -> Result<usize, ErrorData> {
     match given.state {
-        Some(state) if act.sealed => open(state)
+        Some(state) if fixture.sealed => open(state)
             .ok_or_else(|| ErrorData::invalid_params("the requestState is not ours", None)),
-        None if act.sealed => Ok(0),
+        None if fixture.sealed => Ok(0),
         Some(_) | None => Ok(usize::from(given.responses.is_some())),
     }
 }
 
 /// The requests that a client has declared to answer.
-fn within(round: &InputRequests, capabilities: &ClientCapabilities) -> InputRequests {
+fn select_declared(round: &InputRequests, capabilities: &ClientCapabilities) -> InputRequests {
     let can = |request: &InputRequest| match request {
         InputRequest::CreateMessage(_) => capabilities.sampling.is_some(),
         InputRequest::Elicitation(_) => capabilities.elicitation.is_some(),
@@ -190,12 +201,12 @@ fn within(round: &InputRequests, capabilities: &ClientCapabilities) -> InputRequ
     declared.map(|(key, request)| (key.clone(), request.clone())).collect()
 }
 
-/// Nothing is behind it that would be worth a secret.
+/// The key of sealed states. It protects nothing, so it is not secret.
 const KEY: &[u8] = b"the rounds of a fixture are no secret";
 
 /// A state that says how many rounds were asked.
 pub(super) fn seal(asked: usize) -> String {
-    let tag = sign(&key(), asked.to_string().as_bytes());
+    let tag = sign(&new_key(), asked.to_string().as_bytes());
     format!("{asked}.{}", BASE64.encode(tag.as_ref()))
 }
 
@@ -203,30 +214,30 @@ pub(super) fn seal(asked: usize) -> String {
 pub(super) fn open(state: &str) -> Option<usize> {
     let (asked, tag) = state.split_once('.')?;
     let tag = BASE64.decode(tag).ok()?;
-    verify(&key(), asked.as_bytes(), &tag).ok()?;
+    verify(&new_key(), asked.as_bytes(), &tag).ok()?;
     asked.parse().ok()
 }
 
-fn key() -> Key {
+fn new_key() -> Key {
     Key::new(HMAC_SHA256, KEY)
 }
 
-/// Changes that a slow listener may be behind; it misses those before.
-const BEHIND: usize = 16;
+/// The changes that are kept for a slow listener; it misses older ones.
+const MAX_MISSED_CHANGES: usize = 16;
 
-// Modern HTTP makes a handler for each request, so nothing smaller than the process is shared by
-// who listens and who pretends.
+// Modern HTTP creates a handler for each request, so the listeners and the fixtures that report
+// changes share only the process.
 static CHANGES: LazyLock<broadcast::Sender<ServerNotification>> =
-    LazyLock::new(|| broadcast::Sender::new(BEHIND));
+    LazyLock::new(|| broadcast::Sender::new(MAX_MISSED_CHANGES));
 
-/// Tells all who listen.
-pub(super) fn tell(change: ServerNotification) {
-    // That nobody listens is no error.
+/// Sends a change to all listeners.
+pub(super) fn broadcast_change(change: ServerNotification) {
+    // A change without listeners is not an error.
     CHANGES.send(change).ok();
 }
 
-/// Passes changes on, for as long as it is polled.
-pub(super) async fn pass_on(sink: SubscriptionSink) {
+/// Forwards changes to a subscriber, for as long as it is polled.
+pub(super) async fn forward_changes(sink: SubscriptionSink) {
     let mut changes = CHANGES.subscribe();
     loop {
         match changes.recv().await {
@@ -244,22 +255,28 @@ mod tests {
 
     use super::*;
 
-    fn act(sealed: bool) -> Act<Value> {
+    fn new_fixture(sealed: bool) -> ScriptedFixture<Value> {
         let form = json!({"method": "elicitation/create", "params": {"mode": "form", "message": "?",
             "requestedSchema": {"type": "object", "properties": {}}}});
         let rounds = json!([{"first": form, "roots": {"method": "roots/list"}}, {"second": form}]);
         let rounds = if sealed { rounds } else { json!([rounds[0]]) };
-        let act = json!({"definition": {}, "sealed": sealed, "rounds": rounds, "result": {}});
-        serde_json::from_value(act).unwrap()
+        let fixture = json!({"definition": {}, "sealed": sealed, "rounds": rounds, "result": {}});
+        serde_json::from_value(fixture).unwrap()
     }
 
     /// Returns the next question and its state; none once all are answered.
-    fn next(act: &Act<Value>, answers: &[&str], state: Option<&str>) -> Option<(String, String)> {
+    fn next(
+        fixture: &ScriptedFixture<Value>,
+        answers: &[&str],
+        state: Option<&str>,
+    ) -> Option<(String, String)> {
         let capabilities = serde_json::from_value(json!({"elicitation": {}})).unwrap();
         let responses: InputResponses =
             answers.iter().map(|key| ((*key).to_owned(), json!({}))).collect();
         let responses = (!answers.is_empty()).then_some(&responses);
-        match step(act, RequestInput { responses, state, capabilities: &capabilities }).unwrap() {
+        match next_step(fixture, RequestInput { responses, state, capabilities: &capabilities })
+            .unwrap()
+        {
             FixtureStep::Ask(asked) => {
                 let keys: Vec<String> = asked.input_requests.unwrap().into_keys().collect();
                 Some((keys.join(" "), asked.request_state.unwrap_or_default()))
@@ -270,21 +287,21 @@ mod tests {
 
     #[test]
     fn a_client_is_asked_until_it_has_answered_what_it_can() {
-        let act = act(false);
+        let fixture = new_fixture(false);
         let asked = Some(("first".to_owned(), String::new()));
-        assert_eq!(next(&act, &[], None), asked);
-        assert_eq!(next(&act, &["other"], None), asked);
-        assert_eq!(next(&act, &["first", "other"], None), None);
+        assert_eq!(next(&fixture, &[], None), asked);
+        assert_eq!(next(&fixture, &["other"], None), asked);
+        assert_eq!(next(&fixture, &["first", "other"], None), None);
     }
 
     #[test]
     fn rounds_follow_each_other_by_their_sealed_state() {
-        let act = act(true);
-        let (_, first) = next(&act, &["first"], None).unwrap();
-        assert_eq!(next(&act, &[], Some(&first)).unwrap().0, "first");
-        let (asked, second) = next(&act, &["first"], Some(&first)).unwrap();
+        let fixture = new_fixture(true);
+        let (_, first) = next(&fixture, &["first"], None).unwrap();
+        assert_eq!(next(&fixture, &[], Some(&first)).unwrap().0, "first");
+        let (asked, second) = next(&fixture, &["first"], Some(&first)).unwrap();
         assert_eq!(asked, "second");
-        assert_eq!(next(&act, &["second"], Some(&second)), None);
+        assert_eq!(next(&fixture, &["second"], Some(&second)), None);
     }
 
     #[test]
@@ -292,7 +309,7 @@ mod tests {
         let capabilities = ClientCapabilities::default();
         let given =
             RequestInput { responses: None, state: Some("1.forged"), capabilities: &capabilities };
-        assert!(step(&act(true), given).is_err());
+        assert!(next_step(&new_fixture(true), given).is_err());
     }
 
     #[test]
