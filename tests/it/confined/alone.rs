@@ -35,10 +35,13 @@ pub(super) fn host() -> &'static Host {
 /// Runs a test, known by its full name, in a process of its own.
 ///
 /// A process that was told to run exactly this test is such a one.
-pub(super) fn alone<F: Future<Output = ()>>(name: &str, body: impl FnOnce(Yard) -> F) {
+pub(super) fn run_alone<F: Future<Output = ()>>(
+    name: &str,
+    body: impl FnOnce(ConfinedServer) -> F,
+) {
     if std::env::args().any(|arg| arg == "--exact") {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        return runtime.block_on(async { body(Yard::open()).await });
+        return runtime.block_on(async { body(ConfinedServer::open()).await });
     }
     let own = std::env::current_exe().unwrap();
     check(name, &mut Command::new(&own));
@@ -59,7 +62,7 @@ fn check(what: &str, command: &mut Command) {
 }
 
 /// A process that is fit to hold jobs, and a place for them.
-pub(super) struct Yard {
+pub(super) struct ConfinedServer {
     pub(super) place: TempDir,
     places: Arc<SandboxPaths>,
 }
@@ -84,7 +87,7 @@ const fn granted(
     GrantedConfinement { requested: given, effective: given, backend }
 }
 
-impl Yard {
+impl ConfinedServer {
     fn open() -> Self {
         host().spawner().start_from_program(Path::new(env!("CARGO_BIN_EXE_shellyard"))).unwrap();
         // It is known by its name from here on.
@@ -199,6 +202,6 @@ pub(super) fn read_process_state(pid: u32) -> Option<ProcessState> {
 }
 
 /// `true` if a process is alive.
-pub(super) fn lives(pid: u32) -> bool {
+pub(super) fn is_alive(pid: u32) -> bool {
     read_process_state(pid).is_some_and(|process| process.state != 'Z')
 }

@@ -4,8 +4,8 @@ use shellyard::process::{ExitKind, LaunchStdin, ProcessLaunch, ReportMode};
 use tokio::io::AsyncWriteExt as _;
 
 use super::alone::{
-    BOTH, DEFAULT, LANDLOCK, SPAWNER, WORKSPACE, alone, children_of_ours, finish, host, read_all,
-    wait_until,
+    BOTH, DEFAULT, LANDLOCK, SPAWNER, WORKSPACE, children_of_ours, finish, host, read_all,
+    run_alone, wait_until,
 };
 
 const fn killed_by(signal: i32) -> ExitKind {
@@ -14,7 +14,7 @@ const fn killed_by(signal: i32) -> ExitKind {
 
 #[test]
 fn exit_codes_and_signals_are_told() {
-    alone("confined::endings::exit_codes_and_signals_are_told", async |server| {
+    run_alone("confined::endings::exit_codes_and_signals_are_told", async |server| {
         let cases = [
             ("exit 0", ExitKind::Code(0)),
             ("exit 7", ExitKind::Code(7)),
@@ -34,7 +34,7 @@ fn exit_codes_and_signals_are_told() {
 
 #[test]
 fn a_polite_end_reaches_a_leader() {
-    alone("confined::endings::a_polite_end_reaches_a_leader", async |server| {
+    run_alone("confined::endings::a_polite_end_reaches_a_leader", async |server| {
         for granted in BOTH {
             let process = host().spawn(&server.launch(granted, "sleep", &["1000"])).unwrap();
             assert_eq!(process.tree.signal(15), 1);
@@ -45,7 +45,7 @@ fn a_polite_end_reaches_a_leader() {
 
 #[test]
 fn input_output_and_the_report_of_a_pipeline_are_connected() {
-    alone(
+    run_alone(
         "confined::endings::input_output_and_the_report_of_a_pipeline_are_connected",
         async |server| {
             for granted in BOTH {
@@ -71,7 +71,7 @@ fn input_output_and_the_report_of_a_pipeline_are_connected() {
 
 #[test]
 fn a_terminal_is_the_controlling_one() {
-    alone("confined::endings::a_terminal_is_the_controlling_one", async |server| {
+    run_alone("confined::endings::a_terminal_is_the_controlling_one", async |server| {
         for granted in BOTH {
             let launch = server.sh(granted, "tty; (exec </dev/tty) && echo controls; test -t 2");
             let launch = ProcessLaunch { stdin: LaunchStdin::Terminal, ..launch };
@@ -86,7 +86,7 @@ fn a_terminal_is_the_controlling_one() {
 
 #[test]
 fn our_own_input_can_be_the_jobs() {
-    alone("confined::endings::our_own_input_can_be_the_jobs", async |server| {
+    run_alone("confined::endings::our_own_input_can_be_the_jobs", async |server| {
         let ours = std::fs::read_link("/proc/self/fd/0").unwrap();
         for granted in BOTH {
             let launch = server.launch(granted, "readlink", &["/proc/self/fd/0"]);
@@ -98,7 +98,7 @@ fn our_own_input_can_be_the_jobs() {
 
 #[test]
 fn nothing_else_is_inherited() {
-    alone("confined::endings::nothing_else_is_inherited", async |server| {
+    run_alone("confined::endings::nothing_else_is_inherited", async |server| {
         for granted in BOTH {
             let (_, files) = server.run(&server.launch(granted, "ls", &["/proc/self/fd"])).await;
             assert_eq!(files, "0\n1\n2\n3\n");
@@ -116,22 +116,26 @@ fn nothing_else_is_inherited() {
 
 #[test]
 fn what_we_and_the_spawner_hold_is_closed_to_jobs() {
-    alone("confined::endings::what_we_and_the_spawner_hold_is_closed_to_jobs", async |server| {
-        let spawner = children_of_ours().find(|it| it.name == SPAWNER).unwrap().pid;
-        for pid in [std::process::id(), spawner] {
-            let text =
-                format!("cat /proc/{pid}/environ || ls /proc/{pid}/fd || test -r /proc/{pid}/mem");
-            let (ended, _) = server.run(&server.sh(DEFAULT, &text)).await;
-            // Root reads everything that no other means keeps from it.
-            let as_root = rustix::process::geteuid().is_root();
-            assert_eq!(ended == ExitKind::Code(0), as_root, "{pid}");
-        }
-    });
+    run_alone(
+        "confined::endings::what_we_and_the_spawner_hold_is_closed_to_jobs",
+        async |server| {
+            let spawner = children_of_ours().find(|it| it.name == SPAWNER).unwrap().pid;
+            for pid in [std::process::id(), spawner] {
+                let text = format!(
+                    "cat /proc/{pid}/environ || ls /proc/{pid}/fd || test -r /proc/{pid}/mem"
+                );
+                let (ended, _) = server.run(&server.sh(DEFAULT, &text)).await;
+                // Root reads everything that no other means keeps from it.
+                let as_root = rustix::process::geteuid().is_root();
+                assert_eq!(ended == ExitKind::Code(0), as_root, "{pid}");
+            }
+        },
+    );
 }
 
 #[test]
 fn a_job_has_a_temporary_directory_of_its_own_until_it_is_gone() {
-    alone(
+    run_alone(
         "confined::endings::a_job_has_a_temporary_directory_of_its_own_until_it_is_gone",
         async |server| {
             let text = "touch $TMPDIR/shellyard-own && ls $TMPDIR/shellyard-own && echo $TMPDIR";

@@ -4,8 +4,8 @@ use shellyard::confinement::{GrantedConfinement, ResourceLimits};
 use shellyard::process::ExitKind;
 
 use super::alone::{
-    DEFAULT, LANDLOCK, READ_ONLY, WORKSPACE, Yard, alone, children_of_ours, host, read_all,
-    wait_until,
+    ConfinedServer, DEFAULT, LANDLOCK, READ_ONLY, WORKSPACE, children_of_ours, host, read_all,
+    run_alone, wait_until,
 };
 use super::remains::Remains;
 
@@ -25,7 +25,7 @@ const LIMITS: ResourceLimits = ResourceLimits {
 const UNTIDY: &str = "if test -n \"$TMPDIR\"; then mkdir $TMPDIR/dir; touch $TMPDIR/dir/file; fi; \
                       setsid sleep 1000 >/dev/null 2>&1 &";
 
-async fn run(server: &Yard, granted: GrantedConfinement, jobs: usize) {
+async fn run(server: &ConfinedServer, granted: GrantedConfinement, jobs: usize) {
     let mut launch = server.sh(granted, UNTIDY);
     launch.sandbox.limits = LIMITS;
     for _ in 0..jobs {
@@ -38,7 +38,7 @@ async fn run(server: &Yard, granted: GrantedConfinement, jobs: usize) {
 }
 
 fn leaves_nothing(name: &str, granted: GrantedConfinement) {
-    alone(&format!("confined::hygiene::{name}"), async |server| {
+    run_alone(&format!("confined::hygiene::{name}"), async |server| {
         // Asked here, where there is a spawner to ask.
         if granted == LANDLOCK && host().sandbox_support().landlock.check().is_err() {
             return;

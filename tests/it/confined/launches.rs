@@ -6,7 +6,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use shellyard::process::{EnvVariable, ExitKind, ProcessLaunch};
 
 use super::alone::{
-    BOTH, SPAWNER, WORKSPACE, Yard, alone, children_of_ours, finish, host, processes, wait_until,
+    BOTH, ConfinedServer, SPAWNER, WORKSPACE, children_of_ours, finish, host, processes, run_alone,
+    wait_until,
 };
 
 fn open_files() -> usize {
@@ -20,7 +21,7 @@ fn the_spawner() -> u32 {
     found
 }
 
-async fn hundred(server: &Yard) {
+async fn launch_hundred(server: &ConfinedServer) {
     for _ in 0..50 {
         for granted in BOTH {
             server.run(&server.launch(granted, "true", &[])).await;
@@ -31,13 +32,13 @@ async fn hundred(server: &Yard) {
 
 #[test]
 fn two_hundred_launches_leave_nothing_behind() {
-    alone("confined::launches::two_hundred_launches_leave_nothing_behind", async |server| {
+    run_alone("confined::launches::two_hundred_launches_leave_nothing_behind", async |server| {
         // They are removed by a thread, which has files open meanwhile.
         let is_clean = || fs::read_dir(server.place.path().join("scratch")).unwrap().count() == 0;
-        hundred(&server).await;
+        launch_hundred(&server).await;
         wait_until(is_clean);
         let (files, theirs) = (open_files(), files_of(the_spawner()));
-        hundred(&server).await;
+        launch_hundred(&server).await;
         wait_until(|| is_clean() && open_files() <= files && files_of(the_spawner()) <= theirs);
     });
 }
@@ -49,7 +50,7 @@ fn files_of(pid: u32) -> usize {
 
 #[test]
 fn launches_beside_each_other_do_not_mix() {
-    alone("confined::launches::launches_beside_each_other_do_not_mix", async |server| {
+    run_alone("confined::launches::launches_beside_each_other_do_not_mix", async |server| {
         let launches = (0..40).map(|i| (i, server.sh(BOTH[i % 2], &format!("echo {i}; exit {i}"))));
         let tasks: Vec<_> = launches
             .map(|(i, launch)| {
@@ -66,7 +67,7 @@ fn launches_beside_each_other_do_not_mix() {
 
 #[test]
 fn a_large_environment_arrives() {
-    alone("confined::launches::a_large_environment_arrives", async |server| {
+    run_alone("confined::launches::a_large_environment_arrives", async |server| {
         for granted in BOTH {
             let launch = server.sh(granted, "cat /proc/$$/environ | tr -dc % | wc -c");
             let long =
@@ -80,14 +81,14 @@ fn a_large_environment_arrives() {
 
 #[test]
 fn a_spawner_that_died_is_replaced() {
-    alone("confined::launches::a_spawner_that_died_is_replaced", async |server| {
+    run_alone("confined::launches::a_spawner_that_died_is_replaced", async |server| {
         let kill = || {
             let pid = the_spawner();
             kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
             wait_until(|| processes().all(|it| it.pid != pid || it.state == 'Z'));
             pid
         };
-        assert!(!host().spawner().restart_if_dead().unwrap(), "it lives");
+        assert!(!host().spawner().restart_if_dead().unwrap(), "it is_alive");
         let first = kill();
         let (ended, _) = server.run(&server.sh(WORKSPACE, "exit 3")).await;
         assert_eq!(ended, ExitKind::Code(3));
@@ -102,12 +103,15 @@ fn a_spawner_that_died_is_replaced() {
 
 #[test]
 fn a_polite_end_of_all_is_not_meant_for_the_spawner() {
-    alone("confined::launches::a_polite_end_of_all_is_not_meant_for_the_spawner", async |server| {
-        let spawner = the_spawner();
-        for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-            kill_process(Pid::from_raw(spawner.cast_signed()).unwrap(), signal).unwrap();
-        }
-        server.run(&server.sh(WORKSPACE, "true")).await;
-        assert_eq!(the_spawner(), spawner);
-    });
+    run_alone(
+        "confined::launches::a_polite_end_of_all_is_not_meant_for_the_spawner",
+        async |server| {
+            let spawner = the_spawner();
+            for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+                kill_process(Pid::from_raw(spawner.cast_signed()).unwrap(), signal).unwrap();
+            }
+            server.run(&server.sh(WORKSPACE, "true")).await;
+            assert_eq!(the_spawner(), spawner);
+        },
+    );
 }

@@ -1,7 +1,7 @@
 //! Sandboxed and limited jobs, started through the interface of `crates/process`, with the real spawner.
 //!
 //! The process that runs these tests holds jobs as a server does: it adopts orphans and reaps every
-//! child. So each has a process of its own ([`alone`]), once as the user that runs them and, where
+//! child. So each has a process of its own ([`alone::run_alone`]), once as the user that runs them and, where
 //! that is root, once more without privileges.
 
 mod alone;

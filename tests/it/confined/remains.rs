@@ -112,7 +112,7 @@ fn open_files(pid: u32) -> usize {
 }
 
 fn resident_kib(pid: u32) -> usize {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is alive");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("Linux tells it");
     line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
 }

@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use shellyard::confinement::GrantedConfinement;
 use shellyard::process::ProcessLaunch;
 
-use super::alone::{BOTH, alone, host};
+use super::alone::{BOTH, host, run_alone};
 
 #[test]
 fn start_errors_are_the_same_for_all() {
-    alone("confined::start_errors::start_errors_are_the_same_for_all", async |server| {
+    run_alone("confined::start_errors::start_errors_are_the_same_for_all", async |server| {
         let file = |name: &str, text: &str, mode: u32| {
             let path = server.place.path().join(name);
             fs::write(&path, text).unwrap();

@@ -5,13 +5,13 @@ use std::process::{Command, Stdio};
 
 use shellyard::process::{KillMethod, Process};
 
-use super::alone::{BOTH, WORKSPACE, alone, host, lives, read_process_state, wait_until};
+use super::alone::{BOTH, WORKSPACE, host, is_alive, read_process_state, run_alone, wait_until};
 
 /// Four sleepers in four sessions, two of them without a parent, beneath a shell that waits.
-const WILD: &str = "(setsid sh -c '(setsid sleep 1000 &); sleep 1000' &); \
+const SLEEPERS: &str = "(setsid sh -c '(setsid sleep 1000 &); sleep 1000' &); \
                     setsid sleep 1000 & sleep 1000 & wait";
 
-fn wild(process: &Process) -> Vec<u32> {
+fn wait_for_sleepers(process: &Process) -> Vec<u32> {
     wait_until(|| {
         let names = process
             .tree
@@ -25,12 +25,12 @@ fn wild(process: &Process) -> Vec<u32> {
 
 #[test]
 fn whoever_left_the_session_ends_too() {
-    alone("confined::trees::whoever_left_the_session_ends_too", async |server| {
+    run_alone("confined::trees::whoever_left_the_session_ends_too", async |server| {
         for granted in BOTH {
-            let process = host().spawn(&server.sh(granted, WILD)).unwrap();
-            let all = wild(&process);
+            let process = host().spawn(&server.sh(granted, SLEEPERS)).unwrap();
+            let all = wait_for_sleepers(&process);
             assert_eq!(process.tree.kill(), [0; 0]);
-            wait_until(|| !all.iter().any(|pid| lives(*pid)));
+            wait_until(|| !all.iter().any(|pid| is_alive(*pid)));
             process.leader.wait().await.unwrap();
             assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
             server.wait_until_settled();
@@ -40,32 +40,32 @@ fn whoever_left_the_session_ends_too() {
 
 #[test]
 fn a_namespace_is_the_means_where_there_is_one() {
-    alone("confined::trees::a_namespace_is_the_means_where_there_is_one", async |server| {
-        let process = host().spawn(&server.sh(WORKSPACE, WILD)).unwrap();
+    run_alone("confined::trees::a_namespace_is_the_means_where_there_is_one", async |server| {
+        let process = host().spawn(&server.sh(WORKSPACE, SLEEPERS)).unwrap();
         // A cgroup is stronger, and some hosts give one.
         assert_ne!(process.tree.kill_method(), KillMethod::Walk);
-        let all = wild(&process);
+        let all = wait_for_sleepers(&process);
         let init = server.children().into_iter().find(|(_, name)| name == "shellyard-init");
         let init = init.expect("a first process").0;
         assert!(!all.contains(&init), "it is none of the job's");
         assert_eq!(process.tree.kill(), [0; 0]);
         process.leader.wait().await.unwrap();
         assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
-        wait_until(|| !lives(init));
+        wait_until(|| !is_alive(init));
         assert_eq!(server.wait_until_settled(), 0, "orphans fell to the namespace, not to us");
     });
 }
 
 #[test]
 fn survivors_are_known_and_live_on() {
-    alone("confined::trees::survivors_are_known_and_live_on", async |server| {
+    run_alone("confined::trees::survivors_are_known_and_live_on", async |server| {
         for granted in BOTH {
             let text = "setsid sleep 1000 >/dev/null 2>&1 & sleep 1000 & exec true";
             let process = host().spawn(&server.sh(granted, text)).unwrap();
             process.leader.wait().await.unwrap();
             let survivors = process.tree.survivors_after_exit();
             assert_eq!(survivors.len(), 2, "{survivors:?}");
-            assert!(survivors.iter().all(|pid| lives(*pid)));
+            assert!(survivors.iter().all(|pid| is_alive(*pid)));
             assert_eq!(process.tree.read_activity().processes, 2);
             assert_eq!(process.tree.kill(), [0; 0]);
             assert_eq!(process.tree.living_pids(), [0; 0]);
@@ -76,7 +76,7 @@ fn survivors_are_known_and_live_on() {
 
 #[test]
 fn a_namespace_goes_with_its_last_process() {
-    alone("confined::trees::a_namespace_goes_with_its_last_process", async |server| {
+    run_alone("confined::trees::a_namespace_goes_with_its_last_process", async |server| {
         let text = "mkfifo go; (read x <go) >/dev/null 2>&1 & exec true";
         let process = host().spawn(&server.sh(WORKSPACE, text)).unwrap();
         process.leader.wait().await.unwrap();
@@ -89,7 +89,7 @@ fn a_namespace_goes_with_its_last_process() {
 
 #[test]
 fn a_job_ends_with_the_server_that_is_killed() {
-    alone("confined::trees::a_job_ends_with_the_server_that_is_killed", async |_| {
+    run_alone("confined::trees::a_job_ends_with_the_server_that_is_killed", async |_| {
         let name = "confined::trees::holds_a_job_until_it_is_killed";
         let mut holder = Command::new(std::env::current_exe().unwrap());
         holder.args(["--exact", name, "--ignored", "--nocapture"]).stdout(Stdio::piped());
@@ -98,13 +98,13 @@ fn a_job_ends_with_the_server_that_is_killed() {
         let told = lines.find_map(|line| line.strip_prefix("holding: ").map(str::to_owned));
         let told = told.expect("its processes");
         let all: Vec<u32> = told.split(' ').map(|pid| pid.parse().unwrap()).collect();
-        assert!(all.len() > 4 && all.iter().all(|pid| lives(*pid)), "{told}");
+        assert!(all.len() > 4 && all.iter().all(|pid| is_alive(*pid)), "{told}");
         holder.kill().unwrap();
         holder.wait().unwrap();
         wait_until(|| {
             // Its orphans are ours now, and a namespace is not over before its leader is reaped.
             host().reap_orphans();
-            !all.iter().any(|pid| lives(*pid))
+            !all.iter().any(|pid| is_alive(*pid))
         });
     });
 }
@@ -112,9 +112,9 @@ fn a_job_ends_with_the_server_that_is_killed() {
 #[test]
 #[ignore = "holds a job until it is killed: for the test above"]
 fn holds_a_job_until_it_is_killed() {
-    alone("confined::trees::holds_a_job_until_it_is_killed", async |server| {
-        let process = host().spawn(&server.sh(WORKSPACE, WILD)).unwrap();
-        let mut all = wild(&process);
+    run_alone("confined::trees::holds_a_job_until_it_is_killed", async |server| {
+        let process = host().spawn(&server.sh(WORKSPACE, SLEEPERS)).unwrap();
+        let mut all = wait_for_sleepers(&process);
         all.extend(server.children().into_iter().map(|(pid, _)| pid));
         let all: Vec<_> = all.iter().map(u32::to_string).collect();
         println!("\nholding: {}", all.join(" "));

@@ -2,8 +2,8 @@
 
 use super::source::SourceFile;
 
-/// The rooms from the top down. A room imports what stands in a later row and nothing above;
-/// neighbours only in the first row, which wires everything, and in the last, which is words.
+/// The modules from the top down. A module imports what stands in a later row and nothing above;
+/// neighbours only in the first row, which wires everything, and in the last, which has shared types.
 const ROWS: &[&[&str]] = &[
     &["main", "app", "cli"],
     &["config"],
@@ -36,7 +36,7 @@ const ROWS: &[&[&str]] = &[
     ],
 ];
 
-/// Rooms that only carry: what they must not import although it stands below them.
+/// The imports that a module must not have although they stand below it: it only carries data.
 const CLOSED: &[(&str, &[&str])] = &[
     ("http", &["supervisor", "job", "process", "output"]),
     ("stdio", &["supervisor", "job", "process", "output"]),
@@ -48,59 +48,60 @@ const CLOSED: &[(&str, &[&str])] = &[
 
 /// Returns the forbidden imports of one file.
 pub(super) fn violations(file: &SourceFile) -> Vec<String> {
-    let room = file.room();
-    if room == "lib" {
+    let module = file.module();
+    if module == "lib" {
         return Vec::new();
     }
-    let Some(own_row) = row_of(room) else {
-        return vec![format!("{}: the room `{room}` has no place in the order", file.path)];
+    let Some(own_row) = find_row(module) else {
+        return vec![format!("{}: the module `{module}` has no place in the order", file.path)];
     };
     let mut found: Vec<String> = imports(&file.code)
         .into_iter()
-        .filter(|import| *import != room)
+        .filter(|import| *import != module)
         .filter_map(|import| {
-            let why = objection(room, own_row, &import)?;
-            Some(format!("{}: `{room}` must not import `{import}`: {why}", file.path))
+            let why = explain_forbidden(module, own_row, &import)?;
+            Some(format!("{}: `{module}` must not import `{import}`: {why}", file.path))
         })
         .collect();
-    if climbs_out(file) {
-        found.push(format!("{}: names another room by `super`; write `crate::`", file.path));
+    if leaves_module(file) {
+        found.push(format!("{}: names another module by `super`; write `crate::`", file.path));
     }
     found
 }
 
-fn objection(room: &str, own_row: usize, import: &str) -> Option<&'static str> {
-    let row = row_of(import)?;
+fn explain_forbidden(module: &str, own_row: usize, import: &str) -> Option<&'static str> {
+    let row = find_row(import)?;
     let are_neighbours_fine = row == 0 || row == ROWS.len() - 1;
     if import == "config" && own_row != 0 {
-        Some("rooms are given values")
+        Some("modules get values, not the configuration")
     } else if row < own_row {
         Some("it stands above")
     } else if row == own_row && !are_neighbours_fine {
         Some("it stands beside")
-    } else if CLOSED.iter().any(|(closed, rooms)| *closed == room && rooms.contains(&import)) {
+    } else if CLOSED.iter().any(|(closed, modules)| *closed == module && modules.contains(&import))
+    {
         Some("it belongs to another module")
     } else {
         None
     }
 }
 
-fn row_of(room: &str) -> Option<usize> {
-    ROWS.iter().position(|row| row.contains(&room))
+fn find_row(module: &str) -> Option<usize> {
+    ROWS.iter().position(|row| row.contains(&module))
 }
 
-/// The rooms that a piece of code names through `crate::` or `shellyard::`.
+/// The modules that a piece of code names through `crate::` or `shellyard::`.
 fn imports(code: &str) -> Vec<String> {
-    let mut rooms: Vec<String> = ["crate::", "shellyard::"]
+    let mut modules: Vec<String> = ["crate::", "shellyard::"]
         .iter()
         .flat_map(|root| {
             code.match_indices(root).map(move |(index, _)| &code[index + root.len()..])
         })
         .flat_map(first_names)
         .collect();
-    rooms.sort();
-    rooms.dedup();
-    rooms
+    modules.sort();
+    modules.dedup();
+    modules
 }
 
 /// The first name after `crate::`, or each first name in a group of braces.
@@ -130,8 +131,8 @@ fn identifier(text: &str) -> String {
 }
 
 /// `true` if enough `super::` stand in a row to leave the module.
-fn climbs_out(file: &SourceFile) -> bool {
-    file.room() != "main" && file.code.contains(&"super::".repeat(file.depth()))
+fn leaves_module(file: &SourceFile) -> bool {
+    file.module() != "main" && file.code.contains(&"super::".repeat(file.depth()))
 }
 
 #[track_caller]

@@ -2,7 +2,7 @@
 
 use super::source::SourceFile;
 
-/// Words that must not stand in a room's code. A trailing `::` or `!` is part of the word.
+/// Words that must not stand in a module's code. A trailing `::` or `!` is part of the word.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("http", &["ractor", "tokio::process", "std::process"]),
     ("stdio", &["ractor", "tokio::process", "std::process"]),
@@ -45,12 +45,12 @@ pub(super) fn shape(file: &SourceFile) -> Vec<String> {
 }
 
 fn words(file: &SourceFile) -> Vec<String> {
-    let forbidden = FORBIDDEN.iter().find(|(room, _)| *room == file.room());
+    let forbidden = FORBIDDEN.iter().find(|(module, _)| *module == file.module());
     let words = forbidden.map_or(&[][..], |(_, words)| words);
     words
         .iter()
         .filter(|word| has_word(&file.code, word))
-        .map(|word| format!("`{}` must not touch `{word}`", file.room()))
+        .map(|word| format!("`{}` must not touch `{word}`", file.module()))
         .collect()
 }
 

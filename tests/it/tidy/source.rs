@@ -20,8 +20,8 @@ impl SourceFile {
         Self { path: path.to_owned(), text: text.to_owned(), code: blank(text) }
     }
 
-    /// The room it belongs to: the first folder, or the file's own name at the top.
-    pub(super) fn room(&self) -> &str {
+    /// The module it belongs to: the first folder, or the file's own name at the top.
+    pub(super) fn module(&self) -> &str {
         let first = self.path.split('/').next().unwrap_or_default();
         first.trim_end_matches(".rs")
     }
@@ -34,12 +34,12 @@ impl SourceFile {
 }
 
 /// Everything in `src/` but files of unit tests.
-pub(super) fn all() -> Vec<SourceFile> {
+pub(super) fn list_product_files() -> Vec<SourceFile> {
     below("src")
 }
 
 /// The product and each crate beside it: its name, and its files but those of unit tests.
-pub(super) fn crates() -> Vec<(String, Vec<SourceFile>)> {
+pub(super) fn list_crates() -> Vec<(String, Vec<SourceFile>)> {
     let members = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates"));
     let names = members.expect("the crates").flatten().map(|entry| entry.file_name());
     let members = names.map(|name| format!("crates/{}/src", name.to_string_lossy()));
