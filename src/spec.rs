@@ -38,6 +38,8 @@ pub struct JobSpec {
     pub lane: String,
     /// The priority among the waiting jobs of the same tenant.
     pub priority: Priority,
+    /// Among jobs of the same priority those whose callers wait start first.
+    pub call_mode: CallMode,
     pub kind: JobKind,
     pub shell: ShellUse,
     /// The path of the shell; `None` = the configured one.
@@ -82,7 +84,7 @@ pub enum ShellUse {
 }
 
 /// The program of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum JobProgram {
     Shell(String),
     /// A program with its arguments, started without a shell.
@@ -159,6 +161,16 @@ impl LargeOutput {
     /// Each value with its wire name.
     pub const WORDS: [(&'static str, Self); 3] =
         [("spill", Self::Spill), ("truncate", Self::Truncate), ("error", Self::Error)];
+}
+
+/// The way in which the caller of a job waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum CallMode {
+    /// The call waits for the job.
+    #[default]
+    Foreground,
+    /// The call returns when the job is accepted.
+    Background,
 }
 
 /// The order in which the waiting jobs of one tenant start.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion};
 use shellyard::ids::{JobNumber, TenantId};
-use shellyard::spec::{DEFAULT_LANE, Priority};
+use shellyard::spec::{CallMode, DEFAULT_LANE, Priority};
 use shellyard::supervisor::queue::{EnqueueRequest, Queue, QueueLimits, TenantLimits};
 
 const TENANTS: u64 = 1000;
@@ -49,10 +49,12 @@ impl<'a> QueuedJobs<'a> {
 
     fn submit(&mut self) {
         let tenant = self.tenants[(self.jobs * 7919 % TENANTS) as usize];
-        let wish = EnqueueRequest { tenant, lane: DEFAULT_LANE, priority: Priority::Normal };
+        let call_mode = CallMode::Foreground;
+        let priority = Priority::Normal;
+        let request = EnqueueRequest { tenant, lane: DEFAULT_LANE, priority, call_mode };
         let room = self.queue.check(tenant, DEFAULT_LANE, &|_| Duration::ZERO);
         room.expect("there is room");
-        self.queue.push(JobNumber::new(self.jobs).for_tenant(TenantId::LOCAL), wish);
+        self.queue.push(JobNumber::new(self.jobs).for_tenant(TenantId::LOCAL), request);
         self.jobs += 1;
     }
 

@@ -15,8 +15,8 @@ use crate::output::{LogStorage, LogWriter, PageEnd, PageRequest, Quota};
 use crate::process::Host;
 use crate::process::shell::ShellChoice;
 use crate::spec::{
-    Inherit, JobKind, JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse, Stdin,
-    Stream, StreamMode,
+    CallMode, Inherit, JobKind, JobProgram, JobSpec, LargeOutput, Priority, RunLimits, ShellUse,
+    Stdin, Stream, StreamMode,
 };
 
 pub(super) const LONG: Duration = Duration::from_secs(60);
@@ -88,6 +88,7 @@ pub(crate) fn spec(text: &str) -> JobSpec {
         description: None,
         lane: "default".to_owned(),
         priority: Priority::Normal,
+        call_mode: CallMode::Foreground,
         kind: JobKind::Command,
         shell: ShellUse::Configured,
         shell_path: None,

@@ -43,6 +43,8 @@ pub(crate) struct SlotHolder {
     pub(crate) job: JobId,
     pub(crate) command: String,
     pub(crate) elapsed: Duration,
+    /// `true` if the job does not use the machine; lanes and tenant limits count it still.
+    pub(crate) is_idle: bool,
 }
 
 /// The phase of a job's life, with the facts that a reply shows.
@@ -100,7 +102,8 @@ impl JobSnapshot {
         };
         let slot_holders = match &state {
             State::Queued(Some(place)) => {
-                client.find_slot_holders(place).await.iter().map(SlotHolder::new).collect()
+                let holders = client.find_slot_holders(place).await;
+                holders.iter().map(|(job, is_idle)| SlotHolder::new(job, *is_idle)).collect()
             }
             State::Queued(None) | State::Running(_) | State::Stopping | State::Finished(_) => {
                 Vec::new()
@@ -146,9 +149,12 @@ impl JobSnapshot {
 }
 
 impl SlotHolder {
-    fn new(job: &JobHandle) -> Self {
-        let command = job.spec().program.display();
-        let elapsed = job.status().elapsed();
-        Self { job: job.id(), command, elapsed }
+    fn new(job: &JobHandle, is_idle: bool) -> Self {
+        Self {
+            job: job.id(),
+            command: job.spec().program.display(),
+            elapsed: job.status().elapsed(),
+            is_idle,
+        }
     }
 }

@@ -42,8 +42,8 @@ pub use crate::output::RawReader;
 pub use crate::process::sandbox::{ConfinementUnavailable, OnUnavailable, SandboxSupport};
 pub use crate::spec::DEFAULT_LANE;
 pub use crate::supervisor::{
-    FindError, HostResource, LaneLimits, LaneOverview, Pressure, PressureLevels, PressureWatch,
-    QueueLimits, QueueOverview, QueuePosition, Retention, RetentionBounds, TenantLimits,
-    TenantOverview, UnknownLane, WaitsFor,
+    FindError, HoldingJobs, HostResource, LaneLimits, LaneOverview, Pressure, PressureLevels,
+    PressureWatch, QueueLimits, QueueOverview, QueuePosition, Retention, RetentionBounds,
+    TenantLimits, TenantOverview, UnknownLane, WaitsFor,
 };
 pub use crate::telemetry::QueueStats;

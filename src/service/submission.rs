@@ -11,8 +11,8 @@ use super::confinement::{ConfineError, ConfinementRules, ConfinementTerms};
 use super::tenancy::CallerRole;
 use crate::ids::{CallerSession, TenantId};
 use crate::spec::{
-    DEFAULT_LANE, Inherit, JobKind, JobProgram, JobSpec, LargeOutput, NO_TIMEOUT, Priority,
-    RunLimits, ShellUse, Stdin, StreamMode,
+    CallMode, DEFAULT_LANE, Inherit, JobKind, JobProgram, JobSpec, LargeOutput, NO_TIMEOUT,
+    Priority, RunLimits, ShellUse, Stdin, StreamMode,
 };
 use crate::supervisor::SubmitRefusal;
 use crate::telemetry::RejectionReason;
@@ -38,6 +38,7 @@ pub struct Submission {
     pub lane: Option<String>,
     /// The priority among the waiting jobs of the same tenant.
     pub priority: Option<Priority>,
+    pub call_mode: CallMode,
     pub kind: JobKind,
     /// The sandbox and the resource limits that the call asks for; they can only be tighter than the
     /// tenant's.
@@ -163,6 +164,7 @@ impl SubmitError {
             Self::Refused(SubmitRefusal::QueueFull { .. }) => RejectionReason::QueueFull,
             Self::Refused(SubmitRefusal::TenantLimit { .. }) => RejectionReason::TenantLimit,
             Self::Refused(SubmitRefusal::RateLimited { .. }) => RejectionReason::RateLimited,
+            Self::Refused(SubmitRefusal::KeyConflict { .. }) => RejectionReason::KeyConflict,
             Self::Refused(SubmitRefusal::Draining | SubmitRefusal::Closed) => {
                 RejectionReason::Draining
             }
@@ -202,6 +204,7 @@ impl Submission {
             description: None,
             lane: None,
             priority: None,
+            call_mode: CallMode::Foreground,
             kind: JobKind::Command,
             confinement: ConfinementTerms::NOTHING,
             key: None,
@@ -251,6 +254,7 @@ impl Submission {
             description: self.description,
             lane,
             priority: self.priority.unwrap_or(lane_defaults.priority),
+            call_mode: self.call_mode,
             kind: self.kind,
             shell: ShellUse::Configured,
             shell_path: self.shell,

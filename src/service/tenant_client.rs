@@ -23,7 +23,9 @@ use crate::outcome::{JobEnding, Outcome, StartError};
 use crate::output::redaction::Redactor;
 use crate::process::{shell, sockets};
 use crate::spec::JobSpec;
-use crate::supervisor::{FindError, QueuePosition, SubmitRefusal, SubmitRequest};
+use crate::supervisor::{
+    FindError, HoldingJob, JobKey, QueuePosition, SubmitRefusal, SubmitRequest,
+};
 use crate::telemetry::events;
 use crate::trace::CallTrace;
 
@@ -82,7 +84,7 @@ impl TenantClient {
     /// nothing.
     ///
     /// # Errors
-    /// If the submission cannot be run as asked, or the queue is full.
+    /// If the key names the job of another request, if the submission cannot be run as asked, or the queue is full.
     pub async fn submit(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
         let accepted = self.admit(self.resolve_directory(submission), None).await;
         self.record_result(accepted)
@@ -124,17 +126,18 @@ impl TenantClient {
         let Self { service, caller, .. } = self;
         let tenant = caller.tenant;
         let key = submission.key.clone();
-        if let Some(key) = &key
-            && let Some(known) = service.supervisor.find_key(tenant, key.clone()).await
-        {
-            return Ok(known);
-        }
         let within = submission.within;
         let logged = submission.logged;
         let defaults = service.defaults();
         let mut spec = submission
             .complete(&defaults, caller)
             .inspect_err(|error| self.audit_confinement_error(error))?;
+        let key = key.map(|key| JobKey::new(key, &spec));
+        if let Some(key) = &key
+            && let Some(known) = service.supervisor.find_key(tenant, key.clone()).await?
+        {
+            return Ok(known);
+        }
         let root = match within {
             DirectoryScope::Anywhere => None,
             DirectoryScope::DefaultDirectory => Some(defaults.cwd.as_path()),
@@ -265,12 +268,17 @@ impl TenantClient {
         self.service.supervisor.queue_position(id).await
     }
 
-    /// Returns the jobs of this tenant that hold the slots that a waiting job needs.
-    pub async fn find_slot_holders(&self, place: &QueuePosition) -> Vec<JobHandle> {
+    /// Returns the named jobs of this tenant that hold the slots that a waiting job needs, each with
+    /// `true` if it is idle.
+    pub async fn find_slot_holders(&self, place: &QueuePosition) -> Vec<(JobHandle, bool)> {
         let mut holders = Vec::new();
-        for id in place.held_by.iter().filter(|id| self.is_own(**id)) {
+        for HoldingJob { id, is_idle } in place.held_by.oldest.iter().copied() {
             // A job that was freed meanwhile holds no slot.
-            holders.extend(self.service.supervisor.find(*id).await);
+            if let Ok(job) = self.service.supervisor.find(id).await
+                && self.is_own(id)
+            {
+                holders.push((job, is_idle));
+            }
         }
         holders
     }

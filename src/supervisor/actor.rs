@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::activity::{ActivityChange, JobActivity, SlotDemand};
 use super::address::{Address, SupervisorAddress, watch_for_end};
 use super::handle::{Acceptance, Control, SubmitRequest};
+use super::job_key::JobKey;
 use super::queue::{EnqueueRequest, Queue, QueueLimits, QueuePosition};
 use super::refusal::{Retry, SubmitRefusal, TenantBound};
 use super::registry::{FindError, FreedJob, Registry};
@@ -22,6 +23,7 @@ use crate::job::{self, JobGuard, JobHandle, JobStatus, SharedJobSettings, StopRe
 use crate::outcome::StopBy;
 use crate::output::{CapSource, LogCompressor, Shortage, TenantUsage};
 use crate::process;
+use crate::spec::JobSpec;
 use crate::telemetry::events::{self, CountedMessage, LiveActor};
 use crate::telemetry::{ActorKind, spans};
 
@@ -46,7 +48,7 @@ pub(super) enum SupervisorMsg {
     /// Sent by the handle. The reply comes once the job can be found.
     Submit(Box<SubmitRequest>, RpcReplyPort<Result<JobHandle, SubmitRefusal>>),
     Find(JobId, RpcReplyPort<Result<JobHandle, FindError>>),
-    FindKey(TenantId, String, RpcReplyPort<Option<JobHandle>>),
+    FindKey(TenantId, JobKey, RpcReplyPort<Result<Option<JobHandle>, SubmitRefusal>>),
     /// Sent by the handle: the jobs of one tenant, or of all, newest first.
     List(Option<TenantId>, RpcReplyPort<Vec<JobHandle>>),
     /// Sent by the handle. The reply comes once the stop has begun.
@@ -146,7 +148,7 @@ impl Actor for SupervisorActor {
                 reply.send(supervision.registry.find(id).cloned()).ok();
             }
             SupervisorMsg::FindKey(tenant, key, reply) => {
-                reply.send(supervision.registry.find_key(tenant, &key).cloned()).ok();
+                reply.send(supervision.registry.find_key(tenant, &key)).ok();
             }
             SupervisorMsg::List(tenant, reply) => {
                 reply.send(supervision.registry.list(tenant)).ok();
@@ -254,16 +256,19 @@ impl Supervision {
 
     fn submit(&mut self, admission: Box<SubmitRequest>) -> Result<JobHandle, SubmitRefusal> {
         let SubmitRequest { id, spec, cwd, key, logged, on_end } = *admission;
-        if let Some(known) = key.as_deref().and_then(|key| self.registry.find_key(id.tenant(), key))
+        if let Some(key) = &key
+            && let Some(known) = self.registry.find_key(id.tenant(), key)?
         {
-            return Ok(known.clone());
+            return Ok(known);
         }
         self.acceptance.check()?;
         let tenant = id.tenant();
         self.queue.check(tenant, &spec.lane, &|id| self.age(id))?;
         self.check_room(tenant)?;
         self.spending.take_start(tenant, self.queue.limits().tenant_limits(tenant))?;
-        self.queue.push(id, EnqueueRequest { tenant, lane: &spec.lane, priority: spec.priority });
+        let JobSpec { lane, priority, call_mode, .. } = &spec;
+        let request = EnqueueRequest { tenant, lane, priority: *priority, call_mode: *call_mode };
+        self.queue.push(id, request);
         let (guard, handle) = job::create_job(id, spec, cwd, &self.job);
         guard.log_span().in_scope(|| events::job_submitted(id, &logged));
         self.guards.insert(id, guard);

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use super::actor::{Supervision, SupervisorMsg, SupervisorSettings};
 use super::address::{Address, Sampler, SupervisorAddress};
+use super::job_key::JobKey;
 use super::pressure::{Pressure, PressureWatch};
 use super::queue::{QueueLimits, QueueOverview, QueuePosition, UnknownLane};
 use super::queue_stats::collect_queue_stats;
@@ -40,7 +41,7 @@ pub struct SubmitRequest {
     /// The directory to run the job in, if it is already open.
     pub cwd: Option<OpenedDir>,
     /// A name for this request: a second request with the same key gets the same job.
-    pub key: Option<String>,
+    pub key: Option<JobKey>,
     /// The command with secrets masked, for the log.
     pub logged: String,
     /// The action when the job has ended.
@@ -112,9 +113,16 @@ impl Supervisor {
     }
 
     /// Finds the tenant's job that was submitted with this key.
-    pub async fn find_key(&self, tenant: TenantId, key: String) -> Option<JobHandle> {
+    ///
+    /// # Errors
+    /// If the key names the job of another request.
+    pub async fn find_key(
+        &self,
+        tenant: TenantId,
+        key: JobKey,
+    ) -> Result<Option<JobHandle>, SubmitRefusal> {
         let find = |reply| SupervisorMsg::FindKey(tenant, key.clone(), reply);
-        self.supervisor_address.ask(find).await.flatten()
+        self.supervisor_address.ask(find).await.unwrap_or(Ok(None))
     }
 
     /// Lists the jobs of one tenant, or of all, newest first.

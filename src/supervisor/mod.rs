@@ -13,6 +13,7 @@ mod activity;
 mod actor;
 mod address;
 mod handle;
+mod job_key;
 mod pressure;
 pub mod queue;
 mod queue_stats;
@@ -27,10 +28,11 @@ mod tests;
 pub use actor::SupervisorSettings;
 pub use address::read_pressure;
 pub use handle::{OnJobEnd, SubmitRequest, Supervisor};
+pub use job_key::{JobKey, KeyDifference};
 pub use pressure::{HostResource, Pressure, PressureLevels, PressureWatch};
 pub use queue::{
-    LaneLimits, LaneOverview, QueueLimits, QueueOverview, QueuePosition, TenantLimits,
-    TenantOverview, UnknownLane, WaitsFor,
+    HoldingJob, HoldingJobs, LaneLimits, LaneOverview, QueueLimits, QueueOverview, QueuePosition,
+    TenantLimits, TenantOverview, UnknownLane, WaitsFor,
 };
 pub use refusal::{FullQueue, SubmitRefusal, TenantBound};
 pub use registry::{FindError, FreedCause, RetentionScope};

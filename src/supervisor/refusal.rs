@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::job_key::KeyDifference;
 use super::registry::format_size;
+use crate::ids::JobId;
 
 /// The reason why a job was not accepted. No trace of the job is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -37,6 +39,11 @@ pub enum SubmitRefusal {
         /// The time until the next start is accepted.
         retry_after: Duration,
     },
+    /// The key already names the job of another request.
+    #[error(
+        "key {key:?} already names job {job}, which was submitted with {difference}; use another key for this job [key_conflict]"
+    )]
+    KeyConflict { key: String, job: JobId, difference: KeyDifference },
     /// The server drains: it accepts no new jobs.
     #[error("the server is draining and takes no new jobs; submit to another or try later")]
     Draining,
@@ -107,6 +114,7 @@ impl SubmitRefusal {
             Self::QueueFull { .. } => "queue_full",
             Self::TenantLimit { .. } => "tenant_limit",
             Self::RateLimited { .. } => "rate_limited",
+            Self::KeyConflict { .. } => "key_conflict",
             Self::Draining | Self::Closed => "draining",
             Self::Interrupted => "interrupted",
         }
@@ -118,7 +126,7 @@ impl SubmitRefusal {
         match self {
             Self::QueueFull { retry, .. } | Self::TenantLimit { retry, .. } => retry.after(),
             Self::RateLimited { retry_after, .. } => Some(*retry_after),
-            Self::Draining | Self::Closed | Self::Interrupted => None,
+            Self::KeyConflict { .. } | Self::Draining | Self::Closed | Self::Interrupted => None,
         }
     }
 }

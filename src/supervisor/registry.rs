@@ -7,6 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use thiserror::Error;
 
+use super::job_key::JobKey;
+use super::refusal::SubmitRefusal;
 use super::retention::{FinishedJob, FinishedJobs, JobRemains, Retention};
 use crate::ids::{JobId, JobNumber, TenantId};
 use crate::job::JobHandle;
@@ -28,7 +30,7 @@ pub(super) struct Registry {
 #[derive(Debug)]
 struct KnownJob {
     job: JobHandle,
-    key: Option<String>,
+    key: Option<JobKey>,
 }
 
 /// A freed job, which can no longer be found. Dropping it may close files.
@@ -61,9 +63,9 @@ impl Registry {
         successor
     }
 
-    pub(super) fn insert(&mut self, job: JobHandle, key: Option<String>) {
-        if let Some(key) = key.clone() {
-            self.keys.insert((job.id().tenant(), key), job.id());
+    pub(super) fn insert(&mut self, job: JobHandle, key: Option<JobKey>) {
+        if let Some(key) = &key {
+            self.keys.insert((job.id().tenant(), key.text().to_owned()), job.id());
         }
         self.jobs.insert(job.id(), KnownJob { job, key });
     }
@@ -80,8 +82,27 @@ impl Registry {
         })
     }
 
-    pub(super) fn find_key(&self, tenant: TenantId, key: &str) -> Option<&JobHandle> {
-        self.find(*self.keys.get(&(tenant, key.to_owned()))?).ok()
+    /// Returns the job that a request with this key has got before.
+    ///
+    /// # Errors
+    /// If that request was another one.
+    pub(super) fn find_key(
+        &self,
+        tenant: TenantId,
+        key: &JobKey,
+    ) -> Result<Option<JobHandle>, SubmitRefusal> {
+        let id = self.keys.get(&(tenant, key.text().to_owned()));
+        let Some(Known { job, key: Some(first) }) = id.and_then(|id| self.jobs.get(id)) else {
+            return Ok(None);
+        };
+        match first.difference(key) {
+            None => Ok(Some(job.clone())),
+            Some(difference) => Err(SubmitRefusal::KeyConflict {
+                key: key.text().to_owned(),
+                job: job.id(),
+                difference,
+            }),
+        }
     }
 
     /// Returns the jobs of a tenant, or of all tenants, newest first.
@@ -152,7 +173,7 @@ impl Registry {
             let Some(KnownJob { job, key }) = self.jobs.remove(&kept.id) else { continue };
             // The key named a run that is no longer available: with the same key it runs again.
             if let Some(key) = key {
-                self.keys.remove(&(kept.id.tenant(), key));
+                self.keys.remove(&(kept.id.tenant(), key.text().to_owned()));
             }
             forgotten.push(FreedJob { job, bytes: kept.bytes, why });
         }

@@ -82,8 +82,10 @@ async fn a_supervisor_that_fails_is_replaced_and_what_was_known_stays() {
     let supervisor = supervisor(1, Retention::default()).await;
     let finished = supervisor.submit(admission(1, "echo kept")).await.unwrap();
     assert_eq!(outcome(&finished).await, Outcome::Exited { code: 0 });
-    let keyed =
-        || SubmitRequest { key: Some("once".to_owned()), ..admission(2, "echo ran; sleep 300") };
+    let keyed = || {
+        let request = admission(2, "echo ran; sleep 300");
+        SubmitRequest { key: Some(JobKey::new("once".to_owned(), &request.spec)), ..request }
+    };
     let running = supervisor.submit(keyed()).await.unwrap();
     until("it runs", async || text(&running) == "ran\n").await;
     let waiting = supervisor.submit(admission(3, "echo never")).await.unwrap();

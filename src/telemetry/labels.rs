@@ -174,6 +174,8 @@ words! {
         TenantLimit = "tenant_limit",
         /// The tenant starts jobs too fast.
         RateLimited = "rate_limited",
+        /// The idempotency key names the job of another request.
+        KeyConflict = "key_conflict",
         /// The role of the caller only allows reading.
         Forbidden = "forbidden",
         /// The server drains: an operator asked for it, or the server is shutting down.

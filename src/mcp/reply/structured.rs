@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::body::{OutputCut, OutputEncoding, ShownOutput};
 use super::digest::short_fields;
-use super::format::kill_note;
+use super::format::{kill_note, shorten_to_line};
 use crate::confinement::GrantedConfinement;
 use crate::mcp::resources;
-use crate::mcp::snapshot::{JobSnapshot, State};
+use crate::mcp::snapshot::{JobSnapshot, SlotHolder, State};
 use crate::outcome::{JobEnding, LimitKind, Outcome, signal_name};
 use crate::output::PageEnd;
 use crate::output::digest::Digest;
@@ -127,6 +127,7 @@ fn put_times(fields: &mut ReplyFields, job: &JobSnapshot) {
         State::Queued(place) => {
             if let Some(place) = place {
                 put_queue_position(fields, place);
+                put_holders(fields, &job.slot_holders, place.held_by.others);
             }
         }
         State::Running(liveness) => {
@@ -151,6 +152,21 @@ fn put_queue_position(fields: &mut ReplyFields, place: &QueuePosition) {
     if let Some(estimate) = place.estimate {
         fields.put("estimated_start_ms", millis(estimate));
     }
+}
+
+fn put_holders(fields: &mut ReplyFields, holders: &[SlotHolder], others: usize) {
+    let holder = |holder: &SlotHolder| {
+        let SlotHolder { job, command, elapsed, is_idle } = holder;
+        json!({
+            "job": job.number(),
+            "command": shorten_to_line(command),
+            "elapsed_ms": millis(*elapsed),
+            "idle": is_idle,
+        })
+    };
+    let named: Vec<Value> = holders.iter().map(holder).collect();
+    fields.put_if(!named.is_empty(), "held_by", named);
+    fields.put_if(others > 0, "held_by_others", others);
 }
 
 fn put_output(fields: &mut ReplyFields, shown: &ShownOutput) {

@@ -20,7 +20,7 @@ use crate::outcome::{JobEnding, KillNote, LimitKind, Outcome, ResourceUsage, Sta
 use crate::output::excerpt::ErrorLine;
 use crate::output::redaction::Redactor;
 use crate::output::{LogProgress, PageEnd};
-use crate::service::{FindError, Liveness, QueuePosition, WaitsFor};
+use crate::service::{FindError, HoldingJobs, Liveness, QueuePosition, WaitsFor};
 
 fn snapshot(job: u64, state: State, elapsed_ms: u64) -> JobSnapshot {
     JobSnapshot {
@@ -274,7 +274,7 @@ fn place() -> QueuePosition {
         length: 12,
         lane: "default".to_owned(),
         waits_for: WaitsFor::Slots { slots: 8 },
-        held_by: Vec::new(),
+        held_by: HoldingJobs::default(),
         estimate: None,
     }
 }

@@ -35,7 +35,7 @@ fn queued_parts(job: &JobSnapshot) -> Vec<String> {
         State::Queued(Some(place)) => {
             let mut parts = vec!["queued".to_owned(), position_text(place), job_label(job)];
             parts.extend(why_queued(place));
-            parts.extend(held_by(&job.slot_holders));
+            parts.extend(format_holders(&job.slot_holders, place.held_by.others));
             parts
         }
         State::Queued(None) | State::Running(_) | State::Stopping | State::Finished(_) => {
@@ -57,14 +57,16 @@ pub(super) fn why_queued(place: &QueuePosition) -> impl Iterator<Item = String> 
     std::iter::once(place.waits_for.to_string()).chain(estimate)
 }
 
-/// Names the jobs that hold the slots, as `held by job 1 "npm run dev" (7m)`.
-fn held_by(holders: &[SlotHolder]) -> Option<String> {
+/// Names the jobs that hold the slots, as `held by job 1 "npm run dev" (7m, idle) and 2 more`.
+fn format_holders(holders: &[SlotHolder], others: usize) -> Option<String> {
     let holder = |holder: &SlotHolder| {
-        let SlotHolder { job, command, elapsed } = holder;
-        format!("job {job} \"{}\" ({})", shorten_to_line(command), rough(*elapsed))
+        let SlotHolder { job, command, elapsed, is_idle } = holder;
+        let idle = if *is_idle { ", idle" } else { "" };
+        format!("job {job} \"{}\" ({}{idle})", shorten_to_line(command), rough(*elapsed))
     };
     let names: Vec<String> = holders.iter().map(holder).collect();
-    (!names.is_empty()).then(|| format!("held by {}", names.join(", ")))
+    let more = if others == 0 { String::new() } else { format!(" and {others} more") };
+    (!names.is_empty()).then(|| format!("held by {}{more}", names.join(", ")))
 }
 
 fn finished_parts(job: &JobSnapshot, ending: &JobEnding) -> Vec<String> {

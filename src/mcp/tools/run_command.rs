@@ -18,7 +18,7 @@ use crate::service::{
     Bound, ConfinementTerms, JobHandle, JobInput, LimitTerms, NetworkRule, StopRequest, Submission,
     TenantClient,
 };
-use crate::spec::{JobProgram, LargeOutput, Priority, Stdin, StreamMode};
+use crate::spec::{CallMode, JobProgram, LargeOutput, Priority, Stdin, StreamMode};
 
 /// The wait for a background job to start.
 const START_WAIT: Duration = Duration::from_secs(1);
@@ -202,6 +202,10 @@ impl RunCommandArgs {
             description: args.text("description")?,
             lane: args.text("lane")?,
             priority: args.choice("priority", &Priority::WORDS)?,
+            call_mode: match wait {
+                Some(Duration::ZERO) => CallMode::Background,
+                Some(_) | None => CallMode::Foreground,
+            },
             confinement: read_terms(&mut args)?,
             key: args.text("key")?,
             ..Submission::new(program)

@@ -8,7 +8,7 @@ use super::limits::{LaneLimits, QueueLimits};
 use super::line::{Line, Ticket, Turn, VirtualTime};
 use super::position::{Ages, Mean};
 use crate::ids::{JobId, TenantId};
-use crate::spec::{DEFAULT_LANE, Priority};
+use crate::spec::{CallMode, DEFAULT_LANE, Priority};
 use crate::supervisor::pressure::Pressure;
 use crate::supervisor::refusal::{FullQueue, Retry, SubmitRefusal, TenantBound};
 
@@ -73,6 +73,7 @@ pub struct EnqueueRequest<'a> {
     pub lane: &'a str,
     /// Its priority among the tenant's own jobs.
     pub priority: Priority,
+    pub call_mode: CallMode,
 }
 
 impl Queue {
@@ -163,10 +164,10 @@ impl Queue {
 
     /// Adds a waiting job without checking limits: see [`Queue::check`].
     pub fn push(&mut self, id: JobId, request: EnqueueRequest<'_>) {
-        let EnqueueRequest { tenant, lane, priority } = request;
+        let EnqueueRequest { tenant, lane, priority, call_mode } = request;
         self.leave(tenant);
         self.arrivals += 1;
-        let ticket = Ticket::new(priority, self.arrivals);
+        let ticket = Ticket::new(priority, call_mode, self.arrivals);
         let name =
             self.lanes.get_key_value(lane).map_or_else(|| lane.into(), |(name, _)| name.clone());
         let lane = self.lanes.entry(Arc::clone(&name)).or_default();
@@ -269,8 +270,16 @@ impl Queue {
             }
             let share = member.lanes.entry(Arc::clone(name)).or_default();
             share.running.remove(&id);
-            if let SlotReturn::JobLeft(Some(ran_for)) = reason {
-                share.ran.add(ran_for);
+            match reason {
+                SlotReturn::JobIdle => {
+                    share.idle.insert(id);
+                }
+                SlotReturn::JobLeft(ran_for) => {
+                    share.idle.remove(&id);
+                    if let Some(ran_for) = ran_for {
+                        share.ran.add(ran_for);
+                    }
+                }
             }
         }
         self.join(tenant);
@@ -293,7 +302,9 @@ impl Queue {
         if let Some(member) = self.members.get_mut(&tenant) {
             member.running += 1;
             member.idle -= 1;
-            member.lanes.entry(name).or_default().running.insert(id);
+            let share = member.lanes.entry(name).or_default();
+            share.idle.remove(&id);
+            share.running.insert(id);
         }
         self.join(tenant);
         true
@@ -442,7 +453,10 @@ pub(super) struct QueuedTenant {
 #[derive(Debug, Default)]
 pub(super) struct TenantLane {
     pub(super) line: Line,
+    /// Jobs that run and hold a slot.
     pub(super) running: BTreeSet<JobId>,
+    /// Jobs that run without a slot.
+    pub(super) idle: BTreeSet<JobId>,
     /// The durations of the tenant's jobs.
     pub(super) ran: Mean,
 }

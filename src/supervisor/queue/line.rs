@@ -5,21 +5,22 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 use crate::ids::JobId;
-use crate::spec::Priority;
+use crate::spec::{CallMode, Priority};
 
 /// The most jobs in one block.
 const BLOCK: usize = 512;
 
-/// The sort key of a waiting job: priority, then arrival.
+/// The sort key of a waiting job: priority, then whether a caller waits for it, then arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ticket {
     priority: Priority,
+    call_mode: CallMode,
     arrival: u64,
 }
 
 impl Ticket {
-    pub(super) const fn new(priority: Priority, arrival: u64) -> Self {
-        Self { priority, arrival }
+    pub(super) const fn new(priority: Priority, call_mode: CallMode, arrival: u64) -> Self {
+        Self { priority, call_mode, arrival }
     }
 
     /// Returns the arrival number.
@@ -32,7 +33,8 @@ impl Ord for Ticket {
     fn cmp(&self, other: &Self) -> Ordering {
         #[cfg(test)]
         steps::count(1);
-        (Reverse(self.priority), self.arrival).cmp(&(Reverse(other.priority), other.arrival))
+        let key = |ticket: &Self| (Reverse(ticket.priority), ticket.call_mode, ticket.arrival);
+        key(self).cmp(&key(other))
     }
 }
 
@@ -256,7 +258,7 @@ mod tests {
             let mut model: Vec<(Ticket, JobId)> = Vec::new();
             for (number, (priority, step, at)) in steps.into_iter().enumerate() {
                 if step > 0 || model.is_empty() {
-                    let ticket = Ticket::new(priority, number as u64);
+                    let ticket = Ticket::new(priority, CallMode::Foreground, number as u64);
                     let id = JobId::local(number as u64);
                     line.insert(ticket, id);
                     model.insert(model.partition_point(|(other, _)| *other < ticket), (ticket, id));

@@ -24,4 +24,7 @@ mod tests;
 
 pub use fair::{EnqueueRequest, Queue};
 pub use limits::{Hold, LaneLimits, QueueLimits, TenantLimits, UnknownLane};
-pub use position::{Ages, LaneOverview, QueueOverview, QueuePosition, TenantOverview, WaitsFor};
+pub use position::{
+    Ages, HoldingJob, HoldingJobs, LaneOverview, QueueOverview, QueuePosition, TenantOverview,
+    WaitsFor,
+};

@@ -20,14 +20,31 @@ pub struct QueuePosition {
     pub lane: String,
     /// The reason why the job waits.
     pub waits_for: WaitsFor,
-    /// The tenant's own jobs that hold the slots that the job waits for, at most three.
-    pub held_by: Vec<JobId>,
+    /// The tenant's own jobs that hold the slots that the job waits for.
+    pub held_by: HoldingJobs,
     /// The expected wait, estimated from how long the tenant's jobs ran.
     pub estimate: Option<Duration>,
 }
 
+/// Jobs of one tenant that hold the slots of a limit.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HoldingJobs {
+    /// The oldest ones, at most three.
+    pub oldest: Vec<HoldingJob>,
+    /// The number of further ones.
+    pub others: usize,
+}
+
+/// A job that holds a slot of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HoldingJob {
+    pub id: JobId,
+    /// `true` if the job does not use the machine. The limits of lanes and tenants count it still.
+    pub is_idle: bool,
+}
+
 /// The most jobs that are named as holders of slots.
-pub(super) const MAX_HOLDERS: usize = 3;
+const MAX_NAMED_HOLDERS: usize = 3;
 
 /// The reason why a job waits; displays as "8/8 slots busy". It says only that all are busy: after
 /// a limit was lowered more jobs may run, and their number could reveal others' jobs.
@@ -107,23 +124,30 @@ impl Queue {
 
     /// Returns the oldest jobs of this tenant that hold the slots for which its jobs in this lane
     /// wait. Jobs of other tenants are not revealed.
-    fn find_slot_holders(&self, tenant: TenantId, name: &str) -> Vec<JobId> {
-        let Some(member) = self.members.get(&tenant) else { return Vec::new() };
-        let is_meant = |lane: &str| match self.explain_wait(tenant, name) {
-            WaitsFor::Slots { .. } | WaitsFor::TenantLimit { .. } => true,
-            WaitsFor::Lane { .. } => lane == name,
+    fn find_slot_holders(&self, tenant: TenantId, name: &str) -> HoldingJobs {
+        let Some(member) = self.members.get(&tenant) else { return HoldingJobs::default() };
+        let (only_lane, counts_idle) = match self.explain_wait(tenant, name) {
+            WaitsFor::Slots { .. } => (None, false),
+            WaitsFor::TenantLimit { .. } => (None, true),
+            WaitsFor::Lane { .. } => (Some(name), true),
             WaitsFor::CpuLimit { .. }
             | WaitsFor::Pressure(_)
             | WaitsFor::Paused
             | WaitsFor::LanePaused { .. }
-            | WaitsFor::Turn => false,
+            | WaitsFor::Turn => return HoldingJobs::default(),
         };
-        let lanes = member.lanes.iter().filter(|(lane, _)| is_meant(lane));
-        let mut jobs: Vec<JobId> =
-            lanes.flat_map(|(_, share)| share.running.iter().copied()).collect();
+        let mut jobs: Vec<HoldingJob> = Vec::new();
+        for (lane, share) in &member.lanes {
+            if only_lane.is_none_or(|only| only == &**lane) {
+                jobs.extend(share.running.iter().map(|id| HoldingJob { id: *id, is_idle: false }));
+                let idle = share.idle.iter().filter(|_| counts_idle);
+                jobs.extend(idle.map(|id| HoldingJob { id: *id, is_idle: true }));
+            }
+        }
         jobs.sort_unstable();
-        jobs.truncate(MAX_HOLDERS);
-        jobs
+        let others = jobs.len().saturating_sub(MAX_NAMED_HOLDERS);
+        jobs.truncate(MAX_NAMED_HOLDERS);
+        HoldingJobs { oldest: jobs, others }
     }
 
     /// Returns the reason why a job of this tenant waits in this lane: an operator's pause first,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::ids::{JobId, TenantId};
+use crate::spec::CallMode;
 use crate::spec::Priority::{self, High, Low, Normal};
 use crate::supervisor::pressure::{HostResource, Pressure};
 use crate::supervisor::refusal::SubmitRefusal;
@@ -41,7 +42,7 @@ pub(super) fn enqueue_request<'a>(
     lane: &'a str,
     priority: Priority,
 ) -> EnqueueRequest<'a> {
-    EnqueueRequest { tenant: tenant(name), lane, priority }
+    EnqueueRequest { tenant: tenant(name), lane, priority, call_mode: CallMode::Foreground }
 }
 
 fn push(queue: &mut Queue, number: u64, name: &str) {
@@ -51,6 +52,12 @@ fn push(queue: &mut Queue, number: u64, name: &str) {
 /// Starts jobs until no more may start.
 fn starts(queue: &mut Queue) -> Vec<u64> {
     std::iter::from_fn(|| queue.next()).map(JobId::number).collect()
+}
+
+/// These busy jobs as the holders of slots.
+fn held_by(numbers: &[u64]) -> HoldingJobs {
+    let holding = |number: &u64| HoldingJob { id: id(*number), is_idle: false };
+    HoldingJobs { oldest: numbers.iter().map(holding).collect(), others: 0 }
 }
 
 fn words(queue: &Queue, number: u64) -> String {
@@ -84,10 +91,47 @@ fn a_full_lane_lets_others_pass() {
         length: 1,
         lane: "build".to_owned(),
         waits_for: WaitsFor::Lane { lane: "build".to_owned(), slots: 1 },
-        held_by: vec![id(1)],
+        held_by: held_by(&[1]),
         estimate: None,
     };
     assert_eq!(queue.find_position(id(2), AGELESS), Some(expected));
+}
+
+#[test]
+fn idle_jobs_hold_the_slots_of_a_lane_and_only_three_holders_are_named() {
+    let mut limits = limits(9);
+    limits.lanes.insert("build".to_owned(), LaneLimits { slots: Some(5), ..LaneLimits::default() });
+    let mut queue = Queue::new(limits);
+    for number in 1..=6 {
+        queue.push(id(number), enqueue_request("a", "build", Normal));
+    }
+    assert_eq!(starts(&mut queue), [1, 2, 3, 4, 5]);
+    assert!(queue.set_idle(id(2)));
+    assert_eq!(starts(&mut queue), [0; 0]);
+    let mut expected = held_by(&[1, 2, 3]);
+    expected.oldest[1].is_idle = true;
+    expected.others = 2;
+    assert_eq!(queue.find_position(id(6), AGELESS).map(|place| place.held_by), Some(expected));
+}
+
+#[test]
+fn a_job_whose_caller_waits_starts_before_background_jobs_of_the_same_priority() {
+    let mut queue = Queue::new(limits(1));
+    for (number, call_mode, priority) in [
+        (1, CallMode::Background, Normal),
+        (2, CallMode::Background, Normal),
+        (3, CallMode::Background, High),
+        (4, CallMode::Foreground, Normal),
+    ] {
+        let request = EnqueueRequest { call_mode, ..enqueue_request("a", "default", priority) };
+        queue.push(id(number), request);
+    }
+    let mut order = Vec::new();
+    while let Some(started) = queue.next() {
+        order.push(started.number());
+        queue.release(started, Some(SECOND));
+    }
+    assert_eq!(order, [3, 4, 1, 2]);
 }
 
 #[test]
@@ -141,13 +185,13 @@ fn an_idle_job_gives_its_slot_to_the_next_one_and_takes_one_again() {
     push(&mut queue, 2, "a");
     push(&mut queue, 3, "a");
     assert_eq!(starts(&mut queue), [1]);
-    assert_eq!(queue.find_position(id(2), AGELESS).map(|place| place.held_by), Some(vec![id(1)]));
+    assert_eq!(queue.find_position(id(2), AGELESS).map(|place| place.held_by), Some(held_by(&[1])));
     assert!(queue.set_idle(id(1)));
     assert_eq!(starts(&mut queue), [2]);
     assert!(queue.set_busy(id(1)), "it is not stopped, although the slot is taken");
     assert_eq!(
         queue.find_position(id(3), AGELESS).map(|place| place.held_by),
-        Some(vec![id(1), id(2)])
+        Some(held_by(&[1, 2]))
     );
     queue.release(id(2), Some(SECOND));
     assert_eq!(starts(&mut queue), [0; 0], "the first job holds the only slot again");
@@ -604,13 +648,13 @@ mod model {
     use super::super::*;
     use super::{AGELESS, id, limits, tenant};
     use crate::ids::{JobId, TenantId};
-    use crate::spec::Priority;
+    use crate::spec::{CallMode, Priority};
 
     const LANES: [&str; 3] = ["default", "build", "net"];
 
     #[derive(Debug, Clone)]
     enum Step {
-        Submit { tenant: usize, lane: usize, priority: Priority },
+        Submit { tenant: usize, lane: usize, priority: Priority, call_mode: CallMode },
         Start,
         Job(JobStep, Index),
         Pause(Option<usize>),
@@ -629,10 +673,12 @@ mod model {
     fn any_step() -> impl Strategy<Value = Step> {
         let of_job = |step| any::<Index>().prop_map(move |index| Step::Job(step, index));
         let priority = prop::sample::select(Priority::WORDS.map(|(_, priority)| priority).to_vec());
+        let call_mode = prop::sample::select(vec![CallMode::Foreground, CallMode::Background]);
         let lane = || prop_oneof![1 => Just(None), 3 => (0..3_usize).prop_map(Some)];
         prop_oneof![
-            12 => (0..4_usize, 0..3_usize, priority)
-                .prop_map(|(tenant, lane, priority)| Step::Submit { tenant, lane, priority }),
+            12 => (0..4_usize, 0..3_usize, priority, call_mode).prop_map(
+                |(tenant, lane, priority, call_mode)| Step::Submit { tenant, lane, priority, call_mode },
+            ),
             8 => Just(Step::Start),
             5 => of_job(JobStep::End),
             3 => of_job(JobStep::BecomeIdle),
@@ -683,6 +729,7 @@ mod model {
         tenant: TenantId,
         lane: &'static str,
         priority: Priority,
+        call_mode: CallMode,
         stage: ModelStage,
     }
 
@@ -752,7 +799,7 @@ mod model {
                 job.stage == ModelStage::Waiting && job.tenant == of.tenant && job.lane == of.lane
             };
             let mut line: Vec<&Job> = self.jobs.iter().filter(is_same).collect();
-            line.sort_by_key(|job| std::cmp::Reverse(job.priority));
+            line.sort_by_key(|job| (std::cmp::Reverse(job.priority), job.call_mode));
             line.into_iter().map(|job| job.id).collect()
         }
 
@@ -760,7 +807,7 @@ mod model {
         fn find_best_job(&self, tenant: TenantId) -> Option<JobId> {
             let mut own = self.may_start();
             own.retain(|job| job.tenant == tenant);
-            own.sort_by_key(|job| std::cmp::Reverse(job.priority));
+            own.sort_by_key(|job| (std::cmp::Reverse(job.priority), job.call_mode));
             own.first().map(|job| job.id)
         }
 
@@ -788,19 +835,21 @@ mod model {
         step: Step,
     ) -> Result<(), TestCaseError> {
         match step {
-            Step::Submit { tenant, lane, priority } => {
+            Step::Submit { tenant, lane, priority, call_mode } => {
                 let tenant = tenant_at(tenant);
                 let lane = LANES[lane];
                 let refusal =
                     queue.check(tenant, lane, AGELESS).err().map(|refusal| refusal.code());
                 prop_assert_eq!(refusal, model.refusal(tenant, lane));
                 if refusal.is_none() {
-                    queue.push(id(number), EnqueueRequest { tenant, lane, priority });
+                    let request = EnqueueRequest { tenant, lane, priority, call_mode };
+                    queue.push(id(number), request);
                     model.jobs.push(Job {
                         id: id(number),
                         tenant,
                         lane,
                         priority,
+                        call_mode,
                         stage: ModelStage::Waiting,
                     });
                 }
@@ -945,6 +994,7 @@ mod cost {
     use super::super::*;
     use super::{AGELESS, id, tenant};
     use crate::ids::TenantId;
+    use crate::spec::CallMode;
     use crate::spec::Priority::Normal;
 
     const LANES: [&str; 4] = ["default", "build", "net", "gpu"];
@@ -989,7 +1039,8 @@ mod cost {
         for number in 0..jobs {
             let tenant = names[(number % tenants) as usize];
             let lane = LANES[(number / tenants % 4) as usize];
-            let request = EnqueueRequest { tenant, lane, priority: Normal };
+            let call_mode = CallMode::Foreground;
+            let request = EnqueueRequest { tenant, lane, priority: Normal, call_mode };
             steps(&mut worst.push, || queue.push(id(number), request));
         }
         for number in (0..jobs).step_by(97) {
